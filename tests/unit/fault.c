@@ -56,19 +56,6 @@ static bool fails(enum fault_call call)
 	return true;
 }
 
-unsigned int fault_open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	if (!dir)
-		abort();
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 #define WRAP(ret, name, params, args, call, failed) \
 	ret __real_##name params;                   \
 	ret __wrap_##name params;                   \
@@ -92,6 +79,19 @@ WRAP(ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len), FAUL
 WRAP(int, fstat, (int fd, struct stat *st), (fd, st), FAULT_FSTAT, -1)
 WRAP(DIR *, fdopendir, (int fd), (fd), FAULT_FDOPENDIR, NULL)
 WRAP(struct dirent *, readdir, (DIR * dir), (dir), FAULT_READDIR, NULL)
+
+unsigned int fault_open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	if (!dir)
+		abort();
+	while (__real_readdir(dir)) /* the count itself is no call of the code under test */
+		n++;
+	closedir(dir);
+	return n;
+}
 
 /* A mode is passed only along with O_CREAT. */
 #define TAKE_MODE(flags, mode)                       \
