@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ static struct {
 	unsigned int nth; /* 0: none armed */
 	int err;
 	bool fired;
-	unsigned int counts[FAULT_N_CALLS];
+	_Atomic unsigned int counts[FAULT_N_CALLS];
 } fault;
 
 ssize_t (*fault_sendto_divert)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
@@ -24,7 +24,7 @@ ssize_t (*fault_recvmsg_divert)(int, struct msghdr *, int);
 
 void fault_arm(enum fault_call call, unsigned int nth, int err)
 {
-	memset(&fault, 0, sizeof(fault));
+	fault_disarm();
 	fault.call = call;
 	fault.nth = nth;
 	fault.err = call == FAULT_ALLOC ? ENOMEM : err;
@@ -32,7 +32,10 @@ void fault_arm(enum fault_call call, unsigned int nth, int err)
 
 void fault_disarm(void)
 {
-	memset(&fault, 0, sizeof(fault));
+	fault.nth = 0;
+	fault.fired = false;
+	for (int i = 0; i < FAULT_N_CALLS; i++)
+		atomic_store_explicit(&fault.counts[i], 0, memory_order_relaxed);
 }
 
 bool fault_fired(void)
@@ -48,8 +51,9 @@ unsigned int fault_count(enum fault_call call)
 /* Counts a call. Returns true, with errno set, if it is to fail. */
 static bool fails(enum fault_call call)
 {
-	fault.counts[call]++;
-	if (!fault.nth || call != fault.call || fault.counts[call] != fault.nth)
+	unsigned int nth = 1 + atomic_fetch_add_explicit(&fault.counts[call], 1, memory_order_relaxed);
+
+	if (!fault.nth || call != fault.call || nth != fault.nth)
 		return false;
 	fault.fired = true;
 	errno = fault.err;

@@ -8,7 +8,8 @@
 
 /*
  * Faults in what the engine calls. Every unit test is linked with --wrap for the functions below, so calls
- * from the code under test (not libc's own) come here first. One test program, one thread.
+ * from the code under test (not libc's own) come here first. Calls may come from any thread; arming and
+ * disarming are for one thread alone.
  */
 enum fault_call {
 	FAULT_ALLOC, /* malloc, calloc, realloc, reallocarray */
