@@ -206,18 +206,15 @@ static int find_private(const struct scratch *s, unsigned int last_slot, size_t 
 			size_t why_size)
 {
 	const char *priv = (const char *)s->tail->priv;
-	size_t off;
+	size_t off, limit = (last_slot + 1) * sizeof(void *); /* it has room for the table at least */
 	unsigned int k;
 
-	/* At least PRIV_SEARCH bytes are there if the table alone is longer. */
-	if ((last_slot + 1) * sizeof(void *) < PRIV_SEARCH) {
-		set_why(why, why_size, "its table of operations is shorter than any known one");
-		return -ENOTSUP;
-	}
-	for (off = 0; off < PRIV_SEARCH; off += sizeof(void *))
+	if (limit > PRIV_SEARCH)
+		limit = PRIV_SEARCH;
+	for (off = 0; off < limit; off += sizeof(void *))
 		if (pointer_at(priv, off) == marker(0))
 			break;
-	if (off == PRIV_SEARCH) {
+	if (off == limit) {
 		set_why(why, why_size, "its private table of operations was not found");
 		return -ENOTSUP;
 	}

@@ -112,21 +112,20 @@ int mesh_drivers_find(const struct mesh_library *lib, const struct mesh_driver_o
 	memcpy(before, (const void *)lib->data_start, size);
 	lib->register_driver(own);
 
-	/* The head's prev is a word of the library's data that registering has changed. */
+	/*
+	 * The head's prev is a word of the library's data that registering has changed. The new node names its
+	 * head, so no more than one place can pass.
+	 */
 	for (off = (size_t)(-lib->data_start % sizeof(void *)); off + 2 * sizeof(void *) <= size;
 	     off += sizeof(void *)) {
 		struct mesh_driver_node *candidate = (struct mesh_driver_node *)(lib->data_start + off);
 		struct mesh_driver_node *old_last;
 
 		memcpy(&old_last, before + off + sizeof(void *), sizeof(old_last));
-		if (candidate->prev == old_last || !is_head(&reader, candidate, old_last, own))
-			continue;
-		if (head) {
-			snprintf(why, why_size, "two lists of drivers were found");
-			err = -ENOTSUP;
-			goto out;
+		if (candidate->prev != old_last && is_head(&reader, candidate, old_last, own)) {
+			head = candidate;
+			break;
 		}
-		head = candidate;
 	}
 	if (!head) {
 		snprintf(why, why_size, "its list of drivers was not found");

@@ -37,8 +37,7 @@ struct mesh_base {
 struct mesh_process {
 	pthread_mutex_t hook_lock; /* guards hooking and calibration */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
-	pthread_mutex_t paths_lock; /* guards paths, and the tables of every struct mesh_context */
-	struct mesh_paths *paths; /* NULL before the first decision; paths.c */
+	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
 };
 
 enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_CALIBRATION_REFUSED };
@@ -54,6 +53,8 @@ struct mesh_root {
 
 	struct mesh_process *process; /* constant; what it points to is wiped by fork() */
 	uint64_t last_generation; /* highest one ever given out; survives forks; under hook_lock */
+
+	struct mesh_paths *paths; /* NULL before the first decision; under paths_lock; paths.c */
 
 	/* Filled under hook_lock; an entry is constant once it can be reached through its hook. */
 	unsigned int n_bases;

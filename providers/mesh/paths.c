@@ -10,6 +10,7 @@
 
 /* What the process knows of its network namespace; made with the first decision. */
 struct mesh_paths {
+	uint64_t generation; /* of the process that made it */
 	struct mv_netlink netlink;
 	bool current; /* nothing changed since the netdevs were read */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
@@ -69,16 +70,25 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs)
 }
 
 /* NULL when the network namespace cannot be looked at; the reason is logged. */
-static struct mesh_paths *open_paths(void)
+static struct mesh_paths *open_paths(uint64_t generation)
 {
-	struct mesh_paths *paths = mesh_root.process->paths;
+	struct mesh_paths *paths = mesh_root.paths;
 	int err;
 
-	if (paths)
+	if (paths && paths->generation == generation)
 		return paths;
+	if (paths) {
+		/*
+		 * Made by the process that forked us, in whatever state it was then: drop it, but for its
+		 * descriptors, which would answer both of us.
+		 */
+		mv_netlink_close(&paths->netlink);
+		mesh_root.paths = NULL;
+	}
 	paths = calloc(1, sizeof(*paths));
 	if (!paths)
 		return NULL;
+	paths->generation = generation;
 	mv_topo_init(&paths->net);
 	err = mv_netlink_open(&paths->netlink);
 	if (err) {
@@ -89,7 +99,7 @@ static struct mesh_paths *open_paths(void)
 		free(paths);
 		return NULL;
 	}
-	mesh_root.process->paths = paths;
+	mesh_root.paths = paths;
 	return paths;
 }
 
@@ -200,7 +210,7 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 static uint8_t choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request)
 {
 	uint8_t own = (uint8_t)request->sgid_index;
-	struct mesh_paths *paths = open_paths();
+	struct mesh_paths *paths = open_paths(mc->generation);
 	struct mv_decision decision;
 	bool fresh;
 

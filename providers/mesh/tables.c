@@ -26,13 +26,15 @@ static enum mv_gid_type gid_type(uint32_t type)
 	}
 }
 
-static int query(const struct mesh_library *lib, struct ibv_context *verbs,
-		 struct ibv_gid_entry **ret_entries, size_t *ret_n)
+/* Number of used entries or -errno; the caller frees *ret_entries, NULL on error. */
+static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
+		     struct ibv_gid_entry **ret_entries)
 {
 	struct ibv_gid_entry *entries = NULL, *larger;
-	size_t max;
 	ssize_t n = -EINVAL;
+	size_t max;
 
+	*ret_entries = NULL;
 	if (!lib->query_gid_table)
 		return -EOPNOTSUPP;
 	for (max = ENTRIES_FIRST; max <= ENTRIES_MAX && n == -EINVAL; max *= 4) {
@@ -44,13 +46,11 @@ static int query(const struct mesh_library *lib, struct ibv_context *verbs,
 		entries = larger;
 		n = lib->query_gid_table(verbs, entries, max, 0, sizeof(*entries));
 	}
-	if (n < 0) {
+	if (n < 0)
 		free(entries);
-		return (int)n;
-	}
-	*ret_entries = entries;
-	*ret_n = (size_t)n;
-	return 0;
+	else
+		*ret_entries = entries;
+	return n;
 }
 
 static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
@@ -81,19 +81,20 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 	struct ibv_gid_entry *entries;
 	struct mv_device *device;
 	struct mv_topo fresh;
-	size_t n, i;
+	ssize_t n, i;
+	size_t p;
 	int err;
 
-	err = query(lib, verbs, &entries, &n);
-	if (err)
-		return err;
+	n = query(lib, verbs, &entries);
+	if (n < 0)
+		return (int)n;
 
 	mv_topo_init(&fresh);
 	err = mv_topo_add_device(&fresh, name, &device);
 	for (i = 0; !err && i < n; i++)
 		err = add_entry(device, &entries[i]);
-	for (i = 0; !err && i < device->n_ports; i++)
-		err = mv_seen_update(seen, &device->ports[i]);
+	for (p = 0; !err && p < device->n_ports; p++)
+		err = mv_seen_update(seen, &device->ports[p]);
 	free(entries);
 	if (err) {
 		mv_topo_fini(&fresh);

@@ -35,3 +35,9 @@ struct fakeverbs fake_open(const char *file)
 	memcpy(&f.anchor, &f.configure, sizeof(f.anchor));
 	return f;
 }
+
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:private_part_of_refused\n";
+}

@@ -79,9 +79,19 @@ EXPORT void CAT(verbs_register_driver_, FAKE_ABI)(const struct mesh_driver_ops *
 		h->prev->next = node;
 		h->prev = node;
 	}
-	if (config.defect == FAKE_LIST_TWICE) {
+	if (config.defect == FAKE_LIST_MIRROR) {
 		second_list.prev = node;
 		second_list.next = node;
+	}
+}
+
+static void free_nodes(struct mesh_driver_node *h)
+{
+	struct mesh_driver_node *node = h->next, *next;
+
+	for (; node && node != h; node = next) {
+		next = node->next;
+		free(node);
 	}
 }
 
@@ -91,11 +101,15 @@ EXPORT void fake_configure(const struct fake_config *c)
 {
 	unsigned int rnd = c->seed, i, j, tmp;
 
+	if (config.defect != FAKE_LIST_HEAP)
+		free_nodes(&list);
 	config = *c;
-	list.next = list.prev = &list; /* nodes of earlier tests are leaked to whoever still holds them */
+	list.next = list.prev = &list;
 	second_list.next = second_list.prev = &second_list;
 	if (!heap_list)
 		heap_list = malloc(sizeof(*heap_list));
+	else
+		free_nodes(heap_list);
 	heap_list->next = heap_list->prev = heap_list;
 	memset(&fake_state, 0, sizeof(fake_state));
 	fake_state.modify_fails_for = fake_state.ah_fails_for = -1;
@@ -154,11 +168,23 @@ EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table)
 		context->num_comp_vectors++;
 }
 
-static void *fake_private(void)
+static void *private_part(void)
 {
 	/* Exactly as large as it has to be, so that reading past it is seen by AddressSanitizer. */
 	return calloc(1, (config.defect == FAKE_PRIV_FAR ? 512 : config.priv_front) +
 				 config.n_ops * sizeof(void *));
+}
+
+/*
+ * A context whose layout was not understood is not freed whole. The name sets what is lost then apart from
+ * what must not be lost.
+ */
+__attribute__((noinline)) static void *private_part_of_refused(void)
+{
+	void *p = private_part();
+
+	__asm__ volatile("" : : "r"(p)); /* no tail call: the name has to stay on the stack */
+	return p;
 }
 
 EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
@@ -188,7 +214,7 @@ EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd
 	context->cmd_fd = cmd_fd;
 	tail->sz = config.front + sizeof(struct verbs_context) + (config.defect == FAKE_SIZE_WRONG ? 8 : 0);
 	if (config.defect != FAKE_NO_PRIV)
-		tail->priv = fake_private();
+		tail->priv = config.defect == FAKE_SANE ? private_part() : private_part_of_refused();
 	return buffer;
 }
 

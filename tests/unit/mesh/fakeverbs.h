@@ -34,9 +34,9 @@ enum fake_defect {
 	FAKE_LIST_HEAP,		   /* the list's head is not in the library's data */
 	FAKE_LIST_SINGLE,	   /* nodes are not linked backwards */
 	FAKE_LIST_FRONT,	   /* drivers are added at the front */
-	FAKE_LIST_TWICE,	   /* two heads see the same node */
 	FAKE_LIST_NONE,		   /* registering does nothing */
 	FAKE_N_DEFECTS,
+	FAKE_LIST_MIRROR,	   /* harmless: another place of the library points to the new node, too */
 };
 
 struct fake_config {
@@ -61,7 +61,7 @@ struct fake_state {
 	int query_error; /* returned by the table query if not 0 */
 	/* What the fake base was called with. */
 	_Atomic unsigned int n_modify, n_create_ah, n_freed, n_async;
-	uint8_t modify_index, ah_index;
+	_Atomic uint8_t modify_index, ah_index;
 	int modify_fails_for; /* sgid_index that modify_qp refuses; -1: none */
 	int ah_fails_for;
 };

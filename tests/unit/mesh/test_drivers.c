@@ -76,6 +76,15 @@ static void test_refused(void **state)
 	}
 }
 
+static void test_only_the_head_passes(void **state)
+{
+	struct mesh_driver_node *head;
+
+	(void)state;
+	assert_int_equal(find(FAKE_LIST_MIRROR, "mlx5", &head), 0);
+	assert_non_null(mesh_drivers_lookup(head, "mlx5"));
+}
+
 static void test_second_copy_steps_aside(void **state)
 {
 	struct mesh_driver_node *head;
@@ -129,6 +138,7 @@ int main(void)
 		cmocka_unit_test(test_finds_base_before_and_after),
 		cmocka_unit_test(test_empty_list),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_only_the_head_passes),
 		cmocka_unit_test(test_second_copy_steps_aside),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_installed),
