@@ -131,6 +131,13 @@ class Guest:
         except OSError:
             return "kernel"
 
+    def spoke(self):
+        """Whether anything came out on the console."""
+        try:
+            return (self.root / "console").stat().st_size > 0
+        except OSError:
+            return False
+
     def failure(self):
         """Why the guest said it cannot come up, or empty."""
         try:

@@ -36,12 +36,16 @@ def topology(hosts, nics):
     return "\n".join(lines) + "\n"
 
 
-def build(topo, guest_dir):
-    """Text of `plan` for the guest; the script is put where the guest sees it."""
-    shutil.copy(SCRIPT, guest_dir / "hosts")
+def build(topo):
+    """Text of `plan` for the guest."""
     nics = len(next(iter(topo.hosts.values())).nics)
     lines = plan.common(GUEST, plan.etc_hosts(topo))
     return "\n".join([*lines, f"/run/lab/hosts {len(topo.hosts)} {nics} {topo.mtu}"]) + "\n"
+
+
+def prepare(guest_dir):
+    """Put the script where the guest sees it."""
+    shutil.copy(SCRIPT, guest_dir / "hosts")
 
 
 def device(nic):

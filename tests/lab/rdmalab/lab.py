@@ -28,6 +28,7 @@ class Lab:
         self.what = description["what"]
         self.topo = topo
         self.in_one = description["in_one"]  # all hosts are pretend hosts in one guest
+        self.taps = description["taps"]
         self.guests = {name: Guest(path, name) for name in description["guests"]}
 
     def __enter__(self):
@@ -91,17 +92,19 @@ class Lab:
             initrd.write_bytes(initramfs.build(kern))
             for guest in self.guests.values():
                 guest.prepare(self.plan(guest), request.overlays, request.shares, kern, request.ldconfig)
+                if self.in_one:
+                    hosts.prepare(guest.dir)
                 nics = [] if self.in_one else nics_of(self.topo.hosts[guest.name])
                 guest.start(kern, initrd, nics, wires, request.smp, request.mem, request.overlays, request.shares)
         finally:
             wires.close()
         for guest in self.guests.values():
             self.begin(guest, request)
-        self.wait_ready(timeout, progress)
+        self.wait_ready(timeout, request.mem, progress)
 
     def plan(self, guest):
         if self.in_one:
-            return hosts.build(self.topo, guest.dir)
+            return hosts.build(self.topo)
         return plan.build(self.topo, self.topo.hosts[guest.name])
 
     def begin(self, guest, request):
@@ -116,7 +119,7 @@ class Lab:
                 guest.set_carrier(nic.index, False)
         guest.qmp("cont")
 
-    def wait_ready(self, timeout, progress):
+    def wait_ready(self, timeout, mem, progress):
         start = time.monotonic()
         while True:
             elapsed = time.monotonic() - start
@@ -129,7 +132,7 @@ class Lab:
             late = [self.guests[n] for n, s in stages.items() if s != "ready"] if elapsed > timeout else []
             if failed or late:
                 progress.end()
-                raise LabError(explain(failed or late, timeout))
+                raise LabError(explain(failed or late, timeout, mem))
             time.sleep(0.05)
 
     def host(self, name):
@@ -175,7 +178,7 @@ class Lab:
             raise LabError(f"no link '{what}' in lab '{self.name}'; it has: {' '.join(self.topo.links)} "
                            "and ports written HOST.INDEX")
         for nic in nics:
-            if on and not nic.link and not (self.path / "taps").exists():
+            if on and not nic.link and nic.port not in self.taps:
                 raise LabError(f"{nic.port} is in no cable or switch of {self.what}: it cannot have a carrier")
             if self.in_one:
                 self.run(nic.host, hosts.carrier(nic, on))
@@ -239,7 +242,7 @@ class Request:
 
     def description(self):
         guests = [hosts.GUEST] if self.in_one else self.only or list(self.topo.hosts)
-        return {"what": self.what, "in_one": self.in_one, "guests": guests}
+        return {"what": self.what, "in_one": self.in_one, "guests": guests, "taps": list(self.taps)}
 
 
 def directory(path, option):
@@ -256,7 +259,7 @@ def needs_ldconfig(overlay):
     return any((overlay / "etc/ld.so.conf.d").glob("*")) or any(overlay.glob("usr/lib/**/lib*.so.*"))
 
 
-def explain(guests, timeout):
+def explain(guests, timeout, mem):
     text = ""
     for guest in guests:
         if guest.failure():
@@ -265,6 +268,8 @@ def explain(guests, timeout):
             why = "ended: its QEMU is gone"
         else:
             why = f"was not ready within {timeout:.0f} s (stage: {guest.stage()})"
+        if not guest.spoke():
+            why += f"; its kernel never printed a line, so {mem} MB of memory (--mem) may be too little to load it"
         text += f"guest {guest.name} did not come up, it {why}\n{guest.tails()}"
     return text + ("look first at the last console lines above; the usual causes are too little memory (--mem), "
                    "a busy machine (--timeout) and a changed host file system; --keep keeps the files named")

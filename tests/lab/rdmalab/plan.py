@@ -9,6 +9,7 @@ import topo as topology
 
 SPEED_MBPS = 10000  # without one, rxe logs "speed is unknown" at every port query
 SYSCTLS = {
+    "net/core/default_qdisc": "pfifo_fast",  # Debian's fq_codel drops what waits 5 ms, usual under emulation
     "net/ipv4/conf/all/arp_ignore": 1,  # a NIC answers for its own address only ...
     "net/ipv4/conf/default/arp_ignore": 1,
     "net/ipv4/conf/all/arp_announce": 2,  # ... and asks with it
