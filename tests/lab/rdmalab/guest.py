@@ -18,7 +18,7 @@ from .errors import LabError
 from .wires import MGMT
 
 SETUP = pathlib.Path(__file__).resolve().parent.parent / "guest" / "setup"
-APPEND = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr audit=0 random.trust_cpu=on"
+APPEND = "console=ttyS0 earlyprintk=ttyS0,115200 quiet panic=-1 mitigations=off nokaslr audit=0 random.trust_cpu=on"
 MAX_NICS = 24  # what fits on the emulated PCI bus beside the other devices
 
 
