@@ -10,7 +10,7 @@
 struct reach {
 	bool reached;
 	bool on_link; /* without a gateway */
-	bool own;     /* by a prefix that the entry's address lies in as well */
+	bool own;     /* by a prefix of the entry's address, or one that it lies in */
 	unsigned int prefix_len;
 	uint32_t metric;
 	union ibv_gid source; /* zero: none named */
@@ -30,7 +30,7 @@ static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const u
 /*
  * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists first
  * because it is the primary address: the one that the prefix's own route names as its source.
- * @sgid: an address that is to lie in such a prefix too, or NULL
+ * @sgid: an address that is to have such a prefix, or lie in one; or NULL
  */
 static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *sgid,
 			    const union ibv_gid *dgid, struct reach *best)
@@ -41,7 +41,8 @@ static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const 
 
 		if (addr->ifindex != ifindex || !covers(&addr->prefix, addr->prefix_len, dgid))
 			continue;
-		own = own || (sgid && covers(&addr->prefix, addr->prefix_len, sgid));
+		if (sgid && (mv_gid_equal(&addr->gid, sgid) || covers(&addr->prefix, addr->prefix_len, sgid)))
+			own = true;
 		if (!best->reached || best->prefix_len < addr->prefix_len)
 			*best = (struct reach){.reached = true,
 					       .on_link = true,
