@@ -24,7 +24,7 @@ enum mv_verdict {
 	MV_VERDICT_OK,
 	MV_VERDICT_EMPTY,      /* zero GID, or an index beyond the table */
 	MV_VERDICT_NO_NETDEV,  /* its netdev is not in this network namespace */
-	MV_VERDICT_FAMILY,     /* IPv4, IPv6 and link-local do not mix */
+	MV_VERDICT_FAMILY,     /* IPv4 and IPv6 do not mix, nor link-local and what is beyond the link */
 	MV_VERDICT_UNROUTABLE, /* no prefix and no route of its netdev covers the destination */
 	MV_VERDICT_DOWN,       /* would do, but its netdev is down or has no carrier */
 };
@@ -60,7 +60,7 @@ struct mv_request {
 	uint32_t sgid_index;
 	union ibv_gid dgid;
 	enum mv_transport transport;
-	const struct mv_seen *seen; /* n_seen, newest first; NULL when nothing is remembered */
+	const struct mv_seen *seen; /* n_seen addresses, newest first; NULL when nothing is remembered */
 	size_t n_seen;
 };
 
@@ -70,7 +70,8 @@ struct mv_candidate {
 	const struct mv_netdev *netdev;	  /* NULL when not here */
 	enum mv_verdict verdict;
 	unsigned int prefix_len; /* bits of the GID covered by the best prefix or route; 0: none */
-	bool prefsrc;		 /* the route names this address as its source */
+	bool other_scope;	 /* a link-local and a global IPv6 address: works on the link, second choice */
+	bool prefsrc;		 /* the address that the best prefix belongs to or the best route names */
 };
 
 struct mv_decision {
@@ -84,8 +85,11 @@ struct mv_decision {
 
 /**
  * mv_judge - verdict on one entry towards a destination
+ * @entry: of a snapshot's GID table; NULL stands for an empty one
  * @dgid: a destination GID, not zero
- * @ret: filled in
+ * @ret: filled in; points into @topo
+ *
+ * Pure, any thread.
  */
 void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
 	      struct mv_candidate *ret);
@@ -99,7 +103,8 @@ void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry, cons
  * Rules, first that fits: a non-Ethernet port, an unknown port or a destination on this host is left
  * alone; an entry that can work is kept, also when another would be nicer; an address that the program
  * saw under its index and that now stands at another index of the same RoCE version is used there; a
- * datagram takes the best other entry of the port; anything else passes untouched.
+ * datagram takes the best other entry of the port; anything else passes untouched. REPAIR and REPLACE only
+ * ever name an entry that is MV_VERDICT_OK, and deciding again with that index gives KEEP.
  *
  * Pure, any thread; never fails.
  */
@@ -109,7 +114,9 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
  * mv_decide_wants_route - must the collector look up a route before mv_decide()?
  * @netdev: a netdev that some entry of the port belongs to
  *
- * Return: true when no prefix on @netdev covers @dgid, so only a route can tell whether it is reached.
+ * Return: true when no prefix on @netdev covers @dgid, so only a route can tell whether it is reached,
+ * and none is in the snapshot yet. False for destinations that no route decides (zero, link-local,
+ * multicast).
  */
 bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *netdev,
 			   const union ibv_gid *dgid);
@@ -118,15 +125,17 @@ bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *n
  * mv_candidate_cmp - order of preference among entries that are MV_VERDICT_OK
  * @own_ifindex: netdev of the program's own entry, 0 if it has none
  *
- * RoCE v2 first, then longest prefix, preferred source of the route, the program's own netdev, lowest
- * index.
+ * The destination's own scope first, then RoCE v2, longest prefix, preferred source of the route, the
+ * program's own netdev, lowest index.
  *
  * Return: negative when @a is preferred, positive when @b is.
  */
 int mv_candidate_cmp(const struct mv_candidate *a, const struct mv_candidate *b, uint32_t own_ifindex);
 
-const char *mv_verdict_name(enum mv_verdict verdict); /* "ok", "empty", ...: for JSON and tables */
+/* Names for JSON and tables, lower case without blanks: "ok", "empty", ..., "keep", "repair", ... */
+const char *mv_verdict_name(enum mv_verdict verdict);
 const char *mv_action_name(enum mv_action action);
+const char *mv_reason_name(enum mv_reason reason);
 const char *mv_reason_text(enum mv_reason reason); /* a sentence part for people */
 
 #endif

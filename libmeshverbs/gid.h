@@ -69,6 +69,12 @@ union ibv_gid mv_gid_from_mac(const uint8_t mac[6]);
 bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix, unsigned int prefix_len);
 
 /**
+ * mv_gid_network - the first @prefix_len bits of @gid, the rest zero
+ * @prefix_len: as for mv_gid_in_prefix()
+ */
+union ibv_gid mv_gid_network(const union ibv_gid *gid, unsigned int prefix_len);
+
+/**
  * mv_gid_format - text of a GID: dotted quad for IPv4, RFC 5952 for the rest
  * @buf: MV_GID_STRLEN bytes, filled by the call
  *
@@ -87,6 +93,8 @@ int mv_gid_parse(const char *text, union ibv_gid *ret_gid);
 
 /**
  * mv_gid_type_name - "RoCE v2", "RoCE v1", "IB" or "unknown"
+ *
+ * Return: a constant string.
  */
 const char *mv_gid_type_name(enum mv_gid_type type);
 

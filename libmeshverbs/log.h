@@ -21,6 +21,7 @@ struct mv_log {
 	char target[256]; /* "syslog" or an absolute path; constant after mv_log_init() */
 	enum mv_log_level level; /* constant after mv_log_init() */
 	_Atomic uint32_t once[MV_LOG_ONCE_SLOTS]; /* hashes of lines already written; lock-free inserts */
+	_Atomic bool once_full; /* the line about that has been written */
 };
 
 /**
@@ -29,9 +30,12 @@ struct mv_log {
 void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level);
 
 /**
- * mv_log - write one line: "meshverbs: <text>" with the program's name and pid
+ * mv_log - write one line: "meshverbs[<pid>]: <program>: <text>"
  *
- * A line that cannot be written is lost silently: there is nobody to tell.
+ * Control characters in the text become '?', a text beyond some 900 bytes is cut. A file gets the UTC time
+ * in front of each line; it must be a regular file without further hard links, and is created with mode
+ * 0600. A line that cannot be written, or for which syslog has no room at once, is lost silently: there is
+ * nobody to tell.
  */
 void mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

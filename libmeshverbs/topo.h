@@ -43,7 +43,9 @@ struct mv_addr {
 struct mv_route {
 	uint32_t ifindex;
 	union ibv_gid dst;
-	uint8_t dst_len; /* bits of the GID, so 96 + n for IPv4 */
+	uint8_t dst_len; /* bits of the GID, so 96 + n for IPv4; 128: known for one destination only */
+	uint8_t fib_len; /* bits of the kernel's table entry behind it, at most dst_len: how specific it is */
+	union ibv_gid src; /* holds for this source address only (policy routing); zero: for all */
 	union ibv_gid gateway; /* zero: on the link */
 	union ibv_gid prefsrc; /* zero: none */
 	uint32_t table;	       /* RT_TABLE_... */
@@ -64,7 +66,7 @@ struct mv_port {
 	uint8_t state;	    /* enum ibv_port_state */
 	uint16_t lid;
 	uint32_t rate_mbps; /* 0: unknown */
-	size_t n_gids;
+	size_t n_gids, cap_gids;   /* used, allocated */
 	struct mv_gid_entry *gids; /* n_gids, ascending index */
 };
 
@@ -73,12 +75,13 @@ struct mv_device {
 	char pci[16];	  /* "0000:03:00.0", "" when it has no PCI place */
 	int numa_node;	  /* -1: unknown */
 	uint64_t node_guid; /* host byte order, 0: unknown */
-	size_t n_ports;
+	size_t n_ports, cap_ports;
 	struct mv_port *ports;
 };
 
 struct mv_topo {
 	size_t n_devices, n_netdevs, n_addrs, n_routes;
+	size_t cap_devices, cap_netdevs, cap_addrs, cap_routes; /* allocated */
 	struct mv_device *devices;
 	struct mv_netdev *netdevs;
 	struct mv_addr *addrs;
@@ -95,6 +98,16 @@ void mv_topo_init(struct mv_topo *topo);
  * @topo: may be half built; afterwards it is empty, as after mv_topo_init()
  */
 void mv_topo_fini(struct mv_topo *topo);
+
+/**
+ * mv_topo_clear_devices - forget all devices with their ports and GIDs
+ */
+void mv_topo_clear_devices(struct mv_topo *topo);
+
+/**
+ * mv_topo_clear_net - forget all netdevs, addresses and routes, keeping the memory
+ */
+void mv_topo_clear_net(struct mv_topo *topo);
 
 /**
  * mv_topo_add_device - append a device without ports
@@ -141,6 +154,7 @@ const struct mv_device *mv_topo_device(const struct mv_topo *topo, const char *n
 const struct mv_port *mv_device_port(const struct mv_device *device, uint8_t num);
 const struct mv_gid_entry *mv_port_gid(const struct mv_port *port, uint32_t index);
 const struct mv_netdev *mv_topo_netdev(const struct mv_topo *topo, uint32_t ifindex);
+const struct mv_netdev *mv_topo_netdev_by_name(const struct mv_topo *topo, const char *name);
 
 /**
  * mv_topo_gid_netdev - the netdev of this network namespace that an entry really belongs to
