@@ -30,13 +30,9 @@ const char *gid_text(const union ibv_gid *gid, char buf[static MV_GID_STRLEN])
 
 const char *prefix_text(const union ibv_gid *prefix, unsigned int len, char *buf, size_t size)
 {
-	union ibv_gid network = *prefix;
+	union ibv_gid network = mv_gid_network(prefix, len);
 	char text[MV_GID_STRLEN];
-	unsigned int i;
 
-	for (i = 0; i < 128; i++)
-		if (i >= len)
-			network.raw[i / 8] &= ~(0x80 >> (i % 8));
 	/* A prefix shorter than the IPv4 mapping is no IPv4 one, whatever the address was. */
 	if (mv_gid_family(prefix) == MV_FAMILY_IPV4 && len >= 96)
 		snprintf(buf, size, "%s/%u", inet_ntop(AF_INET, network.raw + 12, text, sizeof(text)), len - 96);

@@ -5,6 +5,14 @@
 #include "entry.h"
 #include "explain.h"
 
+/* ::/0 and other short IPv6 prefixes have nothing to do with IPv4, though its mapped form lies in them. */
+static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
+{
+	if (mv_gid_family(dgid) == MV_FAMILY_IPV4 && prefix_len < 96)
+		return false;
+	return mv_gid_in_prefix(dgid, prefix, prefix_len);
+}
+
 const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid)
 {
 	const struct mv_addr *addr, *best = NULL;
@@ -12,7 +20,7 @@ const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifin
 
 	for (i = 0; i < topo->n_addrs; i++) {
 		addr = &topo->addrs[i];
-		if (addr->ifindex == ifindex && mv_gid_in_prefix(dgid, &addr->prefix, addr->prefix_len) &&
+		if (addr->ifindex == ifindex && covers(&addr->prefix, addr->prefix_len, dgid) &&
 		    (!best || addr->prefix_len > best->prefix_len))
 			best = addr;
 	}
@@ -28,50 +36,75 @@ static bool netdev_done(const struct mv_topo *topo, const struct mv_port *port, 
 	return false;
 }
 
-static void show_route(struct out *out, const struct mv_netdev *netdev, const struct mv_route *route)
+static void show_row(struct out *out, const struct mv_netdev *netdev, const char *lookup, const char *gateway,
+		     const char *source, const char *text)
 {
-	char gateway[MV_GID_STRLEN], source[MV_GID_STRLEN];
-	bool via, from;
-
 	out_row(out);
 	out_text(out, "netdev", "NETDEV", OUT_PLAIN, netdev->name);
-	out_text(out, "lookup", NULL, OUT_PLAIN, route ? "route" : "none");
-	if (!route) {
-		out_text(out, "gateway", NULL, OUT_PLAIN, NULL);
-		out_text(out, "source", NULL, OUT_PLAIN, NULL);
-		out_textf(out, "text", "RESULT", OUT_PLAIN, "no address prefix and no route of %s covers it",
-			  netdev->name);
-		return;
+	out_text(out, "lookup", NULL, OUT_PLAIN, lookup);
+	out_text(out, "gateway", NULL, OUT_PLAIN, gateway);
+	out_text(out, "source", NULL, OUT_PLAIN, source);
+	out_text(out, "text", "RESULT", OUT_PLAIN, text);
+}
+
+static void show_route(struct out *out, const struct mv_netdev *netdev, const struct mv_route *route)
+{
+	char gateway[MV_GID_STRLEN], prefsrc[MV_GID_STRLEN], src[MV_GID_STRLEN], text[256];
+	bool via = !mv_gid_is_zero(&route->gateway), prefers = !mv_gid_is_zero(&route->prefsrc);
+	bool only = !mv_gid_is_zero(&route->src);
+
+	mv_gid_format(&route->gateway, gateway);
+	mv_gid_format(&route->prefsrc, prefsrc);
+	mv_gid_format(&route->src, src);
+	snprintf(text, sizeof(text), "route %s%s%s%s%s%s%s", via ? "via " : "on the link", via ? gateway : "",
+		 prefers ? ", source " : "", prefers ? prefsrc : "", only ? ", for packets from " : "", only ? src : "",
+		 only ? " only" : "");
+	show_row(out, netdev, "route", via ? gateway : NULL, prefers ? prefsrc : NULL, text);
+}
+
+static bool leads_there(const struct mv_route *route, uint32_t ifindex, const union ibv_gid *dgid)
+{
+	return route->ifindex == ifindex && covers(&route->dst, route->dst_len, dgid);
+}
+
+/* The most specific ones: several when they hold for one source address each. */
+static void show_routes(struct out *out, const struct mv_topo *topo, const struct mv_netdev *netdev,
+			const union ibv_gid *dgid)
+{
+	unsigned int longest = 0;
+	bool found = false;
+	char text[128];
+	size_t i;
+
+	for (i = 0; i < topo->n_routes; i++)
+		if (leads_there(&topo->routes[i], netdev->ifindex, dgid) && topo->routes[i].fib_len > longest)
+			longest = topo->routes[i].fib_len;
+	for (i = 0; i < topo->n_routes; i++) {
+		if (!leads_there(&topo->routes[i], netdev->ifindex, dgid) || topo->routes[i].fib_len != longest)
+			continue;
+		show_route(out, netdev, &topo->routes[i]);
+		found = true;
 	}
-	via = !mv_gid_is_zero(&route->gateway);
-	from = !mv_gid_is_zero(&route->prefsrc);
-	out_text(out, "gateway", NULL, OUT_PLAIN, via ? mv_gid_format(&route->gateway, gateway) : NULL);
-	out_text(out, "source", NULL, OUT_PLAIN, from ? mv_gid_format(&route->prefsrc, source) : NULL);
-	out_textf(out, "text", "RESULT", OUT_PLAIN, "route %s%s%s%s", via ? "via " : "on the link", via ? gateway : "",
-		  from ? ", source " : "", from ? source : "");
+	if (found)
+		return;
+	snprintf(text, sizeof(text), "no address prefix and no route of %s covers it", netdev->name);
+	show_row(out, netdev, "none", NULL, NULL, text);
 }
 
 static void show_covered(struct out *out, const struct mv_netdev *netdev, const struct mv_addr *addr)
 {
-	char prefix[64];
+	char prefix[64], text[128] = "no route look-up needed";
 
-	out_row(out);
-	out_text(out, "netdev", "NETDEV", OUT_PLAIN, netdev->name);
-	out_text(out, "lookup", NULL, OUT_PLAIN, "prefix");
-	out_text(out, "gateway", NULL, OUT_PLAIN, NULL);
-	out_text(out, "source", NULL, OUT_PLAIN, NULL);
 	if (addr)
-		out_textf(out, "text", "RESULT", OUT_PLAIN, "%s covers it, no route look-up needed",
-			  prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)));
-	else
-		out_text(out, "text", "RESULT", OUT_PLAIN, "no route look-up needed");
+		snprintf(text, sizeof(text), "%s covers it, no route look-up needed",
+			 prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)));
+	show_row(out, netdev, "prefix", NULL, NULL, text);
 }
 
 /* @out may be NULL: look up only. */
 static int port_routes(struct out *out, struct host *host, const struct mv_port *port, const union ibv_gid *dgid)
 {
 	const struct mv_netdev *netdev;
-	const struct mv_route *route;
 	size_t i;
 	int rc;
 
@@ -84,13 +117,11 @@ static int port_routes(struct out *out, struct host *host, const struct mv_port 
 				show_covered(out, netdev, explain_covering(&host->topo, netdev->ifindex, dgid));
 			continue;
 		}
-		rc = host_find_route(host, netdev, dgid, &route);
-		if (rc < 0) {
-			cli_error("cannot look up the route out of %s (rtnetlink): %s", netdev->name, strerror(-rc));
+		rc = host_find_routes(host, netdev, dgid);
+		if (rc)
 			return rc;
-		}
 		if (out)
-			show_route(out, netdev, route);
+			show_routes(out, &host->topo, netdev, dgid);
 	}
 	return 0;
 }

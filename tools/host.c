@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/netlink.h>
 
 #include "host.h"
 #include "topo_sysfs.h"
@@ -45,33 +44,9 @@ static void *read_file(const char *path, size_t *ret_len)
 	return buf;
 }
 
-/*
- * Several dumps may follow each other in one file, each with its NLMSG_DONE, where the parser would
- * stop: so it is given message after message.
- */
-static int parse_capture(struct mv_topo *topo, const char *buf, size_t len)
-{
-	struct nlmsghdr header;
-	size_t offset = 0;
-	bool done;
-	int rc;
-
-	while (len - offset >= sizeof(header)) {
-		memcpy(&header, buf + offset, sizeof(header));
-		if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > len - offset)
-			return -EBADMSG;
-		rc = mv_netlink_parse(topo, buf + offset, header.nlmsg_len, &done);
-		if (rc)
-			return rc;
-		offset += NLMSG_ALIGN(header.nlmsg_len);
-		if (offset > len)
-			offset = len;
-	}
-	return offset == len ? 0 : -EBADMSG;
-}
-
 static int load_capture(struct host *host, const char *path)
 {
+	bool done;
 	size_t len;
 	char *buf;
 	int rc;
@@ -82,7 +57,7 @@ static int load_capture(struct host *host, const char *path)
 		cli_error("cannot read %s: %s", path, strerror(-rc));
 		return rc;
 	}
-	rc = parse_capture(&host->topo, buf, len);
+	rc = mv_netlink_parse(&host->topo, buf, len, &done); /* of as many answers as there are */
 	free(buf);
 	if (rc)
 		cli_error("%s does not hold rtnetlink messages: %s", path, strerror(-rc));
@@ -162,31 +137,15 @@ const struct mv_device *host_device(const struct host *host, const char *name)
 	return NULL;
 }
 
-static const struct mv_route *find_route(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid)
+int host_find_routes(struct host *host, const struct mv_netdev *netdev, const union ibv_gid *dgid)
 {
-	const struct mv_route *route, *best = NULL;
-	size_t i;
+	int rc;
 
-	for (i = 0; i < topo->n_routes; i++) {
-		route = &topo->routes[i];
-		if (route->ifindex != ifindex || !mv_gid_in_prefix(dgid, &route->dst, route->dst_len))
-			continue;
-		if (!best || route->dst_len > best->dst_len ||
-		    (route->dst_len == best->dst_len && route->metric < best->metric))
-			best = route;
-	}
-	return best;
-}
-
-int host_find_route(struct host *host, const struct mv_netdev *netdev, const union ibv_gid *dgid,
-		    const struct mv_route **ret_route)
-{
-	int rc = 0;
-
-	if (!host->captured)
-		rc = mv_netlink_add_route(&host->netlink, &host->topo, netdev->ifindex, dgid);
-	if (rc < 0)
-		return rc;
-	*ret_route = find_route(&host->topo, netdev->ifindex, dgid);
-	return 0;
+	if (host->captured)
+		return 0;
+	rc = mv_netlink_add_route(&host->netlink, &host->topo, netdev->ifindex, dgid);
+	if (rc >= 0)
+		return 0;
+	cli_error("cannot look up the route out of %s (rtnetlink): %s", netdev->name, strerror(-rc));
+	return rc;
 }

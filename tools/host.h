@@ -42,14 +42,12 @@ const struct mv_device *host_device(const struct host *host, const char *name);
 void host_no_devices(const char *sysfs, bool have_class, char *buf, size_t size);
 
 /**
- * host_find_route - how a netdev reaches a GID, from the kernel's or the captured routes
- * @ret_route: points into the snapshot, valid until the next call; NULL when there is no route
+ * host_find_routes - have the routes from a netdev to a GID in the snapshot, for mv_decide()
  *
- * The route is in the snapshot afterwards, for mv_decide() to find.
+ * A captured host's routes are all there, so nothing happens then.
  *
- * Return: 0 or -errno.
+ * Return: 0, or -errno of rtnetlink, which has been said.
  */
-int host_find_route(struct host *host, const struct mv_netdev *netdev, const union ibv_gid *dgid,
-		    const struct mv_route **ret_route);
+int host_find_routes(struct host *host, const struct mv_netdev *netdev, const union ibv_gid *dgid);
 
 #endif
