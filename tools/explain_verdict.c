@@ -114,6 +114,7 @@ static void show_candidate(struct out *out, const struct mv_topo *topo, const st
 	out_text(out, "type", "TYPE", OUT_PLAIN, mv_gid_type_name(entry->type));
 	out_netdev(out, candidate.netdev);
 	out_text(out, "action", NULL, OUT_PLAIN, mv_action_name(decision.action));
+	out_text(out, "reason", NULL, OUT_PLAIN, mv_reason_name(decision.reason));
 	out_uint(out, "uses_index", NULL, decision.sgid_index);
 	action_text(&decision, text, sizeof(text));
 	out_text(out, NULL, "IF USED", OUT_PLAIN, text);
@@ -170,6 +171,7 @@ static bool result_of_index(struct out *out, const struct explain *explain, cons
 
 	decision_words(&decision, explain->index, text, sizeof(text));
 	out_text(out, "action", NULL, OUT_PLAIN, mv_action_name(decision.action));
+	out_text(out, "reason", NULL, OUT_PLAIN, mv_reason_name(decision.reason));
 	out_uint(out, "index", NULL, decision.sgid_index);
 	out_bool(out, "reaches", NULL, reaches(&decision));
 	out_text(out, "text", "Decision", reaches(&decision) ? OUT_GOOD : OUT_BAD, text);
@@ -183,34 +185,43 @@ static bool result_of_index(struct out *out, const struct explain *explain, cons
 	return reaches(&decision);
 }
 
-bool explain_result(struct out *out, const struct mv_topo *topo, const struct explain *explain,
-		    const struct mv_gid_entry *best)
+/* No index yet: the best one, or why it does not matter or there is none. */
+static bool result_of_port(struct out *out, const struct explain *explain, const struct mv_topo *topo,
+			   const struct mv_gid_entry *best)
 {
-	bool ok = best || explain->port->link_layer != IBV_LINK_LAYER_ETHERNET;
+	struct mv_decision any = explain_decide(topo, explain, best ? best->index : 0);
+	bool whatever = any.reason == MV_REASON_INFINIBAND || any.reason == MV_REASON_SELF;
 	char gid[MV_GID_STRLEN];
 
-	out_section(out, "result", "Result");
-	if (explain->has_index) {
-		ok = result_of_index(out, explain, topo);
-		goto out_end;
-	}
 	out_text(out, "action", NULL, OUT_PLAIN, NULL);
+	out_text(out, "reason", NULL, OUT_PLAIN, best || whatever ? mv_reason_name(any.reason) : NULL);
 	if (best)
 		out_uint(out, "index", NULL, best->index);
 	else
 		out_text(out, "index", NULL, OUT_PLAIN, NULL);
-	out_bool(out, "reaches", NULL, ok);
-	if (best)
+	out_bool(out, "reaches", NULL, best || whatever);
+	if (whatever)
+		out_textf(out, "text", "Decision", OUT_GOOD, "every index is kept: %s", mv_reason_text(any.reason));
+	else if (best)
 		out_textf(out, "text", "Decision", OUT_GOOD, "index %u (%s) is the best entry for it", best->index,
 			  mv_gid_format(&best->gid, gid));
-	else if (ok)
-		out_text(out, "text", "Decision", OUT_GOOD,
-			 "not an Ethernet port: the subnet manager decides, every entry is kept");
 	else
 		out_textf(out, "text", "Decision", OUT_BAD, "no entry of %s port %u reaches it", explain->device->name,
 			  explain->port->num);
 	out_text(out, "advice", NULL, OUT_PLAIN, NULL);
-out_end:
+	return best || whatever;
+}
+
+bool explain_result(struct out *out, const struct mv_topo *topo, const struct explain *explain,
+		    const struct mv_gid_entry *best)
+{
+	bool reached;
+
+	out_section(out, "result", "Result");
+	if (explain->has_index)
+		reached = result_of_index(out, explain, topo);
+	else
+		reached = result_of_port(out, explain, topo, best);
 	out_section_end(out);
-	return ok;
+	return reached;
 }

@@ -214,7 +214,8 @@ static void judge_way(struct status *status, const struct status_way *way)
 				   end_text(report, text, sizeof(text)));
 		return;
 	}
-	if (report->error)
+	/* Without the class libibverbs gives ENOSYS, and that has been said better. */
+	if (report->error && status->have_class)
 		status_add(status, &status->attention, "libibverbs cannot list the RDMA devices: %s", report->error);
 	/* Without a device libibverbs loads no driver at all. */
 	if (!report->n_stages && status->n_devices)
