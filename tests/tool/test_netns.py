@@ -90,7 +90,7 @@ def in_namespace():
     """Runs this file once more, in namespaces of its own. Return: exit status."""
     command = ["unshare", "--user", "--map-root-user", "--net"]
     try:
-        check = subprocess.run([*command, "ip", "link", "add", "a", "type", "veth", "peer", "name", "b"],
+        check = subprocess.run([*command, "ip", "link", "add", "test0", "type", "veth", "peer", "name", "test1"],
                                capture_output=True, text=True, check=False)
         error = check.stderr.strip() if check.returncode else None
     except FileNotFoundError as missing:
