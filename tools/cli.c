@@ -25,12 +25,13 @@ int cli_usage(const struct cli_command *command, const char *fmt, ...)
 	va_start(args, fmt);
 	vfprintf(stderr, fmt, args);
 	va_end(args);
-	fprintf(stderr, "\nTry: meshverbs help%s%s\n", command ? " " : "", command ? command->name : "");
+	fprintf(stderr, "\nTry: meshverbs help%s%s\n", command ? " " : "",
+		command ? command->name : "");
 	return CLI_ERROR;
 }
 
-int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv, const char *shorts,
-	       const struct option *options, int *ret_exit)
+int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
+	       const char *shorts, const struct option *options, int *ret_exit)
 {
 	int opt = getopt_long(argc, argv, shorts, options, NULL);
 
@@ -40,13 +41,15 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 		cli->json = true;
 		return cli_option(cli, command, argc, argv, shorts, options, ret_exit);
 	case 'h':
-		printf("Usage: meshverbs %s %s\n\n%s\n", command->name, command->args, command->help);
+		printf("Usage: meshverbs %s %s\n\n%s\n", command->name, command->args,
+		       command->help);
 		return -2;
 	case ':':
 		*ret_exit = cli_usage(command, "option '%s' needs a value", argv[optind - 1]);
 		return -2;
 	case '?':
-		/* optopt is set for a short option, and optind has not moved past its cluster yet. */
+		/* optopt is set for a short option, and optind has not moved past its cluster yet.
+		 */
 		if (optopt && optopt < 128)
 			*ret_exit = cli_usage(command, "unknown option '-%c'", optopt);
 		else
@@ -64,7 +67,8 @@ struct out *cli_out(const struct cli *cli)
 	struct out *out;
 
 	out = out_new(stdout, cli->json,
-		      isatty(STDOUT_FILENO) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0);
+		      isatty(STDOUT_FILENO) && !(no_color && *no_color) && term &&
+			      strcmp(term, "dumb") != 0);
 	if (!out)
 		cli_error("out of memory");
 	return out;

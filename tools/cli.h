@@ -11,24 +11,25 @@
 enum cli_exit {
 	CLI_OK = 0,
 	CLI_ATTENTION = 1, /* the answer is no, or something is wrong on this host */
-	CLI_ERROR = 2,	   /* wrong usage, or no answer could be had */
+	CLI_ERROR = 2, /* wrong usage, or no answer could be had */
 };
 
 /* What the options before the command say. */
 struct cli {
 	bool json;
-	const char *sysfs;	  /* root of sysfs */
-	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the kernel */
-	const char *etc_dir;	  /* holds libibverbs.d; NULL: as installed */
-	const char *probe;	  /* program to run instead of meshverbs-probe; NULL: the installed one */
+	const char *sysfs; /* root of sysfs */
+	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the
+				     kernel */
+	const char *etc_dir; /* holds libibverbs.d; NULL: as installed */
+	const char *probe; /* program to run instead of meshverbs-probe; NULL: the installed one */
 	unsigned int probe_timeout_ms;
 };
 
 struct cli_command {
 	const char *name;
-	const char *args;    /* synopsis behind the name */
+	const char *args; /* synopsis behind the name */
 	const char *summary; /* one line for the list of commands */
-	const char *help;    /* the rest of `meshverbs help NAME` */
+	const char *help; /* the rest of `meshverbs help NAME` */
 	/* @argv[0] is the command's name. Returns an enum cli_exit. */
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
@@ -45,7 +46,8 @@ void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  *
  * Return: CLI_ERROR.
  */
-int cli_usage(const struct cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int cli_usage(const struct cli_command *command, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /**
  * cli_option - next option of a command
@@ -54,8 +56,8 @@ int cli_usage(const struct cli_command *command, const char *fmt, ...) __attribu
  *
  * Return: the option's val, -1 at the end, -2 when the command is to return @ret_exit.
  */
-int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv, const char *shorts,
-	       const struct option *options, int *ret_exit);
+int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
+	       const char *shorts, const struct option *options, int *ret_exit);
 
 /**
  * cli_out - the document on stdout, in the form asked for

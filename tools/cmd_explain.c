@@ -31,7 +31,8 @@ static int parse_from(struct explain *explain, char *text)
 
 	if (colon) {
 		if (parse_uint(colon + 1, UINT8_MAX, &port_num) || !port_num)
-			return cli_usage(&cmd_explain, "--from '%s': the port is a number from 1 to 255", text);
+			return cli_usage(&cmd_explain,
+					 "--from '%s': the port is a number from 1 to 255", text);
 		*colon = '\0';
 	}
 	if (!*text)
@@ -44,9 +45,11 @@ static int parse_from(struct explain *explain, char *text)
 static int parse_to(struct explain *explain, const char *text)
 {
 	if (mv_gid_parse(text, &explain->dgid))
-		return cli_usage(&cmd_explain, "--to '%s' is neither a GID nor an IPv4 or IPv6 address", text);
+		return cli_usage(&cmd_explain,
+				 "--to '%s' is neither a GID nor an IPv4 or IPv6 address", text);
 	if (mv_gid_is_zero(&explain->dgid))
-		return cli_usage(&cmd_explain, "--to '%s' is the zero GID, which no peer has", text);
+		return cli_usage(&cmd_explain, "--to '%s' is the zero GID, which no peer has",
+				 text);
 	return 0;
 }
 
@@ -63,11 +66,13 @@ static int parse_seen(struct explain *explain, char *text)
 		if (!strcmp(comma, ",v1"))
 			seen->type = MV_GID_TYPE_ROCE_V1;
 		else if (strcmp(comma, ",v2") != 0)
-			return cli_usage(&cmd_explain, "--seen '%s': after the comma comes v1 or v2", text);
+			return cli_usage(&cmd_explain,
+					 "--seen '%s': after the comma comes v1 or v2", text);
 		*comma = '\0';
 	}
 	if (mv_gid_parse(text, &seen->gid))
-		return cli_usage(&cmd_explain, "--seen '%s' is neither a GID nor an IPv4 or IPv6 address", text);
+		return cli_usage(&cmd_explain,
+				 "--seen '%s' is neither a GID nor an IPv4 or IPv6 address", text);
 	explain->n_seen++;
 	return 0;
 }
@@ -111,7 +116,8 @@ static int parse_args(struct cli *cli, struct explain *explain, int argc, char *
 			break;
 		case OPT_INDEX:
 			if (parse_uint(optarg, UINT32_MAX, &number))
-				return cli_usage(&cmd_explain, "--index '%s' is not a GID index", optarg);
+				return cli_usage(&cmd_explain, "--index '%s' is not a GID index",
+						 optarg);
 			explain->index = (uint32_t)number;
 			explain->has_index = true;
 			break;
@@ -122,11 +128,13 @@ static int parse_args(struct cli *cli, struct explain *explain, int argc, char *
 	if (optind < argc)
 		return cli_usage(&cmd_explain, "'%s' is not expected", argv[optind]);
 	if (!explain->device_name)
-		return cli_usage(&cmd_explain, "--from DEV is missing: the RDMA device that the program uses");
+		return cli_usage(&cmd_explain,
+				 "--from DEV is missing: the RDMA device that the program uses");
 	if (!has_to)
 		return cli_usage(&cmd_explain, "--to GID|IP is missing: the peer's GID or address");
 	if (explain->n_seen && !explain->has_index)
-		return cli_usage(&cmd_explain, "--seen says what was read under an index: add --index");
+		return cli_usage(&cmd_explain,
+				 "--seen says what was read under an index: add --index");
 	return -1;
 }
 
@@ -141,7 +149,8 @@ static int find_port(const struct host *host, struct explain *explain)
 		return -ENODEV;
 	}
 	explain->device = device;
-	explain->port = explain->port_num ? mv_device_port(device, explain->port_num) : &device->ports[0];
+	explain->port =
+		explain->port_num ? mv_device_port(device, explain->port_num) : &device->ports[0];
 	if (explain->port)
 		return 0;
 	cli_error("%s has no port %u; its last one is %u", device->name, explain->port_num,
@@ -156,7 +165,8 @@ static void show_question(struct out *out, const struct explain *explain)
 
 	if (explain->has_index)
 		snprintf(index, sizeof(index), ", index %u", explain->index);
-	out_textf(out, NULL, "From", OUT_PLAIN, "%s port %u%s", explain->device->name, explain->port->num, index);
+	out_textf(out, NULL, "From", OUT_PLAIN, "%s port %u%s", explain->device->name,
+		  explain->port->num, index);
 	out_section(out, "from", NULL);
 	out_text(out, "device", NULL, OUT_PLAIN, explain->device->name);
 	out_uint(out, "port", NULL, explain->port->num);
@@ -173,7 +183,8 @@ static void show_question(struct out *out, const struct explain *explain)
 	out_list_end(out);
 	out_section_end(out);
 	for (i = 0; i < explain->n_seen; i++)
-		out_textf(out, NULL, "Seen there", OUT_PLAIN, "%s (%s)", mv_gid_format(&explain->seen[i].gid, gid),
+		out_textf(out, NULL, "Seen there", OUT_PLAIN, "%s (%s)",
+			  mv_gid_format(&explain->seen[i].gid, gid),
 			  mv_gid_type_name(explain->seen[i].type));
 	out_text(out, "to", "To", OUT_PLAIN, mv_gid_format(&explain->dgid, gid));
 	out_text(out, "transport", "Transport", OUT_PLAIN,
@@ -223,16 +234,23 @@ const struct cli_command cmd_explain = {
 	.name = "explain",
 	.args = "--from DEV[:PORT] --to GID|IP [--index N [--seen GID[,v1|v2]]...] [--ud] [-j]",
 	.summary = "which GID serves a destination, and why",
-	.help = "Takes the decision that the plugin takes when a queue pair or an address handle is given its\n"
-		"destination, and prints the routes looked up, the verdict on every GID of the port, and the\n"
-		"result. Without --index: what a program gets for each index it may use, and the best one.\n\n"
+	.help = "Takes the decision that the plugin takes when a queue pair or an address handle "
+		"is given its\n"
+		"destination, and prints the routes looked up, the verdict on every GID of the "
+		"port, and the\n"
+		"result. Without --index: what a program gets for each index it may use, and the "
+		"best one.\n\n"
 		"      --from DEV[:PORT]   RDMA device and port (the first) of the program\n"
 		"      --to GID|IP         the peer's GID or address\n"
 		"      --index N           GID index that the program uses\n"
-		"      --seen GID[,v1|v2]  an address that the program has read under that index before, if the\n"
-		"                          table has changed since; RoCE v2 unless said; the newest first\n"
-		"      --ud                an address handle (UD); else a connected queue pair (RC, UC, XRC)\n"
+		"      --seen GID[,v1|v2]  an address that the program has read under that index "
+		"before, if the\n"
+		"                          table has changed since; RoCE v2 unless said; the "
+		"newest first\n"
+		"      --ud                an address handle (UD); else a connected queue pair "
+		"(RC, UC, XRC)\n"
 		"  -j, --json              print JSON\n\n"
-		"Exit status: 0 the destination is reached; 1 it is not; 2 wrong usage, or nothing could be read.",
+		"Exit status: 0 the destination is reached; 1 it is not; 2 wrong usage, or nothing "
+		"could be read.",
 	.run = run,
 };

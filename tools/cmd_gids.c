@@ -8,22 +8,25 @@
 static const char *port_state_name(uint8_t state)
 {
 	static const char *const names[] = {
-		[IBV_PORT_NOP] = "unknown",	[IBV_PORT_DOWN] = "down",     [IBV_PORT_INIT] = "init",
-		[IBV_PORT_ARMED] = "armed",	[IBV_PORT_ACTIVE] = "active", [IBV_PORT_ACTIVE_DEFER] = "active-defer",
+		[IBV_PORT_NOP] = "unknown",   [IBV_PORT_DOWN] = "down",
+		[IBV_PORT_INIT] = "init",     [IBV_PORT_ARMED] = "armed",
+		[IBV_PORT_ACTIVE] = "active", [IBV_PORT_ACTIVE_DEFER] = "active-defer",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
 }
 
 static void show_entry(struct out *out, const struct cli *cli, const struct mv_topo *topo,
-		       const struct mv_device *device, const struct mv_port *port, const struct mv_gid_entry *entry)
+		       const struct mv_device *device, const struct mv_port *port,
+		       const struct mv_gid_entry *entry)
 {
 	const struct mv_netdev *netdev = mv_topo_gid_netdev(topo, entry);
 	char text[160], named[64] = "";
 	enum entry_state state;
 
 	if (!netdev)
-		sysfs_gid_netdev(cli->sysfs, device->name, port->num, entry->index, named, sizeof(named));
+		sysfs_gid_netdev(cli->sysfs, device->name, port->num, entry->index, named,
+				 sizeof(named));
 	state = entry_judge(topo, port, entry, named, text, sizeof(text));
 	out_row(out);
 	out_text(out, "device", "DEV", OUT_PLAIN, device->name);
@@ -42,7 +45,7 @@ static void show_port(struct out *out, const struct mv_device *device, const str
 	out_text(out, "device", "DEV", OUT_PLAIN, device->name);
 	out_uint(out, "port", "PORT", port->num);
 	out_text(out, "link_layer", "LINK LAYER", OUT_PLAIN,
-		 port->link_layer == IBV_LINK_LAYER_ETHERNET	 ? "Ethernet"
+		 port->link_layer == IBV_LINK_LAYER_ETHERNET     ? "Ethernet"
 		 : port->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand"
 								 : "unknown");
 	out_text(out, "state", "STATE", port->state == IBV_PORT_ACTIVE ? OUT_GOOD : OUT_BAD,
@@ -56,7 +59,8 @@ static bool wanted(const struct mv_device *device, const struct mv_device *only)
 	return !only || only == device;
 }
 
-static int show(struct out *out, const struct cli *cli, const struct mv_topo *topo, const struct mv_device *only)
+static int show(struct out *out, const struct cli *cli, const struct mv_topo *topo,
+		const struct mv_device *only)
 {
 	const struct mv_device *device;
 	size_t d, p, i, n_gids = 0;
@@ -66,7 +70,8 @@ static int show(struct out *out, const struct cli *cli, const struct mv_topo *to
 		device = &topo->devices[d];
 		for (p = 0; wanted(device, only) && p < device->n_ports; p++) {
 			for (i = 0; i < device->ports[p].n_gids; i++)
-				show_entry(out, cli, topo, device, &device->ports[p], &device->ports[p].gids[i]);
+				show_entry(out, cli, topo, device, &device->ports[p],
+					   &device->ports[p].gids[i]);
 			n_gids += device->ports[p].n_gids;
 		}
 	}
@@ -101,7 +106,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		name = optarg;
 	}
 	if (optind < argc)
-		return cli_usage(&cmd_gids, "'%s' is not expected; a device is named with -d", argv[optind]);
+		return cli_usage(&cmd_gids, "'%s' is not expected; a device is named with -d",
+				 argv[optind]);
 
 	rc = CLI_ERROR;
 	if (host_open(cli, &host))
@@ -123,10 +129,12 @@ const struct cli_command cmd_gids = {
 	.name = "gids",
 	.args = "[-d DEV] [-j]",
 	.summary = "the GID tables of the RDMA devices, with a verdict on each entry",
-	.help = "Prints the used entries of every port's GID table and whether they can work from this\n"
+	.help = "Prints the used entries of every port's GID table and whether they can work from "
+		"this\n"
 		"network namespace, then the ports.\n\n"
 		"  -d, --device DEV   only this RDMA device\n"
 		"  -j, --json         print JSON\n\n"
-		"Exit status: 0; 1 when there is no GID at all; 2 wrong usage, or nothing could be read.",
+		"Exit status: 0; 1 when there is no GID at all; 2 wrong usage, or nothing could be "
+		"read.",
 	.run = run,
 };

@@ -65,8 +65,9 @@ static void show_config(struct out *out, const struct status *status)
 	out_text(out, "environment", "MESHVERBS", OUT_PLAIN, getenv("MESHVERBS"));
 	out_text(out, "driver_file", NULL, OUT_PLAIN, status->driver_file);
 	out_text(out, "driver_file_error", NULL, OUT_PLAIN, status->driver_error);
-	out_textf(out, NULL, "Driver file", status->driver_error ? OUT_BAD : OUT_PLAIN, "%s%s%s", status->driver_file,
-		  status->driver_error ? ": " : "", status->driver_error ? status->driver_error : "");
+	out_textf(out, NULL, "Driver file", status->driver_error ? OUT_BAD : OUT_PLAIN, "%s%s%s",
+		  status->driver_file, status->driver_error ? ": " : "",
+		  status->driver_error ? status->driver_error : "");
 	show_settings(out, status);
 	show_lines(out, "errors", NULL, OUT_BAD, &status->config_errors);
 	out_section_end(out);
@@ -80,7 +81,7 @@ static enum out_tone state_tone(const char *state)
 static const char *end_name(enum probe_end end)
 {
 	static const char *const names[] = {
-		[PROBE_DONE] = "done",	     [PROBE_NOT_RUN] = "not-run", [PROBE_EXITED] = "exited",
+		[PROBE_DONE] = "done",       [PROBE_NOT_RUN] = "not-run", [PROBE_EXITED] = "exited",
 		[PROBE_CRASHED] = "crashed", [PROBE_HUNG] = "hung",
 	};
 
@@ -94,12 +95,14 @@ static void show_way(struct out *out, const struct status_way *way)
 
 	out_section(out, way->key, way->title);
 	out_bool(out, "loaded", "Plugin loaded", report->n_stages);
-	out_text(out, "end", report->end == PROBE_DONE ? NULL : "Ended", OUT_BAD, end_name(report->end));
+	out_text(out, "end", report->end == PROBE_DONE ? NULL : "Ended", OUT_BAD,
+		 end_name(report->end));
 	out_list(out, "stages", NULL);
 	for (i = 0; i < report->n_stages; i++) {
 		out_row(out);
 		out_text(out, "name", "STAGE", OUT_PLAIN, report->stages[i].name);
-		out_text(out, "state", "STATE", state_tone(report->stages[i].state), report->stages[i].state);
+		out_text(out, "state", "STATE", state_tone(report->stages[i].state),
+			 report->stages[i].state);
 		out_text(out, "text", "DETAIL", OUT_PLAIN, report->stages[i].text);
 	}
 	out_list_end(out);
@@ -127,11 +130,12 @@ static void show_devices(struct out *out, const struct status *status)
 		device = &status->devices[i];
 		out_row(out);
 		out_text(out, "device", "DEV", OUT_PLAIN, device->name);
-		out_text(out, "provider", "PROVIDER", OUT_PLAIN, *device->provider ? device->provider : NULL);
+		out_text(out, "provider", "PROVIDER", OUT_PLAIN,
+			 *device->provider ? device->provider : NULL);
 		out_bool(out, "should_serve", "TO SERVE", device->serve == SERVE_YES);
 		out_bool(out, "active", "ACTIVE", device->active);
 		out_text(out, "text", "DETAIL",
-			 device->active		      ? OUT_GOOD
+			 device->active               ? OUT_GOOD
 			 : device->serve == SERVE_YES ? OUT_BAD
 						      : OUT_PLAIN,
 			 device->text);
@@ -146,8 +150,9 @@ static int show(struct out *out, const struct status *status)
 
 	out_text(out, "version", "Version", OUT_PLAIN, MESHVERBS_VERSION);
 	out_bool(out, "active", NULL, active);
-	out_textf(out, NULL, "Active", active ? OUT_GOOD : OUT_BAD, "%s, on %zu of %zu RDMA devices to serve",
-		  active ? "yes" : "no", status->n_active, status->n_serve);
+	out_textf(out, NULL, "Active", active ? OUT_GOOD : OUT_BAD,
+		  "%s, on %zu of %zu RDMA devices to serve", active ? "yes" : "no",
+		  status->n_active, status->n_serve);
 	show_config(out, status);
 	out_section(out, "ways", NULL);
 	for (i = 0; i < STATUS_N_WAYS; i++)
@@ -196,11 +201,15 @@ const struct cli_command cmd_status = {
 	.name = "status",
 	.args = "[-j]",
 	.summary = "is the plugin active in programs started from here?",
-	.help = "Starts a small verbs program in this environment, which opens and closes every RDMA device, and\n"
-		"shows how far the plugin came in it, the settings in force, and what needs attention. On hosts\n"
-		"with mlx5 devices it does so twice: programs that link libmlx5 come to libibverbs another way.\n\n"
+	.help = "Starts a small verbs program in this environment, which opens and closes every "
+		"RDMA device, and\n"
+		"shows how far the plugin came in it, the settings in force, and what needs "
+		"attention. On hosts\n"
+		"with mlx5 devices it does so twice: programs that link libmlx5 come to libibverbs "
+		"another way.\n\n"
 		"  -j, --json   print JSON\n\n"
-		"Exit status: 0 active on every RDMA device that it should serve; 1 something needs attention;\n"
+		"Exit status: 0 active on every RDMA device that it should serve; 1 something "
+		"needs attention;\n"
 		"2 wrong usage, or the state could not be determined.",
 	.run = run,
 };

@@ -8,9 +8,12 @@ static const struct {
 	const char *name;
 	enum out_tone tone;
 } states[] = {
-	[ENTRY_USABLE] = {"usable", OUT_GOOD},	     [ENTRY_LINK_LOCAL] = {"link-local", OUT_PLAIN},
-	[ENTRY_NO_NETDEV] = {"no-netdev", OUT_WARN}, [ENTRY_DOWN] = {"down", OUT_BAD},
-	[ENTRY_NO_CARRIER] = {"no-carrier", OUT_BAD}, [ENTRY_PORT_DOWN] = {"port-down", OUT_BAD},
+	[ENTRY_USABLE] = {"usable", OUT_GOOD},
+	[ENTRY_LINK_LOCAL] = {"link-local", OUT_PLAIN},
+	[ENTRY_NO_NETDEV] = {"no-netdev", OUT_WARN},
+	[ENTRY_DOWN] = {"down", OUT_BAD},
+	[ENTRY_NO_CARRIER] = {"no-carrier", OUT_BAD},
+	[ENTRY_PORT_DOWN] = {"port-down", OUT_BAD},
 };
 
 const char *entry_state_name(enum entry_state state)
@@ -35,7 +38,8 @@ const char *prefix_text(const union ibv_gid *prefix, unsigned int len, char *buf
 
 	/* A prefix shorter than the IPv4 mapping is no IPv4 one, whatever the address was. */
 	if (mv_gid_family(prefix) == MV_FAMILY_IPV4 && len >= 96)
-		snprintf(buf, size, "%s/%u", inet_ntop(AF_INET, network.raw + 12, text, sizeof(text)), len - 96);
+		snprintf(buf, size, "%s/%u",
+			 inet_ntop(AF_INET, network.raw + 12, text, sizeof(text)), len - 96);
 	else
 		snprintf(buf, size, "%s/%u", gid_text(&network, text), len);
 	return buf;
@@ -46,7 +50,8 @@ const struct mv_addr *entry_addr(const struct mv_topo *topo, const struct mv_gid
 	size_t i;
 
 	for (i = 0; i < topo->n_addrs; i++)
-		if (topo->addrs[i].ifindex == entry->ifindex && mv_gid_equal(&topo->addrs[i].gid, &entry->gid))
+		if (topo->addrs[i].ifindex == entry->ifindex &&
+		    mv_gid_equal(&topo->addrs[i].gid, &entry->gid))
 			return &topo->addrs[i];
 	return NULL;
 }
@@ -64,14 +69,16 @@ static enum entry_state judge_infiniband(const struct mv_port *port, char *text,
 static enum entry_state judge_missing(const char *netdev_name, char *text, size_t size)
 {
 	if (*netdev_name)
-		snprintf(text, size, "its netdev (%s) is not in this network namespace", netdev_name);
+		snprintf(text, size, "its netdev (%s) is not in this network namespace",
+			 netdev_name);
 	else
 		snprintf(text, size, "its netdev is not in this network namespace");
 	return ENTRY_NO_NETDEV;
 }
 
-enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port, const struct mv_gid_entry *entry,
-			     const char *netdev_name, char *text, size_t size)
+enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port,
+			     const struct mv_gid_entry *entry, const char *netdev_name, char *text,
+			     size_t size)
 {
 	const struct mv_netdev *netdev;
 	const struct mv_addr *addr;
@@ -96,8 +103,10 @@ enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *p
 	}
 	addr = entry_addr(topo, entry);
 	snprintf(text, size, "usable: %s on %s%s",
-		 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)) : "no prefix",
-		 netdev->name, entry->type == MV_GID_TYPE_ROCE_V1 ? ", not through routers (RoCE v1)" : "");
+		 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix))
+		      : "no prefix",
+		 netdev->name,
+		 entry->type == MV_GID_TYPE_ROCE_V1 ? ", not through routers (RoCE v1)" : "");
 	return ENTRY_USABLE;
 }
 

@@ -20,8 +20,9 @@ enum entry_state {
  * @netdev_name: netdev that sysfs names, for an entry without one here; "" when none
  * @text: filled in
  */
-enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port, const struct mv_gid_entry *entry,
-			     const char *netdev_name, char *text, size_t size);
+enum entry_state entry_judge(const struct mv_topo *topo, const struct mv_port *port,
+			     const struct mv_gid_entry *entry, const char *netdev_name, char *text,
+			     size_t size);
 
 const char *entry_state_name(enum entry_state state); /* for JSON */
 enum out_tone entry_state_tone(enum entry_state state);

@@ -34,7 +34,8 @@ struct explain {
 int explain_routes(struct out *out, struct host *host, const struct explain *explain);
 
 /**
- * explain_candidates - every entry of the port with its verdict and what a program that uses it gets
+ * explain_candidates - every entry of the port with its verdict and what a program that uses it
+ * gets
  *
  * Return: the entry that is best when a program has not chosen yet, or NULL.
  */
@@ -64,9 +65,11 @@ const struct mv_gid_entry *explain_best(const struct mv_topo *topo, const struct
 					const union ibv_gid *dgid);
 
 /* what the engine decides for a program that uses @index */
-struct mv_decision explain_decide(const struct mv_topo *topo, const struct explain *explain, uint32_t index);
+struct mv_decision explain_decide(const struct mv_topo *topo, const struct explain *explain,
+				  uint32_t index);
 
 /* longest address prefix of a netdev around the destination, NULL when none covers it */
-const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid);
+const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifindex,
+				       const union ibv_gid *dgid);
 
 #endif

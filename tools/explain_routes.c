@@ -5,7 +5,8 @@
 #include "entry.h"
 #include "explain.h"
 
-/* ::/0 and other short IPv6 prefixes have nothing to do with IPv4, though its mapped form lies in them. */
+/* ::/0 and other short IPv6 prefixes have nothing to do with IPv4, though its mapped form lies in
+ * them. */
 static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
 {
 	if (mv_gid_family(dgid) == MV_FAMILY_IPV4 && prefix_len < 96)
@@ -13,7 +14,8 @@ static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const u
 	return mv_gid_in_prefix(dgid, prefix, prefix_len);
 }
 
-const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid)
+const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifindex,
+				       const union ibv_gid *dgid)
 {
 	const struct mv_addr *addr, *best = NULL;
 	size_t i;
@@ -28,7 +30,8 @@ const struct mv_addr *explain_covering(const struct mv_topo *topo, uint32_t ifin
 }
 
 /* Has an earlier entry of the port the same netdev? */
-static bool netdev_done(const struct mv_topo *topo, const struct mv_port *port, size_t i, const struct mv_netdev *netdev)
+static bool netdev_done(const struct mv_topo *topo, const struct mv_port *port, size_t i,
+			const struct mv_netdev *netdev)
 {
 	while (i--)
 		if (mv_topo_gid_netdev(topo, &port->gids[i]) == netdev)
@@ -36,8 +39,8 @@ static bool netdev_done(const struct mv_topo *topo, const struct mv_port *port, 
 	return false;
 }
 
-static void show_row(struct out *out, const struct mv_netdev *netdev, const char *lookup, const char *gateway,
-		     const char *source, const char *text)
+static void show_row(struct out *out, const struct mv_netdev *netdev, const char *lookup,
+		     const char *gateway, const char *source, const char *text)
 {
 	out_row(out);
 	out_text(out, "netdev", "NETDEV", OUT_PLAIN, netdev->name);
@@ -47,7 +50,8 @@ static void show_row(struct out *out, const struct mv_netdev *netdev, const char
 	out_text(out, "text", "RESULT", OUT_PLAIN, text);
 }
 
-static void show_route(struct out *out, const struct mv_netdev *netdev, const struct mv_route *route)
+static void show_route(struct out *out, const struct mv_netdev *netdev,
+		       const struct mv_route *route)
 {
 	char gateway[MV_GID_STRLEN], prefsrc[MV_GID_STRLEN], src[MV_GID_STRLEN], text[256];
 	bool via = !mv_gid_is_zero(&route->gateway), prefers = !mv_gid_is_zero(&route->prefsrc);
@@ -56,9 +60,9 @@ static void show_route(struct out *out, const struct mv_netdev *netdev, const st
 	mv_gid_format(&route->gateway, gateway);
 	mv_gid_format(&route->prefsrc, prefsrc);
 	mv_gid_format(&route->src, src);
-	snprintf(text, sizeof(text), "route %s%s%s%s%s%s%s", via ? "via " : "on the link", via ? gateway : "",
-		 prefers ? ", source " : "", prefers ? prefsrc : "", only ? ", for packets from " : "", only ? src : "",
-		 only ? " only" : "");
+	snprintf(text, sizeof(text), "route %s%s%s%s%s%s%s", via ? "via " : "on the link",
+		 via ? gateway : "", prefers ? ", source " : "", prefers ? prefsrc : "",
+		 only ? ", for packets from " : "", only ? src : "", only ? " only" : "");
 	show_row(out, netdev, "route", via ? gateway : NULL, prefers ? prefsrc : NULL, text);
 }
 
@@ -77,21 +81,25 @@ static void show_routes(struct out *out, const struct mv_topo *topo, const struc
 	size_t i;
 
 	for (i = 0; i < topo->n_routes; i++)
-		if (leads_there(&topo->routes[i], netdev->ifindex, dgid) && topo->routes[i].fib_len > longest)
+		if (leads_there(&topo->routes[i], netdev->ifindex, dgid) &&
+		    topo->routes[i].fib_len > longest)
 			longest = topo->routes[i].fib_len;
 	for (i = 0; i < topo->n_routes; i++) {
-		if (!leads_there(&topo->routes[i], netdev->ifindex, dgid) || topo->routes[i].fib_len != longest)
+		if (!leads_there(&topo->routes[i], netdev->ifindex, dgid) ||
+		    topo->routes[i].fib_len != longest)
 			continue;
 		show_route(out, netdev, &topo->routes[i]);
 		found = true;
 	}
 	if (found)
 		return;
-	snprintf(text, sizeof(text), "no address prefix and no route of %s covers it", netdev->name);
+	snprintf(text, sizeof(text), "no address prefix and no route of %s covers it",
+		 netdev->name);
 	show_row(out, netdev, "none", NULL, NULL, text);
 }
 
-static void show_covered(struct out *out, const struct mv_netdev *netdev, const struct mv_addr *addr)
+static void show_covered(struct out *out, const struct mv_netdev *netdev,
+			 const struct mv_addr *addr)
 {
 	char prefix[64], text[128] = "no route look-up needed";
 
@@ -102,7 +110,8 @@ static void show_covered(struct out *out, const struct mv_netdev *netdev, const 
 }
 
 /* @out may be NULL: look up only. */
-static int port_routes(struct out *out, struct host *host, const struct mv_port *port, const union ibv_gid *dgid)
+static int port_routes(struct out *out, struct host *host, const struct mv_port *port,
+		       const union ibv_gid *dgid)
 {
 	const struct mv_netdev *netdev;
 	size_t i;
@@ -114,7 +123,8 @@ static int port_routes(struct out *out, struct host *host, const struct mv_port 
 			continue;
 		if (!mv_decide_wants_route(&host->topo, netdev, dgid)) {
 			if (out)
-				show_covered(out, netdev, explain_covering(&host->topo, netdev->ifindex, dgid));
+				show_covered(out, netdev,
+					     explain_covering(&host->topo, netdev->ifindex, dgid));
 			continue;
 		}
 		rc = host_find_routes(host, netdev, dgid);
@@ -137,8 +147,9 @@ int explain_routes(struct out *out, struct host *host, const struct explain *exp
 	return rc;
 }
 
-static void show_elsewhere(struct out *out, const struct mv_topo *topo, const struct mv_device *device,
-			   const struct mv_port *port, const struct mv_gid_entry *entry)
+static void show_elsewhere(struct out *out, const struct mv_topo *topo,
+			   const struct mv_device *device, const struct mv_port *port,
+			   const struct mv_gid_entry *entry)
 {
 	out_row(out);
 	out_text(out, "device", "DEV", OUT_PLAIN, device->name);

@@ -71,7 +71,8 @@ static int load_netlink(struct host *host)
 	if (!rc)
 		rc = mv_netlink_fill(&host->netlink, &host->topo);
 	if (rc)
-		cli_error("cannot read the network devices from the kernel (rtnetlink): %s", strerror(-rc));
+		cli_error("cannot read the network devices from the kernel (rtnetlink): %s",
+			  strerror(-rc));
 	return rc;
 }
 
@@ -79,12 +80,14 @@ void host_no_devices(const char *sysfs, bool have_class, char *buf, size_t size)
 {
 	if (!have_class)
 		snprintf(buf, size,
-			 "there is no %s/class/infiniband: the RDMA modules are not loaded; load the NIC's, e.g. "
+			 "there is no %s/class/infiniband: the RDMA modules are not loaded; load "
+			 "the NIC's, e.g. "
 			 "modprobe mlx5_ib, or in a container use the host's /sys",
 			 sysfs);
 	else
 		snprintf(buf, size,
-			 "%s/class/infiniband is empty: no RDMA device; load the NIC's module, e.g. modprobe mlx5_ib, "
+			 "%s/class/infiniband is empty: no RDMA device; load the NIC's module, "
+			 "e.g. modprobe mlx5_ib, "
 			 "or make a Soft-RoCE one: rdma link add rxe0 type rxe netdev NETDEV",
 			 sysfs);
 }
@@ -146,6 +149,7 @@ int host_find_routes(struct host *host, const struct mv_netdev *netdev, const un
 	rc = mv_netlink_add_route(&host->netlink, &host->topo, netdev->ifindex, dgid);
 	if (rc >= 0)
 		return 0;
-	cli_error("cannot look up the route out of %s (rtnetlink): %s", netdev->name, strerror(-rc));
+	cli_error("cannot look up the route out of %s (rtnetlink): %s", netdev->name,
+		  strerror(-rc));
 	return rc;
 }

@@ -12,14 +12,16 @@
 struct host {
 	struct mv_topo topo;
 	struct mv_netlink netlink;
-	bool captured; /* netdevs, addresses and routes are from a file, so there is no kernel to ask */
+	bool captured; /* netdevs, addresses and routes are from a file, so there is no kernel to
+			  ask */
 };
 
 /**
  * host_open - read netdevs, addresses and RDMA devices
  * @host: filled in; release it with host_close(), also after an error
  *
- * What goes wrong is said on stderr, with the likely fix. A host without any RDMA device is an error.
+ * What goes wrong is said on stderr, with the likely fix. A host without any RDMA device is an
+ * error.
  *
  * Return: 0 or -errno.
  */

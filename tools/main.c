@@ -24,7 +24,8 @@ static const struct cli_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-	return cli_usage(NULL, "unknown command '%s'; there are status, gids, explain and help", name);
+	return cli_usage(NULL, "unknown command '%s'; there are status, gids, explain and help",
+			 name);
 }
 
 static void print_help(FILE *file)
@@ -44,7 +45,8 @@ static void print_help(FILE *file)
 		"\n"
 		"For debugging, and for looking at data captured on another host:\n"
 		"  --sysfs DIR            read DIR instead of /sys\n"
-		"  --netlink FILE         read netdevs, addresses and routes from FILE, which holds rtnetlink\n"
+		"  --netlink FILE         read netdevs, addresses and routes from FILE, which "
+		"holds rtnetlink\n"
 		"                         messages, instead of asking the kernel\n"
 		"  --etc DIR              look for libibverbs.d/ in DIR\n"
 		"  --probe PROGRAM        what status runs to see the load path (meshverbs-probe)\n"
@@ -127,7 +129,9 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 			break;
 		case OPT_PROBE_TIMEOUT:
 			if (parse_timeout(optarg, &cli->probe_timeout_ms))
-				return cli_usage(NULL, "--probe-timeout '%s' is not a number of seconds", optarg);
+				return cli_usage(NULL,
+						 "--probe-timeout '%s' is not a number of seconds",
+						 optarg);
 			break;
 		case ':':
 			return cli_usage(NULL, "option '%s' needs a value", argv[optind - 1]);

@@ -10,8 +10,9 @@
 
 #include "out.h"
 #include "table.h"
+#include "text.h"
 
-#define OUT_DEPTH_MAX 8
+#define OUT_DEPTH_MAX   8
 #define OUT_LABEL_WIDTH 14
 
 struct out {
@@ -30,7 +31,8 @@ struct out {
 	const char *list_title;
 	unsigned int indent;
 	bool printed; /* something is above, so that a headline wants an empty line */
-	bool indents[OUT_DEPTH_MAX + 1]; /* which of the open sections, and the list in them, indents */
+	bool indents[OUT_DEPTH_MAX +
+		     1]; /* which of the open sections, and the list in them, indents */
 	unsigned int n_sections;
 };
 
@@ -38,40 +40,6 @@ static void out_fail(struct out *out, int error)
 {
 	if (!out->error)
 		out->error = error;
-}
-
-/* Length of the UTF-8 sequence at @s, 0 if it is none that a terminal or JSON should see. */
-static size_t utf8_len(const unsigned char *s)
-{
-	size_t len, i;
-
-	if (s[0] < 0x80)
-		return s[0] >= 0x20 && s[0] != 0x7f;
-	len = s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
-	for (i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* overlong forms, surrogates, beyond the last code point, and C1 controls */
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf0 && s[1] < 0x90) ||
-	    (s[0] == 0xf4 && s[1] >= 0x90) || (s[0] == 0xc2 && s[1] < 0xa0))
-		return 0;
-	return len;
-}
-
-static char *clean(char *text)
-{
-	unsigned char *s = (unsigned char *)text;
-	size_t len;
-
-	while (s && *s) {
-		len = utf8_len(s);
-		if (!len) {
-			*s = '?';
-			len = 1;
-		}
-		s += len;
-	}
-	return text;
 }
 
 struct out *out_new(FILE *file, bool json, bool colour)
@@ -100,8 +68,9 @@ int out_finish(struct out *out)
 	if (!out)
 		return 0;
 	if (out->json && !out->error) {
-		text = json_object_to_json_string_ext(out->stack[0], JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-									     JSON_C_TO_STRING_NOSLASHESCAPE);
+		text = json_object_to_json_string_ext(
+			out->stack[0], JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+					       JSON_C_TO_STRING_NOSLASHESCAPE);
 		if (text)
 			fprintf(out->file, "%s\n", text);
 		else
@@ -273,11 +242,12 @@ static void print_field(struct out *out, const char *label, enum out_tone tone, 
 }
 
 /* Takes @value over; NULL means that memory was short. */
-static void add_text(struct out *out, const char *key, const char *label, enum out_tone tone, char *value)
+static void add_text(struct out *out, const char *key, const char *label, enum out_tone tone,
+		     char *value)
 {
 	struct json_object *string;
 
-	if (!clean(value)) {
+	if (!text_clean(value)) {
 		out_fail(out, -ENOMEM);
 		return;
 	}
@@ -295,7 +265,8 @@ static void add_text(struct out *out, const char *key, const char *label, enum o
 	free(value);
 }
 
-void out_text(struct out *out, const char *key, const char *label, enum out_tone tone, const char *value)
+void out_text(struct out *out, const char *key, const char *label, enum out_tone tone,
+	      const char *value)
 {
 	if (!value && out->json) {
 		if (key)
@@ -312,7 +283,8 @@ static char *format(const char *fmt, va_list args)
 	return vasprintf(&text, fmt, args) < 0 ? NULL : text;
 }
 
-void out_textf(struct out *out, const char *key, const char *label, enum out_tone tone, const char *fmt, ...)
+void out_textf(struct out *out, const char *key, const char *label, enum out_tone tone,
+	       const char *fmt, ...)
 {
 	va_list args;
 	char *text;
@@ -365,7 +337,7 @@ void out_item(struct out *out, enum out_tone tone, const char *fmt, ...)
 		add_text(out, "", NULL, tone, text);
 		return;
 	}
-	if (!clean(text)) {
+	if (!text_clean(text)) {
 		out_fail(out, -ENOMEM);
 		return;
 	}

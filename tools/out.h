@@ -7,12 +7,13 @@
 #include <stdio.h>
 
 /*
- * Output that is text for people or JSON for programs, from the same calls: every field is named once,
- * with its JSON key and its label. A NULL key keeps a field out of the JSON, a NULL label out of the
- * text. Strings are copied, and bytes that would upset a terminal or a JSON parser become '?'.
+ * Output that is text for people or JSON for programs, from the same calls: every field is named
+ * once, with its JSON key and its label. A NULL key keeps a field out of the JSON, a NULL label out
+ * of the text. Strings are copied, and bytes that would upset a terminal or a JSON parser become
+ * '?'.
  *
- * Errors (memory, writing) are kept and reported by out_finish(), so callers need not check each call.
- * One thread.
+ * Errors (memory, writing) are kept and reported by out_finish(), so callers need not check each
+ * call. One thread.
  */
 struct out;
 
@@ -65,23 +66,25 @@ void out_list_end(struct out *out);
 /**
  * out_row - begin a row of a list: a table line, or an object
  *
- * The fields that follow belong to it, until the next row or the list's end. All rows of a list have the
- * same fields in the same order.
+ * The fields that follow belong to it, until the next row or the list's end. All rows of a list
+ * have the same fields in the same order.
  */
 void out_row(struct out *out);
 
 /**
  * out_item - one sentence of a list
  */
-void out_item(struct out *out, enum out_tone tone, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void out_item(struct out *out, enum out_tone tone, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /**
  * out_text - a string
  * @value: NULL when there is none: null, or a dash
  */
-void out_text(struct out *out, const char *key, const char *label, enum out_tone tone, const char *value);
-void out_textf(struct out *out, const char *key, const char *label, enum out_tone tone, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+void out_text(struct out *out, const char *key, const char *label, enum out_tone tone,
+	      const char *value);
+void out_textf(struct out *out, const char *key, const char *label, enum out_tone tone,
+	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void out_uint(struct out *out, const char *key, const char *label, uint64_t value);
 void out_bool(struct out *out, const char *key, const char *label, bool value); /* yes, no */
 

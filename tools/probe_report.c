@@ -90,7 +90,8 @@ static int parse_message(struct probe_report *report, char *line)
 	return 0;
 }
 
-static int each_line(struct probe_report *report, char *text, int (*parse)(struct probe_report *report, char *line))
+static int each_line(struct probe_report *report, char *text,
+		     int (*parse)(struct probe_report *report, char *line))
 {
 	char *line;
 	int rc;
@@ -114,12 +115,14 @@ int probe_report_parse(struct probe_report *report)
 	return rc;
 }
 
-const struct probe_stage *probe_report_stage(const struct probe_report *report, const char *name, const char *suffix)
+const struct probe_stage *probe_report_stage(const struct probe_report *report, const char *name,
+					     const char *suffix)
 {
 	size_t i = report->n_stages, len = strlen(name);
 
 	while (i--)
-		if (!strncmp(report->stages[i].name, name, len) && !strcmp(report->stages[i].name + len, suffix))
+		if (!strncmp(report->stages[i].name, name, len) &&
+		    !strcmp(report->stages[i].name + len, suffix))
 			return &report->stages[i];
 	return NULL;
 }

@@ -15,7 +15,7 @@
 #include "probe_run.h"
 
 #define STREAM_BYTES_MAX (256U << 10) /* past that it is noise */
-#define TICK_MS		 50
+#define TICK_MS          50
 
 enum { STREAM_OUTPUT, STREAM_WARNINGS, STREAM_LINES, N_STREAMS };
 
@@ -64,7 +64,8 @@ static int stream_init(struct stream *stream)
 		return -errno;
 	stream->read_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 10);
 	stream->write_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, 10);
-	if (stream->read_fd < 0 || stream->write_fd < 0 || fcntl(stream->read_fd, F_SETFL, O_NONBLOCK))
+	if (stream->read_fd < 0 || stream->write_fd < 0 ||
+	    fcntl(stream->read_fd, F_SETFL, O_NONBLOCK))
 		rc = -errno;
 	for (i = 0; i < 2; i++)
 		close(fds[i]);
@@ -79,7 +80,8 @@ static void stream_read(struct stream *stream)
 
 	while (stream->read_fd >= 0) {
 		if (stream->len < STREAM_BYTES_MAX)
-			len = read(stream->read_fd, stream->buf + stream->len, STREAM_BYTES_MAX - stream->len);
+			len = read(stream->read_fd, stream->buf + stream->len,
+				   STREAM_BYTES_MAX - stream->len);
 		else
 			len = read(stream->read_fd, rest, sizeof(rest));
 		if (len < 0 && errno == EINTR)
@@ -117,8 +119,8 @@ __attribute__((noreturn)) static void child_exec(const struct stream *streams, c
 }
 
 /*
- * The environment that programs started from here get, plus where to report. Strings are not owned, the
- * array is.
+ * The environment that programs started from here get, plus where to report. Strings are not owned,
+ * the array is.
  */
 static char **make_env(const char *sysfs)
 {
@@ -133,10 +135,12 @@ static char **make_env(const char *sysfs)
 	if (!env)
 		return NULL;
 	for (i = 0; i < n; i++)
-		if (strncmp(environ[i], "MESHVERBS_REPORT=", 17) != 0 && strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
+		if (strncmp(environ[i], "MESHVERBS_REPORT=", 17) != 0 &&
+		    strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
 			env[used++] = environ[i];
 	env[used++] = report;
-	/* libibverbs takes its root from there; without need it stays unset, as programs have it. */
+	/* libibverbs takes its root from there; without need it stays unset, as programs have it.
+	 */
 	if (strcmp(sysfs, "/sys") != 0) {
 		snprintf(sysfs_path, sizeof(sysfs_path), "SYSFS_PATH=%s", sysfs);
 		env[used++] = sysfs_path;
@@ -183,7 +187,8 @@ static int streams_read(struct stream *streams, pid_t pid, uint64_t deadline_ms,
 			kill(pid, SIGKILL); /* in case it had not made its group yet */
 		}
 		ended = waitpid(pid, &status, WNOHANG) == pid;
-		/* After the end once more: all it wrote is in the pipes, even if others hold them open. */
+		/* After the end once more: all it wrote is in the pipes, even if others hold them
+		 * open. */
 		for (i = 0; i < N_STREAMS; i++)
 			stream_read(&streams[i]);
 	}

@@ -7,18 +7,18 @@
 #include "cli.h"
 
 /*
- * meshverbs-probe is a verbs program like any other: it lists the RDMA devices, opens and closes each.
- * It is run as a child, so that whatever happens to it is a finding and not our end, and with
- * MESHVERBS_REPORT set, so that the plugin tells what it does. See probe/meshverbs-probe.c for what it
- * prints.
+ * meshverbs-probe is a verbs program like any other: it lists the RDMA devices, opens and closes
+ * each. It is run as a child, so that whatever happens to it is a finding and not our end, and with
+ * MESHVERBS_REPORT set, so that the plugin tells what it does. See probe/meshverbs-probe.c for what
+ * it prints.
  */
 
 enum probe_end {
-	PROBE_DONE,    /* went through to its end */
+	PROBE_DONE, /* went through to its end */
 	PROBE_NOT_RUN, /* could not be started: @error says why */
-	PROBE_EXITED,  /* ended too early, with exit status @code */
+	PROBE_EXITED, /* ended too early, with exit status @code */
 	PROBE_CRASHED, /* killed by signal @code */
-	PROBE_HUNG,    /* was killed after the time limit */
+	PROBE_HUNG, /* was killed after the time limit */
 };
 
 /* A line of the plugin: "stage NAME STATE TEXT". */
@@ -38,7 +38,7 @@ struct probe_device {
 struct probe_report {
 	enum probe_end end;
 	int code;
-	const char *error;	     /* why not run, or why the devices could not be listed; else NULL */
+	const char *error; /* why not run, or why the devices could not be listed; else NULL */
 	const char *missing_library; /* why @library could not be loaded, else NULL */
 	struct probe_stage *stages;
 	size_t n_stages;
@@ -47,9 +47,9 @@ struct probe_report {
 	const char **messages; /* stderr: libibverbs' and the dynamic linker's warnings */
 	size_t n_messages;
 
-	char *output;	/* stdout */
+	char *output; /* stdout */
 	char *warnings; /* stderr */
-	char *lines;	/* MESHVERBS_REPORT */
+	char *lines; /* MESHVERBS_REPORT */
 };
 
 /**
@@ -58,8 +58,8 @@ struct probe_report {
  *           NULL for none
  * @ret: filled in on success; release it with probe_report_fini()
  *
- * Return: 0, also when the child failed in any way, or -errno when the means for running it could not be
- * had (pipes, processes, memory).
+ * Return: 0, also when the child failed in any way, or -errno when the means for running it could
+ * not be had (pipes, processes, memory).
  */
 int probe_run(const struct cli *cli, const char *library, struct probe_report *ret);
 void probe_report_fini(struct probe_report *report);
@@ -81,6 +81,7 @@ int probe_report_parse(struct probe_report *report);
  *
  * Return: NULL when there is none.
  */
-const struct probe_stage *probe_report_stage(const struct probe_report *report, const char *name, const char *suffix);
+const struct probe_stage *probe_report_stage(const struct probe_report *report, const char *name,
+					     const char *suffix);
 
 #endif

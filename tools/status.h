@@ -15,10 +15,10 @@ enum { STATUS_PLAIN, STATUS_MLX5, STATUS_N_WAYS };
 
 /* One run of the load path. */
 struct status_way {
-	const char *key;     /* for JSON */
-	const char *title;   /* "programs that ..." */
+	const char *key; /* for JSON */
+	const char *title; /* "programs that ..." */
 	const char *library; /* what such a program links besides libibverbs, or NULL */
-	bool run;	     /* it matters on this host, so it was tried */
+	bool run; /* it matters on this host, so it was tried */
 	struct probe_report report;
 };
 

@@ -53,8 +53,8 @@ static void gather_config(struct status *status)
 {
 	const char *etc = status->cli->etc_dir;
 
-	snprintf(status->config_file, sizeof(status->config_file), "%s/%s", etc ? etc : MESHVERBS_CONF_DIR,
-		 etc ? "libibverbs.d/mesh/mesh.conf" : "mesh.conf");
+	snprintf(status->config_file, sizeof(status->config_file), "%s/%s",
+		 etc ? etc : MESHVERBS_CONF_DIR, etc ? "libibverbs.d/mesh/mesh.conf" : "mesh.conf");
 	status->have_config = !access(status->config_file, F_OK);
 	mv_config_defaults(&status->config);
 	mv_config_load(&status->config, status->config_file, add_config_error, status);
@@ -83,7 +83,8 @@ static void gather_driver_file(struct status *status)
 	snprintf(status->driver_file, sizeof(status->driver_file), "%s/mesh.driver",
 		 etc ? etc : MESHVERBS_IBV_CONFIG_DIR);
 	if (etc)
-		snprintf(status->driver_file, sizeof(status->driver_file), "%s/libibverbs.d/mesh.driver", etc);
+		snprintf(status->driver_file, sizeof(status->driver_file),
+			 "%s/libibverbs.d/mesh.driver", etc);
 	file = fopen(status->driver_file, "re");
 	if (!file) {
 		status->driver_error = errno == ENOENT ? "missing" : strerror(errno);
@@ -115,7 +116,8 @@ static int gather_devices(struct status *status)
 		if (status->devices) {
 			device = &status->devices[status->n_devices++];
 			snprintf(device->name, sizeof(device->name), "%s", names[i]);
-			sysfs_provider(status->cli->sysfs, device->name, device->provider, sizeof(device->provider));
+			sysfs_provider(status->cli->sysfs, device->name, device->provider,
+				       sizeof(device->provider));
 		}
 		free(names[i]);
 	}
@@ -162,7 +164,8 @@ int status_gather(const struct cli *cli, struct status *status)
 	status->ways[STATUS_PLAIN].key = "libibverbs";
 	status->ways[STATUS_PLAIN].title = "Programs that use libibverbs alone";
 	status->ways[STATUS_MLX5].key = "libmlx5";
-	status->ways[STATUS_MLX5].title = "Programs that link or load libmlx5 (perftest, UCX, NCCL)";
+	status->ways[STATUS_MLX5].title =
+		"Programs that link or load libmlx5 (perftest, UCX, NCCL)";
 	status->ways[STATUS_MLX5].library = "libmlx5.so.1";
 	gather_config(status);
 	gather_driver_file(status);

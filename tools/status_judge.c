@@ -51,20 +51,23 @@ static const struct probe_device *find_device(const struct probe_report *report,
 
 static void put_stage(const struct probe_stage *stage, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s %s%s%s", stage->name, stage->state, *stage->text ? ": " : "", stage->text);
+	snprintf(buf, size, "%s %s%s%s", stage->name, stage->state, *stage->text ? ": " : "",
+		 stage->text);
 }
 
 static const char *end_text(const struct probe_report *report, char *buf, size_t size)
 {
 	switch (report->end) {
 	case PROBE_CRASHED:
-		snprintf(buf, size, "the program crashed (signal %d, %s)", report->code, strsignal(report->code));
+		snprintf(buf, size, "the program crashed (signal %d, %s)", report->code,
+			 strsignal(report->code));
 		break;
 	case PROBE_HUNG:
 		snprintf(buf, size, "the program hung and was killed");
 		break;
 	case PROBE_EXITED:
-		snprintf(buf, size, "the program ended too early, with exit status %d", report->code);
+		snprintf(buf, size, "the program ended too early, with exit status %d",
+			 report->code);
 		break;
 	default:
 		buf[0] = '\0';
@@ -72,8 +75,8 @@ static const char *end_text(const struct probe_report *report, char *buf, size_t
 	return buf;
 }
 
-static enum cause judge_in_way(const struct probe_report *report, const struct status_device *device, char *buf,
-			       size_t size)
+static enum cause judge_in_way(const struct probe_report *report,
+			       const struct status_device *device, char *buf, size_t size)
 {
 	const struct probe_stage *stage = probe_report_stage(report, "context:", device->name);
 	const struct probe_device *seen = find_device(report, device->name);
@@ -105,7 +108,9 @@ static enum cause judge_in_way(const struct probe_report *report, const struct s
 		return CAUSE_DEVICE;
 	}
 	if (!seen)
-		snprintf(buf, size, "libibverbs does not list it: is the provider library (ibverbs-providers) installed?");
+		snprintf(buf, size,
+			 "libibverbs does not list it: is the provider library (ibverbs-providers) "
+			 "installed?");
 	else if (seen->error)
 		snprintf(buf, size, "it cannot be opened: %s", seen->error);
 	else
@@ -113,8 +118,8 @@ static enum cause judge_in_way(const struct probe_report *report, const struct s
 	return CAUSE_DEVICE;
 }
 
-static enum status_serve should_serve(const struct mv_config *config, const struct status_device *device, char *buf,
-				      size_t size)
+static enum status_serve should_serve(const struct mv_config *config,
+				      const struct status_device *device, char *buf, size_t size)
 {
 	char base[sizeof(config->base.names)] = "";
 	size_t i, used = 0;
@@ -134,8 +139,10 @@ static enum status_serve should_serve(const struct mv_config *config, const stru
 	if (mv_config_list_match(&config->base, device->provider))
 		return SERVE_YES;
 	for (i = 0; i < config->base.n; i++)
-		used += (size_t)snprintf(base + used, sizeof(base) - used, "%s%s", i ? " " : "", config->base.names[i]);
-	snprintf(buf, size, "left alone: its provider %s is not in base (%s)", device->provider, base);
+		used += (size_t)snprintf(base + used, sizeof(base) - used, "%s%s", i ? " " : "",
+					 config->base.names[i]);
+	snprintf(buf, size, "left alone: its provider %s is not in base (%s)", device->provider,
+		 base);
 	return SERVE_NO;
 }
 
@@ -163,7 +170,8 @@ static void judge_device(struct status *status, struct status_device *device)
 			continue;
 		snprintf(device->text, sizeof(device->text), "%s", way_text);
 		if (cause == CAUSE_DEVICE)
-			status_add(status, &status->attention, "%s is not served: %s", device->name, way_text);
+			status_add(status, &status->attention, "%s is not served: %s", device->name,
+				   way_text);
 	}
 	device->active = n_runs && n_served == n_runs;
 	if (device->active) {
@@ -180,18 +188,23 @@ static void judge_not_loaded(struct status *status, const struct status_way *way
 {
 	if (status->driver_error)
 		status_add(status, &status->attention,
-			   "the plugin is not loaded: %s: %s; libibverbs loads the drivers that are named in that directory, "
+			   "the plugin is not loaded: %s: %s; libibverbs loads the drivers that "
+			   "are named in that directory, "
 			   "so install meshverbs there, or write 'driver mesh' into it",
 			   status->driver_file, status->driver_error);
 	else if (way->library)
 		status_add(status, &status->attention,
-			   "the plugin is not loaded in programs that link or load libmlx5: libmlx5 registers its own driver, so "
-			   "libibverbs does not look for others; install the front (libmlx5.so.1) of meshverbs");
+			   "the plugin is not loaded in programs that link or load libmlx5: "
+			   "libmlx5 registers its own driver, so "
+			   "libibverbs does not look for others; install the front (libmlx5.so.1) "
+			   "of meshverbs");
 	else if (way->report.n_messages)
-		status_add(status, &status->attention, "the plugin is not loaded: %s", way->report.messages[0]);
+		status_add(status, &status->attention, "the plugin is not loaded: %s",
+			   way->report.messages[0]);
 	else
 		status_add(status, &status->attention,
-			   "the plugin is not loaded, though %s names it: is its library in libibverbs' provider directory, "
+			   "the plugin is not loaded, though %s names it: is its library in "
+			   "libibverbs' provider directory, "
 			   "and does this libibverbs read that file?",
 			   status->driver_file);
 }
@@ -205,18 +218,22 @@ static void judge_way(struct status *status, const struct status_way *way)
 	if (report->end != PROBE_DONE) {
 		if (report->n_stages)
 			status_add(status, &status->attention,
-				   "%s: %s; the plugin's last word was: %s %s %s. MESHVERBS=off starts programs without it",
+				   "%s: %s; the plugin's last word was: %s %s %s. MESHVERBS=off "
+				   "starts programs without it",
 				   way->title, end_text(report, text, sizeof(text)),
-				   report->stages[report->n_stages - 1].name, report->stages[report->n_stages - 1].state,
+				   report->stages[report->n_stages - 1].name,
+				   report->stages[report->n_stages - 1].state,
 				   report->stages[report->n_stages - 1].text);
 		else
-			status_add(status, &status->attention, "%s: %s, before the plugin said anything", way->title,
+			status_add(status, &status->attention,
+				   "%s: %s, before the plugin said anything", way->title,
 				   end_text(report, text, sizeof(text)));
 		return;
 	}
 	/* Without the class libibverbs gives ENOSYS, and that has been said better. */
 	if (report->error && status->have_class)
-		status_add(status, &status->attention, "libibverbs cannot list the RDMA devices: %s", report->error);
+		status_add(status, &status->attention,
+			   "libibverbs cannot list the RDMA devices: %s", report->error);
 	/* Without a device libibverbs loads no driver at all. */
 	if (!report->n_stages && status->n_devices)
 		judge_not_loaded(status, way);
@@ -236,7 +253,8 @@ void status_judge(struct status *status)
 	for (i = 0; i < status->config_errors.n; i++)
 		status_add(status, &status->attention, "%s", status->config_errors.lines[i]);
 	if (status->config.mode == MV_MODE_OFF)
-		status_add(status, &status->attention, "%s: mode is off, so the plugin does nothing", status->config_file);
+		status_add(status, &status->attention,
+			   "%s: mode is off, so the plugin does nothing", status->config_file);
 	if (!status->n_devices) {
 		host_no_devices(status->cli->sysfs, status->have_class, text, sizeof(text));
 		status_add(status, &status->attention, "%s", text);
@@ -248,5 +266,6 @@ void status_judge(struct status *status)
 		judge_device(status, &status->devices[i]);
 	if (status->n_devices && !status->n_serve && status->config.mode != MV_MODE_OFF)
 		status_add(status, &status->attention,
-			   "no RDMA device here is to be served: see base and exclude in %s", status->config_file);
+			   "no RDMA device here is to be served: see base and exclude in %s",
+			   status->config_file);
 }

@@ -11,7 +11,8 @@
 #include "sysfs.h"
 
 /* First line of a file, without its end. Return: 0 or -errno. */
-__attribute__((format(printf, 3, 4))) static int read_line(char *buf, size_t size, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int read_line(char *buf, size_t size, const char *fmt,
+							   ...)
 {
 	char path[PATH_MAX];
 	va_list args;
@@ -69,21 +70,28 @@ int sysfs_devices(const char *root, char ***ret_names)
 	return n;
 }
 
-void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, uint32_t index, char *buf, size_t size)
+void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, uint32_t index,
+		      char *buf, size_t size)
 {
-	if (read_line(buf, size, "%s/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%u", root, device, port_num, index))
+	if (read_line(buf, size, "%s/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%u", root, device,
+		      port_num, index))
 		buf[0] = '\0';
 }
 
-/* Kernel driver of the device below the RDMA device, and the provider in rdma-core that serves it. */
+/* Kernel driver of the device below the RDMA device, and the provider in rdma-core that serves it.
+ */
 static const struct {
 	const char *kernel;
 	const char *provider;
 } providers[] = {
-	{"mlx5_core", "mlx5"},	 {"mlx4_core", "mlx4"},	    {"bnxt_en", "bnxt_re"}, {"ice", "irdma"},
-	{"i40e", "irdma"},	 {"efa", "efa"},	    {"erdma", "erdma"},	    {"mana", "mana"},
-	{"hns3", "hns"},	 {"hns_roce", "hns"},	    {"cxgb4", "cxgb4"},	    {"qede", "qedr"},
-	{"be2net", "ocrdma"},	 {"vmw_pvrdma", "vmw_pvrdma"}, {"ib_mthca", "mthca"},  {"hfi1", "hfi1verbs"},
+	{"mlx5_core", "mlx5"},  {"mlx4_core", "mlx4"},
+	{"bnxt_en", "bnxt_re"}, {"ice", "irdma"},
+	{"i40e", "irdma"},      {"efa", "efa"},
+	{"erdma", "erdma"},     {"mana", "mana"},
+	{"hns3", "hns"},        {"hns_roce", "hns"},
+	{"cxgb4", "cxgb4"},     {"qede", "qedr"},
+	{"be2net", "ocrdma"},   {"vmw_pvrdma", "vmw_pvrdma"},
+	{"ib_mthca", "mthca"},  {"hfi1", "hfi1verbs"},
 };
 
 static int provider_of_driver(const char *root, const char *device, char *buf, size_t size)
@@ -115,9 +123,11 @@ int sysfs_provider(const char *root, const char *device, char *buf, size_t size)
 
 	if (!provider_of_driver(root, device, buf, size))
 		return 0;
-	/* Software devices have no device below them. node_desc can be set by anyone, parent is rxe's own. */
+	/* Software devices have no device below them. node_desc can be set by anyone, parent is
+	 * rxe's own. */
 	if (!read_line(line, sizeof(line), "%s/class/infiniband/%s/parent", root, device) ||
-	    (!read_line(line, sizeof(line), "%s/class/infiniband/%s/node_desc", root, device) && !strcmp(line, "rxe"))) {
+	    (!read_line(line, sizeof(line), "%s/class/infiniband/%s/node_desc", root, device) &&
+	     !strcmp(line, "rxe"))) {
 		snprintf(buf, size, "rxe");
 		return 0;
 	}

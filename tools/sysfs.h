@@ -23,7 +23,8 @@ int sysfs_devices(const char *root, char ***ret_names);
  *
  * The name is that of the netdev's own network namespace, and may be another device's in this one.
  */
-void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, uint32_t index, char *buf, size_t size);
+void sysfs_gid_netdev(const char *root, const char *device, uint8_t port_num, uint32_t index,
+		      char *buf, size_t size);
 
 /**
  * sysfs_provider - libibverbs' driver name of a device: "mlx5", "rxe", ...

@@ -98,8 +98,8 @@ void table_print(const struct table *table, FILE *file, unsigned int indent, boo
 	for (row = 0; row < table->n_rows; row++) {
 		fprintf(file, "%*s", (int)indent, "");
 		for (column = 0; column < table->n_columns; column++)
-			print_cell(file, table_at(table, row, column)->text, table_at(table, row, column)->tone,
-				   widths[column], colour);
+			print_cell(file, table_at(table, row, column)->text,
+				   table_at(table, row, column)->tone, widths[column], colour);
 		fputc('\n', file);
 	}
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-probe [LIBRARY]: the shortest verbs program, for `meshverbs status`. It loads LIBRARY first,
- * as a program that links it does, then lists the RDMA devices, opens and closes each. On stdout:
+ * meshverbs-probe [LIBRARY]: the shortest verbs program, for `meshverbs status`. It loads LIBRARY
+ * first, as a program that links it does, then lists the RDMA devices, opens and closes each. On
+ * stdout:
  *
  *   library TEXT            LIBRARY cannot be loaded
  *   list TEXT               the devices cannot be listed
@@ -24,7 +25,8 @@ static void probe_device(struct ibv_device *device)
 	errno = 0;
 	context = ibv_open_device(device);
 	if (!context) {
-		printf("device %s failed %s\n", name, errno ? strerror(errno) : "ibv_open_device gave no reason");
+		printf("device %s failed %s\n", name,
+		       errno ? strerror(errno) : "ibv_open_device gave no reason");
 		return;
 	}
 	printf("device %s opened\n", name);
