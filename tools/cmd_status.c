@@ -55,14 +55,18 @@ static void show_lines(struct out *out, const char *key, const char *title, enum
 static void show_config(struct out *out, const struct status *status)
 {
 	out_section(out, "config", NULL);
-	out_text(out, "mode", "Mode", status->config.mode == MV_MODE_OFF ? OUT_BAD : OUT_PLAIN,
-		 mode_name(status->config.mode));
+	out_text(out, "mode", NULL, OUT_PLAIN, mode_name(status->config.mode));
+	out_textf(out, NULL, "Mode", status->config.mode == MV_MODE_OFF ? OUT_BAD : OUT_PLAIN,
+		  "%s%s", mode_name(status->config.mode),
+		  status->mode_by_env ? " (by MESHVERBS)" : "");
 	out_text(out, "file", NULL, OUT_PLAIN, status->config_file);
 	out_bool(out, "file_exists", NULL, status->have_config);
 	out_textf(out, NULL, "Config file", OUT_PLAIN, "%s%s", status->config_file,
 		  status->have_config ? "" : " (none: defaults serve)");
-	out_text(out, "log_target", "Log", OUT_PLAIN, status->config.log_target);
-	out_text(out, "environment", "MESHVERBS", OUT_PLAIN, getenv("MESHVERBS"));
+	out_text(out, "log_target", NULL, OUT_PLAIN, status->config.log_target);
+	out_textf(out, NULL, "Log", OUT_PLAIN, "%s%s", status->config.log_target,
+		  status->log_by_env ? " (by MESHVERBS_LOG)" : "");
+	out_text(out, "environment", NULL, OUT_PLAIN, getenv("MESHVERBS"));
 	out_text(out, "driver_file", NULL, OUT_PLAIN, status->driver_file);
 	out_text(out, "driver_file_error", NULL, OUT_PLAIN, status->driver_error);
 	out_textf(out, NULL, "Driver file", status->driver_error ? OUT_BAD : OUT_PLAIN, "%s%s%s",

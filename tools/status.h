@@ -47,6 +47,7 @@ struct status {
 	struct mv_config config;
 	char config_file[PATH_MAX];
 	bool have_config;
+	bool mode_by_env, log_by_env; /* the environment overrides the file */
 	struct status_lines config_errors; /* file:line: text */
 	char driver_file[PATH_MAX];
 	const char *driver_error; /* NULL: libibverbs will find the plugin's name there */

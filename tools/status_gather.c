@@ -49,15 +49,41 @@ static void add_config_error(void *arg, const char *file, unsigned int line, con
 		status_add(status, &status->config_errors, "%s: %s", file, text);
 }
 
+/* As the plugin does: what a process's environment says overrides the file. */
+static void apply_environment(struct status *status)
+{
+	const char *mode = getenv("MESHVERBS"), *target = getenv("MESHVERBS_LOG");
+
+	status->mode_by_env = true;
+	if (mode && !strcmp(mode, "off"))
+		status->config.mode = MV_MODE_OFF;
+	else if (mode && !strcmp(mode, "observe"))
+		status->config.mode = MV_MODE_OBSERVE;
+	else if (mode && !strcmp(mode, "on"))
+		status->config.mode = MV_MODE_ON;
+	else
+		status->mode_by_env = false;
+	if (target && *target) {
+		snprintf(status->config.log_target, sizeof(status->config.log_target), "%s",
+			 target);
+		status->log_by_env = true;
+	}
+}
+
 static void gather_config(struct status *status)
 {
-	const char *etc = status->cli->etc_dir;
+	const char *etc = status->cli->etc_dir, *file = getenv("MESHVERBS_CONF");
 
-	snprintf(status->config_file, sizeof(status->config_file), "%s/%s",
-		 etc ? etc : MESHVERBS_CONF_DIR, etc ? "libibverbs.d/mesh/mesh.conf" : "mesh.conf");
+	if (etc)
+		snprintf(status->config_file, sizeof(status->config_file),
+			 "%s/libibverbs.d/mesh/mesh.conf", etc);
+	else
+		snprintf(status->config_file, sizeof(status->config_file), "%s",
+			 file && *file ? file : MESHVERBS_CONF_DIR "/mesh.conf");
 	status->have_config = !access(status->config_file, F_OK);
 	mv_config_defaults(&status->config);
 	mv_config_load(&status->config, status->config_file, add_config_error, status);
+	apply_environment(status);
 }
 
 /* Is this line of a libibverbs driver file ours? "driver mesh", or a path that ends in /mesh. */
@@ -80,11 +106,12 @@ static void gather_driver_file(struct status *status)
 	char line[1024];
 	FILE *file;
 
-	snprintf(status->driver_file, sizeof(status->driver_file), "%s/mesh.driver",
-		 etc ? etc : MESHVERBS_IBV_CONFIG_DIR);
 	if (etc)
 		snprintf(status->driver_file, sizeof(status->driver_file),
 			 "%s/libibverbs.d/mesh.driver", etc);
+	else
+		snprintf(status->driver_file, sizeof(status->driver_file), "%s/mesh.driver",
+			 MESHVERBS_DRIVER_DIR);
 	file = fopen(status->driver_file, "re");
 	if (!file) {
 		status->driver_error = errno == ENOENT ? "missing" : strerror(errno);

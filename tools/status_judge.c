@@ -29,12 +29,21 @@ static bool is_common(const struct probe_stage *stage)
 	return !begins(stage->name, "base:") && !begins(stage->name, "context:");
 }
 
+/* Wrong settings are reported, but keep nothing from working: defaults serve. */
+static bool is_obstacle(const struct probe_stage *stage)
+{
+	if (!is_common(stage) || is_ok(stage))
+		return false;
+	return strcmp(stage->state, "failed") != 0 ||
+	       (strcmp(stage->name, "config") != 0 && strcmp(stage->name, "environment") != 0);
+}
+
 static const struct probe_stage *common_obstacle(const struct probe_report *report)
 {
 	size_t i;
 
 	for (i = 0; i < report->n_stages; i++)
-		if (is_common(&report->stages[i]) && !is_ok(&report->stages[i]))
+		if (is_obstacle(&report->stages[i]))
 			return &report->stages[i];
 	return NULL;
 }
@@ -209,6 +218,21 @@ static void judge_not_loaded(struct status *status, const struct status_way *way
 			   status->driver_file);
 }
 
+static void judge_stage(struct status *status, const struct probe_stage *stage)
+{
+	char text[512];
+
+	/* Has been said, with the reason. */
+	if (status->config.mode == MV_MODE_OFF && !strcmp(stage->state, "off"))
+		return;
+	if (!strcmp(stage->name, "config"))
+		snprintf(text, sizeof(text), "%s",
+			 stage->text); /* the words in which we have found it ourselves */
+	else
+		put_stage(stage, text, sizeof(text));
+	status_add(status, &status->attention, "%s", text);
+}
+
 static void judge_way(struct status *status, const struct status_way *way)
 {
 	const struct probe_report *report = &way->report;
@@ -237,12 +261,9 @@ static void judge_way(struct status *status, const struct status_way *way)
 	/* Without a device libibverbs loads no driver at all. */
 	if (!report->n_stages && status->n_devices)
 		judge_not_loaded(status, way);
-	for (i = 0; i < report->n_stages; i++) {
-		if (!is_common(&report->stages[i]) || is_ok(&report->stages[i]))
-			continue;
-		put_stage(&report->stages[i], text, sizeof(text));
-		status_add(status, &status->attention, "%s", text);
-	}
+	for (i = 0; i < report->n_stages; i++)
+		if (is_common(&report->stages[i]) && !is_ok(&report->stages[i]))
+			judge_stage(status, &report->stages[i]);
 }
 
 void status_judge(struct status *status)
@@ -252,7 +273,10 @@ void status_judge(struct status *status)
 
 	for (i = 0; i < status->config_errors.n; i++)
 		status_add(status, &status->attention, "%s", status->config_errors.lines[i]);
-	if (status->config.mode == MV_MODE_OFF)
+	if (status->config.mode == MV_MODE_OFF && status->mode_by_env)
+		status_add(status, &status->attention,
+			   "MESHVERBS=off is in the environment, so the plugin does nothing");
+	else if (status->config.mode == MV_MODE_OFF)
 		status_add(status, &status->attention,
 			   "%s: mode is off, so the plugin does nothing", status->config_file);
 	if (!status->n_devices) {

@@ -114,6 +114,19 @@ class ExplainTest(ToolTest):
         self.assertEqual(got["elsewhere"], [])
         self.assertEqual(got["routes"][0]["lookup"], "none")
 
+    def test_default_route_of_the_other_family(self):
+        """::/0 holds all mapped addresses, bit by bit, and yet says nothing of IPv4."""
+        net = Netlink()
+        net.link("eth0", mac="02:00:00:00:00:10")
+        net.addr("eth0", "10.1.0.1/24")
+        net.route("eth0", "::/0", via="fe80::1")
+        self.netlink(net)
+        sysfs = Sysfs(self.dir / "sys")
+        sysfs.device("mlx5_0")
+        sysfs.port("mlx5_0", gids=[(3, "10.1.0.1", V2, "eth0")])
+        got = self.explain("--from", "mlx5_0", "--to", "10.7.0.1", status=1)
+        self.assertEqual([route["lookup"] for route in got["routes"]], ["none"])
+
     def test_own_address(self):
         self.connectx()
         got = self.explain("--from", "mlx5_1", "--to", "10.1.0.1")

@@ -63,7 +63,6 @@ class StatusTest(ToolTest):
             Mode:           on
             Config file:    DIR/etc/libibverbs.d/mesh/mesh.conf
             Log:            syslog
-            MESHVERBS:      -
             Driver file:    DIR/etc/libibverbs.d/mesh.driver
             SETTING           VALUE     DEFAULT
             [meshverbs] base  mlx5 rxe  mlx5
@@ -120,16 +119,40 @@ class StatusTest(ToolTest):
         """Nothing is taken out of it, and only the two variables are put in."""
         self.rxe()
         self.script("""\
-            printf 'stage environment off MESHVERBS=%s X=%s SYSFS_PATH=%s %s\\n' "$MESHVERBS" "$X" "$SYSFS_PATH" \\
-                "$#" >>"$MESHVERBS_REPORT"
+            printf 'stage environment off MESHVERBS=%s X=%s SYSFS_PATH=%s %s %s\\n' "$MESHVERBS" "$X" "$SYSFS_PATH" \\
+                "$#" "$(tr '\\0' '\\n' </proc/$$/environ | grep -c ^MESHVERBS_REPORT=)" >>"$MESHVERBS_REPORT"
             readlink /proc/self/fd/0
             echo end
             """)
         got = self.run_json("status", status=1, env={"MESHVERBS": "off", "X": "a b", "MESHVERBS_REPORT": "/nowhere"})
-        self.assertEqual(got["config"]["environment"], "off")
-        text = got["ways"]["libibverbs"]["stages"][0]["text"].replace(str(self.dir), "DIR")
-        self.assertEqual(text, "MESHVERBS=off X=a b SYSFS_PATH=DIR/sys 0")
-        self.assertEqual(got["attention"], [f"environment off: {got['ways']['libibverbs']['stages'][0]['text']}"])
+        text = got["ways"]["libibverbs"]["stages"][0]["text"]
+        self.assertEqual(text, "MESHVERBS=off X=a b SYSFS_PATH=DIR/sys 0 1")
+
+    def test_environment_overrides(self):
+        self.rxe()
+        self.probe("stage environment off switched off by MESHVERBS=off\n", "device rxe0 opened\nend\n")
+        got = self.run_json("status", status=1, env={"MESHVERBS": "off", "MESHVERBS_LOG": "/tmp/x"})
+        self.assertEqual([got["config"][key] for key in ("mode", "environment", "log_target")], ["off", "off", "/tmp/x"])
+        self.assertEqual(got["attention"], ["MESHVERBS=off is in the environment, so the plugin does nothing"])
+        out = self.run_tool("status", env={"MESHVERBS": "off", "MESHVERBS_LOG": "/tmp/x"})[1]
+        self.assertIn("\nMode:           off (by MESHVERBS)\n", out)
+        self.assertIn("\nLog:            /tmp/x (by MESHVERBS_LOG)\n", out)
+        self.probe(GOOD_START + "stage context:rxe0 ok overlaid, observing only\n", "device rxe0 opened\nend\n")
+        got = self.run_json("status", env={"MESHVERBS": "observe"})
+        self.assertEqual((got["config"]["mode"], got["active"]), ("observe", True))
+        self.probe(GOOD_START + "stage environment failed MESHVERBS=0 is none of on, observe, off; ignored\n"
+                   "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
+        got = self.run_json("status", status=1, env={"MESHVERBS": "0"})
+        self.assertEqual((got["config"]["mode"], got["active"]), ("on", True))
+        self.assertEqual(got["attention"], ["environment failed: MESHVERBS=0 is none of on, observe, off; ignored"])
+
+    def test_config_of_the_environment(self):
+        self.rxe()
+        self.probe(GOOD_START, "device rxe0 opened\nend\n")
+        (self.dir / "etc").rename(self.dir / "not-etc")  # --etc is stronger
+        (self.dir / "other.conf").write_text("[meshverbs]\nbase = rxe\n")
+        got = self.run_json("status", status=1, env={"MESHVERBS_CONF": str(self.dir / "other.conf")})
+        self.assertEqual(got["config"]["file"], "DIR/other.conf")
         self.assertEqual(got["devices"][0]["should_serve"], True)
 
     def test_library_of_the_second_way(self):
@@ -188,6 +211,20 @@ class StatusTest(ToolTest):
                 if error:
                     self.assertIn(f"mesh.driver: {error}; ", got["attention"][0])
 
+    def test_wrong_settings_are_no_obstacle(self):
+        self.rxe()
+        self.probe("stage config failed mesh.conf:1: no section\n" + GOOD_START + "stage base:rxe refused by age\n",
+                   "device rxe0 opened\nend\n")
+        self.assertEqual(self.run_json("status", status=1)["devices"][0]["text"], "base:rxe refused: by age")
+
+    def test_refused_twice_told_once(self):
+        self.devices(("mlx5_10", "mlx5_core"), ("mlx5_2", "mlx5_core"))
+        self.probe(GOOD_START + "stage calibration refused modify_qp not found\n",
+                   "device mlx5_10 opened\ndevice mlx5_2 opened\nend\n")
+        got = self.run_json("status", status=1)
+        self.assertEqual(got["attention"], ["calibration refused: modify_qp not found"])
+        self.assertEqual([device["device"] for device in got["devices"]], ["mlx5_2", "mlx5_10"])
+
     def test_refused(self):
         self.rxe()
         self.probe(GOOD_START + "stage calibration refused modify_qp not found\n", "device rxe0 opened\nend\n")
@@ -244,10 +281,11 @@ class StatusTest(ToolTest):
 
     def test_mode_off(self):
         self.rxe("[meshverbs]\nmode = off\nbase = rxe\n")
-        self.probe("stage config off mode = off\n", "device rxe0 opened\nend\n")
+        self.probe("stage environment off switched off by that file\n", "device rxe0 opened\nend\n")
         got = self.run_json("status", status=1)
         self.assertEqual(got["config"]["mode"], "off")
         self.assertEqual(got["devices"][0]["text"], "mode is off")
+        self.assertEqual(len(got["attention"]), 1)
         self.assertTrue(got["attention"][0].endswith("mesh.conf: mode is off, so the plugin does nothing"))
 
     def test_config_errors(self):
@@ -255,7 +293,12 @@ class StatusTest(ToolTest):
         self.probe(GOOD_START + "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
         got = self.run_json("status", status=1)
         self.assertIs(got["active"], True)
-        errors = [line.replace(str(self.dir), "DIR") for line in got["config"]["errors"]]
+        # The plugin finds the same, and it is told once.
+        lines = [line.replace("DIR", str(self.dir)) for line in got["config"]["errors"]]
+        self.probe("".join(f"stage config failed {line}\n" for line in lines) + GOOD_START +
+                   "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
+        self.assertEqual(self.run_json("status", status=1)["attention"], got["attention"])
+        errors = got["config"]["errors"]
         self.assertEqual([line.split(": ")[0] for line in errors], [
             "DIR/etc/libibverbs.d/mesh/mesh.conf:3", "DIR/etc/libibverbs.d/mesh/mesh.conf:5"])
         self.assertIn("colour", errors[0])
@@ -361,6 +404,12 @@ class StatusTest(ToolTest):
             ("last", "ok", "cut")])
         self.assertEqual(len(got["ways"]["libibverbs"]["devices"]), 1)
         self.assertEqual(got["attention"][0], "new sideways: text")
+
+    def test_columns_of_wide_letters(self):
+        self.rxe()
+        self.probe("stage \u00e4\u00f6 ok one\nstage ao ok two\n", "device rxe0 opened\nend\n")
+        out = self.run_tool("status", env={"LC_ALL": "C.UTF-8"})[1]
+        self.assertIn("\n  \u00e4\u00f6     ok     one\n  ao     ok     two\n", out)
 
     def test_no_rdma(self):
         Sysfs(self.dir / "sys", with_class=False)
