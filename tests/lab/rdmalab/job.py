@@ -76,6 +76,6 @@ class Job:
             done = self.poll() is not None and text not in self.text()
             if done or time.monotonic() > end:
                 raise LabError(f"'{text}' not seen from {self.guest.name} "
-                               f"{'before it ended' if done else f'in {timeout} s'}:\n{self.text()}")
+                               f"{'before it ended' if done else f'in {timeout:g} s'}:\n{self.text()[-2000:]}")
             self.guest.check()
             time.sleep(POLL_S)

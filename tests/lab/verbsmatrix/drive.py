@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Runs one program of the matrix: server on one host, client on the other."""
+import re
+import shlex
+import time
+
+from rdmalab import LabError
+
+LISTENING = "@@listening"
+GRACE_S = 3.0  # for a server to end after its client did
+
+# The server runs behind this.  bash alone does the looking and waiting where it can: each process
+# started costs 20 ms under emulation.
+SERVE = r"""
+exec 9<> <(:)
+listening() {
+	local addr st
+	if [ "$ready" = cm ]; then
+		case $(rdma resource show cm_id) in *":$port "*LISTEN* | *LISTEN*":$port "*) return 0 ;; esac
+		return 1
+	fi
+	while read -r _ addr _ st _; do
+		[[ $st == 0A && $addr == *:$hex ]] && return 0
+	done < <(cat /proc/net/tcp /proc/net/tcp6)
+	return 1
+}
+printf -v hex %04X "$port"
+timeout -k 1 "$limit" CMD 2>&1 &
+pid=$!
+while kill -0 $pid 2>/dev/null && ! listening; do read -rt 0.03 -u 9; done
+echo LISTENING
+wait $pid
+"""
+
+
+def run(lab, program, server, client, link, env):
+    """Result of a program as a dict: exit statuses, whether its output was sane, what it said."""
+    addr = next(n for n in lab.topo.links[link].ports if n.host == server).addrs[0].ip
+    commands = {}
+    for role, host in (("server", server), ("client", client)):
+        nic = next(n for n in lab.topo.links[link].ports if n.host == host)
+        commands[role] = " ".join(["env", *map(shlex.quote, env)] if env else []) + " " + getattr(program, role).format(
+            dev=lab.device(nic.port), gid=program.gid, peer=server, addr=addr, port=program.port)
+    start = time.monotonic()
+    texts, rcs = talk(lab, program, server, client, commands)
+    return {"client": rcs["client"], "server": rcs["server"], **judge(program, texts),
+            "seconds": round(time.monotonic() - start, 2), "command": commands["client"].strip(), "output": texts}
+
+
+def talk(lab, program, server, client, commands):
+    script = SERVE.replace("CMD", commands["server"]).replace("LISTENING", LISTENING)
+    head = f"ready={program.ready} port={program.port} limit={program.timeout:g}\n"
+    serving = lab.start(server, head + script)
+    try:
+        serving.wait_output(LISTENING, program.timeout)
+    except LabError as err:
+        lab.host(server).check()
+        serving.kill()
+        return {"client": "", "server": str(err)}, {"client": -1, "server": -1}
+    asking = lab.run(client, f"timeout -k 1 {program.timeout:g} {commands['client']} 2>&1", program.timeout + 10)
+    served = serving.wait(GRACE_S)
+    texts = {"client": asking.out, "server": served.out.replace(LISTENING + "\n", "")}
+    return texts, {"client": asking.rc, "server": served.rc}
+
+
+def judge(program, texts):
+    """Whether the output says that it worked, and the figures in it that must not differ from run to run."""
+    found = [re.search(program.sane, texts["client"])]
+    if program.sane_server:
+        found.append(re.search(program.sane_server, texts["server"]))
+    sane = all(found)
+    if program.forbidden and re.search(program.forbidden, texts["client"] + texts["server"]):
+        sane = False
+    facts = [m.groupdict() for m in found if m]
+    line = found[0][0].strip().splitlines()[-1] if found[0] else last_line(texts["client"])
+    return {"sane": sane, "facts": facts, "line": line}
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
