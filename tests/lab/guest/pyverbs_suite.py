@@ -141,6 +141,7 @@ def main():
     args.add_argument("--timeout", type=float, default=20.0)
     args.add_argument("--only", default="", help="regular expression")
     options = args.parse_args()
+    pathlib.Path("/proc/sys/vm/nr_hugepages").write_text("8")  # some tests want a few
     index, shares = map(int, options.share.split("/"))
     with tempfile.TemporaryDirectory() as directory:
         unpack(pathlib.Path(directory))

@@ -28,7 +28,7 @@ class Job:
         self.base = guest.dir / "jobs" / self.ident
         self.out = self.base.with_suffix(".out")
         self.position = 0
-        self.base.with_suffix(".sh").write_text(command + "\n")
+        self.base.with_suffix(".sh").write_text(f"echo $$ >/run/lab/jobs/{self.ident}.pid\n{command}\n")
         guest.control(f"run {self.ident}")
 
     def poll(self):

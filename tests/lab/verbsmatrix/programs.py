@@ -78,13 +78,13 @@ def cm_programs():
 
 def ucx(transport, test, gid, count=100, size=64):
     command = f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test} -n {count} -w 5 -s {size} -p {{port}}"
-    return Program(f"ucx_perftest {transport} {test} gid {gid}", f"env {command}", f"env {command} {{peer}}",
+    return Program(f"ucx_perftest {transport} {test} gid {gid}", command, command + " {peer}",
                    rf"Final: +(?P<iters>{count}) ", gid=gid)
 
 
 def ucp(test, count=40, size=4096):
     """UCP wires its connections up over ud_verbs, which on rxe works with link-local GIDs only."""
-    command = ("env UCX_TLS=rc_v,self UCX_NET_DEVICES={dev}:1 UCX_IB_GID_INDEX={gid} "
+    command = ("UCX_TLS=rc_v,self UCX_NET_DEVICES={dev}:1 UCX_IB_GID_INDEX={gid} "
                f"ucx_perftest -t {test} -n {count} -w 5 -s {size} -p {{port}}")
     return Program(f"ucx_perftest ucp rc_v {test} gid 0", command, command + " {peer}", rf"Final: +(?P<iters>{count}) ", gid=0)
 
