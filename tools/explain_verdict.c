@@ -79,6 +79,13 @@ static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *
 		snprintf(buf, size, "%s entry, %s destination", family_name(&candidate->entry->gid),
 			 family_name(dgid));
 		break;
+	case MV_VERDICT_SUBNET:
+		addr = netdev ? explain_covering(topo, netdev->ifindex, dgid) : NULL;
+		snprintf(buf, size, "not in %s of %s",
+			 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)) :
+				"the destination's subnet",
+			 name);
+		break;
 	case MV_VERDICT_UNROUTABLE:
 		snprintf(buf, size, "no prefix and no route of %s covers it", name);
 		break;

@@ -53,7 +53,7 @@ class StatusTest(ToolTest):
 
     def test_active(self):
         self.devices(("mlx5_0", "mlx5_core"), ("rxe0", None), ("efa_0", "efa"))
-        self.conf("[meshverbs]\nbase = mlx5 rxe\n[log]\nlevel = info\n")
+        self.conf("[meshverbs]\nbase = mlx5 rxe\n[log]\nlevel = warn\n")
         self.probe(GOOD_START + "stage base:mlx5 ok hooked\nstage base:rxe ok hooked\n"
                    "stage context:mlx5_0 ok overlaid\nstage context:rxe0 ok overlaid\n",
                    "device mlx5_0 opened\ndevice rxe0 opened\ndevice efa_0 opened\nend\n")
@@ -66,7 +66,7 @@ class StatusTest(ToolTest):
             Driver file:    DIR/etc/libibverbs.d/mesh.driver
             SETTING           VALUE     DEFAULT
             [meshverbs] base  mlx5 rxe  mlx5
-            [log] level       info      warn
+            [log] level       warn      info
 
             Programs that use libibverbs alone
               Plugin loaded:  yes
