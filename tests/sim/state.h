@@ -27,7 +27,7 @@
 
 #define SIM_STATE_ENV	  "SIM_STATE"
 #define SIM_STATE_MAGIC	  0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 1
+#define SIM_STATE_VERSION 2
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -141,6 +141,11 @@ struct sim_slot {
 	_Atomic uint32_t next_qpn; /* goes on where the last owner stopped: late packets must not meet a new QP */
 	_Atomic uint32_t n_qps;
 	_Atomic uint32_t reserved;
+	/*
+	 * How many queue pairs and address handles of the process refer to each GID entry. As in the kernel, the slot
+	 * of a removed address is not given to another one before the last reference is gone: sim_gid_in_use().
+	 */
+	_Atomic uint16_t gid_refs[SIM_MAX_DEVS][SIM_MAX_PORTS][SIM_MAX_GIDS];
 };
 
 /* Events that the HCA of every process turns into asynchronous events of its contexts. */
@@ -220,6 +225,20 @@ struct sim_state {
 	struct sim_event events[SIM_MAX_EVENTS];
 	struct sim_dev devs[SIM_MAX_DEVS];
 };
+
+/**
+ * sim_gid_in_use() - does a queue pair or address handle of any process refer to the entry?
+ * @port: index of the port, from 0.
+ *
+ * Slots of dead processes must have been zeroed by whoever noticed (the daemon, or the next owner).
+ */
+static inline bool sim_gid_in_use(struct sim_state *st, uint32_t dev, uint32_t port, uint32_t index)
+{
+	for (int i = 0; i < SIM_MAX_SLOTS; i++)
+		if (atomic_load_explicit(&st->slots[i].gid_refs[dev][port][index], memory_order_acquire))
+			return true;
+	return false;
+}
 
 /** sim_port_write_begin() / sim_port_write_end() - bracket a change of the guarded part of @p; one writer only. */
 static inline void sim_port_write_begin(struct sim_port *p)
