@@ -8,10 +8,9 @@ drivers/infiniband/hw/mlx5/{main,counters}.c, drivers/pci/pci-sysfs.c of Linux.
 import os
 import re
 
-from . import mounts
+from . import SimError, mounts
 from .plan import LINK_LAYERS
 
-PCI_PORT_SLOT = 2  # the root ports of a made-up PCI root complex are its devices 02 and up
 COUNTERS = """VL15_dropped excessive_buffer_overrun_errors link_downed link_error_recovery
     local_link_integrity_errors multicast_rcv_packets multicast_xmit_packets port_rcv_constraint_errors
     port_rcv_data port_rcv_errors port_rcv_packets port_rcv_remote_physical_errors
@@ -97,15 +96,19 @@ class Tree:
         return f"pci{domain}:{max(int(bus, 16) - 1, 0):02x}"
 
     def pci_dir(self, dev):
-        """Root complex, root port (one for each bus below it), function."""
+        """Root complex, root port, function; the port is the first device number that the machine has not."""
         domain, bus, _ = dev.pci.split(":")
-        root = self.root / "devices" / self.pci_root(dev.pci)
+        name = self.pci_root(dev.pci)
+        root = self.root / "devices" / name
         if int(bus, 16) == 0:
             return root / dev.pci
-        return root / f"{domain}:{int(bus, 16) - 1:02x}:{PCI_PORT_SLOT:02x}.0" / dev.pci
+        slots = (f"{domain}:{int(bus, 16) - 1:02x}:{slot:02x}.0" for slot in range(1, 32))
+        return root / next(s for s in slots if not (self.real / "devices" / name / s).exists()) / dev.pci
 
     def pci_function(self, dev):
         func = self.pci_dir(dev)
+        if func.exists():
+            raise SimError(f"PCI address {dev.pci} belongs to a real device of this machine; choose another")
         self.pci_attributes(func, dev, 0x15B3, dev.part_id, 0x020000, "mlx5_core")
         link(func / "driver", self.root / "bus/pci/drivers/mlx5_core")
         link(self.root / "bus/pci/drivers/mlx5_core" / dev.pci, func)
