@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "config.h"
+
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On failure
+ * it leaves the member alone and returns what would be right. A formatter writes the reverse.
+ */
+struct setting_type {
+	const char *(*parse)(void *field, const char *value);
+	void (*format)(const void *field, char *buf, size_t size);
+};
+
+/* ---- types -------------------------------------------------------------------------------------- */
+
+static const char *parse_choice(int *field, const char *const *names, size_t n, const char *value,
+				const char *expected)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(names[i], value)) {
+			*field = (int)i;
+			return NULL;
+		}
+	}
+	return expected;
+}
+
+static const char *const mode_names[] = {"on", "observe", "off"};
+static const char *const level_names[] = {"err", "warn", "info", "debug"};
+
+#define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *parse_mode(void *field, const char *value)
+{
+	int choice;
+	const char *expected = parse_choice(&choice, mode_names, N_ELEMENTS(mode_names), value,
+					    "one of on, observe, off");
+
+	if (!expected)
+		*(enum mv_mode *)field = (enum mv_mode)choice;
+	return expected;
+}
+
+static void format_mode(const void *field, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", mode_names[*(const enum mv_mode *)field]);
+}
+
+static const char *parse_level(void *field, const char *value)
+{
+	int choice;
+	const char *expected = parse_choice(&choice, level_names, N_ELEMENTS(level_names), value,
+					    "one of err, warn, info, debug");
+
+	if (!expected)
+		*(enum mv_log_level *)field = (enum mv_log_level)choice;
+	return expected;
+}
+
+static void format_level(const void *field, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", level_names[*(const enum mv_log_level *)field]);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Next word of *@pos; moves *@pos behind it. Returns its length, 0 at the end. */
+static size_t next_word(const char **pos, const char **ret_word)
+{
+	size_t len;
+
+	*pos += strspn(*pos, " \t");
+	len = strcspn(*pos, " \t");
+	*ret_word = *pos;
+	*pos += len;
+	return len;
+}
+
+static const char *parse_list(void *field, const char *value)
+{
+	struct mv_config_list *list = field;
+	const char *pos, *word;
+	size_t n = 0, len;
+
+	/* Look first, change then: a bad list leaves the old one whole, without a copy on the stack. */
+	for (pos = value; (len = next_word(&pos, &word));)
+		if (len >= MV_CONFIG_NAME_MAX || ++n > MV_CONFIG_LIST_MAX)
+			return "at most 16 names of at most 63 characters, with blanks between them";
+	memset(list, 0, sizeof(*list));
+	for (pos = value; (len = next_word(&pos, &word));)
+		memcpy(list->names[list->n++], word, len);
+	return NULL;
+}
+
+static void format_list(const void *field, char *buf, size_t size)
+{
+	const struct mv_config_list *list = field;
+	size_t used = 0;
+
+	if (size)
+		*buf = '\0';
+	for (size_t i = 0; i < list->n && used < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "", list->names[i]);
+}
+
+#define LOG_TARGET_SIZE sizeof(((struct mv_config *)0)->log_target)
+
+static const char *parse_target(void *field, const char *value)
+{
+	size_t len = strlen(value);
+
+	if ((strcmp(value, "syslog") && *value != '/') || len >= LOG_TARGET_SIZE)
+		return "syslog, or the absolute path of a file in at most 255 characters";
+	memcpy(field, value, len + 1);
+	return NULL;
+}
+
+static void format_target(const void *field, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", (const char *)field);
+}
+
+static const struct setting_type type_mode = {parse_mode, format_mode};
+static const struct setting_type type_level = {parse_level, format_level};
+static const struct setting_type type_list = {parse_list, format_list};
+static const struct setting_type type_target = {parse_target, format_target};
+
+/* ---- the table ---------------------------------------------------------------------------------- */
+
+#define N_SETTINGS 5
+
+static const struct mv_config_key keys[N_SETTINGS] = {
+	{"meshverbs", "mode", "on",
+	 "on: choose source GIDs. observe: decide and log, but change nothing. off: leave every device alone. "
+	 "MESHVERBS=off in a process's environment does the same for that process."},
+	{"meshverbs", "base", "mlx5",
+	 "Providers to stack over, by libibverbs driver name, with blanks between them. Devices of any other "
+	 "provider are left alone."},
+	{"meshverbs", "exclude", "",
+	 "RDMA devices to leave alone: names or glob patterns such as mlx5_bond_*, with blanks between them."},
+	{"log", "target", "syslog",
+	 "syslog, or the absolute path of a file. The file is created readable and writable for the user of "
+	 "the first program that logs; create it beforehand, with the mode you want, to collect the lines of "
+	 "several users. Symbolic links and files with more than one hard link are refused."},
+	{"log", "level", "warn", "The least important lines to write: err, warn, info or debug."},
+};
+
+/* In the order of keys[]. */
+static const struct {
+	size_t offset;
+	const struct setting_type *type;
+} fields[N_SETTINGS] = {
+	{offsetof(struct mv_config, mode), &type_mode},
+	{offsetof(struct mv_config, base), &type_list},
+	{offsetof(struct mv_config, exclude), &type_list},
+	{offsetof(struct mv_config, log_target), &type_target},
+	{offsetof(struct mv_config, log_level), &type_level},
+};
+
+const struct mv_config_key *mv_config_keys(size_t *ret_n)
+{
+	*ret_n = N_SETTINGS;
+	return keys;
+}
+
+void mv_config_defaults(struct mv_config *config)
+{
+	memset(config, 0, sizeof(*config));
+	for (size_t i = 0; i < N_SETTINGS; i++)
+		fields[i].type->parse((char *)config + fields[i].offset, keys[i].default_text);
+}
+
+const char *mv_config_format(const struct mv_config *config, size_t i, char *buf, size_t size)
+{
+	fields[i].type->format((const char *)config + fields[i].offset, buf, size);
+	return buf;
+}
+
+bool mv_config_list_match(const struct mv_config_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (!fnmatch(list->names[i], name, 0))
+			return true;
+	return false;
+}
+
+/* ---- lines -------------------------------------------------------------------------------------- */
+
+/* Longest line: 16 list names of 63 characters, with room for the key. */
+#define LINE_MAX_BYTES 1279
+
+/* Longest piece of a line that a message repeats. */
+#define QUOTE_SIZE 64
+
+struct parser {
+	struct mv_config *config;
+	const char *file;
+	mv_config_report report;
+	void *arg;
+	unsigned int line;
+	unsigned int n_reports;
+	const char *section; /* of the table; NULL: none yet */
+	bool skip_section;   /* unknown, reported at its head */
+};
+
+__attribute__((format(printf, 2, 3))) static void complain(struct parser *parser, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	parser->n_reports++;
+	if (!parser->report)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	parser->report(parser->arg, parser->file, parser->line, text);
+}
+
+/* A piece of the file for a message: cut to size, control characters replaced. */
+static const char *quote(const char *text, char buf[static QUOTE_SIZE])
+{
+	size_t i;
+
+	for (i = 0; text[i] && i < QUOTE_SIZE - 1; i++)
+		buf[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+	buf[i] = '\0';
+	if (text[i])
+		memcpy(buf + QUOTE_SIZE - 4, "...", 3);
+	return buf;
+}
+
+/* Cuts blanks off both ends in place. */
+static char *trim(char *text)
+{
+	size_t len;
+
+	while (is_blank(*text))
+		text++;
+	len = strlen(text);
+	while (len && (is_blank(text[len - 1]) || text[len - 1] == '\r'))
+		len--;
+	text[len] = '\0';
+	return text;
+}
+
+static void parse_section(struct parser *parser, char *text)
+{
+	char *end = strchr(text, ']');
+	char shown[QUOTE_SIZE];
+	const char *name;
+
+	/* Keys below a head that means nothing to us would only repeat the complaint. */
+	parser->section = NULL;
+	parser->skip_section = true;
+	if (!end || end[1]) {
+		complain(parser, "'%s' is no section: write [name] alone on its line", quote(text, shown));
+		return;
+	}
+	*end = '\0';
+	name = trim(text + 1);
+	for (size_t i = 0; i < N_SETTINGS; i++) {
+		if (!strcmp(keys[i].section, name)) {
+			parser->section = keys[i].section;
+			parser->skip_section = false;
+			return;
+		}
+	}
+	complain(parser, "unknown section [%s], its settings are ignored: known are [meshverbs] and [log]",
+		 quote(name, shown));
+}
+
+static void unknown_key(struct parser *parser, const char *key)
+{
+	char shown[QUOTE_SIZE], known[128] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < N_SETTINGS; i++) {
+		if (!strcmp(keys[i].key, key)) {
+			complain(parser, "%s is a setting of section [%s], not of [%s]", key,
+				 keys[i].section, parser->section);
+			return;
+		}
+		if (!strcmp(keys[i].section, parser->section) && used < sizeof(known))
+			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+						 used ? ", " : "", keys[i].key);
+	}
+	complain(parser, "unknown setting '%s' in [%s]: known are %s", quote(key, shown),
+		 parser->section, known);
+}
+
+static void parse_setting(struct parser *parser, char *text)
+{
+	char *equals = strchr(text, '=');
+	char shown[QUOTE_SIZE];
+	const char *key, *value, *expected;
+
+	if (!equals) {
+		complain(parser, "'%s' has no '=': write key = value", quote(text, shown));
+		return;
+	}
+	*equals = '\0';
+	key = trim(text);
+	value = trim(equals + 1);
+	if (parser->skip_section)
+		return;
+	if (!parser->section) {
+		complain(parser, "'%s' stands before the first section: put [meshverbs] or [log] above it",
+			 quote(key, shown));
+		return;
+	}
+	for (size_t i = 0; i < N_SETTINGS; i++) {
+		if (strcmp(keys[i].section, parser->section) || strcmp(keys[i].key, key))
+			continue;
+		expected = fields[i].type->parse((char *)parser->config + fields[i].offset, value);
+		if (expected)
+			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown), key,
+				 expected);
+		return;
+	}
+	unknown_key(parser, key);
+}
+
+static void parse_line(struct parser *parser, const char *start, size_t len)
+{
+	char line[LINE_MAX_BYTES + 1];
+	char *text;
+
+	if (len > LINE_MAX_BYTES) {
+		complain(parser, "line of %zu bytes is too long: the limit is %d", len, LINE_MAX_BYTES);
+		return;
+	}
+	if (memchr(start, '\0', len)) {
+		complain(parser, "line holds a NUL byte: the file must be plain text");
+		return;
+	}
+	memcpy(line, start, len);
+	line[len] = '\0';
+	text = trim(line);
+	if (!*text || *text == '#' || *text == ';')
+		return;
+	if (*text == '[')
+		parse_section(parser, text);
+	else
+		parse_setting(parser, text);
+}
+
+unsigned int mv_config_parse(struct mv_config *config, const char *file, const char *text, size_t len,
+			     mv_config_report report, void *arg)
+{
+	struct parser parser = {.config = config, .file = file, .report = report, .arg = arg};
+	size_t pos = 0;
+
+	while (pos < len) {
+		const char *end = memchr(text + pos, '\n', len - pos);
+		size_t line_len = end ? (size_t)(end - text) - pos : len - pos;
+
+		parser.line++;
+		parse_line(&parser, text + pos, line_len);
+		pos += line_len + 1;
+	}
+	return parser.n_reports;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX_BYTES (64 * 1024)
+
+/*
+ * Return: bytes read, at most FILE_MAX_BYTES + 1 so that a longer file shows; -errno; -EMEDIUMTYPE for
+ * what is not a regular file.
+ */
+static ssize_t read_file(int fd, char *buf)
+{
+	struct stat st;
+	size_t len = 0;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EMEDIUMTYPE;
+	while (len < FILE_MAX_BYTES + 1) {
+		ssize_t n = read(fd, buf + len, FILE_MAX_BYTES + 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		len += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
+static unsigned int report_file(const char *file, mv_config_report report, void *arg, const char *text)
+{
+	if (report)
+		report(arg, file, 0, text);
+	return 1;
+}
+
+static unsigned int report_errno(const char *file, mv_config_report report, void *arg, int err)
+{
+	char text[160], reason[96];
+
+	/* strerror() is not thread-safe; the GNU strerror_r() may return a constant instead of @reason. */
+	snprintf(text, sizeof(text), "cannot be read, defaults serve: %s",
+		 strerror_r(err, reason, sizeof(reason)));
+	return report_file(file, report, arg, text);
+}
+
+unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report, void *arg)
+{
+	unsigned int n_reports;
+	ssize_t len;
+	char *buf;
+	int fd;
+
+	/* O_NONBLOCK: opening a FIFO must not hang the program. */
+	do
+		fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	while (fd < 0 && errno == EINTR);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0)
+		return report_errno(file, report, arg, errno);
+
+	buf = malloc(FILE_MAX_BYTES + 1);
+	len = buf ? read_file(fd, buf) : -ENOMEM;
+	close(fd);
+	if (len == -EMEDIUMTYPE)
+		n_reports = report_file(file, report, arg, "is not a regular file, defaults serve");
+	else if (len < 0)
+		n_reports = report_errno(file, report, arg, (int)-len);
+	else if (len > FILE_MAX_BYTES)
+		n_reports = report_file(file, report, arg,
+					"is longer than 64 KiB, defaults serve: shorten it");
+	else
+		n_reports = mv_config_parse(config, file, buf, (size_t)len, report, arg);
+	free(buf);
+	return n_reports;
+}

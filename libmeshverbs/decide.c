@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "decide.h"
+
+#include <string.h>
+
+/* Bits of the GID in front of an IPv4 address. */
+#define IPV4_PREFIX_BITS 96
+
+/* How a netdev reaches a destination. */
+struct reach {
+	bool reached;
+	bool on_link; /* without a gateway */
+	unsigned int prefix_len;
+	uint32_t metric;
+	union ibv_gid source; /* zero: none named */
+};
+
+/*
+ * ::/0 and every other short IPv6 prefix covers the IPv4-mapped range bit by bit without having anything
+ * to do with it.
+ */
+static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
+{
+	if (mv_gid_family(dgid) == MV_FAMILY_IPV4 && prefix_len < IPV4_PREFIX_BITS)
+		return false;
+	return mv_gid_in_prefix(dgid, prefix, prefix_len);
+}
+
+/*
+ * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists first
+ * because it is the primary address: the one that the prefix's own route names as its source.
+ */
+static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid,
+			    struct reach *best)
+{
+	for (size_t i = 0; i < topo->n_addrs; i++) {
+		const struct mv_addr *addr = &topo->addrs[i];
+
+		if (addr->ifindex != ifindex || !covers(&addr->prefix, addr->prefix_len, dgid))
+			continue;
+		if (best->reached && best->prefix_len >= addr->prefix_len)
+			continue;
+		*best = (struct reach){.reached = true,
+				       .on_link = true,
+				       .prefix_len = addr->prefix_len,
+				       .source = addr->gid};
+	}
+}
+
+static void reach_by_route(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *sgid,
+			   const union ibv_gid *dgid, struct reach *best)
+{
+	for (size_t i = 0; i < topo->n_routes; i++) {
+		const struct mv_route *route = &topo->routes[i];
+
+		if (route->ifindex != ifindex || !covers(&route->dst, route->dst_len, dgid))
+			continue;
+		if (!mv_gid_is_zero(&route->src) && !mv_gid_equal(&route->src, sgid))
+			continue;
+		if (best->reached && (best->prefix_len > route->fib_len ||
+				      (best->prefix_len == route->fib_len &&
+				       best->metric <= route->metric)))
+			continue;
+		*best = (struct reach){.reached = true,
+				       .on_link = mv_gid_is_zero(&route->gateway),
+				       .prefix_len = route->fib_len,
+				       .metric = route->metric,
+				       .source = route->prefsrc};
+	}
+}
+
+/* Reach by prefix and route, for destinations that need either. */
+static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_gid *dgid,
+				   struct mv_candidate *ret)
+{
+	struct reach reach = {0};
+
+	reach_by_prefix(topo, ret->netdev->ifindex, dgid, &reach);
+	reach_by_route(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
+	if (!reach.reached)
+		return MV_VERDICT_UNROUTABLE;
+	/* Routers do not forward packets from a link-local source (RFC 4291 section 2.5.6). */
+	if (ret->other_scope && !reach.on_link)
+		return MV_VERDICT_FAMILY;
+	ret->prefix_len = reach.prefix_len;
+	ret->prefsrc = mv_gid_equal(&reach.source, &ret->entry->gid);
+	return MV_VERDICT_OK;
+}
+
+static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv_gid *dgid,
+				     struct mv_candidate *ret)
+{
+	enum mv_gid_family from = mv_gid_family(&ret->entry->gid), to = mv_gid_family(dgid);
+
+	/* Groups are joined through the subnet manager's or the kernel's doing; any source will do. */
+	if (to == MV_FAMILY_MULTICAST)
+		return MV_VERDICT_OK;
+	/*
+	 * A link-local and a global IPv6 address can talk to each other on one link. It is unusual, yet it
+	 * works without us, so it has to go on working.
+	 */
+	if (from != to) {
+		if ((from != MV_FAMILY_LINK_LOCAL && from != MV_FAMILY_IPV6) ||
+		    (to != MV_FAMILY_LINK_LOCAL && to != MV_FAMILY_IPV6))
+			return MV_VERDICT_FAMILY;
+		ret->other_scope = true;
+	}
+	if (to == MV_FAMILY_LINK_LOCAL) {
+		/* Which link is meant only the program knows: every one is as good as the other. */
+		ret->prefix_len = 64;
+		return MV_VERDICT_OK;
+	}
+	return judge_reach(topo, dgid, ret);
+}
+
+void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
+	      struct mv_candidate *ret)
+{
+	*ret = (struct mv_candidate){.entry = entry};
+
+	if (!entry || mv_gid_is_zero(&entry->gid)) {
+		ret->verdict = MV_VERDICT_EMPTY;
+		return;
+	}
+	ret->netdev = mv_topo_gid_netdev(topo, entry);
+	if (!ret->netdev) {
+		ret->verdict = MV_VERDICT_NO_NETDEV;
+		return;
+	}
+	ret->verdict = judge_address(topo, dgid, ret);
+	if (ret->verdict == MV_VERDICT_OK && !(ret->netdev->up && ret->netdev->running))
+		ret->verdict = MV_VERDICT_DOWN;
+}
+
+int mv_candidate_cmp(const struct mv_candidate *a, const struct mv_candidate *b, uint32_t own_ifindex)
+{
+	bool a_v2 = a->entry->type == MV_GID_TYPE_ROCE_V2, b_v2 = b->entry->type == MV_GID_TYPE_ROCE_V2;
+	bool a_own = own_ifindex && a->netdev && a->netdev->ifindex == own_ifindex;
+	bool b_own = own_ifindex && b->netdev && b->netdev->ifindex == own_ifindex;
+
+	if (a->other_scope != b->other_scope)
+		return a->other_scope ? 1 : -1;
+	if (a_v2 != b_v2)
+		return a_v2 ? -1 : 1;
+	if (a->prefix_len != b->prefix_len)
+		return a->prefix_len > b->prefix_len ? -1 : 1;
+	if (a->prefsrc != b->prefsrc)
+		return a->prefsrc ? -1 : 1;
+	if (a_own != b_own)
+		return a_own ? -1 : 1;
+	if (a->entry->index != b->entry->index)
+		return a->entry->index < b->entry->index ? -1 : 1;
+	return 0;
+}
+
+/*
+ * The best entry of a port that is OK, or NULL.
+ * @wanted: only entries of this address and type count; NULL: all do
+ */
+static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const struct mv_port *port,
+					     const union ibv_gid *dgid, uint32_t own_ifindex,
+					     const struct mv_seen *wanted)
+{
+	struct mv_candidate best = {0};
+
+	for (size_t i = 0; i < port->n_gids; i++) {
+		const struct mv_gid_entry *entry = &port->gids[i];
+		struct mv_candidate candidate;
+
+		if (wanted && (entry->type != wanted->type || !mv_gid_equal(&entry->gid, &wanted->gid)))
+			continue;
+		mv_judge(topo, entry, dgid, &candidate);
+		if (candidate.verdict != MV_VERDICT_OK)
+			continue;
+		if (!best.entry || mv_candidate_cmp(&candidate, &best, own_ifindex) < 0)
+			best = candidate;
+	}
+	return best.entry;
+}
+
+/*
+ * Where the address went that the program saw under its index: the newest one that has a home now. What
+ * the slot holds at present counts only if its netdev is not here (the same address may exist in several
+ * network namespaces); otherwise it has already been judged unfit.
+ */
+static const struct mv_gid_entry *moved_to(const struct mv_topo *topo, const struct mv_port *port,
+					   const struct mv_request *request, const struct mv_candidate *own,
+					   uint32_t own_ifindex)
+{
+	for (size_t i = 0; i < request->n_seen; i++) {
+		const struct mv_seen *seen = &request->seen[i];
+		const struct mv_gid_entry *entry;
+
+		if (own->verdict != MV_VERDICT_NO_NETDEV && own->entry &&
+		    own->entry->type == seen->type && mv_gid_equal(&own->entry->gid, &seen->gid))
+			continue;
+		entry = best_entry(topo, port, &request->dgid, own_ifindex, seen);
+		if (entry)
+			return entry;
+	}
+	return NULL;
+}
+
+static bool is_own_address(const struct mv_topo *topo, const union ibv_gid *dgid)
+{
+	for (size_t i = 0; i < topo->n_addrs; i++)
+		if (mv_gid_equal(&topo->addrs[i].gid, dgid))
+			return true;
+	/* A default GID need not be an address of its netdev. Entries of other namespaces do not count. */
+	for (size_t d = 0; d < topo->n_devices; d++)
+		for (size_t p = 0; p < topo->devices[d].n_ports; p++) {
+			const struct mv_port *port = &topo->devices[d].ports[p];
+
+			for (size_t g = 0; g < port->n_gids; g++)
+				if (mv_gid_equal(&port->gids[g].gid, dgid) &&
+				    mv_topo_gid_netdev(topo, &port->gids[g]))
+					return true;
+		}
+	return false;
+}
+
+static struct mv_decision stay(enum mv_action action, enum mv_reason reason,
+			       const struct mv_request *request, const struct mv_candidate *own)
+{
+	struct mv_decision decision = {.action = action,
+				       .reason = reason,
+				       .sgid_index = request->sgid_index,
+				       .own_verdict = own->verdict};
+
+	if (own->entry)
+		decision.gid = own->entry->gid;
+	return decision;
+}
+
+static struct mv_decision move(enum mv_action action, enum mv_reason reason,
+			       const struct mv_gid_entry *entry, const struct mv_candidate *own)
+{
+	return (struct mv_decision){.action = action,
+				    .reason = reason,
+				    .sgid_index = entry->index,
+				    .own_verdict = own->verdict,
+				    .gid = entry->gid};
+}
+
+/* The program's entry is unfit: what can be done about it? */
+static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct mv_port *port,
+				       const struct mv_request *request, const struct mv_candidate *own)
+{
+	uint32_t own_ifindex = own->netdev ? own->netdev->ifindex : 0;
+	const struct mv_gid_entry *entry;
+	struct mv_decision decision;
+
+	entry = moved_to(topo, port, request, own, own_ifindex);
+	if (entry)
+		return move(MV_REPAIR, MV_REASON_MOVED, entry, own);
+
+	entry = best_entry(topo, port, &request->dgid, own_ifindex, NULL);
+	if (!entry)
+		return stay(MV_PASS, MV_REASON_NO_PATH, request, own);
+	if (request->transport == MV_DATAGRAM)
+		return move(MV_REPLACE, MV_REASON_BETTER_ENTRY, entry, own);
+	decision = stay(MV_PASS, MV_REASON_NEEDS_PEER, request, own);
+	decision.alternative = entry;
+	return decision;
+}
+
+struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request *request)
+{
+	const struct mv_device *device = mv_topo_device(topo, request->device);
+	const struct mv_port *port = device ? mv_device_port(device, request->port_num) : NULL;
+	struct mv_candidate own = {.verdict = MV_VERDICT_EMPTY};
+
+	if (!port)
+		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
+	own.entry = mv_port_gid(port, request->sgid_index);
+	if (port->link_layer != IBV_LINK_LAYER_ETHERNET)
+		return stay(MV_KEEP, MV_REASON_INFINIBAND, request, &own);
+	if (mv_gid_is_zero(&request->dgid))
+		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
+
+	mv_judge(topo, own.entry, &request->dgid, &own);
+	if (is_own_address(topo, &request->dgid))
+		return stay(MV_KEEP, MV_REASON_SELF, request, &own);
+	/*
+	 * An entry that fits is kept although the program may have read another address there earlier: a
+	 * program that looked again holds this one, has told its peer so, and works. Nothing tells the two
+	 * apart from here, and never worse outranks better.
+	 */
+	if (own.verdict == MV_VERDICT_OK)
+		return stay(MV_KEEP, MV_REASON_FITS, request, &own);
+	if (own.verdict == MV_VERDICT_DOWN)
+		return stay(MV_KEEP, MV_REASON_PORT_DOWN, request, &own);
+	return decide_unfit(topo, port, request, &own);
+}
+
+bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *netdev,
+			   const union ibv_gid *dgid)
+{
+	enum mv_gid_family family = mv_gid_family(dgid);
+	struct reach reach = {0};
+
+	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
+		return false;
+	reach_by_prefix(topo, netdev->ifindex, dgid, &reach);
+	if (reach.reached)
+		return false;
+	for (size_t i = 0; i < topo->n_routes; i++)
+		if (topo->routes[i].ifindex == netdev->ifindex && topo->routes[i].dst_len == 128 &&
+		    mv_gid_equal(&topo->routes[i].dst, dgid))
+			return false;
+	return true;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_ABI_H
+#define MESH_ABI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+/*
+ * What we assume of libibverbs' private interface, and nothing more. Everything here was the same from
+ * rdma-core 28 to 64; everything that was not is measured at run time (calibrate.c) or derived from the
+ * presence of a public symbol (MESH_LIB_HAS_IMPORT). Nothing is taken on trust: library.c, drivers.c and
+ * hook.c check each structure before it is used.
+ */
+
+struct verbs_device;
+struct verbs_sysfs_dev;
+
+/* How a driver is registered. The last two members moved when import_context came in front of them. */
+struct mesh_driver_ops {
+	const char *name;
+	uint32_t match_min_abi_version;
+	uint32_t match_max_abi_version;
+	const struct mesh_match_ent *match_table;
+	const void **static_providers;
+	bool (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
+	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
+	/* Only if the library exports ibv_import_device; before that this was alloc_device. */
+	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
+	void (*unused[2])(void);
+};
+
+/* An entry of a match table. */
+struct mesh_match_ent {
+	const void *driver_data;
+	union {
+		const char *modalias;
+		uint64_t driver_id; /* enum rdma_driver_id */
+	} u;
+	uint16_t vendor;
+	uint16_t device;
+	uint8_t kind;
+};
+
+enum { MESH_MATCH_SENTINEL = 0, MESH_MATCH_DRIVER_ID = 3 };
+
+/* A node of libibverbs' list of drivers; the head is the first two members alone. */
+struct mesh_driver_node {
+	struct mesh_driver_node *next;
+	struct mesh_driver_node *prev;
+	const struct mesh_driver_ops *ops;
+};
+
+/* The entry points we call, resolved in the libibverbs that is loaded. */
+struct mesh_library {
+	char path[512];
+	unsigned int abi; /* NN of verbs_register_driver_NN */
+	bool has_import;  /* exports ibv_import_device */
+	uintptr_t data_start, data_end; /* its writable segment */
+
+	void (*register_driver)(const struct mesh_driver_ops *ops);
+	void *(*init_and_alloc_context)(struct ibv_device *device, int cmd_fd, size_t alloc_size,
+					struct verbs_context *context_offset, uint32_t driver_id);
+	void (*set_ops)(struct verbs_context *vctx, const void *ops);
+	int (*close_device)(struct ibv_context *context);
+	/* Newer public entry points; NULL where the library does not have them. */
+	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
+				   size_t max_entries, uint32_t flags, size_t entry_size);
+	int (*query_gid_ex)(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+};
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_CONTEXT_H
+#define MESH_CONTEXT_H
+
+#include "mesh.h"
+#include "seen.h"
+#include "topo.h"
+
+/*
+ * What we keep beside a verbs context that carries our overlay.
+ *
+ * Records are linked into a list that only grows and whose members are never freed but used again, so a
+ * look-up takes no lock and works in a fork's child whatever other threads did at the moment of the fork.
+ */
+struct mesh_context {
+	struct mesh_context *next; /* constant once linked */
+	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; CLAIMED while being filled */
+	uint64_t generation; /* of the process that opened it */
+	char device[IBV_SYSFS_NAME_MAX];
+	bool logged_only; /* mode = observe */
+
+	/* The base's own functions; constant while verbs is set. */
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
+	void (*free_context)(struct ibv_context *context);
+
+	/* Guarded by process->paths_lock. */
+	struct mv_topo tables; /* one device: its ports and their GID tables when last read */
+	struct mv_seen_log *seen;
+};
+
+/**
+ * mesh_context_claim - a record to be filled for a new context
+ *
+ * Return: the record, invisible to look-ups until mesh_context_publish(); NULL when out of memory.
+ */
+struct mesh_context *mesh_context_claim(void);
+
+/**
+ * mesh_context_publish - make a filled record visible under its context
+ */
+void mesh_context_publish(struct mesh_context *mc, struct ibv_context *verbs);
+
+/**
+ * mesh_context_release - give a record back, published or not
+ *
+ * Its tables must have been released (mesh_paths_close()).
+ */
+void mesh_context_release(struct mesh_context *mc);
+
+/**
+ * mesh_context_get - the record of an overlaid context
+ * @verbs: a context the caller keeps open
+ *
+ * Return: the record; never NULL for a context that our functions were installed on. Lock-free.
+ */
+struct mesh_context *mesh_context_get(const struct ibv_context *verbs);
+
+/**
+ * mesh_context_active - may we do more for this context than call the base?
+ *
+ * No in the child of a fork: a context opened before it is left to the base alone.
+ */
+static inline bool mesh_context_active(const struct mesh_context *mc)
+{
+	return mc->generation ==
+	       atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
+}
+
+/* overlay.c */
+
+/**
+ * mesh_overlay_install - put our functions over those of a context the base just made
+ * @start: what the base's alloc_context or import_context returned, not NULL
+ *
+ * Leaves the context alone (and says so) if anything about it is unexpected. Any thread.
+ */
+void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
+			  struct verbs_context *start);
+
+/* The operations we put in place: qp.c, ah.c, event.c, overlay.c. Contracts are those of libibverbs. */
+int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event);
+void mesh_free_context(struct ibv_context *context);
+
+#endif

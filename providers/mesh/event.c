@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "paths.h"
+
+/*
+ * A program that takes notice of GID changes may read the table now, so what it reads from now on has to
+ * be remembered too.
+ */
+void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct mesh_context *mc = mesh_context_get(context);
+
+	if (event->event_type == IBV_EVENT_GID_CHANGE && mesh_context_active(mc))
+		mesh_paths_refresh(mc, context);
+	mc->async_event(context, event);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "context.h"
+
+/*
+ * A base is hooked by replacing alloc_context and import_context inside its own ops structure: the
+ * pointer tests behind every mlx5dv_* call compare the structure's address, so it has to stay the base's.
+ * The replacements get no argument that names the base, hence one pair of functions for each place in
+ * bases[].
+ */
+
+static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start)
+{
+	int saved_errno = errno;
+
+	if (start)
+		mesh_overlay_install(&mesh_root, base, device, start);
+	errno = saved_errno;
+}
+
+#define HOOKS(i)                                                                                           \
+	static struct verbs_context *alloc_context_##i(struct ibv_device *device, int cmd_fd,              \
+						       void *private_data)                                 \
+	{                                                                                                  \
+		const struct mesh_base *base = &mesh_root.bases[i];                                        \
+		struct verbs_context *start = base->alloc_context(device, cmd_fd, private_data);           \
+                                                                                                           \
+		overlay(base, device, start);                                                              \
+		return start;                                                                              \
+	}                                                                                                  \
+	static struct verbs_context *import_context_##i(struct ibv_device *device, int cmd_fd)             \
+	{                                                                                                  \
+		const struct mesh_base *base = &mesh_root.bases[i];                                        \
+		struct verbs_context *start = base->import_context(device, cmd_fd);                        \
+                                                                                                           \
+		overlay(base, device, start);                                                              \
+		return start;                                                                              \
+	}
+
+HOOKS(0) HOOKS(1) HOOKS(2) HOOKS(3) HOOKS(4) HOOKS(5) HOOKS(6) HOOKS(7)
+
+static const struct {
+	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
+	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
+} hooks[MESH_MAX_BASES] = {
+	{alloc_context_0, import_context_0}, {alloc_context_1, import_context_1},
+	{alloc_context_2, import_context_2}, {alloc_context_3, import_context_3},
+	{alloc_context_4, import_context_4}, {alloc_context_5, import_context_5},
+	{alloc_context_6, import_context_6}, {alloc_context_7, import_context_7},
+};
+
+/* What the dynamic linker made of the memory at an address. */
+struct protection {
+	uintptr_t address;
+	size_t size;
+	bool writable; /* in a writable segment */
+	bool relro;    /* ... but made read-only after relocation */
+};
+
+static int find_protection(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct protection *p = arg;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + ph->p_vaddr, end = start + ph->p_memsz;
+
+		if (ph->p_type == PT_LOAD && p->address >= start && p->address + p->size <= end)
+			p->writable = ph->p_flags & PF_W;
+		/* ld.so protects whole pages only: the start rounded down, the end rounded down. */
+		if (ph->p_type == PT_GNU_RELRO && p->address >= (start & -page) &&
+		    p->address < (end & -page))
+			p->relro = true;
+	}
+	return 0;
+}
+
+/* Replace a function pointer in memory that may be read-only, and leave its protection as it was. */
+static int poke(void *place, const void *value)
+{
+	struct protection prot = {.address = (uintptr_t)place, .size = sizeof(void *)};
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)place & -page;
+	size_t len = (uintptr_t)place + sizeof(void *) - start;
+
+	dl_iterate_phdr(find_protection, &prot);
+	if (!prot.writable)
+		return -EACCES; /* constant data: nothing known keeps its ops there */
+	if (prot.relro && mprotect((void *)start, len, PROT_READ | PROT_WRITE))
+		return -errno;
+	__atomic_store_n((const void **)place, value, __ATOMIC_RELEASE);
+	if (prot.relro)
+		mprotect((void *)start, len, PROT_READ); /* failing leaves it writable: harmless */
+	return 0;
+}
+
+/*
+ * The test that proves a structure to be mlx5's: mlx5dv_is_supported() compares a device's ops, which
+ * follow the public part of every verbs_device, with its own.
+ */
+static bool mlx5_agrees(const struct mesh_driver_ops *ops, const char *path)
+{
+	struct {
+		struct ibv_device device;
+		const void *ops;
+		char rest[256];
+	} fake = {.ops = ops};
+	bool (*is_supported)(struct ibv_device *device);
+	bool agrees = true;
+	void *handle, *sym;
+
+	handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+	if (!handle)
+		return true; /* part of the program: nothing to ask */
+	sym = dlsym(handle, "mlx5dv_is_supported");
+	if (sym) {
+		memcpy(&is_supported, &sym, sizeof(sym));
+		agrees = is_supported(&fake.device);
+	}
+	dlclose(handle);
+	return agrees;
+}
+
+/* Is this really the ops structure of that base? Its functions must be code of the object it lies in. */
+static int check_ops(const struct mesh_library *lib, const struct mesh_driver_ops *ops, char *why,
+		     size_t why_size)
+{
+	Dl_info home, code;
+
+	if (!dladdr(ops, &home) || !ops->alloc_context || !dladdr((const void *)ops->alloc_context, &code) ||
+	    home.dli_fbase != code.dli_fbase) {
+		snprintf(why, why_size, "its alloc_context is not its own");
+		return -ENOTSUP;
+	}
+	if (lib->has_import && ops->import_context &&
+	    (!dladdr((const void *)ops->import_context, &code) || home.dli_fbase != code.dli_fbase)) {
+		snprintf(why, why_size, "its import_context is not its own");
+		return -ENOTSUP;
+	}
+	if (!strcmp(ops->name, "mlx5") && !mlx5_agrees(ops, home.dli_fname)) {
+		snprintf(why, why_size, "mlx5dv_is_supported() does not know the ops that were found");
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static int poke_both(struct mesh_base *base, unsigned int n)
+{
+	int err;
+
+	err = poke(&base->ops->alloc_context, (const void *)hooks[n].alloc_context);
+	if (err || !base->import_context)
+		return err;
+	err = poke(&base->ops->import_context, (const void *)hooks[n].import_context);
+	if (err)
+		poke(&base->ops->alloc_context, (const void *)base->alloc_context);
+	return err;
+}
+
+/*
+ * Called with hook_lock held.
+ *
+ * Return: false when the provider is not registered yet, so that it is worth asking again.
+ */
+static bool hook_base(struct mesh_root *root, const char *name)
+{
+	unsigned int n = root->n_bases;
+	struct mesh_driver_ops *ops;
+	struct mesh_base *base;
+	char stage[MV_CONFIG_NAME_MAX + 8], why[256];
+	int err;
+
+	ops = mesh_drivers_lookup(root->drivers, name);
+	if (!ops)
+		return false;
+
+	snprintf(stage, sizeof(stage), "base:%s", name);
+	if (n == MESH_MAX_BASES) {
+		mesh_stage(root, stage, MESH_STAGE_REFUSED, "provider %s: more than %u bases", name,
+			   MESH_MAX_BASES);
+		return true;
+	}
+	if (check_ops(&root->lib, ops, why, sizeof(why))) {
+		mesh_stage(root, stage, MESH_STAGE_REFUSED, "provider %s: %s", name, why);
+		return true;
+	}
+
+	/* The entry must be complete before the first call can come in through it: poke() releases. */
+	base = &root->bases[n];
+	base->name = ops->name;
+	base->ops = ops;
+	base->alloc_context = ops->alloc_context;
+	base->import_context = root->lib.has_import ? ops->import_context : NULL;
+	root->n_bases = n + 1; /* also if hooking fails half-way: a call may be inside already */
+
+	err = poke_both(base, n);
+	if (err)
+		mesh_stage(root, stage, MESH_STAGE_FAILED, "provider %s cannot be hooked: %s", name,
+			   strerrordesc_np(-err));
+	else
+		mesh_stage(root, stage, MESH_STAGE_OK, "stacked over provider %s", name);
+	return true;
+}
+
+void mesh_hook_bases(struct mesh_root *root)
+{
+	size_t i;
+
+	if (!root->drivers)
+		return;
+	pthread_mutex_lock(&root->process->hook_lock);
+	for (i = 0; i < root->config.base.n; i++)
+		if (!root->base_settled[i])
+			root->base_settled[i] = hook_base(root, root->config.base.names[i]);
+	pthread_mutex_unlock(&root->process->hook_lock);
+}
+
+bool mesh_calibrated(struct mesh_root *root)
+{
+	int state = atomic_load_explicit(&root->calibration_state, memory_order_acquire);
+	char why[256];
+
+	if (state != MESH_CALIBRATION_NONE)
+		return state == MESH_CALIBRATION_OK;
+
+	pthread_mutex_lock(&root->process->hook_lock);
+	state = atomic_load_explicit(&root->calibration_state, memory_order_relaxed);
+	if (state == MESH_CALIBRATION_NONE) {
+		if (mesh_calibrate(&root->lib, &root->calibration, why, sizeof(why))) {
+			state = MESH_CALIBRATION_REFUSED;
+			mesh_stage(root, "calibration", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);
+		} else {
+			state = MESH_CALIBRATION_OK;
+			mesh_stage(root, "calibration", MESH_STAGE_OK,
+				   "%u operations of %s agree, context of %zu bytes",
+				   root->calibration.n_known, root->lib.path,
+				   root->calibration.context_size);
+		}
+		atomic_store_explicit(&root->calibration_state, state, memory_order_release);
+	}
+	pthread_mutex_unlock(&root->process->hook_lock);
+	return state == MESH_CALIBRATION_OK;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mesh.h"
+
+/*
+ * The ABI number is part of the symbol's name. 17 was the first that had one; rdma-core 64 is at 64. A
+ * later one is tried as well: whether it still behaves is for the calibration to say.
+ */
+#define ABI_FIRST 17
+#define ABI_LAST  199
+
+struct segment_query {
+	uintptr_t anchor;
+	struct mesh_library *lib;
+	bool found;
+};
+
+/* The writable PT_LOAD of the object the anchor lies in. */
+static int find_segment(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct segment_query *q = arg;
+	bool mine = false;
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type == PT_LOAD && q->anchor >= start && q->anchor < start + ph->p_memsz)
+			mine = true;
+	}
+	if (!mine)
+		return 0;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type == PT_LOAD && ph->p_flags & PF_W) {
+			q->lib->data_start = info->dlpi_addr + ph->p_vaddr;
+			q->lib->data_end = q->lib->data_start + ph->p_memsz;
+			q->found = true;
+		}
+	}
+	return 1;
+}
+
+/* dlsym() gives void *, ISO C wants a detour to make a function pointer of it. */
+static bool resolve(void *handle, const char *name, void *ret_function)
+{
+	void *p = dlsym(handle, name);
+
+	memcpy(ret_function, &p, sizeof(p));
+	return p;
+}
+
+int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anchor, char *why,
+			 size_t why_size)
+{
+	struct mesh_library lib = {0};
+	struct segment_query query = {.anchor = (uintptr_t)anchor, .lib = &lib};
+	const char *missing = NULL;
+	char name[48];
+	Dl_info info;
+	void *import;
+
+	if (!dladdr(anchor, &info) || !info.dli_fname) {
+		snprintf(why, why_size, "the loaded libibverbs has no name");
+		return -ENOENT;
+	}
+	snprintf(lib.path, sizeof(lib.path), "%s", info.dli_fname);
+
+	/* The newest first: a library may keep an old number for compatibility. */
+	for (lib.abi = ABI_LAST; lib.abi >= ABI_FIRST; lib.abi--) {
+		snprintf(name, sizeof(name), "verbs_register_driver_%u", lib.abi);
+		if (resolve(handle, name, &lib.register_driver))
+			break;
+	}
+	if (!lib.register_driver)
+		missing = "verbs_register_driver_NN";
+	else if (!resolve(handle, "_verbs_init_and_alloc_context", &lib.init_and_alloc_context))
+		missing = "_verbs_init_and_alloc_context";
+	else if (!resolve(handle, "verbs_set_ops", &lib.set_ops))
+		missing = "verbs_set_ops";
+	else if (!resolve(handle, "ibv_close_device", &lib.close_device))
+		missing = "ibv_close_device";
+	if (missing) {
+		snprintf(why, why_size, "%s does not export %s", lib.path, missing);
+		return -ENOTSUP;
+	}
+	lib.has_import = resolve(handle, "ibv_import_device", &import);
+	resolve(handle, "_ibv_query_gid_table", &lib.query_gid_table);
+	resolve(handle, "_ibv_query_gid_ex", &lib.query_gid_ex);
+
+	dl_iterate_phdr(find_segment, &query);
+	if (!query.found) {
+		snprintf(why, why_size, "%s has no writable data", lib.path);
+		return -ENOTSUP;
+	}
+	*ret = lib;
+	return 0;
+}
+
+int mesh_library_find(struct mesh_library *ret, char *why, size_t why_size)
+{
+	/* The function our own calls are bound to: in a process with two copies, that copy is meant. */
+	const void *anchor = (const void *)ibv_get_device_list;
+	Dl_info info;
+	void *handle;
+	int err;
+
+	if (!dladdr(anchor, &info) || !info.dli_fname) {
+		snprintf(why, why_size, "libibverbs is not a shared library in this program");
+		return -ENOENT;
+	}
+	handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_NOW);
+	if (!handle) {
+		snprintf(why, why_size, "%s is loaded but cannot be opened again: static program?",
+			 info.dli_fname);
+		return -ENOENT;
+	}
+	err = mesh_library_resolve(ret, handle, anchor, why, why_size);
+	/* We are bound to the library, so it stays loaded without this reference. */
+	dlclose(handle);
+	return err;
+}

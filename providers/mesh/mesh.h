@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_MESH_H
+#define MESH_MESH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "abi.h"
+#include "calibrate.h"
+#include "config.h"
+#include "log.h"
+
+/*
+ * The plugin's rooms share one root. It is filled once, by the constructor, before any hook exists;
+ * from then on its members are constant except where noted.
+ */
+
+#define MESH_MAX_BASES 8
+
+/* A provider we are stacked over. */
+struct mesh_base {
+	const char *name; /* libibverbs' driver name, in the provider's memory */
+	struct mesh_driver_ops *ops;
+	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
+	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
+};
+
+/*
+ * State that a fork must not carry over: it lies in a page the kernel clears in the child
+ * (MADV_WIPEONFORK), so a child finds unlocked mutexes (all zero is PTHREAD_MUTEX_INITIALIZER) and
+ * generation 0, to which no context belongs.
+ */
+struct mesh_process {
+	pthread_mutex_t hook_lock; /* guards hooking and calibration */
+	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
+	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
+};
+
+enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_CALIBRATION_REFUSED };
+
+struct mesh_root {
+	struct mv_config config;
+	struct mv_log log;
+	char config_file[256];
+	int report_fd; /* -1: nobody asked; see report.c */
+
+	struct mesh_library lib;
+	struct mesh_driver_node *drivers; /* head of libibverbs' list */
+
+	struct mesh_process *process; /* constant; what it points to is wiped by fork() */
+	uint64_t last_generation; /* highest one ever given out; survives forks; under hook_lock */
+
+	struct mesh_paths *paths; /* NULL before the first decision; under paths_lock; paths.c */
+
+	/* Filled under hook_lock; an entry is constant once it can be reached through its hook. */
+	unsigned int n_bases;
+	struct mesh_base bases[MESH_MAX_BASES];
+	bool base_settled[MV_CONFIG_LIST_MAX]; /* config.base.names[i] was hooked or refused; hook_lock */
+	_Atomic int calibration_state; /* enum mesh_calibration_state */
+	struct mesh_calibration calibration; /* constant once the state is OK */
+};
+
+/* The one process-wide object; owned by entry.c. */
+extern struct mesh_root mesh_root;
+
+/* entry.c */
+void mesh_load(struct mesh_root *root, const struct mesh_library *lib);
+
+/* report.c */
+
+enum mesh_stage_state { MESH_STAGE_OK, MESH_STAGE_OFF, MESH_STAGE_FAILED, MESH_STAGE_REFUSED };
+
+/**
+ * mesh_stage - tell how a step of stacking went
+ * @name: "config", "libibverbs", "driver-list", "calibration", "base:NAME", "context:DEVICE", ...
+ *
+ * What failed or was refused goes to the operator's log, once; every line goes to the file named by
+ * MESHVERBS_REPORT, which is how `meshverbs status` knows. Preserves errno.
+ */
+void mesh_stage(struct mesh_root *root, const char *name, enum mesh_stage_state state, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/**
+ * mesh_report_open - look whether somebody wants stage lines
+ */
+void mesh_report_open(struct mesh_root *root);
+
+/* library.c */
+
+/**
+ * mesh_library_find - resolve the loaded libibverbs this plugin is bound to
+ * @ret: filled on success
+ *
+ * Return: 0; -ENOENT when it is not a shared object of its own (static program); -ENOTSUP when an entry
+ * point is missing. @why gets a sentence for the operator.
+ */
+int mesh_library_find(struct mesh_library *ret, char *why, size_t why_size);
+
+/**
+ * mesh_library_resolve - the same for a library the caller opened (tests)
+ * @handle: from dlopen()
+ * @anchor: any address inside it
+ */
+int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anchor, char *why,
+			 size_t why_size);
+
+/* drivers.c */
+
+/**
+ * mesh_drivers_find - register ourselves and find libibverbs' list of drivers by what that changed
+ * @own: our ops; must stay valid for ever
+ * @ret_head: written on success
+ *
+ * Return: 0; -EEXIST when another copy of the plugin is already there; -ENOTSUP when the list cannot be
+ * told for sure; -errno of pipe2(), -ENOMEM. In every case libibverbs stays usable.
+ */
+int mesh_drivers_find(const struct mesh_library *lib, const struct mesh_driver_ops *own,
+		      struct mesh_driver_node **ret_head, char *why, size_t why_size);
+
+/**
+ * mesh_drivers_lookup - ops of the driver of that name
+ * @name: as in "libNAME-rdmav34.so"; libibverbs' own names are matched
+ *
+ * Return: the ops or NULL.
+ */
+struct mesh_driver_ops *mesh_drivers_lookup(struct mesh_driver_node *head, const char *name);
+
+/* hook.c */
+
+/**
+ * mesh_hook_bases - hook every configured base that is registered and not hooked yet
+ *
+ * Called when the plugin is loaded and again whenever libibverbs asks us to match a device, because a base
+ * may be registered later than we are. Any thread.
+ */
+void mesh_hook_bases(struct mesh_root *root);
+
+/**
+ * mesh_calibrated - measure libibverbs if that was not done yet
+ *
+ * Return: true when the overlay may be used. Any thread.
+ */
+bool mesh_calibrated(struct mesh_root *root);
+
+#endif

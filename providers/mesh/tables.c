@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tables.h"
+
+/*
+ * The kernel answers EINVAL when there are more entries than asked for. mlx5 has 256 for a port, Soft-RoCE
+ * 1024; whoever has more than ENTRIES_MAX used ones is left alone.
+ */
+#define ENTRIES_FIRST 64
+#define ENTRIES_MAX   8192
+
+static enum mv_gid_type gid_type(uint32_t type)
+{
+	switch (type) {
+	case IBV_GID_TYPE_IB:
+		return MV_GID_TYPE_IB;
+	case IBV_GID_TYPE_ROCE_V1:
+		return MV_GID_TYPE_ROCE_V1;
+	case IBV_GID_TYPE_ROCE_V2:
+		return MV_GID_TYPE_ROCE_V2;
+	default:
+		return MV_GID_TYPE_UNKNOWN;
+	}
+}
+
+/* Number of used entries or -errno; the caller frees *ret_entries, NULL on error. */
+static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
+		     struct ibv_gid_entry **ret_entries)
+{
+	struct ibv_gid_entry *entries = NULL, *larger;
+	ssize_t n = -EINVAL;
+	size_t max;
+
+	*ret_entries = NULL;
+	if (!lib->query_gid_table)
+		return -EOPNOTSUPP;
+	for (max = ENTRIES_FIRST; max <= ENTRIES_MAX && n == -EINVAL; max *= 4) {
+		larger = realloc(entries, max * sizeof(*entries));
+		if (!larger) {
+			free(entries);
+			return -ENOMEM;
+		}
+		entries = larger;
+		n = lib->query_gid_table(verbs, entries, max, 0, sizeof(*entries));
+	}
+	if (n < 0)
+		free(entries);
+	else
+		*ret_entries = entries;
+	return n;
+}
+
+static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
+{
+	struct mv_gid_entry entry = {
+		.gid = from->gid,
+		.index = from->gid_index,
+		.ifindex = from->ndev_ifindex,
+		.type = gid_type(from->gid_type),
+	};
+	struct mv_port *port;
+	int err;
+
+	port = (struct mv_port *)mv_device_port(device, (uint8_t)from->port_num);
+	if (!port) {
+		err = mv_topo_add_port(device, (uint8_t)from->port_num, &port);
+		if (err)
+			return err;
+		port->link_layer = entry.type == MV_GID_TYPE_IB ? IBV_LINK_LAYER_INFINIBAND :
+								  IBV_LINK_LAYER_ETHERNET;
+	}
+	return mv_port_add_gid(port, &entry);
+}
+
+int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, const char *name,
+		     struct mv_topo *tables, struct mv_seen_log *seen)
+{
+	struct ibv_gid_entry *entries;
+	struct mv_device *device;
+	struct mv_topo fresh;
+	ssize_t n, i;
+	size_t p;
+	int err;
+
+	n = query(lib, verbs, &entries);
+	if (n < 0)
+		return (int)n;
+
+	mv_topo_init(&fresh);
+	err = mv_topo_add_device(&fresh, name, &device);
+	for (i = 0; !err && i < n; i++)
+		err = add_entry(device, &entries[i]);
+	for (p = 0; !err && p < device->n_ports; p++)
+		err = mv_seen_update(seen, &device->ports[p]);
+	free(entries);
+	if (err) {
+		mv_topo_fini(&fresh);
+		return err;
+	}
+	mv_topo_fini(tables);
+	*tables = fresh;
+	return 0;
+}
+
+bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_context *verbs,
+			       const struct mv_topo *tables, uint8_t port_num, uint32_t index)
+{
+	const struct mv_port *port = tables->n_devices ? mv_device_port(&tables->devices[0], port_num) : NULL;
+	const struct mv_gid_entry *known = port ? mv_port_gid(port, index) : NULL;
+	struct ibv_gid_entry now;
+
+	if (!known || !lib->query_gid_ex)
+		return false;
+	memset(&now, 0, sizeof(now));
+	if (lib->query_gid_ex(verbs, port_num, index, &now, 0, sizeof(now)))
+		return false;
+	return mv_gid_equal(&now.gid, &known->gid) && gid_type(now.gid_type) == known->type &&
+	       now.ndev_ifindex == known->ifindex;
+}

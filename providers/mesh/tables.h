@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_TABLES_H
+#define MESH_TABLES_H
+
+#include "abi.h"
+#include "seen.h"
+#include "topo.h"
+
+/*
+ * GID tables of an open device, through verbs: one system call, where sysfs would take three for each
+ * of up to 256 entries. Callers serialise.
+ */
+
+/**
+ * mesh_tables_read - replace the one device of a snapshot by what the kernel says now
+ * @device: its name
+ * @tables: may be empty; unchanged on error
+ * @seen: what it finds is recorded there
+ *
+ * Ports without any GID do not appear. The link layer is told by the types of a port's entries.
+ *
+ * Return: 0; -EOPNOTSUPP when the library has no such query (before rdma-core 32); -ENOMEM; or the query's.
+ */
+int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, const char *device,
+		     struct mv_topo *tables, struct mv_seen_log *seen);
+
+/**
+ * mesh_tables_entry_current - does the table still have under one index what @tables says?
+ */
+bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_context *verbs,
+			       const struct mv_topo *tables, uint8_t port_num, uint32_t index);
+
+#endif

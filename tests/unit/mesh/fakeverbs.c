@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The made-up libibverbs itself. Built once for each private ABI number the tests want:
+ * FAKE_ABI, and FAKE_IMPORT when it is to know ibv_import_device().
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi.h"
+#include "fakeverbs.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define CAT_(a, b) a##b
+#define CAT(a, b)  CAT_(a, b)
+
+/* Operations that show in public, in the order of struct ibv_context_ops, then others. */
+#define MIRRORED(member) {offsetof(struct ibv_context, ops.member)}
+static const struct {
+	size_t offset; /* 0: not mirrored */
+} ops[] = {
+	MIRRORED(_compat_alloc_pd),	   MIRRORED(_compat_dealloc_pd), MIRRORED(_compat_reg_mr),
+	MIRRORED(_compat_rereg_mr),	   MIRRORED(_compat_dereg_mr),   MIRRORED(alloc_mw),
+	MIRRORED(bind_mw),		   MIRRORED(dealloc_mw),	    MIRRORED(_compat_create_cq),
+	MIRRORED(poll_cq),		   MIRRORED(req_notify_cq),	    MIRRORED(_compat_cq_event),
+	MIRRORED(_compat_resize_cq),   MIRRORED(_compat_destroy_cq), MIRRORED(_compat_create_srq),
+	MIRRORED(_compat_modify_srq),  MIRRORED(_compat_query_srq), MIRRORED(_compat_destroy_srq),
+	MIRRORED(post_srq_recv),	   MIRRORED(_compat_create_qp), MIRRORED(_compat_query_qp),
+	MIRRORED(_compat_modify_qp),   MIRRORED(_compat_destroy_qp), MIRRORED(post_send),
+	MIRRORED(post_recv),	   MIRRORED(_compat_create_ah), MIRRORED(_compat_destroy_ah),
+	MIRRORED(_compat_attach_mcast), MIRRORED(_compat_detach_mcast),
+	MIRRORED(_compat_async_event),
+};
+
+enum { OP_QUERY_QP = 20, OP_MODIFY_QP = 21, OP_CREATE_AH = 25, OP_ASYNC_EVENT = 29, OP_FREE_CONTEXT = 30 };
+#define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
+#define OPS_LIMIT  512
+
+static struct fake_config config;
+static unsigned int slot_of[OPS_LIMIT]; /* of each operation */
+
+EXPORT struct fake_state fake_state;
+
+/* The list of drivers: same shape as libibverbs'. */
+static struct mesh_driver_node list = {&list, &list, NULL};
+static struct mesh_driver_node second_list = {&second_list, &second_list, NULL};
+static struct mesh_driver_node *heap_list;
+
+static struct mesh_driver_node *head(void)
+{
+	return config.defect == FAKE_LIST_HEAP ? heap_list : &list;
+}
+
+EXPORT void CAT(verbs_register_driver_, FAKE_ABI)(const struct mesh_driver_ops *driver);
+
+EXPORT void CAT(verbs_register_driver_, FAKE_ABI)(const struct mesh_driver_ops *driver)
+{
+	struct mesh_driver_node *node, *h = head();
+
+	if (config.defect == FAKE_LIST_NONE)
+		return;
+	node = malloc(sizeof(*node));
+	if (!node)
+		return;
+	node->ops = driver;
+	if (config.defect == FAKE_LIST_FRONT) {
+		node->next = h->next;
+		node->prev = h;
+	} else {
+		node->next = h;
+		node->prev = config.defect == FAKE_LIST_SINGLE ? NULL : h->prev;
+	}
+	if (config.defect == FAKE_LIST_FRONT) {
+		h->next->prev = node;
+		h->next = node;
+	} else {
+		h->prev->next = node;
+		h->prev = node;
+	}
+	if (config.defect == FAKE_LIST_MIRROR) {
+		second_list.prev = node;
+		second_list.next = node;
+	}
+}
+
+static void free_nodes(struct mesh_driver_node *h)
+{
+	struct mesh_driver_node *node = h->next, *next;
+
+	for (; node && node != h; node = next) {
+		next = node->next;
+		free(node);
+	}
+}
+
+EXPORT void fake_configure(const struct fake_config *c);
+
+EXPORT void fake_configure(const struct fake_config *c)
+{
+	unsigned int rnd = c->seed, i, j, tmp;
+
+	if (config.defect != FAKE_LIST_HEAP)
+		free_nodes(&list);
+	config = *c;
+	list.next = list.prev = &list;
+	second_list.next = second_list.prev = &second_list;
+	if (!heap_list)
+		heap_list = malloc(sizeof(*heap_list));
+	else
+		free_nodes(heap_list);
+	heap_list->next = heap_list->prev = heap_list;
+	memset(&fake_state, 0, sizeof(fake_state));
+	fake_state.modify_fails_for = fake_state.ah_fails_for = -1;
+
+	for (i = 0; i < c->n_ops; i++)
+		slot_of[i] = i;
+	for (i = c->n_ops - 1; c->seed && i > 0; i--) {
+		rnd = rnd * 1664525u + 1013904223u;
+		j = (rnd >> 8) % (i + 1);
+		tmp = slot_of[i];
+		slot_of[i] = slot_of[j];
+		slot_of[j] = tmp;
+	}
+	if (c->defect == FAKE_MIRROR_SHARED)
+		slot_of[OP_QUERY_QP] = slot_of[OP_MODIFY_QP];
+	if (c->defect == FAKE_CLOSE_SHARED)
+		slot_of[OP_FREE_CONTEXT] = slot_of[OP_MODIFY_QP];
+}
+
+static const void **priv_ops(struct verbs_context *tail)
+{
+	size_t front = config.defect == FAKE_PRIV_FAR ? 512 : config.priv_front;
+
+	return (const void **)((char *)tail->priv + front);
+}
+
+static struct verbs_context *tail_of(struct ibv_context *context)
+{
+	return (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context));
+}
+
+static struct ibv_context *context_of(struct verbs_context *start)
+{
+	return (struct ibv_context *)((char *)start + config.front + offsetof(struct verbs_context, context));
+}
+
+EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table);
+
+EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table)
+{
+	struct ibv_context *context = context_of(start);
+	struct verbs_context *tail = tail_of(context);
+	const void **priv = priv_ops(tail), *op;
+	unsigned int i, slot;
+
+	for (i = 0; i < config.n_ops; i++) {
+		slot = slot_of[i];
+		op = table[slot];
+		if (!op && config.defect != FAKE_SET_CLEARS)
+			continue;
+		priv[config.defect == FAKE_PRIV_SHUFFLED ? config.n_ops - 1 - slot : slot] = op;
+		if (i < N_MIRRORED && config.defect != FAKE_NO_MIRROR)
+			memcpy((char *)context + ops[i].offset, &op, sizeof(op));
+	}
+	if (config.defect == FAKE_SET_EXTRA)
+		context->num_comp_vectors++;
+}
+
+static void *private_part(void)
+{
+	/* Exactly as large as it has to be, so that reading past it is seen by AddressSanitizer. */
+	return calloc(1, (config.defect == FAKE_PRIV_FAR ? 512 : config.priv_front) +
+				 config.n_ops * sizeof(void *));
+}
+
+/*
+ * A context whose layout was not understood is not freed whole. The name sets what is lost then apart from
+ * what must not be lost.
+ */
+__attribute__((noinline)) static void *private_part_of_refused(void)
+{
+	void *p = private_part();
+
+	__asm__ volatile("" : : "r"(p)); /* no tail call: the name has to stay on the stack */
+	return p;
+}
+
+EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
+					   struct verbs_context *context_offset, uint32_t driver_id);
+
+EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
+					   struct verbs_context *context_offset, uint32_t driver_id)
+{
+	struct verbs_context *start, *tail;
+	struct ibv_context *context;
+	char *buffer;
+
+	(void)driver_id;
+	if (config.defect == FAKE_INIT_FAILS)
+		return NULL;
+	buffer = calloc(1, alloc_size);
+	if (!buffer)
+		return NULL;
+	start = (struct verbs_context *)(buffer + (uintptr_t)context_offset);
+	context = context_of(start);
+	tail = tail_of(context);
+
+	if (config.defect != FAKE_NO_DEVICE)
+		context->device = device;
+	if (config.defect == FAKE_DEVICE_TWICE)
+		context->abi_compat = device;
+	context->cmd_fd = cmd_fd;
+	tail->sz = config.front + sizeof(struct verbs_context) + (config.defect == FAKE_SIZE_WRONG ? 8 : 0);
+	if (config.defect != FAKE_NO_PRIV)
+		tail->priv = config.defect == FAKE_SANE ? private_part() : private_part_of_refused();
+	return buffer;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	const void **priv = priv_ops(tail_of(context));
+	void (*op)(struct ibv_context *);
+
+	if (config.defect == FAKE_CLOSE_NONE)
+		return 0;
+	memcpy(&op, &priv[slot_of[OP_FREE_CONTEXT]], sizeof(op));
+	if (config.defect == FAKE_CLOSE_TWO)
+		op(context);
+	op(context);
+	return 0;
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				    size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	size_t i;
+
+	(void)context;
+	(void)flags;
+	if (fake_state.query_error)
+		return fake_state.query_error;
+	if (fake_state.n_gids > max_entries || entry_size != sizeof(*entries))
+		return -EINVAL;
+	for (i = 0; i < fake_state.n_gids; i++) {
+		entries[i].gid = fake_state.gids[i].gid;
+		entries[i].gid_index = fake_state.gids[i].index;
+		entries[i].port_num = fake_state.gids[i].port_num;
+		entries[i].gid_type = fake_state.gids[i].type;
+		entries[i].ndev_ifindex = fake_state.gids[i].ifindex;
+	}
+	return (ssize_t)fake_state.n_gids;
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	size_t i;
+
+	(void)context;
+	(void)flags;
+	(void)entry_size;
+	for (i = 0; i < fake_state.n_gids; i++) {
+		if (fake_state.gids[i].port_num != port_num || fake_state.gids[i].index != gid_index)
+			continue;
+		entry->gid = fake_state.gids[i].gid;
+		entry->gid_type = fake_state.gids[i].type;
+		entry->ndev_ifindex = fake_state.gids[i].ifindex;
+		return 0;
+	}
+	return ENODATA;
+}
+
+/* The base provider. Its ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
+
+static int base_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)mask;
+	fake_state.n_modify++;
+	if (attr->ah_attr.grh.sgid_index == fake_state.modify_fails_for)
+		return EINVAL;
+	fake_state.modify_index = attr->ah_attr.grh.sgid_index;
+	return 0;
+}
+
+static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	static struct ibv_ah ah;
+
+	(void)pd;
+	fake_state.n_create_ah++;
+	if (attr->grh.sgid_index == fake_state.ah_fails_for) {
+		errno = EINVAL;
+		return NULL;
+	}
+	fake_state.ah_index = attr->grh.sgid_index;
+	return &ah;
+}
+
+static void base_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	(void)context;
+	(void)event;
+	fake_state.n_async++;
+}
+
+static void base_free_context(struct ibv_context *context)
+{
+	fake_state.n_freed++;
+	free(tail_of(context)->priv);
+	free((char *)context - offsetof(struct verbs_context, context) - config.front);
+}
+
+static void base_other(void)
+{
+	abort(); /* no test calls it */
+}
+
+static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, void *private_data)
+{
+	const void *table[OPS_LIMIT];
+	struct verbs_context *start;
+	unsigned int i;
+
+	(void)private_data;
+	start = _verbs_init_and_alloc_context(device, cmd_fd, config.front + sizeof(struct verbs_context), NULL,
+					      0);
+	if (!start)
+		return NULL;
+	for (i = 0; i < OPS_LIMIT; i++)
+		table[i] = (const void *)base_other;
+	table[slot_of[OP_MODIFY_QP]] = (const void *)base_modify_qp;
+	table[slot_of[OP_CREATE_AH]] = (const void *)base_create_ah;
+	table[slot_of[OP_ASYNC_EVENT]] = (const void *)base_async_event;
+	table[slot_of[OP_FREE_CONTEXT]] = (const void *)base_free_context;
+	verbs_set_ops(start, table);
+	return start;
+}
+
+static struct verbs_context *base_import(struct ibv_device *device, int cmd_fd)
+{
+	return base_alloc(device, cmd_fd, NULL);
+}
+
+static bool base_match(struct verbs_sysfs_dev *sysfs_dev)
+{
+	(void)sysfs_dev;
+	return true;
+}
+
+static const struct mesh_driver_ops bases[] = {
+	{.name = "mlx5", .match_device = base_match, .alloc_context = base_alloc, .import_context = base_import},
+	{.name = "rxe", .match_device = base_match, .alloc_context = base_alloc, .import_context = base_import},
+};
+/* A base whose functions are not its own: those of libc. */
+static const struct mesh_driver_ops strange_ops = {
+	.name = "strange",
+	.alloc_context = (struct verbs_context * (*)(struct ibv_device *, int, void *)) abort,
+};
+
+EXPORT void fake_register_base(const char *name);
+
+EXPORT void fake_register_base(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(bases) / sizeof(bases[0]); i++)
+		if (!strcmp(bases[i].name, name))
+			CAT(verbs_register_driver_, FAKE_ABI)(&bases[i]);
+	if (!strcmp(name, "strange"))
+		CAT(verbs_register_driver_, FAKE_ABI)(&strange_ops);
+}
+
+/* As libibverbs does: ask the drivers in order; the first that says yes makes the context. */
+static struct mesh_driver_node *match(const char *base)
+{
+	struct mesh_driver_node *node, *h = head();
+
+	for (node = h->next; node != h; node = node->next)
+		if (node->ops->match_device && node->ops->match_device(NULL) &&
+		    !strcmp(node->ops->name, base))
+			return node;
+	return NULL;
+}
+
+EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device);
+
+EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device *device)
+{
+	struct mesh_driver_node *node = match(base);
+	struct verbs_context *start = node ? node->ops->alloc_context(device, -1, NULL) : NULL;
+
+	return start ? context_of(start) : NULL;
+}
+
+#ifdef FAKE_IMPORT
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	(void)cmd_fd;
+	return NULL; /* only that it exists matters */
+}
+#endif
+
+EXPORT struct ibv_context *fake_import_device(const char *base, struct ibv_device *device);
+
+EXPORT struct ibv_context *fake_import_device(const char *base, struct ibv_device *device)
+{
+	struct mesh_driver_node *node = match(base);
+	struct verbs_context *start = node ? node->ops->import_context(device, -1) : NULL;
+
+	return start ? context_of(start) : NULL;
+}
+
+static const void *op_of(struct ibv_context *context, unsigned int op)
+{
+	return priv_ops(tail_of(context))[slot_of[op]];
+}
+
+EXPORT int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+EXPORT int fake_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return ((int (*)(struct ibv_qp *, struct ibv_qp_attr *, int))op_of(qp->context, OP_MODIFY_QP))(
+		qp, attr, mask);
+}
+
+EXPORT struct ibv_ah *fake_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+
+EXPORT struct ibv_ah *fake_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return ((struct ibv_ah * (*)(struct ibv_pd *, struct ibv_ah_attr *))op_of(pd->context, OP_CREATE_AH))(
+		pd, attr);
+}
+
+EXPORT void fake_async_event(struct ibv_context *context, struct ibv_async_event *event);
+
+EXPORT void fake_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	((void (*)(struct ibv_context *, struct ibv_async_event *))op_of(context, OP_ASYNC_EVENT))(context,
+												   event);
+}

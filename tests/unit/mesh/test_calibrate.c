@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Calibration against made-up libraries of many layouts, against such as must be refused, and against the
+ * libibverbs that is installed.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "fakeverbs.h"
+#include "inject.h"
+#include "mesh.h"
+
+static struct fakeverbs fake;
+static struct mesh_library lib;
+
+static int setup(void **state)
+{
+	char why[256];
+
+	(void)state;
+	fake = fake_open(FAKEVERBS_34);
+	return mesh_library_resolve(&lib, fake.handle, fake.anchor, why, sizeof(why));
+}
+
+static int calibrate(const struct fake_config *config, struct mesh_calibration *ret)
+{
+	char why[256] = "";
+	int err;
+
+	fake.configure(config);
+	err = mesh_calibrate(&lib, ret, why, sizeof(why));
+	if (err)
+		assert_true(why[0]);
+	return err;
+}
+
+/* What was measured must be what the base's functions are found by. */
+static void check_context(const struct mesh_calibration *cal)
+{
+	struct ibv_device device = {.name = "fake0"};
+	struct ibv_context *context;
+	void *op;
+	enum mesh_op i;
+
+	fake.register_base("mlx5");
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	for (i = 0; i < MESH_N_OPS; i++) {
+		Dl_info info;
+
+		op = mesh_calibration_op(cal, context, i);
+		assert_non_null(op);
+		assert_true(dladdr(op, &info));
+	}
+	/* free_context has no public place: that it was found is seen by it being called. */
+	op = mesh_calibration_op(cal, context, MESH_OP_FREE_CONTEXT);
+	((void (*)(struct ibv_context *))op)(context);
+	assert_int_equal(fake.state->n_freed, 1);
+}
+
+static void test_layouts(void **state)
+{
+	static const struct fake_config configs[] = {
+		{.n_ops = FAKE_MIN_OPS},
+		{.n_ops = 67, .seed = 1, .priv_front = 16},
+		{.n_ops = 76, .seed = 2, .priv_front = 24},
+		{.n_ops = 83, .seed = 3, .priv_front = 24, .front = 48},
+		{.n_ops = 83, .seed = 4, .priv_front = 248, .front = 24},
+		{.n_ops = 200, .seed = 5, .priv_front = 40, .front = 512},
+		{.n_ops = 500, .seed = 6, .priv_front = 8, .front = 4096},
+	};
+	struct mesh_calibration cal;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
+		assert_int_equal(calibrate(&configs[i], &cal), 0);
+		assert_int_equal(cal.context_size, sizeof(struct verbs_context) + configs[i].front);
+		assert_int_equal(cal.priv_ops, configs[i].priv_front);
+		check_context(&cal);
+	}
+}
+
+static void test_random_layouts(void **state)
+{
+	struct mesh_calibration cal;
+	unsigned int seed;
+
+	(void)state;
+	for (seed = 1; seed <= 300; seed++) {
+		struct fake_config config = {
+			.n_ops = FAKE_MIN_OPS + seed % 60,
+			.seed = seed,
+			.front = seed % 7 * 8,
+			.priv_front = seed % 20 * 8,
+		};
+
+		if (calibrate(&config, &cal))
+			fail_msg("seed %u", seed);
+		check_context(&cal);
+	}
+}
+
+static void test_refused(void **state)
+{
+	enum fake_defect d;
+
+	(void)state;
+	for (d = FAKE_INIT_FAILS; d <= FAKE_CLOSE_SHARED; d++) {
+		struct fake_config config = {.defect = d, .n_ops = 76, .seed = 7, .priv_front = 24};
+		struct mesh_calibration cal = {.n_known = 12345};
+
+		if (!calibrate(&config, &cal))
+			fail_msg("defect %d was accepted", (int)d);
+		assert_int_equal(cal.n_known, 12345); /* written on success only */
+	}
+}
+
+static void test_out_of_memory(void **state)
+{
+	struct fake_config config = {.n_ops = 76, .seed = 8, .priv_front = 24};
+	struct mesh_calibration cal;
+	int n, err;
+
+	(void)state;
+	for (n = 1;; n++) {
+		inject_fail(INJECT_ALLOC, n);
+		err = calibrate(&config, &cal);
+		if (!inject_fired())
+			break;
+		assert_int_equal(err, -ENOMEM);
+	}
+	inject_fail(INJECT_NONE, 0);
+	assert_int_equal(err, 0);
+	assert_true(n > 3);
+}
+
+static void test_foreign_context(void **state)
+{
+	struct fake_config config = {.n_ops = 76, .seed = 9, .priv_front = 24, .front = 16};
+	struct ibv_device device = {.name = "fake0"}, other = {.name = "fake1"};
+	struct mesh_calibration cal;
+	struct ibv_context *context;
+	struct verbs_context *start;
+
+	(void)state;
+	assert_int_equal(calibrate(&config, &cal), 0);
+	fake.register_base("mlx5");
+	context = fake.open_device("mlx5", &device);
+	start = (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context) - 16);
+	assert_ptr_equal(mesh_calibration_context(&cal, start, &device), context);
+	assert_null(mesh_calibration_context(&cal, start, &other));
+	start = (struct verbs_context *)((char *)start + 8);
+	cal.context_size -= 8;
+	assert_null(mesh_calibration_context(&cal, start, &device)); /* the size field disagrees */
+	fake.close_device(context);
+}
+
+/* The libibverbs of this machine must calibrate, whatever its release. */
+static void test_installed(void **state)
+{
+	struct mesh_calibration cal;
+	struct mesh_library real;
+	char why[512] = "";
+
+	(void)state;
+	if (mesh_library_find(&real, why, sizeof(why)))
+		fail_msg("%s", why);
+	if (mesh_calibrate(&real, &cal, why, sizeof(why)))
+		fail_msg("%s", why);
+	print_message("%s: private ABI %u, context %zu bytes, operations at byte %zu, modify_qp %u, "
+		      "create_ah %u, async_event %u, free_context %u\n",
+		      real.path, real.abi, cal.context_size, cal.priv_ops, cal.slot[MESH_OP_MODIFY_QP],
+		      cal.slot[MESH_OP_CREATE_AH], cal.slot[MESH_OP_ASYNC_EVENT],
+		      cal.slot[MESH_OP_FREE_CONTEXT]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layouts),	      cmocka_unit_test(test_random_layouts),
+		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_foreign_context), cmocka_unit_test(test_installed),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

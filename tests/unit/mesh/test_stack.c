@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The whole plugin over a made-up libibverbs and base provider: what programs get, from how many threads,
+ * across fork, and what remains of it when anything fails. The network is made up too (--wrap of the
+ * netlink collector). Each test runs in a process of its own, for hooks stay.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "context.h"
+#include "fakeverbs.h"
+#include "inject.h"
+#include "topo_netlink.h"
+
+/* The host: eth0 (ifindex 2) with 10.1.0.1/24 and 10.9.0.1/24, eth0.5 (ifindex 3) with 10.5.0.1/24. */
+
+int __wrap_mv_netlink_open(struct mv_netlink *nl);
+void __wrap_mv_netlink_close(struct mv_netlink *nl);
+bool __wrap_mv_netlink_changed(struct mv_netlink *nl);
+int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
+int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
+				const union ibv_gid *dgid);
+
+static int netlink_error;
+
+int __wrap_mv_netlink_open(struct mv_netlink *nl)
+{
+	memset(nl, 0, sizeof(*nl));
+	return netlink_error;
+}
+
+void __wrap_mv_netlink_close(struct mv_netlink *nl)
+{
+	(void)nl;
+}
+
+bool __wrap_mv_netlink_changed(struct mv_netlink *nl)
+{
+	(void)nl;
+	return false;
+}
+
+static union ibv_gid gid(const char *text)
+{
+	union ibv_gid g;
+
+	assert_int_equal(mv_gid_parse(text, &g), 0);
+	return g;
+}
+
+static int add_addr(struct mv_topo *topo, uint32_t ifindex, const char *text)
+{
+	struct mv_addr addr = {.ifindex = ifindex, .gid = gid(text), .prefix_len = 96 + 24};
+
+	addr.prefix = addr.gid;
+	return mv_topo_add_addr(topo, &addr);
+}
+
+int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo)
+{
+	const struct mv_netdev eth0 = {.ifindex = 2, .name = "eth0", .vlan_id = MV_VLAN_NONE, .up = true, .running = true};
+	const struct mv_netdev vlan = {.ifindex = 3, .name = "eth0.5", .vlan_id = 5, .up = true, .running = true};
+	int err;
+
+	(void)nl;
+	topo->n_netdevs = topo->n_addrs = topo->n_routes = 0;
+	err = mv_topo_add_netdev(topo, &eth0);
+	if (!err)
+		err = mv_topo_add_netdev(topo, &vlan);
+	if (!err)
+		err = add_addr(topo, 2, "10.1.0.1");
+	if (!err)
+		err = add_addr(topo, 2, "10.9.0.1");
+	if (!err)
+		err = add_addr(topo, 3, "10.5.0.1");
+	return err;
+}
+
+int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
+				const union ibv_gid *dgid)
+{
+	(void)nl;
+	(void)topo;
+	(void)ifindex;
+	(void)dgid;
+	return 0;
+}
+
+/* The program and its device. */
+
+static struct fakeverbs fake;
+static struct ibv_device device = {.name = "mlx5_0", .transport_type = IBV_TRANSPORT_IB};
+
+static void set_gid(size_t at, uint32_t index, const char *text, uint32_t ifindex)
+{
+	fake.state->gids[at] = (struct fake_gid){
+		.gid = gid(text), .port_num = 1, .index = index, .type = IBV_GID_TYPE_ROCE_V2, .ifindex = ifindex};
+	if (fake.state->n_gids <= at)
+		fake.state->n_gids = at + 1;
+}
+
+static void start(const char *library, const struct fake_config *config)
+{
+	struct mesh_library lib;
+	char why[256];
+
+	fake = fake_open(library);
+	fake.configure(config);
+	set_gid(0, 1, "10.1.0.1", 2);
+	set_gid(1, 2, "10.5.0.1", 3);
+	fake.register_base("mlx5");
+
+	mv_config_defaults(&mesh_root.config);
+	mv_log_init(&mesh_root.log, "/dev/null", MV_LOG_DEBUG);
+	assert_int_equal(mesh_library_resolve(&lib, fake.handle, fake.anchor, why, sizeof(why)), 0);
+	mesh_load(&mesh_root, &lib);
+}
+
+static const struct fake_config usual = {.n_ops = 76, .seed = 11, .priv_front = 24, .front = 16};
+
+/* sgid_index with which the base came to modify the QP, or -errno. */
+static int connect_from(struct ibv_context *context, unsigned int index, const char *to)
+{
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int err;
+
+	attr.ah_attr.is_global = 1;
+	attr.ah_attr.port_num = 1;
+	attr.ah_attr.grh.sgid_index = (uint8_t)index;
+	attr.ah_attr.grh.dgid = gid(to);
+	err = fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
+	assert_int_equal(attr.ah_attr.grh.sgid_index, index); /* the program's own attributes stay */
+	return err ? -err : fake.state->modify_index;
+}
+
+static int address_from(struct ibv_context *context, unsigned int index, const char *to)
+{
+	struct ibv_pd pd = {.context = context};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+
+	attr.grh.sgid_index = (uint8_t)index;
+	attr.grh.dgid = gid(to);
+	return fake.create_ah(&pd, &attr) ? fake.state->ah_index : -errno;
+}
+
+static void flap(void)
+{
+	/* The address comes back at another index, as after ip addr del; ip addr add. */
+	set_gid(0, 4, "10.1.0.1", 2);
+}
+
+static void repairs_moved_index(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
+	assert_int_equal(address_from(context, 1, "10.1.0.2"), 4);
+	assert_int_equal(fake.close_device(context), 0);
+	assert_int_equal(fake.state->n_freed, 1);
+}
+
+static void datagrams_take_the_right_subnet(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_int_equal(address_from(context, 1, "10.5.0.2"), 2);
+	assert_int_equal(connect_from(context, 1, "10.5.0.2"), 1); /* the peer knows our address */
+	fake.close_device(context);
+}
+
+static void falls_back_to_the_programs_own(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	flap();
+	fake.state->modify_fails_for = 4;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	assert_int_equal(fake.state->n_modify, 2);
+	fake.state->ah_fails_for = 4;
+	assert_int_equal(address_from(context, 1, "10.1.0.2"), 1);
+	/* And its error is the one the program gets. */
+	fake.state->modify_fails_for = 1;
+	set_gid(0, 9, "10.7.0.1", 7);
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), -EINVAL);
+	fake.close_device(context);
+}
+
+static void remembers_what_an_event_announced(void)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	set_gid(0, 1, "10.9.0.1", 2); /* the program reads this after the event ... */
+	fake.async_event(context, &event);
+	assert_int_equal(fake.state->n_async, 1);
+	set_gid(0, 6, "10.9.0.1", 2); /* ... and then it moves */
+	set_gid(2, 4, "10.1.0.1", 2);
+	assert_int_equal(connect_from(context, 1, "10.9.0.2"), 6);
+	fake.close_device(context);
+}
+
+static void other_states_and_types_pass(void)
+{
+	struct ibv_context *context;
+	struct ibv_qp qp = {0};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	flap();
+	qp.context = context;
+	attr.ah_attr.port_num = 1;
+	attr.ah_attr.grh.sgid_index = 1;
+	attr.ah_attr.grh.dgid = gid("10.1.0.2");
+
+	qp.qp_type = IBV_QPT_RC;
+	assert_int_equal(fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV), 0); /* not global */
+	assert_int_equal(fake.state->modify_index, 1);
+	attr.ah_attr.is_global = 1;
+	fake.modify_qp(&qp, &attr, IBV_QP_STATE);
+	assert_int_equal(fake.state->modify_index, 1);
+	attr.qp_state = IBV_QPS_RTS;
+	fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(fake.state->modify_index, 1);
+	attr.qp_state = IBV_QPS_RTR;
+	qp.qp_type = IBV_QPT_UD;
+	fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(fake.state->modify_index, 1);
+	qp.qp_type = IBV_QPT_UC;
+	fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
+	assert_int_equal(fake.state->modify_index, 4);
+	fake.close_device(context);
+}
+
+static void late_base_is_hooked(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	mesh_root.config.base.n = 2;
+	strcpy(mesh_root.config.base.names[1], "rxe");
+	fake.register_base("rxe");
+	context = fake.open_device("rxe", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
+	fake.close_device(context);
+}
+
+static void other_bases_are_left_alone(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	fake.register_base("rxe");
+	context = fake.open_device("rxe", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	fake.close_device(context);
+}
+
+static void strange_base_is_refused(void)
+{
+	struct mesh_driver_ops *ops;
+	struct verbs_context *(*before)(struct ibv_device *, int, void *);
+
+	start(FAKEVERBS_34, &usual);
+	strcpy(mesh_root.config.base.names[0], "strange");
+	mesh_root.base_settled[0] = false;
+	fake.register_base("strange");
+	ops = mesh_drivers_lookup(mesh_root.drivers, "strange");
+	before = ops->alloc_context;
+	mesh_hook_bases(&mesh_root);
+	assert_ptr_equal(ops->alloc_context, before);
+}
+
+static void import_is_hooked_where_it_exists(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.import_device("mlx5", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
+	fake.close_device(context);
+}
+
+static void import_is_not_touched_where_it_does_not(void)
+{
+	struct ibv_context *context;
+
+	/* Before ibv_import_device() another function stood in its place. */
+	start(FAKEVERBS_25, &usual);
+	assert_false(mesh_root.lib.has_import);
+	assert_int_equal(mesh_root.lib.abi, 25);
+	context = fake.import_device("mlx5", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	fake.close_device(context);
+	context = fake.open_device("mlx5", &device);
+	fake.close_device(context);
+}
+
+static void excluded_and_foreign_devices_are_bare(void)
+{
+	struct ibv_device iwarp = {.name = "mlx5_1", .transport_type = IBV_TRANSPORT_IWARP};
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	mesh_root.config.exclude.n = 1;
+	strcpy(mesh_root.config.exclude.names[0], "mlx5_[0-9]*");
+	context = fake.open_device("mlx5", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	fake.close_device(context);
+	mesh_root.config.exclude.n = 0;
+	context = fake.open_device("mlx5", &iwarp);
+	assert_null(mesh_context_get(context));
+	fake.close_device(context);
+}
+
+static void observing_changes_nothing(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	mesh_root.config.mode = MV_MODE_OBSERVE;
+	context = fake.open_device("mlx5", &device);
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	assert_int_equal(address_from(context, 1, "10.5.0.2"), 1);
+	fake.close_device(context);
+}
+
+static void refused_library_is_bare(void)
+{
+	struct fake_config config = usual;
+	struct ibv_context *context;
+
+	config.defect = FAKE_SET_EXTRA;
+	start(FAKEVERBS_34, &config);
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	assert_null(mesh_context_get(context));
+	flap();
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	fake.close_device(context);
+}
+
+static void without_netlink_indexes_stay(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	flap();
+	netlink_error = -EPERM;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	netlink_error = 0;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
+	fake.close_device(context);
+}
+
+static void unreadable_table_is_bare(void)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	fake.state->query_error = -EIO;
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	assert_null(mesh_context_get(context));
+	fake.close_device(context);
+}
+
+static void large_table_is_read_whole(void)
+{
+	struct ibv_context *context;
+	char text[32];
+	size_t i;
+
+	start(FAKEVERBS_34, &usual);
+	for (i = 2; i < 300; i++) {
+		snprintf(text, sizeof(text), "10.20.%zu.%zu", i / 100, i % 100 + 1);
+		set_gid(i, (uint32_t)i + 3, text, 2);
+	}
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(mesh_context_get(context));
+	assert_int_equal(mesh_context_get(context)->tables.devices[0].ports[0].n_gids, 300);
+	fake.close_device(context);
+}
+
+static void child_of_fork_is_bare_until_it_opens(void)
+{
+	struct ibv_context *context, *second;
+	int status;
+	pid_t pid;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	flap();
+	pid = fork();
+	if (!pid) {
+		bool ok = connect_from(context, 1, "10.1.0.2") == 1; /* inherited: bare */
+
+		set_gid(0, 1, "10.1.0.1", 2);
+		second = fake.open_device("mlx5", &device);
+		flap();
+		ok = ok && connect_from(second, 1, "10.1.0.2") == 4; /* its own: overlaid */
+		ok = ok && connect_from(context, 1, "10.1.0.2") == 1;
+		fake.close_device(second);
+		fake.close_device(context);
+		_exit(!ok);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4); /* the parent goes on */
+	fake.close_device(context);
+}
+
+#define THREADS	   8
+#define ROUNDS	   200
+
+static void *open_and_close(void *arg)
+{
+	struct ibv_context *context;
+	bool *ok = arg;
+	int i;
+
+	*ok = true;
+	for (i = 0; i < ROUNDS; i++) {
+		struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+		struct ibv_pd pd;
+		struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+
+		context = fake.open_device("mlx5", &device);
+		if (!context || !mesh_context_get(context)) {
+			*ok = false;
+			break;
+		}
+		pd.context = context;
+		attr.grh.sgid_index = 1;
+		attr.grh.dgid = gid("10.5.0.2");
+		*ok = *ok && fake.create_ah(&pd, &attr);
+		fake.async_event(context, &event);
+		fake.close_device(context);
+	}
+	return NULL;
+}
+
+static void many_threads_open_and_close(void)
+{
+	pthread_t threads[THREADS];
+	bool ok[THREADS];
+	int i;
+
+	start(FAKEVERBS_34, &usual);
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, &ok[i]), 0);
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_true(ok[i]);
+	}
+	assert_int_equal(fake.state->n_freed, THREADS * ROUNDS);
+}
+
+/*
+ * Whatever call fails on the way from loading to a decision, the program has an open device, its QP is
+ * modified and its device closes; the index is the repaired one or its own.
+ */
+static void every_fault_leaves_a_working_device(enum inject_group group)
+{
+	int n, index, fired = 1;
+
+	for (n = 1; fired; n++) {
+		int status;
+		pid_t pid = fork(); /* hooks stay: one process for each fault */
+
+		if (!pid) {
+			struct ibv_context *context;
+
+			fake = fake_open(FAKEVERBS_34);
+			inject_fail(group, n);
+			start(FAKEVERBS_34, &usual);
+			context = fake.open_device("mlx5", &device);
+			if (!context)
+				_exit(2);
+			flap();
+			index = connect_from(context, 1, "10.1.0.2");
+			fake.close_device(context);
+			if (index != 1 && index != 4)
+				_exit(3);
+			if (!inject_fired() && index != 4)
+				_exit(4);
+			if (fake.state->n_freed != 1)
+				_exit(5);
+			_exit(inject_fired() ? 0 : 1);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+			fail_msg("fault %d of group %d: wait status 0x%x", n, (int)group, status);
+		fired = !WEXITSTATUS(status);
+	}
+	print_message("%d faults injected\n", n - 2);
+	assert_true(n > 4);
+}
+
+static void faults_in_allocation(void)
+{
+	every_fault_leaves_a_working_device(INJECT_ALLOC);
+}
+
+static void faults_in_system_calls(void)
+{
+	every_fault_leaves_a_working_device(INJECT_SYSCALL);
+}
+
+static void run(void (*body)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		body();
+		exit(0); /* not _exit(): leak checking */
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+#define TEST(name)                                                                                         \
+	static void test_##name(void **state)                                                              \
+	{                                                                                                  \
+		(void)state;                                                                               \
+		run(name);                                                                                 \
+	}
+
+TEST(repairs_moved_index)
+TEST(datagrams_take_the_right_subnet)
+TEST(falls_back_to_the_programs_own)
+TEST(remembers_what_an_event_announced)
+TEST(other_states_and_types_pass)
+TEST(late_base_is_hooked)
+TEST(other_bases_are_left_alone)
+TEST(strange_base_is_refused)
+TEST(import_is_hooked_where_it_exists)
+TEST(import_is_not_touched_where_it_does_not)
+TEST(excluded_and_foreign_devices_are_bare)
+TEST(observing_changes_nothing)
+TEST(refused_library_is_bare)
+TEST(without_netlink_indexes_stay)
+TEST(unreadable_table_is_bare)
+TEST(large_table_is_read_whole)
+TEST(child_of_fork_is_bare_until_it_opens)
+TEST(many_threads_open_and_close)
+TEST(faults_in_allocation)
+TEST(faults_in_system_calls)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_repairs_moved_index),
+		cmocka_unit_test(test_datagrams_take_the_right_subnet),
+		cmocka_unit_test(test_falls_back_to_the_programs_own),
+		cmocka_unit_test(test_remembers_what_an_event_announced),
+		cmocka_unit_test(test_other_states_and_types_pass),
+		cmocka_unit_test(test_late_base_is_hooked),
+		cmocka_unit_test(test_other_bases_are_left_alone),
+		cmocka_unit_test(test_strange_base_is_refused),
+		cmocka_unit_test(test_import_is_hooked_where_it_exists),
+		cmocka_unit_test(test_import_is_not_touched_where_it_does_not),
+		cmocka_unit_test(test_excluded_and_foreign_devices_are_bare),
+		cmocka_unit_test(test_observing_changes_nothing),
+		cmocka_unit_test(test_refused_library_is_bare),
+		cmocka_unit_test(test_without_netlink_indexes_stay),
+		cmocka_unit_test(test_unreadable_table_is_bare),
+		cmocka_unit_test(test_large_table_is_read_whole),
+		cmocka_unit_test(test_child_of_fork_is_bare_until_it_opens),
+		cmocka_unit_test(test_many_threads_open_and_close),
+		cmocka_unit_test(test_faults_in_allocation),
+		cmocka_unit_test(test_faults_in_system_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
