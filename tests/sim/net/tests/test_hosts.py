@@ -132,6 +132,11 @@ class Sysfs(WithHosts):
         self.assertEqual(self.run_in("b", "stat", "-c", "%F %t:%T %a", "/dev/infiniband/uverbs1"),
                          "character special file e7:c1 666")
 
+    def test_devices_are_listed_in_order(self):
+        for name, devices in (("infiniband", ["mlx5_0", "mlx5_1"]), ("infiniband_verbs", ["uverbs0", "uverbs1"])):
+            listed = self.run_in("a", "ls", "-U", f"/sys/class/{name}").split()
+            self.assertEqual([entry for entry in listed if entry in devices], devices)
+
     def test_the_rest_of_sys_and_dev_is_there(self):
         self.run_in("a", "test", "-d", "/sys/devices/system/cpu/cpu0")
         self.run_in("a", "test", "-e", "/sys/class/net/lo/mtu")
