@@ -54,6 +54,8 @@ int cmd_get_context(struct cmd_args *a)
 	}
 	uc->async = evq_new();
 	uc->has_context = uc->async;
+	if (uc->async)
+		uc->async->refs++; /* ours, beside the program's */
 	hca_unlock(uc->hca);
 	if (!uc->async)
 		return -ENOMEM;

@@ -26,6 +26,7 @@ static void fire(struct cq *cq)
 {
 	cq->armed = false;
 	cq->fired_sn = (int8_t)cq->arm_sn;
+	cq->notified_pi = cq->pi;
 	if (cq->channel)
 		evq_push_comp(cq->channel, cq);
 }
@@ -33,7 +34,7 @@ static void fire(struct cq *cq)
 /** cq_poll_arm() - act upon an arm that the program wrote. */
 void cq_poll_arm(struct cq *cq)
 {
-	uint32_t v, raw = __atomic_load_n(&cq->db[1], __ATOMIC_ACQUIRE);
+	uint32_t v, last, raw = __atomic_load_n(&cq->db[1], __ATOMIC_ACQUIRE);
 	uint8_t sn;
 
 	if (raw == ARM_TAKEN ||
@@ -47,7 +48,8 @@ void cq_poll_arm(struct cq *cq)
 	cq->arm_sn = sn;
 	cq->armed = true;
 	cq->armed_solicited = v & MLX5_CQ_DB_REQ_NOT_SOL;
-	if (cq->armed_solicited ? (int32_t)((cq->solicited_pi - v) << 8) > 0 : (cq->pi & 0xffffff) != (v & 0xffffff))
+	last = cq->armed_solicited ? cq->solicited_pi : cq->pi;
+	if (psn_diff(last, v & 0xffffff) > 0 && (int32_t)(last - cq->notified_pi) > 0)
 		fire(cq);
 }
 

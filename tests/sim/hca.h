@@ -109,6 +109,7 @@ struct cq {
 	uint8_t arm_sn; /* sequence number of the arm that stands */
 	int8_t fired_sn; /* of the arm that made the last event, -1 before */
 	bool fail_pending; /* overrun: the engine still has to take the queue pairs down */
+	uint32_t notified_pi; /* producer index at the last event: what lay there before makes no second one */
 	uint32_t solicited_pi; /* producer index after the last solicited completion */
 	uint32_t comp_events, async_events; /* read by the program */
 	LIST_ENTRY(cq) link; /* hca->cqs */

@@ -76,6 +76,8 @@ static void rnr(struct qp *qp)
 	rc_resp_transmit(qp, INT_MAX);
 	send_aeth(qp, AETH_RNR | (qp->attr.min_rnr_timer & 0x1f), qp->resp.epsn);
 	qp->resp.ack_due = false;
+	/* What is under way behind it gets no NAK of its own. */
+	qp->resp.nak_sent = true;
 }
 
 static void recv_finish(struct qp *qp, const struct wire_packet *p, uint8_t cqe_op, uint32_t byte_len)
@@ -356,12 +358,12 @@ void rc_resp_request(struct qp *qp, const struct wire_packet *p)
 		}
 		return;
 	}
-	if (d < 0)
+	if (d < 0) {
 		on_duplicate(qp, p, flags);
-	else
-		execute(qp, p, flags);
-	if (d == 0)
+	} else {
 		r->nak_sent = false;
+		execute(qp, p, flags);
+	}
 	if (qp->state != IBV_QPS_ERR)
 		qp_kick(qp);
 }
