@@ -4,8 +4,10 @@
 
 Needs root; exits 77 without.  Uses simulations of its own names only.
 """
+import atexit
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -45,6 +47,24 @@ def traces(name):
                if f"/run/meshsim/{name}/" in read(p)]
     mounts = [line for line in read("/proc/mounts").splitlines() if f"meshsim/{name}/" in line]
     return netns + run + daemons + mounts
+
+
+def tidy(everything=False):
+    """Take away what tests left that were killed; with everything, what this one has up, too."""
+    for path in pathlib.Path("/run/meshsim").glob("t*-*"):
+        owner = re.match(r"t(\d+)-", path.name)
+        if owner and (not pathlib.Path("/proc", owner[1]).exists() or everything and int(owner[1]) == os.getpid()):
+            sim("down", path.name, check=False)
+
+
+def prepare():
+    """To be called first by a program that runs these tests."""
+    if os.geteuid() != 0:
+        print("skipped: namespaces need root")
+        sys.exit(77)
+    tidy()
+    atexit.register(tidy, everything=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: (tidy(everything=True), os._exit(128 + number)))
 
 
 def read(path):
@@ -267,11 +287,11 @@ class Links(WithHosts):
                  "print(time.monotonic()-t,flush=True)")
         taken = []
         for _ in range(5):
-            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "/usr/bin/python3", "-c", watch],
+            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "timeout", "5", "/usr/bin/python3", "-c", watch],
                                   stdout=subprocess.PIPE, text=True) as watcher:
                 watcher.stdout.readline()
                 sim("link", "-n", self.name, "a.0", "off")
-                taken.append(float(watcher.stdout.readline()))
+                taken.append(float(watcher.stdout.readline() or "inf"))
             sim("link", "-n", self.name, "a.0", "on")
             self.assertIsNotNone(until(lambda: self.state("a") == "4: ACTIVE"))
         print(f"port state follows the carrier by {sorted(taken)[2] * 1e3:.2f} ms (median of 5)", file=sys.stderr)
@@ -402,7 +422,5 @@ class Life(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: namespaces need root")
-        sys.exit(77)
+    prepare()
     unittest.main()

@@ -4,8 +4,6 @@
 
 Needs root, ibverbs-utils and python3-pyverbs; exits 77 without.
 """
-import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -14,7 +12,7 @@ import threading
 import time
 import unittest
 
-from test_hosts import PREFIX, SIM, WithHosts, sim, until
+from test_hosts import SIM, WithHosts, prepare, sim, until
 
 SECONDS = 10
 HOLD_QP = """
@@ -180,12 +178,9 @@ class Verbs(WithHosts):
 
 if __name__ == "__main__":
     needed = [tool for tool in ("ibv_rc_pingpong", "ibv_asyncwatch", "stdbuf", "ss") if not shutil.which(tool)]
-    if os.geteuid() != 0:
-        print("skipped: namespaces need root")
-        sys.exit(77)
+    prepare()
     if needed or subprocess.run(["/usr/bin/python3", "-c", "import pyverbs.qp"], capture_output=True, check=False).returncode:
         print(f"skipped: missing {' '.join(needed) or 'python3-pyverbs'}")
         sys.exit(77)
-    assert pathlib.Path(SIM).exists() and PREFIX
     del WithHosts  # its tests are those of its subclasses
     unittest.main()
