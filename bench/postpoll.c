@@ -5,9 +5,11 @@
  *   postpoll server DEV GID-INDEX
  *   postpoll client DEV GID-INDEX HOST post_send|wr|setup COUNT
  *
- * post_send, wr: COUNT signaled RDMA WRITEs of 64 bytes, one at a time, posted with ibv_post_send() or the ibv_wr_*()
- * calls. The functions named measured_*() do nothing but the call in question, for callgrind's --toggle-collect; which of
- * them are called how often does not depend on timing, since the client sleeps on the completion channel in between.
+ * post_send, wr: COUNT signaled RDMA WRITEs of 64 bytes, one at a time, posted with ibv_post_send()
+ * or the ibv_wr_*() calls. The functions named measured_*() do nothing but the call in question,
+ * for callgrind's --toggle-collect; which of them are called how often does not depend on timing,
+ * since the client sleeps on the completion channel in between.
+ *
  * setup: COUNT connections one after the other; prints the median time of each state change.
  */
 #include <errno.h>
@@ -21,11 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PORT	   "18515"
-#define BYTES	   64
+#define PORT       "18515"
+#define BYTES      64
 #define FIRST_PSN  0x1000
-#define RETRIES	   6 /* 7 would mean for ever on some devices */
-#define TIMEOUT	   14 /* 67 ms */
+#define RETRIES    6 /* 7 would mean for ever on some devices */
+#define TIMEOUT    14 /* 67 ms */
 #define NOT_INLINE __attribute__((noinline, noclone, used))
 
 struct side {
@@ -96,7 +98,8 @@ static void open_side(struct side *s, const char *device, const char *gid_index)
 	s->channel = need(ibv_create_comp_channel(s->ctx), "ibv_create_comp_channel");
 	s->cq = need(ibv_create_cq(s->ctx, 64, NULL, s->channel, 0), "ibv_create_cq");
 	s->mr = need(ibv_reg_mr(s->pd, s->buffer, sizeof(s->buffer),
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ),
 		     "ibv_reg_mr");
 }
 
@@ -107,7 +110,8 @@ static void create_qp(struct side *s)
 		.recv_cq = s->cq,
 		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | (s->wr_ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | (s->wr_ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
 		.pd = s->pd,
 		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
 	};
@@ -118,7 +122,8 @@ static void create_qp(struct side *s)
 	};
 
 	s->qp = need(ibv_create_qp_ex(s->ctx, &init), "ibv_create_qp_ex");
-	zero(ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	zero(ibv_modify_qp(s->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "RESET to INIT");
 }
 
@@ -144,13 +149,18 @@ static uint64_t to_rtr(struct side *s, const struct address *peer)
 		.rq_psn = FIRST_PSN,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1,
-			    .grh = {.dgid = peer->gid, .sgid_index = s->gid_index, .hop_limit = 64}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = peer->gid,
+				    .sgid_index = s->gid_index,
+				    .hop_limit = 64}},
 	};
 	uint64_t start = now_ns();
 
-	zero(ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	zero(ibv_modify_qp(s->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER),
 	     "INIT to RTR");
 	return now_ns() - start;
 }
@@ -167,8 +177,9 @@ static uint64_t to_rts(struct side *s)
 	};
 	uint64_t start = now_ns();
 
-	zero(ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	zero(ibv_modify_qp(s->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
 	     "RTR to RTS");
 	return now_ns() - start;
 }
@@ -189,7 +200,10 @@ static void transfer(int sock, void *data, size_t n, bool out)
 
 static struct addrinfo *resolve(const char *host)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list;
+	struct addrinfo hints = {.ai_family = AF_INET,
+				 .ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_PASSIVE},
+			*list;
 
 	if (getaddrinfo(host, PORT, &hints, &list)) {
 		errno = EADDRNOTAVAIL;
@@ -253,12 +267,14 @@ static struct address exchange(struct side *s, int sock)
 	return peer;
 }
 
-NOT_INLINE static int measured_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+NOT_INLINE static int measured_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+					 struct ibv_send_wr **bad)
 {
 	return ibv_post_send(qp, wr, bad);
 }
 
-NOT_INLINE static int measured_wr(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t to, uint32_t lkey, uint64_t from)
+NOT_INLINE static int measured_wr(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t to, uint32_t lkey,
+				  uint64_t from)
 {
 	ibv_wr_start(qp);
 	qp->wr_id = 1;
@@ -290,15 +306,20 @@ static void wait_for_event(struct side *s)
 static void write_once(struct side *s, const struct address *peer)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)s->buffer, .length = BYTES, .lkey = s->mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
 				 .send_flags = IBV_SEND_SIGNALED,
-				 .wr.rdma = {.remote_addr = peer->addr, .rkey = peer->rkey}}, *bad;
+				 .wr.rdma = {.remote_addr = peer->addr, .rkey = peer->rkey}},
+			   *bad;
 	struct ibv_wc wc;
 
 	zero(ibv_req_notify_cq(s->cq, 0), "ibv_req_notify_cq");
 	if (measured_empty_poll(s->cq, &wc) != 0)
 		die("a completion before its work request");
-	zero(s->wr_ops ? measured_wr(ibv_qp_to_qp_ex(s->qp), peer->rkey, peer->addr, s->mr->lkey, sge.addr)
+	zero(s->wr_ops ? measured_wr(ibv_qp_to_qp_ex(s->qp), peer->rkey, peer->addr, s->mr->lkey,
+				     sge.addr)
 		       : measured_post_send(s->qp, &wr, &bad),
 	     "posting");
 	wait_for_event(s);
@@ -335,7 +356,8 @@ static int measure_setup(struct side *s, int sock, int n)
 		rts[i] = to_rts(s);
 		zero(ibv_destroy_qp(s->qp), "ibv_destroy_qp");
 	}
-	printf("rtr_ns %llu\nrts_ns %llu\n", (unsigned long long)median(rtr, n), (unsigned long long)median(rts, n));
+	printf("rtr_ns %llu\nrts_ns %llu\n", (unsigned long long)median(rtr, n),
+	       (unsigned long long)median(rts, n));
 	free(rtr);
 	free(rts);
 	return 0;
@@ -365,8 +387,9 @@ int main(int argc, char **argv)
 		serve(&s);
 	}
 	if (argc != 7 || strcmp(argv[1], "client")) {
-		fprintf(stderr, "usage: postpoll server DEV GID-INDEX\n"
-				"       postpoll client DEV GID-INDEX HOST post_send|wr|setup COUNT\n");
+		fprintf(stderr,
+			"usage: postpoll server DEV GID-INDEX\n"
+			"       postpoll client DEV GID-INDEX HOST post_send|wr|setup COUNT\n");
 		return 2;
 	}
 	open_side(&s, argv[2], argv[3]);
