@@ -10,6 +10,7 @@
 struct reach {
 	bool reached;
 	bool on_link; /* without a gateway */
+	bool own;     /* by a prefix of the entry's address, or one that it lies in */
 	unsigned int prefix_len;
 	uint32_t metric;
 	union ibv_gid source; /* zero: none named */
@@ -29,21 +30,25 @@ static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const u
 /*
  * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists first
  * because it is the primary address: the one that the prefix's own route names as its source.
+ * @sgid: an address that is to have such a prefix, or lie in one; or NULL
  */
-static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid,
-			    struct reach *best)
+static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *sgid,
+			    const union ibv_gid *dgid, struct reach *best)
 {
 	for (size_t i = 0; i < topo->n_addrs; i++) {
 		const struct mv_addr *addr = &topo->addrs[i];
+		bool own = best->own;
 
 		if (addr->ifindex != ifindex || !covers(&addr->prefix, addr->prefix_len, dgid))
 			continue;
-		if (best->reached && best->prefix_len >= addr->prefix_len)
-			continue;
-		*best = (struct reach){.reached = true,
-				       .on_link = true,
-				       .prefix_len = addr->prefix_len,
-				       .source = addr->gid};
+		if (sgid && (mv_gid_equal(&addr->gid, sgid) || covers(&addr->prefix, addr->prefix_len, sgid)))
+			own = true;
+		if (!best->reached || best->prefix_len < addr->prefix_len)
+			*best = (struct reach){.reached = true,
+					       .on_link = true,
+					       .prefix_len = addr->prefix_len,
+					       .source = addr->gid};
+		best->own = own;
 	}
 }
 
@@ -75,7 +80,14 @@ static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_g
 {
 	struct reach reach = {0};
 
-	reach_by_prefix(topo, ret->netdev->ifindex, dgid, &reach);
+	reach_by_prefix(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
+	/*
+	 * The netdev has an address in the destination's subnet, but this one is not in it. The packets would get
+	 * there; whether answers to this address come back depends on routes of the peer that nobody here
+	 * knows. A link-local source is told apart below.
+	 */
+	if (reach.reached && !reach.own && !ret->other_scope)
+		return MV_VERDICT_SUBNET;
 	reach_by_route(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
 	if (!reach.reached)
 		return MV_VERDICT_UNROUTABLE;
@@ -279,7 +291,9 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
 
 	mv_judge(topo, own.entry, &request->dgid, &own);
-	if (is_own_address(topo, &request->dgid))
+	/* To oneself any entry will do, as long as there is one. */
+	if (own.verdict != MV_VERDICT_EMPTY && own.verdict != MV_VERDICT_NO_NETDEV &&
+	    is_own_address(topo, &request->dgid))
 		return stay(MV_KEEP, MV_REASON_SELF, request, &own);
 	/*
 	 * An entry that fits is kept although the program may have read another address there earlier: a
@@ -301,7 +315,7 @@ bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *n
 
 	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
 		return false;
-	reach_by_prefix(topo, netdev->ifindex, dgid, &reach);
+	reach_by_prefix(topo, netdev->ifindex, NULL, dgid, &reach);
 	if (reach.reached)
 		return false;
 	for (size_t i = 0; i < topo->n_routes; i++)

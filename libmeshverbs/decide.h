@@ -25,6 +25,7 @@ enum mv_verdict {
 	MV_VERDICT_EMPTY,      /* zero GID, or an index beyond the table */
 	MV_VERDICT_NO_NETDEV,  /* its netdev is not in this network namespace */
 	MV_VERDICT_FAMILY,     /* IPv4 and IPv6 do not mix, nor link-local and what is beyond the link */
+	MV_VERDICT_SUBNET,     /* another address of its netdev is in the destination's subnet */
 	MV_VERDICT_UNROUTABLE, /* no prefix and no route of its netdev covers the destination */
 	MV_VERDICT_DOWN,       /* would do, but its netdev is down or has no carrier */
 };

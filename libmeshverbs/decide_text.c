@@ -13,6 +13,8 @@ const char *mv_verdict_name(enum mv_verdict verdict)
 		return "no-netdev";
 	case MV_VERDICT_FAMILY:
 		return "family";
+	case MV_VERDICT_SUBNET:
+		return "subnet";
 	case MV_VERDICT_UNROUTABLE:
 		return "unroutable";
 	case MV_VERDICT_DOWN:

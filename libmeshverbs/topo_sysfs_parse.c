@@ -112,9 +112,9 @@ int mv_sysfs_parse_number(const char *text, uint32_t max, uint32_t *ret_number)
 		base = 16;
 		text += 2;
 	}
-	if (!*text)
+	if (is_word(text, ""))
 		return -EINVAL;
-	for (; *text && !is_word(text, ""); text++) {
+	for (; !is_word(text, ""); text++) {
 		int digit = hex_value(*text);
 
 		if (digit < 0 || (uint32_t)digit >= base)
