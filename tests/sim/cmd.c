@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The uverbs file: write() commands, legacy and extended; of ioctl() none, so that libibverbs uses write(). */
+/* The uverbs file's write(): legacy and extended commands. */
 #include "cmd.h"
 
 #include <errno.h>
@@ -191,15 +191,6 @@ long cmd_write(struct ucontext *uc, const void *buf, unsigned long len)
 		return -1;
 	}
 	return (long)len;
-}
-
-int cmd_ioctl(struct ucontext *uc, unsigned long req, void *arg)
-{
-	(void)uc;
-	(void)req;
-	(void)arg;
-	errno = ENOTTY;
-	return -1;
 }
 
 void cmd_destroy(struct obj *o)

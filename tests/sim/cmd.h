@@ -11,6 +11,11 @@
 
 #include "hca.h"
 
+struct mlx5_ib_alloc_ucontext_resp;
+
+/* uverbs handles of UAR pages, which are not in the table of objects. */
+#define UAR_HANDLE_BASE 0x1000000u
+
 struct cmd_args {
 	struct ucontext *uc;
 	const void *in; /* core part; of a legacy command with its "response" field */
@@ -58,6 +63,9 @@ int cmd_detach_mcast(struct cmd_args *a);
 
 /** cmd_destroy() - destroy any object, whoever still holds it; for closing the file in the order that makes it safe. */
 void cmd_destroy(struct obj *o);
+
+/** cmd_fill_context() - what mlx5 tells about a context when it is made or imported. */
+void cmd_fill_context(struct ucontext *uc, struct mlx5_ib_alloc_ucontext_resp *ret);
 
 /** cmd_drv_in() - copy the driver's part of the request; what the program's version does not have is zero. */
 void cmd_drv_in(const struct cmd_args *a, void *dst, size_t len);

@@ -44,7 +44,8 @@ static int check_cq(const struct cq_request *r, const struct mlx5_ib_create_cq *
 		return -EINVAL;
 	if (!drv->buf_addr || !drv->db_addr || (drv->cqe_size != 64 && drv->cqe_size != 128))
 		return -EINVAL;
-	if (r->flags & ~(uint32_t)IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN || drv->cqe_comp_en || drv->flags)
+	if (r->flags & ~(uint32_t)IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN || drv->cqe_comp_en ||
+	    drv->flags & ~MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -171,7 +172,7 @@ int cmd_create_srq(struct cmd_args *a)
 	int err;
 
 	cmd_drv_in(a, &drv, sizeof(drv));
-	if (!pd || !drv.buf_addr || !drv.db_addr || !in->max_wr || in->max_wr > 32767 || in->max_sge > 31)
+	if (!pd || !drv.buf_addr || !drv.db_addr || in->max_wr > 32767 || in->max_sge > 31)
 		return -EINVAL;
 	if (drv.flags)
 		return -EOPNOTSUPP; /* WQE signatures */

@@ -17,14 +17,12 @@
 #define NUM_DYN_BFREGS 512
 #define BFREGS_PER_UAR 2
 
-int cmd_get_context(struct cmd_args *a)
+void cmd_fill_context(struct ucontext *uc, struct mlx5_ib_alloc_ucontext_resp *ret)
 {
-	struct ib_uverbs_get_context_resp *out = a->out;
-	struct ucontext *uc = a->uc;
-	struct mlx5_ib_alloc_ucontext_req_v2 req;
-	struct mlx5_ib_alloc_ucontext_resp drv = {
+	*ret = (struct mlx5_ib_alloc_ucontext_resp){
 		.qp_tab_size = 1 << 18,
 		.bf_reg_size = BF_REG_SIZE,
+		.tot_bfregs = uc->n_bfregs,
 		.cache_line_size = 64,
 		.max_sq_desc_sz = MAX_SQ_DESC,
 		.max_rq_desc_sz = MAX_RQ_DESC,
@@ -32,37 +30,48 @@ int cmd_get_context(struct cmd_args *a)
 		.max_recv_wr = MAX_QP_WR,
 		.max_srq_recv_wr = MAX_QP_WR - 1,
 		.num_ports = (uint16_t)uc->dev->n_ports,
-		.response_length = sizeof(drv),
+		.response_length = sizeof(*ret),
 		.cqe_version = 1,
 		.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
 		.eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
+		.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1,
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
 		.num_dyn_bfregs = NUM_DYN_BFREGS,
 	};
+}
+
+int cmd_get_context(struct cmd_args *a)
+{
+	struct ib_uverbs_get_context_resp *out = a->out;
+	struct mlx5_ib_alloc_ucontext_req_v2 req;
+	struct mlx5_ib_alloc_ucontext_resp drv;
+	struct ucontext *uc = a->uc;
+	int err = -EINVAL;
 
 	cmd_drv_in(a, &req, sizeof(req));
 	if (req.flags & MLX5_IB_ALLOC_UCTX_DEVX || req.comp_mask)
 		return -EPERM; /* what the kernel says where the firmware has no DEVX; the library asks again without */
 	if (!req.total_num_bfregs || req.max_cqe_version < 1 || req.total_num_bfregs > 512)
 		return -EINVAL;
-	drv.tot_bfregs = (req.total_num_bfregs + BFREGS_PER_UAR - 1) / BFREGS_PER_UAR * BFREGS_PER_UAR;
 	hca_lock(uc->hca);
-	if (uc->has_context) {
-		hca_unlock(uc->hca);
-		return -EINVAL;
+	if (!uc->has_context) {
+		uc->async = evq_new();
+		err = uc->async ? 0 : -ENOMEM;
 	}
-	uc->async = evq_new();
-	uc->has_context = uc->async;
-	if (uc->async)
+	if (!err) {
 		uc->async->refs++; /* ours, beside the program's */
+		uc->has_context = true;
+		/* A library that knows how to allocates its UAR pages one by one. */
+		if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
+			uc->n_bfregs = (req.total_num_bfregs + BFREGS_PER_UAR - 1) / BFREGS_PER_UAR * BFREGS_PER_UAR;
+		out->async_fd = (uint32_t)uc->async->fd;
+		out->num_comp_vectors = 2;
+		cmd_fill_context(uc, &drv);
+		cmd_drv_out(a, &drv, sizeof(drv));
+	}
 	hca_unlock(uc->hca);
-	if (!uc->async)
-		return -ENOMEM;
-	out->async_fd = (uint32_t)uc->async->fd;
-	out->num_comp_vectors = 2;
-	cmd_drv_out(a, &drv, sizeof(drv));
-	return 0;
+	return err;
 }
 
 static uint64_t fw_version(const char *s)

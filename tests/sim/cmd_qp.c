@@ -26,7 +26,8 @@ static int check_rings(const struct ib_uverbs_create_qp *in, const struct mlx5_i
 	if (in->qp_type != IBV_QPT_RC && in->qp_type != IBV_QPT_UC && in->qp_type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	if (drv->flags & ~(uint32_t)(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
-				     MLX5_QP_FLAG_BFREG_INDEX | MLX5_QP_FLAG_PACKET_BASED_CREDIT_MODE))
+				     MLX5_QP_FLAG_BFREG_INDEX | MLX5_QP_FLAG_UAR_PAGE_INDEX |
+				     MLX5_QP_FLAG_PACKET_BASED_CREDIT_MODE))
 		return -EOPNOTSUPP; /* WQE signatures, DC and the like */
 	if (!drv->db_addr || (drv->sq_wqe_count && (!pow2(drv->sq_wqe_count) || drv->sq_wqe_count > MAX_BBS)) ||
 	    (drv->rq_wqe_count && (!pow2(drv->rq_wqe_count) || drv->rq_wqe_count > MAX_BBS || drv->rq_wqe_shift < 4 ||
@@ -230,9 +231,10 @@ int cmd_query_qp(struct cmd_args *a)
 	out->retry_cnt = at->retry_cnt;
 	out->rnr_retry = at->rnr_retry;
 	out->max_send_wr = qp->max_send_wr;
-	out->max_recv_wr = qp->max_recv_wr;
+	/* Of the receive ring the driver reports what there is, not what was asked for. */
+	out->max_recv_wr = qp->rq_cnt;
 	out->max_send_sge = qp->max_send_sge;
-	out->max_recv_sge = qp->max_recv_sge;
+	out->max_recv_sge = qp->rq_cnt ? (1u << qp->rq_shift) / WQE_UNIT : 0;
 	out->max_inline_data = qp->max_inline;
 	out->sq_sig_all = qp->sq_sig_all;
 	return 0;

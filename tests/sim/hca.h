@@ -260,7 +260,8 @@ struct ucontext {
 	struct evq *async;
 	struct obj **objs;
 	uint32_t n_objs;
-	uint32_t next_bfreg;
+	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR pages itself */
+	uint32_t next_bfreg, next_uar;
 	uint32_t port_gid_gen[SIM_MAX_PORTS];
 };
 
@@ -427,7 +428,7 @@ int engine_start(struct hca *h);
 void engine_stop(struct hca *h);
 uint64_t engine_clock(void);
 
-/* cmd.c: the uverbs file's write() and ioctl(). Called without the lock. */
+/* cmd.c, cmd_ioctl.c: the uverbs file's write() and ioctl(). Called without the lock. */
 long cmd_write(struct ucontext *uc, const void *buf, unsigned long len);
 int cmd_ioctl(struct ucontext *uc, unsigned long req, void *arg);
 

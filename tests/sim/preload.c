@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
-#include <poll.h>
+#include <rdma/mlx5-abi.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fdtab.h"
@@ -227,6 +228,23 @@ EXPORT int stat(const char *path, struct stat *st)
 	return 0;
 }
 
+/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from elsewhere. */
+static void *clock_page(void *addr, size_t len, int flags)
+{
+	struct mlx5_ib_clock_info info = {.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
+	struct timespec wall;
+	void *p;
+
+	p = NEXT(mmap)(addr, len, PROT_READ | PROT_WRITE, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return p;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	info.nsec = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+	info.cycles = engine_clock();
+	memcpy(p, &info, sizeof(info));
+	return p;
+}
+
 /*
  * The device's pages. Send and CQ registers are plain memory that nobody looks at (the HCA watches the doorbell
  * records); other kinds of pages this HCA does not have.
@@ -241,6 +259,8 @@ static void *uverbs_mmap(void *addr, size_t len, int prot, int flags, off_t off)
 	case 3: /* not cached */
 	case 6: /* allocate, write combining */
 		return NEXT(mmap)(addr, len, prot, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	case 7:
+		return clock_page(addr, len, flags);
 	default:
 		errno = EINVAL;
 		return MAP_FAILED;
