@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "elf_write.h"
+#include "files.h"
+#include "front.h"
+#include "ldcache.h"
+#include "trial.h"
+
+#define CONF_HEAD                                                                                  \
+	"# Made by meshverbs-front: lets programs that use mlx5 directly find meshverbs.\n"
+
+__attribute__((format(printf, 3, 4))) static int fail(struct front *f, int err, const char *fmt,
+						      ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(f->why, sizeof(f->why), fmt, args);
+	va_end(args);
+	return err;
+}
+
+static int path_in(char out[PATH_MAX], const struct front *f, const char *name)
+{
+	return snprintf(out, PATH_MAX, "%s/%s", f->dir, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static bool in_front_dir(const struct front *f, const char *path)
+{
+	size_t n = strlen(f->dir);
+
+	return !strncmp(path, f->dir, n) && path[n] == '/';
+}
+
+/* The first entry outside our directory is what ld.so would take without us. */
+static int look_up(struct front *f, const char *name, char real[PATH_MAX], bool *ours_first)
+{
+	struct ldcache_paths found;
+	int err = ldcache_find(f->ldconfig, f->root, name, &found);
+
+	real[0] = '\0';
+	*ours_first = false;
+	if (err)
+		return fail(f, err, "%s -p: %s; is the C library glibc, and are we root?",
+			    f->ldconfig, strerror(-err));
+	*ours_first = found.n && in_front_dir(f, found.paths[0]);
+	for (unsigned int i = 0; i < found.n && !real[0]; i++)
+		if (!in_front_dir(f, found.paths[i]))
+			strcpy(real, found.paths[i]);
+	return 0;
+}
+
+static int read_real(struct front *f)
+{
+	char why[128];
+	void *data;
+	size_t size;
+	int err = file_read(f->root, f->real, &data, &size);
+
+	if (err)
+		return fail(f, err, "%s: %s", f->real, strerror(-err));
+	err = elf_read(&f->facts, data, size, why, sizeof(why));
+	free(data);
+	if (err)
+		return fail(f, err, "%s: %s, so no front can stand before it", f->real, why);
+	if (strcmp(f->facts.soname, FRONT_SONAME))
+		return fail(f, -EINVAL, "%s calls itself %.63s, not " FRONT_SONAME, f->real,
+			    f->facts.soname);
+	return 0;
+}
+
+static int check_plugin(struct front *f)
+{
+	void *data;
+	size_t size;
+	int err = file_read(f->root, f->plugin, &data, &size);
+
+	if (err)
+		return fail(f, err, "plugin %s: %s; is meshverbs installed?", f->plugin,
+			    strerror(-err));
+	free(data);
+	return 0;
+}
+
+int front_survey(struct front *f)
+{
+	char devel[PATH_MAX];
+	int err = look_up(f, FRONT_SONAME, f->real, &f->front_first);
+
+	if (!err)
+		err = look_up(f, FRONT_DEVEL, devel, &f->devel_first);
+	if (err)
+		return err;
+	f->real_has_devel = devel[0] != '\0';
+	if (!f->real[0])
+		return fail(f, -ENOENT,
+			    "no 64-bit " FRONT_SONAME
+			    " in ld.so's cache; nothing needs a front here");
+	err = read_real(f);
+	if (!err)
+		err = check_plugin(f);
+	if (err)
+		return err;
+	err = elf_write(&f->image, &f->image_bytes, &f->facts, f->real, f->plugin);
+	return err ? fail(f, err, "making the front: %s", strerror(-err)) : 0;
+}
+
+void front_fini(struct front *f)
+{
+	free(f->image);
+	f->image = NULL;
+}
+
+static bool same_file(const struct front *f, const char *path, const void *want, size_t bytes)
+{
+	void *data;
+	size_t size;
+	bool same;
+
+	if (file_read(f->root, path, &data, &size))
+		return false;
+	same = size == bytes && !memcmp(data, want, bytes);
+	free(data);
+	return same;
+}
+
+static bool exists(const struct front *f, const char *path)
+{
+	char full[PATH_MAX];
+	struct stat st;
+
+	return snprintf(full, sizeof(full), "%s%s", f->root, path) < PATH_MAX && !lstat(full, &st);
+}
+
+static void conf_text(const struct front *f, char out[PATH_MAX + sizeof(CONF_HEAD) + 1])
+{
+	snprintf(out, PATH_MAX + sizeof(CONF_HEAD) + 1, CONF_HEAD "%s\n", f->dir);
+}
+
+enum front_state front_state(const struct front *f)
+{
+	char text[PATH_MAX + sizeof(CONF_HEAD) + 1], front[PATH_MAX], devel[PATH_MAX];
+
+	conf_text(f, text);
+	if (path_in(front, f, FRONT_SONAME) || path_in(devel, f, FRONT_DEVEL))
+		return FRONT_ABSENT;
+	if (!exists(f, front) && !exists(f, f->conf))
+		return FRONT_ABSENT;
+	if (same_file(f, front, f->image, f->image_bytes) &&
+	    same_file(f, f->conf, text, strlen(text)) && f->front_first &&
+	    exists(f, devel) == f->real_has_devel && f->devel_first == f->real_has_devel)
+		return FRONT_ACTIVE;
+	return FRONT_STALE;
+}
+
+/* The files, in the order in which a program may meet them: the library before the directory is
+ * searched. */
+static int put_files(struct front *f)
+{
+	char text[PATH_MAX + sizeof(CONF_HEAD) + 1], front[PATH_MAX], devel[PATH_MAX],
+		conf_dir[PATH_MAX];
+	int err = path_in(front, f, FRONT_SONAME);
+
+	conf_text(f, text);
+	strcpy(conf_dir, f->conf);
+	*strrchr(conf_dir, '/') = '\0';
+	if (!err)
+		err = path_in(devel, f, FRONT_DEVEL);
+	if (!err)
+		err = dir_make(f->root, f->dir);
+	if (!err)
+		err = file_write(f->root, front, f->image, f->image_bytes);
+	if (!err && f->real_has_devel)
+		err = file_link(f->root, devel, FRONT_SONAME);
+	else if (!err && (err = file_remove(f->root, devel)) > 0)
+		err = 0;
+	if (!err)
+		err = dir_make(f->root, conf_dir);
+	return err ? err : file_write(f->root, f->conf, text, strlen(text));
+}
+
+static int take_files(struct front *f)
+{
+	char front[PATH_MAX], devel[PATH_MAX];
+	int changed = 0, err = 0;
+
+	if (path_in(front, f, FRONT_SONAME) || path_in(devel, f, FRONT_DEVEL))
+		return -ENAMETOOLONG;
+	/* ld.so must stop looking here before the library goes, else programs would not start in
+	 * between. */
+	for (int i = 0; i < 3; i++) {
+		int one = file_remove(f->root, i == 0 ? f->conf : i == 1 ? devel : front);
+
+		if (one < 0)
+			err = one;
+		else
+			changed |= one;
+		if (i == 0 && one > 0 && ldcache_rebuild(f->ldconfig, f->root))
+			err = -EIO;
+	}
+	dir_remove(f->root, f->dir, 2);
+	return err ? err : changed;
+}
+
+static int check_preferred(struct front *f)
+{
+	char real[PATH_MAX];
+	int err = look_up(f, FRONT_SONAME, real, &f->front_first);
+
+	if (!err)
+		err = look_up(f, FRONT_DEVEL, real, &f->devel_first);
+	if (err)
+		return err;
+	if (!f->front_first)
+		return fail(f, -EXDEV,
+			    "another directory of ld.so.conf comes before %s: programs would not "
+			    "meet the front",
+			    f->dir);
+	if (f->real_has_devel && !f->devel_first)
+		return fail(f, -EXDEV, "ld.so's cache does not take " FRONT_DEVEL " from %s",
+			    f->dir);
+	return 0;
+}
+
+int front_update(struct front *f)
+{
+	char why[256];
+	int err;
+
+	if (front_state(f) == FRONT_ACTIVE)
+		return 0;
+	if (!f->root[0]) {
+		err = trial_load(f->image, f->image_bytes, f->facts.symbol, f->facts.symbol_version,
+				 why, sizeof(why));
+		if (err)
+			return fail(f, err,
+				    "a program could not load the front: %s; left as it was", why);
+	}
+	err = put_files(f);
+	if (err) {
+		fail(f, err, "%s: %s", f->dir, strerror(-err));
+	} else {
+		err = ldcache_rebuild(f->ldconfig, f->root);
+		if (err)
+			fail(f, err, "%s: %s", f->ldconfig, strerror(-err));
+		else
+			err = check_preferred(f);
+	}
+	if (err) {
+		take_files(f);
+		return err;
+	}
+	return 1;
+}
+
+int front_withdraw(struct front *f)
+{
+	int changed = take_files(f);
+
+	return changed < 0 ? fail(f, changed, "%s: %s", f->dir, strerror(-changed)) : changed;
+}

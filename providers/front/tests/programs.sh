@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# Is the plugin active in programs that come to mlx5 in four ways, with and without the front?
+#   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST
+# SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED. /etc is a copy in a mount namespace of the test's own.
+# shellcheck disable=SC2317 # functions are called through others, by name
+set -euo pipefail
+
+if [ "${1:-}" != --inside ]; then
+	sim=$1
+	[ "$(id -u)" -eq 0 ] || { echo "skipped: namespaces need root"; exit 77; }
+	for need in ib_write_bw:perftest ibv_devices:ibverbs-utils; do
+		command -v "${need%:*}" >/dev/null || { echo "skipped: no ${need%:*}; apt-get install ${need#*:}"; exit 77; }
+	done
+	/usr/bin/python3 -c 'import pyverbs.device' 2>/dev/null || { echo "skipped: apt-get install python3-pyverbs"; exit 77; }
+	exec "$sim" run -n "front-$$" pair a -- unshare --mount --propagation private bash "$0" --inside "${@:2}"
+fi
+
+tool=$2 plugin=$3 dlopen_first=$4 failed=0
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+# The links' own /etc stays untouched: everything below is this copy.
+mkdir "$here/etc"
+cp -a /etc/. "$here/etc"
+mount --bind "$here/etc" /etc
+mkdir "$here/lib"
+cp "$plugin" "$here/lib/libmesh-rdmav34.so"
+echo "driver $here/lib/libmesh" >/etc/libibverbs.d/mesh.driver
+front() { "$tool" --dir "$here/front" --plugin "$here/lib/libmesh-rdmav34.so" --conf /etc/ld.so.conf.d/00-front-test.conf "$@"; }
+
+linked() { timeout 10 ib_write_bw -d no_such_device; } # ends after it listed the devices
+dlopened() { timeout 10 "$dlopen_first"; }
+verbs_only() { timeout 10 ibv_devices; }
+python() { timeout 10 /usr/bin/python3 -c 'import pyverbs.device as d; print(len(d.get_device_list()))'; }
+
+expect() { # PROGRAM active|inert OUTPUT
+	local got=inert
+	rm -f "$here/loaded"
+	FRONT_TEST_LOADED=$here/loaded "$1" >"$here/said" 2>&1 || true
+	[ ! -s "$here/loaded" ] || got=active
+	if [ "$got" = "$2" ] && grep -q "$3" "$here/said"; then
+		echo "ok: $1: $got"
+	else
+		echo "FAILED: $1: $got, not $2, or '$3' was not said:"; cat "$here/said"; failed=1
+	fi
+	if grep -qi 'version information\|error while loading\|symbol lookup' "$here/said"; then
+		echo "FAILED: ld.so complained:"; cat "$here/said"; failed=1
+	fi
+}
+
+echo "-- without the front"
+expect linked inert "IB device no_such_device not found"
+expect dlopened inert "devices 2 supported 2"
+expect verbs_only active mlx5_1
+expect python active 2
+echo "-- with the front"
+front update
+front status
+expect linked active "IB device no_such_device not found"
+expect dlopened active "devices 2 supported 2"
+expect verbs_only active mlx5_1
+expect python active 2
+echo "-- with the front, its plugin gone: programs go on as without it"
+mv "$here/lib/libmesh-rdmav34.so" "$here/lib/away"
+expect linked inert "IB device no_such_device not found"
+expect dlopened inert "devices 2 supported 2"
+mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
+echo "-- a plugin that kills its program is found out before it is installed"
+front remove
+cp "$here/lib/libmesh-rdmav34.so" "$here/lib/away" && truncate -s 4096 "$here/lib/libmesh-rdmav34.so"
+if front update; then
+	echo "FAILED: it was installed"; failed=1
+else
+	echo "ok: refused"
+fi
+[ ! -e "$here/front" ] || { echo "FAILED: $here/front is there"; failed=1; }
+mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
+expect linked inert "IB device no_such_device not found"
+umount /etc
+exit $failed

@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# meshverbs-front on a made-up host below a directory: update, refresh, refusal, removal.
+#   root.sh TOOL PLUGIN OLD-LIBRARY NEW-LIBRARY
+# shellcheck disable=SC2317 # functions are called through others, by name
+set -euo pipefail
+
+tool=$1 plugin=$2 old=$3 new=$4
+[ "$(id -u)" -eq 0 ] || { echo "skipped: ldconfig -r needs root"; exit 77; }
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+root=$here/root failed=0
+
+check() { # WHAT COMMAND...
+	local what=$1
+	shift
+	if "$@" >"$here/now" 2>&1; then echo "ok: $what"; else
+		echo "FAILED: $what: $*"; cat "$here/now"; failed=1
+	fi
+	[ "$1" = says ] || cp "$here/now" "$here/said"
+}
+
+exits() { # STATUS COMMAND...
+	local want=$1 got=0
+	shift
+	"$@" || got=$?
+	[ "$got" -eq "$want" ] || { echo "exit status $got, not $want"; return 1; }
+}
+
+says() { grep -q -- "$1" "$here/said"; }
+
+host() { # a fresh host with the old library
+	rm -rf "$root"
+	mkdir -p "$root"/{etc/ld.so.conf.d,lib/libs,opt,lib/libibverbs}
+	echo "include /etc/ld.so.conf.d/*.conf" >"$root/etc/ld.so.conf"
+	echo /lib/libs >"$root/etc/ld.so.conf.d/libs.conf"
+	cp "$old" "$root/lib/libs/libmlx5.so.1.0"
+	ln -s libmlx5.so.1.0 "$root/lib/libs/libmlx5.so.1"
+	cp "$plugin" "$root/lib/libibverbs/libmesh.so"
+	/sbin/ldconfig -r "$root"
+	files >"$here/before"
+}
+
+files() { (cd "$root" && find . ! -name ld.so.cache ! -path './var*' -printf '%p %y %l\n' | sort); }
+unchanged() { files | diff "$here/before" -; }
+front() { "$tool" --root "$root" --dir /opt/mesh/front --plugin /lib/libibverbs/libmesh.so "$@"; }
+cached() { /sbin/ldconfig -r "$root" -p | sed -n "s/^\t$1 .*=> //p" | head -1; }
+first() { [ "$(cached "$1")" = "$2" ]; }
+newest() { readelf -V "$root/opt/mesh/front/libmlx5.so.1" | grep -q "Name: $1\$"; }
+quiet_readelf() { [ -z "$(readelf -aW "$root/opt/mesh/front/libmlx5.so.1" 2>&1 >/dev/null)" ]; }
+
+host
+check "nothing there: status 1" exits 1 front status
+check "update" exits 0 front update
+check "status 0 afterwards" exits 0 front status
+check "ld.so takes the front" first libmlx5.so.1 /opt/mesh/front/libmlx5.so.1
+check "readelf finds nothing to warn of" quiet_readelf
+if command -v eu-elflint >/dev/null; then
+	check "eu-elflint finds nothing" exits 0 eu-elflint --gnu-ld "$root/opt/mesh/front/libmlx5.so.1"
+fi
+check "no development name where the host has none" exits 1 test -e "$root/opt/mesh/front/libmlx5.so"
+stat -c '%i %Y' "$root/opt/mesh/front/libmlx5.so.1" "$root/etc/ld.so.cache" >"$here/stat"
+check "a second update" exits 0 front update
+check "... changes no file" diff "$here/stat" <(stat -c '%i %Y' "$root/opt/mesh/front/libmlx5.so.1" "$root/etc/ld.so.cache")
+
+cp "$new" "$root/lib/libs/libmlx5.so.1.new" && mv "$root/lib/libs/libmlx5.so.1.new" "$root/lib/libs/libmlx5.so.1.0"
+check "another library: status 1" exits 1 front status
+check "... update" exits 0 front update
+check "... has its versions, and spare ones behind" newest MLX5_1.18
+check "... status 0" exits 0 front status
+
+ln -s libmlx5.so.1 "$root/lib/libs/libmlx5.so" && /sbin/ldconfig -r "$root"
+check "the development link appears: status 1" exits 1 front status
+check "... update" exits 0 front update
+check "... and the front has one that comes first" first libmlx5.so /opt/mesh/front/libmlx5.so
+rm "$root/lib/libs/libmlx5.so" && /sbin/ldconfig -r "$root"
+check "it goes: update" exits 0 front update
+check "... and the front's went too" exits 1 test -L "$root/opt/mesh/front/libmlx5.so"
+
+check "remove" exits 0 front remove
+check "... leaves the host as it was" unchanged
+check "... ld.so takes the library" first libmlx5.so.1 /lib/libs/libmlx5.so.1
+check "remove again" exits 0 front remove
+
+host
+truncate -s 2000 "$root/lib/libs/libmlx5.so.1.0"
+check "a damaged library is refused" exits 2 front update
+check "... and named" says /lib/libs/libmlx5.so.1
+check "... nothing was changed" unchanged
+
+host
+rm "$root/lib/libibverbs/libmesh.so"
+check "no plugin: refused" exits 2 front update
+check "... and named" says /lib/libibverbs/libmesh.so
+
+host
+rm "$root"/lib/libs/libmlx5* && /sbin/ldconfig -r "$root"
+check "no libmlx5: refused" exits 2 front update
+check "... and said" says "no 64-bit libmlx5.so.1"
+
+host
+echo /lib/libs | cat - "$root/etc/ld.so.conf" >"$here/conf" && cp "$here/conf" "$root/etc/ld.so.conf" && /sbin/ldconfig -r "$root"
+files >"$here/before"
+check "a directory that ld.so.conf has first: refused" exits 2 front update
+check "... and said" says "comes before"
+check "... nothing is left" unchanged
+check "... ld.so takes the library" first libmlx5.so.1 /lib/libs/libmlx5.so.1
+
+host
+front update >/dev/null
+rm "$root"/lib/libs/libmlx5* && /sbin/ldconfig -r "$root"
+check "the library goes after update: refused" exits 2 front update
+check "... and the front is taken away" exits 1 test -e "$root/opt/mesh"
+
+host
+ln -sf /lib/libs/libmlx5.so.1.0 "$root/lib/libs/libmlx5.so.1"
+check "an absolute link below the root" exits 0 front update
+check "unknown command: 2" exits 2 front refresh
+check "relative root: 2" exits 2 "$tool" --root . status
+exit $failed

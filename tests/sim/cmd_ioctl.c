@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The uverbs file's ioctl(): the few methods that have no counterpart among the write() commands. All others get the
+ * kernel's EPROTONOSUPPORT, upon which libibverbs uses write() where there is a command.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define MAX_ATTRS	64
+#define UAR_ALLOC_PAGES (6u << 8) /* mmap command "allocate write-combining": preload.c makes plain memory of it */
+
+struct call {
+	struct ucontext *uc;
+	struct ib_uverbs_ioctl_hdr *hdr;
+};
+
+static struct ib_uverbs_attr *find(struct call *c, uint16_t id)
+{
+	for (uint16_t i = 0; i < c->hdr->num_attrs; i++)
+		if (c->hdr->attrs[i].attr_id == id)
+			return &c->hdr->attrs[i];
+	return NULL;
+}
+
+/* Up to eight bytes lie in the attribute itself. */
+static uint64_t get(struct call *c, uint16_t id)
+{
+	struct ib_uverbs_attr *a = find(c, id);
+
+	if (!a)
+		return 0;
+	return a->len < sizeof(uint64_t) ? a->data & ((1ull << a->len * 8) - 1) : a->data;
+}
+
+static int put(struct call *c, uint16_t id, const void *data, size_t len)
+{
+	struct ib_uverbs_attr *a = find(c, id);
+
+	if (!a)
+		return -EINVAL;
+	memcpy((void *)(uintptr_t)a->data, data, a->len < len ? a->len : len);
+	if (a->len > len)
+		memset((uint8_t *)(uintptr_t)a->data + len, 0, a->len - len);
+	a->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return 0;
+}
+
+static uint32_t uapi_type(uint8_t type)
+{
+	switch (type) {
+	case SIM_GID_ROCE_V1:
+		return IBV_GID_TYPE_ROCE_V1;
+	case SIM_GID_ROCE_V2:
+		return IBV_GID_TYPE_ROCE_V2;
+	default:
+		return IBV_GID_TYPE_IB;
+	}
+}
+
+static bool gid_entry(struct ucontext *uc, uint32_t port, uint32_t index, struct ib_uverbs_gid_entry *ret)
+{
+	struct sim_port *p = ucontext_port(uc, port);
+	struct sim_gid g;
+	uint32_t s;
+
+	do {
+		s = sim_port_read_begin(p);
+		g = p->gids[index];
+	} while (sim_port_read_retry(p, s));
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->gid, g.raw, 16);
+	ret->gid_index = index;
+	ret->port_num = port;
+	ret->gid_type = uapi_type(g.type);
+	ret->netdev_ifindex = g.ifindex;
+	return g.type != SIM_GID_NONE;
+}
+
+static int query_gid_entry(struct call *c)
+{
+	uint32_t port = (uint32_t)get(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
+	uint32_t index = (uint32_t)get(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+	struct sim_port *p = ucontext_port(c->uc, port);
+	struct ib_uverbs_gid_entry e;
+
+	if (!p || index >= p->n_gids || get(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
+		return -EINVAL;
+	if (!gid_entry(c->uc, port, index, &e))
+		return -ENODATA;
+	return put(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+}
+
+static int query_gid_table(struct call *c)
+{
+	uint64_t size = get(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE), n = 0;
+	struct ib_uverbs_attr *out = find(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+	struct ib_uverbs_gid_entry e;
+
+	if (!out || !size || get(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
+		return -EINVAL;
+	for (uint32_t port = 1; port <= c->uc->dev->n_ports; port++) {
+		for (uint32_t i = 0; i < ucontext_port(c->uc, port)->n_gids; i++) {
+			uint8_t *dst = (uint8_t *)(uintptr_t)out->data + n * size;
+
+			if (!gid_entry(c->uc, port, i, &e))
+				continue;
+			if ((n + 1) * size > out->len)
+				return -EINVAL;
+			memset(dst, 0, size);
+			memcpy(dst, &e, size < sizeof(e) ? size : sizeof(e));
+			n++;
+		}
+	}
+	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return put(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
+}
+
+static int query_context(struct call *c)
+{
+	struct mlx5_ib_alloc_ucontext_resp drv;
+	uint32_t vectors = 2;
+	uint64_t core = 0;
+
+	if (!c->uc->has_context)
+		return -EINVAL;
+	cmd_fill_context(c->uc, &drv);
+	if (find(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS))
+		put(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
+	if (find(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT))
+		put(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &core, sizeof(core));
+	return put(c, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, &drv, sizeof(drv));
+}
+
+/* Registers are plain memory, so an allocation is no more than a number. */
+static int uar_alloc(struct call *c)
+{
+	struct ib_uverbs_attr *handle = find(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE);
+	uint32_t length = (uint32_t)sysconf(_SC_PAGESIZE), page_id;
+	uint64_t offset;
+
+	if (!handle || get(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE) > 1)
+		return -EINVAL;
+	if (c->uc->next_uar >= SIM_MAX_UAR_PAGES)
+		return -ENOMEM;
+	page_id = ++c->uc->next_uar;
+	offset = (uint64_t)(UAR_ALLOC_PAGES | (page_id & 0xff) | (page_id >> 8) << 16) * length;
+	handle->data = UAR_HANDLE_BASE + page_id;
+	handle->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset, sizeof(offset));
+	put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length, sizeof(length));
+	return put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &page_id, sizeof(page_id));
+}
+
+static int uar_destroy(struct call *c)
+{
+	return get(c, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE) >= UAR_HANDLE_BASE ? 0 : -ENOENT;
+}
+
+static const struct {
+	uint16_t object, method;
+	int (*run)(struct call *c);
+} methods[] = {
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy},
+};
+
+static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
+{
+	struct call c = {.uc = uc, .hdr = hdr};
+	int err = -EPROTONOSUPPORT;
+
+	if (hdr->num_attrs > MAX_ATTRS || hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
+		return -EINVAL;
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (methods[i].object != hdr->object_id || methods[i].method != hdr->method_id)
+			continue;
+		if (atomic_load_explicit(&uc->dev->dead, memory_order_relaxed))
+			return -EIO;
+		hca_lock(uc->hca);
+		err = methods[i].run(&c);
+		hca_unlock(uc->hca);
+	}
+	return err;
+}
+
+/** cmd_ioctl() - what ioctl() on the uverbs file does. Return: 0, or -1 with errno. Takes the lock. */
+int cmd_ioctl(struct ucontext *uc, unsigned long req, void *arg)
+{
+	int err = req == RDMA_VERBS_IOCTL ? run(uc, arg) : -ENOTTY;
+
+	errno = -err;
+	return err ? -1 : 0;
+}

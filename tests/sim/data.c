@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Move message bytes between packets and the scatter/gather lists of work requests. Every segment is checked against
+ * its memory region. @off is the offset in the message. Return: 0, or -EFAULT for a segment that its key does not
+ * cover, or -EMSGSIZE if the list is too short.
+ */
+#include "hca.h"
+
+#include <errno.h>
+
+#include "dma.h"
+
+/** data_gather() - bytes of a send work request, inline or not, into @dst. */
+int data_gather(struct qp *qp, const struct send_wqe *w, uint64_t off, uint32_t len, uint8_t *dst)
+{
+	uint8_t unit = w->data;
+	struct wqe_seg s;
+
+	while (len && wqe_next_seg(&qp->sq, w, &unit, &s)) {
+		uint32_t n;
+
+		if (off >= s.len) {
+			off -= s.len;
+			continue;
+		}
+		n = s.len - (uint32_t)off < len ? s.len - (uint32_t)off : len;
+		if (s.inl) {
+			wqe_copy_inline(&qp->sq, &s, (uint32_t)off, n, dst);
+		} else {
+			const uint8_t *src = mr_local(qp->obj.uc->hca, qp->pd, s.lkey, s.addr, s.len, false);
+
+			if (!src)
+				return -EFAULT;
+			dma_copy(dst, src + off, n);
+		}
+		dst += n;
+		len -= n;
+		off = 0;
+	}
+	return len ? -EMSGSIZE : 0;
+}
+
+/** data_scatter_send() - answer of a READ or atomic into the list of its work request. */
+int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src, uint32_t len)
+{
+	uint8_t unit = w->data;
+	struct wqe_seg s;
+
+	while (len && wqe_next_seg(&qp->sq, w, &unit, &s)) {
+		uint8_t *dst;
+		uint32_t n;
+
+		if (off >= s.len) {
+			off -= s.len;
+			continue;
+		}
+		n = s.len - (uint32_t)off < len ? s.len - (uint32_t)off : len;
+		dst = s.inl ? NULL : mr_local(qp->obj.uc->hca, qp->pd, s.lkey, s.addr, s.len, true);
+		if (!dst)
+			return -EFAULT;
+		dma_copy(dst + off, src, n);
+		src += n;
+		len -= n;
+		off = 0;
+	}
+	return len ? -EMSGSIZE : 0;
+}
+
+/** data_scatter_recv() - received bytes into a receive work request. */
+int data_scatter_recv(struct qp *qp, const struct recv_wqe *r, uint64_t off, const uint8_t *src, uint32_t len)
+{
+	struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+
+	for (uint32_t i = 0; len && i < r->n_segs; i++) {
+		const struct wqe_seg *s = &r->segs[i];
+		uint8_t *dst;
+		uint32_t n;
+
+		if (off >= s->len) {
+			off -= s->len;
+			continue;
+		}
+		n = s->len - (uint32_t)off < len ? s->len - (uint32_t)off : len;
+		dst = mr_local(qp->obj.uc->hca, pd, s->lkey, s->addr, s->len, true);
+		if (!dst)
+			return -EFAULT;
+		dma_copy(dst + off, src, n);
+		src += n;
+		len -= n;
+		off = 0;
+	}
+	return len ? -EMSGSIZE : 0;
+}

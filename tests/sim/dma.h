@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * How the HCA reads and writes the program's memory: as a device does, behind the back of the compiler and of the
+ * sanitizers. The copies are not calls of memcpy(), which ThreadSanitizer would take for accesses of a thread that
+ * forgot its lock.
+ */
+#ifndef SIM_DMA_H
+#define SIM_DMA_H
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline void dma_copy(void *dst, const void *src, size_t len)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
+#else
+	volatile uint8_t *d = dst;
+	const volatile uint8_t *s = src;
+
+	while (len--)
+		*d++ = *s++;
+#endif
+}
+
+/** dma_read() - from the program's memory. Small pieces go word by word: "rep movsb" takes long to start. */
+static inline void dma_read(void *dst, const void *src, size_t len)
+{
+	uint64_t *d = dst;
+	const volatile uint64_t *s = src;
+
+	if (len > 256 || len & 7 || ((uintptr_t)dst | (uintptr_t)src) & 7) {
+		dma_copy(dst, src, len);
+		return;
+	}
+	for (; len; len -= 8)
+		*d++ = *s++;
+}
+
+/** dma_write() - into the program's memory. */
+static inline void dma_write(void *dst, const void *src, size_t len)
+{
+	volatile uint64_t *d = dst;
+	const uint64_t *s = src;
+
+	if (len > 256 || len & 7 || ((uintptr_t)dst | (uintptr_t)src) & 7) {
+		dma_copy(dst, src, len);
+		return;
+	}
+	for (; len; len -= 8)
+		*d++ = *s++;
+}
+
+/** dma_db() - a doorbell record, in host byte order; what was written before it is seen after this. */
+static inline uint32_t dma_db(const volatile uint32_t *db)
+{
+	uint32_t v = __atomic_load_n(db, __ATOMIC_ACQUIRE);
+
+	return be32toh(v);
+}
+
+#endif

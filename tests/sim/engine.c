@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The HCA's thread. It watches the doorbell records of the queue pairs and the arm records of the CQs by looking at
+ * them, again and again while there is traffic, and with sleeps that grow from microseconds to milliseconds when there
+ * is none: an arriving packet ends such a sleep, a doorbell waits for its end. All signals are blocked in it.
+ */
+#include "hca.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TURN_PACKETS 32 /* of one queue pair per round */
+#define SPIN_NS	     15000 /* without work, before the first sleep */
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 2000000
+#define EAGER_NS     2000000 /* since the last work: sleeps stay short */
+
+uint64_t engine_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void port_event(struct hca *h, const struct sim_event *e, uint32_t type)
+{
+	struct ucontext *uc;
+
+	LIST_FOREACH(uc, &h->contexts, link)
+		if (uc->dev_index == e->dev)
+			evq_push_async(uc->async, type, NULL, e->port, NULL);
+}
+
+static void run_event(struct hca *h, const struct sim_event *e)
+{
+	static const uint32_t types[] = {
+		[SIM_EVENT_PORT_ERR] = IBV_EVENT_PORT_ERR,
+		[SIM_EVENT_PORT_ACTIVE] = IBV_EVENT_PORT_ACTIVE,
+		[SIM_EVENT_GID_CHANGE] = IBV_EVENT_GID_CHANGE,
+		[SIM_EVENT_LID_CHANGE] = IBV_EVENT_LID_CHANGE,
+		[SIM_EVENT_PKEY_CHANGE] = IBV_EVENT_PKEY_CHANGE,
+		[SIM_EVENT_SM_CHANGE] = IBV_EVENT_SM_CHANGE,
+		[SIM_EVENT_CLIENT_REREGISTER] = IBV_EVENT_CLIENT_REREGISTER,
+		[SIM_EVENT_DEVICE_FATAL] = IBV_EVENT_DEVICE_FATAL,
+	};
+	struct qp *qp;
+
+	if (e->type == SIM_EVENT_QP_FATAL) {
+		qp = qp_find(h, e->qpn);
+		if (qp && qp->dev_index == e->dev)
+			qp_fatal(qp, IBV_EVENT_QP_FATAL);
+	} else if (e->type && e->type < sizeof(types) / sizeof(types[0])) {
+		port_event(h, e, types[e->type]);
+	}
+}
+
+/* Return: how many came. */
+static int poll_events(struct hca *h)
+{
+	uint64_t n = atomic_load_explicit(&h->state->n_events, memory_order_acquire);
+	int done = 0;
+
+	if (n - h->events_seen > SIM_MAX_EVENTS)
+		h->events_seen = n - SIM_MAX_EVENTS;
+	for (; h->events_seen != n; h->events_seen++, done++) {
+		struct sim_event *slot = &h->state->events[h->events_seen % SIM_MAX_EVENTS], e;
+
+		if (atomic_load_explicit(&slot->seq, memory_order_acquire) < h->events_seen + 1)
+			break; /* being written */
+		e.type = slot->type;
+		e.dev = slot->dev;
+		e.port = slot->port;
+		e.qpn = slot->qpn;
+		run_event(h, &e);
+	}
+	return done;
+}
+
+static void poll_doorbells(struct hca *h)
+{
+	struct qp *qp;
+	struct cq *cq;
+
+	LIST_FOREACH(qp, &h->all_qps, link) {
+		qp_poll_send(qp);
+		if (qp->state == IBV_QPS_ERR && qp->rq_cnt)
+			rq_flush(qp);
+	}
+	LIST_FOREACH(cq, &h->cqs, link) {
+		if (cq->channel)
+			cq_poll_arm(cq);
+		if (cq->fail_pending)
+			cq_run_failures(h);
+	}
+}
+
+/* One turn for every queue pair with work. Return: whether one of them could go on at once. */
+static bool run_queues(struct hca *h)
+{
+	struct qp_queue queue = TAILQ_HEAD_INITIALIZER(queue);
+	bool more = false;
+	struct qp *qp;
+
+	TAILQ_CONCAT(&queue, &h->busy, busy_link);
+	while ((qp = TAILQ_FIRST(&queue))) {
+		uint32_t cur = qp->req.cur;
+
+		TAILQ_REMOVE(&queue, qp, busy_link);
+		qp->busy = false;
+		if (qp_transmit(qp, TURN_PACKETS))
+			qp_kick(qp);
+		more |= qp->req.cur != cur || (qp->busy && qp->req.deadline_ns == 0 && qp->req.rnr_until_ns == 0);
+	}
+	return more;
+}
+
+static bool round_once(struct hca *h)
+{
+	bool work;
+
+	h->now_ns = engine_clock();
+	work = net_receive(h, 0) > 0;
+	poll_doorbells(h);
+	work |= run_queues(h);
+	work |= poll_events(h) > 0;
+	faults_run(h);
+	net_flush(h);
+	return work;
+}
+
+/* Until when nothing of our own happens: the nearest timer. */
+static uint64_t nearest_timer(struct hca *h)
+{
+	uint64_t t = faults_run(h);
+	struct qp *qp;
+
+	TAILQ_FOREACH(qp, &h->busy, busy_link) {
+		uint64_t q = qp->req.rnr_until_ns ? qp->req.rnr_until_ns : qp->req.deadline_ns;
+
+		if (q && (!t || q < t))
+			t = q;
+	}
+	return t;
+}
+
+static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
+{
+	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
+
+	if (ns > SLEEP_MAX_NS)
+		ns = SLEEP_MAX_NS;
+	if (t && t < h->now_ns + ns)
+		ns = t > h->now_ns ? t - h->now_ns : 0;
+	return ns;
+}
+
+static void let_others_in(struct hca *h)
+{
+	for (int i = 0; i < 100 && atomic_load_explicit(&h->waiters, memory_order_relaxed); i++)
+		sched_yield();
+}
+
+static void *engine_main(void *arg)
+{
+	struct hca *h = arg;
+	uint64_t last_work = engine_clock();
+
+	prctl(PR_SET_NAME, "simhca");
+	prctl(PR_SET_TIMERSLACK, 1000);
+	/* An HCA does not wait for a processor; where the right to is missing, it works too, only slower. */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -15);
+	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
+		uint64_t ns = 0;
+
+		pthread_mutex_lock(&h->lock);
+		net_update(h);
+		if (round_once(h))
+			last_work = h->now_ns;
+		else if (h->now_ns - last_work > SPIN_NS)
+			ns = sleep_for(h, h->now_ns - last_work);
+		pthread_mutex_unlock(&h->lock);
+		if (atomic_load_explicit(&h->waiters, memory_order_relaxed))
+			let_others_in(h);
+		else if (ns)
+			net_wait(h, ns);
+	}
+	return NULL;
+}
+
+int engine_start(struct hca *h)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&h->engine, NULL, engine_main, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	h->engine_runs = !err;
+	return -err;
+}
+
+/** engine_stop() - returns when the thread has ended. Called without the lock. */
+void engine_stop(struct hca *h)
+{
+	uint64_t one = 1;
+
+	atomic_store_explicit(&h->stop, true, memory_order_release);
+	(void)!write(h->wake_fd, &one, sizeof(one));
+	pthread_join(h->engine, NULL);
+}

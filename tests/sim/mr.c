@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Memory regions: registration, and the check that every access of the HCA passes. */
+#include "hca.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Since Linux 5.14; the numbers are from the kernel's <asm-generic/mman-common.h>. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define ACCESS_SUPPORTED                                                                                            \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |     \
+	 IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB)
+
+/* Fault all pages in, as pinning does, and learn whether they are there and, for @write, writable. */
+static int pin(uint64_t start, uint64_t len, bool write)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t from = start & ~(page - 1), to = (start + len + page - 1) & ~(page - 1);
+
+	if (!len)
+		return 0;
+	if (to <= from)
+		return -EFAULT;
+	if (!madvise((void *)(uintptr_t)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	/* EINVAL: an older kernel or a mapping without the right to write; then at least it must be mapped. */
+	if (errno == EINVAL && !write && !msync((void *)(uintptr_t)from, to - from, MS_ASYNC))
+		return 0;
+	return -EFAULT;
+}
+
+static int check_access(uint32_t access)
+{
+	if (access & ~(uint32_t)ACCESS_SUPPORTED)
+		return -EOPNOTSUPP;
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+static int key_alloc(struct hca *h, struct mr *mr)
+{
+	uint32_t i, n;
+
+	for (i = 0; i < h->n_mrs; i++) {
+		uint32_t k = (h->mr_next + i) % h->n_mrs;
+
+		if (!h->mrs[k]) {
+			i = k;
+			goto found;
+		}
+	}
+	n = h->n_mrs ? h->n_mrs * 2 : 256;
+	h->mrs = reallocarray(h->mrs, n, sizeof(*h->mrs));
+	if (!h->mrs) {
+		h->n_mrs = 0;
+		return -ENOMEM;
+	}
+	i = h->n_mrs;
+	for (uint32_t k = i; k < n; k++)
+		h->mrs[k] = NULL;
+	h->n_mrs = n;
+found:
+	h->mrs[i] = mr;
+	h->mr_next = i + 1;
+	mr->key = (h->mr_base + i) << 8 | h->mr_variant++;
+	return 0;
+}
+
+/** mr_find() - the region with that key, or NULL. */
+struct mr *mr_find(struct hca *h, uint32_t key)
+{
+	uint32_t i = (key >> 8) - h->mr_base;
+	struct mr *mr = i < h->n_mrs ? h->mrs[i] : NULL;
+
+	return mr && mr->key == key ? mr : NULL;
+}
+
+/**
+ * mr_create() - register @len bytes at @start, which work requests will call @iova.
+ *
+ * Return: 0; -EFAULT if the memory is not there or not writable as @access asks; -EINVAL or -EOPNOTSUPP for a
+ * combination of access flags that the kernel refuses or this HCA does not have; -ENOMEM.
+ */
+int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access, struct mr **ret)
+{
+	struct hca *h = pd->obj.uc->hca;
+	struct mr *mr;
+	int err;
+
+	access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_RELAXED_ORDERING;
+	err = check_access(access);
+	if (!err && (iova - start) % (uint64_t)sysconf(_SC_PAGESIZE))
+		err = -EINVAL;
+	if (!err)
+		err = pin(start, len, access & IBV_ACCESS_LOCAL_WRITE);
+	if (err)
+		return err;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	err = key_alloc(h, mr);
+	if (!err)
+		err = obj_add(pd->obj.uc, &mr->obj, OBJ_MR);
+	if (err) {
+		if (mr->key)
+			h->mrs[(mr->key >> 8) - h->mr_base] = NULL;
+		free(mr);
+		return err;
+	}
+	mr->pd = pd;
+	pd->obj.users++;
+	mr->iova = iova;
+	mr->addr = (uint8_t *)(uintptr_t)start;
+	mr->len = len;
+	mr->access = access;
+	*ret = mr;
+	return 0;
+}
+
+/**
+ * mr_change() - re-register.
+ * @flags: IBV_REREG_MR_CHANGE_*; only what they name is taken from the other arguments. The key stays.
+ */
+int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len, uint64_t iova,
+	      uint32_t access)
+{
+	uint32_t new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
+	int err;
+
+	err = check_access(new_access);
+	if (!err && flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		err = pin(start, len, new_access & IBV_ACCESS_LOCAL_WRITE);
+	else if (!err)
+		err = pin((uintptr_t)mr->addr, mr->len, new_access & IBV_ACCESS_LOCAL_WRITE);
+	if (err)
+		return err;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->addr = (uint8_t *)(uintptr_t)start;
+		mr->len = len;
+		mr->iova = iova;
+	}
+	mr->access = new_access;
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		mr->pd->obj.users--;
+		mr->pd = pd;
+		pd->obj.users++;
+	}
+	return 0;
+}
+
+void mr_destroy(struct mr *mr)
+{
+	struct hca *h = mr->obj.uc->hca;
+
+	h->mrs[(mr->key >> 8) - h->mr_base] = NULL;
+	mr->pd->obj.users--;
+	obj_del(&mr->obj);
+	free(mr);
+}
+
+static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)
+{
+	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
+		return NULL;
+	return mr->addr + (addr - mr->iova);
+}
+
+/** mr_local() - where @len bytes at @addr under a local key are, or NULL if the key does not allow it. */
+uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len, bool write)
+{
+	struct mr *mr = mr_find(h, lkey);
+
+	if (!mr || mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		return NULL;
+	return translate(mr, addr, len);
+}
+
+/**
+ * mr_remote() - the same for a remote key that a peer of @qp sent.
+ * @access: the one IBV_ACCESS_REMOTE_* that is needed, of the region and of the queue pair.
+ */
+uint8_t *mr_remote(struct qp *qp, uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access)
+{
+	struct mr *mr = mr_find(qp->obj.uc->hca, rkey);
+
+	if (!mr || mr->pd != qp->pd || !(mr->access & access) || !(qp->attr.access & access))
+		return NULL;
+	return translate(mr, addr, len);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Frames to and from the netdevs. Per netdev one packet socket for each of IPv4, IPv6 and RoCE v1, filtered in the
+ * kernel to the queue pair numbers of this process; frames to a port of this host's own addresses go over the loopback
+ * netdev, with their real Ethernet addresses, where the IP stack ignores them. Sending on the packet sockets runs
+ * through the queueing discipline, so netem, carrier and MTU act as on any traffic.
+ */
+#include "hca.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#define N_PROTO	      3
+#define MAX_NETDEVS   64
+#define TX_BATCH      64
+#define RX_BATCH      64
+#define SOCKET_BUFFER (16 << 20)
+
+static const uint16_t protos[N_PROTO] = {ETH_P_IP, ETH_P_IPV6, WIRE_ETHERTYPE_V1};
+
+struct ndev {
+	uint32_t ifindex;
+	int fds[N_PROTO];
+};
+
+struct net {
+	int epoll;
+	int quiet[2]; /* UDP sockets that keep the kernel from answering "port unreachable" */
+	uint32_t lo;
+	struct ndev ndevs[MAX_NETDEVS];
+	uint32_t n_ndevs;
+	uint32_t n_out;
+	int out_fd[TX_BATCH];
+	size_t out_len[TX_BATCH];
+	uint8_t out[TX_BATCH][WIRE_MAX_FRAME + 2] __attribute__((aligned(16)));
+	uint8_t in[RX_BATCH][WIRE_MAX_FRAME + 64] __attribute__((aligned(16)));
+};
+
+/* Offsets are from the Ethernet header; the destination QPN is in the lower 24 bits of the second word of the BTH. */
+#define ACCEPT_OWN_QPN(slot)                                                                                        \
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_MCAST_QPN, 2, 0),   \
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SIM_SLOT_QPN_BITS),                                             \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0xffff),                 \
+		BPF_STMT(BPF_RET | BPF_K, 0)
+
+static int attach_filter(int fd, uint16_t proto, uint32_t slot)
+{
+	struct sock_filter v4[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 9),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 11),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 6),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 9, 0),
+		BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
+		BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_UDP_PORT, 0, 6),
+		BPF_STMT(BPF_LD | BPF_W | BPF_IND, 14 + 8 + 4),
+		ACCEPT_OWN_QPN(slot),
+	};
+	struct sock_filter v6[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 6),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 8),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 40 + 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_UDP_PORT, 0, 6),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 14 + 40 + 8 + 4),
+		ACCEPT_OWN_QPN(slot),
+	};
+	struct sock_filter v1[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 14 + 40 + 4),
+		ACCEPT_OWN_QPN(slot),
+	};
+	struct sock_fprog prog = {.len = sizeof(v4) / sizeof(v4[0]), .filter = v4};
+
+	if (proto == ETH_P_IPV6)
+		prog = (struct sock_fprog){.len = sizeof(v6) / sizeof(v6[0]), .filter = v6};
+	else if (proto == WIRE_ETHERTYPE_V1)
+		prog = (struct sock_fprog){.len = sizeof(v1) / sizeof(v1[0]), .filter = v1};
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
+}
+
+static int open_socket(struct hca *h, uint32_t ifindex, uint16_t proto)
+{
+	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(proto), .sll_ifindex = (int)ifindex};
+	struct epoll_event ev = {.events = EPOLLIN};
+	/* Protocol 0: nothing is received before the filter is there and bind() names the protocol. */
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), size = SOCKET_BUFFER;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+	ev.data.fd = fd;
+	if (attach_filter(fd, proto, h->slot) || bind(fd, (struct sockaddr *)&ll, sizeof(ll)) ||
+	    epoll_ctl(h->net->epoll, EPOLL_CTL_ADD, fd, &ev)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static struct ndev *ndev_find(struct net *n, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < n->n_ndevs; i++)
+		if (n->ndevs[i].ifindex == ifindex)
+			return &n->ndevs[i];
+	return NULL;
+}
+
+static void ndev_add(struct hca *h, uint32_t ifindex)
+{
+	struct net *n = h->net;
+	struct ndev *d;
+
+	if (!ifindex || ndev_find(n, ifindex) || n->n_ndevs == MAX_NETDEVS)
+		return;
+	d = &n->ndevs[n->n_ndevs];
+	d->ifindex = ifindex;
+	for (int k = 0; k < N_PROTO; k++)
+		d->fds[k] = -1;
+	for (int k = 0; k < N_PROTO; k++) {
+		d->fds[k] = open_socket(h, ifindex, protos[k]);
+		if (d->fds[k] < 0 && k == 0)
+			return; /* no such netdev in this namespace, or no right to: the port stays mute */
+	}
+	n->n_ndevs++;
+}
+
+/** net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed. */
+void net_update(struct hca *h)
+{
+	struct ucontext *uc;
+
+	LIST_FOREACH(uc, &h->contexts, link) {
+		for (uint32_t p = 0; p < uc->dev->n_ports && p < SIM_MAX_PORTS; p++) {
+			struct sim_port *port = &uc->dev->ports[p];
+			uint32_t gen = *(volatile uint32_t *)&port->gid_generation;
+
+			if (uc->port_gid_gen[p] == gen + 1)
+				continue;
+			uc->port_gid_gen[p] = gen + 1;
+			ndev_add(h, port->ifindex);
+			for (uint32_t g = 0; g < SIM_MAX_GIDS; g++)
+				if (port->gids[g].type != SIM_GID_NONE)
+					ndev_add(h, port->gids[g].ifindex);
+		}
+	}
+}
+
+/*
+ * Nobody in the kernel listens on the RoCE port, so every packet would be answered with an ICMP error. A socket whose
+ * filter takes nothing stops that. SO_REUSEPORT, as each process has one.
+ */
+static int quiet_socket(int family)
+{
+	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog prog = {.len = 1, .filter = &none};
+	struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htons(WIRE_UDP_PORT)};
+	struct sockaddr_in sa4 = {.sin_family = AF_INET, .sin_port = htons(WIRE_UDP_PORT)};
+	int one = 1, fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
+	if (family == AF_INET6) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+		(void)!bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+	} else {
+		(void)!bind(fd, (struct sockaddr *)&sa4, sizeof(sa4));
+	}
+	return fd;
+}
+
+struct net *net_new(struct hca *h)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = h->wake_fd};
+	struct net *n = aligned_alloc(64, (sizeof(*n) + 63) & ~(size_t)63);
+
+	if (!n)
+		return NULL;
+	memset(n, 0, sizeof(*n));
+	n->epoll = epoll_create1(EPOLL_CLOEXEC);
+	n->quiet[0] = quiet_socket(AF_INET);
+	n->quiet[1] = quiet_socket(AF_INET6);
+	n->lo = if_nametoindex("lo");
+	if (n->epoll < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, h->wake_fd, &ev)) {
+		net_free(n);
+		return NULL;
+	}
+	h->net = n;
+	ndev_add(h, n->lo);
+	return n;
+}
+
+void net_free(struct net *n)
+{
+	if (!n)
+		return;
+	for (uint32_t i = 0; i < n->n_ndevs; i++)
+		for (int k = 0; k < N_PROTO; k++)
+			if (n->ndevs[i].fds[k] >= 0)
+				close(n->ndevs[i].fds[k]);
+	for (int k = 0; k < 2; k++)
+		if (n->quiet[k] >= 0)
+			close(n->quiet[k]);
+	if (n->epoll >= 0)
+		close(n->epoll);
+	free(n);
+}
+
+/** net_flush() - hand the collected frames to the kernel. What it does not take is lost, as on a full wire. */
+void net_flush(struct hca *h)
+{
+	struct net *n = h->net;
+	struct mmsghdr msgs[TX_BATCH];
+	struct iovec iov[TX_BATCH];
+	uint32_t i = 0;
+
+	while (i < n->n_out) {
+		uint32_t k = 0, done = 0;
+		int fd = n->out_fd[i];
+
+		for (; i + k < n->n_out && n->out_fd[i + k] == fd; k++) {
+			iov[k] = (struct iovec){.iov_base = n->out[i + k], .iov_len = n->out_len[i + k]};
+			msgs[k] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[k], .msg_iovlen = 1}};
+		}
+		while (done < k) {
+			int sent = sendmmsg(fd, msgs + done, k - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+			done += sent > 0 ? (uint32_t)sent : 1;
+		}
+		i += k;
+	}
+	n->n_out = 0;
+}
+
+/** net_frame() - WIRE_MAX_FRAME bytes to build the next frame in; valid until the next net_send() or net_frame(). */
+uint8_t *net_frame(struct hca *h)
+{
+	if (h->net->n_out == TX_BATCH)
+		net_flush(h);
+	return h->net->out[h->net->n_out];
+}
+
+static int socket_for(struct net *n, uint32_t ifindex, const uint8_t *frame)
+{
+	uint16_t proto = (uint16_t)(frame[12] << 8 | frame[13]);
+	struct ndev *d = ndev_find(n, ifindex);
+
+	for (int k = 0; d && k < N_PROTO; k++)
+		if (protos[k] == proto)
+			return d->fds[k];
+	return -1;
+}
+
+/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame() returned). */
+void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
+{
+	struct net *n = h->net;
+	uint8_t *dst = net_frame(h);
+	int fd = socket_for(n, ifindex, frame);
+
+	if (fd < 0)
+		return;
+	if (dst != frame)
+		memcpy(dst, frame, len);
+	n->out_fd[n->n_out] = fd;
+	n->out_len[n->n_out++] = len;
+}
+
+static void tx_count(struct sim_port *port, size_t len)
+{
+	atomic_fetch_add_explicit(&port->counters.tx_packets, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&port->counters.tx_bytes, len, memory_order_relaxed);
+}
+
+/** net_send() - finish the frame that wire_begin() started and send it on its way, if port and faults let it. */
+void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p, uint8_t *frame)
+{
+	uint32_t port = qp->type == IBV_QPT_UD ? qp->attr.port : qp->attr.av_port, delay_us = 0;
+	struct sim_port *sp = &qp->dev->ports[port - 1];
+	uint32_t ifindex = path->loopback ? h->net->lo : path->ifindex;
+	size_t len = wire_finish(frame, &path->wire, p);
+
+	if (sp->state != SIM_PORT_ACTIVE || atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+		return;
+	tx_count(sp, len);
+	switch (fault_check(h, SIM_FAULT_TX, qp->dev_index, port, qp->qpn, p->opcode, p->syndrome, &delay_us)) {
+	case SIM_FAULT_DROP:
+		return;
+	case SIM_FAULT_DELAY:
+		fault_delay(h, false, ifindex, frame, len, delay_us);
+		return;
+	case SIM_FAULT_CORRUPT:
+		frame[len - 5] ^= 1;
+		break;
+	case SIM_FAULT_DUPLICATE: {
+		uint8_t copy[WIRE_MAX_FRAME];
+
+		memcpy(copy, frame, len);
+		net_emit(h, ifindex, frame, len);
+		net_emit(h, ifindex, copy, len);
+		return;
+	}
+	default:
+		break;
+	}
+	net_emit(h, ifindex, frame, len);
+}
+
+static int receive_from(struct hca *h, int fd)
+{
+	struct net *n = h->net;
+	struct mmsghdr msgs[RX_BATCH];
+	struct iovec iov[RX_BATCH];
+	int got;
+
+	for (int i = 0; i < RX_BATCH; i++) {
+		iov[i] = (struct iovec){.iov_base = n->in[i], .iov_len = sizeof(n->in[i])};
+		msgs[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
+	}
+	got = recvmmsg(fd, msgs, RX_BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < got; i++)
+		net_deliver(h, n->in[i], msgs[i].msg_len, 0);
+	return got > 0 ? got : 0;
+}
+
+/** net_receive() - take in what has arrived. Return: frames. */
+int net_receive(struct hca *h, int budget)
+{
+	struct epoll_event ev[16];
+	int n, got = 0;
+
+	(void)budget;
+	n = epoll_wait(h->net->epoll, ev, 16, 0);
+	for (int i = 0; i < n; i++) {
+		uint64_t v;
+
+		if (ev[i].data.fd == h->wake_fd)
+			(void)!read(h->wake_fd, &v, sizeof(v));
+		else
+			got += receive_from(h, ev[i].data.fd);
+	}
+	return got;
+}
+
+/** net_wait() - sleep until a frame or a command comes, @timeout_ns at most. Called without the lock. */
+int net_wait(struct hca *h, uint64_t timeout_ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000), .tv_nsec = (long)(timeout_ns % 1000000000)};
+	struct epoll_event ev;
+
+	return epoll_pwait2(h->net->epoll, &ev, 1, &ts, NULL);
+}

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Run by the launcher inside a host's new namespaces: makes /sys, /dev and /etc, then becomes simhostd.
+
+stdin: one line, written once the host's netdevs are plugged in: the JSON of runtime.HostFiles and what
+is below.  stdout: simhostd's "ready".  A failure ends it with one line on stderr.
+"""
+import json
+import os
+import pathlib
+import socket
+import stat
+import subprocess
+import sys
+import uuid
+
+from . import SimError, mounts, plan as plans, sysfs
+import topo as topologies
+
+UVERBS_MAJOR, UVERBS_MINOR = 231, 192
+DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "kmsg", "fuse", "kvm",
+             "cpu_dma_latency", "net/tun")
+DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
+SYSCTLS = {  # one NIC must not answer for another; addresses must be usable at once
+    "ipv4/conf/all/arp_ignore": 1, "ipv4/conf/all/arp_announce": 2,
+    "ipv4/conf/default/arp_ignore": 1, "ipv4/conf/default/arp_announce": 2,
+    "ipv4/conf/all/rp_filter": 0, "ipv4/conf/default/rp_filter": 0,
+    "ipv6/conf/all/accept_dad": 0, "ipv6/conf/default/accept_dad": 0,
+    "ipv6/conf/all/accept_ra": 0, "ipv6/conf/default/accept_ra": 0,
+    "ipv4/ping_group_range": "0 2147483647",
+}
+
+
+def set_sysctls(netdevs):
+    for key, value in SYSCTLS.items():
+        write_sysctl(key, value)
+    for netdev in netdevs:
+        name = netdev
+        for key, value in (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 0)):
+            write_sysctl(f"ipv4/conf/{name}/{key}", value)
+        for key, value in (("accept_dad", 0), ("accept_ra", 0)):
+            write_sysctl(f"ipv6/conf/{name}/{key}", value)
+
+
+def write_sysctl(key, value):
+    path = pathlib.Path("/proc/sys/net") / key
+    if path.exists():
+        path.write_text(f"{value}\n")
+
+
+def ip_batch(lines):
+    done = subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise SimError(f"ip: {done.stderr.strip()}")
+
+
+def network(plan, stand_ins):
+    """Bring the netdevs up and give them their addresses."""
+    lines = ["link set lo up", f"addr add {plan.mgmt} dev mgmt0", "link set mgmt0 up",
+             f"route add default via {plans.MGMT_NET[-2]} dev mgmt0"]
+    for nic in plan.nics:
+        lines.append(f"link set {nic.netdev} up")
+        lines += [f"addr add {addr} dev {nic.netdev}{nodad(addr)}" for addr in nic.addrs]
+        for vid, addrs in nic.vlans.items():
+            name = f"{nic.netdev}.{vid}"
+            if not stand_ins:
+                lines.append(f"link add link {nic.netdev} name {name} type vlan id {vid}")
+            lines.append(f"link set {name} up")
+            lines += [f"addr add {addr} dev {name}{nodad(addr)}" for addr in addrs]
+    ip_batch(lines)
+
+
+def nodad(addr):
+    return " nodad" if addr.version == 6 else ""
+
+
+def make_dev(root, plan):
+    mounts.tmpfs(root)
+    for name in DEV_NODES:
+        if os.path.exists(f"/dev/{name}"):
+            (root / name).parent.mkdir(exist_ok=True)
+            mounts.clone_node(f"/dev/{name}", root / name)
+    for name in DEV_DIRS:
+        if os.path.isdir(f"/dev/{name}"):
+            mounts.bind(f"/dev/{name}", root / name)
+    mounts.tmpfs(root / "shm", "1777")
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        (root / name).symlink_to(f"/proc/self/{target}")
+    (root / "infiniband").mkdir()
+    for dev in plan.devices:
+        try:
+            mounts.device_node(root / f"infiniband/uverbs{dev.minor}", stat.S_IFCHR, 0o666,
+                               os.makedev(UVERBS_MAJOR, UVERBS_MINOR + dev.minor))
+        except PermissionError:
+            raise SimError("making a device node is not permitted here: this needs CAP_MKNOD (and a "
+                           "container must be run with it)") from None
+
+
+def make_files(files, plan):
+    """The host's own view of the file system, in its mount namespace only."""
+    work = pathlib.Path(files["work"])
+    mounts.tmpfs(work)
+    real = work / "real"
+    real.mkdir()
+    mounts.mount("sysfs", real, "sysfs", mounts.MS_NOSUID)
+    sysfs.Tree(work / "sys", real).build(plan)
+    make_dev(work / "dev", plan)
+    for name, text in (("boot_id", f"{uuid.uuid4()}\n"), ("machine-id", f"{uuid.uuid4().hex}\n")):
+        (work / name).write_text(text)
+    mounts.bind(work / "boot_id", pathlib.Path("/proc/sys/kernel/random/boot_id"))
+    if os.path.exists("/etc/machine-id"):
+        mounts.bind(work / "machine-id", pathlib.Path("/etc/machine-id"))
+    mounts.bind(files["hosts"], pathlib.Path("/etc/hosts"))
+    mounts.bind(work / "dev", pathlib.Path("/dev"))
+    mounts.bind(work / "sys", pathlib.Path("/sys"))
+
+
+def main():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)  # the launcher gave up
+    files = json.loads(line)
+    topo = topologies.load(files["topology"])
+    plan = next(p for p in plans.hosts(topo) if p.name == files["host"])
+    socket.sethostname(plan.name)
+    set_sysctls([nic.netdev for nic in plan.nics])
+    network(plan, files["stand_ins"])
+    make_files(files, plan)
+    os.execv(files["daemon"], [files["daemon"], files["config"]])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (SimError, topologies.TopoError, OSError) as err:
+        sys.exit(f"sim: {err}")

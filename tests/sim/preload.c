@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The system calls that make a uverbs device, answered inside the process: a library to be preloaded. Everything that
+ * is not about one of our files goes on to the next definition of the function. Without SIM_STATE in the environment it
+ * does nothing at all.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <rdma/mlx5-abi.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fdtab.h"
+#include "hca.h"
+#include "root.h"
+
+#define EXPORT	     __attribute__((visibility("default")))
+#define UVERBS_DIR   "/dev/infiniband/uverbs"
+#define UVERBS_MAJOR 231
+#define UVERBS_MINOR 192
+#define UAR_COMMAND_SHIFT 8 /* mmap offset in pages: command, and the index in the lower byte and above */
+
+/* The next definition of the function, looked up at the first call. */
+#define NEXT(name)                                                                                                  \
+	({                                                                                                          \
+		static __typeof__(name) *next_##name;                                                               \
+		if (!next_##name)                                                                                   \
+			*(void **)&next_##name = dlsym(RTLD_NEXT, #name);                                           \
+		next_##name;                                                                                        \
+	})
+
+/* Return: minor number of a uverbs path of ours, or -1. */
+static int uverbs_minor(const char *path)
+{
+	char *end;
+	long n;
+
+	if (!path || strncmp(path, UVERBS_DIR, strlen(UVERBS_DIR)) || !getenv(SIM_STATE_ENV))
+		return -1;
+	n = strtol(path + strlen(UVERBS_DIR), &end, 10);
+	return *end || end == path + strlen(UVERBS_DIR) ? -1 : (int)n;
+}
+
+static int dev_index(struct sim_state *st, int minor)
+{
+	for (uint32_t i = 0; i < st->n_devs && i < SIM_MAX_DEVS; i++)
+		if (atomic_load(&st->devs[i].present) && st->devs[i].minor == (uint32_t)minor)
+			return (int)i;
+	return -1;
+}
+
+static int uverbs_open(int minor, int flags)
+{
+	struct hca *h = hca_get();
+	struct ucontext *uc;
+	int fd, index;
+
+	if (!h) {
+		errno = ENXIO;
+		return -1;
+	}
+	index = dev_index(h->state, minor);
+	if (index < 0 || atomic_load(&h->state->devs[index].dead)) {
+		hca_put(h);
+		errno = index < 0 ? ENXIO : EIO;
+		return -1;
+	}
+	fd = memfd_create("simhca-uverbs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+	uc = fd >= 0 ? ucontext_open(h, (uint32_t)index, fd) : NULL;
+	if (!uc) {
+		if (fd >= 0)
+			NEXT(close)(fd);
+		hca_put(h);
+		errno = ENOMEM;
+		return -1;
+	}
+	fdtab_set(fd, FD_UVERBS, uc);
+	return fd;
+}
+
+static mode_t mode_arg(int flags, va_list ap)
+{
+	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+}
+
+#define DEFINE_OPEN(name)                                                                                           \
+	EXPORT int name(const char *path, int flags, ...)                                                           \
+	{                                                                                                           \
+		int minor = uverbs_minor(path);                                                                     \
+		mode_t mode;                                                                                        \
+		va_list ap;                                                                                         \
+                                                                                                                    \
+		va_start(ap, flags);                                                                                \
+		mode = mode_arg(flags, ap);                                                                         \
+		va_end(ap);                                                                                         \
+		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(path, flags, mode);                      \
+	}
+
+#define DEFINE_OPENAT(name)                                                                                         \
+	EXPORT int name(int dir, const char *path, int flags, ...)                                                  \
+	{                                                                                                           \
+		int minor = uverbs_minor(path);                                                                     \
+		mode_t mode;                                                                                        \
+		va_list ap;                                                                                         \
+                                                                                                                    \
+		va_start(ap, flags);                                                                                \
+		mode = mode_arg(flags, ap);                                                                         \
+		va_end(ap);                                                                                         \
+		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(dir, path, flags, mode);                 \
+	}
+
+DEFINE_OPEN(open)
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat)
+DEFINE_OPENAT(openat64)
+
+/* What _FORTIFY_SOURCE makes of open() with two arguments. */
+int __open_2(const char *path, int flags);
+EXPORT int __open_2(const char *path, int flags)
+{
+	int minor = uverbs_minor(path);
+
+	return minor >= 0 ? uverbs_open(minor, flags) : NEXT(__open_2)(path, flags);
+}
+
+EXPORT int close(int fd)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	struct evq *q = fdtab_get(fd, FD_EVENTS);
+
+	if (uc) {
+		struct hca *h = uc->hca;
+
+		fdtab_set(fd, FD_FREE, NULL);
+		ucontext_close(uc);
+		hca_put(h);
+	} else if (q && root_peek()) {
+		struct hca *h = root_peek();
+
+		fdtab_set(fd, FD_FREE, NULL);
+		hca_lock(h);
+		q->fd = -1;
+		evq_put(q);
+		hca_unlock(h);
+	}
+	return NEXT(close)(fd);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+
+	return uc ? cmd_write(uc, buf, len) : NEXT(write)(fd, buf, len);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	struct evq *q = fdtab_get(fd, FD_EVENTS);
+	struct hca *h = q ? root_peek() : NULL;
+
+	return h ? evq_read(h, q, fd, buf, len) : NEXT(read)(fd, buf, len);
+}
+
+EXPORT int ioctl(int fd, unsigned long req, ...)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	va_list ap;
+	void *arg;
+
+	va_start(ap, req);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	return uc ? cmd_ioctl(uc, req, arg) : NEXT(ioctl)(fd, req, arg);
+}
+
+static void stat_uverbs(struct stat *st, uint32_t minor)
+{
+	st->st_mode = S_IFCHR | 0666;
+	st->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR + minor);
+}
+
+EXPORT int fstat(int fd, struct stat *st)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	int err = NEXT(fstat)(fd, st);
+
+	if (!err && uc)
+		stat_uverbs(st, uc->dev->minor);
+	return err;
+}
+
+EXPORT int fstat64(int fd, struct stat64 *st)
+{
+	return fstat(fd, (struct stat *)(void *)st);
+}
+
+/* A path of ours need not exist as a file. */
+EXPORT int stat(const char *path, struct stat *st)
+{
+	int minor = uverbs_minor(path), fd, index;
+	struct sim_state *state;
+
+	if (minor < 0)
+		return NEXT(stat)(path, st);
+	state = state_map(&fd);
+	index = state ? dev_index(state, minor) : -1;
+	if (state) {
+		munmap(state, sizeof(*state));
+		NEXT(close)(fd);
+	}
+	if (index < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	memset(st, 0, sizeof(*st));
+	stat_uverbs(st, (uint32_t)minor);
+	return 0;
+}
+
+/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from elsewhere. */
+static void *clock_page(void *addr, size_t len, int flags)
+{
+	struct mlx5_ib_clock_info info = {.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
+	struct timespec wall;
+	void *p;
+
+	p = NEXT(mmap)(addr, len, PROT_READ | PROT_WRITE, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return p;
+	clock_gettime(CLOCK_REALTIME, &wall);
+	info.nsec = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+	info.cycles = engine_clock();
+	memcpy(p, &info, sizeof(info));
+	return p;
+}
+
+/*
+ * The device's pages. Send and CQ registers are plain memory that nobody looks at (the HCA watches the doorbell
+ * records); other kinds of pages this HCA does not have.
+ */
+static void *uverbs_mmap(void *addr, size_t len, int prot, int flags, off_t off)
+{
+	unsigned long pg = (unsigned long)off / (unsigned long)sysconf(_SC_PAGESIZE);
+
+	switch (pg >> UAR_COMMAND_SHIFT & 0xff) {
+	case 0: /* regular */
+	case 2: /* write combining */
+	case 3: /* not cached */
+	case 6: /* allocate, write combining */
+		return NEXT(mmap)(addr, len, prot, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	case 7:
+		return clock_page(addr, len, flags);
+	default:
+		errno = EINVAL;
+		return MAP_FAILED;
+	}
+}
+
+EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	if (!(flags & MAP_ANONYMOUS) && fdtab_get(fd, FD_UVERBS))
+		return uverbs_mmap(addr, len, prot, flags, off);
+	return NEXT(mmap)(addr, len, prot, flags, fd, off);
+}
+
+EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t off)
+{
+	return mmap(addr, len, prot, flags, fd, off);
+}
+
+/* libibverbs asks RDMA netlink before sysfs; a machine with real RDMA would show its own devices there. */
+EXPORT int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && getenv(SIM_STATE_ENV)) {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
+	return NEXT(socket)(domain, type, protocol);
+}

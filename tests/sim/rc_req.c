@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Reliable connection, requester side: InfiniBand Architecture Specification volume 1, section 9.7.5 and 9.9.2.
+ *
+ * Work requests get their PSNs in order when they are first sent. What is lost is repeated from the oldest missing
+ * packet on (go-back-N). A response acknowledges everything before it, except READs and atomics, whose answer must
+ * come in person.
+ */
+#include "hca.h"
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "dma.h"
+
+#define WINDOW		 128 /* packets in flight; must fit the receive buffer of the peer's socket many times */
+#define ACK_REQUEST_EACH 32 /* packets */
+#define MAX_MESSAGE	 (1u << 30) /* max_msg_sz of query_port */
+
+/* Timer field of an RNR NAK in units of 10 us: table 45 of the specification. */
+static const uint32_t rnr_10us[32] = {65536, 1,	  2,   3,   4,	  6,	8,    12,   16,	  24,	32,
+				      48,    64,  96,  128, 192,  256,	384,  512,  768,  1024, 1536,
+				      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+static struct send_wqe *wqe_at(struct qp *qp, uint32_t i)
+{
+	return &qp->req.ring[i & (qp->sq.n_bbs - 1)];
+}
+
+static bool is_read(const struct send_wqe *w)
+{
+	return w->opcode == MLX5_OPCODE_RDMA_READ;
+}
+
+static bool is_atomic(const struct send_wqe *w)
+{
+	return w->opcode == MLX5_OPCODE_ATOMIC_CS || w->opcode == MLX5_OPCODE_ATOMIC_FA;
+}
+
+static bool has_answer(const struct send_wqe *w)
+{
+	return is_read(w) || is_atomic(w);
+}
+
+static struct sim_counters *counters(struct qp *qp)
+{
+	return &qp->dev->ports[qp->attr.av_port - 1].counters;
+}
+
+static void count(_Atomic uint64_t *c)
+{
+	atomic_fetch_add_explicit(c, 1, memory_order_relaxed);
+}
+
+static void timer_start(struct qp *qp)
+{
+	/* 0 means no timer at all. */
+	qp->req.deadline_ns =
+		qp->attr.timeout ? qp->obj.uc->hca->now_ns + (4096ull << (qp->attr.timeout & 0x1f)) : 0;
+}
+
+static bool outstanding(const struct requester *r)
+{
+	return psn_diff(r->max_psn, r->una_psn) > 0;
+}
+
+/** rc_req_fail() - the oldest work request fails, the queue pair goes to ERR. */
+void rc_req_fail(struct qp *qp, uint8_t syndrome, uint8_t vendor)
+{
+	send_fail_head(qp, syndrome, vendor);
+	qp_enter_err(qp);
+}
+
+static void go_back(struct qp *qp, uint32_t psn)
+{
+	struct requester *r = &qp->req;
+	uint32_t i;
+
+	r->rd_out = 0;
+	for (i = r->head; i != r->cur; i++) {
+		struct send_wqe *w = wqe_at(qp, i);
+
+		if (psn_diff(psn, w->last_psn) <= 0)
+			break;
+		r->rd_out += has_answer(w);
+	}
+	if (i == r->cur && i != r->tail && !wqe_at(qp, i)->started)
+		return; /* nothing sent from there on */
+	r->cur = i;
+	r->cur_psn = psn;
+	r->since_ack_request = ACK_REQUEST_EACH;
+	qp_kick(qp);
+}
+
+static void progress(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	r->retries = qp->attr.retry_cnt;
+	r->rnr_retries = qp->attr.rnr_retry;
+	r->repeating = false;
+	if (outstanding(r))
+		timer_start(qp);
+	else
+		r->deadline_ns = 0;
+	qp_kick(qp);
+}
+
+/* Complete what lies before una_psn. */
+static void retire(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	while (r->head != r->tail && qp->state != IBV_QPS_ERR) {
+		struct send_wqe *w = wqe_at(qp, r->head);
+
+		if (!w->started || psn_diff(w->last_psn, r->una_psn) >= 0)
+			return;
+		/* An acknowledgement may overtake a repetition that was under way. */
+		if (r->cur == r->head) {
+			r->cur++;
+			r->cur_psn = psn_add(w->last_psn, 1);
+		} else if (has_answer(w) && r->rd_out) {
+			r->rd_out--;
+		}
+		send_complete_head(qp);
+	}
+}
+
+/*
+ * Everything up to @psn was executed. Return: false if the answer of a READ or atomic in between is missing, which
+ * then is asked for again.
+ */
+static bool acknowledge(struct qp *qp, uint32_t psn)
+{
+	struct requester *r = &qp->req;
+	uint32_t upto = psn_add(psn, 1);
+	bool all = true;
+
+	for (uint32_t i = r->head; i != r->tail; i++) {
+		struct send_wqe *w = wqe_at(qp, i);
+
+		if (!w->started || psn_diff(w->first_psn, upto) >= 0)
+			break;
+		if (!has_answer(w) || psn_diff(w->last_psn, r->una_psn) < 0)
+			continue;
+		upto = psn_diff(r->una_psn, w->first_psn) > 0 ? r->una_psn : w->first_psn;
+		all = false;
+		break;
+	}
+	if (psn_diff(upto, r->una_psn) > 0) {
+		r->una_psn = upto;
+		if (r->cur != r->tail && wqe_at(qp, r->cur)->started && psn_diff(r->cur_psn, upto) < 0)
+			go_back(qp, upto); /* skip ahead: the repetition is no longer needed */
+		retire(qp);
+		if (qp->state != IBV_QPS_ERR)
+			progress(qp);
+	}
+	if (!all && !r->repeating) {
+		r->repeating = true;
+		go_back(qp, upto);
+	}
+	return all;
+}
+
+/* One retry is used up. Return: false if there was none left and the queue pair failed. */
+static bool use_retry(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+
+	if (r->retries) {
+		r->retries--;
+		return true;
+	}
+	count(&counters(qp)->req_retry_exceeded);
+	rc_req_fail(qp, MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR, 0x81);
+	return false;
+}
+
+/** rc_req_timer() - look at the timers; called for queue pairs that have one running. */
+void rc_req_timer(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+	uint64_t now = qp->obj.uc->hca->now_ns;
+
+	if (r->rnr_until_ns) {
+		if (now < r->rnr_until_ns)
+			return;
+		r->rnr_until_ns = 0;
+	}
+	if (!r->deadline_ns || now < r->deadline_ns)
+		return;
+	if (!outstanding(r)) {
+		r->deadline_ns = 0;
+		return;
+	}
+	count(&counters(qp)->local_ack_timeout_err);
+	if (!use_retry(qp))
+		return;
+	r->repeating = false;
+	go_back(qp, r->una_psn);
+	timer_start(qp);
+}
+
+static void rnr_nak(struct qp *qp, const struct wire_packet *p)
+{
+	struct requester *r = &qp->req;
+
+	if (r->rnr_retries != 7) {
+		if (!r->rnr_retries) {
+			count(&counters(qp)->rnr_nak_retry_err);
+			rc_req_fail(qp, MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR, 0x87);
+			return;
+		}
+		r->rnr_retries--;
+	}
+	go_back(qp, p->psn);
+	r->deadline_ns = 0;
+	r->rnr_until_ns = qp->obj.uc->hca->now_ns + rnr_10us[p->syndrome & 0x1f] * 10000ull;
+	qp_kick(qp);
+}
+
+static void nak(struct qp *qp, const struct wire_packet *p)
+{
+	switch (p->syndrome) {
+	case AETH_NAK_SEQ:
+		count(&counters(qp)->packet_seq_err);
+		if (!use_retry(qp))
+			return;
+		go_back(qp, p->psn);
+		if (outstanding(&qp->req))
+			timer_start(qp);
+		return;
+	case AETH_NAK_INV_REQ:
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR, 0x8a);
+		return;
+	case AETH_NAK_REM_ACC:
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR, 0x88);
+		return;
+	case AETH_NAK_REM_OP:
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_REMOTE_OP_ERR, 0x89);
+		return;
+	default:
+		return;
+	}
+}
+
+static void on_ack(struct qp *qp, const struct wire_packet *p)
+{
+	if ((p->syndrome & AETH_TYPE) == 0) {
+		acknowledge(qp, p->psn);
+		return;
+	}
+	/* The others name the packet that was not executed, and so acknowledge those before. */
+	if (psn_diff(p->psn, qp->req.una_psn) > 0 && !acknowledge(qp, psn_add(p->psn, -1)))
+		return;
+	if (qp->state == IBV_QPS_ERR || qp->req.head == qp->req.tail)
+		return;
+	if ((p->syndrome & AETH_TYPE) == AETH_RNR)
+		rnr_nak(qp, p);
+	else if ((p->syndrome & AETH_TYPE) == AETH_NAK)
+		nak(qp, p);
+}
+
+static void on_read_response(struct qp *qp, struct send_wqe *w, const struct wire_packet *p)
+{
+	uint64_t off = (uint64_t)psn_diff(p->psn, w->first_psn) * qp->mtu;
+	uint64_t want = w->length - off < qp->mtu ? w->length - off : qp->mtu;
+
+	if (p->payload_len != want) {
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_BAD_RESP_ERR, 0);
+		return;
+	}
+	if (data_scatter_send(qp, w, off, p->payload, p->payload_len)) {
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, 0x51);
+		return;
+	}
+	qp->req.una_psn = psn_add(p->psn, 1);
+	retire(qp);
+}
+
+static void on_atomic_response(struct qp *qp, struct send_wqe *w, const struct wire_packet *p)
+{
+	uint64_t orig = p->atomic_orig;
+
+	if (data_scatter_send(qp, w, 0, (uint8_t *)&orig, sizeof(orig))) {
+		rc_req_fail(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, 0x51);
+		return;
+	}
+	qp->req.una_psn = psn_add(p->psn, 1);
+	retire(qp);
+}
+
+static void on_answer(struct qp *qp, const struct wire_packet *p)
+{
+	struct requester *r = &qp->req;
+	struct send_wqe *w;
+
+	if (psn_diff(p->psn, r->una_psn) > 0 && !acknowledge(qp, psn_add(p->psn, -1)))
+		return;
+	if (qp->state == IBV_QPS_ERR || r->head == r->tail)
+		return;
+	w = wqe_at(qp, r->head);
+	if (!w->started || p->psn != r->una_psn || psn_diff(p->psn, w->first_psn) < 0)
+		return;
+	if (p->opcode == OP_ATOMIC_ACK && is_atomic(w))
+		on_atomic_response(qp, w, p);
+	else if (p->opcode != OP_ATOMIC_ACK && is_read(w))
+		on_read_response(qp, w, p);
+	else
+		return;
+	if (qp->state != IBV_QPS_ERR)
+		progress(qp);
+}
+
+/** rc_req_response() - a packet from the responder: ACK, NAK, READ response or atomic ACK. */
+void rc_req_response(struct qp *qp, const struct wire_packet *p)
+{
+	struct requester *r = &qp->req;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	/* Of something acknowledged already, or never sent. */
+	if (psn_diff(p->psn, r->una_psn) < 0 || psn_diff(p->psn, r->max_psn) >= 0)
+		return;
+	if (p->opcode == OP_ACK)
+		on_ack(qp, p);
+	else
+		on_answer(qp, p);
+}
+
+static uint8_t first_error(struct qp *qp, const struct send_wqe *w)
+{
+	if (w->error)
+		return w->error;
+	if (w->length > MAX_MESSAGE || (is_atomic(w) && w->length != sizeof(uint64_t)))
+		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
+	if (has_answer(w) && !qp->attr.max_rd_atomic)
+		return MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
+	return 0;
+}
+
+/* May the work request at `cur`, never sent before, start now? */
+static bool may_start(struct qp *qp, const struct send_wqe *w)
+{
+	struct requester *r = &qp->req;
+
+	if (qp->state == IBV_QPS_SQD)
+		return false;
+	if (w->fence >= 2 && r->rd_out)
+		return false;
+	return !has_answer(w) || r->rd_out < qp->attr.max_rd_atomic;
+}
+
+static void start(struct qp *qp, struct send_wqe *w)
+{
+	struct requester *r = &qp->req;
+	uint32_t n = w->opcode == MLX5_OPCODE_NOP ? 0 : is_atomic(w) ? 1 : psn_count((uint32_t)w->length, qp->mtu);
+
+	w->first_psn = r->next_psn;
+	r->next_psn = psn_add(r->next_psn, (int32_t)n);
+	w->last_psn = psn_add(r->next_psn, -1);
+	w->started = true;
+	r->cur_psn = w->first_psn;
+}
+
+static uint8_t request_opcode(const struct send_wqe *w, bool first, bool last)
+{
+	bool imm = w->opcode == MLX5_OPCODE_SEND_IMM || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+	bool write = w->opcode == MLX5_OPCODE_RDMA_WRITE || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
+	uint8_t op;
+
+	if (first && last)
+		op = imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY;
+	else if (last)
+		op = imm ? OP_SEND_LAST_IMM : OP_SEND_LAST;
+	else
+		op = first ? OP_SEND_FIRST : OP_SEND_MIDDLE;
+	return write ? op + (OP_WRITE_FIRST - OP_SEND_FIRST) : op;
+}
+
+/* Fill in what the packet at cur_psn is; return how many PSNs it stands for. */
+static uint32_t describe(struct qp *qp, const struct send_wqe *w, struct wire_packet *p, uint64_t *ret_off)
+{
+	struct requester *r = &qp->req;
+	uint64_t off = (uint64_t)psn_diff(r->cur_psn, w->first_psn) * qp->mtu, left = w->length - off;
+	bool first = r->cur_psn == w->first_psn, last = r->cur_psn == w->last_psn;
+
+	*ret_off = off;
+	p->pkey = 0xffff;
+	p->dest_qpn = qp->attr.dest_qpn;
+	p->psn = r->cur_psn;
+	p->va = w->raddr + off;
+	p->rkey = w->rkey;
+	if (is_atomic(w)) {
+		p->opcode = w->opcode == MLX5_OPCODE_ATOMIC_CS ? OP_CMP_SWAP : OP_FETCH_ADD;
+		p->swap_add = w->swap_add;
+		p->compare = w->compare;
+		p->ack_request = true;
+		return 1;
+	}
+	if (is_read(w)) {
+		p->opcode = OP_READ_REQUEST;
+		p->dma_len = (uint32_t)left;
+		p->ack_request = true;
+		return (uint32_t)psn_diff(w->last_psn, r->cur_psn) + 1;
+	}
+	p->opcode = request_opcode(w, first, last);
+	p->payload_len = left < qp->mtu ? (uint32_t)left : qp->mtu;
+	p->dma_len = (uint32_t)w->length;
+	p->imm = w->imm;
+	p->solicited = last && w->solicited;
+	p->ack_request = ++r->since_ack_request >= ACK_REQUEST_EACH ||
+			 (last && (w->signaled || r->cur + 1 == r->tail));
+	if (p->ack_request)
+		r->since_ack_request = 0;
+	return 1;
+}
+
+/* Return: 0, or the syndrome of a local error. */
+static uint8_t send_one(struct qp *qp, struct send_wqe *w)
+{
+	struct hca *h = qp->obj.uc->hca;
+	struct requester *r = &qp->req;
+	struct wire_packet p = {0};
+	uint8_t *frame = net_frame(h);
+	uint64_t off;
+	uint32_t n = describe(qp, w, &p, &off);
+
+	if (path_refresh(h, qp->dev, qp->attr.av_port, &qp->path)) {
+		wire_begin(frame, &qp->path.wire, &p);
+		if (p.payload_len && data_gather(qp, w, off, p.payload_len, p.payload))
+			return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
+		net_send(h, qp, &qp->path, &p, frame);
+	}
+	r->cur_psn = psn_add(r->cur_psn, (int32_t)n);
+	if (psn_diff(r->cur_psn, r->max_psn) > 0)
+		r->max_psn = r->cur_psn;
+	if (!r->deadline_ns)
+		timer_start(qp);
+	return 0;
+}
+
+static void drained_check(struct qp *qp)
+{
+	if (qp->state == IBV_QPS_SQD && !qp->sqd_drained && !outstanding(&qp->req)) {
+		qp->sqd_drained = true;
+		if (qp->sqd_notify)
+			qp_async(qp, IBV_EVENT_SQ_DRAINED);
+	}
+}
+
+/** rc_req_transmit() - send up to @budget packets. Return: true if more could be sent right away. */
+bool rc_req_transmit(struct qp *qp, int budget)
+{
+	struct requester *r = &qp->req;
+
+	drained_check(qp);
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_until_ns)
+		return false;
+	while (r->cur != r->tail) {
+		struct send_wqe *w = wqe_at(qp, r->cur);
+
+		if (!w->started) {
+			if (!may_start(qp, w))
+				return false;
+			w->error = first_error(qp, w);
+			if (!w->error)
+				start(qp, w);
+		}
+		if (w->error) {
+			/* Those before it must complete first. */
+			if (r->cur == r->head)
+				rc_req_fail(qp, w->error, 0);
+			return false;
+		}
+		if (psn_diff(w->last_psn, r->cur_psn) >= 0) {
+			if (psn_diff(r->cur_psn, r->una_psn) >= WINDOW)
+				return false;
+			if (budget-- <= 0)
+				return true;
+			w->error = send_one(qp, w);
+			if (w->error)
+				continue;
+		}
+		if (psn_diff(r->cur_psn, w->last_psn) > 0) {
+			r->rd_out += has_answer(w);
+			r->cur++;
+			if (w->opcode == MLX5_OPCODE_NOP)
+				retire(qp);
+			if (r->cur != r->tail && wqe_at(qp, r->cur)->started)
+				r->cur_psn = wqe_at(qp, r->cur)->first_psn;
+		}
+	}
+	return false;
+}
