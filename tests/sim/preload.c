@@ -145,14 +145,16 @@ EXPORT int close(int fd)
 		fdtab_set(fd, FD_FREE, NULL);
 		ucontext_close(uc);
 		hca_put(h);
-	} else if (q && root_peek()) {
-		struct hca *h = root_peek();
+	} else if (q) {
+		struct hca *h = root_peek(); /* NULL if the last context is closed already: then nobody else has q */
 
 		fdtab_set(fd, FD_FREE, NULL);
-		hca_lock(h);
+		if (h)
+			hca_lock(h);
 		q->fd = -1;
 		evq_put(q);
-		hca_unlock(h);
+		if (h)
+			hca_unlock(h);
 	}
 	return NEXT(close)(fd);
 }
