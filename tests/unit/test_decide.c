@@ -221,9 +221,13 @@ static const struct decide_case pass_cases[] = {
 	 MV_VERDICT_UNROUTABLE},
 	{"unroutable, UD", ETH0, 3, "10.7.0.2", UD, "10.1.0.1 v2", MV_PASS, MV_REASON_NO_PATH, 3,
 	 MV_VERDICT_UNROUTABLE},
-	/* The same address twice in one namespace's table does not make it fit. */
+	/* The same address twice in one namespace's table does not make it fit, */
 	{"unroutable twice", ETH0 "gid 8 10.1.0.1 2 v2;", 3, "10.7.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NO_PATH, 3, MV_VERDICT_UNROUTABLE},
+	/* and the program chose the netdev along with the entry: nothing has moved. */
+	{"the same address on another netdev", "dev 2 eth0; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
+	 "dev 7 eth0.7; addr 7 10.1.0.1/16; gid 5 10.1.0.1 7 v2;", 3, "10.1.9.2", RC, "10.1.0.1 v2", MV_PASS,
+	 MV_REASON_NEEDS_PEER, 3, MV_VERDICT_UNROUTABLE},
 	{"link-local only port, IPv4 destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "10.1.0.2", UD, NULL,
 	 MV_PASS, MV_REASON_NO_PATH, 1, MV_VERDICT_FAMILY},
 	{"link-local only port, global destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "2001:db8::2", UD, NULL,
@@ -425,6 +429,32 @@ static void test_judge(void **state)
 	mv_topo_fini(&topo);
 }
 
+/* Of several prefixes the longest counts, in whatever order the kernel lists them. */
+static void test_judge_nested_prefixes(void **state)
+{
+	static const char *const worlds[] = {
+		"dev 2 eth0; addr 2 10.0.0.1/8; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2; gid 4 10.0.0.1 2 v2;",
+		"dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.0.0.1/8; gid 3 10.1.0.1 2 v2; gid 4 10.0.0.1 2 v2;",
+	};
+	union ibv_gid dgid = unit_gid("10.1.0.2");
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct mv_candidate got;
+		struct mv_topo topo;
+
+		world_init(&topo, worlds[i]);
+		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+		assert_int_equal(got.verdict, MV_VERDICT_OK);
+		assert_int_equal(got.prefix_len, 96 + 24);
+		assert_true(got.prefsrc);
+		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 4), &dgid, &got);
+		assert_int_equal(got.verdict, MV_VERDICT_OK);
+		assert_false(got.prefsrc);
+		mv_topo_fini(&topo);
+	}
+}
+
 /* Every name is given, and no two are the same. */
 static void test_names(void **state)
 {
@@ -458,7 +488,8 @@ int main(void)
 		cmocka_unit_test(test_replace),	      cmocka_unit_test(test_pass),
 		cmocka_unit_test(test_alternative),   cmocka_unit_test(test_unknown_place),
 		cmocka_unit_test(test_infiniband),    cmocka_unit_test(test_wants_route),
-		cmocka_unit_test(test_judge),	      cmocka_unit_test(test_names),
+		cmocka_unit_test(test_judge),	      cmocka_unit_test(test_judge_nested_prefixes),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
