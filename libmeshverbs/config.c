@@ -149,7 +149,7 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "syslog, or the absolute path of a file. The file is created readable and writable for the user of "
 	 "the first program that logs; create it beforehand, with the mode you want, to collect the lines of "
 	 "several users. Symbolic links and files with more than one hard link are refused."},
-	{"log", "level", "warn", "The least important lines to write: err, warn, info or debug."},
+	{"log", "level", "info", "The least important lines to write: err, warn, info or debug."},
 };
 
 /* In the order of keys[]. */

@@ -124,7 +124,8 @@ __attribute__((noreturn)) static void child_exec(const struct stream *streams, c
  */
 static char **make_env(const char *sysfs)
 {
-	static char report[] = "MESHVERBS_REPORT=/dev/fd/3";
+	/* Not /dev/fd/3: a minimal /dev lacks it. */
+	static char report[] = "MESHVERBS_REPORT=/proc/self/fd/3";
 	static char sysfs_path[PATH_MAX + sizeof("SYSFS_PATH=")];
 	size_t n = 0, i, used = 0;
 	char **env;
@@ -222,6 +223,9 @@ int probe_run(const struct cli *cli, const char *library, struct probe_report *r
 
 	for (i = 0; i < N_STREAMS; i++)
 		streams[i] = (struct stream){.read_fd = -1, .write_fd = -1};
+	/* Without it the plugin cannot report, which would look as if it were not there. */
+	if (access("/proc/self/fd", X_OK))
+		rc = -ENOTSUP;
 	for (i = 0; !rc && i < N_STREAMS; i++)
 		rc = stream_init(&streams[i]);
 	if (!rc && !env)

@@ -170,7 +170,8 @@ static int gather_way(struct status *status, struct status_way *way)
 	int rc = probe_run(status->cli, way->library, &way->report);
 
 	if (rc) {
-		cli_error("cannot run meshverbs-probe: %s", strerror(-rc));
+		cli_error("cannot run meshverbs-probe: %s",
+			  rc == -ENOTSUP ? "/proc is not mounted here" : strerror(-rc));
 		return rc;
 	}
 	if (way->report.end == PROBE_NOT_RUN) {

@@ -118,8 +118,9 @@ static enum cause judge_in_way(const struct probe_report *report,
 	}
 	if (!seen)
 		snprintf(buf, size,
-			 "libibverbs does not list it: is the provider library (ibverbs-providers) "
-			 "installed?");
+			 "libibverbs does not list it: are its /dev/infiniband/uverbs* here, and "
+			 "its provider library "
+			 "(ibverbs-providers)?");
 	else if (seen->error)
 		snprintf(buf, size, "it cannot be opened: %s", seen->error);
 	else
@@ -155,9 +156,20 @@ static enum status_serve should_serve(const struct mv_config *config,
 	return SERVE_NO;
 }
 
+/* What hinders a device in one way of loading, for its line. */
+static void put_obstacle(struct status_device *device, const struct status_way *way, bool partly,
+			 const char *text)
+{
+	if (partly && way->library)
+		snprintf(device->text, sizeof(device->text), "not in programs with libmlx5: %s",
+			 text);
+	else
+		snprintf(device->text, sizeof(device->text), "%s", text);
+}
+
 static void judge_device(struct status *status, struct status_device *device)
 {
-	char way_text[sizeof(device->text)], served_text[sizeof(device->text)] = "";
+	char text[sizeof(device->text) - 64], served_text[sizeof(text)] = "";
 	unsigned int n_runs = 0, n_served = 0;
 	enum cause cause;
 	size_t i;
@@ -169,18 +181,20 @@ static void judge_device(struct status *status, struct status_device *device)
 		if (!status->ways[i].run)
 			continue;
 		n_runs++;
-		cause = judge_in_way(&status->ways[i].report, device, way_text, sizeof(way_text));
+		cause = judge_in_way(&status->ways[i].report, device, text, sizeof(text));
 		if (cause == CAUSE_NONE) {
 			n_served++;
-			snprintf(served_text, sizeof(served_text), "%s", way_text);
+			memcpy(served_text, text, sizeof(text));
 			continue;
 		}
 		if (device->serve == SERVE_UNKNOWN)
 			continue;
-		snprintf(device->text, sizeof(device->text), "%s", way_text);
+		/* The first obstacle is the nearer one. */
+		if (n_served == n_runs - 1)
+			put_obstacle(device, &status->ways[i], n_served, text);
 		if (cause == CAUSE_DEVICE)
 			status_add(status, &status->attention, "%s is not served: %s", device->name,
-				   way_text);
+				   text);
 	}
 	device->active = n_runs && n_served == n_runs;
 	if (device->active) {
@@ -193,28 +207,40 @@ static void judge_device(struct status *status, struct status_device *device)
 	}
 }
 
+/* libibverbs warns of every driver that it cannot load. Return: the warning about ours, or NULL. */
+static const char *load_warning(const struct probe_report *report)
+{
+	size_t i;
+
+	for (i = 0; i < report->n_messages; i++)
+		if (strstr(report->messages[i], "mesh"))
+			return report->messages[i];
+	return NULL;
+}
+
 static void judge_not_loaded(struct status *status, const struct status_way *way)
 {
-	if (status->driver_error)
-		status_add(status, &status->attention,
-			   "the plugin is not loaded: %s: %s; libibverbs loads the drivers that "
-			   "are named in that directory, "
-			   "so install meshverbs there, or write 'driver mesh' into it",
-			   status->driver_file, status->driver_error);
-	else if (way->library)
+	if (way->library && status->ways[STATUS_PLAIN].report.n_stages)
 		status_add(status, &status->attention,
 			   "the plugin is not loaded in programs that link or load libmlx5: "
-			   "libmlx5 registers its own driver, so "
-			   "libibverbs does not look for others; install the front (libmlx5.so.1) "
-			   "of meshverbs");
-	else if (way->report.n_messages)
+			   "libmlx5 registers its "
+			   "own driver, so libibverbs does not look for others; install the front "
+			   "(libmlx5.so.1) of "
+			   "meshverbs");
+	else if (status->driver_error)
+		status_add(status, &status->attention,
+			   "the plugin is not loaded: %s: %s; libibverbs loads the drivers that "
+			   "are named in that "
+			   "directory, so install meshverbs there, or write 'driver mesh' into it",
+			   status->driver_file, status->driver_error);
+	else if (load_warning(&way->report))
 		status_add(status, &status->attention, "the plugin is not loaded: %s",
-			   way->report.messages[0]);
+			   load_warning(&way->report));
 	else
 		status_add(status, &status->attention,
 			   "the plugin is not loaded, though %s names it: is its library in "
-			   "libibverbs' provider directory, "
-			   "and does this libibverbs read that file?",
+			   "libibverbs' provider "
+			   "directory, and does this libibverbs read that file?",
 			   status->driver_file);
 }
 

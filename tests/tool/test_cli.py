@@ -116,7 +116,7 @@ class CliTest(ToolTest):
         self.assertTrue(settings)
         for setting in settings:
             with self.subTest(setting=setting["key"]):
-                self.assertIn(f"\n[{setting['section']}]\n===", page)
+                self.assertIn(f"\n[{setting['section']}]\n---", page)
                 entry = re.search(rf"\n\*\*{setting['key']}\*\* = (.*?)\n\n", page, re.S)
                 self.assertTrue(entry)
                 self.assertIn(f"Default: {setting['default'] or 'none'}.", entry[1])

@@ -53,7 +53,7 @@ class StatusTest(ToolTest):
 
     def test_active(self):
         self.devices(("mlx5_0", "mlx5_core"), ("rxe0", None), ("efa_0", "efa"))
-        self.conf("[meshverbs]\nbase = mlx5 rxe\n[log]\nlevel = info\n")
+        self.conf("[meshverbs]\nbase = mlx5 rxe\n[log]\nlevel = warn\n")
         self.probe(GOOD_START + "stage base:mlx5 ok hooked\nstage base:rxe ok hooked\n"
                    "stage context:mlx5_0 ok overlaid\nstage context:rxe0 ok overlaid\n",
                    "device mlx5_0 opened\ndevice rxe0 opened\ndevice efa_0 opened\nend\n")
@@ -66,7 +66,7 @@ class StatusTest(ToolTest):
             Driver file:    DIR/etc/libibverbs.d/mesh.driver
             SETTING           VALUE     DEFAULT
             [meshverbs] base  mlx5 rxe  mlx5
-            [log] level       info      warn
+            [log] level       warn      info
 
             Programs that use libibverbs alone
               Plugin loaded:  yes
@@ -170,6 +170,7 @@ class StatusTest(ToolTest):
         self.assertEqual((got["active"], got["devices"][0]["active"]), (False, False))
         self.assertEqual(len(got["attention"]), 1)
         self.assertIn("install the front (libmlx5.so.1)", got["attention"][0])
+        self.assertEqual(got["devices"][0]["text"], "not in programs with libmlx5: the plugin is not loaded")
 
     def test_no_libmlx5(self):
         self.devices(("mlx5_0", "mlx5_core"))
@@ -189,7 +190,7 @@ class StatusTest(ToolTest):
         self.assertEqual(got["devices"][0]["text"], "the plugin is not loaded")
         self.assertIn("though", got["attention"][0])
         self.probe(output="device rxe0 opened\nend\n",
-                   more="echo \"libibverbs: Warning: couldn't load driver 'libmesh-rdmav34.so'\" >&2")
+                   more="echo 'other: Warning' >&2; echo \"libibverbs: Warning: couldn't load driver 'libmesh-rdmav34.so'\" >&2")
         got = self.run_json("status", status=1)
         self.assertEqual(got["attention"], [
             "the plugin is not loaded: libibverbs: Warning: couldn't load driver 'libmesh-rdmav34.so'"])
@@ -249,7 +250,8 @@ class StatusTest(ToolTest):
                 ("stage context:rxe00 ok another\n", "device rxe0 opened\n", "the plugin said nothing about it"),
                 ("stage context:rxe0 ok overlaid\nstage context:rxe0 off forgotten\n", "device rxe0 opened\n",
                  "context:rxe0 off: forgotten"),
-                ("", "", "libibverbs does not list it: is the provider library (ibverbs-providers) installed?")):
+                ("", "", "libibverbs does not list it: are its /dev/infiniband/uverbs* here, and its provider library "
+                 "(ibverbs-providers)?")):
             with self.subTest(reason=reason):
                 self.rxe()
                 self.probe(GOOD_START + stages, output + "end\n")

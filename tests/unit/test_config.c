@@ -54,7 +54,7 @@ static void test_defaults(void **state)
 	assert_string_equal(config.base.names[0], "mlx5");
 	assert_int_equal(config.exclude.n, 0);
 	assert_string_equal(config.log_target, "syslog");
-	assert_int_equal(config.log_level, MV_LOG_WARN);
+	assert_int_equal(config.log_level, MV_LOG_INFO);
 	assert_true(is_default(&config));
 }
 
