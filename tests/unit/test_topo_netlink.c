@@ -80,6 +80,8 @@ struct step {
 	struct nlbuild nl;
 	int err;
 	uint32_t from_pid;
+	size_t claimed_len; /* what a look ahead says; 0: the truth */
+	bool truncated;	    /* it grew after the look ahead */
 };
 
 static struct {
@@ -149,6 +151,8 @@ static ssize_t scripted_recv(int fd, void *buf, size_t len, int flags)
 		errno = script.steps[script.next++].err;
 		return -1;
 	}
+	if (script.steps[script.next].claimed_len)
+		return (ssize_t)script.steps[script.next].claimed_len;
 	return (ssize_t)script.steps[script.next].nl.len;
 }
 
@@ -162,8 +166,9 @@ static ssize_t scripted_recvmsg(int fd, struct msghdr *msg, int flags)
 	stamp(&step->nl);
 	assert_int_equal(msg->msg_namelen, sizeof(*from));
 	*from = (struct sockaddr_nl){.nl_family = AF_NETLINK, .nl_pid = step->from_pid};
-	msg->msg_flags = 0;
+	msg->msg_flags = step->truncated ? MSG_TRUNC : 0;
 	assert_true(msg->msg_iov[0].iov_len >= step->nl.len);
+	assert_true(msg->msg_iov[0].iov_len >= step->claimed_len);
 	memcpy(msg->msg_iov[0].iov_base, step->nl.data, step->nl.len);
 	return (ssize_t)step->nl.len;
 }
@@ -352,6 +357,35 @@ static void test_malformed_answers(void **state)
 	}
 }
 
+/* Datagrams beyond the usual 32 KiB get a larger buffer, within reason. */
+static void test_long_datagrams(void **state)
+{
+	struct mv_netlink nl;
+	struct mv_topo topo;
+
+	(void)state;
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].claimed_len = 200000;
+	add_addrs();
+	assert_int_equal(mv_netlink_fill(&nl, &topo), 0);
+	assert_two_netdevs(&topo);
+	end_script(&nl, &topo);
+
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].claimed_len = 2000000;
+	assert_int_equal(mv_netlink_fill(&nl, &topo), -EBADMSG);
+	end_script(&nl, &topo);
+
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].truncated = true;
+	assert_int_equal(mv_netlink_fill(&nl, &topo), -EBADMSG);
+	assert_int_equal(topo.n_netdevs, 0);
+	end_script(&nl, &topo);
+}
+
 static void test_kernel_says_no(void **state)
 {
 	struct mv_netlink nl;
@@ -414,11 +448,20 @@ static void test_route(void **state)
 	assert_gid(topo.routes[0].gateway, "10.1.0.254");
 	assert_gid(topo.routes[0].src, "::");
 
+	/* What is known of other destinations stays. */
+	dgid = unit_gid("10.7.3.5");
+	add_route_answer("10.7.0.0", 16, 2, 0);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 1);
+	assert_int_equal(topo.n_routes, 2);
+	assert_gid(topo.routes[0].dst, "10.7.3.4");
+	assert_gid(topo.routes[1].dst, "10.7.3.5");
+
 	/* Not out of the netdev that was asked for, from any of its addresses. */
 	add_route_answer("10.7.0.0", 16, 3, 0);
 	add_route_answer("10.7.0.0", 16, 3, 0);
 	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 0);
-	assert_int_equal(topo.n_routes, 0);
+	assert_int_equal(topo.n_routes, 1);
+	assert_gid(topo.routes[0].dst, "10.7.3.4");
 	assert_int_equal(script.next, script.n);
 	end_script(&nl, &topo);
 }
@@ -457,6 +500,10 @@ static void test_route_errors(void **state)
 		nl_error(&add_step()->nl, -unreachable[i]);
 		assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 0);
 	}
+	nl_error(&add_step()->nl, -EPERM);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), -EPERM);
+	/* Nor is half an answer one: other sources may or may not lead there. */
+	nl_error(&add_step()->nl, -ENETUNREACH);
 	nl_error(&add_step()->nl, -EPERM);
 	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), -EPERM);
 	/* The same number from our own socket is not the kernel's word on the route. */
@@ -624,6 +671,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_inconsistent_dump, stop_script),
 		cmocka_unit_test_teardown(test_lost_messages, stop_script),
 		cmocka_unit_test_teardown(test_malformed_answers, stop_script),
+		cmocka_unit_test_teardown(test_long_datagrams, stop_script),
 		cmocka_unit_test_teardown(test_kernel_says_no, stop_script),
 		cmocka_unit_test_teardown(test_route, stop_script),
 		cmocka_unit_test_teardown(test_route_of_one_source, stop_script),

@@ -173,6 +173,7 @@ static void make_infiniband(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_9/ports/256/x", "");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/01/x", "");
 	tmpdir_write(dir, CLASS "abi_version", "1\n");
+	tmpdir_write(dir, CLASS "a_directory_whose_name_is_longer_than_the_64_characters_of_an_rdma_device/x", "");
 }
 
 static void fill_netdevs(struct mv_topo *topo)
