@@ -170,7 +170,7 @@ int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlms
 			bool *ret_answered)
 {
 	struct exchange exchange = {.topo = topo};
-	struct sockaddr_nl self;
+	struct sockaddr_nl self = {0};
 	socklen_t self_len = sizeof(self);
 	int err;
 
