@@ -51,8 +51,9 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 	char byte;
 
 	/*
-	 * The content does not matter, so one byte of each message will do. A host that changes faster than
-	 * this reads must not keep its programs here; what is left then counts as a change the next time.
+	 * The content does not matter, so one byte of each message will do. A host that changes
+	 * faster than this reads must not keep its programs here; what is left then counts as a
+	 * change the next time.
 	 */
 	for (int i = 0; i < MAX_NOTICES; i++) {
 		if (recv(nl->event_fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0) {
@@ -63,7 +64,10 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 			continue;
 		if (errno == EAGAIN)
 			return changed;
-		/* ENOBUFS: notices were lost, and the socket is clean again. Else it is of no use: be safe. */
+		/*
+		 * ENOBUFS: notices were lost, and the socket is clean again. Else it is of no use:
+		 * be safe.
+		 */
 		if (errno != ENOBUFS)
 			return true;
 		changed = true;

@@ -29,7 +29,10 @@ int mv_netlink_socket(uint32_t groups)
 
 	if (fd < 0)
 		return -errno;
-	/* Old kernels lack it and then ignore what they do not know in a request, which is fine as well. */
+	/*
+	 * Old kernels lack it and then ignore what they do not know in a request, which is fine as
+	 * well.
+	 */
 	setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &answer_timeout, sizeof(answer_timeout));
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
@@ -46,7 +49,7 @@ struct exchange {
 	uint32_t seq, port_id;
 	bool done;
 	bool interrupted; /* NLM_F_DUMP_INTR: the dump mixes old and new */
-	bool cloned;	  /* a route cache entry came: the kernel does not know RTM_F_FIB_MATCH */
+	bool cloned; /* a route cache entry came: the kernel does not know RTM_F_FIB_MATCH */
 	char *buf;
 	size_t buf_size;
 };
@@ -84,10 +87,8 @@ static ssize_t receive(int fd, struct exchange *exchange)
 {
 	struct sockaddr_nl from = {0};
 	struct iovec iov;
-	struct msghdr msg = {.msg_name = &from,
-			     .msg_namelen = sizeof(from),
-			     .msg_iov = &iov,
-			     .msg_iovlen = 1};
+	struct msghdr msg = {
+		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 	int err;
 
@@ -108,12 +109,15 @@ static ssize_t receive(int fd, struct exchange *exchange)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	if (msg.msg_flags & MSG_TRUNC)
 		return -EBADMSG;
-	/* Any process may send to a netlink socket whose port id it guesses; only 0 is the kernel. */
+	/*
+	 * Any process may send to a netlink socket whose port id it guesses; only 0 is the kernel.
+	 */
 	return msg.msg_namelen == sizeof(from) && !from.nl_pid ? n : 0;
 }
 
 /* One message of a datagram, if it belongs to the request. */
-static int take_message(struct exchange *exchange, const struct nlmsghdr *header, const char *message)
+static int take_message(struct exchange *exchange, const struct nlmsghdr *header,
+			const char *message)
 {
 	struct rtmsg route;
 
@@ -122,7 +126,8 @@ static int take_message(struct exchange *exchange, const struct nlmsghdr *header
 		return 0;
 	if (header->nlmsg_flags & NLM_F_DUMP_INTR)
 		exchange->interrupted = true;
-	if (header->nlmsg_type == RTM_NEWROUTE && header->nlmsg_len >= NLMSG_LENGTH(sizeof(route))) {
+	if (header->nlmsg_type == RTM_NEWROUTE &&
+	    header->nlmsg_len >= NLMSG_LENGTH(sizeof(route))) {
 		memcpy(&route, message + NLMSG_HDRLEN, sizeof(route));
 		if (route.rtm_flags & RTM_F_CLONED)
 			exchange->cloned = true;
@@ -192,7 +197,9 @@ int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlms
 	if (!err)
 		err = receive_answer(nl->request_fd, &exchange);
 	free(exchange.buf);
-	/* An answer that was not read to its end would block the next dump (EBUSY): start afresh. */
+	/*
+	 * An answer that was not read to its end would block the next dump (EBUSY): start afresh.
+	 */
 	if (!exchange.done) {
 		close(nl->request_fd);
 		nl->request_fd = -1;

@@ -18,14 +18,15 @@ int mv_netlink_socket(uint32_t groups);
 
 /**
  * mv_netlink_exchange - send a request and parse the whole answer into a snapshot
- * @request: complete but for its sequence number; with NLM_F_DUMP or NLM_F_ACK, so that the answer ends
+ * @request: complete but for its sequence number; with NLM_F_DUMP or NLM_F_ACK, so that the answer
+ *           ends
  * @ret_answered: whether the kernel's answer was read to its end, so that an error is its own
  *
  * An answer that is given up half way closes the request socket; the next call opens another.
  *
- * Return: 0; the (negative) error of the kernel's answer; -errno of the socket calls, -ETIMEDOUT, -ENOMEM,
- * -EBADMSG for a malformed answer; -EINTR when the dump was inconsistent; -EOPNOTSUPP when a route came
- * from the route cache, for then the kernel does not know RTM_F_FIB_MATCH.
+ * Return: 0; the (negative) error of the kernel's answer; -errno of the socket calls, -ETIMEDOUT,
+ * -ENOMEM, -EBADMSG for a malformed answer; -EINTR when the dump was inconsistent; -EOPNOTSUPP when
+ * a route came from the route cache, for then the kernel does not know RTM_F_FIB_MATCH.
  */
 int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlmsghdr *request,
 			bool *ret_answered);

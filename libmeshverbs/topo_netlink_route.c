@@ -31,7 +31,9 @@ static void add_gid_attr(struct route_query *query, uint16_t type, const union i
 	add_attr(query, type, gid->raw + sizeof(gid->raw) - len, len);
 }
 
-/* What the kernel says when no route leads there, or one that says no (blackhole, prohibit, throw). */
+/*
+ * What the kernel says when no route leads there, or one that says no (blackhole, prohibit, throw).
+ */
 static bool is_unreachable(int err)
 {
 	return err == -ENETUNREACH || err == -EHOSTUNREACH || err == -EACCES || err == -EINVAL ||
@@ -64,7 +66,8 @@ static int add_host_route(struct mv_topo *topo, const struct mv_topo *answer, ui
 }
 
 /*
- * Asks for the table entry that leads to @dgid out of @ifindex, and adds what it says as a host route.
+ * Asks for the table entry that leads to @dgid out of @ifindex, and adds what it says as a host
+ * route.
  * @src: source address that the policy rules see; NULL: none
  * Return: 1 added, 0 not reachable, or -errno.
  */
@@ -78,7 +81,9 @@ static int query_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifi
 			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
 		.info = {.rtm_family = ipv4 ? AF_INET : AF_INET6,
 			 .rtm_dst_len = ipv4 ? 32 : 128,
-			 .rtm_src_len = !src ? 0 : ipv4 ? 32 : 128,
+			 .rtm_src_len = !src   ? 0
+					: ipv4 ? 32
+					       : 128,
 			 .rtm_flags = RTM_F_FIB_MATCH},
 	};
 	struct mv_topo answer;
@@ -108,7 +113,8 @@ static void drop_routes(struct mv_topo *topo, uint32_t ifindex, const union ibv_
 	for (size_t i = 0; i < topo->n_routes; i++) {
 		const struct mv_route *route = &topo->routes[i];
 
-		if (route->ifindex != ifindex || route->dst_len != 128 || !mv_gid_equal(&route->dst, dgid))
+		if (route->ifindex != ifindex || route->dst_len != 128 ||
+		    !mv_gid_equal(&route->dst, dgid))
 			topo->routes[kept++] = *route;
 	}
 	topo->n_routes = kept;

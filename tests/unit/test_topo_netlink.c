@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The netlink sockets: against the running kernel for what any host has, and against a scripted kernel for
- * what one cannot be made to do.
+ * The netlink sockets: against the running kernel for what any host has, and against a scripted
+ * kernel for what one cannot be made to do.
  */
 #include "unit.h"
 
@@ -16,7 +16,7 @@
 #include "nlbuild.h"
 #include "topo_netlink.h"
 
-/* ---- the running kernel -------------------------------------------------------------------------- */
+/* ---- the running kernel ---------------------------------------------------------------------- */
 
 static bool same_names(const struct if_nameindex *a, const struct if_nameindex *b)
 {
@@ -26,7 +26,9 @@ static bool same_names(const struct if_nameindex *a, const struct if_nameindex *
 	return a->if_index == b->if_index;
 }
 
-/* Fills a snapshot between two looks at libc's list of interfaces until these agree: hosts change. */
+/*
+ * Fills a snapshot between two looks at libc's list of interfaces until these agree: hosts change.
+ */
 static struct if_nameindex *fill_stable(struct mv_netlink *nl, struct mv_topo *topo)
 {
 	for (int i = 0; i < 100; i++) {
@@ -61,7 +63,8 @@ static void test_this_host(void **state)
 	assert_true(fcntl(nl.event_fd, F_GETFD) & FD_CLOEXEC);
 	names = fill_stable(&nl, &topo);
 	for (n = 0; names[n].if_index; n++)
-		assert_string_equal(mv_topo_netdev(&topo, names[n].if_index)->name, names[n].if_name);
+		assert_string_equal(mv_topo_netdev(&topo, names[n].if_index)->name,
+				    names[n].if_name);
 	assert_true(n > 0);
 	assert_int_equal(topo.n_netdevs, n);
 	if_freenameindex(names);
@@ -71,7 +74,7 @@ static void test_this_host(void **state)
 	mv_topo_fini(&topo);
 }
 
-/* ---- a scripted kernel --------------------------------------------------------------------------- */
+/* ---- a scripted kernel ----------------------------------------------------------------------- */
 
 #define MAX_STEPS 32
 
@@ -81,7 +84,7 @@ struct step {
 	int err;
 	uint32_t from_pid;
 	size_t claimed_len; /* what a look ahead says; 0: the truth */
-	bool truncated;	    /* it grew after the look ahead */
+	bool truncated; /* it grew after the look ahead */
 };
 
 static struct {
@@ -98,11 +101,13 @@ static struct step *add_step(void)
 	return &script.steps[script.n++];
 }
 
-/* Messages of a step that should look like answers get these; tests change single ones afterwards. */
+/*
+ * Messages of a step that should look like answers get these; tests change single ones afterwards.
+ */
 #define FOREIGN_SEQ 0xdeadbeef
 
-static ssize_t scripted_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
-			       socklen_t addr_len)
+static ssize_t scripted_sendto(int fd, const void *buf, size_t len, int flags,
+			       const struct sockaddr *addr, socklen_t addr_len)
 {
 	const struct nlmsghdr *request = buf;
 
@@ -280,7 +285,10 @@ static void test_inconsistent_dump(void **state)
 
 	(void)state;
 	start_script(&nl, &topo);
-	/* The flag may be on any message of the dump; the rest of it is read, and it is taken again. */
+	/*
+	 * The flag may be on any message of the dump; the rest of it is read, and it is taken
+	 * again.
+	 */
 	nl_link(&add_step()->nl, 2, "gone", IFF_UP);
 	nl_header(&script.steps[0].nl)->nlmsg_flags = NLM_F_DUMP_INTR;
 	nl_done(&add_step()->nl);
@@ -402,7 +410,7 @@ static void test_kernel_says_no(void **state)
 	end_script(&nl, &topo);
 }
 
-/* ---- routes of a scripted kernel ----------------------------------------------------------------- */
+/* ---- routes of a scripted kernel ------------------------------------------------------------- */
 
 static void add_route_answer(const char *dst, uint8_t dst_len, uint32_t oif, unsigned int flags)
 {
@@ -488,8 +496,10 @@ static void test_route_of_one_source(void **state)
 
 static void test_route_errors(void **state)
 {
-	static const int unreachable[] = {ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EAGAIN, ENODEV};
-	union ibv_gid dgid = unit_gid("10.7.3.4"), zero = unit_gid("::"), group = unit_gid("224.0.0.1");
+	static const int unreachable[] = {ENETUNREACH, EHOSTUNREACH, EACCES,
+					  EINVAL,      EAGAIN,       ENODEV};
+	union ibv_gid dgid = unit_gid("10.7.3.4"), zero = unit_gid("::"),
+		      group = unit_gid("224.0.0.1");
 	struct mv_netlink nl;
 	struct mv_topo topo;
 
@@ -518,7 +528,7 @@ static void test_route_errors(void **state)
 	end_script(&nl, &topo);
 }
 
-/* ---- changes ------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static const int *change_errnos;
 
@@ -576,7 +586,7 @@ static void test_changed(void **state)
 	assert_true(mv_netlink_changed(&nl));
 }
 
-/* ---- faults -------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void check_faulty_open(void)
 {

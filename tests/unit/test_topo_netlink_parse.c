@@ -345,11 +345,11 @@ static void test_bad_messages(void **state)
 	struct nlbuild nl = {0};
 	struct mv_topo topo;
 
-#define ASSERT_BAD()                                         \
-	do {                                                 \
-		assert_int_equal(parse_all(&topo, &nl), -EBADMSG); \
-		mv_topo_fini(&topo);                         \
-		nl.len = 0;                                  \
+#define ASSERT_BAD()                                                                               \
+	do {                                                                                       \
+		assert_int_equal(parse_all(&topo, &nl), -EBADMSG);                                 \
+		mv_topo_fini(&topo);                                                               \
+		nl.len = 0;                                                                        \
 	} while (0)
 
 	(void)state;
@@ -498,12 +498,19 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_link),	      cmocka_unit_test(test_vlan),
-		cmocka_unit_test(test_odd_links),     cmocka_unit_test(test_addrs),
-		cmocka_unit_test(test_duplicate_addr), cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_routes_left_out), cmocka_unit_test(test_multipath),
-		cmocka_unit_test(test_status),	      cmocka_unit_test(test_bad_messages),
-		cmocka_unit_test(test_no_padding),    cmocka_unit_test(test_every_cut),     cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_link),
+		cmocka_unit_test(test_vlan),
+		cmocka_unit_test(test_odd_links),
+		cmocka_unit_test(test_addrs),
+		cmocka_unit_test(test_duplicate_addr),
+		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_routes_left_out),
+		cmocka_unit_test(test_multipath),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_bad_messages),
+		cmocka_unit_test(test_no_padding),
+		cmocka_unit_test(test_every_cut),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
