@@ -7,9 +7,9 @@
 #include "world.h"
 
 /* One port, one subnet, as the kernel fills a table: each address as RoCE v1 and v2. */
-#define ETH0_NET "dev 1 lo; addr 1 127.0.0.1/8; dev 2 eth0; addr 2 10.1.0.1/24; "
+#define ETH0_NET        "dev 1 lo; addr 1 127.0.0.1/8; dev 2 eth0; addr 2 10.1.0.1/24; "
 #define ETH0_LINK_LOCAL "gid 0 fe80::ff:fe00:2 2 v1; gid 1 fe80::ff:fe00:2 2 v2; "
-#define ETH0 ETH0_NET ETH0_LINK_LOCAL "gid 2 10.1.0.1 2 v1; gid 3 10.1.0.1 2 v2; "
+#define ETH0            ETH0_NET ETH0_LINK_LOCAL "gid 2 10.1.0.1 2 v1; gid 3 10.1.0.1 2 v2; "
 
 /* The same after the address went and came back while a QP held the old entries. */
 #define ETH0_MOVED ETH0_NET ETH0_LINK_LOCAL "gid 4 10.1.0.1 2 v1; gid 5 10.1.0.1 2 v2; "
@@ -35,6 +35,9 @@ struct decide_case {
 
 #define RC MV_CONNECTED
 #define UD MV_DATAGRAM
+
+/* One case in two or three lines, as they are read. */
+/* clang-format off */
 
 /* What is fit to work must stay as it is. */
 static const struct decide_case keep_cases[] = {
@@ -248,6 +251,8 @@ static const struct decide_case pass_cases[] = {
 	 MV_REASON_NO_PATH, 0, MV_VERDICT_EMPTY},
 };
 
+/* clang-format on */
+
 static struct mv_decision decide_case(const struct decide_case *c, struct mv_topo *topo)
 {
 	struct mv_seen seen[8];
@@ -288,10 +293,10 @@ static void check_case(const struct decide_case *c)
 	mv_topo_fini(&topo);
 }
 
-#define CHECK_ALL(cases)                                              \
-	do {                                                          \
-		for (size_t i = 0; i < sizeof(cases) / sizeof((cases)[0]); i++) \
-			check_case(&(cases)[i]);                      \
+#define CHECK_ALL(cases)                                                                           \
+	do {                                                                                       \
+		for (size_t i = 0; i < sizeof(cases) / sizeof((cases)[0]); i++)                    \
+			check_case(&(cases)[i]);                                                   \
 	} while (0)
 
 static void test_keep(void **state)
@@ -336,8 +341,11 @@ static void test_alternative(void **state)
 
 static void test_unknown_place(void **state)
 {
-	struct mv_request request = {.device = "mlx5_7", .port_num = 1, .sgid_index = 9,
-				     .dgid = unit_gid("10.1.0.2"), .transport = MV_DATAGRAM};
+	struct mv_request request = {.device = "mlx5_7",
+				     .port_num = 1,
+				     .sgid_index = 9,
+				     .dgid = unit_gid("10.1.0.2"),
+				     .transport = MV_DATAGRAM};
 	struct mv_decision got;
 	struct mv_topo topo;
 
@@ -357,8 +365,11 @@ static void test_unknown_place(void **state)
 
 static void test_infiniband(void **state)
 {
-	struct mv_request request = {.device = "mlx5_0", .port_num = 1, .sgid_index = 1,
-				     .dgid = unit_gid("10.1.0.2"), .transport = MV_DATAGRAM};
+	struct mv_request request = {.device = "mlx5_0",
+				     .port_num = 1,
+				     .sgid_index = 1,
+				     .dgid = unit_gid("10.1.0.2"),
+				     .transport = MV_DATAGRAM};
 	struct mv_decision got;
 	struct mv_topo topo;
 
@@ -381,10 +392,10 @@ static void test_wants_route(void **state)
 		const char *dgid;
 		bool wanted;
 	} cases[] = {
-		{2, "10.1.0.2", false},	   {2, "10.7.0.2", true},     {7, "10.1.0.2", true},
-		{7, "10.100.0.2", false},  {2, "2001:db8::2", true},  {2, "fe80::2", false},
-		{2, "224.0.0.1", false},   {2, "ff0e::1", false},     {2, "::", false},
-		{2, "192.0.2.9", false},   {7, "192.0.2.9", true},    {2, "192.0.2.10", true},
+		{2, "10.1.0.2", false},   {2, "10.7.0.2", true},    {7, "10.1.0.2", true},
+		{7, "10.100.0.2", false}, {2, "2001:db8::2", true}, {2, "fe80::2", false},
+		{2, "224.0.0.1", false},  {2, "ff0e::1", false},    {2, "::", false},
+		{2, "192.0.2.9", false},  {7, "192.0.2.9", true},   {2, "192.0.2.10", true},
 	};
 	struct mv_topo topo;
 
@@ -408,7 +419,8 @@ static void test_judge(void **state)
 	struct mv_topo topo;
 
 	(void)state;
-	world_init(&topo, ETH0 "route 2 10.0.0.0/8 10.1.0.254; route 2 10.7.0.0/16 10.1.0.253 10.1.0.1;");
+	world_init(&topo,
+		   ETH0 "route 2 10.0.0.0/8 10.1.0.254; route 2 10.7.0.0/16 10.1.0.253 10.1.0.1;");
 	mv_judge(&topo, NULL, &dgid, &got);
 	assert_int_equal(got.verdict, MV_VERDICT_EMPTY);
 	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
@@ -433,8 +445,10 @@ static void test_judge(void **state)
 static void test_judge_nested_prefixes(void **state)
 {
 	static const char *const worlds[] = {
-		"dev 2 eth0; addr 2 10.0.0.1/8; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2; gid 4 10.0.0.1 2 v2;",
-		"dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.0.0.1/8; gid 3 10.1.0.1 2 v2; gid 4 10.0.0.1 2 v2;",
+		"dev 2 eth0; addr 2 10.0.0.1/8; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2; gid 4 "
+		"10.0.0.1 2 v2;",
+		"dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.0.0.1/8; gid 3 10.1.0.1 2 v2; gid 4 "
+		"10.0.0.1 2 v2;",
 	};
 	union ibv_gid dgid = unit_gid("10.1.0.2");
 
@@ -484,11 +498,11 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keep),	      cmocka_unit_test(test_repair),
-		cmocka_unit_test(test_replace),	      cmocka_unit_test(test_pass),
-		cmocka_unit_test(test_alternative),   cmocka_unit_test(test_unknown_place),
-		cmocka_unit_test(test_infiniband),    cmocka_unit_test(test_wants_route),
-		cmocka_unit_test(test_judge),	      cmocka_unit_test(test_judge_nested_prefixes),
+		cmocka_unit_test(test_keep),        cmocka_unit_test(test_repair),
+		cmocka_unit_test(test_replace),     cmocka_unit_test(test_pass),
+		cmocka_unit_test(test_alternative), cmocka_unit_test(test_unknown_place),
+		cmocka_unit_test(test_infiniband),  cmocka_unit_test(test_wants_route),
+		cmocka_unit_test(test_judge),       cmocka_unit_test(test_judge_nested_prefixes),
 		cmocka_unit_test(test_names),
 	};
 
