@@ -82,8 +82,8 @@ static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *
 	case MV_VERDICT_SUBNET:
 		addr = netdev ? explain_covering(topo, netdev->ifindex, dgid) : NULL;
 		snprintf(buf, size, "not in %s of %s",
-			 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)) :
-				"the destination's subnet",
+			 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix))
+			      : "the destination's subnet",
 			 name);
 		break;
 	case MV_VERDICT_UNROUTABLE:

@@ -127,6 +127,21 @@ class ExplainTest(ToolTest):
         got = self.explain("--from", "mlx5_0", "--to", "10.7.0.1", status=1)
         self.assertEqual([route["lookup"] for route in got["routes"]], ["none"])
 
+    def test_slot_reused(self):
+        """Another address of the same netdev took the program's slot."""
+        net = Netlink()
+        net.link("eth0", mac="02:00:00:00:00:10")
+        net.addr("eth0", "10.1.0.1/24")
+        net.addr("eth0", "10.9.0.1/24")
+        self.netlink(net)
+        sysfs = Sysfs(self.dir / "sys")
+        sysfs.device("mlx5_0")
+        sysfs.port("mlx5_0", gids=[(1, "10.9.0.1", V2, "eth0"), (3, "10.1.0.1", V2, "eth0")])
+        got = self.explain("--from", "mlx5_0", "--to", "10.1.0.9", "--index", "1", "--seen", "10.1.0.1")
+        self.assertEqual((got["result"]["action"], got["result"]["index"]), ("repair", 3))
+        self.assertEqual(got["candidates"][0]["verdict"], "subnet")
+        self.assertEqual(got["candidates"][0]["verdict_text"], "not in 10.1.0.0/24 of eth0")
+
     def test_own_address(self):
         self.connectx()
         got = self.explain("--from", "mlx5_1", "--to", "10.1.0.1")

@@ -46,6 +46,7 @@ class PluginTest(ToolTest):
         self.assertEqual([stages.get(name) for name in ("config", "libibverbs", "driver-list", "base:mlx5")], ["ok"] * 4)
         self.assertEqual([device["device"] for device in way["devices"]], ["mlx5_0"])
         self.assertEqual(got["config"]["file"], "DIR/mesh.conf")
+        self.assertEqual(got["config"]["driver_environment"], os.environ["MESHVERBS_DRIVER"])
         self.assertIn("mlx5_0 is not served: it cannot be opened: No such file or directory", got["attention"])
 
     def test_inert_with_libmlx5(self):

@@ -365,7 +365,7 @@ class StatusTest(ToolTest):
                    f"sleep 62 & echo $! >{pids}")
         start = time.monotonic()
         self.run_json("status")
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 30)
         self.assertFalse(self.lives(pids.read_text().strip()))
 
     @staticmethod

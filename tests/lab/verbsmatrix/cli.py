@@ -8,6 +8,7 @@ import sys
 import time
 
 from rdmalab import Lab, LabError
+from rdmalab.progress import Progress
 
 from . import drive, programs, results, suite
 
@@ -58,7 +59,8 @@ def a_lab(args):
             raise LabError("--overlay is for a lab that is booted; give it to 'lab up', or leave -n away")
         yield Lab.attach(args.name)
         return
-    with Lab.up("pair", name=f"matrix-{args.label}", overlays=args.overlay) as lab:
+    name = f"matrix-{args.label}"
+    with Lab.up("pair", name=name, overlays=args.overlay, progress=Progress(name)) as lab:
         yield lab
 
 
