@@ -12,7 +12,7 @@
  *
  * The format: `[section]`, `key = value`, `#` or `;` starts a comment line, blank lines. The plugin
  * reads it inside other people's processes, so the parser is small, allocates nothing but the
- * result and gives up on no bad line: that line is reported and its default stays.
+ * result and gives up on no bad line: that line is reported and its default stays. The plugin then steps aside.
  */
 
 enum mv_mode {

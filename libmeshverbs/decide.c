@@ -92,6 +92,9 @@ static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_g
 	reach_by_route(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
 	if (!reach.reached)
 		return MV_VERDICT_UNROUTABLE;
+	/* RoCE v1 is a link-layer protocol (ethertype 0x8915): there is nothing a router could forward. */
+	if (ret->entry->type == MV_GID_TYPE_ROCE_V1 && !reach.on_link)
+		return MV_VERDICT_UNROUTABLE;
 	/* Routers do not forward packets from a link-local source (RFC 4291 section 2.5.6). */
 	if (ret->other_scope && !reach.on_link)
 		return MV_VERDICT_FAMILY;
@@ -310,7 +313,7 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 	 * earlier: a program that looked again holds this one, has told its peer so, and works.
 	 * Nothing tells the two apart from here, and never worse outranks better.
 	 */
-	if (own.verdict == MV_VERDICT_OK)
+	if (own.verdict == MV_VERDICT_OK || own.verdict == MV_VERDICT_SUBNET)
 		return stay(MV_KEEP, MV_REASON_FITS, request, &own);
 	if (own.verdict == MV_VERDICT_DOWN)
 		return stay(MV_KEEP, MV_REASON_PORT_DOWN, request, &own);

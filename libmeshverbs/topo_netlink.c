@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <linux/rtnetlink.h>
 
 #include "topo_netlink_exchange.h"
@@ -22,10 +21,10 @@
 int mv_netlink_open(struct mv_netlink *nl)
 {
 	*nl = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
-	nl->request_fd = mv_netlink_socket(0);
+	nl->request_fd = mv_netlink_socket(0, &nl->request_ino);
 	if (nl->request_fd < 0)
 		return nl->request_fd;
-	nl->event_fd = mv_netlink_socket(CHANGE_GROUPS);
+	nl->event_fd = mv_netlink_socket(CHANGE_GROUPS, &nl->event_ino);
 	if (nl->event_fd < 0) {
 		int err = nl->event_fd;
 
@@ -37,12 +36,14 @@ int mv_netlink_open(struct mv_netlink *nl)
 
 void mv_netlink_close(struct mv_netlink *nl)
 {
-	if (nl->request_fd >= 0)
-		close(nl->request_fd);
-	if (nl->event_fd >= 0)
-		close(nl->event_fd);
-	nl->request_fd = -1;
-	nl->event_fd = -1;
+	mv_netlink_socket_close(&nl->request_fd, nl->request_ino);
+	mv_netlink_socket_close(&nl->event_fd, nl->event_ino);
+}
+
+bool mv_netlink_intact(const struct mv_netlink *nl)
+{
+	return (nl->request_fd < 0 || mv_netlink_socket_is(nl->request_fd, nl->request_ino)) &&
+	       mv_netlink_socket_is(nl->event_fd, nl->event_ino);
 }
 
 bool mv_netlink_changed(struct mv_netlink *nl)

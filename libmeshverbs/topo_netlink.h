@@ -17,6 +17,8 @@
 struct mv_netlink {
 	int request_fd; /* -1: opened again by the next request, after a failed one */
 	int event_fd;
+	/* Inodes of the two sockets, which no other open socket has: see mv_netlink_intact(). */
+	uint64_t request_ino, event_ino;
 	unsigned int seq;
 };
 
@@ -26,7 +28,21 @@ struct mv_netlink {
  * Return: 0 or -errno of socket(2), bind(2).
  */
 int mv_netlink_open(struct mv_netlink *nl);
-void mv_netlink_close(struct mv_netlink *nl); /* also after a failed open */
+/**
+ * mv_netlink_close - close both sockets, also after a failed open
+ *
+ * A descriptor that has become something else's meanwhile is left open.
+ */
+void mv_netlink_close(struct mv_netlink *nl);
+
+/**
+ * mv_netlink_intact - do the descriptors still lead to our sockets?
+ *
+ * Inside somebody else's program they may not: daemons close every descriptor and use the numbers
+ * again. To be asked before each use there; costs two fstat(2). A request socket that is to be opened
+ * again counts as intact.
+ */
+bool mv_netlink_intact(const struct mv_netlink *nl);
 
 /**
  * mv_netlink_changed - has a link, an address or a route changed since the last call?

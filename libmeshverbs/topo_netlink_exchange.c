@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 #include <linux/rtnetlink.h>
@@ -21,11 +22,12 @@
 /* The kernel answers at once; this only keeps a program alive should it ever not. */
 static const struct timeval answer_timeout = {.tv_sec = 2};
 
-int mv_netlink_socket(uint32_t groups)
+int mv_netlink_socket(uint32_t groups, uint64_t *ret_ino)
 {
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = groups};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int on = 1, err;
+	struct stat st;
 
 	if (fd < 0)
 		return -errno;
@@ -35,12 +37,27 @@ int mv_netlink_socket(uint32_t groups)
 	 */
 	setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &answer_timeout, sizeof(answer_timeout));
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || fstat(fd, &st)) {
 		err = -errno;
 		close(fd);
 		return err;
 	}
+	*ret_ino = st.st_ino;
 	return fd;
+}
+
+bool mv_netlink_socket_is(int fd, uint64_t ino)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == ino;
+}
+
+void mv_netlink_socket_close(int *fd, uint64_t ino)
+{
+	if (mv_netlink_socket_is(*fd, ino))
+		close(*fd);
+	*fd = -1;
 }
 
 /* A request and what has become of it. */
@@ -181,7 +198,7 @@ int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlms
 
 	*ret_answered = false;
 	if (nl->request_fd < 0)
-		nl->request_fd = mv_netlink_socket(0);
+		nl->request_fd = mv_netlink_socket(0, &nl->request_ino);
 	if (nl->request_fd < 0)
 		return nl->request_fd;
 	if (getsockname(nl->request_fd, (struct sockaddr *)&self, &self_len))
@@ -200,10 +217,8 @@ int mv_netlink_exchange(struct mv_netlink *nl, struct mv_topo *topo, struct nlms
 	/*
 	 * An answer that was not read to its end would block the next dump (EBUSY): start afresh.
 	 */
-	if (!exchange.done) {
-		close(nl->request_fd);
-		nl->request_fd = -1;
-	}
+	if (!exchange.done)
+		mv_netlink_socket_close(&nl->request_fd, nl->request_ino);
 	*ret_answered = exchange.done;
 	if (!err && exchange.interrupted)
 		return -EINTR;

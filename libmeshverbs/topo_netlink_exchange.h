@@ -11,10 +11,21 @@
 /**
  * mv_netlink_socket - a bound rtnetlink socket (CLOEXEC) that waits 2 s at most
  * @groups: RTMGRP_... bits to listen to
+ * @ret_ino: its inode, written on success
  *
- * Return: a descriptor or -errno of socket(2), bind(2).
+ * Return: a descriptor or -errno of socket(2), bind(2), fstat(2).
  */
-int mv_netlink_socket(uint32_t groups);
+int mv_netlink_socket(uint32_t groups, uint64_t *ret_ino);
+
+/**
+ * mv_netlink_socket_is - does a descriptor lead to the socket of that inode?
+ */
+bool mv_netlink_socket_is(int fd, uint64_t ino);
+
+/**
+ * mv_netlink_socket_close - close a descriptor if it does; it becomes -1 in any case
+ */
+void mv_netlink_socket_close(int *fd, uint64_t ino);
 
 /**
  * mv_netlink_exchange - send a request and parse the whole answer into a snapshot

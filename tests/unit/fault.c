@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,6 +85,11 @@ WRAP(ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len), FAULT_READ,
 WRAP(ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len), FAULT_WRITE, -1)
 WRAP(int, fstat, (int fd, struct stat *st), (fd, st), FAULT_FSTAT, -1)
 WRAP(DIR *, fdopendir, (int fd), (fd), FAULT_FDOPENDIR, NULL)
+WRAP(void *, mmap, (void *addr, size_t len, int prot, int flags, int fd, off_t off),
+     (addr, len, prot, flags, fd, off), FAULT_MMAP, MAP_FAILED)
+WRAP(int, madvise, (void *addr, size_t len, int advice), (addr, len, advice), FAULT_MADVISE, -1)
+WRAP(int, mprotect, (void *addr, size_t len, int prot), (addr, len, prot), FAULT_MPROTECT, -1)
+WRAP(int, pipe2, (int fds[2], int flags), (fds, flags), FAULT_PIPE2, -1)
 WRAP(struct dirent *, readdir, (DIR * dir), (dir), FAULT_READDIR, NULL)
 
 unsigned int fault_open_fds(void)

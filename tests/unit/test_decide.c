@@ -78,6 +78,14 @@ static const struct decide_case keep_cases[] = {
 	{"slot reused by an address that fits", "dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.1.0.9/24;"
 	 "gid 3 10.1.0.9 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.1.0.9 v2, 10.1.0.1 v2", MV_KEEP,
 	 MV_REASON_FITS, 3, MV_VERDICT_OK},
+	/* The packets get there; whether answers come back is for the peer's routes, a VIP's owner knows. */
+	{"other subnet of the same netdev, UD", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4, "10.1.0.2",
+	 UD, NULL, MV_KEEP, MV_REASON_FITS, 4, MV_VERDICT_SUBNET},
+	{"virtual address of no subnet", ETH0 "addr 2 192.0.2.5/32; gid 4 192.0.2.5 2 v2;", 4, "10.1.0.2", RC, NULL,
+	 MV_KEEP, MV_REASON_FITS, 4, MV_VERDICT_SUBNET},
+	{"slot reused by an address of the netdev in another subnet", ETH0_NET "addr 2 10.6.0.1/24;"
+	 "gid 3 10.6.0.1 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.6.0.1 v2, 10.1.0.1 v2", MV_KEEP,
+	 MV_REASON_FITS, 3, MV_VERDICT_SUBNET},
 	{"no carrier", "dev 2 eth0 nocarrier; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;", 3, "10.1.0.2", RC,
 	 NULL, MV_KEEP, MV_REASON_PORT_DOWN, 3, MV_VERDICT_DOWN},
 	{"netdev down, UD, VLAN beside it up", "dev 2 eth0 down; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
@@ -115,9 +123,6 @@ static const struct decide_case repair_cases[] = {
 	 MV_VERDICT_EMPTY},
 	{"moved, to itself", ETH0_MOVED, 3, "10.1.0.1", RC, "10.1.0.1 v2", MV_REPAIR, MV_REASON_MOVED, 5,
 	 MV_VERDICT_EMPTY},
-	{"slot reused by an address of the netdev in another subnet", ETH0_NET "addr 2 10.6.0.1/24;"
-	 "gid 3 10.6.0.1 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.6.0.1 v2, 10.1.0.1 v2", MV_REPAIR,
-	 MV_REASON_MOVED, 5, MV_VERDICT_SUBNET},
 	{"RoCE v1 stays v1", ETH0_MOVED, 2, "10.1.0.2", RC, "10.1.0.1 v1", MV_REPAIR, MV_REASON_MOVED, 4,
 	 MV_VERDICT_EMPTY},
 	{"slot reused by an address that does not fit", "dev 2 eth0; addr 2 10.1.0.1/24; addr 2 2001:db8::1/64;"
@@ -155,8 +160,6 @@ static const struct decide_case repair_cases[] = {
 static const struct decide_case replace_cases[] = {
 	{"other subnet", ETH0 VLAN, 3, "10.100.0.2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 5,
 	 MV_VERDICT_UNROUTABLE},
-	{"other subnet of the same netdev", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4, "10.1.0.2", UD,
-	 NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_SUBNET},
 	{"link-local to IPv4", ETH0, 1, "10.1.0.2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3,
 	 MV_VERDICT_FAMILY},
 	{"IPv4 to link-local", ETH0, 3, "fe80::5", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 1,
@@ -193,6 +196,8 @@ static const struct decide_case replace_cases[] = {
 	{"global before link-local source", "dev 2 eth0; addr 2 2001:db8::1/64; gid 1 fe80::ff:fe00:2 2 v2;"
 	 "gid 3 2001:db8::1 2 v2;", 77, "2001:db8::2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3,
 	 MV_VERDICT_EMPTY},
+	{"RoCE v1 beyond a router", ETH0 "route 2 10.0.0.0/8 10.1.0.254;", 2, "10.7.0.2", UD, NULL, MV_REPLACE,
+	 MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_UNROUTABLE},
 	{"link-local beyond a router", "dev 2 eth0; addr 2 2001:db8::1/64; gid 1 fe80::ff:fe00:2 2 v2;"
 	 "gid 3 2001:db8::1 2 v2; route 2 ::/0 fe80::9;", 1, "2001:db8:9::2", UD, NULL, MV_REPLACE,
 	 MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_FAMILY},
@@ -210,8 +215,8 @@ static const struct decide_case replace_cases[] = {
 static const struct decide_case pass_cases[] = {
 	{"other subnet, connected", ETH0 VLAN, 3, "10.100.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NEEDS_PEER, 3, MV_VERDICT_UNROUTABLE},
-	{"other subnet of the same netdev, connected", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4,
-	 "10.1.0.2", RC, "10.6.0.1 v2", MV_PASS, MV_REASON_NEEDS_PEER, 4, MV_VERDICT_SUBNET},
+	{"RoCE v1 beyond a router, connected", ETH0 "route 2 10.0.0.0/8 10.1.0.254;", 2, "10.7.0.2", RC, NULL,
+	 MV_PASS, MV_REASON_NEEDS_PEER, 2, MV_VERDICT_UNROUTABLE},
 	{"link-local to IPv4, connected", ETH0, 1, "10.1.0.2", RC, NULL, MV_PASS, MV_REASON_NEEDS_PEER, 1,
 	 MV_VERDICT_FAMILY},
 	{"empty entry, nothing remembered", ETH0, 77, "10.1.0.2", RC, NULL, MV_PASS, MV_REASON_NEEDS_PEER, 77,
