@@ -150,11 +150,14 @@ def tell(sim, plan, topo, child, build, seed, stand_ins):
                                           sim.dir / f"{plan.name}.sock", seed, stand_ins))
     work = sim.dir / f"{plan.name}.fs"
     work.mkdir()
-    child.stdin.write(json.dumps({
-        "host": plan.name, "topology": str(sim.dir / "topology.topo"), "work": str(work),
-        "hosts": str(sim.dir / "hosts"), "stand_ins": stand_ins, "config": str(config),
-        "daemon": str(build / "tests/sim/net/simhostd")}) + "\n")
-    child.stdin.flush()
+    try:
+        child.stdin.write(json.dumps({
+            "host": plan.name, "topology": str(sim.dir / "topology.topo"), "work": str(work),
+            "hosts": str(sim.dir / "hosts"), "stand_ins": stand_ins, "config": str(config),
+            "daemon": str(build / "tests/sim/net/simhostd")}) + "\n")
+        child.stdin.flush()
+    except BrokenPipeError:
+        raise SimError(f"host {plan.name} ended before it was set up") from None
 
 
 def down(sim):

@@ -364,6 +364,14 @@ class Life(unittest.TestCase):
         self.assertIn("is up already", sim("up", "-n", self.name, "pair", check=False).stderr)
         self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
 
+    def test_many_want_the_same_name(self):
+        ups = [subprocess.Popen([SIM, "up", "-n", self.name, "pair"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                text=True) for _ in range(5)]
+        said = [up.communicate(timeout=60)[1] for up in ups]
+        self.assertEqual(sorted(up.returncode for up in ups), [0, 2, 2, 2, 2], said)
+        self.assertTrue(all("is up already" in text for text in said if text), said)
+        self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
+
     def test_exit_status_arguments_and_directory(self):
         done = sim("run", "-n", self.name, "pair", "a", "--", "sh", "-c", "echo \"$1\" && pwd && exit 7", "-", "two words",
                    check=False, cwd="/usr")
