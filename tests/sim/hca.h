@@ -205,6 +205,8 @@ struct requester {
 	uint32_t max_psn; /* one after the highest PSN ever sent */
 	uint32_t rd_out; /* READs and atomics between head and cur */
 	uint8_t retries, rnr_retries; /* left */
+	bool stalled; /* the timer ran out since the last progress */
+	uint32_t counted; /* share in hca->in_flight */
 	bool repeating; /* a go-back was made for a lost response; no other until there is progress */
 	uint32_t since_ack_request; /* packets */
 	uint64_t deadline_ns; /* of the acknowledge timer; 0 = not running */
@@ -285,6 +287,7 @@ struct hca {
 	LIST_HEAD(, qp) all_qps;
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send or a timer running */
+	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress */
 	uint64_t events_seen; /* of state->n_events */
 
 	struct net *net;
@@ -388,6 +391,7 @@ void path_hold_gid(struct hca *h, uint32_t dev, uint32_t port, uint32_t index, i
 bool rc_req_transmit(struct qp *qp, int budget);
 void rc_req_response(struct qp *qp, const struct wire_packet *p);
 void rc_req_timer(struct qp *qp);
+void rc_req_account(struct qp *qp);
 void rc_req_fail(struct qp *qp, uint8_t syndrome, uint8_t vendor);
 bool rc_resp_transmit(struct qp *qp, int budget);
 void rc_resp_request(struct qp *qp, const struct wire_packet *p);

@@ -104,6 +104,8 @@ void send_flush(struct qp *qp)
 	r->cur = r->head;
 	r->rd_out = 0;
 	r->deadline_ns = r->rnr_until_ns = 0;
+	r->una_psn = r->max_psn;
+	rc_req_account(qp);
 }
 
 /** qp_reset() - forget everything as on the way to RESET; the program sets its doorbell records to zero. */
@@ -119,6 +121,8 @@ void qp_reset(struct qp *qp)
 	if (qp->holds_gid)
 		path_hold_gid(h, qp->dev_index, qp->attr.av_port, qp->path.sgid_index, -1);
 	qp->holds_gid = false;
+	qp->req.una_psn = qp->req.max_psn;
+	rc_req_account(qp);
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	memset(&qp->path, 0, sizeof(qp->path));

@@ -15,6 +15,11 @@
 #include "dma.h"
 
 #define WINDOW		 128 /* packets in flight; must fit the receive buffer of the peer's socket many times */
+/*
+ * Of all queue pairs of the process together. A cable has no flow control here, so what a thousand queue pairs send at
+ * once would be lost in the peer's socket; a queue pair may always have one packet out, whatever the others do.
+ */
+#define WINDOW_SHARED	 1024
 #define ACK_REQUEST_EACH 32 /* packets */
 #define MAX_MESSAGE	 (1u << 30) /* max_msg_sz of query_port */
 
@@ -65,6 +70,16 @@ static bool outstanding(const struct requester *r)
 	return psn_diff(r->max_psn, r->una_psn) > 0;
 }
 
+/** rc_req_account() - bring the share of @qp in the packets in flight up to date. */
+void rc_req_account(struct qp *qp)
+{
+	struct requester *r = &qp->req;
+	uint32_t now = r->stalled || !outstanding(r) ? 0 : (uint32_t)psn_diff(r->max_psn, r->una_psn);
+
+	qp->obj.uc->hca->in_flight += now - r->counted;
+	r->counted = now;
+}
+
 /** rc_req_fail() - the oldest work request fails, the queue pair goes to ERR. */
 void rc_req_fail(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 {
@@ -99,11 +114,12 @@ static void progress(struct qp *qp)
 
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
-	r->repeating = false;
+	r->repeating = r->stalled = false;
 	if (outstanding(r))
 		timer_start(qp);
 	else
 		r->deadline_ns = 0;
+	rc_req_account(qp);
 	qp_kick(qp);
 }
 
@@ -199,6 +215,8 @@ void rc_req_timer(struct qp *qp)
 	if (!use_retry(qp))
 		return;
 	r->repeating = false;
+	r->stalled = true;
+	rc_req_account(qp);
 	go_back(qp, r->una_psn);
 	timer_start(qp);
 }
@@ -439,6 +457,7 @@ static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 		r->max_psn = r->cur_psn;
 	if (!r->deadline_ns)
 		timer_start(qp);
+	rc_req_account(qp);
 	return 0;
 }
 
@@ -476,7 +495,9 @@ bool rc_req_transmit(struct qp *qp, int budget)
 			return false;
 		}
 		if (psn_diff(w->last_psn, r->cur_psn) >= 0) {
-			if (psn_diff(r->cur_psn, r->una_psn) >= WINDOW)
+			int32_t out = psn_diff(r->cur_psn, r->una_psn);
+
+			if (out >= WINDOW || (out > 0 && qp->obj.uc->hca->in_flight >= WINDOW_SHARED))
 				return false;
 			if (budget-- <= 0)
 				return true;
