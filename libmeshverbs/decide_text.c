@@ -81,7 +81,8 @@ const char *mv_reason_text(enum mv_reason reason)
 	case MV_REASON_BETTER_ENTRY:
 		return "the entry cannot reach the destination, another one of this port can";
 	case MV_REASON_NEEDS_PEER:
-		return "another entry would reach the destination, but the peer was given this address";
+		return "another entry would reach the destination, but the peer was given this "
+		       "address";
 	case MV_REASON_NO_PATH:
 		return "no entry of this port reaches the destination";
 	}

@@ -54,6 +54,8 @@ static void show_lines(struct out *out, const char *key, const char *title, enum
 
 static void show_config(struct out *out, const struct status *status)
 {
+	const char *drivers;
+
 	out_section(out, "config", NULL);
 	out_text(out, "mode", NULL, OUT_PLAIN, mode_name(status->config.mode));
 	out_textf(out, NULL, "Mode", status->config.mode == MV_MODE_OFF ? OUT_BAD : OUT_PLAIN,
@@ -72,6 +74,9 @@ static void show_config(struct out *out, const struct status *status)
 	out_textf(out, NULL, "Driver file", status->driver_error ? OUT_BAD : OUT_PLAIN, "%s%s%s",
 		  status->driver_file, status->driver_error ? ": " : "",
 		  status->driver_error ? status->driver_error : "");
+	/* libibverbs' own variables; the first one makes it ignore the second. */
+	drivers = getenv("RDMAV_DRIVERS") ? getenv("RDMAV_DRIVERS") : getenv("IBV_DRIVERS");
+	out_text(out, "driver_environment", drivers ? "IBV_DRIVERS" : NULL, OUT_PLAIN, drivers);
 	show_settings(out, status);
 	show_lines(out, "errors", NULL, OUT_BAD, &status->config_errors);
 	out_section_end(out);

@@ -82,12 +82,15 @@ static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *
 	case MV_VERDICT_SUBNET:
 		addr = netdev ? explain_covering(topo, netdev->ifindex, dgid) : NULL;
 		snprintf(buf, size, "not in %s of %s",
-			 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix)) :
-				"the destination's subnet",
+			 addr ? prefix_text(&addr->prefix, addr->prefix_len, prefix, sizeof(prefix))
+			      : "the destination's subnet",
 			 name);
 		break;
 	case MV_VERDICT_UNROUTABLE:
-		snprintf(buf, size, "no prefix and no route of %s covers it", name);
+		if (candidate->entry->type == MV_GID_TYPE_ROCE_V1)
+			snprintf(buf, size, "no prefix of %s covers it, and routers forward no RoCE v1", name);
+		else
+			snprintf(buf, size, "no prefix and no route of %s covers it", name);
 		break;
 	case MV_VERDICT_DOWN:
 		if (netdev && netdev->up)

@@ -276,7 +276,7 @@ void out_text(struct out *out, const char *key, const char *label, enum out_tone
 	add_text(out, key, label, tone, strdup(value ? value : "-"));
 }
 
-static char *format(const char *fmt, va_list args)
+__attribute__((format(printf, 1, 0))) static char *format(const char *fmt, va_list args)
 {
 	char *text;
 

@@ -29,13 +29,9 @@ static bool is_common(const struct probe_stage *stage)
 	return !begins(stage->name, "base:") && !begins(stage->name, "context:");
 }
 
-/* Wrong settings are reported, but keep nothing from working: defaults serve. */
 static bool is_obstacle(const struct probe_stage *stage)
 {
-	if (!is_common(stage) || is_ok(stage))
-		return false;
-	return strcmp(stage->state, "failed") != 0 ||
-	       (strcmp(stage->name, "config") != 0 && strcmp(stage->name, "environment") != 0);
+	return is_common(stage) && !is_ok(stage);
 }
 
 static const struct probe_stage *common_obstacle(const struct probe_report *report)
@@ -299,6 +295,9 @@ void status_judge(struct status *status)
 
 	for (i = 0; i < status->config_errors.n; i++)
 		status_add(status, &status->attention, "%s", status->config_errors.lines[i]);
+	if (status->config_errors.n)
+		status_add(status, &status->attention,
+			   "%s cannot be used as it is, so the plugin does nothing", status->config_file);
 	if (status->config.mode == MV_MODE_OFF && status->mode_by_env)
 		status_add(status, &status->attention,
 			   "MESHVERBS=off is in the environment, so the plugin does nothing");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* mv_config_parse() on any file: complaints are printable, and what it accepts it can write and read back. */
+/*
+ * mv_config_parse() on any file: complaints are printable, and what it accepts it can write and
+ * read back.
+ */
 #include "fuzz.h"
 
 #include <string.h>
@@ -55,7 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(text);
 	memcpy(text, data, size);
 	mv_config_defaults(&config);
-	FUZZ_CHECK(mv_config_parse(&config, "mesh.conf", text, size, count_report, &counter) == counter.n);
+	FUZZ_CHECK(mv_config_parse(&config, "mesh.conf", text, size, count_report, &counter) ==
+		   counter.n);
 	free(text);
 	check_round_trip(&config);
 	mv_config_list_match(&config.exclude, "mlx5_0");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Runs a fuzz target over the files of a directory, without libFuzzer: `replay_gid tests/fuzz/corpus/gid`. */
+/*
+ * Runs a fuzz target over the files of a directory, without libFuzzer: `replay_gid
+ * tests/fuzz/corpus/gid`.
+ */
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -68,8 +68,12 @@ class Sysfs:
         for name, text in (("link_layer", link_layer), ("state", state), ("rate", "100 Gb/sec (4X EDR)"),
                            ("lid", lid)):
             self.write(f"{port}/{name}", text + "\n")
-        for index in range(size):
-            self.write(f"{port}/gids/{index}", gid_line(bytes(16)))
+        gid_dir = self.root / port / "gids"
+        gid_dir.mkdir(parents=True)
+        empty = gid_line(bytes(16))
+        for index in range(size):  # by the hundred, so without ceremony
+            with open(f"{gid_dir}/{index}", "w", encoding="ascii") as file:
+                file.write(empty)
         for index, address, gid_type, netdev in gids:
             self.write(f"{port}/gids/{index}", gid_line(gid(address)))
             self.write(f"{port}/gid_attrs/types/{index}", gid_type + "\n")

@@ -27,9 +27,9 @@ class ExplainTest(ToolTest):
               INDEX  GID               IPV4      TYPE     NETDEV  VLAN  IF USED  VERDICT
               0      fe80::ff:fe00:10  -         RoCE v1  eth0    -     pass     link-local entry, IPv4 destination
               1      fe80::ff:fe00:10  -         RoCE v2  eth0    -     pass     link-local entry, IPv4 destination
-              2      ::ffff:10.1.0.1   10.1.0.1  RoCE v1  eth0    -     keep     reaches it: route of eth0
+              2      ::ffff:10.1.0.1   10.1.0.1  RoCE v1  eth0    -     pass     no prefix of eth0 covers it, and routers forward no RoCE v1
               3      ::ffff:10.1.0.1   10.1.0.1  RoCE v2  eth0    -     keep     reaches it: route of eth0
-              6      ::ffff:10.5.0.1   10.5.0.1  RoCE v1  eth0.5  5     pass     no prefix and no route of eth0.5 covers it
+              6      ::ffff:10.5.0.1   10.5.0.1  RoCE v1  eth0.5  5     pass     no prefix of eth0.5 covers it, and routers forward no RoCE v1
               7      ::ffff:10.5.0.1   10.5.0.1  RoCE v2  eth0.5  5     pass     no prefix and no route of eth0.5 covers it
 
             Result
@@ -126,6 +126,21 @@ class ExplainTest(ToolTest):
         sysfs.port("mlx5_0", gids=[(3, "10.1.0.1", V2, "eth0")])
         got = self.explain("--from", "mlx5_0", "--to", "10.7.0.1", status=1)
         self.assertEqual([route["lookup"] for route in got["routes"]], ["none"])
+
+    def test_slot_reused(self):
+        """Another address of the same netdev took the program's slot."""
+        net = Netlink()
+        net.link("eth0", mac="02:00:00:00:00:10")
+        net.addr("eth0", "10.1.0.1/24")
+        net.addr("eth0", "10.9.0.1/24")
+        self.netlink(net)
+        sysfs = Sysfs(self.dir / "sys")
+        sysfs.device("mlx5_0")
+        sysfs.port("mlx5_0", gids=[(1, "10.9.0.1", V2, "eth0"), (3, "10.1.0.1", V2, "eth0")])
+        got = self.explain("--from", "mlx5_0", "--to", "10.1.0.9", "--index", "1", "--seen", "10.1.0.1")
+        self.assertEqual((got["result"]["action"], got["result"]["index"]), ("keep", 1))
+        self.assertEqual(got["candidates"][0]["verdict"], "subnet")
+        self.assertEqual(got["candidates"][0]["verdict_text"], "not in 10.1.0.0/24 of eth0")
 
     def test_own_address(self):
         self.connectx()

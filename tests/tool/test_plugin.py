@@ -46,6 +46,7 @@ class PluginTest(ToolTest):
         self.assertEqual([stages.get(name) for name in ("config", "libibverbs", "driver-list", "base:mlx5")], ["ok"] * 4)
         self.assertEqual([device["device"] for device in way["devices"]], ["mlx5_0"])
         self.assertEqual(got["config"]["file"], "DIR/mesh.conf")
+        self.assertEqual(got["config"]["driver_environment"], os.environ["MESHVERBS_DRIVER"])
         self.assertIn("mlx5_0 is not served: it cannot be opened: No such file or directory", got["attention"])
 
     def test_inert_with_libmlx5(self):
@@ -64,7 +65,8 @@ class PluginTest(ToolTest):
         self.conf.write_text(f"[log]\ntarget = {self.dir}/log\ncolour = blue\n")
         got = self.run_json("status", status=1)
         self.assertEqual(self.stages(got).get("config"), "failed")
-        self.assertEqual(self.stages(got).get("base:mlx5"), "ok")
+        self.assertNotIn("base:mlx5", self.stages(got))
+        self.assertIs(got["active"], False)
         self.assertEqual([line for line in got["attention"] if "colour" in line], got["config"]["errors"])
 
     def test_missing_plugin(self):

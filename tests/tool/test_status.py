@@ -212,11 +212,11 @@ class StatusTest(ToolTest):
                 if error:
                     self.assertIn(f"mesh.driver: {error}; ", got["attention"][0])
 
-    def test_wrong_settings_are_no_obstacle(self):
+    def test_wrong_settings_switch_it_off(self):
         self.rxe()
-        self.probe("stage config failed mesh.conf:1: no section\n" + GOOD_START + "stage base:rxe refused by age\n",
-                   "device rxe0 opened\nend\n")
-        self.assertEqual(self.run_json("status", status=1)["devices"][0]["text"], "base:rxe refused: by age")
+        self.probe("stage config failed mesh.conf:1: no section\n", "device rxe0 opened\nend\n")
+        self.assertEqual(self.run_json("status", status=1)["devices"][0]["text"],
+                         "config failed: mesh.conf:1: no section")
 
     def test_refused_twice_told_once(self):
         self.devices(("mlx5_10", "mlx5_core"), ("mlx5_2", "mlx5_core"))
@@ -292,20 +292,20 @@ class StatusTest(ToolTest):
 
     def test_config_errors(self):
         self.rxe("[meshverbs]\nbase = rxe\ncolour = blue\n\nmode = maybe\n")
-        self.probe(GOOD_START + "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
-        got = self.run_json("status", status=1)
-        self.assertIs(got["active"], True)
-        # The plugin finds the same, and it is told once.
-        lines = [line.replace("DIR", str(self.dir)) for line in got["config"]["errors"]]
-        self.probe("".join(f"stage config failed {line}\n" for line in lines) + GOOD_START +
-                   "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
-        self.assertEqual(self.run_json("status", status=1)["attention"], got["attention"])
-        errors = got["config"]["errors"]
+        self.probe("", "device rxe0 opened\nend\n")
+        errors = self.run_json("status", status=1)["config"]["errors"]
         self.assertEqual([line.split(": ")[0] for line in errors], [
             "DIR/etc/libibverbs.d/mesh/mesh.conf:3", "DIR/etc/libibverbs.d/mesh/mesh.conf:5"])
         self.assertIn("colour", errors[0])
         self.assertIn("maybe", errors[1])
-        self.assertEqual(got["attention"], got["config"]["errors"])
+        # The plugin finds the same, and it is told once.
+        self.probe("".join(f"stage config failed {line}\n".replace("DIR", str(self.dir)) for line in errors),
+                   "device rxe0 opened\nend\n")
+        got = self.run_json("status", status=1)
+        self.assertIs(got["active"], False)
+        self.assertEqual(got["attention"][:3], [
+            *errors, "DIR/etc/libibverbs.d/mesh/mesh.conf cannot be used as it is, so the plugin does nothing"])
+        self.assertEqual(len(got["attention"]), 3)
 
     def test_unreadable_config(self):
         """A directory in its place: root reads files without permission, so that cannot be the test."""
@@ -365,7 +365,7 @@ class StatusTest(ToolTest):
                    f"sleep 62 & echo $! >{pids}")
         start = time.monotonic()
         self.run_json("status")
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 30)
         self.assertFalse(self.lives(pids.read_text().strip()))
 
     @staticmethod

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 
 /*
- * Faults in what the engine calls. Every unit test is linked with --wrap for the functions below, so calls
- * from the code under test (not libc's own) come here first. Calls may come from any thread; arming and
- * disarming are for one thread alone.
+ * Faults in what the engine calls. Every unit test is linked with --wrap for the functions below,
+ * so calls from the code under test (not libc's own) come here first. Calls may come from any
+ * thread; arming and disarming are for one thread alone.
  */
 enum fault_call {
 	FAULT_ALLOC, /* malloc, calloc, realloc, reallocarray */
@@ -25,6 +25,10 @@ enum fault_call {
 	FAULT_FSTAT,
 	FAULT_FDOPENDIR,
 	FAULT_READDIR,
+	FAULT_MMAP,
+	FAULT_MADVISE,
+	FAULT_MPROTECT,
+	FAULT_PIPE2,
 	FAULT_N_CALLS,
 };
 
@@ -35,7 +39,7 @@ enum fault_call {
  */
 void fault_arm(enum fault_call call, unsigned int nth, int err);
 void fault_disarm(void);
-bool fault_fired(void);			 /* since fault_arm() */
+bool fault_fired(void); /* since fault_arm() */
 unsigned int fault_count(enum fault_call call); /* calls since fault_arm() or fault_disarm() */
 
 /* Takes the place of the real function while not NULL; faults come first. */
@@ -48,14 +52,15 @@ extern ssize_t (*fault_recvmsg_divert)(int fd, struct msghdr *msg, int flags);
 unsigned int fault_open_fds(void);
 
 /*
- * FAULT_EACH(call, err, statement) - run @statement with the first, second, ... call failing, until it
- * makes fewer calls than that. Afterwards faults are disarmed and it has run once without a fault.
+ * FAULT_EACH(call, err, statement) - run @statement with the first, second, ... call failing, until
+ * it makes fewer calls than that. Afterwards faults are disarmed and it has run once without a
+ * fault.
  */
-#define FAULT_EACH(call, err, statement)                                                            \
-	for (unsigned int fault_nth = 1, fault_more = 1; fault_more;                                \
-	     fault_more = fault_fired(), fault_disarm(), fault_nth++) {                             \
-		fault_arm(call, fault_nth, err);                                                    \
-		statement;                                                                          \
+#define FAULT_EACH(call, err, statement)                                                           \
+	for (unsigned int fault_nth = 1, fault_more = 1; fault_more;                               \
+	     fault_more = fault_fired(), fault_disarm(), fault_nth++) {                            \
+		fault_arm(call, fault_nth, err);                                                   \
+		statement;                                                                         \
 	}
 
 #endif

@@ -88,7 +88,8 @@ void nl_nest_end(struct nlbuild *nl, size_t nest)
 
 void nl_link(struct nlbuild *nl, int ifindex, const char *name, unsigned int flags)
 {
-	struct ifinfomsg info = {.ifi_type = ARPHRD_ETHER, .ifi_index = ifindex, .ifi_flags = flags};
+	struct ifinfomsg info = {
+		.ifi_type = ARPHRD_ETHER, .ifi_index = ifindex, .ifi_flags = flags};
 
 	nl_message(nl, RTM_NEWLINK, &info, sizeof(info));
 	if (name)

@@ -64,12 +64,14 @@ static void test_good_file(void **state)
 	struct mv_config config;
 
 	(void)state;
-	assert_int_equal(parse(&config,
-			       "# comment\n; comment\n\n  [meshverbs]\t\r\n"
-			       "mode=observe\r\n\tbase =  mlx5\trxe  siw \nexclude= mlx5_bond_* rxe?\n"
-			       "[ log ]\nlevel = debug\ntarget = /var/log/mesh verbs.log\n"
-			       "[meshverbs]\nmode = off", &complaints),
-			 0);
+	assert_int_equal(
+		parse(&config,
+		      "# comment\n; comment\n\n  [meshverbs]\t\r\n"
+		      "mode=observe\r\n\tbase =  mlx5\trxe  siw \nexclude= mlx5_bond_* rxe?\n"
+		      "[ log ]\nlevel = debug\ntarget = /var/log/mesh verbs.log\n"
+		      "[meshverbs]\nmode = off",
+		      &complaints),
+		0);
 	assert_string_equal(complaints.text, "");
 	assert_int_equal(config.mode, MV_MODE_OFF); /* the last word counts */
 	assert_int_equal(config.base.n, 3);
@@ -89,29 +91,35 @@ static void test_bad_lines(void **state)
 	static const struct {
 		const char *text, *complaint;
 	} cases[] = {
-		{"[meshverbs]\nmode = maybe\n", "2: bad value 'maybe' for mode: write one of on, observe, off\n"},
-		{"[meshverbs]\nmode =\n", "2: bad value '' for mode: write one of on, observe, off\n"},
+		{"[meshverbs]\nmode = maybe\n",
+		 "2: bad value 'maybe' for mode: write one of on, observe, off\n"},
+		{"[meshverbs]\nmode =\n",
+		 "2: bad value '' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
 		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude\n"},
-		{"[log]\nMode = on\n", "2: unknown setting 'Mode' in [log]: known are target, level\n"},
+		{"[log]\nMode = on\n",
+		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",
 		 "2: level is a setting of section [log], not of [meshverbs]\n"},
 		{"[log]\nlevel = verbose\n",
 		 "2: bad value 'verbose' for level: write one of err, warn, info, debug\n"},
-		{"[log]\ntarget = mesh.log\n",
-		 "2: bad value 'mesh.log' for target: write syslog, or the absolute path of a file in at most "
-		 "255 characters\n"},
-		{"[log]\ntarget =\n",
-		 "2: bad value '' for target: write syslog, or the absolute path of a file in at most 255 "
-		 "characters\n"},
-		{"mode = off\n", "1: 'mode' stands before the first section: put [meshverbs] or [log] above it\n"},
+		{"[log]\ntarget = mesh.log\n", "2: bad value 'mesh.log' for target: write syslog, "
+					       "or the absolute path of a file in at most "
+					       "255 characters\n"},
+		{"[log]\ntarget =\n", "2: bad value '' for target: write syslog, or the absolute "
+				      "path of a file in at most 255 "
+				      "characters\n"},
+		{"mode = off\n",
+		 "1: 'mode' stands before the first section: put [meshverbs] or [log] above it\n"},
 		{"\n\nmode\n", "3: 'mode' has no '=': write key = value\n"},
 		{"[log]\n= x\n", "2: unknown setting '' in [log]: known are target, level\n"},
 		{"[mesh]\nmode = off\nlevel = x\n[log]\n",
-		 "1: unknown section [mesh], its settings are ignored: known are [meshverbs] and [log]\n"},
-		{"[log\nlevel = debug\n", "1: '[log' is no section: write [name] alone on its line\n"},
+		 "1: unknown section [mesh], its settings are ignored: known are [meshverbs] and "
+		 "[log]\n"},
+		{"[log\nlevel = debug\n",
+		 "1: '[log' is no section: write [name] alone on its line\n"},
 		{"[log] level = debug\n",
 		 "1: '[log] level = debug' is no section: write [name] alone on its line\n"},
 		{"[log]\nlevel = \033[31m\n",
@@ -136,9 +144,12 @@ static void test_goes_on_after_bad_lines(void **state)
 	struct mv_config config;
 
 	(void)state;
-	assert_int_equal(parse(&config, "mode = off\n[log]\nlevel = loud\nlevel = info\n[x]\ny\n[meshverbs]\n"
-			       "nothing\nmode = observe\n", &complaints),
-			 5);
+	assert_int_equal(
+		parse(&config,
+		      "mode = off\n[log]\nlevel = loud\nlevel = info\n[x]\ny\n[meshverbs]\n"
+		      "nothing\nmode = observe\n",
+		      &complaints),
+		5);
 	assert_int_equal(config.log_level, MV_LOG_INFO);
 	assert_int_equal(config.mode, MV_MODE_OBSERVE);
 	/* Without anybody to tell it only counts. */
@@ -154,14 +165,17 @@ static void test_odd_bytes(void **state)
 
 	(void)state;
 	mv_config_defaults(&config);
-	assert_int_equal(mv_config_parse(&config, "f", nul, sizeof(nul) - 1, collect, &complaints), 1);
-	assert_string_equal(complaints.text, "2: line holds a NUL byte: the file must be plain text\n");
+	assert_int_equal(mv_config_parse(&config, "f", nul, sizeof(nul) - 1, collect, &complaints),
+			 1);
+	assert_string_equal(complaints.text,
+			    "2: line holds a NUL byte: the file must be plain text\n");
 	assert_int_equal(config.log_level, MV_LOG_DEBUG);
 
 	memset(line, 'x', sizeof(line) - 1);
 	line[sizeof(line) - 1] = '\0';
 	assert_int_equal(parse(&config, line, &complaints), 1);
-	assert_string_equal(complaints.text, "1: line of 3999 bytes is too long: the limit is 1279\n");
+	assert_string_equal(complaints.text,
+			    "1: line of 3999 bytes is too long: the limit is 1279\n");
 	/* A long quotation is cut. */
 	line[500] = '\0';
 	assert_int_equal(parse(&config, line, &complaints), 1);
@@ -191,7 +205,8 @@ static void test_lists(void **state)
 	assert_non_null(strstr(complaints.text, "at most 16 names of at most 63 characters"));
 	assert_string_equal(config.base.names[0], "mlx5");
 
-	assert_int_equal(parse(&config, "[meshverbs]\nexclude = mlx5_bond_* rxe? irdma0", &complaints), 0);
+	assert_int_equal(
+		parse(&config, "[meshverbs]\nexclude = mlx5_bond_* rxe? irdma0", &complaints), 0);
 	assert_true(mv_config_list_match(&config.exclude, "mlx5_bond_0"));
 	assert_true(mv_config_list_match(&config.exclude, "rxe1"));
 	assert_true(mv_config_list_match(&config.exclude, "irdma0"));
@@ -209,8 +224,10 @@ static void test_format(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(parse(&config, "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\n[log]\n"
-			       "target=/x\nlevel=err\n", &complaints),
+	assert_int_equal(parse(&config,
+			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\n[log]\n"
+			       "target=/x\nlevel=err\n",
+			       &complaints),
 			 0);
 	keys = mv_config_keys(&n);
 	mv_config_defaults(&again);
@@ -261,7 +278,10 @@ static void join_comments(const char *from, const char *to, char *buf, size_t si
 	buf[used] = '\0';
 }
 
-/* The sample file names every setting, in its section, with its default and its help, and nothing else. */
+/*
+ * The sample file names every setting, in its section, with its default and its help, and nothing
+ * else.
+ */
 static void test_sample_file(void **state)
 {
 	size_t n, len, settings = 0;
@@ -347,7 +367,8 @@ static void test_load(void **state)
 	big[65537] = '\0';
 	tmpdir_write(&dir, "big", big);
 	assert_int_equal(load(&config, tmpdir_at(&dir, "big"), &complaints), 1);
-	assert_string_equal(complaints.text, "0: is longer than 64 KiB, defaults serve: shorten it\n");
+	assert_string_equal(complaints.text,
+			    "0: is longer than 64 KiB, defaults serve: shorten it\n");
 	assert_true(is_default(&config));
 	free(big);
 	tmpdir_remove(&dir);
@@ -364,7 +385,8 @@ static void check_faulty_load(const char *file, int err)
 	assert_int_equal(fault_open_fds(), fds);
 	if (fault_fired() && err != EINTR) {
 		assert_int_equal(n, 1);
-		snprintf(expected, sizeof(expected), "0: cannot be read, defaults serve: %s\n", strerror(err));
+		snprintf(expected, sizeof(expected), "0: cannot be read, defaults serve: %s\n",
+			 strerror(err));
 		assert_string_equal(complaints.text, expected);
 		assert_true(is_default(&config));
 	} else {
@@ -394,11 +416,11 @@ static void test_load_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),    cmocka_unit_test(test_good_file),
-		cmocka_unit_test(test_bad_lines),   cmocka_unit_test(test_goes_on_after_bad_lines),
-		cmocka_unit_test(test_odd_bytes),   cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_format),	    cmocka_unit_test(test_sample_file),
-		cmocka_unit_test(test_load),	    cmocka_unit_test(test_load_faults),
+		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_good_file),
+		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_goes_on_after_bad_lines),
+		cmocka_unit_test(test_odd_bytes), cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_format),    cmocka_unit_test(test_sample_file),
+		cmocka_unit_test(test_load),      cmocka_unit_test(test_load_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

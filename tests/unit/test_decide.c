@@ -7,9 +7,9 @@
 #include "world.h"
 
 /* One port, one subnet, as the kernel fills a table: each address as RoCE v1 and v2. */
-#define ETH0_NET "dev 1 lo; addr 1 127.0.0.1/8; dev 2 eth0; addr 2 10.1.0.1/24; "
+#define ETH0_NET        "dev 1 lo; addr 1 127.0.0.1/8; dev 2 eth0; addr 2 10.1.0.1/24; "
 #define ETH0_LINK_LOCAL "gid 0 fe80::ff:fe00:2 2 v1; gid 1 fe80::ff:fe00:2 2 v2; "
-#define ETH0 ETH0_NET ETH0_LINK_LOCAL "gid 2 10.1.0.1 2 v1; gid 3 10.1.0.1 2 v2; "
+#define ETH0            ETH0_NET ETH0_LINK_LOCAL "gid 2 10.1.0.1 2 v1; gid 3 10.1.0.1 2 v2; "
 
 /* The same after the address went and came back while a QP held the old entries. */
 #define ETH0_MOVED ETH0_NET ETH0_LINK_LOCAL "gid 4 10.1.0.1 2 v1; gid 5 10.1.0.1 2 v2; "
@@ -35,6 +35,9 @@ struct decide_case {
 
 #define RC MV_CONNECTED
 #define UD MV_DATAGRAM
+
+/* One case in two or three lines, as they are read. */
+/* clang-format off */
 
 /* What is fit to work must stay as it is. */
 static const struct decide_case keep_cases[] = {
@@ -75,6 +78,14 @@ static const struct decide_case keep_cases[] = {
 	{"slot reused by an address that fits", "dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.1.0.9/24;"
 	 "gid 3 10.1.0.9 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.1.0.9 v2, 10.1.0.1 v2", MV_KEEP,
 	 MV_REASON_FITS, 3, MV_VERDICT_OK},
+	/* The packets get there; whether answers come back is for the peer's routes, a VIP's owner knows. */
+	{"other subnet of the same netdev, UD", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4, "10.1.0.2",
+	 UD, NULL, MV_KEEP, MV_REASON_FITS, 4, MV_VERDICT_SUBNET},
+	{"virtual address of no subnet", ETH0 "addr 2 192.0.2.5/32; gid 4 192.0.2.5 2 v2;", 4, "10.1.0.2", RC, NULL,
+	 MV_KEEP, MV_REASON_FITS, 4, MV_VERDICT_SUBNET},
+	{"slot reused by an address of the netdev in another subnet", ETH0_NET "addr 2 10.6.0.1/24;"
+	 "gid 3 10.6.0.1 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.6.0.1 v2, 10.1.0.1 v2", MV_KEEP,
+	 MV_REASON_FITS, 3, MV_VERDICT_SUBNET},
 	{"no carrier", "dev 2 eth0 nocarrier; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;", 3, "10.1.0.2", RC,
 	 NULL, MV_KEEP, MV_REASON_PORT_DOWN, 3, MV_VERDICT_DOWN},
 	{"netdev down, UD, VLAN beside it up", "dev 2 eth0 down; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
@@ -112,9 +123,6 @@ static const struct decide_case repair_cases[] = {
 	 MV_VERDICT_EMPTY},
 	{"moved, to itself", ETH0_MOVED, 3, "10.1.0.1", RC, "10.1.0.1 v2", MV_REPAIR, MV_REASON_MOVED, 5,
 	 MV_VERDICT_EMPTY},
-	{"slot reused by an address of the netdev in another subnet", ETH0_NET "addr 2 10.6.0.1/24;"
-	 "gid 3 10.6.0.1 2 v2; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.6.0.1 v2, 10.1.0.1 v2", MV_REPAIR,
-	 MV_REASON_MOVED, 5, MV_VERDICT_SUBNET},
 	{"RoCE v1 stays v1", ETH0_MOVED, 2, "10.1.0.2", RC, "10.1.0.1 v1", MV_REPAIR, MV_REASON_MOVED, 4,
 	 MV_VERDICT_EMPTY},
 	{"slot reused by an address that does not fit", "dev 2 eth0; addr 2 10.1.0.1/24; addr 2 2001:db8::1/64;"
@@ -152,8 +160,6 @@ static const struct decide_case repair_cases[] = {
 static const struct decide_case replace_cases[] = {
 	{"other subnet", ETH0 VLAN, 3, "10.100.0.2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 5,
 	 MV_VERDICT_UNROUTABLE},
-	{"other subnet of the same netdev", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4, "10.1.0.2", UD,
-	 NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_SUBNET},
 	{"link-local to IPv4", ETH0, 1, "10.1.0.2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3,
 	 MV_VERDICT_FAMILY},
 	{"IPv4 to link-local", ETH0, 3, "fe80::5", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 1,
@@ -190,6 +196,8 @@ static const struct decide_case replace_cases[] = {
 	{"global before link-local source", "dev 2 eth0; addr 2 2001:db8::1/64; gid 1 fe80::ff:fe00:2 2 v2;"
 	 "gid 3 2001:db8::1 2 v2;", 77, "2001:db8::2", UD, NULL, MV_REPLACE, MV_REASON_BETTER_ENTRY, 3,
 	 MV_VERDICT_EMPTY},
+	{"RoCE v1 beyond a router", ETH0 "route 2 10.0.0.0/8 10.1.0.254;", 2, "10.7.0.2", UD, NULL, MV_REPLACE,
+	 MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_UNROUTABLE},
 	{"link-local beyond a router", "dev 2 eth0; addr 2 2001:db8::1/64; gid 1 fe80::ff:fe00:2 2 v2;"
 	 "gid 3 2001:db8::1 2 v2; route 2 ::/0 fe80::9;", 1, "2001:db8:9::2", UD, NULL, MV_REPLACE,
 	 MV_REASON_BETTER_ENTRY, 3, MV_VERDICT_FAMILY},
@@ -207,8 +215,8 @@ static const struct decide_case replace_cases[] = {
 static const struct decide_case pass_cases[] = {
 	{"other subnet, connected", ETH0 VLAN, 3, "10.100.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NEEDS_PEER, 3, MV_VERDICT_UNROUTABLE},
-	{"other subnet of the same netdev, connected", ETH0 "addr 2 10.6.0.1/24; gid 4 10.6.0.1 2 v2;", 4,
-	 "10.1.0.2", RC, "10.6.0.1 v2", MV_PASS, MV_REASON_NEEDS_PEER, 4, MV_VERDICT_SUBNET},
+	{"RoCE v1 beyond a router, connected", ETH0 "route 2 10.0.0.0/8 10.1.0.254;", 2, "10.7.0.2", RC, NULL,
+	 MV_PASS, MV_REASON_NEEDS_PEER, 2, MV_VERDICT_UNROUTABLE},
 	{"link-local to IPv4, connected", ETH0, 1, "10.1.0.2", RC, NULL, MV_PASS, MV_REASON_NEEDS_PEER, 1,
 	 MV_VERDICT_FAMILY},
 	{"empty entry, nothing remembered", ETH0, 77, "10.1.0.2", RC, NULL, MV_PASS, MV_REASON_NEEDS_PEER, 77,
@@ -221,9 +229,13 @@ static const struct decide_case pass_cases[] = {
 	 MV_VERDICT_UNROUTABLE},
 	{"unroutable, UD", ETH0, 3, "10.7.0.2", UD, "10.1.0.1 v2", MV_PASS, MV_REASON_NO_PATH, 3,
 	 MV_VERDICT_UNROUTABLE},
-	/* The same address twice in one namespace's table does not make it fit. */
+	/* The same address twice in one namespace's table does not make it fit, */
 	{"unroutable twice", ETH0 "gid 8 10.1.0.1 2 v2;", 3, "10.7.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NO_PATH, 3, MV_VERDICT_UNROUTABLE},
+	/* and the program chose the netdev along with the entry: nothing has moved. */
+	{"the same address on another netdev", "dev 2 eth0; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
+	 "dev 7 eth0.7; addr 7 10.1.0.1/16; gid 5 10.1.0.1 7 v2;", 3, "10.1.9.2", RC, "10.1.0.1 v2", MV_PASS,
+	 MV_REASON_NEEDS_PEER, 3, MV_VERDICT_UNROUTABLE},
 	{"link-local only port, IPv4 destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "10.1.0.2", UD, NULL,
 	 MV_PASS, MV_REASON_NO_PATH, 1, MV_VERDICT_FAMILY},
 	{"link-local only port, global destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "2001:db8::2", UD, NULL,
@@ -243,6 +255,8 @@ static const struct decide_case pass_cases[] = {
 	{"an empty table", "dev 2 eth0; addr 2 10.1.0.1/24;", 0, "10.1.0.2", UD, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NO_PATH, 0, MV_VERDICT_EMPTY},
 };
+
+/* clang-format on */
 
 static struct mv_decision decide_case(const struct decide_case *c, struct mv_topo *topo)
 {
@@ -284,10 +298,10 @@ static void check_case(const struct decide_case *c)
 	mv_topo_fini(&topo);
 }
 
-#define CHECK_ALL(cases)                                              \
-	do {                                                          \
-		for (size_t i = 0; i < sizeof(cases) / sizeof((cases)[0]); i++) \
-			check_case(&(cases)[i]);                      \
+#define CHECK_ALL(cases)                                                                           \
+	do {                                                                                       \
+		for (size_t i = 0; i < sizeof(cases) / sizeof((cases)[0]); i++)                    \
+			check_case(&(cases)[i]);                                                   \
 	} while (0)
 
 static void test_keep(void **state)
@@ -332,8 +346,11 @@ static void test_alternative(void **state)
 
 static void test_unknown_place(void **state)
 {
-	struct mv_request request = {.device = "mlx5_7", .port_num = 1, .sgid_index = 9,
-				     .dgid = unit_gid("10.1.0.2"), .transport = MV_DATAGRAM};
+	struct mv_request request = {.device = "mlx5_7",
+				     .port_num = 1,
+				     .sgid_index = 9,
+				     .dgid = unit_gid("10.1.0.2"),
+				     .transport = MV_DATAGRAM};
 	struct mv_decision got;
 	struct mv_topo topo;
 
@@ -353,8 +370,11 @@ static void test_unknown_place(void **state)
 
 static void test_infiniband(void **state)
 {
-	struct mv_request request = {.device = "mlx5_0", .port_num = 1, .sgid_index = 1,
-				     .dgid = unit_gid("10.1.0.2"), .transport = MV_DATAGRAM};
+	struct mv_request request = {.device = "mlx5_0",
+				     .port_num = 1,
+				     .sgid_index = 1,
+				     .dgid = unit_gid("10.1.0.2"),
+				     .transport = MV_DATAGRAM};
 	struct mv_decision got;
 	struct mv_topo topo;
 
@@ -377,10 +397,10 @@ static void test_wants_route(void **state)
 		const char *dgid;
 		bool wanted;
 	} cases[] = {
-		{2, "10.1.0.2", false},	   {2, "10.7.0.2", true},     {7, "10.1.0.2", true},
-		{7, "10.100.0.2", false},  {2, "2001:db8::2", true},  {2, "fe80::2", false},
-		{2, "224.0.0.1", false},   {2, "ff0e::1", false},     {2, "::", false},
-		{2, "192.0.2.9", false},   {7, "192.0.2.9", true},    {2, "192.0.2.10", true},
+		{2, "10.1.0.2", false},   {2, "10.7.0.2", true},    {7, "10.1.0.2", true},
+		{7, "10.100.0.2", false}, {2, "2001:db8::2", true}, {2, "fe80::2", false},
+		{2, "224.0.0.1", false},  {2, "ff0e::1", false},    {2, "::", false},
+		{2, "192.0.2.9", false},  {7, "192.0.2.9", true},   {2, "192.0.2.10", true},
 	};
 	struct mv_topo topo;
 
@@ -404,7 +424,8 @@ static void test_judge(void **state)
 	struct mv_topo topo;
 
 	(void)state;
-	world_init(&topo, ETH0 "route 2 10.0.0.0/8 10.1.0.254; route 2 10.7.0.0/16 10.1.0.253 10.1.0.1;");
+	world_init(&topo,
+		   ETH0 "route 2 10.0.0.0/8 10.1.0.254; route 2 10.7.0.0/16 10.1.0.253 10.1.0.1;");
 	mv_judge(&topo, NULL, &dgid, &got);
 	assert_int_equal(got.verdict, MV_VERDICT_EMPTY);
 	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
@@ -423,6 +444,34 @@ static void test_judge(void **state)
 	mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
 	assert_false(got.prefsrc);
 	mv_topo_fini(&topo);
+}
+
+/* Of several prefixes the longest counts, in whatever order the kernel lists them. */
+static void test_judge_nested_prefixes(void **state)
+{
+	static const char *const worlds[] = {
+		"dev 2 eth0; addr 2 10.0.0.1/8; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2; gid 4 "
+		"10.0.0.1 2 v2;",
+		"dev 2 eth0; addr 2 10.1.0.1/24; addr 2 10.0.0.1/8; gid 3 10.1.0.1 2 v2; gid 4 "
+		"10.0.0.1 2 v2;",
+	};
+	union ibv_gid dgid = unit_gid("10.1.0.2");
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct mv_candidate got;
+		struct mv_topo topo;
+
+		world_init(&topo, worlds[i]);
+		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 3), &dgid, &got);
+		assert_int_equal(got.verdict, MV_VERDICT_OK);
+		assert_int_equal(got.prefix_len, 96 + 24);
+		assert_true(got.prefsrc);
+		mv_judge(&topo, mv_port_gid(&topo.devices[0].ports[0], 4), &dgid, &got);
+		assert_int_equal(got.verdict, MV_VERDICT_OK);
+		assert_false(got.prefsrc);
+		mv_topo_fini(&topo);
+	}
 }
 
 /* Every name is given, and no two are the same. */
@@ -454,11 +503,12 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keep),	      cmocka_unit_test(test_repair),
-		cmocka_unit_test(test_replace),	      cmocka_unit_test(test_pass),
-		cmocka_unit_test(test_alternative),   cmocka_unit_test(test_unknown_place),
-		cmocka_unit_test(test_infiniband),    cmocka_unit_test(test_wants_route),
-		cmocka_unit_test(test_judge),	      cmocka_unit_test(test_names),
+		cmocka_unit_test(test_keep),        cmocka_unit_test(test_repair),
+		cmocka_unit_test(test_replace),     cmocka_unit_test(test_pass),
+		cmocka_unit_test(test_alternative), cmocka_unit_test(test_unknown_place),
+		cmocka_unit_test(test_infiniband),  cmocka_unit_test(test_wants_route),
+		cmocka_unit_test(test_judge),       cmocka_unit_test(test_judge_nested_prefixes),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * What mv_decide() promises for any host. The seed is printed; MESHVERBS_TEST_SEED=n repeats a run.
- * Addresses and interface indexes come from small sets, so that random hosts collide as real ones do.
+ * Addresses and interface indexes come from small sets, so that random hosts collide as real ones
+ * do.
  */
 #include "unit.h"
 
@@ -25,8 +26,9 @@ static uint32_t next_random(uint32_t below)
 }
 
 static const char *const addresses[] = {
-	"10.1.0.1",    "10.1.0.2",	 "10.1.0.9",	    "10.2.0.1",	       "10.2.0.2", "10.100.0.1",
-	"10.1.128.1",  "192.0.2.1",	 "2001:db8::1",	    "2001:db8::2",     "fe80::1",  "fe80::ff:fe00:2",
+	"10.1.0.1",        "10.1.0.2",      "10.1.0.9",        "10.2.0.1",
+	"10.2.0.2",        "10.100.0.1",    "10.1.128.1",      "192.0.2.1",
+	"2001:db8::1",     "2001:db8::2",   "fe80::1",         "fe80::ff:fe00:2",
 	"fe80::ff:fe00:3", "2001:db8:9::1", "fe80::ff:fe00:4", "2001:db8:9::2",
 };
 static const char *const odd_destinations[] = {"224.1.1.1", "ff0e::1", "::", "0.0.0.0", "::1"};
@@ -54,17 +56,20 @@ static void random_net(struct mv_topo *topo)
 			assert_int_equal(mv_topo_add_netdev(topo, &netdev), 0);
 	}
 	for (uint32_t n = next_random(8); n; n--) {
-		struct mv_addr addr = {.ifindex = 1 + next_random(5), .gid = unit_gid(PICK(addresses))};
+		struct mv_addr addr = {.ifindex = 1 + next_random(5),
+				       .gid = unit_gid(PICK(addresses))};
 
 		addr.prefix_len = random_length(&addr.gid);
 		addr.prefix = mv_gid_network(&addr.gid, addr.prefix_len);
 		assert_int_equal(mv_topo_add_addr(topo, &addr), 0);
 	}
 	for (uint32_t n = next_random(4); n; n--) {
-		struct mv_route route = {.ifindex = 1 + next_random(5), .dst = unit_gid(PICK(addresses))};
+		struct mv_route route = {.ifindex = 1 + next_random(5),
+					 .dst = unit_gid(PICK(addresses))};
 
 		route.dst_len = random_length(&route.dst);
-		route.fib_len = next_random(2) ? route.dst_len : (uint8_t)next_random(route.dst_len + 1u);
+		route.fib_len =
+			next_random(2) ? route.dst_len : (uint8_t)next_random(route.dst_len + 1u);
 		if (next_random(2))
 			route.gateway = unit_gid(PICK(addresses));
 		if (next_random(2))
@@ -92,7 +97,8 @@ static void random_device(struct mv_topo *topo)
 
 		/* Mostly consistent hosts: an address that some netdev holds, under that netdev. */
 		if (topo->n_addrs && next_random(6)) {
-			const struct mv_addr *addr = &topo->addrs[next_random((uint32_t)topo->n_addrs)];
+			const struct mv_addr *addr =
+				&topo->addrs[next_random((uint32_t)topo->n_addrs)];
 
 			entry.gid = addr->gid;
 			entry.ifindex = addr->ifindex;

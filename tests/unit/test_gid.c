@@ -53,8 +53,16 @@ static void test_text(void **state)
 		{"2001:DB8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},
 		{"::", "::"},
 	};
-	static const char *const bad[] = {"",	    " ",	"10.1.0",      "10.1.0.256", "10.1.0.2/24",
-					  "fe80::1%eth0", "fe80::1\n", "1:2:3:4:5:6:7", "mlx5_0",	     ":"};
+	static const char *const bad[] = {"",
+					  " ",
+					  "10.1.0",
+					  "10.1.0.256",
+					  "10.1.0.2/24",
+					  "fe80::1%eth0",
+					  "fe80::1\n",
+					  "1:2:3:4:5:6:7",
+					  "mlx5_0",
+					  ":"};
 	char longest[MV_GID_STRLEN];
 	union ibv_gid gid;
 
@@ -93,12 +101,12 @@ static void test_prefix(void **state)
 		unsigned int len;
 		bool in;
 	} cases[] = {
-		{"10.1.0.2", "10.1.0.0", 96 + 24, true},  {"10.1.1.2", "10.1.0.0", 96 + 24, false},
-		{"10.1.1.2", "10.1.0.0", 96 + 23, true},  {"10.1.0.2", "10.1.0.2", 128, true},
-		{"10.1.0.3", "10.1.0.2", 128, false},	  {"10.1.0.3", "10.1.0.2", 127, true},
-		{"10.1.0.3", "10.1.0.2", 1000, false},	  {"10.1.0.2", "10.1.0.2", 1000, true},
-		{"192.0.2.1", "0.0.0.0", 96, true},	  {"2001:db8::1", "0.0.0.0", 96, false},
-		{"2001:db8::1", "fe80::", 0, true},	  {"fe80::1", "febf::", 10, true},
+		{"10.1.0.2", "10.1.0.0", 96 + 24, true}, {"10.1.1.2", "10.1.0.0", 96 + 24, false},
+		{"10.1.1.2", "10.1.0.0", 96 + 23, true}, {"10.1.0.2", "10.1.0.2", 128, true},
+		{"10.1.0.3", "10.1.0.2", 128, false},    {"10.1.0.3", "10.1.0.2", 127, true},
+		{"10.1.0.3", "10.1.0.2", 1000, false},   {"10.1.0.2", "10.1.0.2", 1000, true},
+		{"192.0.2.1", "0.0.0.0", 96, true},      {"2001:db8::1", "0.0.0.0", 96, false},
+		{"2001:db8::1", "fe80::", 0, true},      {"fe80::1", "febf::", 10, true},
 		{"fec0::1", "fe80::", 10, false},
 	};
 
@@ -139,8 +147,8 @@ static void test_type_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_family),	cmocka_unit_test(test_text),
-		cmocka_unit_test(test_make),	cmocka_unit_test(test_prefix),
+		cmocka_unit_test(test_family),  cmocka_unit_test(test_text),
+		cmocka_unit_test(test_make),    cmocka_unit_test(test_prefix),
 		cmocka_unit_test(test_network), cmocka_unit_test(test_type_names),
 	};
 

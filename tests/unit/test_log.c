@@ -17,7 +17,7 @@
 #include "log.h"
 #include "tmpdir.h"
 
-/* ---- syslog, with a socket of our own in the place of /dev/log ------------------------------------ */
+/* ---- syslog, with a socket of our own in the place of /dev/log ------------------------------- */
 
 static struct tmpdir dir;
 static struct sockaddr_un fake_syslog = {.sun_family = AF_UNIX};
@@ -26,8 +26,8 @@ static int syslog_fd = -1;
 ssize_t __real_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
 		      socklen_t addr_len);
 
-static ssize_t to_fake_syslog(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
-			      socklen_t addr_len)
+static ssize_t to_fake_syslog(int fd, const void *buf, size_t len, int flags,
+			      const struct sockaddr *addr, socklen_t addr_len)
 {
 	const struct sockaddr_un *un = (const struct sockaddr_un *)(const void *)addr;
 
@@ -75,7 +75,8 @@ static void assert_line(int priority, const char *text)
 {
 	char expected[2048];
 
-	snprintf(expected, sizeof(expected), "<%d>meshverbs[%d]: test_log: %s", priority, (int)getpid(), text);
+	snprintf(expected, sizeof(expected), "<%d>meshverbs[%d]: test_log: %s", priority,
+		 (int)getpid(), text);
 	assert_string_equal(next_line(), expected);
 }
 
@@ -183,7 +184,7 @@ static void test_syslog_faults(void **state)
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, log_with_fault(&log, 0));
 }
 
-/* ---- once ---------------------------------------------------------------------------------------- */
+/* ---- once ------------------------------------------------------------------------------------ */
 
 static void test_once(void **state)
 {
@@ -251,7 +252,7 @@ static void test_once_from_many_threads(void **state)
 	assert_int_equal(lines, 100);
 }
 
-/* ---- file ---------------------------------------------------------------------------------------- */
+/* ---- file ------------------------------------------------------------------------------------ */
 
 static char *read_text(const char *path)
 {
@@ -291,7 +292,8 @@ static void test_file(void **state)
 	assert_in_range(timegm(&tm), before, time(NULL) + 1);
 	memcpy(stamp, text, 20);
 	stamp[20] = '\0';
-	snprintf(expected, sizeof(expected), "%s meshverbs[%d]: test_log: one?two\n", stamp, (int)getpid());
+	snprintf(expected, sizeof(expected), "%s meshverbs[%d]: test_log: one?two\n", stamp,
+		 (int)getpid());
 	assert_memory_equal(text, expected, strlen(expected));
 	assert_non_null(strstr(text + strlen(expected), ": three\n"));
 }
@@ -396,11 +398,16 @@ static void test_file_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_syslog),	       cmocka_unit_test(test_level),
-		cmocka_unit_test(test_long_text),      cmocka_unit_test(test_stuck_syslog),
-		cmocka_unit_test(test_syslog_faults),  cmocka_unit_test(test_once),
-		cmocka_unit_test(test_once_from_many_threads), cmocka_unit_test(test_file),
-		cmocka_unit_test(test_dates),	       cmocka_unit_test(test_file_of_another_kind),
+		cmocka_unit_test(test_syslog),
+		cmocka_unit_test(test_level),
+		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_stuck_syslog),
+		cmocka_unit_test(test_syslog_faults),
+		cmocka_unit_test(test_once),
+		cmocka_unit_test(test_once_from_many_threads),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_dates),
+		cmocka_unit_test(test_file_of_another_kind),
 		cmocka_unit_test(test_file_faults),
 	};
 

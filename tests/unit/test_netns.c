@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The netlink collector against a real kernel, in a network namespace of its own: as root, or in a user
- * namespace where the kernel allows those. Exits 77 where neither works.
+ * The netlink collector against a real kernel, in a network namespace of its own: as root, or in a
+ * user namespace where the kernel allows those. Exits 77 where neither works.
  */
 #include "unit.h"
 
@@ -28,10 +28,10 @@ static int ip(const char *args)
 	return system(command);
 }
 
-#define assert_ip(args)                                \
-	do {                                           \
-		if (ip(args))                          \
-			fail_msg("ip %s failed", args); \
+#define assert_ip(args)                                                                            \
+	do {                                                                                       \
+		if (ip(args))                                                                      \
+			fail_msg("ip %s failed", args);                                            \
 	} while (0)
 
 static int make_host(void **state)
@@ -196,7 +196,8 @@ static void test_routes(void **state)
 		{"vb", "10.8.3.4", 1, 96 + 16, "10.2.0.254", "::", "::"},
 		{"va", "10.66.0.1", 0, 0, NULL, NULL, NULL},
 		{"va", "10.67.0.1", 0, 0, NULL, NULL, NULL},
-		{"va", "10.99.0.1", 0, 0, NULL, NULL, NULL}, /* the kernel would guess: on the link */
+		{"va", "10.99.0.1", 0, 0, NULL, NULL,
+		 NULL}, /* the kernel would guess: on the link */
 		{"va", "10.2.0.1", 0, 0, NULL, NULL, NULL}, /* local, not out of va */
 		{"va", "2001:db8:7::1", 1, 48, "2001:db8:1::9", "::", "::"},
 		{"va", "2001:db8:1::7", 1, 64, "::", "::", "::"},
@@ -272,7 +273,9 @@ static void test_many(void **state)
 	assert_ip("addr flush dev vb to 10.200.0.0/16");
 }
 
-/* From the kernel's answer to the decision: policy routing by source must not look like no route. */
+/*
+ * From the kernel's answer to the decision: policy routing by source must not look like no route.
+ */
 static void test_decision(void **state)
 {
 	union ibv_gid dgid = unit_gid("10.77.0.1");
@@ -291,7 +294,9 @@ static void test_decision(void **state)
 	assert_int_equal(candidate.verdict, MV_VERDICT_OK);
 }
 
-/* Makes the user that we were root of the new user namespace, or ip(8) would have no rights in it. */
+/*
+ * Makes the user that we were root of the new user namespace, or ip(8) would have no rights in it.
+ */
 static int map_root(uid_t uid, gid_t gid)
 {
 	const struct {
@@ -328,10 +333,10 @@ static int enter_namespace(void)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_links),	  cmocka_unit_test(test_addrs),
-		cmocka_unit_test(test_vlan),	  cmocka_unit_test(test_duplicate_address),
-		cmocka_unit_test(test_routes),	  cmocka_unit_test(test_route_out_of_nowhere),
-		cmocka_unit_test(test_decision),  cmocka_unit_test(test_many),
+		cmocka_unit_test(test_links),    cmocka_unit_test(test_addrs),
+		cmocka_unit_test(test_vlan),     cmocka_unit_test(test_duplicate_address),
+		cmocka_unit_test(test_routes),   cmocka_unit_test(test_route_out_of_nowhere),
+		cmocka_unit_test(test_decision), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_changes),
 	};
 
@@ -339,8 +344,8 @@ int main(void)
 		printf("no network namespace can be made here: %s\n", strerror(errno));
 		return 77;
 	}
-	if (system("ip link show lo >/dev/null 2>&1") || ip("link add vx type veth peer name vy 2>/dev/null") ||
-	    ip("link del vx")) {
+	if (system("ip link show lo >/dev/null 2>&1") ||
+	    ip("link add vx type veth peer name vy 2>/dev/null") || ip("link del vx")) {
 		printf("ip(8) or veth devices are missing: install iproute2\n");
 		return 77;
 	}

@@ -17,8 +17,8 @@ static void table_add(struct table *table, uint32_t index, const char *gid)
 {
 	table->port.num = 1;
 	table->port.gids = table->gids;
-	table->gids[table->port.n_gids++] =
-		(struct mv_gid_entry){.index = index, .gid = unit_gid(gid), .type = MV_GID_TYPE_ROCE_V2};
+	table->gids[table->port.n_gids++] = (struct mv_gid_entry){
+		.index = index, .gid = unit_gid(gid), .type = MV_GID_TYPE_ROCE_V2};
 }
 
 static void update_one(struct mv_seen_log *log, uint32_t index, const char *gid)
@@ -129,7 +129,9 @@ static void test_limit(void **state)
 		table.gids[1].gid.raw[15] = (uint8_t)i;
 		assert_int_equal(mv_seen_update(log, &table.port), 0);
 	}
-	/* fe80::1, still in the table, was recorded again when it had been forgotten as the oldest. */
+	/*
+	 * fe80::1, still in the table, was recorded again when it had been forgotten as the oldest.
+	 */
 	assert_seen(log, 1, "fe80::1");
 	assert_int_equal(mv_seen_get(log, 1, 3, seen, MV_SEEN_MAX + 1), MV_SEEN_MAX - 1);
 	assert_int_equal(seen[0].gid.raw[15], (uint8_t)(n - 1));

@@ -133,10 +133,10 @@ static void test_gid_netdev(void **state)
 		const char *netdev; /* NULL: not here */
 	} cases[] = {
 		{"10.1.0.1", 2, "eth0"},
-		{"10.1.0.1", 3, NULL},	       /* another netdev's address */
-		{"10.1.0.1", 0, NULL},	       /* none named */
-		{"10.1.0.1", 9, NULL},	       /* no such netdev */
-		{"10.1.0.2", 2, NULL},	       /* same subnet, not its address */
+		{"10.1.0.1", 3, NULL}, /* another netdev's address */
+		{"10.1.0.1", 0, NULL}, /* none named */
+		{"10.1.0.1", 9, NULL}, /* no such netdev */
+		{"10.1.0.2", 2, NULL}, /* same subnet, not its address */
 		{"fe80::ff:fe00:2", 2, "eth0"}, /* default GID by MAC */
 		{"fe80::ff:fe00:3", 2, NULL},
 		{"fe80::200:0:100:2", 2, "eth0"}, /* default GID with dev_id 1 */
@@ -151,10 +151,12 @@ static void test_gid_netdev(void **state)
 	world_init(&topo, "dev 2 eth0; dev 3 eth1; dev 5 lo; addr 2 10.1.0.1/24;");
 	memset(topo.netdevs[2].mac, 0, 6);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct mv_gid_entry entry = {.gid = unit_gid(cases[i].gid), .ifindex = cases[i].ifindex};
+		struct mv_gid_entry entry = {.gid = unit_gid(cases[i].gid),
+					     .ifindex = cases[i].ifindex};
 		const struct mv_netdev *netdev = mv_topo_gid_netdev(&topo, &entry);
 
-		if (!netdev != !cases[i].netdev || (netdev && strcmp(netdev->name, cases[i].netdev)))
+		if (!netdev != !cases[i].netdev ||
+		    (netdev && strcmp(netdev->name, cases[i].netdev)))
 			fail_msg("%s at %u: %s", cases[i].gid, cases[i].ifindex,
 				 netdev ? netdev->name : "not here");
 	}
@@ -206,8 +208,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_devices), cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_gids),	cmocka_unit_test(test_netdevs),
+		cmocka_unit_test(test_devices),    cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_gids),       cmocka_unit_test(test_netdevs),
 		cmocka_unit_test(test_gid_netdev), cmocka_unit_test(test_no_memory),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The netlink sockets: against the running kernel for what any host has, and against a scripted kernel for
- * what one cannot be made to do.
+ * The netlink sockets: against the running kernel for what any host has, and against a scripted
+ * kernel for what one cannot be made to do.
  */
 #include "unit.h"
 
@@ -16,7 +16,7 @@
 #include "nlbuild.h"
 #include "topo_netlink.h"
 
-/* ---- the running kernel -------------------------------------------------------------------------- */
+/* ---- the running kernel ---------------------------------------------------------------------- */
 
 static bool same_names(const struct if_nameindex *a, const struct if_nameindex *b)
 {
@@ -26,7 +26,9 @@ static bool same_names(const struct if_nameindex *a, const struct if_nameindex *
 	return a->if_index == b->if_index;
 }
 
-/* Fills a snapshot between two looks at libc's list of interfaces until these agree: hosts change. */
+/*
+ * Fills a snapshot between two looks at libc's list of interfaces until these agree: hosts change.
+ */
 static struct if_nameindex *fill_stable(struct mv_netlink *nl, struct mv_topo *topo)
 {
 	for (int i = 0; i < 100; i++) {
@@ -61,7 +63,8 @@ static void test_this_host(void **state)
 	assert_true(fcntl(nl.event_fd, F_GETFD) & FD_CLOEXEC);
 	names = fill_stable(&nl, &topo);
 	for (n = 0; names[n].if_index; n++)
-		assert_string_equal(mv_topo_netdev(&topo, names[n].if_index)->name, names[n].if_name);
+		assert_string_equal(mv_topo_netdev(&topo, names[n].if_index)->name,
+				    names[n].if_name);
 	assert_true(n > 0);
 	assert_int_equal(topo.n_netdevs, n);
 	if_freenameindex(names);
@@ -71,7 +74,7 @@ static void test_this_host(void **state)
 	mv_topo_fini(&topo);
 }
 
-/* ---- a scripted kernel --------------------------------------------------------------------------- */
+/* ---- a scripted kernel ----------------------------------------------------------------------- */
 
 #define MAX_STEPS 32
 
@@ -80,6 +83,8 @@ struct step {
 	struct nlbuild nl;
 	int err;
 	uint32_t from_pid;
+	size_t claimed_len; /* what a look ahead says; 0: the truth */
+	bool truncated; /* it grew after the look ahead */
 };
 
 static struct {
@@ -96,11 +101,13 @@ static struct step *add_step(void)
 	return &script.steps[script.n++];
 }
 
-/* Messages of a step that should look like answers get these; tests change single ones afterwards. */
+/*
+ * Messages of a step that should look like answers get these; tests change single ones afterwards.
+ */
 #define FOREIGN_SEQ 0xdeadbeef
 
-static ssize_t scripted_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
-			       socklen_t addr_len)
+static ssize_t scripted_sendto(int fd, const void *buf, size_t len, int flags,
+			       const struct sockaddr *addr, socklen_t addr_len)
 {
 	const struct nlmsghdr *request = buf;
 
@@ -149,6 +156,8 @@ static ssize_t scripted_recv(int fd, void *buf, size_t len, int flags)
 		errno = script.steps[script.next++].err;
 		return -1;
 	}
+	if (script.steps[script.next].claimed_len)
+		return (ssize_t)script.steps[script.next].claimed_len;
 	return (ssize_t)script.steps[script.next].nl.len;
 }
 
@@ -162,8 +171,9 @@ static ssize_t scripted_recvmsg(int fd, struct msghdr *msg, int flags)
 	stamp(&step->nl);
 	assert_int_equal(msg->msg_namelen, sizeof(*from));
 	*from = (struct sockaddr_nl){.nl_family = AF_NETLINK, .nl_pid = step->from_pid};
-	msg->msg_flags = 0;
+	msg->msg_flags = step->truncated ? MSG_TRUNC : 0;
 	assert_true(msg->msg_iov[0].iov_len >= step->nl.len);
+	assert_true(msg->msg_iov[0].iov_len >= step->claimed_len);
 	memcpy(msg->msg_iov[0].iov_base, step->nl.data, step->nl.len);
 	return (ssize_t)step->nl.len;
 }
@@ -275,7 +285,10 @@ static void test_inconsistent_dump(void **state)
 
 	(void)state;
 	start_script(&nl, &topo);
-	/* The flag may be on any message of the dump; the rest of it is read, and it is taken again. */
+	/*
+	 * The flag may be on any message of the dump; the rest of it is read, and it is taken
+	 * again.
+	 */
 	nl_link(&add_step()->nl, 2, "gone", IFF_UP);
 	nl_header(&script.steps[0].nl)->nlmsg_flags = NLM_F_DUMP_INTR;
 	nl_done(&add_step()->nl);
@@ -352,6 +365,35 @@ static void test_malformed_answers(void **state)
 	}
 }
 
+/* Datagrams beyond the usual 32 KiB get a larger buffer, within reason. */
+static void test_long_datagrams(void **state)
+{
+	struct mv_netlink nl;
+	struct mv_topo topo;
+
+	(void)state;
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].claimed_len = 200000;
+	add_addrs();
+	assert_int_equal(mv_netlink_fill(&nl, &topo), 0);
+	assert_two_netdevs(&topo);
+	end_script(&nl, &topo);
+
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].claimed_len = 2000000;
+	assert_int_equal(mv_netlink_fill(&nl, &topo), -EBADMSG);
+	end_script(&nl, &topo);
+
+	start_script(&nl, &topo);
+	add_links();
+	script.steps[0].truncated = true;
+	assert_int_equal(mv_netlink_fill(&nl, &topo), -EBADMSG);
+	assert_int_equal(topo.n_netdevs, 0);
+	end_script(&nl, &topo);
+}
+
 static void test_kernel_says_no(void **state)
 {
 	struct mv_netlink nl;
@@ -368,7 +410,7 @@ static void test_kernel_says_no(void **state)
 	end_script(&nl, &topo);
 }
 
-/* ---- routes of a scripted kernel ----------------------------------------------------------------- */
+/* ---- routes of a scripted kernel ------------------------------------------------------------- */
 
 static void add_route_answer(const char *dst, uint8_t dst_len, uint32_t oif, unsigned int flags)
 {
@@ -414,11 +456,20 @@ static void test_route(void **state)
 	assert_gid(topo.routes[0].gateway, "10.1.0.254");
 	assert_gid(topo.routes[0].src, "::");
 
+	/* What is known of other destinations stays. */
+	dgid = unit_gid("10.7.3.5");
+	add_route_answer("10.7.0.0", 16, 2, 0);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 1);
+	assert_int_equal(topo.n_routes, 2);
+	assert_gid(topo.routes[0].dst, "10.7.3.4");
+	assert_gid(topo.routes[1].dst, "10.7.3.5");
+
 	/* Not out of the netdev that was asked for, from any of its addresses. */
 	add_route_answer("10.7.0.0", 16, 3, 0);
 	add_route_answer("10.7.0.0", 16, 3, 0);
 	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 0);
-	assert_int_equal(topo.n_routes, 0);
+	assert_int_equal(topo.n_routes, 1);
+	assert_gid(topo.routes[0].dst, "10.7.3.4");
 	assert_int_equal(script.next, script.n);
 	end_script(&nl, &topo);
 }
@@ -445,8 +496,10 @@ static void test_route_of_one_source(void **state)
 
 static void test_route_errors(void **state)
 {
-	static const int unreachable[] = {ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EAGAIN, ENODEV};
-	union ibv_gid dgid = unit_gid("10.7.3.4"), zero = unit_gid("::"), group = unit_gid("224.0.0.1");
+	static const int unreachable[] = {ENETUNREACH, EHOSTUNREACH, EACCES,
+					  EINVAL,      EAGAIN,       ENODEV};
+	union ibv_gid dgid = unit_gid("10.7.3.4"), zero = unit_gid("::"),
+		      group = unit_gid("224.0.0.1");
 	struct mv_netlink nl;
 	struct mv_topo topo;
 
@@ -457,6 +510,10 @@ static void test_route_errors(void **state)
 		nl_error(&add_step()->nl, -unreachable[i]);
 		assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), 0);
 	}
+	nl_error(&add_step()->nl, -EPERM);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), -EPERM);
+	/* Nor is half an answer one: other sources may or may not lead there. */
+	nl_error(&add_step()->nl, -ENETUNREACH);
 	nl_error(&add_step()->nl, -EPERM);
 	assert_int_equal(mv_netlink_add_route(&nl, &topo, 2, &dgid), -EPERM);
 	/* The same number from our own socket is not the kernel's word on the route. */
@@ -471,7 +528,7 @@ static void test_route_errors(void **state)
 	end_script(&nl, &topo);
 }
 
-/* ---- changes ------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static const int *change_errnos;
 
@@ -486,6 +543,15 @@ static ssize_t scripted_changes(int fd, void *buf, size_t len, int flags)
 	assert_int_equal(flags, MSG_DONTWAIT);
 	errno = err;
 	return err ? -1 : 1;
+}
+
+static ssize_t endless_changes(int fd, void *buf, size_t len, int flags)
+{
+	(void)fd;
+	(void)buf;
+	(void)len;
+	(void)flags;
+	return 1;
 }
 
 static bool changed_after(struct mv_netlink *nl, const int *errnos)
@@ -510,13 +576,17 @@ static void test_changed(void **state)
 	assert_true(changed_after(&nl, (int[]){0, EAGAIN}));
 	assert_true(changed_after(&nl, (int[]){0, EINTR, 0, EAGAIN}));
 	assert_true(changed_after(&nl, (int[]){ENOBUFS, EAGAIN}));
+	/* Not even a host that never stands still holds a program up. */
+	fault_recv_divert = endless_changes;
+	assert_true(mv_netlink_changed(&nl));
+	fault_recv_divert = NULL;
 	/* A broken socket tells nothing, so everything may have changed. */
 	assert_true(changed_after(&nl, (int[]){EBADF}));
 	mv_netlink_close(&nl);
 	assert_true(mv_netlink_changed(&nl));
 }
 
-/* ---- faults -------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void check_faulty_open(void)
 {
@@ -611,6 +681,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_inconsistent_dump, stop_script),
 		cmocka_unit_test_teardown(test_lost_messages, stop_script),
 		cmocka_unit_test_teardown(test_malformed_answers, stop_script),
+		cmocka_unit_test_teardown(test_long_datagrams, stop_script),
 		cmocka_unit_test_teardown(test_kernel_says_no, stop_script),
 		cmocka_unit_test_teardown(test_route, stop_script),
 		cmocka_unit_test_teardown(test_route_of_one_source, stop_script),

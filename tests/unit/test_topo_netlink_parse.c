@@ -345,11 +345,11 @@ static void test_bad_messages(void **state)
 	struct nlbuild nl = {0};
 	struct mv_topo topo;
 
-#define ASSERT_BAD()                                         \
-	do {                                                 \
-		assert_int_equal(parse_all(&topo, &nl), -EBADMSG); \
-		mv_topo_fini(&topo);                         \
-		nl.len = 0;                                  \
+#define ASSERT_BAD()                                                                               \
+	do {                                                                                       \
+		assert_int_equal(parse_all(&topo, &nl), -EBADMSG);                                 \
+		mv_topo_fini(&topo);                                                               \
+		nl.len = 0;                                                                        \
 	} while (0)
 
 	(void)state;
@@ -381,6 +381,14 @@ static void test_bad_messages(void **state)
 	nl_message(&nl, RTM_NEWROUTE, &route, sizeof(route));
 	nl_attr(&nl, RTA_VIA, "x", 1);
 	ASSERT_BAD();
+	nl_addr(&nl, 2, "10.1.0.1", 24);
+	nl.len -= 8;
+	nl_header(&nl)->nlmsg_len -= 8; /* no address at all */
+	ASSERT_BAD();
+	nl_link(&nl, 7, "eth0", IFF_UP);
+	add_kind(&nl, "vlan", 5);
+	nl.data[nl.len - 4 - 4] = 7; /* IFLA_VLAN_ID: three bytes instead of two */
+	ASSERT_BAD();
 	/* An attribute that claims more than there is, and one shorter than its own header. */
 	nl_link(&nl, 7, "eth0", IFF_UP);
 	nl.data[nl.message + NLMSG_HDRLEN + sizeof(struct ifinfomsg)] = 200;
@@ -398,6 +406,42 @@ static void test_bad_messages(void **state)
 	nl_link(&nl, 7, "eth0", IFF_UP);
 	nl_header(&nl)->nlmsg_len = UINT32_MAX;
 	ASSERT_BAD();
+}
+
+/* The padding behind the last attribute, next hop or message may be missing. */
+static void test_no_padding(void **state)
+{
+	struct rtmsg info = route_header(AF_INET, 16);
+	static const uint8_t hop[9] = {9, 0, 0, 0, 2};
+	struct nlbuild nl = {0};
+	struct mv_topo topo;
+
+	(void)state;
+	nl_link(&nl, 7, "abcde", IFF_UP); /* 6 bytes with the NUL, 2 of padding */
+	nl.len -= 2;
+	nl_header(&nl)->nlmsg_len -= 2;
+	assert_int_equal(parse_all(&topo, &nl), 0);
+	assert_string_equal(topo.netdevs[0].name, "abcde");
+	mv_topo_fini(&topo);
+
+	nl.len = 0;
+	nl_message(&nl, RTM_NEWROUTE, &info, sizeof(info));
+	nl_attr_addr(&nl, RTA_DST, "10.7.0.0");
+	nl_attr(&nl, RTA_MULTIPATH, hop, sizeof(hop));
+	nl.len -= 3;
+	nl_header(&nl)->nlmsg_len -= 3;
+	assert_int_equal(parse_all(&topo, &nl), 0);
+	assert_int_equal(topo.n_routes, 1);
+	assert_int_equal(topo.routes[0].ifindex, 2);
+	mv_topo_fini(&topo);
+
+	/* A header of its own may end a message too, before its padding. */
+	nl.len = 0;
+	nl_message(&nl, NLMSG_NOOP, "x", 1);
+	nl.len -= 3;
+	nl_header(&nl)->nlmsg_len -= 3;
+	assert_int_equal(parse_all(&topo, &nl), 0);
+	mv_topo_fini(&topo);
 }
 
 /* A datagram cut anywhere gives an error or the messages before the cut, never anything else. */
@@ -454,12 +498,19 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_link),	      cmocka_unit_test(test_vlan),
-		cmocka_unit_test(test_odd_links),     cmocka_unit_test(test_addrs),
-		cmocka_unit_test(test_duplicate_addr), cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_routes_left_out), cmocka_unit_test(test_multipath),
-		cmocka_unit_test(test_status),	      cmocka_unit_test(test_bad_messages),
-		cmocka_unit_test(test_every_cut),     cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_link),
+		cmocka_unit_test(test_vlan),
+		cmocka_unit_test(test_odd_links),
+		cmocka_unit_test(test_addrs),
+		cmocka_unit_test(test_duplicate_addr),
+		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_routes_left_out),
+		cmocka_unit_test(test_multipath),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_bad_messages),
+		cmocka_unit_test(test_no_padding),
+		cmocka_unit_test(test_every_cut),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,8 +59,14 @@ static void test_state(void **state)
 
 static void test_rate(void **state)
 {
-	static const char *const bad[] = {"", "Gb/sec", "-1 Gb/sec", "100", "100 MB/sec", "4294967296 Gb/sec",
-					  "99999999999999999999 Gb/sec", "1.x Gb/sec"};
+	static const char *const bad[] = {"",
+					  "Gb/sec",
+					  "-1 Gb/sec",
+					  "100",
+					  "100 MB/sec",
+					  "4294967296 Gb/sec",
+					  "99999999999999999999 Gb/sec",
+					  "1.x Gb/sec"};
 	uint32_t mbps = 77;
 
 	(void)state;
@@ -77,8 +83,13 @@ static void test_rate(void **state)
 
 static void test_guid(void **state)
 {
-	static const char *const bad[] = {"", "0c42", "0c42:a103:0065:1c3", "0c42:a103:0065:1c3e:0000",
-					  "0c42-a103:0065:1c3e", "0c42:a103:0065:1c3g", "c42:a103:0065:1c3e1"};
+	static const char *const bad[] = {"",
+					  "0c42",
+					  "0c42:a103:0065:1c3",
+					  "0c42:a103:0065:1c3e:0000",
+					  "0c42-a103:0065:1c3e",
+					  "0c42:a103:0065:1c3g",
+					  "c42:a103:0065:1c3e1"};
 	uint64_t guid = 77;
 
 	(void)state;
@@ -91,7 +102,16 @@ static void test_guid(void **state)
 
 static void test_number_and_gid(void **state)
 {
-	static const char *const bad[] = {"", "\n", "x", "0x", "0xg", "1x", "-1", "65536", "0x10000", "12a",
+	static const char *const bad[] = {"",
+					  "\n",
+					  "x",
+					  "0x",
+					  "0xg",
+					  "1x",
+					  "-1",
+					  "65536",
+					  "0x10000",
+					  "12a",
 					  "99999999999999999999999"};
 	uint32_t number = 77;
 	union ibv_gid gid;
@@ -112,16 +132,17 @@ static void test_number_and_gid(void **state)
 	assert_gid(gid, "10.1.0.2");
 	assert_int_equal(mv_sysfs_parse_gid("fe80::1\nfe80::2\n", &gid), -EINVAL);
 	assert_int_equal(mv_sysfs_parse_gid("", &gid), -EINVAL);
-	assert_int_equal(mv_sysfs_parse_gid("0000:0000:0000:0000:0000:ffff:0a01:0002:0000:0000:0000\n", &gid),
+	assert_int_equal(mv_sysfs_parse_gid(
+				 "0000:0000:0000:0000:0000:ffff:0a01:0002:0000:0000:0000\n", &gid),
 			 -EINVAL);
 }
 
-/* ---- a made-up tree ------------------------------------------------------------------------------ */
+/* ---- a made-up tree -------------------------------------------------------------------------- */
 
 #define CLASS "class/infiniband/"
 
-static void write_gid(const struct tmpdir *dir, const char *port, unsigned int index, const char *gid,
-		      const char *type, const char *ndev)
+static void write_gid(const struct tmpdir *dir, const char *port, unsigned int index,
+		      const char *gid, const char *type, const char *ndev)
 {
 	char path[256];
 
@@ -147,9 +168,11 @@ static void make_roce(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_10/ports/1/state", "4: ACTIVE\n");
 	tmpdir_write(dir, CLASS "mlx5_10/ports/1/rate", "100 Gb/sec (4X EDR)\n");
 	tmpdir_write(dir, CLASS "mlx5_10/ports/1/lid", "0x0\n");
-	write_gid(dir, port, 0, "fe80:0000:0000:0000:0000:00ff:fe00:0002\n", "IB/RoCE v1\n", "eth0\n");
+	write_gid(dir, port, 0, "fe80:0000:0000:0000:0000:00ff:fe00:0002\n", "IB/RoCE v1\n",
+		  "eth0\n");
 	write_gid(dir, port, 3, "0000:0000:0000:0000:0000:ffff:0a01:0001\n", "RoCE v2\n", "eth0\n");
-	write_gid(dir, port, 12, "0000:0000:0000:0000:0000:ffff:0a01:004d\n", "RoCE v2\n", "pod1\n");
+	write_gid(dir, port, 12, "0000:0000:0000:0000:0000:ffff:0a01:004d\n", "RoCE v2\n",
+		  "pod1\n");
 	write_gid(dir, port, 4, "0000:0000:0000:0000:0000:0000:0000:0000\n", NULL, NULL);
 	write_gid(dir, port, 5, "0000:0000:0000:0000:0000:ffff:0a01:0005\n", NULL, NULL);
 	write_gid(dir, port, 6, "nonsense\n", "RoCE v2\n", "eth0\n");
@@ -173,6 +196,10 @@ static void make_infiniband(const struct tmpdir *dir)
 	tmpdir_write(dir, CLASS "mlx5_9/ports/256/x", "");
 	tmpdir_write(dir, CLASS "mlx5_9/ports/01/x", "");
 	tmpdir_write(dir, CLASS "abi_version", "1\n");
+	tmpdir_write(dir,
+		     CLASS
+		     "a_directory_whose_name_is_longer_than_the_64_characters_of_an_rdma_device/x",
+		     "");
 }
 
 static void fill_netdevs(struct mv_topo *topo)
@@ -330,9 +357,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gid_type), cmocka_unit_test(test_link_layer),
-		cmocka_unit_test(test_state),	 cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_guid),	 cmocka_unit_test(test_number_and_gid),
-		cmocka_unit_test(test_tree),	 cmocka_unit_test(test_no_rdma),
+		cmocka_unit_test(test_state),    cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_guid),     cmocka_unit_test(test_number_and_gid),
+		cmocka_unit_test(test_tree),     cmocka_unit_test(test_no_rdma),
 		cmocka_unit_test(test_faults),
 	};
 

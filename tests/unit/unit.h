@@ -22,10 +22,10 @@ static inline union ibv_gid unit_gid(const char *text)
 	return gid;
 }
 
-#define assert_gid(gid, text)                                      \
-	do {                                                       \
-		char unit_text[MV_GID_STRLEN];                     \
-		assert_string_equal(mv_gid_format(&(gid), unit_text), text); \
+#define assert_gid(gid, text)                                                                      \
+	do {                                                                                       \
+		char unit_text[MV_GID_STRLEN];                                                     \
+		assert_string_equal(mv_gid_format(&(gid), unit_text), text);                       \
 	} while (0)
 
 #endif

@@ -30,7 +30,8 @@ static union ibv_gid parse_prefix(char *text, uint8_t *ret_len)
 
 static void add_dev(struct mv_topo *topo, char **words, size_t n)
 {
-	struct mv_netdev netdev = {.vlan_id = MV_VLAN_NONE, .mtu_bytes = 1500, .up = true, .running = true};
+	struct mv_netdev netdev = {
+		.vlan_id = MV_VLAN_NONE, .mtu_bytes = 1500, .up = true, .running = true};
 
 	netdev.ifindex = (uint32_t)atoi(words[1]);
 	snprintf(netdev.name, sizeof(netdev.name), "%s", words[2]);
