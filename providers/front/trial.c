@@ -26,6 +26,8 @@ static void child(const char *path, const char *symbol, const char *version, int
 	void *handle;
 
 	alarm(TRIAL_SECONDS);
+	/* What the plugin would do in our caller's own environment is not the question. */
+	clearenv();
 	handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	if (!handle)
 		complain(out, dlerror());

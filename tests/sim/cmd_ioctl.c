@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MAX_ATTRS	64
-#define UAR_ALLOC_PAGES (6u << 8) /* mmap command "allocate write-combining": preload.c makes plain memory of it */
+#define UAR_ALLOC_PAGES ((uint32_t)MLX5_IB_MMAP_ALLOC_WC << 8) /* mmap offset, in pages */
 
 struct call {
 	struct ucontext *uc;

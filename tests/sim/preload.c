@@ -29,7 +29,8 @@
 #define UVERBS_DIR   "/dev/infiniband/uverbs"
 #define UVERBS_MAJOR 231
 #define UVERBS_MINOR 192
-#define UAR_COMMAND_SHIFT 8 /* mmap offset in pages: command, and the index in the lower byte and above */
+#define MMAP_COMMAND_SHIFT 8 /* mmap offset in pages: command above the lower byte of the index */
+#define MMAP_SIZE	   (1ll << 32) /* beyond the last page of SIM_MAX_UAR_PAGES; it is sparse */
 
 /* The next definition of the function, looked up at the first call. */
 #define NEXT(name)                                                                                                  \
@@ -60,6 +61,37 @@ static int dev_index(struct sim_state *st, int minor)
 	return -1;
 }
 
+/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from elsewhere. */
+static void write_clock_page(int fd)
+{
+	struct mlx5_ib_clock_info info = {.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
+	off_t at = ((off_t)MLX5_IB_MMAP_CLOCK_INFO << MMAP_COMMAND_SHIFT) * sysconf(_SC_PAGESIZE);
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	info.nsec = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+	info.cycles = engine_clock();
+	(void)!pwrite(fd, &info, sizeof(info), at);
+}
+
+/*
+ * The file behind the descriptor is memory, with the device's pages at the offsets where mlx5 puts them, so mmap() needs
+ * no help of ours (there are libraries that take it over themselves). Send and CQ registers are memory that nobody looks
+ * at: the HCA watches the doorbell records.
+ */
+static int device_memory(int flags)
+{
+	int fd = memfd_create("simhca-uverbs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+
+	if (fd >= 0 && ftruncate(fd, MMAP_SIZE)) {
+		NEXT(close)(fd);
+		return -1;
+	}
+	if (fd >= 0)
+		write_clock_page(fd);
+	return fd;
+}
+
 static int uverbs_open(int minor, int flags)
 {
 	struct hca *h = hca_get();
@@ -76,7 +108,7 @@ static int uverbs_open(int minor, int flags)
 		errno = index < 0 ? ENXIO : EIO;
 		return -1;
 	}
-	fd = memfd_create("simhca-uverbs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+	fd = device_memory(flags);
 	uc = fd >= 0 ? ucontext_open(h, (uint32_t)index, fd) : NULL;
 	if (!uc) {
 		if (fd >= 0)
@@ -228,57 +260,6 @@ EXPORT int stat(const char *path, struct stat *st)
 	memset(st, 0, sizeof(*st));
 	stat_uverbs(st, (uint32_t)minor);
 	return 0;
-}
-
-/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from elsewhere. */
-static void *clock_page(void *addr, size_t len, int flags)
-{
-	struct mlx5_ib_clock_info info = {.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
-	struct timespec wall;
-	void *p;
-
-	p = NEXT(mmap)(addr, len, PROT_READ | PROT_WRITE, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return p;
-	clock_gettime(CLOCK_REALTIME, &wall);
-	info.nsec = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
-	info.cycles = engine_clock();
-	memcpy(p, &info, sizeof(info));
-	return p;
-}
-
-/*
- * The device's pages. Send and CQ registers are plain memory that nobody looks at (the HCA watches the doorbell
- * records); other kinds of pages this HCA does not have.
- */
-static void *uverbs_mmap(void *addr, size_t len, int prot, int flags, off_t off)
-{
-	unsigned long pg = (unsigned long)off / (unsigned long)sysconf(_SC_PAGESIZE);
-
-	switch (pg >> UAR_COMMAND_SHIFT & 0xff) {
-	case 0: /* regular */
-	case 2: /* write combining */
-	case 3: /* not cached */
-	case 6: /* allocate, write combining */
-		return NEXT(mmap)(addr, len, prot, (flags & MAP_FIXED) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	case 7:
-		return clock_page(addr, len, flags);
-	default:
-		errno = EINVAL;
-		return MAP_FAILED;
-	}
-}
-
-EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
-{
-	if (!(flags & MAP_ANONYMOUS) && fdtab_get(fd, FD_UVERBS))
-		return uverbs_mmap(addr, len, prot, flags, off);
-	return NEXT(mmap)(addr, len, prot, flags, fd, off);
-}
-
-EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t off)
-{
-	return mmap(addr, len, prot, flags, fd, off);
 }
 
 /* libibverbs asks RDMA netlink before sysfs; a machine with real RDMA would show its own devices there. */

@@ -364,6 +364,30 @@ class Life(unittest.TestCase):
         self.assertIn("is up already", sim("up", "-n", self.name, "pair", check=False).stderr)
         self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
 
+    def test_some_hosts_only_and_a_netdev_for_another(self):
+        sim("up", "-n", self.name, "--only", "b", "pair")
+        self.assertIn("no host 'a'", sim("exec", "-n", self.name, "a", "--", "true", check=False).stderr)
+        cables = ["ip", "-n", f"msim-{self.name}"]
+        subprocess.run([*cables, "link", "add", "far", "type", "veth", "peer", "name", "end"], check=True)
+        subprocess.run([*cables, "addr", "add", "10.1.0.1/24", "dev", "far"], check=True)
+        subprocess.run([*cables, "link", "set", "far", "up"], check=True)
+        sim("plug", "-n", self.name, "a.0", "end")
+        ping = ("import socket; s=socket.socket(); s.settimeout(5); "
+                "print(s.connect_ex(('10.1.0.1', 9)))")  # 111: somebody is there and refuses
+        self.assertEqual(sim("exec", "-n", self.name, "b", "--", "/usr/bin/python3", "-c", ping).stdout.strip(), "111")
+        self.assertIn("belongs to a host", sim("plug", "-n", self.name, "b.0", "end", check=False).stderr)
+        self.assertIn("no end at a simulated host", sim("link", "-n", self.name, "a.0", "off", check=False).stderr)
+        sim("link", "-n", self.name, "l0", "off")
+        self.assertIn("no host 'z'", sim("up", "-n", f"{self.name}z", "--only", "z", "pair", check=False).stderr)
+
+    def test_many_want_the_same_name(self):
+        ups = [subprocess.Popen([SIM, "up", "-n", self.name, "pair"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                text=True) for _ in range(5)]
+        said = [up.communicate(timeout=60)[1] for up in ups]
+        self.assertEqual(sorted(up.returncode for up in ups), [0, 2, 2, 2, 2], said)
+        self.assertTrue(all("is up already" in text for text in said if text), said)
+        self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
+
     def test_exit_status_arguments_and_directory(self):
         done = sim("run", "-n", self.name, "pair", "a", "--", "sh", "-c", "echo \"$1\" && pwd && exit 7", "-", "two words",
                    check=False, cwd="/usr")
