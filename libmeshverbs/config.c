@@ -7,15 +7,16 @@
 #include <string.h>
 
 /*
- * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On failure
- * it leaves the member alone and returns what would be right. A formatter writes the reverse.
+ * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On
+ * failure it leaves the member alone and returns what would be right. A formatter writes the
+ * reverse.
  */
 struct setting_type {
 	const char *(*parse)(void *field, const char *value);
 	void (*format)(const void *field, char *buf, size_t size);
 };
 
-/* ---- types -------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static const char *parse_choice(int *field, const char *const *names, size_t n, const char *value,
 				const char *expected)
@@ -89,10 +90,13 @@ static const char *parse_list(void *field, const char *value)
 	const char *pos, *word;
 	size_t n = 0, len;
 
-	/* Look first, change then: a bad list leaves the old one whole, without a copy on the stack. */
+	/*
+	 * Look first, change then: a bad list leaves the old one whole, without a copy on the
+	 * stack.
+	 */
 	for (pos = value; (len = next_word(&pos, &word));)
 		if (len >= MV_CONFIG_NAME_MAX || ++n > MV_CONFIG_LIST_MAX)
-			return "at most 16 names of at most 63 characters, with blanks between them";
+			return "at most 16 names of at most 63 characters, separated by blanks";
 	memset(list, 0, sizeof(*list));
 	for (pos = value; (len = next_word(&pos, &word));)
 		memcpy(list->names[list->n++], word, len);
@@ -107,7 +111,8 @@ static void format_list(const void *field, char *buf, size_t size)
 	if (size)
 		*buf = '\0';
 	for (size_t i = 0; i < list->n && used < size; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "", list->names[i]);
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
+					 list->names[i]);
 }
 
 #define LOG_TARGET_SIZE sizeof(((struct mv_config *)0)->log_target)
@@ -132,24 +137,27 @@ static const struct setting_type type_level = {parse_level, format_level};
 static const struct setting_type type_list = {parse_list, format_list};
 static const struct setting_type type_target = {parse_target, format_target};
 
-/* ---- the table ---------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define N_SETTINGS 5
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
-	 "on: choose source GIDs. observe: decide and log, but change nothing. off: leave every device alone. "
-	 "MESHVERBS=off in a process's environment does the same for that process."},
+	 "on: choose source GIDs. observe: decide and log, but change nothing. off: leave "
+	 "every device alone. MESHVERBS=off in a process's environment does the same for that "
+	 "process."},
 	{"meshverbs", "base", "mlx5",
-	 "Providers to stack over, by libibverbs driver name, with blanks between them. Devices of any other "
-	 "provider are left alone."},
+	 "Providers to stack over, by libibverbs driver name, with blanks between them. "
+	 "Devices of any other provider are left alone."},
 	{"meshverbs", "exclude", "",
-	 "RDMA devices to leave alone: names or glob patterns such as mlx5_bond_*, with blanks between them."},
+	 "RDMA devices to leave alone: names or glob patterns such as mlx5_bond_*, with blanks "
+	 "between them."},
 	{"log", "target", "syslog",
-	 "syslog, or the absolute path of a file. The file is created readable and writable for the user of "
-	 "the first program that logs; create it beforehand, with the mode you want, to collect the lines of "
-	 "several users. Symbolic links and files with more than one hard link are refused."},
-	{"log", "level", "warn", "The least important lines to write: err, warn, info or debug."},
+	 "syslog, or the absolute path of a file. The file is created readable and writable "
+	 "for the user of the first program that logs; create it beforehand, with the mode you "
+	 "want, to collect the lines of several users. Symbolic links and files with more than "
+	 "one hard link are refused."},
+	{"log", "level", "info", "The least important lines to write: err, warn, info or debug."},
 };
 
 /* In the order of keys[]. */
@@ -191,7 +199,7 @@ bool mv_config_list_match(const struct mv_config_list *list, const char *name)
 	return false;
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Longest line: 16 list names of 63 characters, with room for the key. */
 #define LINE_MAX_BYTES 1279
@@ -207,10 +215,11 @@ struct parser {
 	unsigned int line;
 	unsigned int n_reports;
 	const char *section; /* of the table; NULL: none yet */
-	bool skip_section;   /* unknown, reported at its head */
+	bool skip_section; /* unknown, reported at its head */
 };
 
-__attribute__((format(printf, 2, 3))) static void complain(struct parser *parser, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void complain(struct parser *parser, const char *fmt,
+							   ...)
 {
 	char text[512];
 	va_list args;
@@ -261,7 +270,8 @@ static void parse_section(struct parser *parser, char *text)
 	parser->section = NULL;
 	parser->skip_section = true;
 	if (!end || end[1]) {
-		complain(parser, "'%s' is no section: write [name] alone on its line", quote(text, shown));
+		complain(parser, "'%s' is no section: write [name] alone on its line",
+			 quote(text, shown));
 		return;
 	}
 	*end = '\0';
@@ -273,7 +283,8 @@ static void parse_section(struct parser *parser, char *text)
 			return;
 		}
 	}
-	complain(parser, "unknown section [%s], its settings are ignored: known are [meshverbs] and [log]",
+	complain(parser,
+		 "unknown section [%s], its settings are ignored: known are [meshverbs] and [log]",
 		 quote(name, shown));
 }
 
@@ -312,7 +323,8 @@ static void parse_setting(struct parser *parser, char *text)
 	if (parser->skip_section)
 		return;
 	if (!parser->section) {
-		complain(parser, "'%s' stands before the first section: put [meshverbs] or [log] above it",
+		complain(parser,
+			 "'%s' stands before the first section: put [meshverbs] or [log] above it",
 			 quote(key, shown));
 		return;
 	}
@@ -321,8 +333,8 @@ static void parse_setting(struct parser *parser, char *text)
 			continue;
 		expected = fields[i].type->parse((char *)parser->config + fields[i].offset, value);
 		if (expected)
-			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown), key,
-				 expected);
+			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown),
+				 key, expected);
 		return;
 	}
 	unknown_key(parser, key);
@@ -334,7 +346,8 @@ static void parse_line(struct parser *parser, const char *start, size_t len)
 	char *text;
 
 	if (len > LINE_MAX_BYTES) {
-		complain(parser, "line of %zu bytes is too long: the limit is %d", len, LINE_MAX_BYTES);
+		complain(parser, "line of %zu bytes is too long: the limit is %d", len,
+			 LINE_MAX_BYTES);
 		return;
 	}
 	if (memchr(start, '\0', len)) {
@@ -352,8 +365,8 @@ static void parse_line(struct parser *parser, const char *start, size_t len)
 		parse_setting(parser, text);
 }
 
-unsigned int mv_config_parse(struct mv_config *config, const char *file, const char *text, size_t len,
-			     mv_config_report report, void *arg)
+unsigned int mv_config_parse(struct mv_config *config, const char *file, const char *text,
+			     size_t len, mv_config_report report, void *arg)
 {
 	struct parser parser = {.config = config, .file = file, .report = report, .arg = arg};
 	size_t pos = 0;

@@ -6,12 +6,13 @@
 #include <stddef.h>
 
 /*
- * mesh.conf. One table in config.c names every setting with its section, key, parser, default and help
- * text; the sample file, the man page and `meshverbs status` are made from or checked against it.
+ * mesh.conf. One table in config.c names every setting with its section, key, parser, default and
+ * help text; the sample file, the man page and `meshverbs status` are made from or checked against
+ * it.
  *
  * The format: `[section]`, `key = value`, `#` or `;` starts a comment line, blank lines. The plugin
- * reads it inside other people's processes, so the parser is small, allocates nothing but the result and
- * gives up on no bad line: that line is reported and its default stays.
+ * reads it inside other people's processes, so the parser is small, allocates nothing but the
+ * result and gives up on no bad line: that line is reported and its default stays. The plugin then steps aside.
  */
 
 enum mv_mode {
@@ -32,9 +33,9 @@ struct mv_config_list {
 
 struct mv_config {
 	enum mv_mode mode;
-	struct mv_config_list base;    /* providers to stack over, by libibverbs driver name */
+	struct mv_config_list base; /* providers to stack over, by libibverbs driver name */
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
-	char log_target[256];	       /* "syslog" or an absolute path */
+	char log_target[256]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;
 };
 
@@ -67,8 +68,8 @@ void mv_config_defaults(struct mv_config *config);
  *
  * Return: number of lines that were reported.
  */
-unsigned int mv_config_parse(struct mv_config *config, const char *file, const char *text, size_t len,
-			     mv_config_report report, void *arg);
+unsigned int mv_config_parse(struct mv_config *config, const char *file, const char *text,
+			     size_t len, mv_config_report report, void *arg);
 
 /**
  * mv_config_load - read a configuration file
@@ -78,7 +79,8 @@ unsigned int mv_config_parse(struct mv_config *config, const char *file, const c
  *
  * Return: as mv_config_parse().
  */
-unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report, void *arg);
+unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report,
+			    void *arg);
 
 /**
  * mv_config_keys - the table of settings

@@ -12,8 +12,8 @@
 #define FILE_MAX_BYTES (64 * 1024)
 
 /*
- * Return: bytes read, at most FILE_MAX_BYTES + 1 so that a longer file shows; -errno; -EMEDIUMTYPE for
- * what is not a regular file.
+ * Return: bytes read, at most FILE_MAX_BYTES + 1 so that a longer file shows; -errno; -EMEDIUMTYPE
+ * for what is not a regular file.
  */
 static ssize_t read_file(int fd, char *buf)
 {
@@ -38,7 +38,8 @@ static ssize_t read_file(int fd, char *buf)
 	return (ssize_t)len;
 }
 
-static unsigned int report_file(const char *file, mv_config_report report, void *arg, const char *text)
+static unsigned int report_file(const char *file, mv_config_report report, void *arg,
+				const char *text)
 {
 	if (report)
 		report(arg, file, 0, text);
@@ -49,13 +50,17 @@ static unsigned int report_errno(const char *file, mv_config_report report, void
 {
 	char text[160], reason[96];
 
-	/* strerror() is not thread-safe; the GNU strerror_r() may return a constant instead of @reason. */
+	/*
+	 * strerror() is not thread-safe; the GNU strerror_r() may return a constant instead of
+	 * @reason.
+	 */
 	snprintf(text, sizeof(text), "cannot be read, defaults serve: %s",
 		 strerror_r(err, reason, sizeof(reason)));
 	return report_file(file, report, arg, text);
 }
 
-unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report, void *arg)
+unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report,
+			    void *arg)
 {
 	unsigned int n_reports;
 	ssize_t len;

@@ -10,14 +10,15 @@
 struct reach {
 	bool reached;
 	bool on_link; /* without a gateway */
+	bool own; /* by a prefix of the entry's address, or one that it lies in */
 	unsigned int prefix_len;
 	uint32_t metric;
 	union ibv_gid source; /* zero: none named */
 };
 
 /*
- * ::/0 and every other short IPv6 prefix covers the IPv4-mapped range bit by bit without having anything
- * to do with it.
+ * ::/0 and every other short IPv6 prefix covers the IPv4-mapped range bit by bit without having
+ * anything to do with it.
  */
 static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const union ibv_gid *dgid)
 {
@@ -27,23 +28,28 @@ static bool covers(const union ibv_gid *prefix, unsigned int prefix_len, const u
 }
 
 /*
- * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists first
- * because it is the primary address: the one that the prefix's own route names as its source.
+ * The longest prefix of an address of @ifindex; among equals the first, which the kernel lists
+ * first because it is the primary address: the one that the prefix's own route names as its source.
+ * @sgid: an address that is to have such a prefix, or lie in one; or NULL
  */
-static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *dgid,
-			    struct reach *best)
+static void reach_by_prefix(const struct mv_topo *topo, uint32_t ifindex, const union ibv_gid *sgid,
+			    const union ibv_gid *dgid, struct reach *best)
 {
 	for (size_t i = 0; i < topo->n_addrs; i++) {
 		const struct mv_addr *addr = &topo->addrs[i];
+		bool own = best->own;
 
 		if (addr->ifindex != ifindex || !covers(&addr->prefix, addr->prefix_len, dgid))
 			continue;
-		if (best->reached && best->prefix_len >= addr->prefix_len)
-			continue;
-		*best = (struct reach){.reached = true,
-				       .on_link = true,
-				       .prefix_len = addr->prefix_len,
-				       .source = addr->gid};
+		if (sgid && (mv_gid_equal(&addr->gid, sgid) ||
+			     covers(&addr->prefix, addr->prefix_len, sgid)))
+			own = true;
+		if (!best->reached || best->prefix_len < addr->prefix_len)
+			*best = (struct reach){.reached = true,
+					       .on_link = true,
+					       .prefix_len = addr->prefix_len,
+					       .source = addr->gid};
+		best->own = own;
 	}
 }
 
@@ -57,9 +63,9 @@ static void reach_by_route(const struct mv_topo *topo, uint32_t ifindex, const u
 			continue;
 		if (!mv_gid_is_zero(&route->src) && !mv_gid_equal(&route->src, sgid))
 			continue;
-		if (best->reached && (best->prefix_len > route->fib_len ||
-				      (best->prefix_len == route->fib_len &&
-				       best->metric <= route->metric)))
+		if (best->reached &&
+		    (best->prefix_len > route->fib_len ||
+		     (best->prefix_len == route->fib_len && best->metric <= route->metric)))
 			continue;
 		*best = (struct reach){.reached = true,
 				       .on_link = mv_gid_is_zero(&route->gateway),
@@ -75,9 +81,19 @@ static enum mv_verdict judge_reach(const struct mv_topo *topo, const union ibv_g
 {
 	struct reach reach = {0};
 
-	reach_by_prefix(topo, ret->netdev->ifindex, dgid, &reach);
+	reach_by_prefix(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
+	/*
+	 * The netdev has an address in the destination's subnet, but this one is not in it. The
+	 * packets would get there; whether answers to this address come back depends on routes of
+	 * the peer that nobody here knows. A link-local source is told apart below.
+	 */
+	if (reach.reached && !reach.own && !ret->other_scope)
+		return MV_VERDICT_SUBNET;
 	reach_by_route(topo, ret->netdev->ifindex, &ret->entry->gid, dgid, &reach);
 	if (!reach.reached)
+		return MV_VERDICT_UNROUTABLE;
+	/* RoCE v1 is a link-layer protocol (ethertype 0x8915): there is nothing a router could forward. */
+	if (ret->entry->type == MV_GID_TYPE_ROCE_V1 && !reach.on_link)
 		return MV_VERDICT_UNROUTABLE;
 	/* Routers do not forward packets from a link-local source (RFC 4291 section 2.5.6). */
 	if (ret->other_scope && !reach.on_link)
@@ -92,12 +108,14 @@ static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv
 {
 	enum mv_gid_family from = mv_gid_family(&ret->entry->gid), to = mv_gid_family(dgid);
 
-	/* Groups are joined through the subnet manager's or the kernel's doing; any source will do. */
+	/*
+	 * Groups are joined through the subnet manager's or the kernel's doing; any source will do.
+	 */
 	if (to == MV_FAMILY_MULTICAST)
 		return MV_VERDICT_OK;
 	/*
-	 * A link-local and a global IPv6 address can talk to each other on one link. It is unusual, yet it
-	 * works without us, so it has to go on working.
+	 * A link-local and a global IPv6 address can talk to each other on one link. It is unusual,
+	 * yet it works without us, so it has to go on working.
 	 */
 	if (from != to) {
 		if ((from != MV_FAMILY_LINK_LOCAL && from != MV_FAMILY_IPV6) ||
@@ -113,8 +131,8 @@ static enum mv_verdict judge_address(const struct mv_topo *topo, const union ibv
 	return judge_reach(topo, dgid, ret);
 }
 
-void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry, const union ibv_gid *dgid,
-	      struct mv_candidate *ret)
+void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
+	      const union ibv_gid *dgid, struct mv_candidate *ret)
 {
 	*ret = (struct mv_candidate){.entry = entry};
 
@@ -132,9 +150,11 @@ void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry, cons
 		ret->verdict = MV_VERDICT_DOWN;
 }
 
-int mv_candidate_cmp(const struct mv_candidate *a, const struct mv_candidate *b, uint32_t own_ifindex)
+int mv_candidate_cmp(const struct mv_candidate *a, const struct mv_candidate *b,
+		     uint32_t own_ifindex)
 {
-	bool a_v2 = a->entry->type == MV_GID_TYPE_ROCE_V2, b_v2 = b->entry->type == MV_GID_TYPE_ROCE_V2;
+	bool a_v2 = a->entry->type == MV_GID_TYPE_ROCE_V2,
+	     b_v2 = b->entry->type == MV_GID_TYPE_ROCE_V2;
 	bool a_own = own_ifindex && a->netdev && a->netdev->ifindex == own_ifindex;
 	bool b_own = own_ifindex && b->netdev && b->netdev->ifindex == own_ifindex;
 
@@ -167,7 +187,8 @@ static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const s
 		const struct mv_gid_entry *entry = &port->gids[i];
 		struct mv_candidate candidate;
 
-		if (wanted && (entry->type != wanted->type || !mv_gid_equal(&entry->gid, &wanted->gid)))
+		if (wanted &&
+		    (entry->type != wanted->type || !mv_gid_equal(&entry->gid, &wanted->gid)))
 			continue;
 		mv_judge(topo, entry, dgid, &candidate);
 		if (candidate.verdict != MV_VERDICT_OK)
@@ -179,13 +200,13 @@ static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const s
 }
 
 /*
- * Where the address went that the program saw under its index: the newest one that has a home now. What
- * the slot holds at present counts only if its netdev is not here (the same address may exist in several
- * network namespaces); otherwise it has already been judged unfit.
+ * Where the address went that the program saw under its index: the newest one that has a home now.
+ * What the slot holds at present counts only if its netdev is not here (the same address may exist
+ * in several network namespaces); otherwise it has already been judged unfit.
  */
 static const struct mv_gid_entry *moved_to(const struct mv_topo *topo, const struct mv_port *port,
-					   const struct mv_request *request, const struct mv_candidate *own,
-					   uint32_t own_ifindex)
+					   const struct mv_request *request,
+					   const struct mv_candidate *own, uint32_t own_ifindex)
 {
 	for (size_t i = 0; i < request->n_seen; i++) {
 		const struct mv_seen *seen = &request->seen[i];
@@ -206,7 +227,10 @@ static bool is_own_address(const struct mv_topo *topo, const union ibv_gid *dgid
 	for (size_t i = 0; i < topo->n_addrs; i++)
 		if (mv_gid_equal(&topo->addrs[i].gid, dgid))
 			return true;
-	/* A default GID need not be an address of its netdev. Entries of other namespaces do not count. */
+	/*
+	 * A default GID need not be an address of its netdev. Entries of other namespaces do not
+	 * count.
+	 */
 	for (size_t d = 0; d < topo->n_devices; d++)
 		for (size_t p = 0; p < topo->devices[d].n_ports; p++) {
 			const struct mv_port *port = &topo->devices[d].ports[p];
@@ -244,7 +268,8 @@ static struct mv_decision move(enum mv_action action, enum mv_reason reason,
 
 /* The program's entry is unfit: what can be done about it? */
 static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct mv_port *port,
-				       const struct mv_request *request, const struct mv_candidate *own)
+				       const struct mv_request *request,
+				       const struct mv_candidate *own)
 {
 	uint32_t own_ifindex = own->netdev ? own->netdev->ifindex : 0;
 	const struct mv_gid_entry *entry;
@@ -279,14 +304,16 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 		return stay(MV_KEEP, MV_REASON_NO_DESTINATION, request, &own);
 
 	mv_judge(topo, own.entry, &request->dgid, &own);
-	if (is_own_address(topo, &request->dgid))
+	/* To oneself any entry will do, as long as there is one. */
+	if (own.verdict != MV_VERDICT_EMPTY && own.verdict != MV_VERDICT_NO_NETDEV &&
+	    is_own_address(topo, &request->dgid))
 		return stay(MV_KEEP, MV_REASON_SELF, request, &own);
 	/*
-	 * An entry that fits is kept although the program may have read another address there earlier: a
-	 * program that looked again holds this one, has told its peer so, and works. Nothing tells the two
-	 * apart from here, and never worse outranks better.
+	 * An entry that fits is kept although the program may have read another address there
+	 * earlier: a program that looked again holds this one, has told its peer so, and works.
+	 * Nothing tells the two apart from here, and never worse outranks better.
 	 */
-	if (own.verdict == MV_VERDICT_OK)
+	if (own.verdict == MV_VERDICT_OK || own.verdict == MV_VERDICT_SUBNET)
 		return stay(MV_KEEP, MV_REASON_FITS, request, &own);
 	if (own.verdict == MV_VERDICT_DOWN)
 		return stay(MV_KEEP, MV_REASON_PORT_DOWN, request, &own);
@@ -301,7 +328,7 @@ bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *n
 
 	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
 		return false;
-	reach_by_prefix(topo, netdev->ifindex, dgid, &reach);
+	reach_by_prefix(topo, netdev->ifindex, NULL, dgid, &reach);
 	if (reach.reached)
 		return false;
 	for (size_t i = 0; i < topo->n_routes; i++)

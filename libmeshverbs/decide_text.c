@@ -13,6 +13,8 @@ const char *mv_verdict_name(enum mv_verdict verdict)
 		return "no-netdev";
 	case MV_VERDICT_FAMILY:
 		return "family";
+	case MV_VERDICT_SUBNET:
+		return "subnet";
 	case MV_VERDICT_UNROUTABLE:
 		return "unroutable";
 	case MV_VERDICT_DOWN:
@@ -79,7 +81,8 @@ const char *mv_reason_text(enum mv_reason reason)
 	case MV_REASON_BETTER_ENTRY:
 		return "the entry cannot reach the destination, another one of this port can";
 	case MV_REASON_NEEDS_PEER:
-		return "another entry would reach the destination, but the peer was given this address";
+		return "another entry would reach the destination, but the peer was given this "
+		       "address";
 	case MV_REASON_NO_PATH:
 		return "no entry of this port reaches the destination";
 	}

@@ -54,7 +54,8 @@ union ibv_gid mv_gid_from_mac(const uint8_t mac[6])
 	return gid;
 }
 
-bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix, unsigned int prefix_len)
+bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix,
+		      unsigned int prefix_len)
 {
 	unsigned int bytes, bits;
 

@@ -25,11 +25,11 @@ enum mv_gid_type {
 
 /* Which addresses can talk to each other at all: source and destination must agree. */
 enum mv_gid_family {
-	MV_FAMILY_NONE,	      /* the zero GID */
-	MV_FAMILY_IPV4,	      /* ::ffff:0:0/96 */
-	MV_FAMILY_IPV6,	      /* anything else but link-local */
+	MV_FAMILY_NONE, /* the zero GID */
+	MV_FAMILY_IPV4, /* ::ffff:0:0/96 */
+	MV_FAMILY_IPV6, /* anything else but link-local */
 	MV_FAMILY_LINK_LOCAL, /* fe80::/64 .. fe80::/10 */
-	MV_FAMILY_MULTICAST,  /* ff00::/8, or an IPv4-mapped 224.0.0.0/4 */
+	MV_FAMILY_MULTICAST, /* ff00::/8, or an IPv4-mapped 224.0.0.0/4 */
 };
 
 /* Bytes enough for any GID or address in text, with its terminating NUL. */
@@ -63,10 +63,11 @@ union ibv_gid mv_gid_from_mac(const uint8_t mac[6]);
 
 /**
  * mv_gid_in_prefix - does @gid lie in @prefix/@prefix_len?
- * @prefix_len: in bits of the GID, 0..128; for an IPv4 prefix that is 96 + its own length. Longer is
- *              treated as 128.
+ * @prefix_len: in bits of the GID, 0..128; for an IPv4 prefix that is 96 + its own length. Longer
+ *              is treated as 128.
  */
-bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix, unsigned int prefix_len);
+bool mv_gid_in_prefix(const union ibv_gid *gid, const union ibv_gid *prefix,
+		      unsigned int prefix_len);
 
 /**
  * mv_gid_network - the first @prefix_len bits of @gid, the rest zero

@@ -28,7 +28,7 @@ void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level
 	atomic_init(&log->once_full, false);
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* One message is one line: GID strings, device names and program names come from elsewhere. */
 static void replace_controls(char *text)
@@ -51,9 +51,9 @@ static size_t close_text(char *buf, size_t size, int printed)
 }
 
 /*
- * UTC time as RFC 3339 wants it. gmtime_r() takes glibc's time zone lock and may read files, which a guest
- * in a forked child had better not. Days to date after the civil calendar of 400-year eras that begin on
- * 1 March, so that the leap day is the last of its year.
+ * UTC time as RFC 3339 wants it. gmtime_r() takes glibc's time zone lock and may read files, which
+ * a guest in a forked child had better not. Days to date after the civil calendar of 400-year eras
+ * that begin on 1 March, so that the leap day is the last of its year.
  */
 static void format_time(int64_t seconds, char buf[static 40])
 {
@@ -73,7 +73,7 @@ static void format_time(int64_t seconds, char buf[static 40])
 		 (int)(rest / 60 % 60), (int)(rest % 60));
 }
 
-/* ---- targets ------------------------------------------------------------------------------------ */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 static const int priorities[] = {
 	[MV_LOG_ERR] = LOG_ERR,
@@ -83,8 +83,8 @@ static const int priorities[] = {
 };
 
 /*
- * Never waits: a full socket (a stuck or slow syslog) loses the line. The timestamp is left to the daemon,
- * as journald and rsyslog both allow on the local socket.
+ * Never waits: a full socket (a stuck or slow syslog) loses the line. The timestamp is left to the
+ * daemon, as journald and rsyslog both allow on the local socket.
  */
 static void send_syslog(enum mv_log_level level, const char *program, const char *text)
 {
@@ -107,8 +107,9 @@ static void send_syslog(enum mv_log_level level, const char *program, const char
 }
 
 /*
- * The path is the administrator's, but its directory may be writable for others, and the program may be
- * root's: so no symbolic link, no second name of somebody else's file, no FIFO or device to hang on.
+ * The path is the administrator's, but its directory may be writable for others, and the program
+ * may be root's: so no symbolic link, no second name of somebody else's file, no FIFO or device to
+ * hang on.
  */
 static int open_file(const char *path)
 {
@@ -117,7 +118,8 @@ static int open_file(const char *path)
 
 	do
 		fd = open(path,
-			  O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC,
+			  O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK |
+				  O_CLOEXEC,
 			  S_IRUSR | S_IWUSR);
 	while (fd < 0 && errno == EINTR);
 	if (fd < 0)
@@ -164,7 +166,7 @@ static void write_line(const struct mv_log *log, enum mv_log_level level, const 
 		append_file(log->target, program, text);
 }
 
-/* ---- entry points ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 static bool wanted(const struct mv_log *log, enum mv_log_level level)
 {
@@ -248,7 +250,8 @@ void mv_log_once(struct mv_log *log, enum mv_log_level level, const char *fmt, .
 	case ONCE_FULL:
 		if (!atomic_exchange_explicit(&log->once_full, true, memory_order_relaxed))
 			write_line(log, level,
-				   "too many different messages in this process: further ones are dropped");
+				   "too many different messages in this process: further ones are "
+				   "dropped");
 		break;
 	case ONCE_KNOWN:
 		break;

@@ -11,8 +11,8 @@
 
 /*
  * The operator's log. A library inside somebody's process must not touch stdout, stderr or the
- * process's syslog(3) state and keeps no descriptor open: every line is one datagram to /dev/log, or one
- * appending write to a file, opened and closed for it. errno is preserved. Any thread.
+ * process's syslog(3) state and keeps no descriptor open: every line is one datagram to /dev/log,
+ * or one appending write to a file, opened and closed for it. errno is preserved. Any thread.
  */
 
 #define MV_LOG_ONCE_SLOTS 256
@@ -20,7 +20,8 @@
 struct mv_log {
 	char target[256]; /* "syslog" or an absolute path; constant after mv_log_init() */
 	enum mv_log_level level; /* constant after mv_log_init() */
-	_Atomic uint32_t once[MV_LOG_ONCE_SLOTS]; /* hashes of lines already written; lock-free inserts */
+	_Atomic uint32_t
+		once[MV_LOG_ONCE_SLOTS]; /* hashes of lines already written; lock-free inserts */
 	_Atomic bool once_full; /* the line about that has been written */
 };
 
@@ -32,10 +33,10 @@ void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level
 /**
  * mv_log - write one line: "meshverbs[<pid>]: <program>: <text>"
  *
- * Control characters in the text become '?', a text beyond some 900 bytes is cut. A file gets the UTC time
- * in front of each line; it must be a regular file without further hard links, and is created with mode
- * 0600. A line that cannot be written, or for which syslog has no room at once, is lost silently: there is
- * nobody to tell.
+ * Control characters in the text become '?', a text beyond some 900 bytes is cut. A file gets the
+ * UTC time in front of each line; it must be a regular file without further hard links, and is
+ * created with mode 0600. A line that cannot be written, or for which syslog has no room at once,
+ * is lost silently: there is nobody to tell.
  */
 void mv_log(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -45,8 +46,8 @@ void mv_logv(struct mv_log *log, enum mv_log_level level, const char *fmt, va_li
 /**
  * mv_log_once - as mv_log(), but each different text only once per process
  *
- * When more than MV_LOG_ONCE_SLOTS different texts came, further ones are dropped after one line that
- * says so.
+ * When more than MV_LOG_ONCE_SLOTS different texts came, further ones are dropped after one line
+ * that says so.
  */
 void mv_log_once(struct mv_log *log, enum mv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -36,7 +36,8 @@ static bool same_seen(const struct mv_seen *seen, const struct mv_gid_entry *ent
 	return seen->type == entry->type && mv_gid_equal(&seen->gid, &entry->gid);
 }
 
-static bool is_newest(const struct mv_seen_log *log, uint8_t port_num, const struct mv_gid_entry *entry)
+static bool is_newest(const struct mv_seen_log *log, uint8_t port_num,
+		      const struct mv_gid_entry *entry)
 {
 	for (size_t i = log->n; i-- > 0;)
 		if (log->records[i].index == entry->index && log->records[i].port_num == port_num)
@@ -53,7 +54,10 @@ static void remove_record(struct mv_seen_log *log, size_t at)
 /* There is room: mv_seen_update() saw to it. */
 static void append(struct mv_seen_log *log, uint8_t port_num, const struct mv_gid_entry *entry)
 {
-	/* A value that comes back is moved to the end, so a flapping entry takes two records, not more. */
+	/*
+	 * A value that comes back is moved to the end, so a flapping entry takes two records, not
+	 * more.
+	 */
 	for (size_t i = 0; i < log->n; i++) {
 		const struct record *record = &log->records[i];
 
@@ -96,8 +100,8 @@ int mv_seen_update(struct mv_seen_log *log, const struct mv_port *port)
 	return 0;
 }
 
-size_t mv_seen_get(const struct mv_seen_log *log, uint8_t port_num, uint32_t index, struct mv_seen *ret,
-		   size_t max)
+size_t mv_seen_get(const struct mv_seen_log *log, uint8_t port_num, uint32_t index,
+		   struct mv_seen *ret, size_t max)
 {
 	size_t n = 0;
 

@@ -8,9 +8,9 @@
 #include "decide.h"
 
 /*
- * What a program may have read under each index of a device's GID tables since it opened the device:
- * every value that was ever observed there. One struct mv_seen_log per verbs context; the caller
- * serialises all calls on one log.
+ * What a program may have read under each index of a device's GID tables since it opened the
+ * device: every value that was ever observed there. One struct mv_seen_log per verbs context; the
+ * caller serialises all calls on one log.
  */
 struct mv_seen_log;
 
@@ -25,8 +25,9 @@ void mv_seen_free(struct mv_seen_log *log); /* NULL is fine */
 /**
  * mv_seen_update - record a port's current table
  *
- * Only changes take memory, at most MV_SEEN_MAX entries per log; past that the oldest are forgotten.
- * An entry that became empty is not recorded: the program may still hold the address it had.
+ * Only changes take memory, at most MV_SEEN_MAX entries per log; past that the oldest are
+ * forgotten. An entry that became empty is not recorded: the program may still hold the address it
+ * had.
  *
  * Return: 0 or -ENOMEM, in which case the log is as before.
  */
@@ -38,8 +39,8 @@ int mv_seen_update(struct mv_seen_log *log, const struct mv_port *port);
  *
  * Return: how many were written.
  */
-size_t mv_seen_get(const struct mv_seen_log *log, uint8_t port_num, uint32_t index, struct mv_seen *ret,
-		   size_t max);
+size_t mv_seen_get(const struct mv_seen_log *log, uint8_t port_num, uint32_t index,
+		   struct mv_seen *ret, size_t max);
 
 #define MV_SEEN_MAX 4096
 

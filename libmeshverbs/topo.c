@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Makes room for one more element. @array stands for a pointer to a pointer to elements; it goes through
- * memcpy because a void ** may not alias it.
+ * Makes room for one more element. @array stands for a pointer to a pointer to elements; it goes
+ * through memcpy because a void ** may not alias it.
  */
 static int reserve_one(void *array, size_t n, size_t *cap, size_t size)
 {
@@ -216,9 +216,10 @@ const struct mv_netdev *mv_topo_netdev_by_name(const struct mv_topo *topo, const
 }
 
 /*
- * Is @gid the default link-local GID of @mac? Kernels put a netdev's dev_id in place of ff:fe and leave
- * the universal/local bit alone where a driver sets one (mlx4's second port does), so those bits do not
- * count; that the other five bytes agree by accident, under the right interface index, is no danger.
+ * Is @gid the default link-local GID of @mac? Kernels put a netdev's dev_id in place of ff:fe and
+ * leave the universal/local bit alone where a driver sets one (mlx4's second port does), so those
+ * bits do not count; that the other five bytes agree by accident, under the right interface index,
+ * is no danger.
  */
 static bool is_default_gid(const union ibv_gid *gid, const uint8_t mac[6])
 {
@@ -233,7 +234,8 @@ static bool is_default_gid(const union ibv_gid *gid, const uint8_t mac[6])
 	return mv_gid_equal(gid, &expected);
 }
 
-const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo, const struct mv_gid_entry *entry)
+const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo,
+					   const struct mv_gid_entry *entry)
 {
 	const struct mv_netdev *netdev;
 

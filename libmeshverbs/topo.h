@@ -17,7 +17,8 @@
  * topo_sysfs.h, the plugin's verbs query) fill it; mv_decide() only reads it.
  */
 
-#define MV_VLAN_NONE 0xffffu /* 802.1Q leaves 0xfff reserved; 0xffff is how ib_core says "no VLAN" */
+#define MV_VLAN_NONE                                                                               \
+	0xffffu /* 802.1Q leaves 0xfff reserved; 0xffff is how ib_core says "no VLAN" */
 
 /* A network device of this network namespace. */
 struct mv_netdev {
@@ -27,29 +28,32 @@ struct mv_netdev {
 	uint8_t mac[6]; /* zero unless Ethernet */
 	uint16_t vlan_id; /* host byte order, MV_VLAN_NONE when not a VLAN device */
 	uint32_t mtu_bytes;
-	bool up;      /* IFF_UP */
+	bool up; /* IFF_UP */
 	bool running; /* IFF_RUNNING: has carrier */
 };
 
 /* An address of a network device. */
 struct mv_addr {
 	uint32_t ifindex;
-	union ibv_gid gid;   /* IPv4 in mapped form */
-	uint8_t prefix_len;  /* bits of the GID, so 96 + n for IPv4 */
-	union ibv_gid prefix; /* network of the peer address: differs from gid's on point-to-point links */
+	union ibv_gid gid; /* IPv4 in mapped form */
+	uint8_t prefix_len; /* bits of the GID, so 96 + n for IPv4 */
+	/* network of the peer address: differs from gid's on point-to-point links */
+	union ibv_gid prefix;
 };
 
 /* A unicast route out of one netdev. */
 struct mv_route {
 	uint32_t ifindex;
 	union ibv_gid dst;
-	uint8_t dst_len; /* bits of the GID, so 96 + n for IPv4; 128: known for one destination only */
-	uint8_t fib_len; /* bits of the kernel's table entry behind it, at most dst_len: how specific it is */
+	/* bits of the GID, so 96 + n for IPv4; 128: known for one destination only */
+	uint8_t dst_len;
+	/* bits of the kernel's table entry behind it, at most dst_len: how specific it is */
+	uint8_t fib_len;
 	union ibv_gid src; /* holds for this source address only (policy routing); zero: for all */
 	union ibv_gid gateway; /* zero: on the link */
 	union ibv_gid prefsrc; /* zero: none */
-	uint32_t table;	       /* RT_TABLE_... */
-	uint32_t metric;       /* smaller is preferred */
+	uint32_t table; /* RT_TABLE_... */
+	uint32_t metric; /* smaller is preferred */
 };
 
 /* One entry of a port's GID table. Only used (non-zero) entries are stored. */
@@ -63,17 +67,17 @@ struct mv_gid_entry {
 struct mv_port {
 	uint8_t num; /* 1.. */
 	uint8_t link_layer; /* IBV_LINK_LAYER_... */
-	uint8_t state;	    /* enum ibv_port_state */
+	uint8_t state; /* enum ibv_port_state */
 	uint16_t lid;
 	uint32_t rate_mbps; /* 0: unknown */
-	size_t n_gids, cap_gids;   /* used, allocated */
+	size_t n_gids, cap_gids; /* used, allocated */
 	struct mv_gid_entry *gids; /* n_gids, ascending index */
 };
 
 struct mv_device {
 	char name[IBV_SYSFS_NAME_MAX];
-	char pci[16];	  /* "0000:03:00.0", "" when it has no PCI place */
-	int numa_node;	  /* -1: unknown */
+	char pci[16]; /* "0000:03:00.0", "" when it has no PCI place */
+	int numa_node; /* -1: unknown */
 	uint64_t node_guid; /* host byte order, 0: unknown */
 	size_t n_ports, cap_ports;
 	struct mv_port *ports;
@@ -159,12 +163,13 @@ const struct mv_netdev *mv_topo_netdev_by_name(const struct mv_topo *topo, const
 /**
  * mv_topo_gid_netdev - the netdev of this network namespace that an entry really belongs to
  *
- * The kernel reports an interface index that may be of another namespace, where the same number means
- * another device. So an entry counts as here only if the netdev of that index holds the entry's
- * address, or has the MAC address of which the entry is the default link-local GID.
+ * The kernel reports an interface index that may be of another namespace, where the same number
+ * means another device. So an entry counts as here only if the netdev of that index holds the
+ * entry's address, or has the MAC address of which the entry is the default link-local GID.
  *
  * Return: the netdev, or NULL when the entry has none here.
  */
-const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo, const struct mv_gid_entry *entry);
+const struct mv_netdev *mv_topo_gid_netdev(const struct mv_topo *topo,
+					   const struct mv_gid_entry *entry);
 
 #endif

@@ -17,6 +17,8 @@
 struct mv_netlink {
 	int request_fd; /* -1: opened again by the next request, after a failed one */
 	int event_fd;
+	/* Inodes of the two sockets, which no other open socket has: see mv_netlink_intact(). */
+	uint64_t request_ino, event_ino;
 	unsigned int seq;
 };
 
@@ -26,7 +28,21 @@ struct mv_netlink {
  * Return: 0 or -errno of socket(2), bind(2).
  */
 int mv_netlink_open(struct mv_netlink *nl);
-void mv_netlink_close(struct mv_netlink *nl); /* also after a failed open */
+/**
+ * mv_netlink_close - close both sockets, also after a failed open
+ *
+ * A descriptor that has become something else's meanwhile is left open.
+ */
+void mv_netlink_close(struct mv_netlink *nl);
+
+/**
+ * mv_netlink_intact - do the descriptors still lead to our sockets?
+ *
+ * Inside somebody else's program they may not: daemons close every descriptor and use the numbers
+ * again. To be asked before each use there; costs two fstat(2). A request socket that is to be opened
+ * again counts as intact.
+ */
+bool mv_netlink_intact(const struct mv_netlink *nl);
 
 /**
  * mv_netlink_changed - has a link, an address or a route changed since the last call?
@@ -40,8 +56,8 @@ bool mv_netlink_changed(struct mv_netlink *nl);
  * @topo: devices are left alone; routes are dropped, for they may be stale
  *
  * Return: 0; -errno of the socket calls or of the kernel's answer, -EBADMSG for a malformed answer,
- * -ETIMEDOUT when none came within 2 s, -ENOMEM, -EINTR when the kernel's dump stayed inconsistent after
- * several tries. On error netdevs and addresses are empty.
+ * -ETIMEDOUT when none came within 2 s, -ENOMEM, -EINTR when the kernel's dump stayed inconsistent
+ * after several tries. On error netdevs and addresses are empty.
  */
 int mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
 
@@ -50,14 +66,16 @@ int mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
  * @ifindex: of a netdev whose addresses are in the snapshot
  * @dgid: an IPv4, IPv6 or link-local address
  *
- * Adds a host route (dst_len 128, fib_len that of the table entry) to the snapshot when a route of the
- * kernel's tables covers it; none is added otherwise, also when the kernel would guess that the destination
- * is on the link. Where no route holds for every source address, each of the netdev's own addresses is
- * tried, and the route holds for that one (policy routing by source). What an earlier call said of the same
- * netdev and destination is forgotten. Needs RTM_F_FIB_MATCH (Linux 4.13).
+ * Adds a host route (dst_len 128, fib_len that of the table entry) to the snapshot when a route of
+ * the kernel's tables covers it; none is added otherwise, also when the kernel would guess that the
+ * destination is on the link. Where no route holds for every source address, each of the netdev's
+ * own addresses is tried, and the route holds for that one (policy routing by source). What an
+ * earlier call said of the same netdev and destination is forgotten. Needs RTM_F_FIB_MATCH (Linux
+ * 4.13).
  *
- * Return: 1 added, 0 not reachable, -EINVAL for a zero or multicast @dgid, -EOPNOTSUPP on older kernels,
- * -ENOMEM or -errno of the socket calls; on error no decision should be based on the missing route.
+ * Return: 1 added, 0 not reachable, -EINVAL for a zero or multicast @dgid, -EOPNOTSUPP on older
+ * kernels, -ENOMEM or -errno of the socket calls; on error no decision should be based on the
+ * missing route.
  */
 int mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
 			 const union ibv_gid *dgid);
@@ -65,12 +83,12 @@ int mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t i
 /**
  * mv_netlink_parse - the parser behind mv_netlink_fill() and mv_netlink_add_route()
  * @buf: @len bytes of netlink messages, any content
- * @ret_done: set when the end of an answer was met (NLMSG_DONE, or NLMSG_ERROR as an acknowledgement or
- *            with an error); otherwise left alone
+ * @ret_done: set when the end of an answer was met (NLMSG_DONE, or NLMSG_ERROR as an
+ *            acknowledgement or with an error); otherwise left alone
  *
- * Neighbours, rules and other messages are ignored, and so are addresses that failed duplicate address
- * detection, routes that are not unicast, and route cache entries. A route with several next hops becomes
- * one per next hop.
+ * Neighbours, rules and other messages are ignored, and so are addresses that failed duplicate
+ * address detection, routes that are not unicast, and route cache entries. A route with several
+ * next hops becomes one per next hop.
  *
  * Return: 0, -EBADMSG, -ENOMEM, or the (negative) error of an NLMSG_ERROR or NLMSG_DONE.
  */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* rtnetlink messages into the snapshot; fetched in topo_netlink.c. No length in a message is trusted. */
+/*
+ * rtnetlink messages into the snapshot; fetched in topo_netlink.c. No length in a message is
+ * trusted.
+ */
 #include "topo_netlink.h"
 
 #include <errno.h>
@@ -108,7 +111,7 @@ static bool is_string(struct span value, const char *text)
 	       (value.len == len || !value.data[len]);
 }
 
-/* ---- links -------------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 static int parse_vlan_data(struct span data, struct mv_netdev *netdev)
 {
@@ -207,7 +210,7 @@ static int parse_link(struct mv_topo *topo, struct span message)
 	return mv_topo_add_netdev(topo, &netdev);
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static int parse_addr(struct mv_topo *topo, struct span message)
 {
@@ -244,18 +247,24 @@ static int parse_addr(struct mv_topo *topo, struct span message)
 		return rc;
 	if (!has_local && !has_address)
 		return -EBADMSG;
-	/* Somebody else has this address. A tentative one is ours unless that turns out, so it counts. */
+	/*
+	 * Somebody else has this address. A tentative one is ours unless that turns out, so it
+	 * counts.
+	 */
 	if (flags & IFA_F_DADFAILED)
 		return 0;
 
-	/* On point-to-point links IFA_ADDRESS is the peer's; IPv6 leaves IFA_LOCAL out on all others. */
+	/*
+	 * On point-to-point links IFA_ADDRESS is the peer's; IPv6 leaves IFA_LOCAL out on all
+	 * others.
+	 */
 	addr.ifindex = info.ifa_index;
 	addr.gid = has_local ? local : address;
 	addr.prefix = mv_gid_network(has_address ? &address : &local, addr.prefix_len);
 	return mv_topo_add_addr(topo, &addr);
 }
 
-/* ---- routes ------------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 /* RTA_VIA: a gateway of another family than the route's. */
 static int get_via(struct span value, union ibv_gid *ret)
@@ -303,7 +312,8 @@ static int parse_route_attr(const struct attr *attr, uint8_t family, struct mv_r
 }
 
 /* One route per next hop. */
-static int parse_hops(struct mv_topo *topo, struct span hops, uint8_t family, const struct mv_route *base)
+static int parse_hops(struct mv_topo *topo, struct span hops, uint8_t family,
+		      const struct mv_route *base)
 {
 	while (hops.len >= sizeof(struct rtnexthop)) {
 		struct mv_route route = *base;
@@ -371,7 +381,7 @@ static int parse_route(struct mv_topo *topo, struct span message)
 	return route.ifindex ? mv_topo_add_route(topo, &route) : 0;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* NLMSG_ERROR always, NLMSG_DONE mostly begins with an errno, negative, or 0. */
 static int parse_status(struct span message, bool *ret_done)

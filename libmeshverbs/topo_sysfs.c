@@ -14,8 +14,8 @@
 #define ATTR_SIZE 256
 
 /*
- * A file that is missing or refuses to be read is normal here. Running out of something is not: it would
- * show a host with half its GIDs.
+ * A file that is missing or refuses to be read is normal here. Running out of something is not: it
+ * would show a host with half its GIDs.
  */
 static bool is_fatal(int err)
 {
@@ -56,7 +56,8 @@ static int read_attr(int dir, const char *path, char buf[static ATTR_SIZE])
  * Calls @fn for every name in a directory, but not for those beginning with a dot.
  * Return: 0, -errno, or the first non-zero result of @fn.
  */
-static int for_each_name(int dir, const char *path, int (*fn)(void *arg, int dir, const char *name), void *arg)
+static int for_each_name(int dir, const char *path, int (*fn)(void *arg, int dir, const char *name),
+			 void *arg)
 {
 	struct dirent *entry;
 	int fd, err = 0;
@@ -85,7 +86,7 @@ static int for_each_name(int dir, const char *path, int (*fn)(void *arg, int dir
 	return err;
 }
 
-/* ---- GIDs --------------------------------------------------------------------------------------- */
+/* ---- GIDs ------------------------------------------------------------------------------------ */
 
 struct gid_walk {
 	struct mv_topo *topo;
@@ -93,7 +94,9 @@ struct gid_walk {
 	int port_dir;
 };
 
-/* Reads gid_attrs/<what>/<index>. Return: 0 or a fatal error; @buf is empty when there is nothing. */
+/*
+ * Reads gid_attrs/<what>/<index>. Return: 0 or a fatal error; @buf is empty when there is nothing.
+ */
 static int read_gid_attr(int port_dir, const char *what, uint32_t index, char buf[static ATTR_SIZE])
 {
 	char path[64];
@@ -138,7 +141,7 @@ static int add_gid(void *arg, int gids_dir, const char *name)
 	return mv_port_add_gid(walk->port, &entry);
 }
 
-/* ---- ports and devices -------------------------------------------------------------------------- */
+/* ---- ports and devices ----------------------------------------------------------------------- */
 
 struct port_walk {
 	struct mv_topo *topo;
@@ -215,7 +218,8 @@ static void read_pci(struct mv_device *device, int dir)
 	name = strrchr(target, '/');
 	name = name ? name + 1 : target;
 	if (strlen(name) < sizeof(device->pci) &&
-	    sscanf(name, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &used) == 4 && !name[used])
+	    sscanf(name, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &used) == 4 &&
+	    !name[used])
 		strcpy(device->pci, name);
 }
 

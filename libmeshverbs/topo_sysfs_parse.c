@@ -20,7 +20,10 @@ static bool is_digit(char c)
 
 int mv_sysfs_parse_gid_type(const char *text, enum mv_gid_type *ret_type)
 {
-	/* The first is what kernels print for InfiniBand and RoCE v1 alike (ib_core's gid_type_str). */
+	/*
+	 * The first is what kernels print for InfiniBand and RoCE v1 alike (ib_core's
+	 * gid_type_str).
+	 */
 	if (is_word(text, "IB/RoCE v1") || is_word(text, "RoCE v1"))
 		*ret_type = MV_GID_TYPE_ROCE_V1;
 	else if (is_word(text, "RoCE v2"))
@@ -112,9 +115,9 @@ int mv_sysfs_parse_number(const char *text, uint32_t max, uint32_t *ret_number)
 		base = 16;
 		text += 2;
 	}
-	if (!*text)
+	if (is_word(text, ""))
 		return -EINVAL;
-	for (; *text && !is_word(text, ""); text++) {
+	for (; !is_word(text, ""); text++) {
 		int digit = hex_value(*text);
 
 		if (digit < 0 || (uint32_t)digit >= base)

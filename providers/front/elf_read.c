@@ -28,7 +28,8 @@ static int fail(const struct image *im, const char *text)
 	return -EINVAL;
 }
 
-/* Copy @n bytes at file offset @at; false if they are not all there. Copying spares thoughts about alignment. */
+/* Copy @n bytes at file offset @at; false if they are not all there. Copying spares thoughts about
+ * alignment. */
 static bool get(const struct image *im, uint64_t at, void *out, size_t n)
 {
 	if (at > im->size || n > im->size - at)
@@ -42,7 +43,8 @@ static bool offset_of(const struct image *im, uint64_t address, uint64_t *offset
 	for (unsigned int i = 0; i < im->n_segments; i++) {
 		const Elf64_Phdr *s = &im->segments[i];
 
-		if (s->p_type == PT_LOAD && address >= s->p_vaddr && address - s->p_vaddr < s->p_filesz) {
+		if (s->p_type == PT_LOAD && address >= s->p_vaddr &&
+		    address - s->p_vaddr < s->p_filesz) {
 			*offset = s->p_offset + (address - s->p_vaddr);
 			return true;
 		}
@@ -62,7 +64,8 @@ static bool get_name(const struct image *im, uint64_t index, char out[ELF_MAX_NA
 	uint64_t offset;
 	size_t room;
 
-	if (index >= im->strings_size || !offset_of(im, im->strings + index, &offset) || offset >= im->size)
+	if (index >= im->strings_size || !offset_of(im, im->strings + index, &offset) ||
+	    offset >= im->size)
 		return false;
 	room = im->size - offset;
 	if (room > ELF_MAX_NAME)
@@ -83,7 +86,8 @@ static int read_header(struct image *im)
 		return fail(im, "it is not 64-bit little-endian");
 	if (h->e_machine != EM_X86_64 && h->e_machine != EM_AARCH64)
 		return fail(im, "it is for a machine other than x86-64 and aarch64");
-	if (h->e_type != ET_DYN || h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum > MAX_SEGMENTS)
+	if (h->e_type != ET_DYN || h->e_phentsize != sizeof(Elf64_Phdr) ||
+	    h->e_phnum > MAX_SEGMENTS)
 		return fail(im, "it is not a shared library");
 	im->n_segments = h->e_phnum;
 	if (!get(im, h->e_phoff, im->segments, im->n_segments * sizeof(Elf64_Phdr)))
@@ -144,8 +148,8 @@ static int read_versions(struct image *im, struct elf_facts *f, int index_of_nam
 		Elf64_Verdef def;
 		Elf64_Verdaux aux;
 
-		if (!get_at(im, at, &def, sizeof(def)) || def.vd_version != VER_DEF_CURRENT || !def.vd_cnt ||
-		    !get_at(im, at + def.vd_aux, &aux, sizeof(aux)))
+		if (!get_at(im, at, &def, sizeof(def)) || def.vd_version != VER_DEF_CURRENT ||
+		    !def.vd_cnt || !get_at(im, at + def.vd_aux, &aux, sizeof(aux)))
 			return fail(im, "its version definitions cannot be read");
 		if (!(def.vd_flags & VER_FLG_BASE)) {
 			if (!get_name(im, aux.vda_name, f->versions[f->n_versions]))
@@ -161,10 +165,13 @@ static int read_versions(struct image *im, struct elf_facts *f, int index_of_nam
 	return f->n_versions ? 0 : fail(im, "it defines no version but its own name");
 }
 
-/* The number of symbols is not written down; the string table follows the symbols in every linker's output. */
-static void find_symbol(struct image *im, struct elf_facts *f, const int index_of_name[ELF_MAX_VERSIONS])
+/* The number of symbols is not written down; the string table follows the symbols in every linker's
+ * output. */
+static void find_symbol(struct image *im, struct elf_facts *f,
+			const int index_of_name[ELF_MAX_VERSIONS])
 {
-	uint64_t n = im->strings > im->symbols ? (im->strings - im->symbols) / sizeof(Elf64_Sym) : 0;
+	uint64_t n =
+		im->strings > im->symbols ? (im->strings - im->symbols) / sizeof(Elf64_Sym) : 0;
 
 	for (uint64_t i = 1; i < n && i < MAX_SYMBOLS && im->symbols && im->versym; i++) {
 		Elf64_Sym s;
@@ -174,7 +181,8 @@ static void find_symbol(struct image *im, struct elf_facts *f, const int index_o
 		    !get_at(im, im->versym + i * sizeof(version), &version, sizeof(version)))
 			return;
 		if (s.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s.st_info) != STT_FUNC ||
-		    ELF64_ST_BIND(s.st_info) != STB_GLOBAL || version >= ELF_MAX_VERSIONS || index_of_name[version] < 0)
+		    ELF64_ST_BIND(s.st_info) != STB_GLOBAL || version >= ELF_MAX_VERSIONS ||
+		    index_of_name[version] < 0)
 			continue;
 		if (!get_name(im, s.st_name, f->symbol))
 			continue;

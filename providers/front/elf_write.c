@@ -9,7 +9,8 @@
 
 #include "elf_write.h"
 
-/* The largest page size of both machines (aarch64 kernels with 64 KiB pages); the linkers use it there too. */
+/* The largest page size of both machines (aarch64 kernels with 64 KiB pages); the linkers use it
+ * there too. */
 #define PAGE_BYTES 0x10000ULL
 
 enum {
@@ -35,9 +36,11 @@ static const struct {
 	[SEC_HASH] = {".gnu.hash", SHT_GNU_HASH, SEC_SYMBOLS, SHF_ALLOC, 8, 0},
 	[SEC_SYMBOLS] = {".dynsym", SHT_DYNSYM, SEC_STRINGS, SHF_ALLOC, 8, sizeof(Elf64_Sym)},
 	[SEC_STRINGS] = {".dynstr", SHT_STRTAB, 0, SHF_ALLOC, 1, 0},
-	[SEC_VERSYM] = {".gnu.version", SHT_GNU_versym, SEC_SYMBOLS, SHF_ALLOC, 2, sizeof(Elf64_Half)},
+	[SEC_VERSYM] = {".gnu.version", SHT_GNU_versym, SEC_SYMBOLS, SHF_ALLOC, 2,
+			sizeof(Elf64_Half)},
 	[SEC_VERDEF] = {".gnu.version_d", SHT_GNU_verdef, SEC_STRINGS, SHF_ALLOC, 8, 0},
-	[SEC_DYNAMIC] = {".dynamic", SHT_DYNAMIC, SEC_STRINGS, SHF_ALLOC | SHF_WRITE, 8, sizeof(Elf64_Dyn)},
+	[SEC_DYNAMIC] = {".dynamic", SHT_DYNAMIC, SEC_STRINGS, SHF_ALLOC | SHF_WRITE, 8,
+			 sizeof(Elf64_Dyn)},
 	[SEC_NAMES] = {".shstrtab", SHT_STRTAB, 0, 0, 1, 0},
 };
 
@@ -129,8 +132,8 @@ static void add_spares(struct out *o, struct names *n, const struct elf_facts *f
 		const char *dot = strrchr(f->versions[i], '.');
 		unsigned long v = dot ? strtoul(dot + 1, NULL, 10) : 0;
 
-		if (dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1) && v < 100000 &&
-		    (!scheme || v > most)) {
+		if (dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1) &&
+		    v < 100000 && (!scheme || v > most)) {
 			most = v;
 			scheme = f->versions[i];
 			stem = (size_t)(dot + 1 - scheme);
@@ -144,8 +147,8 @@ static void add_spares(struct out *o, struct names *n, const struct elf_facts *f
 	}
 }
 
-static void write_strings(struct out *o, struct names *n, const struct elf_facts *f, const char *real,
-			  const char *plugin)
+static void write_strings(struct out *o, struct names *n, const struct elf_facts *f,
+			  const char *real, const char *plugin)
 {
 	begin(o, SEC_STRINGS);
 	add_string(o, SEC_STRINGS, "");
@@ -199,7 +202,8 @@ static void write_tables(struct out *o, const struct elf_facts *f)
 	end(o, SEC_VERSYM);
 }
 
-/* ld.so of older C libraries writes into this section: it is in the writable segment, as linkers do it. */
+/* ld.so of older C libraries writes into this section: it is in the writable segment, as linkers do
+ * it. */
 static void write_dynamic(struct out *o, const struct names *n)
 {
 	const Elf64_Dyn entries[] = {
@@ -229,7 +233,8 @@ static uint64_t address_of(const struct out *o, int section)
 	return o->at[section] + (section == SEC_DYNAMIC ? PAGE_BYTES : 0);
 }
 
-static void write_sections(struct out *o, uint64_t *at, unsigned int *n_written, const struct names *n, bool note)
+static void write_sections(struct out *o, uint64_t *at, unsigned int *n_written,
+			   const struct names *n, bool note)
 {
 	uint32_t name_of[N_SECTIONS];
 
@@ -271,19 +276,36 @@ static unsigned int write_segments(struct out *o, Elf64_Phdr *p, bool note)
 	uint64_t dynamic = o->at[SEC_DYNAMIC], bytes = o->bytes[SEC_DYNAMIC];
 	unsigned int n = 0;
 
-	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = dynamic, .p_memsz = dynamic,
+	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD,
+			      .p_flags = PF_R,
+			      .p_filesz = dynamic,
+			      .p_memsz = dynamic,
 			      .p_align = PAGE_BYTES};
-	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = dynamic,
-			      .p_vaddr = PAGE_BYTES + dynamic, .p_paddr = PAGE_BYTES + dynamic, .p_filesz = bytes,
-			      .p_memsz = bytes, .p_align = PAGE_BYTES};
-	p[n++] = (Elf64_Phdr){.p_type = PT_DYNAMIC, .p_flags = PF_R | PF_W, .p_offset = dynamic,
-			      .p_vaddr = PAGE_BYTES + dynamic, .p_paddr = PAGE_BYTES + dynamic, .p_filesz = bytes,
-			      .p_memsz = bytes, .p_align = 8};
+	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD,
+			      .p_flags = PF_R | PF_W,
+			      .p_offset = dynamic,
+			      .p_vaddr = PAGE_BYTES + dynamic,
+			      .p_paddr = PAGE_BYTES + dynamic,
+			      .p_filesz = bytes,
+			      .p_memsz = bytes,
+			      .p_align = PAGE_BYTES};
+	p[n++] = (Elf64_Phdr){.p_type = PT_DYNAMIC,
+			      .p_flags = PF_R | PF_W,
+			      .p_offset = dynamic,
+			      .p_vaddr = PAGE_BYTES + dynamic,
+			      .p_paddr = PAGE_BYTES + dynamic,
+			      .p_filesz = bytes,
+			      .p_memsz = bytes,
+			      .p_align = 8};
 	for (int i = 0; note && i < 2; i++)
-		p[n++] = (Elf64_Phdr){.p_type = i ? PT_GNU_PROPERTY : PT_NOTE, .p_flags = PF_R,
-				      .p_offset = o->at[SEC_NOTE], .p_vaddr = o->at[SEC_NOTE],
-				      .p_paddr = o->at[SEC_NOTE], .p_filesz = o->bytes[SEC_NOTE],
-				      .p_memsz = o->bytes[SEC_NOTE], .p_align = 8};
+		p[n++] = (Elf64_Phdr){.p_type = i ? PT_GNU_PROPERTY : PT_NOTE,
+				      .p_flags = PF_R,
+				      .p_offset = o->at[SEC_NOTE],
+				      .p_vaddr = o->at[SEC_NOTE],
+				      .p_paddr = o->at[SEC_NOTE],
+				      .p_filesz = o->bytes[SEC_NOTE],
+				      .p_memsz = o->bytes[SEC_NOTE],
+				      .p_align = 8};
 	/* Without this, the kernel and ld.so would give the whole process an executable stack. */
 	p[n++] = (Elf64_Phdr){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16};
 	return n;
@@ -291,11 +313,13 @@ static unsigned int write_segments(struct out *o, Elf64_Phdr *p, bool note)
 
 #define MAX_SEGMENTS 6
 
-static void write_header(struct out *o, const struct elf_facts *f, uint64_t sections_at, unsigned int n_sections,
-			 const Elf64_Phdr *segments, unsigned int n_segments)
+static void write_header(struct out *o, const struct elf_facts *f, uint64_t sections_at,
+			 unsigned int n_sections, const Elf64_Phdr *segments,
+			 unsigned int n_segments)
 {
 	Elf64_Ehdr h = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
 		.e_type = ET_DYN,
 		.e_machine = f->machine,
 		.e_version = EV_CURRENT,
@@ -320,7 +344,8 @@ static bool path_ok(const char *path)
 	return path[0] == '/' && strlen(path) < PATH_MAX;
 }
 
-int elf_write(void **ret_image, size_t *ret_size, const struct elf_facts *facts, const char *real, const char *plugin)
+int elf_write(void **ret_image, size_t *ret_size, const struct elf_facts *facts, const char *real,
+	      const char *plugin)
 {
 	bool note = facts->note_bytes != 0;
 	Elf64_Phdr segments[MAX_SEGMENTS];

@@ -7,13 +7,15 @@
 
 /**
  * file_read() - the whole of a regular file.
- * @root: "" or a directory that absolute symbolic links inside it are relative to; needs openat2(2), Linux 5.6.
+ * @root: "" or a directory that absolute symbolic links inside it are relative to; needs
+ * openat2(2), Linux 5.6.
  *
  * Return: 0 with *@ret_data (free it) and *@ret_size; -errno.
  */
 int file_read(const char *root, const char *path, void **ret_data, size_t *ret_size);
 
-/** file_write() - @path below @root becomes a file with these bytes, mode 0644, at once or not at all. */
+/** file_write() - @path below @root becomes a file with these bytes, mode 0644, at once or not at
+ * all. */
 int file_write(const char *root, const char *path, const void *data, size_t size);
 
 /** file_link() - @path below @root becomes a symbolic link to @target, at once or not at all. */
@@ -25,7 +27,8 @@ int file_remove(const char *root, const char *path);
 /** dir_make() - @path and what is missing above it, mode 0755. Return: 0 or -errno. */
 int dir_make(const char *root, const char *path);
 
-/** dir_remove() - @path and then its parents up to @levels directories, as far as they are empty. */
+/** dir_remove() - @path and then its parents up to @levels directories, as far as they are empty.
+ */
 void dir_remove(const char *root, const char *path, int levels);
 
 #endif

@@ -12,9 +12,11 @@
 #include "ldcache.h"
 #include "trial.h"
 
-#define CONF_HEAD "# Made by meshverbs-front: lets programs that use mlx5 directly find meshverbs.\n"
+#define CONF_HEAD                                                                                  \
+	"# Made by meshverbs-front: lets programs that use mlx5 directly find meshverbs.\n"
 
-__attribute__((format(printf, 3, 4))) static int fail(struct front *f, int err, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int fail(struct front *f, int err, const char *fmt,
+						      ...)
 {
 	va_list args;
 
@@ -45,7 +47,8 @@ static int look_up(struct front *f, const char *name, char real[PATH_MAX], bool 
 	real[0] = '\0';
 	*ours_first = false;
 	if (err)
-		return fail(f, err, "%s -p: %s; is the C library glibc, and are we root?", f->ldconfig, strerror(-err));
+		return fail(f, err, "%s -p: %s; is the C library glibc, and are we root?",
+			    f->ldconfig, strerror(-err));
 	*ours_first = found.n && in_front_dir(f, found.paths[0]);
 	for (unsigned int i = 0; i < found.n && !real[0]; i++)
 		if (!in_front_dir(f, found.paths[i]))
@@ -67,7 +70,8 @@ static int read_real(struct front *f)
 	if (err)
 		return fail(f, err, "%s: %s, so no front can stand before it", f->real, why);
 	if (strcmp(f->facts.soname, FRONT_SONAME))
-		return fail(f, -EINVAL, "%s calls itself %.63s, not " FRONT_SONAME, f->real, f->facts.soname);
+		return fail(f, -EINVAL, "%s calls itself %.63s, not " FRONT_SONAME, f->real,
+			    f->facts.soname);
 	return 0;
 }
 
@@ -78,7 +82,8 @@ static int check_plugin(struct front *f)
 	int err = file_read(f->root, f->plugin, &data, &size);
 
 	if (err)
-		return fail(f, err, "plugin %s: %s; is meshverbs installed?", f->plugin, strerror(-err));
+		return fail(f, err, "plugin %s: %s; is meshverbs installed?", f->plugin,
+			    strerror(-err));
 	free(data);
 	return 0;
 }
@@ -94,7 +99,9 @@ int front_survey(struct front *f)
 		return err;
 	f->real_has_devel = devel[0] != '\0';
 	if (!f->real[0])
-		return fail(f, -ENOENT, "no 64-bit " FRONT_SONAME " in ld.so's cache; nothing needs a front here");
+		return fail(f, -ENOENT,
+			    "no 64-bit " FRONT_SONAME
+			    " in ld.so's cache; nothing needs a front here");
 	err = read_real(f);
 	if (!err)
 		err = check_plugin(f);
@@ -145,16 +152,19 @@ enum front_state front_state(const struct front *f)
 		return FRONT_ABSENT;
 	if (!exists(f, front) && !exists(f, f->conf))
 		return FRONT_ABSENT;
-	if (same_file(f, front, f->image, f->image_bytes) && same_file(f, f->conf, text, strlen(text)) &&
-	    f->front_first && exists(f, devel) == f->real_has_devel && f->devel_first == f->real_has_devel)
+	if (same_file(f, front, f->image, f->image_bytes) &&
+	    same_file(f, f->conf, text, strlen(text)) && f->front_first &&
+	    exists(f, devel) == f->real_has_devel && f->devel_first == f->real_has_devel)
 		return FRONT_ACTIVE;
 	return FRONT_STALE;
 }
 
-/* The files, in the order in which a program may meet them: the library before the directory is searched. */
+/* The files, in the order in which a program may meet them: the library before the directory is
+ * searched. */
 static int put_files(struct front *f)
 {
-	char text[PATH_MAX + sizeof(CONF_HEAD) + 1], front[PATH_MAX], devel[PATH_MAX], conf_dir[PATH_MAX];
+	char text[PATH_MAX + sizeof(CONF_HEAD) + 1], front[PATH_MAX], devel[PATH_MAX],
+		conf_dir[PATH_MAX];
 	int err = path_in(front, f, FRONT_SONAME);
 
 	conf_text(f, text);
@@ -182,7 +192,8 @@ static int take_files(struct front *f)
 
 	if (path_in(front, f, FRONT_SONAME) || path_in(devel, f, FRONT_DEVEL))
 		return -ENAMETOOLONG;
-	/* ld.so must stop looking here before the library goes, else programs would not start in between. */
+	/* ld.so must stop looking here before the library goes, else programs would not start in
+	 * between. */
 	for (int i = 0; i < 3; i++) {
 		int one = file_remove(f->root, i == 0 ? f->conf : i == 1 ? devel : front);
 
@@ -207,10 +218,13 @@ static int check_preferred(struct front *f)
 	if (err)
 		return err;
 	if (!f->front_first)
-		return fail(f, -EXDEV, "another directory of ld.so.conf comes before %s: programs would not meet the front",
+		return fail(f, -EXDEV,
+			    "another directory of ld.so.conf comes before %s: programs would not "
+			    "meet the front",
 			    f->dir);
 	if (f->real_has_devel && !f->devel_first)
-		return fail(f, -EXDEV, "ld.so's cache does not take " FRONT_DEVEL " from %s", f->dir);
+		return fail(f, -EXDEV, "ld.so's cache does not take " FRONT_DEVEL " from %s",
+			    f->dir);
 	return 0;
 }
 
@@ -222,9 +236,11 @@ int front_update(struct front *f)
 	if (front_state(f) == FRONT_ACTIVE)
 		return 0;
 	if (!f->root[0]) {
-		err = trial_load(f->image, f->image_bytes, f->facts.symbol, f->facts.symbol_version, why, sizeof(why));
+		err = trial_load(f->image, f->image_bytes, f->facts.symbol, f->facts.symbol_version,
+				 why, sizeof(why));
 		if (err)
-			return fail(f, err, "a program could not load the front: %s; left as it was", why);
+			return fail(f, err,
+				    "a program could not load the front: %s; left as it was", why);
 	}
 	err = put_files(f);
 	if (err) {

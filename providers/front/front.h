@@ -39,8 +39,8 @@ struct front {
 /**
  * front_survey() - look at the host; changes nothing.
  *
- * Return: 0, or -errno with f->why set: the front cannot be made for this host (no libmlx5, an unknown kind of
- * library, no plugin, no usable ldconfig).
+ * Return: 0, or -errno with f->why set: the front cannot be made for this host (no libmlx5, an
+ * unknown kind of library, no plugin, no usable ldconfig).
  */
 int front_survey(struct front *f);
 
@@ -50,15 +50,17 @@ enum front_state front_state(const struct front *f);
 /**
  * front_update() - put the front in place, or bring it up to date; does nothing where it is.
  *
- * A new front is first loaded in a child process; then files are replaced one by one by rename(2), so that a program that starts
- * meanwhile finds the old or the new one. If ld.so's cache does not prefer the front afterwards, all is taken away again.
+ * A new front is first loaded in a child process; then files are replaced one by one by rename(2),
+ * so that a program that starts meanwhile finds the old or the new one. If ld.so's cache does not
+ * prefer the front afterwards, all is taken away again.
  *
- * Return: 1 if something was changed, 0 if nothing had to be, -errno with f->why set: then the host is as it was, or
- * without a front.
+ * Return: 1 if something was changed, 0 if nothing had to be, -errno with f->why set: then the host
+ * is as it was, or without a front.
  */
 int front_update(struct front *f);
 
-/** front_withdraw() - take everything away that front_update() made; also where no libmlx5 is left. As front_update(). */
+/** front_withdraw() - take everything away that front_update() made; also where no libmlx5 is left.
+ * As front_update(). */
 int front_withdraw(struct front *f);
 
 /** front_fini() - free what front_survey() found. */

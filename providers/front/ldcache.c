@@ -51,7 +51,8 @@ static void take_line(char *line, const char *name, struct ldcache_paths *out)
 	if (!arrow || out->n == LDCACHE_MAX || strlen(arrow + 5) >= PATH_MAX)
 		return;
 	*arrow = '\0';
-	/* "libc6,x86-64", "libc6,AArch64", perhaps followed by ", hwcap: ..."; 32-bit ones say just "libc6" */
+	/* "libc6,x86-64", "libc6,AArch64", perhaps followed by ", hwcap: ..."; 32-bit ones say just
+	 * "libc6" */
 	if (!strstr(kind, "x86-64") && !strstr(kind, "AArch64"))
 		return;
 	strcpy(out->paths[out->n++], arrow + 5);

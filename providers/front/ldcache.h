@@ -19,7 +19,8 @@ struct ldcache_paths {
  *
  * Return: 0 (perhaps with none), or -errno: ldconfig could not be run or did not end well.
  */
-int ldcache_find(const char *program, const char *root, const char *name, struct ldcache_paths *out);
+int ldcache_find(const char *program, const char *root, const char *name,
+		 struct ldcache_paths *out);
 
 /** ldcache_rebuild() - run ldconfig. Return: 0 or -errno. */
 int ldcache_rebuild(const char *program, const char *root);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-front: puts the front in place on a host, called by packages when meshverbs or libmlx5 is installed,
- * upgraded or removed, and by people.
+ * meshverbs-front: puts the front in place on a host, called by packages when meshverbs or libmlx5
+ * is installed, upgraded or removed, and by people.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,8 @@
 static const char usage[] =
 	"usage: meshverbs-front [OPTION]... update|remove|status\n"
 	"\n"
-	"Programs that use mlx5 directly (NCCL, UCX, perftest) find meshverbs through a front for libmlx5.so.1.\n"
+	"Programs that use mlx5 directly (NCCL, UCX, perftest) find meshverbs through a front for "
+	"libmlx5.so.1.\n"
 	"  update   make the front for the libmlx5 of this host, or bring it up to date\n"
 	"  remove   take it away\n"
 	"  status   0: it is in place, 1: it is not or not up to date, 2: it cannot be made here\n"
@@ -50,9 +51,12 @@ static int set_path(char out[PATH_MAX], const char *text)
 static int parse(struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"root", required_argument, NULL, 'r'}, {"plugin", required_argument, NULL, 'p'},
-		{"dir", required_argument, NULL, 'd'},	{"conf", required_argument, NULL, 'c'},
-		{"quiet", no_argument, NULL, 'q'},	{"help", no_argument, NULL, 'h'},
+		{"root", required_argument, NULL, 'r'},
+		{"plugin", required_argument, NULL, 'p'},
+		{"dir", required_argument, NULL, 'd'},
+		{"conf", required_argument, NULL, 'c'},
+		{"quiet", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int option, err = 0;
@@ -60,7 +64,8 @@ static int parse(struct command *c, int argc, char **argv)
 	strcpy(c->front.dir, FRONT_DIR);
 	strcpy(c->front.plugin, FRONT_PLUGIN);
 	strcpy(c->front.conf, FRONT_CONF);
-	strcpy(c->front.ldconfig, access("/sbin/ldconfig", X_OK) ? "/usr/sbin/ldconfig" : "/sbin/ldconfig");
+	strcpy(c->front.ldconfig,
+	       access("/sbin/ldconfig", X_OK) ? "/usr/sbin/ldconfig" : "/sbin/ldconfig");
 	while (!err && (option = getopt_long(argc, argv, "r:p:d:c:qh", options, NULL)) >= 0) {
 		switch (option) {
 		case 'r':
@@ -116,8 +121,8 @@ static int do_update(struct command *c)
 	if (changed < 0)
 		return refuse(c);
 	if (!c->quiet)
-		printf("%s/" FRONT_SONAME " %s %s\n", c->front.dir, changed ? "now stands before" : "stands before",
-		       c->front.real);
+		printf("%s/" FRONT_SONAME " %s %s\n", c->front.dir,
+		       changed ? "now stands before" : "stands before", c->front.real);
 	return 0;
 }
 
@@ -134,21 +139,23 @@ static int do_remove(struct command *c)
 
 static int do_status(struct command *c)
 {
-	static const char *const names[] = {
-		[FRONT_ABSENT] = "absent", [FRONT_STALE] = "not up to date", [FRONT_ACTIVE] = "active"};
+	static const char *const names[] = {[FRONT_ABSENT] = "absent",
+					    [FRONT_STALE] = "not up to date",
+					    [FRONT_ACTIVE] = "active"};
 	enum front_state state;
 
 	if (front_survey(&c->front))
 		return refuse(c);
 	state = front_state(&c->front);
 	if (!c->quiet)
-		printf("front:   %s\nlibrary: %s (%u versions, last %s)\nplugin:  %s\n", names[state], c->front.real,
-		       c->front.facts.n_versions, c->front.facts.versions[c->front.facts.n_versions - 1],
-		       c->front.plugin);
+		printf("front:   %s\nlibrary: %s (%u versions, last %s)\nplugin:  %s\n",
+		       names[state], c->front.real, c->front.facts.n_versions,
+		       c->front.facts.versions[c->front.facts.n_versions - 1], c->front.plugin);
 	return state == FRONT_ACTIVE ? 0 : 1;
 }
 
-/* One at a time: two triggers of a package manager, or a person and a trigger. The lock ends with the process. */
+/* One at a time: two triggers of a package manager, or a person and a trigger. The lock ends with
+ * the process. */
 static int lock(const struct command *c)
 {
 	char path[PATH_MAX];
@@ -183,6 +190,7 @@ int main(int argc, char **argv)
 		front_fini(&c.front);
 		return status;
 	}
-	fprintf(stderr, "meshverbs-front: unknown command '%s'; use update, remove or status\n", c.verb);
+	fprintf(stderr, "meshverbs-front: unknown command '%s'; use update, remove or status\n",
+		c.verb);
 	return 2;
 }

@@ -9,10 +9,13 @@
  * @symbol, @version: "" to skip the look-up.
  * @why: on failure, what ld.so or the symbol look-up said.
  *
- * The child is a copy of this process without threads; it is given ten seconds. Nothing is left behind.
+ * The child is a copy of this process without threads; it is given ten seconds. Nothing is left
+ * behind.
  *
- * Return: 0, -ELIBBAD if it cannot be loaded (the child crashed or timed out, too), or -errno of making the child.
+ * Return: 0, -ELIBBAD if it cannot be loaded (the child crashed or timed out, too), or -errno of
+ * making the child.
  */
-int trial_load(const void *image, size_t size, const char *symbol, const char *version, char *why, size_t why_size);
+int trial_load(const void *image, size_t size, const char *symbol, const char *version, char *why,
+	       size_t why_size);
 
 #endif

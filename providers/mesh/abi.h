@@ -65,9 +65,9 @@ struct mesh_library {
 					struct verbs_context *context_offset, uint32_t driver_id);
 	void (*set_ops)(struct verbs_context *vctx, const void *ops);
 	int (*close_device)(struct ibv_context *context);
-	/* Newer public entry points; NULL where the library does not have them. */
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t max_entries, uint32_t flags, size_t entry_size);
+	/* NULL where the library does not have it. */
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 };

@@ -9,7 +9,7 @@
 
 #include "mesh.h"
 
-struct mesh_root mesh_root = {.report_fd = -1};
+struct mesh_root mesh_root;
 
 /*
  * We never match a device. Being asked is the last moment to hook a base that was registered after us:
@@ -17,8 +17,21 @@ struct mesh_root mesh_root = {.report_fd = -1};
  */
 static bool match_device(struct verbs_sysfs_dev *sysfs_dev)
 {
+	struct mesh_root *root = &mesh_root;
+	int saved_errno = errno, cancel = mesh_cancel_off();
+
 	(void)sysfs_dev;
-	mesh_hook_bases(&mesh_root);
+	/*
+	 * libibverbs holds its list of devices locked here. Whoever has our lock is about to hook, and may wait
+	 * for the dynamic linker's lock, whose holder may wait for that list: do not wait.
+	 */
+	if (!pthread_mutex_trylock(&root->process->hook_lock)) {
+		if (root->drivers)
+			mesh_hook_bases(root);
+		pthread_mutex_unlock(&root->process->hook_lock);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
 	return false;
 }
 
@@ -55,44 +68,70 @@ static void report_config_line(void *arg, const char *file, unsigned int line, c
 		mesh_stage(arg, "config", MESH_STAGE_FAILED, "%s: %s", file, text);
 }
 
-/* The environment of one process overrides the file. */
-static void apply_environment(struct mv_config *config)
+/*
+ * The environment of one process overrides the file.
+ *
+ * Return: false when MESHVERBS has a value we do not know.
+ */
+static bool apply_environment(struct mv_config *config)
 {
+	static const struct {
+		const char *text;
+		enum mv_mode mode;
+	} modes[] = {{"on", MV_MODE_ON}, {"observe", MV_MODE_OBSERVE}, {"off", MV_MODE_OFF}};
 	const char *mode = secure_getenv("MESHVERBS"), *target = secure_getenv("MESHVERBS_LOG");
+	size_t i;
 
-	if (mode && !strcmp(mode, "off"))
-		config->mode = MV_MODE_OFF;
-	else if (mode && !strcmp(mode, "observe"))
-		config->mode = MV_MODE_OBSERVE;
-	else if (mode && !strcmp(mode, "on"))
-		config->mode = MV_MODE_ON;
 	if (target && target[0])
 		snprintf(config->log_target, sizeof(config->log_target), "%s", target);
+	if (!mode)
+		return true;
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (!strcmp(mode, modes[i].text)) {
+			config->mode = modes[i].mode;
+			return true;
+		}
+	}
+	return false;
 }
 
-static void configure(struct mesh_root *root)
+/*
+ * Settings that cannot be read for sure switch everything off: whoever mistyped "mode = off" or "exclude" must
+ * not get the opposite of what they meant.
+ *
+ * Return: whether to go on.
+ */
+static bool configure(struct mesh_root *root)
 {
-	const char *file = secure_getenv("MESHVERBS_CONF"), *mode = secure_getenv("MESHVERBS");
+	const char *file = secure_getenv("MESHVERBS_CONF");
 	struct mv_config again;
-	unsigned int wrong;
+	bool known;
 
 	snprintf(root->config_file, sizeof(root->config_file), "%s",
 		 file && file[0] ? file : MESHVERBS_CONF_DIR "/mesh.conf");
 	mv_config_defaults(&root->config);
-	wrong = mv_config_load(&root->config, root->config_file, NULL, NULL);
-	apply_environment(&root->config);
-	mv_log_init(&root->log, root->config.log_target, root->config.log_level);
-
-	/* Only now is it known where complaints go: read once more to hear them. */
-	if (wrong) {
+	if (mv_config_load(&root->config, root->config_file, NULL, NULL)) {
+		/* Only now is it known where complaints go: read once more to hear them. */
+		apply_environment(&root->config);
+		mv_log_init(&root->log, root->config.log_target, root->config.log_level);
 		mv_config_defaults(&again);
 		mv_config_load(&again, root->config_file, report_config_line, root);
-	} else {
-		mesh_stage(root, "config", MESH_STAGE_OK, "%s", root->config_file);
+		return false;
 	}
-	if (mode && strcmp(mode, "on") && strcmp(mode, "off") && strcmp(mode, "observe"))
-		mesh_stage(root, "environment", MESH_STAGE_FAILED,
-			   "MESHVERBS=%s is none of on, observe, off; ignored", mode);
+	known = apply_environment(&root->config);
+	mv_log_init(&root->log, root->config.log_target, root->config.log_level);
+	mesh_stage(root, "config", MESH_STAGE_OK, "%s", root->config_file);
+	if (!known) {
+		mesh_stage(root, "environment", MESH_STAGE_FAILED, "MESHVERBS=%s is none of on, observe, off",
+			   secure_getenv("MESHVERBS"));
+		return false;
+	}
+	if (root->config.mode == MV_MODE_OFF) {
+		mesh_stage(root, "environment", MESH_STAGE_OFF, "switched off by %s",
+			   secure_getenv("MESHVERBS") ? "MESHVERBS=off" : root->config_file);
+		return false;
+	}
+	return true;
 }
 
 /* One page that a fork's child finds cleared. */
@@ -127,32 +166,33 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 			   strerrordesc_np(errno));
 		return;
 	}
+	/* From the moment we are registered, other threads may ask us to match. */
+	pthread_mutex_lock(&root->process->hook_lock);
 	if (mesh_drivers_find(&root->lib, &own_ops, &root->drivers, why, sizeof(why))) {
-		root->drivers = NULL;
 		mesh_stage(root, "driver-list", MESH_STAGE_REFUSED, "%s: %s", root->lib.path, why);
-		return;
+	} else {
+		mesh_stage(root, "driver-list", MESH_STAGE_OK, "found in %s", root->lib.path);
+		mesh_hook_bases(root);
 	}
-	mesh_stage(root, "driver-list", MESH_STAGE_OK, "found in %s", root->lib.path);
-	mesh_hook_bases(root);
+	pthread_mutex_unlock(&root->process->hook_lock);
 }
 
 __attribute__((constructor)) static void mesh_init(void)
 {
-	int saved_errno = errno;
+	int saved_errno = errno, cancel = mesh_cancel_off();
 	struct mesh_root *root = &mesh_root;
 	struct mesh_library lib;
 	char why[640];
 
-	mesh_report_open(root);
-	configure(root);
-	if (root->config.mode == MV_MODE_OFF) {
-		mesh_stage(root, "environment", MESH_STAGE_OFF, "switched off by %s",
-			   secure_getenv("MESHVERBS") ? "MESHVERBS=off" : root->config_file);
-	} else if (mesh_library_find(&lib, why, sizeof(why))) {
-		mesh_stage(root, "libibverbs", MESH_STAGE_REFUSED, "%s", why);
-	} else {
-		mesh_stage(root, "libibverbs", MESH_STAGE_OK, "%s, private ABI %u", lib.path, lib.abi);
-		mesh_load(root, &lib);
+	mesh_report_init(root);
+	if (configure(root)) {
+		if (mesh_library_find(&lib, why, sizeof(why))) {
+			mesh_stage(root, "libibverbs", MESH_STAGE_REFUSED, "%s", why);
+		} else {
+			mesh_stage(root, "libibverbs", MESH_STAGE_OK, "%s, private ABI %u", lib.path, lib.abi);
+			mesh_load(root, &lib);
+		}
 	}
+	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }

@@ -18,10 +18,11 @@
 
 static void overlay(const struct mesh_base *base, struct ibv_device *device, struct verbs_context *start)
 {
-	int saved_errno = errno;
+	int saved_errno = errno, cancel = mesh_cancel_off();
 
 	if (start)
 		mesh_overlay_install(&mesh_root, base, device, start);
+	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
 
@@ -215,13 +216,9 @@ void mesh_hook_bases(struct mesh_root *root)
 {
 	size_t i;
 
-	if (!root->drivers)
-		return;
-	pthread_mutex_lock(&root->process->hook_lock);
 	for (i = 0; i < root->config.base.n; i++)
 		if (!root->base_settled[i])
 			root->base_settled[i] = hook_base(root, root->config.base.names[i]);
-	pthread_mutex_unlock(&root->process->hook_lock);
 }
 
 bool mesh_calibrated(struct mesh_root *root)

@@ -89,12 +89,17 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 		missing = "verbs_set_ops";
 	else if (!resolve(handle, "ibv_close_device", &lib.close_device))
 		missing = "ibv_close_device";
+	/*
+	 * Without it (before rdma-core 32) there is nothing we could do; and before 28 the way contexts are
+	 * closed, which the calibration relies on, was another.
+	 */
+	else if (!resolve(handle, "_ibv_query_gid_table", &lib.query_gid_table))
+		missing = "_ibv_query_gid_table (it is older than rdma-core 32)";
 	if (missing) {
 		snprintf(why, why_size, "%s does not export %s", lib.path, missing);
 		return -ENOTSUP;
 	}
 	lib.has_import = resolve(handle, "ibv_import_device", &import);
-	resolve(handle, "_ibv_query_gid_table", &lib.query_gid_table);
 	resolve(handle, "_ibv_query_gid_ex", &lib.query_gid_ex);
 
 	dl_iterate_phdr(find_segment, &query);

@@ -35,7 +35,7 @@ struct mesh_base {
  * generation 0, to which no context belongs.
  */
 struct mesh_process {
-	pthread_mutex_t hook_lock; /* guards hooking and calibration */
+	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
 	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
 };
@@ -46,10 +46,10 @@ struct mesh_root {
 	struct mv_config config;
 	struct mv_log log;
 	char config_file[256];
-	int report_fd; /* -1: nobody asked; see report.c */
+	char report_file[64]; /* "": nobody asked; see report.c */
 
 	struct mesh_library lib;
-	struct mesh_driver_node *drivers; /* head of libibverbs' list */
+	struct mesh_driver_node *drivers; /* head of libibverbs' list; NULL until found; under hook_lock */
 
 	struct mesh_process *process; /* constant; what it points to is wiped by fork() */
 	uint64_t last_generation; /* highest one ever given out; survives forks; under hook_lock */
@@ -85,9 +85,9 @@ void mesh_stage(struct mesh_root *root, const char *name, enum mesh_stage_state 
 	__attribute__((format(printf, 4, 5)));
 
 /**
- * mesh_report_open - look whether somebody wants stage lines
+ * mesh_report_init - look whether somebody wants stage lines
  */
-void mesh_report_open(struct mesh_root *root);
+void mesh_report_init(struct mesh_root *root);
 
 /* library.c */
 
@@ -135,7 +135,7 @@ struct mesh_driver_ops *mesh_drivers_lookup(struct mesh_driver_node *head, const
  * mesh_hook_bases - hook every configured base that is registered and not hooked yet
  *
  * Called when the plugin is loaded and again whenever libibverbs asks us to match a device, because a base
- * may be registered later than we are. Any thread.
+ * may be registered later than we are. The caller holds hook_lock.
  */
 void mesh_hook_bases(struct mesh_root *root);
 
@@ -145,5 +145,22 @@ void mesh_hook_bases(struct mesh_root *root);
  * Return: true when the overlay may be used. Any thread.
  */
 bool mesh_calibrated(struct mesh_root *root);
+
+/*
+ * A thread may be cancelled in the middle of a verbs call. Bare, few of these calls pass a cancellation point;
+ * ours would, with a lock held. So cancellation waits until we are done.
+ */
+static inline int mesh_cancel_off(void)
+{
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	return old;
+}
+
+static inline void mesh_cancel_restore(int old)
+{
+	pthread_setcancelstate(old, &old);
+}
 
 #endif

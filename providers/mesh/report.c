@@ -15,13 +15,28 @@ static const char *const state_names[] = {
 	[MESH_STAGE_REFUSED] = "refused",
 };
 
-void mesh_report_open(struct mesh_root *root)
+void mesh_report_init(struct mesh_root *root)
 {
 	const char *path = secure_getenv("MESHVERBS_REPORT");
 
-	root->report_fd = -1;
+	root->report_file[0] = '\0';
 	if (path && path[0] == '/')
-		root->report_fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+		snprintf(root->report_file, sizeof(root->report_file), "%s", path);
+}
+
+/*
+ * Opened for each line: a program may close every descriptor it finds and use the number for its own. A pipe
+ * nobody reads fails to open (ENXIO), so no SIGPIPE comes of it.
+ */
+static void report(const struct mesh_root *root, const char *line, size_t len)
+{
+	int fd = open(root->report_file, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, line, len) < 0)
+		len = 0; /* whoever asked for it will miss it */
+	close(fd);
 }
 
 void mesh_stage(struct mesh_root *root, const char *name, enum mesh_stage_state state, const char *fmt, ...)
@@ -40,15 +55,13 @@ void mesh_stage(struct mesh_root *root, const char *name, enum mesh_stage_state 
 	else
 		mv_log(&root->log, MV_LOG_DEBUG, "%s: %s", name, text);
 
-	if (root->report_fd >= 0) {
+	if (root->report_file[0]) {
 		len = snprintf(line, sizeof(line), "stage %s %s %s\n", name, state_names[state], text);
 		if (len >= (int)sizeof(line)) {
 			len = sizeof(line) - 1;
 			line[len - 1] = '\n';
 		}
-		/* A reader that went away is its own problem. */
-		if (write(root->report_fd, line, (size_t)len) < 0)
-			root->report_fd = -1;
+		report(root, line, (size_t)len);
 	}
 	errno = saved_errno;
 }

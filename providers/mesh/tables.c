@@ -6,11 +6,10 @@
 #include "tables.h"
 
 /*
- * The kernel answers EINVAL when there are more entries than asked for. mlx5 has 256 for a port, Soft-RoCE
- * 1024; whoever has more than ENTRIES_MAX used ones is left alone.
+ * Entries to ask for, one try after the other: the kernel answers EINVAL when there are more. mlx5 has 256
+ * for a port, Soft-RoCE 1024; an attribute of an ioctl has 65535 bytes at most, which is 2047 entries.
  */
-#define ENTRIES_FIRST 64
-#define ENTRIES_MAX   8192
+static const size_t table_sizes[] = {64, 512, 2047};
 
 static enum mv_gid_type gid_type(uint32_t type)
 {
@@ -32,19 +31,17 @@ static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
 {
 	struct ibv_gid_entry *entries = NULL, *larger;
 	ssize_t n = -EINVAL;
-	size_t max;
+	size_t i;
 
 	*ret_entries = NULL;
-	if (!lib->query_gid_table)
-		return -EOPNOTSUPP;
-	for (max = ENTRIES_FIRST; max <= ENTRIES_MAX && n == -EINVAL; max *= 4) {
-		larger = realloc(entries, max * sizeof(*entries));
+	for (i = 0; i < sizeof(table_sizes) / sizeof(table_sizes[0]) && n == -EINVAL; i++) {
+		larger = realloc(entries, table_sizes[i] * sizeof(*entries));
 		if (!larger) {
 			free(entries);
 			return -ENOMEM;
 		}
 		entries = larger;
-		n = lib->query_gid_table(verbs, entries, max, 0, sizeof(*entries));
+		n = lib->query_gid_table(verbs, entries, table_sizes[i], 0, sizeof(*entries));
 	}
 	if (n < 0)
 		free(entries);

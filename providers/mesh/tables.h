@@ -19,7 +19,7 @@
  *
  * Ports without any GID do not appear. The link layer is told by the types of a port's entries.
  *
- * Return: 0; -EOPNOTSUPP when the library has no such query (before rdma-core 32); -ENOMEM; or the query's.
+ * Return: 0, -ENOMEM, or the query's error.
  */
 int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, const char *device,
 		     struct mv_topo *tables, struct mv_seen_log *seen);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Uses verbs as NCCL does: links neither library, opens libmlx5 first (by its development name, then by its SONAME),
- * takes versioned symbols from it, then does the same with libibverbs and lists the devices.
+ * Uses verbs as NCCL does: links neither library, opens libmlx5 first (by its development name,
+ * then by its SONAME), takes versioned symbols from it, then does the same with libibverbs and
+ * lists the devices.
  *
  * Prints "devices N supported M"; exits 1 with the reason if anything is missing.
  */
@@ -36,15 +37,17 @@ int main(void)
 	static const char *const mlx5_names[] = {"libmlx5.so", "libmlx5.so.1", NULL};
 	static const char *const verbs_names[] = {"libibverbs.so", "libibverbs.so.1", NULL};
 	void *mlx5 = open_first(mlx5_names), *verbs = open_first(verbs_names);
-	bool (*is_supported)(struct ibv_device *device);
+	bool (*is_supported)(struct ibv_device * device);
 	struct ibv_device **(*get_list)(int *n);
 	struct ibv_device **list;
 	int n = 0, supported = 0;
 
 	if (!mlx5 || !verbs)
 		return 1;
-	is_supported = (bool (*)(struct ibv_device *))symbol(mlx5, "mlx5dv_is_supported", "MLX5_1.8");
-	get_list = (struct ibv_device * *(*)(int *)) symbol(verbs, "ibv_get_device_list", "IBVERBS_1.1");
+	is_supported =
+		(bool (*)(struct ibv_device *))symbol(mlx5, "mlx5dv_is_supported", "MLX5_1.8");
+	get_list = (struct ibv_device * *(*)(int *))
+		symbol(verbs, "ibv_get_device_list", "IBVERBS_1.1");
 	if (!is_supported || !get_list || !symbol(mlx5, "mlx5dv_init_obj", "MLX5_1.2"))
 		return 1;
 	if (dlvsym(mlx5, "mlx5dv_init_obj", "MLX5_1.99") || dlsym(mlx5, "mlx5dv_no_such_thing")) {

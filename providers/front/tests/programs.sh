@@ -3,6 +3,7 @@
 # Is the plugin active in programs that come to mlx5 in four ways, with and without the front?
 #   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST
 # SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED. /etc is a copy in a mount namespace of the test's own.
+# shellcheck disable=SC2317 # functions are called through others, by name
 set -euo pipefail
 
 if [ "${1:-}" != --inside ]; then

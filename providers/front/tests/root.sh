@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # meshverbs-front on a made-up host below a directory: update, refresh, refusal, removal.
 #   root.sh TOOL PLUGIN OLD-LIBRARY NEW-LIBRARY
+# shellcheck disable=SC2317 # functions are called through others, by name
 set -euo pipefail
 
 tool=$1 plugin=$2 old=$3 new=$4

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Reading a library and writing its front: what goes in comes out, and no damage to a file does harm. */
+/* Reading a library and writing its front: what goes in comes out, and no damage to a file does
+ * harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +127,8 @@ static void test_cut_off_files_are_refused(void **unused)
 	const Elf64_Ehdr *h = image;
 
 	(void)unused;
-	/* All but section headers and their names is needed, down to the dynamic section's last entry. */
+	/* All but section headers and their names is needed, down to the dynamic section's last
+	 * entry. */
 	for (needed = size; needed > h->e_phoff && !read_copy(image, needed, out); needed--)
 		;
 	assert_in_range(needed, 1, h->e_shoff - 1);

@@ -91,7 +91,7 @@ class Guest:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds,
                                      start_new_session=True)
         state.write(self.root / "pid", process.identity(child.pid) or f"{child.pid} 0")
-        return child
+        child.returncode = 0  # it outlives this object, which must not warn of that
 
     def control(self, line):
         """Send one line to the guest's control port."""

@@ -28,7 +28,7 @@ class Job:
         self.base = guest.dir / "jobs" / self.ident
         self.out = self.base.with_suffix(".out")
         self.position = 0
-        self.base.with_suffix(".sh").write_text(command + "\n")
+        self.base.with_suffix(".sh").write_text(f"echo $$ >/run/lab/jobs/{self.ident}.pid\n{command}\n")
         guest.control(f"run {self.ident}")
 
     def poll(self):
@@ -76,6 +76,6 @@ class Job:
             done = self.poll() is not None and text not in self.text()
             if done or time.monotonic() > end:
                 raise LabError(f"'{text}' not seen from {self.guest.name} "
-                               f"{'before it ended' if done else f'in {timeout} s'}:\n{self.text()}")
+                               f"{'before it ended' if done else f'in {timeout:g} s'}:\n{self.text()[-2000:]}")
             self.guest.check()
             time.sleep(POLL_S)

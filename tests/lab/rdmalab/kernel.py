@@ -18,7 +18,8 @@ from .errors import LabError
 SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "scripts"
 META_PACKAGE = "linux-image-amd64"
 ENV = dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin", LC_ALL="C.UTF-8")
-NEEDED = ["qemu-system-x86_64", "busybox", "depmod", "ip", "rdma", "ethtool", "modprobe"]
+NEEDED = ["qemu-system-x86_64", "busybox", "depmod", "modprobe", "ip", "rdma", "ethtool", "nft", "ibv_devinfo",
+          "ib_write_bw", "rping", "ucx_perftest"]
 
 
 def cache():

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #define VENDOR_MELLANOX 0x02c9 /* OUI, as ibv_device_attr.vendor_id */
-#define IBV_MTU_4096	5
+#define IBV_MTU_4096    5
 
 static int text_to(char *out, size_t size, const char *text)
 {
@@ -61,7 +61,8 @@ static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 	if (!strcmp(key, "sys_image_guid"))
 		return guid_to(d->sys_image_guid, value);
 	if (!strcmp(key, "link_layer")) {
-		p->link_layer = strcmp(value, "infiniband") ? SIM_LINK_ETHERNET : SIM_LINK_INFINIBAND;
+		p->link_layer =
+			strcmp(value, "infiniband") ? SIM_LINK_ETHERNET : SIM_LINK_INFINIBAND;
 		return 0;
 	}
 	if (!strcmp(key, "numa")) {
@@ -127,7 +128,8 @@ static int read_stand_in(struct config *c, char **save)
 	uint64_t v;
 
 	if (c->n_stand_ins == CONFIG_MAX_STAND_INS || !id || number_to(&v, id, 10, 4094) ||
-	    text_to(s->netdev, sizeof(s->netdev), netdev) || text_to(s->parent, sizeof(s->parent), parent))
+	    text_to(s->netdev, sizeof(s->netdev), netdev) ||
+	    text_to(s->parent, sizeof(s->parent), parent))
 		return -EINVAL;
 	s->vlan_id = (uint16_t)v;
 	c->n_stand_ins++;

@@ -25,7 +25,8 @@ struct config {
 	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	uint64_t seed;
 	uint32_t n_devs, n_lids, n_stand_ins;
-	struct sim_dev devs[SIM_MAX_DEVS]; /* everything that is fixed, one port each, its netdev by name */
+	struct sim_dev devs[SIM_MAX_DEVS]; /* everything that is fixed, one port each, its netdev by
+					      name */
 	struct sim_lid lids[SIM_MAX_LIDS];
 	struct config_stand_in stand_ins[CONFIG_MAX_STAND_INS];
 };
@@ -33,11 +34,12 @@ struct config {
 /**
  * config_read() - parse the file at @path into @c.
  *
- * One statement per line: host NAME; state PATH; socket PATH; seed N; dev NAME KEY=VALUE ...; vlan NETDEV PARENT ID;
- * lid LID ADDRESS. The file is written by the launcher, so an error is a defect there; it is printed to stderr with
- * its line number.
+ * One statement per line: host NAME; state PATH; socket PATH; seed N; dev NAME KEY=VALUE ...; vlan
+ * NETDEV PARENT ID; lid LID ADDRESS. The file is written by the launcher, so an error is a defect
+ * there; it is printed to stderr with its line number.
  *
- * Return: 0, -EINVAL (said on stderr), or the -errno of opening or reading the file (said on stderr).
+ * Return: 0, -EINVAL (said on stderr), or the -errno of opening or reading the file (said on
+ * stderr).
  */
 int config_read(struct config *c, const char *path);
 

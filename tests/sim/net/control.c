@@ -68,7 +68,8 @@ static void add_rule(struct host *h, uint32_t dev, char *text, struct reply *r)
 		say(r, "rule %d", i);
 		return;
 	}
-	say(r, "error: all %d rules are taken; remove some with: sim fault PORT clear", SIM_MAX_FAULTS);
+	say(r, "error: all %d rules are taken; remove some with: sim fault PORT clear",
+	    SIM_MAX_FAULTS);
 }
 
 static void clear_rules(struct host *h, uint32_t dev, const char *which, struct reply *r)
@@ -81,7 +82,8 @@ static void clear_rules(struct host *h, uint32_t dev, const char *which, struct 
 	}
 	for (int i = 0; i < SIM_MAX_FAULTS; i++)
 		if (h->state->faults[i].dev == dev && (only < 0 || only == i))
-			atomic_store_explicit(&h->state->faults[i].action, SIM_FAULT_OFF, memory_order_release);
+			atomic_store_explicit(&h->state->faults[i].action, SIM_FAULT_OFF,
+					      memory_order_release);
 	rules_changed(h);
 	say(r, "ok");
 }
@@ -127,9 +129,12 @@ static void push_event(struct host *h, uint32_t dev, const char *text, struct re
 		const char *name;
 		uint32_t type;
 	} events[] = {
-		{"port-err", SIM_EVENT_PORT_ERR},	  {"port-active", SIM_EVENT_PORT_ACTIVE},
-		{"gid-change", SIM_EVENT_GID_CHANGE},	  {"lid-change", SIM_EVENT_LID_CHANGE},
-		{"pkey-change", SIM_EVENT_PKEY_CHANGE},	  {"sm-change", SIM_EVENT_SM_CHANGE},
+		{"port-err", SIM_EVENT_PORT_ERR},
+		{"port-active", SIM_EVENT_PORT_ACTIVE},
+		{"gid-change", SIM_EVENT_GID_CHANGE},
+		{"lid-change", SIM_EVENT_LID_CHANGE},
+		{"pkey-change", SIM_EVENT_PKEY_CHANGE},
+		{"sm-change", SIM_EVENT_SM_CHANGE},
 		{"client-reregister", SIM_EVENT_CLIENT_REREGISTER},
 		{"device-fatal", SIM_EVENT_DEVICE_FATAL},
 	};
@@ -163,7 +168,8 @@ static void status(struct host *h, struct reply *r)
 			gids += p->gids[i].type != SIM_GID_NONE;
 		for (int i = 0; i < SIM_MAX_FAULTS; i++)
 			rules += h->state->faults[i].dev == dev &&
-				 atomic_load_explicit(&h->state->faults[i].action, memory_order_relaxed);
+				 atomic_load_explicit(&h->state->faults[i].action,
+						      memory_order_relaxed);
 		say(r, "%s %s %s %s gids=%" PRIu32 " rules=%" PRIu32 "%s\n", d->name, p->netdev,
 		    p->link_layer == SIM_LINK_ETHERNET ? "ethernet" : "infiniband",
 		    p->state == SIM_PORT_ACTIVE ? "active" : "down", gids, rules,

@@ -10,7 +10,8 @@
 /** control_listen() - the listening socket at @path. Return: a file descriptor, or -errno. */
 int control_listen(const char *path);
 
-/** control_accept() - take and answer one request of those waiting at @fd. Return: 0 or -errno of accepting. */
+/** control_accept() - take and answer one request of those waiting at @fd. Return: 0 or -errno of
+ * accepting. */
 int control_accept(struct host *h, int fd);
 
 /**

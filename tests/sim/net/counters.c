@@ -6,9 +6,12 @@
 #include "host.h"
 #include "sysfs_out.h"
 
-#define COUNTER(member, ...)                                                                                          \
-	{                                                                                                              \
-		offsetof(struct sim_counters, member), { __VA_ARGS__ }                                                 \
+#define COUNTER(member, ...)                                                                       \
+	{                                                                                          \
+		offsetof(struct sim_counters, member),                                             \
+		{                                                                                  \
+			__VA_ARGS__                                                                \
+		}                                                                                  \
 	}
 
 /* Which files show a counter. The data counters of the standard count words of four bytes. */
@@ -45,7 +48,8 @@ static void show_counter(struct host *h, uint32_t dev, size_t k)
 
 void host_show_counters(struct host *h)
 {
-	_Static_assert(sizeof(shown) / sizeof(shown[0]) <= sizeof(struct sim_counters) / sizeof(uint64_t),
+	_Static_assert(sizeof(shown) / sizeof(shown[0]) <=
+			       sizeof(struct sim_counters) / sizeof(uint64_t),
 		       "host.shown has a place for each");
 
 	for (uint32_t dev = 0; dev < h->state->n_devs; dev++)

@@ -20,8 +20,10 @@ static const struct word actions[] = {
 	{NULL, 0},
 };
 
-static const struct word dirs[] = {
-	{"tx", SIM_FAULT_TX}, {"rx", SIM_FAULT_RX}, {"both", SIM_FAULT_TX | SIM_FAULT_RX}, {NULL, 0}};
+static const struct word dirs[] = {{"tx", SIM_FAULT_TX},
+				   {"rx", SIM_FAULT_RX},
+				   {"both", SIM_FAULT_TX | SIM_FAULT_RX},
+				   {NULL, 0}};
 
 static const struct word classes[] = {
 	{"request", SIM_CLASS_REQUEST},
@@ -118,7 +120,8 @@ int fault_parse(struct sim_fault *f, char *text, char *why, size_t why_size)
 
 	memset(f, 0, sizeof(*f));
 	if (!action) {
-		snprintf(why, why_size, "unknown action '%s'; see: sim fault --help", word ? word : "");
+		snprintf(why, why_size, "unknown action '%s'; see: sim fault --help",
+			 word ? word : "");
 		return -EINVAL;
 	}
 	f->dir = SIM_FAULT_TX;
@@ -133,7 +136,8 @@ int fault_parse(struct sim_fault *f, char *text, char *why, size_t why_size)
 			err = setting(f, word, value);
 		}
 		if (err == -ENOENT)
-			snprintf(why, why_size, "unknown setting '%s'; see: sim fault --help", word);
+			snprintf(why, why_size, "unknown setting '%s'; see: sim fault --help",
+				 word);
 		else if (err)
 			snprintf(why, why_size, "bad value of '%s'; see: sim fault --help", word);
 		if (err)
@@ -158,7 +162,8 @@ static void format_classes(char *out, size_t size, uint8_t mask)
 	out[0] = '\0';
 	for (const struct word *w = classes; w->name && used < size; w++)
 		if (w->value != SIM_CLASS_ANY && (mask & w->value))
-			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", w->name);
+			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "",
+						 w->name);
 }
 
 int fault_format(char *out, size_t size, struct sim_fault *f)
@@ -171,10 +176,11 @@ int fault_format(char *out, size_t size, struct sim_fault *f)
 	if (f->delay_us)
 		snprintf(us, sizeof(us), " us=%" PRIu32, f->delay_us);
 	return snprintf(out, size,
-			"%s%s dir=%s class=%s%s skip=%" PRIu32 " every=%" PRIu32 " ppm=%" PRIu32 " limit=%" PRIu32
-			" seen=%" PRIu32 " hits=%" PRIu32,
-			name_of(actions, atomic_load_explicit(&f->action, memory_order_relaxed)), us,
-			name_of(dirs, f->dir), list, qpn, f->skip, f->every ? f->every : 1, f->ppm ? f->ppm : 1000000,
-			f->limit, atomic_load_explicit(&f->seen, memory_order_relaxed),
+			"%s%s dir=%s class=%s%s skip=%" PRIu32 " every=%" PRIu32 " ppm=%" PRIu32
+			" limit=%" PRIu32 " seen=%" PRIu32 " hits=%" PRIu32,
+			name_of(actions, atomic_load_explicit(&f->action, memory_order_relaxed)),
+			us, name_of(dirs, f->dir), list, qpn, f->skip, f->every ? f->every : 1,
+			f->ppm ? f->ppm : 1000000, f->limit,
+			atomic_load_explicit(&f->seen, memory_order_relaxed),
 			atomic_load_explicit(&f->hits, memory_order_relaxed));
 }

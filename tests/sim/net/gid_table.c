@@ -25,7 +25,8 @@ static bool referred(const struct gid_table *t, uint32_t i)
 	return t->in_use && t->in_use(t->arg, i);
 }
 
-/* The lowest slot that may be taken, or -1. A pending slot whose last user went away counts as free. */
+/* The lowest slot that may be taken, or -1. A pending slot whose last user went away counts as
+ * free. */
 static int find_free(struct gid_table *t, bool want_default)
 {
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -39,14 +40,17 @@ static int find_free(struct gid_table *t, bool want_default)
 	return -1;
 }
 
-static bool matches(const struct gid_table *t, uint32_t i, const uint8_t raw[16], uint32_t ifindex, uint8_t type)
+static bool matches(const struct gid_table *t, uint32_t i, const uint8_t raw[16], uint32_t ifindex,
+		    uint8_t type)
 {
 	const struct sim_gid *g = &t->gids[i];
 
-	return t->use[i] == GID_SLOT_VALID && g->type == type && g->ifindex == ifindex && !memcmp(g->raw, raw, 16);
+	return t->use[i] == GID_SLOT_VALID && g->type == type && g->ifindex == ifindex &&
+	       !memcmp(g->raw, raw, 16);
 }
 
-static void fill(struct gid_table *t, uint32_t i, const uint8_t raw[16], const struct gid_owner *owner, uint8_t type)
+static void fill(struct gid_table *t, uint32_t i, const uint8_t raw[16],
+		 const struct gid_owner *owner, uint8_t type)
 {
 	struct sim_gid *g = &t->gids[i];
 

@@ -36,8 +36,8 @@ static void report(const char *dev, int err)
 }
 
 /*
- * Largest RDMA MTU whose packets fit: the kernel (iboe_get_mtu()) takes off what headers can need at most, GRH 40, UDP
- * 8, BTH 12, XRC 4, AtomicETH 28, ICRC 4.
+ * Largest RDMA MTU whose packets fit: the kernel (iboe_get_mtu()) takes off what headers can need
+ * at most, GRH 40, UDP 8, BTH 12, XRC 4, AtomicETH 28, ICRC 4.
  */
 static uint8_t rdma_mtu(uint32_t netdev_mtu)
 {
@@ -49,7 +49,8 @@ static uint8_t rdma_mtu(uint32_t netdev_mtu)
 	return mtu ? mtu : 1;
 }
 
-/* Publish what changed in the GID table: shared state first, then files, then events, as readers expect. */
+/* Publish what changed in the GID table: shared state first, then files, then events, as readers
+ * expect. */
 static void publish_gids(struct host *h, uint32_t dev)
 {
 	struct gid_table *t = &h->tables[dev];
@@ -82,7 +83,8 @@ static void publish_gids(struct host *h, uint32_t dev)
 static void publish_state(struct host *h, uint32_t dev, const struct net_link *l)
 {
 	struct sim_port *p = port_of(h, dev);
-	bool up = l && (l->flags & IFF_UP) && (l->flags & IFF_LOWER_UP), was_up = p->state == SIM_PORT_ACTIVE;
+	bool up = l && (l->flags & IFF_UP) && (l->flags & IFF_LOWER_UP),
+	     was_up = p->state == SIM_PORT_ACTIVE;
 	uint8_t down_phys = is_roce(h, dev) ? SIM_PHYS_DISABLED : SIM_PHYS_POLLING;
 
 	sim_port_write_begin(p);
@@ -128,8 +130,10 @@ static bool owns(struct host *h, uint32_t dev, const struct net_link *l, struct 
 	return false;
 }
 
-/* What the kernel does for NETDEV_REGISTER and NETDEV_UP: default entries, then every address the netdev has. */
-static void add_all(struct host *h, uint32_t dev, const struct net_link *l, const struct gid_owner *owner)
+/* What the kernel does for NETDEV_REGISTER and NETDEV_UP: default entries, then every address the
+ * netdev has. */
+static void add_all(struct host *h, uint32_t dev, const struct net_link *l,
+		    const struct gid_owner *owner)
 {
 	if (is_primary(h, dev, l))
 		gid_table_set_default(&h->tables[dev], owner);
@@ -187,7 +191,8 @@ static void on_addr(struct host *h, const struct net_link *l, const struct net_a
 		if (!added)
 			gid_table_del(&h->tables[dev], a->raw, &owner);
 		else if (gid_table_add(&h->tables[dev], a->raw, &owner) == -ENOSPC)
-			fprintf(stderr, "simhostd: no free GID entry for an address of %s\n", l->name);
+			fprintf(stderr, "simhostd: no free GID entry for an address of %s\n",
+				l->name);
 		publish_gids(h, dev);
 	}
 }
@@ -313,14 +318,19 @@ void host_close(struct host *h)
 void host_reap(struct host *h)
 {
 	for (int i = 0; i < SIM_MAX_SLOTS; i++) {
-		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = SIM_SLOT_LOCK + i, .l_len = 1};
+		struct flock lock = {.l_type = F_WRLCK,
+				     .l_whence = SEEK_SET,
+				     .l_start = SIM_SLOT_LOCK + i,
+				     .l_len = 1};
 		struct sim_slot *s = &h->state->slots[i];
 
-		if (!atomic_load_explicit(&s->pid, memory_order_relaxed) || fcntl(h->state_fd, F_OFD_SETLK, &lock))
+		if (!atomic_load_explicit(&s->pid, memory_order_relaxed) ||
+		    fcntl(h->state_fd, F_OFD_SETLK, &lock))
 			continue;
 		for (uint32_t dev = 0; dev < h->state->n_devs; dev++)
 			for (int k = 0; k < SIM_MAX_GIDS; k++)
-				atomic_store_explicit(&s->gid_refs[dev][0][k], 0, memory_order_relaxed);
+				atomic_store_explicit(&s->gid_refs[dev][0][k], 0,
+						      memory_order_relaxed);
 		atomic_store_explicit(&s->n_qps, 0, memory_order_relaxed);
 		atomic_store_explicit(&s->pid, 0, memory_order_release);
 		lock.l_type = F_UNLCK;

@@ -26,7 +26,8 @@ struct host {
 };
 
 /**
- * host_open() - make the state file and the changing part of /sys, and follow the netdevs from now on.
+ * host_open() - make the state file and the changing part of /sys, and follow the netdevs from now
+ * on.
  * @h: zeroed, but for the config.
  *
  * Return: 0, or -errno (said on stderr). Call host_close() in either case.
@@ -35,7 +36,8 @@ int host_open(struct host *h);
 
 void host_close(struct host *h);
 
-/** host_show_counters() - bring counters/ and hw_counters/ in /sys up to date; call it now and then. */
+/** host_show_counters() - bring counters/ and hw_counters/ in /sys up to date; call it now and
+ * then. */
 void host_show_counters(struct host *h);
 
 /** host_reap() - zero what processes that are gone left in their slots. */

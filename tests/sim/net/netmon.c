@@ -136,7 +136,8 @@ static bool parse_link(const struct nlmsghdr *h, struct net_link *l)
 	return true;
 }
 
-/* The kernel forms GIDs from ifa_address, which differs from the local one on point-to-point netdevs. */
+/* The kernel forms GIDs from ifa_address, which differs from the local one on point-to-point
+ * netdevs. */
 static bool parse_addr(const struct nlmsghdr *h, struct net_addr *addr)
 {
 	const struct ifaddrmsg *i = NLMSG_DATA(h);
@@ -205,8 +206,8 @@ static int read_dump(int fd, struct snapshot *s)
 }
 
 /*
- * On a socket of its own: notifications that arrive meanwhile stay queued on the other one and are looked at
- * afterwards. Replaying what the dump has shown already does no harm, missing one would.
+ * On a socket of its own: notifications that arrive meanwhile stay queued on the other one and are
+ * looked at afterwards. Replaying what the dump has shown already does no harm, missing one would.
  */
 static int dump_all(struct snapshot *s)
 {
@@ -329,7 +330,8 @@ static void del_addr(struct netmon *m, const struct net_addr *a)
 	struct net_addr *known = find_addr(&s, a);
 
 	if (known) {
-		memmove(known, known + 1, (size_t)(s.addrs + s.n_addrs - known - 1) * sizeof(*known));
+		memmove(known, known + 1,
+			(size_t)(s.addrs + s.n_addrs - known - 1) * sizeof(*known));
 		s.n_addrs--;
 		keep(m, &s);
 	}
@@ -367,7 +369,8 @@ int netmon_read(struct netmon *m)
 			err = resync(m);
 		else if (got < 0)
 			return errno == EAGAIN ? 0 : -errno;
-		for (struct nlmsghdr *h = (void *)buf; !err && NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
+		for (struct nlmsghdr *h = (void *)buf; !err && NLMSG_OK(h, left);
+		     h = NLMSG_NEXT(h, left))
 			err = handle(m, h);
 		if (err)
 			return err;
@@ -377,7 +380,8 @@ int netmon_read(struct netmon *m)
 int netmon_open(struct netmon *m, const struct netmon_ops *ops, void *arg)
 {
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK,
-				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+				   .nl_groups =
+					   RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	int size = RECEIVE_BYTES, err;
 
 	memset(m, 0, sizeof(*m));
@@ -386,7 +390,8 @@ int netmon_open(struct netmon *m, const struct netmon_ops *ops, void *arg)
 	m->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (m->fd < 0)
 		return -errno;
-	/* FORCE needs CAP_NET_ADMIN in the first user namespace; without it the default size must do. */
+	/* FORCE needs CAP_NET_ADMIN in the first user namespace; without it the default size must
+	 * do. */
 	if (setsockopt(m->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(m->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	err = bind(m->fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : resync(m);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The daemon of one simulated host; started by the launcher inside the host's namespaces, ends on SIGTERM. */
+/* The daemon of one simulated host; started by the launcher inside the host's namespaces, ends on
+ * SIGTERM. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -10,12 +10,14 @@
 
 #include "sysfs_out.h"
 
-/* Same file system as everything below /sys/class, so that rename(2) works; hidden from a plain ls. */
+/* Same file system as everything below /sys/class, so that rename(2) works; hidden from a plain ls.
+ */
 #define SCRATCH "/sys/.simhostd"
 
 /*
- * Opening an attribute of an empty GID entry works, reading it gives EINVAL. A file of a tmpfs cannot do that, but the
- * speed of the loopback netdev does exactly that, in every network namespace.
+ * Opening an attribute of an empty GID entry works, reading it gives EINVAL. A file of a tmpfs
+ * cannot do that, but the speed of the loopback netdev does exactly that, in every network
+ * namespace.
  */
 #define READS_EINVAL "/sys/devices/virtual/net/lo/speed"
 
@@ -24,7 +26,8 @@ static void port_path(char out[PATH_MAX], const char *dev, const char *name)
 	snprintf(out, PATH_MAX, "/sys/class/infiniband/%s/ports/1/%s", dev, name);
 }
 
-__attribute__((format(printf, 3, 4))) static int put(const char *dev, const char *name, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int put(const char *dev, const char *name,
+						     const char *fmt, ...)
 {
 	char path[PATH_MAX], text[256];
 	va_list args;
@@ -65,11 +68,12 @@ int sysfs_port_gid(const char *dev, uint32_t i, const struct sim_gid *g, const c
 	snprintf(types, sizeof(types), "gid_attrs/types/%" PRIu32, i);
 	snprintf(ndevs, sizeof(ndevs), "gid_attrs/ndevs/%" PRIu32, i);
 	for (int k = 0; k < 8; k++)
-		snprintf(text + 5 * k, sizeof(text) - 5 * (size_t)k, "%02x%02x%s", g->raw[2 * k], g->raw[2 * k + 1],
-			 k < 7 ? ":" : "");
+		snprintf(text + 5 * k, sizeof(text) - 5 * (size_t)k, "%02x%02x%s", g->raw[2 * k],
+			 g->raw[2 * k + 1], k < 7 ? ":" : "");
 	err = put(dev, gids, "%s\n", text);
 	if (!err)
-		err = g->type == SIM_GID_NONE ? put_invalid(dev, types) : put(dev, types, "%s\n", type_name(g->type));
+		err = g->type == SIM_GID_NONE ? put_invalid(dev, types)
+					      : put(dev, types, "%s\n", type_name(g->type));
 	if (!err)
 		err = netdev[0] ? put(dev, ndevs, "%s\n", netdev) : put_invalid(dev, ndevs);
 	return err;
@@ -77,15 +81,20 @@ int sysfs_port_gid(const char *dev, uint32_t i, const struct sim_gid *g, const c
 
 static const char *state_text(uint8_t state)
 {
-	static const char *const names[] = {"0: NOP", "1: DOWN", "2: INIT", "3: ARMED", "4: ACTIVE"};
+	static const char *const names[] = {"0: NOP", "1: DOWN", "2: INIT", "3: ARMED",
+					    "4: ACTIVE"};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : names[0];
 }
 
 static const char *phys_state_text(uint8_t state)
 {
-	static const char *const names[] = {"0: <unknown>", "1: Sleep",		    "2: Polling",
-					    "3: Disabled",  "4: PortConfigurationTraining", "5: LinkUp"};
+	static const char *const names[] = {"0: <unknown>",
+					    "1: Sleep",
+					    "2: Polling",
+					    "3: Disabled",
+					    "4: PortConfigurationTraining",
+					    "5: LinkUp"};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : names[0];
 }
@@ -95,19 +104,22 @@ static const struct {
 	uint8_t speed;
 	unsigned int lane;
 	const char *name;
-} speeds[] = {{1, 25, "SDR"}, {2, 50, "DDR"}, {4, 100, "QDR"}, {16, 140, "FDR"},
+} speeds[] = {{1, 25, "SDR"},   {2, 50, "DDR"},   {4, 100, "QDR"},   {16, 140, "FDR"},
 	      {32, 250, "EDR"}, {64, 500, "HDR"}, {128, 1000, "NDR"}};
 
 static int put_rate(const char *dev, const struct sim_port *p)
 {
-	unsigned int width = p->active_width == 1 ? 1 : p->active_width == 2 ? 4 : p->active_width == 4 ? 8 : 12;
+	unsigned int width = p->active_width == 1   ? 1
+			     : p->active_width == 2 ? 4
+			     : p->active_width == 4 ? 8
+						    : 12;
 
 	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
 		unsigned int rate = speeds[i].lane * width;
 
 		if (speeds[i].speed == p->active_speed)
-			return put(dev, "rate", "%u%s Gb/sec (%uX %s)\n", rate / 10, rate % 10 ? ".5" : "", width,
-				   speeds[i].name);
+			return put(dev, "rate", "%u%s Gb/sec (%uX %s)\n", rate / 10,
+				   rate % 10 ? ".5" : "", width, speeds[i].name);
 	}
 	return put(dev, "rate", "0 Gb/sec (%uX)\n", width);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The made-up libibverbs itself. Built once for each private ABI number the tests want:
- * FAKE_ABI, and FAKE_IMPORT when it is to know ibv_import_device().
+ * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device(), FAKE_OLD when it is older than GID table
+ * queries.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -232,6 +233,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
+#ifndef FAKE_OLD
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				    size_t max_entries, uint32_t flags, size_t entry_size)
 {
@@ -252,6 +254,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	}
 	return (ssize_t)fake_state.n_gids;
 }
+
+#endif
 
 EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)

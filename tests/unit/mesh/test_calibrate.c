@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "fakeverbs.h"
-#include "inject.h"
+#include "fault.h"
 #include "mesh.h"
 
 static struct fakeverbs fake;
@@ -125,19 +125,16 @@ static void test_out_of_memory(void **state)
 {
 	struct fake_config config = {.n_ops = 76, .seed = 8, .priv_front = 24};
 	struct mesh_calibration cal;
-	int n, err;
+	unsigned int faults = 0;
+	int err;
 
 	(void)state;
-	for (n = 1;; n++) {
-		inject_fail(INJECT_ALLOC, n);
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		err = calibrate(&config, &cal);
-		if (!inject_fired())
-			break;
-		assert_int_equal(err, -ENOMEM);
-	}
-	inject_fail(INJECT_NONE, 0);
-	assert_int_equal(err, 0);
-	assert_true(n > 3);
+		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
+		faults += fault_fired();
+	})
+	assert_true(faults > 2);
 }
 
 static void test_foreign_context(void **state)

@@ -38,7 +38,7 @@ def split_command(words):
 
 
 def do_up(args):
-    sim = lifecycle.up(args.topology, args.name, args.build, args.seed)
+    sim = lifecycle.up(args.topology, args.name, args.build, args.seed, args.only.split(",") if args.only else None)
     print(sim.name)
     return 0
 
@@ -88,9 +88,19 @@ def do_link(args):
     record = sim.record()
     with lifecycle.topology_errors():
         topo = topo_of(sim)
-        fabric.carrier(topo, sim.fabric, args.what, args.state == "on", record["stand_ins"])
-        ports = {nic.port for nic in fabric.ends(topo, args.what)}
-    return 0 if ports else 1
+        fabric.carrier(topo, sim.fabric, args.what, args.state == "on", record["stand_ins"], record["hosts"])
+    return 0
+
+
+def do_plug(args):
+    sim = runtime.choose(args.name)
+    with lifecycle.topology_errors():
+        topo = topo_of(sim)
+        nic = topo.nic(args.port)
+        if nic.host in sim.hosts():
+            raise SimError(f"{args.port} belongs to a host of '{sim.name}'; plug in for one that was left out by --only")
+        fabric.plug_netdev(topo, sim.fabric, args.port, args.netdev)
+    return 0
 
 
 def do_addr(args):
@@ -166,10 +176,15 @@ def parser():
         sub.add_argument("topology", metavar="TOPO", help="file, or name of a shipped topology")
         if verb == "run":
             sub.add_argument("host", metavar="HOST")
+        else:
+            sub.add_argument("--only", metavar="HOST,...", help="these hosts; the rest is somewhere else: see plug")
     add("exec", do_exec, "run a command in a host: sim exec HOST -- CMD").add_argument("host", metavar="HOST")
     sub = add("link", do_link, "pull or plug a cable")
     sub.add_argument("what", metavar="LINK|HOST.INDEX", help="all ends of a link, or one port")
     sub.add_argument("state", choices=("on", "off"))
+    sub = add("plug", do_plug, "put a netdev of the cables' namespace in the place of a NIC that is not simulated")
+    sub.add_argument("port", metavar="HOST.INDEX")
+    sub.add_argument("netdev", metavar="NETDEV")
     sub = add("addr", do_addr, "add or remove an address")
     sub.add_argument("action", choices=("add", "del"))
     sub.add_argument("port", metavar="HOST.INDEX[.VLAN]")

@@ -47,7 +47,7 @@ def vlans_of(topo, link):
 
 
 def plug(topo, fabric, pids, stand_ins):
-    """Make all netdevs.  pids: {host: process in its network namespace}.
+    """Make all netdevs.  pids: {host: process in its network namespace}; hosts that are not there get none.
 
     stand_ins: this kernel has no 802.1Q; each VLAN becomes a wire of its own with the same name and MAC.
     """
@@ -57,7 +57,7 @@ def plug(topo, fabric, pids, stand_ins):
         bridges.append(bridge_name(topo, link))
         if stand_ins:
             bridges += [bridge_name(topo, link, vid) for vid in vlans_of(topo, link)]
-    for host in topo.hosts.values():
+    for host in (topo.hosts[name] for name in pids):
         lines.append(f"link add mgmt0 netns {pids[host.name]} type veth peer name m{host.number} netns {fabric}")
         inner += [f"link set m{host.number} master mgmt", f"link set m{host.number} up"]
         for nic in host.nics.values():
@@ -73,6 +73,14 @@ def plug(topo, fabric, pids, stand_ins):
     batch(inner + [f"link set {name} up" for name in bridges], fabric)
 
 
+def plug_netdev(topo, fabric, port, netdev):
+    """A netdev of the fabric's namespace, e.g. a tap, takes the place of a NIC whose host is not simulated."""
+    nic = topo.nic(port)
+    if not nic.link:
+        raise SimError(f"{port} is not cabled in {topo.path}; there is nothing to plug into")
+    batch([f"link set {netdev} mtu {topo.mtu} master {bridge_name(topo, nic.link)}", f"link set {netdev} up"], fabric)
+
+
 def ends(topo, what):
     """The Nics whose carrier `what` names: all of a link, or the one HOST.INDEX."""
     if what in topo.links:
@@ -85,8 +93,11 @@ def ends(topo, what):
     return [nic]
 
 
-def carrier(topo, fabric, what, on, stand_ins):
-    """Plug (on) or pull the cable of a link, or of one port only."""
+def carrier(topo, fabric, what, on, stand_ins, hosts):
+    """Plug (on) or pull the cable of a link, or of one port only; `hosts` are those that are simulated."""
     state = "up" if on else "down"
+    nics = [nic for nic in ends(topo, what) if nic.host in hosts]
+    if not nics:
+        raise SimError(f"{what} has no end at a simulated host")
     batch([f"link set {port_name(topo, nic, vid)} {state}"
-           for nic in ends(topo, what) for vid in [None, *(nic.vlans if stand_ins else ())]], fabric)
+           for nic in nics for vid in [None, *(nic.vlans if stand_ins else ())]], fabric)

@@ -55,14 +55,25 @@ def topology_errors():
         raise SimError(str(err)) from None
 
 
-def up(topo_name, name, build, seed=1):
-    """Start every host of a topology under `name`; the Sim.  A stale one of that name is cleaned away."""
+def chosen(topo, hosts, only):
+    """The plans of the hosts to start: all, or those that `only` names."""
+    unknown = [name for name in only or () if name not in topo.hosts]
+    if unknown:
+        raise SimError(f"no host '{unknown[0]}' in {topo.path}; it has: {' '.join(topo.hosts)}")
+    return [plan for plan in hosts if not only or plan.name in only]
+
+
+def up(topo_name, name, build, seed=1, only=None):
+    """Start the hosts of a topology (or `only` some) under `name`; the Sim.
+
+    A stale one of that name is cleaned away first.
+    """
     check_machine()
     build = build_dir(build)
     with topology_errors():
         path = topologies.find(topo_name)
         topo = topologies.load(topo_name)
-        hosts = plans.hosts(topo)
+        hosts = chosen(topo, plans.hosts(topo), only)
     sim = Sim(name or path.stem)
     with sim.locked():
         if sim.alive():
@@ -150,11 +161,14 @@ def tell(sim, plan, topo, child, build, seed, stand_ins):
                                           sim.dir / f"{plan.name}.sock", seed, stand_ins))
     work = sim.dir / f"{plan.name}.fs"
     work.mkdir()
-    child.stdin.write(json.dumps({
-        "host": plan.name, "topology": str(sim.dir / "topology.topo"), "work": str(work),
-        "hosts": str(sim.dir / "hosts"), "stand_ins": stand_ins, "config": str(config),
-        "daemon": str(build / "tests/sim/net/simhostd")}) + "\n")
-    child.stdin.flush()
+    try:
+        child.stdin.write(json.dumps({
+            "host": plan.name, "topology": str(sim.dir / "topology.topo"), "work": str(work),
+            "hosts": str(sim.dir / "hosts"), "stand_ins": stand_ins, "config": str(config),
+            "daemon": str(build / "tests/sim/net/simhostd")}) + "\n")
+        child.stdin.flush()
+    except BrokenPipeError:
+        raise SimError(f"host {plan.name} ended before it was set up") from None
 
 
 def down(sim):

@@ -94,9 +94,18 @@ class Sim:
     def locked(self):
         """Only one launcher at a time puts this simulation up or down."""
         RUN.mkdir(parents=True, exist_ok=True)
-        with open(RUN / f".{self.name}.lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        path = RUN / f".{self.name}.lock"
+        while True:
+            with open(path, "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # Whoever held it before may have removed the file: then others lock a new one.
+                if path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino:
+                    try:
+                        yield
+                    finally:
+                        if not self.exists():
+                            path.unlink()
+                    return
 
     def namespaces(self):
         """{inode: name} of the network namespaces that bear our names."""
@@ -120,7 +129,6 @@ class Sim:
         for name in self.namespaces().values():
             unname(name)
         shutil.rmtree(self.dir, ignore_errors=True)
-        (RUN / f".{self.name}.lock").unlink(missing_ok=True)
 
 
 def net_inode(pid):

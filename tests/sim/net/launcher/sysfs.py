@@ -61,11 +61,29 @@ class Tree:
             self.netdev(dev)
             self.ibdev(dev)
             self.uverbs(dev)
+        for name in ("infiniband", "infiniband_verbs"):
+            self.sort(self.root / "class" / name)
         put(self.root / "class/infiniband_verbs/abi_version", 6)
         for entry in os.scandir(self.real / "class/net"):
             there = self.root / "class/net" / entry.name
             if entry.is_symlink() and not there.is_symlink():
                 there.symlink_to(f"../../devices/virtual/net/{entry.name}")
+
+    @staticmethod
+    def sort(directory):
+        """Make readdir(3) list the devices in order: programs take the first one.
+
+        Whether a tmpfs lists the newest entry first or last depends on the kernel, so try.
+        """
+        targets = {name: os.readlink(directory / name) for name in os.listdir(directory)}
+        wanted = sorted(targets, key=lambda name: int(re.search(r"\d+$", name)[0]))
+        for order in (wanted, wanted[::-1]):
+            for name in targets:
+                (directory / name).unlink()
+            for name in order:
+                (directory / name).symlink_to(targets[name])
+            if os.listdir(directory) == wanted:
+                return
 
     def frame(self, bdfs):
         """Directories of which some entries are real and some are ours."""

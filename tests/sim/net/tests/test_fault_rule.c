@@ -52,7 +52,8 @@ static void test_defaults(void **unused)
 
 static void test_settings(void **unused)
 {
-	struct sim_fault f = good("delay us=250 dir=both class=ack,nak qpn=0x102 skip=3 every=2 ppm=500000 limit=9");
+	struct sim_fault f = good(
+		"delay us=250 dir=both class=ack,nak qpn=0x102 skip=3 every=2 ppm=500000 limit=9");
 
 	(void)unused;
 	assert_int_equal(f.action, SIM_FAULT_DELAY);
@@ -97,7 +98,9 @@ static void test_bad_rules_are_named(void **unused)
 
 static void test_what_is_shown_can_be_given(void **unused)
 {
-	struct sim_fault f = good("delay us=7 dir=rx class=request,response qpn=258 skip=1 every=4 ppm=10 limit=2"), again;
+	struct sim_fault f = good("delay us=7 dir=rx class=request,response qpn=258 skip=1 every=4 "
+				  "ppm=10 limit=2"),
+			 again;
 	char line[256];
 
 	(void)unused;

@@ -51,7 +51,8 @@ static int where(const struct gid_table *t, const uint8_t raw[16], uint32_t ifin
 	return found;
 }
 
-static void assert_at(const struct gid_table *t, const uint8_t raw[16], uint32_t ifindex, int v1, int v2)
+static void assert_at(const struct gid_table *t, const uint8_t raw[16], uint32_t ifindex, int v1,
+		      int v2)
 {
 	assert_int_equal(where(t, raw, ifindex, SIM_GID_ROCE_V1), v1);
 	assert_int_equal(where(t, raw, ifindex, SIM_GID_ROCE_V2), v2);
@@ -90,7 +91,8 @@ static void test_pairs_in_order(void **state)
 
 static void test_default_gid_is_the_eui64_of_the_mac(void **state)
 {
-	static const uint8_t expected[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x0c, 0x42, 0xa1, 0xff, 0xfe, 0x12, 0x34, 0x56};
+	static const uint8_t expected[16] = {0xfe, 0x80, 0,    0,    0,    0,    0,    0,
+					     0x0c, 0x42, 0xa1, 0xff, 0xfe, 0x12, 0x34, 0x56};
 	static const uint8_t mac[6] = {0x0e, 0x42, 0xa1, 0x12, 0x34, 0x56};
 	uint8_t raw[16];
 
@@ -175,7 +177,8 @@ static void test_a_late_reference_does_not_keep_a_free_slot(void **state)
 
 	gid_table_add(t, ip(1), &eth);
 	gid_table_del(t, ip(1), &eth);
-	/* ib_core cannot get here: a reference is taken on a valid entry only. The slot was free, so it is taken. */
+	/* ib_core cannot get here: a reference is taken on a valid entry only. The slot was free,
+	 * so it is taken. */
 	referred[2] = true;
 	gid_table_add(t, ip(1), &eth);
 	assert_at(t, ip(1), ETH, 2, 3);
@@ -265,7 +268,8 @@ static void test_the_zero_gid_is_refused(void **state)
 	assert_int_equal(where(*state, zero, ETH, SIM_GID_ROCE_V1), -1);
 }
 
-/* Whatever happens: an address has one entry of each type while it is there, none afterwards, at the lowest free index. */
+/* Whatever happens: an address has one entry of each type while it is there, none afterwards, at
+ * the lowest free index. */
 static void test_any_sequence(void **state)
 {
 	unsigned int seed = (unsigned int)time(NULL);
@@ -302,7 +306,8 @@ static void test_any_sequence(void **state)
 			assert_int_equal(v2, there[a]);
 		}
 		for (uint32_t i = 0; i < t->n; i++)
-			assert_int_equal(t->use[i] == GID_SLOT_VALID, t->gids[i].type != SIM_GID_NONE);
+			assert_int_equal(t->use[i] == GID_SLOT_VALID,
+					 t->gids[i].type != SIM_GID_NONE);
 	}
 }
 

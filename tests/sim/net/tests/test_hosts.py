@@ -4,8 +4,10 @@
 
 Needs root; exits 77 without.  Uses simulations of its own names only.
 """
+import atexit
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -45,6 +47,24 @@ def traces(name):
                if f"/run/meshsim/{name}/" in read(p)]
     mounts = [line for line in read("/proc/mounts").splitlines() if f"meshsim/{name}/" in line]
     return netns + run + daemons + mounts
+
+
+def tidy(everything=False):
+    """Take away what tests left that were killed; with everything, what this one has up, too."""
+    for path in pathlib.Path("/run/meshsim").glob("t*-*"):
+        owner = re.match(r"t(\d+)-", path.name)
+        if owner and (not pathlib.Path("/proc", owner[1]).exists() or everything and int(owner[1]) == os.getpid()):
+            sim("down", path.name, check=False)
+
+
+def prepare():
+    """To be called first by a program that runs these tests."""
+    if os.geteuid() != 0:
+        print("skipped: namespaces need root")
+        sys.exit(77)
+    tidy()
+    atexit.register(tidy, everything=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: (tidy(everything=True), os._exit(128 + number)))
 
 
 def read(path):
@@ -131,6 +151,11 @@ class Sysfs(WithHosts):
                                   "/sys/class/infiniband_verbs/abi_version").split(), ["mlx5_1", "231:193", "6"])
         self.assertEqual(self.run_in("b", "stat", "-c", "%F %t:%T %a", "/dev/infiniband/uverbs1"),
                          "character special file e7:c1 666")
+
+    def test_devices_are_listed_in_order(self):
+        for name, devices in (("infiniband", ["mlx5_0", "mlx5_1"]), ("infiniband_verbs", ["uverbs0", "uverbs1"])):
+            listed = self.run_in("a", "ls", "-U", f"/sys/class/{name}").split()
+            self.assertEqual([entry for entry in listed if entry in devices], devices)
 
     def test_the_rest_of_sys_and_dev_is_there(self):
         self.run_in("a", "test", "-d", "/sys/devices/system/cpu/cpu0")
@@ -262,11 +287,11 @@ class Links(WithHosts):
                  "print(time.monotonic()-t,flush=True)")
         taken = []
         for _ in range(5):
-            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "/usr/bin/python3", "-c", watch],
+            with subprocess.Popen([SIM, "exec", "-n", self.name, "a", "--", "timeout", "5", "/usr/bin/python3", "-c", watch],
                                   stdout=subprocess.PIPE, text=True) as watcher:
                 watcher.stdout.readline()
                 sim("link", "-n", self.name, "a.0", "off")
-                taken.append(float(watcher.stdout.readline()))
+                taken.append(float(watcher.stdout.readline() or "inf"))
             sim("link", "-n", self.name, "a.0", "on")
             self.assertIsNotNone(until(lambda: self.state("a") == "4: ACTIVE"))
         print(f"port state follows the carrier by {sorted(taken)[2] * 1e3:.2f} ms (median of 5)", file=sys.stderr)
@@ -339,6 +364,30 @@ class Life(unittest.TestCase):
         self.assertIn("is up already", sim("up", "-n", self.name, "pair", check=False).stderr)
         self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
 
+    def test_some_hosts_only_and_a_netdev_for_another(self):
+        sim("up", "-n", self.name, "--only", "b", "pair")
+        self.assertIn("no host 'a'", sim("exec", "-n", self.name, "a", "--", "true", check=False).stderr)
+        cables = ["ip", "-n", f"msim-{self.name}"]
+        subprocess.run([*cables, "link", "add", "far", "type", "veth", "peer", "name", "end"], check=True)
+        subprocess.run([*cables, "addr", "add", "10.1.0.1/24", "dev", "far"], check=True)
+        subprocess.run([*cables, "link", "set", "far", "up"], check=True)
+        sim("plug", "-n", self.name, "a.0", "end")
+        ping = ("import socket; s=socket.socket(); s.settimeout(5); "
+                "print(s.connect_ex(('10.1.0.1', 9)))")  # 111: somebody is there and refuses
+        self.assertEqual(sim("exec", "-n", self.name, "b", "--", "/usr/bin/python3", "-c", ping).stdout.strip(), "111")
+        self.assertIn("belongs to a host", sim("plug", "-n", self.name, "b.0", "end", check=False).stderr)
+        self.assertIn("no end at a simulated host", sim("link", "-n", self.name, "a.0", "off", check=False).stderr)
+        sim("link", "-n", self.name, "l0", "off")
+        self.assertIn("no host 'z'", sim("up", "-n", f"{self.name}z", "--only", "z", "pair", check=False).stderr)
+
+    def test_many_want_the_same_name(self):
+        ups = [subprocess.Popen([SIM, "up", "-n", self.name, "pair"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                text=True) for _ in range(5)]
+        said = [up.communicate(timeout=60)[1] for up in ups]
+        self.assertEqual(sorted(up.returncode for up in ups), [0, 2, 2, 2, 2], said)
+        self.assertTrue(all("is up already" in text for text in said if text), said)
+        self.assertEqual(sim("exec", "-n", self.name, "b", "--", "hostname").stdout.strip(), "b")
+
     def test_exit_status_arguments_and_directory(self):
         done = sim("run", "-n", self.name, "pair", "a", "--", "sh", "-c", "echo \"$1\" && pwd && exit 7", "-", "two words",
                    check=False, cwd="/usr")
@@ -397,7 +446,5 @@ class Life(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: namespaces need root")
-        sys.exit(77)
+    prepare()
     unittest.main()

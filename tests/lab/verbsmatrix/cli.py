@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The `matrix` command."""
+import argparse
+import contextlib
+import re
+import signal
+import sys
+import time
+
+from rdmalab import Lab, LabError
+from rdmalab.progress import Progress
+
+from . import drive, programs, results, suite
+
+SERVER, CLIENT, LINK = "b", "a", "l0"
+
+
+def main():
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, lambda number, _: sys.exit(128 + number))
+    args = parser().parse_args()
+    try:
+        return args.function(args)
+    except (LabError, ValueError, RuntimeError, OSError) as err:
+        print(f"matrix: {err}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("matrix: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="matrix", description="Unmodified verbs programs between two lab hosts.")
+    verbs = top.add_subparsers(metavar="VERB", required=True)
+    for name, function, text in (("run", do_run, "run the programs, client against server"),
+                                 ("pyverbs", do_pyverbs, "run rdma-core's Python suite")):
+        p = verbs.add_parser(name, help=text, description=text)
+        p.set_defaults(function=function)
+        p.add_argument("--label", required=True, help="what to call this run, e.g. bare or stacked")
+        p.add_argument("-o", "--output", required=True, metavar="FILE", help="result file (JSON)")
+        p.add_argument("-n", "--name", metavar="LAB", help="use this lab, a pair that is up; else one is booted")
+        p.add_argument("--overlay", metavar="DIR", action="append", default=[], help="as in lab up")
+        p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="for the programs")
+        p.add_argument("--only", metavar="REGEX", default="", help="only names in which this is found")
+        if name == "pyverbs":
+            p.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one test (20)")
+    p = verbs.add_parser("compare", help="say what differs between two result files")
+    p.set_defaults(function=do_compare)
+    p.add_argument("one", metavar="BARE.json")
+    p.add_argument("other", metavar="STACKED.json")
+    return top
+
+
+@contextlib.contextmanager
+def a_lab(args):
+    """The lab to use; one that was booted for this run ends with it."""
+    if args.name:
+        if args.overlay:
+            raise LabError("--overlay is for a lab that is booted; give it to 'lab up', or leave -n away")
+        yield Lab.attach(args.name)
+        return
+    name = f"matrix-{args.label}"
+    with Lab.up("pair", name=name, overlays=args.overlay, progress=Progress(name)) as lab:
+        yield lab
+
+
+def do_run(args):
+    chosen = [p for p in programs.all_programs() if re.search(args.only, p.name)]
+    start = time.monotonic()
+    found = {}
+    with a_lab(args) as lab:
+        for program in chosen:
+            entry = drive.run(lab, program, SERVER, CLIENT, LINK, args.env)
+            found[program.name] = entry
+            show("ok" if results.worked(entry) else "FAILED", program.name, entry["seconds"], entry["line"])
+    return finish(args, "programs", found, start)
+
+
+def do_pyverbs(args):
+    start = time.monotonic()
+    with a_lab(args) as lab:
+        found = suite.run(lab, (CLIENT, SERVER), LINK, args.env, args.only, args.timeout,
+                          lambda name, e: show(e["outcome"], name, e["seconds"], e["reason"]))
+    return finish(args, "pyverbs", dict(sorted(found.items())), start)
+
+
+def show(word, name, seconds, text):
+    print(f"{word:8} {name:40} {seconds:6.2f} s  {' '.join(text.split())[:100]}", flush=True)
+
+
+def finish(args, kind, found, start):
+    seconds = time.monotonic() - start
+    results.save(args.output, args.label, kind, found, seconds)
+    failed = sum(not results.worked(e) for e in found.values())
+    print(f"matrix {args.label}: {len(found)} {kind}, {failed} failed, {seconds:.0f} s; results in {args.output}")
+    if not found:
+        raise ValueError(f"nothing is called '{args.only}'")
+    return 0
+
+
+def do_compare(args):
+    one, other = results.load(args.one), results.load(args.other)
+    if one["kind"] != other["kind"]:
+        raise ValueError(f"{args.one} holds {one['kind']}, {args.other} {other['kind']}: not comparable")
+    broken = [n for n, e in one["results"].items() if not results.worked(e)]
+    if broken:
+        print(f"Not working {one['label']} (the proof is that run's own output):")
+        for name in broken:
+            print(f"  {name}")
+            for line in results.proof(one["results"][name]):
+                print(f"      {line}")
+    different = results.compare(one, other)
+    if different:
+        print(f"Different ({len(different)}):")
+        for name in different:
+            print(f"  {name}")
+            for run in (one, other):
+                print(f"      {run['label']:10} {results.essence(run['results'].get(name))}")
+            if entry := other["results"].get(name):
+                print("".join(f"      | {line}\n" for line in results.proof(entry)), end="")
+    same = len(set(one["results"]) | set(other["results"])) - len(different)
+    print(f"{same} the same ({len(broken)} of the {one['label']} ones not working), {len(different)} different")
+    return 1 if different else 0

@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""meshverbs as installed (plugin, driver file, front) over the distribution's libmlx5 on the simulated HCA.
+
+The plugin's own report says what it did in each program; programs still do what they did.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from test_hosts import SIM, WithHosts, prepare, sim, until
+
+REPO = pathlib.Path(__file__).resolve().parents[4]
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
+STACKED = [str(REPO / "bench/stacked"), str(BUILD), "--"]
+OPEN_IN_PYTHON = "import pyverbs.device as d; print(d.Context(name='mlx5_0').query_device().phys_port_cnt)"
+
+
+class Stacked(WithHosts):
+    def setUp(self):
+        self.report = tempfile.NamedTemporaryFile(suffix=".report")  # the plugin writes only to what is there
+        self.addCleanup(self.report.close)
+
+    def argv(self, host, stacked, *command):
+        where = ["env", f"MESHVERBS_REPORT={self.report.name}", *STACKED] if stacked else []
+        return [SIM, "exec", "-n", self.name, host, "--", *where, "timeout", "30", *command]
+
+    def stages(self):
+        """{stage: state} of what the plugin reported."""
+        lines = pathlib.Path(self.report.name).read_text().splitlines()
+        return {line.split()[1]: line.split()[2] for line in lines}
+
+    def assert_overlaid(self):
+        self.assertEqual(self.stages().get("context:mlx5_0"), "ok", pathlib.Path(self.report.name).read_text())
+
+    def between(self, port, stacked, *command):
+        """The client's output, both ends stacked or both bare."""
+        with subprocess.Popen(self.argv("b", stacked, *command), stdout=subprocess.DEVNULL) as server:
+            self.assertIsNotNone(until(lambda: f":{port}" in self.run_in("b", "ss", "-tln"), 10), "no server")
+            done = subprocess.run(self.argv("a", stacked, *command, "b"), text=True, capture_output=True, check=False)
+            self.assertEqual((done.returncode, server.wait(30)), (0, 0), done.stdout + done.stderr)
+        return done.stdout
+
+    def test_only_libibverbs(self):
+        for stacked in (False, True):
+            self.assertIn("300 iters", self.between(18515, stacked, "ibv_rc_pingpong", "-d", "mlx5_0", "-g", "3", "-n", "300"))
+            self.assertEqual("context:mlx5_0" in self.stages(), stacked)
+        self.assert_overlaid()
+
+    def test_linked_with_libmlx5(self):
+        for extra in ([], ["--use_old_post_send"], ["-q", "4"]):
+            out = self.between(18515, True, "ib_write_bw", "-d", "mlx5_0", "-x", "3", "-n", "100", "-F", *extra)
+            self.assertIn(" 65536 ", out)
+            self.assert_overlaid()
+
+    def test_opened_first(self):
+        done = subprocess.run(self.argv("a", True, str(BUILD / "providers/front/front_dlopen_first")), text=True,
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout, "devices 2 supported 2\n")
+        self.assertEqual(self.stages().get("base:mlx5"), "ok")
+
+    def test_python(self):
+        done = subprocess.run(self.argv("a", True, "/usr/bin/python3", "-c", OPEN_IN_PYTHON), text=True,
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout, "1\n")
+        self.assert_overlaid()
+
+    def test_devinfo_says_the_same(self):
+        bare, stacked = (subprocess.run(self.argv("a", s, "ibv_devinfo", "-v"), text=True, capture_output=True, check=True)
+                         for s in (False, True))
+        self.assertEqual((stacked.stdout, stacked.stderr), (bare.stdout, bare.stderr))
+        self.assert_overlaid()
+
+    def test_switched_off(self):
+        with_off = self.argv("a", True, "env", "MESHVERBS=off", "ibv_devinfo")
+        bare = self.argv("a", False, "ibv_devinfo")
+        self.assertEqual(subprocess.run(with_off, text=True, capture_output=True, check=True).stdout,
+                         subprocess.run(bare, text=True, capture_output=True, check=True).stdout)
+        self.assertNotIn("context:mlx5_0", self.stages())
+
+    def test_the_machine_is_as_it_was(self):
+        before = sorted(os.listdir("/etc/ld.so.conf.d") + os.listdir("/etc/libibverbs.d"))
+        sim("exec", "-n", self.name, "a", "--", *STACKED, "ibv_devices")
+        self.assertEqual(sorted(os.listdir("/etc/ld.so.conf.d") + os.listdir("/etc/libibverbs.d")), before)
+        self.assertNotIn("/mnt/front", subprocess.run(["/sbin/ldconfig", "-p"], text=True, capture_output=True, check=True).stdout)
+
+
+if __name__ == "__main__":
+    prepare()
+    missing = [p for p in ("providers/mesh/meshverbs-provider.so", "providers/front/meshverbs-front",
+                           "tests/sim/libsimhca.so") if not (BUILD / p).exists()]
+    if missing:
+        sys.exit(f"not built: {' '.join(missing)}")
+    del WithHosts  # its tests are those of its subclasses
+    unittest.main()

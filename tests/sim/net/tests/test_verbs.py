@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What a verbs program sees of links, addresses and faults: daemon and HCA together, unmodified programs.
+
+Needs root, ibverbs-utils and python3-pyverbs; exits 77 without.
+"""
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from test_hosts import SIM, WithHosts, prepare, sim, until
+
+SECONDS = 10
+HOLD_QP = """
+import sys
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ
+from pyverbs.qp import QP, QPCap, QPInitAttr, QPAttr
+from pyverbs.addr import AHAttr, GlobalRoute, GID
+from pyverbs import enums as e
+ctx = Context(name="mlx5_0")
+pd, cq = PD(ctx), CQ(ctx, 4)
+qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(1, 1, 1, 1)))
+attr = QPAttr(qp_state=e.IBV_QPS_INIT, cur_qp_state=e.IBV_QPS_RESET)
+attr.port_num = 1
+qp.to_init(attr)
+gr = GlobalRoute(dgid=GID("0000:0000:0000:0000:0000:ffff:0a01:0001"), sgid_index=int(sys.argv[1]))
+attr.ah_attr = AHAttr(gr=gr, is_global=1, port_num=1)
+attr.dest_qp_num, attr.path_mtu, attr.max_dest_rd_atomic, attr.min_rnr_timer = 0x40, e.IBV_MTU_1024, 1, 12
+qp.to_rtr(attr)
+print(qp.qp_num, flush=True)
+sys.stdin.readline()
+"""
+
+
+class Verbs(WithHosts):
+    def start(self, host, *argv, **kwargs):
+        return subprocess.Popen([SIM, "exec", "-n", self.name, host, "--", *argv], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, **kwargs)
+
+    def fault(self, port, *words):
+        return sim("fault", "-n", self.name, port, *words).stdout.strip()
+
+    def pingpong(self, *options, tool="ibv_rc_pingpong", check=True):
+        """(server's output, client's output) of one run from a to b."""
+        argv = ["timeout", str(SECONDS), tool, "-d", "mlx5_0", *options]
+        with self.start("b", *argv) as server:
+            self.assertIsNotNone(until(lambda: ":18515" in self.run_in("b", "ss", "-tln")), "server does not listen")
+            done = sim("exec", "-n", self.name, "a", "--", *argv, "b", check=check)
+            if not check:
+                server.terminate()
+            return server.stdout.read(), done.stdout + done.stderr
+
+    def test_pingpong_over_each_kind_of_gid(self):
+        for index in ("1", "3"):  # link-local and IPv4, both RoCE v2
+            server, client = self.pingpong("-g", index, "-n", "200")
+            self.assertIn("200 iters", client)
+            self.assertIn("200 iters", server)
+
+    def test_pingpong_with_events_and_datagrams(self):
+        self.assertIn("100 iters", self.pingpong("-g", "3", "-n", "100", "-e")[1])
+        self.assertIn("100 iters", self.pingpong("-g", "3", "-n", "100", tool="ibv_ud_pingpong")[1])
+
+    def test_asynchronous_events(self):
+        with self.start("a", "timeout", "--preserve-status", str(SECONDS), "stdbuf", "-oL", "ibv_asyncwatch", "-d", "mlx5_0") as watch:
+            self.assertIn("async event FD", watch.stdout.readline())
+            for action, events in (
+                    (["link", "-n", self.name, "a.0", "off"], ["PORT_ERR"]),
+                    (["link", "-n", self.name, "a.0", "on"], ["PORT_ACTIVE"]),
+                    (["addr", "-n", self.name, "add", "a.0", "10.8.0.1/24"], ["GID_CHANGE"] * 2),
+                    (["addr", "-n", self.name, "del", "a.0", "10.8.0.1/24"], ["GID_CHANGE"] * 2),
+                    (["fault", "-n", self.name, "a.0", "event", "sm-change"], ["SM_CHANGE"])):
+                sim(*action)
+                seen = [re.search(r"IBV_EVENT_(\w+)", watch.stdout.readline())[1] for _ in events]
+                self.assertEqual(seen, events)
+            watch.terminate()
+
+    def test_port_attributes_follow_the_link(self):
+        self.assertIn("PORT_ACTIVE", self.run_in("a", "ibv_devinfo", "-d", "mlx5_0"))
+        sim("link", "-n", self.name, "a.0", "off")
+        self.assertIsNotNone(until(lambda: "PORT_DOWN" in self.run_in("a", "ibv_devinfo", "-d", "mlx5_0")))
+        sim("link", "-n", self.name, "a.0", "on")
+        self.assertIsNotNone(until(lambda: "PORT_ACTIVE" in self.run_in("a", "ibv_devinfo", "-d", "mlx5_0")))
+
+    def test_a_flap_under_a_queue_pair_moves_the_index_for_good(self):
+        with self.start("b", "/usr/bin/python3", "-c", HOLD_QP, "3", stdin=subprocess.PIPE) as holder:
+            self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
+            sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+            self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is None))
+            sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+            self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is not None))
+            self.assertNotEqual(self.index_of("b", "mlx5_0", "0a01:0002"), 3)
+            self.assertEqual(self.index_of("b", "mlx5_0", "0a01:0002", "IB/RoCE v1"), 2)
+            holder.stdin.write("\n")
+            holder.stdin.close()
+            holder.wait(SECONDS)
+        # With the queue pair gone, the slot is free again: the next newcomer gets it.
+        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
+
+    def test_a_killed_program_leaves_no_reference(self):
+        with self.start("b", "/usr/bin/python3", "-c", HOLD_QP, "3", stdin=subprocess.PIPE) as holder:
+            self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
+            holder.kill()
+            holder.wait(SECONDS)
+        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
+
+    def test_one_packet_lost_is_repeated(self):
+        for words in (("drop", "nth=20", "class=request"), ("drop", "nth=20", "class=ack"),
+                      ("corrupt", "nth=20", "class=request"), ("duplicate", "class=request", "limit=50")):
+            rule = self.fault("a.0", *words)
+            self.assertIn("300 iters", self.pingpong("-g", "3", "-n", "300")[1])
+            self.assertRegex(self.fault("a.0", "list"), r"hits=[1-9]", f"{words}: {rule} never hit")
+            self.fault("a.0", "clear")
+
+    def test_one_direction_lost_fails_the_queue_pair(self):
+        self.fault("a.0", "drop", "dir=tx")
+        try:
+            _, client = self.pingpong("-g", "3", "-n", "50", check=False)
+        finally:
+            self.fault("a.0", "clear")
+        self.assertRegex(client, "transport retry counter exceeded|Failed status")
+        self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
+
+    def test_delay_is_felt(self):
+        def usec():
+            return float(re.search(r"([\d.]+) usec/iter", self.pingpong("-g", "3", "-n", "50", "-s", "64")[1])[1])
+        plain = usec()
+        self.fault("a.0", "delay", "us=5000", "class=request")
+        try:
+            slow = usec()
+        finally:
+            self.fault("a.0", "clear")
+        self.assertGreater(slow, plain + 2500)
+
+    def test_counters_reach_sysfs(self):
+        path = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_packets"
+        before = int(self.cat("a", path))
+        self.pingpong("-g", "3", "-n", "100")
+        self.assertIsNotNone(until(lambda: int(self.cat("a", path)) >= before + 100))
+
+    def test_dead_hca(self):
+        with self.start("b", "timeout", "--preserve-status", str(SECONDS), "stdbuf", "-oL", "ibv_asyncwatch", "-d", "mlx5_0") as watch:
+            watch.stdout.readline()
+            self.fault("b.0", "dead")
+            self.assertIn("DEVICE_FATAL", watch.stdout.readline())
+            watch.terminate()
+        self.fault("b.0", "alive")
+        self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
+
+    def test_many_flaps_in_traffic(self):
+        """The daemon keeps up: whatever happened, state and table end as they began."""
+        before = {g for g in self.gids("a", "mlx5_0").values() if not g[0].startswith("fd01")}
+        stop = threading.Event()
+
+        def traffic():
+            while not stop.is_set():
+                self.pingpong("-g", "3", "-n", "50", check=False)
+        thread = threading.Thread(target=traffic)
+        thread.start()
+        for _ in range(15):
+            sim("link", "-n", self.name, "lan", "off")
+            sim("link", "-n", self.name, "lan", "on")
+            time.sleep(0.02)
+        stop.set()
+        thread.join()
+        self.assertIsNotNone(until(lambda: {g for g in self.gids("a", "mlx5_0").values() if not g[0].startswith("fd01")} == before))
+        self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
+
+
+if __name__ == "__main__":
+    needed = [tool for tool in ("ibv_rc_pingpong", "ibv_asyncwatch", "stdbuf", "ss") if not shutil.which(tool)]
+    prepare()
+    if needed or subprocess.run(["/usr/bin/python3", "-c", "import pyverbs.qp"], capture_output=True, check=False).returncode:
+        print(f"skipped: missing {' '.join(needed) or 'python3-pyverbs'}")
+        sys.exit(77)
+    del WithHosts  # its tests are those of its subclasses
+    unittest.main()

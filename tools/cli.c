@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+void cli_error(const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("meshverbs: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+int cli_usage(const struct cli_command *command, const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "meshverbs%s%s: ", command ? " " : "", command ? command->name : "");
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fprintf(stderr, "\nTry: meshverbs help%s%s\n", command ? " " : "",
+		command ? command->name : "");
+	return CLI_ERROR;
+}
+
+int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
+	       const char *shorts, const struct option *options, int *ret_exit)
+{
+	int opt = getopt_long(argc, argv, shorts, options, NULL);
+
+	*ret_exit = CLI_OK;
+	switch (opt) {
+	case 'j':
+		cli->json = true;
+		return cli_option(cli, command, argc, argv, shorts, options, ret_exit);
+	case 'h':
+		printf("Usage: meshverbs %s %s\n\n%s\n", command->name, command->args,
+		       command->help);
+		return -2;
+	case ':':
+		*ret_exit = cli_usage(command, "option '%s' needs a value", argv[optind - 1]);
+		return -2;
+	case '?':
+		/* optopt is set for a short option, and optind has not moved past its cluster yet.
+		 */
+		if (optopt && optopt < 128)
+			*ret_exit = cli_usage(command, "unknown option '-%c'", optopt);
+		else
+			*ret_exit = cli_usage(command, "unknown option '%s'", argv[optind - 1]);
+		return -2;
+	default:
+		return opt;
+	}
+}
+
+struct out *cli_out(const struct cli *cli)
+{
+	const char *no_color = getenv("NO_COLOR");
+	const char *term = getenv("TERM");
+	struct out *out;
+
+	out = out_new(stdout, cli->json,
+		      isatty(STDOUT_FILENO) && !(no_color && *no_color) && term &&
+			      strcmp(term, "dumb") != 0);
+	if (!out)
+		cli_error("out of memory");
+	return out;
+}
+
+int cli_finish(struct out *out, int status)
+{
+	int rc = out_finish(out);
+
+	if (!rc)
+		return status;
+	cli_error("cannot write the output: %s", strerror(-rc));
+	return CLI_ERROR;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef TOOL_CLI_H
+#define TOOL_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+
+#include "out.h"
+
+/* Exit statuses, as documented in --help and meshverbs(1). */
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_ATTENTION = 1, /* the answer is no, or something is wrong on this host */
+	CLI_ERROR = 2, /* wrong usage, or no answer could be had */
+};
+
+/* What the options before the command say. */
+struct cli {
+	bool json;
+	const char *sysfs; /* root of sysfs */
+	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the
+				     kernel */
+	const char *etc_dir; /* holds libibverbs.d; NULL: as installed */
+	const char *probe; /* program to run instead of meshverbs-probe; NULL: the installed one */
+	unsigned int probe_timeout_ms;
+};
+
+struct cli_command {
+	const char *name;
+	const char *args; /* synopsis behind the name */
+	const char *summary; /* one line for the list of commands */
+	const char *help; /* the rest of `meshverbs help NAME` */
+	/* @argv[0] is the command's name. Returns an enum cli_exit. */
+	int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+extern const struct cli_command cmd_status, cmd_gids, cmd_explain;
+
+/**
+ * cli_error - a line on stderr that starts with the program's name
+ */
+void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/**
+ * cli_usage - say what is wrong with the command line, and where help is
+ *
+ * Return: CLI_ERROR.
+ */
+int cli_usage(const struct cli_command *command, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/**
+ * cli_option - next option of a command
+ * @options: long options; "json" (-j) and "help" (-h) are handled here and need not be in it
+ * @shorts: short options in getopt's form, begins with '+:' for errors to be told here
+ *
+ * Return: the option's val, -1 at the end, -2 when the command is to return @ret_exit.
+ */
+int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
+	       const char *shorts, const struct option *options, int *ret_exit);
+
+/**
+ * cli_out - the document on stdout, in the form asked for
+ *
+ * Return: NULL when out of memory, which has been said.
+ */
+struct out *cli_out(const struct cli *cli);
+
+/**
+ * cli_finish - end a document and turn failures of writing into CLI_ERROR
+ *
+ * Return: @status, or CLI_ERROR.
+ */
+int cli_finish(struct out *out, int status);
+
+#endif

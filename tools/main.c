@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* meshverbs, the command line tool: the table of commands and the options before them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
+
+static const struct cli_command *const commands[] = {&cmd_status, &cmd_gids, &cmd_explain};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const struct cli_command *find_command(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	return cli_usage(NULL, "unknown command '%s'; there are status, gids, explain and help",
+			 name);
+}
+
+static void print_help(FILE *file)
+{
+	size_t i;
+
+	fprintf(file, "Usage: meshverbs [OPTION...] COMMAND [ARG...]\n\nCommands:\n");
+	for (i = 0; i < N_COMMANDS; i++)
+		fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+	fprintf(file,
+		"  help       show how a command is used: meshverbs help COMMAND\n"
+		"\n"
+		"Options:\n"
+		"  -j, --json             print JSON\n"
+		"  -h, --help             print this\n"
+		"  -V, --version          print the version\n"
+		"\n"
+		"For debugging, and for looking at data captured on another host:\n"
+		"  --sysfs DIR            read DIR instead of /sys\n"
+		"  --netlink FILE         read netdevs, addresses and routes from FILE, which "
+		"holds rtnetlink\n"
+		"                         messages, instead of asking the kernel\n"
+		"  --etc DIR              look for libibverbs.d/ in DIR\n"
+		"  --probe PROGRAM        what status runs to see the load path (meshverbs-probe)\n"
+		"  --probe-timeout SEC    how long it may take (10)\n"
+		"\n"
+		"Exit status: 0 all is well; 1 the answer is no, or something needs attention;\n"
+		"2 wrong usage, or no answer could be had.\n");
+}
+
+static int cmd_help(int argc, char **argv)
+{
+	const struct cli_command *command;
+
+	if (argc < 2) {
+		print_help(stdout);
+		return CLI_OK;
+	}
+	command = find_command(argv[1]);
+	if (!command)
+		return unknown_command(argv[1]);
+	printf("Usage: meshverbs %s %s\n\n%s\n", command->name, command->args, command->help);
+	return CLI_OK;
+}
+
+/* Seconds, with a fraction. */
+static int parse_timeout(const char *text, unsigned int *ret_ms)
+{
+	char *end;
+	double seconds;
+
+	errno = 0;
+	seconds = strtod(text, &end);
+	if (errno || end == text || *end || !(seconds > 0 && seconds <= 3600))
+		return -EINVAL;
+	*ret_ms = seconds * 1000;
+	return 0;
+}
+
+enum { OPT_SYSFS = 256, OPT_NETLINK, OPT_ETC, OPT_PROBE, OPT_PROBE_TIMEOUT };
+
+static const struct option options[] = {
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{"sysfs", required_argument, NULL, OPT_SYSFS},
+	{"netlink", required_argument, NULL, OPT_NETLINK},
+	{"etc", required_argument, NULL, OPT_ETC},
+	{"probe", required_argument, NULL, OPT_PROBE},
+	{"probe-timeout", required_argument, NULL, OPT_PROBE_TIMEOUT},
+	{NULL, 0, NULL, 0},
+};
+
+/* Return: -1 to go on with the command at argv[optind], or an exit status. */
+static int parse_options(struct cli *cli, int argc, char **argv)
+{
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "+:jhV", options, NULL)) != -1) {
+		switch (opt) {
+		case 'j':
+			cli->json = true;
+			break;
+		case 'h':
+			print_help(stdout);
+			return CLI_OK;
+		case 'V':
+			printf("meshverbs %s\n", MESHVERBS_VERSION);
+			return CLI_OK;
+		case OPT_SYSFS:
+			cli->sysfs = optarg;
+			break;
+		case OPT_NETLINK:
+			cli->netlink_file = optarg;
+			break;
+		case OPT_ETC:
+			cli->etc_dir = optarg;
+			break;
+		case OPT_PROBE:
+			cli->probe = optarg;
+			break;
+		case OPT_PROBE_TIMEOUT:
+			if (parse_timeout(optarg, &cli->probe_timeout_ms))
+				return cli_usage(NULL,
+						 "--probe-timeout '%s' is not a number of seconds",
+						 optarg);
+			break;
+		case ':':
+			return cli_usage(NULL, "option '%s' needs a value", argv[optind - 1]);
+		default:
+			if (optopt && optopt < 128)
+				return cli_usage(NULL, "unknown option '-%c'", optopt);
+			return cli_usage(NULL, "unknown option '%s'", argv[optind - 1]);
+		}
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	/* libibverbs' own variable: so the tool sees the devices that programs see. */
+	const char *sysfs = secure_getenv("SYSFS_PATH");
+	struct cli cli = {
+		.sysfs = sysfs && *sysfs ? sysfs : "/sys",
+		.probe_timeout_ms = PROBE_TIMEOUT_MS,
+	};
+	const struct cli_command *command;
+	int rc;
+
+	rc = parse_options(&cli, argc, argv);
+	if (rc >= 0)
+		return rc;
+	argc -= optind;
+	argv += optind;
+	if (!argc) {
+		print_help(stderr);
+		return CLI_ERROR;
+	}
+	optind = 0; /* glibc: start anew, with another argv */
+	if (!strcmp(argv[0], "help"))
+		return cmd_help(argc, argv);
+	command = find_command(argv[0]);
+	return command ? command->run(&cli, argc, argv) : unknown_command(argv[0]);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe_run.h"
+
+#define STREAM_BYTES_MAX (256U << 10) /* past that it is noise */
+#define TICK_MS          50
+
+enum { STREAM_OUTPUT, STREAM_WARNINGS, STREAM_LINES, N_STREAMS };
+
+/* What the child has where: stdout, stderr, and the number in MESHVERBS_REPORT. */
+static const int child_fds[N_STREAMS] = {STDOUT_FILENO, STDERR_FILENO, 3};
+
+struct stream {
+	int read_fd; /* -1: closed */
+	int write_fd;
+	char *buf; /* NUL-terminated after streams_read() */
+	size_t len;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void stream_fini(struct stream *stream)
+{
+	close_fd(&stream->read_fd);
+	close_fd(&stream->write_fd);
+	free(stream->buf);
+	stream->buf = NULL;
+}
+
+/* Both ends away from the numbers that the child's ends will get. */
+static int stream_init(struct stream *stream)
+{
+	int fds[2], i, rc = 0;
+
+	stream->buf = calloc(1, STREAM_BYTES_MAX + 1);
+	if (!stream->buf)
+		return -ENOMEM;
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	stream->read_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 10);
+	stream->write_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, 10);
+	if (stream->read_fd < 0 || stream->write_fd < 0 ||
+	    fcntl(stream->read_fd, F_SETFL, O_NONBLOCK))
+		rc = -errno;
+	for (i = 0; i < 2; i++)
+		close(fds[i]);
+	return rc;
+}
+
+/* Reads what is there. A stream that is full is still emptied, so that the child does not block. */
+static void stream_read(struct stream *stream)
+{
+	char rest[4096];
+	ssize_t len;
+
+	while (stream->read_fd >= 0) {
+		if (stream->len < STREAM_BYTES_MAX)
+			len = read(stream->read_fd, stream->buf + stream->len,
+				   STREAM_BYTES_MAX - stream->len);
+		else
+			len = read(stream->read_fd, rest, sizeof(rest));
+		if (len < 0 && errno == EINTR)
+			continue;
+		if (len < 0 && errno == EAGAIN)
+			return;
+		if (len <= 0)
+			close_fd(&stream->read_fd);
+		else if (stream->len < STREAM_BYTES_MAX)
+			stream->len += (size_t)len;
+	}
+}
+
+/* In the child, after fork(): only what is safe there. */
+__attribute__((noreturn)) static void child_exec(const struct stream *streams, const char *program,
+						 const char *library, char **env)
+{
+	char *const argv[] = {(char *)program, (char *)library, NULL};
+	struct rlimit no_core = {0, 0};
+	int i, null_fd;
+
+	setpgid(0, 0); /* so that its own children can be killed with it */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	null_fd = open("/dev/null", O_RDONLY);
+	if (null_fd > 0) {
+		dup2(null_fd, STDIN_FILENO);
+		close(null_fd);
+	}
+	for (i = 0; i < N_STREAMS; i++)
+		dup2(streams[i].write_fd, child_fds[i]);
+	execve(program, argv, env);
+	dprintf(STDOUT_FILENO, "norun %s\n", strerror(errno));
+	_exit(127);
+}
+
+/*
+ * The environment that programs started from here get, plus where to report. Strings are not owned,
+ * the array is.
+ */
+static char **make_env(const char *sysfs)
+{
+	/* Not /dev/fd/3: a minimal /dev lacks it. */
+	static char report[] = "MESHVERBS_REPORT=/proc/self/fd/3";
+	static char sysfs_path[PATH_MAX + sizeof("SYSFS_PATH=")];
+	size_t n = 0, i, used = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = calloc(n + 3, sizeof(*env));
+	if (!env)
+		return NULL;
+	for (i = 0; i < n; i++)
+		if (strncmp(environ[i], "MESHVERBS_REPORT=", 17) != 0 &&
+		    strncmp(environ[i], "SYSFS_PATH=", 11) != 0)
+			env[used++] = environ[i];
+	env[used++] = report;
+	/* libibverbs takes its root from there; without need it stays unset, as programs have it.
+	 */
+	if (strcmp(sysfs, "/sys") != 0) {
+		snprintf(sysfs_path, sizeof(sysfs_path), "SYSFS_PATH=%s", sysfs);
+		env[used++] = sysfs_path;
+	}
+	return env;
+}
+
+/* Installed in libexec; before installation it lies beside the tool. */
+static const char *find_probe(const struct cli *cli, char *buf, size_t size)
+{
+	ssize_t len;
+	char *slash;
+
+	if (cli->probe)
+		return cli->probe;
+	len = readlink("/proc/self/exe", buf, size - 1);
+	if (len > 0) {
+		buf[len] = '\0';
+		slash = strrchr(buf, '/');
+		if (slash && (size_t)(slash - buf) + sizeof("/meshverbs-probe") <= size) {
+			strcpy(slash, "/meshverbs-probe");
+			if (!access(buf, X_OK))
+				return buf;
+		}
+	}
+	return MESHVERBS_PROBE;
+}
+
+/* Reads until the child has ended, or has to be. Return: its wait status. */
+static int streams_read(struct stream *streams, pid_t pid, uint64_t deadline_ms, bool *ret_hung)
+{
+	struct pollfd fds[N_STREAMS];
+	bool ended = false;
+	int i, status = 0;
+
+	*ret_hung = false;
+	while (!ended) {
+		for (i = 0; i < N_STREAMS; i++)
+			fds[i] = (struct pollfd){.fd = streams[i].read_fd, .events = POLLIN};
+		poll(fds, N_STREAMS, TICK_MS);
+		if (now_ms() >= deadline_ms && !*ret_hung) {
+			*ret_hung = true;
+			kill(-pid, SIGKILL);
+			kill(pid, SIGKILL); /* in case it had not made its group yet */
+		}
+		ended = waitpid(pid, &status, WNOHANG) == pid;
+		/* After the end once more: all it wrote is in the pipes, even if others hold them
+		 * open. */
+		for (i = 0; i < N_STREAMS; i++)
+			stream_read(&streams[i]);
+	}
+	kill(-pid, SIGKILL); /* what it may have left behind */
+	return status;
+}
+
+static void set_end(struct probe_report *report, int status, bool hung)
+{
+	if (hung) {
+		report->end = PROBE_HUNG;
+	} else if (WIFSIGNALED(status)) {
+		report->end = PROBE_CRASHED;
+		report->code = WTERMSIG(status);
+	} else {
+		report->end = PROBE_EXITED; /* unless its last line is found */
+		report->code = WEXITSTATUS(status);
+	}
+}
+
+int probe_run(const struct cli *cli, const char *library, struct probe_report *ret)
+{
+	struct stream streams[N_STREAMS];
+	struct probe_report report = {0};
+	char path[PATH_MAX];
+	const char *program = find_probe(cli, path, sizeof(path));
+	char **env = make_env(cli->sysfs);
+	bool hung;
+	pid_t pid;
+	int i, rc = 0, status;
+
+	for (i = 0; i < N_STREAMS; i++)
+		streams[i] = (struct stream){.read_fd = -1, .write_fd = -1};
+	/* Without it the plugin cannot report, which would look as if it were not there. */
+	if (access("/proc/self/fd", X_OK))
+		rc = -ENOTSUP;
+	for (i = 0; !rc && i < N_STREAMS; i++)
+		rc = stream_init(&streams[i]);
+	if (!rc && !env)
+		rc = -ENOMEM;
+	if (rc)
+		goto out;
+
+	pid = fork();
+	if (pid < 0) {
+		rc = -errno;
+		goto out;
+	}
+	if (!pid)
+		child_exec(streams, program, library, env);
+	setpgid(pid, pid); /* whoever comes first */
+	for (i = 0; i < N_STREAMS; i++)
+		close_fd(&streams[i].write_fd);
+	status = streams_read(streams, pid, now_ms() + cli->probe_timeout_ms, &hung);
+
+	set_end(&report, status, hung);
+	report.output = streams[STREAM_OUTPUT].buf;
+	report.warnings = streams[STREAM_WARNINGS].buf;
+	report.lines = streams[STREAM_LINES].buf;
+	for (i = 0; i < N_STREAMS; i++)
+		streams[i].buf = NULL;
+	rc = probe_report_parse(&report);
+	if (rc)
+		probe_report_fini(&report);
+	else
+		*ret = report;
+out:
+	for (i = 0; i < N_STREAMS; i++)
+		stream_fini(&streams[i]);
+	free(env);
+	return rc;
+}
