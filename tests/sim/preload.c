@@ -239,6 +239,18 @@ EXPORT int fstat64(int fd, struct stat64 *st)
 	return fstat(fd, (struct stat *)(void *)st);
 }
 
+/* What programs built against a C library before 2.33 call, and ThreadSanitizer of clang. */
+int __fxstat(int version, int fd, struct stat *st);
+EXPORT int __fxstat(int version, int fd, struct stat *st)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	int err = NEXT(__fxstat)(version, fd, st);
+
+	if (!err && uc)
+		stat_uverbs(st, uc->dev->minor);
+	return err;
+}
+
 /* A path of ours need not exist as a file. */
 EXPORT int stat(const char *path, struct stat *st)
 {
