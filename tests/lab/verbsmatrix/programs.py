@@ -55,9 +55,10 @@ def cm_programs():
                       forbidden="data verification failed")
 
 
-def ucx(transport, test, gid="ipv4", count=100, size=64, on=("lab", "sim"), core=False):
-    command = f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test} -n {count} -w 5 -s {size} -p {{port}}"
-    return Program(f"ucx_perftest {transport} {test} {gid}", command, command + " {peer}",
+def ucx(transport, test, gid="ipv4", count=100, size=64, on=("lab", "sim"), core=False, options=""):
+    command = (f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test}{options} -n {count} -w 5 -s {size} "
+               "-p {port}")
+    return Program(f"ucx_perftest {transport} {test}{options} {gid}", command, command + " {peer}",
                    rf"Final: +(?P<iters>{count}) ", gid=gid, on=on, core=core)
 
 
@@ -81,7 +82,8 @@ def ucx_programs():
         for test in ("am_lat", "am_bw"):
             yield ucx(transport, test, on=("sim",), core=test == "am_bw")
     for transport in ("rc_verbs", "rc_mlx5"):
-        yield ucx(transport, "put_bw", on=("sim",), size=65536) if transport == "rc_mlx5" else ucx(transport, "get", on=("sim",))
+        yield ucx(transport, "put_bw", on=("sim",), size=65536, options=" -D zcopy")
+        yield ucx(transport, "get", on=("sim",), size=65536, options=" -D zcopy")
         yield ucx(transport, "fadd", on=("sim",), size=8)
     for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
         yield ucp("tag_bw", transport, "ipv4", size=100000, on=("sim",), core=transport == "rc_x")
