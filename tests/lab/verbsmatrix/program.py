@@ -24,8 +24,8 @@ def perftest(program, count, size, options="", on=("lab", "sim"), core=False, la
     """A perftest program with its table's last row as proof; last is the message size there, if not `size`."""
     command = f"{program} -d {{dev}} -x {{gid}} -F -n {count} {f'-s {size} ' if size else ''}-p {{port}}"
     command += f" {options}" if options else ""
-    size = last or r"\d+"
+    size = last or r"\d+"  # "inf" is what it prints when it could not measure the processor's clock, on busy machines
     peer = "{addr}" if "-R" in options else "{peer}"
     return Program(f"{program} {options}".rstrip(), command, f"{command} {peer}",
-                   rf"\n *(?P<bytes>{size}) +(?P<iters>\d+) +\d+\.\d+", ready="cm" if "-R" in options else "tcp",
+                   rf"\n *(?P<bytes>{size}) +(?P<iters>\d+) +(?:\d+\.\d+|inf)", ready="cm" if "-R" in options else "tcp",
                    on=on, core=core, slow=last is not None, timeout=90.0 if last else 30.0)
