@@ -182,7 +182,7 @@ static void set_up(void)
 	hca.qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));
 	hca.mr_base = 0x100;
 	hca.wake_fd = -1;
-	uc = ucontext_open(&hca, 0, -1);
+	uc = ucontext_open(&hca, 0);
 	must(command(IB_USER_VERBS_CMD_GET_CONTEXT, resp, 8, &req, sizeof(req), resp, 8));
 	must(command(IB_USER_VERBS_CMD_ALLOC_PD, resp, 8, NULL, 0, resp, 4));
 	mr.start = mr.hca_va = (uintptr_t)memory + GUARD;
