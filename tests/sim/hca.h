@@ -28,6 +28,7 @@
 #define MAX_RECV_SEGS	  32
 #define SIM_RD_RESPONSES  64
 #define SIM_MAX_UAR_PAGES 1024
+#define SIM_MAX_IMPORTS	  8
 
 enum obj_type {
 	OBJ_NONE,
@@ -254,12 +255,13 @@ struct qp {
 /* One open uverbs file. */
 struct ucontext {
 	LIST_ENTRY(ucontext) link;
-	int fd;
+	uint32_t fds; /* descriptors that the program has of it */
 	struct hca *hca;
 	struct sim_dev *dev;
 	uint32_t dev_index;
 	bool has_context; /* GET_CONTEXT was done */
-	struct evq *async;
+	struct evq *async; /* of all events */
+	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of device and ports */
 	struct obj **objs;
 	uint32_t n_objs;
 	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR pages itself */
@@ -322,8 +324,9 @@ struct obj *obj_get(struct ucontext *uc, uint32_t handle, enum obj_type type);
 void obj_del(struct obj *o);
 
 /* ucontext.c */
-struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index, int fd);
-void ucontext_close(struct ucontext *uc);
+struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index);
+void ucontext_hold(struct ucontext *uc);
+bool ucontext_close(struct ucontext *uc);
 struct sim_port *ucontext_port(struct ucontext *uc, uint32_t port);
 
 /* evq.c: events to the program */
