@@ -21,7 +21,7 @@
 
 #define FDS 8
 
-/* Every descriptor from 3 on becomes one end of a socket pair that holds five bytes. */
+/* Every descriptor from 3 on becomes an end of a socket pair with five bytes to be read at either. */
 static void take_all_descriptors(int first[FDS], int second[FDS])
 {
 	int i;
@@ -34,16 +34,19 @@ static void take_all_descriptors(int first[FDS], int second[FDS])
 		first[i] = fds[0];
 		second[i] = fds[1];
 		assert_int_equal(send(second[i], "hello", 5, 0), 5);
+		assert_int_equal(send(first[i], "hello", 5, 0), 5);
 	}
 }
 
-static void assert_untouched(const int first[FDS])
+static void assert_untouched(const int first[FDS], const int second[FDS])
 {
 	char buf[16];
 	int i;
 
-	for (i = 0; i < FDS; i++)
+	for (i = 0; i < FDS; i++) {
 		assert_int_equal(recv(first[i], buf, sizeof(buf), MSG_DONTWAIT), 5);
+		assert_int_equal(recv(second[i], buf, sizeof(buf), MSG_DONTWAIT), 5);
+	}
 }
 
 static void descriptors_taken_over(void)
@@ -58,7 +61,7 @@ static void descriptors_taken_over(void)
 	flap();
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
-	assert_untouched(first);
+	assert_untouched(first, second);
 	fake.close_device(context);
 }
 
@@ -79,7 +82,7 @@ static void daemon_after_a_decision(void)
 		context = fake.open_device("mlx5", &device);
 		flap();
 		assert_int_equal(connect_from(context, 1, "10.1.0.2"), 4);
-		assert_untouched(first);
+		assert_untouched(first, second);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
