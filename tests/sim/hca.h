@@ -146,8 +146,7 @@ struct path {
 	bool usable; /* the entry holds a GID */
 	bool loopback; /* the destination is the port itself */
 	bool fresh;
-	bool ib; /* InfiniBand link layer */
-	uint16_t dlid;
+	uint16_t dlid; /* InfiniBand link layer: instead of the GIDs */
 };
 
 /* Values of a queue pair as the program gave them, for query_qp. */
@@ -292,6 +291,8 @@ struct hca {
 	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress */
 	uint64_t events_seen; /* of state->n_events */
 
+	struct { uint8_t mac[6]; bool known; uint64_t asked_ns; } lids[SIM_MAX_LIDS]; /* as state->lids */
+
 	struct net *net;
 	struct faults *faults;
 	pthread_t engine;
@@ -386,7 +387,11 @@ void qp_async(struct qp *qp, uint32_t event);
 void qp_destroy(struct qp *qp);
 bool qp_transmit(struct qp *qp, int budget);
 
-/* path.c: from address vector to headers */
+/* path.c, lid.c: from address vector to headers */
+bool lid_path(struct hca *h, const struct sim_port *port, uint32_t port_index, struct path *p);
+void lid_learn(struct hca *h, uint16_t lid, const uint8_t *mac);
+const uint8_t *lid_address(const struct sim_state *st, uint16_t lid);
+uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr);
 bool path_refresh(struct hca *h, struct sim_dev *dev, uint32_t port, struct path *p);
 void path_hold_gid(struct hca *h, uint32_t dev, uint32_t port, uint32_t index, int n);
 
@@ -429,6 +434,8 @@ uint64_t faults_run(struct hca *h);
 /* neigh.c: called without the lock */
 int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, const uint8_t *own_mac,
 		  struct sim_state *st, uint8_t *ret_mac);
+
+int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac);
 
 /* engine.c */
 int engine_start(struct hca *h);

@@ -81,6 +81,11 @@ int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, co
 	return 0;
 }
 
+int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac)
+{
+	return neigh_resolve(sgid, dgid, ifindex, NULL, NULL, ret_mac);
+}
+
 struct hca *root_peek(void)
 {
 	return NULL;
