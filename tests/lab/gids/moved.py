@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Indexes that went stale while a program held them: after addresses were removed and added, and after flaps."""
+from .case import Case, moved
+from .programs import A, A6, B, B6, pingpong
+from .world import at
+
+
+def to_slot_2(own, taken_by, settle=()):
+    """Shell lines: slot 1 is taken by something else before the own address comes back in slot 2."""
+    return [f"del {own}/24", *taken_by, f"add {own}/24", at(2, own), *settle]
+
+
+def empty(own):
+    return to_slot_2(own, ["add 10.5.0.9/24", at(1, "10.5.0.9")], ["del 10.5.0.9/24", "free 1"])
+
+
+def other_subnet(own):
+    return to_slot_2(own, ["add 10.5.0.9/24", at(1, "10.5.0.9")])
+
+
+def ipv6(own):
+    return to_slot_2(own, ["add fd00:5::9/64", at(1, "fd00:5::9")])
+
+
+def vlan(own):
+    """The VLAN netdev's link-local address comes along, to slot 2."""
+    return [f"del {own}/24", "vlan 10.9.0.9/24", at(1, "10.9.0.9"), "taken 2", f"add {own}/24", at(3, own)]
+
+
+def other_namespace(own):
+    """A VLAN netdev that lives in another network namespace takes slots 1 and 2."""
+    return [f"del {own}/24", "free 1", "foreign_vlan 10.9.0.9/24", at(1, "10.9.0.9"), "taken 2", f"add {own}/24", at(3, own)]
+
+
+def readded(own):
+    """The address comes back at its own index."""
+    return [f"del {own}/24", "free 1", "add 10.5.0.9/24", at(1, "10.5.0.9"), "del 10.5.0.9/24", f"add {own}/24", at(1, own)]
+
+
+def flap(own):
+    """The link goes down, which takes IPv6 addresses away; they come back in another order."""
+    return ["ip link set eth0 down", "free 2", "ip link set eth0 up", "add fd00:5::9/64", at(2, "fd00:5::9"),
+            f"add {own}/64", at(3, own)]
+
+
+def server_moved(kind, name, move, verdict, new=2, **more):
+    return Case(f"{kind}: server's slot {name}", **pingpong(kind), move={"b": move(B)},
+                log={"b": moved(A, 1, verdict, new, B)}, **more)
+
+
+def cases():
+    explain = {"explain": {"b": f"--index 1 --seen {B} --to {A}"}}
+    yield server_moved("rc", "left empty", empty, "empty", **explain)
+    yield server_moved("rc", "taken by another subnet", other_subnet, "subnet", **explain)
+    yield server_moved("rc", "taken by an IPv6 address", ipv6, "family", **explain)
+    yield server_moved("rc", "taken by a VLAN", vlan, "unroutable", 3)
+    yield server_moved("rc", "taken by another namespace", other_namespace, "no-netdev", 3)
+    yield server_moved("uc", "left empty", empty, "empty")
+    yield server_moved("uc", "taken by another subnet", other_subnet, "subnet")
+    yield server_moved("srq", "left empty", empty, "empty")
+    yield server_moved("srq", "taken by another subnet", other_subnet, "subnet")
+    yield server_moved("ud", "left empty", empty, "empty")
+    yield server_moved("ud", "taken by an IPv6 address", ipv6, "family")
+
+    both6 = {"a": [f"add {A6}/64", at(2, A6)], "b": [f"add {B6}/64", at(2, B6)]}
+    yield Case("rc: IPv6 address moved by a link flap", **pingpong("rc", 2), setup=both6, move={"b": flap(B6)},
+               log={"b": moved(A6, 2, "subnet", 3, B6)})
+
+    yield Case("rc: client's slot left empty", **pingpong("rc"), move={"a": empty(A)}, log={"a": moved(B, 1, "empty", 2, A)})
+    yield Case("rc: client's slot taken by another subnet", **pingpong("rc"), move={"a": other_subnet(A)},
+               log={"a": moved(B, 1, "subnet", 2, A)})
+    yield Case("rc: both sides moved", **pingpong("rc"), move={"a": empty(A), "b": other_subnet(B)},
+               log={"a": moved(B, 1, "empty", 2, A), "b": moved(A, 1, "subnet", 2, B)})
+    yield Case("uc: both sides moved", **pingpong("uc"), move={"a": ipv6(A), "b": empty(B)},
+               log={"a": moved(B, 1, "family", 2, A), "b": moved(A, 1, "empty", 2, B)})
