@@ -17,12 +17,12 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gids import datagrams, judge, moved, stage, world  # noqa: E402
+from gids import cm, datagrams, judge, moved, stage, untouched, world  # noqa: E402
 from rdmalab import Lab  # noqa: E402
 from rdmalab.progress import Progress  # noqa: E402
 
 BOOT_S = 300.0  # for a machine with much other work
-CASES = (moved, datagrams)
+CASES = (moved, datagrams, cm, untouched)
 
 
 def run_cases(w, only):

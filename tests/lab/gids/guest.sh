@@ -83,6 +83,7 @@ fresh_table() { # LINK_LOCAL_GID GID: slot 0, slot 1, and nothing else
 reset() { # as after the boot; ADDRESS LINK_LOCAL_GID GID, and neighbour commands for ip on stdin
 	local neighbours
 	mapfile neighbours
+	echo 0 >/proc/sys/net/ipv4/conf/eth0/rp_filter
 	[ ! -e /run/netns/other ] || ip netns del other
 	[ ! -e /sys/class/net/eth0.100 ] || ip link del eth0.100
 	ip -force -batch - <<-END
@@ -111,12 +112,12 @@ tcp_state() { # PORT STATE: a socket with that local (0A, listening) or remote (
 }
 
 cm_listens() { [[ $(rdma resource show cm_id) =~ :$1\ .*LISTEN|LISTEN.*:$1\  ]]; }
-said() { [[ $(<$OUT) =~ $1 ]]; }
+said() { [ -e $OUT ] && [[ $(<$OUT) =~ $1 ]]; }
 
 begin() { # CONDITION PROGRAM...: start it in the background and wait for the condition
 	local condition=$1
 	shift
-	rm -f /tmp/hold
+	rm -f /tmp/hold $OUT
 	mkfifo /tmp/hold
 	"$@" </tmp/hold >$OUT 2>&1 &
 	pid=$!

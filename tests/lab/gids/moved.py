@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Indexes that went stale while a program held them: after addresses were removed and added, and after flaps."""
 from .case import Case, moved
-from .programs import A, A6, B, B6, pingpong
+from .programs import A, A6, B, B6, VLAN_A, VLAN_B, pingpong
 from .world import at
+
+VLAN_BOTH = {"a": [f"vlan {VLAN_A}/24", at(2, VLAN_A)], "b": [f"vlan {VLAN_B}/24", at(2, VLAN_B)]}
 
 
 def to_slot_2(own, taken_by, settle=()):
@@ -37,10 +39,14 @@ def readded(own):
     return [f"del {own}/24", "free 1", "add 10.5.0.9/24", at(1, "10.5.0.9"), "del 10.5.0.9/24", f"add {own}/24", at(1, own)]
 
 
-def flap(own):
-    """The link goes down, which takes IPv6 addresses away; they come back in another order."""
+def flap(own, other):
+    """The link goes down, which takes IPv6 addresses away; they come back in another order.
+
+    Until neighbours have found each other again, rxe fails with the right index too.
+    """
     return ["ip link set eth0 down", "free 2", "ip link set eth0 up", "add fd00:5::9/64", at(2, "fd00:5::9"),
-            f"add {own}/64", at(3, own)]
+            f"add {own}/64", at(3, own),
+            f"ping -q -c 1 -w 15 {other}"]
 
 
 def server_moved(kind, name, move, verdict, new=2, **more):
@@ -63,7 +69,7 @@ def cases():
     yield server_moved("ud", "taken by an IPv6 address", ipv6, "family")
 
     both6 = {"a": [f"add {A6}/64", at(2, A6)], "b": [f"add {B6}/64", at(2, B6)]}
-    yield Case("rc: IPv6 address moved by a link flap", **pingpong("rc", 2), setup=both6, move={"b": flap(B6)},
+    yield Case("rc: IPv6 address moved by a link flap", **pingpong("rc", 2), setup=both6, move={"b": flap(B6, A6)},
                log={"b": moved(A6, 2, "subnet", 3, B6)})
 
     yield Case("rc: client's slot left empty", **pingpong("rc"), move={"a": empty(A)}, log={"a": moved(B, 1, "empty", 2, A)})
@@ -73,3 +79,11 @@ def cases():
                log={"a": moved(B, 1, "empty", 2, A), "b": moved(A, 1, "subnet", 2, B)})
     yield Case("uc: both sides moved", **pingpong("uc"), move={"a": ipv6(A), "b": empty(B)},
                log={"a": moved(B, 1, "family", 2, A), "b": moved(A, 1, "empty", 2, B)})
+
+    # The VLAN's netdev is made anew, as when a bond or a port flaps, and something else is faster.
+    yield Case("rc: VLAN made anew at another index", **pingpong("rc", 2), setup=VLAN_BOTH,
+               move={"b": ["ip link del eth0.100", "free 2", "add 10.5.0.9/24", at(2, "10.5.0.9"), "free 3", "add fd00:5::9/64",
+                           at(3, "fd00:5::9"), f"vlan {VLAN_B}/24", at(4, VLAN_B), f"ping -q -c 1 -w 15 {VLAN_A}"]},
+               log={"b": moved(VLAN_A, 2, "unroutable", 4, VLAN_B)})
+    yield Case("rc: same address in two namespaces", **pingpong("rc"), log={"b": moved(A, 1, "no-netdev", 3, B)},
+               setup={"b": [f"del {B}/24", "free 1", f"foreign_vlan {B}/24", at(1, B), "taken 2", f"add {B}/24", at(3, B)]})
