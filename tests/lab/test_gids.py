@@ -17,12 +17,12 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gids import cm, datagrams, judge, moved, stage, untouched, world  # noqa: E402
+from gids import cm, datagrams, judge, moved, safety, stage, untouched, world  # noqa: E402
 from rdmalab import Lab  # noqa: E402
 from rdmalab.progress import Progress  # noqa: E402
 
 BOOT_S = 300.0  # for a machine with much other work
-CASES = (moved, datagrams, cm, untouched)
+CASES = (moved, datagrams, cm, untouched, safety)
 
 
 def run_cases(w, only):
@@ -33,6 +33,10 @@ def run_cases(w, only):
         wrong = judge.wrong(case, outcomes)
         judge.show(case.name, outcomes, wrong, time.monotonic() - start)
         failed += bool(wrong)
+        count += 1
+    for name, found, text in safety.answers(w) if re.search(only, "meshverbs") else ():
+        judge.show_answer(f"meshverbs {name}", found, text)
+        failed += bool(found)
         count += 1
     return failed, count
 

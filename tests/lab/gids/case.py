@@ -25,6 +25,7 @@ class Case:
     stays: bool = False  # the server does not end by itself
     client_host: str = "a"
     explain: dict = dataclasses.field(default_factory=dict)  # host: arguments of `meshverbs explain` for its decision
+    changes: bool = True  # whether the tables in `move` must end other than they began
     same: bool = False  # both runs must end in the same words
 
     def expected(self, mode):

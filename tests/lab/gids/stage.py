@@ -21,7 +21,8 @@ def build(build_dir, stage):
     (stage / "etc/libibverbs.d/mesh/mesh.conf").write_text(CONF)
     place = stage / PLACE
     place.mkdir(parents=True)
-    shutil.copy(HERE / "guest.sh", place / "guest.sh")
+    for name in ("guest.sh", "nosys", "broken.conf"):
+        shutil.copy(HERE / name, place / name)
     shutil.copy(HERE.parent / "bare", place / "bare")
     shutil.copy(pathlib.Path(build_dir) / "tests/lab/lab-ud", place / "ud")
     for name, (old, new) in STRANGE.items():
