@@ -19,7 +19,7 @@ class Case:
     move: dict = dataclasses.field(default_factory=dict)  # host: shell lines while it waits
     log: dict = dataclasses.field(default_factory=dict)  # host: a pattern, or several, in the stacked run's log
     bare_says: str = ""  # pattern in what a bare run said, if it is known why it fails
-    patience_s: float = 4.0  # a run that must fail may as well hang
+    patience_s: float = 3.0  # a run that must fail may as well hang
     env: str = ""  # settings before the stacked run's commands
     again: list = None  # shell lines in b, after which the client runs a second time
     stays: bool = False  # the server does not end by itself
