@@ -2,7 +2,7 @@
 """What works bare must go on just as it did, and what cannot be mended alone must fail just as it did."""
 from .case import FAILS, WORKS, Case, kept, left
 from .moved import VLAN_BOTH, readded
-from .programs import A, A6, B, B6, VLAN_A, VLAN_B, pingpong
+from .programs import A, A6, B, B6, VLAN_A, VLAN_B, datagrams, pingpong
 from .world import at
 
 A_LINK, B_LINK = r"fe80::6d:76ff:fe00:100", r"fe80::6d:76ff:fe00:200"
@@ -32,6 +32,11 @@ def works():
     # This program reads its index when the client has come, and so holds the address that is there by then.
     yield same("slot taken by an address that fits, and read again", (1, "10.1.0.33"), (1, A), server=perftest(), client=perftest("b"),
                move={"b": [f"del {B}/24", "add 10.1.0.33/24", at(1, "10.1.0.33"), f"add {B}/24", at(2, B)]})
+    # A container without any of the netdevs: the kernel sends all the same.
+    command = datagrams(1, B)
+    command["client"] = "ip netns exec other " + command["client"]
+    yield Case("datagrams from a namespace without netdevs", bare=WORKS, **command, setup={"a": ["ip netns add other"]},
+               log={"a": left(B, 1, "no-netdev", "no entry of this port reaches the destination")})
     # Without a route, Linux takes the peer to be on the link that the GID names, and finds it there.
     yield Case("another subnet on the same wire", bare=WORKS, **pingpong("rc"), log={"a": left("10.5.0.9", 1, "unroutable", "no entry")},
                setup={"b": [f"del {B}/24", "add 10.5.0.9/24", at(1, "10.5.0.9"), f"add {B}/24", at(2, B)]})
