@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Datagrams to an address that the command line names, from a GID index that it names: what no example
- * program of rdma-core does, for they send to the GID their peer read under its own index.
+ * Datagrams to an address that the command line names, from a GID index that it names: what no
+ *example program of rdma-core does, for they send to the GID their peer read under its own index.
  *
  *	ud --device D --index I                          receive: prints its QPN, then what came
  *	ud --device D --index I --dgid G --qpn Q         send
@@ -21,10 +21,10 @@
 #include <string.h>
 #include <time.h>
 
-#define GRH_BYTES   40
-#define COUNT_MAX   64
-#define QKEY	    0x11223344
-#define PATTERN	    UINT64_C(0x6d65736876657262)
+#define GRH_BYTES 40
+#define COUNT_MAX 64
+#define QKEY      0x11223344
+#define PATTERN   UINT64_C(0x6d65736876657262)
 
 struct payload {
 	uint64_t pattern;
@@ -78,7 +78,10 @@ static int open_device(struct endpoint *ep, const char *name)
 static int make_objects(struct endpoint *ep)
 {
 	struct ibv_qp_init_attr init = {
-		.cap = {.max_send_wr = COUNT_MAX, .max_recv_wr = COUNT_MAX, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = COUNT_MAX,
+			.max_recv_wr = COUNT_MAX,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD,
 	};
 
@@ -97,7 +100,8 @@ static int to_rts(struct ibv_qp *qp)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 	int err;
 
-	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	err = ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 	attr.qp_state = IBV_QPS_RTR;
 	if (!err)
 		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
@@ -150,10 +154,10 @@ static int receive(struct endpoint *ep, const struct options *opt)
 	while (received < opt->count && next_completion(ep, until_s, &wc) > 0) {
 		const struct payload *p = &ep->slots[wc.wr_id].payload;
 
-		if (wc.status != IBV_WC_SUCCESS || wc.byte_len != sizeof(struct slot) || p->pattern != PATTERN ||
-		    p->number >= opt->count || seen[p->number]) {
-			printf("wrong datagram: %s, %u bytes, number %u\n", ibv_wc_status_str(wc.status), wc.byte_len,
-			       p->number);
+		if (wc.status != IBV_WC_SUCCESS || wc.byte_len != sizeof(struct slot) ||
+		    p->pattern != PATTERN || p->number >= opt->count || seen[p->number]) {
+			printf("wrong datagram: %s, %u bytes, number %u\n",
+			       ibv_wc_status_str(wc.status), wc.byte_len, p->number);
 			return -EPROTO;
 		}
 		seen[p->number] = true;
@@ -184,7 +188,10 @@ static int send_all(struct endpoint *ep, const struct options *opt)
 					 .num_sge = 1,
 					 .opcode = IBV_WR_SEND,
 					 .send_flags = IBV_SEND_SIGNALED,
-					 .wr.ud = {.ah = ah, .remote_qpn = opt->qpn, .remote_qkey = QKEY}}, *bad;
+					 .wr.ud = {.ah = ah,
+						   .remote_qpn = opt->qpn,
+						   .remote_qkey = QKEY}},
+				   *bad;
 
 		*payload = (struct payload){.pattern = PATTERN, .number = i, .count = opt->count};
 		if (ibv_post_send(ep->qp, &wr, &bad))
@@ -205,9 +212,9 @@ static bool parse(int argc, char **argv, struct options *opt)
 {
 	static const struct option known[] = {
 		{"device", required_argument, NULL, 'd'}, {"index", required_argument, NULL, 'i'},
-		{"dgid", required_argument, NULL, 'g'},	  {"qpn", required_argument, NULL, 'q'},
+		{"dgid", required_argument, NULL, 'g'},   {"qpn", required_argument, NULL, 'q'},
 		{"count", required_argument, NULL, 'n'},  {"wait", required_argument, NULL, 'w'},
-		{"hold", no_argument, NULL, 'h'},	  {NULL, 0, NULL, 0},
+		{"hold", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -237,8 +244,8 @@ static bool parse(int argc, char **argv, struct options *opt)
 		default:
 			return false;
 		}
-	return opt->device && opt->index <= UINT8_MAX && opt->count && opt->count <= COUNT_MAX && optind == argc &&
-	       !opt->dgid == !opt->qpn;
+	return opt->device && opt->index <= UINT8_MAX && opt->count && opt->count <= COUNT_MAX &&
+	       optind == argc && !opt->dgid == !opt->qpn;
 }
 
 static void destroy(struct endpoint *ep)
@@ -262,7 +269,9 @@ int main(int argc, char **argv)
 	int err;
 
 	if (!parse(argc, argv, &opt)) {
-		fputs("usage: ud --device DEV --index N [--dgid GID --qpn N] [--count N] [--wait S] [--hold]\n", stderr);
+		fputs("usage: ud --device DEV --index N [--dgid GID --qpn N] [--count N] [--wait "
+		      "S] [--hold]\n",
+		      stderr);
 		return 2;
 	}
 	err = open_device(&ep, opt.device);
