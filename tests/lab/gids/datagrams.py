@@ -7,8 +7,8 @@ from .world import at
 
 
 def cases():
-    yield Case("datagrams: link-local index, IPv4 destination", **datagrams(0, B), log={"a": replaced(B, 0, "family", 1, A)},
-               explain={"a": f"--index 0 --to {B} --ud"})
+    yield Case("datagrams: link-local index, IPv4 destination", **datagrams(0, B, hold=True), log={"a": replaced(B, 0, "family", 1, A)},
+               move={"a": []}, changes=False, explain={"a": f"--index 0 --to {B} --ud"})
     yield Case("datagrams: IPv6 index, IPv4 destination", **datagrams(2, B), setup={"a": [f"add {A6}/64", at(2, A6)]},
                log={"a": replaced(B, 2, "family", 1, A)})
     # rxe takes datagrams from anywhere; a host that looks for a way back to their source does not.

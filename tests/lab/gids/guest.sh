@@ -30,7 +30,7 @@ until_true() { # SECONDS COMMAND...: whether the command succeeds in that time
 table() { # the used slots of rxe0's GID table
 	local i gid text=
 	for i in {0..9}; do
-		read -r gid <$GIDS/$i
+		read -r gid <"$GIDS/$i"
 		[ "$gid" = $ZERO ] || text+=" $i=$gid"
 	done
 	echo "@@table$text"
@@ -76,7 +76,7 @@ fresh_table() { # LINK_LOCAL_GID GID: slot 0, slot 1, and nothing else
 	local i
 	holds 0 "$1" && holds 1 "$2" || return 1
 	for i in {2..9}; do
-		holds $i $ZERO || return 1
+		holds "$i" $ZERO || return 1
 	done
 }
 
