@@ -288,6 +288,22 @@ static void judge_way(struct status *status, const struct status_way *way)
 			judge_stage(status, &report->stages[i]);
 }
 
+/* Devices that the probe could open: libibverbs asks the kernel by netlink, too. */
+static size_t n_opened(const struct status *status)
+{
+	size_t i, d, n, most = 0;
+
+	for (i = 0; i < STATUS_N_WAYS; i++) {
+		const struct probe_report *report = &status->ways[i].report;
+
+		for (n = 0, d = 0; status->ways[i].run && d < report->n_devices; d++)
+			n += !report->devices[d].error;
+		if (n > most)
+			most = n;
+	}
+	return most;
+}
+
 void status_judge(struct status *status)
 {
 	char text[512];
@@ -304,7 +320,12 @@ void status_judge(struct status *status)
 	else if (status->config.mode == MV_MODE_OFF)
 		status_add(status, &status->attention,
 			   "%s: mode is off, so the plugin does nothing", status->config_file);
-	if (!status->n_devices) {
+	if (!status->n_devices && n_opened(status)) {
+		status_add(status, &status->attention,
+			   "libibverbs opens %zu RDMA devices that %s/class/infiniband does not show: is /sys "
+			   "mounted here?",
+			   n_opened(status), status->cli->sysfs);
+	} else if (!status->n_devices) {
 		host_no_devices(status->cli->sysfs, status->have_class, text, sizeof(text));
 		status_add(status, &status->attention, "%s", text);
 	}

@@ -31,14 +31,14 @@ static struct ib_uverbs_attr *find(struct call *c, uint16_t id)
 	return NULL;
 }
 
-/* Up to eight bytes lie in the attribute itself. */
+/* Up to eight bytes lie in the attribute itself; a handle has no length. */
 static uint64_t get(struct call *c, uint16_t id)
 {
 	struct ib_uverbs_attr *a = find(c, id);
 
 	if (!a)
 		return 0;
-	return a->len < sizeof(uint64_t) ? a->data & ((1ull << a->len * 8) - 1) : a->data;
+	return a->len && a->len < sizeof(uint64_t) ? a->data & ((1ull << a->len * 8) - 1) : a->data;
 }
 
 static int put(struct call *c, uint16_t id, const void *data, size_t len)
@@ -165,6 +165,48 @@ static int uar_destroy(struct call *c)
 	return get(c, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE) >= UAR_HANDLE_BASE ? 0 : -ENOENT;
 }
 
+/* The asynchronous event file of a context that was imported. */
+static int async_alloc(struct call *c)
+{
+	struct ib_uverbs_attr *fd = find(c, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+	struct evq *q;
+	int i;
+
+	for (i = 0; i < SIM_MAX_IMPORTS && c->uc->imported[i]; i++)
+		;
+	if (!fd || i == SIM_MAX_IMPORTS)
+		return -EINVAL;
+	q = evq_new();
+	if (!q)
+		return -ENOMEM;
+	q->refs++;
+	c->uc->imported[i] = q;
+	fd->data_s64 = q->fd;
+	fd->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+	return 0;
+}
+
+static int query_mr(struct call *c)
+{
+	struct mr *mr = (struct mr *)obj_get(c->uc, (uint32_t)get(c, UVERBS_ATTR_QUERY_MR_HANDLE), OBJ_MR);
+
+	if (!mr)
+		return -ENOENT;
+	put(c, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	put(c, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (find(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA))
+		put(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
+	return put(c, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->len, sizeof(mr->len));
+}
+
+static int query_pd(struct call *c)
+{
+	struct obj *pd = obj_get(c->uc, (uint32_t)get(c, MLX5_IB_ATTR_QUERY_PD_HANDLE), OBJ_PD);
+	uint32_t pdn = pd ? pd->handle + 1 : 0;
+
+	return pd ? put(c, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn)) : -ENOENT;
+}
+
 static const struct {
 	uint16_t object, method;
 	int (*run)(struct call *c);
@@ -172,6 +214,9 @@ static const struct {
 	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry},
 	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table},
 	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context},
+	{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, async_alloc},
+	{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query_mr},
+	{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query_pd},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy},
 };

@@ -69,8 +69,10 @@ static void set_av(struct qp *qp, const struct ib_uverbs_qp_dest *d, const struc
 	/* The kernel replaces the program's hop limit by the route's. */
 	path->wire.hop_limit = 64;
 	path->sgid_index = d->sgid_index;
-	path_hold_gid(h, qp->dev_index, at->av_port, path->sgid_index, 1);
-	qp->holds_gid = true;
+	path->dlid = d->dlid;
+	qp->holds_gid = d->is_global;
+	if (qp->holds_gid)
+		path_hold_gid(h, qp->dev_index, at->av_port, path->sgid_index, 1);
 }
 
 /* Which UDP source port: from the flow label if there is one, else from both queue pair numbers, as drivers do. */

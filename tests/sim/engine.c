@@ -36,8 +36,11 @@ static void port_event(struct hca *h, const struct sim_event *e, uint32_t type)
 	struct ucontext *uc;
 
 	LIST_FOREACH(uc, &h->contexts, link)
-		if (uc->dev_index == e->dev)
+		if (uc->dev_index == e->dev) {
 			evq_push_async(uc->async, type, NULL, e->port, NULL);
+			for (int i = 0; i < SIM_MAX_IMPORTS; i++)
+				evq_push_async(uc->imported[i], type, NULL, e->port, NULL);
+		}
 }
 
 static void run_event(struct hca *h, const struct sim_event *e)

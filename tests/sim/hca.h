@@ -28,6 +28,7 @@
 #define MAX_RECV_SEGS	  32
 #define SIM_RD_RESPONSES  64
 #define SIM_MAX_UAR_PAGES 1024
+#define SIM_MAX_IMPORTS	  8
 
 enum obj_type {
 	OBJ_NONE,
@@ -145,8 +146,7 @@ struct path {
 	bool usable; /* the entry holds a GID */
 	bool loopback; /* the destination is the port itself */
 	bool fresh;
-	bool ib; /* InfiniBand link layer */
-	uint16_t dlid;
+	uint16_t dlid; /* InfiniBand link layer: instead of the GIDs */
 };
 
 /* Values of a queue pair as the program gave them, for query_qp. */
@@ -254,12 +254,13 @@ struct qp {
 /* One open uverbs file. */
 struct ucontext {
 	LIST_ENTRY(ucontext) link;
-	int fd;
+	uint32_t fds; /* descriptors that the program has of it */
 	struct hca *hca;
 	struct sim_dev *dev;
 	uint32_t dev_index;
 	bool has_context; /* GET_CONTEXT was done */
-	struct evq *async;
+	struct evq *async; /* of all events */
+	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of device and ports */
 	struct obj **objs;
 	uint32_t n_objs;
 	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR pages itself */
@@ -289,6 +290,8 @@ struct hca {
 	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send or a timer running */
 	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress */
 	uint64_t events_seen; /* of state->n_events */
+
+	struct { uint8_t mac[6]; bool known; uint64_t asked_ns; } lids[SIM_MAX_LIDS]; /* as state->lids */
 
 	struct net *net;
 	struct faults *faults;
@@ -322,8 +325,9 @@ struct obj *obj_get(struct ucontext *uc, uint32_t handle, enum obj_type type);
 void obj_del(struct obj *o);
 
 /* ucontext.c */
-struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index, int fd);
-void ucontext_close(struct ucontext *uc);
+struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index);
+void ucontext_hold(struct ucontext *uc);
+bool ucontext_close(struct ucontext *uc);
 struct sim_port *ucontext_port(struct ucontext *uc, uint32_t port);
 
 /* evq.c: events to the program */
@@ -383,7 +387,11 @@ void qp_async(struct qp *qp, uint32_t event);
 void qp_destroy(struct qp *qp);
 bool qp_transmit(struct qp *qp, int budget);
 
-/* path.c: from address vector to headers */
+/* path.c, lid.c: from address vector to headers */
+bool lid_path(struct hca *h, const struct sim_port *port, uint32_t port_index, struct path *p);
+void lid_learn(struct hca *h, uint16_t lid, const uint8_t *mac);
+const uint8_t *lid_address(const struct sim_state *st, uint16_t lid);
+uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr);
 bool path_refresh(struct hca *h, struct sim_dev *dev, uint32_t port, struct path *p);
 void path_hold_gid(struct hca *h, uint32_t dev, uint32_t port, uint32_t index, int n);
 
@@ -426,6 +434,8 @@ uint64_t faults_run(struct hca *h);
 /* neigh.c: called without the lock */
 int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, const uint8_t *own_mac,
 		  struct sim_state *st, uint8_t *ret_mac);
+
+int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac);
 
 /* engine.c */
 int engine_start(struct hca *h);

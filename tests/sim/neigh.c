@@ -11,6 +11,7 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -169,6 +170,29 @@ static int resolve(int fd, struct address hop, uint32_t ifindex, uint8_t *ret_ma
 		asked = true;
 	}
 	return -ETIMEDOUT;
+}
+
+/**
+ * neigh_try() - what the neighbour table says right now; asks the network if it says nothing. Does not wait.
+ *
+ * Return: 0, -EAGAIN, or what the route look-up says.
+ */
+int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac)
+{
+	struct address dst = address_of(dgid), hop;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
+	uint8_t bytes[16];
+
+	if (fd < 0)
+		return -errno;
+	hop = (struct address){dst.family, dst.len, bytes};
+	err = next_hop(fd, address_of(sgid), dst, ifindex, bytes);
+	if (!err && !look_up(fd, hop, ifindex, ret_mac)) {
+		ask(fd, hop, ifindex);
+		err = -EAGAIN;
+	}
+	syscall(SYS_close, fd);
+	return err == 1 ? -EAGAIN : err;
 }
 
 /* An address of this host: the MAC of the netdev that has it. */

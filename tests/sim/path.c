@@ -30,7 +30,11 @@ bool path_refresh(struct hca *h, struct sim_dev *dev, uint32_t port, struct path
 	struct sim_port *sp = &dev->ports[port - 1];
 	struct sim_gid g;
 
-	(void)h;
+	if (sp->link_layer == SIM_LINK_INFINIBAND) {
+		if (!p->usable)
+			p->usable = lid_path(h, sp, port, p);
+		return p->usable;
+	}
 	if (p->fresh && p->gid_generation == *(volatile uint32_t *)&sp->gid_generation)
 		return p->usable;
 	if (p->sgid_index >= SIM_MAX_GIDS)

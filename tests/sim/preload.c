@@ -109,7 +109,7 @@ static int uverbs_open(int minor, int flags)
 		return -1;
 	}
 	fd = device_memory(flags);
-	uc = fd >= 0 ? ucontext_open(h, (uint32_t)index, fd) : NULL;
+	uc = fd >= 0 ? ucontext_open(h, (uint32_t)index) : NULL;
 	if (!uc) {
 		if (fd >= 0)
 			NEXT(close)(fd);
@@ -175,8 +175,8 @@ EXPORT int close(int fd)
 		struct hca *h = uc->hca;
 
 		fdtab_set(fd, FD_FREE, NULL);
-		ucontext_close(uc);
-		hca_put(h);
+		if (ucontext_close(uc))
+			hca_put(h);
 	} else if (q) {
 		struct hca *h = root_peek(); /* NULL if the last context is closed already: then nobody else has q */
 
@@ -190,6 +190,40 @@ EXPORT int close(int fd)
 	}
 	return NEXT(close)(fd);
 }
+
+/* A duplicate of a uverbs file is the same file. Return: @copy. */
+static int note_copy(int fd, int copy)
+{
+	struct ucontext *uc = copy >= 0 && copy != fd ? fdtab_get(fd, FD_UVERBS) : NULL;
+
+	if (uc) {
+		ucontext_hold(uc);
+		fdtab_set(copy, FD_UVERBS, uc);
+	}
+	return copy;
+}
+
+EXPORT int dup(int fd)
+{
+	return note_copy(fd, NEXT(dup)(fd));
+}
+
+#define DEFINE_FCNTL(name)                                                                                          \
+	EXPORT int name(int fd, int cmd, ...)                                                                       \
+	{                                                                                                           \
+		va_list ap;                                                                                         \
+		void *arg;                                                                                          \
+		int ret;                                                                                            \
+                                                                                                                    \
+		va_start(ap, cmd);                                                                                  \
+		arg = va_arg(ap, void *);                                                                           \
+		va_end(ap);                                                                                         \
+		ret = NEXT(name)(fd, cmd, arg);                                                                     \
+		return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? note_copy(fd, ret) : ret;                         \
+	}
+
+DEFINE_FCNTL(fcntl)
+DEFINE_FCNTL(fcntl64)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {

@@ -61,8 +61,13 @@ static bool port_has_gid(struct sim_port *port, const struct wire_packet *p)
 /* A connected queue pair takes packets of its one peer only, both addresses checked. */
 static bool addresses_match(struct hca *h, struct qp *qp, const struct wire_packet *p)
 {
-	if (qp->type == IBV_QPT_UD)
-		return port_has_gid(&qp->dev->ports[qp->attr.port - 1], p);
+	if (qp->type == IBV_QPT_UD) {
+		struct sim_port *port = &qp->dev->ports[qp->attr.port - 1];
+
+		if (port->link_layer == SIM_LINK_INFINIBAND)
+			return lid_of_address(h->state, p->dgid) == port->lid;
+		return port_has_gid(port, p);
+	}
 	return path_refresh(h, qp->dev, qp->attr.av_port, &qp->path) && p->v1 == qp->path.wire.v1 &&
 	       !memcmp(p->dgid, qp->path.wire.sgid, 16) && !memcmp(p->sgid, qp->path.wire.dgid, 16);
 }

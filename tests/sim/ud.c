@@ -9,6 +9,7 @@
 #include "dma.h"
 
 #define GRH_BYTES	40
+#define MAC_PATIENCE_NS 1000000000ull
 #define QKEY_PRIVILEGED 0x80000000u /* a work request with this bit uses the queue pair's own key */
 
 static void path_of(struct qp *qp, const struct send_wqe *w, struct path *ret)
@@ -23,6 +24,34 @@ static void path_of(struct qp *qp, const struct send_wqe *w, struct path *ret)
 	ret->wire.flow_label = av->flow_label;
 	ret->wire.udp_sport = av->udp_sport ? av->udp_sport : (uint16_t)(0xc000 | (qp->qpn & 0x3fff));
 	ret->sgid_index = av->sgid_index;
+	ret->dlid = av->rlid;
+}
+
+static bool on_infiniband(const struct qp *qp)
+{
+	return qp->dev->ports[qp->attr.port - 1].link_layer == SIM_LINK_INFINIBAND;
+}
+
+/* The MAC behind a LID may take a moment to learn; a datagram waits for it, but not for ever. */
+static bool wait_for_mac(struct qp *qp, const struct send_wqe *w)
+{
+	struct requester *r = &qp->req;
+	struct hca *h = qp->obj.uc->hca;
+	struct path path;
+
+	if (!on_infiniband(qp) || w->error || !lid_address(h->state, w->av.rlid))
+		return false;
+	path_of(qp, w, &path);
+	if (path_refresh(h, qp->dev, qp->attr.port, &path)) {
+		r->deadline_ns = 0;
+		return false;
+	}
+	if (!r->deadline_ns)
+		r->deadline_ns = h->now_ns + MAC_PATIENCE_NS;
+	if (h->now_ns < r->deadline_ns)
+		return true;
+	r->deadline_ns = 0;
+	return false;
 }
 
 static uint8_t send_one(struct qp *qp, struct send_wqe *w)
@@ -70,7 +99,7 @@ bool ud_transmit(struct qp *qp, int budget)
 	while (r->cur != r->tail) {
 		uint8_t err;
 
-		if (budget-- <= 0)
+		if (budget-- <= 0 || wait_for_mac(qp, &r->ring[r->cur & (qp->sq.n_bbs - 1)]))
 			return true;
 		err = send_one(qp, &r->ring[r->cur & (qp->sq.n_bbs - 1)]);
 		if (err) {
@@ -113,7 +142,14 @@ void ud_receive(struct qp *qp, const struct wire_packet *p)
 	if (qp->state == IBV_QPS_ERR || p->qkey != qp->attr.qkey || rq_take(qp, &r))
 		return;
 	d.index = r.index;
-	grh_bytes(p, grh);
+	if (on_infiniband(qp)) {
+		d.grh = false;
+		d.l3_type = 0;
+		d.slid = lid_of_address(qp->obj.uc->hca->state, p->sgid);
+		memset(grh, 0, sizeof(grh));
+	} else {
+		grh_bytes(p, grh);
+	}
 	if (p->payload_len + GRH_BYTES > r.length) {
 		d.cqe_op = MLX5_CQE_RESP_ERR;
 		d.syndrome = MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;

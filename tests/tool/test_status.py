@@ -425,6 +425,14 @@ class StatusTest(ToolTest):
         self.assertEqual(len(got["attention"]), 1)
         self.assertIn("rdma link add rxe0", got["attention"][0])
 
+    def test_devices_without_sys(self):
+        """libibverbs finds them by netlink; that the modules are not loaded would be wrong."""
+        Sysfs(self.dir / "sys", with_class=False)
+        self.probe(GOOD_START + "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n")
+        got = self.run_json("status", status=1)
+        self.assertIn("opens 1 RDMA devices that", got["attention"][0])
+        self.assertIn("is /sys mounted here?", got["attention"][0])
+
     def test_list_failed(self):
         self.rxe()
         self.probe(GOOD_START, "list Permission denied\nend\n")

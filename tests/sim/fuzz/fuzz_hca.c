@@ -81,6 +81,11 @@ int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, co
 	return 0;
 }
 
+int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac)
+{
+	return neigh_resolve(sgid, dgid, ifindex, NULL, NULL, ret_mac);
+}
+
 struct hca *root_peek(void)
 {
 	return NULL;
@@ -182,7 +187,7 @@ static void set_up(void)
 	hca.qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));
 	hca.mr_base = 0x100;
 	hca.wake_fd = -1;
-	uc = ucontext_open(&hca, 0, -1);
+	uc = ucontext_open(&hca, 0);
 	must(command(IB_USER_VERBS_CMD_GET_CONTEXT, resp, 8, &req, sizeof(req), resp, 8));
 	must(command(IB_USER_VERBS_CMD_ALLOC_PD, resp, 8, NULL, 0, resp, 4));
 	mr.start = mr.hca_va = (uintptr_t)memory + GUARD;

@@ -48,7 +48,9 @@ static void side_open(struct pair *p, struct side *s, const struct options *opt,
 
 static void to_init(struct side *s, const struct options *opt)
 {
-	struct ibv_qp_attr at = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access_of(opt)};
+	struct ibv_qp_attr at = {.qp_state = IBV_QPS_INIT,
+				 .port_num = 1,
+				 .qp_access_flags = (unsigned int)(opt->qp_access ? opt->qp_access : access_of(opt))};
 
 	assert_int_equal(ibv_modify_qp(s->qp, &at, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 			 0);

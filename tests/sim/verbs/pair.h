@@ -33,7 +33,8 @@ struct options {
 	bool srq; /* b receives from one */
 	bool unconnected; /* b stays in INIT */
 	uint8_t timeout, retry_cnt, rnr_retry, rd_atomic;
-	int access; /* of b's QP and MR, besides local write; 0: all */
+	int access; /* of b's MR, besides local write; 0: all */
+	int qp_access; /* of b's QP; 0: as the MR */
 };
 
 /** pair_open() - from RESET to RTS; exits with a message if a verb fails. @opt: zeroes mean defaults. */

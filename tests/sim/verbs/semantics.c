@@ -137,8 +137,12 @@ static void receives_are_flushed(void **state)
 	for (uint64_t i = 0; i < 5; i++)
 		post_recv(&p, i, 0, 10);
 	assert_int_equal(ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
-	post_recv(&p, 5, 0, 10);
 	for (uint64_t i = 0; i < 6; i++) {
+		/* The last one is posted when everything has come to rest. */
+		if (i == 5) {
+			nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+			post_recv(&p, 5, 0, 10);
+		}
 		wc = wait_wc(p.b.cq);
 		assert_int_equal(wc.wr_id, i);
 		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -151,17 +155,17 @@ static void wrong_keys_and_bounds(void **state)
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
 
 	(void)state;
-	for (int what = 0; what < 3; what++) {
+	for (int what = 0; what < 4; what++) {
 		for (size_t k = 0; k < sizeof(ops) / sizeof(ops[0]); k++) {
 			struct pair p;
 			uint64_t addr;
 			uint32_t key;
 
-			/* Key of nobody; beyond the end; a right that is missing. */
-			pair_open(&p, &(struct options){
-					      .access = what != 2 ? 0 :
-							ops[k] == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE :
-										     IBV_ACCESS_REMOTE_READ});
+			int other = ops[k] == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+
+			/* Key of nobody; beyond the end; a right that the region lacks, or the queue pair. */
+			pair_open(&p, &(struct options){.access = what == 2 ? other : 0,
+							.qp_access = what == 3 ? other : 0});
 			memset(p.b.buf + BUF_BYTES - 8, 0xee, 8);
 			addr = (uintptr_t)p.b.buf + (what == 1 ? BUF_BYTES - 7 - 1 + 8 : 0);
 			key = p.b.mr->rkey ^ (what == 0 ? 0x100 : 0);
@@ -271,6 +275,10 @@ static void srq_limit_and_last_wqe(void **state)
 	assert_int_equal(wait_wc(p.b.cq).wr_id, 10);
 	assert_int_equal(post_send(&p, 2, IBV_WR_SEND, 10, 0), 0);
 	assert_int_equal(wait_async(&p), IBV_EVENT_SRQ_LIMIT_REACHED);
+	/* Once: the limit has to be set anew, and the next event is another. */
+	assert_int_equal(wait_wc(p.b.cq).wr_id, 11);
+	assert_int_equal(post_send(&p, 3, IBV_WR_SEND, 10, 0), 0);
+	assert_int_equal(wait_wc(p.b.cq).wr_id, 12);
 	assert_int_equal(ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
 	assert_int_equal(wait_async(&p), IBV_EVENT_QP_LAST_WQE_REACHED);
 	pair_close(&p);
@@ -308,6 +316,13 @@ static void events(void **state)
 	assert_false(channel_ready(&p.b, 20));
 	/* Armed while a completion lies there: at once. */
 	assert_int_equal(ibv_req_notify_cq(p.b.cq, 0), 0);
+	take_event(&p.b);
+	/* Armed again before it is polled: a completion makes one event only. */
+	assert_int_equal(ibv_req_notify_cq(p.b.cq, 0), 0);
+	assert_false(channel_ready(&p.b, 20));
+	wait_wc(p.b.cq);
+	assert_int_equal(post_send(&p, 9, IBV_WR_SEND, 10, SIGNALED), 0);
+	wait_wc(p.a.cq);
 	take_event(&p.b);
 	wait_wc(p.b.cq);
 	/* Solicited only. */

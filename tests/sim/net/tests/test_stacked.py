@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from test_hosts import SIM, WithHosts, prepare, sim, until
+from test_verbs import HOLD_QP
 
 REPO = pathlib.Path(__file__).resolve().parents[4]
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
@@ -73,6 +74,42 @@ class Stacked(WithHosts):
                          for s in (False, True))
         self.assertEqual((stacked.stdout, stacked.stderr), (bare.stdout, bare.stderr))
         self.assert_overlaid()
+
+    def flapped_server(self, stacked):
+        """The client's output and both ends' exit status, when the server's address moved to another index
+        after the server had read its GID table and before the client came."""
+        program = ["ibv_rc_pingpong", "-d", "mlx5_0", "-g", "3", "-n", "200"]
+        # A queue pair that holds entry 3 while the address goes and comes back: else it gets its old index again.
+        with subprocess.Popen(self.argv("b", False, "/usr/bin/python3", "-c", HOLD_QP, "3"), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as holder:
+            self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
+            with subprocess.Popen(self.argv("b", stacked, *program), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True) as server:
+                self.assertIsNotNone(until(lambda: ":18515" in self.run_in("b", "ss", "-tln"), 10), "no server")
+                sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+                self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is None))
+                sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+                self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is not None))
+                self.assertNotEqual(self.index_of("b", "mlx5_0", "0a01:0002"), 3)
+                client = subprocess.run(self.argv("a", stacked, *program, "b"), text=True, capture_output=True, check=False)
+                said, _ = server.communicate(timeout=40)
+            holder.stdin.write("\n")
+            holder.stdin.close()
+            holder.wait(10)
+        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")  # back to index 3
+        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
+        return client.stdout + client.stderr, said, client.returncode, server.returncode
+
+    def test_a_moved_index_fails_bare(self):
+        _, said, client, server = self.flapped_server(False)
+        self.assertNotEqual((client, server), (0, 0), said)
+        self.assertIn("Failed to modify QP to RTR", said)
+
+    def test_a_moved_index_is_repaired(self):
+        out, said, client, server = self.flapped_server(True)
+        self.assertEqual((client, server), (0, 0), out + said)
+        self.assertIn("200 iters", out)
 
     def test_switched_off(self):
         with_off = self.argv("a", True, "env", "MESHVERBS=off", "ibv_devinfo")
