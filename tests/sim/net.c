@@ -281,6 +281,16 @@ void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
 	n->out_len[n->n_out++] = len;
 }
 
+/* Send a frame twice: once now. Return: where its bytes are for the second time. */
+static uint8_t *net_emit_copy(struct hca *h, uint32_t ifindex, uint8_t *frame, size_t len)
+{
+	uint8_t copy[WIRE_MAX_FRAME];
+
+	memcpy(copy, frame, len);
+	net_emit(h, ifindex, frame, len);
+	return memcpy(net_frame(h), copy, len);
+}
+
 static void tx_count(struct sim_port *port, size_t len)
 {
 	atomic_fetch_add_explicit(&port->counters.tx_packets, 1, memory_order_relaxed);
@@ -307,17 +317,15 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 	case SIM_FAULT_CORRUPT:
 		frame[len - 5] ^= 1;
 		break;
-	case SIM_FAULT_DUPLICATE: {
-		uint8_t copy[WIRE_MAX_FRAME];
-
-		memcpy(copy, frame, len);
-		net_emit(h, ifindex, frame, len);
-		net_emit(h, ifindex, copy, len);
-		return;
-	}
+	case SIM_FAULT_DUPLICATE:
+		frame = net_emit_copy(h, ifindex, frame, len);
+		break;
 	default:
 		break;
 	}
+	/* To a group: the port's own members hear it too. */
+	if (path->wire.dmac[0] & 1)
+		frame = net_emit_copy(h, h->net->lo, frame, len);
 	net_emit(h, ifindex, frame, len);
 }
 
