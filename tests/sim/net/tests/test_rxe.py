@@ -93,7 +93,7 @@ class Rxe(unittest.TestCase):
         try:
             self.both_ways(["ibv_rc_pingpong", "-g", "-n", "200"], "200 iters")
             for command in PERFTESTS[:4]:
-                self.perftest(*command)
+                self.perftest(*command, "-u", "17")
             said = self.in_guest("tc", "-s", "qdisc", "show", "dev", "eth0").stdout
         finally:
             self.in_guest("tc", "qdisc", "del", "dev", "eth0", "root")
