@@ -12,7 +12,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from verbsmatrix import cli, drive, programs, results  # noqa: E402
+from verbsmatrix import cli, drive, explained, programs, results  # noqa: E402
 
 GOOD = {"client": 0, "server": 0, "sane": True, "facts": [{"bytes": "8", "iters": "60"}], "seconds": 1.0,
         "line": "8 60", "command": "prog b", "output": {"client": "8 60", "server": ""}}
@@ -70,6 +70,69 @@ class Compare(unittest.TestCase):
                 file.write(text)
                 file.flush()
                 results.load(file.name)
+
+
+    def test_where_meshverbs_was_not_active(self):
+        self.assertTrue(results.worked(changed(GOOD, active=True)))
+        self.assertFalse(results.worked(changed(GOOD, active=False)))
+        self.assertEqual(self.compare({"p": GOOD}, {"p": changed(GOOD, active=True)})[0], 0)
+        self.assertEqual(self.compare({"p": GOOD}, {"p": changed(GOOD, active=False)})[0], 1)
+
+
+class Explain(unittest.TestCase):
+    TEXT = "# comment\nIt has no XRC,\nnot one.\n\tskipped no XRC\n\nThe other reason.\n\tfailed t2: .*device\n"
+    FOUND = {"t0": PASSED, "t1": changed(PASSED, outcome="skipped", reason="no XRC here"),
+             "t2": changed(PASSED, outcome="failed", reason="no device")}
+
+    def explain(self, found, text=TEXT, *options):
+        with tempfile.TemporaryDirectory() as directory:
+            results.save(f"{directory}/r.json", "bare", "pyverbs", found, 1.0)
+            pathlib.Path(directory, "e").write_text(text)
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                args = cli.parser().parse_args(["explain", *options, f"{directory}/r.json", f"{directory}/e"])
+                return args.function(args), out.getvalue()
+
+    def test_all_explained(self):
+        rc, out = self.explain(self.FOUND)
+        self.assertEqual(rc, 0, out)
+        self.assertIn("1 It has no XRC, not one.", out)
+
+    def test_new_ones_fail(self):
+        for new in ({"outcome": "skipped", "reason": "no tags"}, {"outcome": "failed", "reason": "no XRC"},
+                    {"outcome": "crashed", "reason": "no device"}):
+            rc, out = self.explain({**self.FOUND, "t3": changed(PASSED, **new)})
+            self.assertEqual(rc, 1)
+            self.assertIn("NOT EXPLAINED", out)
+            self.assertIn("t3", out)
+
+    def test_lines_without_use_fail_unless_it_was_a_part(self):
+        found = {n: e for n, e in self.FOUND.items() if n != "t2"}
+        self.assertEqual(self.explain(found)[0], 1)
+        self.assertEqual(self.explain(found, self.TEXT, "--part")[0], 0)
+
+    def test_bad_files(self):
+        for text in ("\tskipped x\n", "Reason\n\tpassed x\n", "Reason\n\tskipped\n", "Reason\n\tskipped (\n"):
+            with tempfile.NamedTemporaryFile("w") as file, self.assertRaisesRegex(ValueError, f"{file.name}:"):
+                file.write(text)
+                file.flush()
+                explained.load(file.name)
+
+
+class Sample(unittest.TestCase):
+    def test_core_is_always_in_and_the_seed_decides_the_rest(self):
+        found = programs.all_programs("sim")
+        names = [[p.name for p in cli.sample(found, 6, seed)] for seed in (1, 1, 2)]
+        self.assertEqual(names[0], names[1])
+        self.assertNotEqual(names[0], names[2])
+        core = {p.name for p in found if p.core}
+        self.assertLessEqual(core, set(names[0]))
+        self.assertEqual(len(names[0]), len(core) + 7)
+
+    def test_what_needs_rdma_cm_is_for_the_lab(self):
+        self.assertNotIn("rping", [p.name for p in programs.all_programs("sim")])
+        self.assertIn("rping", [p.name for p in programs.all_programs("lab")])
+        self.assertNotIn("ibv_devinfo -v", [p.name for p in programs.all_programs("lab")])
 
 
 class Judge(unittest.TestCase):
