@@ -112,6 +112,11 @@ def do_pyverbs(args):
     with hosts(args) as place:
         found = suite.run(place, (CLIENT, SERVER), LINK, args.env, args.only, args.timeout,
                           lambda name, e: show(e["outcome"], name, e["seconds"], e["reason"]))
+        taken = {host: place.overlaid(host) for host in (CLIENT, SERVER)} if place.logs else {}
+    if taken:
+        print("matrix: contexts that meshverbs took: " + ", ".join(f"{n} on {host}" for host, n in taken.items()))
+        if not all(taken.values()):
+            raise RuntimeError("meshverbs is installed, but was not active in the suite")
     return finish(args, "pyverbs", dict(sorted(found.items())), start)
 
 
