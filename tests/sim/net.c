@@ -138,11 +138,19 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 	n->n_ndevs++;
 }
 
-/** net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed. */
+/**
+ * net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed.
+ *
+ * Not before there is a queue pair: closing a packet socket takes the kernel tens of milliseconds, and many programs only
+ * look at the device.
+ */
 void net_update(struct hca *h)
 {
 	struct ucontext *uc;
 
+	if (!h->n_qps)
+		return;
+	ndev_add(h, h->net->lo);
 	LIST_FOREACH(uc, &h->contexts, link) {
 		for (uint32_t p = 0; p < uc->dev->n_ports && p < SIM_MAX_PORTS; p++) {
 			struct sim_port *port = &uc->dev->ports[p];
@@ -200,8 +208,6 @@ struct net *net_new(struct hca *h)
 		net_free(n);
 		return NULL;
 	}
-	h->net = n;
-	ndev_add(h, n->lo);
 	return n;
 }
 
