@@ -4,6 +4,7 @@
  * kernel's EPROTONOSUPPORT, upon which libibverbs uses write() where there is a command.
  */
 #include "cmd.h"
+#include "cmd_ioctl.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -18,12 +19,7 @@
 #define MAX_ATTRS	64
 #define UAR_ALLOC_PAGES ((uint32_t)MLX5_IB_MMAP_ALLOC_WC << 8) /* mmap offset, in pages */
 
-struct call {
-	struct ucontext *uc;
-	struct ib_uverbs_ioctl_hdr *hdr;
-};
-
-static struct ib_uverbs_attr *find(struct call *c, uint16_t id)
+struct ib_uverbs_attr *ioctl_find(struct call *c, uint16_t id)
 {
 	for (uint16_t i = 0; i < c->hdr->num_attrs; i++)
 		if (c->hdr->attrs[i].attr_id == id)
@@ -32,18 +28,18 @@ static struct ib_uverbs_attr *find(struct call *c, uint16_t id)
 }
 
 /* Up to eight bytes lie in the attribute itself; a handle has no length. */
-static uint64_t get(struct call *c, uint16_t id)
+uint64_t ioctl_get(struct call *c, uint16_t id)
 {
-	struct ib_uverbs_attr *a = find(c, id);
+	struct ib_uverbs_attr *a = ioctl_find(c, id);
 
 	if (!a)
 		return 0;
 	return a->len && a->len < sizeof(uint64_t) ? a->data & ((1ull << a->len * 8) - 1) : a->data;
 }
 
-static int put(struct call *c, uint16_t id, const void *data, size_t len)
+int ioctl_put(struct call *c, uint16_t id, const void *data, size_t len)
 {
-	struct ib_uverbs_attr *a = find(c, id);
+	struct ib_uverbs_attr *a = ioctl_find(c, id);
 
 	if (!a)
 		return -EINVAL;
@@ -87,25 +83,25 @@ static bool gid_entry(struct ucontext *uc, uint32_t port, uint32_t index, struct
 
 static int query_gid_entry(struct call *c)
 {
-	uint32_t port = (uint32_t)get(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
-	uint32_t index = (uint32_t)get(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+	uint32_t port = (uint32_t)ioctl_get(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
+	uint32_t index = (uint32_t)ioctl_get(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
 	struct sim_port *p = ucontext_port(c->uc, port);
 	struct ib_uverbs_gid_entry e;
 
-	if (!p || index >= p->n_gids || get(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
+	if (!p || index >= p->n_gids || ioctl_get(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
 		return -EINVAL;
 	if (!gid_entry(c->uc, port, index, &e))
 		return -ENODATA;
-	return put(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+	return ioctl_put(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
 }
 
 static int query_gid_table(struct call *c)
 {
-	uint64_t size = get(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE), n = 0;
-	struct ib_uverbs_attr *out = find(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
+	uint64_t size = ioctl_get(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE), n = 0;
+	struct ib_uverbs_attr *out = ioctl_find(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES);
 	struct ib_uverbs_gid_entry e;
 
-	if (!out || !size || get(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
+	if (!out || !size || ioctl_get(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
 		return -EINVAL;
 	for (uint32_t port = 1; port <= c->uc->dev->n_ports; port++) {
 		for (uint32_t i = 0; i < ucontext_port(c->uc, port)->n_gids; i++) {
@@ -121,7 +117,7 @@ static int query_gid_table(struct call *c)
 		}
 	}
 	out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-	return put(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
+	return ioctl_put(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
 }
 
 static int query_context(struct call *c)
@@ -133,21 +129,21 @@ static int query_context(struct call *c)
 	if (!c->uc->has_context)
 		return -EINVAL;
 	cmd_fill_context(c->uc, &drv);
-	if (find(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS))
-		put(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
-	if (find(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT))
-		put(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &core, sizeof(core));
-	return put(c, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, &drv, sizeof(drv));
+	if (ioctl_find(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS))
+		ioctl_put(c, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
+	if (ioctl_find(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT))
+		ioctl_put(c, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &core, sizeof(core));
+	return ioctl_put(c, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, &drv, sizeof(drv));
 }
 
 /* Registers are plain memory, so an allocation is no more than a number. */
 static int uar_alloc(struct call *c)
 {
-	struct ib_uverbs_attr *handle = find(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE);
+	struct ib_uverbs_attr *handle = ioctl_find(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE);
 	uint32_t length = (uint32_t)sysconf(_SC_PAGESIZE), page_id;
 	uint64_t offset;
 
-	if (!handle || get(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE) > 1)
+	if (!handle || ioctl_get(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE) > 1)
 		return -EINVAL;
 	if (c->uc->next_uar >= SIM_MAX_UAR_PAGES)
 		return -ENOMEM;
@@ -155,20 +151,20 @@ static int uar_alloc(struct call *c)
 	offset = (uint64_t)(UAR_ALLOC_PAGES | (page_id & 0xff) | (page_id >> 8) << 16) * length;
 	handle->data = UAR_HANDLE_BASE + page_id;
 	handle->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-	put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset, sizeof(offset));
-	put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length, sizeof(length));
-	return put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &page_id, sizeof(page_id));
+	ioctl_put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset, sizeof(offset));
+	ioctl_put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length, sizeof(length));
+	return ioctl_put(c, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &page_id, sizeof(page_id));
 }
 
 static int uar_destroy(struct call *c)
 {
-	return get(c, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE) >= UAR_HANDLE_BASE ? 0 : -ENOENT;
+	return ioctl_get(c, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE) >= UAR_HANDLE_BASE ? 0 : -ENOENT;
 }
 
 /* The asynchronous event file of a context that was imported. */
 static int async_alloc(struct call *c)
 {
-	struct ib_uverbs_attr *fd = find(c, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+	struct ib_uverbs_attr *fd = ioctl_find(c, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
 	struct evq *q;
 	int i;
 
@@ -188,23 +184,23 @@ static int async_alloc(struct call *c)
 
 static int query_mr(struct call *c)
 {
-	struct mr *mr = (struct mr *)obj_get(c->uc, (uint32_t)get(c, UVERBS_ATTR_QUERY_MR_HANDLE), OBJ_MR);
+	struct mr *mr = (struct mr *)obj_get(c->uc, (uint32_t)ioctl_get(c, UVERBS_ATTR_QUERY_MR_HANDLE), OBJ_MR);
 
 	if (!mr)
 		return -ENOENT;
-	put(c, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
-	put(c, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
-	if (find(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA))
-		put(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
-	return put(c, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->len, sizeof(mr->len));
+	ioctl_put(c, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	ioctl_put(c, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (ioctl_find(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA))
+		ioctl_put(c, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, sizeof(mr->iova));
+	return ioctl_put(c, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->len, sizeof(mr->len));
 }
 
 static int query_pd(struct call *c)
 {
-	struct obj *pd = obj_get(c->uc, (uint32_t)get(c, MLX5_IB_ATTR_QUERY_PD_HANDLE), OBJ_PD);
+	struct obj *pd = obj_get(c->uc, (uint32_t)ioctl_get(c, MLX5_IB_ATTR_QUERY_PD_HANDLE), OBJ_PD);
 	uint32_t pdn = pd ? pd->handle + 1 : 0;
 
-	return pd ? put(c, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn)) : -ENOENT;
+	return pd ? ioctl_put(c, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn)) : -ENOENT;
 }
 
 static const struct {
@@ -217,6 +213,9 @@ static const struct {
 	{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, async_alloc},
 	{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query_mr},
 	{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query_pd},
+	{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, ioctl_create_cq},
+	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, ioctl_create_qp},
+	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, ioctl_create_srq},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc},
 	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy},
 };

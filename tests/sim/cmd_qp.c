@@ -130,6 +130,7 @@ static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in, s
 	if (qp->srq)
 		qp->srq->obj.users++;
 	LIST_INSERT_HEAD(&h->all_qps, qp, link);
+	net_update(h);
 	out->qp_handle = qp->obj.handle;
 	out->qpn = qp->qpn;
 	out->max_send_wr = in->max_send_wr;

@@ -88,12 +88,20 @@ static int poll_events(struct hca *h)
 	return done;
 }
 
+/* A dead HCA looks at nothing and completes nothing. */
+static bool dead(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->dev->dead, memory_order_relaxed);
+}
+
 static void poll_doorbells(struct hca *h)
 {
 	struct qp *qp;
 	struct cq *cq;
 
 	LIST_FOREACH(qp, &h->all_qps, link) {
+		if (dead(qp))
+			continue;
 		qp_poll_send(qp);
 		if (qp->state == IBV_QPS_ERR && qp->rq_cnt)
 			rq_flush(qp);
@@ -119,6 +127,10 @@ static bool run_queues(struct hca *h)
 
 		TAILQ_REMOVE(&queue, qp, busy_link);
 		qp->busy = false;
+		if (dead(qp)) {
+			qp_kick(qp);
+			continue;
+		}
 		if (qp_transmit(qp, TURN_PACKETS))
 			qp_kick(qp);
 		more |= qp->req.cur != cur || (qp->busy && qp->req.deadline_ns == 0 && qp->req.rnr_until_ns == 0);
@@ -149,7 +161,7 @@ static uint64_t nearest_timer(struct hca *h)
 	TAILQ_FOREACH(qp, &h->busy, busy_link) {
 		uint64_t q = qp->req.rnr_until_ns ? qp->req.rnr_until_ns : qp->req.deadline_ns;
 
-		if (q && (!t || q < t))
+		if (!dead(qp) && q && (!t || q < t))
 			t = q;
 	}
 	return t;

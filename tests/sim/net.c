@@ -138,11 +138,19 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 	n->n_ndevs++;
 }
 
-/** net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed. */
+/**
+ * net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed.
+ *
+ * Not before there is a queue pair: closing a packet socket takes the kernel tens of milliseconds, and many programs only
+ * look at the device.
+ */
 void net_update(struct hca *h)
 {
 	struct ucontext *uc;
 
+	if (!h->n_qps)
+		return;
+	ndev_add(h, h->net->lo);
 	LIST_FOREACH(uc, &h->contexts, link) {
 		for (uint32_t p = 0; p < uc->dev->n_ports && p < SIM_MAX_PORTS; p++) {
 			struct sim_port *port = &uc->dev->ports[p];
@@ -200,8 +208,6 @@ struct net *net_new(struct hca *h)
 		net_free(n);
 		return NULL;
 	}
-	h->net = n;
-	ndev_add(h, n->lo);
 	return n;
 }
 
@@ -281,6 +287,16 @@ void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
 	n->out_len[n->n_out++] = len;
 }
 
+/* Send a frame twice: once now. Return: where its bytes are for the second time. */
+static uint8_t *net_emit_copy(struct hca *h, uint32_t ifindex, uint8_t *frame, size_t len)
+{
+	uint8_t copy[WIRE_MAX_FRAME];
+
+	memcpy(copy, frame, len);
+	net_emit(h, ifindex, frame, len);
+	return memcpy(net_frame(h), copy, len);
+}
+
 static void tx_count(struct sim_port *port, size_t len)
 {
 	atomic_fetch_add_explicit(&port->counters.tx_packets, 1, memory_order_relaxed);
@@ -307,17 +323,15 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 	case SIM_FAULT_CORRUPT:
 		frame[len - 5] ^= 1;
 		break;
-	case SIM_FAULT_DUPLICATE: {
-		uint8_t copy[WIRE_MAX_FRAME];
-
-		memcpy(copy, frame, len);
-		net_emit(h, ifindex, frame, len);
-		net_emit(h, ifindex, copy, len);
-		return;
-	}
+	case SIM_FAULT_DUPLICATE:
+		frame = net_emit_copy(h, ifindex, frame, len);
+		break;
 	default:
 		break;
 	}
+	/* To a group: the port's own members hear it too. */
+	if (path->wire.dmac[0] & 1)
+		frame = net_emit_copy(h, h->net->lo, frame, len);
 	net_emit(h, ifindex, frame, len);
 }
 

@@ -170,8 +170,11 @@ static void fork_parent(void)
 /* The old HCA stays behind, unreachable: its lock, thread and sockets belong to the parent. */
 static void fork_child(void)
 {
-	if (root)
+	if (root) {
 		fdtab_clear();
+		/* Or the slot would stay taken for as long as the child lives. */
+		close(root->state_fd);
+	}
 	root = NULL;
 	root_users = 0;
 	pthread_mutex_init(&root_lock, NULL);

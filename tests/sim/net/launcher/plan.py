@@ -89,6 +89,9 @@ def lids_of(topo):
         values = options_of(nic)
         if values["link_layer"] != "infiniband":
             continue
+        if not nic.addrs:
+            raise SimError(f"{nic.port}: an InfiniBand port needs an address, its packets travel in UDP; "
+                           f"write e.g.: nic {nic.host} {nic.index} 10.1.0.{nic.index + 1}/24")
         if "lid" not in values:
             wanting.append(nic.port)
         elif not 1 <= values["lid"] <= 0xBFFF or values["lid"] in lids.values():
@@ -100,17 +103,10 @@ def lids_of(topo):
     return lids
 
 
-def link_local(mac):
-    """The fe80:: address that the kernel forms from a MAC address."""
-    octets = [int(part, 16) for part in mac.split(":")]
-    eui = [octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]]
-    return ipaddress.IPv6Address(bytes([0xFE, 0x80, 0, 0, 0, 0, 0, 0, *eui]))
-
-
 def lid_table(topo):
     """[(LID, address of the netdev behind it)], the same on every host."""
     nics = {nic.port: nic for nic in topo.nics()}
-    return [(lid, nics[port].addrs[0].ip if nics[port].addrs else link_local(nics[port].mac))
+    return [(lid, nics[port].addrs[0].ip)
             for port, lid in sorted(lids_of(topo).items(), key=lambda item: item[1])]
 
 

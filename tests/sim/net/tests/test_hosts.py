@@ -86,13 +86,14 @@ def until(condition, seconds=5.0):
 
 class WithHosts(unittest.TestCase):
     """One simulation for all tests of a class."""
+    text = TOPOLOGY
 
     @classmethod
     def setUpClass(cls):
         cls.name = f"{PREFIX}-{cls.__name__.lower()}"
         cls.tmp = tempfile.mkdtemp()
         cls.topology = f"{cls.tmp}/two.topo"
-        pathlib.Path(cls.topology).write_text(TOPOLOGY)
+        pathlib.Path(cls.topology).write_text(cls.text)
         sim("up", "-n", cls.name, cls.topology)
 
     @classmethod

@@ -36,15 +36,15 @@ class Plan(unittest.TestCase):
         self.assertEqual((dev.pci, dev.rate, dev.numa_node, dev.n_gids), ("0000:17:00.1", 200, 1, 32))
 
     def test_infiniband_lids(self):
-        _, b = hosts("nic b 1\nnic b 2\nport b 1 link_layer=infiniband\nport b 3 link_layer=infiniband lid=1\n")
+        _, b = hosts("nic b 1 10.0.1.1/24\nnic b 2\nport b 1 link_layer=infiniband\nport b 3 link_layer=infiniband lid=1\n")
         self.assertEqual([(d.lid, d.n_gids, d.n_pkeys) for d in b.devices],
                          [(2, 8, 128), (0, 256, 1), (1, 8, 128)])
 
     def test_lid_table_has_an_address_for_every_lid(self):
-        topo = topologies.parse("host a\nnic a 0\nnic a 1 10.0.0.1/24\nport a 0 link_layer=infiniband\n"
+        topo = topologies.parse("host a\nnic a 0 fd00::1/64 10.0.1.1/24\nnic a 1 10.0.0.1/24\nport a 0 link_layer=infiniband\n"
                                 "port a 1 link_layer=infiniband\n", "t")
         self.assertEqual([(lid, str(ip)) for lid, ip in plan.lid_table(topo)],
-                         [(1, "fe80::6d:76ff:fe00:100"), (2, "10.0.0.1")])
+                         [(1, "fd00::1"), (2, "10.0.0.1")])
 
     def test_etc_hosts(self):
         topo = topologies.parse("host a\nnic a 0 10.0.0.1/24 fd00::1/64\nnic a 1 10.9.0.1/24\nswitch l a.0\n", "t")
@@ -63,6 +63,10 @@ class Plan(unittest.TestCase):
     def test_a_lid_cannot_be_given_twice(self):
         with self.assertRaisesRegex(SimError, "b.3: lid 5 .* taken"):
             hosts("port a 0 link_layer=infiniband lid=5\nport b 3 link_layer=infiniband lid=5\n")
+
+    def test_infiniband_needs_an_address(self):
+        with self.assertRaisesRegex(SimError, "b.1: an InfiniBand port needs an address"):
+            hosts("nic b 1\nport b 1 link_layer=infiniband\n")
 
     def test_too_many_nics(self):
         with self.assertRaisesRegex(SimError, "17 NICs"):

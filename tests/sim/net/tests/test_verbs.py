@@ -38,7 +38,17 @@ sys.stdin.readline()
 """
 
 
-class Verbs(WithHosts):
+INFINIBAND = """host a
+host b
+nic a 0 10.1.0.1/24
+nic b 0 10.1.0.2/24
+port a 0 link_layer=infiniband lid=7
+port b 0 link_layer=infiniband
+cable ab a.0 b.0
+"""
+
+
+class WithPrograms(WithHosts):
     def start(self, host, *argv, **kwargs):
         return subprocess.Popen([SIM, "exec", "-n", self.name, host, "--", *argv], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, **kwargs)
@@ -56,6 +66,8 @@ class Verbs(WithHosts):
                 server.terminate()
             return server.stdout.read(), done.stdout + done.stderr
 
+
+class Verbs(WithPrograms):
     def test_pingpong_over_each_kind_of_gid(self):
         for index in ("1", "3"):  # link-local and IPv4, both RoCE v2
             server, client = self.pingpong("-g", index, "-n", "200")
@@ -176,11 +188,30 @@ class Verbs(WithHosts):
         self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
 
 
+class InfiniBand(WithPrograms):
+    text = INFINIBAND
+
+    def test_pingpong_by_lid(self):
+        for tool in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
+            said, client = self.pingpong("-n", "100", tool=tool)
+            self.assertIn("100 iters", client)
+            self.assertRegex(client, r"local address: +LID 0x0007, .*GID ::\s")
+            self.assertRegex(said, r"local address: +LID 0x0001, .*GID ::\s")
+
+    def test_link_state(self):
+        self.assertIn("PORT_ACTIVE", self.run_in("a", "ibv_devinfo"))
+        sim("link", "-n", self.name, "ab", "off")
+        self.assertIsNotNone(until(lambda: self.cat("a", "/sys/class/infiniband/mlx5_0/ports/1/phys_state") == "2: Polling"))
+        self.assertIn("PORT_DOWN", self.run_in("a", "ibv_devinfo"))
+        sim("link", "-n", self.name, "ab", "on")
+        self.assertIsNotNone(until(lambda: "PORT_ACTIVE" in self.run_in("a", "ibv_devinfo")))
+
+
 if __name__ == "__main__":
     needed = [tool for tool in ("ibv_rc_pingpong", "ibv_asyncwatch", "stdbuf", "ss") if not shutil.which(tool)]
     prepare()
     if needed or subprocess.run(["/usr/bin/python3", "-c", "import pyverbs.qp"], capture_output=True, check=False).returncode:
         print(f"skipped: missing {' '.join(needed) or 'python3-pyverbs'}")
         sys.exit(77)
-    del WithHosts  # its tests are those of its subclasses
+    del WithHosts, WithPrograms  # their tests are those of their subclasses
     unittest.main()
