@@ -53,7 +53,8 @@ static bool port_has_gid(struct sim_port *port, const struct wire_packet *p)
 		s = sim_port_read_begin(port);
 		found = false;
 		for (uint32_t i = 0; i < port->n_gids && i < SIM_MAX_GIDS && !found; i++)
-			found = port->gids[i].type == type && !memcmp(port->gids[i].raw, p->dgid, 16);
+			found = port->gids[i].type == type &&
+				!memcmp(port->gids[i].raw, p->dgid, 16);
 	} while (sim_port_read_retry(port, s));
 	return found;
 }
@@ -111,7 +112,8 @@ static void multicast(struct hca *h, const struct wire_packet *p)
 	}
 }
 
-/** net_deliver() - one frame. @ifindex: 0 for one from the wire, not 0 for one that a fault had held back. */
+/** net_deliver() - one frame. @ifindex: 0 for one from the wire, not 0 for one that a fault had
+ * held back. */
 void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 {
 	struct wire_packet p;
@@ -142,9 +144,9 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 	}
 	count(&c->rx_packets);
 	atomic_fetch_add_explicit(&c->rx_bytes, len, memory_order_relaxed);
-	switch (held_back ? SIM_FAULT_OFF :
-			    fault_check(h, SIM_FAULT_RX, qp->dev_index, port_of(qp), qp->qpn, p.opcode, p.syndrome,
-					&delay_us)) {
+	switch (held_back ? SIM_FAULT_OFF
+			  : fault_check(h, SIM_FAULT_RX, qp->dev_index, port_of(qp), qp->qpn,
+					p.opcode, p.syndrome, &delay_us)) {
 	case SIM_FAULT_DROP:
 		return;
 	case SIM_FAULT_CORRUPT:
