@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Runs in a guest: rdma-core's Python tests, each in a process of its own with a time limit.
+"""Runs on a host: rdma-core's Python tests, each in a process of its own with a time limit.
 
 The suite is imported once (seconds under emulation) and each test runs in a fork, so a test that
 hangs or crashes takes nothing along.  Prints one line "@@{json}" for each test.
@@ -140,8 +140,10 @@ def main():
     args.add_argument("--share", default="0/1", help="I/N: the tests with number = I modulo N")
     args.add_argument("--timeout", type=float, default=20.0)
     args.add_argument("--only", default="", help="regular expression")
+    args.add_argument("--hugepages", action="store_true", help="reserve a few, which some tests want, in this kernel")
     options = args.parse_args()
-    pathlib.Path("/proc/sys/vm/nr_hugepages").write_text("8")  # some tests want a few
+    if options.hugepages:
+        pathlib.Path("/proc/sys/vm/nr_hugepages").write_text("8")
     index, shares = map(int, options.share.split("/"))
     with tempfile.TemporaryDirectory() as directory:
         unpack(pathlib.Path(directory))

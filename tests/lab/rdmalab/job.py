@@ -20,10 +20,36 @@ class Result:
     out: str  # stdout and stderr together
 
 
-class Job:
+class Waiting:
+    """What can be waited for: has poll(), text(), kill(), check() and a name."""
+
+    def wait(self, timeout=60.0):
+        """The Result; a command that takes longer is killed and has rc 124."""
+        end = time.monotonic() + timeout
+        while (rc := self.poll()) is None and time.monotonic() < end:
+            self.check()
+            time.sleep(POLL_S)
+        if rc is None:
+            self.kill()
+            rc = 124
+        return Result(rc, self.text())
+
+    def wait_output(self, text, timeout=60.0):
+        """Return when `text` is in the output; LabError if it ends or takes too long before that."""
+        end = time.monotonic() + timeout
+        while text not in self.text():
+            done = self.poll() is not None and text not in self.text()
+            if done or time.monotonic() > end:
+                raise LabError(f"'{text}' not seen from {self.name} "
+                               f"{'before it ended' if done else f'in {timeout:g} s'}:\n{self.text()[-2000:]}")
+            self.check()
+            time.sleep(POLL_S)
+
+
+class Job(Waiting):
     def __init__(self, guest, command):
         """Start `command`, text for bash, in the guest."""
-        self.guest = guest
+        self.guest, self.name = guest, guest.name
         self.ident = f"{time.time_ns():x}-{os.getpid()}-{next(counter)}"
         self.base = guest.dir / "jobs" / self.ident
         self.out = self.base.with_suffix(".out")
@@ -58,24 +84,6 @@ class Job:
         if self.poll() is None:
             self.guest.control(f"kill {self.ident} {sig}")
 
-    def wait(self, timeout=60.0):
-        """The Result; a command that takes longer is killed and has rc 124."""
-        end = time.monotonic() + timeout
-        while (rc := self.poll()) is None and time.monotonic() < end:
-            self.guest.check()
-            time.sleep(POLL_S)
-        if rc is None:
-            self.kill()
-            rc = 124
-        return Result(rc, self.text())
-
-    def wait_output(self, text, timeout=60.0):
-        """Return when `text` is in the output; LabError if it ends or takes too long before that."""
-        end = time.monotonic() + timeout
-        while text not in self.text():
-            done = self.poll() is not None and text not in self.text()
-            if done or time.monotonic() > end:
-                raise LabError(f"'{text}' not seen from {self.guest.name} "
-                               f"{'before it ended' if done else f'in {timeout:g} s'}:\n{self.text()[-2000:]}")
-            self.guest.check()
-            time.sleep(POLL_S)
+    def check(self):
+        """LabError if the guest is gone."""
+        self.guest.check()

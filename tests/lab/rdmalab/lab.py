@@ -22,6 +22,9 @@ MERGED = ("bin", "sbin", "lib", "lib64")  # links into /usr on Debian 12
 class Lab:
     """Handle of a lab that is up.  Any number of processes may hold one; calls are not thread-safe."""
 
+    kind = "lab"
+    logs = False  # overlaid() is not there
+
     def __init__(self, path, description, topo):
         self.path = path
         self.name = path.name
@@ -156,6 +159,19 @@ class Lab:
         """Name of the RDMA device at HOST.INDEX."""
         nic = self.nic(port)
         return hosts.device(nic) if self.in_one else f"rxe{nic.index}"
+
+    def gid(self, kind):
+        """Index in a host's GID tables: rxe has RoCE v2 only, the link-local entry first."""
+        return {"link-local": 0, "ipv4": 1}[kind]
+
+    def script(self, host, path):
+        """Where a host finds a copy of a file of ours."""
+        (self.host(host).dir / "jobs" / path.name).write_bytes(path.read_bytes())
+        return f"/run/lab/jobs/{path.name}"
+
+    def check(self, host):
+        """LabError if the guest that is, or holds, a host is gone."""
+        self.host(host).check()
 
     def netdev(self, port):
         """Name of the netdev at HOST.INDEX."""

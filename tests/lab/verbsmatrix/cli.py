@@ -2,6 +2,8 @@
 """The `matrix` command."""
 import argparse
 import contextlib
+import os
+import random
 import re
 import signal
 import sys
@@ -10,7 +12,8 @@ import time
 from rdmalab import Lab, LabError
 from rdmalab.progress import Progress
 
-from . import drive, programs, results, suite
+from . import drive, explained, programs, results, suite
+from .simhosts import Simulation
 
 SERVER, CLIENT, LINK = "b", "a", "l0"
 
@@ -30,7 +33,7 @@ def main():
 
 
 def parser():
-    top = argparse.ArgumentParser(prog="matrix", description="Unmodified verbs programs between two lab hosts.")
+    top = argparse.ArgumentParser(prog="matrix", description="Unmodified verbs programs between two hosts.")
     verbs = top.add_subparsers(metavar="VERB", required=True)
     for name, function, text in (("run", do_run, "run the programs, client against server"),
                                  ("pyverbs", do_pyverbs, "run rdma-core's Python suite")):
@@ -38,12 +41,22 @@ def parser():
         p.set_defaults(function=function)
         p.add_argument("--label", required=True, help="what to call this run, e.g. bare or stacked")
         p.add_argument("-o", "--output", required=True, metavar="FILE", help="result file (JSON)")
+        p.add_argument("--sim", metavar="BUILD", help="on simulated mlx5 hosts, made by that build; else on a lab's")
         p.add_argument("-n", "--name", metavar="LAB", help="use this lab, a pair that is up; else one is booted")
-        p.add_argument("--overlay", metavar="DIR", action="append", default=[], help="as in lab up")
+        p.add_argument("--overlay", metavar="DIR", action="append", default=[], help="as in lab up; with --sim: installed in each host, its front made")
         p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="for the programs")
         p.add_argument("--only", metavar="REGEX", default="", help="only names in which this is found")
+        if name == "run":
+            p.add_argument("--strict", action="store_true", help="exit status 1 if a program did not work")
+            p.add_argument("--sample", type=int, metavar="N", help="the core of the list and N others, picked by --seed")
+            p.add_argument("--seed", type=int, default=0, metavar="S")
         if name == "pyverbs":
             p.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one test (20)")
+    p = verbs.add_parser("explain", help="check that a pyverbs run's skips and failures are the explained ones")
+    p.set_defaults(function=do_explain)
+    p.add_argument("results", metavar="PYVERBS.json")
+    p.add_argument("file", metavar="EXPLAINED")
+    p.add_argument("--part", action="store_true", help="the run was a part of the suite: lines without use are in order")
     p = verbs.add_parser("compare", help="say what differs between two result files")
     p.set_defaults(function=do_compare)
     p.add_argument("one", metavar="BARE.json")
@@ -52,8 +65,14 @@ def parser():
 
 
 @contextlib.contextmanager
-def a_lab(args):
-    """The lab to use; one that was booted for this run ends with it."""
+def hosts(args):
+    """The hosts to use; a lab or simulation that was started for this run ends with it."""
+    if args.sim:
+        if args.name:
+            raise LabError("-n names a lab; with --sim the hosts are made for the run")
+        with Simulation.up("pair", f"matrix-{args.label}-{os.getpid()}", args.sim, args.overlay) as simulation:
+            yield simulation
+        return
     if args.name:
         if args.overlay:
             raise LabError("--overlay is for a lab that is booted; give it to 'lab up', or leave -n away")
@@ -65,21 +84,33 @@ def a_lab(args):
 
 
 def do_run(args):
-    chosen = [p for p in programs.all_programs() if re.search(args.only, p.name)]
+    chosen = [p for p in programs.all_programs("sim" if args.sim else "lab") if re.search(args.only, p.name)]
+    if args.sample is not None:
+        chosen = sample(chosen, args.sample, args.seed)
     start = time.monotonic()
     found = {}
-    with a_lab(args) as lab:
+    with hosts(args) as place:
         for program in chosen:
-            entry = drive.run(lab, program, SERVER, CLIENT, LINK, args.env)
+            entry = drive.run(place, program, SERVER, CLIENT, LINK, args.env)
             found[program.name] = entry
             show("ok" if results.worked(entry) else "FAILED", program.name, entry["seconds"], entry["line"])
     return finish(args, "programs", found, start)
 
 
+def sample(found, number, seed):
+    """The core, one slow and `number` quick ones of the others, in the table's order; the same seed picks the same."""
+    dice = random.Random(seed)
+    picked = []
+    for slow, count in ((True, 1), (False, number)):
+        others = [p for p in found if not p.core and p.slow == slow]
+        picked += dice.sample(others, min(count, len(others)))
+    return [p for p in found if p.core or p in picked]
+
+
 def do_pyverbs(args):
     start = time.monotonic()
-    with a_lab(args) as lab:
-        found = suite.run(lab, (CLIENT, SERVER), LINK, args.env, args.only, args.timeout,
+    with hosts(args) as place:
+        found = suite.run(place, (CLIENT, SERVER), LINK, args.env, args.only, args.timeout,
                           lambda name, e: show(e["outcome"], name, e["seconds"], e["reason"]))
     return finish(args, "pyverbs", dict(sorted(found.items())), start)
 
@@ -95,7 +126,21 @@ def finish(args, kind, found, start):
     print(f"matrix {args.label}: {len(found)} {kind}, {failed} failed, {seconds:.0f} s; results in {args.output}")
     if not found:
         raise ValueError(f"nothing is called '{args.only}'")
-    return 0
+    return 1 if failed and getattr(args, "strict", False) else 0
+
+
+def do_explain(args):
+    found = results.load(args.results)
+    if found["kind"] != "pyverbs":
+        raise ValueError(f"{args.results} holds {found['kind']}; only those of pyverbs are explained")
+    kinds, new, stale = explained.check(found["results"], explained.load(args.file))
+    for text, names in kinds.items():
+        print(f"{len(names):4} {text}")
+    for name, entry in new.items():
+        print(f"NOT EXPLAINED in {args.file}: {name}: {results.essence(entry)}")
+    for rule in [] if args.part else stale:
+        print(f"{args.file}:{rule.line}: explains nothing any more: {rule.text}")
+    return 1 if new or (stale and not args.part) else 0
 
 
 def do_compare(args):

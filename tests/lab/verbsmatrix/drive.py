@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Runs one program of the matrix: server on one host, client on the other."""
+"""Runs one program of the matrix: server on one host, client on the other; or on the client's host alone."""
 import re
 import shlex
 import time
@@ -32,18 +32,26 @@ wait $pid
 """
 
 
-def run(lab, program, server, client, link, env):
-    """Result of a program as a dict: exit statuses, whether its output was sane, what it said."""
-    addr = next(n for n in lab.topo.links[link].ports if n.host == server).addrs[0].ip
+def run(place, program, server, client, link, env):
+    """Result of a program as a dict: exit statuses, whether its output was sane, what it said, whether we were there.
+
+    place   a Lab, or a Simulation: where the hosts are
+    """
+    addr = next(n for n in place.topo.links[link].ports if n.host == server).addrs[0].ip
     commands = {}
     for role, host in (("server", server), ("client", client)):
-        nic = next(n for n in lab.topo.links[link].ports if n.host == host)
-        commands[role] = "".join(setting(e) for e in env) + getattr(program, role).format(
-            dev=lab.device(nic.port), gid=program.gid, peer=server, addr=addr, port=program.port)
+        nic = next(n for n in place.topo.links[link].ports if n.host == host)
+        commands[role] = getattr(program, role).format(
+            dev=place.device(nic.port), gid=place.gid(program.gid), peer=server, addr=addr, port=program.port, here=client)
     start = time.monotonic()
-    texts, rcs = talk(lab, program, server, client, commands)
-    return {"client": rcs["client"], "server": rcs["server"], **judge(program, texts),
-            "seconds": round(time.monotonic() - start, 2), "command": commands["client"], "output": texts}
+    before = {host: place.overlaid(host) for host in (server, client)} if place.logs else {}
+    texts, rcs = talk(place, program, server, client, commands, "".join(setting(e) for e in env))
+    entry = {"client": rcs["client"], "server": rcs["server"], **judge(program, texts),
+             "seconds": round(time.monotonic() - start, 2), "command": commands["client"], "output": texts}
+    if before:
+        there = [h for h in before if place.overlaid(h) > before[h]]
+        entry["active"] = there == list(before) or (not program.server and client in there)
+    return entry
 
 
 def setting(text):
@@ -52,17 +60,21 @@ def setting(text):
     return f"{name}={shlex.quote(value)} "
 
 
-def talk(lab, program, server, client, commands):
-    script = SERVE.replace("CMD", commands["server"]).replace("LISTENING", LISTENING)
-    head = f"ready={program.ready} port={program.port}\n"
-    serving = lab.start(server, head + script)
-    try:
-        serving.wait_output(LISTENING, program.timeout)
-    except LabError as err:
-        lab.host(server).check()
-        serving.kill()
-        return {"client": "", "server": str(err)}, {"client": -1, "server": -1}
-    asking = lab.run(client, commands["client"] + " 2>&1", program.timeout)
+def talk(place, program, server, client, commands, settings):
+    """Outputs and exit statuses by role."""
+    serving = None
+    if program.server:
+        script = SERVE.replace("CMD", settings + commands["server"]).replace("LISTENING", LISTENING)
+        serving = place.start(server, f"ready={program.ready} port={program.port}\n{script}")
+        try:
+            serving.wait_output(LISTENING, program.timeout)
+        except LabError as err:
+            place.check(server)
+            serving.kill()
+            return {"client": "", "server": str(err)}, {"client": -1, "server": -1}
+    asking = place.run(client, settings + commands["client"] + " 2>&1", program.timeout)
+    if not serving:
+        return {"client": asking.out, "server": ""}, {"client": asking.rc, "server": 0}
     served = serving.wait(GRACE_S)
     texts = {"client": asking.out, "server": served.out.replace(LISTENING + "\n", "")}
     return texts, {"client": asking.rc, "server": served.rc}

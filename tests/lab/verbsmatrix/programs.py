@@ -2,26 +2,13 @@
 """The programs of Debian that the matrix runs, client against server.
 
 Sizes and counts are small: a message takes about a millisecond under emulation.
-In commands: {dev} {gid} RDMA device and GID index, {peer} the server's management name, {addr} its
-address on the RDMA link, {port} a port of this program's own.
+In commands: {dev} {gid} RDMA device and GID index, {peer} the server's management name, {here} the client's, {addr} the
+server's address on the RDMA link, {port} a port of this program's own.
 """
-import dataclasses
+from . import simprograms
+from .program import Program, perftest
 
 FIRST_PORT = 21000
-
-
-@dataclasses.dataclass
-class Program:
-    name: str
-    server: str
-    client: str
-    sane: str  # found in the client's output of a run that worked; its named groups are compared
-    ready: str = "tcp"  # the server listens: on TCP {port}, or ("cm") with rdma_listen on {port}
-    sane_server: str = ""  # same for the server's output, if it says anything worth it
-    forbidden: str = ""  # found in either output only when data was wrong
-    gid: int = 1  # the first IPv4 address; 0 is the link-local one
-    timeout: float = 30.0
-    port: int = 0
 
 
 def pingpongs():
@@ -30,23 +17,15 @@ def pingpongs():
         for flag in ("", " -e"):
             command = f"ibv_{kind}_pingpong -d {{dev}} -g {{gid}} -n 60 -c -p {{port}}{flag}"
             yield Program(f"ibv_{kind}_pingpong{flag}", command, command + " {peer}", sane,
-                          sane_server=sane, forbidden="invalid data")
-
-
-def perftest(program, count, size, options=""):
-    command = f"{program} -d {{dev}} -x {{gid}} -F -n {count} {f'-s {size} ' if size else ''}-p {{port}}"
-    command += f" {options}" if options else ""
-    peer = "{addr}" if "-R" in options else "{peer}"
-    return Program(f"{program} {options}".rstrip(), command, f"{command} {peer}",
-                   r"\n *(?P<bytes>\d+) +(?P<iters>\d+) +\d+\.\d+", ready="cm" if "-R" in options else "tcp")
+                          sane_server=sane, forbidden="invalid data", core=kind in ("rc", "ud"))
 
 
 def perftests():
     for verb in ("write", "read", "send"):
-        yield perftest(f"ib_{verb}_bw", 60, 16384)
+        yield perftest(f"ib_{verb}_bw", 60, 16384, core=True)
         yield perftest(f"ib_{verb}_lat", 60, 8)
     for kind in ("bw", "lat"):
-        yield perftest(f"ib_atomic_{kind}", 60, None, "-A FETCH_AND_ADD")
+        yield perftest(f"ib_atomic_{kind}", 60, None, "-A FETCH_AND_ADD", core=kind == "bw")
         yield perftest(f"ib_atomic_{kind}", 60, None, "-A CMP_AND_SWAP")
     yield perftest("ib_send_bw", 60, 1024, "-c UD")
     yield perftest("ib_send_lat", 60, 8, "-c UD")
@@ -76,31 +55,47 @@ def cm_programs():
                       forbidden="data verification failed")
 
 
-def ucx(transport, test, gid, count=100, size=64):
-    command = f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test} -n {count} -w 5 -s {size} -p {{port}}"
-    return Program(f"ucx_perftest {transport} {test} gid {gid}", command, command + " {peer}",
-                   rf"Final: +(?P<iters>{count}) ", gid=gid)
+def ucx(transport, test, gid="ipv4", count=100, size=64, on=("lab", "sim"), core=False, options=""):
+    command = (f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test}{options} -n {count} -w 5 -s {size} "
+               "-p {port}")
+    return Program(f"ucx_perftest {transport} {test}{options} {gid}", command, command + " {peer}",
+                   rf"Final: +(?P<iters>{count}) ", gid=gid, on=on, core=core)
 
 
-def ucp(test, count=40, size=4096):
+def ucp(test, transport="rc_v", gid="link-local", count=40, size=4096, on=("lab", "sim"), core=False):
     """UCP wires its connections up over ud_verbs, which on rxe works with link-local GIDs only."""
-    command = ("UCX_TLS=rc_v,self UCX_NET_DEVICES={dev}:1 UCX_IB_GID_INDEX={gid} "
+    command = (f"UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}} "
                f"ucx_perftest -t {test} -n {count} -w 5 -s {size} -p {{port}}")
-    return Program(f"ucx_perftest ucp rc_v {test} gid 0", command, command + " {peer}", rf"Final: +(?P<iters>{count}) ", gid=0)
+    return Program(f"ucx_perftest ucp {transport} {test} {gid}", command, command + " {peer}",
+                   rf"Final: +(?P<iters>{count}) ", gid=gid, on=on, core=core)
 
 
 def ucx_programs():
     for test in ("am_lat", "am_bw", "put_lat", "put_bw"):
-        yield ucx("rc_verbs", test, 1)
-    yield ucx("rc_verbs", "am_lat", 0)
-    yield ucx("ud_verbs", "am_lat", 0)
-    yield ucx("ud_verbs", "am_bw", 0)
+        yield ucx("rc_verbs", test)
+    yield ucx("rc_verbs", "am_lat", "link-local")
+    yield ucx("ud_verbs", "am_lat", "link-local")
+    yield ucx("ud_verbs", "am_bw", "link-local")
     yield ucp("tag_lat")
     yield ucp("tag_bw")
+    for transport in ("rc_mlx5", "ud_mlx5", "ud_verbs"):  # on rxe, UCX drops datagrams between IPv4 GIDs
+        for test in ("am_lat", "am_bw"):
+            yield ucx(transport, test, on=("sim",), core=test == "am_bw")
+    for transport in ("rc_verbs", "rc_mlx5"):
+        yield ucx(transport, "put_bw", on=("sim",), size=65536, options=" -D zcopy")
+        yield ucx(transport, "get", on=("sim",), size=65536, options=" -D zcopy")
+        yield ucx(transport, "fadd", on=("sim",), size=8)
+    for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
+        yield ucp("tag_bw", transport, "ipv4", size=100000, on=("sim",), core=transport == "rc_x")
+        yield ucp("tag_lat", transport, "ipv4", on=("sim",))
 
 
-def all_programs():
-    found = [*pingpongs(), *perftests(), *cm_programs(), *ucx_programs()]
+def all_programs(kind=None):
+    """The table; with kind, "lab" or "sim", the part for such hosts."""
+    found = [*pingpongs(), *perftests(), *cm_programs(), *ucx_programs(), *simprograms.all_programs()]
+    for program in found:
+        if program.ready == "cm":
+            program.on = ("lab",)  # the simulated hosts have no rdma_cm device
     for number, program in enumerate(found):
         program.port = program.port or FIRST_PORT + number
-    return found
+    return [p for p in found if kind is None or kind in p.on]

@@ -20,10 +20,13 @@ def load(path):
 
 
 def worked(entry):
-    """Whether a result means that the program or test did what it should (a skipped test did)."""
+    """Whether a result means that the program or test did what it should (a skipped test did).
+
+    Where meshverbs is installed on simulated hosts, it must have been active, too.
+    """
     if "outcome" in entry:
         return entry["outcome"] in ("passed", "skipped")
-    return entry["client"] == 0 and entry["server"] == 0 and entry["sane"]
+    return entry["client"] == 0 and entry["server"] == 0 and entry["sane"] and entry.get("active", True)
 
 
 def essence(entry):
@@ -34,6 +37,8 @@ def essence(entry):
         reason = f": {entry['reason']}" if entry["reason"] else ""
         return entry["outcome"] + reason.replace("\n", " ")
     facts = " ".join(f"{k}={v}" for group in entry["facts"] for k, v in group.items())
+    if not entry.get("active", True):
+        facts += " (meshverbs was NOT ACTIVE)"
     return f"client {entry['client']}, server {entry['server']}, {'sane' if entry['sane'] else 'NOT SANE'} {facts}".rstrip()
 
 

@@ -86,6 +86,20 @@ class Rxe(unittest.TestCase):
         for command in PERFTESTS:
             self.perftest(*command)
 
+    def test_one_percent_lost_by_the_guest(self):
+        """Of what Soft-RoCE sends, by its kernel's netem: its requests, or its answers to ours."""
+        self.in_guest("modprobe", "sch_netem")
+        self.in_guest("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "loss", "1%")
+        try:
+            self.both_ways(["ibv_rc_pingpong", "-g", "-n", "200"], "200 iters")
+            for command in PERFTESTS[:4]:
+                self.perftest(*command, "-u", "17")
+            said = self.in_guest("tc", "-s", "qdisc", "show", "dev", "eth0").stdout
+        finally:
+            self.in_guest("tc", "qdisc", "del", "dev", "eth0", "root")
+        self.assertRegex(said, r"netem .*loss 1%")
+        self.assertRegex(said, r"dropped [1-9]")
+
     def test_perftest_with_one_percent_lost(self):
         if self.in_host("tc", "qdisc", "add", "dev", "eth0", "root", "netem", "loss", "1%", check=False).returncode == 0:
             self.addCleanup(self.in_host, "tc", "qdisc", "del", "dev", "eth0", "root")
