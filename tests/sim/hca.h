@@ -182,6 +182,7 @@ struct rd_response {
 struct responder {
 	uint32_t epsn; /* next expected: query_qp's rq_psn */
 	uint32_t msn;
+	bool established; /* a packet came while in RTR, and the program was told */
 	bool in_message, message_write;
 	bool have_recv;
 	struct recv_wqe recv;

@@ -91,6 +91,16 @@ static void to_qp(struct qp *qp, const struct wire_packet *p)
 	}
 }
 
+/* The first request before RTS: a server that waits for nothing else learns that its peer is there. */
+static void deliver(struct qp *qp, const struct wire_packet *p)
+{
+	if (qp->state == IBV_QPS_RTR && qp->type != IBV_QPT_UD && !qp->resp.established) {
+		qp->resp.established = true;
+		qp_async(qp, IBV_EVENT_COMM_EST);
+	}
+	to_qp(qp, p);
+}
+
 static bool port_up(const struct qp *qp)
 {
 	return qp->dev->ports[port_of(qp) - 1].state == SIM_PORT_ACTIVE &&
@@ -156,10 +166,10 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 		fault_delay(h, true, 1, frame, len, delay_us);
 		return;
 	case SIM_FAULT_DUPLICATE:
-		to_qp(qp, &p);
+		deliver(qp, &p);
 		break;
 	default:
 		break;
 	}
-	to_qp(qp, &p);
+	deliver(qp, &p);
 }

@@ -95,6 +95,8 @@ static void to_rts(struct pair *p, struct side *s, struct side *peer, const stru
 				      IBV_QP_RQ_PSN |
 				      (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
 		0);
+	if (opt->stop_at_rtr && s == &p->b)
+		return;
 	assert_int_equal(
 		ibv_modify_qp(s->qp, &rts,
 			      IBV_QP_STATE | IBV_QP_SQ_PSN |

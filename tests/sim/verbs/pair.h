@@ -33,6 +33,7 @@ struct options {
 	int cqe; /* 0: 256 */
 	bool srq; /* b receives from one */
 	bool unconnected; /* b stays in INIT */
+	bool stop_at_rtr; /* b stays in RTR */
 	uint8_t timeout, retry_cnt, rnr_retry, rd_atomic;
 	int access; /* of b's MR, besides local write; 0: all */
 	int qp_access; /* of b's QP; 0: as the MR */

@@ -373,6 +373,20 @@ static void unreliable_connection(void **state)
 	pair_close(&p);
 }
 
+/* A request that arrives before RTS is executed, and announced once. */
+static void communication_established(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, &(struct options){.stop_at_rtr = true});
+	assert_int_equal(post_send(&p, 1, IBV_WR_RDMA_WRITE, 10, SIGNALED), 0);
+	assert_int_equal(wait_wc(p.a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(wait_async(&p), IBV_EVENT_COMM_EST);
+	assert_int_equal(qp_state(p.b.qp), IBV_QPS_RTR);
+	pair_close(&p);
+}
+
 /* An MR over memory that is not there, or may not be written, is refused. */
 static void bad_memory_is_not_registered(void **state)
 {
@@ -401,6 +415,7 @@ int main(void)
 		cmocka_unit_test(srq_limit_and_last_wqe),
 		cmocka_unit_test(events),
 		cmocka_unit_test(unreliable_connection),
+		cmocka_unit_test(communication_established),
 		cmocka_unit_test(bad_memory_is_not_registered),
 	};
 
