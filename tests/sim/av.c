@@ -11,14 +11,16 @@ static bool is_v4(const uint8_t *gid)
 	return !memcmp(gid, prefix, sizeof(prefix));
 }
 
-/* A subnet manager would have set the paths up already; here the neighbour table has to learn the MAC. */
+/* A subnet manager would have set the paths up already; here the neighbour table has to learn the
+ * MAC. */
 static int resolve_lid(struct ucontext *uc, const struct sim_port *port, const struct av *av)
 {
 	struct sim_state *st = uc->hca->state;
 	const uint8_t *src = lid_address(st, port->lid), *dst = lid_address(st, av->dlid);
 	uint8_t mac[6];
 
-	if (!src || !dst || av->dlid == port->lid || neigh_resolve(src, dst, port->ifindex, port->mac, st, mac))
+	if (!src || !dst || av->dlid == port->lid ||
+	    neigh_resolve(src, dst, port->ifindex, port->mac, st, mac))
 		return 0; /* packets to it will be lost */
 	hca_lock(uc->hca);
 	lid_learn(uc->hca, av->dlid, mac);

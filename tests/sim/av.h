@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Address vectors: what the kernel checks and fills in before a queue pair or an address handle may use one. */
+/* Address vectors: what the kernel checks and fills in before a queue pair or an address handle may
+ * use one. */
 #ifndef SIM_AV_H
 #define SIM_AV_H
 
@@ -15,10 +16,12 @@ struct av {
 };
 
 /**
- * av_resolve() - check @av against the port's GID table and find the destination's MAC. Called without the lock.
+ * av_resolve() - check @av against the port's GID table and find the destination's MAC. Called
+ * without the lock.
  *
- * Return: 0; -EINVAL for a port that is not there, no GRH on Ethernet, an index beyond the table, a destination of
- * zero or of another address family than the source; -ENODATA for an empty entry; or what neigh_resolve() says.
+ * Return: 0; -EINVAL for a port that is not there, no GRH on Ethernet, an index beyond the table, a
+ * destination of zero or of another address family than the source; -ENODATA for an empty entry; or
+ * what neigh_resolve() says.
  */
 int av_resolve(struct ucontext *uc, struct av *av);
 

@@ -12,7 +12,8 @@
 enum {
 	UNLOCKED = 1, /* takes the lock itself */
 	NO_CONTEXT = 2, /* allowed before GET_CONTEXT */
-	ON_DEAD = 4, /* works on an HCA that answers nothing: the kernel takes an object down whatever the device says */
+	ON_DEAD = 4, /* works on an HCA that answers nothing: the kernel takes an object down
+			whatever the device says */
 };
 
 struct command {
@@ -21,13 +22,14 @@ struct command {
 	uint8_t flags;
 };
 
-#define IN(type)      sizeof(struct ib_uverbs_##type)
-#define OUT(type)     sizeof(struct ib_uverbs_##type##_resp)
-#define CMD(NAME)     [IB_USER_VERBS_CMD_##NAME]
-#define EX_CMD(NAME)  [IB_USER_VERBS_EX_CMD_##NAME]
+#define IN(type)     sizeof(struct ib_uverbs_##type)
+#define OUT(type)    sizeof(struct ib_uverbs_##type##_resp)
+#define CMD(NAME)    [IB_USER_VERBS_CMD_##NAME]
+#define EX_CMD(NAME) [IB_USER_VERBS_EX_CMD_##NAME]
 
 static const struct command commands[] = {
-	CMD(GET_CONTEXT) = {cmd_get_context, IN(get_context), OUT(get_context), UNLOCKED | NO_CONTEXT},
+	CMD(GET_CONTEXT) = {cmd_get_context, IN(get_context), OUT(get_context),
+			    UNLOCKED | NO_CONTEXT},
 	CMD(QUERY_DEVICE) = {cmd_query_device, IN(query_device), OUT(query_device), 0},
 	CMD(QUERY_PORT) = {cmd_query_port, IN(query_port), OUT(query_port), 0},
 	CMD(ALLOC_PD) = {cmd_alloc_pd, IN(alloc_pd), OUT(alloc_pd), 0},
@@ -37,7 +39,8 @@ static const struct command commands[] = {
 	CMD(DEREG_MR) = {cmd_dereg_mr, IN(dereg_mr), 0, ON_DEAD},
 	CMD(CREATE_AH) = {cmd_create_ah, IN(create_ah), OUT(create_ah), UNLOCKED},
 	CMD(DESTROY_AH) = {cmd_destroy_ah, IN(destroy_ah), 0, ON_DEAD},
-	CMD(CREATE_COMP_CHANNEL) = {cmd_create_comp_channel, IN(create_comp_channel), OUT(create_comp_channel), 0},
+	CMD(CREATE_COMP_CHANNEL) = {cmd_create_comp_channel, IN(create_comp_channel),
+				    OUT(create_comp_channel), 0},
 	CMD(CREATE_CQ) = {cmd_create_cq, IN(create_cq), OUT(create_cq), 0},
 	CMD(RESIZE_CQ) = {cmd_resize_cq, IN(resize_cq), 4 /* without "reserved" */, 0},
 	CMD(DESTROY_CQ) = {cmd_destroy_cq, IN(destroy_cq), OUT(destroy_cq), ON_DEAD},
@@ -100,11 +103,13 @@ static int run(struct ucontext *uc, const struct command *c, struct cmd_args *a)
 }
 
 /*
- * The program's request need not be aligned, and a short answer buffer is filled as far as it goes: run on copies.
+ * The program's request need not be aligned, and a short answer buffer is filled as far as it goes:
+ * run on copies.
  * @resp: the program's; @resp_len: of core and driver together.
  */
 static int run_buffered(struct ucontext *uc, const struct command *c, const void *in, size_t in_len,
-			const void *drv_in, size_t drv_in_len, void *resp, size_t core_out, size_t drv_out)
+			const void *drv_in, size_t drv_in_len, void *resp, size_t core_out,
+			size_t drv_out)
 {
 	size_t out_len = core_out > c->out_len ? core_out : c->out_len;
 	uint64_t *mem = calloc(1, in_len + 8 + drv_in_len + 8 + out_len + 512 + drv_out + 8);
@@ -119,7 +124,8 @@ static int run_buffered(struct ucontext *uc, const struct command *c, const void
 	a.drv_in = memcpy(p, drv_in, drv_in_len);
 	p += (drv_in_len + 7) & ~(size_t)7;
 	a.out = p;
-	p += ((out_len + 7) & ~(size_t)7) + 504; /* the device answer grows with the kernel: room for ours */
+	p += ((out_len + 7) & ~(size_t)7) +
+	     504; /* the device answer grows with the kernel: room for ours */
 	a.drv_out = drv_out ? p : NULL;
 	err = run(uc, c, &a);
 	if (!err && resp) {
@@ -144,8 +150,9 @@ static int write_legacy(struct ucontext *uc, const struct ib_uverbs_cmd_hdr *hdr
 		return -EINVAL;
 	if (c->out_len)
 		memcpy(&resp, in, sizeof(resp));
-	return run_buffered(uc, c, in, c->in_len, in + c->in_len, in_len - c->in_len, (void *)(uintptr_t)resp,
-			    c->out_len, out_len > c->out_len ? out_len - c->out_len : 0);
+	return run_buffered(uc, c, in, c->in_len, in + c->in_len, in_len - c->in_len,
+			    (void *)(uintptr_t)resp, c->out_len,
+			    out_len > c->out_len ? out_len - c->out_len : 0);
 }
 
 static int write_ex(struct ucontext *uc, const struct ib_uverbs_cmd_hdr *hdr, unsigned long len)
@@ -171,11 +178,12 @@ static int write_ex(struct ucontext *uc, const struct ib_uverbs_cmd_hdr *hdr, un
 		uint8_t buf[512] = {0};
 
 		memcpy(buf, in, in_len);
-		return run_buffered(uc, c, buf, c->in_len, in + in_len, drv_len, (void *)(uintptr_t)ex->response,
-				    core_out, ex->provider_out_words * 8u);
+		return run_buffered(uc, c, buf, c->in_len, in + in_len, drv_len,
+				    (void *)(uintptr_t)ex->response, core_out,
+				    ex->provider_out_words * 8u);
 	}
-	return run_buffered(uc, c, in, in_len, in + in_len, drv_len, (void *)(uintptr_t)ex->response, core_out,
-			    ex->provider_out_words * 8u);
+	return run_buffered(uc, c, in, in_len, in + in_len, drv_len,
+			    (void *)(uintptr_t)ex->response, core_out, ex->provider_out_words * 8u);
 }
 
 long cmd_write(struct ucontext *uc, const void *buf, unsigned long len)

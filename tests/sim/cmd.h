@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * uverbs commands. A handler gets the pieces of one write(): the core structures of <rdma/ib_user_verbs.h> and the
- * driver's part behind them (<rdma/mlx5-abi.h>). Lengths are what the program gave; the dispatcher has checked that the
- * core parts are as long as the table says, and has zeroed the answers.
+ * uverbs commands. A handler gets the pieces of one write(): the core structures of
+ * <rdma/ib_user_verbs.h> and the driver's part behind them (<rdma/mlx5-abi.h>). Lengths are what
+ * the program gave; the dispatcher has checked that the core parts are as long as the table says,
+ * and has zeroed the answers.
  */
 #ifndef SIM_CMD_H
 #define SIM_CMD_H
@@ -61,13 +62,15 @@ int cmd_destroy_qp(struct cmd_args *a);
 int cmd_attach_mcast(struct cmd_args *a);
 int cmd_detach_mcast(struct cmd_args *a);
 
-/** cmd_destroy() - destroy any object, whoever still holds it; for closing the file in the order that makes it safe. */
+/** cmd_destroy() - destroy any object, whoever still holds it; for closing the file in the order
+ * that makes it safe. */
 void cmd_destroy(struct obj *o);
 
 /** cmd_fill_context() - what mlx5 tells about a context when it is made or imported. */
 void cmd_fill_context(struct ucontext *uc, struct mlx5_ib_alloc_ucontext_resp *ret);
 
-/** cmd_drv_in() - copy the driver's part of the request; what the program's version does not have is zero. */
+/** cmd_drv_in() - copy the driver's part of the request; what the program's version does not have
+ * is zero. */
 void cmd_drv_in(const struct cmd_args *a, void *dst, size_t len);
 /** cmd_drv_out() - give back as much of the driver's answer as the program asked for. */
 void cmd_drv_out(const struct cmd_args *a, const void *src, size_t len);

@@ -50,7 +50,8 @@ static int check_cq(const struct cq_request *r, const struct mlx5_ib_create_cq *
 	return 0;
 }
 
-static int create_cq(struct cmd_args *a, const struct cq_request *r, struct ib_uverbs_create_cq_resp *out)
+static int create_cq(struct cmd_args *a, const struct cq_request *r,
+		     struct ib_uverbs_create_cq_resp *out)
 {
 	struct mlx5_ib_create_cq_resp resp = {0};
 	struct hca *h = a->uc->hca;
@@ -98,7 +99,9 @@ static int create_cq(struct cmd_args *a, const struct cq_request *r, struct ib_u
 int cmd_create_cq(struct cmd_args *a)
 {
 	const struct ib_uverbs_create_cq *in = a->in;
-	struct cq_request r = {.user_handle = in->user_handle, .cqe = in->cqe, .channel = in->comp_channel,
+	struct cq_request r = {.user_handle = in->user_handle,
+			       .cqe = in->cqe,
+			       .channel = in->comp_channel,
 			       .vector = in->comp_vector};
 
 	return create_cq(a, &r, a->out);
@@ -108,8 +111,11 @@ int cmd_ex_create_cq(struct cmd_args *a)
 {
 	const struct ib_uverbs_ex_create_cq *in = a->in;
 	struct ib_uverbs_ex_create_cq_resp *out = a->out;
-	struct cq_request r = {.user_handle = in->user_handle, .cqe = in->cqe, .channel = in->comp_channel,
-			       .vector = in->comp_vector, .flags = in->flags};
+	struct cq_request r = {.user_handle = in->user_handle,
+			       .cqe = in->cqe,
+			       .channel = in->comp_channel,
+			       .vector = in->comp_vector,
+			       .flags = in->flags};
 
 	if (in->comp_mask)
 		return -EOPNOTSUPP;
@@ -126,7 +132,8 @@ int cmd_resize_cq(struct cmd_args *a)
 	uint32_t n;
 
 	cmd_drv_in(a, &drv, sizeof(drv));
-	if (!cq || in->cqe < 1 || in->cqe >= MAX_CQE || !drv.buf_addr || (drv.cqe_size != 64 && drv.cqe_size != 128))
+	if (!cq || in->cqe < 1 || in->cqe >= MAX_CQE || !drv.buf_addr ||
+	    (drv.cqe_size != 64 && drv.cqe_size != 128))
 		return -EINVAL;
 	n = pow2_at_least(in->cqe + 1);
 	if (((cq->pi - be32toh(cq->db[0])) & 0xffffff) >= n)
@@ -152,7 +159,8 @@ int cmd_destroy_cq(struct cmd_args *a)
 	return 0;
 }
 
-/* Moderation holds events back to save interrupts; sending each at once is within what it allows. */
+/* Moderation holds events back to save interrupts; sending each at once is within what it allows.
+ */
 int cmd_ex_modify_cq(struct cmd_args *a)
 {
 	const struct ib_uverbs_ex_modify_cq *in = a->in;
@@ -184,7 +192,8 @@ int cmd_create_srq(struct cmd_args *a)
 		free(srq);
 		return err;
 	}
-	size = pow2_at_least((uint32_t)sizeof(struct mlx5_wqe_srq_next_seg) + in->max_sge * WQE_UNIT);
+	size = pow2_at_least((uint32_t)sizeof(struct mlx5_wqe_srq_next_seg) +
+			     in->max_sge * WQE_UNIT);
 	if (size < 32)
 		size = 32;
 	srq->obj.user_handle = in->user_handle;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Commands about the device and its ports. The numbers are those of a ConnectX-6 with mlx5's own limits. */
+/* Commands about the device and its ports. The numbers are those of a ConnectX-6 with mlx5's own
+ * limits. */
 #include "cmd.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_SGE	       30
+#define MAX_SGE        30
 #define MAX_QP_WR      32768
 #define BF_REG_SIZE    512
 #define MAX_SQ_DESC    1024
@@ -32,7 +33,8 @@ void cmd_fill_context(struct ucontext *uc, struct mlx5_ib_alloc_ucontext_resp *r
 		.num_ports = (uint16_t)uc->dev->n_ports,
 		.response_length = sizeof(*ret),
 		.cqe_version = 1,
-		.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
+		.cmds_supp_uhw =
+			MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
 		.eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
 		.clock_info_versions = 1 << MLX5_IB_CLOCK_INFO_V1,
 		.log_uar_size = 12,
@@ -51,7 +53,8 @@ int cmd_get_context(struct cmd_args *a)
 
 	cmd_drv_in(a, &req, sizeof(req));
 	if (req.flags & MLX5_IB_ALLOC_UCTX_DEVX || req.comp_mask)
-		return -EPERM; /* what the kernel says where the firmware has no DEVX; the library asks again without */
+		return -EPERM; /* what the kernel says where the firmware has no DEVX; the library
+				  asks again without */
 	if (!req.total_num_bfregs || req.max_cqe_version < 1 || req.total_num_bfregs > 512)
 		return -EINVAL;
 	hca_lock(uc->hca);
@@ -64,7 +67,8 @@ int cmd_get_context(struct cmd_args *a)
 		uc->has_context = true;
 		/* A library that knows how to allocates its UAR pages one by one. */
 		if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
-			uc->n_bfregs = (req.total_num_bfregs + BFREGS_PER_UAR - 1) / BFREGS_PER_UAR * BFREGS_PER_UAR;
+			uc->n_bfregs = (req.total_num_bfregs + BFREGS_PER_UAR - 1) /
+				       BFREGS_PER_UAR * BFREGS_PER_UAR;
 		out->async_fd = (uint32_t)uc->async->fd;
 		out->num_comp_vectors = 2;
 		cmd_fill_context(uc, &drv);
@@ -96,8 +100,9 @@ static void fill_device(struct ucontext *uc, struct ib_uverbs_query_device_resp 
 	r->hw_ver = d->hw_ver;
 	r->max_qp = 1 << SIM_SLOT_QPN_BITS;
 	r->max_qp_wr = MAX_QP_WR;
-	r->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CHANGE_PHY_PORT |
-			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+	r->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+			      IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
 	r->max_sge = MAX_SGE;
 	r->max_sge_rd = MAX_SGE;
 	r->max_cq = 1 << 24;
@@ -168,7 +173,8 @@ int cmd_query_port(struct cmd_args *a)
 	} while (sim_port_read_retry(p, s));
 	r->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	if (p->link_layer == SIM_LINK_INFINIBAND)
-		r->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
+		r->port_cap_flags =
+			IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
 	r->max_msg_sz = 1u << 30;
 	r->max_vl_num = p->link_layer == SIM_LINK_INFINIBAND ? 3 : 0;
 	r->flags = p->link_layer == SIM_LINK_INFINIBAND ? 0 : IBV_QPF_GRH_REQUIRED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The uverbs file's ioctl(): the few methods that have no counterpart among the write() commands. All others get the
- * kernel's EPROTONOSUPPORT, upon which libibverbs uses write() where there is a command.
+ * The uverbs file's ioctl(): the few methods that have no counterpart among the write() commands.
+ * All others get the kernel's EPROTONOSUPPORT, upon which libibverbs uses write() where there is a
+ * command.
  */
 #include "cmd.h"
 #include "cmd_ioctl.h"
@@ -16,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define MAX_ATTRS	64
+#define MAX_ATTRS       64
 #define UAR_ALLOC_PAGES ((uint32_t)MLX5_IB_MMAP_ALLOC_WC << 8) /* mmap offset, in pages */
 
 struct ib_uverbs_attr *ioctl_find(struct call *c, uint16_t id)
@@ -62,7 +63,8 @@ static uint32_t uapi_type(uint8_t type)
 	}
 }
 
-static bool gid_entry(struct ucontext *uc, uint32_t port, uint32_t index, struct ib_uverbs_gid_entry *ret)
+static bool gid_entry(struct ucontext *uc, uint32_t port, uint32_t index,
+		      struct ib_uverbs_gid_entry *ret)
 {
 	struct sim_port *p = ucontext_port(uc, port);
 	struct sim_gid g;
@@ -184,7 +186,8 @@ static int async_alloc(struct call *c)
 
 static int query_mr(struct call *c)
 {
-	struct mr *mr = (struct mr *)obj_get(c->uc, (uint32_t)ioctl_get(c, UVERBS_ATTR_QUERY_MR_HANDLE), OBJ_MR);
+	struct mr *mr = (struct mr *)obj_get(
+		c->uc, (uint32_t)ioctl_get(c, UVERBS_ATTR_QUERY_MR_HANDLE), OBJ_MR);
 
 	if (!mr)
 		return -ENOENT;
@@ -197,7 +200,8 @@ static int query_mr(struct call *c)
 
 static int query_pd(struct call *c)
 {
-	struct obj *pd = obj_get(c->uc, (uint32_t)ioctl_get(c, MLX5_IB_ATTR_QUERY_PD_HANDLE), OBJ_PD);
+	struct obj *pd =
+		obj_get(c->uc, (uint32_t)ioctl_get(c, MLX5_IB_ATTR_QUERY_PD_HANDLE), OBJ_PD);
 	uint32_t pdn = pd ? pd->handle + 1 : 0;
 
 	return pd ? ioctl_put(c, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn)) : -ENOENT;
@@ -225,7 +229,8 @@ static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 	struct call c = {.uc = uc, .hdr = hdr};
 	int err = -EPROTONOSUPPORT;
 
-	if (hdr->num_attrs > MAX_ATTRS || hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
+	if (hdr->num_attrs > MAX_ATTRS ||
+	    hdr->length != sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]))
 		return -EINVAL;
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		if (methods[i].object != hdr->object_id || methods[i].method != hdr->method_id)
@@ -239,7 +244,8 @@ static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 	return err;
 }
 
-/** cmd_ioctl() - what ioctl() on the uverbs file does. Return: 0, or -1 with errno. Takes the lock. */
+/** cmd_ioctl() - what ioctl() on the uverbs file does. Return: 0, or -1 with errno. Takes the lock.
+ */
 int cmd_ioctl(struct ucontext *uc, unsigned long req, void *arg)
 {
 	int err = req == RDMA_VERBS_IOCTL ? run(uc, arg) : -ENOTTY;

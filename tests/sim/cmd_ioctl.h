@@ -16,7 +16,8 @@ struct call {
 struct ib_uverbs_attr *ioctl_find(struct call *c, uint16_t id);
 /** ioctl_get() - a value of up to eight bytes, or a handle; 0 if it was not given. */
 uint64_t ioctl_get(struct call *c, uint16_t id);
-/** ioctl_put() - answer as many bytes as the program asked for. Return: 0, or -EINVAL if it did not. */
+/** ioctl_put() - answer as many bytes as the program asked for. Return: 0, or -EINVAL if it did
+ * not. */
 int ioctl_put(struct call *c, uint16_t id, const void *data, size_t len);
 
 /* cmd_ioctl_create.c */

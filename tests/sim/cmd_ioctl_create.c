@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Making CQs, QPs and SRQs by ioctl(). libibverbs insists on it for a context that was imported, so only those get it; all
- * others use write(), and both come to the same functions.
+ * Making CQs, QPs and SRQs by ioctl(). libibverbs insists on it for a context that was imported, so
+ * only those get it; all others use write(), and both come to the same functions.
  */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -15,12 +15,15 @@
 /* The driver's part, in and out. Up to eight bytes of input lie in the attribute itself. */
 static struct cmd_args args_of(struct call *c, const void *in, void *out)
 {
-	struct ib_uverbs_attr *drv_in = ioctl_find(c, UVERBS_ATTR_UHW_IN), *drv_out = ioctl_find(c, UVERBS_ATTR_UHW_OUT);
+	struct ib_uverbs_attr *drv_in = ioctl_find(c, UVERBS_ATTR_UHW_IN),
+			      *drv_out = ioctl_find(c, UVERBS_ATTR_UHW_OUT);
 	struct cmd_args a = {.uc = c->uc, .in = in, .out = out, .drv_in = ""};
 
 	if (drv_in) {
 		a.drv_in_len = drv_in->len;
-		a.drv_in = drv_in->len > sizeof(drv_in->data) ? (const void *)(uintptr_t)drv_in->data : &drv_in->data;
+		a.drv_in = drv_in->len > sizeof(drv_in->data)
+				   ? (const void *)(uintptr_t)drv_in->data
+				   : &drv_in->data;
 	}
 	if (drv_out) {
 		a.drv_out_len = drv_out->len;
@@ -71,7 +74,8 @@ static void get_cap(struct call *c, struct ib_uverbs_qp_cap *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	if (cap)
-		memcpy(ret, (const void *)(uintptr_t)cap->data, cap->len < sizeof(*ret) ? cap->len : sizeof(*ret));
+		memcpy(ret, (const void *)(uintptr_t)cap->data,
+		       cap->len < sizeof(*ret) ? cap->len : sizeof(*ret));
 }
 
 int ioctl_create_qp(struct call *c)
@@ -93,7 +97,8 @@ int ioctl_create_qp(struct call *c)
 
 	if (!imported(c))
 		return -EPROTONOSUPPORT;
-	if (flags & ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL | IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK))
+	if (flags & ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
+				IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK))
 		return -EOPNOTSUPP;
 	get_cap(c, &cap);
 	in.max_send_wr = cap.max_send_wr;

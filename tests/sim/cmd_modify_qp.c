@@ -13,7 +13,10 @@
 
 static void read_av(const struct ib_uverbs_qp_dest *d, struct av *av)
 {
-	*av = (struct av){.port = d->port_num, .is_global = d->is_global, .sgid_index = d->sgid_index, .dlid = d->dlid};
+	*av = (struct av){.port = d->port_num,
+			  .is_global = d->is_global,
+			  .sgid_index = d->sgid_index,
+			  .dlid = d->dlid};
 	memcpy(av->dgid, d->dgid, 16);
 }
 
@@ -36,7 +39,8 @@ static int check_values(struct qp *qp, const struct ib_uverbs_modify_qp *in)
 		return -EOPNOTSUPP;
 	if (mask & IBV_QP_TIMEOUT && in->timeout > 31)
 		return -EINVAL;
-	if ((mask & IBV_QP_RETRY_CNT && in->retry_cnt > 7) || (mask & IBV_QP_RNR_RETRY && in->rnr_retry > 7))
+	if ((mask & IBV_QP_RETRY_CNT && in->retry_cnt > 7) ||
+	    (mask & IBV_QP_RNR_RETRY && in->rnr_retry > 7))
 		return -EINVAL;
 	return 0;
 }
@@ -75,7 +79,8 @@ static void set_av(struct qp *qp, const struct ib_uverbs_qp_dest *d, const struc
 		path_hold_gid(h, qp->dev_index, at->av_port, path->sgid_index, 1);
 }
 
-/* Which UDP source port: from the flow label if there is one, else from both queue pair numbers, as drivers do. */
+/* Which UDP source port: from the flow label if there is one, else from both queue pair numbers, as
+ * drivers do. */
 static void set_sport(struct qp *qp)
 {
 	uint32_t fl = qp->attr.flow_label & 0xfffff;
@@ -147,7 +152,8 @@ static void enter(struct qp *qp, uint8_t to)
 	qp_kick(qp);
 }
 
-static int apply(struct qp *qp, const struct ib_uverbs_modify_qp *in, uint8_t to, const struct av *av)
+static int apply(struct qp *qp, const struct ib_uverbs_modify_qp *in, uint8_t to,
+		 const struct av *av)
 {
 	if (in->attr_mask & IBV_QP_AV)
 		set_av(qp, &in->dest, av);
@@ -164,8 +170,8 @@ static int apply(struct qp *qp, const struct ib_uverbs_modify_qp *in, uint8_t to
 	return 0;
 }
 
-/* Without the lock: the destination may have to be resolved. The program may change the queue pair meanwhile; what
- * it then asked for is checked again.
+/* Without the lock: the destination may have to be resolved. The program may change the queue pair
+ * meanwhile; what it then asked for is checked again.
  */
 static int modify(struct cmd_args *a, const struct ib_uverbs_modify_qp *in)
 {
@@ -183,7 +189,8 @@ static int modify(struct cmd_args *a, const struct ib_uverbs_modify_qp *in)
 			break;
 		}
 		to = in->attr_mask & IBV_QP_STATE ? in->qp_state : qp->state;
-		/* A command finds the state as the program knows it before what was posted since. */
+		/* A command finds the state as the program knows it before what was posted since.
+		 */
 		qp_poll_send(qp);
 		if (!qp_modify_ok(qp->type, qp->state, to, in->attr_mask))
 			err = -EINVAL;

@@ -10,11 +10,12 @@
 #include <string.h>
 
 #define QPN_MASK ((1u << SIM_SLOT_QPN_BITS) - 1)
-#define MAX_BBS	 32768
+#define MAX_BBS  32768
 
-/* Send registers: the library uses those that need no lock for one queue pair only, so they are not given out. */
+/* Send registers: the library uses those that need no lock for one queue pair only, so they are not
+ * given out. */
 #define FIRST_SHARED_BFREG 1
-#define N_SHARED_BFREGS	   11
+#define N_SHARED_BFREGS    11
 
 static bool pow2(uint32_t n)
 {
@@ -29,9 +30,10 @@ static int check_rings(const struct ib_uverbs_create_qp *in, const struct mlx5_i
 				     MLX5_QP_FLAG_BFREG_INDEX | MLX5_QP_FLAG_UAR_PAGE_INDEX |
 				     MLX5_QP_FLAG_PACKET_BASED_CREDIT_MODE))
 		return -EOPNOTSUPP; /* WQE signatures, DC and the like */
-	if (!drv->db_addr || (drv->sq_wqe_count && (!pow2(drv->sq_wqe_count) || drv->sq_wqe_count > MAX_BBS)) ||
-	    (drv->rq_wqe_count && (!pow2(drv->rq_wqe_count) || drv->rq_wqe_count > MAX_BBS || drv->rq_wqe_shift < 4 ||
-				   drv->rq_wqe_shift > 9)))
+	if (!drv->db_addr ||
+	    (drv->sq_wqe_count && (!pow2(drv->sq_wqe_count) || drv->sq_wqe_count > MAX_BBS)) ||
+	    (drv->rq_wqe_count && (!pow2(drv->rq_wqe_count) || drv->rq_wqe_count > MAX_BBS ||
+				   drv->rq_wqe_shift < 4 || drv->rq_wqe_shift > 9)))
 		return -EINVAL;
 	if ((drv->sq_wqe_count || drv->rq_wqe_count) && !drv->buf_addr)
 		return -EINVAL;
@@ -45,7 +47,8 @@ static int qpn_alloc(struct hca *h, struct qp *qp)
 	for (uint32_t i = 0; i <= QPN_MASK; i++) {
 		uint32_t n = atomic_fetch_add_explicit(next, 1, memory_order_relaxed) & QPN_MASK;
 
-		/* 0 and 1 are the management queue pairs, the highest number of all is multicast. */
+		/* 0 and 1 are the management queue pairs, the highest number of all is multicast.
+		 */
 		if (n < 64 || n == QPN_MASK || h->qps[n])
 			continue;
 		qp->qpn = h->slot << SIM_SLOT_QPN_BITS | n;
@@ -91,7 +94,8 @@ static void set_caps(struct qp *qp, const struct ib_uverbs_create_qp *in)
 	qp->max_inline = in->max_inline_data;
 }
 
-static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in, struct ib_uverbs_create_qp_resp *out)
+static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
+		     struct ib_uverbs_create_qp_resp *out)
 {
 	struct mlx5_ib_create_qp_resp resp = {0};
 	struct hca *h = a->uc->hca;
@@ -215,11 +219,13 @@ int cmd_query_qp(struct cmd_args *a)
 	out->path_mtu = at->path_mtu;
 	out->path_mig_state = at->path_mig_state;
 	out->qkey = at->qkey;
-	/* What will be accepted next, and sent next, as the hardware's next_rcv_psn and next_send_psn. */
+	/* What will be accepted next, and sent next, as the hardware's next_rcv_psn and
+	 * next_send_psn. */
 	out->rq_psn = qp->resp.epsn;
-	out->sq_psn = qp->req.cur != qp->req.tail && qp->req.ring[qp->req.cur & (qp->sq.n_bbs - 1)].started ?
-			      qp->req.cur_psn :
-			      qp->req.next_psn;
+	out->sq_psn = qp->req.cur != qp->req.tail &&
+				      qp->req.ring[qp->req.cur & (qp->sq.n_bbs - 1)].started
+			      ? qp->req.cur_psn
+			      : qp->req.next_psn;
 	out->dest_qp_num = at->dest_qpn;
 	out->qp_access_flags = at->access;
 	out->pkey_index = at->pkey_index;

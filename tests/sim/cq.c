@@ -10,8 +10,9 @@
 #include "dma.h"
 
 /*
- * libmlx5 writes the arm record and then rings a register that is not watched here. The HCA takes the record away when
- * it has seen it, so that the same arm written again is a new one; an arm has zeroes in its upper two bits.
+ * libmlx5 writes the arm record and then rings a register that is not watched here. The HCA takes
+ * the record away when it has seen it, so that the same arm written again is a new one; an arm has
+ * zeroes in its upper two bits.
  */
 #define ARM_TAKEN 0xffffffffu
 
@@ -37,12 +38,13 @@ void cq_poll_arm(struct cq *cq)
 	uint32_t v, last, raw = __atomic_load_n(&cq->db[1], __ATOMIC_ACQUIRE);
 	uint8_t sn;
 
-	if (raw == ARM_TAKEN ||
-	    !__atomic_compare_exchange_n(&cq->db[1], &raw, ARM_TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	if (raw == ARM_TAKEN || !__atomic_compare_exchange_n(&cq->db[1], &raw, ARM_TAKEN, false,
+							     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
 	v = be32toh(raw);
 	sn = v >> 28 & 3;
-	/* The program counts the number up with each event it reads; until then one event is enough. */
+	/* The program counts the number up with each event it reads; until then one event is
+	 * enough. */
 	if (cq->fired_sn == (int8_t)sn)
 		return;
 	cq->arm_sn = sn;
@@ -55,7 +57,8 @@ void cq_poll_arm(struct cq *cq)
 
 static void write_cqe(struct cq *cq, const struct cqe_fields *f)
 {
-	uint8_t *slot = cq->buf + (size_t)(cq->pi & (cq->n_cqe - 1)) * cq->cqe_size + cq->cqe_size - 64;
+	uint8_t *slot =
+		cq->buf + (size_t)(cq->pi & (cq->n_cqe - 1)) * cq->cqe_size + cq->cqe_size - 64;
 	uint8_t cqe[64] __attribute__((aligned(8)));
 
 	cqe_encode(f, !!(cq->pi & cq->n_cqe), cqe);
@@ -90,7 +93,8 @@ static void push(struct cq *cq, const struct cqe_fields *f, bool solicited)
 		fire(cq);
 }
 
-/** cq_run_failures() - CQs that overran: tell the program and take their queue pairs down, as the hardware does. */
+/** cq_run_failures() - CQs that overran: tell the program and take their queue pairs down, as the
+ * hardware does. */
 void cq_run_failures(struct hca *h)
 {
 	struct cq *cq;
@@ -100,7 +104,8 @@ void cq_run_failures(struct hca *h)
 		if (!cq->fail_pending)
 			continue;
 		cq->fail_pending = false;
-		evq_push_async(cq->obj.uc->async, IBV_EVENT_CQ_ERR, cq, cq->obj.user_handle, &cq->async_events);
+		evq_push_async(cq->obj.uc->async, IBV_EVENT_CQ_ERR, cq, cq->obj.user_handle,
+			       &cq->async_events);
 		LIST_FOREACH(qp, &h->all_qps, link)
 			if (qp->scq == cq || qp->rcq == cq)
 				qp_fatal(qp, IBV_EVENT_QP_FATAL);
@@ -148,7 +153,8 @@ void cq_recv_done(struct qp *qp, const struct recv_done *d)
 }
 
 /**
- * cq_resize() - go on in another buffer: the old one ends with a RESIZE completion, which takes an index of its own.
+ * cq_resize() - go on in another buffer: the old one ends with a RESIZE completion, which takes an
+ * index of its own.
  *
  * The program's library copies what lies before it. Return: 0.
  */

@@ -25,7 +25,8 @@ void cqe_encode(const struct cqe_fields *f, unsigned int owner, uint8_t ret[64])
 	memset(&c, 0, sizeof(c));
 	c.slid = htobe16(f->slid);
 	/* On Ethernet, the place of the service level tells what the GRH bytes hold. */
-	c.flags_rqpn = htobe32((f->grh ? 1u << 28 : 0) | (uint32_t)(f->sl | f->l3_type) << 24 | f->src_qpn);
+	c.flags_rqpn = htobe32((f->grh ? 1u << 28 : 0) | (uint32_t)(f->sl | f->l3_type) << 24 |
+			       f->src_qpn);
 	c.l4_hdr_type_etc = (uint8_t)(f->l3_type << 2);
 	c.srqn_uidx = htobe32(f->uidx);
 	c.imm_inval_pkey = f->imm;

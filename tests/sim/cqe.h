@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 struct cqe_fields {
-	uint8_t op; /* MLX5_CQE_REQ, MLX5_CQE_RESP_*, MLX5_CQE_REQ_ERR, MLX5_CQE_RESP_ERR, MLX5_CQE_RESIZE_CQ */
+	uint8_t op; /* MLX5_CQE_REQ, MLX5_CQE_RESP_*, MLX5_CQE_REQ_ERR, MLX5_CQE_RESP_ERR,
+		       MLX5_CQE_RESIZE_CQ */
 	uint8_t wqe_opcode; /* MLX5_OPCODE_* of a send */
 	uint32_t qpn;
 	uint32_t uidx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Move message bytes between packets and the scatter/gather lists of work requests. Every segment is checked against
- * its memory region. @off is the offset in the message. Return: 0, or -EFAULT for a segment that its key does not
- * cover, or -EMSGSIZE if the list is too short.
+ * Move message bytes between packets and the scatter/gather lists of work requests. Every segment
+ * is checked against its memory region. @off is the offset in the message. Return: 0, or -EFAULT
+ * for a segment that its key does not cover, or -EMSGSIZE if the list is too short.
  */
 #include "hca.h"
 
@@ -27,7 +27,8 @@ int data_gather(struct qp *qp, const struct send_wqe *w, uint64_t off, uint32_t 
 		if (s.inl) {
 			wqe_copy_inline(&qp->sq, &s, (uint32_t)off, n, dst);
 		} else {
-			const uint8_t *src = mr_local(qp->obj.uc->hca, qp->pd, s.lkey, s.addr, s.len, false);
+			const uint8_t *src =
+				mr_local(qp->obj.uc->hca, qp->pd, s.lkey, s.addr, s.len, false);
 
 			if (!src)
 				return -EFAULT;
@@ -41,7 +42,8 @@ int data_gather(struct qp *qp, const struct send_wqe *w, uint64_t off, uint32_t 
 }
 
 /** data_scatter_send() - answer of a READ or atomic into the list of its work request. */
-int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src, uint32_t len)
+int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src,
+		      uint32_t len)
 {
 	uint8_t unit = w->data;
 	struct wqe_seg s;
@@ -67,7 +69,8 @@ int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, con
 }
 
 /** data_scatter_recv() - received bytes into a receive work request. */
-int data_scatter_recv(struct qp *qp, const struct recv_wqe *r, uint64_t off, const uint8_t *src, uint32_t len)
+int data_scatter_recv(struct qp *qp, const struct recv_wqe *r, uint64_t off, const uint8_t *src,
+		      uint32_t len)
 {
 	struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * How the HCA reads and writes the program's memory: as a device does, behind the back of the compiler and of the
- * sanitizers. The copies are not calls of memcpy(), which ThreadSanitizer would take for accesses of a thread that
- * forgot its lock.
+ * How the HCA reads and writes the program's memory: as a device does, behind the back of the
+ * compiler and of the sanitizers. The copies are not calls of memcpy(), which ThreadSanitizer would
+ * take for accesses of a thread that forgot its lock.
  */
 #ifndef SIM_DMA_H
 #define SIM_DMA_H
@@ -27,7 +27,8 @@ static inline void dma_copy(void *dst, const void *src, size_t len)
 #endif
 }
 
-/** dma_read() - from the program's memory. Small pieces go word by word: "rep movsb" takes long to start. */
+/** dma_read() - from the program's memory. Small pieces go word by word: "rep movsb" takes long to
+ * start. */
 static inline void dma_read(void *dst, const void *src, size_t len)
 {
 	uint64_t *d = dst;
@@ -55,7 +56,8 @@ static inline void dma_write(void *dst, const void *src, size_t len)
 		*d++ = *s++;
 }
 
-/** dma_db() - a doorbell record, in host byte order; what was written before it is seen after this. */
+/** dma_db() - a doorbell record, in host byte order; what was written before it is seen after this.
+ */
 static inline uint32_t dma_db(const volatile uint32_t *db)
 {
 	uint32_t v = __atomic_load_n(db, __ATOMIC_ACQUIRE);

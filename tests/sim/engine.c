@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The HCA's thread. It watches the doorbell records of the queue pairs and the arm records of the CQs by looking at
- * them, again and again while there is traffic, and with sleeps that grow from microseconds to milliseconds when there
- * is none: an arriving packet ends such a sleep, a doorbell waits for its end. All signals are blocked in it.
+ * The HCA's thread. It watches the doorbell records of the queue pairs and the arm records of the
+ * CQs by looking at them, again and again while there is traffic, and with sleeps that grow from
+ * microseconds to milliseconds when there is none: an arriving packet ends such a sleep, a doorbell
+ * waits for its end. All signals are blocked in it.
  */
 #include "hca.h"
 
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #define TURN_PACKETS 32 /* of one queue pair per round */
-#define SPIN_NS	     5000 /* without work, before the first sleep */
+#define SPIN_NS      5000 /* without work, before the first sleep */
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
@@ -133,7 +134,8 @@ static bool run_queues(struct hca *h)
 		}
 		if (qp_transmit(qp, TURN_PACKETS))
 			qp_kick(qp);
-		more |= qp->req.cur != cur || (qp->busy && qp->req.deadline_ns == 0 && qp->req.rnr_until_ns == 0);
+		more |= qp->req.cur != cur ||
+			(qp->busy && qp->req.deadline_ns == 0 && qp->req.rnr_until_ns == 0);
 	}
 	return more;
 }
@@ -185,8 +187,9 @@ static void let_others_in(struct hca *h)
 }
 
 /*
- * A real HCA does not wait for a processor: on a busy machine, acknowledgements that come late would look like loss. The
- * thread sleeps whenever it has nothing to do. Where the right to is missing it works too, only slower.
+ * A real HCA does not wait for a processor: on a busy machine, acknowledgements that come late
+ * would look like loss. The thread sleeps whenever it has nothing to do. Where the right to is
+ * missing it works too, only slower.
  */
 static void run_first(void)
 {

@@ -2,9 +2,10 @@
 /*
  * Event files: the asynchronous event file of a context and completion channels.
  *
- * The events lie in a list; the program holds one end of a socket pair on which a single byte is ready exactly while
- * the list is not empty, so poll(), epoll and O_NONBLOCK work on it as on the kernel's file, and destroying an object
- * can take back events that were not read. read() on it comes to evq_read().
+ * The events lie in a list; the program holds one end of a socket pair on which a single byte is
+ * ready exactly while the list is not empty, so poll(), epoll and O_NONBLOCK work on it as on the
+ * kernel's file, and destroying an object can take back events that were not read. read() on it
+ * comes to evq_read().
  *
  * All under hca->lock, except evq_of_fd() and evq_read(), which are called without it.
  */
@@ -61,7 +62,8 @@ static void token_put(struct evq *q)
 		q->token = send(q->token_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-static void push(struct evq *q, const void *owner, uint32_t *reported, const void *data, uint32_t len)
+static void push(struct evq *q, const void *owner, uint32_t *reported, const void *data,
+		 uint32_t len)
 {
 	struct event *e = calloc(1, sizeof(*e));
 
@@ -82,10 +84,12 @@ void evq_push_comp(struct evq *q, struct cq *cq)
 
 /**
  * evq_push_async() - queue an asynchronous event.
- * @owner: the object it is about, NULL for the device or a port. @element: its user handle or the port number.
+ * @owner: the object it is about, NULL for the device or a port. @element: its user handle or the
+ * port number.
  * @reported: counted when the program reads it, or NULL.
  */
-void evq_push_async(struct evq *q, uint32_t type, const void *owner, uint64_t element, uint32_t *reported)
+void evq_push_async(struct evq *q, uint32_t type, const void *owner, uint64_t element,
+		    uint32_t *reported)
 {
 	struct event e = {.data.async = {.element = element, .type = type}};
 
@@ -108,7 +112,8 @@ void evq_drop(struct evq *q, const void *owner)
 		STAILQ_REMOVE(&q->events, e, event, link);
 		free(e);
 	}
-	if (STAILQ_EMPTY(&q->events) && q->token && q->fd >= 0 && recv(q->fd, &byte, 1, MSG_DONTWAIT) == 1)
+	if (STAILQ_EMPTY(&q->events) && q->token && q->fd >= 0 &&
+	    recv(q->fd, &byte, 1, MSG_DONTWAIT) == 1)
 		q->token = false;
 }
 
@@ -118,7 +123,8 @@ struct evq *evq_of_fd(int fd)
 }
 
 /**
- * evq_read() - what read() on the file does: wait (unless it is O_NONBLOCK), then copy as many whole events as fit.
+ * evq_read() - what read() on the file does: wait (unless it is O_NONBLOCK), then copy as many
+ * whole events as fit.
  *
  * Return: bytes, or -1 with errno (EAGAIN, EINTR, EINVAL if not even one event fits).
  */

@@ -52,7 +52,8 @@ static uint8_t class_of(uint8_t opcode, uint8_t syndrome)
 	return SIM_CLASS_DATA_RESPONSE;
 }
 
-/* A number in [0, 1000000) that depends on nothing but the seed, the rule and how many packets it saw. */
+/* A number in [0, 1000000) that depends on nothing but the seed, the rule and how many packets it
+ * saw. */
 static uint32_t dice(uint64_t seed, uint32_t rule, uint32_t n)
 {
 	uint64_t x = seed + 0x9e3779b97f4a7c15ull * (((uint64_t)rule << 32) + n + 1);
@@ -78,9 +79,11 @@ static bool hit(struct hca *h, struct sim_fault *f, uint32_t rule)
 	return true;
 }
 
-/** fault_check() - what happens to a packet; the first rule that hits decides. @dir: SIM_FAULT_TX or _RX. */
-enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port, uint32_t qpn,
-				  uint8_t opcode, uint8_t syndrome, uint32_t *delay_us)
+/** fault_check() - what happens to a packet; the first rule that hits decides. @dir: SIM_FAULT_TX
+ * or _RX. */
+enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port,
+				  uint32_t qpn, uint8_t opcode, uint8_t syndrome,
+				  uint32_t *delay_us)
 {
 	uint8_t class;
 
@@ -91,8 +94,9 @@ enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint
 		struct sim_fault *f = &h->state->faults[i];
 		uint32_t action = atomic_load_explicit(&f->action, memory_order_acquire);
 
-		if (!action || !(f->dir & dir) || !(f->class_mask & class) || (f->dev != 0xff && f->dev != dev) ||
-		    (f->port && f->port != port) || (f->qpn && f->qpn != qpn) || !hit(h, f, i))
+		if (!action || !(f->dir & dir) || !(f->class_mask & class) ||
+		    (f->dev != 0xff && f->dev != dev) || (f->port && f->port != port) ||
+		    (f->qpn && f->qpn != qpn) || !hit(h, f, i))
 			continue;
 		*delay_us = f->delay_us;
 		return action;
@@ -101,7 +105,8 @@ enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint
 }
 
 /** fault_delay() - keep a copy of @frame back for @delay_us. */
-void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len, uint32_t delay_us)
+void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len,
+		 uint32_t delay_us)
 {
 	struct held *e = malloc(sizeof(*e) + len), *after;
 
@@ -113,8 +118,8 @@ void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame,
 	e->len = len;
 	memcpy(e->frame, frame, len);
 	TAILQ_FOREACH_REVERSE(after, &h->faults->held, held_queue, link)
-		if (after->due_ns <= e->due_ns)
-			break;
+	if (after->due_ns <= e->due_ns)
+		break;
 	if (after)
 		TAILQ_INSERT_AFTER(&h->faults->held, after, e, link);
 	else

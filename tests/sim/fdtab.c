@@ -7,7 +7,8 @@
 
 #define FDTAB_SIZE 65536
 
-/* Pointer to the file with its kind in the low bits: one word, so that a reader never sees halves of two entries. */
+/* Pointer to the file with its kind in the low bits: one word, so that a reader never sees halves
+ * of two entries. */
 static _Atomic uintptr_t table[FDTAB_SIZE];
 
 void fdtab_set(int fd, enum fd_kind kind, void *file)

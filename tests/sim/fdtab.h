@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Which file descriptors of the process are ours. Lock-free to read: every read() and close() of the program asks. */
+/* Which file descriptors of the process are ours. Lock-free to read: every read() and close() of
+ * the program asks. */
 #ifndef SIM_FDTAB_H
 #define SIM_FDTAB_H
 
 enum fd_kind { FD_FREE, FD_UVERBS, FD_EVENTS };
 
-/** fdtab_set() - note that @fd is a file of ours, or (FD_FREE, NULL) no more. Descriptors beyond 65535 are ignored. */
+/** fdtab_set() - note that @fd is a file of ours, or (FD_FREE, NULL) no more. Descriptors beyond
+ * 65535 are ignored. */
 void fdtab_set(int fd, enum fd_kind kind, void *file);
 
 /** fdtab_get() - the file behind @fd if it is of that kind, else NULL. */

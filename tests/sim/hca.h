@@ -2,13 +2,14 @@
 /*
  * The simulated HCA of one process: objects, and who may touch them.
  *
- * One `struct hca` per process serves all its open devices. Threads of the program enter through the system calls that
- * preload.c answers; one engine thread moves packets. Everything in this header is guarded by hca->lock unless the
- * member says otherwise; functions expect it held unless their comment says otherwise. The lock is held for
- * microseconds: nobody sleeps, resolves a neighbour or waits for a packet with it.
+ * One `struct hca` per process serves all its open devices. Threads of the program enter through
+ * the system calls that preload.c answers; one engine thread moves packets. Everything in this
+ * header is guarded by hca->lock unless the member says otherwise; functions expect it held unless
+ * their comment says otherwise. The lock is held for microseconds: nobody sleeps, resolves a
+ * neighbour or waits for a packet with it.
  *
- * Memory of the program (queues, doorbell records, buffers) is read and written without its locks, as a real HCA's DMA
- * does; see dma.h.
+ * Memory of the program (queues, doorbell records, buffers) is read and written without its locks,
+ * as a real HCA's DMA does; see dma.h.
  */
 #ifndef SIM_HCA_H
 #define SIM_HCA_H
@@ -24,11 +25,11 @@
 #include "wire.h"
 #include "wqe.h"
 
-#define MAX_RD_ATOMIC	  16
-#define MAX_RECV_SEGS	  32
+#define MAX_RD_ATOMIC     16
+#define MAX_RECV_SEGS     32
 #define SIM_RD_RESPONSES  64
 #define SIM_MAX_UAR_PAGES 1024
-#define SIM_MAX_IMPORTS	  8
+#define SIM_MAX_IMPORTS   8
 
 enum obj_type {
 	OBJ_NONE,
@@ -46,7 +47,8 @@ struct ucontext;
 struct obj {
 	enum obj_type type;
 	uint32_t handle; /* in uc->objs */
-	uint32_t users; /* other objects that hold this one; destroying it is EBUSY while there are any */
+	uint32_t users; /* other objects that hold this one; destroying it is EBUSY while there are
+			   any */
 	struct ucontext *uc;
 	uint64_t user_handle; /* libibverbs' own cookie, handed back with events */
 };
@@ -110,7 +112,8 @@ struct cq {
 	uint8_t arm_sn; /* sequence number of the arm that stands */
 	int8_t fired_sn; /* of the arm that made the last event, -1 before */
 	bool fail_pending; /* overrun: the engine still has to take the queue pairs down */
-	uint32_t notified_pi; /* producer index at the last event: what lay there before makes no second one */
+	uint32_t notified_pi; /* producer index at the last event: what lay there before makes no
+				 second one */
 	uint32_t solicited_pi; /* producer index after the last solicited completion */
 	uint32_t comp_events, async_events; /* read by the program */
 	LIST_ENTRY(cq) link; /* hca->cqs */
@@ -151,7 +154,8 @@ struct path {
 
 /* Values of a queue pair as the program gave them, for query_qp. */
 struct qp_attr {
-	uint8_t qp_state, path_mtu, path_mig_state, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer;
+	uint8_t qp_state, path_mtu, path_mig_state, max_rd_atomic, max_dest_rd_atomic,
+		min_rnr_timer;
 	uint8_t port, timeout, retry_cnt, rnr_retry;
 	uint16_t pkey_index;
 	uint32_t qkey, rq_psn, sq_psn, dest_qpn, access;
@@ -159,7 +163,8 @@ struct qp_attr {
 	uint8_t dgid[16], dmac[6];
 	uint32_t flow_label;
 	uint16_t dlid;
-	uint8_t sgid_index, hop_limit, traffic_class, sl, src_path_bits, static_rate, is_global, av_port;
+	uint8_t sgid_index, hop_limit, traffic_class, sl, src_path_bits, static_rate, is_global,
+		av_port;
 };
 
 /* A READ to be answered, or the saved answer of an atomic. */
@@ -177,6 +182,7 @@ struct rd_response {
 struct responder {
 	uint32_t epsn; /* next expected: query_qp's rq_psn */
 	uint32_t msn;
+	bool established; /* a packet came while in RTR, and the program was told */
 	bool in_message, message_write;
 	bool have_recv;
 	struct recv_wqe recv;
@@ -207,7 +213,8 @@ struct requester {
 	uint8_t retries, rnr_retries; /* left */
 	bool stalled; /* the timer ran out since the last progress */
 	uint32_t counted; /* share in hca->in_flight */
-	bool repeating; /* a go-back was made for a lost response; no other until there is progress */
+	bool repeating; /* a go-back was made for a lost response; no other until there is progress
+			 */
 	uint32_t since_ack_request; /* packets */
 	uint64_t deadline_ns; /* of the acknowledge timer; 0 = not running */
 	uint64_t rnr_until_ns; /* 0 = not waiting */
@@ -230,7 +237,8 @@ struct qp {
 	struct wqe_ring sq;
 	uint8_t *rq_buf;
 	uint32_t rq_cnt, rq_shift;
-	volatile uint32_t *db; /* [0] receives posted, [1] send basic blocks posted; 16 bits, big-endian */
+	volatile uint32_t
+		*db; /* [0] receives posted, [1] send basic blocks posted; 16 bits, big-endian */
 	uint16_t sq_parsed; /* basic blocks decoded into req.ring */
 	uint16_t rq_taken;
 
@@ -247,7 +255,9 @@ struct qp {
 	bool busy; /* on hca->busy */
 	TAILQ_ENTRY(qp) busy_link;
 	LIST_ENTRY(qp) link; /* hca->all_qps */
-	struct mcast_group { uint8_t gid[16]; } *groups;
+	struct mcast_group {
+		uint8_t gid[16];
+	} * groups;
 	uint32_t n_groups;
 };
 
@@ -260,10 +270,12 @@ struct ucontext {
 	uint32_t dev_index;
 	bool has_context; /* GET_CONTEXT was done */
 	struct evq *async; /* of all events */
-	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of device and ports */
+	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of
+						  device and ports */
 	struct obj **objs;
 	uint32_t n_objs;
-	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR pages itself */
+	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR
+			      pages itself */
 	uint32_t next_bfreg, next_uar;
 	uint32_t port_gid_gen[SIM_MAX_PORTS];
 };
@@ -288,10 +300,15 @@ struct hca {
 	LIST_HEAD(, qp) all_qps;
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send or a timer running */
-	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress */
+	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress
+			     */
 	uint64_t events_seen; /* of state->n_events */
 
-	struct { uint8_t mac[6]; bool known; uint64_t asked_ns; } lids[SIM_MAX_LIDS]; /* as state->lids */
+	struct {
+		uint8_t mac[6];
+		bool known;
+		uint64_t asked_ns;
+	} lids[SIM_MAX_LIDS]; /* as state->lids */
 
 	struct net *net;
 	struct faults *faults;
@@ -335,21 +352,26 @@ struct evq *evq_new(void);
 void evq_put(struct evq *q);
 void evq_drop(struct evq *q, const void *owner);
 void evq_push_comp(struct evq *q, struct cq *cq);
-void evq_push_async(struct evq *q, uint32_t type, const void *owner, uint64_t element, uint32_t *reported);
+void evq_push_async(struct evq *q, uint32_t type, const void *owner, uint64_t element,
+		    uint32_t *reported);
 struct evq *evq_of_fd(int fd);
 long evq_read(struct hca *h, struct evq *q, int fd, void *buf, unsigned long len);
 
 /* mr.c: memory regions */
 struct mr *mr_find(struct hca *h, uint32_t key);
-int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access, struct mr **ret);
-int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len, uint64_t iova,
-	      uint32_t access);
+int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access,
+	      struct mr **ret);
+int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len,
+	      uint64_t iova, uint32_t access);
 void mr_destroy(struct mr *mr);
-uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len, bool write);
+uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len,
+		  bool write);
 uint8_t *mr_remote(struct qp *qp, uint32_t rkey, uint64_t addr, uint64_t len, uint32_t access);
 int data_gather(struct qp *qp, const struct send_wqe *w, uint64_t off, uint32_t len, uint8_t *dst);
-int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src, uint32_t len);
-int data_scatter_recv(struct qp *qp, const struct recv_wqe *r, uint64_t off, const uint8_t *src, uint32_t len);
+int data_scatter_send(struct qp *qp, const struct send_wqe *w, uint64_t off, const uint8_t *src,
+		      uint32_t len);
+int data_scatter_recv(struct qp *qp, const struct recv_wqe *r, uint64_t off, const uint8_t *src,
+		      uint32_t len);
 
 /* cq.c: completion queues */
 void cq_send_done(struct qp *qp, const struct send_wqe *w, uint8_t syndrome, uint8_t vendor);
@@ -395,7 +417,8 @@ uint16_t lid_of_address(const struct sim_state *st, const uint8_t *addr);
 bool path_refresh(struct hca *h, struct sim_dev *dev, uint32_t port, struct path *p);
 void path_hold_gid(struct hca *h, uint32_t dev, uint32_t port, uint32_t index, int n);
 
-/* rc_req.c, rc_resp.c, uc.c, ud.c: transports. *_transmit() send up to @budget packets; true if there is more. */
+/* rc_req.c, rc_resp.c, uc.c, ud.c: transports. *_transmit() send up to @budget packets; true if
+ * there is more. */
 bool rc_req_transmit(struct qp *qp, int budget);
 void rc_req_response(struct qp *qp, const struct wire_packet *p);
 void rc_req_timer(struct qp *qp);
@@ -415,7 +438,8 @@ void send_fail_head(struct qp *qp, uint8_t syndrome, uint8_t vendor);
 struct net *net_new(struct hca *h);
 void net_free(struct net *n);
 uint8_t *net_frame(struct hca *h);
-void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p, uint8_t *frame);
+void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p,
+	      uint8_t *frame);
 void net_flush(struct hca *h);
 int net_receive(struct hca *h, int budget);
 void net_update(struct hca *h);
@@ -426,14 +450,16 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t ifindex);
 /* faults.c */
 struct faults *faults_new(struct hca *h);
 void faults_free(struct faults *f);
-enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port, uint32_t qpn,
-				  uint8_t opcode, uint8_t syndrome, uint32_t *delay_us);
-void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len, uint32_t delay_us);
+enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port,
+				  uint32_t qpn, uint8_t opcode, uint8_t syndrome,
+				  uint32_t *delay_us);
+void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len,
+		 uint32_t delay_us);
 uint64_t faults_run(struct hca *h);
 
 /* neigh.c: called without the lock */
-int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, const uint8_t *own_mac,
-		  struct sim_state *st, uint8_t *ret_mac);
+int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,
+		  const uint8_t *own_mac, struct sim_state *st, uint8_t *ret_mac);
 
 int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac);
 

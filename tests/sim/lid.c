@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * InfiniBand link layer: packets are addressed by LID, and travel in the same UDP datagrams between the addresses that the
- * topology gives the LIDs. A GRH is not carried. Unlike on Ethernet nothing is resolved when a queue pair or an address
- * handle is made; a LID that nobody has is a destination that never answers.
+ * InfiniBand link layer: packets are addressed by LID, and travel in the same UDP datagrams between
+ * the addresses that the topology gives the LIDs. A GRH is not carried. Unlike on Ethernet nothing
+ * is resolved when a queue pair or an address handle is made; a LID that nobody has is a
+ * destination that never answers.
  */
 #include "hca.h"
 
@@ -46,7 +47,8 @@ void lid_learn(struct hca *h, uint16_t lid, const uint8_t *mac)
 	h->lids[i].known = true;
 }
 
-/** lid_path() - headers for p->dlid from @port. Return: false if there is no such LID, or its MAC is not known yet. */
+/** lid_path() - headers for p->dlid from @port. Return: false if there is no such LID, or its MAC
+ * is not known yet. */
 bool lid_path(struct hca *h, const struct sim_port *port, uint32_t port_index, struct path *p)
 {
 	const uint8_t *src = lid_address(h->state, port->lid);

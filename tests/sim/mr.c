@@ -16,11 +16,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define ACCESS_SUPPORTED                                                                                            \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |     \
-	 IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB)
+#define ACCESS_SUPPORTED                                                                           \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_MW_BIND |             \
+	 IBV_ACCESS_HUGETLB)
 
-/* Fault all pages in, as pinning does, and learn whether they are there and, for @write, writable. */
+/* Fault all pages in, as pinning does, and learn whether they are there and, for @write, writable.
+ */
 static int pin(uint64_t start, uint64_t len, bool write)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -30,9 +32,11 @@ static int pin(uint64_t start, uint64_t len, bool write)
 		return 0;
 	if (to <= from)
 		return -EFAULT;
-	if (!madvise((void *)(uintptr_t)from, to - from, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+	if (!madvise((void *)(uintptr_t)from, to - from,
+		     write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;
-	/* EINVAL: an older kernel or a mapping without the right to write; then at least it must be mapped. */
+	/* EINVAL: an older kernel or a mapping without the right to write; then at least it must be
+	 * mapped. */
 	if (errno == EINVAL && !write && !msync((void *)(uintptr_t)from, to - from, MS_ASYNC))
 		return 0;
 	return -EFAULT;
@@ -42,7 +46,8 @@ static int check_access(uint32_t access)
 {
 	if (access & ~(uint32_t)ACCESS_SUPPORTED)
 		return -EOPNOTSUPP;
-	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(access & IBV_ACCESS_LOCAL_WRITE))
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	return 0;
 }
@@ -88,10 +93,12 @@ struct mr *mr_find(struct hca *h, uint32_t key)
 /**
  * mr_create() - register @len bytes at @start, which work requests will call @iova.
  *
- * Return: 0; -EFAULT if the memory is not there or not writable as @access asks; -EINVAL or -EOPNOTSUPP for a
- * combination of access flags that the kernel refuses or this HCA does not have; -ENOMEM.
+ * Return: 0; -EFAULT if the memory is not there or not writable as @access asks; -EINVAL or
+ * -EOPNOTSUPP for a combination of access flags that the kernel refuses or this HCA does not have;
+ * -ENOMEM.
  */
-int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access, struct mr **ret)
+int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32_t access,
+	      struct mr **ret)
 {
 	struct hca *h = pd->obj.uc->hca;
 	struct mr *mr;
@@ -129,10 +136,11 @@ int mr_create(struct pd *pd, uint64_t start, uint64_t len, uint64_t iova, uint32
 
 /**
  * mr_change() - re-register.
- * @flags: IBV_REREG_MR_CHANGE_*; only what they name is taken from the other arguments. The key stays.
+ * @flags: IBV_REREG_MR_CHANGE_*; only what they name is taken from the other arguments. The key
+ * stays.
  */
-int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len, uint64_t iova,
-	      uint32_t access)
+int mr_change(struct mr *mr, uint32_t flags, struct pd *pd, uint64_t start, uint64_t len,
+	      uint64_t iova, uint32_t access)
 {
 	uint32_t new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
 	int err;
@@ -175,8 +183,10 @@ static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)
 	return mr->addr + (addr - mr->iova);
 }
 
-/** mr_local() - where @len bytes at @addr under a local key are, or NULL if the key does not allow it. */
-uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len, bool write)
+/** mr_local() - where @len bytes at @addr under a local key are, or NULL if the key does not allow
+ * it. */
+uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len,
+		  bool write)
 {
 	struct mr *mr = mr_find(h, lkey);
 

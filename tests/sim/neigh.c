@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The destination's Ethernet address, as the kernel finds it when a queue pair goes to RTR or an address handle is made:
- * route look-up bound to the source GID's netdev, then the neighbour table, asking the network if need be. Raw
- * rtnetlink, one socket per call. Called without the HCA's lock: it may take a second.
+ * The destination's Ethernet address, as the kernel finds it when a queue pair goes to RTR or an
+ * address handle is made: route look-up bound to the source GID's netdev, then the neighbour table,
+ * asking the network if need be. Raw rtnetlink, one socket per call. Called without the HCA's lock:
+ * it may take a second.
  */
 #include "hca.h"
 
@@ -15,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESOLVE_TIMEOUT_NS 1000000000ull /* as the kernel's ib_core waits for a RoCE destination */
+#define RESOLVE_TIMEOUT_NS 1000000000ull /* as the kernel's ib_core waits for a RoCE destination   \
+					  */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct request {
@@ -173,7 +175,8 @@ static int resolve(int fd, struct address hop, uint32_t ifindex, uint8_t *ret_ma
 }
 
 /**
- * neigh_try() - what the neighbour table says right now; asks the network if it says nothing. Does not wait.
+ * neigh_try() - what the neighbour table says right now; asks the network if it says nothing. Does
+ * not wait.
  *
  * Return: 0, -EAGAIN, or what the route look-up says.
  */
@@ -215,11 +218,11 @@ static int own_address(struct sim_state *st, const uint8_t *gid, uint8_t *ret_ma
  * neigh_resolve() - destination MAC for a path from @sgid to @dgid.
  * @ifindex: netdev of the source GID. @own_mac: its MAC.
  *
- * Return: 0; -ETIMEDOUT if nobody answered within a second; -ENETUNREACH and the like from the route look-up; -ENODEV
- * for an address of this host that no RoCE port has.
+ * Return: 0; -ETIMEDOUT if nobody answered within a second; -ENETUNREACH and the like from the
+ * route look-up; -ENODEV for an address of this host that no RoCE port has.
  */
-int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, const uint8_t *own_mac,
-		  struct sim_state *st, uint8_t *ret_mac)
+int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,
+		  const uint8_t *own_mac, struct sim_state *st, uint8_t *ret_mac)
 {
 	struct address src = address_of(sgid), dst = address_of(dgid);
 	uint8_t hop[16];

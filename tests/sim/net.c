@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Frames to and from the netdevs. Per netdev one packet socket for each of IPv4, IPv6 and RoCE v1, filtered in the
- * kernel to the queue pair numbers of this process; frames to a port of this host's own addresses go over the loopback
- * netdev, with their real Ethernet addresses, where the IP stack ignores them. Sending on the packet sockets runs
- * through the queueing discipline, so netem, carrier and MTU act as on any traffic.
+ * Frames to and from the netdevs. Per netdev one packet socket for each of IPv4, IPv6 and RoCE v1,
+ * filtered in the kernel to the queue pair numbers of this process; frames to a port of this host's
+ * own addresses go over the loopback netdev, with their real Ethernet addresses, where the IP stack
+ * ignores them. Sending on the packet sockets runs through the queueing discipline, so netem,
+ * carrier and MTU act as on any traffic.
  */
 #include "hca.h"
 
@@ -22,7 +23,7 @@
 
 #include <infiniband/verbs.h>
 
-#define N_PROTO	      3
+#define N_PROTO       3
 #define MAX_NETDEVS   64
 #define TX_BATCH      64
 #define RX_BATCH      64
@@ -48,12 +49,14 @@ struct net {
 	uint8_t in[RX_BATCH][WIRE_MAX_FRAME + 64] __attribute__((aligned(16)));
 };
 
-/* Offsets are from the Ethernet header; the destination QPN is in the lower 24 bits of the second word of the BTH. */
-#define ACCEPT_OWN_QPN(slot)                                                                                        \
-	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_MCAST_QPN, 2, 0),   \
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SIM_SLOT_QPN_BITS),                                             \
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0xffff),                 \
-		BPF_STMT(BPF_RET | BPF_K, 0)
+/* Offsets are from the Ethernet header; the destination QPN is in the lower 24 bits of the second
+ * word of the BTH. */
+#define ACCEPT_OWN_QPN(slot)                                                                       \
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),                                             \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_MCAST_QPN, 2, 0),                         \
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SIM_SLOT_QPN_BITS),                            \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1),                                   \
+		BPF_STMT(BPF_RET | BPF_K, 0xffff), BPF_STMT(BPF_RET | BPF_K, 0)
 
 static int attach_filter(int fd, uint16_t proto, uint32_t slot)
 {
@@ -91,10 +94,13 @@ static int attach_filter(int fd, uint16_t proto, uint32_t slot)
 
 static int open_socket(struct hca *h, uint32_t ifindex, uint16_t proto)
 {
-	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(proto), .sll_ifindex = (int)ifindex};
+	struct sockaddr_ll ll = {
+		.sll_family = AF_PACKET, .sll_protocol = htons(proto), .sll_ifindex = (int)ifindex};
 	struct epoll_event ev = {.events = EPOLLIN};
-	/* Protocol 0: nothing is received before the filter is there and bind() names the protocol. */
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), size = SOCKET_BUFFER;
+	/* Protocol 0: nothing is received before the filter is there and bind() names the protocol.
+	 */
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+	    size = SOCKET_BUFFER;
 
 	if (fd < 0)
 		return -errno;
@@ -133,7 +139,8 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 	for (int k = 0; k < N_PROTO; k++) {
 		d->fds[k] = open_socket(h, ifindex, protos[k]);
 		if (d->fds[k] < 0 && k == 0)
-			return; /* no such netdev in this namespace, or no right to: the port stays mute */
+			return; /* no such netdev in this namespace, or no right to: the port stays
+				   mute */
 	}
 	n->n_ndevs++;
 }
@@ -141,8 +148,8 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 /**
  * net_update() - have sockets on every netdev that a GID table names; cheap when nothing changed.
  *
- * Not before there is a queue pair: closing a packet socket takes the kernel tens of milliseconds, and many programs only
- * look at the device.
+ * Not before there is a queue pair: closing a packet socket takes the kernel tens of milliseconds,
+ * and many programs only look at the device.
  */
 void net_update(struct hca *h)
 {
@@ -168,8 +175,8 @@ void net_update(struct hca *h)
 }
 
 /*
- * Nobody in the kernel listens on the RoCE port, so every packet would be answered with an ICMP error. A socket whose
- * filter takes nothing stops that. SO_REUSEPORT, as each process has one.
+ * Nobody in the kernel listens on the RoCE port, so every packet would be answered with an ICMP
+ * error. A socket whose filter takes nothing stops that. SO_REUSEPORT, as each process has one.
  */
 static int quiet_socket(int family)
 {
@@ -227,7 +234,8 @@ void net_free(struct net *n)
 	free(n);
 }
 
-/** net_flush() - hand the collected frames to the kernel. What it does not take is lost, as on a full wire. */
+/** net_flush() - hand the collected frames to the kernel. What it does not take is lost, as on a
+ * full wire. */
 void net_flush(struct hca *h)
 {
 	struct net *n = h->net;
@@ -240,8 +248,10 @@ void net_flush(struct hca *h)
 		int fd = n->out_fd[i];
 
 		for (; i + k < n->n_out && n->out_fd[i + k] == fd; k++) {
-			iov[k] = (struct iovec){.iov_base = n->out[i + k], .iov_len = n->out_len[i + k]};
-			msgs[k] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[k], .msg_iovlen = 1}};
+			iov[k] = (struct iovec){.iov_base = n->out[i + k],
+						.iov_len = n->out_len[i + k]};
+			msgs[k] =
+				(struct mmsghdr){.msg_hdr = {.msg_iov = &iov[k], .msg_iovlen = 1}};
 		}
 		while (done < k) {
 			int sent = sendmmsg(fd, msgs + done, k - done, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -253,7 +263,8 @@ void net_flush(struct hca *h)
 	n->n_out = 0;
 }
 
-/** net_frame() - WIRE_MAX_FRAME bytes to build the next frame in; valid until the next net_send() or net_frame(). */
+/** net_frame() - WIRE_MAX_FRAME bytes to build the next frame in; valid until the next net_send()
+ * or net_frame(). */
 uint8_t *net_frame(struct hca *h)
 {
 	if (h->net->n_out == TX_BATCH)
@@ -272,7 +283,8 @@ static int socket_for(struct net *n, uint32_t ifindex, const uint8_t *frame)
 	return -1;
 }
 
-/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame() returned). */
+/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame()
+ * returned). */
 void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
 {
 	struct net *n = h->net;
@@ -303,18 +315,22 @@ static void tx_count(struct sim_port *port, size_t len)
 	atomic_fetch_add_explicit(&port->counters.tx_bytes, len, memory_order_relaxed);
 }
 
-/** net_send() - finish the frame that wire_begin() started and send it on its way, if port and faults let it. */
-void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p, uint8_t *frame)
+/** net_send() - finish the frame that wire_begin() started and send it on its way, if port and
+ * faults let it. */
+void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p,
+	      uint8_t *frame)
 {
 	uint32_t port = qp->type == IBV_QPT_UD ? qp->attr.port : qp->attr.av_port, delay_us = 0;
 	struct sim_port *sp = &qp->dev->ports[port - 1];
 	uint32_t ifindex = path->loopback ? h->net->lo : path->ifindex;
 	size_t len = wire_finish(frame, &path->wire, p);
 
-	if (sp->state != SIM_PORT_ACTIVE || atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+	if (sp->state != SIM_PORT_ACTIVE ||
+	    atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
 		return;
 	tx_count(sp, len);
-	switch (fault_check(h, SIM_FAULT_TX, qp->dev_index, port, qp->qpn, p->opcode, p->syndrome, &delay_us)) {
+	switch (fault_check(h, SIM_FAULT_TX, qp->dev_index, port, qp->qpn, p->opcode, p->syndrome,
+			    &delay_us)) {
 	case SIM_FAULT_DROP:
 		return;
 	case SIM_FAULT_DELAY:
@@ -371,10 +387,12 @@ int net_receive(struct hca *h, int budget)
 	return got;
 }
 
-/** net_wait() - sleep until a frame or a command comes, @timeout_ns at most. Called without the lock. */
+/** net_wait() - sleep until a frame or a command comes, @timeout_ns at most. Called without the
+ * lock. */
 int net_wait(struct hca *h, uint64_t timeout_ns)
 {
-	struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000), .tv_nsec = (long)(timeout_ns % 1000000000)};
+	struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+			      .tv_nsec = (long)(timeout_ns % 1000000000)};
 	struct pollfd fd = {.fd = h->net->epoll, .events = POLLIN};
 
 	/* Not epoll_pwait2(), which has nanoseconds too, but which valgrind does not know. */

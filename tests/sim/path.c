@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * From an address vector to the headers of a packet. As in the hardware, a queue pair holds the *index* of its source
- * GID: what the table says there when a packet leaves is what the packet carries, and an entry that was emptied makes
- * the queue pair mute.
+ * From an address vector to the headers of a packet. As in the hardware, a queue pair holds the
+ * *index* of its source GID: what the table says there when a packet leaves is what the packet
+ * carries, and an entry that was emptied makes the queue pair mute.
  */
 #include "hca.h"
 
 #include <string.h>
 
-static void read_entry(struct sim_port *port, uint32_t index, struct sim_gid *ret, uint32_t *ret_generation)
+static void read_entry(struct sim_port *port, uint32_t index, struct sim_gid *ret,
+		       uint32_t *ret_generation)
 {
 	uint32_t s;
 
@@ -20,7 +21,8 @@ static void read_entry(struct sim_port *port, uint32_t index, struct sim_gid *re
 }
 
 /**
- * path_refresh() - bring source GID, MAC, RoCE version and netdev of @p up to date with the port's table.
+ * path_refresh() - bring source GID, MAC, RoCE version and netdev of @p up to date with the port's
+ * table.
  * @port: from 1.
  *
  * Return: whether a packet can leave.
@@ -52,10 +54,11 @@ bool path_refresh(struct hca *h, struct sim_dev *dev, uint32_t port, struct path
 	return true;
 }
 
-/** path_hold_gid() - @n more (or fewer) objects of this process refer to entry @index; @port from 1. */
+/** path_hold_gid() - @n more (or fewer) objects of this process refer to entry @index; @port
+ * from 1. */
 void path_hold_gid(struct hca *h, uint32_t dev, uint32_t port, uint32_t index, int n)
 {
 	if (index < SIM_MAX_GIDS && port >= 1 && port <= SIM_MAX_PORTS)
-		atomic_fetch_add_explicit(&h->state->slots[h->slot].gid_refs[dev][port - 1][index], (uint16_t)n,
-					  memory_order_acq_rel);
+		atomic_fetch_add_explicit(&h->state->slots[h->slot].gid_refs[dev][port - 1][index],
+					  (uint16_t)n, memory_order_acq_rel);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The system calls that make a uverbs device, answered inside the process: a library to be preloaded. Everything that
- * is not about one of our files goes on to the next definition of the function. Without SIM_STATE in the environment it
- * does nothing at all.
+ * The system calls that make a uverbs device, answered inside the process: a library to be
+ * preloaded. Everything that is not about one of our files goes on to the next definition of the
+ * function. Without SIM_STATE in the environment it does nothing at all.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,20 +25,20 @@
 #include "hca.h"
 #include "root.h"
 
-#define EXPORT	     __attribute__((visibility("default")))
-#define UVERBS_DIR   "/dev/infiniband/uverbs"
-#define UVERBS_MAJOR 231
-#define UVERBS_MINOR 192
+#define EXPORT             __attribute__((visibility("default")))
+#define UVERBS_DIR         "/dev/infiniband/uverbs"
+#define UVERBS_MAJOR       231
+#define UVERBS_MINOR       192
 #define MMAP_COMMAND_SHIFT 8 /* mmap offset in pages: command above the lower byte of the index */
-#define MMAP_SIZE	   (1ll << 32) /* beyond the last page of SIM_MAX_UAR_PAGES; it is sparse */
+#define MMAP_SIZE          (1ll << 32) /* beyond the last page of SIM_MAX_UAR_PAGES; it is sparse */
 
 /* The next definition of the function, looked up at the first call. */
-#define NEXT(name)                                                                                                  \
-	({                                                                                                          \
-		static __typeof__(name) *next_##name;                                                               \
-		if (!next_##name)                                                                                   \
-			*(void **)&next_##name = dlsym(RTLD_NEXT, #name);                                           \
-		next_##name;                                                                                        \
+#define NEXT(name)                                                                                 \
+	({                                                                                         \
+		static __typeof__(name) *next_##name;                                              \
+		if (!next_##name)                                                                  \
+			*(void **)&next_##name = dlsym(RTLD_NEXT, #name);                          \
+		next_##name;                                                                       \
 	})
 
 /* Return: minor number of a uverbs path of ours, or -1. */
@@ -61,10 +61,12 @@ static int dev_index(struct sim_state *st, int minor)
 	return -1;
 }
 
-/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from elsewhere. */
+/* How completion timestamps become wall-clock time: they are nanoseconds already, only counted from
+ * elsewhere. */
 static void write_clock_page(int fd)
 {
-	struct mlx5_ib_clock_info info = {.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
+	struct mlx5_ib_clock_info info = {
+		.mult = 1 << 10, .shift = 10, .mask = 0x7fffffffffffffffull};
 	off_t at = ((off_t)MLX5_IB_MMAP_CLOCK_INFO << MMAP_COMMAND_SHIFT) * sysconf(_SC_PAGESIZE);
 	struct timespec wall;
 
@@ -75,9 +77,9 @@ static void write_clock_page(int fd)
 }
 
 /*
- * The file behind the descriptor is memory, with the device's pages at the offsets where mlx5 puts them, so mmap() needs
- * no help of ours (there are libraries that take it over themselves). Send and CQ registers are memory that nobody looks
- * at: the HCA watches the doorbell records.
+ * The file behind the descriptor is memory, with the device's pages at the offsets where mlx5 puts
+ * them, so mmap() needs no help of ours (there are libraries that take it over themselves). Send
+ * and CQ registers are memory that nobody looks at: the HCA watches the doorbell records.
  */
 static int device_memory(int flags)
 {
@@ -126,30 +128,31 @@ static mode_t mode_arg(int flags, va_list ap)
 	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
 }
 
-#define DEFINE_OPEN(name)                                                                                           \
-	EXPORT int name(const char *path, int flags, ...)                                                           \
-	{                                                                                                           \
-		int minor = uverbs_minor(path);                                                                     \
-		mode_t mode;                                                                                        \
-		va_list ap;                                                                                         \
-                                                                                                                    \
-		va_start(ap, flags);                                                                                \
-		mode = mode_arg(flags, ap);                                                                         \
-		va_end(ap);                                                                                         \
-		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(path, flags, mode);                      \
+#define DEFINE_OPEN(name)                                                                          \
+	EXPORT int name(const char *path, int flags, ...)                                          \
+	{                                                                                          \
+		int minor = uverbs_minor(path);                                                    \
+		mode_t mode;                                                                       \
+		va_list ap;                                                                        \
+                                                                                                   \
+		va_start(ap, flags);                                                               \
+		mode = mode_arg(flags, ap);                                                        \
+		va_end(ap);                                                                        \
+		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(path, flags, mode);     \
 	}
 
-#define DEFINE_OPENAT(name)                                                                                         \
-	EXPORT int name(int dir, const char *path, int flags, ...)                                                  \
-	{                                                                                                           \
-		int minor = uverbs_minor(path);                                                                     \
-		mode_t mode;                                                                                        \
-		va_list ap;                                                                                         \
-                                                                                                                    \
-		va_start(ap, flags);                                                                                \
-		mode = mode_arg(flags, ap);                                                                         \
-		va_end(ap);                                                                                         \
-		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(dir, path, flags, mode);                 \
+#define DEFINE_OPENAT(name)                                                                        \
+	EXPORT int name(int dir, const char *path, int flags, ...)                                 \
+	{                                                                                          \
+		int minor = uverbs_minor(path);                                                    \
+		mode_t mode;                                                                       \
+		va_list ap;                                                                        \
+                                                                                                   \
+		va_start(ap, flags);                                                               \
+		mode = mode_arg(flags, ap);                                                        \
+		va_end(ap);                                                                        \
+		return minor >= 0 ? uverbs_open(minor, flags)                                      \
+				  : NEXT(name)(dir, path, flags, mode);                            \
 	}
 
 DEFINE_OPEN(open)
@@ -178,7 +181,8 @@ EXPORT int close(int fd)
 		if (ucontext_close(uc))
 			hca_put(h);
 	} else if (q) {
-		struct hca *h = root_peek(); /* NULL if the last context is closed already: then nobody else has q */
+		struct hca *h = root_peek(); /* NULL if the last context is closed already: then
+						nobody else has q */
 
 		fdtab_set(fd, FD_FREE, NULL);
 		if (h)
@@ -208,18 +212,18 @@ EXPORT int dup(int fd)
 	return note_copy(fd, NEXT(dup)(fd));
 }
 
-#define DEFINE_FCNTL(name)                                                                                          \
-	EXPORT int name(int fd, int cmd, ...)                                                                       \
-	{                                                                                                           \
-		va_list ap;                                                                                         \
-		void *arg;                                                                                          \
-		int ret;                                                                                            \
-                                                                                                                    \
-		va_start(ap, cmd);                                                                                  \
-		arg = va_arg(ap, void *);                                                                           \
-		va_end(ap);                                                                                         \
-		ret = NEXT(name)(fd, cmd, arg);                                                                     \
-		return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? note_copy(fd, ret) : ret;                         \
+#define DEFINE_FCNTL(name)                                                                         \
+	EXPORT int name(int fd, int cmd, ...)                                                      \
+	{                                                                                          \
+		va_list ap;                                                                        \
+		void *arg;                                                                         \
+		int ret;                                                                           \
+                                                                                                   \
+		va_start(ap, cmd);                                                                 \
+		arg = va_arg(ap, void *);                                                          \
+		va_end(ap);                                                                        \
+		ret = NEXT(name)(fd, cmd, arg);                                                    \
+		return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? note_copy(fd, ret) : ret;        \
 	}
 
 DEFINE_FCNTL(fcntl)
@@ -308,7 +312,8 @@ EXPORT int stat(const char *path, struct stat *st)
 	return 0;
 }
 
-/* libibverbs asks RDMA netlink before sysfs; a machine with real RDMA would show its own devices there. */
+/* libibverbs asks RDMA netlink before sysfs; a machine with real RDMA would show its own devices
+ * there. */
 EXPORT int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && getenv(SIM_STATE_ENV)) {

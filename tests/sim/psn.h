@@ -19,7 +19,8 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
-/** psn_count() - packets that a message of @bytes takes at @mtu bytes of payload each; an empty one takes one. */
+/** psn_count() - packets that a message of @bytes takes at @mtu bytes of payload each; an empty one
+ * takes one. */
 static inline uint32_t psn_count(uint32_t bytes, uint32_t mtu)
 {
 	return bytes ? (bytes - 1) / mtu + 1 : 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Queue pairs: doorbells, states other than by modify, and what all transports share on the send side. */
+/* Queue pairs: doorbells, states other than by modify, and what all transports share on the send
+ * side. */
 #include "hca.h"
 
 #include <infiniband/mlx5dv.h>
@@ -98,7 +99,8 @@ void send_flush(struct qp *qp)
 	struct requester *r = &qp->req;
 
 	while (r->head != r->tail) {
-		cq_send_done(qp, &r->ring[r->head & (qp->sq.n_bbs - 1)], MLX5_CQE_SYNDROME_WR_FLUSH_ERR, 0);
+		cq_send_done(qp, &r->ring[r->head & (qp->sq.n_bbs - 1)],
+			     MLX5_CQE_SYNDROME_WR_FLUSH_ERR, 0);
 		r->head++;
 	}
 	r->cur = r->head;
@@ -108,7 +110,8 @@ void send_flush(struct qp *qp)
 	rc_req_account(qp);
 }
 
-/** qp_reset() - forget everything as on the way to RESET; the program sets its doorbell records to zero. */
+/** qp_reset() - forget everything as on the way to RESET; the program sets its doorbell records to
+ * zero. */
 void qp_reset(struct qp *qp)
 {
 	struct send_wqe *ring = qp->req.ring;
@@ -160,7 +163,8 @@ void qp_fatal(struct qp *qp, uint32_t event)
 	qp_async(qp, event);
 }
 
-/** qp_transmit() - one turn of a queue pair on the busy list. Return: false if it may leave the list. */
+/** qp_transmit() - one turn of a queue pair on the busy list. Return: false if it may leave the
+ * list. */
 bool qp_transmit(struct qp *qp, int budget)
 {
 	bool more = false;

@@ -1,52 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Reliable connection, requester side: InfiniBand Architecture Specification volume 1, section 9.7.5 and 9.9.2.
+ * Reliable connection, requester side: InfiniBand Architecture Specification volume 1,
+ * section 9.7.5 and 9.9.2.
  *
- * Work requests get their PSNs in order when they are first sent. What is lost is repeated from the oldest missing
- * packet on (go-back-N). A response acknowledges everything before it, except READs and atomics, whose answer must
- * come in person.
+ * Work requests get their PSNs in order when they are first sent. What is lost is repeated from the
+ * oldest missing packet on (go-back-N). A response acknowledges everything before it, except READs
+ * and atomics, whose answer must come in person.
  */
 #include "hca.h"
 
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
-#include <string.h>
 
-#include "dma.h"
-
-#define WINDOW		 128 /* packets in flight; must fit the receive buffer of the peer's socket many times */
-/*
- * Of all queue pairs of the process together. A cable has no flow control here, so what a thousand queue pairs send at
- * once would be lost in the peer's socket; a queue pair may always have one packet out, whatever the others do.
- */
-#define WINDOW_SHARED	 1024
-#define ACK_REQUEST_EACH 32 /* packets */
-#define MAX_MESSAGE	 (1u << 30) /* max_msg_sz of query_port */
+#include "rc_req.h"
 
 /* Timer field of an RNR NAK in units of 10 us: table 45 of the specification. */
-static const uint32_t rnr_10us[32] = {65536, 1,	  2,   3,   4,	  6,	8,    12,   16,	  24,	32,
-				      48,    64,  96,  128, 192,  256,	384,  512,  768,  1024, 1536,
-				      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-
-static struct send_wqe *wqe_at(struct qp *qp, uint32_t i)
-{
-	return &qp->req.ring[i & (qp->sq.n_bbs - 1)];
-}
-
-static bool is_read(const struct send_wqe *w)
-{
-	return w->opcode == MLX5_OPCODE_RDMA_READ;
-}
-
-static bool is_atomic(const struct send_wqe *w)
-{
-	return w->opcode == MLX5_OPCODE_ATOMIC_CS || w->opcode == MLX5_OPCODE_ATOMIC_FA;
-}
-
-static bool has_answer(const struct send_wqe *w)
-{
-	return is_read(w) || is_atomic(w);
-}
+static const uint32_t rnr_10us[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+				      16,    24,   32,   48,    64,    96,    128,   192,
+				      256,   384,  512,  768,   1024,  1536,  2048,  3072,
+				      4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 static struct sim_counters *counters(struct qp *qp)
 {
@@ -58,23 +30,12 @@ static void count(_Atomic uint64_t *c)
 	atomic_fetch_add_explicit(c, 1, memory_order_relaxed);
 }
 
-static void timer_start(struct qp *qp)
-{
-	/* 0 means no timer at all. */
-	qp->req.deadline_ns =
-		qp->attr.timeout ? qp->obj.uc->hca->now_ns + (4096ull << (qp->attr.timeout & 0x1f)) : 0;
-}
-
-static bool outstanding(const struct requester *r)
-{
-	return psn_diff(r->max_psn, r->una_psn) > 0;
-}
-
 /** rc_req_account() - bring the share of @qp in the packets in flight up to date. */
 void rc_req_account(struct qp *qp)
 {
 	struct requester *r = &qp->req;
-	uint32_t now = r->stalled || !outstanding(r) ? 0 : (uint32_t)psn_diff(r->max_psn, r->una_psn);
+	uint32_t now =
+		r->stalled || !rc_outstanding(r) ? 0 : (uint32_t)psn_diff(r->max_psn, r->una_psn);
 
 	qp->obj.uc->hca->in_flight += now - r->counted;
 	r->counted = now;
@@ -94,13 +55,13 @@ static void go_back(struct qp *qp, uint32_t psn)
 
 	r->rd_out = 0;
 	for (i = r->head; i != r->cur; i++) {
-		struct send_wqe *w = wqe_at(qp, i);
+		struct send_wqe *w = rc_wqe(qp, i);
 
 		if (psn_diff(psn, w->last_psn) <= 0)
 			break;
-		r->rd_out += has_answer(w);
+		r->rd_out += rc_has_answer(w);
 	}
-	if (i == r->cur && i != r->tail && !wqe_at(qp, i)->started)
+	if (i == r->cur && i != r->tail && !rc_wqe(qp, i)->started)
 		return; /* nothing sent from there on */
 	r->cur = i;
 	r->cur_psn = psn;
@@ -115,21 +76,21 @@ static void progress(struct qp *qp)
 	r->retries = qp->attr.retry_cnt;
 	r->rnr_retries = qp->attr.rnr_retry;
 	r->repeating = r->stalled = false;
-	if (outstanding(r))
-		timer_start(qp);
+	if (rc_outstanding(r))
+		rc_timer_start(qp);
 	else
 		r->deadline_ns = 0;
 	rc_req_account(qp);
 	qp_kick(qp);
 }
 
-/* Complete what lies before una_psn. */
-static void retire(struct qp *qp)
+/** rc_req_retire() - complete what lies before una_psn. */
+void rc_req_retire(struct qp *qp)
 {
 	struct requester *r = &qp->req;
 
 	while (r->head != r->tail && qp->state != IBV_QPS_ERR) {
-		struct send_wqe *w = wqe_at(qp, r->head);
+		struct send_wqe *w = rc_wqe(qp, r->head);
 
 		if (!w->started || psn_diff(w->last_psn, r->una_psn) >= 0)
 			return;
@@ -137,7 +98,7 @@ static void retire(struct qp *qp)
 		if (r->cur == r->head) {
 			r->cur++;
 			r->cur_psn = psn_add(w->last_psn, 1);
-		} else if (has_answer(w) && r->rd_out) {
+		} else if (rc_has_answer(w) && r->rd_out) {
 			r->rd_out--;
 		}
 		send_complete_head(qp);
@@ -145,8 +106,8 @@ static void retire(struct qp *qp)
 }
 
 /*
- * Everything up to @psn was executed. Return: false if the answer of a READ or atomic in between is missing, which
- * then is asked for again.
+ * Everything up to @psn was executed. Return: false if the answer of a READ or atomic in between is
+ * missing, which then is asked for again.
  */
 static bool acknowledge(struct qp *qp, uint32_t psn)
 {
@@ -155,11 +116,11 @@ static bool acknowledge(struct qp *qp, uint32_t psn)
 	bool all = true;
 
 	for (uint32_t i = r->head; i != r->tail; i++) {
-		struct send_wqe *w = wqe_at(qp, i);
+		struct send_wqe *w = rc_wqe(qp, i);
 
 		if (!w->started || psn_diff(w->first_psn, upto) >= 0)
 			break;
-		if (!has_answer(w) || psn_diff(w->last_psn, r->una_psn) < 0)
+		if (!rc_has_answer(w) || psn_diff(w->last_psn, r->una_psn) < 0)
 			continue;
 		upto = psn_diff(r->una_psn, w->first_psn) > 0 ? r->una_psn : w->first_psn;
 		all = false;
@@ -167,9 +128,10 @@ static bool acknowledge(struct qp *qp, uint32_t psn)
 	}
 	if (psn_diff(upto, r->una_psn) > 0) {
 		r->una_psn = upto;
-		if (r->cur != r->tail && wqe_at(qp, r->cur)->started && psn_diff(r->cur_psn, upto) < 0)
+		if (r->cur != r->tail && rc_wqe(qp, r->cur)->started &&
+		    psn_diff(r->cur_psn, upto) < 0)
 			go_back(qp, upto); /* skip ahead: the repetition is no longer needed */
-		retire(qp);
+		rc_req_retire(qp);
 		if (qp->state != IBV_QPS_ERR)
 			progress(qp);
 	}
@@ -207,7 +169,7 @@ void rc_req_timer(struct qp *qp)
 	}
 	if (!r->deadline_ns || now < r->deadline_ns)
 		return;
-	if (!outstanding(r)) {
+	if (!rc_outstanding(r)) {
 		r->deadline_ns = 0;
 		return;
 	}
@@ -218,7 +180,7 @@ void rc_req_timer(struct qp *qp)
 	r->stalled = true;
 	rc_req_account(qp);
 	go_back(qp, r->una_psn);
-	timer_start(qp);
+	rc_timer_start(qp);
 }
 
 static void rnr_nak(struct qp *qp, const struct wire_packet *p)
@@ -247,8 +209,8 @@ static void nak(struct qp *qp, const struct wire_packet *p)
 		if (!use_retry(qp))
 			return;
 		go_back(qp, p->psn);
-		if (outstanding(&qp->req))
-			timer_start(qp);
+		if (rc_outstanding(&qp->req))
+			rc_timer_start(qp);
 		return;
 	case AETH_NAK_INV_REQ:
 		rc_req_fail(qp, MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR, 0x8a);
@@ -295,7 +257,7 @@ static void on_read_response(struct qp *qp, struct send_wqe *w, const struct wir
 		return;
 	}
 	qp->req.una_psn = psn_add(p->psn, 1);
-	retire(qp);
+	rc_req_retire(qp);
 }
 
 static void on_atomic_response(struct qp *qp, struct send_wqe *w, const struct wire_packet *p)
@@ -307,7 +269,7 @@ static void on_atomic_response(struct qp *qp, struct send_wqe *w, const struct w
 		return;
 	}
 	qp->req.una_psn = psn_add(p->psn, 1);
-	retire(qp);
+	rc_req_retire(qp);
 }
 
 static void on_answer(struct qp *qp, const struct wire_packet *p)
@@ -319,12 +281,12 @@ static void on_answer(struct qp *qp, const struct wire_packet *p)
 		return;
 	if (qp->state == IBV_QPS_ERR || r->head == r->tail)
 		return;
-	w = wqe_at(qp, r->head);
+	w = rc_wqe(qp, r->head);
 	if (!w->started || p->psn != r->una_psn || psn_diff(p->psn, w->first_psn) < 0)
 		return;
-	if (p->opcode == OP_ATOMIC_ACK && is_atomic(w))
+	if (p->opcode == OP_ATOMIC_ACK && rc_is_atomic(w))
 		on_atomic_response(qp, w, p);
-	else if (p->opcode != OP_ATOMIC_ACK && is_read(w))
+	else if (p->opcode != OP_ATOMIC_ACK && rc_is_read(w))
 		on_read_response(qp, w, p);
 	else
 		return;
@@ -346,173 +308,4 @@ void rc_req_response(struct qp *qp, const struct wire_packet *p)
 		on_ack(qp, p);
 	else
 		on_answer(qp, p);
-}
-
-static uint8_t first_error(struct qp *qp, const struct send_wqe *w)
-{
-	if (w->error)
-		return w->error;
-	if (w->length > MAX_MESSAGE || (is_atomic(w) && w->length != sizeof(uint64_t)))
-		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
-	if (has_answer(w) && !qp->attr.max_rd_atomic)
-		return MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
-	return 0;
-}
-
-/* May the work request at `cur`, never sent before, start now? */
-static bool may_start(struct qp *qp, const struct send_wqe *w)
-{
-	struct requester *r = &qp->req;
-
-	if (qp->state == IBV_QPS_SQD)
-		return false;
-	if (w->fence >= 2 && r->rd_out)
-		return false;
-	return !has_answer(w) || r->rd_out < qp->attr.max_rd_atomic;
-}
-
-static void start(struct qp *qp, struct send_wqe *w)
-{
-	struct requester *r = &qp->req;
-	uint32_t n = w->opcode == MLX5_OPCODE_NOP ? 0 : is_atomic(w) ? 1 : psn_count((uint32_t)w->length, qp->mtu);
-
-	w->first_psn = r->next_psn;
-	r->next_psn = psn_add(r->next_psn, (int32_t)n);
-	w->last_psn = psn_add(r->next_psn, -1);
-	w->started = true;
-	r->cur_psn = w->first_psn;
-}
-
-static uint8_t request_opcode(const struct send_wqe *w, bool first, bool last)
-{
-	bool imm = w->opcode == MLX5_OPCODE_SEND_IMM || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
-	bool write = w->opcode == MLX5_OPCODE_RDMA_WRITE || w->opcode == MLX5_OPCODE_RDMA_WRITE_IMM;
-	uint8_t op;
-
-	if (first && last)
-		op = imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY;
-	else if (last)
-		op = imm ? OP_SEND_LAST_IMM : OP_SEND_LAST;
-	else
-		op = first ? OP_SEND_FIRST : OP_SEND_MIDDLE;
-	return write ? op + (OP_WRITE_FIRST - OP_SEND_FIRST) : op;
-}
-
-/* Fill in what the packet at cur_psn is; return how many PSNs it stands for. */
-static uint32_t describe(struct qp *qp, const struct send_wqe *w, struct wire_packet *p, uint64_t *ret_off)
-{
-	struct requester *r = &qp->req;
-	uint64_t off = (uint64_t)psn_diff(r->cur_psn, w->first_psn) * qp->mtu, left = w->length - off;
-	bool first = r->cur_psn == w->first_psn, last = r->cur_psn == w->last_psn;
-
-	*ret_off = off;
-	p->pkey = 0xffff;
-	p->dest_qpn = qp->attr.dest_qpn;
-	p->psn = r->cur_psn;
-	p->va = w->raddr + off;
-	p->rkey = w->rkey;
-	if (is_atomic(w)) {
-		p->opcode = w->opcode == MLX5_OPCODE_ATOMIC_CS ? OP_CMP_SWAP : OP_FETCH_ADD;
-		p->swap_add = w->swap_add;
-		p->compare = w->compare;
-		p->ack_request = true;
-		return 1;
-	}
-	if (is_read(w)) {
-		p->opcode = OP_READ_REQUEST;
-		p->dma_len = (uint32_t)left;
-		p->ack_request = true;
-		return (uint32_t)psn_diff(w->last_psn, r->cur_psn) + 1;
-	}
-	p->opcode = request_opcode(w, first, last);
-	p->payload_len = left < qp->mtu ? (uint32_t)left : qp->mtu;
-	p->dma_len = (uint32_t)w->length;
-	p->imm = w->imm;
-	p->solicited = last && w->solicited;
-	p->ack_request = ++r->since_ack_request >= ACK_REQUEST_EACH ||
-			 (last && (w->signaled || r->cur + 1 == r->tail));
-	if (p->ack_request)
-		r->since_ack_request = 0;
-	return 1;
-}
-
-/* Return: 0, or the syndrome of a local error. */
-static uint8_t send_one(struct qp *qp, struct send_wqe *w)
-{
-	struct hca *h = qp->obj.uc->hca;
-	struct requester *r = &qp->req;
-	struct wire_packet p = {0};
-	uint8_t *frame = net_frame(h);
-	uint64_t off;
-	uint32_t n = describe(qp, w, &p, &off);
-
-	if (path_refresh(h, qp->dev, qp->attr.av_port, &qp->path)) {
-		wire_begin(frame, &qp->path.wire, &p);
-		if (p.payload_len && data_gather(qp, w, off, p.payload_len, p.payload))
-			return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
-		net_send(h, qp, &qp->path, &p, frame);
-	}
-	r->cur_psn = psn_add(r->cur_psn, (int32_t)n);
-	if (psn_diff(r->cur_psn, r->max_psn) > 0)
-		r->max_psn = r->cur_psn;
-	if (!r->deadline_ns)
-		timer_start(qp);
-	rc_req_account(qp);
-	return 0;
-}
-
-static void drained_check(struct qp *qp)
-{
-	if (qp->state == IBV_QPS_SQD && !qp->sqd_drained && !outstanding(&qp->req)) {
-		qp->sqd_drained = true;
-		if (qp->sqd_notify)
-			qp_async(qp, IBV_EVENT_SQ_DRAINED);
-	}
-}
-
-/** rc_req_transmit() - send up to @budget packets. Return: true if more could be sent right away. */
-bool rc_req_transmit(struct qp *qp, int budget)
-{
-	struct requester *r = &qp->req;
-
-	drained_check(qp);
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || r->rnr_until_ns)
-		return false;
-	while (r->cur != r->tail) {
-		struct send_wqe *w = wqe_at(qp, r->cur);
-
-		if (!w->started) {
-			if (!may_start(qp, w))
-				return false;
-			w->error = first_error(qp, w);
-			if (!w->error)
-				start(qp, w);
-		}
-		if (w->error) {
-			/* Those before it must complete first. */
-			if (r->cur == r->head)
-				rc_req_fail(qp, w->error, 0);
-			return false;
-		}
-		if (psn_diff(w->last_psn, r->cur_psn) >= 0) {
-			int32_t out = psn_diff(r->cur_psn, r->una_psn);
-
-			if (out >= WINDOW || (out > 0 && qp->obj.uc->hca->in_flight >= WINDOW_SHARED))
-				return false;
-			if (budget-- <= 0)
-				return true;
-			w->error = send_one(qp, w);
-			if (w->error)
-				continue;
-		}
-		if (psn_diff(r->cur_psn, w->last_psn) > 0) {
-			r->rd_out += has_answer(w);
-			r->cur++;
-			if (w->opcode == MLX5_OPCODE_NOP)
-				retire(qp);
-			if (r->cur != r->tail && wqe_at(qp, r->cur)->started)
-				r->cur_psn = wqe_at(qp, r->cur)->first_psn;
-		}
-	}
-	return false;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Reliable connection, responder side: InfiniBand Architecture Specification volume 1, section 9.7.4.
+ * Reliable connection, responder side: InfiniBand Architecture Specification volume 1,
+ * section 9.7.4.
  *
- * Requests are executed strictly in PSN order. Answers leave in the same order: READ and atomic answers wait in a
- * queue, and an acknowledgement of a later request waits for the queue to be empty. Acknowledgements are coalesced:
- * one for all that came in since the queue pair had its last turn.
+ * Requests are executed strictly in PSN order. Answers leave in the same order: READ and atomic
+ * answers wait in a queue, and an acknowledgement of a later request waits for the queue to be
+ * empty. Acknowledgements are coalesced: one for all that came in since the queue pair had its last
+ * turn.
  */
 #include "hca.h"
 
@@ -43,7 +45,8 @@ static void send_response(struct qp *qp, struct wire_packet *p, const uint8_t *p
 
 static void send_aeth(struct qp *qp, uint8_t syndrome, uint32_t psn)
 {
-	struct wire_packet p = {.opcode = OP_ACK, .psn = psn, .syndrome = syndrome, .msn = qp->resp.msn};
+	struct wire_packet p = {
+		.opcode = OP_ACK, .psn = psn, .syndrome = syndrome, .msn = qp->resp.msn};
 
 	send_response(qp, &p, NULL);
 }
@@ -63,8 +66,9 @@ static void refuse(struct qp *qp, uint8_t syndrome, uint32_t event)
 /* A receive work request that cannot take the message fails, whatever the requester is told. */
 static void refuse_recv(struct qp *qp, uint8_t cqe_syndrome, uint8_t nak)
 {
-	struct recv_done d = {
-		.cqe_op = MLX5_CQE_RESP_ERR, .syndrome = cqe_syndrome, .index = qp->resp.recv.index};
+	struct recv_done d = {.cqe_op = MLX5_CQE_RESP_ERR,
+			      .syndrome = cqe_syndrome,
+			      .index = qp->resp.recv.index};
 
 	qp->resp.have_recv = false;
 	cq_recv_done(qp, &d);
@@ -80,7 +84,8 @@ static void rnr(struct qp *qp)
 	qp->resp.nak_sent = true;
 }
 
-static void recv_finish(struct qp *qp, const struct wire_packet *p, uint8_t cqe_op, uint32_t byte_len)
+static void recv_finish(struct qp *qp, const struct wire_packet *p, uint8_t cqe_op,
+			uint32_t byte_len)
 {
 	struct recv_done d = {
 		.cqe_op = cqe_op,
@@ -96,7 +101,8 @@ static void recv_finish(struct qp *qp, const struct wire_packet *p, uint8_t cqe_
 	cq_recv_done(qp, &d);
 }
 
-/* Payload of a packet inside a message: full packets, and a last one that is not empty unless it is the only one. */
+/* Payload of a packet inside a message: full packets, and a last one that is not empty unless it is
+ * the only one. */
 static bool length_ok(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 {
 	if (!(flags & WIRE_END))
@@ -160,7 +166,8 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 		r->write_va = p->va;
 		r->write_rkey = p->rkey;
 		r->write_len = p->dma_len;
-		if (r->write_len && !mr_remote(qp, p->rkey, p->va, p->dma_len, IBV_ACCESS_REMOTE_WRITE)) {
+		if (r->write_len &&
+		    !mr_remote(qp, p->rkey, p->va, p->dma_len, IBV_ACCESS_REMOTE_WRITE)) {
 			refuse(qp, AETH_NAK_REM_ACC, IBV_EVENT_QP_ACCESS_ERR);
 			return;
 		}
@@ -176,7 +183,8 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 	}
 	if (p->payload_len) {
 		/* Anew for each packet: the region may have gone in the middle of a message. */
-		dst = mr_remote(qp, r->write_rkey, r->write_va + r->offset, p->payload_len, IBV_ACCESS_REMOTE_WRITE);
+		dst = mr_remote(qp, r->write_rkey, r->write_va + r->offset, p->payload_len,
+				IBV_ACCESS_REMOTE_WRITE);
 		if (!dst) {
 			refuse(qp, AETH_NAK_REM_ACC, IBV_EVENT_QP_ACCESS_ERR);
 			return;
@@ -211,8 +219,12 @@ static bool queue_read(struct qp *qp, const struct wire_packet *p)
 
 	if (!e)
 		return false;
-	*e = (struct rd_response){.psn = p->psn, .first_psn = p->psn, .va = p->va, .rkey = p->rkey,
-				  .len = p->dma_len, .msn = qp->resp.msn};
+	*e = (struct rd_response){.psn = p->psn,
+				  .first_psn = p->psn,
+				  .va = p->va,
+				  .rkey = p->rkey,
+				  .len = p->dma_len,
+				  .msn = qp->resp.msn};
 	e->last_psn = psn_add(p->psn, (int32_t)psn_count(p->dma_len, qp->mtu) - 1);
 	return true;
 }
@@ -251,14 +263,16 @@ static uint64_t atomic_execute(const struct wire_packet *p, uint64_t *target)
 
 	if (p->opcode == OP_FETCH_ADD)
 		return __atomic_fetch_add(target, p->swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(target, &old, p->swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(target, &old, p->swap_add, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 	return old;
 }
 
 static void on_atomic(struct qp *qp, const struct wire_packet *p)
 {
 	struct responder *r = &qp->resp;
-	struct rd_response *e, done = {.atomic = true, .psn = p->psn, .first_psn = p->psn, .last_psn = p->psn};
+	struct rd_response *e,
+		done = {.atomic = true, .psn = p->psn, .first_psn = p->psn, .last_psn = p->psn};
 	uint8_t *target;
 
 	if (p->va & 7 || !qp->attr.max_dest_rd_atomic) {
@@ -286,7 +300,8 @@ static void queue_cut(struct qp *qp, uint32_t psn)
 {
 	struct responder *r = &qp->resp;
 
-	while (r->q_tail != r->q_head && psn_diff(r->queue[(r->q_tail - 1) % SIM_RD_RESPONSES].last_psn, psn) >= 0)
+	while (r->q_tail != r->q_head &&
+	       psn_diff(r->queue[(r->q_tail - 1) % SIM_RD_RESPONSES].last_psn, psn) >= 0)
 		r->q_tail--;
 }
 
@@ -298,7 +313,8 @@ static void on_duplicate(struct qp *qp, const struct wire_packet *p, uint32_t fl
 	if (p->opcode == OP_READ_REQUEST) {
 		queue_cut(qp, p->psn);
 		/* Its last packet must lie before the expected PSN, or it is not a repetition. */
-		if (psn_diff(psn_add(p->psn, (int32_t)psn_count(p->dma_len, qp->mtu)), r->epsn) <= 0 &&
+		if (psn_diff(psn_add(p->psn, (int32_t)psn_count(p->dma_len, qp->mtu)), r->epsn) <=
+			    0 &&
 		    read_allowed(qp, p))
 			queue_read(qp, p);
 		return;
@@ -381,7 +397,8 @@ static uint8_t response_opcode(const struct rd_response *e)
 static bool send_read_response(struct qp *qp, struct rd_response *e)
 {
 	uint64_t off = (uint64_t)psn_diff(e->psn, e->first_psn) * qp->mtu;
-	struct wire_packet p = {.opcode = response_opcode(e), .psn = e->psn, .syndrome = AETH_ACK, .msn = e->msn};
+	struct wire_packet p = {
+		.opcode = response_opcode(e), .psn = e->psn, .syndrome = AETH_ACK, .msn = e->msn};
 	uint8_t *src = NULL;
 
 	p.payload_len = e->len - off < qp->mtu ? (uint32_t)(e->len - off) : qp->mtu;
@@ -407,8 +424,11 @@ bool rc_resp_transmit(struct qp *qp, int budget)
 		if (budget-- <= 0)
 			return true;
 		if (e->atomic) {
-			struct wire_packet p = {.opcode = OP_ATOMIC_ACK, .psn = e->psn, .syndrome = AETH_ACK,
-						.msn = e->msn, .atomic_orig = e->orig};
+			struct wire_packet p = {.opcode = OP_ATOMIC_ACK,
+						.psn = e->psn,
+						.syndrome = AETH_ACK,
+						.msn = e->msn,
+						.atomic_orig = e->orig};
 
 			send_response(qp, &p, NULL);
 		} else if (!send_read_response(qp, e)) {

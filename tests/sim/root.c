@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The one process-wide root: the HCA, made when the first device is opened and gone with the last. The child of a
- * fork() starts without one (the engine thread is not in it); what it opens itself gets a new one.
+ * The one process-wide root: the HCA, made when the first device is opened and gone with the last.
+ * The child of a fork() starts without one (the engine thread is not in it); what it opens itself
+ * gets a new one.
  */
 #include "hca.h"
 
@@ -33,7 +34,8 @@ struct sim_state *state_map(int *ret_fd)
 		return NULL;
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &sb) || (size_t)sb.st_size < sizeof(*st)) {
-		fprintf(stderr, "simhca: %s: %s\n", path, fd < 0 ? strerror(errno) : "too short for a state file");
+		fprintf(stderr, "simhca: %s: %s\n", path,
+			fd < 0 ? strerror(errno) : "too short for a state file");
 		goto err;
 	}
 	st = mmap(NULL, sizeof(*st), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -41,8 +43,8 @@ struct sim_state *state_map(int *ret_fd)
 		goto err;
 	if (atomic_load(&st->magic) != SIM_STATE_MAGIC || st->version != SIM_STATE_VERSION ||
 	    st->size != sizeof(*st)) {
-		fprintf(stderr, "simhca: %s: version %u, this library has %u: rebuild both\n", path, st->version,
-			SIM_STATE_VERSION);
+		fprintf(stderr, "simhca: %s: version %u, this library has %u: rebuild both\n", path,
+			st->version, SIM_STATE_VERSION);
 		munmap(st, sizeof(*st));
 		goto err;
 	}
@@ -58,7 +60,10 @@ err:
 static int slot_take(struct hca *h)
 {
 	for (uint32_t i = 0; i < SIM_MAX_SLOTS; i++) {
-		struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = SIM_SLOT_LOCK + i, .l_len = 1};
+		struct flock fl = {.l_type = F_WRLCK,
+				   .l_whence = SEEK_SET,
+				   .l_start = SIM_SLOT_LOCK + i,
+				   .l_len = 1};
 		struct sim_slot *s = &h->state->slots[i];
 
 		if (fcntl(h->state_fd, F_OFD_SETLK, &fl))
@@ -66,7 +71,8 @@ static int slot_take(struct hca *h)
 		h->slot = i;
 		atomic_store(&s->pid, getpid());
 		atomic_store(&s->n_qps, 0);
-		for (uint32_t *p = (uint32_t *)s->gid_refs; p < (uint32_t *)(s->gid_refs + SIM_MAX_DEVS); p++)
+		for (uint32_t *p = (uint32_t *)s->gid_refs;
+		     p < (uint32_t *)(s->gid_refs + SIM_MAX_DEVS); p++)
 			*p = 0;
 		return 0;
 	}
@@ -108,7 +114,8 @@ static struct hca *hca_new(void)
 	TAILQ_INIT(&h->busy);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	h->events_seen = atomic_load(&h->state->n_events);
-	/* Keys differ from host to host and from process to process, so that a mixed-up key is noticed. */
+	/* Keys differ from host to host and from process to process, so that a mixed-up key is
+	 * noticed. */
 	for (const char *c = h->state->host; *c; c++)
 		h->mr_base = h->mr_base * 31 + (unsigned char)*c;
 	h->qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));

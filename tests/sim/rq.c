@@ -42,7 +42,8 @@ static int srq_take(struct srq *srq, struct recv_wqe *ret)
 	wqe = srq->buf + ((size_t)(srq->head & (srq->n_wqe - 1)) << srq->shift);
 	dma_read(&next, wqe, sizeof(next));
 	ret->index = srq->head;
-	ret->n_segs = wqe_recv_segs(wqe + sizeof(next), max_segs((1u << srq->shift) - sizeof(next)), ret->segs);
+	ret->n_segs = wqe_recv_segs(wqe + sizeof(next), max_segs((1u << srq->shift) - sizeof(next)),
+				    ret->segs);
 	sum_length(ret);
 	srq->head = be16toh(next.next_wqe_index);
 	srq->taken++;
@@ -50,7 +51,8 @@ static int srq_take(struct srq *srq, struct recv_wqe *ret)
 	return 0;
 }
 
-/** rq_take() - consume the next receive work request of @qp. Return: 0, or -EAGAIN if none is posted. */
+/** rq_take() - consume the next receive work request of @qp. Return: 0, or -EAGAIN if none is
+ * posted. */
 int rq_take(struct qp *qp, struct recv_wqe *ret)
 {
 	const uint8_t *wqe;
@@ -66,10 +68,12 @@ int rq_take(struct qp *qp, struct recv_wqe *ret)
 	return 0;
 }
 
-/** rq_flush() - in ERR: complete what is posted, in order; of a shared queue only the message that was under way. */
+/** rq_flush() - in ERR: complete what is posted, in order; of a shared queue only the message that
+ * was under way. */
 void rq_flush(struct qp *qp)
 {
-	struct recv_done d = {.cqe_op = MLX5_CQE_RESP_ERR, .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR};
+	struct recv_done d = {.cqe_op = MLX5_CQE_RESP_ERR,
+			      .syndrome = MLX5_CQE_SYNDROME_WR_FLUSH_ERR};
 	struct recv_wqe r;
 
 	if (qp->resp.have_recv) {

@@ -53,7 +53,8 @@ static bool port_has_gid(struct sim_port *port, const struct wire_packet *p)
 		s = sim_port_read_begin(port);
 		found = false;
 		for (uint32_t i = 0; i < port->n_gids && i < SIM_MAX_GIDS && !found; i++)
-			found = port->gids[i].type == type && !memcmp(port->gids[i].raw, p->dgid, 16);
+			found = port->gids[i].type == type &&
+				!memcmp(port->gids[i].raw, p->dgid, 16);
 	} while (sim_port_read_retry(port, s));
 	return found;
 }
@@ -90,6 +91,16 @@ static void to_qp(struct qp *qp, const struct wire_packet *p)
 	}
 }
 
+/* The first request before RTS: a server that waits for nothing else learns that its peer is there. */
+static void deliver(struct qp *qp, const struct wire_packet *p)
+{
+	if (qp->state == IBV_QPS_RTR && qp->type != IBV_QPT_UD && !qp->resp.established) {
+		qp->resp.established = true;
+		qp_async(qp, IBV_EVENT_COMM_EST);
+	}
+	to_qp(qp, p);
+}
+
 static bool port_up(const struct qp *qp)
 {
 	return qp->dev->ports[port_of(qp) - 1].state == SIM_PORT_ACTIVE &&
@@ -111,7 +122,8 @@ static void multicast(struct hca *h, const struct wire_packet *p)
 	}
 }
 
-/** net_deliver() - one frame. @ifindex: 0 for one from the wire, not 0 for one that a fault had held back. */
+/** net_deliver() - one frame. @ifindex: 0 for one from the wire, not 0 for one that a fault had
+ * held back. */
 void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 {
 	struct wire_packet p;
@@ -142,9 +154,9 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 	}
 	count(&c->rx_packets);
 	atomic_fetch_add_explicit(&c->rx_bytes, len, memory_order_relaxed);
-	switch (held_back ? SIM_FAULT_OFF :
-			    fault_check(h, SIM_FAULT_RX, qp->dev_index, port_of(qp), qp->qpn, p.opcode, p.syndrome,
-					&delay_us)) {
+	switch (held_back ? SIM_FAULT_OFF
+			  : fault_check(h, SIM_FAULT_RX, qp->dev_index, port_of(qp), qp->qpn,
+					p.opcode, p.syndrome, &delay_us)) {
 	case SIM_FAULT_DROP:
 		return;
 	case SIM_FAULT_CORRUPT:
@@ -154,10 +166,10 @@ void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t held_back)
 		fault_delay(h, true, 1, frame, len, delay_us);
 		return;
 	case SIM_FAULT_DUPLICATE:
-		to_qp(qp, &p);
+		deliver(qp, &p);
 		break;
 	default:
 		break;
 	}
-	to_qp(qp, &p);
+	deliver(qp, &p);
 }

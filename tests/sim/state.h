@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the processes of one simulated host share: a file, mapped MAP_SHARED by everybody, whose path is in the
- * environment variable SIM_STATE. One file per host.
+ * What the processes of one simulated host share: a file, mapped MAP_SHARED by everybody, whose
+ * path is in the environment variable SIM_STATE. One file per host.
  *
  * Who writes what:
- *   host daemon    everything that is not listed below. It creates the file under another name, fills it, sets
- *                  `magic` last and renames it into place, so a reader never sees half a header.
- *   HCA (preload)  sim_slot (its own), sim_port.counters, sim_fault.seen and .hits.
- *   anybody        sim_fault rules and sim_event records may also be written by a test, under the daemon's rules:
- *                  a rule's `action` is stored last (release), an event goes through sim_event_push().
+ *   host daemon    everything that is not listed below. It creates the file under another name,
+ * fills it, sets `magic` last and renames it into place, so a reader never sees half a header. HCA
+ * (preload)  sim_slot (its own), sim_port.counters, sim_fault.seen and .hits. anybody sim_fault
+ * rules and sim_event records may also be written by a test, under the daemon's rules: a rule's
+ * `action` is stored last (release), an event goes through sim_event_push().
  *
- * Concurrency: words that change while a reader may look are C11 atomics. The parts of a port that must be seen
- * together (state, GID table) are guarded by sim_port.seq, a sequence lock: the one writer makes it odd, writes, and
- * makes it even; readers use sim_port_read_begin() and sim_port_read_retry(). There must be only one writer per port.
+ * Concurrency: words that change while a reader may look are C11 atomics. The parts of a port that
+ * must be seen together (state, GID table) are guarded by sim_port.seq, a sequence lock: the one
+ * writer makes it odd, writes, and makes it even; readers use sim_port_read_begin() and
+ * sim_port_read_retry(). There must be only one writer per port.
  *
- * All integers are in host byte order unless the type says otherwise; GIDs, GUIDs and MACs are bytes in wire order.
- * The layout is private to tests/sim: both sides are built from this header and compare `version` and `size`.
+ * All integers are in host byte order unless the type says otherwise; GIDs, GUIDs and MACs are
+ * bytes in wire order. The layout is private to tests/sim: both sides are built from this header
+ * and compare `version` and `size`.
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H
@@ -25,8 +27,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SIM_STATE_ENV	  "SIM_STATE"
-#define SIM_STATE_MAGIC	  0x73696d68636131ULL /* "simhca1" */
+#define SIM_STATE_ENV     "SIM_STATE"
+#define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
 #define SIM_STATE_VERSION 2
 
 #define SIM_MAX_DEVS   16
@@ -40,9 +42,20 @@
 /* A QPN is slot << SIM_SLOT_QPN_BITS | number; 64 slots fill the 24 bits of the wire. */
 #define SIM_SLOT_QPN_BITS 18
 
-/* Numbers of enum ib_port_state and of PortPhysicalState in the InfiniBand specification; sysfs shows the same. */
-enum sim_port_state { SIM_PORT_DOWN = 1, SIM_PORT_INIT = 2, SIM_PORT_ARMED = 3, SIM_PORT_ACTIVE = 4 };
-enum sim_phys_state { SIM_PHYS_SLEEP = 1, SIM_PHYS_POLLING = 2, SIM_PHYS_DISABLED = 3, SIM_PHYS_LINKUP = 5 };
+/* Numbers of enum ib_port_state and of PortPhysicalState in the InfiniBand specification; sysfs
+ * shows the same. */
+enum sim_port_state {
+	SIM_PORT_DOWN = 1,
+	SIM_PORT_INIT = 2,
+	SIM_PORT_ARMED = 3,
+	SIM_PORT_ACTIVE = 4
+};
+enum sim_phys_state {
+	SIM_PHYS_SLEEP = 1,
+	SIM_PHYS_POLLING = 2,
+	SIM_PHYS_DISABLED = 3,
+	SIM_PHYS_LINKUP = 5
+};
 
 /* Numbers of IBV_LINK_LAYER_*. */
 enum sim_link_layer { SIM_LINK_INFINIBAND = 1, SIM_LINK_ETHERNET = 2 };
@@ -54,7 +67,8 @@ enum sim_gid_type { SIM_GID_NONE = 0, SIM_GID_IB = 1, SIM_GID_ROCE_V1 = 2, SIM_G
 /* One entry of a port's GID table; an empty slot is all zero. */
 struct sim_gid {
 	uint8_t raw[16];
-	uint32_t ifindex; /* netdev that owns the address (the VLAN netdev for a VLAN entry); 0 for InfiniBand */
+	uint32_t ifindex; /* netdev that owns the address (the VLAN netdev for a VLAN entry); 0 for
+			     InfiniBand */
 	uint16_t vlan_id; /* SIM_NO_VLAN without */
 	uint8_t type; /* enum sim_gid_type */
 	uint8_t reserved;
@@ -82,9 +96,11 @@ struct sim_port {
 	uint8_t link_layer; /* enum sim_link_layer */
 	uint8_t state; /* enum sim_port_state */
 	uint8_t phys_state; /* enum sim_phys_state */
-	uint8_t active_mtu; /* IBV_MTU_256 = 1 ... IBV_MTU_4096 = 5: the largest whose packet fits the netdev's MTU */
+	uint8_t active_mtu; /* IBV_MTU_256 = 1 ... IBV_MTU_4096 = 5: the largest whose packet fits
+			       the netdev's MTU */
 	uint8_t max_mtu;
-	uint8_t active_speed; /* as ibv_port_attr: 1 SDR, 2 DDR, 4 QDR, 16 FDR, 32 EDR, 64 HDR, 128 NDR */
+	uint8_t active_speed; /* as ibv_port_attr: 1 SDR, 2 DDR, 4 QDR, 16 FDR, 32 EDR, 64 HDR, 128
+				 NDR */
 	uint8_t active_width; /* as ibv_port_attr: 1 = 1x, 2 = 4x */
 	uint8_t sm_sl;
 	uint16_t lid; /* InfiniBand; 0 on Ethernet */
@@ -104,7 +120,8 @@ struct sim_port {
 
 struct sim_dev {
 	_Atomic uint32_t present; /* 0: no such device (never there, or removed) */
-	_Atomic uint32_t dead; /* 1: the HCA answers nothing: no packet in or out, commands fail with EIO */
+	_Atomic uint32_t
+		dead; /* 1: the HCA answers nothing: no packet in or out, commands fail with EIO */
 	char name[64]; /* "mlx5_0" */
 	uint32_t minor; /* /dev/infiniband/uverbs<minor>, character device 231:192+minor */
 	uint32_t n_ports;
@@ -121,8 +138,8 @@ struct sim_dev {
 };
 
 /*
- * InfiniBand link layer: packets travel in the same UDP datagrams, so a LID needs an address. The table is the same on
- * all hosts of a topology and fixed once the hosts run. `lid` 0 ends it.
+ * InfiniBand link layer: packets travel in the same UDP datagrams, so a LID needs an address. The
+ * table is the same on all hosts of a topology and fixed once the hosts run. `lid` 0 ends it.
  */
 struct sim_lid {
 	uint16_t lid;
@@ -131,19 +148,21 @@ struct sim_lid {
 };
 
 /*
- * One slot per process that has a device open. `lock` bytes of the slots are the bytes [SIM_SLOT_LOCK + i] of the file:
- * a process holds an open-file-description write lock on its byte for as long as it lives, so a slot whose byte can
- * be locked is free whatever `pid` says.
+ * One slot per process that has a device open. `lock` bytes of the slots are the bytes
+ * [SIM_SLOT_LOCK + i] of the file: a process holds an open-file-description write lock on its byte
+ * for as long as it lives, so a slot whose byte can be locked is free whatever `pid` says.
  */
 #define SIM_SLOT_LOCK 0x70000000L
 struct sim_slot {
 	_Atomic int32_t pid; /* for people; 0 = never used or given back */
-	_Atomic uint32_t next_qpn; /* goes on where the last owner stopped: late packets must not meet a new QP */
+	_Atomic uint32_t next_qpn; /* goes on where the last owner stopped: late packets must not
+				      meet a new QP */
 	_Atomic uint32_t n_qps;
 	_Atomic uint32_t reserved;
 	/*
-	 * How many queue pairs and address handles of the process refer to each GID entry. As in the kernel, the slot
-	 * of a removed address is not given to another one before the last reference is gone: sim_gid_in_use().
+	 * How many queue pairs and address handles of the process refer to each GID entry. As in
+	 * the kernel, the slot of a removed address is not given to another one before the last
+	 * reference is gone: sim_gid_in_use().
 	 */
 	_Atomic uint16_t gid_refs[SIM_MAX_DEVS][SIM_MAX_PORTS][SIM_MAX_GIDS];
 };
@@ -158,7 +177,8 @@ enum sim_event_type {
 	SIM_EVENT_SM_CHANGE,
 	SIM_EVENT_CLIENT_REREGISTER,
 	SIM_EVENT_DEVICE_FATAL,
-	SIM_EVENT_QP_FATAL, /* `qpn` goes to ERR with IBV_EVENT_QP_FATAL in the process that owns it */
+	SIM_EVENT_QP_FATAL, /* `qpn` goes to ERR with IBV_EVENT_QP_FATAL in the process that owns it
+			     */
 };
 
 struct sim_event {
@@ -170,26 +190,28 @@ struct sim_event {
 };
 
 /*
- * Packet faults. A rule looks at every packet of its direction, device, port, QP and class; of those that match, the
- * first `skip` pass, then every `every`-th is hit, with probability `ppm` / 1,000,000, until `limit` were hit.
+ * Packet faults. A rule looks at every packet of its direction, device, port, QP and class; of
+ * those that match, the first `skip` pass, then every `every`-th is hit, with probability `ppm` /
+ * 1,000,000, until `limit` were hit.
  */
 enum sim_fault_action {
 	SIM_FAULT_OFF = 0,
 	SIM_FAULT_DROP,
 	SIM_FAULT_DELAY, /* by delay_us; the packets of other rules and classes overtake it */
-	SIM_FAULT_CORRUPT, /* a bit of the payload flips after the ICRC was made (TX) or before it is checked (RX) */
+	SIM_FAULT_CORRUPT, /* a bit of the payload flips after the ICRC was made (TX) or before it
+			      is checked (RX) */
 	SIM_FAULT_DUPLICATE,
 };
 
 enum sim_fault_dir { SIM_FAULT_TX = 1, SIM_FAULT_RX = 2 };
 
 enum sim_fault_class { /* bits */
-	SIM_CLASS_REQUEST = 1, /* SEND, WRITE, READ request, atomic request */
-	SIM_CLASS_ACK = 2, /* positive ACK without data */
-	SIM_CLASS_NAK = 4, /* NAK and RNR NAK */
-	SIM_CLASS_DATA_RESPONSE = 8, /* READ response, atomic ACK */
-	SIM_CLASS_UD = 16,
-	SIM_CLASS_ANY = 0xff,
+		       SIM_CLASS_REQUEST = 1, /* SEND, WRITE, READ request, atomic request */
+		       SIM_CLASS_ACK = 2, /* positive ACK without data */
+		       SIM_CLASS_NAK = 4, /* NAK and RNR NAK */
+		       SIM_CLASS_DATA_RESPONSE = 8, /* READ response, atomic ACK */
+		       SIM_CLASS_UD = 16,
+		       SIM_CLASS_ANY = 0xff,
 };
 
 struct sim_fault {
@@ -220,7 +242,8 @@ struct sim_state {
 	struct sim_lid lids[SIM_MAX_LIDS];
 	struct sim_slot slots[SIM_MAX_SLOTS];
 	struct sim_fault faults[SIM_MAX_FAULTS];
-	_Atomic uint64_t faults_generation; /* grows with every change of a rule: nonzero makes HCAs look at them */
+	_Atomic uint64_t faults_generation; /* grows with every change of a rule: nonzero makes HCAs
+					       look at them */
 	_Atomic uint64_t n_events; /* events pushed since the file was made */
 	struct sim_event events[SIM_MAX_EVENTS];
 	struct sim_dev devs[SIM_MAX_DEVS];
@@ -235,12 +258,14 @@ struct sim_state {
 static inline bool sim_gid_in_use(struct sim_state *st, uint32_t dev, uint32_t port, uint32_t index)
 {
 	for (int i = 0; i < SIM_MAX_SLOTS; i++)
-		if (atomic_load_explicit(&st->slots[i].gid_refs[dev][port][index], memory_order_acquire))
+		if (atomic_load_explicit(&st->slots[i].gid_refs[dev][port][index],
+					 memory_order_acquire))
 			return true;
 	return false;
 }
 
-/** sim_port_write_begin() / sim_port_write_end() - bracket a change of the guarded part of @p; one writer only. */
+/** sim_port_write_begin() / sim_port_write_end() - bracket a change of the guarded part of @p; one
+ * writer only. */
 static inline void sim_port_write_begin(struct sim_port *p)
 {
 	atomic_store_explicit(&p->seq, atomic_load_explicit(&p->seq, memory_order_relaxed) + 1,
@@ -254,7 +279,8 @@ static inline void sim_port_write_end(struct sim_port *p)
 			      memory_order_release);
 }
 
-/** sim_port_read_begin() - the value to hand to sim_port_read_retry() after copying what is wanted. */
+/** sim_port_read_begin() - the value to hand to sim_port_read_retry() after copying what is wanted.
+ */
 static inline uint32_t sim_port_read_begin(struct sim_port *p)
 {
 	uint32_t s;
@@ -272,11 +298,13 @@ static inline bool sim_port_read_retry(struct sim_port *p, uint32_t s)
 }
 
 /**
- * sim_event_push() - tell all HCAs of the host. Callable from any process; change the port first, then push.
+ * sim_event_push() - tell all HCAs of the host. Callable from any process; change the port first,
+ * then push.
  *
  * A reader that is more than SIM_MAX_EVENTS behind loses the oldest ones.
  */
-static inline void sim_event_push(struct sim_state *st, uint32_t type, uint32_t dev, uint32_t port, uint32_t qpn)
+static inline void sim_event_push(struct sim_state *st, uint32_t type, uint32_t dev, uint32_t port,
+				  uint32_t qpn)
 {
 	uint64_t n = atomic_fetch_add_explicit(&st->n_events, 1, memory_order_acq_rel);
 	struct sim_event *e = &st->events[n % SIM_MAX_EVENTS];

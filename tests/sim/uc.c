@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Unreliable connection: requests as on a reliable one, never answered. A work request is complete when its last packet
- * has left; a message with a missing packet is thrown away by the receiver.
+ * Unreliable connection: requests as on a reliable one, never answered. A work request is complete
+ * when its last packet has left; a message with a missing packet is thrown away by the receiver.
  */
 #include "hca.h"
 
@@ -27,7 +27,8 @@ static bool has_imm(const struct send_wqe *w)
 
 static uint8_t opcode_of(const struct send_wqe *w, bool first, bool last)
 {
-	uint8_t op = first ? (last ? OP_SEND_ONLY : OP_SEND_FIRST) : (last ? OP_SEND_LAST : OP_SEND_MIDDLE);
+	uint8_t op = first ? (last ? OP_SEND_ONLY : OP_SEND_FIRST)
+			   : (last ? OP_SEND_LAST : OP_SEND_MIDDLE);
 
 	if (last && has_imm(w))
 		op++;
@@ -40,7 +41,8 @@ static uint8_t opcode_of(const struct send_wqe *w, bool first, bool last)
 static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 {
 	struct requester *r = &qp->req;
-	uint64_t off = (uint64_t)psn_diff(r->cur_psn, w->first_psn) * qp->mtu, left = w->length - off;
+	uint64_t off = (uint64_t)psn_diff(r->cur_psn, w->first_psn) * qp->mtu,
+		 left = w->length - off;
 	bool last = r->cur_psn == w->last_psn;
 	struct hca *h = qp->obj.uc->hca;
 	struct wire_packet p = {
@@ -80,7 +82,8 @@ static uint8_t start(struct qp *qp, struct send_wqe *w)
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	w->first_psn = r->cur_psn = r->next_psn;
 	if (w->opcode != MLX5_OPCODE_NOP)
-		r->next_psn = psn_add(r->next_psn, (int32_t)psn_count((uint32_t)w->length, qp->mtu));
+		r->next_psn =
+			psn_add(r->next_psn, (int32_t)psn_count((uint32_t)w->length, qp->mtu));
 	w->last_psn = psn_add(r->next_psn, -1);
 	w->started = true;
 	return 0;
@@ -116,7 +119,8 @@ bool uc_transmit(struct qp *qp, int budget)
 
 static void fail_recv(struct qp *qp, uint8_t syndrome)
 {
-	struct recv_done d = {.cqe_op = MLX5_CQE_RESP_ERR, .syndrome = syndrome, .index = qp->resp.recv.index};
+	struct recv_done d = {
+		.cqe_op = MLX5_CQE_RESP_ERR, .syndrome = syndrome, .index = qp->resp.recv.index};
 
 	qp->resp.have_recv = false;
 	cq_recv_done(qp, &d);
@@ -190,7 +194,8 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 		return;
 	}
 	if (p->payload_len)
-		dst = mr_remote(qp, r->write_rkey, r->write_va + r->offset, p->payload_len, IBV_ACCESS_REMOTE_WRITE);
+		dst = mr_remote(qp, r->write_rkey, r->write_va + r->offset, p->payload_len,
+				IBV_ACCESS_REMOTE_WRITE);
 	if ((p->payload_len && !dst) || (flags & WIRE_IMM && !take(qp))) {
 		drop_message(qp);
 		return;
@@ -217,7 +222,8 @@ void uc_receive(struct qp *qp, const struct wire_packet *p)
 		r->uc_drop = false;
 		r->offset = 0;
 		r->message_write = flags & WIRE_WRITE;
-	} else if (!in_order || r->uc_drop || !r->in_message || r->message_write != !!(flags & WIRE_WRITE)) {
+	} else if (!in_order || r->uc_drop || !r->in_message ||
+		   r->message_write != !!(flags & WIRE_WRITE)) {
 		drop_message(qp);
 		return;
 	}

@@ -8,7 +8,8 @@
 #include "fdtab.h"
 #include "cmd.h"
 
-/** ucontext_open() - a new file on device @dev_index. Takes the lock itself. Return: NULL without memory. */
+/** ucontext_open() - a new file on device @dev_index. Takes the lock itself. Return: NULL without
+ * memory. */
 struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index)
 {
 	struct ucontext *uc = calloc(1, sizeof(*uc));
@@ -40,7 +41,8 @@ struct sim_port *ucontext_port(struct ucontext *uc, uint32_t port)
 }
 
 /**
- * ucontext_close() - a descriptor was closed; with the last one goes everything, in order, as in the kernel.
+ * ucontext_close() - a descriptor was closed; with the last one goes everything, in order, as in
+ * the kernel.
  *
  * Takes the lock. Return: whether it was the last.
  */

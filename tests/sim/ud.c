@@ -8,9 +8,10 @@
 
 #include "dma.h"
 
-#define GRH_BYTES	40
+#define GRH_BYTES       40
 #define MAC_PATIENCE_NS 1000000000ull
-#define QKEY_PRIVILEGED 0x80000000u /* a work request with this bit uses the queue pair's own key */
+#define QKEY_PRIVILEGED 0x80000000u /* a work request with this bit uses the queue pair's own key  \
+				     */
 
 static void path_of(struct qp *qp, const struct send_wqe *w, struct path *ret)
 {
@@ -22,7 +23,8 @@ static void path_of(struct qp *qp, const struct send_wqe *w, struct path *ret)
 	ret->wire.traffic_class = av->traffic_class;
 	ret->wire.hop_limit = av->hop_limit ? av->hop_limit : 1;
 	ret->wire.flow_label = av->flow_label;
-	ret->wire.udp_sport = av->udp_sport ? av->udp_sport : (uint16_t)(0xc000 | (qp->qpn & 0x3fff));
+	ret->wire.udp_sport =
+		av->udp_sport ? av->udp_sport : (uint16_t)(0xc000 | (qp->qpn & 0x3fff));
 	ret->sgid_index = av->sgid_index;
 	ret->dlid = av->rlid;
 }
@@ -58,7 +60,8 @@ static uint8_t send_one(struct qp *qp, struct send_wqe *w)
 {
 	struct hca *h = qp->obj.uc->hca;
 	struct wire_packet p = {
-		.opcode = OP_UD | (w->opcode == MLX5_OPCODE_SEND_IMM ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
+		.opcode = OP_UD |
+			  (w->opcode == MLX5_OPCODE_SEND_IMM ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
 		.solicited = w->solicited,
 		.pkey = 0xffff,
 		.dest_qpn = w->av.dest_qpn,
@@ -115,7 +118,8 @@ bool ud_transmit(struct qp *qp, int budget)
 	return false;
 }
 
-/* The 40 bytes before the payload: the GRH, or the IP header at their end (IPv4: in the last 20). */
+/* The 40 bytes before the payload: the GRH, or the IP header at their end (IPv4: in the last 20).
+ */
 static void grh_bytes(const struct wire_packet *p, uint8_t ret[GRH_BYTES])
 {
 	memset(ret, 0, GRH_BYTES);
@@ -126,15 +130,16 @@ static void grh_bytes(const struct wire_packet *p, uint8_t ret[GRH_BYTES])
 void ud_receive(struct qp *qp, const struct wire_packet *p)
 {
 	struct recv_done d = {
-		.cqe_op = p->opcode == (OP_UD | OP_SEND_ONLY_IMM) ? MLX5_CQE_RESP_SEND_IMM : MLX5_CQE_RESP_SEND,
+		.cqe_op = p->opcode == (OP_UD | OP_SEND_ONLY_IMM) ? MLX5_CQE_RESP_SEND_IMM
+								  : MLX5_CQE_RESP_SEND,
 		.solicited = p->solicited,
 		.grh = true,
 		.byte_len = p->payload_len + GRH_BYTES,
 		.imm = p->imm,
 		.src_qpn = p->src_qpn,
-		.l3_type = p->v1	      ? MLX5_CQE_L3_HDR_TYPE_NONE :
-			   p->l3_len == 20 ? MLX5_CQE_L3_HDR_TYPE_IPV4 :
-						MLX5_CQE_L3_HDR_TYPE_IPV6,
+		.l3_type = p->v1             ? MLX5_CQE_L3_HDR_TYPE_NONE
+			   : p->l3_len == 20 ? MLX5_CQE_L3_HDR_TYPE_IPV4
+					     : MLX5_CQE_L3_HDR_TYPE_IPV6,
 	};
 	struct recv_wqe r;
 	uint8_t grh[GRH_BYTES];

@@ -8,9 +8,9 @@
 
 #include "icrc.h"
 
-#define ETH_LEN	  14
-#define UDP_LEN	  8
-#define BTH_LEN	  12
+#define ETH_LEN   14
+#define UDP_LEN   8
+#define BTH_LEN   12
 #define ICRC_LEN  4
 #define ETH_IPV4  0x0800
 #define ETH_IPV6  0x86dd
@@ -29,9 +29,11 @@ static const uint32_t op_flags[0x18] = {
 	[OP_WRITE_LAST] = WIRE_WRITE | WIRE_END | WIRE_PAYLOAD,
 	[OP_WRITE_LAST_IMM] = WIRE_WRITE | WIRE_END | WIRE_PAYLOAD | WIRE_IMM,
 	[OP_WRITE_ONLY] = WIRE_WRITE | WIRE_START | WIRE_END | WIRE_PAYLOAD | WIRE_RETH,
-	[OP_WRITE_ONLY_IMM] = WIRE_WRITE | WIRE_START | WIRE_END | WIRE_PAYLOAD | WIRE_RETH | WIRE_IMM,
+	[OP_WRITE_ONLY_IMM] =
+		WIRE_WRITE | WIRE_START | WIRE_END | WIRE_PAYLOAD | WIRE_RETH | WIRE_IMM,
 	[OP_READ_REQUEST] = WIRE_START | WIRE_END | WIRE_RETH,
-	[OP_READ_RESP_FIRST] = WIRE_RESPONSE | WIRE_READ_RESP | WIRE_START | WIRE_PAYLOAD | WIRE_AETH,
+	[OP_READ_RESP_FIRST] =
+		WIRE_RESPONSE | WIRE_READ_RESP | WIRE_START | WIRE_PAYLOAD | WIRE_AETH,
 	[OP_READ_RESP_MIDDLE] = WIRE_RESPONSE | WIRE_READ_RESP | WIRE_PAYLOAD,
 	[OP_READ_RESP_LAST] = WIRE_RESPONSE | WIRE_READ_RESP | WIRE_END | WIRE_PAYLOAD | WIRE_AETH,
 	[OP_READ_RESP_ONLY] =
@@ -55,9 +57,11 @@ uint32_t wire_op_flags(uint8_t opcode)
 	case 0:
 		return flags | WIRE_VALID;
 	case OP_UC:
-		return flags & (WIRE_SEND | WIRE_WRITE) && !(flags & WIRE_IETH) ? flags | WIRE_VALID : 0;
+		return flags & (WIRE_SEND | WIRE_WRITE) && !(flags & WIRE_IETH) ? flags | WIRE_VALID
+										: 0;
 	case OP_UD:
-		return op == OP_SEND_ONLY || op == OP_SEND_ONLY_IMM ? flags | WIRE_VALID | WIRE_DETH : 0;
+		return op == OP_SEND_ONLY || op == OP_SEND_ONLY_IMM ? flags | WIRE_VALID | WIRE_DETH
+								    : 0;
 	default:
 		return 0;
 	}
@@ -122,7 +126,7 @@ static uint16_t ipv4_checksum(const uint8_t *ip)
 	for (int i = 0; i < 20; i += 2)
 		sum += get16(ip + i);
 	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~(sum + (sum >> 16));
+	return (uint16_t) ~(sum + (sum >> 16));
 }
 
 /* IPv6 header or GRH: they differ in the next header only. */
@@ -151,14 +155,16 @@ static void put_ipv4(uint8_t *h, const struct wire_path *path, uint16_t id, size
 	put16(h + 10, ipv4_checksum(h));
 }
 
-static uint8_t *put_l3(uint8_t *h, const struct wire_path *path, const struct wire_packet *p, size_t ib_len)
+static uint8_t *put_l3(uint8_t *h, const struct wire_path *path, const struct wire_packet *p,
+		       size_t ib_len)
 {
 	if (path->v1) {
 		put_ipv6(h, path, NEXT_IBA, ib_len);
 		return h + 40;
 	}
 	if (is_v4(path->dgid)) {
-		/* A router may set an id of zero anew, which the ICRC covers; the PSN makes a good one. */
+		/* A router may set an id of zero anew, which the ICRC covers; the PSN makes a good
+		 * one. */
 		put_ipv4(h, path, (uint16_t)(p->psn | 0x8000), UDP_LEN + ib_len);
 		h += 20;
 	} else {
@@ -224,7 +230,8 @@ void wire_begin(uint8_t *frame, const struct wire_path *path, struct wire_packet
 	put16(frame + 12, path->v1 ? WIRE_ETHERTYPE_V1 : is_v4(path->dgid) ? ETH_IPV4 : ETH_IPV6);
 	h = put_l3(frame + ETH_LEN, path, p, ib_len);
 	h[0] = p->opcode;
-	h[1] = (uint8_t)((p->solicited ? 0x80 : 0) | 0x40 /* path migration state: migrated */ | pad << 4);
+	h[1] = (uint8_t)((p->solicited ? 0x80 : 0) | 0x40 /* path migration state: migrated */ |
+			 pad << 4);
 	put16(h + 2, p->pkey);
 	put32(h + 4, p->dest_qpn);
 	put32(h + 8, (p->ack_request ? 1u << 31 : 0) | p->psn);
@@ -238,12 +245,14 @@ size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wi
 
 	while ((end - p->payload) & 3)
 		*end++ = 0;
-	crc = htole32(path->v1 ? icrc_roce_v1(l3, (size_t)(end - l3)) : icrc_roce_v2(l3, (size_t)(end - l3)));
+	crc = htole32(path->v1 ? icrc_roce_v1(l3, (size_t)(end - l3))
+			       : icrc_roce_v2(l3, (size_t)(end - l3)));
 	memcpy(end, &crc, 4);
 	return (size_t)(end + 4 - frame);
 }
 
-/* Return: the BTH, or NULL if the frame is no RoCE packet. *len shrinks to the length that the headers give. */
+/* Return: the BTH, or NULL if the frame is no RoCE packet. *len shrinks to the length that the
+ * headers give. */
 static uint8_t *get_l3(uint8_t *frame, size_t *len, struct wire_packet *ret)
 {
 	uint8_t *h = frame + ETH_LEN;
@@ -282,7 +291,8 @@ static uint8_t *get_l3(uint8_t *frame, size_t *len, struct wire_packet *ret)
 	h += ret->l3_len;
 	if (ret->v1)
 		return l3_payload >= BTH_LEN + ICRC_LEN ? h : NULL;
-	if (l3_payload < UDP_LEN + BTH_LEN + ICRC_LEN || get16(h + 2) != WIRE_UDP_PORT || get16(h + 4) != l3_payload)
+	if (l3_payload < UDP_LEN + BTH_LEN + ICRC_LEN || get16(h + 2) != WIRE_UDP_PORT ||
+	    get16(h + 4) != l3_payload)
 		return NULL;
 	return h + UDP_LEN;
 }
@@ -339,8 +349,8 @@ int wire_decode(uint8_t *frame, size_t len, struct wire_packet *ret)
 		return -EPROTO;
 	end = frame + len - ICRC_LEN;
 	memcpy(&crc, end, 4);
-	if (le32toh(crc) != (ret->v1 ? icrc_roce_v1(ret->l3, (size_t)(end - ret->l3)) :
-				       icrc_roce_v2(ret->l3, (size_t)(end - ret->l3))))
+	if (le32toh(crc) != (ret->v1 ? icrc_roce_v1(ret->l3, (size_t)(end - ret->l3))
+				     : icrc_roce_v2(ret->l3, (size_t)(end - ret->l3))))
 		return -EBADMSG;
 	ret->opcode = bth[0];
 	ret->solicited = bth[1] & 0x80;

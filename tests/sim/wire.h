@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * RoCE packets: a packet as a struct, and as an Ethernet frame. Pure functions over caller memory; no state, callable
- * from any thread. Header layouts are those of the InfiniBand Architecture Specification, volume 1, chapter 9, and its
- * annexes A16 (RoCE) and A17 (RoCE v2).
+ * RoCE packets: a packet as a struct, and as an Ethernet frame. Pure functions over caller memory;
+ * no state, callable from any thread. Header layouts are those of the InfiniBand Architecture
+ * Specification, volume 1, chapter 9, and its annexes A16 (RoCE) and A17 (RoCE v2).
  */
 #ifndef SIM_WIRE_H
 #define SIM_WIRE_H
@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_UDP_PORT	   4791
-#define WIRE_ETHERTYPE_V1  0x8915
-#define WIRE_MAX_MTU	   4096
-#define WIRE_MAX_HEADERS   (14 + 40 + 8 + 12 + 28 + 4)
-#define WIRE_MAX_FRAME	   (WIRE_MAX_HEADERS + WIRE_MAX_MTU + 3 + 4)
-#define WIRE_MCAST_QPN	   0xffffff
+#define WIRE_UDP_PORT     4791
+#define WIRE_ETHERTYPE_V1 0x8915
+#define WIRE_MAX_MTU      4096
+#define WIRE_MAX_HEADERS  (14 + 40 + 8 + 12 + 28 + 4)
+#define WIRE_MAX_FRAME    (WIRE_MAX_HEADERS + WIRE_MAX_MTU + 3 + 4)
+#define WIRE_MCAST_QPN    0xffffff
 
 /* BTH opcodes; RC has the prefix 0x00, UC 0x20, UD 0x60. */
 enum wire_op {
@@ -47,7 +47,7 @@ enum wire_op {
 	OP_UD = 0x60,
 };
 
-#define OP_MASK	     0x1f
+#define OP_MASK      0x1f
 #define OP_TRANSPORT 0xe0
 
 /* What an opcode stands for; see wire_op_flags(). */
@@ -69,20 +69,22 @@ enum wire_op_flag {
 	WIRE_READ_RESP = 1 << 14,
 };
 
-/** wire_op_flags() - bits of enum wire_op_flag for a BTH opcode; 0 for one that is not supported here. */
+/** wire_op_flags() - bits of enum wire_op_flag for a BTH opcode; 0 for one that is not supported
+ * here. */
 uint32_t wire_op_flags(uint8_t opcode);
 
 /* AETH syndromes: the upper three bits say what, the lower five how much. */
-#define AETH_ACK	   0x1f /* credit count 31: no end-to-end credits */
-#define AETH_RNR	   0x20
-#define AETH_NAK	   0x60
-#define AETH_TYPE	   0xe0
-#define AETH_NAK_SEQ	   (AETH_NAK | 0)
-#define AETH_NAK_INV_REQ   (AETH_NAK | 1)
-#define AETH_NAK_REM_ACC   (AETH_NAK | 2)
-#define AETH_NAK_REM_OP	   (AETH_NAK | 3)
+#define AETH_ACK         0x1f /* credit count 31: no end-to-end credits */
+#define AETH_RNR         0x20
+#define AETH_NAK         0x60
+#define AETH_TYPE        0xe0
+#define AETH_NAK_SEQ     (AETH_NAK | 0)
+#define AETH_NAK_INV_REQ (AETH_NAK | 1)
+#define AETH_NAK_REM_ACC (AETH_NAK | 2)
+#define AETH_NAK_REM_OP  (AETH_NAK | 3)
 
-/* Everything below Ethernet that both ends of a path agree on. Addresses are GIDs; IPv4 as ::ffff:a.b.c.d. */
+/* Everything below Ethernet that both ends of a path agree on. Addresses are GIDs; IPv4 as
+ * ::ffff:a.b.c.d. */
 struct wire_path {
 	uint8_t smac[6], dmac[6];
 	uint8_t sgid[16], dgid[16];
@@ -137,7 +139,8 @@ size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wi
  * @frame: any bytes whatever.
  * @ret: filled on success; points into @frame.
  *
- * Return: 0; -EPROTO for something that is not a RoCE packet or not well-formed; -EBADMSG for a wrong ICRC.
+ * Return: 0; -EPROTO for something that is not a RoCE packet or not well-formed; -EBADMSG for a
+ * wrong ICRC.
  */
 int wire_decode(uint8_t *frame, size_t len, struct wire_packet *ret);
 

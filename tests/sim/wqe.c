@@ -20,7 +20,8 @@ static const uint8_t *unit_at(const struct wqe_ring *ring, uint16_t index, uint3
 	return ring->buf + (((uint32_t)index * (WQE_BB / WQE_UNIT) + unit) & (n - 1)) * WQE_UNIT;
 }
 
-static void read_units(const struct wqe_ring *ring, uint16_t index, uint32_t unit, uint32_t n, void *dst)
+static void read_units(const struct wqe_ring *ring, uint16_t index, uint32_t unit, uint32_t n,
+		       void *dst)
 {
 	for (uint32_t i = 0; i < n; i++)
 		dma_read((uint8_t *)dst + i * WQE_UNIT, unit_at(ring, index, unit + i), WQE_UNIT);
@@ -65,13 +66,15 @@ static void decode_atomic(const struct wqe_ring *ring, struct send_wqe *w)
 	w->compare = be64toh(a.compare);
 }
 
-/* Segments between control and data, by opcode. Return: units, or -1 for an opcode that this HCA does not have. */
+/* Segments between control and data, by opcode. Return: units, or -1 for an opcode that this HCA
+ * does not have. */
 static int head_units(const struct send_wqe *w, enum wqe_transport t)
 {
 	if (w->opcode == MLX5_OPCODE_NOP)
 		return 0;
 	if (t == WQE_DATAGRAM)
-		return w->opcode == MLX5_OPCODE_SEND || w->opcode == MLX5_OPCODE_SEND_IMM ? AV_UNITS : -1;
+		return w->opcode == MLX5_OPCODE_SEND || w->opcode == MLX5_OPCODE_SEND_IMM ? AV_UNITS
+											  : -1;
 	switch (w->opcode) {
 	case MLX5_OPCODE_SEND:
 	case MLX5_OPCODE_SEND_IMM:
@@ -88,7 +91,8 @@ static int head_units(const struct send_wqe *w, enum wqe_transport t)
 	}
 }
 
-static void decode_heads(const struct wqe_ring *ring, struct send_wqe *w, enum wqe_transport t, int units)
+static void decode_heads(const struct wqe_ring *ring, struct send_wqe *w, enum wqe_transport t,
+			 int units)
 {
 	if (units == 0)
 		return;
@@ -101,8 +105,8 @@ static void decode_heads(const struct wqe_ring *ring, struct send_wqe *w, enum w
 		decode_atomic(ring, w);
 }
 
-void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uint32_t qpn, enum wqe_transport t,
-		struct send_wqe *ret)
+void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uint32_t qpn,
+		enum wqe_transport t, struct send_wqe *ret)
 {
 	struct mlx5_wqe_ctrl_seg ctrl;
 	struct wqe_seg seg;
@@ -142,7 +146,8 @@ void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uin
 		ret->error = MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-bool wqe_next_seg(const struct wqe_ring *ring, const struct send_wqe *w, uint8_t *unit, struct wqe_seg *ret)
+bool wqe_next_seg(const struct wqe_ring *ring, const struct send_wqe *w, uint8_t *unit,
+		  struct wqe_seg *ret)
 {
 	struct mlx5_wqe_data_seg d;
 	uint32_t count, units;
@@ -165,7 +170,8 @@ bool wqe_next_seg(const struct wqe_ring *ring, const struct send_wqe *w, uint8_t
 	return true;
 }
 
-void wqe_copy_inline(const struct wqe_ring *ring, const struct wqe_seg *s, uint32_t off, uint32_t len, uint8_t *dst)
+void wqe_copy_inline(const struct wqe_ring *ring, const struct wqe_seg *s, uint32_t off,
+		     uint32_t len, uint8_t *dst)
 {
 	uint32_t size = ring->n_bbs * WQE_BB;
 	uint32_t at = ((uint32_t)(s->inl - ring->buf) + off) & (size - 1);
@@ -185,7 +191,8 @@ uint32_t wqe_recv_segs(const uint8_t *wqe, uint32_t max, struct wqe_seg *segs)
 		dma_read(&d, wqe + n * sizeof(d), sizeof(d));
 		if (be32toh(d.lkey) == WQE_INVALID_LKEY)
 			break;
-		segs[n] = (struct wqe_seg){.len = be32toh(d.byte_count), .lkey = be32toh(d.lkey),
+		segs[n] = (struct wqe_seg){.len = be32toh(d.byte_count),
+					   .lkey = be32toh(d.lkey),
 					   .addr = be64toh(d.addr)};
 	}
 	return n;

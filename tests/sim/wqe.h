@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Work queue elements of mlx5, read from the program's ring. Layouts: <infiniband/mlx5dv.h>. Pure functions over the
- * ring; the ring may change under them (it is the program's memory), so every field is read once and checked after.
+ * Work queue elements of mlx5, read from the program's ring. Layouts: <infiniband/mlx5dv.h>. Pure
+ * functions over the ring; the ring may change under them (it is the program's memory), so every
+ * field is read once and checked after.
  */
 #ifndef SIM_WQE_H
 #define SIM_WQE_H
@@ -9,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WQE_BB	   64 /* basic block, bytes */
-#define WQE_UNIT   16 /* what the "ds" of a control segment counts */
-#define WQE_MAX_DS 63
+#define WQE_BB           64 /* basic block, bytes */
+#define WQE_UNIT         16 /* what the "ds" of a control segment counts */
+#define WQE_MAX_DS       63
 #define WQE_INVALID_LKEY 0x100 /* ends the list of a receive WQE */
 
 struct wqe_ring {
@@ -23,7 +24,8 @@ struct wqe_seg {
 	uint64_t addr;
 	uint32_t len;
 	uint32_t lkey;
-	const uint8_t *inl; /* inline data: where it starts in the ring (it may wrap at the ring's end); else NULL */
+	const uint8_t *inl; /* inline data: where it starts in the ring (it may wrap at the ring's
+			       end); else NULL */
 };
 
 /* Address vector of a datagram, from struct mlx5_wqe_av. */
@@ -69,10 +71,11 @@ enum wqe_transport { WQE_CONNECTED, WQE_DATAGRAM };
  * @avail: basic blocks posted from there on, at least 1.
  * @qpn: number that the control segment must carry.
  *
- * What is wrong with it is put into @ret->error, and it counts as one basic block if its size is not believable.
+ * What is wrong with it is put into @ret->error, and it counts as one basic block if its size is
+ * not believable.
  */
-void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uint32_t qpn, enum wqe_transport t,
-		struct send_wqe *ret);
+void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uint32_t qpn,
+		enum wqe_transport t, struct send_wqe *ret);
 
 /**
  * wqe_next_seg() - walk the data segments.
@@ -80,10 +83,13 @@ void wqe_decode(const struct wqe_ring *ring, uint16_t index, uint16_t avail, uin
  *
  * Return: true and *@ret, or false at the end or at something malformed.
  */
-bool wqe_next_seg(const struct wqe_ring *ring, const struct send_wqe *w, uint8_t *unit, struct wqe_seg *ret);
+bool wqe_next_seg(const struct wqe_ring *ring, const struct send_wqe *w, uint8_t *unit,
+		  struct wqe_seg *ret);
 
-/** wqe_copy_inline() - copy @len bytes at @off of inline segment @s; the ring's end wraps to its start. */
-void wqe_copy_inline(const struct wqe_ring *ring, const struct wqe_seg *s, uint32_t off, uint32_t len, uint8_t *dst);
+/** wqe_copy_inline() - copy @len bytes at @off of inline segment @s; the ring's end wraps to its
+ * start. */
+void wqe_copy_inline(const struct wqe_ring *ring, const struct wqe_seg *s, uint32_t off,
+		     uint32_t len, uint8_t *dst);
 
 /**
  * wqe_recv_segs() - read the scatter list of a receive WQE.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The HCA without its thread and its sockets: the input is a script of work requests (raw bytes in the rings, raw
- * doorbells), packets to the queue pairs (fields from the input, with numbers near those that matter), time, and state
- * changes. Whatever it says, the HCA must stay within its memory and within the memory regions.
+ * The HCA without its thread and its sockets: the input is a script of work requests (raw bytes in
+ * the rings, raw doorbells), packets to the queue pairs (fields from the input, with numbers near
+ * those that matter), time, and state changes. Whatever it says, the HCA must stay within its
+ * memory and within the memory regions.
  */
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
@@ -15,11 +16,11 @@
 #include "hca.h"
 #include "root.h"
 
-#define N_QPS	 3
+#define N_QPS    3
 #define RING_BBS 16
-#define N_RECV	 16
+#define N_RECV   16
 #define MR_BYTES 16384
-#define GUARD	 4096
+#define GUARD    4096
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,7 +43,8 @@ uint8_t *net_frame(struct hca *h)
 	return out_frame;
 }
 
-void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p, uint8_t *frame)
+void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p,
+	      uint8_t *frame)
 {
 	(void)h;
 	(void)qp;
@@ -50,8 +52,9 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 		abort();
 }
 
-enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port, uint32_t qpn,
-				  uint8_t opcode, uint8_t syndrome, uint32_t *delay_us)
+enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint32_t port,
+				  uint32_t qpn, uint8_t opcode, uint8_t syndrome,
+				  uint32_t *delay_us)
 {
 	(void)h;
 	(void)dir;
@@ -64,7 +67,8 @@ enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint
 	return SIM_FAULT_OFF;
 }
 
-void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len, uint32_t delay_us)
+void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len,
+		 uint32_t delay_us)
 {
 	(void)h;
 	(void)rx;
@@ -74,8 +78,8 @@ void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame,
 	(void)delay_us;
 }
 
-int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, const uint8_t *own_mac,
-		  struct sim_state *st, uint8_t *ret_mac)
+int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,
+		  const uint8_t *own_mac, struct sim_state *st, uint8_t *ret_mac)
 {
 	(void)sgid;
 	(void)dgid;
@@ -104,8 +108,8 @@ static uint32_t db[N_QPS][2], cq_db[2];
 static uint8_t cqes[64 * 256];
 static uint32_t handles[N_QPS], key;
 
-static long command(uint32_t cmd, const void *body, size_t len, const void *drv, size_t drv_len, void *resp,
-		    size_t resp_len)
+static long command(uint32_t cmd, const void *body, size_t len, const void *drv, size_t drv_len,
+		    void *resp, size_t resp_len)
 {
 	uint64_t buf[64] = {0};
 	struct ib_uverbs_cmd_hdr *hdr = (void *)buf;
@@ -128,10 +132,20 @@ static void must(long rc)
 
 static void modify(uint32_t handle, uint8_t state, uint32_t mask)
 {
-	struct ib_uverbs_modify_qp m = {.qp_handle = handle, .attr_mask = mask | IBV_QP_STATE, .qp_state = state,
-					.port_num = 1, .qp_access_flags = 0xf, .qkey = 0x11, .path_mtu = IBV_MTU_256,
-					.dest_qp_num = 0x1234, .rq_psn = 0xfffff0, .sq_psn = 0xfffff0,
-					.max_rd_atomic = 2, .max_dest_rd_atomic = 2, .timeout = 1, .retry_cnt = 3,
+	struct ib_uverbs_modify_qp m = {.qp_handle = handle,
+					.attr_mask = mask | IBV_QP_STATE,
+					.qp_state = state,
+					.port_num = 1,
+					.qp_access_flags = 0xf,
+					.qkey = 0x11,
+					.path_mtu = IBV_MTU_256,
+					.dest_qp_num = 0x1234,
+					.rq_psn = 0xfffff0,
+					.sq_psn = 0xfffff0,
+					.max_rd_atomic = 2,
+					.max_dest_rd_atomic = 2,
+					.timeout = 1,
+					.retry_cnt = 3,
 					.rnr_retry = 3};
 
 	m.dest = (struct ib_uverbs_qp_dest){.is_global = 1, .port_num = 1};
@@ -147,7 +161,8 @@ static void up(int i)
 
 	if (i == 0) {
 		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
 	}
 	modify(handles[i], IBV_QPS_RESET, 0);
 	memset(db[i], 0, sizeof(db[i]));
@@ -178,7 +193,8 @@ static void set_up(void)
 {
 	static const uint8_t types[N_QPS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 	struct mlx5_ib_alloc_ucontext_req_v2 req = {.total_num_bfregs = 16, .max_cqe_version = 1};
-	struct mlx5_ib_create_cq cq = {.buf_addr = (uintptr_t)cqes, .db_addr = (uintptr_t)cq_db, .cqe_size = 64};
+	struct mlx5_ib_create_cq cq = {
+		.buf_addr = (uintptr_t)cqes, .db_addr = (uintptr_t)cq_db, .cqe_size = 64};
 	struct ib_uverbs_create_cq ccq = {.cqe = 255, .comp_channel = -1};
 	struct ib_uverbs_reg_mr mr = {.length = MR_BYTES, .access_flags = 0xf};
 	struct ib_uverbs_reg_mr_resp mr_resp;
@@ -196,17 +212,24 @@ static void set_up(void)
 	must(command(IB_USER_VERBS_CMD_GET_CONTEXT, resp, 8, &req, sizeof(req), resp, 8));
 	must(command(IB_USER_VERBS_CMD_ALLOC_PD, resp, 8, NULL, 0, resp, 4));
 	mr.start = mr.hca_va = (uintptr_t)memory + GUARD;
-	must(command(IB_USER_VERBS_CMD_REG_MR, &mr, sizeof(mr), NULL, 0, &mr_resp, sizeof(mr_resp)));
+	must(command(IB_USER_VERBS_CMD_REG_MR, &mr, sizeof(mr), NULL, 0, &mr_resp,
+		     sizeof(mr_resp)));
 	key = mr_resp.rkey;
 	must(command(IB_USER_VERBS_CMD_CREATE_CQ, &ccq, sizeof(ccq), &cq, sizeof(cq), resp, 8));
 	for (int i = 0; i < N_QPS; i++) {
-		struct ib_uverbs_create_qp c = {.pd_handle = 0, .send_cq_handle = resp[0], .recv_cq_handle = resp[0],
+		struct ib_uverbs_create_qp c = {.pd_handle = 0,
+						.send_cq_handle = resp[0],
+						.recv_cq_handle = resp[0],
 						.qp_type = types[i]};
-		struct mlx5_ib_create_qp d = {.buf_addr = (uintptr_t)rq[i], .db_addr = (uintptr_t)db[i],
-					      .sq_wqe_count = RING_BBS, .rq_wqe_count = N_RECV, .rq_wqe_shift = 6};
+		struct mlx5_ib_create_qp d = {.buf_addr = (uintptr_t)rq[i],
+					      .db_addr = (uintptr_t)db[i],
+					      .sq_wqe_count = RING_BBS,
+					      .rq_wqe_count = N_RECV,
+					      .rq_wqe_shift = 6};
 		struct ib_uverbs_create_qp_resp r;
 
-		must(command(IB_USER_VERBS_CMD_CREATE_QP, &c, sizeof(c), &d, sizeof(d), &r, sizeof(r)));
+		must(command(IB_USER_VERBS_CMD_CREATE_QP, &c, sizeof(c), &d, sizeof(d), &r,
+			     sizeof(r)));
 		handles[i] = r.qp_handle;
 	}
 }
@@ -239,7 +262,9 @@ static void packet(struct input *in)
 	struct qp *qp = (struct qp *)obj_get(uc, handles[i], OBJ_QP);
 	uint32_t near = take(in, 1) & 1 ? qp->req.una_psn : qp->resp.epsn;
 	uint8_t payload[WIRE_MAX_MTU];
-	struct wire_packet p = {.opcode = (uint8_t)((take(in, 1) & OP_MASK) | (i == 0 ? 0 : i == 1 ? OP_UC : OP_UD))};
+	struct wire_packet p = {.opcode = (uint8_t)((take(in, 1) & OP_MASK) | (i == 0   ? 0
+									       : i == 1 ? OP_UC
+											: OP_UD))};
 	uint32_t f = wire_op_flags(p.opcode);
 
 	if (!f)
@@ -249,7 +274,10 @@ static void packet(struct input *in)
 	p.va = address(in);
 	p.rkey = take(in, 1) & 0xf ? key : (uint32_t)take(in, 4);
 	p.dma_len = (uint32_t)take(in, 1) % 3 ? (uint32_t)take(in, 2) : (uint32_t)take(in, 4);
-	p.payload_len = f & WIRE_PAYLOAD ? (uint32_t)(take(in, 1) & 1 ? 256 : take(in, 2) % (WIRE_MAX_MTU + 1)) : 0;
+	p.payload_len =
+		f & WIRE_PAYLOAD
+			? (uint32_t)(take(in, 1) & 1 ? 256 : take(in, 2) % (WIRE_MAX_MTU + 1))
+			: 0;
 	p.ack_request = true;
 	p.qkey = 0x11;
 	p.l3 = payload;

@@ -31,11 +31,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_all(&p);
 	if (size > 14 + 40 + 12 + 4) {
 		bool v4 = frame[12] == 8, v1 = frame[12] == 0x89;
-		uint32_t len = v4 ? (uint32_t)(frame[16] << 8 | frame[17]) : 40u + (uint32_t)(frame[18] << 8 | frame[19]);
+		uint32_t len = v4 ? (uint32_t)(frame[16] << 8 | frame[17])
+				  : 40u + (uint32_t)(frame[18] << 8 | frame[19]);
 
 		frame[14] = v4 ? 0x45 : (uint8_t)(0x60 | (frame[14] & 0xf));
 		if (len >= 40 + 8 + 12 + 4 && 14 + len <= size) {
-			uint32_t crc = htole32(v1 ? icrc_roce_v1(frame + 14, len - 4) : icrc_roce_v2(frame + 14, len - 4));
+			uint32_t crc = htole32(v1 ? icrc_roce_v1(frame + 14, len - 4)
+						  : icrc_roce_v2(frame + 14, len - 4));
 
 			memcpy(frame + 14 + len - 4, &crc, 4);
 			if (!wire_decode(frame, size, &p))

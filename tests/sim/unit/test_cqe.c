@@ -22,8 +22,13 @@ static struct mlx5_cqe64 encode(const struct cqe_fields *f, unsigned int owner)
 
 static void send_completion(void **state)
 {
-	struct cqe_fields f = {.op = MLX5_CQE_REQ, .wqe_opcode = MLX5_OPCODE_RDMA_READ, .qpn = 0xabcdef,
-			       .uidx = 0x123456, .wqe_counter = 0xfffe, .byte_cnt = 70000, .timestamp = 1ull << 40};
+	struct cqe_fields f = {.op = MLX5_CQE_REQ,
+			       .wqe_opcode = MLX5_OPCODE_RDMA_READ,
+			       .qpn = 0xabcdef,
+			       .uidx = 0x123456,
+			       .wqe_counter = 0xfffe,
+			       .byte_cnt = 70000,
+			       .timestamp = 1ull << 40};
 	struct mlx5_cqe64 c = encode(&f, 1);
 
 	(void)state;
@@ -38,8 +43,14 @@ static void send_completion(void **state)
 
 static void receive_completion(void **state)
 {
-	struct cqe_fields f = {.op = MLX5_CQE_RESP_SEND_IMM, .qpn = 0x40, .uidx = 3, .byte_cnt = 100, .src_qpn = 0x777,
-			       .grh = true, .l3_type = MLX5_CQE_L3_HDR_TYPE_IPV4, .imm = htobe32(0xdeadbeef)};
+	struct cqe_fields f = {.op = MLX5_CQE_RESP_SEND_IMM,
+			       .qpn = 0x40,
+			       .uidx = 3,
+			       .byte_cnt = 100,
+			       .src_qpn = 0x777,
+			       .grh = true,
+			       .l3_type = MLX5_CQE_L3_HDR_TYPE_IPV4,
+			       .imm = htobe32(0xdeadbeef)};
 	struct mlx5_cqe64 c = encode(&f, 0);
 
 	(void)state;
@@ -54,8 +65,12 @@ static void receive_completion(void **state)
 
 static void error_completion(void **state)
 {
-	struct cqe_fields f = {.op = MLX5_CQE_REQ_ERR, .wqe_opcode = MLX5_OPCODE_SEND, .qpn = 0x99, .uidx = 0x55,
-			       .wqe_counter = 17, .syndrome = MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR,
+	struct cqe_fields f = {.op = MLX5_CQE_REQ_ERR,
+			       .wqe_opcode = MLX5_OPCODE_SEND,
+			       .qpn = 0x99,
+			       .uidx = 0x55,
+			       .wqe_counter = 17,
+			       .syndrome = MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR,
 			       .vendor_syndrome = 0x81};
 	struct mlx5_err_cqe e;
 	uint8_t buf[64];

@@ -51,24 +51,35 @@ static void crc_of_the_check_string(void **state)
 			 icrc_update(0xffffffffu, "123456789", 9));
 }
 
-/* The sample packet of the InfiniBand specification (volume 1, section 7.8): local, so with a LRH. */
+/* The sample packet of the InfiniBand specification (volume 1, section 7.8): local, so with a LRH.
+ */
 static void sample_packet_of_the_specification(void **state)
 {
-	uint8_t packet[52] = "\x70\x12\x37\x5c\x00\x0e\x17\xd2\x0a\x20\x24\x87\x00\x87\xb1\xb3\x00\x0d\xec\x2a"
-			     "\x01\x71\x0a\x1c\x01\x5d\x40\x02\x38\xf2\x7a\x05\x00\x00\x00\x0e\xbb\x88\x4d\x85"
-			     "\xfd\x5c\xfb\xa4\x72\x8b\xc0\x69\x0e\xd4\x00"; /* and a zero at the end */
+	uint8_t packet[52] =
+		"\x70\x12\x37\x5c\x00\x0e\x17\xd2\x0a\x20\x24\x87\x00\x87\xb1\xb3\x00\x0d\xec\x2a"
+		"\x01\x71\x0a\x1c\x01\x5d\x40\x02\x38\xf2\x7a\x05\x00\x00\x00\x0e\xbb\x88\x4d\x85"
+		"\xfd\x5c\xfb\xa4\x72\x8b\xc0\x69\x0e\xd4\x00"; /* and a zero at the end */
 
 	(void)state;
 	packet[0] |= 0xf0; /* virtual lane */
 	packet[8 + 4] = 0xff;
-	assert_int_equal(~icrc_update(0xffffffffu, packet, sizeof(packet)), 0x5ab72596u); /* on the wire 96 25 b7 5a */
+	assert_int_equal(~icrc_update(0xffffffffu, packet, sizeof(packet)),
+			 0x5ab72596u); /* on the wire 96 25 b7 5a */
 }
 
 static void round_trip(const struct wire_path *path, bool v1)
 {
-	struct wire_packet in = {.opcode = OP_WRITE_ONLY_IMM, .solicited = true, .ack_request = true, .pkey = 0xffff,
-				 .dest_qpn = 0xabcdef, .psn = 0xfffffe, .va = 0x1122334455667788, .rkey = 0x99aabbcc,
-				 .dma_len = 5, .imm = 0x01020304, .payload_len = 5};
+	struct wire_packet in = {.opcode = OP_WRITE_ONLY_IMM,
+				 .solicited = true,
+				 .ack_request = true,
+				 .pkey = 0xffff,
+				 .dest_qpn = 0xabcdef,
+				 .psn = 0xfffffe,
+				 .va = 0x1122334455667788,
+				 .rkey = 0x99aabbcc,
+				 .dma_len = 5,
+				 .imm = 0x01020304,
+				 .payload_len = 5};
 	size_t len = build(path, &in, "hello");
 	struct wire_packet out;
 
@@ -104,10 +115,16 @@ static void round_trips(void **state)
 
 static void other_headers(void **state)
 {
-	struct wire_packet ack = {.opcode = OP_ATOMIC_ACK, .psn = 7, .syndrome = AETH_ACK, .msn = 0x123456,
+	struct wire_packet ack = {.opcode = OP_ATOMIC_ACK,
+				  .psn = 7,
+				  .syndrome = AETH_ACK,
+				  .msn = 0x123456,
 				  .atomic_orig = 0xfedcba9876543210};
-	struct wire_packet cas = {.opcode = OP_CMP_SWAP, .va = 8, .rkey = 1, .swap_add = 2, .compare = 3};
-	struct wire_packet ud = {.opcode = OP_UD | OP_SEND_ONLY, .qkey = 0x80010000, .src_qpn = 0x1234,
+	struct wire_packet cas = {
+		.opcode = OP_CMP_SWAP, .va = 8, .rkey = 1, .swap_add = 2, .compare = 3};
+	struct wire_packet ud = {.opcode = OP_UD | OP_SEND_ONLY,
+				 .qkey = 0x80010000,
+				 .src_qpn = 0x1234,
 				 .payload_len = 4};
 	struct wire_path path = path_v4();
 	struct wire_packet out;
@@ -128,15 +145,16 @@ static void other_headers(void **state)
 static void icrc_covers_what_it_should(void **state)
 {
 	struct wire_path path = path_v4();
-	struct wire_packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = 5, .psn = 6, .payload_len = 8}, out;
+	struct wire_packet p = {.opcode = OP_SEND_ONLY, .dest_qpn = 5, .psn = 6, .payload_len = 8},
+			   out;
 	size_t len = build(&path, &p, "12345678");
 	uint8_t copy[256];
 
 	(void)state;
 	memcpy(copy, frame, len);
 	for (size_t i = 14; i < len; i++) {
-		bool variant = i == 14 + 1 || i == 14 + 8 || i == 14 + 10 || i == 14 + 11 || i == 14 + 26 ||
-			       i == 14 + 27 || i == 14 + 28 + 4;
+		bool variant = i == 14 + 1 || i == 14 + 8 || i == 14 + 10 || i == 14 + 11 ||
+			       i == 14 + 26 || i == 14 + 27 || i == 14 + 28 + 4;
 		int err;
 
 		memcpy(frame, copy, len);

@@ -24,7 +24,8 @@ static void *seg(uint16_t index, uint32_t unit)
 
 static void ctrl(uint16_t index, uint8_t opcode, uint8_t ds, uint8_t flags)
 {
-	mlx5dv_set_ctrl_seg(seg(index, 0), index, opcode, 0, QPN, flags, ds, 0, htobe32(0x11223344));
+	mlx5dv_set_ctrl_seg(seg(index, 0), index, opcode, 0, QPN, flags, ds, 0,
+			    htobe32(0x11223344));
 }
 
 static void raddr(uint16_t index)
@@ -126,7 +127,9 @@ static void atomic_operands(void **state)
 
 static void datagram_address(void **state)
 {
-	struct mlx5_wqe_av av = {.dqp_dct = htobe32(0x80000777), .rlid = htobe16(0xc123), .hop_limit = 3,
+	struct mlx5_wqe_av av = {.dqp_dct = htobe32(0x80000777),
+				 .rlid = htobe16(0xc123),
+				 .hop_limit = 3,
 				 .grh_gid_fl = htobe32(9u << 20 | 0x54321)};
 	struct send_wqe w;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Exactly once, in order, whatever happens to the packets: a random stream of work requests over a connection whose packets
- * are lost, doubled, delayed and damaged, against a model of what memory must hold in the end. Runs in a host of the
- * simulator. The seed is printed; LOSS_SEED repeats a run.
+ * Exactly once, in order, whatever happens to the packets: a random stream of work requests over a
+ * connection whose packets are lost, doubled, delayed and damaged, against a model of what memory
+ * must hold in the end. Runs in a host of the simulator. The seed is printed; LOSS_SEED repeats a
+ * run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,12 +22,12 @@
 #include "pair.h"
 
 #define REQUESTS  3000
-#define DEPTH	  32
+#define DEPTH     32
 #define MAX_BYTES 6000
-#define SLOT	  8192 /* of a's buffer, per outstanding request */
+#define SLOT      8192 /* of a's buffer, per outstanding request */
 #define WRITES_AT 65536 /* area of b's buffer that is written and read */
-#define AREA	  262144
-#define RECV_AT	  (WRITES_AT + AREA) /* slots for receives */
+#define AREA      262144
+#define RECV_AT   (WRITES_AT + AREA) /* slots for receives */
 
 struct request {
 	enum ibv_wr_opcode op;
@@ -50,7 +51,8 @@ static void map_host(void)
 	assert_int_equal(host->version, SIM_STATE_VERSION);
 }
 
-static void set_fault(int rule, uint32_t action, uint8_t class_mask, uint32_t ppm, uint32_t delay_us)
+static void set_fault(int rule, uint32_t action, uint8_t class_mask, uint32_t ppm,
+		      uint32_t delay_us)
 {
 	struct sim_fault *f = &host->faults[rule];
 
@@ -79,13 +81,19 @@ static uint32_t pick(uint32_t n)
 	return (uint32_t)((double)random() / ((double)RAND_MAX + 1) * n);
 }
 
-static void post(struct pair *p, uint64_t id, struct request *r, uint8_t *slot, uint64_t *counter, uint64_t *n_recv)
+static void post(struct pair *p, uint64_t id, struct request *r, uint8_t *slot, uint64_t *counter,
+		 uint64_t *n_recv)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)slot, .lkey = p->a.mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = id,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
-						 IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_WRITE_WITH_IMM};
+						 IBV_WR_ATOMIC_FETCH_AND_ADD,
+						 IBV_WR_RDMA_WRITE_WITH_IMM};
 
 	r->op = wr.opcode = ops[pick(5)];
 	r->len = 1 + pick(MAX_BYTES);
@@ -157,12 +165,14 @@ static void stream(uint32_t n)
 	printf("LOSS_SEED=%u\n", seed);
 	srandom(seed);
 	memset(model, 0, sizeof(model));
-	pair_open(&p, &(struct options){.psn = 0xffff00, .timeout = 10, .retry_cnt = 7, .rnr_retry = 7});
+	pair_open(&p, &(struct options){
+			      .psn = 0xffff00, .timeout = 10, .retry_cnt = 7, .rnr_retry = 7});
 	for (uint64_t id = 0; id < n + DEPTH; id++) {
 		if (id >= DEPTH)
 			check(&p, id - DEPTH, &ring[id % DEPTH], p.a.buf + (id % DEPTH) * SLOT);
 		if (id < n)
-			post(&p, id, &ring[id % DEPTH], p.a.buf + (id % DEPTH) * SLOT, &counter, &n_recv);
+			post(&p, id, &ring[id % DEPTH], p.a.buf + (id % DEPTH) * SLOT, &counter,
+			     &n_recv);
 	}
 	assert_memory_equal(p.b.buf + WRITES_AT, model, AREA);
 	assert_true(*(uint64_t *)(void *)p.b.buf == counter);

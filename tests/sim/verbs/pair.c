@@ -23,7 +23,10 @@ static void side_open(struct pair *p, struct side *s, const struct options *opt,
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 64, .max_sge = 2}};
 	struct ibv_qp_init_attr qp = {
-		.cap = {.max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 2, .max_recv_sge = 2,
+		.cap = {.max_send_wr = 128,
+			.max_recv_wr = 128,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
 			.max_inline_data = 64},
 		.qp_type = opt->type ? opt->type : IBV_QPT_RC,
 	};
@@ -48,16 +51,20 @@ static void side_open(struct pair *p, struct side *s, const struct options *opt,
 
 static void to_init(struct side *s, const struct options *opt)
 {
-	struct ibv_qp_attr at = {.qp_state = IBV_QPS_INIT,
-				 .port_num = 1,
-				 .qp_access_flags = (unsigned int)(opt->qp_access ? opt->qp_access : access_of(opt))};
+	struct ibv_qp_attr at = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags =
+			(unsigned int)(opt->qp_access ? opt->qp_access : access_of(opt))};
 
-	assert_int_equal(ibv_modify_qp(s->qp, &at, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-			 0);
+	assert_int_equal(
+		ibv_modify_qp(s->qp, &at,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 }
 
-static void to_rts(struct pair *p, struct side *s, struct side *peer, const struct options *opt, uint32_t psn,
-		   uint32_t peer_psn)
+static void to_rts(struct pair *p, struct side *s, struct side *peer, const struct options *opt,
+		   uint32_t psn, uint32_t peer_psn)
 {
 	bool rc = s->qp->qp_type == IBV_QPT_RC;
 	struct ibv_qp_attr rtr = {
@@ -67,8 +74,11 @@ static void to_rts(struct pair *p, struct side *s, struct side *peer, const stru
 		.rq_psn = peer_psn,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1,
-			    .grh = {.dgid = p->gid, .sgid_index = (uint8_t)p->gid_index, .hop_limit = 1}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = p->gid,
+				    .sgid_index = (uint8_t)p->gid_index,
+				    .hop_limit = 1}},
 	};
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS,
@@ -79,16 +89,21 @@ static void to_rts(struct pair *p, struct side *s, struct side *peer, const stru
 		.max_rd_atomic = opt->rd_atomic ? opt->rd_atomic : 4,
 	};
 
-	assert_int_equal(ibv_modify_qp(s->qp, &rtr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
-			 0);
-	assert_int_equal(ibv_modify_qp(s->qp, &rts,
-				       IBV_QP_STATE | IBV_QP_SQ_PSN |
-					       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							     IBV_QP_MAX_QP_RD_ATOMIC :
-						     0)),
-			 0);
+	assert_int_equal(
+		ibv_modify_qp(s->qp, &rtr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN |
+				      (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
+		0);
+	if (opt->stop_at_rtr && s == &p->b)
+		return;
+	assert_int_equal(
+		ibv_modify_qp(s->qp, &rts,
+			      IBV_QP_STATE | IBV_QP_SQ_PSN |
+				      (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						       IBV_QP_MAX_QP_RD_ATOMIC
+					  : 0)),
+		0);
 }
 
 /* A RoCE v2 entry with an IPv4 address. */
@@ -150,7 +165,8 @@ void pair_close(struct pair *p)
 
 void post_recv(struct pair *p, uint64_t wr_id, uint32_t off, uint32_t len)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)p->b.buf + off, .length = len, .lkey = p->b.mr->lkey};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)p->b.buf + off, .length = len, .lkey = p->b.mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = len ? 1 : 0}, *bad;
 
 	if (p->b.srq)
@@ -159,12 +175,17 @@ void post_recv(struct pair *p, uint64_t wr_id, uint32_t off, uint32_t len)
 		assert_int_equal(ibv_post_recv(p->b.qp, &wr, &bad), 0);
 }
 
-int post_rdma(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode op, uint32_t len, unsigned int flags, uint64_t raddr,
-	      uint32_t rkey)
+int post_rdma(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode op, uint32_t len,
+	      unsigned int flags, uint64_t raddr, uint32_t rkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)p->a.buf, .length = len, .lkey = p->a.mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = len ? 1 : 0, .opcode = op,
-				 .send_flags = flags, .imm_data = htobe32((uint32_t)wr_id)}, *bad;
+	struct ibv_send_wr wr = {.wr_id = wr_id,
+				 .sg_list = &sge,
+				 .num_sge = len ? 1 : 0,
+				 .opcode = op,
+				 .send_flags = flags,
+				 .imm_data = htobe32((uint32_t)wr_id)},
+			   *bad;
 
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = raddr;
@@ -178,7 +199,8 @@ int post_rdma(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode op, uint32_t le
 	return ibv_post_send(p->a.qp, &wr, &bad);
 }
 
-int post_send(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode op, uint32_t len, unsigned int flags)
+int post_send(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode op, uint32_t len,
+	      unsigned int flags)
 {
 	return post_rdma(p, wr_id, op, len, flags, (uintptr_t)p->b.buf, p->b.mr->rkey);
 }

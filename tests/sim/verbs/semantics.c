@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a ConnectX answers: completions, errors, flushes, events, PSNs. Runs in a host of the simulator. */
+/* What a ConnectX answers: completions, errors, flushes, events, PSNs. Runs in a host of the
+ * simulator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +74,8 @@ static void read_and_atomics(void **state)
 	pair_close(&p);
 }
 
-/* SEND 1.25 MTU, WRITE 2.5, READ 2.5, FETCH_ADD, empty WRITE: 2 + 3 + 3 + 1 + 1 PSNs, across the wrap. */
+/* SEND 1.25 MTU, WRITE 2.5, READ 2.5, FETCH_ADD, empty WRITE: 2 + 3 + 3 + 1 + 1 PSNs, across the
+ * wrap. */
 static void psns_count_what_was_executed(void **state)
 {
 	struct pair p;
@@ -88,7 +90,9 @@ static void psns_count_what_was_executed(void **state)
 	assert_int_equal(post_send(&p, 5, IBV_WR_RDMA_WRITE, 0, SIGNALED), 0);
 	assert_int_equal(wait_wc(p.a.cq).wr_id, 5);
 	assert_int_equal(rq_psn(p.b.qp), (0xfffffb + 10) & 0xffffff);
-	assert_int_equal(ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
+	assert_int_equal(
+		ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+		0);
 	assert_int_equal(rq_psn(p.b.qp), (0xfffffb + 10) & 0xffffff);
 	pair_close(&p);
 }
@@ -106,7 +110,8 @@ static void retries_run_out_and_all_is_flushed(void **state)
 	pair_open(&p, &(struct options){.unconnected = true, .timeout = 12, .retry_cnt = 2});
 	clock_gettime(CLOCK_MONOTONIC, &t0);
 	for (uint64_t i = 0; i < 12; i++)
-		assert_int_equal(post_send(&p, i, IBV_WR_RDMA_WRITE, 100, i % 4 == 3 ? SIGNALED : 0), 0);
+		assert_int_equal(
+			post_send(&p, i, IBV_WR_RDMA_WRITE, 100, i % 4 == 3 ? SIGNALED : 0), 0);
 	wc = wait_wc(p.a.cq);
 	clock_gettime(CLOCK_MONOTONIC, &t1);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
@@ -136,7 +141,9 @@ static void receives_are_flushed(void **state)
 	pair_open(&p, &(struct options){0});
 	for (uint64_t i = 0; i < 5; i++)
 		post_recv(&p, i, 0, 10);
-	assert_int_equal(ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
+	assert_int_equal(
+		ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+		0);
 	for (uint64_t i = 0; i < 6; i++) {
 		/* The last one is posted when everything has come to rest. */
 		if (i == 5) {
@@ -152,7 +159,8 @@ static void receives_are_flushed(void **state)
 
 static void wrong_keys_and_bounds(void **state)
 {
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						 IBV_WR_ATOMIC_FETCH_AND_ADD};
 
 	(void)state;
 	for (int what = 0; what < 4; what++) {
@@ -161,9 +169,11 @@ static void wrong_keys_and_bounds(void **state)
 			uint64_t addr;
 			uint32_t key;
 
-			int other = ops[k] == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+			int other = ops[k] == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_WRITE
+							       : IBV_ACCESS_REMOTE_READ;
 
-			/* Key of nobody; beyond the end; a right that the region lacks, or the queue pair. */
+			/* Key of nobody; beyond the end; a right that the region lacks, or the
+			 * queue pair. */
 			pair_open(&p, &(struct options){.access = what == 2 ? other : 0,
 							.qp_access = what == 3 ? other : 0});
 			memset(p.b.buf + BUF_BYTES - 8, 0xee, 8);
@@ -183,7 +193,11 @@ static void wrong_keys_and_bounds(void **state)
 static void local_errors(void **state)
 {
 	struct ibv_sge sge = {.length = 100};
-	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 2,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE},
+			   *bad;
 	struct ibv_wc wc;
 	struct pair p;
 
@@ -279,7 +293,9 @@ static void srq_limit_and_last_wqe(void **state)
 	assert_int_equal(wait_wc(p.b.cq).wr_id, 11);
 	assert_int_equal(post_send(&p, 3, IBV_WR_SEND, 10, 0), 0);
 	assert_int_equal(wait_wc(p.b.cq).wr_id, 12);
-	assert_int_equal(ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE), 0);
+	assert_int_equal(
+		ibv_modify_qp(p.b.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+		0);
 	assert_int_equal(wait_async(&p), IBV_EVENT_QP_LAST_WQE_REACHED);
 	pair_close(&p);
 }
@@ -357,6 +373,20 @@ static void unreliable_connection(void **state)
 	pair_close(&p);
 }
 
+/* A request that arrives before RTS is executed, and announced once. */
+static void communication_established(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, &(struct options){.stop_at_rtr = true});
+	assert_int_equal(post_send(&p, 1, IBV_WR_RDMA_WRITE, 10, SIGNALED), 0);
+	assert_int_equal(wait_wc(p.a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(wait_async(&p), IBV_EVENT_COMM_EST);
+	assert_int_equal(qp_state(p.b.qp), IBV_QPS_RTR);
+	pair_close(&p);
+}
+
 /* An MR over memory that is not there, or may not be written, is refused. */
 static void bad_memory_is_not_registered(void **state)
 {
@@ -385,6 +415,7 @@ int main(void)
 		cmocka_unit_test(srq_limit_and_last_wqe),
 		cmocka_unit_test(events),
 		cmocka_unit_test(unreliable_connection),
+		cmocka_unit_test(communication_established),
 		cmocka_unit_test(bad_memory_is_not_registered),
 	};
 
