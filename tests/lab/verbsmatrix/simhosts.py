@@ -24,7 +24,7 @@ for top in usr etc var; do
 	mkdir -p /mnt/$top/upper /mnt/$top/work
 	[ ! -d "$1/$top" ] || cp -a "$1/$top/." /mnt/$top/upper
 done
-for file in hosts machine-id; do cat /etc/$file >/mnt/etc/upper/$file; done  # mounts of the simulator's, under ours from here on
+for file in hosts machine-id; do [ ! -e /etc/$file ] || cat /etc/$file >/mnt/etc/upper/$file; done  # mounts of the simulator's, under ours from here on
 for top in usr etc var; do
 	mount -t overlay overlay -o lowerdir=/$top,upperdir=/mnt/$top/upper,workdir=/mnt/$top/work /$top
 done
