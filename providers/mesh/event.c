@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
 #include "paths.h"
 
 /*
@@ -8,8 +10,10 @@
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	struct mesh_context *mc = mesh_context_get(context);
+	int saved_errno = errno;
 
 	if (event->event_type == IBV_EVENT_GID_CHANGE && mesh_context_active(mc))
 		mesh_paths_refresh(mc, context);
+	errno = saved_errno;
 	mc->async_event(context, event);
 }

@@ -160,6 +160,22 @@ static void stale_table_decides_nothing(void)
 	fake.close_device(context);
 }
 
+static void failed_refresh_keeps_errno(void)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	errno = EXDEV;
+	fake.async_event(context, &event);
+	assert_int_equal(errno, EXDEV);
+	assert_true(fault_fired());
+	fault_disarm();
+	fake.close_device(context);
+}
+
 static void infiniband_opens_nothing(void)
 {
 	struct ibv_context *context;
@@ -211,6 +227,7 @@ TEST(cancelled_threads_hold_nothing)
 TEST(library_without_a_table_query)
 TEST(missing_routes_decide_nothing)
 TEST(stale_table_decides_nothing)
+TEST(failed_refresh_keeps_errno)
 TEST(infiniband_opens_nothing)
 TEST(late_event_finds_a_closed_device)
 TEST(other_network_namespace)
@@ -224,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_library_without_a_table_query),
 		cmocka_unit_test(test_missing_routes_decide_nothing),
 		cmocka_unit_test(test_stale_table_decides_nothing),
+		cmocka_unit_test(test_failed_refresh_keeps_errno),
 		cmocka_unit_test(test_infiniband_opens_nothing),
 		cmocka_unit_test(test_late_event_finds_a_closed_device),
 		cmocka_unit_test(test_other_network_namespace),
