@@ -91,6 +91,10 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_WORKS, 1, 1},
 	{"own prefix not known, and the peer's is another", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0;"
 	 "gid 10.2.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_APART, 1, 1},
+	{"own prefix known, and the peer is outside", "host a; rail mlx5_0; gid 10.1.0.1/24 v2; host b; rail mlx5_0;"
+	 "gid 10.2.0.2 v2;", "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_APART, 1, 1},
+	{"IPv6 to IPv4 and a route", "host a; rail mlx5_0; gid 2001:db8::1/64 v2;" PAIR_B,
+	 "mlx5_0 2001:db8::1 v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
 	{"an address newer than the directory", PAIR, "mlx5_0 10.1.0.77 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
 	{"the same in another subnet", PAIR, "mlx5_0 10.7.0.77 v2 10.1.0.2", MV_PATH_APART, 1, 1},
 
@@ -180,6 +184,17 @@ static const struct find_case find_cases[] = {
 	{"one end stays", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; rail mlx5_1; gid 10.1.0.2/16 v2;"
 	 "host b; rail mlx5_0; gid 10.1.0.3/16 v2; rail mlx5_1 down; gid 10.1.0.4/16 v2;", "mlx5_1 10.1.0.2 v2 10.1.0.4", 1, 3,
 	 "1>2 10.1.0.2>10.1.0.3 v2; 0>2 10.1.0.1>10.1.0.3 v2; "},
+	{"an own rail by another address before a faster one", "host a; rail d0; gid 10.9.0.1/24 v2; gid 10.1.0.1/24 v2;"
+	 "rail d1 rate 200000; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2 rate 400000; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 2,
+	 "0>3 10.1.0.1>10.1.0.2 v2; 1>4 10.2.0.1>10.2.0.2 v2; "},
+	{"an unknown NUMA node is near nothing", "host a; rail d0 numa -1; gid 10.9.0.1/24 v2; rail d1 numa 0; gid 10.1.0.1/24 v2;"
+	 "rail d2 numa -1; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 3,
+	 "1>4 10.1.0.1>10.1.0.2 v2; 2>5 10.2.0.1>10.2.0.2 v2; "},
+	{"lower GIDs, in whatever order they are", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1; gid 10.1.0.9/24 v2;"
+	 "gid 10.1.0.3/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.8/24 v2; gid 10.1.0.4/24 v2;",
+	 "d0 10.9.0.1 v2 10.8.0.2", 1, 2, "1>3 10.1.0.3>10.1.0.4 v2; "},
 	{"faster first", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1; gid 10.1.0.1/24 v2; rail d2 rate 200000; gid 10.2.0.1/24 v2;"
 	 "host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2; rail d2 rate 400000; gid 10.2.0.2/24 v2;",
 	 "d0 10.9.0.1 v2 10.8.0.2", 1, 3, "2>5 10.2.0.1>10.2.0.2 v2; 1>4 10.1.0.1>10.1.0.2 v2; "},
