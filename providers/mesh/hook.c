@@ -238,9 +238,11 @@ bool mesh_calibrated(struct mesh_root *root)
 		} else {
 			state = MESH_CALIBRATION_OK;
 			mesh_stage(root, "calibration", MESH_STAGE_OK,
-				   "%u operations of %s agree, context of %zu bytes",
+				   "%u operations of %s agree, context of %zu bytes%s%s",
 				   root->calibration.n_known, root->lib.path,
-				   root->calibration.context_size);
+				   root->calibration.context_size,
+				   root->calibration.no_moves[0] ? "; no moves: " : "",
+				   root->calibration.no_moves);
 		}
 		atomic_store_explicit(&root->calibration_state, state, memory_order_release);
 	}
