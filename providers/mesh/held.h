@@ -28,8 +28,8 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
  * Nothing here waits for a peer or another thread. A send whose remote key is not known yet waits in the queue, and
  * all later ones of that QP behind it, until mesh_held_put_key().
  *
- * Locks, outermost first: conn->lock (the caller's), data->lock, cq->lock (mesh_cq), held->lock, then those of
- * mesh_key_local() and of the hook.
+ * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then
+ * those of mesh_key_local() and of the hook.
  */
 struct mesh_held;
 
