@@ -160,6 +160,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 	char why[256];
 
 	root->lib = *lib;
+	atomic_store_explicit(&root->moves, root->config.mode == MV_MODE_ON, memory_order_relaxed);
 	root->process = process_new();
 	if (!root->process) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "no memory that a fork clears: %s",

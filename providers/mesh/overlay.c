@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "keys.h"
 #include "paths.h"
+#include "rails.h"
 
 /*
  * One row for each operation: where the base's function is kept in struct mesh_context, and ours, which takes its
@@ -28,12 +30,12 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(ASYNC_EVENT, async_event, mesh_async_event),
 	OURS(FREE_CONTEXT, free_context, mesh_free_context),
 	KEEP(ALLOC_PD, alloc_pd),
-	KEEP(DEALLOC_PD, dealloc_pd),
-	KEEP(ALLOC_PARENT_DOMAIN, alloc_parent_domain),
-	KEEP(REG_MR, reg_mr),
-	KEEP(REG_DMABUF_MR, reg_dmabuf_mr),
-	KEEP(REREG_MR, rereg_mr),
-	KEEP(DEREG_MR, dereg_mr),
+	OURS(DEALLOC_PD, dealloc_pd, mesh_dealloc_pd),
+	OURS(ALLOC_PARENT_DOMAIN, alloc_parent_domain, mesh_alloc_parent_domain),
+	OURS(REG_MR, reg_mr, mesh_reg_mr),
+	OURS(REG_DMABUF_MR, reg_dmabuf_mr, mesh_reg_dmabuf_mr),
+	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
+	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
 	KEEP(CREATE_CQ, create_cq),
 	KEEP(CREATE_CQ_EX, create_cq_ex),
 	KEEP(RESIZE_CQ, resize_cq),
@@ -166,8 +168,11 @@ void mesh_free_context(struct ibv_context *context)
 	struct mesh_context *mc = mesh_context_get(context);
 	void (*base_free)(struct ibv_context *) = mc->free_context;
 
-	if (mesh_context_active(mc))
+	if (mesh_context_active(mc)) {
+		mesh_keys_close(context);
+		mesh_pds_close(context);
 		mesh_paths_close(mc);
+	}
 	/* Else it is the parent's copy, in a state no lock protected; the little it holds is let go. */
 	mesh_context_release(mc);
 	base_free(context);
