@@ -275,7 +275,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 				conn->held = NULL;
 				pthread_mutex_unlock(&conn->lock);
 			}
-			why = "no resources";
+			why = strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)
 			log_stuck(mc, attr, &view, why);

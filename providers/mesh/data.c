@@ -101,9 +101,8 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc)
 	return mc->data.pd;
 }
 
-void mesh_data_open(struct mesh_context *mc, struct ibv_context *verbs)
+void mesh_data_open(struct mesh_context *mc)
 {
-	(void)verbs;
 	memset(&mc->data, 0, sizeof(mc->data));
 	pthread_mutex_init(&mc->data.lock, NULL);
 }
@@ -123,8 +122,6 @@ void mesh_data_close(struct mesh_context *mc)
 	struct mesh_data *data = &mc->data;
 	struct mesh_held *h;
 
-	if (!mesh_context_active(mc))
-		return; /* the parent's copy, in a state no lock protected */
 	for (h = data->all; h; h = h->next)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);

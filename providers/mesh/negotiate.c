@@ -246,26 +246,27 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
 	int err;
 
-	release(conn);
 	if (rtr.ah_attr.is_global)
 		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, &choice);
 	if (gid_type != conn->local_type &&
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;
-	err = mesh_conn_rtr_native(conn->mc, conn->qp, &rtr, conn->rtr_mask, choice.index);
+	err = -mesh_conn_rtr_native(conn->mc, conn->qp, &rtr, conn->rtr_mask, choice.index);
 	if (!err && conn->rts_mask)
-		err = conn->mc->modify_qp(conn->qp, &rts, conn->rts_mask);
+		err = -conn->mc->modify_qp(conn->qp, &rts, conn->rts_mask);
+	if (!err)
+		err = mesh_held_native(conn->held);
 	if (!err) {
-		mesh_held_native(conn->held);
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
 		conn->local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
-		       strerrordesc_np(err));
+		       strerrordesc_np(-err));
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
+	release(conn);
 	tell_status(conn);
 }
 
