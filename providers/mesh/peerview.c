@@ -105,7 +105,9 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	while (dir && err && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		entry = &dir->gids[dir->order[at]];
 		rail = &dir->rails[entry->rail];
-		if (rail->host || entry->type != type)
+		/* The peer may ask for any of our rails. */
+		if (rail->host || entry->type != type || (rail->flags & MV_RAIL_EXCLUDED) ||
+		    mv_config_list_match(&mesh_root.config.exclude, rail->device))
 			continue;
 		snprintf(ret->device, sizeof(ret->device), "%s", rail->device);
 		ret->port = rail->port;

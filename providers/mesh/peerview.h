@@ -34,7 +34,7 @@ struct mesh_view_rail {
 };
 
 /**
- * mesh_view_rail - the rail of this host that has a GID
+ * mesh_view_rail - the rail of this host that has a GID, unless it is excluded
  * @type: enum mv_gid_type
  *
  * Return: 0 or -ENOENT.
