@@ -38,6 +38,12 @@ struct mesh_process {
 	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
 	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
+	pthread_mutex_t view_lock; /* guards view */
+	struct mesh_view_state *view; /* peerview.c */
+	pthread_mutex_t conns_lock; /* guards conns; conn.c */
+	struct mesh_conns *_Atomic conns; /* NULL before the first one */
+	_Atomic uint64_t last_attempt; /* connect.c */
+	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
 
 	/* Guards root.rails. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
@@ -62,6 +68,7 @@ struct mesh_root {
 	struct mv_config config;
 	struct mv_log log;
 	char config_file[256];
+	char run_dir[96]; /* of the agent; fits a socket's address */
 	char report_file[64]; /* "": nobody asked; see report.c */
 
 	struct mesh_library lib;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conn.h"
+#include "held.h"
 #include "keys.h"
 #include "paths.h"
 #include "rails.h"
@@ -37,9 +39,9 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
 	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
 	KEEP(CREATE_CQ, create_cq),
-	KEEP(CREATE_CQ_EX, create_cq_ex),
+	OURS(CREATE_CQ_EX, create_cq_ex, mesh_create_cq_ex),
 	KEEP(RESIZE_CQ, resize_cq),
-	KEEP(DESTROY_CQ, destroy_cq),
+	OURS(DESTROY_CQ, destroy_cq, mesh_destroy_cq),
 	KEEP(CQ_EVENT, cq_event),
 	KEEP(POLL_CQ, poll_cq),
 	KEEP(REQ_NOTIFY_CQ, req_notify_cq),
@@ -52,8 +54,8 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(CREATE_QP, create_qp),
 	KEEP(CREATE_QP_EX, create_qp_ex),
 	KEEP(OPEN_QP, open_qp),
-	KEEP(QUERY_QP, query_qp),
-	KEEP(DESTROY_QP, destroy_qp),
+	OURS(QUERY_QP, query_qp, mesh_query_qp),
+	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),
 	KEEP(POST_SEND, post_send),
 	KEEP(POST_RECV, post_recv),
 	KEEP(DESTROY_AH, destroy_ah),
@@ -155,8 +157,9 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		mesh_context_release(mc);
 		return;
 	}
-	mc->can_move = !root->calibration.no_moves[0] &&
+	mc->can_move = root->config.moves && !root->calibration.no_moves[0] &&
 		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+	mesh_data_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
 	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
@@ -169,6 +172,8 @@ void mesh_free_context(struct ibv_context *context)
 	void (*base_free)(struct ibv_context *) = mc->free_context;
 
 	if (mesh_context_active(mc)) {
+		mesh_conns_close(mc);
+		mesh_data_close(mc);
 		mesh_keys_close(context);
 		mesh_pds_close(context);
 		mesh_paths_close(mc);
