@@ -2,6 +2,7 @@
 #ifndef MESH_CONTEXT_H
 #define MESH_CONTEXT_H
 
+#include "data.h"
 #include "mesh.h"
 #include "seen.h"
 #include "topo.h"
@@ -62,6 +63,8 @@ struct mesh_context {
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 	int (*destroy_ah)(struct ibv_ah *ah);
+
+	struct mesh_data data; /* data path of held and moved QPs; has a lock of its own */
 
 	/* Guarded by process->paths_lock. */
 	struct mv_topo tables; /* one device: its ports and their GID tables when last read */

@@ -28,8 +28,8 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
  * Nothing here waits for a peer or another thread. A send whose remote key is not known yet waits in the queue, and
  * all later ones of that QP behind it, until mesh_held_put_key().
  *
- * Locks, outermost first: conn->lock (the caller's), data->lock, cq->lock (mesh_cq), held->lock, then those of
- * mesh_key_local() and of the hook.
+ * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then
+ * those of mesh_key_local() and of the hook.
  */
 struct mesh_held;
 
@@ -188,18 +188,14 @@ void mesh_kick_cq_event(struct ibv_cq *shadow);
 
 /* data.c */
 
-/**
- * mesh_data_open - a context gets the overlay: note the base's functions, watch its extended CQs and SRQs
- *
- * Called before the context is seen by anybody; needs the base's functions in the public places.
- */
-void mesh_data_open(struct mesh_context *mc, struct ibv_context *verbs);
+/** mesh_data_open - a context gets the overlay; nobody sees it yet */
+void mesh_data_open(struct mesh_context *mc);
 
 /** mesh_data_close - a context is about to be closed: whatever is left is released; connections are gone already */
 void mesh_data_close(struct mesh_context *mc);
 
 /* Verbs entry points. Contracts are those of libibverbs. */
+struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int mesh_destroy_cq(struct ibv_cq *cq);
-int mesh_destroy_srq(struct ibv_srq *srq);
 
 #endif

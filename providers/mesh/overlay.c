@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conn.h"
+#include "held.h"
+#include "keys.h"
 #include "paths.h"
+#include "rails.h"
 
 /*
  * One row for each operation: where the base's function is kept in struct mesh_context, and ours, which takes its
@@ -28,16 +32,16 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(ASYNC_EVENT, async_event, mesh_async_event),
 	OURS(FREE_CONTEXT, free_context, mesh_free_context),
 	KEEP(ALLOC_PD, alloc_pd),
-	KEEP(DEALLOC_PD, dealloc_pd),
-	KEEP(ALLOC_PARENT_DOMAIN, alloc_parent_domain),
-	KEEP(REG_MR, reg_mr),
-	KEEP(REG_DMABUF_MR, reg_dmabuf_mr),
-	KEEP(REREG_MR, rereg_mr),
-	KEEP(DEREG_MR, dereg_mr),
+	OURS(DEALLOC_PD, dealloc_pd, mesh_dealloc_pd),
+	OURS(ALLOC_PARENT_DOMAIN, alloc_parent_domain, mesh_alloc_parent_domain),
+	OURS(REG_MR, reg_mr, mesh_reg_mr),
+	OURS(REG_DMABUF_MR, reg_dmabuf_mr, mesh_reg_dmabuf_mr),
+	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
+	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
 	KEEP(CREATE_CQ, create_cq),
-	KEEP(CREATE_CQ_EX, create_cq_ex),
+	OURS(CREATE_CQ_EX, create_cq_ex, mesh_create_cq_ex),
 	KEEP(RESIZE_CQ, resize_cq),
-	KEEP(DESTROY_CQ, destroy_cq),
+	OURS(DESTROY_CQ, destroy_cq, mesh_destroy_cq),
 	KEEP(CQ_EVENT, cq_event),
 	KEEP(POLL_CQ, poll_cq),
 	KEEP(REQ_NOTIFY_CQ, req_notify_cq),
@@ -50,8 +54,8 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(CREATE_QP, create_qp),
 	KEEP(CREATE_QP_EX, create_qp_ex),
 	KEEP(OPEN_QP, open_qp),
-	KEEP(QUERY_QP, query_qp),
-	KEEP(DESTROY_QP, destroy_qp),
+	OURS(QUERY_QP, query_qp, mesh_query_qp),
+	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),
 	KEEP(POST_SEND, post_send),
 	KEEP(POST_RECV, post_recv),
 	KEEP(DESTROY_AH, destroy_ah),
@@ -153,8 +157,9 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		mesh_context_release(mc);
 		return;
 	}
-	mc->can_move = !root->calibration.no_moves[0] &&
+	mc->can_move = root->config.moves && !root->calibration.no_moves[0] &&
 		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+	mesh_data_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
 	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
@@ -166,8 +171,13 @@ void mesh_free_context(struct ibv_context *context)
 	struct mesh_context *mc = mesh_context_get(context);
 	void (*base_free)(struct ibv_context *) = mc->free_context;
 
-	if (mesh_context_active(mc))
+	if (mesh_context_active(mc)) {
+		mesh_conns_close(mc);
+		mesh_data_close(mc);
+		mesh_keys_close(context);
+		mesh_pds_close(context);
 		mesh_paths_close(mc);
+	}
 	/* Else it is the parent's copy, in a state no lock protected; the little it holds is let go. */
 	mesh_context_release(mc);
 	base_free(context);
