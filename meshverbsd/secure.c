@@ -279,7 +279,7 @@ static bool has_valid_cookie(struct md_secure *s, const struct incoming *in)
 
 	if (md_cookie_valid(&s->cookies, in->from, &in->header.cookie, in->now_ns))
 		return true;
-	return md_secure_has_key(s) && in->header.kind == MD_KIND_CHALLENGE && in->header.about == MD_KIND_BEACON &&
+	return md_secure_has_key(s) && in->header.kind == MD_KIND_CHALLENGE &&
 	       md_cookie_valid(&s->cookies, &link, &in->header.cookie, in->now_ns);
 }
 

@@ -8,7 +8,10 @@
 
 #include <sodium.h>
 
-/* All links are index + 1, so that zeroed memory is an empty table and costs no page until used. */
+/*
+ * All links are index + 1, so that zeroed memory is an empty table and costs no page until used. What is not used is
+ * zero.
+ */
 struct md_table_link {
 	uint32_t chain; /* next in its bucket */
 	uint32_t newer, older; /* order of use; older also links unused entries */
@@ -60,7 +63,6 @@ int md_table_init(struct md_table *table, size_t max, size_t key_bytes, size_t e
 
 void md_table_fini(struct md_table *table)
 {
-	/* Entries are handed out from the front: behind the n-th nothing was ever written, unless some were removed. */
 	for (uint32_t number = table->newest; number; number = table->links[number - 1].older)
 		sodium_memzero(entry_at(table, number), table->entry_bytes);
 	free(table->entries);
@@ -128,7 +130,6 @@ void *md_table_add(struct md_table *table, const void *key)
 	table->links[number - 1].chain = *bucket;
 	*bucket = number;
 	link_newest(table, number);
-	memset(entry, 0, table->entry_bytes);
 	memcpy(entry, key, table->key_bytes);
 	return entry;
 }

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #include "fault.h"
 
 static struct host a, b, c;
@@ -208,7 +210,13 @@ static void check_epochs(const struct md_keys *keys)
 		assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
 		assert_verdict(tell(&b, MD_KIND_PROBE_REPLY, &a, "x"), MD_OPEN_OK);
 	}
-	now_ns += 100 * MD_COOKIE_EPOCH_NS; /* suspended */
+	/* Suspended: neither the cookie of this epoch nor that of the one before has survived. */
+	now_ns += MD_COOKIE_EPOCH_NS;
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
+	now_ns += 100 * MD_COOKIE_EPOCH_NS;
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
+	meet(&a, &b);
+	now_ns += 100 * MD_COOKIE_EPOCH_NS;
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
 	meet(&a, &b);
 	now_ns -= 50 * MD_COOKIE_EPOCH_NS; /* cannot happen, and does no harm */
@@ -323,6 +331,45 @@ static void test_newer(void **state)
 	assert_true(opened.counter > counter);
 }
 
+/* The format, from its description: other builds of the agent have to understand it. */
+static void check_sealed(const struct wire *wire, const struct md_keys *keys, int purpose, const char *payload)
+{
+	uint8_t subkey[32], id[16], plain[MD_DATAGRAM_MAX_BYTES];
+	unsigned long long len;
+
+	assert_memory_equal(wire->bytes, "MVDG\1", 5);
+	assert_int_equal(wire->bytes[6], 1);
+	crypto_kdf_derive_from_key(id, sizeof(id), 0, "mvkeyid1", keys->keys[0]);
+	assert_memory_equal(wire->bytes + 8, id, 8);
+	crypto_kdf_derive_from_key(subkey, sizeof(subkey), (uint64_t)purpose, "mvagent1", keys->keys[0]);
+	assert_int_equal(crypto_aead_xchacha20poly1305_ietf_decrypt(plain, &len, NULL, wire->bytes + 104,
+								    wire->len - 104, wire->bytes, 104,
+								    wire->bytes + 80, subkey), 0);
+	assert_int_equal(len, strlen(payload));
+	assert_memory_equal(plain, payload, len);
+}
+
+static void test_wire_format(void **state)
+{
+	struct md_keys keys = keys_of(1, 'k', 0);
+	struct wire wire;
+
+	(void)state;
+	start_all(&keys);
+	wire = seal(&a, MD_KIND_BEACON, NULL, "beacon");
+	check_sealed(&wire, &keys, 1, "beacon");
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "message");
+	check_sealed(&wire, &keys, 3, "message");
+	assert_verdict(receive(&b, &wire), MD_OPEN_UNPROVEN);
+	wire = wire_reply(&b);
+	check_sealed(&wire, &keys, 2, "");
+	assert_int_equal(wire.bytes[5], MD_KIND_CHALLENGE);
+	assert_int_equal(wire.bytes[7], MD_KIND_MESSAGE);
+	assert_int_equal(wire.bytes[31], 2); /* sender's id */
+	assert_int_equal(wire.bytes[39], 100); /* its start number */
+	assert_int_equal(wire.bytes[47], 1); /* its first datagram */
+}
+
 static void test_verdict_names(void **state)
 {
 	(void)state;
@@ -370,6 +417,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_own, stop_all),
 		cmocka_unit_test_teardown(test_global_addresses, stop_all),
 		cmocka_unit_test_teardown(test_newer, stop_all),
+		cmocka_unit_test_teardown(test_wire_format, stop_all),
 		cmocka_unit_test(test_verdict_names),
 		cmocka_unit_test(test_no_memory),
 	};

@@ -387,10 +387,31 @@ static void test_forgeries_throttled(void **state)
 	assert_int_equal(answers, 0);
 	assert_in_range(looked_at, 500, 1600);
 	/* In the name of a, whose own unicast has a valid cookie and so passes all the same. */
+	while (receive(&b, &forged) != MD_OPEN_THROTTLED)
+		forged.bytes[MD_HEADER_BYTES]++;
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 	/* And so do others. */
 	host_restart(&m, &keys);
 	meet(&b, &m);
+}
+
+/* From everywhere, and ten times as fast: less than a tenth of a second's work for each second. */
+static void test_many_forgeries_throttled(void **state)
+{
+	struct wire forged;
+	int looked_at = 0;
+
+	(void)state;
+	meet(&a, &b);
+	forged = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	memset(forged.bytes + 48, 0, 16);
+	forged.bytes[MD_HEADER_BYTES]++;
+	for (uint32_t i = 0; i < 100000; i++, now_ns += SECOND_NS / 100000) {
+		memcpy(&forged.from.ip.s6_addr[10], &i, sizeof(i));
+		looked_at += receive(&b, &forged) != MD_OPEN_THROTTLED;
+	}
+	assert_in_range(looked_at, 20000, 25000);
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
 static void test_challenges_throttled(void **state)
@@ -406,8 +427,66 @@ static void test_challenges_throttled(void **state)
 	now_ns += 10 * SECOND_NS;
 	forged_in_a_second(&b, &forged, true, &answers);
 	assert_in_range(answers, 1000, 4000);
+	/* Who has a network has one share, whatever its addresses; in IPv4 each is one. */
+	now_ns += 10 * SECOND_NS;
+	forged.from.ip = ip_of("2001:db8:0:1::");
+	forged_in_a_second(&b, &forged, true, &answers);
+	assert_in_range(answers, 60, 100);
+	forged.from.ip = ip_of("10.1.0.1");
+	forged_in_a_second(&b, &forged, false, &answers);
+	assert_in_range(answers, 60, 100);
+	now_ns += 10 * SECOND_NS;
+	forged.from.ip = m.addr.ip;
+	forged_in_a_second(&b, &forged, true, &answers);
 	/* The bucket is empty, but those who have a cookie need none. */
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
+}
+
+/* A beacon under a's address, which the attacker can send without a key, spoils nothing between a and b. */
+static void test_forged_plain_beacon(void **state)
+{
+	struct wire wire;
+
+	(void)state;
+	meet(&a, &b);
+	wire = seal(&m, MD_KIND_BEACON, NULL, "forged");
+	wire.from = a.addr;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	assert_verdict(tell(&b, MD_KIND_MESSAGE, &a, "x"), MD_OPEN_OK);
+	wire.from.ip = ip_of("10.0.0.1");
+	assert_verdict(receive(&b, &wire), MD_OPEN_OFF_LINK);
+}
+
+static void test_fields_that_cannot_be(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} cases[] = {{5, 0}, {5, MD_KIND_END}, {5, 255}, {5, MD_KIND_CHALLENGE}, {6, 2}, {7, 1}, {8, 1}, {15, 1}};
+	struct wire wire;
+
+	(void)state;
+	meet(&a, &b);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+		wire.bytes[cases[i].at] = cases[i].value;
+		assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	}
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	memset(wire.bytes + 40, 0, 8); /* counter */
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	wire.bytes[4]++;
+	assert_verdict(receive(&b, &wire), MD_OPEN_VERSION);
+	/* Challenges and proofs carry nothing. */
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	wire.bytes[5] = MD_KIND_PROOF;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire.bytes[5] = MD_KIND_CHALLENGE;
+	wire.bytes[7] = MD_KIND_MESSAGE;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire.bytes[7] = MD_KIND_CHALLENGE;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
 }
 
 /* Nothing that strangers do takes memory: what they can fill is of fixed size, and full tables keep on working. */
@@ -449,7 +528,10 @@ int main(void)
 		PLAIN(test_spoofed_source),
 		PLAIN(test_forged_challenge),
 		KEYED(test_forgeries_throttled),
+		KEYED(test_many_forgeries_throttled),
 		PLAIN(test_challenges_throttled),
+		PLAIN(test_forged_plain_beacon),
+		PLAIN(test_fields_that_cannot_be),
 		PLAIN(test_cookie_table_full),
 	};
 
