@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * md_open() on any bytes, and on what an attacker can make of genuine datagrams. The input is a script for two
- * hosts and an attacker between them, who holds back, changes, repeats and redirects what they send, while time passes
- * and they restart. With a key: what was changed is never taken, and nothing is taken twice, not even by a later life
- * of its receiver. Without: no unicast is taken under a source address where its cookie was never sent. Always: no
- * answer is longer than what it answers.
+ * md_open() on any bytes, and on what an attacker can make of genuine datagrams. The input is a
+ * script for two hosts and an attacker between them, who holds back, changes, repeats and redirects
+ * what they send, while time passes and they restart. With a key: what was changed is never taken,
+ * and nothing is taken twice, not even by a later life of its receiver. Without: no unicast is
+ * taken under a source address where its cookie was never sent. Always: no answer is longer than
+ * what it answers.
  */
 #include "fuzz.h"
 
@@ -15,7 +16,7 @@
 
 #include "secure.h"
 
-#define N_WIRES 16
+#define N_WIRES   16
 #define MAX_STEPS 400
 
 struct wire {
@@ -99,7 +100,8 @@ static void set_made(struct wire *wire, int from, int to)
 
 static bool is_changed(const struct wire *wire)
 {
-	return !wire->made_len || wire->len != wire->made_len || memcmp(wire->bytes, wire->made, wire->len);
+	return !wire->made_len || wire->len != wire->made_len ||
+	       memcmp(wire->bytes, wire->made, wire->len);
 }
 
 struct script {
@@ -121,8 +123,8 @@ static void make(struct script *script, struct wire *wire)
 	bool multicast = kind == MD_KIND_BEACON;
 
 	memset(wire, 0, sizeof(*wire));
-	wire->len = md_seal(hosts[from].s, kind, multicast ? NULL : &hosts[!from].addr, 1, payload, len, now_ns,
-			    wire->bytes);
+	wire->len = md_seal(hosts[from].s, kind, multicast ? NULL : &hosts[!from].addr, 1, payload,
+			    len, now_ns, wire->bytes);
 	set_made(wire, from, multicast ? -1 : !from);
 }
 
@@ -189,7 +191,8 @@ static void raw(struct script *script, struct wire *wire)
 
 	memset(wire, 0, sizeof(*wire));
 	wire->from = hosts[0].addr;
-	for (wire->len = 0; wire->len < len && wire->len < sizeof(wire->bytes) && script->at < script->end;)
+	for (wire->len = 0;
+	     wire->len < len && wire->len < sizeof(wire->bytes) && script->at < script->end;)
 		wire->bytes[wire->len++] = next(script);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* md_keys_parse() on any text: one or two different keys or a reason, and the file is not quoted in it. */
+/* md_keys_parse() on any text: one or two different keys or a reason, and the file is not quoted in
+ * it. */
 #include "fuzz.h"
 
 #include <string.h>
