@@ -118,18 +118,24 @@ static struct mv_host_id voucher_of(const struct md_secure *s, const struct inco
 	return id;
 }
 
+/* One limit for what goes there and back: who answers no more challenges than we send meets none.
+ */
+static bool take_challenge(const struct md_secure *s, struct md_source_limits *limits,
+			   const struct incoming *in)
+{
+	struct md_limit *group = &limits->groups[group_of(s, in->from)];
+
+	if (!md_limit_has(&limits->all, &all_challenges, in->now_ns) ||
+	    !md_limit_take(group, &group_challenges, in->now_ns))
+		return false;
+	return md_limit_take(&limits->all, &all_challenges, in->now_ns);
+}
+
 static void challenge(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
 {
-	struct md_limit *group = &s->challenges.groups[group_of(s, in->from)];
-
-	if (is_handshake(in->header.kind))
-		return;
-	if (md_limit_has(&s->challenges.all, &all_challenges, in->now_ns) &&
-	    md_limit_take(group, &group_challenges, in->now_ns)) {
-		md_limit_take(&s->challenges.all, &all_challenges, in->now_ns);
+	if (!is_handshake(in->header.kind) && take_challenge(s, &s->challenges, in))
 		ret->reply_len = md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from,
 						 in->now_ns, ret->reply);
-	}
 }
 
 static const struct md_sealing_key *find_key(const struct md_secure *s, uint64_t id)
@@ -195,6 +201,9 @@ static enum md_verdict open_plain(const struct incoming *in, struct md_opened *r
 
 	if (in->header.key_id || payload_len > sizeof(ret->payload))
 		return MD_OPEN_NOT_OURS;
+	/* Nobody challenges a beacon without a key, and to repeat one is much work. */
+	if (in->header.about == MD_KIND_BEACON)
+		return MD_OPEN_NOT_OURS;
 	if (!in->fresh && in->header.kind != MD_KIND_BEACON)
 		return MD_OPEN_UNPROVEN;
 	memcpy(ret->payload, in->datagram + sizeof(in->header), payload_len);
@@ -216,6 +225,8 @@ static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md
 	verdict = md_secure_has_key(s) ? open_sealed(s, in, ret) : open_plain(in, ret);
 	if (!verdict && is_handshake(in->header.kind) && ret->payload_len)
 		return MD_OPEN_NOT_OURS;
+	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, &s->learned, in))
+		return MD_OPEN_THROTTLED;
 	return verdict;
 }
 

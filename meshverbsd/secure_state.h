@@ -58,7 +58,9 @@ struct md_secure {
 		forgeries; /* of sources that have not shown that they receive there */
 	struct md_source_limits
 		proven_forgeries; /* of those that have: nobody else can use up their tokens */
-	struct md_source_limits challenges;
+	struct md_source_limits challenges; /* sent */
+	struct md_source_limits
+		learned; /* challenges taken: each makes the agent repeat something */
 };
 
 /** md_purpose_of - which key is for that kind */

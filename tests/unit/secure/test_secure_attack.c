@@ -359,8 +359,9 @@ static void test_forged_challenge(void **state)
 	}
 	/* The cookie of a's beacons, which everybody hears, is none for that. */
 	memcpy(wire.bytes + 48, seal(&a, MD_KIND_BEACON, NULL, "").bytes + 64, 16);
-	wire.bytes[7] = MD_KIND_BEACON;
 	assert_verdict(receive(&a, &wire), MD_OPEN_UNPROVEN);
+	wire.bytes[7] = MD_KIND_BEACON;
+	assert_verdict(receive(&a, &wire), MD_OPEN_NOT_OURS);
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
@@ -450,6 +451,29 @@ static void test_challenges_throttled(void **state)
 	forged_in_a_second(&b, &forged, true, &answers);
 	/* The bucket is empty, but those who have a cookie need none. */
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
+}
+
+/* Who has a cookie asks for everything again, and again: few are heard. */
+static void test_challenges_taken_throttled(void **state)
+{
+	int learned = 0;
+
+	(void)state;
+	meet(&m, &b);
+	for (int i = 0; i < 10000; i++, now_ns += SECOND_NS / 10000) {
+		struct wire wire = seal(&m, MD_KIND_PROBE, &b, "");
+		enum md_verdict verdict;
+
+		wire.bytes[5] = MD_KIND_CHALLENGE;
+		wire.bytes[7] = MD_KIND_MESSAGE;
+		verdict = receive(&b, &wire);
+		learned += verdict == MD_OPEN_LEARNED;
+		if (verdict != MD_OPEN_LEARNED)
+			assert_verdict(verdict, MD_OPEN_THROTTLED);
+	}
+	assert_in_range(learned, 60, 100);
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
+	meet(&a, &b);
 }
 
 /* A beacon under a's address, which the attacker can send without a key, spoils nothing between a
@@ -543,6 +567,7 @@ int main(void)
 		KEYED(test_forgeries_throttled),
 		KEYED(test_many_forgeries_throttled),
 		PLAIN(test_challenges_throttled),
+		PLAIN(test_challenges_taken_throttled),
 		PLAIN(test_forged_plain_beacon),
 		PLAIN(test_fields_that_cannot_be),
 		PLAIN(test_cookie_table_full),
