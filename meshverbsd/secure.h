@@ -10,6 +10,7 @@
 
 #include "directory.h"
 #include "secure_key.h"
+#include "start.h"
 
 /*
  * What every datagram between agents goes through, in both directions. docs/security.md says what is
@@ -153,7 +154,8 @@ bool md_secure_has_key(const struct md_secure *s);
  * @payload: at most MD_PAYLOAD_MAX_BYTES
  * @ret: MD_DATAGRAM_MAX_BYTES, filled from the start
  *
- * The same datagram must not be sent to two addresses: each has another cookie, and another counter.
+ * The same datagram must not be sent to two addresses, or twice: each has another cookie, and another counter.
+ * Replies and answers have to leave from the address that the datagram was sent to, or cookies do not fit.
  *
  * Return: its length, at least 1.
  */

@@ -45,20 +45,9 @@ int md_keys_load(const char *path, struct md_keys *ret, char *ret_why, size_t wh
 /** md_keys_wipe - forget them */
 void md_keys_wipe(struct md_keys *keys);
 
-/** md_key_make - text of a new random key, without a newline; @ret: MD_KEY_TEXT_SIZE */
 #define MD_KEY_TEXT_SIZE 45
-int md_key_make(char ret[MD_KEY_TEXT_SIZE]);
 
-/**
- * md_start_number - a number larger than at any earlier start
- * @dir_fd: of RUN_DIR, where the last one is kept in the file "start"
- * @realtime_ns: CLOCK_REALTIME
- *
- * Where the file cannot be read or written it is the time alone: a clock that was set back then makes peers that
- * have a key ignore this host until they forget its former life (two cookie epochs).
- *
- * Return: the number.
- */
-uint64_t md_start_number(int dir_fd, uint64_t realtime_ns);
+/** md_key_make - text of a new random key, without a newline; 0 or -EIO (no source of random numbers) */
+int md_key_make(char ret[MD_KEY_TEXT_SIZE]);
 
 #endif
