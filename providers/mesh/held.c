@@ -412,6 +412,17 @@ static bool is_consumed(struct mesh_held *h)
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 
+int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err;
+
+	pthread_mutex_lock(&h->post_lock);
+	err = h->mc->modify_qp(h->qp, attr, attr_mask);
+	mesh_wrex_refresh(h);
+	pthread_mutex_unlock(&h->post_lock);
+	return -positive(err);
+}
+
 int mesh_held_native(struct mesh_held *h)
 {
 	if (is_consumed(h))

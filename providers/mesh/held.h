@@ -111,6 +111,15 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 void mesh_held_activate(struct mesh_held *h);
 
 /**
+ * mesh_held_modify_base - modify the program's own QP while it is held
+ *
+ * To be used instead of the base's function: a provider may change what ibv_wr_* call meanwhile.
+ *
+ * Return: 0 or -errno of the base.
+ */
+int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
  * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
  *
  * Takes the shadow away. On success the QP is the base's alone, and @h is gone, as after mesh_held_destroy().

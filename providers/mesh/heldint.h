@@ -321,6 +321,8 @@ void mesh_poll_noticed(struct mesh_held *h, bool receive);
 
 /** mesh_wrex_install - put ours over a QP's ibv_wr_* functions, if it has them; 0 or -ENOMEM */
 int mesh_wrex_install(struct mesh_held *h);
+/** mesh_wrex_refresh - the provider may have changed functions of an ibv_qp_ex; post_lock since before that */
+void mesh_wrex_refresh(struct mesh_held *h);
 /** mesh_wrex_remove - and take them out again; post_lock and held->lock */
 void mesh_wrex_remove(struct mesh_held *h);
 
