@@ -18,8 +18,10 @@ struct given {
 	struct md_cookie cookie;
 };
 
-static_assert(sizeof(struct md_cookie) == crypto_shorthash_siphashx24_BYTES, "a cookie is a SipHash");
-static_assert(sizeof(((struct md_cookies *)0)->secrets[0]) == crypto_shorthash_siphashx24_KEYBYTES, "its key");
+static_assert(sizeof(struct md_cookie) == crypto_shorthash_siphashx24_BYTES,
+	      "a cookie is a SipHash");
+static_assert(sizeof(((struct md_cookies *)0)->secrets[0]) == crypto_shorthash_siphashx24_KEYBYTES,
+	      "its key");
 static_assert(sizeof(struct key) == 24, "no padding");
 
 int md_cookies_init(struct md_cookies *cookies, size_t max, uint64_t now_ns)
@@ -74,14 +76,15 @@ static struct md_cookie hash_addr(const uint8_t *secret, const struct md_addr *a
 	return cookie;
 }
 
-struct md_cookie md_cookie_make(struct md_cookies *cookies, const struct md_addr *addr, uint64_t now_ns)
+struct md_cookie md_cookie_make(struct md_cookies *cookies, const struct md_addr *addr,
+				uint64_t now_ns)
 {
 	turn_epoch(cookies, now_ns);
 	return hash_addr(cookies->secrets[0], addr);
 }
 
-bool md_cookie_valid(struct md_cookies *cookies, const struct md_addr *addr, const struct md_cookie *cookie,
-		     uint64_t now_ns)
+bool md_cookie_valid(struct md_cookies *cookies, const struct md_addr *addr,
+		     const struct md_cookie *cookie, uint64_t now_ns)
 {
 	bool valid = false;
 
@@ -94,7 +97,8 @@ bool md_cookie_valid(struct md_cookies *cookies, const struct md_addr *addr, con
 	return valid;
 }
 
-void md_cookie_keep(struct md_cookies *cookies, const struct md_addr *addr, const struct md_cookie *cookie)
+void md_cookie_keep(struct md_cookies *cookies, const struct md_addr *addr,
+		    const struct md_cookie *cookie)
 {
 	struct key key = key_of(addr);
 	struct given *given = md_table_find(&cookies->given, &key);

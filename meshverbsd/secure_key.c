@@ -12,10 +12,11 @@
 
 #include <sodium.h>
 
-#define FILE_MAX_BYTES 4096
+#define FILE_MAX_BYTES   4096
 #define SECRET_MAX_BYTES 1024 /* of one line, decoded */
 
-static_assert(MD_KEY_TEXT_SIZE == sodium_base64_ENCODED_LEN(MD_KEY_BYTES, sodium_base64_VARIANT_ORIGINAL),
+static_assert(MD_KEY_TEXT_SIZE ==
+		      sodium_base64_ENCODED_LEN(MD_KEY_BYTES, sodium_base64_VARIANT_ORIGINAL),
 	      "text of a key");
 
 static int fail(int err, char *why, size_t why_size, const char *text)
@@ -50,18 +51,22 @@ static struct line next_line(const char **at, const char *end)
 	return line;
 }
 
-/* Hex first: in base64 the same digits would be another key, and somebody who writes 64 of them means hex. */
+/* Hex first: in base64 the same digits would be another key, and somebody who writes 64 of them
+ * means hex. */
 static bool decode(const struct line *line, uint8_t *secret, size_t *ret_len)
 {
-	static const int variants[] = {sodium_base64_VARIANT_ORIGINAL, sodium_base64_VARIANT_ORIGINAL_NO_PADDING,
-				       sodium_base64_VARIANT_URLSAFE, sodium_base64_VARIANT_URLSAFE_NO_PADDING};
+	static const int variants[] = {
+		sodium_base64_VARIANT_ORIGINAL, sodium_base64_VARIANT_ORIGINAL_NO_PADDING,
+		sodium_base64_VARIANT_URLSAFE, sodium_base64_VARIANT_URLSAFE_NO_PADDING};
 	const char *end = line->text + line->len, *stop;
 
-	if (!sodium_hex2bin(secret, SECRET_MAX_BYTES, line->text, line->len, NULL, ret_len, &stop) && stop == end)
+	if (!sodium_hex2bin(secret, SECRET_MAX_BYTES, line->text, line->len, NULL, ret_len,
+			    &stop) &&
+	    stop == end)
 		return true;
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)
-		if (!sodium_base642bin(secret, SECRET_MAX_BYTES, line->text, line->len, NULL, ret_len, &stop,
-				       variants[i]) &&
+		if (!sodium_base642bin(secret, SECRET_MAX_BYTES, line->text, line->len, NULL,
+				       ret_len, &stop, variants[i]) &&
 		    stop == end)
 			return true;
 	return false;
@@ -80,8 +85,8 @@ static int add_key(const struct line *line, struct md_keys *keys, char *why, siz
 	ok = decode(line, secret, &len);
 	if (ok && len >= MD_KEY_BYTES) {
 		key = keys->keys[keys->n++];
-		crypto_generichash_blake2b_salt_personal(key, MD_KEY_BYTES, secret, len, NULL, 0, NULL,
-							 (const unsigned char *)personal);
+		crypto_generichash_blake2b_salt_personal(key, MD_KEY_BYTES, secret, len, NULL, 0,
+							 NULL, (const unsigned char *)personal);
 	}
 	sodium_memzero(secret, sizeof(secret));
 	if (!ok)
@@ -131,11 +136,13 @@ static int check_file(const struct stat *st, char *why, size_t why_size)
 	if (!S_ISREG(st->st_mode))
 		return fail(-EINVAL, why, why_size, "it is not a regular file");
 	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return fail(-EPERM, why, why_size, "it belongs neither to root nor to the agent's user");
+		return fail(-EPERM, why, why_size,
+			    "it belongs neither to root nor to the agent's user");
 	if (st->st_mode & (S_IRWXO | S_IWGRP | S_IXGRP))
 		return fail(-EPERM, why, why_size, "others may use it: chmod 0600");
 	if ((st->st_mode & S_IRGRP) && st->st_gid != 0 && st->st_gid != getegid())
-		return fail(-EPERM, why, why_size, "a group that is not the agent's may read it: chmod 0600");
+		return fail(-EPERM, why, why_size,
+			    "a group that is not the agent's may read it: chmod 0600");
 	return 0;
 }
 

@@ -8,13 +8,17 @@
 
 #include <sodium.h>
 
-/* All links are index + 1, so that zeroed memory is an empty table and costs no page until used. */
+/*
+ * All links are index + 1, so that zeroed memory is an empty table and costs no page until used.
+ * What is not used is zero.
+ */
 struct md_table_link {
 	uint32_t chain; /* next in its bucket */
 	uint32_t newer, older; /* order of use; older also links unused entries */
 };
 
-static_assert(sizeof(((struct md_table *)0)->secret) == crypto_shorthash_KEYBYTES, "secret of the hash");
+static_assert(sizeof(((struct md_table *)0)->secret) == crypto_shorthash_KEYBYTES,
+	      "secret of the hash");
 
 static uint32_t bucket_of(const struct md_table *table, const void *key)
 {
@@ -31,7 +35,9 @@ static void *entry_at(const struct md_table *table, uint32_t number)
 
 static uint32_t number_of(const struct md_table *table, const void *entry)
 {
-	return (uint32_t)(((const uint8_t *)entry - table->entries) / (ptrdiff_t)table->entry_bytes) + 1;
+	return (uint32_t)(((const uint8_t *)entry - table->entries) /
+			  (ptrdiff_t)table->entry_bytes) +
+	       1;
 }
 
 int md_table_init(struct md_table *table, size_t max, size_t key_bytes, size_t entry_bytes)
@@ -60,7 +66,6 @@ int md_table_init(struct md_table *table, size_t max, size_t key_bytes, size_t e
 
 void md_table_fini(struct md_table *table)
 {
-	/* Entries are handed out from the front: behind the n-th nothing was ever written, unless some were removed. */
 	for (uint32_t number = table->newest; number; number = table->links[number - 1].older)
 		sodium_memzero(entry_at(table, number), table->entry_bytes);
 	free(table->entries);
@@ -112,7 +117,8 @@ static uint32_t take_unused(struct md_table *table)
 	if (number)
 		table->unused = table->links[number - 1].older;
 	else if (table->n < table->max)
-		number = (uint32_t)table->n + 1; /* with none unused, those in use are the first n */
+		number =
+			(uint32_t)table->n + 1; /* with none unused, those in use are the first n */
 	return number;
 }
 
@@ -128,7 +134,6 @@ void *md_table_add(struct md_table *table, const void *key)
 	table->links[number - 1].chain = *bucket;
 	*bucket = number;
 	link_newest(table, number);
-	memset(entry, 0, table->entry_bytes);
 	memcpy(entry, key, table->key_bytes);
 	return entry;
 }

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * A table of at most so many entries, all memory taken at the start: found by key, ordered by use. Strangers
- * choose the keys, so they are hashed with a secret.
+ * A table of at most so many entries, all memory taken at the start: found by key, ordered by use.
+ * Strangers choose the keys, so they are hashed with a secret.
  */
 struct md_table {
 	size_t max, n; /* entries; constant, current */
@@ -33,7 +33,8 @@ void md_table_fini(struct md_table *table); /* also of a zeroed one; wipes entri
 /** md_table_find - the entry with that key, or NULL */
 void *md_table_find(const struct md_table *table, const void *key);
 
-/** md_table_add - a new entry, zero but for its key; NULL: full. There must be none with that key. */
+/** md_table_add - a new entry, zero but for its key; NULL: full. There must be none with that key.
+ */
 void *md_table_add(struct md_table *table, const void *key);
 
 /** md_table_touch - @entry was used just now */

@@ -5,7 +5,7 @@
 
 /* The counters of a window lie in one word more than they fill. */
 #define WORD_BITS 64
-#define N_WORDS (MD_WINDOW / WORD_BITS + 1)
+#define N_WORDS   (MD_WINDOW / WORD_BITS + 1)
 
 /* A datagram may carry a cookie made as late as the moment it was taken. */
 #define COOKIE_LIFE_NS (2 * MD_COOKIE_EPOCH_NS)
@@ -20,7 +20,8 @@ struct sender {
 
 int md_windows_init(struct md_windows *windows, size_t max_senders)
 {
-	return md_table_init(&windows->senders, max_senders, sizeof(struct mv_host_id), sizeof(struct sender));
+	return md_table_init(&windows->senders, max_senders, sizeof(struct mv_host_id),
+			     sizeof(struct sender));
 }
 
 void md_windows_fini(struct md_windows *windows)
@@ -62,7 +63,8 @@ static enum md_verdict take_counter(struct sender *sender, uint64_t counter)
 	return MD_OPEN_OK;
 }
 
-/* Everything up to the first counter counts as taken: it may have been, by a window now forgotten. */
+/* Everything up to the first counter counts as taken: it may have been, by a window now forgotten.
+ */
 static void begin(struct sender *sender, uint64_t start, uint64_t counter)
 {
 	sender->start = start;
@@ -76,7 +78,8 @@ static bool forgettable(const struct sender *sender, uint64_t now_ns)
 	return now_ns > sender->taken_ns && now_ns - sender->taken_ns > COOKIE_LIFE_NS;
 }
 
-static struct sender *add_sender(struct md_windows *windows, const struct mv_host_id *id, uint64_t now_ns)
+static struct sender *add_sender(struct md_windows *windows, const struct mv_host_id *id,
+				 uint64_t now_ns)
 {
 	struct sender *sender = md_table_add(&windows->senders, id);
 
@@ -90,7 +93,8 @@ static struct sender *add_sender(struct md_windows *windows, const struct mv_hos
 }
 
 /* Of another life than the one the window is for. */
-static enum md_verdict take_start(struct sender *sender, uint64_t start, uint64_t counter, bool fresh, uint64_t now_ns)
+static enum md_verdict take_start(struct sender *sender, uint64_t start, uint64_t counter,
+				  bool fresh, uint64_t now_ns)
 {
 	if (start < sender->start && !forgettable(sender, now_ns))
 		return MD_OPEN_OLD_START;
@@ -100,8 +104,8 @@ static enum md_verdict take_start(struct sender *sender, uint64_t start, uint64_
 	return MD_OPEN_OK;
 }
 
-enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *id, uint64_t start,
-				uint64_t counter, bool fresh, uint64_t now_ns)
+enum md_verdict md_windows_take(struct md_windows *windows, const struct mv_host_id *id,
+				uint64_t start, uint64_t counter, bool fresh, uint64_t now_ns)
 {
 	struct sender *sender = md_table_find(&windows->senders, id);
 	enum md_verdict verdict = MD_OPEN_OK;

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define START_FILE "start"
-/* A number further in the future than this is no earlier start, or its clock was worse than none. */
+/* A number further in the future than this is no earlier start, or its clock was worse than none.
+ */
 #define AHEAD_MAX_NS (10ull * 365 * 86400 * 1000000000)
 
 static uint64_t read_last(int dir_fd)

@@ -9,9 +9,9 @@
  * @dir_fd: of RUN_DIR, where the last one is kept in the file "start"; -1: none
  * @realtime_ns: CLOCK_REALTIME
  *
- * It is the time, or the last number plus one if the clock was set back. Where the file cannot be read or
- * written it is the time alone: then peers that have a key ignore a host whose clock was set back until they
- * forget its former life (two cookie epochs).
+ * It is the time, or the last number plus one if the clock was set back. Where the file cannot be
+ * read or written it is the time alone: then peers that have a key ignore a host whose clock was
+ * set back until they forget its former life (two cookie epochs).
  *
  * Return: the number, never 0.
  */

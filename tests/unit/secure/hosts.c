@@ -61,13 +61,15 @@ struct wire seal(struct host *from, enum md_kind kind, const struct host *to, co
 {
 	struct wire wire = {.from = from->addr, .hop_limit = 255};
 
-	wire.len = md_seal(from->s, kind, to ? &to->addr : NULL, LINK, payload, strlen(payload), now_ns, wire.bytes);
+	wire.len = md_seal(from->s, kind, to ? &to->addr : NULL, LINK, payload, strlen(payload),
+			   now_ns, wire.bytes);
 	return wire;
 }
 
 enum md_verdict receive(struct host *to, const struct wire *wire)
 {
-	return md_open(to->s, wire->bytes, wire->len, &wire->from, wire->hop_limit, now_ns, &opened);
+	return md_open(to->s, wire->bytes, wire->len, &wire->from, wire->hop_limit, now_ns,
+		       &opened);
 }
 
 struct wire wire_reply(const struct host *from)

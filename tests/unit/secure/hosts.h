@@ -7,8 +7,8 @@
 #include "secure.h"
 
 /*
- * Hosts on one link that send each other datagrams by hand, and a clock that stands still. What is in flight is
- * a struct wire: an attacker may change, keep and repeat it.
+ * Hosts on one link that send each other datagrams by hand, and a clock that stands still. What is
+ * in flight is a struct wire: an attacker may change, keep and repeat it.
  */
 struct host {
 	struct md_secure *s;
@@ -27,7 +27,7 @@ extern uint64_t now_ns;
 extern struct md_opened opened; /* by the last receive() */
 
 #define SECOND_NS 1000000000ull
-#define LINK 7
+#define LINK      7
 
 struct in6_addr ip_of(const char *text);
 
@@ -35,7 +35,8 @@ struct in6_addr ip_of(const char *text);
 struct md_keys keys_of(size_t n, uint8_t first, uint8_t second);
 
 void host_start(struct host *host, uint8_t id, const struct md_keys *keys); /* NULL: none */
-void host_restart(struct host *host, const struct md_keys *keys); /* forgets everything, a later start number */
+void host_restart(struct host *host,
+		  const struct md_keys *keys); /* forgets everything, a later start number */
 void host_stop(struct host *host);
 
 /** seal - @payload is text; @to NULL: multicast */
@@ -52,6 +53,7 @@ enum md_verdict tell(struct host *from, enum md_kind kind, struct host *to, cons
 void meet(struct host *a, struct host *b);
 
 /** assert_verdict - by name, which tells more when it fails */
-#define assert_verdict(got, expected) assert_string_equal(md_verdict_name(got), md_verdict_name(expected))
+#define assert_verdict(got, expected)                                                              \
+	assert_string_equal(md_verdict_name(got), md_verdict_name(expected))
 
 #endif

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #include "fault.h"
 
 static struct host a, b, c;
@@ -107,9 +109,14 @@ static void check_off_link(const struct md_keys *keys)
 		assert_int_equal(opened.reply_len, 0);
 	}
 	wire = seal(&a, MD_KIND_BEACON, NULL, "rails");
-	wire.from.ip = ip_of("10.1.0.1");
+	wire.from.ip = ip_of("2001:db8::1");
 	assert_verdict(receive(&b, &wire), MD_OPEN_OFF_LINK);
-	wire.from = a.addr;
+	wire.from.ip = ip_of("10.1.0.1"); /* links without IPv6 */
+	wire.hop_limit = 254;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OFF_LINK);
+	wire.hop_limit = 255;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	wire = seal(&a, MD_KIND_BEACON, NULL, "rails");
 	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
 	/* Others may come through routers. */
 	wire = seal(&a, MD_KIND_MESSAGE, &b, "hello");
@@ -148,10 +155,12 @@ static void test_some_without_key(void **state)
 	assert_verdict(receive(&a, &wire), MD_OPEN_PLAIN);
 }
 
-/* At each step of a rotation every host understands every other, whether it has made the step or not. */
+/* At each step of a rotation every host understands every other, whether it has made the step or
+ * not. */
 static void test_rotation(void **state)
 {
-	struct md_keys steps[] = {keys_of(1, 'o', 0), keys_of(2, 'o', 'n'), keys_of(2, 'n', 'o'), keys_of(1, 'n', 0)};
+	struct md_keys steps[] = {keys_of(1, 'o', 0), keys_of(2, 'o', 'n'), keys_of(2, 'n', 'o'),
+				  keys_of(1, 'n', 0)};
 	struct md_keys other = keys_of(1, 'x', 0);
 
 	(void)state;
@@ -208,7 +217,13 @@ static void check_epochs(const struct md_keys *keys)
 		assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
 		assert_verdict(tell(&b, MD_KIND_PROBE_REPLY, &a, "x"), MD_OPEN_OK);
 	}
-	now_ns += 100 * MD_COOKIE_EPOCH_NS; /* suspended */
+	/* Suspended: neither the cookie of this epoch nor that of the one before has survived. */
+	now_ns += MD_COOKIE_EPOCH_NS;
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
+	now_ns += 100 * MD_COOKIE_EPOCH_NS;
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
+	meet(&a, &b);
+	now_ns += 100 * MD_COOKIE_EPOCH_NS;
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
 	meet(&a, &b);
 	now_ns -= 50 * MD_COOKIE_EPOCH_NS; /* cannot happen, and does no harm */
@@ -249,7 +264,8 @@ static void test_restarts(void **state)
 	check_restarts(&keys);
 }
 
-/* The sender's clock was set back and its run directory is gone: heard again once its former life is forgotten. */
+/* The sender's clock was set back and its run directory is gone: heard again once its former life
+ * is forgotten. */
 static void test_start_number_smaller(void **state)
 {
 	struct md_keys keys = keys_of(1, 'k', 0);
@@ -310,6 +326,37 @@ static void test_global_addresses(void **state)
 	meet(&a, &b);
 }
 
+static void test_vouchers(void **state)
+{
+	struct md_keys keys = keys_of(1, 'k', 0);
+	struct mv_host_id first, second;
+
+	(void)state;
+	start_all(&keys);
+	meet(&a, &b);
+	assert_memory_equal(&opened.voucher, &b.config.host, sizeof(first));
+	stop_all(NULL);
+	start_all(NULL);
+	meet(&a, &b); /* ends with a datagram of b */
+	first = opened.voucher;
+	assert_memory_not_equal(&first, &b.config.host, sizeof(first));
+	/* Another address of the same host is another one; the same id from another host is, too.
+	 */
+	b.addr.ip.s6_addr[14] = 1;
+	meet(&a, &b);
+	second = opened.voucher;
+	assert_memory_not_equal(&first, &second, sizeof(first));
+	b.addr.ip.s6_addr[14] = 0;
+	host_stop(&c);
+	host_start(&c, 2, NULL);
+	c.addr = b.addr;
+	meet(&a, &c);
+	assert_memory_equal(&first, &opened.voucher, sizeof(first));
+	c.addr.ifindex++;
+	meet(&a, &c);
+	assert_memory_not_equal(&first, &opened.voucher, sizeof(first));
+}
+
 static void test_newer(void **state)
 {
 	uint64_t counter;
@@ -321,6 +368,48 @@ static void test_newer(void **state)
 	counter = opened.counter;
 	assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
 	assert_true(opened.counter > counter);
+}
+
+/* The format, from its description: other builds of the agent have to understand it. */
+static void check_sealed(const struct wire *wire, const struct md_keys *keys, int purpose,
+			 const char *payload)
+{
+	uint8_t subkey[32], id[16], plain[MD_DATAGRAM_MAX_BYTES];
+	unsigned long long len;
+
+	assert_memory_equal(wire->bytes, "MVDG\1", 5);
+	assert_int_equal(wire->bytes[6], 1);
+	crypto_kdf_derive_from_key(id, sizeof(id), 0, "mvkeyid1", keys->keys[0]);
+	assert_memory_equal(wire->bytes + 8, id, 8);
+	crypto_kdf_derive_from_key(subkey, sizeof(subkey), (uint64_t)purpose, "mvagent1",
+				   keys->keys[0]);
+	assert_int_equal(crypto_aead_xchacha20poly1305_ietf_decrypt(
+				 plain, &len, NULL, wire->bytes + 104, wire->len - 104, wire->bytes,
+				 104, wire->bytes + 80, subkey),
+			 0);
+	assert_int_equal(len, strlen(payload));
+	assert_memory_equal(plain, payload, len);
+}
+
+static void test_wire_format(void **state)
+{
+	struct md_keys keys = keys_of(1, 'k', 0);
+	struct wire wire;
+
+	(void)state;
+	start_all(&keys);
+	wire = seal(&a, MD_KIND_BEACON, NULL, "beacon");
+	check_sealed(&wire, &keys, 1, "beacon");
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "message");
+	check_sealed(&wire, &keys, 3, "message");
+	assert_verdict(receive(&b, &wire), MD_OPEN_UNPROVEN);
+	wire = wire_reply(&b);
+	check_sealed(&wire, &keys, 2, "");
+	assert_int_equal(wire.bytes[5], MD_KIND_CHALLENGE);
+	assert_int_equal(wire.bytes[7], MD_KIND_MESSAGE);
+	assert_int_equal(wire.bytes[31], 2); /* sender's id */
+	assert_int_equal(wire.bytes[39], 100); /* its start number */
+	assert_int_equal(wire.bytes[47], 1); /* its first datagram */
 }
 
 static void test_verdict_names(void **state)
@@ -369,7 +458,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_start_number_smaller, stop_all),
 		cmocka_unit_test_teardown(test_own, stop_all),
 		cmocka_unit_test_teardown(test_global_addresses, stop_all),
+		cmocka_unit_test_teardown(test_vouchers, stop_all),
 		cmocka_unit_test_teardown(test_newer, stop_all),
+		cmocka_unit_test_teardown(test_wire_format, stop_all),
 		cmocka_unit_test(test_verdict_names),
 		cmocka_unit_test(test_no_memory),
 	};

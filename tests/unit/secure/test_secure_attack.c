@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What attackers try on datagrams. docs/security.md names these tests with the claims they stand for. */
+/* What attackers try on datagrams. docs/security.md names these tests with the claims they stand
+ * for. */
 #include "hosts.h"
 
 #include <stdio.h>
@@ -45,10 +46,12 @@ static void tamper(const struct wire *wire)
 			enum md_verdict verdict;
 
 			changed.bytes[at] ^= (uint8_t)(1 << bit);
-			now_ns += SECOND_NS / 500; /* or limits would answer for what is to be tried here */
+			now_ns += SECOND_NS /
+				  500; /* or limits would answer for what is to be tried here */
 			verdict = receive(&b, &changed);
 			if (verdict < MD_OPEN_NOT_OURS || verdict == MD_OPEN_THROTTLED)
-				fail_msg("byte %zu, bit %d changed: %s", at, bit, md_verdict_name(verdict));
+				fail_msg("byte %zu, bit %d changed: %s", at, bit,
+					 md_verdict_name(verdict));
 			assert_int_equal(opened.reply_len, 0);
 		}
 }
@@ -62,7 +65,8 @@ static void test_tampering(void **state)
 	meet(&a, &b);
 	wire = seal(&a, MD_KIND_MESSAGE, &b, "to be changed");
 	tamper(&wire);
-	assert_verdict(receive(&b, &wire), MD_OPEN_OK); /* it was good, and trying has not used it up */
+	assert_verdict(receive(&b, &wire),
+		       MD_OPEN_OK); /* it was good, and trying has not used it up */
 	wire = seal(&a, MD_KIND_BEACON, NULL, "to be changed");
 	tamper(&wire);
 	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
@@ -123,7 +127,8 @@ static void test_replay(void **state)
 	(void)state;
 	meet(&a, &b);
 	for (int i = 0; i < 100; i++) {
-		wires[i] = seal(&a, i % 2 ? MD_KIND_MESSAGE : MD_KIND_BEACON, i % 2 ? &b : NULL, "once");
+		wires[i] = seal(&a, i % 2 ? MD_KIND_MESSAGE : MD_KIND_BEACON, i % 2 ? &b : NULL,
+				"once");
 		assert_verdict(receive(&b, &wires[i]), MD_OPEN_OK);
 	}
 	for (int i = 0; i < 100; i++)
@@ -141,7 +146,8 @@ static void test_replay(void **state)
 	assert_true(receive(&m, &wires[1]) >= MD_OPEN_UNPROVEN);
 }
 
-/* All that a has ever said to b, again, after b has forgotten everything: at once, and while they talk anew. */
+/* All that a has ever said to b, again, after b has forgotten everything: at once, and while they
+ * talk anew. */
 static void test_replay_to_restarted(void **state)
 {
 	struct wire wires[40];
@@ -149,7 +155,8 @@ static void test_replay_to_restarted(void **state)
 	(void)state;
 	meet(&a, &b);
 	for (int i = 0; i < 40; i++) {
-		wires[i] = seal(&a, i % 2 ? MD_KIND_MESSAGE : MD_KIND_BEACON, i % 2 ? &b : NULL, "once");
+		wires[i] = seal(&a, i % 2 ? MD_KIND_MESSAGE : MD_KIND_BEACON, i % 2 ? &b : NULL,
+				"once");
 		assert_verdict(receive(&b, &wires[i]), MD_OPEN_OK);
 	}
 	host_restart(&b, &keys);
@@ -182,7 +189,8 @@ static void test_replay_of_former_life(void **state)
 	assert_verdict(receive(&b, &beacon), MD_OPEN_UNPROVEN);
 }
 
-/* Hosts with the key fill the table; the window of a is not lost to them while its datagrams are fresh. */
+/* Hosts with the key fill the table; the window of a is not lost to them while its datagrams are
+ * fresh. */
 static void test_replay_under_eviction(void **state)
 {
 	struct md_secure_config config = {.host = {{[15] = 2}}, .start = 1000, .max_senders = 8};
@@ -301,8 +309,8 @@ static void test_amplification(void **state)
 }
 
 /*
- * Off the path, with any source address: nothing is taken, because the cookie goes to where the source address is. Those
- * that do cause something all the same are challenges.
+ * Off the path, with any source address: nothing is taken, because the cookie goes to where the
+ * source address is. Those that do cause something all the same are challenges.
  */
 static void test_spoofed_source(void **state)
 {
@@ -351,13 +359,16 @@ static void test_forged_challenge(void **state)
 	}
 	/* The cookie of a's beacons, which everybody hears, is none for that. */
 	memcpy(wire.bytes + 48, seal(&a, MD_KIND_BEACON, NULL, "").bytes + 64, 16);
-	wire.bytes[7] = MD_KIND_BEACON;
 	assert_verdict(receive(&a, &wire), MD_OPEN_UNPROVEN);
+	wire.bytes[7] = MD_KIND_BEACON;
+	assert_verdict(receive(&a, &wire), MD_OPEN_NOT_OURS);
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
-/* How many of 10,000 datagrams in a second get past the limit, that is, are not THROTTLED, or are answered. */
-static int forged_in_a_second(struct host *to, const struct wire *wire, bool many_sources, int *ret_answers)
+/* How many of 10,000 datagrams in a second get past the limit, that is, are not THROTTLED, or are
+ * answered. */
+static int forged_in_a_second(struct host *to, const struct wire *wire, bool many_sources,
+			      int *ret_answers)
 {
 	uint64_t end = now_ns + SECOND_NS;
 	struct wire w = *wire;
@@ -387,10 +398,31 @@ static void test_forgeries_throttled(void **state)
 	assert_int_equal(answers, 0);
 	assert_in_range(looked_at, 500, 1600);
 	/* In the name of a, whose own unicast has a valid cookie and so passes all the same. */
+	while (receive(&b, &forged) != MD_OPEN_THROTTLED)
+		forged.bytes[MD_HEADER_BYTES]++;
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 	/* And so do others. */
 	host_restart(&m, &keys);
 	meet(&b, &m);
+}
+
+/* From everywhere, and ten times as fast: less than a tenth of a second's work for each second. */
+static void test_many_forgeries_throttled(void **state)
+{
+	struct wire forged;
+	int looked_at = 0;
+
+	(void)state;
+	meet(&a, &b);
+	forged = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	memset(forged.bytes + 48, 0, 16);
+	forged.bytes[MD_HEADER_BYTES]++;
+	for (uint32_t i = 0; i < 100000; i++, now_ns += SECOND_NS / 100000) {
+		memcpy(&forged.from.ip.s6_addr[10], &i, sizeof(i));
+		looked_at += receive(&b, &forged) != MD_OPEN_THROTTLED;
+	}
+	assert_in_range(looked_at, 20000, 25000);
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
 static void test_challenges_throttled(void **state)
@@ -406,11 +438,95 @@ static void test_challenges_throttled(void **state)
 	now_ns += 10 * SECOND_NS;
 	forged_in_a_second(&b, &forged, true, &answers);
 	assert_in_range(answers, 1000, 4000);
+	/* Who has a network has one share, whatever its addresses; in IPv4 each is one. */
+	now_ns += 10 * SECOND_NS;
+	forged.from.ip = ip_of("2001:db8:0:1::");
+	forged_in_a_second(&b, &forged, true, &answers);
+	assert_in_range(answers, 60, 100);
+	forged.from.ip = ip_of("10.1.0.1");
+	forged_in_a_second(&b, &forged, false, &answers);
+	assert_in_range(answers, 60, 100);
+	now_ns += 10 * SECOND_NS;
+	forged.from.ip = m.addr.ip;
+	forged_in_a_second(&b, &forged, true, &answers);
 	/* The bucket is empty, but those who have a cookie need none. */
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
-/* Nothing that strangers do takes memory: what they can fill is of fixed size, and full tables keep on working. */
+/* Who has a cookie asks for everything again, and again: few are heard. */
+static void test_challenges_taken_throttled(void **state)
+{
+	int learned = 0;
+
+	(void)state;
+	meet(&m, &b);
+	for (int i = 0; i < 10000; i++, now_ns += SECOND_NS / 10000) {
+		struct wire wire = seal(&m, MD_KIND_PROBE, &b, "");
+		enum md_verdict verdict;
+
+		wire.bytes[5] = MD_KIND_CHALLENGE;
+		wire.bytes[7] = MD_KIND_MESSAGE;
+		verdict = receive(&b, &wire);
+		learned += verdict == MD_OPEN_LEARNED;
+		if (verdict != MD_OPEN_LEARNED)
+			assert_verdict(verdict, MD_OPEN_THROTTLED);
+	}
+	assert_in_range(learned, 60, 100);
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
+	meet(&a, &b);
+}
+
+/* A beacon under a's address, which the attacker can send without a key, spoils nothing between a
+ * and b. */
+static void test_forged_plain_beacon(void **state)
+{
+	struct wire wire;
+
+	(void)state;
+	meet(&a, &b);
+	wire = seal(&m, MD_KIND_BEACON, NULL, "forged");
+	wire.from = a.addr;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OK);
+	assert_verdict(tell(&b, MD_KIND_MESSAGE, &a, "x"), MD_OPEN_OK);
+	wire.hop_limit = 64;
+	assert_verdict(receive(&b, &wire), MD_OPEN_OFF_LINK);
+}
+
+static void test_fields_that_cannot_be(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} cases[] = {{5, 0}, {5, MD_KIND_END}, {5, 255}, {5, MD_KIND_CHALLENGE},
+		     {6, 2}, {7, 1},           {8, 1},   {15, 1}};
+	struct wire wire;
+
+	(void)state;
+	meet(&a, &b);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+		wire.bytes[cases[i].at] = cases[i].value;
+		assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	}
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	memset(wire.bytes + 40, 0, 8); /* counter */
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	wire.bytes[4]++;
+	assert_verdict(receive(&b, &wire), MD_OPEN_VERSION);
+	/* Challenges and proofs carry nothing. */
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	wire.bytes[5] = MD_KIND_PROOF;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire.bytes[5] = MD_KIND_CHALLENGE;
+	wire.bytes[7] = MD_KIND_MESSAGE;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+	wire.bytes[7] = MD_KIND_CHALLENGE;
+	assert_verdict(receive(&b, &wire), MD_OPEN_NOT_OURS);
+}
+
+/* Nothing that strangers do takes memory: what they can fill is of fixed size, and full tables keep
+ * on working. */
 static void test_cookie_table_full(void **state)
 {
 	struct md_secure_config config = {.host = {{[15] = 2}}, .start = 1000, .max_cookies = 16};
@@ -449,7 +565,11 @@ int main(void)
 		PLAIN(test_spoofed_source),
 		PLAIN(test_forged_challenge),
 		KEYED(test_forgeries_throttled),
+		KEYED(test_many_forgeries_throttled),
 		PLAIN(test_challenges_throttled),
+		PLAIN(test_challenges_taken_throttled),
+		PLAIN(test_forged_plain_beacon),
+		PLAIN(test_fields_that_cannot_be),
 		PLAIN(test_cookie_table_full),
 	};
 

@@ -14,9 +14,9 @@
 #include "start.h"
 #include "tmpdir.h"
 
-#define HEX32 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define HEX32  "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define BASE32 "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-#define OTHER "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+#define OTHER  "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
 static struct tmpdir dir;
 static char why[128];
@@ -70,7 +70,9 @@ static void test_good_files(void **state)
 			assert_memory_equal(keys.keys[1], other.keys[0], MD_KEY_BYTES);
 	}
 	/* Capital letters are the same digits; one more byte is another key. */
-	assert_int_equal(parse("FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", &keys), 0);
+	assert_int_equal(
+		parse("FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", &keys),
+		0);
 	assert_memory_equal(keys.keys[0], other.keys[0], MD_KEY_BYTES);
 	assert_int_equal(parse(HEX32 "20", &keys), 0);
 	assert_memory_not_equal(keys.keys[0], first.keys[0], MD_KEY_BYTES);
@@ -105,7 +107,8 @@ static void test_bad_files(void **state)
 		assert_null(strstr(why, "pass"));
 	}
 	/* A NUL is no end. */
-	assert_int_equal(md_keys_parse(HEX32 "\0x", sizeof(HEX32) + 1, &keys, why, sizeof(why)), -EINVAL);
+	assert_int_equal(md_keys_parse(HEX32 "\0x", sizeof(HEX32) + 1, &keys, why, sizeof(why)),
+			 -EINVAL);
 }
 
 static void test_long_line(void **state)
@@ -138,8 +141,9 @@ static void test_modes(void **state)
 		mode_t mode;
 		int rc;
 	} cases[] = {
-		{0600, 0},     {0400, 0},      {0440, 0},      {0640, 0},      {0604, -EPERM}, {0644, -EPERM},
-		{0620, -EPERM}, {0602, -EPERM}, {0601, -EPERM}, {0660, -EPERM}, {0777, -EPERM},
+		{0600, 0},      {0400, 0},      {0440, 0},      {0640, 0},
+		{0604, -EPERM}, {0644, -EPERM}, {0620, -EPERM}, {0610, -EPERM},
+		{0602, -EPERM}, {0601, -EPERM}, {0660, -EPERM}, {0777, -EPERM},
 	};
 	const char *path = tmpdir_at(&dir, "key");
 
@@ -169,6 +173,31 @@ static void test_owners(void **state)
 	assert_int_equal(load("owned"), 0);
 	assert_int_equal(chmod(path, 0640), 0); /* group 12345 is not ours */
 	assert_int_equal(load("owned"), -EPERM);
+}
+
+/* As the agent's own user. */
+static void test_owners_unprivileged(void **state)
+{
+	const char *path = tmpdir_at(&dir, "owned2");
+
+	(void)state;
+	if (geteuid()) {
+		print_message("only root can become somebody else\n");
+		skip();
+	}
+	tmpdir_write(&dir, "owned2", BASE32 "\n");
+	assert_int_equal(chmod(dir.path, 0755) || chmod(path, 0640) || chown(path, 0, 12345), 0);
+	assert_int_equal(setegid(12345) || seteuid(12345), 0);
+	assert_int_equal(load("owned2"), 0);
+	assert_int_equal(seteuid(0) || chown(path, 54321, 12345) || seteuid(12345), 0);
+	assert_int_equal(load("owned2"), -EPERM);
+	assert_int_equal(seteuid(0) || chown(path, 12345, 12345) || seteuid(12345), 0);
+	assert_int_equal(load("owned2"), 0);
+	assert_int_equal(seteuid(0) || chown(path, 12345, 0) || seteuid(12345), 0);
+	assert_int_equal(load("owned2"), 0); /* root's group */
+	assert_int_equal(seteuid(0) || chown(path, 12345, 777) || seteuid(12345), 0);
+	assert_int_equal(load("owned2"), -EPERM);
+	assert_int_equal(seteuid(0) || setegid(0), 0);
 }
 
 static void test_other_files(void **state)
@@ -272,9 +301,11 @@ static void test_start_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good_files), cmocka_unit_test(test_bad_files), cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_modes), cmocka_unit_test(test_owners), cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_faults), cmocka_unit_test(test_make), cmocka_unit_test(test_start_numbers),
+		cmocka_unit_test(test_good_files),   cmocka_unit_test(test_bad_files),
+		cmocka_unit_test(test_long_line),    cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_owners),       cmocka_unit_test(test_owners_unprivileged),
+		cmocka_unit_test(test_other_files),  cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_make),         cmocka_unit_test(test_start_numbers),
 		cmocka_unit_test(test_start_faults),
 	};
 

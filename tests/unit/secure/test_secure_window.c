@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Replay windows, the table under them, and token buckets: against simple models, with a printed seed. */
+/* Replay windows, the table under them, and token buckets: against simple models, with a printed
+ * seed. */
 #include "unit.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "secure_window.h"
 
 #define SECOND_NS 1000000000ull
-#define LIFE_NS (2 * MD_COOKIE_EPOCH_NS)
+#define LIFE_NS   (2 * MD_COOKIE_EPOCH_NS)
 
 static uint64_t seed;
 
@@ -32,15 +33,16 @@ static struct mv_host_id id_of(uint32_t n)
 	return id;
 }
 
-static enum md_verdict take(struct md_windows *windows, uint32_t id, uint64_t start, uint64_t counter, bool fresh,
-			    uint64_t now_ns)
+static enum md_verdict take(struct md_windows *windows, uint32_t id, uint64_t start,
+			    uint64_t counter, bool fresh, uint64_t now_ns)
 {
 	struct mv_host_id host = id_of(id);
 
 	return md_windows_take(windows, &host, start, counter, fresh, now_ns);
 }
 
-#define assert_take(verdict, ...) assert_string_equal(md_verdict_name(take(__VA_ARGS__)), md_verdict_name(verdict))
+#define assert_take(verdict, ...)                                                                  \
+	assert_string_equal(md_verdict_name(take(__VA_ARGS__)), md_verdict_name(verdict))
 
 static void test_edges(void **state)
 {
@@ -70,8 +72,8 @@ static void test_edges(void **state)
 }
 
 /*
- * Random counters around a moving front: what comes for the first time and is not behind the window passes,
- * nothing passes twice.
+ * Random counters around a moving front: what comes for the first time and is not behind the window
+ * passes, nothing passes twice.
  */
 static void test_reordering(void **state)
 {
@@ -253,8 +255,9 @@ static void test_claims(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_edges), cmocka_unit_test(test_reordering), cmocka_unit_test(test_lives),
-		cmocka_unit_test(test_eviction), cmocka_unit_test(test_table), cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_edges),  cmocka_unit_test(test_reordering),
+		cmocka_unit_test(test_lives),  cmocka_unit_test(test_eviction),
+		cmocka_unit_test(test_table),  cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_claims),
 	};
 	const char *given = getenv("MESHVERBS_SEED");
