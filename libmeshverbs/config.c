@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 10
+#define N_SETTINGS 11
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -23,6 +23,10 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "exclude", "",
 	 "RDMA devices to leave alone: names or glob patterns such as mlx5_bond_*, with blanks "
 	 "between them."},
+	{"meshverbs", "moves", "on",
+	 "on: a connection whose NIC or GID cannot reach the other end leaves through one that "
+	 "can, when the host at the other end has an agent, too. off: the NIC is the program's "
+	 "choice alone."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -54,6 +58,7 @@ static const struct {
 	{offsetof(struct mv_config, mode), &mv_config_mode},
 	{offsetof(struct mv_config, base), &mv_config_names},
 	{offsetof(struct mv_config, exclude), &mv_config_names},
+	{offsetof(struct mv_config, moves), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},

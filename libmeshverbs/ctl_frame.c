@@ -28,7 +28,7 @@ static const struct {
 	[MV_FRAME_UNCLAIM] = {"unclaim", HAS_DEVICE | HAS_QPN},
 	[MV_FRAME_SEND] = {"send", HAS_DGID | HAS_MESSAGE},
 	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_MESSAGE},
-	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN},
+	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},
 	[MV_FRAME_STATUS] = {"status", HAS_DEVICE | HAS_QPN | HAS_TEXT},
 };
 
