@@ -50,9 +50,10 @@ enum mv_ctl_type {
 
 enum mv_ctl_flags {
 	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
-	MV_CTL_READY = 2, /* my QP on the path can receive */
+	MV_CTL_READY = 2, /* my QP on the path can receive; ANSWER without: not on this path, try another */
 	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: no such key in the QP's protection domain; @rkey fails every access */
 	MV_CTL_STAYS = 8, /* OFFER, ANSWER: my QP on the path is the program's own; keys are the program's own */
+	MV_CTL_ASKING = 16, /* HELLO: my path may work; I only have to know your RoCE version */
 };
 
 enum mv_ctl_reason {
@@ -63,6 +64,7 @@ enum mv_ctl_reason {
 	MV_CTL_REASON_MISMATCH, /* my program's idea of the peer is another QP */
 	MV_CTL_REASON_OFF, /* moves are switched off here */
 	MV_CTL_REASON_UNSUPPORTED, /* the QP is of a kind that cannot move */
+	MV_CTL_REASON_UNREACHABLE, /* local: the peer's agent does not answer */
 	MV_CTL_REASON_END,
 };
 
@@ -70,9 +72,19 @@ struct mv_ctl_msg {
 	uint8_t type; /* enum mv_ctl_type */
 	uint8_t flags; /* enum mv_ctl_flags */
 	uint8_t reason; /* enum mv_ctl_reason */
-	uint8_t gid_type; /* enum mv_gid_type of the program's own entry (HELLO), of the path (OFFER, ANSWER) */
-	uint32_t attempt; /* which move of this connection: grows; older ones are ignored */
-	uint32_t request_id; /* KEY_*, UD_*: chosen by who asks, repeated in the answer */
+	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM), else of the entry the sender's own QP uses */
+	uint8_t gid_type;
+	uint32_t attempt; /* which connect of the sender's QP: grows; older ones are ignored. Never 0 */
+	/*
+	 * The receiver's attempt that is meant, 0: not known yet. Without it a message to an earlier life of the
+	 * receiver's QP, arriving late, would be taken for one to this life.
+	 */
+	uint32_t to_attempt;
+	/*
+	 * KEY_*, UD_*: chosen by who asks, repeated in the answer. OFFER: which offer of this attempt, grows, never 0;
+	 * repeated in ANSWER and CONFIRM.
+	 */
+	uint32_t request_id;
 	struct mv_ctl_end from, to; /* as the programs know them */
 	/*
 	 * What only the two ends know: the initial PSNs the programs gave each other, 24 bits each;
@@ -81,9 +93,9 @@ struct mv_ctl_msg {
 	uint32_t from_psn, to_psn;
 	/* OFFER, ANSWER, CONFIRM: the sender's end of the agreed path; UD_PUT likewise. */
 	struct mv_ctl_end path;
-	union ibv_gid path_peer_gid; /* OFFER: the GID that the receiver is to use; UD_GET: likewise */
+	union ibv_gid path_peer_gid; /* OFFER: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
 	uint16_t path_lid;
-	uint16_t mtu_bytes; /* largest path MTU the sender's end allows */
+	uint16_t mtu_bytes; /* largest path MTU the sender's end allows: 256 .. 4096; 0: unknown */
 	uint32_t key, rkey; /* KEY_* */
 };
 
@@ -100,7 +112,8 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf);
 /**
  * mv_ctl_decode - read and check a message
  *
- * Refuses unknown versions, types, flags and reasons, QPNs and PSNs of more than 24 bits, wrong lengths.
+ * Refuses unknown versions, types, flags, reasons and GID types, QPNs and PSNs of more than 24 bits, MTUs that do
+ * not exist, an attempt of 0, wrong lengths. What it takes, mv_ctl_encode() gives back byte for byte.
  *
  * Return: 0 or -EBADMSG; @ret is written on success only.
  */
@@ -121,7 +134,7 @@ enum mv_frame_type {
 	MV_FRAME_UNCLAIM, /* process: device, qpn */
 	MV_FRAME_SEND, /* process: carry this message to the host that has @dgid */
 	MV_FRAME_DELIVER, /* agent: a message for one of your QPs */
-	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @dgid, @qpn */
+	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
 	MV_FRAME_STATUS, /* process: what the tool shows of one QP: device, qpn and text (JSON object) */
 	MV_FRAME_TYPE_END,
 };
@@ -131,17 +144,38 @@ struct mv_frame {
 	uint8_t version; /* REGISTER, WELCOME: MV_CTL_VERSION */
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
-	uint32_t qpn;
+	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
 	union ibv_gid dgid; /* SEND, UNREACHABLE */
 	uint16_t len; /* of @payload */
-	uint8_t payload[MV_CTL_MAX_BYTES]; /* SEND, DELIVER: an encoded mv_ctl_msg; REGISTER: name; STATUS: text */
+	/*
+	 * SEND, DELIVER: an encoded mv_ctl_msg, 1 byte at least (not looked into); REGISTER: name; STATUS: text. Texts are
+	 * shorter than the array, and decoded ones NUL-terminated.
+	 */
+	uint8_t payload[MV_CTL_MAX_BYTES];
 };
 
 #define MV_FRAME_MAX_BYTES (MV_CTL_MAX_BYTES + 128)
 
-/** mv_frame_encode - write a frame; @buf: MV_FRAME_MAX_BYTES; returns its length */
+/**
+ * mv_frame_encode - write a frame
+ * @frame: members that its type does not use are not looked at
+ * @buf: MV_FRAME_MAX_BYTES
+ *
+ * Return: its length in bytes; 0 when @frame->type is none or a length is beyond its array.
+ */
 size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf);
-/** mv_frame_decode - 0 or -EBADMSG; strings end within their arrays and have no control characters */
+
+/**
+ * mv_frame_decode - read and check a frame
+ *
+ * Strings end within their arrays and have no control characters; QPNs have 24 bits; a device is named where the
+ * type needs one; members that the type does not use are 0. Any version is taken: who registers a process, or is
+ * welcomed, decides whether it can talk to that version.
+ *
+ * Return: 0 or -EBADMSG; @ret is written on success only.
+ */
 int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret);
+
+const char *mv_frame_type_name(unsigned int type);
 
 #endif

@@ -111,7 +111,8 @@ struct mv_directory {
  * of RUN_DIR owns and that nobody else may write.
  *
  * Return: 0; -ENOENT without an agent; -EBADMSG for a file that is not well-formed; -EPERM for one that
- * somebody else could have written; -errno of open(2), fstat(2), mmap(2).
+ * somebody else could have written, or that is no regular file; -errno of open(2) (-ELOOP for a symbolic link),
+ * fstat(2), mmap(2).
  */
 int mv_directory_open(const char *run_dir, struct mv_directory *ret);
 void mv_directory_close(struct mv_directory *dir); /* an empty one is fine */
@@ -129,6 +130,8 @@ bool mv_directory_superseded(const struct mv_directory *dir);
 /** mv_directory_alive - has the agent that wrote it been alive lately? @now_ns: CLOCK_BOOTTIME */
 bool mv_directory_alive(const struct mv_directory *dir, uint64_t now_ns);
 
+/* The look-ups want a directory that is open (header not NULL). */
+
 /**
  * mv_directory_find_gid - entries with that GID value
  * @from: 0 at first, then what was returned plus one; position in dir->order
@@ -142,8 +145,8 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 
 /*
- * Building: fill the four arrays in any order of GIDs and links, with host/rail/first/count members
- * consistent; hosts[0] is this host.
+ * Building: hosts[0] is this host; rails stand host by host and GIDs rail by rail, with host/rail/first/count
+ * members to match; GIDs of a rail in any order, links in any order, and the same one may be there twice.
  */
 struct mv_dir_content {
 	size_t n_hosts, n_rails, n_gids, n_links;
