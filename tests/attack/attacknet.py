@@ -87,6 +87,10 @@ def make_network():
             ip(namespace, "addr", "add", address, "dev", netdev)
             ip(namespace, "link", "set", netdev, "up")
     run("ip", "netns", "exec", "router", "sysctl", "-qw", "net.ipv4.ip_forward=1")
+    # The kernel's help against forged sources is not counted on.
+    for name in ("v", "router"):
+        for netdev in ("all", "default", *(end[1] for cable in CABLES for end in cable if end[0] == name)):
+            run("ip", "netns", "exec", name, "sysctl", "-qw", f"net.ipv4.conf.{netdev}.rp_filter=0")
     ip("v", "route", "add", "10.0.4.0/24", "via", "10.0.3.2")
     ip("outsider", "route", "add", "10.0.0.0/16", "via", "10.0.4.1")
 
@@ -145,6 +149,7 @@ class Agent:
     def stop(self):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGCONT)  # some tests stop it for a while
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
