@@ -247,6 +247,13 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client)
 		release(carry, parcel);
 }
 
+static void drop_sender(struct md_carry *carry, struct md_sender *sender)
+{
+	HASH_DEL(carry->senders, sender);
+	carry->n_senders--;
+	free(sender);
+}
+
 static struct md_sender *add_sender(struct md_carry *carry, const struct mv_host_id *id)
 {
 	struct md_sender *sender = calloc(1, sizeof(*sender));
@@ -269,10 +276,9 @@ int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t
 	struct md_sender *sender;
 
 	HASH_FIND(hh, carry->senders, id->bytes, sizeof(id->bytes), sender);
-	if (!sender && carry->n_senders >= SENDERS_MAX) {
-		carry->count.no_room_senders++;
-		return -ENOSPC;
-	}
+	/* The one that came first goes: at worst another copy of something of it is taken. */
+	if (!sender && carry->n_senders >= SENDERS_MAX)
+		drop_sender(carry, carry->senders);
 	if (!sender)
 		sender = add_sender(carry, id);
 	if (!sender)
@@ -284,13 +290,6 @@ int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t
 	}
 	carry->count.received++;
 	return 1;
-}
-
-static void drop_sender(struct md_carry *carry, struct md_sender *sender)
-{
-	HASH_DEL(carry->senders, sender);
-	carry->n_senders--;
-	free(sender);
 }
 
 void md_carry_expire(struct md_carry *carry, uint64_t now_ns)

@@ -76,7 +76,7 @@ struct md_carry {
 	unsigned int next_learned;
 	struct {
 		uint64_t accepted, arrived, unreachable, retried, no_room; /* sent from here */
-		uint64_t received, repeated, no_room_senders; /* sent to here */
+		uint64_t received, repeated; /* sent to here */
 	} count;
 };
 
@@ -116,8 +116,9 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client);
 
 /**
  * md_carry_first - is this the first copy of a message that has arrived?
+ * @sender: who answers for it (md_opened.voucher)
  *
- * Return: 1: first copy; 0: another one; -ENOSPC, -ENOMEM: cannot be told, so it is not to be passed on nor receipted.
+ * Return: 1: first copy; 0: another one; -ENOMEM: cannot be told, so it is not to be passed on nor receipted.
  */
 int md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, uint64_t id,
 		   uint64_t now_ns);

@@ -53,7 +53,8 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 				       .start = opened->start,
 				       .counter = opened->counter,
 				       .ip = received->ip,
-				       .ifindex = received->ifindex};
+				       .ifindex = received->ifindex,
+				       .proven = md_secure_has_key(agent->secure)};
 	struct md_beacon beacon;
 	unsigned int news;
 
@@ -104,7 +105,8 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 				       .counter = opened->counter,
 				       .ip = received->ip,
 				       .ifindex = received->ifindex,
-				       .answer = true};
+				       .answer = true,
+				       .proven = md_secure_has_key(agent->secure)};
 	struct md_target *target;
 	struct md_beacon beacon;
 	unsigned int news;

@@ -150,7 +150,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	first = md_carry_first(&agent->carry, &opened->sender, opened->start, parcel->id, md_now());
+	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id, md_now());
 	if (first < 0)
 		return;
 	if (first && !deliver(agent, &msg, parcel->data, parcel->len))
