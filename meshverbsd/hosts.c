@@ -299,9 +299,10 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 		return -EALREADY;
 	/*
 	 * Copies of one beacon overtake each other on several links, and each of them tells of its
-	 * own link; only a former life is old.
+	 * own link; only a former life is old. Without proof a start number is what anybody says,
+	 * and must not shut out the true one.
 	 */
-	if (host && heard->start < host->start)
+	if (host && heard->proven && heard->start < host->start)
 		return -ESTALE;
 	if (!host) {
 		err = add_host(hosts, heard, now_ns, &host);
