@@ -65,7 +65,7 @@ static void shadow_free(struct mesh_shadow_cq *scq)
 {
 	/* Waits until the helper thread has acknowledged the events it has taken. */
 	if (scq->cq)
-		ibv_destroy_cq(scq->cq);
+		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
 	free(scq->table);
 	free(scq);
@@ -83,7 +83,7 @@ static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow
 	struct ibv_cq_ex *ex;
 
 	if (!cq->extended)
-		return ibv_create_cq(scq->rail->context, (int)cqe, scq, channel, 0);
+		return mesh_root.lib.verbs.create_cq(scq->rail->context, (int)cqe, scq, channel, 0);
 	ex = ibv_create_cq_ex(scq->rail->context, &attr);
 	return ex ? ibv_cq_ex_to_cq(ex) : NULL;
 }
@@ -126,7 +126,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 			return err;
 	} else if (scq->n_wrs + n_wrs > (uint32_t)scq->cq->cqe) {
 		/* Every work request may be flushed before the program polls once: an overrun must be impossible. */
-		err = ibv_resize_cq(scq->cq, (int)(scq->n_wrs + n_wrs));
+		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)(scq->n_wrs + n_wrs));
 		if (err)
 			return err < 0 ? -errno : -err;
 	}

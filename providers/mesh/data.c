@@ -97,7 +97,7 @@ void mesh_held_release(struct mesh_held *h)
 struct ibv_pd *mesh_data_pd(struct mesh_context *mc)
 {
 	if (!mc->data.pd)
-		mc->data.pd = ibv_alloc_pd(atomic_load_explicit(&mc->verbs, memory_order_relaxed));
+		mc->data.pd = mesh_root.lib.verbs.alloc_pd(atomic_load_explicit(&mc->verbs, memory_order_relaxed));
 	return mc->data.pd;
 }
 
@@ -128,7 +128,7 @@ void mesh_data_close(struct mesh_context *mc)
 	mesh_srqs_close(mc);
 	close_cqs(data);
 	if (data->pd)
-		ibv_dealloc_pd(data->pd);
+		mesh_root.lib.verbs.dealloc_pd(data->pd);
 	while ((h = data->all)) {
 		data->all = h->next;
 		mesh_recvlog_fini(&h->log);

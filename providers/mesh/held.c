@@ -117,21 +117,17 @@ static void forget_stashed(struct mesh_cq *cq, uint32_t qpn)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* From now on nothing finds it by its QP. */
-static void leave(struct mesh_held *h, bool forget)
+/* From now on nothing finds it by its QP. Whoever did a moment ago finds it free, or another's, once he has its lock. */
+static void leave(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
 	pthread_mutex_lock(&data->lock);
-	if (h->send_cq) {
-		mesh_map_drop(&data->qps, h->qp);
-		put_cqs(h);
-		data->n_held--;
-	}
+	mesh_map_drop(&data->qps, h->qp);
+	put_cqs(h);
+	data->n_held--;
 	pthread_mutex_lock(&h->lock);
-	h->send_cq = h->recv_cq = NULL;
-	if (forget)
-		mesh_held_release(h);
+	mesh_held_release(h);
 	pthread_mutex_unlock(&h->lock);
 	mesh_data_slots(h->mc);
 	pthread_mutex_unlock(&data->lock);
@@ -147,9 +143,9 @@ void mesh_held_destroy(struct mesh_held *h)
 	mesh_wrex_remove(h);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
-	if (h->send_cq)
-		forget_stashed(h->send_cq, h->qp->qp_num);
-	leave(h, true);
+	forget_stashed(h->send_cq, h->qp->qp_num);
+	forget_stashed(h->recv_cq, h->qp->qp_num);
+	leave(h);
 }
 
 /* ---- the shadow ---------------------------------------------------------------------------------------------- */
@@ -214,19 +210,19 @@ static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct me
 		.port_num = attr->port_num,
 		.qp_access_flags = attr->qp_access_flags,
 	};
-	struct ibv_qp *qp = ibv_create_qp(spd->pd, &init);
+	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(spd->pd, &init);
 	int err;
 
 	if (!qp)
 		return errno ? -errno : -EIO;
-	err = ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!err) {
 		err = add(h->shadow_send_cq, qp->qp_num, h);
 		if (!err)
 			err = add(h->shadow_recv_cq, qp->qp_num, h);
 	}
 	if (err) {
-		ibv_destroy_qp(qp);
+		mesh_root.lib.verbs.destroy_qp(qp);
 		return -positive(err);
 	}
 	*ret = qp;
@@ -314,12 +310,12 @@ void mesh_held_unprepare(struct mesh_held *h)
 	/* No completion of it leads to us from now on; then it can go, with those that are left. */
 	unreserve(h->shadow_send_cq, qpn, send_wrs(h));
 	unreserve(h->shadow_recv_cq, qpn, recv_wrs(h));
-	ibv_destroy_qp(qp);
+	mesh_root.lib.verbs.destroy_qp(qp);
 }
 
 static int modify_shadow(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	return h->shadow ? -positive(ibv_modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
+	return h->shadow ? -positive(mesh_root.lib.verbs.modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
 }
 
 int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
@@ -392,10 +388,33 @@ void mesh_held_drop_keys(struct mesh_held *h)
 
 /* ---- ways out ------------------------------------------------------------------------------------------------ */
 
+/* Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked. */
+static void collect(struct mesh_shadow_cq *scq)
+{
+	struct mesh_cq *cq = scq->owner;
+	struct ibv_wc wc;
+	bool more;
+
+	pthread_mutex_lock(&cq->lock);
+	do {
+		more = !mesh_cq_stash_reserve(cq) && mesh_poll_shadow(scq, 1, &wc) > 0;
+		if (more)
+			mesh_cq_stash(cq, &wc);
+	} while (more);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Has the peer used the shadow? Then there is no way back: what it sent is there. */
+static bool is_consumed(struct mesh_held *h)
+{
+	if (h->shadow && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
+		collect(h->shadow_recv_cq);
+	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
+}
+
 int mesh_held_native(struct mesh_held *h)
 {
-	/* What the peer may have sent is at the shadow: then there is no way back. */
-	if (atomic_load_explicit(&h->consumed, memory_order_relaxed))
+	if (is_consumed(h))
 		return -EBUSY;
 	mesh_held_unprepare(h);
 	pthread_mutex_lock(&h->post_lock);
@@ -405,7 +424,7 @@ int mesh_held_native(struct mesh_held *h)
 	mesh_wrex_remove(h);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
-	leave(h, false);
+	leave(h);
 	return 0;
 }
 
@@ -447,10 +466,31 @@ static void drop_unused_shadow(struct mesh_held *h)
 		mesh_held_unprepare(h);
 }
 
+/*
+ * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits
+ * becomes one that fails there. held->lock
+ */
+static void fail_active(struct mesh_held *h)
+{
+	if (!h->queue.n)
+		return;
+	if (mesh_post_poison(h))
+		flush(h);
+	h->mode = MESH_HELD_FLUSHING;
+	mesh_post_drain(h);
+}
+
 void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 {
-	bool now;
+	bool now, active;
 
+	pthread_mutex_lock(&h->lock);
+	active = h->mode == MESH_HELD_ACTIVE;
+	if (active)
+		fail_active(h);
+	pthread_mutex_unlock(&h->lock);
+	if (active)
+		return;
 	drop_unused_shadow(h);
 	pthread_mutex_lock(&h->mc->data.lock);
 	mesh_kick_prepare(h->send_cq); /* without it, a program that waits for events waits on */
@@ -517,21 +557,6 @@ void mesh_held_fail_now(struct mesh_held *h)
 
 /* ---- the program's own changes ------------------------------------------------------------------------------- */
 
-static int reset(struct mesh_held *h)
-{
-	mesh_held_unprepare(h);
-	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&h->lock);
-	mesh_wrex_remove(h);
-	h->queue.n = 0;
-	h->mode = MESH_HELD_NATIVE;
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
-	forget_stashed(h->send_cq, h->qp->qp_num);
-	leave(h, false);
-	return base_to(h, IBV_QPS_RESET);
-}
-
 static enum mesh_held_mode mode_of(struct mesh_held *h)
 {
 	enum mesh_held_mode mode;
@@ -549,8 +574,6 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 {
 	int err = 0;
 
-	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
-		return reset(h);
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR) {
 		drop_unused_shadow(h);
 		pthread_mutex_lock(&h->lock);
@@ -573,7 +596,7 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 	memset(&now, 0, sizeof(now));
 	memset(&init, 0, sizeof(init));
 	if (h->shadow && mode != MESH_HELD_WAITING)
-		err = ibv_query_qp(h->shadow, &now, IBV_QP_STATE, &init);
+		err = mesh_root.lib.verbs.query_qp(h->shadow, &now, IBV_QP_STATE, &init);
 	else if (mode == MESH_HELD_FLUSHING)
 		err = h->mc->query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else

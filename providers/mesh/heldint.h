@@ -276,6 +276,8 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 void mesh_post_append(struct mesh_held *h, uint32_t n);
 /** mesh_post_drain - post what waits, as far as it goes; held->lock */
 void mesh_post_drain(struct mesh_held *h);
+/** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
+int mesh_post_poison(struct mesh_held *h);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 
@@ -310,6 +312,8 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; cq->lock */
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of a moved QP was shown; cq->lock */
 void mesh_poll_noticed(struct mesh_held *h, bool receive);
 

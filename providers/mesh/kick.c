@@ -47,13 +47,13 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	if (!pd)
 		return errno ? -errno : -ENOMEM;
 	pthread_mutex_lock(&cq->kick_lock);
-	cq->kicker = ibv_create_qp(pd, &attr);
+	cq->kicker = mesh_root.lib.verbs.create_qp(pd, &attr);
 	if (!cq->kicker)
 		err = errno ? -errno : -EIO;
 	else
 		err = to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
-		ibv_destroy_qp(cq->kicker);
+		mesh_root.lib.verbs.destroy_qp(cq->kicker);
 		cq->kicker = NULL;
 	}
 	if (!err)
@@ -82,7 +82,7 @@ void mesh_kick_fini(struct mesh_cq *cq)
 	cq->kicker = NULL;
 	pthread_mutex_unlock(&cq->kick_lock);
 	if (kicker)
-		ibv_destroy_qp(kicker);
+		mesh_root.lib.verbs.destroy_qp(kicker);
 }
 
 void mesh_kick_cq_event(struct ibv_cq *shadow)

@@ -52,7 +52,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	return got < 0 ? got : kept;
 }
 
-static int poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 {
 	int got = ibv_poll_cq(scq->cq, n, wc), i, kept = 0;
 	struct mesh_cq_qp *qp;
@@ -78,7 +78,7 @@ static int poll_shadows(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (scq = cq->shadows; scq && got < n; scq = scq->next) {
-		more = poll_shadow(scq, n - got, wc + got);
+		more = mesh_poll_shadow(scq, n - got, wc + got);
 		if (more < 0)
 			return got ? got : more;
 		got += more;

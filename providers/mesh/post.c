@@ -115,6 +115,15 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 	return h->shadow ? ibv_post_send(h->shadow, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
+int mesh_post_poison(struct mesh_held *h)
+{
+	int err = send_poison(h, mesh_sendq_place(&h->queue, 0)->wr.wr_id);
+
+	if (!err)
+		mesh_sendq_pop(&h->queue);
+	return err;
+}
+
 static bool can_send(const struct mesh_held *h)
 {
 	switch (h->mode) {

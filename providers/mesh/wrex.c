@@ -306,7 +306,7 @@ static void mesh_wr_abort(struct ibv_qp_ex *qp)
 
 int mesh_wrex_install(struct mesh_held *h)
 {
-	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(h->qp);
+	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 
 	if (!qp)
@@ -335,7 +335,7 @@ void mesh_wrex_remove(struct mesh_held *h)
 
 	if (!w || !w->installed)
 		return;
-	qp = ibv_qp_to_qp_ex(h->qp);
+	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 #define X(f) qp->f = w->base.f;
 	WR_FUNCTIONS(X)
 #undef X

@@ -12,7 +12,7 @@
 #include "move.h"
 
 #define MS    1000000ull
-#define RUNS  20000
+#define RUNS  40000
 #define LIMIT (120 * 1000 * MS) /* everything has been decided long before */
 
 static uint64_t rng;
@@ -84,6 +84,7 @@ struct world {
 	uint64_t cut_from, cut_to;
 	bool calm; /* nothing but loss, repetition and short delays: all that can move has to */
 	bool restarts;
+	bool long_cut; /* longer than anybody waits: the ends may differ */
 	unsigned int n_messages;
 };
 
@@ -475,6 +476,7 @@ static void make_world(uint64_t seed)
 	w.delay_max_ms = chance(50) ? 1 : rnd(100);
 	w.unreachable = 0;
 	w.cut_from = w.cut_to = 0;
+	w.long_cut = false;
 	w.restarts = !w.calm && chance(40);
 	make_end(0, first);
 	make_end(1, first);
@@ -487,7 +489,11 @@ static void disturb(void)
 	if (w.calm)
 		return;
 	w.unreachable = chance(20) ? rnd(10) : 0;
-	if (chance(30)) {
+	w.long_cut = chance(15);
+	if (w.long_cut) {
+		w.cut_from = w.now + rnd(200) * MS;
+		w.cut_to = w.cut_from + rnd(40000) * MS;
+	} else if (chance(30)) {
 		w.cut_from = w.now + rnd(3000) * MS;
 		w.cut_to = w.cut_from + rnd(1500) * MS;
 	}
@@ -583,7 +589,10 @@ static void run(uint64_t seed)
 	check_no_storm();
 	if (!somebody_in_rts())
 		return;
-	check_same_outcome();
+	if (!w.long_cut)
+		check_same_outcome();
+	for (int i = 0; i < 2; i++)
+		CHECK(decided(&w.ends[i]) || (w.long_cut && !w.ends[i].will_work));
 	if (w.calm)
 		check_best_outcome();
 }
