@@ -4,6 +4,7 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "ud.h"
 
 /*
  * Posting. Hot: no allocation, no system call, no log, except where a key is used for the first time (mesh_key_local()
@@ -214,6 +215,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	bool ex, ours, fails;
 	int err = 0;
 
+	if (!h && qp->qp_type == IBV_QPT_UD && mesh_ud_active(mc) && mesh_context_active(mc))
+		return mesh_ud_post_send(mc, qp, wr, bad_wr);
 	if (!h)
 		return mc->post_send(qp, wr, bad_wr);
 	ex = h->wrex;
