@@ -252,14 +252,14 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;
 	rtr.ah_attr.grh.sgid_index = choice.index;
-	err = mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
 	if (err && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
 		/* The program gets the result it would have had without us. */
 		rtr = conn->rtr;
-		err = mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
 	}
 	if (!err && conn->rts_mask)
-		err = mesh_held_modify_base(conn->held, &rts, conn->rts_mask);
+		err = -mesh_held_modify_base(conn->held, &rts, conn->rts_mask);
 	if (!err)
 		err = mesh_held_native(conn->held);
 	if (!err) {
