@@ -206,13 +206,9 @@ static void on_read(struct qp *qp, const struct wire_packet *p)
 
 static uint64_t atomic_execute(const struct wire_packet *p, uint64_t *target)
 {
-	uint64_t old = p->compare;
-
 	if (p->opcode == OP_FETCH_ADD)
-		return __atomic_fetch_add(target, p->swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(target, &old, p->swap_add, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	return old;
+		return dma_fetch_add(target, p->swap_add);
+	return dma_cmp_swap(target, p->compare, p->swap_add);
 }
 
 static void on_atomic(struct qp *qp, const struct wire_packet *p)
