@@ -6,140 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On
- * failure it leaves the member alone and returns what would be right. A formatter writes the
- * reverse.
- */
-struct setting_type {
-	const char *(*parse)(void *field, const char *value);
-	void (*format)(const void *field, char *buf, size_t size);
-};
-
-/* ---- types ----------------------------------------------------------------------------------- */
-
-static const char *parse_choice(int *field, const char *const *names, size_t n, const char *value,
-				const char *expected)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(names[i], value)) {
-			*field = (int)i;
-			return NULL;
-		}
-	}
-	return expected;
-}
-
-static const char *const mode_names[] = {"on", "observe", "off"};
-static const char *const level_names[] = {"err", "warn", "info", "debug"};
-
-#define N_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
-
-static const char *parse_mode(void *field, const char *value)
-{
-	int choice;
-	const char *expected = parse_choice(&choice, mode_names, N_ELEMENTS(mode_names), value,
-					    "one of on, observe, off");
-
-	if (!expected)
-		*(enum mv_mode *)field = (enum mv_mode)choice;
-	return expected;
-}
-
-static void format_mode(const void *field, char *buf, size_t size)
-{
-	snprintf(buf, size, "%s", mode_names[*(const enum mv_mode *)field]);
-}
-
-static const char *parse_level(void *field, const char *value)
-{
-	int choice;
-	const char *expected = parse_choice(&choice, level_names, N_ELEMENTS(level_names), value,
-					    "one of err, warn, info, debug");
-
-	if (!expected)
-		*(enum mv_log_level *)field = (enum mv_log_level)choice;
-	return expected;
-}
-
-static void format_level(const void *field, char *buf, size_t size)
-{
-	snprintf(buf, size, "%s", level_names[*(const enum mv_log_level *)field]);
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-/* Next word of *@pos; moves *@pos behind it. Returns its length, 0 at the end. */
-static size_t next_word(const char **pos, const char **ret_word)
-{
-	size_t len;
-
-	*pos += strspn(*pos, " \t");
-	len = strcspn(*pos, " \t");
-	*ret_word = *pos;
-	*pos += len;
-	return len;
-}
-
-static const char *parse_list(void *field, const char *value)
-{
-	struct mv_config_list *list = field;
-	const char *pos, *word;
-	size_t n = 0, len;
-
-	/*
-	 * Look first, change then: a bad list leaves the old one whole, without a copy on the
-	 * stack.
-	 */
-	for (pos = value; (len = next_word(&pos, &word));)
-		if (len >= MV_CONFIG_NAME_MAX || ++n > MV_CONFIG_LIST_MAX)
-			return "at most 16 names of at most 63 characters, separated by blanks";
-	memset(list, 0, sizeof(*list));
-	for (pos = value; (len = next_word(&pos, &word));)
-		memcpy(list->names[list->n++], word, len);
-	return NULL;
-}
-
-static void format_list(const void *field, char *buf, size_t size)
-{
-	const struct mv_config_list *list = field;
-	size_t used = 0;
-
-	if (size)
-		*buf = '\0';
-	for (size_t i = 0; i < list->n && used < size; i++)
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
-					 list->names[i]);
-}
-
-#define LOG_TARGET_SIZE sizeof(((struct mv_config *)0)->log_target)
-
-static const char *parse_target(void *field, const char *value)
-{
-	size_t len = strlen(value);
-
-	if ((strcmp(value, "syslog") && *value != '/') || len >= LOG_TARGET_SIZE)
-		return "syslog, or the absolute path of a file in at most 255 characters";
-	memcpy(field, value, len + 1);
-	return NULL;
-}
-
-static void format_target(const void *field, char *buf, size_t size)
-{
-	snprintf(buf, size, "%s", (const char *)field);
-}
-
-static const struct setting_type type_mode = {parse_mode, format_mode};
-static const struct setting_type type_level = {parse_level, format_level};
-static const struct setting_type type_list = {parse_list, format_list};
-static const struct setting_type type_target = {parse_target, format_target};
+#include "config_types.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 5
+#define N_SETTINGS 11
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -152,24 +23,49 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "exclude", "",
 	 "RDMA devices to leave alone: names or glob patterns such as mlx5_bond_*, with blanks "
 	 "between them."},
+	{"meshverbs", "moves", "on",
+	 "on: a connection whose NIC or GID cannot reach the other end leaves through one that "
+	 "can, when the host at the other end has an agent, too. off: the NIC is the program's "
+	 "choice alone."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
 	 "want, to collect the lines of several users. Symbolic links and files with more than "
 	 "one hard link are refused."},
 	{"log", "level", "info", "The least important lines to write: err, warn, info or debug."},
+	{"agent", "port", "28791",
+	 "UDP port of the agents, the same on all hosts of a mesh."},
+	{"agent", "hosts", "/etc/libibverbs.d/mesh/hosts",
+	 "File that names hosts which no beacon reaches, because a router is in between: a name "
+	 "and one or more addresses on each line. It need not exist."},
+	{"agent", "key", "/etc/libibverbs.d/mesh/key",
+	 "File with the key that all hosts of a mesh share. Without the file, agents trust "
+	 "their network as far as RoCE itself does."},
+	{"agent", "beacon_interval_ms", "1000",
+	 "How often a host announces itself on each link, in milliseconds from 100 to 60000. "
+	 "The agent takes longer where more than 250 announcements a second would come "
+	 "together on one link."},
+	{"agent", "exclude_default_route", "on",
+	 "on: no connection moves to the port whose netdev holds the default route, when it is "
+	 "the only such port and another one is left. off: every port may be used."},
 };
 
 /* In the order of keys[]. */
 static const struct {
 	size_t offset;
-	const struct setting_type *type;
+	const struct mv_config_type *type;
 } fields[N_SETTINGS] = {
-	{offsetof(struct mv_config, mode), &type_mode},
-	{offsetof(struct mv_config, base), &type_list},
-	{offsetof(struct mv_config, exclude), &type_list},
-	{offsetof(struct mv_config, log_target), &type_target},
-	{offsetof(struct mv_config, log_level), &type_level},
+	{offsetof(struct mv_config, mode), &mv_config_mode},
+	{offsetof(struct mv_config, base), &mv_config_names},
+	{offsetof(struct mv_config, exclude), &mv_config_names},
+	{offsetof(struct mv_config, moves), &mv_config_switch},
+	{offsetof(struct mv_config, log_target), &mv_config_target},
+	{offsetof(struct mv_config, log_level), &mv_config_level},
+	{offsetof(struct mv_config, agent_port), &mv_config_port},
+	{offsetof(struct mv_config, agent_hosts), &mv_config_path},
+	{offsetof(struct mv_config, agent_key), &mv_config_path},
+	{offsetof(struct mv_config, beacon_interval_ms), &mv_config_interval},
+	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch},
 };
 
 const struct mv_config_key *mv_config_keys(size_t *ret_n)
@@ -246,6 +142,11 @@ static const char *quote(const char *text, char buf[static QUOTE_SIZE])
 	return buf;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
 /* Cuts blanks off both ends in place. */
 static char *trim(char *text)
 {
@@ -284,7 +185,8 @@ static void parse_section(struct parser *parser, char *text)
 		}
 	}
 	complain(parser,
-		 "unknown section [%s], its settings are ignored: known are [meshverbs] and [log]",
+		 "unknown section [%s], its settings are ignored: known are [meshverbs], [log] and "
+		 "[agent]",
 		 quote(name, shown));
 }
 
@@ -324,7 +226,8 @@ static void parse_setting(struct parser *parser, char *text)
 		return;
 	if (!parser->section) {
 		complain(parser,
-			 "'%s' stands before the first section: put [meshverbs] or [log] above it",
+			 "'%s' stands before the first section: put [meshverbs], [log] or [agent] above "
+			 "it",
 			 quote(key, shown));
 		return;
 	}

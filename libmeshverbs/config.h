@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * mesh.conf. One table in config.c names every setting with its section, key, parser, default and
@@ -25,6 +26,9 @@ enum mv_log_level { MV_LOG_ERR, MV_LOG_WARN, MV_LOG_INFO, MV_LOG_DEBUG };
 
 #define MV_CONFIG_LIST_MAX 16
 #define MV_CONFIG_NAME_MAX 64
+#define MV_CONFIG_PATH_MAX 256 /* with its NUL */
+#define MV_CONFIG_BEACON_MIN_MS 100
+#define MV_CONFIG_BEACON_MAX_MS 60000
 
 struct mv_config_list {
 	size_t n;
@@ -35,8 +39,15 @@ struct mv_config {
 	enum mv_mode mode;
 	struct mv_config_list base; /* providers to stack over, by libibverbs driver name */
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
-	char log_target[256]; /* "syslog" or an absolute path */
+	bool moves; /* connections may leave through another NIC */
+	char log_target[MV_CONFIG_PATH_MAX]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;
+	/* Of the agent only. */
+	uint32_t agent_port; /* UDP */
+	char agent_hosts[MV_CONFIG_PATH_MAX]; /* absolute path */
+	char agent_key[MV_CONFIG_PATH_MAX]; /* likewise */
+	uint32_t beacon_interval_ms;
+	bool exclude_default_route;
 };
 
 /* One setting, for listing. */

@@ -53,6 +53,47 @@ struct mesh_driver_node {
 	const struct mesh_driver_ops *ops;
 };
 
+/*
+ * Public functions that we call for objects of our own, in the copy of libibverbs that is stacked. (Those that the
+ * header defines inline go through the context, so they need no place here.)
+ */
+#define MESH_VERBS(X)                                                                                      \
+	X(get_device_list)                                                                                 \
+	X(free_device_list)                                                                                \
+	X(get_device_name)                                                                                 \
+	X(open_device)                                                                                     \
+	X(query_device)                                                                                    \
+	X(get_async_event)                                                                                 \
+	X(ack_async_event)                                                                                 \
+	X(alloc_pd)                                                                                        \
+	X(dealloc_pd)                                                                                      \
+	X(reg_mr)                                                                                          \
+	X(reg_mr_iova2)                                                                                    \
+	X(dereg_mr)                                                                                        \
+	X(create_comp_channel)                                                                             \
+	X(destroy_comp_channel)                                                                            \
+	X(create_cq)                                                                                       \
+	X(resize_cq)                                                                                       \
+	X(destroy_cq)                                                                                      \
+	X(get_cq_event)                                                                                    \
+	X(ack_cq_events)                                                                                   \
+	X(create_srq)                                                                                      \
+	X(modify_srq)                                                                                      \
+	X(query_srq)                                                                                       \
+	X(destroy_srq)                                                                                     \
+	X(create_qp)                                                                                       \
+	X(modify_qp)                                                                                       \
+	X(query_qp)                                                                                        \
+	X(destroy_qp)                                                                                      \
+	X(qp_to_qp_ex)                                                                                     \
+	X(create_ah)                                                                                       \
+	X(destroy_ah)
+
+#define MESH_VERB_MEMBER(name) __typeof__(&ibv_##name) name;
+struct mesh_verbs {
+	MESH_VERBS(MESH_VERB_MEMBER)
+};
+
 /* The entry points we call, resolved in the libibverbs that is loaded. */
 struct mesh_library {
 	char path[512];
@@ -70,6 +111,11 @@ struct mesh_library {
 	/* NULL where the library does not have it. */
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+					int fd, int access);
+
+	struct mesh_verbs verbs; /* complete unless @missing_verb */
+	const char *missing_verb; /* the first of them that the library lacks; then no connection is moved */
 };
 
 #endif

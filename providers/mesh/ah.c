@@ -5,18 +5,19 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	struct ibv_ah_attr repaired;
+	struct mesh_choice choice;
 	struct ibv_ah *ah;
-	uint8_t index;
 
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->create_ah(pd, attr);
 
-	index = mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM);
-	if (index == attr->grh.sgid_index)
+	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, &choice);
+	mesh_paths_why_not(&choice);
+	if (choice.index == attr->grh.sgid_index)
 		return mc->create_ah(pd, attr);
 
 	repaired = *attr;
-	repaired.grh.sgid_index = index;
+	repaired.grh.sgid_index = choice.index;
 	ah = mc->create_ah(pd, &repaired);
 	/* The program gets the result it would have had without us. */
 	return ah ? ah : mc->create_ah(pd, attr);

@@ -1,62 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "calibrate.h"
+#include "scratch.h"
 
-/*
- * The scratch context. libibverbs' struct verbs_context grows at its front, so it starts in the middle of
- * a buffer that is zero elsewhere and is then found by its device pointer. 696 bytes in rdma-core 64.
- */
-#define SCRATCH_SIZE  65536
-#define SCRATCH_START 16384
-
-/* Stand-in for a struct verbs_device: libibverbs writes a reference count somewhere behind the public part. */
-struct scratch_device {
-	struct ibv_device device;
-	char private_part[4096];
-};
-
-struct scratch {
-	struct scratch_device *device;
-	char *buffer;
-	struct verbs_context *start;	/* as libibverbs knows it */
-	struct ibv_context *context;
-	struct verbs_context *tail;	/* as our header knows it: only members near the end are real */
-	const void *table[MESH_OPS_MAX];
-};
-
-/*
- * Values no function can have: the first page is never mapped for code. They must survive a comparison
- * only, nothing ever calls them.
- */
-#define MARKER_BASE 0x100u
-
-static const void *marker(unsigned int slot)
-{
-	return (const void *)(uintptr_t)(MARKER_BASE + slot);
-}
-
-static bool is_marker(const void *p, unsigned int *ret_slot)
-{
-	uintptr_t v = (uintptr_t)p;
-
-	if (v < MARKER_BASE || v >= MARKER_BASE + MESH_OPS_MAX)
-		return false;
-	*ret_slot = (unsigned int)(v - MARKER_BASE);
-	return true;
-}
+/* Offset in our header's struct verbs_context, whose end is the same in every library. */
+#define PLACE(member) offsetof(struct verbs_context, member)
+#define OPS(member)   offsetof(struct verbs_context, context.ops.member)
 
 /* Where our header says an operation is visible in the public part. */
 struct public_slot {
 	const char *name;
-	size_t offset; /* in struct ibv_context */
+	size_t place;
 };
 
-#define SLOT(member) {#member, offsetof(struct ibv_context, ops.member)}
+#define SLOT(member) {#member, OPS(member)}
 
 /* Operations that every known libibverbs mirrors into the public part. */
 static const struct public_slot public_slots[] = {
@@ -73,118 +32,58 @@ static const struct public_slot public_slots[] = {
 
 #define N_PUBLIC (sizeof(public_slots) / sizeof(public_slots[0]))
 
-/* Public place of each operation we may replace; 0 for those that have none. */
-static const size_t op_offset[MESH_N_OPS] = {
-	[MESH_OP_MODIFY_QP] = offsetof(struct ibv_context, ops._compat_modify_qp),
-	[MESH_OP_CREATE_AH] = offsetof(struct ibv_context, ops._compat_create_ah),
-	[MESH_OP_ASYNC_EVENT] = offsetof(struct ibv_context, ops._compat_async_event),
-	[MESH_OP_FREE_CONTEXT] = 0,
+/* The operations we may replace, and the public place of each; 0 for those that have none. */
+static const struct public_slot op_info[MESH_N_OPS] = {
+	[MESH_OP_MODIFY_QP] = {"modify_qp", OPS(_compat_modify_qp)},
+	[MESH_OP_CREATE_AH] = {"create_ah", OPS(_compat_create_ah)},
+	[MESH_OP_ASYNC_EVENT] = {"async_event", OPS(_compat_async_event)},
+	[MESH_OP_FREE_CONTEXT] = {"free_context", 0},
+	[MESH_OP_ALLOC_PD] = {"alloc_pd", OPS(_compat_alloc_pd)},
+	[MESH_OP_DEALLOC_PD] = {"dealloc_pd", OPS(_compat_dealloc_pd)},
+	[MESH_OP_ALLOC_PARENT_DOMAIN] = {"alloc_parent_domain", PLACE(alloc_parent_domain)},
+	[MESH_OP_REG_MR] = {"reg_mr", OPS(_compat_reg_mr)},
+	[MESH_OP_REG_DMABUF_MR] = {"reg_dmabuf_mr", 0},
+	[MESH_OP_REREG_MR] = {"rereg_mr", OPS(_compat_rereg_mr)},
+	[MESH_OP_DEREG_MR] = {"dereg_mr", OPS(_compat_dereg_mr)},
+	[MESH_OP_CREATE_CQ] = {"create_cq", OPS(_compat_create_cq)},
+	[MESH_OP_CREATE_CQ_EX] = {"create_cq_ex", 0}, /* the public one is the library's own function */
+	[MESH_OP_RESIZE_CQ] = {"resize_cq", OPS(_compat_resize_cq)},
+	[MESH_OP_DESTROY_CQ] = {"destroy_cq", OPS(_compat_destroy_cq)},
+	[MESH_OP_CQ_EVENT] = {"cq_event", OPS(_compat_cq_event)},
+	[MESH_OP_POLL_CQ] = {"poll_cq", OPS(poll_cq)},
+	[MESH_OP_REQ_NOTIFY_CQ] = {"req_notify_cq", OPS(req_notify_cq)},
+	[MESH_OP_CREATE_SRQ] = {"create_srq", OPS(_compat_create_srq)},
+	[MESH_OP_CREATE_SRQ_EX] = {"create_srq_ex", PLACE(create_srq_ex)},
+	[MESH_OP_MODIFY_SRQ] = {"modify_srq", OPS(_compat_modify_srq)},
+	[MESH_OP_QUERY_SRQ] = {"query_srq", OPS(_compat_query_srq)},
+	[MESH_OP_DESTROY_SRQ] = {"destroy_srq", OPS(_compat_destroy_srq)},
+	[MESH_OP_POST_SRQ_RECV] = {"post_srq_recv", OPS(post_srq_recv)},
+	[MESH_OP_CREATE_QP] = {"create_qp", OPS(_compat_create_qp)},
+	[MESH_OP_CREATE_QP_EX] = {"create_qp_ex", PLACE(create_qp_ex)},
+	[MESH_OP_OPEN_QP] = {"open_qp", PLACE(open_qp)},
+	[MESH_OP_QUERY_QP] = {"query_qp", OPS(_compat_query_qp)},
+	[MESH_OP_DESTROY_QP] = {"destroy_qp", OPS(_compat_destroy_qp)},
+	[MESH_OP_POST_SEND] = {"post_send", OPS(post_send)},
+	[MESH_OP_POST_RECV] = {"post_recv", OPS(post_recv)},
+	[MESH_OP_DESTROY_AH] = {"destroy_ah", OPS(_compat_destroy_ah)},
 };
 
-static const void *pointer_at(const void *base, size_t offset)
+const char *mesh_op_name(enum mesh_op op)
 {
-	const void *p;
-
-	memcpy(&p, (const char *)base + offset, sizeof(p));
-	return p;
-}
-
-static void set_why(char *why, size_t size, const char *text)
-{
-	snprintf(why, size, "%s", text);
-}
-
-static void scratch_fini(struct scratch *s)
-{
-	/*
-	 * verbs_uninit_context() would drop the reference on our stand-in device and then call into a
-	 * structure whose layout we do not know; what it frees is this much.
-	 */
-	if (s->tail)
-		free(s->tail->priv);
-	free(s->buffer);
-	free(s->device);
-}
-
-static int scratch_init(const struct mesh_library *lib, struct scratch *s, char *why, size_t why_size)
-{
-	size_t off, found = 0;
-	size_t sz;
-
-	memset(s, 0, sizeof(*s));
-	s->device = calloc(1, sizeof(*s->device));
-	if (!s->device) {
-		set_why(why, why_size, "out of memory");
-		return -ENOMEM;
-	}
-
-	s->buffer = lib->init_and_alloc_context(&s->device->device, -1, SCRATCH_SIZE,
-						(struct verbs_context *)(uintptr_t)SCRATCH_START, 0);
-	if (!s->buffer) {
-		scratch_fini(s);
-		set_why(why, why_size, "out of memory");
-		return -ENOMEM;
-	}
-	s->start = (struct verbs_context *)(s->buffer + SCRATCH_START);
-
-	for (off = 0; off + sizeof(void *) <= SCRATCH_SIZE; off += sizeof(void *)) {
-		if (pointer_at(s->buffer, off) != s->device)
-			continue;
-		if (found) {
-			set_why(why, why_size, "its context names the device twice");
-			goto refuse;
-		}
-		found = off;
-	}
-	if (found < SCRATCH_START + sizeof(sz) || found + sizeof(struct ibv_context) > SCRATCH_SIZE) {
-		set_why(why, why_size, "its context does not name the device where contexts do");
-		goto refuse;
-	}
-
-	s->context = (struct ibv_context *)(s->buffer + found);
-	memcpy(&sz, (char *)s->context - sizeof(sz), sizeof(sz));
-	if (sz != found - SCRATCH_START + sizeof(struct ibv_context)) {
-		set_why(why, why_size, "its context's size does not agree with its place");
-		goto refuse;
-	}
-	if (sz < sizeof(struct verbs_context) - offsetof(struct verbs_context, priv)) {
-		set_why(why, why_size, "its context is smaller than any known one");
-		goto refuse;
-	}
-
-	s->tail = (struct verbs_context *)((char *)s->context - offsetof(struct verbs_context, context));
-	if (!s->tail->priv) {
-		set_why(why, why_size, "its context has no private part");
-		goto refuse;
-	}
-	return 0;
-
-refuse:
-	s->tail = NULL; /* not known well enough to free what hangs on it */
-	scratch_fini(s);
-	return -ENOTSUP;
-}
-
-static void set_all_markers(const struct mesh_library *lib, struct scratch *s)
-{
-	unsigned int k;
-
-	for (k = 0; k < MESH_OPS_MAX; k++)
-		s->table[k] = marker(k);
-	lib->set_ops(s->start, s->table);
+	return op_info[op].name;
 }
 
 /*
  * Slots of everything public; they must be distinct, for two operations in one slot would mean that our
  * idea of the public part is wrong.
  */
-static int read_public(const struct scratch *s, unsigned int slots[N_PUBLIC], char *why, size_t why_size)
+static int read_public(const struct mesh_scratch *s, unsigned int slots[N_PUBLIC], char *why, size_t why_size)
 {
 	bool taken[MESH_OPS_MAX] = {false};
 	size_t i;
 
 	for (i = 0; i < N_PUBLIC; i++) {
-		if (!is_marker(pointer_at(s->context, public_slots[i].offset), &slots[i]) ||
+		if (!mesh_is_marker(mesh_pointer_at(s->tail, public_slots[i].place), &slots[i]) ||
 		    taken[slots[i]]) {
 			snprintf(why, why_size, "operation %s is not where it should be",
 				 public_slots[i].name);
@@ -195,6 +94,16 @@ static int read_public(const struct scratch *s, unsigned int slots[N_PUBLIC], ch
 	return 0;
 }
 
+static unsigned int read_place(const struct mesh_scratch *s, size_t place)
+{
+	unsigned int slot;
+
+	if (!place || !mesh_scratch_holds(s, place) ||
+	    !mesh_is_marker(mesh_pointer_at(s->tail, place), &slot))
+		return MESH_OP_ABSENT;
+	return slot;
+}
+
 /* How far to look for the private copy of the table: it starts at byte 24 in rdma-core 44. */
 #define PRIV_SEARCH 256
 
@@ -202,7 +111,7 @@ static int read_public(const struct scratch *s, unsigned int slots[N_PUBLIC], ch
  * The private copy has the order of the table, so the markers of slots 0, 1, 2 ... follow one another.
  * Nothing is read beyond the last slot that is known to exist.
  */
-static int find_private(const struct scratch *s, unsigned int last_slot, size_t *ret_offset, char *why,
+static int find_private(const struct mesh_scratch *s, unsigned int last_slot, size_t *ret_offset, char *why,
 			size_t why_size)
 {
 	const char *priv = (const char *)s->tail->priv;
@@ -212,15 +121,15 @@ static int find_private(const struct scratch *s, unsigned int last_slot, size_t 
 	if (limit > PRIV_SEARCH)
 		limit = PRIV_SEARCH;
 	for (off = 0; off < limit; off += sizeof(void *))
-		if (pointer_at(priv, off) == marker(0))
+		if (mesh_pointer_at(priv, off) == mesh_marker(0))
 			break;
 	if (off == limit) {
-		set_why(why, why_size, "its private table of operations was not found");
+		snprintf(why, why_size, "its private table of operations was not found");
 		return -ENOTSUP;
 	}
 	for (k = 1; k <= last_slot; k++) {
-		if (pointer_at(priv, off + k * sizeof(void *)) != marker(k)) {
-			set_why(why, why_size, "its private table is not in the order of the public one");
+		if (mesh_pointer_at(priv, off + k * sizeof(void *)) != mesh_marker(k)) {
+			snprintf(why, why_size, "its private table is not in the order of the public one");
 			return -ENOTSUP;
 		}
 	}
@@ -228,49 +137,83 @@ static int find_private(const struct scratch *s, unsigned int last_slot, size_t 
 	return 0;
 }
 
+/* Operations without a public place are seen when the function that calls them is called. */
+
+static void call_close(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	(void)arg;
+	lib->close_device(s->context);
+}
+
+static void call_reg_dmabuf(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_pd pd = {.context = s->context};
+
+	(void)arg;
+	lib->reg_dmabuf_mr(&pd, 0, 4096, 0, -1, 0);
+}
+
+typedef struct ibv_cq_ex *(*create_cq_ex_fn)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+
+static void call_create_cq_ex(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1};
+	create_cq_ex_fn function;
+
+	(void)lib;
+	memcpy(&function, arg, sizeof(function));
+	function(s->context, &attr);
+}
+
 /*
- * free_context has no public place. ibv_close_device() calls it and nothing else: fill the table with two
- * functions, chosen by one bit of the slot number, and see which is called; once for each bit. The two
- * take the place of functions of any signature and must ignore what they are given.
+ * create_cq_ex is called by nothing that could be called without a device. But the table is in alphabetical order, in
+ * every known library, and nothing but it stands between create_cq and create_flow, which are both public. A library
+ * where that is not so has no create_cq_ex for us; mesh_calibration_confirm() looks again when it can.
  */
-static struct {
-	unsigned int calls, bit;
-} closing;
-
-static long probe_zero(void)
+static unsigned int infer_create_cq_ex(const struct mesh_scratch *s, unsigned int create_cq)
 {
-	closing.calls++;
-	closing.bit = 0;
-	return 0;
+	unsigned int create_flow = read_place(s, PLACE(ibv_create_flow));
+
+	return create_flow == create_cq + 2 ? create_cq + 1 : MESH_OP_ABSENT;
 }
 
-static long probe_one(void)
+static bool is_taken(const struct mesh_calibration *cal, enum mesh_op but, const unsigned int *slots,
+		     enum mesh_op *ret_by)
 {
-	closing.calls++;
-	closing.bit = 1;
-	return 0;
-}
+	enum mesh_op op;
+	size_t i;
 
-static int find_free_context(const struct mesh_library *lib, struct scratch *s, unsigned int *ret_slot,
-			     char *why, size_t why_size)
-{
-	unsigned int k, b, slot = 0;
-
-	for (b = 0; (1u << b) < MESH_OPS_MAX; b++) {
-		for (k = 0; k < MESH_OPS_MAX; k++)
-			s->table[k] = (const void *)(k >> b & 1 ? probe_one : probe_zero);
-		lib->set_ops(s->start, s->table);
-
-		closing.calls = 0;
-		lib->close_device(s->context);
-		if (closing.calls != 1) {
-			snprintf(why, why_size, "closing a context calls %u operations, not one",
-				 closing.calls);
-			return -ENOTSUP;
+	for (op = 0; op < MESH_N_OPS; op++) {
+		if (op != but && cal->slot[op] == cal->slot[but]) {
+			*ret_by = op;
+			return true;
 		}
-		slot |= closing.bit << b;
 	}
-	*ret_slot = slot;
+	for (i = 0; i < N_PUBLIC; i++) {
+		if (slots[i] == cal->slot[but] && op_info[but].place != public_slots[i].place) {
+			*ret_by = MESH_N_OPS;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What only moves need and looks wrong counts as absent; in what repairs need, wrong is wrong. */
+static int check_distinct(struct mesh_calibration *cal, const unsigned int *slots, char *why, size_t why_size)
+{
+	enum mesh_op op, by;
+
+	for (op = MESH_N_OPS; op-- > 0;) {
+		if (cal->slot[op] == MESH_OP_ABSENT || !is_taken(cal, op, slots, &by))
+			continue;
+		if (op >= MESH_OPS_MOVES) {
+			cal->slot[op] = MESH_OP_ABSENT;
+			continue;
+		}
+		snprintf(why, why_size, "%s and %s share a slot", op_info[op].name,
+			 by < MESH_N_OPS ? op_info[by].name : "another operation");
+		return -ENOTSUP;
+	}
 	return 0;
 }
 
@@ -278,18 +221,18 @@ static int find_free_context(const struct mesh_library *lib, struct scratch *s, 
  * A table with one entry must change that operation in its places and nothing else at all: that is how
  * live contexts are overlaid.
  */
-static int check_single(const struct mesh_library *lib, struct scratch *s,
+static int check_single(const struct mesh_library *lib, struct mesh_scratch *s,
 			const struct mesh_calibration *cal, enum mesh_op op, size_t priv_bytes, char *why,
 			size_t why_size)
 {
-	const void *fresh = marker(MESH_OPS_MAX - 1);
+	const void *fresh = mesh_marker(MESH_OPS_MAX - 1);
 	size_t priv_at = cal->priv_ops + cal->slot[op] * sizeof(void *);
 	char *before;
 	int err = 0;
 
 	before = malloc(cal->context_size + priv_bytes);
 	if (!before) {
-		set_why(why, why_size, "out of memory");
+		snprintf(why, why_size, "out of memory");
 		return -ENOMEM;
 	}
 	memcpy(before, s->start, cal->context_size);
@@ -300,80 +243,163 @@ static int check_single(const struct mesh_library *lib, struct scratch *s,
 	lib->set_ops(s->start, s->table);
 
 	/* Make the same change to the copy, then the two must be equal. */
-	if (op_offset[op])
-		memcpy(before + ((char *)s->context - (char *)s->start) + op_offset[op], &fresh,
+	if (op_info[op].place)
+		memcpy(before + ((char *)s->tail - (char *)s->start) + op_info[op].place, &fresh,
 		       sizeof(fresh));
 	memcpy(before + cal->context_size + priv_at, &fresh, sizeof(fresh));
 	if (memcmp(before, s->start, cal->context_size) ||
 	    memcmp(before + cal->context_size, s->tail->priv, priv_bytes)) {
-		set_why(why, why_size, "replacing one operation changes more or less than that one");
+		snprintf(why, why_size, "replacing %s changes more or less than that", op_info[op].name);
 		err = -ENOTSUP;
 	}
 	free(before);
 	return err;
 }
 
-static int measure(const struct mesh_library *lib, struct scratch *s, struct mesh_calibration *cal,
-		   char *why, size_t why_size)
+static int check_singles(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
+			 unsigned int last, char *why, size_t why_size)
 {
-	unsigned int slots[N_PUBLIC], last = 0, i;
+	size_t priv_bytes = cal->priv_ops + (last + 1) * sizeof(void *);
 	enum mesh_op op;
 	int err;
 
-	set_all_markers(lib, s);
+	mesh_scratch_mark(lib, s);
+	for (op = 0; op < MESH_N_OPS; op++) {
+		if (cal->slot[op] == MESH_OP_ABSENT)
+			continue;
+		err = check_single(lib, s, cal, op, priv_bytes, why, why_size);
+		if (err == -ENOTSUP && op >= MESH_OPS_MOVES)
+			cal->slot[op] = MESH_OP_ABSENT;
+		else if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Fill cal->slot for all operations as far as they can be found. */
+static int find_slots(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
+		      char *why, size_t why_size)
+{
+	unsigned int calls;
+	enum mesh_op op;
+
+	for (op = 0; op < MESH_N_OPS; op++)
+		cal->slot[op] = read_place(s, op_info[op].place);
+	cal->slot[MESH_OP_CREATE_CQ_EX] = infer_create_cq_ex(s, cal->slot[MESH_OP_CREATE_CQ]);
+
+	calls = mesh_scratch_probe(lib, s, call_close, NULL, &cal->slot[MESH_OP_FREE_CONTEXT]);
+	if (calls != 1) {
+		snprintf(why, why_size, "closing a context calls %u operations, not one", calls);
+		return -ENOTSUP;
+	}
+	if (lib->reg_dmabuf_mr)
+		mesh_scratch_probe(lib, s, call_reg_dmabuf, NULL, &cal->slot[MESH_OP_REG_DMABUF_MR]);
+	return 0;
+}
+
+static unsigned int highest(const unsigned int *slots, size_t n, unsigned int at_least)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (slots[i] != MESH_OP_ABSENT && slots[i] > at_least)
+			at_least = slots[i];
+	return at_least;
+}
+
+static void tell_moves(const struct mesh_library *lib, struct mesh_calibration *cal)
+{
+	enum mesh_op op;
+
+	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++) {
+		if (cal->slot[op] == MESH_OP_ABSENT && op != MESH_OP_REG_DMABUF_MR) {
+			snprintf(cal->no_moves, sizeof(cal->no_moves), "operation %s was not found",
+				 op_info[op].name);
+			return;
+		}
+	}
+	if (lib->missing_verb)
+		snprintf(cal->no_moves, sizeof(cal->no_moves), "it does not export ibv_%s",
+			 lib->missing_verb);
+}
+
+static int measure(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
+		   char *why, size_t why_size)
+{
+	unsigned int slots[N_PUBLIC], last;
+	enum mesh_op op;
+	int err;
+
+	cal->context_size = (size_t)((char *)(s->context + 1) - (char *)s->start);
+	mesh_scratch_mark(lib, s);
 	err = read_public(s, slots, why, why_size);
 	if (err)
 		return err;
-	for (i = 0; i < N_PUBLIC; i++)
-		if (slots[i] > last)
-			last = slots[i];
-
-	cal->context_size = (size_t)((char *)(s->context + 1) - (char *)s->start);
-	cal->n_known = N_PUBLIC + 1;
-	for (op = 0; op < MESH_N_OPS; op++)
-		if (op_offset[op])
-			is_marker(pointer_at(s->context, op_offset[op]), &cal->slot[op]);
-
+	last = highest(slots, N_PUBLIC, 0);
 	err = find_private(s, last, &cal->priv_ops, why, why_size);
 	if (!err)
-		err = find_free_context(lib, s, &cal->slot[MESH_OP_FREE_CONTEXT], why, why_size);
+		err = find_slots(lib, s, cal, why, why_size);
+	if (!err)
+		err = check_distinct(cal, slots, why, why_size);
 	if (err)
 		return err;
-	for (i = 0; i < N_PUBLIC; i++) {
-		if (slots[i] == cal->slot[MESH_OP_FREE_CONTEXT]) {
-			snprintf(why, why_size, "free_context and %s share a slot", public_slots[i].name);
-			return -ENOTSUP;
-		}
-	}
-	if (cal->slot[MESH_OP_FREE_CONTEXT] > last)
-		last = cal->slot[MESH_OP_FREE_CONTEXT];
 
-	set_all_markers(lib, s);
-	for (op = 0; op < MESH_N_OPS && !err; op++)
-		err = check_single(lib, s, cal, op, cal->priv_ops + (last + 1) * sizeof(void *), why,
-				   why_size);
-	return err;
+	last = highest(cal->slot, MESH_N_OPS, last);
+	err = check_singles(lib, s, cal, last, why, why_size);
+	if (err)
+		return err;
+	cal->n_known = 0;
+	for (op = 0; op < MESH_N_OPS; op++)
+		cal->n_known += cal->slot[op] != MESH_OP_ABSENT;
+	tell_moves(lib, cal);
+	return 0;
 }
 
 int mesh_calibrate(const struct mesh_library *lib, struct mesh_calibration *ret, char *why, size_t why_size)
 {
 	struct mesh_calibration cal = {0};
-	struct scratch *s;
+	struct mesh_scratch *s;
 	int err;
 
 	s = malloc(sizeof(*s)); /* its table is too large for a stack that is not ours */
 	if (!s) {
-		set_why(why, why_size, "out of memory");
+		snprintf(why, why_size, "out of memory");
 		return -ENOMEM;
 	}
-	err = scratch_init(lib, s, why, why_size);
+	err = mesh_scratch_init(lib, s, why, why_size);
 	if (!err) {
 		err = measure(lib, s, &cal, why, why_size);
-		scratch_fini(s);
+		mesh_scratch_fini(s);
 	}
 	free(s);
 	if (!err)
 		*ret = cal;
+	return err;
+}
+
+int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_calibration *cal,
+			     const struct ibv_context *context)
+{
+	const struct verbs_context *tail =
+		(const struct verbs_context *)((const char *)context - offsetof(struct verbs_context, context));
+	create_cq_ex_fn function = tail->create_cq_ex;
+	struct mesh_scratch *s;
+	unsigned int slot, calls = 0;
+	char why[128];
+	int err;
+
+	s = malloc(sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	err = mesh_scratch_init(lib, s, why, sizeof(why));
+	if (!err) {
+		if (function)
+			calls = mesh_scratch_probe(lib, s, call_create_cq_ex, &function, &slot);
+		if (calls != 1 || slot != cal->slot[MESH_OP_CREATE_CQ_EX])
+			err = -ENOTSUP;
+		mesh_scratch_fini(s);
+	}
+	free(s);
 	return err;
 }
 
@@ -395,15 +421,12 @@ void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_c
 {
 	const struct verbs_context *tail =
 		(const struct verbs_context *)((const char *)context - offsetof(struct verbs_context, context));
-	const void *private_ptr, *public_ptr;
+	const void *private_ptr;
 
-	if (!tail->priv)
+	if (!tail->priv || cal->slot[op] == MESH_OP_ABSENT)
 		return NULL;
-	private_ptr = pointer_at(tail->priv, cal->priv_ops + cal->slot[op] * sizeof(void *));
-	if (op_offset[op]) {
-		public_ptr = pointer_at(context, op_offset[op]);
-		if (public_ptr != private_ptr)
-			return NULL;
-	}
+	private_ptr = mesh_pointer_at(tail->priv, cal->priv_ops + cal->slot[op] * sizeof(void *));
+	if (op_info[op].place && mesh_pointer_at(tail, op_info[op].place) != private_ptr)
+		return NULL;
 	return (void *)(uintptr_t)private_ptr;
 }

@@ -9,17 +9,48 @@
 /*
  * Where libibverbs keeps a context's operations. The table that providers hand to verbs_set_ops() is
  * private and changes between releases, in its middle and without a change of the ABI number; so its
- * order is measured on a scratch context.
+ * order is measured on a scratch context (scratch.h).
  */
 
-/* Operations we may replace. */
+/* Operations we may replace. Those before MESH_OPS_MOVES repair GIDs; the others are for moved connections. */
 enum mesh_op {
 	MESH_OP_MODIFY_QP,
 	MESH_OP_CREATE_AH,
 	MESH_OP_ASYNC_EVENT,
 	MESH_OP_FREE_CONTEXT,
+	MESH_OPS_MOVES,
+	MESH_OP_ALLOC_PD = MESH_OPS_MOVES,
+	MESH_OP_DEALLOC_PD,
+	MESH_OP_ALLOC_PARENT_DOMAIN,
+	MESH_OP_REG_MR,
+	MESH_OP_REG_DMABUF_MR, /* not in every library */
+	MESH_OP_REREG_MR,
+	MESH_OP_DEREG_MR,
+	MESH_OP_CREATE_CQ,
+	MESH_OP_CREATE_CQ_EX,
+	MESH_OP_RESIZE_CQ,
+	MESH_OP_DESTROY_CQ,
+	MESH_OP_CQ_EVENT,
+	MESH_OP_POLL_CQ,
+	MESH_OP_REQ_NOTIFY_CQ,
+	MESH_OP_CREATE_SRQ,
+	MESH_OP_CREATE_SRQ_EX,
+	MESH_OP_MODIFY_SRQ,
+	MESH_OP_QUERY_SRQ,
+	MESH_OP_DESTROY_SRQ,
+	MESH_OP_POST_SRQ_RECV,
+	MESH_OP_CREATE_QP,
+	MESH_OP_CREATE_QP_EX,
+	MESH_OP_OPEN_QP,
+	MESH_OP_QUERY_QP,
+	MESH_OP_DESTROY_QP,
+	MESH_OP_POST_SEND,
+	MESH_OP_POST_RECV,
+	MESH_OP_DESTROY_AH,
 	MESH_N_OPS,
 };
+
+#define MESH_OP_ABSENT UINT32_MAX
 
 /* Slots of the largest table we are prepared for; rdma-core 64 has 83. */
 #define MESH_OPS_MAX 512
@@ -28,7 +59,8 @@ struct mesh_calibration {
 	size_t context_size; /* bytes of this library's struct verbs_context */
 	size_t priv_ops;     /* byte offset of the private copy of the table in verbs_context.priv */
 	unsigned int n_known; /* operations that were identified and agree in both places */
-	unsigned int slot[MESH_N_OPS]; /* index of each operation in the table */
+	unsigned int slot[MESH_N_OPS]; /* index of each operation in the table; MESH_OP_ABSENT */
+	char no_moves[96]; /* why connections cannot be moved with this library; "": they can */
 };
 
 /**
@@ -37,6 +69,8 @@ struct mesh_calibration {
  * @why: on failure, a sentence for the operator
  *
  * Works on a scratch context without a device; nothing of it remains. Not thread-safe against itself.
+ *
+ * An operation that only moves need and that is not found is absent, and then there are no moves.
  *
  * Return: 0; -ENOMEM; -ENOTSUP when the library does not behave as every known one does.
  */
@@ -59,5 +93,23 @@ struct ibv_context *mesh_calibration_context(const struct mesh_calibration *cal,
  */
 void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_context *context,
 			  enum mesh_op op);
+
+/**
+ * mesh_calibration_confirm - check on an open context what could only be inferred
+ * @context: as ibv_open_device() returned it
+ *
+ * create_cq_ex is called by no exported function, only by one whose address the library puts into a context once the
+ * provider has made it. That function is called on a scratch context. Not thread-safe against itself or
+ * mesh_calibrate().
+ *
+ * Return: 0; -ENOMEM; -ENOTSUP when it calls another operation than was inferred.
+ */
+int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_calibration *cal,
+			     const struct ibv_context *context);
+
+/**
+ * mesh_op_name - the field name of an operation
+ */
+const char *mesh_op_name(enum mesh_op op);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mesh.h"
+#include "conn.h"
 
 struct mesh_root mesh_root;
 
@@ -95,6 +95,14 @@ static bool apply_environment(struct mv_config *config)
 	return false;
 }
 
+/* Where the agent is: a name that leaves room for the files in it, else the default. */
+static void set_run_dir(struct mesh_root *root, const char *wanted)
+{
+	if (!wanted || wanted[0] != '/' || strlen(wanted) >= sizeof(root->run_dir))
+		wanted = MESHVERBS_RUN_DIR;
+	snprintf(root->run_dir, sizeof(root->run_dir), "%s", wanted);
+}
+
 /*
  * Settings that cannot be read for sure switch everything off: whoever mistyped "mode = off" or "exclude" must
  * not get the opposite of what they meant.
@@ -109,6 +117,7 @@ static bool configure(struct mesh_root *root)
 
 	snprintf(root->config_file, sizeof(root->config_file), "%s",
 		 file && file[0] ? file : MESHVERBS_CONF_DIR "/mesh.conf");
+	set_run_dir(root, secure_getenv("MESHVERBS_RUN_DIR"));
 	mv_config_defaults(&root->config);
 	if (mv_config_load(&root->config, root->config_file, NULL, NULL)) {
 		/* Only now is it known where complaints go: read once more to hear them. */
@@ -160,6 +169,9 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 	char why[256];
 
 	root->lib = *lib;
+	atomic_store_explicit(&root->moves, root->config.mode == MV_MODE_ON && root->config.moves,
+			      memory_order_relaxed);
+	root->key_dropped = mesh_conns_key_dropped;
 	root->process = process_new();
 	if (!root->process) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "no memory that a fork clears: %s",

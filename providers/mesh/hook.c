@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "rails.h"
 
 /*
  * A base is hooked by replacing alloc_context and import_context inside its own ops structure: the
@@ -20,7 +21,7 @@ static void overlay(const struct mesh_base *base, struct ibv_device *device, str
 {
 	int saved_errno = errno, cancel = mesh_cancel_off();
 
-	if (start)
+	if (start && !mesh_rail_opening(&mesh_root))
 		mesh_overlay_install(&mesh_root, base, device, start);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -238,9 +239,11 @@ bool mesh_calibrated(struct mesh_root *root)
 		} else {
 			state = MESH_CALIBRATION_OK;
 			mesh_stage(root, "calibration", MESH_STAGE_OK,
-				   "%u operations of %s agree, context of %zu bytes",
+				   "%u operations of %s agree, context of %zu bytes%s%s",
 				   root->calibration.n_known, root->lib.path,
-				   root->calibration.context_size);
+				   root->calibration.context_size,
+				   root->calibration.no_moves[0] ? "; no moves: " : "",
+				   root->calibration.no_moves);
 		}
 		atomic_store_explicit(&root->calibration_state, state, memory_order_release);
 	}

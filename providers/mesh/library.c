@@ -59,6 +59,14 @@ static bool resolve(void *handle, const char *name, void *ret_function)
 	return p;
 }
 
+static void resolve_verbs(void *handle, struct mesh_library *lib)
+{
+#define RESOLVE(name)                                                                                      \
+	if (!resolve(handle, "ibv_" #name, &lib->verbs.name) && !lib->missing_verb)                        \
+		lib->missing_verb = #name;
+	MESH_VERBS(RESOLVE)
+}
+
 int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anchor, char *why,
 			 size_t why_size)
 {
@@ -101,6 +109,8 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 	}
 	lib.has_import = resolve(handle, "ibv_import_device", &import);
 	resolve(handle, "_ibv_query_gid_ex", &lib.query_gid_ex);
+	resolve(handle, "ibv_reg_dmabuf_mr", &lib.reg_dmabuf_mr);
+	resolve_verbs(handle, &lib);
 
 	dl_iterate_phdr(find_segment, &query);
 	if (!query.found) {

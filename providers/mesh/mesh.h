@@ -38,6 +38,28 @@ struct mesh_process {
 	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
 	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
+	pthread_mutex_t view_lock; /* guards view */
+	struct mesh_view_state *view; /* peerview.c */
+	pthread_mutex_t conns_lock; /* guards conns; conn.c */
+	struct mesh_conns *_Atomic conns; /* NULL before the first one */
+	_Atomic uint64_t last_attempt; /* connect.c */
+	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+
+	/* Guards root.rails. Taken before hook_lock and before any lock of libibverbs'. */
+	pthread_mutex_t rails_lock;
+	_Atomic unsigned long rail_opener; /* pthread_t of the thread that opens a rail now; 0: none */
+	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */
+	pthread_mutex_t keys_lock;
+	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
+	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
+};
+
+/* What is known of the program's PDs and memory regions. */
+struct mesh_keys {
+	uint64_t generation; /* of the process whose they are */
+	struct mesh_pd *pds; /* pds.c */
+	struct mesh_parent *parents; /* pds.c */
+	struct mesh_keytab *keytab; /* keys.c */
 };
 
 enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_CALIBRATION_REFUSED };
@@ -46,6 +68,7 @@ struct mesh_root {
 	struct mv_config config;
 	struct mv_log log;
 	char config_file[256];
+	char run_dir[96]; /* of the agent; fits a socket's address */
 	char report_file[64]; /* "": nobody asked; see report.c */
 
 	struct mesh_library lib;
@@ -62,6 +85,14 @@ struct mesh_root {
 	bool base_settled[MV_CONFIG_LIST_MAX]; /* config.base.names[i] was hooked or refused; hook_lock */
 	_Atomic int calibration_state; /* enum mesh_calibration_state */
 	struct mesh_calibration calibration; /* constant once the state is OK */
+	bool calibration_confirmed; /* by a rail's context; hook_lock */
+
+	struct mesh_rail *rails; /* rails_lock; of one generation; rails.c */
+	struct mesh_keys keys; /* keys_lock; reached through mesh_keys_lock() only */
+
+	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */
+	/* A remote key may have been given away and is not valid any more; see keys.h. Constant. */
+	void (*key_dropped)(struct ibv_pd *pd, uint32_t rkey);
 };
 
 /* The one process-wide object; owned by entry.c. */

@@ -3,36 +3,92 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conn.h"
+#include "held.h"
+#include "keys.h"
 #include "paths.h"
+#include "rails.h"
 
-/* Take the base's functions out of a context; false when the library's two copies disagree. */
+/*
+ * One row for each operation: where the base's function is kept in struct mesh_context, and ours, which takes its
+ * place when the context is opened. Operations of the data path have none: they are replaced when the first connection
+ * of a context has to wait or moves, so that nobody else pays.
+ */
+struct row {
+	size_t base; /* offset in struct mesh_context */
+	const void *ours;
+};
+
+#define BASE_TYPE(member) __typeof__(((struct mesh_context *)NULL)->member)
+#define KEEP(op, member)  [MESH_OP_##op] = {offsetof(struct mesh_context, member), NULL}
+/* The third operand is there for its type, with which that of our function has to agree. */
+#define OURS(op, member, function)                                                                         \
+	[MESH_OP_##op] = {offsetof(struct mesh_context, member),                                           \
+			  (const void *)(1 ? (function) : (BASE_TYPE(member))NULL)}
+
+static const struct row rows[MESH_N_OPS] = {
+	OURS(MODIFY_QP, modify_qp, mesh_modify_qp),
+	OURS(CREATE_AH, create_ah, mesh_create_ah),
+	OURS(ASYNC_EVENT, async_event, mesh_async_event),
+	OURS(FREE_CONTEXT, free_context, mesh_free_context),
+	KEEP(ALLOC_PD, alloc_pd),
+	OURS(DEALLOC_PD, dealloc_pd, mesh_dealloc_pd),
+	OURS(ALLOC_PARENT_DOMAIN, alloc_parent_domain, mesh_alloc_parent_domain),
+	OURS(REG_MR, reg_mr, mesh_reg_mr),
+	OURS(REG_DMABUF_MR, reg_dmabuf_mr, mesh_reg_dmabuf_mr),
+	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
+	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
+	KEEP(CREATE_CQ, create_cq),
+	OURS(CREATE_CQ_EX, create_cq_ex, mesh_create_cq_ex),
+	KEEP(RESIZE_CQ, resize_cq),
+	OURS(DESTROY_CQ, destroy_cq, mesh_destroy_cq),
+	KEEP(CQ_EVENT, cq_event),
+	KEEP(POLL_CQ, poll_cq),
+	KEEP(REQ_NOTIFY_CQ, req_notify_cq),
+	KEEP(CREATE_SRQ, create_srq),
+	KEEP(CREATE_SRQ_EX, create_srq_ex),
+	KEEP(MODIFY_SRQ, modify_srq),
+	KEEP(QUERY_SRQ, query_srq),
+	KEEP(DESTROY_SRQ, destroy_srq),
+	KEEP(POST_SRQ_RECV, post_srq_recv),
+	KEEP(CREATE_QP, create_qp),
+	KEEP(CREATE_QP_EX, create_qp_ex),
+	KEEP(OPEN_QP, open_qp),
+	OURS(QUERY_QP, query_qp, mesh_query_qp),
+	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),
+	KEEP(POST_SEND, post_send),
+	KEEP(POST_RECV, post_recv),
+	KEEP(DESTROY_AH, destroy_ah),
+};
+
+/* Take the base's functions out of a context; false when the library's two copies of one of them disagree. */
 static bool take_functions(const struct mesh_calibration *cal, const struct ibv_context *verbs,
-			   struct mesh_context *mc)
+			   struct mesh_context *mc, enum mesh_op first, enum mesh_op end)
 {
-	void *functions[MESH_N_OPS];
 	enum mesh_op op;
+	void *function;
 
-	for (op = 0; op < MESH_N_OPS; op++) {
-		functions[op] = mesh_calibration_op(cal, verbs, op);
-		if (!functions[op])
+	for (op = first; op < end; op++) {
+		function = mesh_calibration_op(cal, verbs, op);
+		if (!function && op != MESH_OP_REG_DMABUF_MR)
 			return false;
+		memcpy((char *)mc + rows[op].base, &function, sizeof(function));
 	}
-	memcpy(&mc->modify_qp, &functions[MESH_OP_MODIFY_QP], sizeof(void *));
-	memcpy(&mc->create_ah, &functions[MESH_OP_CREATE_AH], sizeof(void *));
-	memcpy(&mc->async_event, &functions[MESH_OP_ASYNC_EVENT], sizeof(void *));
-	memcpy(&mc->free_context, &functions[MESH_OP_FREE_CONTEXT], sizeof(void *));
 	return true;
 }
 
-static void put_functions(const struct mesh_root *root, struct verbs_context *start)
+static void put_functions(const struct mesh_root *root, const struct mesh_context *mc,
+			  struct verbs_context *start)
 {
 	const struct mesh_calibration *cal = &root->calibration;
-	const void *table[MESH_OPS_MAX] = {NULL};
+	const void *table[MESH_OPS_MAX] = {NULL}, *base;
+	enum mesh_op op, end = mc->can_move ? MESH_N_OPS : MESH_OPS_MOVES;
 
-	table[cal->slot[MESH_OP_MODIFY_QP]] = (const void *)mesh_modify_qp;
-	table[cal->slot[MESH_OP_CREATE_AH]] = (const void *)mesh_create_ah;
-	table[cal->slot[MESH_OP_ASYNC_EVENT]] = (const void *)mesh_async_event;
-	table[cal->slot[MESH_OP_FREE_CONTEXT]] = (const void *)mesh_free_context;
+	for (op = 0; op < end; op++) {
+		memcpy(&base, (const char *)mc + rows[op].base, sizeof(base));
+		if (base && rows[op].ours)
+			table[cal->slot[op]] = rows[op].ours;
+	}
 	root->lib.set_ops(start, table);
 }
 
@@ -89,7 +145,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 	snprintf(mc->device, sizeof(mc->device), "%s", device->name);
 	mc->logged_only = root->config.mode == MV_MODE_OBSERVE;
 	mc->generation = current_generation(root);
-	if (!take_functions(&root->calibration, verbs, mc)) {
+	if (!take_functions(&root->calibration, verbs, mc, 0, MESH_OPS_MOVES)) {
 		mesh_stage(root, stage, MESH_STAGE_REFUSED, "%s: its operations are not where measured",
 			   device->name);
 		mesh_context_release(mc);
@@ -101,10 +157,13 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		mesh_context_release(mc);
 		return;
 	}
+	mc->can_move = root->config.moves && !root->calibration.no_moves[0] &&
+		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+	mesh_data_open(mc);
 	mesh_context_publish(mc, verbs);
-	put_functions(root, start);
-	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s", base->name,
-		   mc->logged_only ? ", observing only" : "");
+	put_functions(root, mc, start);
+	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
+		   mc->logged_only ? ", observing only" : "", mc->can_move ? "" : ", no moves");
 }
 
 void mesh_free_context(struct ibv_context *context)
@@ -112,8 +171,13 @@ void mesh_free_context(struct ibv_context *context)
 	struct mesh_context *mc = mesh_context_get(context);
 	void (*base_free)(struct ibv_context *) = mc->free_context;
 
-	if (mesh_context_active(mc))
+	if (mesh_context_active(mc)) {
+		mesh_conns_close(mc);
+		mesh_data_close(mc);
+		mesh_keys_close(context);
+		mesh_pds_close(context);
 		mesh_paths_close(mc);
+	}
 	/* Else it is the parent's copy, in a state no lock protected; the little it holds is let go. */
 	mesh_context_release(mc);
 	base_free(context);

@@ -15,6 +15,7 @@ struct mesh_paths {
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
 	bool current; /* nothing changed since the netdevs were read */
+	bool watched; /* the helper thread reads the socket for changes: no need to look */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
 
@@ -108,7 +109,7 @@ static struct mesh_paths *open_paths(uint64_t generation)
 	struct mesh_paths *paths = mesh_root.paths;
 	int err;
 
-	if (paths && paths->generation == generation && mv_netlink_intact(&paths->netlink))
+	if (paths && paths->generation == generation && (paths->watched || mv_netlink_intact(&paths->netlink)))
 		return paths;
 	if (paths)
 		drop_paths();
@@ -130,9 +131,21 @@ static struct mesh_paths *open_paths(uint64_t generation)
 	return paths;
 }
 
+/* Before each request: who watches the sockets for changes did not look at the one for requests. */
+static int check_requests(struct mesh_paths *paths)
+{
+	if (!paths->watched || mv_netlink_intact(&paths->netlink))
+		return 0;
+	paths->watched = false; /* opened anew with the next decision */
+	return -EBADF;
+}
+
 static int read_net(struct mesh_paths *paths)
 {
-	int err = mv_netlink_fill(&paths->netlink, &paths->net);
+	int err = check_requests(paths);
+
+	if (!err)
+		err = mv_netlink_fill(&paths->netlink, &paths->net);
 
 	paths->current = !err;
 	if (err)
@@ -155,7 +168,9 @@ static int add_route(struct mesh_paths *paths, const struct mv_gid_entry *entry,
 	if (!netdev || netdev->ifindex == *last || !mv_decide_wants_route(&paths->net, netdev, dgid))
 		return 0;
 	*last = netdev->ifindex;
-	n = mv_netlink_add_route(&paths->netlink, &paths->net, netdev->ifindex, dgid);
+	n = check_requests(paths);
+	if (!n)
+		n = mv_netlink_add_route(&paths->netlink, &paths->net, netdev->ifindex, dgid);
 	if (n < 0)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "routes of %s cannot be looked up: %s; GID indexes are left as they are", netdev->name,
@@ -228,7 +243,8 @@ static void describe_tried(const struct mesh_paths *paths, const struct mesh_con
 }
 
 static void log_decision(const struct mesh_paths *paths, const struct mesh_context *mc,
-			 const struct mv_request *request, const struct mv_decision *decision)
+			 const struct mv_request *request, const struct mv_decision *decision,
+			 struct mesh_choice *choice)
 {
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], tried[320];
 	const char *done = mc->logged_only ? "would use" : "using";
@@ -249,9 +265,10 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 		break;
 	case MV_PASS:
 		describe_tried(paths, mc, request, tried, sizeof(tried));
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s: index %u is %s, left alone: %s; tried %s",
-			    mc->device, request->port_num, to, request->sgid_index,
-			    mv_verdict_name(decision->own_verdict), mv_reason_text(decision->reason), tried);
+		snprintf(choice->why_not, sizeof(choice->why_not),
+			 "%s port %u to %s: index %u is %s, left alone: %s; tried %s", mc->device, request->port_num,
+			 to, request->sgid_index, mv_verdict_name(decision->own_verdict),
+			 mv_reason_text(decision->reason), tried);
 		break;
 	}
 }
@@ -263,46 +280,69 @@ static bool is_infiniband(const struct mesh_context *mc, uint8_t port_num)
 	return port && port->link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* Called with paths_lock held. */
-static uint8_t choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request)
+/* The entry that the program means: what stands at the index, else the last that stood there. */
+static void describe_own(const struct mesh_context *mc, const struct mv_request *request, uint32_t index,
+			 struct mesh_choice *choice)
 {
-	uint8_t own = (uint8_t)request->sgid_index;
+	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], request->port_num);
+	const struct mv_gid_entry *entry = port ? mv_port_gid(port, index) : NULL;
+	struct mv_seen seen;
+
+	if (entry) {
+		choice->gid = entry->gid;
+		choice->type = entry->type;
+	} else if (mv_seen_get(mc->seen, request->port_num, index, &seen, 1)) {
+		choice->gid = seen.gid;
+		choice->type = seen.type;
+	}
+}
+
+/* Called with paths_lock held. */
+static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request,
+		   struct mesh_choice *ret)
+{
+	uint8_t own = ret->index;
 	struct mv_decision decision;
 	struct mesh_paths *paths;
 	bool fresh;
 
-	if (is_infiniband(mc, request->port_num))
-		return own;
+	describe_own(mc, request, own, ret);
+	if (is_infiniband(mc, request->port_num)) {
+		ret->fits = true;
+		return;
+	}
 	paths = open_paths(mc->generation);
 	if (!paths)
-		return own;
+		return;
 
 	/* Netdevs that changed mean GIDs that changed; the table may also have changed by itself. */
-	if (mv_netlink_changed(&paths->netlink))
+	if (!paths->watched && mv_netlink_changed(&paths->netlink))
 		paths->current = false;
 	fresh = !paths->current ||
 		!mesh_tables_entry_current(&mesh_root.lib, verbs, &mc->tables, request->port_num, own);
 	if ((fresh && refresh_tables(mc, verbs)) || (!paths->current && read_net(paths)))
-		return own;
+		return;
 
 	if (decide(paths, mc, request, &decision))
-		return own;
+		return;
 	/* Never act on old news: the kernel fills its table some time after the netlink event. */
 	if (decision.action != MV_KEEP && !fresh &&
 	    (refresh_tables(mc, verbs) || decide(paths, mc, request, &decision)))
-		return own;
+		return;
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
 	if (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)
-		return own;
+		return;
 
-	log_decision(paths, mc, request, &decision);
-	if (mc->logged_only || decision.sgid_index > UINT8_MAX) /* ibv_global_route has 8 bits */
-		return own;
-	return (uint8_t)decision.sgid_index;
+	log_decision(paths, mc, request, &decision, ret);
+	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
+		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
+	describe_own(mc, request, decision.sgid_index, ret);
+	if (!mc->logged_only && decision.sgid_index <= UINT8_MAX) /* ibv_global_route has 8 bits */
+		ret->index = (uint8_t)decision.sgid_index;
 }
 
-uint8_t mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
-			  enum mv_transport transport)
+void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
+		       enum mv_transport transport, struct mesh_choice *ret)
 {
 	struct mv_request request = {
 		.device = mc->device,
@@ -312,11 +352,60 @@ uint8_t mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, co
 		.transport = transport,
 	};
 	int saved_errno = errno, cancel;
-	uint8_t index;
 
+	ret->index = ah->grh.sgid_index;
+	ret->fits = false;
+	memset(&ret->gid, 0, sizeof(ret->gid));
+	ret->type = MV_GID_TYPE_UNKNOWN;
+	ret->why_not[0] = '\0';
 	cancel = lock_paths();
-	index = choose(mc, verbs, &request);
+	choose(mc, verbs, &request, ret);
 	unlock_paths(cancel);
 	errno = saved_errno;
-	return index;
+}
+
+void mesh_paths_why_not(const struct mesh_choice *choice)
+{
+	if (choice->why_not[0])
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s", choice->why_not);
+}
+
+int mesh_paths_watch(bool readable)
+{
+	struct mesh_paths *paths;
+	int cancel = lock_paths(), fd = -1;
+
+	paths = mesh_root.paths;
+	if (paths && paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed)) {
+		if (!mv_netlink_intact(&paths->netlink)) {
+			paths->watched = false;
+		} else {
+			/* What came before we watched may have been read by nobody. */
+			if ((readable || !paths->watched) && mv_netlink_changed(&paths->netlink))
+				paths->current = false;
+			paths->watched = true;
+			fd = paths->netlink.event_fd;
+		}
+	}
+	unlock_paths(cancel);
+	return fd;
+}
+
+int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
+		    uint8_t *ret_index)
+{
+	const struct mv_port *port;
+	int cancel = lock_paths(), err = -ENOENT;
+	size_t i;
+
+	port = mc->tables.n_devices ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
+	for (i = 0; port && i < port->n_gids && err; i++) {
+		if (port->gids[i].type != type || port->gids[i].index > UINT8_MAX ||
+		    !mv_gid_equal(&port->gids[i].gid, gid))
+			continue;
+		*ret_index = (uint8_t)port->gids[i].index;
+		err = 0;
+	}
+	unlock_paths(cancel);
+	return err;
 }

@@ -32,14 +32,45 @@ void mesh_paths_close(struct mesh_context *mc);
  */
 void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs);
 
+/* What to do with a connection or address handle, as far as this host can tell alone. */
+struct mesh_choice {
+	uint8_t index; /* to use: the program's own unless something else is clearly right */
+	bool fits; /* packets from there reach the destination, as far as netdevs, prefixes and routes tell */
+	union ibv_gid gid; /* what the program means by its index; zero: not known */
+	enum mv_gid_type type;
+	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
+};
+
 /**
  * mesh_paths_choose - the source GID index to use towards a destination
  * @ah: the program's address, with is_global set
  * @transport: see mv_decide()
  *
- * Return: the index to use, which is the program's own unless something else is clearly right.
+ * A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
+ * does alone.
  */
-uint8_t mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs,
-			  const struct ibv_ah_attr *ah, enum mv_transport transport);
+void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
+		       enum mv_transport transport, struct mesh_choice *ret);
+
+/** mesh_paths_why_not - write that line, once per text */
+void mesh_paths_why_not(const struct mesh_choice *choice);
+
+/**
+ * mesh_paths_watch - the helper thread takes over looking for changes of netdevs
+ * @readable: poll(2) said so of the descriptor that an earlier call returned
+ *
+ * From the first call on decisions need no system call to know that nothing changed.
+ *
+ * Return: descriptor to poll for POLLIN, good until the next call; -1: nothing to watch now.
+ */
+int mesh_paths_watch(bool readable);
+
+/**
+ * mesh_paths_find - index of a GID of a port as last read
+ *
+ * Return: 0 or -ENOENT.
+ */
+int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
+		    uint8_t *ret_index);
 
 #endif

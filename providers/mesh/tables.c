@@ -117,3 +117,24 @@ bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_contex
 	return mv_gid_equal(&now.gid, &known->gid) && gid_type(now.gid_type) == known->type &&
 	       now.ndev_ifindex == known->ifindex;
 }
+
+int mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
+			 const union ibv_gid *gid, uint8_t type, uint8_t *ret_index)
+{
+	uint32_t lowest = UINT32_MAX;
+	struct ibv_gid_entry *entries;
+	ssize_t n, i;
+
+	n = query(lib, verbs, &entries);
+	if (n < 0)
+		return (int)n;
+	for (i = 0; i < n; i++)
+		if (entries[i].port_num == port_num && gid_type(entries[i].gid_type) == type &&
+		    mv_gid_equal(&entries[i].gid, gid) && entries[i].gid_index < lowest)
+			lowest = entries[i].gid_index;
+	free(entries);
+	if (lowest > UINT8_MAX) /* ibv_global_route has 8 bits */
+		return -ENOENT;
+	*ret_index = (uint8_t)lowest;
+	return 0;
+}

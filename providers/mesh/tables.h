@@ -30,4 +30,14 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_context *verbs,
 			       const struct mv_topo *tables, uint8_t port_num, uint32_t index);
 
+/**
+ * mesh_tables_find_gid - under which index does a port have an address now?
+ * @type: enum mv_gid_type
+ * @ret_index: the lowest one
+ *
+ * Return: 0; -ENOENT; -ENOMEM; the query's error.
+ */
+int mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
+			 const union ibv_gid *gid, uint8_t type, uint8_t *ret_index);
+
 #endif

@@ -55,6 +55,11 @@ static void test_defaults(void **state)
 	assert_int_equal(config.exclude.n, 0);
 	assert_string_equal(config.log_target, "syslog");
 	assert_int_equal(config.log_level, MV_LOG_INFO);
+	assert_int_equal(config.agent_port, 28791);
+	assert_string_equal(config.agent_hosts, "/etc/libibverbs.d/mesh/hosts");
+	assert_string_equal(config.agent_key, "/etc/libibverbs.d/mesh/key");
+	assert_int_equal(config.beacon_interval_ms, 1000);
+	assert_true(config.exclude_default_route);
 	assert_true(is_default(&config));
 }
 
@@ -98,7 +103,7 @@ static void test_bad_lines(void **state)
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
-		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude\n"},
+		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves\n"},
 		{"[log]\nMode = on\n",
 		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",
@@ -112,16 +117,35 @@ static void test_bad_lines(void **state)
 				      "path of a file in at most 255 "
 				      "characters\n"},
 		{"mode = off\n",
-		 "1: 'mode' stands before the first section: put [meshverbs] or [log] above it\n"},
+		 "1: 'mode' stands before the first section: put [meshverbs], [log] or [agent] above "
+		 "it\n"},
 		{"\n\nmode\n", "3: 'mode' has no '=': write key = value\n"},
 		{"[log]\n= x\n", "2: unknown setting '' in [log]: known are target, level\n"},
 		{"[mesh]\nmode = off\nlevel = x\n[log]\n",
-		 "1: unknown section [mesh], its settings are ignored: known are [meshverbs] and "
-		 "[log]\n"},
+		 "1: unknown section [mesh], its settings are ignored: known are [meshverbs], "
+		 "[log] and [agent]\n"},
 		{"[log\nlevel = debug\n",
 		 "1: '[log' is no section: write [name] alone on its line\n"},
 		{"[log] level = debug\n",
 		 "1: '[log] level = debug' is no section: write [name] alone on its line\n"},
+		{"[agent]\nport = 0\n",
+		 "2: bad value '0' for port: write a number from 1 to 65535\n"},
+		{"[agent]\nport = 65536\n",
+		 "2: bad value '65536' for port: write a number from 1 to 65535\n"},
+		{"[agent]\nport = 4294967297\n",
+		 "2: bad value '4294967297' for port: write a number from 1 to 65535\n"},
+		{"[agent]\nport = 0x10\n",
+		 "2: bad value '0x10' for port: write a number from 1 to 65535\n"},
+		{"[agent]\nport =\n",
+		 "2: bad value '' for port: write a number from 1 to 65535\n"},
+		{"[agent]\nbeacon_interval_ms = 99\n",
+		 "2: bad value '99' for beacon_interval_ms: write a number of milliseconds from "
+		 "100 to 60000\n"},
+		{"[agent]\nhosts = hosts\n",
+		 "2: bad value 'hosts' for hosts: write the absolute path of a file in at most "
+		 "255 characters\n"},
+		{"[agent]\nexclude_default_route = yes\n",
+		 "2: bad value 'yes' for exclude_default_route: write on or off\n"},
 		{"[log]\nlevel = \033[31m\n",
 		 "2: bad value '?[31m' for level: write one of err, warn, info, debug\n"},
 	};
@@ -226,7 +250,8 @@ static void test_format(void **state)
 	(void)state;
 	assert_int_equal(parse(&config,
 			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\n[log]\n"
-			       "target=/x\nlevel=err\n",
+			       "target=/x\nlevel=err\n[agent]\nport=65535\nhosts=/h\nkey=/k\n"
+			       "beacon_interval_ms=60000\nexclude_default_route=off\n",
 			       &complaints),
 			 0);
 	keys = mv_config_keys(&n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The made-up libibverbs itself. Built once for each private ABI number the tests want:
- * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device(), FAKE_OLD when it is older than GID table
- * queries.
+ * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_OLD when it is older than GID table
+ * queries, FAKE_NO_VERBS when it lacks the functions of programs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,10 +17,11 @@
 #define CAT_(a, b) a##b
 #define CAT(a, b)  CAT_(a, b)
 
-/* Operations that show in public, in the order of struct ibv_context_ops, then others. */
-#define MIRRORED(member) {offsetof(struct ibv_context, ops.member)}
+/* Operations that show in public, in the order of struct ibv_context_ops, then in struct verbs_context, then others. */
+#define MIRRORED(member)  {offsetof(struct verbs_context, context.ops.member)}
+#define EXTENDED(member)  {offsetof(struct verbs_context, member)}
 static const struct {
-	size_t offset; /* 0: not mirrored */
+	size_t place; /* in struct verbs_context */
 } ops[] = {
 	MIRRORED(_compat_alloc_pd),	   MIRRORED(_compat_dealloc_pd), MIRRORED(_compat_reg_mr),
 	MIRRORED(_compat_rereg_mr),	   MIRRORED(_compat_dereg_mr),   MIRRORED(alloc_mw),
@@ -32,11 +33,24 @@ static const struct {
 	MIRRORED(_compat_modify_qp),   MIRRORED(_compat_destroy_qp), MIRRORED(post_send),
 	MIRRORED(post_recv),	   MIRRORED(_compat_create_ah), MIRRORED(_compat_destroy_ah),
 	MIRRORED(_compat_attach_mcast), MIRRORED(_compat_detach_mcast),
-	MIRRORED(_compat_async_event),
+	MIRRORED(_compat_async_event), EXTENDED(create_qp_ex), EXTENDED(create_srq_ex),
+	EXTENDED(open_qp),	   EXTENDED(alloc_parent_domain), EXTENDED(ibv_create_flow),
 };
 
-enum { OP_QUERY_QP = 20, OP_MODIFY_QP = 21, OP_CREATE_AH = 25, OP_ASYNC_EVENT = 29, OP_FREE_CONTEXT = 30 };
+enum {
+	OP_CREATE_CQ = 8,
+	OP_QUERY_QP = 20,
+	OP_MODIFY_QP = 21,
+	OP_CREATE_AH = 25,
+	OP_ASYNC_EVENT = 29,
+	OP_CREATE_QP_EX = 30,
+	OP_CREATE_FLOW = 34,
+	OP_FREE_CONTEXT = 35,
+	OP_CREATE_CQ_EX,
+	OP_REG_DMABUF_MR,
+};
 #define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
+_Static_assert(N_MIRRORED == OP_FREE_CONTEXT, "operations that show come first");
 #define OPS_LIMIT  512
 
 static struct fake_config config;
@@ -96,6 +110,28 @@ static void free_nodes(struct mesh_driver_node *h)
 	}
 }
 
+/* Give an operation a slot; the one that had it gets the other's. */
+static void move_op(unsigned int op, unsigned int slot)
+{
+	unsigned int i;
+
+	for (i = 0; i < config.n_ops; i++)
+		if (slot_of[i] == slot)
+			slot_of[i] = slot_of[op];
+	slot_of[op] = slot;
+}
+
+/* In every real library the slots of create_cq, create_cq_ex and create_flow follow one another. */
+static void place_cq_ex(void)
+{
+	unsigned int first = slot_of[OP_CREATE_CQ];
+
+	if (first > config.n_ops - 4)
+		move_op(OP_CREATE_CQ, first = config.n_ops - 4);
+	move_op(OP_CREATE_CQ_EX, first + (config.defect == FAKE_NO_CQ_EX ? 3 : 1));
+	move_op(OP_CREATE_FLOW, first + (config.defect == FAKE_NO_CQ_EX ? 1 : config.defect == FAKE_CQ_EX_FAR ? 3 : 2));
+}
+
 EXPORT void fake_configure(const struct fake_config *c);
 
 EXPORT void fake_configure(const struct fake_config *c)
@@ -124,6 +160,7 @@ EXPORT void fake_configure(const struct fake_config *c)
 		slot_of[i] = slot_of[j];
 		slot_of[j] = tmp;
 	}
+	place_cq_ex();
 	if (c->defect == FAKE_MIRROR_SHARED)
 		slot_of[OP_QUERY_QP] = slot_of[OP_MODIFY_QP];
 	if (c->defect == FAKE_CLOSE_SHARED)
@@ -162,8 +199,10 @@ EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table)
 		if (!op && config.defect != FAKE_SET_CLEARS)
 			continue;
 		priv[config.defect == FAKE_PRIV_SHUFFLED ? config.n_ops - 1 - slot : slot] = op;
+		if (config.defect == FAKE_NO_QP_EX && i == OP_CREATE_QP_EX)
+			continue;
 		if (i < N_MIRRORED && config.defect != FAKE_NO_MIRROR)
-			memcpy((char *)context + ops[i].offset, &op, sizeof(op));
+			memcpy((char *)tail + ops[i].place, &op, sizeof(op));
 	}
 	if (config.defect == FAKE_SET_EXTRA)
 		context->num_comp_vectors++;
@@ -215,7 +254,9 @@ EXPORT void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd
 	context->cmd_fd = cmd_fd;
 	tail->sz = config.front + sizeof(struct verbs_context) + (config.defect == FAKE_SIZE_WRONG ? 8 : 0);
 	if (config.defect != FAKE_NO_PRIV)
-		tail->priv = config.defect == FAKE_SANE ? private_part() : private_part_of_refused();
+		tail->priv = config.defect == FAKE_SANE || config.defect >= FAKE_NO_CQ_EX ?
+				     private_part() :
+				     private_part_of_refused();
 	return buffer;
 }
 
@@ -231,6 +272,41 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		op(context);
 	op(context);
 	return 0;
+}
+
+#ifdef FAKE_IMPORT
+static void *dmabuf_op(struct ibv_pd *pd)
+{
+	void *(*op)(struct ibv_pd *);
+
+	unsigned int of = config.defect == FAKE_DMABUF_SHARED ? OP_CREATE_QP_EX : OP_REG_DMABUF_MR;
+
+	memcpy(&op, &priv_ops(tail_of(pd->context))[slot_of[of]], sizeof(op));
+	return op(pd);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+					int access)
+{
+	(void)offset;
+	(void)length;
+	(void)iova;
+	(void)fd;
+	(void)access;
+	if (config.defect == FAKE_DMABUF_TWO)
+		dmabuf_op(pd);
+	return dmabuf_op(pd);
+}
+#endif
+
+/* What a real library puts into a context when the provider has made it. */
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	unsigned int op = config.defect == FAKE_CQ_EX_OTHER ? OP_REG_DMABUF_MR : OP_CREATE_CQ_EX;
+	struct ibv_cq_ex *(*function)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+
+	memcpy(&function, &priv_ops(tail_of(context))[slot_of[op]], sizeof(function));
+	return function(context, attr);
 }
 
 #ifndef FAKE_OLD
@@ -275,6 +351,17 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 	}
 	return ENODATA;
 }
+
+#ifndef FAKE_NO_VERBS
+/* The public functions: no test of this library calls them, the plugin asks whether they are there. */
+#define VERB(name)                                                                                         \
+	EXPORT void fake_verb_##name(void) __asm__("ibv_" #name);                                          \
+	EXPORT void fake_verb_##name(void)                                                                 \
+	{                                                                                                  \
+		abort();                                                                                   \
+	}
+MESH_VERBS(VERB)
+#endif
 
 /* The base provider. Its ops lie in constant data that the dynamic linker makes read-only, as mlx5's. */
 
@@ -396,7 +483,10 @@ EXPORT struct ibv_context *fake_open_device(const char *base, struct ibv_device 
 	struct mesh_driver_node *node = match(base);
 	struct verbs_context *start = node ? node->ops->alloc_context(device, -1, NULL) : NULL;
 
-	return start ? context_of(start) : NULL;
+	if (!start)
+		return NULL;
+	tail_of(context_of(start))->create_cq_ex = create_cq_ex;
+	return context_of(start);
 }
 
 #ifdef FAKE_IMPORT

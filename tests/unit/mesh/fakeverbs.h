@@ -31,6 +31,16 @@ enum fake_defect {
 	FAKE_SET_CLEARS,	   /* verbs_set_ops() clears what the table does not name */
 	FAKE_SET_EXTRA,		   /* verbs_set_ops() changes something else as well */
 	FAKE_CLOSE_SHARED,	   /* free_context has the slot of another operation */
+	/* Ways to be one with which nothing can be moved. */
+	FAKE_NO_CQ_EX,		   /* nothing between create_cq and create_flow */
+	FAKE_CQ_EX_FAR,		   /* more than one operation there */
+	FAKE_NO_QP_EX,		   /* create_qp_ex does not show */
+	FAKE_NO_MOVES_LAST = FAKE_NO_QP_EX,
+	/* Ways to be one without dma-buf. */
+	FAKE_DMABUF_TWO,	   /* registering one calls two operations */
+	FAKE_DMABUF_SHARED,	   /* ... the operation of another slot: no moves either */
+	FAKE_CQ_EX_OTHER,	   /* creating an extended CQ calls another operation than the one in its place */
+	/* Lists of drivers. */
 	FAKE_LIST_HEAP,		   /* the list's head is not in the library's data */
 	FAKE_LIST_SINGLE,	   /* nodes are not linked backwards */
 	FAKE_LIST_FRONT,	   /* drivers are added at the front */

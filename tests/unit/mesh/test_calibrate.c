@@ -50,6 +50,9 @@ static void check_context(const struct mesh_calibration *cal)
 	fake.register_base("mlx5");
 	context = fake.open_device("mlx5", &device);
 	assert_non_null(context);
+	assert_string_equal(cal->no_moves, "");
+	assert_int_equal(cal->n_known, MESH_N_OPS);
+	assert_int_equal(mesh_calibration_confirm(&lib, cal, context), 0);
 	for (i = 0; i < MESH_N_OPS; i++) {
 		Dl_info info;
 
@@ -121,6 +124,92 @@ static void test_refused(void **state)
 	}
 }
 
+/* What only moves need is not there or not for sure: GIDs are repaired all the same. */
+static void test_no_moves(void **state)
+{
+	enum fake_defect d;
+	unsigned int seed;
+
+	(void)state;
+	for (d = FAKE_NO_CQ_EX; d <= FAKE_NO_MOVES_LAST; d++) {
+		for (seed = 0; seed < 100; seed++) {
+			struct fake_config config = {.defect = d, .n_ops = FAKE_MIN_OPS + seed, .seed = seed};
+			struct mesh_calibration cal;
+			enum mesh_op missing = d == FAKE_NO_QP_EX ? MESH_OP_CREATE_QP_EX : MESH_OP_CREATE_CQ_EX, op;
+
+			assert_int_equal(calibrate(&config, &cal), 0);
+			assert_non_null(strstr(cal.no_moves, mesh_op_name(missing)));
+			for (op = 0; op < MESH_N_OPS; op++)
+				assert_int_equal(cal.slot[op] == MESH_OP_ABSENT, op == missing);
+		}
+	}
+}
+
+static void test_no_dmabuf(void **state)
+{
+	struct fake_config config = {.defect = FAKE_DMABUF_TWO, .n_ops = 76, .seed = 12};
+	struct mesh_calibration cal;
+	struct mesh_library old;
+	struct fakeverbs fake25 = fake_open(FAKEVERBS_25);
+	char why[256];
+
+	(void)state;
+	assert_int_equal(calibrate(&config, &cal), 0);
+	assert_int_equal(cal.slot[MESH_OP_REG_DMABUF_MR], MESH_OP_ABSENT);
+	assert_string_equal(cal.no_moves, "");
+
+	/* Two operations in one slot: neither is believed. */
+	config.defect = FAKE_DMABUF_SHARED;
+	assert_int_equal(calibrate(&config, &cal), 0);
+	assert_string_not_equal(cal.no_moves, "");
+
+	config.defect = FAKE_SANE;
+	fake25.configure(&config);
+	assert_int_equal(mesh_library_resolve(&old, fake25.handle, fake25.anchor, why, sizeof(why)), 0);
+	assert_null(old.reg_dmabuf_mr);
+	assert_int_equal(mesh_calibrate(&old, &cal, why, sizeof(why)), 0);
+	assert_int_equal(cal.slot[MESH_OP_REG_DMABUF_MR], MESH_OP_ABSENT);
+	assert_int_equal(cal.n_known, MESH_N_OPS - 1);
+	assert_string_equal(cal.no_moves, "");
+}
+
+static void test_no_verbs(void **state)
+{
+	struct fake_config config = {.n_ops = 76, .seed = 13};
+	struct fakeverbs fake33 = fake_open(FAKEVERBS_33);
+	struct mesh_calibration cal;
+	struct mesh_library old;
+	char why[256];
+
+	(void)state;
+	fake33.configure(&config);
+	assert_null(lib.missing_verb);
+	assert_int_equal(mesh_library_resolve(&old, fake33.handle, fake33.anchor, why, sizeof(why)), 0);
+	assert_non_null(old.missing_verb);
+	assert_int_equal(mesh_calibrate(&old, &cal, why, sizeof(why)), 0);
+	assert_non_null(strstr(cal.no_moves, old.missing_verb));
+}
+
+/* A library whose create_cq_ex was inferred wrongly is found out by the first open context. */
+static void test_unconfirmed(void **state)
+{
+	struct fake_config config = {.defect = FAKE_CQ_EX_OTHER, .n_ops = 76, .seed = 14};
+	struct ibv_device device = {.name = "fake0"};
+	struct mesh_calibration cal;
+	struct ibv_context *context;
+
+	(void)state;
+	assert_int_equal(calibrate(&config, &cal), 0);
+	assert_string_equal(cal.no_moves, "");
+	fake.register_base("mlx5");
+	context = fake.open_device("mlx5", &device);
+	assert_int_equal(mesh_calibration_confirm(&lib, &cal, context), -ENOTSUP);
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	assert_int_equal(mesh_calibration_confirm(&lib, &cal, context), -ENOMEM);
+	fault_disarm();
+	fake.close_device(context);
+}
+
 static void test_out_of_memory(void **state)
 {
 	struct fake_config config = {.n_ops = 76, .seed = 8, .priv_front = 24};
@@ -164,24 +253,27 @@ static void test_installed(void **state)
 	struct mesh_calibration cal;
 	struct mesh_library real;
 	char why[512] = "";
+	enum mesh_op op;
 
 	(void)state;
 	if (mesh_library_find(&real, why, sizeof(why)))
 		fail_msg("%s", why);
 	if (mesh_calibrate(&real, &cal, why, sizeof(why)))
 		fail_msg("%s", why);
-	print_message("%s: private ABI %u, context %zu bytes, operations at byte %zu, modify_qp %u, "
-		      "create_ah %u, async_event %u, free_context %u\n",
-		      real.path, real.abi, cal.context_size, cal.priv_ops, cal.slot[MESH_OP_MODIFY_QP],
-		      cal.slot[MESH_OP_CREATE_AH], cal.slot[MESH_OP_ASYNC_EVENT],
-		      cal.slot[MESH_OP_FREE_CONTEXT]);
+	print_message("%s: private ABI %u, context %zu bytes, operations at byte %zu%s%s\n", real.path,
+		      real.abi, cal.context_size, cal.priv_ops, cal.no_moves[0] ? "; no moves: " : "", cal.no_moves);
+	for (op = 0; op < MESH_N_OPS; op++)
+		print_message("  %-20s %d\n", mesh_op_name(op), (int)cal.slot[op]);
+	assert_string_equal(cal.no_moves, "");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_layouts),	      cmocka_unit_test(test_random_layouts),
-		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_no_moves),
+		cmocka_unit_test(test_no_dmabuf),     cmocka_unit_test(test_no_verbs),
+		cmocka_unit_test(test_unconfirmed),   cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_foreign_context), cmocka_unit_test(test_installed),
 	};
 

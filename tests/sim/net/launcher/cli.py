@@ -8,7 +8,7 @@ import sys
 import time
 
 import topo as topologies
-from . import SimError, fabric, lifecycle, runtime
+from . import SimError, agents, fabric, lifecycle, runtime
 
 FAULT_HELP = """what to do to the packets of a device, as its HCA sends (tx) or receives (rx) them:
   drop|corrupt|duplicate [dir=tx|rx|both] [class=request,ack,nak,response,ud|any] [qpn=N] [nth=N]
@@ -39,7 +39,35 @@ def split_command(words):
 
 def do_up(args):
     sim = lifecycle.up(args.topology, args.name, args.build, args.seed, args.only.split(",") if args.only else None)
+    if args.agents:
+        with_agents(sim)
     print(sim.name)
+    return 0
+
+
+def with_agents(sim):
+    """Start an agent in each host of a simulation that was just put up, and wait; without them it goes again."""
+    try:
+        agents.start(sim, sim.hosts())
+        agents.wait(sim, topo_of(sim))
+    except BaseException:
+        lifecycle.down(sim)
+        raise
+
+
+def do_agents(args):
+    sim = runtime.choose(args.name)
+    chosen = args.hosts or list(sim.hosts())
+    for host in chosen:
+        sim.pid(host)  # a SimError names the hosts there are
+    if args.action == "start":
+        agents.start(sim, chosen)
+    if args.action == "stop":
+        agents.stop(sim, chosen)
+    if args.action == "kill":
+        agents.kill(sim, chosen)
+    if args.action in ("start", "wait"):
+        print(f"all is known after {agents.wait(sim, topo_of(sim), args.hosts, args.seconds):.2f} s")
     return 0
 
 
@@ -74,6 +102,8 @@ def do_run(args):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
         sim = lifecycle.up(args.topology, args.name or f"{stem[:20]}-{os.getpid()}", args.build, args.seed)
+        if args.agents:
+            with_agents(sim)
     try:
         return subprocess.run(lifecycle.command(sim, args.host, args.command), check=False).returncode % 256
     except KeyboardInterrupt:
@@ -154,6 +184,8 @@ def do_status(args):
             print("  VLANs are separate wires: this kernel has no 802.1Q")
         for host in record["hosts"]:
             print("\n".join(f"  {host} {line}" for line in sim.control(host, "status").splitlines()))
+        if agents.running(sim):
+            print(f"  agents in: {' '.join(agents.running(sim))}")
     return 0
 
 
@@ -173,12 +205,17 @@ def parser():
         sub = add(verb, function, text)
         sub.add_argument("--build", metavar="DIR", help="build directory (default: SIM_BUILD, build/release)")
         sub.add_argument("--seed", type=int, default=1, help="of random faults")
+        sub.add_argument("--agents", action="store_true", help="start meshverbs' agent in each host, wait until they know all")
         sub.add_argument("topology", metavar="TOPO", help="file, or name of a shipped topology")
         if verb == "run":
             sub.add_argument("host", metavar="HOST")
         else:
             sub.add_argument("--only", metavar="HOST,...", help="these hosts; the rest is somewhere else: see plug")
     add("exec", do_exec, "run a command in a host: sim exec HOST -- CMD").add_argument("host", metavar="HOST")
+    sub = add("agents", do_agents, "start, end or wait for meshverbs' agents in hosts of a simulation that is up")
+    sub.add_argument("--seconds", type=float, default=agents.WAIT_SECONDS, help="to wait until they know all")
+    sub.add_argument("action", choices=("start", "stop", "kill", "wait"))
+    sub.add_argument("hosts", metavar="HOST", nargs="*", help="default: all")
     sub = add("link", do_link, "pull or plug a cable")
     sub.add_argument("what", metavar="LINK|HOST.INDEX", help="all ends of a link, or one port")
     sub.add_argument("state", choices=("on", "off"))

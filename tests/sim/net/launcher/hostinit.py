@@ -20,6 +20,7 @@ UVERBS_MAJOR, UVERBS_MINOR = 231, 192
 DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "kmsg", "fuse", "kvm",
              "cpu_dma_latency", "net/tun")
 DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
+AGENT_DIR = pathlib.Path("/run/meshverbs")  # of meshverbs' agent: each host has its own
 SYSCTLS = {  # one NIC must not answer for another; addresses must be usable at once
     "ipv4/conf/all/arp_ignore": 1, "ipv4/conf/all/arp_announce": 2,
     "ipv4/conf/default/arp_ignore": 1, "ipv4/conf/default/arp_announce": 2,
@@ -111,6 +112,7 @@ def make_files(files, plan):
     if os.path.exists("/etc/machine-id"):
         mounts.bind(work / "machine-id", pathlib.Path("/etc/machine-id"))
     mounts.bind(files["hosts"], pathlib.Path("/etc/hosts"))
+    mounts.tmpfs(AGENT_DIR)
     mounts.bind(work / "dev", pathlib.Path("/dev"))
     mounts.bind(work / "sys", pathlib.Path("/sys"))
 

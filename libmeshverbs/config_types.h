@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_CONFIG_TYPES_H
+#define MV_CONFIG_TYPES_H
+
+#include "config.h"
+
+/*
+ * A parser reads @value (NUL-terminated, without blanks around it) into the member at @field. On
+ * failure it leaves the member alone and returns what would be right. A formatter writes the
+ * reverse.
+ */
+struct mv_config_type {
+	const char *(*parse)(void *field, const char *value);
+	void (*format)(const void *field, char *buf, size_t size);
+};
+
+extern const struct mv_config_type mv_config_mode; /* enum mv_mode */
+extern const struct mv_config_type mv_config_level; /* enum mv_log_level */
+extern const struct mv_config_type mv_config_names; /* struct mv_config_list */
+extern const struct mv_config_type mv_config_target; /* char[MV_CONFIG_PATH_MAX] */
+extern const struct mv_config_type mv_config_path; /* likewise, always a path */
+extern const struct mv_config_type mv_config_port; /* uint32_t */
+extern const struct mv_config_type mv_config_interval; /* uint32_t, ms */
+extern const struct mv_config_type mv_config_switch; /* bool */
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "ctl.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bytes.h"
+
+#define FLAGS_KNOWN                                                                                \
+	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING)
+
+/* Every message has every field: 116 bytes, and only one length to get right. */
+#define MESSAGE_BYTES 116
+
+static void put_end(struct mv_put *put, const struct mv_ctl_end *end)
+{
+	mv_put_bytes(put, end->gid.raw, sizeof(end->gid.raw));
+	mv_put_u32(put, end->qpn);
+}
+
+size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
+{
+	struct mv_put put = {.at = buf};
+
+	mv_put_u8(&put, MV_CTL_VERSION);
+	mv_put_u8(&put, msg->type);
+	mv_put_u8(&put, msg->flags);
+	mv_put_u8(&put, msg->reason);
+	mv_put_u8(&put, msg->gid_type);
+	mv_put_u8(&put, 0);
+	mv_put_u16(&put, msg->path_lid);
+	mv_put_u16(&put, msg->mtu_bytes);
+	mv_put_u16(&put, 0);
+	mv_put_u32(&put, msg->attempt);
+	mv_put_u32(&put, msg->to_attempt);
+	mv_put_u32(&put, msg->request_id);
+	put_end(&put, &msg->from);
+	put_end(&put, &msg->to);
+	mv_put_u32(&put, msg->from_psn);
+	mv_put_u32(&put, msg->to_psn);
+	put_end(&put, &msg->path);
+	mv_put_bytes(&put, msg->path_peer_gid.raw, sizeof(msg->path_peer_gid.raw));
+	mv_put_u32(&put, msg->key);
+	mv_put_u32(&put, msg->rkey);
+	return (size_t)(put.at - buf);
+}
+
+static void get_end(struct mv_get *get, struct mv_ctl_end *end)
+{
+	mv_get_bytes(get, end->gid.raw, sizeof(end->gid.raw));
+	end->qpn = mv_get_u32(get);
+}
+
+static bool psn_valid(uint32_t psn)
+{
+	return psn <= 0xffffff || psn == MV_CTL_PSN_NONE;
+}
+
+static bool mtu_valid(uint16_t bytes)
+{
+	return !bytes || (bytes >= 256 && bytes <= 4096 && !(bytes & (bytes - 1)));
+}
+
+static bool msg_valid(const struct mv_ctl_msg *msg)
+{
+	return msg->type >= MV_CTL_HELLO && msg->type < MV_CTL_TYPE_END &&
+	       !(msg->flags & ~FLAGS_KNOWN) && msg->reason < MV_CTL_REASON_END &&
+	       msg->gid_type <= MV_GID_TYPE_ROCE_V2 && mtu_valid(msg->mtu_bytes) && msg->attempt &&
+	       msg->from.qpn <= 0xffffff && msg->to.qpn <= 0xffffff && msg->path.qpn <= 0xffffff &&
+	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn);
+}
+
+int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
+{
+	struct mv_get get = {.at = buf, .left = len};
+	struct mv_ctl_msg msg = {0};
+	unsigned int reserved;
+
+	if (len != MESSAGE_BYTES || mv_get_u8(&get) != MV_CTL_VERSION)
+		return -EBADMSG;
+	msg.type = mv_get_u8(&get);
+	msg.flags = mv_get_u8(&get);
+	msg.reason = mv_get_u8(&get);
+	msg.gid_type = mv_get_u8(&get);
+	reserved = mv_get_u8(&get);
+	msg.path_lid = mv_get_u16(&get);
+	msg.mtu_bytes = mv_get_u16(&get);
+	reserved |= mv_get_u16(&get);
+	msg.attempt = mv_get_u32(&get);
+	msg.to_attempt = mv_get_u32(&get);
+	msg.request_id = mv_get_u32(&get);
+	get_end(&get, &msg.from);
+	get_end(&get, &msg.to);
+	msg.from_psn = mv_get_u32(&get);
+	msg.to_psn = mv_get_u32(&get);
+	get_end(&get, &msg.path);
+	mv_get_bytes(&get, msg.path_peer_gid.raw, sizeof(msg.path_peer_gid.raw));
+	msg.key = mv_get_u32(&get);
+	msg.rkey = mv_get_u32(&get);
+	if (reserved || !msg_valid(&msg))
+		return -EBADMSG;
+	*ret = msg;
+	return 0;
+}
+
+const char *mv_ctl_type_name(unsigned int type)
+{
+	static const char *const names[MV_CTL_TYPE_END] = {
+		[MV_CTL_HELLO] = "hello",       [MV_CTL_OFFER] = "offer",
+		[MV_CTL_ANSWER] = "answer",     [MV_CTL_CONFIRM] = "confirm",
+		[MV_CTL_REFUSE] = "refuse",     [MV_CTL_BYE] = "bye",
+		[MV_CTL_KEY_GET] = "key-get",   [MV_CTL_KEY_PUT] = "key-put",
+		[MV_CTL_KEY_DROP] = "key-drop", [MV_CTL_KEY_DROPPED] = "key-dropped",
+		[MV_CTL_UD_GET] = "ud-get",     [MV_CTL_UD_PUT] = "ud-put",
+	};
+
+	return type < MV_CTL_TYPE_END && names[type] ? names[type] : "unknown";
+}
+
+const char *mv_ctl_reason_text(unsigned int reason)
+{
+	switch (reason) {
+	case MV_CTL_REASON_NONE:
+		return "no other path is needed";
+	case MV_CTL_REASON_NATIVE:
+		return "the peer's end is connected as its program asked";
+	case MV_CTL_REASON_NO_PATH:
+		return "no pair of NICs connects the two hosts";
+	case MV_CTL_REASON_NO_RESOURCES:
+		return "a queue pair on the other path could not be made";
+	case MV_CTL_REASON_MISMATCH:
+		return "the peer's program is connected to another queue pair";
+	case MV_CTL_REASON_OFF:
+		return "moving connections is switched off there";
+	case MV_CTL_REASON_UNSUPPORTED:
+		return "a queue pair of this kind cannot be moved";
+	case MV_CTL_REASON_UNREACHABLE:
+		return "the peer's agent does not answer";
+	}
+	return "unknown";
+}

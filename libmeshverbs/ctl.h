@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_CTL_H
+#define MV_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "directory.h"
+#include "gid.h"
+
+/*
+ * Messages between two processes that hold the two ends of a connection, and the frames in which a process
+ * hands them to the agent of its host. Agents carry them without reading more than the frame: no delivery
+ * is guaranteed, none is needed, because every message may be lost, repeated or overtaken; the one who wants
+ * an answer asks again.
+ *
+ * On the wire all integers are big endian; codecs are pure.
+ */
+
+#define MV_CTL_VERSION 1
+#define MV_CTL_MAX_BYTES 512 /* of an encoded message or frame */
+
+/* An end of a connection, as the programs know it: the GID and QPN one gave to the other. */
+struct mv_ctl_end {
+	union ibv_gid gid;
+	uint32_t qpn; /* 24 bits */
+};
+
+enum mv_ctl_type {
+	/* Connecting and moving (move.h). */
+	MV_CTL_HELLO = 1, /* here is my end; what is yours doing? */
+	MV_CTL_OFFER, /* leader: let us use this path; my QP on it is this */
+	MV_CTL_ANSWER, /* follower: my QP on it is this, and it can receive */
+	MV_CTL_CONFIRM, /* leader: mine can receive, too */
+	MV_CTL_REFUSE, /* no move; @reason */
+	MV_CTL_BYE, /* my QP is gone */
+	/* Remote keys: program's key -> key on the agreed path (keys.h). */
+	MV_CTL_KEY_GET,
+	MV_CTL_KEY_PUT, /* @rkey is the answer to @key; flag MV_CTL_KEY_INVALID */
+	MV_CTL_KEY_DROP, /* forget @key; to be repeated until KEY_DROPPED comes */
+	MV_CTL_KEY_DROPPED,
+	/* Datagrams: a UD QP behind another rail (ud.h). */
+	MV_CTL_UD_GET, /* where can @to be reached from @path.local_gid? */
+	MV_CTL_UD_PUT,
+	MV_CTL_TYPE_END,
+};
+
+enum mv_ctl_flags {
+	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
+	MV_CTL_READY = 2, /* my QP on the path can receive; ANSWER without: not on this path, try another */
+	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: no such key in the QP's protection domain; @rkey fails every access */
+	MV_CTL_STAYS = 8, /* OFFER, ANSWER: my QP on the path is the program's own; keys are the program's own */
+	MV_CTL_ASKING = 16, /* HELLO: my path may work; I only have to know your RoCE version */
+};
+
+enum mv_ctl_reason {
+	MV_CTL_REASON_NONE,
+	MV_CTL_REASON_NATIVE, /* my end is connected as the program asked, and may have work under way */
+	MV_CTL_REASON_NO_PATH, /* no rail of mine reaches yours */
+	MV_CTL_REASON_NO_RESOURCES,
+	MV_CTL_REASON_MISMATCH, /* my program's idea of the peer is another QP */
+	MV_CTL_REASON_OFF, /* moves are switched off here */
+	MV_CTL_REASON_UNSUPPORTED, /* the QP is of a kind that cannot move */
+	MV_CTL_REASON_UNREACHABLE, /* local: the peer's agent does not answer */
+	MV_CTL_REASON_END,
+};
+
+struct mv_ctl_msg {
+	uint8_t type; /* enum mv_ctl_type */
+	uint8_t flags; /* enum mv_ctl_flags */
+	uint8_t reason; /* enum mv_ctl_reason */
+	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM), else of the entry the sender's own QP uses */
+	uint8_t gid_type;
+	uint32_t attempt; /* which connect of the sender's QP: grows; older ones are ignored. Never 0 */
+	/*
+	 * The receiver's attempt that is meant, 0: not known yet. Without it a message to an earlier life of the
+	 * receiver's QP, arriving late, would be taken for one to this life.
+	 */
+	uint32_t to_attempt;
+	/*
+	 * KEY_*, UD_*: chosen by who asks, repeated in the answer. OFFER: which offer of this attempt, grows, never 0;
+	 * repeated in ANSWER and CONFIRM.
+	 */
+	uint32_t request_id;
+	struct mv_ctl_end from, to; /* as the programs know them */
+	/*
+	 * What only the two ends know: the initial PSNs the programs gave each other, 24 bits each;
+	 * MV_CTL_PSN_NONE where one is not known yet (before RTS). A receiver that knows its own compares.
+	 */
+	uint32_t from_psn, to_psn;
+	/* OFFER, ANSWER, CONFIRM: the sender's end of the agreed path; UD_PUT likewise. */
+	struct mv_ctl_end path;
+	union ibv_gid path_peer_gid; /* OFFER: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
+	uint16_t path_lid;
+	uint16_t mtu_bytes; /* largest path MTU the sender's end allows: 256 .. 4096; 0: unknown */
+	uint32_t key, rkey; /* KEY_* */
+};
+
+#define MV_CTL_PSN_NONE 0xffffffffu
+
+/**
+ * mv_ctl_encode - write a message
+ * @buf: at least MV_CTL_MAX_BYTES
+ *
+ * Return: its length in bytes.
+ */
+size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf);
+
+/**
+ * mv_ctl_decode - read and check a message
+ *
+ * Refuses unknown versions, types, flags, reasons and GID types, QPNs and PSNs of more than 24 bits, MTUs that do
+ * not exist, an attempt of 0, wrong lengths. What it takes, mv_ctl_encode() gives back byte for byte.
+ *
+ * Return: 0 or -EBADMSG; @ret is written on success only.
+ */
+int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret);
+
+const char *mv_ctl_type_name(unsigned int type);
+const char *mv_ctl_reason_text(unsigned int reason); /* a sentence part */
+
+/*
+ * Frames between a process and its agent: one per packet of the SOCK_SEQPACKET socket RUN_DIR/agent. The process
+ * connects, sends REGISTER and gets WELCOME; everything after that may go either way at any time. A new connection
+ * starts from nothing: the process claims its QPs again.
+ */
+enum mv_frame_type {
+	MV_FRAME_REGISTER = 1, /* process: version, name */
+	MV_FRAME_WELCOME, /* agent */
+	MV_FRAME_CLAIM, /* process: messages for this end are for me: device, qpn, qp_type */
+	MV_FRAME_UNCLAIM, /* process: device, qpn */
+	MV_FRAME_SEND, /* process: carry this message to the host that has @dgid */
+	MV_FRAME_DELIVER, /* agent: a message for one of your QPs */
+	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
+	MV_FRAME_STATUS, /* process: what the tool shows of one QP: device, qpn and text (JSON object) */
+	MV_FRAME_TYPE_END,
+};
+
+struct mv_frame {
+	uint8_t type; /* enum mv_frame_type */
+	uint8_t version; /* REGISTER, WELCOME: MV_CTL_VERSION */
+	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
+	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
+	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
+	union ibv_gid dgid; /* SEND, UNREACHABLE */
+	uint16_t len; /* of @payload */
+	/*
+	 * SEND, DELIVER: an encoded mv_ctl_msg, 1 byte at least (not looked into); REGISTER: name; STATUS: text. Texts are
+	 * shorter than the array, and decoded ones NUL-terminated.
+	 */
+	uint8_t payload[MV_CTL_MAX_BYTES];
+};
+
+#define MV_FRAME_MAX_BYTES (MV_CTL_MAX_BYTES + 128)
+
+/**
+ * mv_frame_encode - write a frame
+ * @frame: members that its type does not use are not looked at
+ * @buf: MV_FRAME_MAX_BYTES
+ *
+ * Return: its length in bytes; 0 when @frame->type is none or a length is beyond its array.
+ */
+size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf);
+
+/**
+ * mv_frame_decode - read and check a frame
+ *
+ * Strings end within their arrays and have no control characters; QPNs have 24 bits; a device is named where the
+ * type needs one; members that the type does not use are 0. Any version is taken: who registers a process, or is
+ * welcomed, decides whether it can talk to that version.
+ *
+ * Return: 0 or -EBADMSG; @ret is written on success only.
+ */
+int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret);
+
+const char *mv_frame_type_name(unsigned int type);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The frames between a process and its agent. */
+#include "ctl.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bytes.h"
+
+/* Members that a type of frame uses; the others are 0 on the wire. */
+enum {
+	HAS_VERSION = 1,
+	HAS_QP_TYPE = 2,
+	HAS_DEVICE = 4,
+	HAS_QPN = 8,
+	HAS_DGID = 16,
+	HAS_MESSAGE = 32,
+	HAS_TEXT = 64,
+};
+
+static const struct {
+	const char *name;
+	unsigned int has;
+} types[MV_FRAME_TYPE_END] = {
+	[MV_FRAME_REGISTER] = {"register", HAS_VERSION | HAS_TEXT},
+	[MV_FRAME_WELCOME] = {"welcome", HAS_VERSION},
+	[MV_FRAME_CLAIM] = {"claim", HAS_DEVICE | HAS_QPN | HAS_QP_TYPE},
+	[MV_FRAME_UNCLAIM] = {"unclaim", HAS_DEVICE | HAS_QPN},
+	[MV_FRAME_SEND] = {"send", HAS_DGID | HAS_MESSAGE},
+	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_MESSAGE},
+	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},
+	[MV_FRAME_STATUS] = {"status", HAS_DEVICE | HAS_QPN | HAS_TEXT},
+};
+
+static unsigned int has_of(unsigned int type)
+{
+	return type < MV_FRAME_TYPE_END ? types[type].has : 0;
+}
+
+const char *mv_frame_type_name(unsigned int type)
+{
+	return has_of(type) ? types[type].name : "unknown";
+}
+
+static bool lengths_valid(unsigned int has, size_t device_len, size_t len)
+{
+	if ((has & HAS_DEVICE) ? !device_len || device_len >= IBV_SYSFS_NAME_MAX : device_len)
+		return false;
+	if (has & HAS_MESSAGE)
+		return len && len <= MV_CTL_MAX_BYTES;
+	return (has & HAS_TEXT) ? len < MV_CTL_MAX_BYTES : !len;
+}
+
+size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf)
+{
+	static const union ibv_gid no_gid;
+	unsigned int has = has_of(frame->type);
+	size_t device_len, len;
+	struct mv_put put = {.at = buf};
+
+	device_len = (has & HAS_DEVICE) ? strnlen(frame->device, sizeof(frame->device)) : 0;
+	len = (has & (HAS_MESSAGE | HAS_TEXT)) ? frame->len : 0;
+	if (!has || !lengths_valid(has, device_len, len))
+		return 0;
+	mv_put_u8(&put, frame->type);
+	mv_put_u8(&put, (has & HAS_VERSION) ? frame->version : 0);
+	mv_put_u8(&put, (has & HAS_QP_TYPE) ? frame->qp_type : 0);
+	mv_put_u8(&put, (uint8_t)device_len);
+	mv_put_u32(&put, (has & HAS_QPN) ? frame->qpn : 0);
+	mv_put_bytes(&put, (has & HAS_DGID) ? frame->dgid.raw : no_gid.raw, sizeof(no_gid.raw));
+	mv_put_u16(&put, (uint16_t)len);
+	mv_put_bytes(&put, frame->device, device_len);
+	mv_put_bytes(&put, frame->payload, len);
+	return (size_t)(put.at - buf);
+}
+
+/* Of the agent's log and of tables in a terminal: no control characters, so no NUL either. */
+static bool text_valid(const void *text, size_t len)
+{
+	const uint8_t *bytes = text;
+
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i] < 0x20 || bytes[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static bool unused_are_zero(const struct mv_frame *frame, unsigned int has)
+{
+	return ((has & HAS_VERSION) || !frame->version) &&
+	       ((has & HAS_QP_TYPE) || !frame->qp_type) && ((has & HAS_QPN) || !frame->qpn) &&
+	       ((has & HAS_DGID) || mv_gid_is_zero(&frame->dgid));
+}
+
+int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
+{
+	struct mv_get get = {.at = buf, .left = len};
+	struct mv_frame frame = {0};
+	unsigned int has;
+	size_t device_len;
+
+	frame.type = mv_get_u8(&get);
+	frame.version = mv_get_u8(&get);
+	frame.qp_type = mv_get_u8(&get);
+	device_len = mv_get_u8(&get);
+	frame.qpn = mv_get_u32(&get);
+	mv_get_bytes(&get, frame.dgid.raw, sizeof(frame.dgid.raw));
+	frame.len = mv_get_u16(&get);
+	has = has_of(frame.type);
+	if (get.short_read || !has || !lengths_valid(has, device_len, frame.len) ||
+	    get.left != device_len + frame.len)
+		return -EBADMSG;
+	mv_get_bytes(&get, frame.device, device_len);
+	mv_get_bytes(&get, frame.payload, frame.len);
+	if (frame.qpn > 0xffffff || !unused_are_zero(&frame, has) ||
+	    !text_valid(frame.device, device_len) ||
+	    ((has & HAS_TEXT) && !text_valid(frame.payload, frame.len)))
+		return -EBADMSG;
+	*ret = frame;
+	return 0;
+}

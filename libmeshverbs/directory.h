@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_DIRECTORY_H
+#define MV_DIRECTORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <infiniband/verbs.h>
+
+#include "gid.h"
+
+/*
+ * The directory: which hosts there are, which rails each has, which GIDs each rail has, and on which
+ * of our own rails a remote rail's beacons are heard. The agent writes it, processes of the host and
+ * the tool read it.
+ *
+ * It is one immutable file (RUN_DIR/directory) that readers map. A change makes a new file under the
+ * same name (written aside, then renamed), after which the old one's @superseded is set; so a reader
+ * never sees anything half-written, needs no lock, and learns of a change by looking at one word of
+ * its own mapping. Only @superseded and @heartbeat_ns of a published file ever change.
+ *
+ * Host 0 is this host itself. All integers are in host byte order: the file never leaves the host.
+ */
+
+#define MV_DIRECTORY_FILE "directory"
+#define MV_DIRECTORY_MAGIC 0x3130726964766dull /* "mvdir01" */
+
+/* An agent writes its heartbeat ten times as often as this. */
+#define MV_DIRECTORY_STALE_NS (5 * 1000000000ull)
+
+struct mv_host_id {
+	uint8_t bytes[16];
+};
+
+/* First thing in the file; what follows are the arrays, each aligned to 8 bytes. */
+struct mv_dir_header {
+	uint64_t magic;
+	uint32_t version; /* 1 */
+	uint32_t size_bytes; /* of the whole file */
+	_Atomic uint64_t heartbeat_ns; /* CLOCK_BOOTTIME when the agent was last alive */
+	_Atomic uint32_t superseded; /* not 0: map the file anew */
+	uint32_t agent_pid;
+	uint64_t generation; /* grows with each file of one agent */
+	uint32_t n_hosts, n_rails, n_gids, n_links;
+	uint32_t hosts_at, rails_at, gids_at, order_at, links_at; /* byte offsets */
+};
+
+struct mv_dir_host {
+	struct mv_host_id id;
+	char name[64]; /* NUL-terminated, for people; no control characters */
+	uint32_t first_rail, n_rails;
+	uint32_t agent_version; /* MV_CTL_VERSION of its agent; 0: from the hosts file, no agent heard */
+	uint32_t reserved;
+	uint64_t heard_ns; /* CLOCK_BOOTTIME; host 0: when the file was written */
+};
+
+enum mv_dir_rail_flags {
+	MV_RAIL_UP = 1, /* port active and netdev running */
+	MV_RAIL_EXCLUDED = 2, /* by the host's administrator: never a path of a moved connection */
+};
+
+struct mv_dir_rail {
+	char device[IBV_SYSFS_NAME_MAX];
+	char netdev[16]; /* "" when none */
+	uint32_t host;
+	uint32_t first_gid, n_gids;
+	uint32_t rate_mbps; /* 0: unknown */
+	int32_t numa_node; /* -1: unknown */
+	uint16_t lid;
+	uint16_t mtu_bytes; /* RDMA path MTU the port allows: 256 .. 4096; 0: unknown */
+	uint8_t port;
+	uint8_t link_layer; /* IBV_LINK_LAYER_... */
+	uint8_t flags; /* enum mv_dir_rail_flags */
+	uint8_t reserved;
+};
+
+struct mv_dir_gid {
+	union ibv_gid gid;
+	uint32_t rail;
+	uint32_t index; /* in its own host's table when last read: a hint, look it up by value */
+	uint16_t vlan_id; /* MV_VLAN_NONE: none */
+	uint8_t type; /* enum mv_gid_type */
+	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
+};
+
+/* Beacons of @remote_rail arrive on the netdev of @local_rail: the two are on one link. */
+struct mv_dir_link {
+	uint32_t local_rail, remote_rail;
+};
+
+/* A mapped directory. Constant while open, so any number of threads may read one. */
+struct mv_directory {
+	const struct mv_dir_header *header; /* NULL: none */
+	size_t size_bytes;
+	const struct mv_dir_host *hosts;
+	const struct mv_dir_rail *rails;
+	const struct mv_dir_gid *gids;
+	const uint32_t *order; /* n_gids indexes into gids, ascending by GID bytes */
+	const struct mv_dir_link *links; /* ascending by (local_rail, remote_rail) */
+};
+
+/**
+ * mv_directory_open - map RUN_DIR/directory
+ * @ret: on success to be released with mv_directory_close()
+ *
+ * Checks every offset, count, index and string of the file once, so that later reads cannot go wrong.
+ * The file is opened O_NOFOLLOW|O_CLOEXEC and has to be a regular file that root, the caller or the owner
+ * of RUN_DIR owns and that nobody else may write.
+ *
+ * Return: 0; -ENOENT without an agent; -EBADMSG for a file that is not well-formed; -EPERM for one that
+ * somebody else could have written, or that is no regular file; -errno of open(2) (-ELOOP for a symbolic link),
+ * fstat(2), mmap(2).
+ */
+int mv_directory_open(const char *run_dir, struct mv_directory *ret);
+void mv_directory_close(struct mv_directory *dir); /* an empty one is fine */
+
+/**
+ * mv_directory_check - the same checks on memory (fuzzer, tests)
+ * @image: 8-byte aligned
+ *
+ * Return: 0 or -EBADMSG; @ret points into @image.
+ */
+int mv_directory_check(const void *image, size_t size_bytes, struct mv_directory *ret);
+
+/** mv_directory_superseded - is there a newer file? One load; any thread. */
+bool mv_directory_superseded(const struct mv_directory *dir);
+/** mv_directory_alive - has the agent that wrote it been alive lately? @now_ns: CLOCK_BOOTTIME */
+bool mv_directory_alive(const struct mv_directory *dir, uint64_t now_ns);
+
+/* The look-ups want a directory that is open (header not NULL). */
+
+/**
+ * mv_directory_find_gid - entries with that GID value
+ * @from: 0 at first, then what was returned plus one; position in dir->order
+ *
+ * Return: position in dir->order of the next entry with that value, or -1. Entries of v1 and v2, and of
+ * link-local addresses on several hosts, may have one value.
+ */
+ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gid *gid, size_t from);
+
+/** mv_directory_linked - are beacons of @remote_rail heard on @local_rail? */
+bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
+
+/*
+ * Building: hosts[0] is this host; rails stand host by host and GIDs rail by rail, with host/rail/first/count
+ * members to match; GIDs of a rail in any order, links in any order, and the same one may be there twice.
+ */
+struct mv_dir_content {
+	size_t n_hosts, n_rails, n_gids, n_links;
+	const struct mv_dir_host *hosts;
+	const struct mv_dir_rail *rails;
+	const struct mv_dir_gid *gids;
+	const struct mv_dir_link *links;
+};
+
+/**
+ * mv_directory_build - make the image of a directory file
+ * @ret_image: malloc()ed, 8-byte aligned; header->size_bytes long
+ *
+ * Return: 0; -EINVAL when the content is not consistent; -E2BIG beyond 4 GiB; -ENOMEM.
+ */
+int mv_directory_build(const struct mv_dir_content *content, uint64_t generation, uint32_t agent_pid,
+		       uint64_t heartbeat_ns, struct mv_dir_header **ret_image);
+
+#endif

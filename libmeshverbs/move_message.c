@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The messages that one end of a connect gets from the other: move.h says how they go. */
+#include "move.h"
+
+#include "move_internal.h"
+
+/* ---- whose message is it? ----------------------------------------------------------------------
+ */
+
+static bool same_end(const struct mv_ctl_end *a, const struct mv_ctl_end *b)
+{
+	return a->qpn == b->qpn && mv_gid_equal(&a->gid, &b->gid);
+}
+
+static bool both_known(uint32_t a, uint32_t b)
+{
+	return a != MV_CTL_PSN_NONE && b != MV_CTL_PSN_NONE;
+}
+
+/* Each program told the other its first PSN: what one sends from is what the other expects. */
+static bool contradicts(uint32_t sq_psn, uint32_t rq_psn, const struct mv_ctl_msg *msg)
+{
+	return (both_known(rq_psn, msg->from_psn) && rq_psn != msg->from_psn) ||
+	       (both_known(sq_psn, msg->to_psn) && sq_psn != msg->to_psn);
+}
+
+/* @msg does not contradict: then one PSN that both know is enough. */
+static bool proves(const struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	return both_known(m->rq_psn, msg->from_psn) || both_known(m->sq_psn, msg->to_psn);
+}
+
+static bool is_ours(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint32_t sq_psn,
+		    uint32_t rq_psn, const struct mv_ctl_msg *msg)
+{
+	return same_end(&msg->to, local) && same_end(&msg->from, peer) &&
+	       !contradicts(sq_psn, rq_psn, msg);
+}
+
+bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	return m->state != MV_MOVE_IDLE && m->peer_attempt && msg->attempt == m->peer_attempt &&
+	       msg->to_attempt == m->attempt &&
+	       is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg) && proves(m, msg);
+}
+
+/* ---- a native end ------------------------------------------------------------------------------
+ */
+
+bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer,
+			   uint8_t local_type, uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt,
+			   const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
+{
+	bool hello = msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
+
+	if (!hello && msg->type != MV_CTL_OFFER && msg->type != MV_CTL_ANSWER)
+		return false;
+	if (!is_ours(local, peer, sq_psn, rq_psn, msg))
+		return false;
+	*ret = (struct mv_ctl_msg){.type = hello ? MV_CTL_HELLO : MV_CTL_REFUSE,
+				   .flags = hello ? MV_CTL_NATIVE : 0,
+				   .reason = hello ? MV_CTL_REASON_NONE : MV_CTL_REASON_NATIVE,
+				   .gid_type = local_type,
+				   .attempt = attempt,
+				   .to_attempt = msg->attempt,
+				   .from = *local,
+				   .to = *peer,
+				   .from_psn = sq_psn,
+				   .to_psn = rq_psn};
+	return true;
+}
+
+static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	struct mv_ctl_msg answer;
+
+	/*
+	 * A later life of the peer's QP. Our program is about to reset its own, too, and then we
+	 * may do better than native; if it is not, nothing helps.
+	 */
+	if (m->peer_attempt && msg->attempt != m->peer_attempt)
+		return;
+	if (mv_move_answer_native(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn,
+				  m->attempt, msg, &answer))
+		mv_move_send_message(m, &answer);
+}
+
+/* ---- which life of the peer's QP? --------------------------------------------------------------
+ */
+
+/* A later life begins where an earlier one was known. */
+static void start_over(struct mv_move *m, uint64_t now_ns)
+{
+	switch (m->state) {
+	case MV_MOVE_PREPARING:
+	case MV_MOVE_OFFERED:
+		/* The leader's QP is not connected yet: it will do. */
+		if (m->leader)
+			return;
+		break;
+	case MV_MOVE_CONNECTING:
+	case MV_MOVE_ANSWERED:
+		break;
+	default:
+		return;
+	}
+	mv_move_restart(m, now_ns);
+}
+
+/*
+ * Takes note of the sender's attempt. An attempt that no PSN proves gives way to one that is
+ * proved, or a stranger's made-up HELLO could shut the peer out for ever.
+ *
+ * Return: false for a message that is not of the peer's present life.
+ */
+static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
+			  uint64_t now_ns)
+{
+	bool asking = m->state == MV_MOVE_ASKING;
+
+	if (msg->attempt == m->peer_attempt) {
+		m->peer_proved = m->peer_proved || proved;
+		return true;
+	}
+	if (m->peer_attempt) {
+		if (m->state == MV_MOVE_ACTIVE || (!proved && !asking))
+			return false;
+		if (!mv_move_later(msg->attempt, m->peer_attempt) && (m->peer_proved || !proved))
+			return false;
+	}
+	m->peer_attempt = msg->attempt;
+	m->peer_proved = proved;
+	if (!m->leader)
+		m->offer = 0;
+	start_over(m, now_ns);
+	return true;
+}
+
+/* ---- one function for each type ----------------------------------------------------------------
+ */
+
+/* The peer is, or stays, as its program asked. */
+static void peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type)
+{
+	uint8_t type = mv_move_fitting_type(m, peer_type);
+
+	/* Its answer is here, and after that it does not go native without our word. */
+	if (m->state == MV_MOVE_ACTIVE || (m->leader && m->state == MV_MOVE_CONNECTING))
+		return;
+	if (m->verdict == MV_PATH_ASK && type == peer_type)
+		reason = MV_CTL_REASON_NONE;
+	m->local_type = type;
+	mv_move_go_native(m, reason, MV_CTL_REASON_NONE, false);
+}
+
+/* Leader, both ends only asked which RoCE version the other has: no move is needed. */
+static void decide_for_both(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	m->local_type = mv_move_fitting_type(m, msg->gid_type);
+	mv_move_send(m, MV_CTL_HELLO, MV_CTL_NATIVE, MV_CTL_REASON_NONE);
+	mv_move_go_native(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NONE, false);
+}
+
+static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (msg->flags & MV_CTL_NATIVE) {
+		peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
+	} else if (!m->leader) {
+		/* The leader may have missed ours. */
+		if (m->state == MV_MOVE_ASKING)
+			mv_move_say(m);
+	} else if (m->state == MV_MOVE_OFFERED) {
+		mv_move_say(m);
+	} else if (m->state == MV_MOVE_ASKING) {
+		if (m->verdict == MV_PATH_ASK && (msg->flags & MV_CTL_ASKING))
+			decide_for_both(m, msg);
+		else
+			mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	}
+}
+
+/* Follower: a path to be made. */
+static void take_up(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	mv_move_release(m);
+	m->offer = msg->request_id;
+	m->my_path = (struct mv_ctl_end){.gid = msg->path_peer_gid};
+	m->peer_path = msg->path;
+	m->peer_lid = msg->path_lid;
+	m->peer_mtu_bytes = msg->mtu_bytes;
+	m->peer_stays = !!(msg->flags & MV_CTL_STAYS);
+	mv_move_prepare(m, &msg->path_peer_gid, &msg->path.gid, msg->gid_type);
+}
+
+static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (m->leader || !msg->request_id)
+		return;
+	/* Active without the leader's word, which has not had ours. */
+	if (m->state == MV_MOVE_ACTIVE && msg->request_id == m->offer)
+		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
+	if (m->state != MV_MOVE_ASKING && m->state != MV_MOVE_ANSWERED)
+		return;
+	if (!m->offer || mv_move_later(msg->request_id, m->offer))
+		take_up(m, msg);
+	else if (msg->request_id != m->offer)
+		return;
+	else if (m->state == MV_MOVE_ANSWERED)
+		mv_move_say(m);
+	else
+		mv_move_send(m, MV_CTL_ANSWER, 0, MV_CTL_REASON_NO_RESOURCES);
+}
+
+static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (!m->leader || msg->request_id != m->offer)
+		return;
+	if (m->state == MV_MOVE_ACTIVE && (msg->flags & MV_CTL_READY)) {
+		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+	} else if (m->state != MV_MOVE_OFFERED) {
+		return;
+	} else if (msg->flags & MV_CTL_READY) {
+		m->peer_path = msg->path;
+		m->peer_lid = msg->path_lid;
+		m->peer_mtu_bytes = msg->mtu_bytes;
+		m->peer_stays = !!(msg->flags & MV_CTL_STAYS);
+		mv_move_connect(m);
+	} else {
+		mv_move_release(m);
+		m->path++;
+		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	}
+}
+
+static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (m->state == MV_MOVE_ANSWERED && msg->request_id == m->offer &&
+	    (msg->flags & MV_CTL_READY))
+		mv_move_activate(m, false);
+}
+
+static void on_bye(struct mv_move *m, uint64_t now_ns)
+{
+	if (m->state == MV_MOVE_ANSWERED) {
+		mv_move_activate(m, true);
+		return;
+	}
+	if (m->state == MV_MOVE_OFFERED || mv_move_busy(m))
+		mv_move_restart(m, now_ns);
+	/* Perhaps its program will connect again, but hardly within milliseconds. */
+	if (m->state == MV_MOVE_ASKING) {
+		m->resend_step = m->times->resend_max_ns;
+		m->resend_at = now_ns + m->resend_step;
+	}
+}
+
+/* A HELLO that asks says nothing to be believed, and may not know which life of ours it meets. */
+static bool is_question(const struct mv_ctl_msg *msg)
+{
+	return msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
+}
+
+void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	bool proved = proves(m, msg);
+
+	if (m->state == MV_MOVE_IDLE || !msg->attempt || msg->type > MV_CTL_BYE ||
+	    !is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg))
+		return;
+	if (m->state == MV_MOVE_NATIVE) {
+		answer_native(m, msg);
+		return;
+	}
+	if (!is_question(msg) && (!proved || msg->to_attempt != m->attempt))
+		return;
+	if (!adopt_attempt(m, msg, proved, now_ns))
+		return;
+	m->heard_at = now_ns;
+	switch (msg->type) {
+	case MV_CTL_HELLO:
+		on_hello(m, msg);
+		break;
+	case MV_CTL_OFFER:
+		on_offer(m, msg);
+		break;
+	case MV_CTL_ANSWER:
+		on_answer(m, msg);
+		break;
+	case MV_CTL_CONFIRM:
+		on_confirm(m, msg);
+		break;
+	case MV_CTL_REFUSE:
+		peer_is_native(m, msg->reason, msg->gid_type);
+		break;
+	case MV_CTL_BYE:
+		on_bye(m, now_ns);
+		break;
+	}
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "pathfind.h"
+
+#include <string.h>
+
+/* ---- one pair of GIDs --------------------------------------------------------------------------
+ */
+
+/* What the directory knows of the way between two GIDs, given that both are of one address family.
+ */
+enum reach {
+	REACH_APART, /* in different subnets */
+	REACH_UNKNOWN, /* a prefix is not known, the other one has nothing against it */
+	REACH_SUBNET, /* each one's prefix covers the other */
+};
+
+static bool covers(const struct mv_dir_gid *gid, const union ibv_gid *other)
+{
+	return mv_gid_in_prefix(other, &gid->gid, gid->prefix_len);
+}
+
+static enum reach reach_of(const struct mv_dir_gid *a, const struct mv_dir_gid *b)
+{
+	if ((a->prefix_len && !covers(a, &b->gid)) || (b->prefix_len && !covers(b, &a->gid)))
+		return REACH_APART;
+	return a->prefix_len && b->prefix_len ? REACH_SUBNET : REACH_UNKNOWN;
+}
+
+static bool is_up(const struct mv_dir_rail *rail)
+{
+	return rail->flags & MV_RAIL_UP;
+}
+
+/* InfiniBand's subnet prefix is the first half of a GID. */
+static bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return mv_gid_in_prefix(a, b, 64);
+}
+
+/* ---- the program's own path --------------------------------------------------------------------
+ */
+
+/* Which host's rail is that: an index into dir->rails, or -1. */
+static ssize_t own_rail(const struct mv_directory *dir, const struct mv_path_request *request)
+{
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++)
+		if (dir->rails[r].port == request->port_num &&
+		    !strcmp(dir->rails[r].device, request->device))
+			return r;
+	return -1;
+}
+
+/*
+ * The program's entry as the directory has it. One that it does not have (an address of a moment
+ * ago, or of a container) is judged by what the request says: without a prefix there is little
+ * against it.
+ */
+static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail,
+				   const struct mv_path_request *request)
+{
+	const struct mv_dir_rail *own = &dir->rails[rail];
+
+	for (uint32_t g = own->first_gid; g < own->first_gid + own->n_gids; g++)
+		if (dir->gids[g].type == request->sgid_type &&
+		    mv_gid_equal(&dir->gids[g].gid, &request->sgid))
+			return dir->gids[g];
+	return (struct mv_dir_gid){.gid = request->sgid, .rail = rail, .type = request->sgid_type};
+}
+
+/* The versions under which a rail has an address; 0 when the directory does not know any. */
+enum {
+	HAS_V1 = 1,
+	HAS_V2 = 2,
+};
+
+static unsigned int versions_of(const struct mv_directory *dir, const struct mv_dir_gid *gid)
+{
+	const struct mv_dir_rail *rail = &dir->rails[gid->rail];
+	unsigned int versions = 0;
+
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++) {
+		if (!mv_gid_equal(&dir->gids[g].gid, &gid->gid))
+			continue;
+		if (dir->gids[g].type == MV_GID_TYPE_ROCE_V1)
+			versions |= HAS_V1;
+		else if (dir->gids[g].type == MV_GID_TYPE_ROCE_V2)
+			versions |= HAS_V2;
+	}
+	return versions;
+}
+
+/* Addresses fit; do the RoCE versions? Which one the peer's program took, only the peer knows. */
+static enum mv_path_verdict judge_version(const struct mv_directory *dir,
+					  const struct mv_dir_gid *own,
+					  const struct mv_dir_gid *remote)
+{
+	unsigned int versions = versions_of(dir, remote);
+
+	if (own->type == MV_GID_TYPE_ROCE_V1 && (versions & HAS_V2))
+		return MV_PATH_ASK;
+	if (own->type == MV_GID_TYPE_ROCE_V2 && versions == HAS_V1)
+		return MV_PATH_APART;
+	return MV_PATH_WORKS;
+}
+
+static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			  const struct mv_dir_gid *remote, bool routed)
+{
+	enum mv_gid_family a = mv_gid_family(&own->gid), b = mv_gid_family(&remote->gid);
+
+	/* IPv6 of both scopes mixes on a link; no route leads to or from a link-local address. */
+	if (a == MV_FAMILY_LINK_LOCAL || b == MV_FAMILY_LINK_LOCAL)
+		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
+		       mv_directory_linked(dir, own->rail, remote->rail);
+	return a == b && (routed || reach_of(own, remote) != REACH_APART);
+}
+
+static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
+				       const struct mv_dir_gid *remote, bool routed)
+{
+	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
+
+	if (!is_up(a))
+		return MV_PATH_LOCAL_DOWN;
+	if (!is_up(b))
+		return MV_PATH_REMOTE_DOWN;
+	if (a->link_layer != b->link_layer)
+		return MV_PATH_APART;
+	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return same_ib_subnet(&own->gid, &remote->gid) ? MV_PATH_WORKS : MV_PATH_APART;
+	if (!addresses_fit(dir, own, remote, routed))
+		return MV_PATH_APART;
+	return judge_version(dir, own, remote);
+}
+
+/* When several rails have the destination: the one that the program can mean is the one that works.
+ */
+static unsigned int preference(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_WORKS:
+		return 3;
+	case MV_PATH_ASK:
+		return 2;
+	case MV_PATH_APART:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+struct judgement {
+	enum mv_path_verdict verdict;
+	uint32_t host, rail;
+	bool found, several_hosts;
+};
+
+static void take_better(struct judgement *best, enum mv_path_verdict verdict, uint32_t host,
+			uint32_t rail)
+{
+	if (best->found && best->host != host)
+		best->several_hosts = true;
+	if (best->found && preference(verdict) <= preference(best->verdict))
+		return;
+	best->found = true;
+	best->verdict = verdict;
+	best->host = host;
+	best->rail = rail;
+}
+
+/* Return: false when the destination is on this host or nowhere: then *ret_verdict says so. */
+static bool judge_all(const struct mv_directory *dir, const struct mv_path_request *request,
+		      const struct mv_dir_gid *own, struct judgement *best,
+		      enum mv_path_verdict *ret_verdict)
+{
+	for (ssize_t at = -1;
+	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
+		const struct mv_dir_gid *remote = &dir->gids[dir->order[at]];
+		uint32_t host = dir->rails[remote->rail].host;
+
+		if (!host) {
+			*ret_verdict = MV_PATH_SELF;
+			return false;
+		}
+		take_better(best, judge_pair(dir, own, remote, request->routed), host,
+			    remote->rail);
+	}
+	*ret_verdict = MV_PATH_UNKNOWN;
+	return best->found;
+}
+
+enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
+				   const struct mv_path_request *request, uint32_t *ret_host,
+				   uint32_t *ret_remote_rail)
+{
+	ssize_t rail = own_rail(dir, request);
+	enum mv_path_verdict verdict;
+	struct judgement best = {0};
+	struct mv_dir_gid own;
+
+	if (rail < 0 || mv_gid_is_zero(&request->dgid))
+		return MV_PATH_UNKNOWN;
+	own = own_entry(dir, (uint32_t)rail, request);
+	if (!judge_all(dir, request, &own, &best, &verdict))
+		return verdict;
+	/* An address of several hosts (a link-local one chosen by hand): which one is meant is not
+	 * known. */
+	if (best.several_hosts && best.verdict != MV_PATH_WORKS && best.verdict != MV_PATH_ASK)
+		return MV_PATH_UNKNOWN;
+	*ret_host = best.host;
+	*ret_remote_rail = best.rail;
+	return mv_gid_is_zero(&request->sgid) ? MV_PATH_NO_ENTRY : best.verdict;
+}
+
+/* ---- other paths -------------------------------------------------------------------------------
+ */
+
+/* A path with what its rank depends on. */
+struct ranked {
+	struct mv_path path;
+	uint8_t n_kept; /* how many of the programs' own addresses it has */
+	uint8_t family_rank; /* 0 is best */
+	uint8_t near; /* on the NUMA node of the program's own device */
+};
+
+struct search {
+	const struct mv_directory *dir;
+	const struct mv_path_request *request;
+	ssize_t own_rail; /* -1: not in the directory */
+	uint32_t remote_rail;
+	struct ranked best[MV_PATH_FIND_MAX];
+	size_t n, max;
+};
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Negative: @a is to be preferred. The first difference counts. */
+static int ranked_cmp(const struct ranked *a, const struct ranked *b)
+{
+	const struct mv_path *p = &a->path, *q = &b->path;
+	int order;
+
+	if ((order = compare_numbers(q->linked, p->linked)))
+		return order;
+	if ((order = __builtin_popcount(q->stays) - __builtin_popcount(p->stays)))
+		return order;
+	if ((order = compare_numbers(b->n_kept, a->n_kept)))
+		return order;
+	if ((order = compare_numbers(q->rate_mbps, p->rate_mbps)))
+		return order;
+	if ((order = compare_numbers(a->family_rank, b->family_rank)))
+		return order;
+	/* The enumeration ascends from v1 to v2. */
+	if ((order = compare_numbers(q->type, p->type)))
+		return order;
+	if ((order = compare_numbers(b->near, a->near)))
+		return order;
+	if ((order = compare_numbers(p->local_rail, q->local_rail)))
+		return order;
+	if ((order = compare_numbers(p->remote_rail, q->remote_rail)))
+		return order;
+	order = memcmp(p->local_gid.raw, q->local_gid.raw, sizeof(p->local_gid.raw));
+	if (order)
+		return order;
+	return memcmp(p->remote_gid.raw, q->remote_gid.raw, sizeof(p->remote_gid.raw));
+}
+
+static bool eligible(const struct mv_dir_rail *rail)
+{
+	return is_up(rail) && !(rail->flags & MV_RAIL_EXCLUDED);
+}
+
+static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
+{
+	enum mv_gid_family family = mv_gid_family(&a->gid);
+	enum reach reach;
+
+	if (a->type != b->type || a->type == MV_GID_TYPE_UNKNOWN)
+		return false;
+	if (a->type == MV_GID_TYPE_IB)
+		return same_ib_subnet(&a->gid, &b->gid);
+	if (family != mv_gid_family(&b->gid) || family == MV_FAMILY_MULTICAST)
+		return false;
+	/* Beacons go without a tag: they prove nothing of the link's VLANs beyond that both have
+	 * them. */
+	if (family == MV_FAMILY_LINK_LOCAL)
+		return linked && a->vlan_id == b->vlan_id;
+	reach = reach_of(a, b);
+	return reach == REACH_SUBNET || (linked && reach == REACH_UNKNOWN);
+}
+
+static uint8_t family_rank(const union ibv_gid *gid)
+{
+	switch (mv_gid_family(gid)) {
+	case MV_FAMILY_IPV4:
+		return 0;
+	case MV_FAMILY_IPV6:
+		return 1;
+	default:
+		return 2;
+	}
+}
+
+static uint32_t smaller_known(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b; /* 0, unknown, stays 0 */
+}
+
+static struct ranked rank(const struct search *s, const struct mv_dir_gid *a,
+			  const struct mv_dir_gid *b, bool linked)
+{
+	const struct mv_dir_rail *local = &s->dir->rails[a->rail];
+	const struct mv_dir_rail *remote = &s->dir->rails[b->rail];
+	struct ranked ranked = {
+		.path = {.local_rail = a->rail,
+			 .remote_rail = b->rail,
+			 .local_gid = a->gid,
+			 .remote_gid = b->gid,
+			 .type = a->type,
+			 .stays = (uint8_t)((a->rail == s->own_rail) | (b->rail == s->remote_rail)
+									       << 1),
+			 .linked = linked,
+			 .mtu_bytes = (uint16_t)smaller_known(local->mtu_bytes, remote->mtu_bytes),
+			 .rate_mbps = smaller_known(local->rate_mbps, remote->rate_mbps)},
+		.n_kept = (uint8_t)(mv_gid_equal(&a->gid, &s->request->sgid) +
+				    mv_gid_equal(&b->gid, &s->request->dgid)),
+		.family_rank = family_rank(&a->gid),
+	};
+
+	ranked.near = s->own_rail >= 0 && local->numa_node >= 0 &&
+		      local->numa_node == s->dir->rails[s->own_rail].numa_node;
+	return ranked;
+}
+
+/* Keeps the best s->max in order. */
+static void insert(struct search *s, const struct ranked *ranked)
+{
+	size_t at = s->n;
+
+	while (at && ranked_cmp(ranked, &s->best[at - 1]) < 0)
+		at--;
+	if (at == s->max)
+		return;
+	if (s->n < s->max)
+		s->n++;
+	memmove(&s->best[at + 1], &s->best[at], (s->n - 1 - at) * sizeof(s->best[0]));
+	s->best[at] = *ranked;
+}
+
+/*
+ * All pairs of GIDs of two rails. Of the rails that the programs use, several: which ones the
+ * programs meant is the question there. Of others the best one is enough.
+ */
+static void search_rails(struct search *s, uint32_t local, uint32_t remote)
+{
+	const struct mv_dir_rail *a = &s->dir->rails[local], *b = &s->dir->rails[remote];
+	bool linked = mv_directory_linked(s->dir, local, remote);
+	bool all = local == s->own_rail && remote == s->remote_rail;
+	struct ranked best, ranked;
+	bool found = false;
+
+	if (!eligible(a) || !eligible(b) || a->link_layer != b->link_layer)
+		return;
+	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
+		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
+			if (!pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+				continue;
+			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
+			if (all)
+				insert(s, &ranked);
+			else if (!found || ranked_cmp(&ranked, &best) < 0)
+				best = ranked;
+			found = true;
+		}
+	if (found && !all)
+		insert(s, &best);
+}
+
+size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request,
+		    uint32_t remote_host, uint32_t remote_rail, struct mv_path *ret, size_t max)
+{
+	const struct mv_dir_host *host = &dir->hosts[remote_host];
+	struct search s = {.dir = dir,
+			   .request = request,
+			   .own_rail = own_rail(dir, request),
+			   .remote_rail = remote_rail};
+
+	s.max = max < MV_PATH_FIND_MAX ? max : MV_PATH_FIND_MAX;
+	/* The programs' own pair first, and it may take half of the room. */
+	if (s.own_rail >= 0 && remote_rail >= host->first_rail &&
+	    remote_rail - host->first_rail < host->n_rails) {
+		s.max = (s.max + 1) / 2;
+		search_rails(&s, (uint32_t)s.own_rail, remote_rail);
+		s.max = max < MV_PATH_FIND_MAX ? max : MV_PATH_FIND_MAX;
+	}
+	for (uint32_t l = 0; l < dir->hosts[0].n_rails; l++)
+		for (uint32_t r = host->first_rail; r < host->first_rail + host->n_rails; r++)
+			if (l != s.own_rail || r != remote_rail)
+				search_rails(&s, l, r);
+	for (size_t i = 0; i < s.n; i++)
+		ret[i] = s.best[i].path;
+	return s.n;
+}
+
+/* ---- words -------------------------------------------------------------------------------------
+ */
+
+const char *mv_path_verdict_name(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_UNKNOWN:
+		return "unknown";
+	case MV_PATH_SELF:
+		return "self";
+	case MV_PATH_WORKS:
+		return "works";
+	case MV_PATH_ASK:
+		return "ask";
+	case MV_PATH_LOCAL_DOWN:
+		return "local-down";
+	case MV_PATH_REMOTE_DOWN:
+		return "remote-down";
+	case MV_PATH_APART:
+		return "apart";
+	case MV_PATH_NO_ENTRY:
+		return "no-entry";
+	}
+	return "invalid";
+}
+
+const char *mv_path_verdict_text(enum mv_path_verdict verdict)
+{
+	switch (verdict) {
+	case MV_PATH_UNKNOWN:
+		return "the destination's host is not in the directory";
+	case MV_PATH_SELF:
+		return "the destination is this host";
+	case MV_PATH_WORKS:
+		return "both ends fit, nothing has to be agreed upon";
+	case MV_PATH_ASK:
+		return "the entry is RoCE v1, and the peer has to say whether its own is";
+	case MV_PATH_LOCAL_DOWN:
+		return "the program's port is down";
+	case MV_PATH_REMOTE_DOWN:
+		return "the destination's port is down";
+	case MV_PATH_APART:
+		return "the two addresses are of different subnets, links, families or RoCE "
+		       "versions";
+	case MV_PATH_NO_ENTRY:
+		return "the program's GID index is empty";
+	}
+	return "invalid";
+}

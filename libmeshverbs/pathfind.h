@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_PATHFIND_H
+#define MV_PATHFIND_H
+
+#include "directory.h"
+
+/*
+ * The decision that needs to know the peer: can the path the program chose work, as far as the directory
+ * knows, and which paths lead to that host otherwise? Pure functions of a directory.
+ */
+
+#define MV_PATH_FIND_MAX 64 /* paths that one search finds at most */
+
+/* What the directory says of the path the program asks for. */
+enum mv_path_verdict {
+	MV_PATH_UNKNOWN, /* the destination's host is not in the directory: decide alone (decide.h) */
+	MV_PATH_SELF, /* the destination is this host */
+	MV_PATH_WORKS, /* both ends fit; nothing to agree upon */
+	MV_PATH_ASK, /* may work, but only the peer knows: own entry is RoCE v1, the peer's version is not known */
+	MV_PATH_LOCAL_DOWN, /* own port is down */
+	MV_PATH_REMOTE_DOWN, /* the destination's port is down */
+	MV_PATH_APART, /* families, subnets, links or RoCE versions differ: packets would not arrive */
+	MV_PATH_NO_ENTRY, /* own index is empty */
+};
+
+struct mv_path_request {
+	const char *device; /* the program's; NUL-terminated */
+	uint8_t port_num;
+	union ibv_gid sgid; /* what stands under the program's index; zero: nothing, or nothing of this namespace */
+	uint8_t sgid_type; /* enum mv_gid_type */
+	union ibv_gid dgid; /* what the program gave as destination */
+	uint8_t routed; /* not 0: mv_decide() found a route from the program's entry to @dgid */
+};
+
+/* A way to the peer: a pair of rails and a pair of GIDs that can talk. */
+struct mv_path {
+	uint32_t local_rail, remote_rail; /* of the directory */
+	union ibv_gid local_gid, remote_gid;
+	uint8_t type; /* enum mv_gid_type, the same at both ends */
+	uint8_t stays; /* bit 0: local rail is the program's own; bit 1: remote rail is the one the peer's program uses */
+	uint8_t linked; /* beacons heard: known to be on one link */
+	uint16_t mtu_bytes; /* the smaller of both; 0: unknown */
+	uint32_t rate_mbps; /* the smaller of both; 0: unknown */
+};
+
+/**
+ * mv_path_judge - can the program's own path work?
+ * @ret_host: index of the destination's host when the verdict is neither UNKNOWN nor SELF
+ * @ret_remote_rail: likewise, the rail that has the destination GID
+ *
+ * A pair of addresses works when both rails are up, families agree, and either the prefix of each covers the
+ * other, or @routed is set, or (one or both are link-local) beacons of the remote rail are heard on the local one. Where the
+ * directory has nothing against a pair it says WORKS: promise one is that a working path stays. So an address whose
+ * prefix it does not know, or an own one that it does not have at all (of a moment ago, of a container), covers all.
+ *
+ * An own entry of RoCE v1 is to ASK if the remote rail has the destination as v2, too; one of v2 is APART from a
+ * destination that exists as v1 only. An own device that is not in the directory, a zero destination, and a
+ * destination that several hosts have and none of which works are UNKNOWN; an address that this host has as well is
+ * SELF.
+ *
+ * On InfiniBand: works when both are up and the subnet prefixes agree.
+ */
+enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct mv_path_request *request,
+				   uint32_t *ret_host, uint32_t *ret_remote_rail);
+
+/**
+ * mv_path_find - paths between this host and another, best first
+ * @remote_host: from mv_path_judge()
+ * @remote_rail: the rail the peer's program uses
+ * @ret: array of @max
+ *
+ * Only pairs that are up, not excluded, of the same link layer, address family and RoCE version, and either on
+ * one link (beacons heard and, unless link-local, not in different subnets) or in one subnet (each one's prefix
+ * covers the other; where the link is heard, an unknown prefix covers all), link-local ones of the same VLAN. Order:
+ * heard links before merely equal subnets; both ends stay, one stays, none; the programs' own addresses at both
+ * ends, at one, at none; higher rate; IPv4, then global IPv6, then link-local; RoCE v2 before v1; NUMA node of the
+ * program's own device; then lower rail and GID bytes, so that the result is a function of the directory alone. At
+ * most one path per pair of rails, except that the pair the programs use may appear with several GID pairs, which
+ * take half of the room at most.
+ *
+ * Return: how many were written, at most MV_PATH_FIND_MAX.
+ */
+size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_host,
+		    uint32_t remote_rail, struct mv_path *ret, size_t max);
+
+/* Lower case without blanks, for JSON and tables; and a sentence part for people. */
+const char *mv_path_verdict_name(enum mv_path_verdict verdict);
+const char *mv_path_verdict_text(enum mv_path_verdict verdict);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_CLAIMS_H
+#define MD_CLAIMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "directory.h"
+
+/*
+ * Two hosts say that they have the same GID: whose is it? A GID is taken from who has it only by
+ * somebody with better evidence, or when who had it has fallen silent; among equals the first one
+ * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
+ * address waits for the old holder's entry to expire or to drop it.
+ *
+ * Link-local GIDs are everybody's own on every link, and are not claimed (always both).
+ */
+enum md_evidence {
+	MD_EVIDENCE_TOLD, /* said by unicast, from wherever */
+	MD_EVIDENCE_HEARD, /* said by a beacon, on some link of ours */
+	MD_EVIDENCE_ON_LINK, /* said by a beacon on a link of ours that the GID's address belongs to
+			      */
+	MD_EVIDENCE_FILE, /* our administrator says so: the hosts file */
+	MD_EVIDENCE_OWN, /* it is in our own GID table */
+};
+
+struct md_claim {
+	struct mv_host_id host;
+	enum md_evidence evidence;
+	bool live; /* heard within the expiry time, and still says so; always for FILE and OWN */
+};
+
+/**
+ * md_claim_wins - does a new claim take a GID from who has it?
+ *
+ * A claim of the same host always does: it is that host's news.
+ */
+bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claimant);
+
+#endif

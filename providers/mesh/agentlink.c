@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agentlink.h"
+
+static bool is_ours(int fd, uint64_t ino)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == ino;
+}
+
+bool mesh_agentlink_intact(const struct mesh_agentlink *link)
+{
+	return is_ours(link->fd, link->ino);
+}
+
+void mesh_agentlink_close(struct mesh_agentlink *link)
+{
+	if (mesh_agentlink_intact(link))
+		close(link->fd);
+	link->fd = -1;
+}
+
+int mesh_agentlink_send(const struct mesh_agentlink *link, const struct mv_frame *frame)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	if (!mesh_agentlink_intact(link))
+		return -ENOTCONN;
+	return send(link->fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+}
+
+int mesh_agentlink_recv(const struct mesh_agentlink *link, struct mv_frame *ret)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	ssize_t len;
+
+	if (!mesh_agentlink_intact(link))
+		return -ECONNRESET;
+	len = recv(link->fd, buf, sizeof(buf), MSG_DONTWAIT);
+	if (len == 0)
+		return -ECONNRESET;
+	if (len < 0)
+		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -ECONNRESET;
+	return mv_frame_decode(buf, (size_t)len, ret);
+}
+
+int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
+	struct stat st;
+	int fd, err;
+
+	link->fd = -1;
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/agent", run_dir) >=
+	    sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || fstat(fd, &st)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	link->fd = fd;
+	link->ino = st.st_ino;
+	hello.len = (uint16_t)snprintf((char *)hello.payload, sizeof(hello.payload), "%s", program_invocation_short_name);
+	err = mesh_agentlink_send(link, &hello);
+	if (err)
+		mesh_agentlink_close(link);
+	return err;
+}

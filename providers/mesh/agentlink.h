@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_AGENTLINK_H
+#define MESH_AGENTLINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctl.h"
+
+/*
+ * The socket to the host's agent. Opened and read by the helper thread alone; any thread may send. A program may
+ * close every descriptor it finds and use the number for something of its own, so the socket is recognised by its
+ * inode before each use, and given up, not closed, when it is not ours any more.
+ */
+struct mesh_agentlink {
+	int fd; /* -1: not connected */
+	uint64_t ino;
+};
+
+/**
+ * mesh_agentlink_open - connect to RUN_DIR/agent and register this process
+ *
+ * Never blocks. Return: 0; -errno of socket(2), connect(2), send(2): -ENOENT or -ECONNREFUSED without an agent.
+ */
+int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir);
+void mesh_agentlink_close(struct mesh_agentlink *link);
+
+/** mesh_agentlink_intact - is the descriptor still our socket? One fstat(2). */
+bool mesh_agentlink_intact(const struct mesh_agentlink *link);
+
+/**
+ * mesh_agentlink_send - hand a frame to the agent
+ *
+ * Never blocks: a frame that finds no room is lost (-EAGAIN), as any message may be. Return: 0 or -errno.
+ */
+int mesh_agentlink_send(const struct mesh_agentlink *link, const struct mv_frame *frame);
+
+/**
+ * mesh_agentlink_recv - next frame
+ *
+ * Return: 0; -EAGAIN: none; -EBADMSG: one that is not well-formed was dropped; -ECONNRESET: the agent is gone.
+ */
+int mesh_agentlink_recv(const struct mesh_agentlink *link, struct mv_frame *ret);
+
+#endif

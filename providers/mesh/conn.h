@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_CONN_H
+#define MESH_CONN_H
+
+#include "context.h"
+#include "held.h"
+#include "move.h"
+#include "peerview.h"
+#include "rails.h"
+
+/*
+ * Connections: what is remembered of each RC queue pair from INIT on, and the table of them.
+ *
+ * A connection whose path works is NATIVE: the base's own, and all we do is answer its peer. One whose path does not
+ * is HELD: modify_qp has told the program that it is connected, its work waits (held.h), and the helper thread
+ * negotiates (move.h) until it is MOVED or falls back to NATIVE.
+ *
+ * Locks, in this order: conn->lock, process->conns_lock. conn->lock may be held over verbs calls that take long;
+ * conns_lock guards table, lists and reference counts only.
+ */
+
+enum mesh_conn_state {
+	MESH_CONN_INIT, /* program's QP is in INIT, its receives are being logged */
+	MESH_CONN_NATIVE,
+	MESH_CONN_HELD,
+	MESH_CONN_MOVED,
+	MESH_CONN_FAILED, /* no way at all: completions in error have been given */
+};
+
+/* A remote key that the peer was asked for. */
+struct mesh_conn_key {
+	struct mesh_conn_key *next;
+	uint32_t key, request_id;
+	uint64_t resend_at_ns, resend_step_ns; /* 0: not sent yet */
+	uint64_t give_up_ns;
+};
+
+struct mesh_conn {
+	/* Constant. */
+	struct ibv_qp *qp;
+	struct mesh_context *mc;
+	uint32_t qpn;
+
+	/* Under process->conns_lock. */
+	struct mesh_conn *next; /* in its bucket */
+	struct mesh_conn *next_queued;
+	unsigned int refs;
+	bool linked; /* in the table */
+	bool queued; /* for the thread to look at */
+	bool claimed; /* the agent has been told of it */
+	union ibv_gid end_gid; /* of @local, for look-ups; zero before RTR */
+	struct mesh_conn *next_taken; /* helper thread's own */
+
+	pthread_mutex_t lock; /* guards the rest */
+	enum mesh_conn_state state;
+	bool gone; /* the program destroyed or reset it */
+	struct ibv_qp_attr init, rtr, rts; /* as the program gave them */
+	int init_mask, rtr_mask, rts_mask; /* 0: not yet */
+	struct mv_ctl_end local, peer; /* as the programs know them */
+	uint8_t local_type; /* enum mv_gid_type */
+	uint32_t attempt;
+	char peer_host[64];
+	enum mv_path_verdict verdict;
+	struct mv_move move; /* HELD, MOVED */
+	struct mesh_held *held; /* HELD, MOVED */
+	struct mesh_pd *pd; /* shadow protection domain; NULL before PREPARE */
+	char rail_device[IBV_SYSFS_NAME_MAX];
+	uint8_t rail_port;
+	union ibv_gid rail_gid, rail_peer_gid;
+	uint8_t rail_gid_type;
+	bool shadow_connected, shadow_rts;
+
+	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread */
+
+	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
+	struct mesh_conn_key *keys; /* asked for and not answered yet */
+	uint32_t next_request;
+};
+
+/**
+ * mesh_conn_get - the connection of a queue pair, with a reference
+ *
+ * Return: the connection, to be given back with mesh_conn_put(); NULL.
+ */
+struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp);
+/** mesh_conn_find - the same by what messages name */
+struct mesh_conn *mesh_conn_find(const char *device, uint32_t qpn);
+/** mesh_conn_find_end - the same by the end the peer's program knows */
+struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end);
+void mesh_conn_set_end(struct mesh_conn *conn, const union ibv_gid *gid);
+void mesh_conn_put(struct mesh_conn *conn); /* NULL is fine */
+
+/**
+ * mesh_conn_new - a connection in INIT, in the table, with a reference
+ *
+ * One that the same QP left behind is dropped. Return: it, or NULL without memory.
+ */
+struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp);
+
+/** mesh_conn_unlink - take it out of the table; the agent is told; references stay good */
+void mesh_conn_unlink(struct mesh_conn *conn);
+
+/**
+ * mesh_conn_queue - have the helper thread look at it when it wakes next
+ * @news: something happened; mesh_thread_wake() follows. Not so when the thread itself waits for a deadline.
+ */
+void mesh_conn_queue(struct mesh_conn *conn, bool news);
+/** mesh_conns_news - was anything queued with @news since the thread took the queue? */
+bool mesh_conns_news(void);
+
+/** mesh_conns_queue_all - a new agent: all of them, to be claimed again */
+void mesh_conns_queue_all(void);
+
+/**
+ * mesh_conns_take - take what is queued; helper thread only
+ *
+ * Return: chain by @next_taken; the caller puts each one.
+ */
+struct mesh_conn *mesh_conns_take(void);
+
+/** mesh_conn_claim - is the agent to be told of it? Counts as done afterwards. */
+bool mesh_conn_claim(struct mesh_conn *conn);
+
+/** mesh_conns_of - connections of a context, with references; written to @ret: array of @max; the first @skip are left out */
+size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip);
+
+/** mesh_conns_close - a context is being closed: drop its connections; connect.c */
+void mesh_conns_close(struct mesh_context *mc);
+
+/* connect.c: what the program does to its QPs. Contracts are those of libibverbs. */
+int mesh_destroy_qp(struct ibv_qp *qp);
+int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
+
+/* negotiate.c: what the helper thread does for one connection; each takes conn->lock. */
+
+/** mesh_conn_run - carry out what the move wants; @ret_deadline: when to come again (ns), UINT64_MAX: on events only */
+void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline);
+/** mesh_conn_message - a message of the peer */
+void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_unreachable - the agent could not bring a message to the peer's */
+void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_go_native - connect the program's own QP after all and give it the work; conn->lock held */
+void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type);
+
+/** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
+int mesh_conn_shadow_rts(struct mesh_conn *conn);
+/** mesh_conn_rtr_native - RTR by the base with another index, or, should it refuse, with the program's own */
+int mesh_conn_rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index);
+/** mesh_attr_merge - copy the members that @mask names */
+void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask);
+
+/* remotekeys.c: the peer's keys, and ours for the peer */
+
+extern const struct mesh_held_ops mesh_conn_held_ops; /* argument: the connection */
+
+/** mesh_conn_key_message - KEY_*; takes conn->lock */
+void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
+/** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
+uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_free_keys - nobody asks any more */
+void mesh_conn_free_keys(struct mesh_conn *conn);
+/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
+void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
+
+/* thread.c */
+
+/** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
+int mesh_thread_wake(bool urgent);
+/** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
+void mesh_thread_send(const struct mv_ctl_msg *msg);
+/** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */
+void mesh_thread_frame(const struct mv_frame *frame);
+/** mesh_thread_rail - read completion events of that rail from now on; helper thread only */
+void mesh_thread_rail(struct mesh_rail *rail);
+/** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */
+void mesh_rail_events(struct mesh_rail *rail);
+/** mesh_rail_async_events - read and log what happened to a rail */
+void mesh_rail_async_events(struct mesh_rail *rail);
+uint64_t mesh_now_ns(void); /* CLOCK_BOOTTIME */
+
+#endif

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conn.h"
+#include "paths.h"
+
+/*
+ * What the program does to its RC queue pairs: INIT, RTR, RTS, anything later, query, destroy. A connection whose path
+ * works goes straight through to the base.
+ */
+
+/* ---- helpers ------------------------------------------------------------------------------------------------- */
+
+/* QPs whose address vector is set once, on the way to RTR, and known to the peer. */
+static bool is_connected(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool moves_possible(const struct mesh_context *mc)
+{
+	return mc->can_move && mesh_view_agent();
+}
+
+/* Is the work of this connection ours to handle? Called with conn->lock held. */
+static bool is_taken(const struct mesh_conn *conn)
+{
+	return conn->held;
+}
+
+static void unclaim(struct mesh_conn *conn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = conn->qpn};
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
+}
+
+static void say_bye(struct mesh_conn *conn)
+{
+	struct mv_ctl_msg bye;
+
+	if (mv_move_bye(&conn->move, &bye))
+		mesh_thread_send(&bye);
+}
+
+/*
+ * The program's QP leaves this connection for good, to be destroyed or used again.
+ * @keep_queue: the QP lives on
+ */
+static void drop(struct mesh_conn *conn)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state == MESH_CONN_INIT)
+		mesh_recvlog_end(conn->mc, conn->qp);
+	if (conn->held)
+		say_bye(conn);
+	conn->gone = true;
+	if (conn->held)
+		mesh_held_destroy(conn->held);
+	conn->held = NULL;
+	if (conn->pd)
+		mesh_pd_put(conn->pd);
+	conn->pd = NULL;
+	pthread_mutex_unlock(&conn->lock);
+	mesh_conn_unlink(conn);
+	unclaim(conn);
+}
+
+/* ---- INIT ---------------------------------------------------------------------------------------------------- */
+
+static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = mc->modify_qp(qp, attr, mask), cancel, saved_errno;
+	struct mesh_conn *conn;
+
+	if (err)
+		return err;
+	saved_errno = errno;
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (!conn && moves_possible(mc))
+		conn = mesh_conn_new(mc, qp);
+	if (conn) {
+		pthread_mutex_lock(&conn->lock);
+		if (!conn->init_mask && mesh_recvlog_begin(mc, qp))
+			conn->gone = true; /* no memory to note its receives: it stays where it is */
+		mesh_attr_merge(&conn->init, attr, mask);
+		conn->init_mask |= mask;
+		pthread_mutex_unlock(&conn->lock);
+		if (conn->gone)
+			mesh_conn_unlink(conn);
+	}
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return 0;
+}
+
+/* ---- RTR ----------------------------------------------------------------------------------------------------- */
+
+int mesh_conn_rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
+{
+	struct ibv_qp_attr repaired;
+
+	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
+		return mc->modify_qp(qp, attr, mask);
+	repaired = *attr;
+	repaired.ah_attr.grh.sgid_index = index;
+	if (!mc->modify_qp(qp, &repaired, mask))
+		return 0;
+	/* The program gets the result it would have had without us. */
+	return mc->modify_qp(qp, attr, mask);
+}
+
+/* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */
+static uint32_t next_attempt(void)
+{
+	_Atomic uint64_t *last = &mesh_root.process->last_attempt;
+	uint64_t before = atomic_load_explicit(last, memory_order_relaxed), next;
+
+	do {
+		next = mesh_now_ns() / 1000000;
+		if (next <= before)
+			next = before + 1;
+		if (!(uint32_t)next)
+			next++; /* 0 means none */
+	} while (!atomic_compare_exchange_weak_explicit(last, &before, next, memory_order_relaxed, memory_order_relaxed));
+	return (uint32_t)next;
+}
+
+static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
+		     const struct mesh_view *view)
+{
+	conn->rtr = *attr;
+	conn->rtr_mask = mask;
+	conn->local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
+	conn->peer = (struct mv_ctl_end){.gid = attr->ah_attr.grh.dgid, .qpn = attr->dest_qp_num};
+	conn->local_type = choice->type;
+	conn->verdict = view->verdict;
+	conn->attempt = next_attempt();
+	snprintf(conn->peer_host, sizeof(conn->peer_host), "%s", view->host);
+	mesh_conn_set_end(conn, &choice->gid);
+}
+
+/* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
+static int hold(struct mesh_conn *conn, const struct mesh_view *view)
+{
+	struct mv_move_begin begin = {.local = conn->local,
+				      .peer = conn->peer,
+				      .local_type = conn->local_type,
+				      .verdict = view->verdict,
+				      .paths = view->paths,
+				      .n_paths = view->n_paths,
+				      .rq_psn = conn->rtr.rq_psn & 0xffffff,
+				      .attempt = conn->attempt};
+	int err;
+
+	err = mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held);
+	if (err) {
+		conn->held = NULL;
+		return err;
+	}
+	conn->state = MESH_CONN_HELD;
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	return 0;
+}
+
+static bool needs_agreement(const struct mesh_view *view)
+{
+	return view->verdict != MV_PATH_UNKNOWN && view->verdict != MV_PATH_SELF && view->verdict != MV_PATH_WORKS;
+}
+
+/* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
+static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
+{
+	if (mc->logged_only)
+		return "observing only";
+	if (!conn)
+		return "it was in INIT before there was an agent";
+	if (!view->agent_version)
+		return "the peer's host has no agent";
+	if (!view->n_paths)
+		return "no rail of this host reaches one of the peer's";
+	return NULL;
+}
+
+static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
+		      const char *why)
+{
+	char to[MV_GID_STRLEN];
+
+	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
+		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
+		    mv_path_verdict_text(view->verdict), why);
+}
+
+static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+		  struct mesh_view *view)
+{
+	struct mv_path_request request = {.device = mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .dgid = attr->ah_attr.grh.dgid};
+
+	*choice = (struct mesh_choice){.index = attr->ah_attr.grh.sgid_index};
+	view->verdict = MV_PATH_UNKNOWN;
+	if (!attr->ah_attr.is_global)
+		return;
+	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, choice);
+	if (!mc->can_move || qp->qp_type != IBV_QPT_RC)
+		return;
+	request.sgid = choice->gid;
+	request.sgid_type = choice->type;
+	request.routed = choice->fits;
+	mesh_view_judge(&request, view);
+}
+
+/* @conn: may be NULL */
+static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
+{
+	int err = mesh_conn_rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
+
+	if (!conn || err)
+		goto out;
+	pthread_mutex_lock(&conn->lock);
+	mesh_recvlog_end(mc, qp);
+	describe(conn, attr, mask, choice, view);
+	conn->state = MESH_CONN_NATIVE;
+	pthread_mutex_unlock(&conn->lock);
+	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
+		mesh_conn_queue(conn, true); /* so that the peer, if it sees things differently, gets an answer */
+		mesh_thread_wake(false);
+	} else {
+		mesh_conn_unlink(conn);
+	}
+out:
+	errno = saved_errno;
+	return err;
+}
+
+static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int cancel = mesh_cancel_off(), err = 0;
+	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
+	struct mesh_choice choice;
+	struct mesh_view view;
+	const char *why;
+
+	judge(mc, qp, attr, &choice, &view);
+	if (needs_agreement(&view)) {
+		why = cannot_move(mc, conn, &view);
+		if (!why) {
+			pthread_mutex_lock(&conn->lock);
+			describe(conn, attr, mask, &choice, &view);
+			err = hold(conn, &view);
+			pthread_mutex_unlock(&conn->lock);
+			if (!err) {
+				mesh_conn_queue(conn, true);
+				err = mesh_thread_wake(true);
+				if (!err)
+					goto out;
+				pthread_mutex_lock(&conn->lock);
+				mesh_held_destroy(conn->held); /* its receives are at the base, too */
+				conn->held = NULL;
+				pthread_mutex_unlock(&conn->lock);
+			}
+			why = strerrordesc_np(err < 0 ? -err : err);
+		}
+		if (view.verdict != MV_PATH_ASK)
+			log_stuck(mc, attr, &view, why);
+	} else {
+		mesh_paths_why_not(&choice);
+	}
+	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+out:
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	return err;
+}
+
+/* ---- RTS and later ------------------------------------------------------------------------------------------- */
+
+/* Called with conn->lock held, conn->held set. */
+static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	if (!conn->rtr_mask || conn->rts_mask)
+		return EINVAL;
+	conn->rts = *attr;
+	conn->rts_mask = mask;
+	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
+	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+}
+
+static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
+		return held_to_rts(conn, attr, mask);
+	return -mesh_held_modify(conn->held, attr, mask);
+}
+
+/*
+ * @ret_taken: whether this connection's transitions are ours
+ */
+static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&conn->lock);
+	*ret_taken = is_taken(conn);
+	if (*ret_taken)
+		err = modify_taken(conn, attr, mask);
+	else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
+		conn->rts = *attr;
+		conn->rts_mask = mask;
+	}
+	pthread_mutex_unlock(&conn->lock);
+	if (*ret_taken) {
+		mesh_conn_queue(conn, true);
+		mesh_thread_wake(true);
+	}
+	return err;
+}
+
+static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	drop(conn);
+	return mc->modify_qp(qp, attr, mask);
+}
+
+int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	bool state = attr_mask & IBV_QP_STATE, taken = false;
+	struct mesh_conn *conn;
+	int err = 0, cancel;
+
+	if (!mesh_context_active(mc))
+		return mc->modify_qp(qp, attr, attr_mask);
+	if (state && attr->qp_state == IBV_QPS_RTR && (attr_mask & IBV_QP_AV) && is_connected(qp->qp_type) &&
+	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
+		return to_rtr(mc, qp, attr, attr_mask);
+	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
+		return mc->modify_qp(qp, attr, attr_mask);
+	if (state && attr->qp_state == IBV_QPS_INIT)
+		return to_init(mc, qp, attr, attr_mask);
+
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (conn && state && attr->qp_state == IBV_QPS_RESET) {
+		err = to_reset(mc, conn, qp, attr, attr_mask);
+		taken = true;
+	} else if (conn) {
+		err = modify_conn(conn, attr, attr_mask, &taken);
+	}
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	return taken ? err : mc->modify_qp(qp, attr, attr_mask);
+}
+
+/* ---- query, destroy ------------------------------------------------------------------------------------------ */
+
+int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	int err = mc->query_qp(qp, attr, attr_mask, init_attr), cancel;
+	struct mesh_conn *conn;
+
+	if (err || !mc->can_move || !mesh_context_active(mc))
+		return err;
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (conn) {
+		pthread_mutex_lock(&conn->lock);
+		if (is_taken(conn)) {
+			/* As the program set it, with the state of the QP that does the work. */
+			mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
+			mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
+			attr->qp_state = conn->rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
+			mesh_held_query(conn->held, attr); /* -ENODATA: none does the work yet */
+			attr->cur_qp_state = attr->qp_state;
+			qp->state = attr->qp_state;
+		}
+		pthread_mutex_unlock(&conn->lock);
+	}
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	return err;
+}
+
+int mesh_destroy_qp(struct ibv_qp *qp)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct mesh_conn *conn;
+	int cancel;
+
+	if (mc->can_move && mesh_context_active(mc)) {
+		cancel = mesh_cancel_off();
+		conn = mesh_conn_get(qp);
+		if (conn)
+			drop(conn);
+		mesh_conn_put(conn);
+		mesh_cancel_restore(cancel);
+	}
+	return mc->destroy_qp(qp);
+}
+
+void mesh_conns_close(struct mesh_context *mc)
+{
+	struct mesh_conn *some[32];
+	size_t n, i;
+
+	do {
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), 0);
+		for (i = 0; i < n; i++) {
+			drop(some[i]);
+			mesh_conn_put(some[i]);
+		}
+	} while (n);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "heldint.h"
+
+/*
+ * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
+ * allocation, no system call, no log.
+ *
+ * At most one of base and shadows is started at a time; cq->lock is held from start_poll to end_poll. Shadows of an
+ * extended CQ are made with the same flags, so they have the same functions.
+ */
+
+static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
+{
+	return mesh_map_get(&mesh_context_get(cq->context)->data.cqs, cq);
+}
+
+static uintptr_t self(void)
+{
+	return (uintptr_t)pthread_self();
+}
+
+/* Is the calling thread between our start_poll and end_poll? It may have started with the base's, before us. */
+static bool polling(struct mesh_cq *cq)
+{
+	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == self();
+}
+
+static struct ibv_cq_ex *shadow_of(const struct mesh_cq *cq)
+{
+	return (struct ibv_cq_ex *)(void *)cq->open_shadow->cq;
+}
+
+static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	if (cq->open == MESH_FROM_BASE)
+		cq->base.end_poll(ex);
+	else if (cq->open == MESH_FROM_SHADOW)
+		ibv_end_poll(shadow_of(cq));
+	cq->open = MESH_FROM_NONE;
+}
+
+static int take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	size_t i;
+
+	close_open(cq, ex);
+	cq->current = cq->stash[0];
+	for (i = 1; i < cq->n_stash; i++)
+		cq->stash[i - 1] = cq->stash[i];
+	cq->n_stash--;
+	cq->source = MESH_FROM_STASH;
+	ex->status = cq->current.status;
+	ex->wr_id = cq->current.wr_id;
+	return 0;
+}
+
+#define NO_SOURCE (-1)
+
+/* Start the source whose turn it is. Return: what its start_poll says; NO_SOURCE: all had theirs. */
+static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	struct ibv_poll_cq_attr none = {0};
+	bool base = cq->shadows_first ? !cq->next_shadow && !cq->base_done : !cq->base_done;
+	int err;
+
+	if (base) {
+		cq->base_done = true;
+		err = cq->base.start_poll(ex, &none);
+		if (!err)
+			cq->open = MESH_FROM_BASE;
+		return err;
+	}
+	if (!cq->next_shadow)
+		return NO_SOURCE;
+	cq->open_shadow = cq->next_shadow;
+	cq->next_shadow = cq->next_shadow->next;
+	err = ibv_start_poll(shadow_of(cq), &none);
+	if (!err)
+		cq->open = MESH_FROM_SHADOW;
+	return err;
+}
+
+static void start_over(struct mesh_cq *cq)
+{
+	cq->next_shadow = cq->shadows;
+	cq->base_done = false;
+	cq->kicked = false;
+}
+
+static bool is_kick(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	/* Without the function to read it, the number of the QP is not to be had. */
+	uint32_t qpn = cq->base.read_qp_num ? cq->base.read_qp_num(ex) :
+					      atomic_load_explicit(&cq->kicker_qpn, memory_order_relaxed);
+
+	return mesh_kick_is(cq, ex->wr_id, qpn);
+}
+
+/* The open source has a completion. Return: whether it is one to show. */
+static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	struct ibv_cq_ex *shadow;
+	struct mesh_cq_qp *qp;
+
+	if (cq->open == MESH_FROM_BASE) {
+		if (is_kick(cq, ex)) {
+			mesh_kick_seen(cq);
+			cq->kicked = true;
+			return false;
+		}
+		cq->source = MESH_FROM_BASE;
+		return true;
+	}
+	shadow = shadow_of(cq);
+	qp = mesh_shadow_cq_find(cq->open_shadow, ibv_wc_read_qp_num(shadow));
+	if (!qp)
+		return false;
+	ex->status = shadow->status;
+	ex->wr_id = shadow->wr_id;
+	cq->current_qpn = qp->qpn;
+	cq->source = MESH_FROM_SHADOW;
+	if (qp->held)
+		mesh_poll_noticed(qp->held, shadow->status == IBV_WC_SUCCESS &&
+						    ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
+	return true;
+}
+
+/* Return: 0: there is a current completion; ENOENT; what a source said. */
+static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	int err;
+
+	for (;;) {
+		if (cq->n_stash)
+			return take_stash(cq, ex);
+		if (cq->open == MESH_FROM_BASE)
+			err = cq->base.next_poll(ex);
+		else if (cq->open == MESH_FROM_SHADOW)
+			err = ibv_next_poll(shadow_of(cq));
+		else
+			err = start_next(cq, ex);
+		if (!err) {
+			if (take_open(cq, ex))
+				return 0;
+		} else if (err == ENOENT) {
+			close_open(cq, ex);
+		} else if (err != NO_SOURCE) {
+			return err;
+		} else if (cq->kicked) {
+			start_over(cq);
+		} else {
+			return ENOENT;
+		}
+	}
+}
+
+static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct mesh_cq *cq = cq_of(ex);
+	int err;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	pthread_mutex_lock(&cq->lock);
+	start_over(cq);
+	cq->source = cq->open = MESH_FROM_NONE;
+	atomic_store_explicit(&cq->poller, self(), memory_order_relaxed);
+	err = advance(cq, ex);
+	if (err) {
+		close_open(cq, ex);
+		cq->shadows_first = !cq->shadows_first;
+		atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
+		pthread_mutex_unlock(&cq->lock);
+	}
+	return err;
+}
+
+static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
+{
+	struct mesh_cq *cq = cq_of(ex);
+	int err;
+
+	if (polling(cq))
+		return advance(cq, ex);
+	do
+		err = cq->base.next_poll(ex);
+	while (!err && is_kick(cq, ex) && (mesh_kick_seen(cq), true));
+	return err;
+}
+
+static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
+{
+	struct mesh_cq *cq = cq_of(ex);
+
+	if (!polling(cq)) {
+		cq->base.end_poll(ex);
+		return;
+	}
+	close_open(cq, ex);
+	cq->source = MESH_FROM_NONE;
+	cq->shadows_first = !cq->shadows_first;
+	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static enum mesh_cq_source source_of(struct mesh_cq *cq)
+{
+	return polling(cq) ? cq->source : MESH_FROM_BASE;
+}
+
+/* Ask whoever has the current completion; @stashed: what our own ones say. */
+#define READ(type, f, stashed)                                                                               \
+	static type mesh_cqex_##f(struct ibv_cq_ex *ex)                                                      \
+	{                                                                                                    \
+		struct mesh_cq *cq = cq_of(ex);                                                              \
+                                                                                                             \
+		switch (source_of(cq)) {                                                                        \
+		case MESH_FROM_STASH:                                                                        \
+			return (stashed);                                                                    \
+		case MESH_FROM_SHADOW:                                                                       \
+			return shadow_of(cq)->f(shadow_of(cq));                                              \
+		default:                                                                                     \
+			return cq->base.f(ex);                                                               \
+		}                                                                                            \
+	}
+
+READ(enum ibv_wc_opcode, read_opcode, cq->current.opcode)
+READ(uint32_t, read_vendor_err, cq->current.vendor_err)
+READ(uint32_t, read_byte_len, cq->current.byte_len)
+READ(__be32, read_imm_data, cq->current.imm_data)
+READ(uint32_t, read_src_qp, cq->current.src_qp)
+READ(unsigned int, read_wc_flags, cq->current.wc_flags)
+READ(uint32_t, read_slid, cq->current.slid)
+READ(uint8_t, read_sl, cq->current.sl)
+READ(uint8_t, read_dlid_path_bits, cq->current.dlid_path_bits)
+READ(uint64_t, read_completion_ts, 0)
+READ(uint16_t, read_cvlan, 0)
+READ(uint32_t, read_flow_tag, 0)
+READ(uint64_t, read_completion_wallclock_ns, 0)
+
+static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
+{
+	struct mesh_cq *cq = cq_of(ex);
+
+	switch (source_of(cq)) {
+	case MESH_FROM_STASH:
+		return cq->current.qp_num;
+	case MESH_FROM_SHADOW:
+		return cq->current_qpn;
+	default:
+		return cq->base.read_qp_num(ex);
+	}
+}
+
+static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm_info)
+{
+	struct mesh_cq *cq = cq_of(ex);
+
+	switch (source_of(cq)) {
+	case MESH_FROM_STASH:
+		*tm_info = (struct ibv_wc_tm_info){0};
+		break;
+	case MESH_FROM_SHADOW:
+		ibv_wc_read_tm_info(shadow_of(cq), tm_info);
+		break;
+	default:
+		cq->base.read_tm_info(ex, tm_info);
+	}
+}
+
+void mesh_cqex_install(struct mesh_cq *cq)
+{
+	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)(void *)cq->cq;
+
+	/* What the provider does not have for these flags stays without. */
+#define X(f)                                                                                                 \
+	cq->base.f = ex->f;                                                                                  \
+	if (ex->f)                                                                                           \
+		ex->f = mesh_cqex_##f;
+	MESH_CQ_EX_FUNCTIONS(X)
+#undef X
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_DATA_H
+#define MESH_DATA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+
+#include "map.h"
+
+struct mesh_held;
+
+/*
+ * What a context has for the data path of held and moved QPs; part of struct mesh_context. All zero but for the lock
+ * until the first extended CQ, SRQ or connection.
+ *
+ * The public places ops.post_send, ops.post_recv, ops.poll_cq and ops.req_notify_cq of the context have the base's
+ * functions, except: post_recv ours while a QP's receives are noted; all four ours while a QP is held, and after that
+ * until no completion of ours is left to be shown or hidden.
+ */
+struct mesh_data {
+	pthread_mutex_t lock; /* guards changes of the maps and everything below; see held.h for its order */
+	struct mesh_map qps; /* struct mesh_held; look-ups need no lock */
+	struct mesh_map cqs; /* struct mesh_cq */
+	struct mesh_map srqs; /* struct mesh_srq */
+	struct mesh_map extended; /* CQs made by create_cq_ex: wc_flags + 1, as a pointer */
+	struct mesh_held *all; /* every record ever made; they are freed with the context */
+	struct mesh_held *free; /* those not in use */
+	unsigned int n_noted, n_held, n_used_cqs;
+	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
+	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
+};
+
+#endif

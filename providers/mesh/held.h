@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_HELD_H
+#define MESH_HELD_H
+
+#include "context.h"
+
+struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
+
+/*
+ * Held and moved queue pairs: RC queue pairs of the program whose work does not go to the base's QP.
+ *
+ * The life of one, as its caller (conn.c) drives it:
+ *
+ *   INIT      mesh_recvlog_begin()       receives are noted down as they are posted
+ *   RTR       mesh_held_new()            from now on sends wait; receives still go to the base, too
+ *             or mesh_recvlog_end()      nothing special about this one
+ *             mesh_held_prepare()        its shadow, a QP on the agreed rail, in INIT, has the receives
+ *             mesh_held_connect()        the shadow to RTR
+ *   RTS       mesh_held_rts()            the shadow to RTS; in any order with the next
+ *             mesh_held_activate()       what waits is posted, and from now on all work goes to the shadow
+ *             or mesh_held_native()      what waits goes to the base: the caller has connected the program's QP
+ *             or mesh_held_fail()        there is no way
+ *   destroy   mesh_held_destroy()        before the base destroys the QP, in whatever state
+ *
+ * Calls for one QP are serialised by the caller (conn->lock), except mesh_held_put_key(), mesh_held_drop_key() and
+ * everything the program does: those may come from any thread at any time.
+ *
+ * Nothing here waits for a peer or another thread. A send whose remote key is not known yet waits in the queue, and
+ * all later ones of that QP behind it, until mesh_held_put_key().
+ *
+ * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then
+ * those of mesh_key_local() and of the hook.
+ */
+struct mesh_held;
+
+struct mesh_held_ops {
+	/**
+	 * want_key - the program used a remote key whose translation is not known
+	 * @arg: of mesh_held_new()
+	 * @rkey: as the peer's program gave it out
+	 *
+	 * Called with held->lock: must not wait and must not call functions of this file. Either it knows at once,
+	 * or sees to it that mesh_held_put_key() will be called some time; it is not called again for a key until
+	 * then, or until the key is dropped.
+	 *
+	 * Return: 0 with @ret written; -EAGAIN: later.
+	 */
+	int (*want_key)(void *arg, uint32_t rkey, uint32_t *ret);
+
+	/**
+	 * work_waits - the first send was queued
+	 *
+	 * Called with held->lock, same rules. May be NULL.
+	 */
+	void (*work_waits)(void *arg);
+};
+
+/**
+ * mesh_held_new - hold a QP that the program has just connected
+ * @qp: RC, in INIT for the base
+ * @ops, @arg: constant; valid until mesh_held_destroy()
+ *
+ * Puts the data path's functions over the base's where they are not yet: for the context (poll_cq, post_send, post_recv,
+ * req_notify_cq), for the QP (ibv_wr_*), for its CQs (ibv_cq_ex). Takes over what mesh_recvlog_begin() noted; ends it on failure, too.
+ *
+ * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be held (not RC; its receives could not be
+ * noted; a CQ made before the overlay); -errno of ibv_query_qp().
+ */
+int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		  struct mesh_held **ret);
+
+/* What the shadow's INIT needs: the program's own attributes, with the port of the rail. */
+struct mesh_shadow_attr {
+	uint8_t port_num;
+	uint16_t pkey_index;
+	unsigned int qp_access_flags;
+};
+
+/**
+ * mesh_held_prepare - make the shadow on a rail
+ * @spd: where it and its keys live; stays until mesh_held_destroy(), mesh_held_native() or mesh_held_unprepare()
+ * @ret_qpn: of the shadow
+ *
+ * Makes shadow CQs and a shadow SRQ where there are none yet, the shadow QP with the capabilities of the program's,
+ * and posts to it what receives the program has posted. Several system calls.
+ *
+ * Return: 0; -ENOMEM; -EALREADY: there is one; what the verbs returned.
+ */
+int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		      uint32_t *ret_qpn);
+
+/** mesh_held_unprepare - take the shadow away again; it must not have been activated */
+void mesh_held_unprepare(struct mesh_held *h);
+
+/**
+ * mesh_held_connect - bring the shadow to RTR
+ * @attr, @attr_mask: complete, for the shadow's device
+ *
+ * Return: 0 or -errno of ibv_modify_qp().
+ */
+int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/** mesh_held_rts - bring the shadow to RTS; -errno */
+int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
+ * mesh_held_activate - the peer can receive: the program's work goes to the shadow
+ *
+ * Sends wait on until mesh_held_rts(), too.
+ */
+void mesh_held_activate(struct mesh_held *h);
+
+/**
+ * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
+ *
+ * Takes the shadow away. On success the QP is the base's alone, and @h is gone, as after mesh_held_destroy().
+ *
+ * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed); nothing was done.
+ */
+int mesh_held_native(struct mesh_held *h);
+
+/**
+ * mesh_held_fail - there is no way to the peer
+ * @status: that the first send, queued or posted later, completes with; everything else is then flushed
+ *
+ * As with a QP whose peer does not answer: until there is a send, nothing happens. If the shadow is in use, the first
+ * send that waits for a key fails there, with a local protection error, after all that is under way.
+ */
+void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
+
+/**
+ * mesh_held_modify - the program modifies a QP after RTR, other than to RTS for the first time
+ * @attr, @attr_mask: the program's own
+ *
+ * With a shadow in use: applied to that one, as far as it makes sense there (no port, no address vector). To ERR
+ * without one: what waits is flushed, by the base's own QP. Otherwise without a shadow: accepted; the caller remembers.
+ * Not to RESET: that is mesh_held_destroy(), then the base's.
+ *
+ * Return: 0 or -errno.
+ */
+int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
+ * mesh_held_query - what the QP that does the work says of itself
+ * @attr: of this, state, PSNs and draining are written; all else is for the caller, who has the program's attributes
+ *
+ * Return: 0; -ENODATA: no QP does the work yet; -errno of ibv_query_qp().
+ */
+int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr);
+
+/** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
+void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
+
+/** mesh_held_drop_key - forget a translation */
+void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
+
+/** mesh_held_drop_keys - forget all of them */
+void mesh_held_drop_keys(struct mesh_held *h);
+
+/**
+ * mesh_held_destroy - before the QP is destroyed (or reset for good)
+ *
+ * Nobody may use the QP any more. NULL is fine.
+ */
+void mesh_held_destroy(struct mesh_held *h);
+
+/* recvlog.c */
+
+/**
+ * mesh_recvlog_begin - note down the receives of a QP from now on
+ * @qp: RC, going from RESET to INIT; may be noted already: starts anew
+ *
+ * Return: 0; -ENOMEM: this one cannot be held later.
+ */
+int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp);
+
+/** mesh_recvlog_end - no more; the QP is connected by the base alone, reset or destroyed. Harmless if there is none. */
+void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp);
+
+/* kick.c */
+
+/**
+ * mesh_kick_cq_event - a shadow CQ has had a completion event: let the program's CQ have one
+ * @shadow: what ibv_get_cq_event() on the rail's channel gave
+ *
+ * To be called before the event is acknowledged: that is what keeps the CQ alive. Any thread.
+ */
+void mesh_kick_cq_event(struct ibv_cq *shadow);
+
+/* data.c */
+
+/** mesh_data_open - a context gets the overlay; nobody sees it yet */
+void mesh_data_open(struct mesh_context *mc);
+
+/** mesh_data_close - a context is about to be closed: whatever is left is released; connections are gone already */
+void mesh_data_close(struct mesh_context *mc);
+
+/* Verbs entry points. Contracts are those of libibverbs. */
+struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+int mesh_destroy_cq(struct ibv_cq *cq);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_HELDINT_H
+#define MESH_HELDINT_H
+
+#include "held.h"
+#include "rails.h"
+
+/*
+ * What the files of the data path share: held.c shadow.c post.c sendq.c recvlog.c poll.c kick.c wrex.c cqex.c srq.c.
+ */
+
+/* ---- completion queues --------------------------------------------------------------------------------------- */
+
+/* A QP whose completions arrive in a shadow CQ. */
+struct mesh_cq_qp {
+	uint32_t shadow_qpn, qpn; /* qpn 0: empty place */
+	struct mesh_held *held; /* NULL: the QP is gone, late completions may still be there */
+};
+
+/* What belongs to one CQ of the program on one rail. */
+struct mesh_shadow_cq {
+	struct mesh_shadow_cq *next;
+	struct mesh_cq *owner; /* constant, as are the next two */
+	struct mesh_rail *rail;
+	struct ibv_cq *cq; /* its cq_context is this */
+	uint32_t n_wrs; /* of all QPs on it; it has room for as many completions */
+	/* Open addressing by shadow_qpn; a power of two of places, at most half of them used. */
+	struct mesh_cq_qp *table;
+	size_t n_places, n_used;
+};
+
+#define MESH_CQ_EX_FUNCTIONS(X)                                                                              \
+	X(start_poll)                                                                                        \
+	X(next_poll)                                                                                         \
+	X(end_poll)                                                                                          \
+	X(read_opcode)                                                                                       \
+	X(read_vendor_err)                                                                                   \
+	X(read_byte_len)                                                                                     \
+	X(read_imm_data)                                                                                     \
+	X(read_qp_num)                                                                                       \
+	X(read_src_qp)                                                                                       \
+	X(read_wc_flags)                                                                                     \
+	X(read_slid)                                                                                         \
+	X(read_sl)                                                                                           \
+	X(read_dlid_path_bits)                                                                               \
+	X(read_completion_ts)                                                                                \
+	X(read_cvlan)                                                                                        \
+	X(read_flow_tag)                                                                                     \
+	X(read_tm_info)                                                                                      \
+	X(read_completion_wallclock_ns)
+
+/* Between start_poll and end_poll of an extended CQ. */
+enum mesh_cq_source { MESH_FROM_NONE, MESH_FROM_STASH, MESH_FROM_SHADOW, MESH_FROM_BASE };
+
+/* A CQ of the program that held QPs use. Freed when the program destroys it. */
+struct mesh_cq {
+	struct ibv_cq *cq; /* constant, as is mc */
+	struct mesh_context *mc;
+	unsigned int n_held; /* QPs that use it, counted for each role; under data->lock */
+	bool used; /* it has, or had, shadows or a stash; under data->lock */
+
+	/*
+	 * Recursive: a thread may call anything between start_poll and end_poll. Held while polling, as a provider
+	 * does, so it also orders what is shown of one QP.
+	 */
+	pthread_mutex_t lock; /* guards what follows */
+	struct mesh_shadow_cq *shadows;
+	bool shadows_first; /* alternates, so that neither side starves the other */
+	/* Completions made up by us: the first one of a QP that failed. Shown before anything else. */
+	struct ibv_wc *stash;
+	size_t n_stash, stash_size; /* stash_size: one for each QP that may fail */
+
+	/* Extended CQs: the base's functions, constant; and the state of a poll. */
+	bool extended;
+	uint32_t wc_flags; /* that it was made with */
+#define X(f) __typeof__(((struct ibv_cq_ex *)NULL)->f) f;
+	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
+#undef X
+	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under lock */
+	enum mesh_cq_source source; /* where the current completion comes from */
+	enum mesh_cq_source open; /* base or shadow: started and not ended */
+	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
+	bool base_done; /* the base had its turn */
+	bool kicked; /* a kick was seen: look at all of them again */
+	uint32_t current_qpn; /* of the program; source is a shadow */
+	struct ibv_wc current; /* source is the stash */
+
+	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
+	struct ibv_qp *kicker; /* kick.c; NULL: none yet */
+	_Atomic uint32_t kicker_qpn; /* of the last one there was; 0: never */
+	_Atomic bool kicking; /* a kick is in the CQ, or was and has not been polled */
+};
+
+/* ---- queue pairs --------------------------------------------------------------------------------------------- */
+
+enum mesh_held_mode {
+	MESH_HELD_FREE, /* record not in use */
+	MESH_HELD_NOTING, /* receives go to the base and are noted */
+	MESH_HELD_WAITING, /* sends wait in the queue */
+	MESH_HELD_ACTIVE, /* sends go to the shadow */
+	MESH_HELD_FAILING, /* the next send fails */
+	MESH_HELD_FLUSHING, /* target is in ERR */
+	MESH_HELD_NATIVE, /* everything goes to the base */
+};
+
+/* Receives in the order they were posted, none of them consumed yet. */
+struct mesh_recvlog {
+	struct mesh_recv_note {
+		uint64_t wr_id;
+		int num_sge;
+	} *notes;
+	struct ibv_sge *sges; /* of all of them, one after the other */
+	size_t n, size, n_sges, sges_size;
+	bool incomplete; /* there was no memory for one */
+};
+
+/* A send that waits; its scatter/gather list and inline data follow it. */
+struct mesh_send {
+	struct ibv_send_wr wr;
+	struct ibv_sge sges[]; /* then the data of an inline send */
+};
+
+/* A ring of them. Places are stride bytes apart. */
+struct mesh_sendq {
+	char *places; /* NULL: none */
+	size_t stride;
+	uint32_t size, head, n;
+	uint32_t max_inline, max_sge;
+};
+
+#define MESH_KEYS 64u /* of each kind, that a QP remembers; power of two */
+
+struct mesh_rkey {
+	uint32_t key, path_key;
+	enum { MESH_RKEY_NONE, MESH_RKEY_ASKED, MESH_RKEY_KNOWN } state;
+};
+
+struct mesh_lkey {
+	uint32_t key, path_key;
+	uint64_t epoch; /* 0: empty place */
+};
+
+struct mesh_held {
+	struct mesh_held *next; /* in data->all; constant */
+	struct mesh_held *next_free; /* data->lock */
+	struct mesh_context *mc; /* constant */
+
+	/*
+	 * For QPs with ibv_wr_*: held from wr_start to wr_complete or wr_abort, and by ibv_post_send(), as providers do.
+	 * Taken before @lock. A thread may call anything while it has it, so nothing but posting and
+	 * mesh_held_native() waits for it.
+	 */
+	pthread_mutex_t post_lock;
+
+	pthread_mutex_t lock; /* guards the rest but for the atomics */
+	struct ibv_qp *qp; /* NULL: record is free */
+	enum mesh_held_mode mode;
+	const struct mesh_held_ops *ops;
+	void *arg;
+	struct ibv_qp_cap cap;
+	bool sq_sig_all;
+	struct mesh_cq *send_cq, *recv_cq; /* constant while held */
+	struct mesh_srq *srq; /* NULL: none */
+	struct mesh_recvlog log;
+	struct mesh_sendq queue;
+	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
+	_Atomic bool consumed; /* a receive of the shadow has completed */
+	struct mesh_wrex *_Atomic wrex; /* wrex.c; NULL: no ibv_wr_*; stays with the record */
+
+	struct mesh_pd *spd; /* NULL: no shadow */
+	struct ibv_qp *shadow;
+	struct mesh_shadow_cq *shadow_send_cq, *shadow_recv_cq;
+	bool shadow_recv_failed; /* it did not take a receive that the base took */
+	bool rts, activated;
+	enum ibv_wc_status fail_status; /* mode FAILING */
+
+	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
+	struct mesh_rkey rkeys[MESH_KEYS];
+	struct mesh_lkey lkeys[MESH_KEYS];
+};
+
+/* ---- data.c -------------------------------------------------------------------------------------------------- */
+
+/** mesh_data_slots - put our functions into the context's public places, or take them out, as is needed; data->lock */
+void mesh_data_slots(struct mesh_context *mc);
+
+/** mesh_held_find - the record of a QP; any thread. It may be for another QP once its lock is taken: compare. */
+static inline struct mesh_held *mesh_held_find(struct mesh_context *mc, const struct ibv_qp *qp)
+{
+	return mesh_map_get(&mc->data.qps, qp);
+}
+
+/** mesh_held_claim - a free record, in mode NOTING, known by its QP; data->lock. NULL: no memory */
+struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp);
+
+/** mesh_held_release - the other way; data->lock and held->lock */
+void mesh_held_release(struct mesh_held *h);
+
+/** mesh_data_pd - our own protection domain on the base's device; NULL: there is none to be had; data->lock */
+struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
+
+/* ---- cq.c ---------------------------------------------------------------------------------------------------- */
+
+/**
+ * mesh_cq_get - what we keep of a CQ, made if need be; one more QP uses it; data->lock
+ *
+ * Return: it; NULL: no memory, or an extended CQ that we did not see being made.
+ */
+struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq);
+void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
+/** mesh_cq_use - from now on our functions have to poll it; data->lock */
+void mesh_cq_use(struct mesh_cq *cq);
+/** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
+void mesh_cq_free(struct mesh_cq *cq);
+/** mesh_cq_stash_reserve - room for one more; cq->lock; 0 or -ENOMEM */
+int mesh_cq_stash_reserve(struct mesh_cq *cq);
+
+/**
+ * mesh_shadow_cq_reserve - a shadow CQ on a rail with room for @n_wrs more; cq->lock
+ *
+ * Return: 0; -ENOMEM; what ibv_create_cq() or ibv_resize_cq() say.
+ */
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret);
+/** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; cq->lock; 0 or -ENOMEM */
+int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h);
+/** mesh_shadow_cq_remove - the QP is going; its completions keep its number; cq->lock */
+void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, uint32_t n_wrs);
+/** mesh_shadow_cq_find - NULL: not one of ours; cq->lock */
+static inline struct mesh_cq_qp *mesh_shadow_cq_find(const struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
+{
+	size_t mask = scq->n_places - 1, i;
+
+	if (!scq->n_places)
+		return NULL;
+	for (i = shadow_qpn * 2654435761u & mask; scq->table[i].qpn; i = (i + 1) & mask)
+		if (scq->table[i].shadow_qpn == shadow_qpn)
+			return &scq->table[i];
+	return NULL;
+}
+
+/** mesh_cq_stash - show a completion of our own before all others; cq->lock; there is room (mesh_cq_get()) */
+void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
+/** mesh_cq_forget - drop stashed completions of a QP that goes; cq->lock */
+void mesh_cq_forget(struct mesh_cq *cq, uint32_t qpn);
+
+/* ---- kick.c -------------------------------------------------------------------------------------------------- */
+
+/** mesh_kick - give the program's CQ an event, if it has a channel; any thread, no cq->lock needed */
+void mesh_kick(struct mesh_cq *cq);
+/** mesh_kick_prepare - make the kicker; data->lock. Return: 0 or -errno */
+int mesh_kick_prepare(struct mesh_cq *cq);
+/** mesh_kick_fini - destroy it */
+void mesh_kick_fini(struct mesh_cq *cq);
+/** mesh_kick_is - is a completion from the base a kick? */
+static inline bool mesh_kick_is(const struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	return wr_id == (uintptr_t)cq && qpn == atomic_load_explicit(&cq->kicker_qpn, memory_order_relaxed);
+}
+/**
+ * mesh_kick_seen - a kick was polled
+ *
+ * Whoever calls this looks at shadows and stash afterwards: the next kick may have been left out because of this one.
+ */
+static inline void mesh_kick_seen(struct mesh_cq *cq)
+{
+	atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* ---- post.c: hot --------------------------------------------------------------------------------------------- */
+
+int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/** mesh_post_append - @n requests were built behind the end of the queue: they are part of it now; held->lock */
+void mesh_post_append(struct mesh_held *h, uint32_t n);
+/** mesh_post_drain - post what waits, as far as it goes; held->lock */
+void mesh_post_drain(struct mesh_held *h);
+/** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
+int mesh_post_poison(struct mesh_held *h);
+/** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
+int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+
+/* ---- sendq.c ------------------------------------------------------------------------------------------------- */
+
+/** mesh_sendq_init - 0 or -ENOMEM */
+int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap);
+void mesh_sendq_fini(struct mesh_sendq *q);
+/** mesh_sendq_push - copy one to the end; 0, or the errno that a provider gives: ENOMEM, EINVAL */
+int mesh_sendq_push(struct mesh_sendq *q, const struct ibv_send_wr *wr);
+/** mesh_sendq_place - the place @ahead of the end; may lie behind what is there */
+static inline struct mesh_send *mesh_sendq_place(const struct mesh_sendq *q, uint32_t at)
+{
+	uint32_t i = q->head + at;
+
+	return (struct mesh_send *)(void *)(q->places + (size_t)(i >= q->size ? i - q->size : i) * q->stride);
+}
+static inline void mesh_sendq_pop(struct mesh_sendq *q)
+{
+	q->head = q->head + 1 == q->size ? 0 : q->head + 1;
+	q->n--;
+}
+
+/* ---- recvlog.c ----------------------------------------------------------------------------------------------- */
+
+/** mesh_recvlog_add - note one down; never fails, but may make the log incomplete; held->lock */
+void mesh_recvlog_add(struct mesh_recvlog *log, const struct ibv_recv_wr *wr);
+void mesh_recvlog_fini(struct mesh_recvlog *log);
+
+/* ---- poll.c: hot --------------------------------------------------------------------------------------------- */
+
+int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; cq->lock */
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
+/** mesh_poll_noticed - a completion of a moved QP was shown; cq->lock */
+void mesh_poll_noticed(struct mesh_held *h, bool receive);
+
+/* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
+
+/** mesh_wrex_install - put ours over a QP's ibv_wr_* functions, if it has them; 0 or -ENOMEM */
+int mesh_wrex_install(struct mesh_held *h);
+/** mesh_wrex_remove - and take them out again; post_lock and held->lock */
+void mesh_wrex_remove(struct mesh_held *h);
+
+/** mesh_cqex_install - put ours over an extended CQ's functions */
+void mesh_cqex_install(struct mesh_cq *cq);
+
+/* ---- held.c -------------------------------------------------------------------------------------------------- */
+
+/** mesh_held_fail_now - the first send that waits fails, the rest is flushed; no lock of ours is held */
+void mesh_held_fail_now(struct mesh_held *h);
+
+#endif

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "keys.h"
+
+LIST_HEAD(shadow_list, mesh_shadow_mr);
+
+static struct mesh_keytab **keytab(void)
+{
+	return &mesh_root.keys.keytab;
+}
+
+/* Noting down */
+
+static bool is_noted(const struct mesh_context *mc)
+{
+	return mesh_context_active(mc) && atomic_load_explicit(&mesh_root.moves, memory_order_relaxed);
+}
+
+static void key_free(struct mesh_key *key)
+{
+	struct stat st;
+
+	if (!key)
+		return;
+	if (key->dmabuf_fd >= 0 && !fstat(key->dmabuf_fd, &st) && st.st_ino == key->dmabuf_ino &&
+	    st.st_dev == key->dmabuf_dev)
+		close(key->dmabuf_fd);
+	free(key);
+}
+
+static bool dup_dmabuf(struct mesh_key *key, int fd)
+{
+	struct stat st;
+
+	key->dmabuf_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (key->dmabuf_fd < 0)
+		return false;
+	if (fstat(key->dmabuf_fd, &st)) {
+		close(key->dmabuf_fd);
+		key->dmabuf_fd = -1;
+		return false;
+	}
+	key->dmabuf_ino = st.st_ino;
+	key->dmabuf_dev = st.st_dev;
+	return true;
+}
+
+/* Note a region of a live context. @key has what it was registered with; it may be taken over. */
+static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off(), err = -ENOMEM;
+	struct mesh_key *key = malloc(sizeof(*key));
+
+	if (key) {
+		*key = *with;
+		key->mr = mr;
+		key->pd = mesh_pd_underlying(pd);
+		key->verbs = pd->context;
+		key->lkey = mr->lkey;
+		key->rkey = mr->rkey;
+		key->dmabuf_fd = -1;
+		LIST_INIT(&key->shadows);
+		if (fd < 0 || dup_dmabuf(key, fd)) {
+			int locked = mesh_keys_lock();
+
+			err = mesh_keytab_add(keytab(), key);
+			mesh_keys_unlock(locked);
+		}
+	}
+	if (err) {
+		key_free(key);
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "%s: a memory region cannot be noted; its keys will fail on connections that were moved",
+			    mc->device);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
+
+struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	struct ibv_mr *mr = mc->reg_mr(pd, addr, length, iova, access);
+
+	if (mr && is_noted(mc))
+		note(mc, mr, pd,
+		     &(struct mesh_key){.addr = addr, .length = length, .iova = iova, .access = access}, -1);
+	return mr;
+}
+
+struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+				  int access)
+{
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	struct ibv_mr *mr = mc->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+
+	if (mr && is_noted(mc))
+		note(mc, mr, pd,
+		     &(struct mesh_key){.dmabuf_offset = offset, .length = length, .iova = iova, .access = access},
+		     fd);
+	return mr;
+}
+
+/* Forgetting */
+
+/* keys_lock. After this no translation begins, and none is under way. */
+static void take_out(struct mesh_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+
+	mesh_keytab_del(*keytab(), key);
+	while (key->busy)
+		pthread_cond_wait(&process->keys_cond, &process->keys_lock);
+}
+
+/* keys_lock. Counterparts go from both their lists to @gone; their PDs are held until drop_shadows(). */
+static void unlink_shadow(struct mesh_shadow_mr *shadow, struct shadow_list *gone)
+{
+	LIST_REMOVE(shadow, of_key);
+	LIST_REMOVE(shadow, of_pd);
+	shadow->spd->refs++;
+	LIST_INSERT_HEAD(gone, shadow, of_key);
+	atomic_fetch_add_explicit(&mesh_root.process->keys_epoch, 1, memory_order_release);
+}
+
+static void unlink_shadows(struct mesh_key *key, struct shadow_list *gone)
+{
+	struct mesh_shadow_mr *shadow;
+
+	while ((shadow = LIST_FIRST(&key->shadows)))
+		unlink_shadow(shadow, gone);
+}
+
+static void shadow_free(struct mesh_shadow_mr *shadow)
+{
+	mesh_root.lib.verbs.dereg_mr(shadow->mr);
+	free(shadow);
+}
+
+/* Without the lock. */
+static void drop_shadows(struct shadow_list *gone)
+{
+	struct mesh_shadow_mr *shadow;
+	struct mesh_pd *spd;
+
+	while ((shadow = LIST_FIRST(gone))) {
+		LIST_REMOVE(shadow, of_key);
+		spd = shadow->spd;
+		shadow_free(shadow);
+		mesh_pd_put(spd);
+	}
+}
+
+/*
+ * Take a region out and its counterparts away, before the base changes or frees it.
+ *
+ * Return: what was noted, now the caller's; NULL: nothing.
+ */
+static struct mesh_key *forget(const struct ibv_mr *mr)
+{
+	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
+	int saved_errno = errno, cancel = mesh_keys_lock();
+	struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
+	bool was_used;
+
+	if (key) {
+		take_out(key);
+		unlink_shadows(key, &gone);
+	}
+	was_used = !LIST_EMPTY(&gone);
+	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	if (was_used) {
+		if (mesh_root.key_dropped)
+			mesh_root.key_dropped(key->pd, key->rkey);
+		drop_shadows(&gone);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return key;
+}
+
+/* Put back what forget() gave; the table is there, so this takes no memory. */
+static void remember(struct mesh_key *key)
+{
+	int cancel = mesh_keys_lock();
+
+	mesh_keytab_add(keytab(), key);
+	mesh_keys_unlock(cancel);
+}
+
+int mesh_dereg_mr(struct ibv_mr *mr)
+{
+	struct mesh_context *mc = mesh_context_get(mr->context);
+	struct mesh_key *key;
+	int err, saved_errno;
+
+	if (!mesh_context_active(mc))
+		return mc->dereg_mr(mr);
+	key = forget(mr);
+	err = mc->dereg_mr(mr);
+	saved_errno = errno;
+	if (key && err)
+		remember(key);
+	else
+		key_free(key);
+	errno = saved_errno;
+	return err;
+}
+
+int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct mesh_context *mc = mesh_context_get(mr->context);
+	struct mesh_key *key;
+	int err, saved_errno;
+
+	if (!mesh_context_active(mc))
+		return mc->rereg_mr(mr, flags, pd, addr, length, access);
+	key = forget(mr);
+	err = mc->rereg_mr(mr, flags, pd, addr, length, access);
+	saved_errno = errno;
+	if (key && !err) {
+		if (flags & IBV_REREG_MR_CHANGE_PD)
+			key->pd = mesh_pd_underlying(pd);
+		if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+			key->access = access;
+		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+			key->addr = addr;
+			key->length = length;
+			key->iova = (uintptr_t)addr;
+		}
+		key->lkey = mr->lkey;
+		key->rkey = mr->rkey;
+	}
+	if (key)
+		remember(key);
+	errno = saved_errno;
+	return err;
+}
+
+void mesh_keys_drop_pd(struct mesh_pd *spd)
+{
+	struct mesh_shadow_mr *shadow;
+	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
+	int cancel = mesh_keys_lock();
+
+	while ((shadow = LIST_FIRST(&spd->shadows)))
+		unlink_shadow(shadow, &gone);
+	mesh_keys_unlock(cancel);
+	while ((shadow = LIST_FIRST(&gone))) { /* the PD is the caller's, who is about to free it */
+		LIST_REMOVE(shadow, of_key);
+		shadow_free(shadow);
+	}
+}
+
+void mesh_keys_close(struct ibv_context *verbs)
+{
+	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
+	struct mesh_key *key;
+	int cancel = mesh_keys_lock();
+
+	while ((key = mesh_keytab_find_context(*keytab(), verbs))) {
+		take_out(key);
+		unlink_shadows(key, &gone);
+		key_free(key);
+	}
+	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	drop_shadows(&gone);
+	mesh_cancel_restore(cancel);
+}
+
+/* Translating */
+
+#define ESSENTIAL_ACCESS                                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                       \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *spd, int access)
+{
+	const struct mesh_library *lib = &mesh_root.lib;
+	struct stat st;
+
+	if (key->dmabuf_fd < 0)
+		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
+	if (!lib->reg_dmabuf_mr || fstat(key->dmabuf_fd, &st) || st.st_ino != key->dmabuf_ino ||
+	    st.st_dev != key->dmabuf_dev) {
+		errno = EBADF;
+		return NULL;
+	}
+	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, key->dmabuf_fd, access);
+}
+
+/* Without the lock, the key being busy. Return: the counterpart, in no list yet; NULL with @ret_err. */
+static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd, int *ret_err)
+{
+	struct mesh_shadow_mr *shadow = malloc(sizeof(*shadow));
+
+	*ret_err = -ENOMEM;
+	if (!shadow)
+		return NULL;
+	shadow->key = key;
+	shadow->spd = spd;
+	shadow->mr = register_with(key, spd, key->access);
+	/* A NIC of another make may lack what only makes things faster. */
+	if (!shadow->mr && key->access & ~ESSENTIAL_ACCESS)
+		shadow->mr = register_with(key, spd, key->access & ESSENTIAL_ACCESS);
+	if (!shadow->mr) {
+		*ret_err = errno ? -errno : -EIO;
+		free(shadow);
+		return NULL;
+	}
+	*ret_err = 0;
+	return shadow;
+}
+
+static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const struct mesh_pd *spd)
+{
+	struct mesh_shadow_mr *shadow;
+
+	LIST_FOREACH(shadow, &key->shadows, of_key)
+		if (shadow->spd == spd)
+			return shadow;
+	return NULL;
+}
+
+/* keys_lock, which is let go meanwhile. Return: 0 or -errno; the counterpart may be gone again by then. */
+static int make_shadow(struct mesh_key *key, struct mesh_pd *spd)
+{
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_shadow_mr *shadow;
+	int err;
+
+	key->busy = true;
+	pthread_mutex_unlock(&process->keys_lock);
+	shadow = shadow_new(key, spd, &err);
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
+			    (unsigned long long)key->length, spd->rail->device, strerrordesc_np(-err));
+	pthread_mutex_lock(&process->keys_lock);
+	if (shadow) {
+		LIST_INSERT_HEAD(&key->shadows, shadow, of_key);
+		LIST_INSERT_HEAD(&spd->shadows, shadow, of_pd);
+	}
+	key->busy = false;
+	pthread_cond_broadcast(&process->keys_cond);
+	return err;
+}
+
+/* Return: 0 with @ret_mr, which is valid under the lock. */
+static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value,
+			    struct ibv_mr **ret_mr)
+{
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_shadow_mr *shadow;
+	struct mesh_key *key;
+	int err;
+
+	/* Whatever happened while the lock was let go, it is looked up again. */
+	while ((key = mesh_keytab_find(*keytab(), index, spd->program, value))) {
+		shadow = find_shadow(key, spd);
+		if (shadow) {
+			*ret_mr = shadow->mr;
+			return 0;
+		}
+		if (key->busy) {
+			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
+			continue;
+		}
+		err = make_shadow(key, spd);
+		if (err)
+			return err;
+	}
+	return -ENOENT;
+}
+
+static int translate(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, uint32_t *ret)
+{
+	struct ibv_mr *mr = spd->dummy;
+	int saved_errno = errno, cancel = mesh_keys_lock(), err;
+
+	err = translate_locked(spd, index, value, &mr);
+	*ret = index == MESH_BY_LKEY ? mr->lkey : mr->rkey;
+	mesh_keys_unlock(cancel);
+	errno = saved_errno;
+	return err;
+}
+
+int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey)
+{
+	return translate(spd, MESH_BY_LKEY, lkey, ret_lkey);
+}
+
+int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
+{
+	return translate(spd, MESH_BY_RKEY, rkey, ret_rkey);
+}

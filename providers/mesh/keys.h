@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_KEYS_H
+#define MESH_KEYS_H
+
+#include "keytab.h"
+#include "rails.h"
+
+/*
+ * Keys of the program's memory regions and what they are on other rails.
+ *
+ * While root.moves is set, what each region is registered with is noted down. On a rail a region is registered with
+ * the first use of its key there, and stays until the program deregisters or changes it, or deallocates its PD. Regions
+ * that were imported, made of device memory or through mlx5dv, and memory windows have no counterpart: their
+ * keys count as unknown.
+ *
+ * Any thread. Nobody calls these functions with a lock that is taken in root.key_dropped or with keys_lock.
+ */
+
+/**
+ * mesh_key_local - translate an lkey
+ * @spd: the PD of the queue pair that is to use it
+ * @ret_lkey: always written: a key that fails every access, with a local protection error as bare, unless 0 is returned
+ *
+ * To be kept by callers as long as mesh_keys_epoch() stays what it was before the call; failures are not to be
+ * kept. Found ones take a lock and a look-up; the first use on a rail registers memory there. The key of a work
+ * request with inline data means nothing and is not to be asked for.
+ *
+ * Return: 0; -ENOENT: no such key in the PD; -ENOMEM; -errno of the registration on the rail.
+ */
+int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey);
+
+/**
+ * mesh_key_remote - translate an rkey that the program gave to its peer
+ * @ret_rkey: always written, as above
+ *
+ * When the region goes, root.key_dropped is called if this was ever asked of it.
+ */
+int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
+
+/**
+ * mesh_keys_epoch - changes whenever a translation that was given out becomes wrong
+ *
+ * It changes before the region on the rail goes.
+ */
+static inline uint64_t mesh_keys_epoch(void)
+{
+	return atomic_load_explicit(&mesh_root.process->keys_epoch, memory_order_acquire);
+}
+
+/** mesh_keys_drop_pd - a PD on a rail goes: its regions, too. Nobody may use it any more. (pds.c) */
+void mesh_keys_drop_pd(struct mesh_pd *spd);
+
+/** mesh_keys_close - a context is being closed: forget its regions */
+void mesh_keys_close(struct ibv_context *verbs);
+
+/* Verbs entry points; contracts are those of libibverbs. */
+struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+				  int access);
+int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
+int mesh_dereg_mr(struct ibv_mr *mr);
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+
+#include "keytab.h"
+
+#define FIRST_BUCKETS 256
+
+struct mesh_keytab {
+	size_t n_buckets; /* of each index; a power of two */
+	size_t n_keys;
+	struct mesh_key **buckets; /* MESH_N_INDEXES * n_buckets */
+};
+
+static size_t hash(const void *p, uint32_t key, size_t n_buckets)
+{
+	uint64_t h = ((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ key) * 0xff51afd7ed558ccdull;
+	return (size_t)(h >> 32) & (n_buckets - 1);
+}
+
+static struct mesh_key **bucket(const struct mesh_keytab *tab, enum mesh_key_index index, const void *p, uint32_t key)
+{
+	return &tab->buckets[index * tab->n_buckets + hash(p, key, tab->n_buckets)];
+}
+
+static struct mesh_key **bucket_of(const struct mesh_keytab *tab, enum mesh_key_index index,
+				   const struct mesh_key *key)
+{
+	switch (index) {
+	case MESH_BY_MR:
+		return bucket(tab, index, key->mr, 0);
+	case MESH_BY_LKEY:
+		return bucket(tab, index, key->pd, key->lkey);
+	default:
+		return bucket(tab, index, key->pd, key->rkey);
+	}
+}
+
+static void link_one(struct mesh_keytab *tab, enum mesh_key_index index, struct mesh_key *key)
+{
+	struct mesh_key **at = bucket_of(tab, index, key);
+
+	key->next[index] = *at;
+	*at = key;
+}
+
+/*
+ * Oldest first into the larger table, so that the newest of two with one key is found first there, too: each chain is
+ * turned round, then linked again.
+ */
+static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, enum mesh_key_index index)
+{
+	struct mesh_key *key, *next, *turned;
+	size_t i;
+
+	for (i = index * from->n_buckets; i < (index + 1) * from->n_buckets; i++) {
+		turned = NULL;
+		for (key = from->buckets[i]; key; key = next) {
+			next = key->next[index];
+			key->next[index] = turned;
+			turned = key;
+		}
+		for (key = turned; key; key = next) {
+			next = key->next[index];
+			link_one(to, index, key);
+		}
+	}
+}
+
+/* Without memory the chains become longer, that is all. */
+static void grow(struct mesh_keytab *tab)
+{
+	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4, .n_keys = tab->n_keys};
+	enum mesh_key_index index;
+
+	larger.buckets = calloc(MESH_N_INDEXES * larger.n_buckets, sizeof(*larger.buckets));
+	if (!larger.buckets)
+		return;
+	for (index = 0; index < MESH_N_INDEXES; index++)
+		move_index(&larger, tab, index);
+	free(tab->buckets);
+	*tab = larger;
+}
+
+static struct mesh_keytab *keytab_new(void)
+{
+	struct mesh_keytab *tab = malloc(sizeof(*tab));
+
+	if (!tab)
+		return NULL;
+	tab->n_keys = 0;
+	tab->n_buckets = FIRST_BUCKETS;
+	tab->buckets = calloc(MESH_N_INDEXES * tab->n_buckets, sizeof(*tab->buckets));
+	if (!tab->buckets) {
+		free(tab);
+		return NULL;
+	}
+	return tab;
+}
+
+int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
+{
+	enum mesh_key_index index;
+
+	if (!*tab)
+		*tab = keytab_new();
+	if (!*tab)
+		return -ENOMEM;
+	if ((*tab)->n_keys >= 2 * (*tab)->n_buckets)
+		grow(*tab);
+	for (index = 0; index < MESH_N_INDEXES; index++)
+		link_one(*tab, index, key);
+	(*tab)->n_keys++;
+	return 0;
+}
+
+void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key)
+{
+	enum mesh_key_index index;
+	struct mesh_key **at;
+
+	for (index = 0; index < MESH_N_INDEXES; index++) {
+		for (at = bucket_of(tab, index, key); *at != key; at = &(*at)->next[index])
+			;
+		*at = key->next[index];
+	}
+	tab->n_keys--;
+}
+
+struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct ibv_mr *mr)
+{
+	struct mesh_key *key = tab ? *bucket(tab, MESH_BY_MR, mr, 0) : NULL;
+
+	while (key && key->mr != mr)
+		key = key->next[MESH_BY_MR];
+	return key;
+}
+
+struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
+				  const struct ibv_pd *pd, uint32_t value)
+{
+	struct mesh_key *key = tab ? *bucket(tab, index, pd, value) : NULL;
+
+	while (key && (key->pd != pd || (index == MESH_BY_LKEY ? key->lkey : key->rkey) != value))
+		key = key->next[index];
+	return key;
+}
+
+struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs)
+{
+	struct mesh_key *key;
+	size_t i;
+
+	for (i = 0; tab && i < tab->n_buckets; i++)
+		for (key = tab->buckets[i]; key; key = key->next[MESH_BY_MR])
+			if (key->verbs == verbs)
+				return key;
+	return NULL;
+}
+
+void mesh_keytab_free(struct mesh_keytab *tab)
+{
+	if (tab)
+		free(tab->buckets);
+	free(tab);
+}

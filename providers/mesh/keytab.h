@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_KEYTAB_H
+#define MESH_KEYTAB_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <infiniband/verbs.h>
+
+/*
+ * Memory regions of the program, found by their pointer and by (PD, key). Callers serialise; nothing here calls anything
+ * but the allocator.
+ */
+
+struct mesh_pd;
+struct mesh_key;
+
+/* A region's counterpart in a PD on a rail. */
+struct mesh_shadow_mr {
+	LIST_ENTRY(mesh_shadow_mr) of_key, of_pd;
+	struct mesh_key *key;
+	struct mesh_pd *spd;
+	struct ibv_mr *mr;
+};
+
+enum mesh_key_index { MESH_BY_MR, MESH_BY_LKEY, MESH_BY_RKEY, MESH_N_INDEXES };
+
+/* What a region was registered with. Everything but the last members is constant while it is in a table. */
+struct mesh_key {
+	struct mesh_key *next[MESH_N_INDEXES]; /* in its buckets */
+	const struct ibv_mr *mr;
+	struct ibv_pd *pd; /* never a parent domain */
+	struct ibv_context *verbs;
+	uint32_t lkey, rkey;
+	void *addr; /* memory of the process; not for dma-buf */
+	uint64_t length, iova;
+	int access;
+	int dmabuf_fd; /* a duplicate; -1: not dma-buf */
+	ino_t dmabuf_ino; /* what it has to lead to when it is used: programs close descriptors that are not theirs */
+	dev_t dmabuf_dev;
+	uint64_t dmabuf_offset;
+
+	bool busy; /* some thread registers it on a rail without the lock */
+	LIST_HEAD(, mesh_shadow_mr) shadows;
+};
+
+struct mesh_keytab;
+
+/**
+ * mesh_keytab_add - add a region
+ * @tab: *tab NULL: none yet; allocated then
+ *
+ * One of the same pointer or keys may be there, left by a program that never deregistered it; the newest is found.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key);
+
+/** mesh_keytab_del - take out one that is in there */
+void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key);
+
+struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct ibv_mr *mr);
+/** mesh_keytab_find - @index: MESH_BY_LKEY or MESH_BY_RKEY; NULL: no such key in this PD. @tab may be NULL. */
+struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
+				  const struct ibv_pd *pd, uint32_t key);
+/** mesh_keytab_find_context - any region of a context */
+struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs);
+
+/** mesh_keytab_free - the table alone, not what is in it; NULL is fine */
+void mesh_keytab_free(struct mesh_keytab *tab);
+
+#endif

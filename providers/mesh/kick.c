@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+
+/*
+ * A program waits for completion events on a descriptor of its own device; events of another device have to become
+ * events there. A send posted to a QP in ERR is flushed at once: that makes a completion, and so an event, if the
+ * program's CQ is armed. The QP is our own and never leaves ERR; its completion is hidden from the program.
+ *
+ * Room in the program's CQ: a kick takes one place, and there is one at a time; a moved QP's own completions, for which
+ * the program made room, go elsewhere.
+ */
+
+static int to_err(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1}, err = {.qp_state = IBV_QPS_ERR};
+	int ret;
+
+	/* The base's own function: ours would take it for a connection of the program. */
+	ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (!ret) {
+		qp->state = IBV_QPS_INIT;
+		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
+	}
+	if (!ret)
+		qp->state = IBV_QPS_ERR;
+	return ret < 0 ? ret : -ret;
+}
+
+int mesh_kick_prepare(struct mesh_cq *cq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq->cq,
+		.recv_cq = cq->cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	struct ibv_pd *pd;
+	int err = 0;
+
+	if (!cq->cq->channel || cq->kicker)
+		return 0;
+	pd = mesh_data_pd(cq->mc);
+	if (!pd)
+		return errno ? -errno : -ENOMEM;
+	pthread_mutex_lock(&cq->kick_lock);
+	cq->kicker = mesh_root.lib.verbs.create_qp(pd, &attr);
+	if (!cq->kicker)
+		err = errno ? -errno : -EIO;
+	else
+		err = to_err(cq->mc, cq->kicker);
+	if (err && cq->kicker) {
+		mesh_root.lib.verbs.destroy_qp(cq->kicker);
+		cq->kicker = NULL;
+	}
+	if (!err)
+		atomic_store_explicit(&cq->kicker_qpn, cq->kicker->qp_num, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->kick_lock);
+	return err;
+}
+
+void mesh_kick(struct mesh_cq *cq)
+{
+	struct ibv_send_wr wr = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	pthread_mutex_lock(&cq->kick_lock);
+	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) &&
+	    cq->mc->post_send(cq->kicker, &wr, &bad))
+		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
+	pthread_mutex_unlock(&cq->kick_lock);
+}
+
+void mesh_kick_fini(struct mesh_cq *cq)
+{
+	struct ibv_qp *kicker;
+
+	pthread_mutex_lock(&cq->kick_lock);
+	kicker = cq->kicker;
+	cq->kicker = NULL;
+	pthread_mutex_unlock(&cq->kick_lock);
+	if (kicker)
+		mesh_root.lib.verbs.destroy_qp(kicker);
+}
+
+void mesh_kick_cq_event(struct ibv_cq *shadow)
+{
+	struct mesh_shadow_cq *scq = shadow->cq_context;
+
+	mesh_kick(scq->owner);
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conn.h"
+#include "paths.h"
+
+/*
+ * What the helper thread does for a held connection: it carries out what the move wants and tells it how that went.
+ * Everything here runs in that thread, with conn->lock held.
+ */
+
+/* ---- attributes ---------------------------------------------------------------------------------------------- */
+
+void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+#define COPY(flag, member)                                                                                             \
+	do {                                                                                                           \
+		if (mask & (flag))                                                                                     \
+			to->member = from->member;                                                                     \
+	} while (0)
+	COPY(IBV_QP_STATE, qp_state);
+	COPY(IBV_QP_CUR_STATE, cur_qp_state);
+	COPY(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	COPY(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	COPY(IBV_QP_PKEY_INDEX, pkey_index);
+	COPY(IBV_QP_PORT, port_num);
+	COPY(IBV_QP_QKEY, qkey);
+	COPY(IBV_QP_AV, ah_attr);
+	COPY(IBV_QP_PATH_MTU, path_mtu);
+	COPY(IBV_QP_TIMEOUT, timeout);
+	COPY(IBV_QP_RETRY_CNT, retry_cnt);
+	COPY(IBV_QP_RNR_RETRY, rnr_retry);
+	COPY(IBV_QP_RQ_PSN, rq_psn);
+	COPY(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	COPY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	COPY(IBV_QP_SQ_PSN, sq_psn);
+	COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	COPY(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	COPY(IBV_QP_CAP, cap);
+	COPY(IBV_QP_DEST_QPN, dest_qp_num);
+	COPY(IBV_QP_RATE_LIMIT, rate_limit);
+#undef COPY
+}
+
+static unsigned int mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu; /* IBV_MTU_256 is 1 */
+}
+
+static enum ibv_mtu mtu_of(unsigned int bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > bytes)
+		mtu--;
+	return mtu;
+}
+
+/* ---- what people see ----------------------------------------------------------------------------------------- */
+
+static void log_moved(const struct mesh_conn *conn)
+{
+	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
+
+	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to %s on host %s: %s; goes from %s (%s) to %s instead", conn->mc->device,
+	       conn->qpn, mv_gid_format(&conn->peer.gid, to), conn->peer_host, mv_path_verdict_text(conn->verdict),
+	       conn->rail_device, mv_gid_format(&conn->rail_gid, from), mv_gid_format(&conn->rail_peer_gid, peer));
+}
+
+static const char *state_name(const struct mesh_conn *conn)
+{
+	static const char *const names[] = {[MESH_CONN_INIT] = "init",
+					    [MESH_CONN_NATIVE] = "native",
+					    [MESH_CONN_HELD] = "held",
+					    [MESH_CONN_MOVED] = "moved",
+					    [MESH_CONN_FAILED] = "failed"};
+
+	return names[conn->state];
+}
+
+/* For `meshverbs qps`. */
+static void tell_status(const struct mesh_conn *conn)
+{
+	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
+	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
+	int len;
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	len = snprintf((char *)frame.payload, sizeof(frame.payload),
+		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
+		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\"}",
+		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
+		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
+		       conn->peer_host, conn->rail_device, mv_gid_format(&conn->rail_gid, rail),
+		       mv_gid_format(&conn->rail_peer_gid, to));
+	if (len < 0 || (size_t)len >= sizeof(frame.payload))
+		return;
+	frame.len = (uint16_t)len;
+	mesh_thread_frame(&frame);
+}
+
+/* ---- the path ------------------------------------------------------------------------------------------------ */
+
+static void release(struct mesh_conn *conn)
+{
+	if (conn->held)
+		mesh_held_unprepare(conn->held);
+	if (conn->pd)
+		mesh_pd_put(conn->pd);
+	conn->pd = NULL;
+	conn->shadow_connected = false;
+	conn->shadow_rts = false;
+}
+
+/* The largest path MTU our end of the path can do: the program's wish within what the port has. */
+static int path_limits(struct mesh_conn *conn, uint16_t *ret_mtu_bytes, uint16_t *ret_lid)
+{
+	struct ibv_port_attr port;
+	unsigned int mtu;
+
+	if (ibv_query_port(conn->pd->rail->context, conn->rail_port, &port))
+		return -EIO;
+	mtu = mtu_bytes(port.active_mtu);
+	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mtu_bytes(conn->rtr.path_mtu) < mtu)
+		mtu = mtu_bytes(conn->rtr.path_mtu);
+	*ret_mtu_bytes = (uint16_t)mtu;
+	*ret_lid = port.lid;
+	return 0;
+}
+
+static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
+		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
+{
+	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
+					.qp_access_flags = conn->init.qp_access_flags};
+	struct mesh_view_rail place;
+	struct mesh_rail *rail;
+	int err;
+
+	snprintf(why, why_size, "the rail is not in the directory any more");
+	err = mesh_view_rail(&action->local_gid, action->gid_type, &place);
+	if (err)
+		return err;
+	rail = mesh_rail_get(place.device, why, why_size);
+	if (!rail)
+		return -EIO;
+	conn->pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
+	mesh_rail_put(rail); /* the pd has a reference */
+	if (!conn->pd)
+		return -EIO;
+	snprintf(conn->rail_device, sizeof(conn->rail_device), "%s", place.device);
+	conn->rail_port = place.port;
+	conn->rail_gid = action->local_gid;
+	conn->rail_gid_type = action->gid_type;
+	attr.port_num = place.port;
+	snprintf(why, why_size, "a QP on %s", place.device);
+	err = mesh_held_prepare(conn->held, conn->pd, &attr, &ret_mine->qpn);
+	if (!err)
+		err = path_limits(conn, ret_mtu, ret_lid);
+	if (err)
+		return err;
+	ret_mine->gid = action->local_gid;
+	mesh_thread_rail(conn->pd->rail);
+	return 0;
+}
+
+static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+{
+	struct mv_ctl_end mine = {0};
+	uint16_t lid = 0, mtu = 0;
+	char why[256];
+	int err;
+
+	if (conn->pd)
+		release(conn);
+	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
+	if (err) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
+			    conn->rail_device[0] ? conn->rail_device : "another rail", why, strerrordesc_np(-err));
+		release(conn);
+	}
+	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
+}
+
+int mesh_conn_shadow_rts(struct mesh_conn *conn)
+{
+	struct ibv_qp_attr attr = conn->rts;
+	int err;
+
+	if (conn->shadow_rts)
+		return 0;
+	err = mesh_held_rts(conn->held, &attr, conn->rts_mask);
+	if (!err)
+		conn->shadow_rts = true;
+	return err;
+}
+
+static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+{
+	struct ibv_qp_attr attr = conn->rtr;
+	int err = conn->pd ? 0 : -EINVAL;
+
+	conn->rail_peer_gid = action->peer.gid;
+	attr.dest_qp_num = action->peer.qpn;
+	attr.path_mtu = mtu_of(action->mtu_bytes);
+	attr.ah_attr.port_num = conn->rail_port;
+	attr.ah_attr.dlid = action->peer_lid;
+	attr.ah_attr.grh.dgid = action->peer.gid;
+	if (conn->rail_gid_type != MV_GID_TYPE_IB) {
+		attr.ah_attr.is_global = 1;
+		/* A program may have meant "this link only" for a path that was never used. */
+		if (attr.ah_attr.grh.hop_limit < 64)
+			attr.ah_attr.grh.hop_limit = 64;
+	}
+	if (!err && attr.ah_attr.is_global)
+		err = mesh_rail_find_gid(conn->pd->rail, conn->rail_port, &conn->rail_gid, conn->rail_gid_type,
+					 &attr.ah_attr.grh.sgid_index);
+	if (!err)
+		err = mesh_held_connect(conn->held, &attr, conn->rtr_mask);
+	if (!err) {
+		conn->shadow_connected = true;
+		if (conn->rts_mask)
+			err = mesh_conn_shadow_rts(conn);
+	}
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
+			    conn->rail_device, strerrordesc_np(-err));
+	mv_move_connected(&conn->move, !err, now_ns);
+}
+
+static void do_activate(struct mesh_conn *conn)
+{
+	mesh_held_activate(conn->held);
+	conn->state = MESH_CONN_MOVED;
+	log_moved(conn);
+	tell_status(conn);
+}
+
+/* ---- no move after all --------------------------------------------------------------------------------------- */
+
+void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
+{
+	struct ibv_qp_attr rtr = conn->rtr, rts = conn->rts;
+	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
+	int err;
+
+	if (rtr.ah_attr.is_global)
+		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, &choice);
+	if (gid_type != conn->local_type &&
+	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
+		choice.index = rtr.ah_attr.grh.sgid_index;
+	err = -mesh_conn_rtr_native(conn->mc, conn->qp, &rtr, conn->rtr_mask, choice.index);
+	if (!err && conn->rts_mask)
+		err = -conn->mc->modify_qp(conn->qp, &rts, conn->rts_mask);
+	if (!err)
+		err = mesh_held_native(conn->held);
+	if (!err) {
+		conn->held = NULL;
+		conn->state = MESH_CONN_NATIVE;
+		conn->local_type = gid_type;
+	} else {
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
+		       strerrordesc_np(-err));
+		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+		conn->state = MESH_CONN_FAILED;
+	}
+	release(conn);
+	tell_status(conn);
+}
+
+static void do_native(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	char to[MV_GID_STRLEN];
+
+	if (action->reason || action->timed_out)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s",
+			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
+			    mv_path_verdict_text(conn->verdict),
+			    action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+	mesh_conn_go_native(conn, action->gid_type);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------ */
+
+static void act(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mv_move_action action;
+
+	/* Carrying one out may give a new one, and may end our part. */
+	while (conn->held && mv_move_next(&conn->move, &action)) {
+		switch (action.type) {
+		case MV_DO_SEND:
+			mesh_thread_send(&action.msg);
+			break;
+		case MV_DO_PREPARE:
+			do_prepare(conn, &action, now_ns);
+			break;
+		case MV_DO_CONNECT:
+			do_connect(conn, &action, now_ns);
+			break;
+		case MV_DO_ACTIVATE:
+			do_activate(conn);
+			break;
+		case MV_DO_NATIVE:
+			do_native(conn, &action);
+			break;
+		case MV_DO_RELEASE:
+			release(conn);
+			break;
+		case MV_DO_NOTHING:
+			break;
+		}
+	}
+}
+
+static bool is_moving(const struct mesh_conn *conn)
+{
+	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
+}
+
+void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
+{
+	uint64_t keys;
+
+	*ret_deadline = UINT64_MAX;
+	pthread_mutex_lock(&conn->lock);
+	if (is_moving(conn)) {
+		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
+			mv_move_work_waits(&conn->move, now_ns);
+		if (mv_move_deadline(&conn->move) <= now_ns)
+			mv_move_tick(&conn->move, now_ns);
+		act(conn, now_ns);
+	}
+	if (is_moving(conn)) {
+		*ret_deadline = mv_move_deadline(&conn->move);
+		keys = mesh_conn_run_keys(conn, now_ns);
+		if (keys < *ret_deadline)
+			*ret_deadline = keys;
+	}
+	pthread_mutex_unlock(&conn->lock);
+}
+
+void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_ctl_msg reply;
+
+	pthread_mutex_lock(&conn->lock);
+	if (is_moving(conn)) {
+		mv_move_message(&conn->move, msg, now_ns);
+		act(conn, now_ns);
+	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&
+		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
+					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : MV_CTL_PSN_NONE,
+					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
+		mesh_thread_send(&reply);
+	}
+	pthread_mutex_unlock(&conn->lock);
+}
+
+void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (is_moving(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
+		mv_move_unreachable(&conn->move, now_ns);
+		act(conn, now_ns);
+	}
+	pthread_mutex_unlock(&conn->lock);
+}

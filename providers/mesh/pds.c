@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "keys.h"
+
+/* A parent domain of the program: work posted through it runs in another PD. */
+struct mesh_parent {
+	struct mesh_parent *next;
+	struct ibv_pd *parent, *underlying;
+	struct ibv_context *verbs;
+};
+
+/* Not an address of x86-64, arm64 or POWER, with or without pointer tags, so nobody's buffer lies there. */
+#define NOWHERE 0x7edcba9876540000ull
+
+/*
+ * One byte is registered, without rights, to be found at an address that is no memory's. Whoever uses its keys with
+ * an address of their own is outside of it.
+ */
+static int make_dummy(struct mesh_pd *spd)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	spd->dummy_page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (spd->dummy_page == MAP_FAILED)
+		return -errno;
+	spd->dummy = mesh_root.lib.verbs.reg_mr_iova2(spd->pd, spd->dummy_page, 1, NOWHERE, 0);
+	if (!spd->dummy) {
+		int err = -errno;
+
+		munmap(spd->dummy_page, size);
+		return err;
+	}
+	return 0;
+}
+
+static void pd_free(struct mesh_pd *spd)
+{
+	if (spd->dummy) {
+		mesh_root.lib.verbs.dereg_mr(spd->dummy);
+		munmap(spd->dummy_page, (size_t)sysconf(_SC_PAGESIZE));
+	}
+	if (spd->pd)
+		mesh_root.lib.verbs.dealloc_pd(spd->pd);
+	mesh_rail_put(spd->rail);
+	free(spd);
+}
+
+static struct mesh_pd *pd_new(struct ibv_pd *program, struct mesh_rail *rail, char *why, size_t why_size)
+{
+	struct mesh_pd *spd = calloc(1, sizeof(*spd));
+
+	if (!spd) {
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	LIST_INIT(&spd->shadows);
+	spd->program = program;
+	spd->verbs = program->context;
+	spd->rail = mesh_rail_ref(rail);
+	spd->pd = mesh_root.lib.verbs.alloc_pd(rail->context);
+	if (!spd->pd || make_dummy(spd)) {
+		snprintf(why, why_size, "%s gives no protection domain: %s", rail->device, strerrordesc_np(errno));
+		pd_free(spd);
+		return NULL;
+	}
+	return spd;
+}
+
+/* keys_lock */
+static struct ibv_pd *underlying(struct ibv_pd *pd)
+{
+	const struct mesh_parent *p;
+
+	for (p = mesh_root.keys.parents; p; p = p->next)
+		if (p->parent == pd)
+			return p->underlying;
+	return pd;
+}
+
+struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd)
+{
+	int cancel = mesh_keys_lock();
+
+	pd = underlying(pd);
+	mesh_keys_unlock(cancel);
+	return pd;
+}
+
+/* keys_lock; one reference more */
+static struct mesh_pd *find(const struct ibv_pd *program, const struct mesh_rail *rail)
+{
+	struct mesh_pd *spd;
+
+	for (spd = mesh_root.keys.pds; spd; spd = spd->next) {
+		if (spd->program == program && spd->rail == rail) {
+			spd->refs++;
+			return spd;
+		}
+	}
+	return NULL;
+}
+
+struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, struct mesh_rail *rail, char *why,
+			    size_t why_size)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off(), locked;
+	struct mesh_pd *spd, *fresh = NULL;
+
+	if (!mc->can_move || !mesh_context_active(mc) || !mesh_rail_current(rail)) {
+		snprintf(why, why_size, "it was opened before a fork");
+		mesh_cancel_restore(cancel);
+		return NULL;
+	}
+	locked = mesh_keys_lock();
+	program = underlying(program);
+	spd = find(program, rail);
+	mesh_keys_unlock(locked);
+	if (!spd)
+		fresh = pd_new(program, rail, why, why_size);
+	if (fresh) {
+		locked = mesh_keys_lock();
+		spd = find(program, rail); /* another thread may have been faster */
+		if (!spd) {
+			fresh->refs = 2;
+			fresh->next = mesh_root.keys.pds;
+			mesh_root.keys.pds = spd = fresh;
+			fresh = NULL;
+		}
+		mesh_keys_unlock(locked);
+	}
+	if (fresh)
+		pd_free(fresh);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return spd;
+}
+
+void mesh_pd_put(struct mesh_pd *spd)
+{
+	int saved_errno = errno, cancel;
+	bool last;
+
+	if (!spd || !mesh_rail_current(spd->rail))
+		return;
+	cancel = mesh_keys_lock();
+	last = !--spd->refs;
+	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	if (last) {
+		mesh_keys_drop_pd(spd);
+		pd_free(spd);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
+
+/* Take counterparts out of the list, of one PD or of all PDs of a context; they live on while connections use them. */
+static void detach(const struct ibv_pd *program, const struct ibv_context *verbs)
+{
+	struct mesh_pd **at, *spd, *gone = NULL;
+	int cancel = mesh_keys_lock();
+
+	for (at = &mesh_root.keys.pds; (spd = *at);) {
+		if (spd->program == program || spd->verbs == verbs) {
+			*at = spd->next;
+			spd->next = gone;
+			gone = spd;
+		} else {
+			at = &spd->next;
+		}
+	}
+	mesh_keys_unlock(cancel);
+	while ((spd = gone)) {
+		gone = spd->next;
+		mesh_pd_put(spd);
+	}
+}
+
+/* Take parent domains out of the list: one, or all of a context. Return: the last one, the others are freed. */
+static struct mesh_parent *drop_parents(const struct ibv_pd *parent, const struct ibv_context *verbs)
+{
+	struct mesh_parent **at, *p, *gone = NULL;
+	int cancel = mesh_keys_lock();
+
+	for (at = &mesh_root.keys.parents; (p = *at);) {
+		if (p->parent == parent || p->verbs == verbs) {
+			*at = p->next;
+			free(gone);
+			gone = p;
+		} else {
+			at = &p->next;
+		}
+	}
+	mesh_keys_unlock(cancel);
+	return gone;
+}
+
+static void add_parent(struct mesh_parent *p)
+{
+	int cancel = mesh_keys_lock();
+
+	p->next = mesh_root.keys.parents;
+	mesh_root.keys.parents = p;
+	mesh_keys_unlock(cancel);
+}
+
+void mesh_pds_close(struct ibv_context *verbs)
+{
+	int cancel = mesh_cancel_off();
+
+	detach(NULL, verbs);
+	free(drop_parents(NULL, verbs));
+	mesh_cancel_restore(cancel);
+}
+
+struct ibv_pd *mesh_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_pd *pd = mc->alloc_parent_domain(context, attr);
+	int saved_errno = errno, cancel;
+	struct mesh_parent *p;
+
+	if (!pd || !mesh_context_active(mc))
+		return pd;
+	cancel = mesh_cancel_off();
+	p = malloc(sizeof(*p));
+	if (p) {
+		*p = (struct mesh_parent){.parent = pd, .underlying = mesh_pd_underlying(attr->pd), .verbs = context};
+		add_parent(p);
+	} else {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no memory to note a parent domain; its memory "
+			    "regions will not be found when a connection is moved", mc->device);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return pd;
+}
+
+int mesh_dealloc_pd(struct ibv_pd *pd)
+{
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	int saved_errno = errno, cancel, err;
+	struct mesh_parent *p;
+
+	if (!mesh_context_active(mc))
+		return mc->dealloc_pd(pd);
+
+	/* Ours go first: once the base has let go, its address may be another PD's at any moment. */
+	cancel = mesh_cancel_off();
+	detach(pd, NULL);
+	p = drop_parents(pd, NULL);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+
+	err = mc->dealloc_pd(pd);
+	if (!p)
+		return err;
+	saved_errno = errno;
+	cancel = mesh_cancel_off();
+	if (err)
+		add_parent(p);
+	else
+		free(p);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return err;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_PEERVIEW_H
+#define MESH_PEERVIEW_H
+
+#include "mesh.h"
+#include "move.h"
+#include "pathfind.h"
+
+/*
+ * What this process sees of the other hosts: the agent's directory, mapped. Everything here takes process->view_lock
+ * for itself and may be called from any thread; with no agent a call costs one look at the clock.
+ */
+
+/* An answer of the directory about one connection, with names resolved: nothing in it points into the mapping. */
+struct mesh_view {
+	enum mv_path_verdict verdict;
+	char host[64]; /* of the destination; "" when not known */
+	uint32_t agent_version; /* of that host; 0: no agent heard */
+	size_t n_paths;
+	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only for verdicts that need another path */
+};
+
+/**
+ * mesh_view_judge - can the path the program asks for work, and which others are there?
+ * @ret: verdict MV_PATH_UNKNOWN without a live agent, and when memory or the file fail
+ */
+void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+
+/* One of our rails, as the directory names it. */
+struct mesh_view_rail {
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port;
+	uint8_t link_layer;
+};
+
+/**
+ * mesh_view_rail - the rail of this host that has a GID, unless it is excluded
+ * @type: enum mv_gid_type
+ *
+ * Return: 0 or -ENOENT.
+ */
+int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+
+/** mesh_view_agent - is there a live agent on this host? */
+bool mesh_view_agent(void);
+
+#endif

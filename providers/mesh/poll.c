@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "heldint.h"
+#include "srq.h"
+
+/*
+ * Polling. Hot: no allocation, no system call, no log.
+ *
+ * A CQ of the program that moved QPs use has several sources: our stash, the base's CQ, shadow CQs. All completions of one
+ * QP come from one of them at a time, so each source's order is that QP's order. A kick that is polled from
+ * the base is hidden, and then everything is looked at again: see mesh_kick_seen().
+ */
+
+void mesh_poll_noticed(struct mesh_held *h, bool receive)
+{
+	if (receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
+		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
+	/* There may be room in the send queue now. Whoever has the lock looks for himself. */
+	if (atomic_load_explicit(&h->backlog, memory_order_relaxed) && !pthread_mutex_trylock(&h->lock)) {
+		mesh_post_drain(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+}
+
+static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+{
+	size_t taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n, i;
+
+	if (!taken)
+		return 0;
+	for (i = 0; i < taken; i++)
+		wc[i] = cq->stash[i];
+	for (i = taken; i < cq->n_stash; i++)
+		cq->stash[i - taken] = cq->stash[i];
+	cq->n_stash -= taken;
+	return (int)taken;
+}
+
+static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+{
+	int got = cq->mc->poll_cq(cq->cq, n, wc), i, kept = 0;
+
+	for (i = 0; i < got; i++) {
+		if (mesh_kick_is(cq, wc[i].wr_id, wc[i].qp_num)) {
+			mesh_kick_seen(cq);
+			*ret_kicked = true;
+			continue;
+		}
+		if (kept != i)
+			wc[kept] = wc[i];
+		kept++;
+	}
+	return got < 0 ? got : kept;
+}
+
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+{
+	int got = ibv_poll_cq(scq->cq, n, wc), i, kept = 0;
+	struct mesh_cq_qp *qp;
+
+	for (i = 0; i < got; i++) {
+		qp = mesh_shadow_cq_find(scq, wc[i].qp_num);
+		if (!qp)
+			continue; /* of a QP whose record is gone for long */
+		if (kept != i)
+			wc[kept] = wc[i];
+		wc[kept].qp_num = qp->qpn;
+		if (qp->held)
+			mesh_poll_noticed(qp->held, wc[kept].status == IBV_WC_SUCCESS && wc[kept].opcode & IBV_WC_RECV);
+		kept++;
+	}
+	return got < 0 ? got : kept;
+}
+
+/* Return: how many, or what the device said if the first one failed. */
+static int poll_shadows(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct mesh_shadow_cq *scq;
+	int got = 0, more;
+
+	for (scq = cq->shadows; scq && got < n; scq = scq->next) {
+		more = mesh_poll_shadow(scq, n - got, wc + got);
+		if (more < 0)
+			return got ? got : more;
+		got += more;
+	}
+	return got;
+}
+
+static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+{
+	bool kicked, shadows_first = cq->shadows_first;
+	int got = 0, more;
+
+	do {
+		kicked = false;
+		got += take_stash(cq, n - got, wc + got);
+		more = shadows_first && got < n ? poll_shadows(cq, n - got, wc + got) : 0;
+		if (more < 0)
+			return got ? got : more;
+		got += more;
+		more = got < n ? poll_base(cq, n - got, wc + got, &kicked) : 0;
+		if (more < 0)
+			return got ? got : more;
+		got += more;
+		more = !shadows_first && got < n ? poll_shadows(cq, n - got, wc + got) : 0;
+		if (more < 0)
+			return got ? got : more;
+		got += more;
+	} while (kicked && got < n);
+	cq->shadows_first = !shadows_first;
+	return got;
+}
+
+int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	struct mesh_context *mc = mesh_context_get(cq->context);
+	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+	int got;
+
+	if (!mcq || num_entries <= 0)
+		return mc->poll_cq(cq, num_entries, wc);
+	pthread_mutex_lock(&mcq->lock);
+	got = poll_sources(mcq, num_entries, wc);
+	pthread_mutex_unlock(&mcq->lock);
+	return got;
+}
+
+int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	struct mesh_context *mc = mesh_context_get(cq->context);
+	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+	struct mesh_shadow_cq *scq;
+	bool stash;
+	int err;
+
+	if (!mcq)
+		return mc->req_notify_cq(cq, solicited_only);
+	pthread_mutex_lock(&mcq->lock);
+	/* The base first: an event of a shadow is to find it armed. */
+	err = mc->req_notify_cq(cq, solicited_only);
+	for (scq = mcq->shadows; scq && !err; scq = scq->next)
+		err = ibv_req_notify_cq(scq->cq, solicited_only);
+	stash = mcq->n_stash;
+	pthread_mutex_unlock(&mcq->lock);
+	if (stash)
+		mesh_kick(mcq);
+	return err;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "keys.h"
+
+/*
+ * Posting. Hot: no allocation, no system call, no log, except where a key is used for the first time (mesh_key_local()
+ * registers, want_key() asks) and where a QP fails.
+ */
+
+/* An impossible errno of a provider: the work request has to wait. */
+#define WAIT (-1)
+
+static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
+{
+	struct mesh_lkey *known = &h->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
+	uint64_t epoch = mesh_keys_epoch() + 1; /* of a place that is empty: 0 */
+	uint32_t path_key;
+
+	if (known->key == lkey && known->epoch == epoch)
+		return known->path_key;
+	/* If there is no such key, the device says what it says of one. */
+	if (!mesh_key_local(h->spd, lkey, &path_key))
+		*known = (struct mesh_lkey){.key = lkey, .path_key = path_key, .epoch = epoch};
+	return path_key;
+}
+
+/* Return: 0 or WAIT. */
+static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
+{
+	struct mesh_rkey *known = &h->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
+
+	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
+		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};
+		if (h->ops->want_key(h->arg, rkey, &known->path_key))
+			known->state = MESH_RKEY_ASKED;
+	}
+	if (known->state == MESH_RKEY_ASKED && h->mode != MESH_HELD_FLUSHING)
+		return WAIT;
+	*ret = known->path_key;
+	return 0;
+}
+
+static void translate_sges(struct mesh_held *h, const struct ibv_sge *from, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		h->sges[i] = from[i];
+		h->sges[i].lkey = local_key(h, from[i].lkey);
+	}
+}
+
+/* Return: 0, WAIT, or the errno a provider gives for such a request. */
+static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, struct ibv_send_wr *ret)
+{
+	*ret = *wr;
+	ret->next = NULL;
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		break;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		if (remote_key(h, wr->wr.rdma.rkey, &ret->wr.rdma.rkey))
+			return WAIT;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		if (remote_key(h, wr->wr.atomic.rkey, &ret->wr.atomic.rkey))
+			return WAIT;
+		break;
+	default:
+		return EINVAL;
+	}
+	if (wr->send_flags & IBV_SEND_INLINE || wr->num_sge <= 0)
+		return 0;
+	if ((uint32_t)wr->num_sge > h->cap.max_send_sge)
+		return ENOMEM;
+	translate_sges(h, wr->sg_list, wr->num_sge);
+	ret->sg_list = h->sges;
+	return 0;
+}
+
+/* To whatever QP does the work now. Return: 0, WAIT, errno. */
+static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr translated, *bad;
+	int err;
+
+	if (!h->shadow) {
+		translated = *wr;
+		translated.next = NULL;
+		return h->mc->post_send(h->qp, &translated, &bad);
+	}
+	err = translate_send(h, wr, &translated);
+	return err ? err : ibv_post_send(h->shadow, &translated, &bad);
+}
+
+/* A request in the place of one that was taken from the program but that the device will not have. */
+static int send_poison(struct mesh_held *h, uint64_t wr_id)
+{
+	struct ibv_sge sge = {.length = 1, .lkey = h->spd ? h->spd->dummy->lkey : 0};
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	}, *bad;
+
+	return h->shadow ? ibv_post_send(h->shadow, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
+}
+
+int mesh_post_poison(struct mesh_held *h)
+{
+	int err = send_poison(h, mesh_sendq_place(&h->queue, 0)->wr.wr_id);
+
+	if (!err)
+		mesh_sendq_pop(&h->queue);
+	return err;
+}
+
+static bool can_send(const struct mesh_held *h)
+{
+	switch (h->mode) {
+	case MESH_HELD_ACTIVE:
+		return h->rts;
+	case MESH_HELD_FLUSHING:
+	case MESH_HELD_NATIVE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void mesh_post_drain(struct mesh_held *h)
+{
+	const struct mesh_send *send;
+	int err;
+
+	if (!can_send(h))
+		return;
+	while (h->queue.n) {
+		send = mesh_sendq_place(&h->queue, 0);
+		err = send_one(h, &send->wr);
+		if (err && err != WAIT && err != ENOMEM)
+			err = send_poison(h, send->wr.wr_id);
+		/* For a key mesh_held_put_key() comes back here, for room the next poll or post. */
+		if (err == WAIT || err == ENOMEM)
+			break;
+		mesh_sendq_pop(&h->queue);
+	}
+	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
+}
+
+/* The queue has grown. */
+static void waits(struct mesh_held *h, bool first)
+{
+	if (h->mode == MESH_HELD_WAITING && first && h->ops->work_waits)
+		h->ops->work_waits(h->arg);
+	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_ACTIVE, memory_order_relaxed);
+}
+
+static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	bool first = !h->queue.n;
+	int err = mesh_sendq_push(&h->queue, wr);
+
+	if (!err)
+		waits(h, first);
+	return err;
+}
+
+void mesh_post_append(struct mesh_held *h, uint32_t n)
+{
+	bool first = !h->queue.n;
+
+	if (!n)
+		return;
+	h->queue.n += n;
+	mesh_post_drain(h);
+	if (h->queue.n)
+		waits(h, first);
+}
+
+static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	bool direct;
+	int err;
+
+	if (h->queue.n)
+		mesh_post_drain(h);
+	for (; wr; wr = wr->next) {
+		direct = can_send(h) && !h->queue.n;
+		err = direct ? send_one(h, wr) : WAIT;
+		if (err == WAIT)
+			err = enqueue(h, wr);
+		if (err) {
+			*bad_wr = wr;
+			return err;
+		}
+	}
+	return 0;
+}
+
+int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
+	bool ex, ours, fails;
+	int err = 0;
+
+	if (!h)
+		return mc->post_send(qp, wr, bad_wr);
+	ex = h->wrex;
+	if (ex)
+		pthread_mutex_lock(&h->post_lock);
+	pthread_mutex_lock(&h->lock);
+	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE;
+	if (ours)
+		err = post_send_locked(h, wr, bad_wr);
+	fails = ours && h->mode == MESH_HELD_FAILING && h->queue.n;
+	pthread_mutex_unlock(&h->lock);
+	if (ex)
+		pthread_mutex_unlock(&h->post_lock);
+	if (fails)
+		mesh_held_fail_now(h);
+	return ours ? err : mc->post_send(qp, wr, bad_wr);
+}
+
+int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+
+	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	translate_sges(h, sges, num_sge);
+	return ibv_post_recv(h->shadow, &wr, &bad);
+}
+
+/*
+ * Until the shadow has consumed one, the base gets each receive, too: should the QP become native, it has them all, and
+ * meanwhile its ring says when there are too many.
+ */
+static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct ibv_recv_wr copy = *wr, *bad;
+	int err;
+
+	copy.next = NULL;
+	err = h->mc->post_recv(h->qp, &copy, &bad);
+	if (err)
+		return err;
+	mesh_recvlog_add(&h->log, wr);
+	if (h->shadow && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
+		h->shadow_recv_failed = true;
+	return 0;
+}
+
+static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	bool shadow = h->mode == MESH_HELD_ACTIVE ||
+		      (h->shadow && (h->mode == MESH_HELD_FLUSHING ||
+				     atomic_load_explicit(&h->consumed, memory_order_relaxed)));
+	int err;
+
+	for (; wr; wr = wr->next) {
+		err = shadow ? mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge) : recv_both(h, wr);
+		if (err) {
+			*bad_wr = wr;
+			return err;
+		}
+	}
+	return 0;
+}
+
+int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
+	bool ours;
+	int err = 0;
+
+	if (!h)
+		return mc->post_recv(qp, wr, bad_wr);
+	pthread_mutex_lock(&h->lock);
+	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE;
+	if (ours)
+		err = post_recv_locked(h, wr, bad_wr);
+	pthread_mutex_unlock(&h->lock);
+	return ours ? err : mc->post_recv(qp, wr, bad_wr);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "conn.h"
+
+/*
+ * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion on a rail is made
+ * a completion of the program's CQ (kick.c).
+ */
+void mesh_rail_events(struct mesh_rail *rail)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	/* The channel does not block: the last call says EAGAIN. */
+	while (!ibv_get_cq_event(rail->channel, &cq, &context)) {
+		mesh_kick_cq_event(cq);
+		ibv_ack_cq_events(cq, 1);
+	}
+}
+
+/* Of the rail's own objects, of which the program knows nothing; left unread they would only pile up. */
+void mesh_rail_async_events(struct mesh_rail *rail)
+{
+	struct ibv_async_event event;
+
+	while (!ibv_get_async_event(rail->context, &event)) {
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: event %s", rail->device, ibv_event_type_str(event.event_type));
+		ibv_ack_async_event(&event);
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rails.h"
+#include "tables.h"
+
+bool mesh_rail_opening(const struct mesh_root *root)
+{
+	/* Only the thread itself ever stores its own name there. */
+	return atomic_load_explicit(&root->process->rail_opener, memory_order_relaxed) == (unsigned long)pthread_self();
+}
+
+/* The caller holds rails_lock, so there is one opener at a time. */
+static struct ibv_context *open_context(const char *device, char *why, size_t why_size)
+{
+	struct mesh_process *process = mesh_root.process;
+	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
+	struct ibv_context *context = NULL;
+	struct ibv_device **list;
+	int i, n = 0;
+
+	list = verbs->get_device_list(&n);
+	for (i = 0; i < n && strcmp(list[i]->name, device) != 0; i++)
+		;
+	if (i == n) {
+		snprintf(why, why_size, "there is no device %s here", device);
+	} else {
+		atomic_store_explicit(&process->rail_opener, (unsigned long)pthread_self(), memory_order_relaxed);
+		context = verbs->open_device(list[i]);
+		atomic_store_explicit(&process->rail_opener, 0, memory_order_relaxed);
+		if (!context)
+			snprintf(why, why_size, "%s cannot be opened: %s", device, strerrordesc_np(errno));
+	}
+	if (list)
+		verbs->free_device_list(list);
+	return context;
+}
+
+/* What calibration could only infer is looked at again with the first context that is open. */
+static bool confirm(struct mesh_root *root, const struct ibv_context *context)
+{
+	bool ok;
+
+	pthread_mutex_lock(&root->process->hook_lock);
+	if (!root->calibration_confirmed)
+		root->calibration_confirmed =
+			!mesh_calibration_confirm(&root->lib, &root->calibration, context);
+	ok = root->calibration_confirmed;
+	pthread_mutex_unlock(&root->process->hook_lock);
+	return ok;
+}
+
+static bool set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size)
+{
+	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
+	struct mesh_rail *rail = calloc(1, sizeof(*rail));
+
+	if (!rail) {
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	snprintf(rail->device, sizeof(rail->device), "%s", device);
+	rail->generation = atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
+	rail->context = open_context(device, why, why_size);
+	if (!rail->context)
+		goto err_free;
+	if (!confirm(&mesh_root, rail->context)) {
+		snprintf(why, why_size, "%s creates completion queues in an unknown way", mesh_root.lib.path);
+		goto err_close;
+	}
+	rail->channel = verbs->create_comp_channel(rail->context);
+	if (!rail->channel) {
+		snprintf(why, why_size, "%s gives no completion channel: %s", device, strerrordesc_np(errno));
+		goto err_close;
+	}
+	if (!set_nonblocking(rail->channel->fd) || !set_nonblocking(rail->context->async_fd)) {
+		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
+		goto err_channel;
+	}
+	return rail;
+
+err_channel:
+	verbs->destroy_comp_channel(rail->channel);
+err_close:
+	mesh_root.lib.close_device(rail->context);
+err_free:
+	free(rail);
+	return NULL;
+}
+
+struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
+{
+	struct mesh_process *process = mesh_root.process;
+	int saved_errno = errno, cancel = mesh_cancel_off();
+	struct mesh_rail *rail;
+
+	pthread_mutex_lock(&process->rails_lock);
+	if (mesh_root.rails && !mesh_rail_current(mesh_root.rails))
+		mesh_root.rails = NULL; /* we are a fork's child */
+	for (rail = mesh_root.rails; rail && strcmp(rail->device, device) != 0; rail = rail->next)
+		;
+	if (!rail) {
+		rail = rail_new(device, why, why_size);
+		if (rail) {
+			rail->next = mesh_root.rails;
+			mesh_root.rails = rail;
+		}
+	}
+	if (rail)
+		rail->refs++;
+	pthread_mutex_unlock(&process->rails_lock);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return rail;
+}
+
+struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail)
+{
+	pthread_mutex_lock(&mesh_root.process->rails_lock);
+	rail->refs++;
+	pthread_mutex_unlock(&mesh_root.process->rails_lock);
+	return rail;
+}
+
+void mesh_rail_put(struct mesh_rail *rail)
+{
+	struct mesh_process *process = mesh_root.process;
+	int saved_errno = errno, cancel;
+	struct mesh_rail **at;
+	bool last;
+
+	if (!rail || !mesh_rail_current(rail))
+		return;
+	cancel = mesh_cancel_off();
+	pthread_mutex_lock(&process->rails_lock);
+	last = !--rail->refs;
+	if (last) {
+		for (at = &mesh_root.rails; *at != rail; at = &(*at)->next)
+			;
+		*at = rail->next;
+	}
+	pthread_mutex_unlock(&process->rails_lock);
+	if (last) {
+		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
+		mesh_root.lib.close_device(rail->context);
+		free(rail);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
+
+int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+		       uint8_t *ret_index)
+{
+	return mesh_tables_find_gid(&mesh_root.lib, rail->context, port, gid, type, ret_index);
+}

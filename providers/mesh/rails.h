@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_RAILS_H
+#define MESH_RAILS_H
+
+#include <sys/queue.h>
+
+#include "context.h"
+
+/*
+ * Where moved connections live: NICs of this host that the plugin opens for itself, through the public functions of
+ * libibverbs and without the overlay, and there a protection domain for each of the program's.
+ *
+ * Everything may be called from any thread of the process that opened it. A fork's child has no rails and must not
+ * use or put those of its parent (mesh_context_active() of the program's context says so, too); it opens its own.
+ */
+
+struct mesh_rail {
+	struct mesh_rail *next; /* rails_lock */
+	unsigned int refs; /* rails_lock */
+	uint64_t generation; /* of the process that opened it */
+	char device[IBV_SYSFS_NAME_MAX];
+	struct ibv_context *context; /* its async_fd does not block */
+	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
+};
+
+/**
+ * mesh_rail_get - a NIC of this host, opened if it is not open yet
+ * @device: its name; may be one that the program has open, too
+ * @why: on failure, a sentence for the operator
+ *
+ * Takes milliseconds when it has to open; waits for another thread that is opening one.
+ *
+ * Return: the rail, to be given back with mesh_rail_put(); NULL.
+ */
+struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size);
+
+/** mesh_rail_ref - one more user of a rail that the caller holds */
+struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail);
+
+/**
+ * mesh_rail_put - give a rail back; closed with its last user
+ *
+ * All objects made on it by this user must be gone. NULL is fine; in a fork's child nothing happens.
+ */
+void mesh_rail_put(struct mesh_rail *rail);
+
+/** mesh_rail_current - was it opened by this process? */
+static inline bool mesh_rail_current(const struct mesh_rail *rail)
+{
+	return rail->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
+}
+
+/** mesh_rail_opening - is the calling thread opening a rail? Then its context gets no overlay. */
+bool mesh_rail_opening(const struct mesh_root *root);
+
+/**
+ * mesh_rail_find_gid - under which index does a rail have an address now?
+ * @type: enum mv_gid_type
+ *
+ * One system call. Return: 0; -ENOENT; -ENOMEM; the query's error.
+ */
+int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+		       uint8_t *ret_index);
+
+/**
+ * mesh_keys_lock - lock root.keys, emptied if it is that of a fork's parent
+ *
+ * Return: to be given to mesh_keys_unlock(): the thread cannot be cancelled meanwhile.
+ */
+static inline int mesh_keys_lock(void)
+{
+	struct mesh_process *process = mesh_root.process;
+	int cancel = mesh_cancel_off();
+	uint64_t generation;
+
+	pthread_mutex_lock(&process->keys_lock);
+	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
+	if (mesh_root.keys.generation != generation)
+		mesh_root.keys = (struct mesh_keys){.generation = generation};
+	return cancel;
+}
+
+static inline void mesh_keys_unlock(int cancel)
+{
+	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	mesh_cancel_restore(cancel);
+}
+
+/* A protection domain of the program, on a rail. */
+struct mesh_pd {
+	struct mesh_pd *next; /* keys_lock */
+	unsigned int refs; /* keys_lock; one of them is the program's PD being there */
+	struct ibv_pd *program; /* never a parent domain; may be gone: compare, do not follow */
+	struct ibv_context *verbs; /* the program's */
+	struct mesh_rail *rail;
+	struct ibv_pd *pd; /* on the rail */
+	/* An MR whose keys fail every access: one byte, no rights, at an address that no memory has. */
+	struct ibv_mr *dummy;
+	void *dummy_page;
+	LIST_HEAD(, mesh_shadow_mr) shadows; /* keys_lock; keys.c */
+};
+
+/**
+ * mesh_pd_get - the counterpart of a program's PD on a rail, made if there is none yet
+ * @program: may be a parent domain; alive
+ *
+ * It stays for the next user until the program deallocates its PD. It holds the rail.
+ *
+ * Return: to be given back with mesh_pd_put(); NULL.
+ */
+struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, struct mesh_rail *rail, char *why,
+			    size_t why_size);
+
+/** mesh_pd_put - give it back; all objects made in it by this user must be gone. NULL is fine. */
+void mesh_pd_put(struct mesh_pd *spd);
+
+/**
+ * mesh_pd_underlying - the PD that a parent domain stands for
+ *
+ * Return: itself when it is no parent domain.
+ */
+struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd);
+
+/** mesh_pds_close - a context is being closed: forget its PDs. After mesh_keys_close(). */
+void mesh_pds_close(struct ibv_context *verbs);
+
+/* Verbs entry points (pds.c); contracts are those of libibverbs. */
+struct ibv_pd *mesh_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
+int mesh_dealloc_pd(struct ibv_pd *pd);
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+
+#include "conn.h"
+#include "keys.h"
+
+/*
+ * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
+ * they are first used (KEY_GET, KEY_PUT), and forgotten when the peer's program takes the memory away (KEY_DROP).
+ */
+
+#define RESEND_NS 5000000ull
+#define RESEND_MAX_NS 200000000ull
+/* An answer that does not come within this time means a peer that is gone: its key fails, as its QP would. */
+#define GIVE_UP_NS 10000000000ull
+
+/* Called with held->lock. */
+static int want_key(void *arg, uint32_t rkey, uint32_t *ret)
+{
+	struct mesh_conn *conn = arg;
+	struct mesh_conn_key *key = calloc(1, sizeof(*key));
+
+	(void)ret;
+	if (!key) {
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "out of memory for a remote key; its work waits for ever");
+		return -EAGAIN;
+	}
+	key->key = rkey;
+	pthread_mutex_lock(&conn->key_lock);
+	key->request_id = ++conn->next_request;
+	key->next = conn->keys;
+	conn->keys = key;
+	pthread_mutex_unlock(&conn->key_lock);
+	mesh_conn_queue(conn, true);
+	mesh_thread_wake(true);
+	return -EAGAIN;
+}
+
+/* Called with held->lock. */
+static void work_waits(void *arg)
+{
+	struct mesh_conn *conn = arg;
+
+	atomic_store_explicit(&conn->work_waits, true, memory_order_relaxed);
+	mesh_conn_queue(conn, true);
+	mesh_thread_wake(true);
+}
+
+const struct mesh_held_ops mesh_conn_held_ops = {.want_key = want_key, .work_waits = work_waits};
+
+/* Take a question off the list; the caller frees it. NULL: not asked, or answered before. */
+static struct mesh_conn_key *take(struct mesh_conn *conn, uint32_t key, uint32_t request_id)
+{
+	struct mesh_conn_key **at, *found;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (at = &conn->keys; *at && ((*at)->key != key || (*at)->request_id != request_id); at = &(*at)->next)
+		;
+	found = *at;
+	if (found)
+		*at = found->next;
+	pthread_mutex_unlock(&conn->key_lock);
+	return found;
+}
+
+static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
+{
+	struct mv_ctl_msg msg;
+
+	if (!conn->pd)
+		return; /* ours is not up yet; it will be asked again */
+	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
+	msg.request_id = question->request_id;
+	msg.key = question->key;
+	if (mesh_key_remote(conn->pd, question->key, &msg.rkey))
+		msg.flags = MV_CTL_KEY_INVALID;
+	mesh_thread_send(&msg);
+}
+
+void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+{
+	struct mesh_conn_key *key;
+	struct mv_ctl_msg reply;
+
+	pthread_mutex_lock(&conn->lock);
+	if (conn->gone || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
+		goto out;
+	switch (msg->type) {
+	case MV_CTL_KEY_GET:
+		answer(conn, msg);
+		break;
+	case MV_CTL_KEY_PUT:
+		key = take(conn, msg->key, msg->request_id);
+		if (key)
+			mesh_held_put_key(conn->held, msg->key, msg->rkey);
+		free(key);
+		break;
+	case MV_CTL_KEY_DROP:
+		mesh_held_drop_key(conn->held, msg->key);
+		mv_move_header(&conn->move, MV_CTL_KEY_DROPPED, &reply);
+		reply.request_id = msg->request_id;
+		reply.key = msg->key;
+		mesh_thread_send(&reply);
+		break;
+	default:
+		break;
+	}
+out:
+	pthread_mutex_unlock(&conn->lock);
+}
+
+static void ask(struct mesh_conn *conn, const struct mesh_conn_key *key)
+{
+	struct mv_ctl_msg msg;
+
+	mv_move_header(&conn->move, MV_CTL_KEY_GET, &msg);
+	msg.request_id = key->request_id;
+	msg.key = key->key;
+	mesh_thread_send(&msg);
+}
+
+static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
+{
+	if (!key->resend_step_ns) {
+		key->resend_step_ns = RESEND_NS;
+		key->give_up_ns = now_ns + GIVE_UP_NS;
+	} else if (key->resend_step_ns < RESEND_MAX_NS) {
+		key->resend_step_ns *= 2;
+	}
+	key->resend_at_ns = now_ns + key->resend_step_ns;
+}
+
+uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t deadline = UINT64_MAX;
+	struct mesh_conn_key *key;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (key = conn->keys; key; key = key->next) {
+		if (now_ns >= key->resend_at_ns) {
+			ask(conn, key);
+			schedule(key, now_ns);
+		}
+		if (key->resend_at_ns < deadline)
+			deadline = key->resend_at_ns;
+	}
+	/* One at a time is enough: what waits behind it waits anyway. */
+	for (key = conn->keys; key && now_ns < key->give_up_ns; key = key->next)
+		;
+	pthread_mutex_unlock(&conn->key_lock);
+	if (key) {
+		uint32_t rkey = key->key;
+
+		key = take(conn, rkey, key->request_id);
+		free(key);
+		mv_log_once(&mesh_root.log, MV_LOG_ERR,
+			    "%s QP 0x%x: the peer does not answer for a remote key; the connection fails", conn->mc->device,
+			    conn->qpn);
+		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+		conn->state = MESH_CONN_FAILED;
+	}
+	return deadline;
+}
+
+void mesh_conn_free_keys(struct mesh_conn *conn)
+{
+	struct mesh_conn_key *key;
+
+	while ((key = conn->keys)) {
+		conn->keys = key->next;
+		free(key);
+	}
+}
+
+void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
+{
+	const struct mesh_context *mc = mesh_context_get(pd->context);
+	struct mesh_conn *some[64];
+	struct mv_ctl_msg msg;
+	size_t n, i, skip = 0;
+
+	do {
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), skip);
+		skip += n;
+		for (i = 0; i < n; i++) {
+			pthread_mutex_lock(&some[i]->lock);
+			if (some[i]->held && !some[i]->gone) {
+				mv_move_header(&some[i]->move, MV_CTL_KEY_DROP, &msg);
+				msg.key = rkey;
+				mesh_thread_send(&msg);
+			}
+			pthread_mutex_unlock(&some[i]->lock);
+			mesh_conn_put(some[i]);
+		}
+	} while (n == sizeof(some) / sizeof(some[0]));
+}

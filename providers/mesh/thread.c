@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agentlink.h"
+#include "conn.h"
+#include "paths.h"
+
+/*
+ * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
+ * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It blocks all
+ * signals and is never joined.
+ */
+
+#define MAX_RAILS 32
+#define RECONNECT_NS 500000000ull
+/* After something happened, look again this often for a while instead of asking to be woken: a wake-up costs the
+ * program a system call for each connection. */
+#define BRISK_NS 1000000ull
+#define BRISK_FOR_NS 50000000ull
+/* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
+#define MAX_FRAMES 256
+
+/* Hangs in the process's wiped page. */
+struct mesh_thread {
+	pthread_mutex_t link_lock; /* guards link: senders of all threads against the thread's opening and closing */
+	struct mesh_agentlink link;
+	int wake[2]; /* a socket pair: [0] is read, [1] written */
+	uint64_t wake_ino[2];
+	_Atomic bool asleep; /* nobody looks until a byte comes */
+
+	/* The thread's own. */
+	struct mesh_rail *rails[MAX_RAILS];
+	size_t n_rails;
+	uint64_t reconnect_at_ns, brisk_until_ns;
+	bool netdevs_changed; /* there is something to read for mesh_paths_watch() */
+};
+
+/* What the thread polls besides the rails. */
+enum { WAKE, AGENT, NETDEVS, N_FIXED };
+
+uint64_t mesh_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* ---- waking -------------------------------------------------------------------------------------------------- */
+
+static bool is_ours(int fd, uint64_t ino)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == ino;
+}
+
+static int open_wake(struct mesh_thread *thread)
+{
+	struct stat st;
+	int i;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, thread->wake))
+		return -errno;
+	for (i = 0; i < 2; i++) {
+		if (fstat(thread->wake[i], &st))
+			return -errno;
+		thread->wake_ino[i] = st.st_ino;
+	}
+	return 0;
+}
+
+static void close_wake(struct mesh_thread *thread)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (is_ours(thread->wake[i], thread->wake_ino[i]))
+			close(thread->wake[i]);
+		thread->wake[i] = -1;
+	}
+}
+
+static void wake(struct mesh_thread *thread)
+{
+	if (is_ours(thread->wake[1], thread->wake_ino[1]) &&
+	    send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return; /* full: it is being woken already */
+}
+
+/* ---- talking ------------------------------------------------------------------------------------------------- */
+
+void mesh_thread_frame(const struct mv_frame *frame)
+{
+	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+
+	if (!thread)
+		return;
+	pthread_mutex_lock(&thread->link_lock);
+	mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
+	pthread_mutex_unlock(&thread->link_lock);
+}
+
+void mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	struct mv_frame frame = {.type = MV_FRAME_SEND, .qpn = msg->to.qpn, .dgid = msg->to.gid};
+
+	frame.len = (uint16_t)mv_ctl_encode(msg, frame.payload);
+	mesh_thread_frame(&frame);
+}
+
+static void claim(const struct mesh_conn *conn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
+}
+
+static void deliver(const struct mv_frame *frame, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+	struct mv_ctl_msg msg;
+
+	if (mv_ctl_decode(frame->payload, frame->len, &msg))
+		return;
+	conn = mesh_conn_find(frame->device, frame->qpn);
+	if (!conn)
+		return;
+	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
+		mesh_conn_key_message(conn, &msg);
+	else
+		mesh_conn_message(conn, &msg, now_ns);
+	mesh_conn_queue(conn, false);
+	mesh_conn_put(conn);
+}
+
+static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+	struct mv_ctl_msg msg;
+
+	/* The agent gives back the message that it could not carry. */
+	if (mv_ctl_decode(frame->payload, frame->len, &msg))
+		return;
+	conn = mesh_conn_find_end(&msg.from);
+	if (!conn)
+		return;
+	mesh_conn_unreachable(conn, &msg, now_ns);
+	mesh_conn_queue(conn, false);
+	mesh_conn_put(conn);
+}
+
+/* Return: whether anything came. */
+static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
+{
+	struct mv_frame frame;
+	unsigned int n;
+	int err = 0;
+
+	for (n = 0; n < MAX_FRAMES; n++) {
+		err = mesh_agentlink_recv(&thread->link, &frame);
+		if (err == -EBADMSG)
+			continue;
+		if (err)
+			break;
+		if (frame.type == MV_FRAME_DELIVER)
+			deliver(&frame, now_ns);
+		else if (frame.type == MV_FRAME_UNREACHABLE)
+			unreachable(&frame, now_ns);
+	}
+	if (err == -ECONNRESET) {
+		pthread_mutex_lock(&thread->link_lock);
+		mesh_agentlink_close(&thread->link);
+		pthread_mutex_unlock(&thread->link_lock);
+		thread->reconnect_at_ns = now_ns;
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
+	}
+	return n;
+}
+
+static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
+{
+	struct mesh_agentlink link;
+
+	if (thread->link.fd >= 0 || now_ns < thread->reconnect_at_ns)
+		return;
+	thread->reconnect_at_ns = now_ns + RECONNECT_NS;
+	if (mesh_agentlink_open(&link, mesh_root.run_dir))
+		return;
+	pthread_mutex_lock(&thread->link_lock);
+	thread->link = link;
+	pthread_mutex_unlock(&thread->link_lock);
+	mesh_conns_queue_all();
+}
+
+/* ---- rails --------------------------------------------------------------------------------------------------- */
+
+void mesh_thread_rail(struct mesh_rail *rail)
+{
+	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	size_t i;
+
+	for (i = 0; i < thread->n_rails; i++)
+		if (thread->rails[i] == rail)
+			return;
+	if (thread->n_rails < MAX_RAILS)
+		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* for good: reopening it takes milliseconds */
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
+			    MAX_RAILS, rail->device);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------ */
+
+/* Return: when to come again. */
+static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
+{
+	uint64_t next = UINT64_MAX, deadline;
+	struct mesh_conn *conn, *rest;
+
+	for (conn = mesh_conns_take(); conn; conn = rest) {
+		rest = conn->next_taken;
+		if (mesh_conn_claim(conn)) {
+			claim(conn);
+			*ret_worked = true;
+		}
+		mesh_conn_run(conn, now_ns, &deadline);
+		if (deadline != UINT64_MAX)
+			mesh_conn_queue(conn, false);
+		if (deadline < next)
+			next = deadline;
+		mesh_conn_put(conn);
+	}
+	return next;
+}
+
+static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
+{
+	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
+		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
+		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
+		[NETDEVS] = {.fd = mesh_paths_watch(thread->netdevs_changed), .events = POLLIN},
+	};
+	uint64_t now = mesh_now_ns(), wait = until_ns > now ? until_ns - now : 0;
+	struct timespec timeout = {.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
+	char drain[64];
+	size_t i;
+	int n;
+
+	for (i = 0; i < thread->n_rails; i++) {
+		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = thread->rails[i]->channel->fd, .events = POLLIN};
+		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = thread->rails[i]->context->async_fd, .events = POLLIN};
+	}
+	if (!brisk)
+		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
+	/* What was queued before the flag could be seen is found by the next round. */
+	if (!brisk && mesh_conns_news()) {
+		timeout = (struct timespec){0};
+		until_ns = 0;
+	}
+	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
+	thread->netdevs_changed = n > 0 && fds[NETDEVS].revents;
+	if (n <= 0)
+		return;
+	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
+		while (recv(thread->wake[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
+			;
+	for (i = 0; i < thread->n_rails; i++) {
+		if (fds[N_FIXED + 2 * i].revents)
+			mesh_rail_events(thread->rails[i]);
+		if (fds[N_FIXED + 2 * i + 1].revents)
+			mesh_rail_async_events(thread->rails[i]);
+	}
+}
+
+static void *helper(void *arg)
+{
+	struct mesh_thread *thread = arg;
+	uint64_t now, next;
+	bool worked;
+
+	pthread_setname_np(pthread_self(), "meshverbs");
+	for (;;) {
+		/* Somebody may have closed all descriptors and use the numbers. */
+		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
+			close_wake(thread);
+			if (open_wake(thread))
+				close_wake(thread);
+		}
+		now = mesh_now_ns();
+		if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link)) {
+			pthread_mutex_lock(&thread->link_lock);
+			mesh_agentlink_close(&thread->link);
+			pthread_mutex_unlock(&thread->link_lock);
+		}
+		connect_agent(thread, now);
+		worked = thread->link.fd >= 0 && read_agent(thread, now);
+		next = run_conns(now, &worked);
+		if (worked)
+			thread->brisk_until_ns = now + BRISK_FOR_NS;
+		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
+			next = thread->reconnect_at_ns;
+		if (now < thread->brisk_until_ns && now + BRISK_NS < next)
+			next = now + BRISK_NS;
+		sleep_until(thread, next, now < thread->brisk_until_ns);
+	}
+	return NULL;
+}
+
+static int start(struct mesh_thread *thread)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t id;
+	int err;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&id, &attr, helper, thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+/* Called with conns_lock held. */
+static struct mesh_thread *make_thread(int *ret_err)
+{
+	struct mesh_thread *thread = calloc(1, sizeof(*thread));
+
+	*ret_err = -ENOMEM;
+	if (!thread)
+		return NULL;
+	pthread_mutex_init(&thread->link_lock, NULL);
+	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
+	*ret_err = open_wake(thread);
+	if (!*ret_err)
+		*ret_err = start(thread);
+	if (*ret_err) {
+		close_wake(thread);
+		pthread_mutex_destroy(&thread->link_lock);
+		free(thread);
+		return NULL;
+	}
+	return thread;
+}
+
+int mesh_thread_wake(bool urgent)
+{
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_thread *thread = atomic_load_explicit(&process->thread, memory_order_acquire);
+	int err = 0, cancel;
+
+	if (!thread) {
+		cancel = mesh_cancel_off();
+		pthread_mutex_lock(&process->conns_lock);
+		thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
+		if (!thread) {
+			thread = make_thread(&err);
+			atomic_store_explicit(&process->thread, thread, memory_order_release);
+		}
+		pthread_mutex_unlock(&process->conns_lock);
+		mesh_cancel_restore(cancel);
+		if (err)
+			mv_log_once(&mesh_root.log, MV_LOG_WARN,
+				    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
+		return err;
+	}
+	if (urgent || atomic_load_explicit(&thread->asleep, memory_order_seq_cst))
+		wake(thread);
+	return 0;
+}

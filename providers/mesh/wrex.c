@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heldint.h"
+
+/*
+ * ibv_wr_*(): the functions of one struct ibv_qp_ex, replaced while its QP is held. Work requests are built in the places
+ * behind the end of the queue and become part of it with wr_complete(). Hot: no allocation, no system call, no log.
+ *
+ * What a moved QP cannot do (memory windows, invalidation, segmentation) makes wr_complete() fail as on a device that does
+ * not have it. mlx5's own builders (mlx5dv_wr_*) cannot be seen. wr_atomic_write is not touched: libraries
+ * that we run with may not have that member.
+ */
+
+#define WR_FUNCTIONS(X)                                                                                      \
+	X(wr_atomic_cmp_swp)                                                                                 \
+	X(wr_atomic_fetch_add)                                                                               \
+	X(wr_bind_mw)                                                                                        \
+	X(wr_local_inv)                                                                                      \
+	X(wr_rdma_read)                                                                                      \
+	X(wr_rdma_write)                                                                                     \
+	X(wr_rdma_write_imm)                                                                                 \
+	X(wr_send)                                                                                           \
+	X(wr_send_imm)                                                                                       \
+	X(wr_send_inv)                                                                                       \
+	X(wr_send_tso)                                                                                       \
+	X(wr_set_ud_addr)                                                                                    \
+	X(wr_set_xrc_srqn)                                                                                   \
+	X(wr_set_inline_data)                                                                                \
+	X(wr_set_inline_data_list)                                                                           \
+	X(wr_set_sge)                                                                                        \
+	X(wr_set_sge_list)                                                                                   \
+	X(wr_start)                                                                                          \
+	X(wr_complete)                                                                                       \
+	X(wr_abort)
+
+/* Under held->post_lock; base and installed also under held->lock. */
+struct mesh_wrex {
+#define X(f) __typeof__(((struct ibv_qp_ex *)NULL)->f) f;
+	struct { WR_FUNCTIONS(X) } base;
+#undef X
+	bool installed;
+	uint32_t end, room, n; /* end of the queue, free places, requests of this batch */
+	struct mesh_send *current; /* NULL: none, or the batch has failed */
+	int err;
+};
+
+/* Only between wr_start and the end of a batch, so the QP is held and post_lock is ours. */
+static struct mesh_held *held_of(struct ibv_qp_ex *qp)
+{
+	return mesh_held_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
+}
+
+static void fail(struct mesh_wrex *w, int err)
+{
+	if (!w->err)
+		w->err = err;
+	w->current = NULL;
+}
+
+static struct ibv_send_wr *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
+{
+	struct mesh_held *h = held_of(qp);
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	uint32_t i;
+
+	if (w->err)
+		return NULL;
+	if (w->n == w->room) {
+		fail(w, ENOMEM);
+		return NULL;
+	}
+	i = w->end + w->n++;
+	w->current = (struct mesh_send *)(void *)(h->queue.places +
+						  (size_t)(i >= h->queue.size ? i - h->queue.size : i) * h->queue.stride);
+	w->current->wr = (struct ibv_send_wr){
+		.wr_id = qp->wr_id,
+		.sg_list = w->current->sges,
+		.opcode = opcode,
+		.send_flags = qp->wr_flags,
+	};
+	return &w->current->wr;
+}
+
+static void refuse(struct ibv_qp_ex *qp)
+{
+	fail(atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed), EOPNOTSUPP);
+}
+
+static void atomic(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote_addr,
+		   uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_send_wr *wr = begin(qp, opcode);
+
+	if (!wr)
+		return;
+	wr->wr.atomic.remote_addr = remote_addr;
+	wr->wr.atomic.compare_add = compare_add;
+	wr->wr.atomic.swap = swap;
+	wr->wr.atomic.rkey = rkey;
+}
+
+static void rdma(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote_addr, __be32 imm)
+{
+	struct ibv_send_wr *wr = begin(qp, opcode);
+
+	if (!wr)
+		return;
+	wr->imm_data = imm;
+	wr->wr.rdma.remote_addr = remote_addr;
+	wr->wr.rdma.rkey = rkey;
+}
+
+static void mesh_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
+				   uint64_t swap)
+{
+	atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+}
+
+static void mesh_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+{
+	atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+}
+
+static void mesh_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+{
+	rdma(qp, IBV_WR_RDMA_READ, rkey, remote_addr, 0);
+}
+
+static void mesh_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
+{
+	rdma(qp, IBV_WR_RDMA_WRITE, rkey, remote_addr, 0);
+}
+
+static void mesh_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+{
+	rdma(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr, imm_data);
+}
+
+static void mesh_wr_send(struct ibv_qp_ex *qp)
+{
+	begin(qp, IBV_WR_SEND);
+}
+
+static void mesh_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
+{
+	struct ibv_send_wr *wr = begin(qp, IBV_WR_SEND_WITH_IMM);
+
+	if (wr)
+		wr->imm_data = imm_data;
+}
+
+static void mesh_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
+			    const struct ibv_mw_bind_info *bind_info)
+{
+	(void)mw;
+	(void)rkey;
+	(void)bind_info;
+	refuse(qp);
+}
+
+static void mesh_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
+{
+	(void)invalidate_rkey;
+	refuse(qp);
+}
+
+static void mesh_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
+{
+	(void)invalidate_rkey;
+	refuse(qp);
+}
+
+static void mesh_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+	(void)hdr;
+	(void)hdr_sz;
+	(void)mss;
+	refuse(qp);
+}
+
+static void mesh_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	(void)ah;
+	(void)remote_qpn;
+	(void)remote_qkey;
+	refuse(qp);
+}
+
+static void mesh_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
+{
+	(void)remote_srqn;
+	refuse(qp);
+}
+
+static void mesh_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
+{
+	struct mesh_held *h = held_of(qp);
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+
+	if (!w->current)
+		return;
+	if (num_sge > h->queue.max_sge) {
+		fail(w, ENOMEM);
+		return;
+	}
+	memcpy(w->current->sges, sg_list, num_sge * sizeof(*sg_list));
+	w->current->wr.num_sge = (int)num_sge;
+}
+
+static void mesh_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	mesh_wr_set_sge_list(qp, 1, &sge);
+}
+
+static void mesh_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)
+{
+	struct mesh_held *h = held_of(qp);
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	size_t used = 0, i;
+	char *data;
+
+	if (!w->current)
+		return;
+	data = (char *)&w->current->sges[h->queue.max_sge];
+	for (i = 0; i < num_buf; i++) {
+		if (buf_list[i].length > h->queue.max_inline - used) {
+			fail(w, ENOMEM);
+			return;
+		}
+		if (buf_list[i].length)
+			memcpy(data + used, buf_list[i].addr, buf_list[i].length);
+		used += buf_list[i].length;
+	}
+	w->current->sges[0] = (struct ibv_sge){.addr = (uintptr_t)data, .length = (uint32_t)used};
+	w->current->wr.num_sge = used ? 1 : 0;
+	w->current->wr.send_flags |= IBV_SEND_INLINE;
+}
+
+static void mesh_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	mesh_wr_set_inline_data_list(qp, 1, &buf);
+}
+
+static void mesh_wr_start(struct ibv_qp_ex *qp)
+{
+	struct mesh_held *h = held_of(qp);
+	struct mesh_wrex *w;
+	bool ours;
+
+	if (!h) {
+		qp->wr_start(qp); /* went native a moment ago: the functions are the base's again */
+		return;
+	}
+	pthread_mutex_lock(&h->post_lock);
+	pthread_mutex_lock(&h->lock);
+	w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	ours = h->qp == &qp->qp_base && w && w->installed;
+	if (ours) {
+		if (h->queue.n)
+			mesh_post_drain(h);
+		w->end = h->queue.head + h->queue.n;
+		if (w->end >= h->queue.size)
+			w->end -= h->queue.size;
+		w->room = h->queue.size - h->queue.n;
+		w->n = 0;
+		w->current = NULL;
+		w->err = 0;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (!ours) {
+		pthread_mutex_unlock(&h->post_lock);
+		qp->wr_start(qp);
+	}
+}
+
+static int mesh_wr_complete(struct ibv_qp_ex *qp)
+{
+	struct mesh_held *h = held_of(qp);
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	int err = w->err;
+	bool fails = false;
+
+	if (!err) {
+		pthread_mutex_lock(&h->lock);
+		mesh_post_append(h, w->n);
+		fails = h->mode == MESH_HELD_FAILING && h->queue.n;
+		pthread_mutex_unlock(&h->lock);
+	}
+	pthread_mutex_unlock(&h->post_lock);
+	if (fails)
+		mesh_held_fail_now(h);
+	return err;
+}
+
+static void mesh_wr_abort(struct ibv_qp_ex *qp)
+{
+	pthread_mutex_unlock(&held_of(qp)->post_lock);
+}
+
+int mesh_wrex_install(struct mesh_held *h)
+{
+	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+
+	if (!qp)
+		return 0;
+	if (!w) {
+		w = calloc(1, sizeof(*w));
+		if (!w)
+			return -ENOMEM;
+		atomic_store_explicit(&h->wrex, w, memory_order_release);
+	}
+	/* What the provider does not have stays without. */
+#define X(f)                                                                                                 \
+	w->base.f = qp->f;                                                                                   \
+	if (qp->f)                                                                                           \
+		qp->f = mesh_##f;
+	WR_FUNCTIONS(X)
+#undef X
+	w->installed = true;
+	return 0;
+}
+
+void mesh_wrex_remove(struct mesh_held *h)
+{
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct ibv_qp_ex *qp;
+
+	if (!w || !w->installed)
+		return;
+	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
+#define X(f) qp->f = w->base.f;
+	WR_FUNCTIONS(X)
+#undef X
+	w->installed = false;
+}

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Runs one program between two hosts."""
+import re
+import time
+
+from .programs import PROGRAMS, UNREACHED
+from .world import shares
+
+GRACE_S = 5.0  # for a server to end after its client
+
+
+def talk(world, server, client, server_command, client_command, port, seconds):
+    """{"client", "server": exit status or None when it had to be killed; "output": {...}}; commands are lists."""
+    serving = world.start(server, *server_command)
+    try:
+        if not world.wait_listening(serving, server, port):
+            serving.kill()
+            return {"client": None, "server": serving.poll(), "output": {"client": "", "server": serving.said() + "\nno server"}}
+        status, said = world.run(client, *client_command, seconds=seconds)
+        served = serving.wait(GRACE_S)
+        return {"client": status, "server": served, "output": {"client": said, "server": serving.said()}}
+    finally:
+        serving.kill()
+
+
+def run(world, case, seconds):
+    """Result of a case, for cases.judge()."""
+    program, port = PROGRAMS[case.program], world.fresh_port()
+    server = program.command.format(dev=f"mlx5_{case.server_nic}", port=port).split()
+    client = program.command.format(dev=f"mlx5_{case.client_nic}", port=port).split() + [case.server]
+    logged = {host: len(world.log(host)) for host in (case.server, case.client)}
+    before = {host: world.bytes_of(host) for host in (case.server, case.client)}
+    begun = time.monotonic()
+    result = talk(world, case.server, case.client, server, client, port, seconds)
+    result["seconds"] = round(time.monotonic() - begun, 2)
+    result["carried"] = {host: shares(before[host], world.bytes_of(host)) for host in before}
+    said = result["output"]["client"]
+    result["ok"] = (result["client"], result["server"]) == (0, 0) and bool(re.search(program.sane, said))
+    result["reached"] = bool(re.search(UNREACHED, said + result["output"]["server"]))
+    result["log"] = {host: world.log(host)[logged[host]:][-4000:] for host in logged}
+    return result

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Hosts for these tests: bare, or with meshverbs installed and its agent running; and programs on them."""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import REPO
+from launcher import agents, lifecycle, runtime
+from verbsmatrix.simhosts import Simulation
+
+PREFIX = "nics"
+LISTEN = "0A"
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def need(*programs):
+    """End with 77 where this cannot run at all."""
+    if os.geteuid() != 0:
+        skip("namespaces need root")
+    for program in programs:
+        if not shutil.which(program):
+            skip(f"no {program}; scripts/deps sim installs it")
+    # An exit from the middle still takes the simulations down.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+@contextlib.contextmanager
+def staged(build):
+    """A folder with meshverbs installed in it."""
+    stage = tempfile.mkdtemp(prefix="nics-stage-")
+    try:
+        subprocess.run([REPO / "scripts/stage", build, stage], check=True)
+        yield stage
+    finally:
+        shutil.rmtree(stage)
+
+
+class Running:
+    """A program in a host, its output in a file."""
+
+    def __init__(self, argv):
+        self.file = tempfile.NamedTemporaryFile(prefix="nics-")
+        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT,
+                                        start_new_session=True)
+
+    def poll(self):
+        return self.process.poll()
+
+    def wait(self, seconds):
+        """Exit status; None when it had to be killed."""
+        try:
+            return self.process.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def said(self):
+        return pathlib.Path(self.file.name).read_text(errors="replace")
+
+
+class World:
+    """A simulation that is up."""
+
+    def __init__(self, place, stacked):
+        self.place, self.stacked, self.topo = place, stacked, place.topo
+        self.sim = runtime.Sim(place.name)
+        self.pids = self.sim.hosts()
+        self.port = 18700
+
+    @classmethod
+    @contextlib.contextmanager
+    def up(cls, topology, build, stage=None, label="", before_agents=None):
+        """stage: a folder that meshverbs was installed into, for hosts that have it and its agent; None for bare ones.
+
+        before_agents: called with the World when all but the agents is there.
+        """
+        name = f"{PREFIX}-{os.getpid()}{'-' + label if label else ''}-{'on' if stage else 'bare'}"
+        with Simulation.up(str(topology), name, build, [stage] if stage else []) as place:
+            world = cls(place, bool(stage))
+            if before_agents:
+                before_agents(world)
+            if stage:
+                world.start_agents()
+            yield world
+
+    def start_agents(self):
+        agents.start(self.sim, list(self.pids))
+        agents.wait(self.sim, self.topo)
+
+    def argv(self, host, *command):
+        return lifecycle.command(self.sim, host, list(command))
+
+    def start(self, host, *command):
+        return Running(self.argv(host, *command))
+
+    def run(self, host, *command, seconds=30):
+        """(exit status or None, output)"""
+        done = self.start(host, *command)
+        return done.wait(seconds), done.said()
+
+    def fresh_port(self):
+        self.port += 1
+        return self.port
+
+    def listening(self, host, port):
+        pattern = re.compile(rf":{port:04X} [0-9A-F:]+ {LISTEN} ")
+        for table in ("tcp", "tcp6"):
+            with contextlib.suppress(OSError):
+                if pattern.search(pathlib.Path(f"/proc/{self.pids[host]}/net/{table}").read_text()):
+                    return True
+        return False
+
+    def wait_listening(self, server, host, port, seconds=15):
+        """Whether the program listens; False too when it ended."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit and server.poll() is None:
+            if self.listening(host, port):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def bytes_of(self, host):
+        """{NIC: bytes sent and received since the host came up}"""
+        counts = {}
+        for line in pathlib.Path(f"/proc/{self.pids[host]}/net/dev").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if re.fullmatch(r"\s*eth\d+", name):
+                fields = rest.split()
+                counts[int(name.strip()[3:])] = int(fields[0]) + int(fields[8])
+        return counts
+
+    def file(self, host, path):
+        """Text of a file as the host sees it; "" where there is none."""
+        try:
+            return pathlib.Path(f"/proc/{self.pids[host]}/root{path}").read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def log(self, host):
+        return self.file(host, "/var/log/meshverbs.log") if self.stacked else ""
+
+    def agent_log(self, host):
+        path = agents.log_path(self.sim, host)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+
+def shares(before, after):
+    """{NIC: share of the bytes between two counts}"""
+    grown = {nic: after[nic] - before.get(nic, 0) for nic in after}
+    total = sum(grown.values())
+    return {nic: round(count / total, 3) for nic, count in grown.items()} if total else {}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ctl.h"
+
+#define MESSAGE_BYTES 116
+
+static struct mv_ctl_msg sample(void)
+{
+	struct mv_ctl_msg msg = {
+		.type = MV_CTL_OFFER,
+		.flags = MV_CTL_STAYS,
+		.reason = MV_CTL_REASON_NO_PATH,
+		.gid_type = MV_GID_TYPE_ROCE_V2,
+		.attempt = 0x01020304,
+		.to_attempt = 0x05060708,
+		.request_id = 0xa0b0c0d0,
+		.from = {.gid = unit_gid("10.1.0.1"), .qpn = 0x123456},
+		.to = {.gid = unit_gid("10.1.0.2"), .qpn = 0xffffff},
+		.from_psn = 0xabcdef,
+		.to_psn = MV_CTL_PSN_NONE,
+		.path = {.gid = unit_gid("10.2.0.1"), .qpn = 7},
+		.path_peer_gid = unit_gid("10.2.0.2"),
+		.path_lid = 0x1718,
+		.mtu_bytes = 4096,
+		.key = 0x21222324,
+		.rkey = 0x31323334,
+	};
+
+	return msg;
+}
+
+static void test_round_trip(void **state)
+{
+	struct mv_ctl_msg msg = sample(), got;
+	uint8_t buf[MV_CTL_MAX_BYTES], again[MV_CTL_MAX_BYTES];
+
+	(void)state;
+	assert_int_equal(mv_ctl_encode(&msg, buf), MESSAGE_BYTES);
+	assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES, &got), 0);
+	assert_int_equal(got.type, MV_CTL_OFFER);
+	assert_int_equal(got.flags, MV_CTL_STAYS);
+	assert_int_equal(got.reason, MV_CTL_REASON_NO_PATH);
+	assert_int_equal(got.gid_type, MV_GID_TYPE_ROCE_V2);
+	assert_int_equal(got.attempt, 0x01020304);
+	assert_int_equal(got.to_attempt, 0x05060708);
+	assert_int_equal(got.request_id, 0xa0b0c0d0);
+	assert_gid(got.from.gid, "10.1.0.1");
+	assert_int_equal(got.from.qpn, 0x123456);
+	assert_gid(got.to.gid, "10.1.0.2");
+	assert_int_equal(got.to.qpn, 0xffffff);
+	assert_int_equal(got.from_psn, 0xabcdef);
+	assert_int_equal(got.to_psn, MV_CTL_PSN_NONE);
+	assert_gid(got.path.gid, "10.2.0.1");
+	assert_int_equal(got.path.qpn, 7);
+	assert_gid(got.path_peer_gid, "10.2.0.2");
+	assert_int_equal(got.path_lid, 0x1718);
+	assert_int_equal(got.mtu_bytes, 4096);
+	assert_int_equal(got.key, 0x21222324);
+	assert_int_equal(got.rkey, 0x31323334);
+	assert_int_equal(mv_ctl_encode(&got, again), MESSAGE_BYTES);
+	assert_memory_equal(buf, again, MESSAGE_BYTES);
+}
+
+/* What another release has to read: the bytes themselves. */
+static void test_wire(void **state)
+{
+	static const uint8_t
+		expected[] =
+			{
+				1,    2,    8,    2,    3,    0,    0x17, 0x18, 0x10, 0,    0,
+				0, /* version, type, flags, ... */
+				1,    2,    3,    4,    5,    6,    7,    8,    0xa0, 0xb0, 0xc0,
+				0xd0, /* attempts, request */
+				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
+				0xff, 10,   1,    0,    1,    0,    0x12, 0x34, 0x56, /* from */
+				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
+				0xff, 10,   1,    0,    2,    0,    0xff, 0xff, 0xff, /* to */
+				0,    0xab, 0xcd, 0xef, 0xff, 0xff, 0xff, 0xff, /* PSNs */
+				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
+				0xff, 10,   2,    0,    1,    0,    0,    0,    7, /* path */
+				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
+				0xff, 10,   2,    0,    2, /* path_peer_gid */
+				0x21, 0x22, 0x23, 0x24, 0x31, 0x32, 0x33, 0x34, /* keys */
+			};
+	struct mv_ctl_msg msg = sample();
+	uint8_t buf[MV_CTL_MAX_BYTES];
+
+	(void)state;
+	assert_int_equal(sizeof(expected), MESSAGE_BYTES);
+	mv_ctl_encode(&msg, buf);
+	assert_memory_equal(buf, expected, sizeof(expected));
+}
+
+static void assert_refused(const struct mv_ctl_msg *msg)
+{
+	uint8_t buf[MV_CTL_MAX_BYTES];
+	struct mv_ctl_msg got = {.type = 99};
+
+	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(msg, buf), &got), -EBADMSG);
+	assert_int_equal(got.type, 99);
+}
+
+#define CHANGED(member, value)                                                                     \
+	do {                                                                                       \
+		struct mv_ctl_msg msg = sample();                                                  \
+		msg.member = (value);                                                              \
+		assert_refused(&msg);                                                              \
+	} while (0)
+
+static void test_refused(void **state)
+{
+	(void)state;
+	CHANGED(type, 0);
+	CHANGED(type, MV_CTL_TYPE_END);
+	CHANGED(flags, 32);
+	CHANGED(flags, 0x80);
+	CHANGED(reason, MV_CTL_REASON_END);
+	CHANGED(gid_type, MV_GID_TYPE_ROCE_V2 + 1);
+	CHANGED(attempt, 0);
+	CHANGED(from.qpn, 0x1000000);
+	CHANGED(to.qpn, 0x80000000);
+	CHANGED(path.qpn, 0x1000000);
+	CHANGED(from_psn, 0x1000000);
+	CHANGED(to_psn, 0xfffffffe);
+	CHANGED(mtu_bytes, 128);
+	CHANGED(mtu_bytes, 1500);
+	CHANGED(mtu_bytes, 8192);
+}
+
+static void test_lengths_and_version(void **state)
+{
+	struct mv_ctl_msg msg = sample(), got;
+	uint8_t buf[MV_CTL_MAX_BYTES] = {0};
+
+	(void)state;
+	mv_ctl_encode(&msg, buf);
+	for (size_t len = 0; len <= sizeof(buf); len++)
+		assert_int_equal(mv_ctl_decode(buf, len, &got),
+				 len == MESSAGE_BYTES ? 0 : -EBADMSG);
+	buf[0]++;
+	assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES, &got), -EBADMSG);
+	buf[0]--;
+	/* Reserved bytes: a later version may give them a meaning that this one does not know. */
+	for (unsigned int i = 0; i < 3; i++) {
+		static const uint8_t reserved[] = {5, 10, 11};
+
+		buf[reserved[i]] = 1;
+		assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES, &got), -EBADMSG);
+		buf[reserved[i]] = 0;
+	}
+	assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES, &got), 0);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	for (unsigned int type = MV_CTL_HELLO; type < MV_CTL_TYPE_END; type++)
+		assert_string_not_equal(mv_ctl_type_name(type), "unknown");
+	assert_string_equal(mv_ctl_type_name(0), "unknown");
+	assert_string_equal(mv_ctl_type_name(MV_CTL_TYPE_END), "unknown");
+	for (unsigned int reason = 0; reason < MV_CTL_REASON_END; reason++)
+		assert_string_not_equal(mv_ctl_reason_text(reason), "unknown");
+	assert_string_equal(mv_ctl_reason_text(MV_CTL_REASON_END), "unknown");
+	for (unsigned int type = MV_FRAME_REGISTER; type < MV_FRAME_TYPE_END; type++)
+		assert_string_not_equal(mv_frame_type_name(type), "unknown");
+	assert_string_equal(mv_frame_type_name(0), "unknown");
+	assert_string_equal(mv_frame_type_name(MV_FRAME_TYPE_END), "unknown");
+}
+
+/* ---- frames ------------------------------------------------------------------------------------
+ */
+
+static struct mv_frame frame_of(enum mv_frame_type type)
+{
+	struct mv_frame frame = {.type = (uint8_t)type,
+				 .version = MV_CTL_VERSION,
+				 .qp_type = IBV_QPT_RC,
+				 .device = "mlx5_bond_0",
+				 .qpn = 0x4711,
+				 .dgid = unit_gid("10.1.0.2"),
+				 .len = 5};
+
+	memcpy(frame.payload, "hello", 5);
+	return frame;
+}
+
+static void assert_frame_round_trip(const struct mv_frame *frame, struct mv_frame *ret)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES], again[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	assert_true(len > 0 && len <= MV_FRAME_MAX_BYTES);
+	assert_int_equal(mv_frame_decode(buf, len, ret), 0);
+	assert_int_equal(ret->type, frame->type);
+	assert_int_equal(mv_frame_encode(ret, again), len);
+	assert_memory_equal(buf, again, len);
+	/* Shorter and longer ones are no frames. */
+	for (size_t cut = 0; cut < len; cut++)
+		assert_int_equal(mv_frame_decode(buf, cut, ret), -EBADMSG);
+	buf[len] = 0;
+	assert_int_equal(mv_frame_decode(buf, len + 1, ret), -EBADMSG);
+	assert_int_equal(mv_frame_decode(buf, len, ret), 0);
+}
+
+static void test_frames(void **state)
+{
+	/* V: version, T: QP type, D: device, Q: QPN, G: GID, P: payload */
+	static const char *const uses[MV_FRAME_TYPE_END] = {
+		[MV_FRAME_REGISTER] = "VP",    [MV_FRAME_WELCOME] = "V",
+		[MV_FRAME_CLAIM] = "TDQ",      [MV_FRAME_UNCLAIM] = "DQ",
+		[MV_FRAME_SEND] = "GP",        [MV_FRAME_DELIVER] = "DQP",
+		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
+	};
+
+	(void)state;
+	for (unsigned int type = MV_FRAME_REGISTER; type < MV_FRAME_TYPE_END; type++) {
+		struct mv_frame frame = frame_of(type), got;
+
+		assert_frame_round_trip(&frame, &got);
+		assert_int_equal(got.version, strchr(uses[type], 'V') ? MV_CTL_VERSION : 0);
+		assert_int_equal(got.qp_type, strchr(uses[type], 'T') ? IBV_QPT_RC : 0);
+		assert_string_equal(got.device, strchr(uses[type], 'D') ? "mlx5_bond_0" : "");
+		assert_int_equal(got.qpn, strchr(uses[type], 'Q') ? 0x4711 : 0);
+		assert_int_equal(!mv_gid_is_zero(&got.dgid), strchr(uses[type], 'G') != NULL);
+		assert_string_equal((char *)got.payload, strchr(uses[type], 'P') ? "hello" : "");
+	}
+}
+
+static void test_frame_limits(void **state)
+{
+	struct mv_frame frame = frame_of(MV_FRAME_STATUS), got;
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+
+	(void)state;
+	/* Texts leave room for a NUL, messages need none. */
+	memset(frame.payload, 'x', sizeof(frame.payload));
+	memset(frame.device, 'd', sizeof(frame.device));
+	frame.device[IBV_SYSFS_NAME_MAX - 1] = '\0';
+	frame.len = MV_CTL_MAX_BYTES - 1;
+	assert_frame_round_trip(&frame, &got);
+	assert_int_equal(strlen((char *)got.payload), MV_CTL_MAX_BYTES - 1);
+	frame.len = MV_CTL_MAX_BYTES;
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame.type = MV_FRAME_DELIVER;
+	assert_frame_round_trip(&frame, &got);
+	frame.len = MV_CTL_MAX_BYTES + 1;
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame.len = 0;
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame.len = 1;
+	frame.device[IBV_SYSFS_NAME_MAX - 1] = 'd';
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame.device[0] = '\0';
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame = frame_of(MV_FRAME_TYPE_END);
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+	frame.type = 0;
+	assert_int_equal(mv_frame_encode(&frame, buf), 0);
+}
+
+static void assert_frame_refused(const struct mv_frame *frame, size_t at, uint8_t value)
+{
+	struct mv_frame got = {.type = 99};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	assert_true(at < len);
+	assert_int_not_equal(buf[at], value);
+	buf[at] = value;
+	assert_int_equal(mv_frame_decode(buf, len, &got), -EBADMSG);
+	assert_int_equal(got.type, 99);
+}
+
+static void test_frames_refused(void **state)
+{
+	struct mv_frame frame = frame_of(MV_FRAME_CLAIM);
+
+	(void)state;
+	assert_frame_refused(&frame, 0, 0);
+	assert_frame_refused(&frame, 0, MV_FRAME_TYPE_END);
+	assert_frame_refused(&frame, 0, 0xff);
+	assert_frame_refused(&frame, 1, 1); /* no version in CLAIM, */
+	assert_frame_refused(&frame, 10, 1); /* no GID, */
+	assert_frame_refused(&frame, 3, 0); /* but a device */
+	assert_frame_refused(&frame, 3, 12);
+	assert_frame_refused(&frame, 4, 1); /* QPN of 25 bits */
+	assert_frame_refused(&frame, 26, '\n');
+	assert_frame_refused(&frame, 27, '\0');
+	assert_frame_refused(&frame, 28, 0x7f);
+	frame = frame_of(MV_FRAME_REGISTER);
+	assert_frame_refused(&frame, 2, 1);
+	assert_frame_refused(&frame, 7, 1);
+	assert_frame_refused(&frame, 26, 0x1b);
+	assert_frame_refused(&frame, 25, 4);
+	assert_frame_refused(&frame, 24, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_wire),
+		cmocka_unit_test(test_refused),      cmocka_unit_test(test_lengths_and_version),
+		cmocka_unit_test(test_names),        cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_frame_limits), cmocka_unit_test(test_frames_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dirworld.h"
+#include "pathfind.h"
+#include "topo.h"
+
+/* One subnet, one switch: rails 0 and 1. */
+#define PAIR_A                                                                                     \
+	"host a; rail mlx5_0; gid fe80::a v1; gid fe80::a v2; gid 10.1.0.1/24 v1; gid "            \
+	"10.1.0.1/24 v2;"
+#define PAIR_B                                                                                     \
+	"host b; rail mlx5_0; gid fe80::b v1; gid fe80::b v2; gid 10.1.0.2/24 v1; gid "            \
+	"10.1.0.2/24 v2;"
+#define PAIR PAIR_A PAIR_B "link 0 1;"
+
+/* A triangle without a switch: a's rails 0 (to b) and 1 (to c), b's 2 and 3, c's 4 and 5. */
+#define TRIANGLE                                                                                   \
+	"host a; rail mlx5_0; gid 10.0.1.1/30 v2; rail mlx5_1; gid 10.0.3.1/30 v2;"                \
+	"host b; rail mlx5_0; gid 10.0.1.2/30 v2; rail mlx5_1; gid 10.0.2.1/30 v2;"                \
+	"host c; rail mlx5_0; gid 10.0.2.2/30 v2; rail mlx5_1; gid 10.0.3.2/30 v2;"                \
+	"link 0 2; link 1 5;"
+
+static uint8_t type_of(const char *name)
+{
+	if (!strcmp(name, "v1"))
+		return MV_GID_TYPE_ROCE_V1;
+	if (!strcmp(name, "ib"))
+		return MV_GID_TYPE_IB;
+	return MV_GID_TYPE_ROCE_V2;
+}
+
+/* "DEVICE ADDRESS TYPE DESTINATION [routed] [port N]" */
+static struct mv_path_request request_of(const char *text, char device[64])
+{
+	char source[64], type[8], destination[64], option[16] = "";
+	struct mv_path_request request = {.device = device, .port_num = 1};
+
+	assert_true(sscanf(text, "%63s %63s %7s %63s %15s", device, source, type, destination,
+			   option) >= 4);
+	request.sgid = unit_gid(source);
+	request.sgid_type = type_of(type);
+	request.dgid = unit_gid(destination);
+	request.routed = !strcmp(option, "routed");
+	if (!strcmp(option, "port2"))
+		request.port_num = 2;
+	return request;
+}
+
+struct judge_case {
+	const char *name, *world, *request;
+	enum mv_path_verdict verdict;
+	uint32_t host, rail;
+};
+
+/* clang-format off */
+static const struct judge_case judge_cases[] = {
+	{"one subnet", PAIR, "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"one subnet, no beacon heard", PAIR_A PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"link-local", PAIR, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"RoCE v1: only the peer knows", PAIR, "mlx5_0 10.1.0.1 v1 10.1.0.2", MV_PATH_ASK, 1, 1},
+	{"RoCE v1 at both ends", "host a; rail mlx5_0; gid 10.1.0.1/24 v1; host b; rail mlx5_0; gid 10.1.0.2/24 v1;",
+	 "mlx5_0 10.1.0.1 v1 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"RoCE v1 towards one that is v2 only", PAIR_A "host b; rail mlx5_0; gid 10.1.0.2/24 v2;",
+	 "mlx5_0 10.1.0.1 v1 10.1.0.2", MV_PATH_ASK, 1, 1},
+	{"RoCE v2 towards one that is v1 only", PAIR_A "host b; rail mlx5_0; gid 10.1.0.2/24 v1;",
+	 "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_APART, 1, 1},
+	{"a version that is not known", PAIR_A "host b; rail mlx5_0; gid 10.1.0.2/24 v?;",
+	 "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"RoCE v1 in different subnets", TRIANGLE, "mlx5_0 10.0.1.1 v1 10.0.2.1", MV_PATH_APART, 1, 3},
+
+	{"the peer's other rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.1", MV_PATH_APART, 1, 3},
+	{"own other rail", TRIANGLE, "mlx5_1 10.0.3.1 v2 10.0.1.2", MV_PATH_APART, 1, 2},
+	{"the right rails", TRIANGLE, "mlx5_1 10.0.3.1 v2 10.0.3.2", MV_PATH_WORKS, 2, 5},
+	{"different subnets, but a route", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.1 routed", MV_PATH_WORKS, 1, 3},
+	{"families", PAIR, "mlx5_0 fe80::a v2 10.1.0.2", MV_PATH_APART, 1, 1},
+	{"families, the other way", PAIR, "mlx5_0 10.1.0.1 v2 fe80::b", MV_PATH_APART, 1, 1},
+	{"families and a route", PAIR, "mlx5_0 fe80::a v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
+	{"link-local, not on the link", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_APART, 1, 1},
+	{"link-local and a default route", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b routed", MV_PATH_APART, 1, 1},
+	{"IPv6 of two scopes on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B "link 0 1;",
+	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"IPv6 of two scopes, not on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B,
+	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_APART, 1, 1},
+	{"only one prefix covers", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; host b; rail mlx5_0; gid 10.1.1.2/24 v2;",
+	 "mlx5_0 10.1.0.1 v2 10.1.1.2", MV_PATH_APART, 1, 1},
+	{"no prefix known", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0; gid 10.2.0.2 v2;",
+	 "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_WORKS, 1, 1},
+	{"own prefix not known, and the peer's is another", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0;"
+	 "gid 10.2.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_APART, 1, 1},
+	{"own prefix known, and the peer is outside", "host a; rail mlx5_0; gid 10.1.0.1/24 v2; host b; rail mlx5_0;"
+	 "gid 10.2.0.2 v2;", "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_APART, 1, 1},
+	{"IPv6 to IPv4 and a route", "host a; rail mlx5_0; gid 2001:db8::1/64 v2;" PAIR_B,
+	 "mlx5_0 2001:db8::1 v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
+	{"an address newer than the directory", PAIR, "mlx5_0 10.1.0.77 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"the same in another subnet", PAIR, "mlx5_0 10.7.0.77 v2 10.1.0.2", MV_PATH_APART, 1, 1},
+
+	{"own port down", "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2;" PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2",
+	 MV_PATH_LOCAL_DOWN, 1, 1},
+	{"their port down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.1.0.2",
+	 MV_PATH_REMOTE_DOWN, 1, 1},
+	{"excluded: works all the same", "host a; rail mlx5_0 excluded; gid 10.1.0.1/24 v2;" PAIR_B,
+	 "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
+	{"an empty index", PAIR, "mlx5_0 :: v2 10.1.0.2", MV_PATH_NO_ENTRY, 1, 1},
+
+	{"a host nobody knows", PAIR, "mlx5_0 10.1.0.1 v2 10.1.0.3", MV_PATH_UNKNOWN, 77, 77},
+	{"no destination", PAIR, "mlx5_0 10.1.0.1 v2 ::", MV_PATH_UNKNOWN, 77, 77},
+	{"a device nobody knows", PAIR, "mlx5_7 10.1.0.1 v2 10.1.0.2", MV_PATH_UNKNOWN, 77, 77},
+	{"another port", PAIR, "mlx5_0 10.1.0.1 v2 10.1.0.2 port2", MV_PATH_UNKNOWN, 77, 77},
+	{"oneself", PAIR, "mlx5_0 10.1.0.1 v2 10.1.0.1", MV_PATH_SELF, 77, 77},
+	{"oneself, by the other rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.3.1", MV_PATH_SELF, 77, 77},
+	{"an address of this host and another", PAIR_A "host b; rail mlx5_0; gid fe80::a v2; link 0 1;",
+	 "mlx5_0 fe80::a v2 fe80::a", MV_PATH_SELF, 77, 77},
+	{"an address of two hosts, one on the link", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0; gid fe80::1 v2;"
+	 "host c; rail mlx5_0; gid fe80::1 v2; link 0 2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_WORKS, 2, 2},
+	{"an address of two hosts, none on the link", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0;"
+	 "gid fe80::1 v2; host c; rail mlx5_0; gid fe80::1 v2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_UNKNOWN, 77, 77},
+	{"an address of two rails of one host", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0 down; gid fe80::1 v2;"
+	 "rail mlx5_1; gid fe80::1 v2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_APART, 1, 2},
+
+	{"InfiniBand, one subnet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib; gid fe80::2:2 ib;",
+	 "mlx5_0 fe80::1:1 ib fe80::2:2", MV_PATH_WORKS, 1, 1},
+	{"InfiniBand, two subnets", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib; gid fec0::2:2 ib;",
+	 "mlx5_0 fe80::1:1 ib fec0::2:2", MV_PATH_APART, 1, 1},
+	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
+	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_APART, 1, 1},
+};
+/* clang-format on */
+
+static void check_judge(const struct judge_case *c)
+{
+	struct mv_path_request request;
+	enum mv_path_verdict verdict;
+	uint32_t host = 77, rail = 77;
+	struct dirworld world;
+	char device[64];
+
+	dirworld_init(&world, c->world);
+	request = request_of(c->request, device);
+	verdict = mv_path_judge(&world.dir, &request, &host, &rail);
+	if (verdict != c->verdict || host != c->host || rail != c->rail)
+		fail_msg("%s: %s, host %u, rail %u; wanted %s, %u, %u", c->name,
+			 mv_path_verdict_name(verdict), host, rail,
+			 mv_path_verdict_name(c->verdict), c->host, c->rail);
+	dirworld_fini(&world);
+}
+
+static void test_judge(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(judge_cases) / sizeof(judge_cases[0]); i++)
+		check_judge(&judge_cases[i]);
+}
+
+/* ---- paths -------------------------------------------------------------------------------------
+ */
+
+struct find_case {
+	const char *name, *world, *request;
+	uint32_t host, rail;
+	const char *expected; /* "LOCAL_RAIL>REMOTE_RAIL LOCAL_GID>REMOTE_GID TYPE", one after
+				 another */
+};
+
+/* clang-format off */
+#define MANY_A "host a; rail mlx5_0 numa 0; gid 10.1.0.1/24 v2; rail mlx5_1 numa 1; gid 10.2.0.1/24 v2;"
+#define MANY_B "host b; rail mlx5_0 numa 0; gid 10.1.0.2/24 v2; rail mlx5_1 numa 1; gid 10.2.0.2/24 v2;"
+
+static const struct find_case find_cases[] = {
+	{"triangle, peer's wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.1", 1, 3, "0>2 10.0.1.1>10.0.1.2 v2; "},
+	{"triangle, own wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.3.2", 2, 5, "1>5 10.0.3.1>10.0.3.2 v2; "},
+	{"triangle, both wrong", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.2", 2, 4, "1>5 10.0.3.1>10.0.3.2 v2; "},
+	{"a host that cannot be reached", "host a; rail mlx5_0; gid 10.0.1.1/30 v2; host b; rail mlx5_0; gid 10.0.2.1/30 v2;",
+	 "mlx5_0 10.0.1.1 v2 10.0.2.1", 1, 1, ""},
+	{"own device not in the directory", TRIANGLE, "mlx5_7 10.0.1.1 v2 10.0.2.1", 1, 3, "0>2 10.0.1.1>10.0.1.2 v2; "},
+
+	{"heard links before equal subnets", MANY_A MANY_B "link 1 3;", "mlx5_0 10.1.0.1 v2 10.1.0.2", 1, 2,
+	 "1>3 10.2.0.1>10.2.0.2 v2; 0>2 10.1.0.1>10.1.0.2 v2; "},
+	{"who stays goes first", MANY_A MANY_B, "mlx5_1 10.2.0.1 v2 10.2.0.2", 1, 3,
+	 "1>3 10.2.0.1>10.2.0.2 v2; 0>2 10.1.0.1>10.1.0.2 v2; "},
+	{"one end stays", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; rail mlx5_1; gid 10.1.0.2/16 v2;"
+	 "host b; rail mlx5_0; gid 10.1.0.3/16 v2; rail mlx5_1 down; gid 10.1.0.4/16 v2;", "mlx5_1 10.1.0.2 v2 10.1.0.4", 1, 3,
+	 "1>2 10.1.0.2>10.1.0.3 v2; 0>2 10.1.0.1>10.1.0.3 v2; "},
+	{"an own rail by another address before a faster one", "host a; rail d0; gid 10.9.0.1/24 v2; gid 10.1.0.1/24 v2;"
+	 "rail d1 rate 200000; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2 rate 400000; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 2,
+	 "0>3 10.1.0.1>10.1.0.2 v2; 1>4 10.2.0.1>10.2.0.2 v2; "},
+	{"an unknown NUMA node is near nothing", "host a; rail d0 numa -1; gid 10.9.0.1/24 v2; rail d1 numa 0; gid 10.1.0.1/24 v2;"
+	 "rail d2 numa -1; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 3,
+	 "1>4 10.1.0.1>10.1.0.2 v2; 2>5 10.2.0.1>10.2.0.2 v2; "},
+	{"lower GIDs, in whatever order they are", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1; gid 10.1.0.9/24 v2;"
+	 "gid 10.1.0.3/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.8/24 v2; gid 10.1.0.4/24 v2;",
+	 "d0 10.9.0.1 v2 10.8.0.2", 1, 2, "1>3 10.1.0.3>10.1.0.4 v2; "},
+	{"faster first", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1; gid 10.1.0.1/24 v2; rail d2 rate 200000; gid 10.2.0.1/24 v2;"
+	 "host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2; rail d2 rate 400000; gid 10.2.0.2/24 v2;",
+	 "d0 10.9.0.1 v2 10.8.0.2", 1, 3, "2>5 10.2.0.1>10.2.0.2 v2; 1>4 10.1.0.1>10.1.0.2 v2; "},
+	{"a rate that is not known comes last", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1 rate 0; gid 10.1.0.1/24 v2;"
+	 "rail d2 rate 1000; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 3,
+	 "2>5 10.2.0.1>10.2.0.2 v2; 1>4 10.1.0.1>10.1.0.2 v2; "},
+	{"NUMA node of the program's device", "host a; rail d0 numa 1; gid 10.9.0.1/24 v2; rail d1 numa 0; gid 10.1.0.1/24 v2;"
+	 "rail d2 numa 1; gid 10.2.0.1/24 v2; host b; rail d0; gid 10.8.0.2/24 v2; rail d1; gid 10.1.0.2/24 v2;"
+	 "rail d2; gid 10.2.0.2/24 v2;", "d0 10.9.0.1 v2 10.8.0.2", 1, 3,
+	 "2>5 10.2.0.1>10.2.0.2 v2; 1>4 10.1.0.1>10.1.0.2 v2; "},
+	{"lower rail", MANY_A "rail d2; gid 10.9.0.1/24 v2;" MANY_B "rail d2; gid 10.8.0.1/24 v2;", "d2 10.9.0.1 v2 10.8.0.1", 1, 5,
+	 "0>3 10.1.0.1>10.1.0.2 v2; 1>4 10.2.0.1>10.2.0.2 v2; "},
+	{"excluded or down", "host a; rail d0 excluded; gid 10.1.0.1/24 v2; rail d1; gid 10.2.0.1/24 v2; rail d2 down;"
+	 "gid 10.3.0.1/24 v2; rail d3; gid 10.4.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2; rail d1 excluded;"
+	 "gid 10.2.0.2/24 v2; rail d2; gid 10.3.0.2/24 v2; rail d3; gid 10.4.0.2/24 v2;", "d0 10.1.0.1 v2 10.2.0.2", 1, 5,
+	 "3>7 10.4.0.1>10.4.0.2 v2; "},
+
+	{"one pair of GIDs for other rails: IPv4 before IPv6, v2 before v1", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1;"
+	 "gid fe80::a v2; gid 2001:db8::1/64 v2; gid 10.1.0.1/24 v1; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.8.0.1/24 v2;"
+	 "rail d1; gid fe80::b v2; gid 2001:db8::2/64 v2; gid 10.1.0.2/24 v1; gid 10.1.0.2/24 v2; link 1 3;",
+	 "d0 10.9.0.1 v2 10.8.0.1", 1, 2, "1>3 10.1.0.1>10.1.0.2 v2; "},
+	{"link-local on a link whose subnets differ", "host a; rail d0; gid 10.9.0.1/24 v2; rail d1; gid fe80::a v2;"
+	 "gid 10.1.0.1/24 v2; host b; rail d0; gid 10.8.0.1/24 v2; rail d1; gid fe80::b v2; gid 10.2.0.2/24 v2; link 1 3;",
+	 "d0 10.9.0.1 v2 10.8.0.1", 1, 2, "1>3 fe80::a>fe80::b v2; "},
+	{"link-local without a link", "host a; rail d0; gid fe80::a v2; host b; rail d0; gid fe80::b v2;",
+	 "d0 fe80::a v2 fe80::b", 1, 1, ""},
+	{"link-local of two VLANs", "host a; rail d0; gid fe80::a v2; host b; rail d0; gid fe80::b v2 vlan 5; link 0 1;",
+	 "d0 fe80::a v2 fe80::b", 1, 1, ""},
+	{"unknown prefixes on a heard link", "host a; rail d0; gid 10.1.0.1 v2; host b; rail d0; gid 10.2.0.2 v2; link 0 1;",
+	 "d0 10.1.0.1 v2 10.2.0.2", 1, 1, "0>1 10.1.0.1>10.2.0.2 v2; "},
+	{"unknown prefixes elsewhere", "host a; rail d0; gid 10.1.0.1 v2; host b; rail d0; gid 10.2.0.2 v2;",
+	 "d0 10.1.0.1 v2 10.2.0.2", 1, 1, ""},
+	{"unknown versions", "host a; rail d0; gid 10.1.0.1/24 v?; host b; rail d0; gid 10.1.0.2/24 v?;",
+	 "d0 10.1.0.1 v2 10.1.0.2", 1, 1, ""},
+
+	{"the programs' own rails: all pairs, theirs first", PAIR, "mlx5_0 10.1.0.1 v1 10.1.0.2", 1, 1,
+	 "0>1 10.1.0.1>10.1.0.2 v2; 0>1 10.1.0.1>10.1.0.2 v1; 0>1 fe80::a>fe80::b v2; 0>1 fe80::a>fe80::b v1; "},
+	{"link-local index towards an IPv4 peer", PAIR, "mlx5_0 fe80::a v2 10.1.0.2", 1, 1,
+	 "0>1 10.1.0.1>10.1.0.2 v2; 0>1 10.1.0.1>10.1.0.2 v1; 0>1 fe80::a>fe80::b v2; 0>1 fe80::a>fe80::b v1; "},
+	{"InfiniBand", "host a; rail d0 ib; gid fe80::1 ib; rail d1 ib; gid fec0::1 ib; host b; rail d0 ib down; gid fe80::2 ib;"
+	 "rail d1 ib; gid fec0::2 ib; rail d2; gid fec0::3 v2;", "d0 fe80::1 ib fe80::2", 1, 2, "1>3 fec0::1>fec0::2 ib; "},
+};
+/* clang-format on */
+
+static const char *type_name(uint8_t type)
+{
+	switch (type) {
+	case MV_GID_TYPE_ROCE_V1:
+		return "v1";
+	case MV_GID_TYPE_ROCE_V2:
+		return "v2";
+	default:
+		return "ib";
+	}
+}
+
+static void format_paths(const struct mv_path *paths, size_t n, char text[2048])
+{
+	char local[MV_GID_STRLEN], remote[MV_GID_STRLEN];
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(
+			text + len, 2048 - len, "%u>%u %s>%s %s; ", paths[i].local_rail,
+			paths[i].remote_rail, mv_gid_format(&paths[i].local_gid, local),
+			mv_gid_format(&paths[i].remote_gid, remote), type_name(paths[i].type));
+}
+
+static void check_path(const struct dirworld *world, const struct find_case *c,
+		       const struct mv_path *path, const char *device)
+{
+	const struct mv_dir_rail *rail = &world->rails[path->local_rail];
+	bool own = !strcmp(rail->device, device);
+
+	if (path->stays != (own | (path->remote_rail == c->rail) << 1))
+		fail_msg("%s: stays %u", c->name, path->stays);
+	assert_int_equal(path->linked,
+			 mv_directory_linked(&world->dir, path->local_rail, path->remote_rail));
+	assert_int_equal(path->mtu_bytes, 4096);
+}
+
+static void check_find(const struct find_case *c)
+{
+	struct mv_path paths[MV_PATH_FIND_MAX];
+	struct mv_path_request request;
+	struct dirworld world;
+	char device[64], text[2048];
+	size_t n;
+
+	dirworld_init(&world, c->world);
+	request = request_of(c->request, device);
+	n = mv_path_find(&world.dir, &request, c->host, c->rail, paths, MV_PATH_FIND_MAX);
+	format_paths(paths, n, text);
+	if (strcmp(text, c->expected))
+		fail_msg("%s:\n  %s\n  %s", c->name, text, c->expected);
+	for (size_t i = 0; i < n; i++)
+		check_path(&world, c, &paths[i], device);
+	dirworld_fini(&world);
+}
+
+static void test_find(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(find_cases) / sizeof(find_cases[0]); i++)
+		check_find(&find_cases[i]);
+}
+
+static void test_find_figures(void **state)
+{
+	struct mv_path_request request;
+	struct dirworld world;
+	struct mv_path path;
+	char device[64];
+
+	(void)state;
+	dirworld_init(&world, "host a; rail d0 mtu 1024 rate 25000; gid 10.1.0.1/24 v2;"
+			      "host b; rail d0 mtu 4096 rate 100000; gid 10.1.0.2/24 v2;");
+	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
+	assert_int_equal(mv_path_find(&world.dir, &request, 1, 1, &path, 1), 1);
+	assert_int_equal(path.mtu_bytes, 1024);
+	assert_int_equal(path.rate_mbps, 25000);
+	assert_int_equal(path.stays, 3);
+	assert_int_equal(mv_path_find(&world.dir, &request, 1, 1, &path, 0), 0);
+	dirworld_fini(&world);
+}
+
+/* Many addresses on the programs' own rails leave room for other rails. */
+static void test_find_room(void **state)
+{
+	struct mv_path all[MV_PATH_FIND_MAX], few[MV_PATH_FIND_MAX];
+	struct mv_path_request request;
+	char device[64], text[2048] = "";
+	struct dirworld world;
+	size_t n, n_few;
+
+	(void)state;
+	for (int host = 0; host < 2; host++) {
+		strcat(text, host ? "host b; rail d0;" : "host a; rail d0;");
+		for (int i = 0; i < 12; i++)
+			sprintf(text + strlen(text), "gid 10.1.0.%d/24 v2;", 1 + i + 100 * host);
+		sprintf(text + strlen(text), "rail d1; gid 10.2.0.%d/24 v2;", 1 + host);
+	}
+	dirworld_init(&world, text);
+	request = request_of("d0 10.1.0.3 v2 10.1.0.105", device);
+	n = mv_path_find(&world.dir, &request, 1, 2, all, MV_PATH_FIND_MAX);
+	assert_int_equal(n, MV_PATH_FIND_MAX / 2 + 1);
+	assert_gid(all[0].local_gid, "10.1.0.3");
+	assert_gid(all[0].remote_gid, "10.1.0.105");
+	assert_int_equal(all[n - 1].local_rail, 1);
+	n_few = mv_path_find(&world.dir, &request, 1, 2, few, 16);
+	assert_int_equal(n_few, 9);
+	assert_int_equal(few[8].local_rail, 1);
+	for (size_t i = 0; i < 8; i++)
+		assert_memory_equal(&few[i].local_gid, &all[i].local_gid, sizeof(few[i].local_gid));
+	dirworld_fini(&world);
+}
+
+/* What is found, works; and both ends find the same. */
+static void test_find_and_judge(void **state)
+{
+	static const char *const worlds[] = {PAIR, TRIANGLE, MANY_A MANY_B "link 0 2;"};
+
+	(void)state;
+	for (size_t w = 0; w < sizeof(worlds) / sizeof(worlds[0]); w++) {
+		struct mv_path_request any = {.device = "mlx5_1", .port_num = 1};
+		struct mv_path paths[MV_PATH_FIND_MAX];
+		struct dirworld world;
+		uint32_t host, rail;
+		size_t n;
+
+		dirworld_init(&world, worlds[w]);
+		n = mv_path_find(&world.dir, &any, 1, world.hosts[1].first_rail, paths,
+				 MV_PATH_FIND_MAX);
+		assert_true(n > 0);
+		for (size_t i = 0; i < n; i++) {
+			struct mv_path_request request = {
+				.device = world.rails[paths[i].local_rail].device,
+				.port_num = 1,
+				.sgid = paths[i].local_gid,
+				.sgid_type = paths[i].type,
+				.dgid = paths[i].remote_gid};
+			enum mv_path_verdict verdict =
+				mv_path_judge(&world.dir, &request, &host, &rail);
+
+			assert_true(
+				verdict == MV_PATH_WORKS ||
+				(verdict == MV_PATH_ASK && paths[i].type == MV_GID_TYPE_ROCE_V1));
+			assert_int_equal(host, 1);
+			assert_int_equal(rail, paths[i].remote_rail);
+		}
+		dirworld_fini(&world);
+	}
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	for (unsigned int v = MV_PATH_UNKNOWN; v <= MV_PATH_NO_ENTRY; v++) {
+		assert_string_not_equal(mv_path_verdict_name(v), "invalid");
+		assert_string_not_equal(mv_path_verdict_text(v), "invalid");
+	}
+	assert_string_equal(mv_path_verdict_name(MV_PATH_NO_ENTRY + 1), "invalid");
+	assert_string_equal(mv_path_verdict_text(MV_PATH_NO_ENTRY + 1), "invalid");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
+		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room),
+		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
