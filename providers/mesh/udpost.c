@@ -246,7 +246,7 @@ static void mesh_ud_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_
 
 void mesh_ud_install(struct mesh_ud_qp *u)
 {
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(u->qp);
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
 	struct mesh_map *setters = &u->mc->ud.setters;
 
 	if (ex && ex->wr_set_ud_addr && ex->wr_set_ud_addr != mesh_ud_set_ud_addr &&
@@ -256,7 +256,7 @@ void mesh_ud_install(struct mesh_ud_qp *u)
 
 void mesh_ud_remove(struct mesh_ud_qp *u)
 {
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(u->qp);
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
 	void *base = ex ? mesh_map_drop(&u->mc->ud.setters, ex) : NULL;
 
 	if (base)
