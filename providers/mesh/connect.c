@@ -110,7 +110,7 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /* ---- RTR ----------------------------------------------------------------------------------------------------- */
 
-int mesh_conn_rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
+static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
 
@@ -230,7 +230,7 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	int err = mesh_conn_rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
+	int err = rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
 
 	if (!conn || err)
 		goto out;

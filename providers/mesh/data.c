@@ -86,7 +86,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->srq = NULL;
 	h->spd = NULL;
 	h->shadow = NULL;
-	h->rts = h->activated = h->shadow_recv_failed = false;
+	h->rts = h->shadow_recv_failed = h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
 	memset(h->rkeys, 0, sizeof(h->rkeys));
