@@ -160,7 +160,6 @@ void mesh_ud_close(struct mesh_context *mc)
 	}
 	mesh_map_fini(&mc->ud.setters);
 	mesh_map_fini(&mc->ud.ahs);
-	mesh_map_fini(&mc->ud.relays);
 	mesh_ud_unlock(cancel);
 }
 
@@ -186,7 +185,8 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	if (peer) {
 		mesh_ud_set_qkey(peer, qkey);
 		relay = peer->relay->qp->qp_num;
-		if (!peer->attr.port_num) { /* the program's first word to this one */
+		if (!peer->spoken) {
+			peer->spoken = true;
 			peer->attr = a->attr;
 			peer->routed = a->routed;
 			ask = peer->state != MESH_UD_READY;
