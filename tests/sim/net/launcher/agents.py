@@ -10,6 +10,7 @@ from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
 WAIT_SECONDS = 20
+_children = []  # kept, for they outlive what started them and nobody waits for them
 
 
 def binary(sim):
@@ -40,6 +41,7 @@ def start(sim, hosts, args=()):
     """Start those that do not run yet."""
     program, there = binary(sim), running(sim)
     children = {host: spawn(sim, host, program, args) for host in hosts if host not in there}
+    _children.extend(children.values())
     record = sim.record()
     agents = {host: pair for host, pair in record.get("agents", {}).items() if host in there}
     agents.update({host: [child.pid, runtime.start_time(child.pid)] for host, child in children.items()})
