@@ -240,14 +240,16 @@ static void load_hosts(struct md_agent *agent)
 	agent->targets_ns = 0;
 }
 
-/* Return: 0, also without a key file; -errno: there is one, and going on without it would be no
- * protection. */
-static int load_keys(const struct md_options *options, struct md_keys *ret)
+/*
+ * Return: 0, also without a key file unless @must_be_there; -errno: going on without it would be no
+ * protection.
+ */
+static int load_keys(const struct md_options *options, bool must_be_there, struct md_keys *ret)
 {
 	char why[160] = "";
 	int err = md_keys_load(options->config.agent_key, ret, why, sizeof(why));
 
-	if (err == -ENOENT) {
+	if (err == -ENOENT && !must_be_there) {
 		memset(ret, 0, sizeof(*ret));
 		return 0;
 	}
@@ -260,7 +262,8 @@ static void reload_keys(struct md_agent *agent)
 {
 	struct md_keys keys;
 
-	if (load_keys(agent->options, &keys)) {
+	/* A file that has gone is a mistake more often than a wish: a restart does that. */
+	if (load_keys(agent->options, md_secure_has_key(agent->secure), &keys)) {
 		md_say(MD_ERROR, "the former key stays in use");
 		return;
 	}
@@ -305,7 +308,7 @@ static int start_identity(struct md_agent *agent)
 	agent->start = md_start_number(agent->rundir.fd,
 				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);
 	agent->begun_ns = md_now();
-	err = load_keys(agent->options, &keys);
+	err = load_keys(agent->options, false, &keys);
 	if (err)
 		return err;
 	secure.host = agent->id;

@@ -18,6 +18,9 @@ static const uint64_t wait_ns[MD_TRIES + 1] = {
  * their turn. */
 #define AT_ONCE_MAX 256
 
+/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due after 50 ms. */
+#define LEARNED_NS (20 * MD_MS)
+
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
 		   uint64_t first_id)
 {
@@ -29,27 +32,29 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 		TAILQ_INIT(&carry->tries[i]);
 }
 
-static void release(struct md_carry *carry, struct md_parcel *parcel)
+static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
 	HASH_DEL(carry->by_id, parcel);
 	carry->n--;
 	carry->n_unsent -= !parcel->sent;
+}
+
+static void release(struct md_carry *carry, struct md_parcel *parcel)
+{
+	take_out(carry, parcel);
 	free(parcel);
 }
 
 static void finish(struct md_carry *carry, struct md_parcel *parcel, bool arrived)
 {
-	uint64_t client = parcel->client;
-	union ibv_gid dgid = parcel->dgid;
-	uint32_t qpn = parcel->qpn;
-
 	if (arrived)
 		carry->count.arrived++;
 	else
 		carry->count.unreachable++;
-	release(carry, parcel);
-	carry->ops->done(carry->arg, client, arrived, &dgid, qpn);
+	take_out(carry, parcel);
+	carry->ops->done(carry->arg, parcel, arrived);
+	free(parcel);
 }
 
 static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
@@ -130,21 +135,20 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	return 0;
 }
 
-void md_carry_receipt(struct md_carry *carry, uint64_t id)
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
 {
 	struct md_parcel *parcel;
 
 	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
-	if (parcel)
+	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
 		finish(carry, parcel, true);
 }
 
-void md_carry_known(struct md_carry *carry, uint64_t now_ns)
+void md_carry_known(struct md_carry *carry)
 {
 	unsigned int sent = 0;
 	struct md_parcel *parcel, *next;
 
-	(void)now_ns;
 	if (!carry->n_unsent)
 		return;
 	HASH_ITER(hh, carry->by_id, parcel, next)
@@ -165,12 +169,29 @@ void md_carry_known(struct md_carry *carry, uint64_t now_ns)
 	}
 }
 
+static bool learned_lately(struct md_carry *carry, const struct md_endpoint *to, uint64_t now_ns)
+{
+	for (int i = 0; i < MD_LEARNED_MAX; i++) {
+		const struct md_learned *learned = &carry->learned[i];
+
+		if (learned->at_ns && now_ns - learned->at_ns < LEARNED_NS &&
+		    learned->to.ifindex == to->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&learned->to.ip, &to->ip))
+			return true;
+	}
+	carry->learned[carry->next_learned++ % MD_LEARNED_MAX] =
+		(struct md_learned){.to = *to, .at_ns = now_ns};
+	return false;
+}
+
 void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host,
-		      const struct md_endpoint *to)
+		      const struct md_endpoint *to, uint64_t now_ns)
 {
 	unsigned int sent = 0;
 	struct md_parcel *parcel, *next;
 
+	if (learned_lately(carry, to, now_ns))
+		return;
 	HASH_ITER(hh, carry->by_id, parcel, next)
 	{
 		if (!parcel->sent || !carry->ops->is_at(carry->arg, host, &parcel->dgid))
@@ -228,6 +249,13 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client)
 		release(carry, parcel);
 }
 
+static void drop_sender(struct md_carry *carry, struct md_sender *sender)
+{
+	HASH_DEL(carry->senders, sender);
+	carry->n_senders--;
+	free(sender);
+}
+
 static struct md_sender *add_sender(struct md_carry *carry, const struct mv_host_id *id)
 {
 	struct md_sender *sender = calloc(1, sizeof(*sender));
@@ -250,10 +278,9 @@ int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t
 	struct md_sender *sender;
 
 	HASH_FIND(hh, carry->senders, id->bytes, sizeof(id->bytes), sender);
-	if (!sender && carry->n_senders >= SENDERS_MAX) {
-		carry->count.no_room_senders++;
-		return -ENOSPC;
-	}
+	/* The one that came first goes: at worst another copy of something of it is taken. */
+	if (!sender && carry->n_senders >= SENDERS_MAX)
+		drop_sender(carry, carry->senders);
 	if (!sender)
 		sender = add_sender(carry, id);
 	if (!sender)
@@ -265,13 +292,6 @@ int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t
 	}
 	carry->count.received++;
 	return 1;
-}
-
-static void drop_sender(struct md_carry *carry, struct md_sender *sender)
-{
-	HASH_DEL(carry->senders, sender);
-	carry->n_senders--;
-	free(sender);
 }
 
 void md_carry_expire(struct md_carry *carry, uint64_t now_ns)

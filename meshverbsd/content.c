@@ -46,11 +46,7 @@ static int make_room(struct maker *maker)
 		n_links += host->n_sightings;
 	}
 	HASH_ITER(hh, maker->from->targets->by_gid, target, next_target)
-	if (is_silent_entry(maker, target)) {
-		n_hosts++;
-		n_rails++;
-		n_gids++;
-	}
+	n_hosts += is_silent_entry(maker, target);
 	/* calloc(0) may give NULL. */
 	content->hosts = calloc(n_hosts, sizeof(*content->hosts));
 	content->rails = calloc(n_rails + 1, sizeof(*content->rails));
@@ -165,27 +161,17 @@ static void add_others(struct maker *maker)
 	}
 }
 
-/* A host that is only a line in the hosts file has one rail without a device, for each of its
- * addresses. */
+/*
+ * Only a name: what the program asks for there has to be left to itself, and so it must not be found. The id is a hash
+ * of name and address.
+ */
 static void add_silent(struct maker *maker, const struct md_target *target)
 {
-	struct mv_dir_host *host;
-	struct mv_dir_rail *rail;
-	struct mv_dir_gid *gid;
 	struct mv_host_id id;
 
 	crypto_generichash(id.bytes, sizeof(id.bytes), target->gid.raw, sizeof(target->gid.raw),
 			   (const unsigned char *)target->name, strlen(target->name));
-	host = add_host(maker, &id, target->name);
-	rail = add_rail(maker, host);
-	strcpy(rail->device, "unknown");
-	rail->numa_node = -1;
-	rail->port = 1;
-	rail->link_layer = IBV_LINK_LAYER_ETHERNET;
-	rail->flags = MV_RAIL_UP;
-	gid = add_gid(maker, rail);
-	gid->gid = target->gid;
-	gid->vlan_id = MV_VLAN_NONE;
+	add_host(maker, &id, target->name);
 }
 
 int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct md_content *ret)

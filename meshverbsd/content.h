@@ -5,8 +5,8 @@
 #include "gidmap.h"
 
 /*
- * What goes into the directory file: this host as number 0, the others with the GIDs they hold, the addresses of the
- * hosts file that nobody has answered for, and who is heard where. Pure.
+ * What goes into the directory file: this host as number 0, the others with the GIDs they hold, a name without rails for
+ * each address of the hosts file that nobody has answered for, and who is heard where. Pure.
  */
 struct md_content {
 	struct mv_dir_content dir; /* points into the arrays below */

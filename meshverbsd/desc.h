@@ -16,8 +16,8 @@ struct md_desc {
 	struct mv_dir_gid *gids; /* ordered by rail */
 };
 
-/* Bytes enough for any encoded description: 4, then per rail 2 names, 19 and its GIDs of 24. */
-#define MD_DESC_BYTES_MAX (4 + MD_RAILS_MAX * (1 + 63 + 1 + 15 + 19) + MD_GIDS_MAX * 24)
+/* Bytes enough for any encoded description: 4, then per rail 2 names, 17 and its GIDs of 24. */
+#define MD_DESC_BYTES_MAX (4 + MD_RAILS_MAX * (1 + 63 + 1 + 15 + 17) + MD_GIDS_MAX * 24)
 
 /**
  * md_desc_new - room for a description, all zero

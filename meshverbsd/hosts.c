@@ -234,16 +234,19 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 
 /* ---- beacons --------------------------------------------------------------------------------- */
 
-/* An answer from wherever shall not speak for a host that can be heard. */
-static bool is_overruled(const struct md_host *host, const struct md_heard *heard)
+/* An answer from wherever shall not speak for a host that can be heard, or that has answered from elsewhere. */
+static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
-	if (!heard->answer || !host->n_sightings)
+	if (!heard->answer)
 		return false;
 	for (size_t i = 0; i < host->n_sightings; i++)
 		if (host->sightings[i].ifindex == heard->ifindex &&
 		    IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &heard->ip))
 			return false;
-	return true;
+	if (host->n_sightings)
+		return true;
+	return !heard->proven && host->told_expires_ns > now_ns &&
+	       !IN6_ARE_ADDR_EQUAL(&host->told_by, &heard->ip);
 }
 
 static void hear_restart(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard)
@@ -260,6 +263,8 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 {
 	int err;
 
+	if (is_overruled(host, heard, now_ns))
+		return 0;
 	if (heard->start != host->start) {
 		hear_restart(hosts, host, heard);
 		*news |= MD_NEWS_HOST;
@@ -273,13 +278,14 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		*news |= MD_NEWS_NAME;
 	}
 	if (heard->answer) {
+		host->told_by = heard->ip;
 		host->told_expires_ns = now_ns + lifetime_ns(beacon->interval_ms);
 	} else {
 		err = hear_sighting(host, heard, beacon, now_ns, news);
 		if (err)
 			return err;
 	}
-	return is_overruled(host, heard) ? 0 : hear_desc(hosts, host, beacon, now_ns, news);
+	return hear_desc(hosts, host, beacon, now_ns, news);
 }
 
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
@@ -293,9 +299,10 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 		return -EALREADY;
 	/*
 	 * Copies of one beacon overtake each other on several links, and each of them tells of its
-	 * own link; only a former life is old.
+	 * own link; only a former life is old. Without proof a start number is what anybody says,
+	 * and must not shut out the true one.
 	 */
-	if (host && heard->start < host->start)
+	if (host && heard->proven && heard->start < host->start)
 		return -ESTALE;
 	if (!host) {
 		err = add_host(hosts, heard, now_ns, &host);

@@ -42,6 +42,7 @@ struct md_host {
 	struct md_desc *desc; /* NULL until complete */
 	struct md_partial *partial; /* NULL: none under way */
 	uint64_t heard_ns; /* at all */
+	struct in6_addr told_by; /* address that ENTRYs are taken from */
 	uint64_t told_expires_ns; /* how long an ENTRY counts; 0: none */
 	uint64_t queried_ns; /* when it was last asked for its description */
 	size_t n_sightings, cap_sightings;
@@ -67,6 +68,7 @@ struct md_heard {
 	struct in6_addr ip;
 	uint32_t ifindex; /* the netdev it came in by; 0: not one of ours */
 	bool answer; /* to a query: an ENTRY */
+	bool proven; /* sender and start are, by a key */
 };
 
 /* What a beacon has changed, or asks for. */
@@ -83,7 +85,8 @@ enum md_news {
  * @ret_news: mask of enum md_news
  *
  * An answer says nothing of links. It does not replace the description of a host whose beacons are heard, unless it
- * comes from where they come from.
+ * comes from where they come from. Without proof it does not speak for a host that another address has answered for
+ * lately.
  *
  * Return: 0; -ESTALE for an older one than was taken before; -EBADMSG when the complete description is malformed;
  * -ENOSPC when there are too many hosts, descriptions or new hosts; -ENOMEM; -EALREADY for this host's own.

@@ -37,7 +37,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
 		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
-		md_carry_known(&agent->carry, now_ns);
+		md_carry_known(&agent->carry);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
 		md_agent_changed(agent);
@@ -53,7 +53,8 @@ static void on_beacon(struct md_agent *agent, const struct md_received *received
 				       .start = opened->start,
 				       .counter = opened->counter,
 				       .ip = received->ip,
-				       .ifindex = received->ifindex};
+				       .ifindex = received->ifindex,
+				       .proven = md_secure_has_key(agent->secure)};
 	struct md_beacon beacon;
 	unsigned int news;
 
@@ -104,7 +105,8 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 				       .counter = opened->counter,
 				       .ip = received->ip,
 				       .ifindex = received->ifindex,
-				       .answer = true};
+				       .answer = true,
+				       .proven = md_secure_has_key(agent->secure)};
 	struct md_target *target;
 	struct md_beacon beacon;
 	unsigned int news;
@@ -135,10 +137,11 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 
 /* Our cookie was missing; it is there now, so what was refused can be said again. */
 static void on_learned(struct md_agent *agent, const struct md_received *received,
-		       const struct md_opened *opened)
+		       const struct md_opened *opened, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
 	const struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
+	const struct md_host *host;
 
 	switch (opened->about) {
 	case MD_KIND_BEACON:
@@ -148,7 +151,10 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		md_talk_query(agent, &received->ip, ifindex);
 		break;
 	case MD_KIND_MESSAGE:
-		md_carry_learned(&agent->carry, &opened->sender, &to);
+		/* What processes say to a host goes to that host, whoever says that he is it. */
+		host = md_hosts_find(&agent->hosts, &opened->sender);
+		if (host && md_paths_is_of(host, &to))
+			md_carry_learned(&agent->carry, &host->id, &to, now_ns);
 		break;
 	default:
 		/* Answers: who wanted one asks again. */
@@ -205,7 +211,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	if (verdict == MD_OPEN_OK)
 		dispatch(agent, received, &opened, now_ns);
 	else if (verdict == MD_OPEN_LEARNED)
-		on_learned(agent, received, &opened);
+		on_learned(agent, received, &opened, now_ns);
 }
 
 static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)

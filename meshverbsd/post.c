@@ -76,6 +76,20 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 	return md_gidmap_holds(&agent->gidmap, host, gid);
 }
 
+static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
+{
+	struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, gid);
+
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		const struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
+
+		if (host && md_paths_is_of(host, from))
+			return true;
+	}
+	return false;
+}
+
 static bool ask(void *arg, const union ibv_gid *dgid)
 {
 	struct md_agent *agent = arg;
@@ -96,19 +110,20 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const uint8_t *
 		     len);
 }
 
-static void done(void *arg, uint64_t number, bool arrived, const union ibv_gid *dgid, uint32_t qpn)
+static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 {
 	struct md_agent *agent = arg;
-	struct md_client *client = md_clients_find(&agent->clients, number);
+	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
 
 	if (!client)
 		return;
 	client->n_parcels--;
 	if (!arrived)
-		md_client_unreachable(client, dgid, qpn);
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
 }
 
-static const struct md_carry_ops carry_ops = {find_endpoints, is_at, ask, send_parcel, done};
+static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
+					     send_parcel,    done};
 
 void md_post_init(struct md_agent *agent)
 {
@@ -150,7 +165,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	first = md_carry_first(&agent->carry, &opened->sender, opened->start, parcel->id, md_now());
+	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id, md_now());
 	if (first < 0)
 		return;
 	if (first && !deliver(agent, &msg, parcel->data, parcel->len))
@@ -161,6 +176,9 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 void md_post_message(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened)
 {
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 	struct md_parcel_wire parcel;
 	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
 
@@ -171,5 +189,5 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 	else if (parcel.op == MD_PARCEL_CARRY)
 		on_carry(agent, received, opened, &parcel);
 	else if (parcel.start == agent->start)
-		md_carry_receipt(&agent->carry, parcel.id);
+		md_carry_receipt(&agent->carry, parcel.id, &from);
 }

@@ -111,11 +111,22 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 void mesh_held_activate(struct mesh_held *h);
 
 /**
+ * mesh_held_modify_base - change the base's own QP while it is held
+ *
+ * To be used in place of mc->modify_qp() from mesh_held_new() on: mlx5 exchanges functions of struct ibv_qp_ex with the
+ * state, and must not do so in the middle of the program's posting.
+ *
+ * Return: what mc->modify_qp() does.
+ */
+int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
  * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
  *
  * Takes the shadow away. On success the QP is the base's alone, and @h is gone, as after mesh_held_destroy().
  *
- * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed); nothing was done.
+ * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed), nothing was done; -EAGAIN: there are
+ * sends, but the base takes none (its QP is not in RTS); the shadow is gone.
  */
 int mesh_held_native(struct mesh_held *h);
 

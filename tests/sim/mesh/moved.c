@@ -287,6 +287,7 @@ void end_rtr(struct end *e, const struct end *peer, const struct shape *shape)
 		assert_int_equal(ibv_modify_qp(e->qp, &attr, RTR_MASK), 0);
 	else
 		assert_int_equal(mesh_held_new(e->world->mc, e->qp, &held_ops, e, &e->held), 0);
+	e->qp->state = IBV_QPS_RTR; /* as ibv_modify_qp() does */
 }
 
 static struct ibv_qp_attr rts_attr(const struct shape *shape)
@@ -307,8 +308,24 @@ void end_rts(struct end *e, const struct shape *shape)
 
 	if (e->manner->how == BARE)
 		assert_int_equal(ibv_modify_qp(e->qp, &attr, RTS_MASK), 0);
-	else
+	else if (!e->late_rts)
 		assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
+	e->qp->state = IBV_QPS_RTS;
+}
+
+void end_native(struct end *e, const struct end *peer, const struct shape *shape)
+{
+	struct ibv_qp_attr rtr = rtr_attr(e, false, peer->qp->qp_num), rts = rts_attr(shape);
+
+	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_held_modify_base(e->held, &rts, RTS_MASK), 0);
+}
+
+void end_shadow_rts(struct end *e, const struct shape *shape)
+{
+	struct ibv_qp_attr attr = rts_attr(shape);
+
+	assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
 }
 
 void end_prepare(struct end *e)

@@ -56,6 +56,7 @@ struct end {
 	/* Moved. */
 	struct mesh_held *held;
 	uint32_t shadow_qpn;
+	bool late_rts; /* the program is in RTS before there is a shadow that could be */
 	_Atomic unsigned int n_waits; /* calls of work_waits */
 	_Atomic unsigned int n_asked; /* calls of want_key */
 	pthread_mutex_t keys_lock;
@@ -79,8 +80,12 @@ void end_close(struct end *e);
 /** ends_rtr, ends_rts, ends_move - the program's steps, and what comes of them: moved ends are held, then moved */
 void end_rtr(struct end *e, const struct end *peer, const struct shape *shape);
 void end_rts(struct end *e, const struct shape *shape);
+/** end_shadow_rts - what end_rts() leaves out for an end with late_rts */
+void end_shadow_rts(struct end *e, const struct shape *shape);
 void end_prepare(struct end *e);
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
+/** end_native - connect the base's own QP of a held one */
+void end_native(struct end *e, const struct end *peer, const struct shape *shape);
 /** ends_connect - all of it, for both */
 void ends_connect(struct end *a, struct end *b, const struct shape *shape);
 /** end_keys - answer want_key(), if keys are late; returns how many */

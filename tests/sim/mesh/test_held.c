@@ -252,10 +252,10 @@ static void early_sends(struct run *r, const struct shape *shape)
 	end_rtr(&r->b, &r->a, shape);
 	for (i = 0; i < 20; i++)
 		assert_int_equal(end_recv(&r->b, 100 + i, i * 1024, 1024), 0);
-	if (r->a.manner->how == BARE) {
-		end_rts(&r->a, shape);
-		end_rts(&r->b, shape);
-	}
+	assert_int_not_equal(send_one(r, 0, IBV_WR_SEND, 0, 0, 0), 0); /* not before RTS */
+	r->a.late_rts = r->b.late_rts = true;
+	end_rts(&r->a, shape);
+	end_rts(&r->b, shape);
 	for (i = 0; i < 20; i++)
 		must_send(r, i, i % 3 ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM, i * 1024, 64,
 			  (i % 4 ? SIGNALED : 0) | (i % 5 ? 0 : IBV_SEND_INLINE));
@@ -270,8 +270,8 @@ static void early_sends(struct run *r, const struct shape *shape)
 		mesh_held_activate(r->b.held);
 		mesh_held_activate(r->a.held);
 		end_quiet(&r->a);
-		end_rts(&r->b, shape);
-		end_rts(&r->a, shape);
+		end_shadow_rts(&r->b, shape);
+		end_shadow_rts(&r->a, shape);
 		end_keys(&r->a);
 	}
 	wait_all(&r->trace, "a", &r->a, 15);
@@ -417,6 +417,362 @@ static void test_wrong_keys(void **state)
 	compare(wrong_rkey, &(struct shape){.sig_all = true});
 }
 
+/* ---- events -------------------------------------------------------------------------------------------------- */
+
+static bool event_comes(struct end *e, int ms)
+{
+	struct pollfd fd = {.fd = e->channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	if (poll(&fd, 1, ms) != 1)
+		return false;
+	assert_int_equal(ibv_get_cq_event(e->channel, &cq, &cq_context), 0);
+	assert_ptr_equal(cq, e->cq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+static void must_come(struct end *e)
+{
+	if (!event_comes(e, 5000))
+		fail_msg("no event, %s%s%s%s", e->manner->how == BARE ? "bare" : "moved", e->manner->extended ? ", extended" : "",
+			 e->manner->builders ? ", ibv_wr" : "", e->manner->late_keys ? ", late keys" : "");
+}
+
+/* A program that sleeps between messages: armed before it is connected, then again after each event. */
+static void events(struct run *r, const struct shape *shape)
+{
+	struct ibv_wc wc;
+	unsigned int i, seen = 0, received;
+
+	assert_int_equal(ibv_req_notify_cq(r->a.cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(r->b.cq, 0), 0);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(end_recv(&r->b, 100 + i, 0, 64), 0);
+	ends_connect(&r->a, &r->b, shape);
+	for (i = 0; i < 20; i++) {
+		must_send(r, i, IBV_WR_SEND, 0, 64, SIGNALED);
+		/* An event may come late and find nothing; then the program sleeps again. */
+		while (seen <= i) {
+			must_come(&r->a);
+			assert_int_equal(ibv_req_notify_cq(r->a.cq, 0), 0);
+			while (end_poll(&r->a, &wc)) {
+				assert_int_equal(wc.wr_id, seen);
+				seen++;
+			}
+		}
+		for (received = 0; !received;) {
+			must_come(&r->b);
+			assert_int_equal(ibv_req_notify_cq(r->b.cq, 0), 0);
+			for (; end_poll(&r->b, &wc); received++)
+				note(&r->trace, "%lu\n", wc.wr_id);
+		}
+	}
+}
+
+static void test_events(void **state)
+{
+	(void)state;
+	compare(events, &(struct shape){0});
+}
+
+/* Nobody is woken who did not ask, or asked for solicited ones only. */
+static void solicited(struct run *r, const struct shape *shape)
+{
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		assert_int_equal(end_recv(&r->b, 100 + i, 0, 64), 0);
+	ends_connect(&r->a, &r->b, shape);
+	must_send(r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
+	wait_all(&r->trace, "a", &r->a, 1);
+	wait_all(&r->trace, "b", &r->b, 1);
+	note(&r->trace, "not armed: %d\n", event_comes(&r->b, 30));
+	assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
+	must_send(r, 2, IBV_WR_SEND, 0, 64, SIGNALED);
+	wait_all(&r->trace, "b", &r->b, 1);
+	note(&r->trace, "not solicited: %d\n", event_comes(&r->b, 30));
+	must_send(r, 3, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
+	must_come(&r->b);
+	wait_all(&r->trace, "b", &r->b, 1);
+	note(&r->trace, "a second one: %d\n", event_comes(&r->b, 30));
+	must_send(r, 4, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
+	wait_all(&r->trace, "b", &r->b, 1);
+	note(&r->trace, "not armed again: %d\n", event_comes(&r->b, 30));
+}
+
+static void test_solicited(void **state)
+{
+	(void)state;
+	compare(solicited, &(struct shape){0});
+}
+
+/* ---- what only held ones can do ------------------------------------------------------------------------------ */
+
+static const struct manner plain = {.how = MOVED};
+static const struct manner builders = {.how = MOVED, .builders = true};
+
+static void both_open(struct run *r, const struct manner *manner, const struct shape *shape)
+{
+	memset(r, 0, sizeof(*r));
+	end_open(&r->a, &world, manner, shape);
+	end_open(&r->b, &world, manner, shape);
+}
+
+static void both_close(struct run *r)
+{
+	end_close(&r->a);
+	end_close(&r->b);
+}
+
+static void early_rts(struct run *r)
+{
+	r->a.qp->state = r->b.qp->state = IBV_QPS_RTS;
+}
+
+static void native(struct end *e, struct end *peer, const struct shape *shape)
+{
+	end_native(e, peer, shape);
+	assert_int_equal(mesh_held_native(e->held), 0);
+	e->held = NULL;
+}
+
+/* No agreement: what was posted meanwhile goes to the program's own QP, and the context is as it was. */
+static void goes_native(const struct manner *manner, bool prepared)
+{
+	struct ibv_context_ops ops = world.context->ops;
+	const struct shape shape = {0};
+	unsigned int i;
+	struct run r;
+
+	both_open(&r, manner, &shape);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_recv(&r.b, i, 64 * i, 64), 0);
+	end_rtr(&r.a, &r.b, &shape);
+	end_rtr(&r.b, &r.a, &shape);
+	early_rts(&r);
+	assert_true(ops.poll_cq != world.context->ops.poll_cq);
+	for (i = 5; i < 10; i++)
+		assert_int_equal(end_recv(&r.b, i, 64 * i, 64), 0);
+	if (prepared) {
+		end_prepare(&r.a);
+		end_prepare(&r.b);
+	}
+	for (i = 0; i < 10; i++)
+		must_send(&r, i, IBV_WR_SEND_WITH_IMM, 1024, 64, SIGNALED);
+	end_quiet(&r.a);
+	native(&r.b, &r.a, &shape);
+	native(&r.a, &r.b, &shape);
+	for (i = 0; i < 10; i++) {
+		assert_int_equal(end_wait(&r.a).wr_id, i);
+		assert_int_equal(end_wait(&r.b).wr_id, i);
+	}
+	must_send(&r, 10, IBV_WR_RDMA_WRITE, 0, 1000, SIGNALED);
+	assert_int_equal(end_wait(&r.a).wr_id, 10);
+	if (!prepared)
+		assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
+	both_close(&r);
+	assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
+}
+
+static void test_native(void **state)
+{
+	(void)state;
+	goes_native(&plain, false);
+	goes_native(&plain, true);
+	goes_native(&builders, false);
+	goes_native(&builders, true);
+}
+
+static void test_no_way_back(void **state)
+{
+	const struct shape shape = {0};
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	assert_int_equal(end_recv(&r.b, 0, 0, 64), 0);
+	end_rtr(&r.a, &r.b, &shape);
+	end_rtr(&r.b, &r.a, &shape);
+	end_prepare(&r.a);
+	end_prepare(&r.b);
+	end_connect(&r.a, &r.b, &shape);
+	end_connect(&r.b, &r.a, &shape);
+	mesh_held_activate(r.a.held);
+	end_rts(&r.a, &shape);
+	must_send(&r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
+	assert_int_equal(end_wait(&r.a).wr_id, 1);
+	/* Nobody has polled it yet, but there it is. */
+	assert_int_equal(mesh_held_native(r.b.held), -EBUSY);
+	assert_int_equal(end_wait(&r.b).wr_id, 0);
+	assert_int_equal(mesh_held_native(r.b.held), -EBUSY);
+	both_close(&r);
+}
+
+/* No way at all: the first send fails, and everything else is flushed, as when a peer does not answer. */
+static void fails(const struct manner *manner, unsigned int before, bool prepared)
+{
+	const struct shape shape = {0};
+	struct ibv_wc wc;
+	unsigned int i, receives = 0;
+	struct run r;
+
+	both_open(&r, manner, &shape);
+	assert_int_equal(ibv_req_notify_cq(r.a.cq, 0), 0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&r.a, 100 + i, 0, 64), 0);
+	end_rtr(&r.a, &r.b, &shape);
+	early_rts(&r);
+	if (prepared)
+		end_prepare(&r.a);
+	for (i = 0; i < before; i++)
+		must_send(&r, i, IBV_WR_RDMA_WRITE, 0, 64, 0);
+	end_quiet(&r.a);
+	mesh_held_fail(r.a.held, IBV_WC_RETRY_EXC_ERR);
+	if (!before)
+		end_quiet(&r.a);
+	for (; i < 5; i++)
+		must_send(&r, i, IBV_WR_RDMA_WRITE, 0, 64, 0);
+	must_come(&r.a);
+	for (i = 0; i < 5;) {
+		wc = end_wait(&r.a);
+		assert_int_equal(wc.qp_num, r.a.qp->qp_num);
+		if (wc.wr_id >= 100) {
+			assert_int_equal(wc.wr_id, 100 + receives);
+			assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+			receives++;
+			continue;
+		}
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+		i++;
+	}
+	for (; receives < 3; receives++)
+		assert_int_equal(end_wait(&r.a).wr_id, 100 + receives);
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+static void test_fails(void **state)
+{
+	const struct manner extended = {.how = MOVED, .extended = true};
+
+	(void)state;
+	fails(&plain, 0, false);
+	fails(&plain, 3, false);
+	fails(&plain, 3, true);
+	fails(&builders, 0, false);
+	fails(&builders, 3, true);
+	fails(&extended, 1, false);
+}
+
+/* Work that waits is bounded as the provider bounds it, and what does not fit is not half taken. */
+static void test_queue_full(void **state)
+{
+	const struct shape shape = {.max_wr = 16};
+	struct sending s[3];
+	struct ibv_send_wr *bad = NULL;
+	uint32_t max;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	unsigned int i;
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	assert_int_equal(ibv_query_qp(r.a.qp, &attr, IBV_QP_CAP, &init), 0);
+	max = init.cap.max_send_wr;
+	end_rtr(&r.a, &r.b, &shape);
+	end_rtr(&r.b, &r.a, &shape);
+	early_rts(&r);
+	for (i = 0; i < max - 1; i++)
+		must_send(&r, i, IBV_WR_RDMA_WRITE, 64 * i, 64, SIGNALED);
+	for (i = 0; i < 3; i++)
+		sending(&s[i], &r, max - 1 + i, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED)->wr.next = i < 2 ? &s[i + 1].wr : NULL;
+	assert_int_equal(ibv_post_send(r.a.qp, &s[0].wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &s[1].wr);
+	s[0].wr.next = NULL;
+	s[0].wr.num_sge = (int)init.cap.max_send_sge + 1;
+	assert_int_equal(ibv_post_send(r.a.qp, &s[0].wr, &bad), ENOMEM);
+	end_prepare(&r.a);
+	end_prepare(&r.b);
+	end_connect(&r.a, &r.b, &shape);
+	end_connect(&r.b, &r.a, &shape);
+	mesh_held_activate(r.a.held);
+	end_rts(&r.a, &shape);
+	for (i = 0; i < max; i++)
+		assert_int_equal(end_wait(&r.a).wr_id, i);
+	both_close(&r);
+}
+
+/* One key that is late keeps back what comes after it, and more work than the shadow has room for comes through. */
+static void test_late_key(void **state)
+{
+	const struct manner late = {.how = MOVED, .late_keys = true};
+	const struct shape shape = {.max_wr = 16};
+	unsigned int i, posted = 0;
+	struct sending s;
+	struct run r;
+
+	(void)state;
+	both_open(&r, &late, &shape);
+	ends_connect(&r.a, &r.b, &shape);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_recv(&r.b, i, 0, 64), 0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_send(&r.a, &sending(&s, &r, posted++, IBV_WR_SEND, 0, 64, SIGNALED)->wr), 0);
+	assert_int_equal(end_send(&r.a, &sending(&s, &r, posted++, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED)->wr), 0);
+	assert_int_equal(end_send(&r.a, &sending(&s, &r, posted++, IBV_WR_SEND, 0, 64, SIGNALED)->wr), 0);
+	while (!end_send(&r.a, &sending(&s, &r, posted, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED)->wr))
+		posted++;
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_wait(&r.a).wr_id, i);
+	end_quiet(&r.a);
+	assert_int_equal(r.a.n_asked, 1);
+	assert_int_equal(end_keys(&r.a), 1);
+	for (; i < posted; i++)
+		assert_int_equal(end_wait(&r.a).wr_id, i);
+	/* Known from now on, until it is dropped. */
+	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED);
+	end_wait(&r.a);
+	assert_int_equal(r.a.n_asked, 1);
+	mesh_held_drop_key(r.a.held, r.b.mr->rkey);
+	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED);
+	end_wait(&r.a);
+	assert_int_equal(r.a.n_asked, 2);
+	both_close(&r);
+}
+
+/* As bare: a CQ with QPs is busy; after that everything goes, whatever is in it. */
+static void test_destroy(void **state)
+{
+	const struct shape shape = {0};
+	unsigned int i;
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_recv(&r.b, i, 0, 64), 0);
+	ends_connect(&r.a, &r.b, &shape);
+	for (i = 0; i < 5; i++)
+		must_send(&r, i, IBV_WR_SEND, 0, 64, SIGNALED);
+	end_wait(&r.a);
+	assert_int_equal(ibv_destroy_cq(r.a.cq), EBUSY);
+	mesh_held_destroy(r.a.held);
+	r.a.held = NULL;
+	end_quiet(&r.a);
+	assert_int_equal(ibv_destroy_cq(r.a.cq), EBUSY);
+	assert_int_equal(ibv_destroy_qp(r.a.qp), 0);
+	r.a.qp = NULL;
+	assert_int_equal(ibv_destroy_cq(r.a.cq), 0);
+	r.a.cq = NULL;
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_wait(&r.b).wr_id, i);
+	both_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,6 +782,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flushed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong_keys, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_solicited, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_native, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_way_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_queue_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
