@@ -10,6 +10,7 @@ from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
 WAIT_SECONDS = 20
+PRIORITY = ["chrt", "--rr", "1"]
 _children = []  # kept, for they outlive what started them and nobody waits for them
 
 
@@ -31,8 +32,11 @@ def log_path(sim, host):
 
 
 def spawn(sim, host, program, args):
-    """Without the HCA's preload: it is for programs that open the device, the agent reads what the kernel shows."""
-    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", program, "--foreground", "--run-dir", RUN_DIR, *args])
+    """Without the HCA's preload: it is for programs that open the device, the agent reads what the kernel shows.
+
+    With the priority of the HCAs' threads (tests/sim/engine.c): a real HCA takes no processor away from it.
+    """
+    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", *PRIORITY, program, "--foreground", "--run-dir", RUN_DIR, *args])
     with open(log_path(sim, host), "a", encoding="utf-8") as log:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
