@@ -29,7 +29,7 @@
 #define SLOTS	64u
 #define QPS	2u
 #define PATIENCE_MS 300
-#define TRIES	40
+#define TRIES	100
 
 struct end {
 	union ibv_gid gid;
