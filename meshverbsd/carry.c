@@ -18,7 +18,8 @@ static const uint64_t wait_ns[MD_TRIES + 1] = {
  * their turn. */
 #define AT_ONCE_MAX 256
 
-/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due after 50 ms. */
+/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due
+ * after 50 ms. */
 #define LEARNED_NS (20 * MD_MS)
 
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
@@ -32,27 +33,30 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 		TAILQ_INIT(&carry->tries[i]);
 }
 
-static void release(struct md_carry *carry, struct md_parcel *parcel)
+/* Out of all lists; the memory is the caller's. */
+static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
 	HASH_DEL(carry->by_id, parcel);
 	carry->n--;
 	carry->n_unsent -= !parcel->sent;
+}
+
+static void release(struct md_carry *carry, struct md_parcel *parcel)
+{
+	take_out(carry, parcel);
 	free(parcel);
 }
 
 static void finish(struct md_carry *carry, struct md_parcel *parcel, bool arrived)
 {
-	uint64_t client = parcel->client;
-	union ibv_gid dgid = parcel->dgid;
-	uint32_t qpn = parcel->qpn;
-
 	if (arrived)
 		carry->count.arrived++;
 	else
 		carry->count.unreachable++;
-	release(carry, parcel);
-	carry->ops->done(carry->arg, client, arrived, &dgid, qpn);
+	take_out(carry, parcel);
+	carry->ops->done(carry->arg, parcel, arrived);
+	free(parcel);
 }
 
 static void send_to(struct md_carry *carry, const struct md_parcel *parcel,

@@ -31,7 +31,7 @@ struct md_parcel {
 	union ibv_gid dgid;
 	uint32_t qpn; /* for UNREACHABLE */
 	uint16_t len;
-	uint8_t data[];
+	uint8_t data[]; /* the encoded mv_ctl_msg */
 };
 
 TAILQ_HEAD(md_parcels, md_parcel);
@@ -62,8 +62,8 @@ struct md_carry_ops {
 	/* Nobody has it: ask. Return: false: asked lately, in vain. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid);
 	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
-	/* A parcel is done with: receipt or not. */
-	void (*done)(void *arg, uint64_t client, bool arrived, const union ibv_gid *dgid, uint32_t qpn);
+	/* A parcel is done with: receipt or not. It is released afterwards. */
+	void (*done)(void *arg, const struct md_parcel *parcel, bool arrived);
 };
 
 struct md_carry {

@@ -110,16 +110,17 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const uint8_t *
 		     len);
 }
 
-static void done(void *arg, uint64_t number, bool arrived, const union ibv_gid *dgid, uint32_t qpn)
+static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 {
 	struct md_agent *agent = arg;
-	struct md_client *client = md_clients_find(&agent->clients, number);
+	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
 
 	if (!client)
 		return;
 	client->n_parcels--;
 	if (!arrived)
-		md_client_unreachable(client, dgid, qpn);
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data,
+				      parcel->len);
 }
 
 static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
@@ -165,7 +166,8 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id, md_now());
+	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id,
+			       md_now());
 	if (first < 0)
 		return;
 	if (first && !deliver(agent, &msg, parcel->data, parcel->len))

@@ -162,8 +162,8 @@ static void test_beacon_pieces(void **state)
 	assert_int_equal(md_beacon_pieces(sizeof(desc)), 3);
 	for (uint8_t piece = 0; piece < 3; piece++) {
 		beacon = a_beacon(desc, sizeof(desc), piece);
-		assert_int_equal(
-			md_beacon_decode(bytes, md_beacon_encode(&beacon, bytes), &again), 0);
+		assert_int_equal(md_beacon_decode(bytes, md_beacon_encode(&beacon, bytes), &again),
+				 0);
 		assert_string_equal(again.name, "host-1");
 		assert_int_equal(again.rail, 3);
 		assert_int_equal(again.agent_version, 7);
@@ -261,8 +261,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_desc_round_trip), cmocka_unit_test(test_desc_largest),
-		cmocka_unit_test(test_desc_refuses),	cmocka_unit_test(test_desc_lengths),
-		cmocka_unit_test(test_beacon_pieces),	cmocka_unit_test(test_beacon_refuses),
+		cmocka_unit_test(test_desc_refuses),    cmocka_unit_test(test_desc_lengths),
+		cmocka_unit_test(test_beacon_pieces),   cmocka_unit_test(test_beacon_refuses),
 		cmocka_unit_test(test_parcel),
 	};
 
