@@ -124,7 +124,7 @@ static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 }
 
 static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
-					     send_parcel,    done};
+					      send_parcel,    done};
 
 void md_post_init(struct md_agent *agent)
 {
