@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_LIMITS_H
-#define MD_LIMITS_H
+#ifndef MD_BOUNDS_H
+#define MD_BOUNDS_H
 
 /*
  * What one agent holds at most, and how often it does things. Everything that other hosts or processes can make
