@@ -4,10 +4,10 @@
 
 #include <sys/queue.h>
 
+#include "copies.h"
 #include "hash.h"
-#include "limits.h"
+#include "bounds.h"
 #include "parcel_wire.h"
-#include "window.h"
 
 /*
  * Messages on their way between agents: sent over several address pairs at once, repeated until a receipt comes or
@@ -36,14 +36,6 @@ struct md_parcel {
 
 TAILQ_HEAD(md_parcels, md_parcel);
 
-/* Another agent that messages have come from. */
-struct md_sender {
-	UT_hash_handle hh;
-	struct mv_host_id id;
-	uint64_t used_ns;
-	struct md_window window;
-};
-
 /* An endpoint whose cookie was learnt lately. */
 struct md_learned {
 	struct md_endpoint to;
@@ -70,10 +62,10 @@ struct md_carry {
 	const struct md_carry_ops *ops;
 	void *arg;
 	uint64_t next_id;
-	size_t n, n_unsent, n_senders;
+	size_t n, n_unsent;
 	struct md_parcel *by_id;
 	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each in order of due_ns */
-	struct md_sender *senders;
+	struct md_copies copies; /* of what has arrived */
 	struct md_learned learned[MD_LEARNED_MAX]; /* a ring */
 	unsigned int next_learned;
 	struct {
@@ -122,15 +114,10 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client);
 
 /**
  * md_carry_first - is this the first copy of a message that has arrived?
- * @sender: who answers for it (md_opened.voucher)
- *
- * Return: 1: first copy; 0: another one; -ENOMEM: cannot be told, so it is not to be passed on nor receipted.
+ * @sender, @start: as the datagram says (secure.h)
  */
-int md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, uint64_t id,
-		   uint64_t now_ns);
-
-/** md_carry_expire - forget senders that have been silent for longer than they may repeat anything */
-void md_carry_expire(struct md_carry *carry, uint64_t now_ns);
+bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
+		    const struct md_parcel_wire *parcel, uint64_t now_ns);
 
 void md_carry_fini(struct md_carry *carry);
 

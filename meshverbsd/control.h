@@ -10,7 +10,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 /*
  * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for

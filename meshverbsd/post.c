@@ -155,7 +155,6 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, const struct md_parcel_wire *parcel)
 {
 	struct mv_ctl_msg msg;
-	int first;
 
 	if (mv_ctl_decode(parcel->data, parcel->len, &msg)) {
 		agent->counts.payloads_malformed++;
@@ -166,11 +165,8 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id,
-			       md_now());
-	if (first < 0)
-		return;
-	if (first && !deliver(agent, &msg, parcel->data, parcel->len))
+	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, md_now()) &&
+	    !deliver(agent, &msg, parcel->data, parcel->len))
 		agent->counts.messages_unclaimed++;
 	send_receipt(agent, received, opened, parcel->id);
 }

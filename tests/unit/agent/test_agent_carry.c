@@ -99,7 +99,6 @@ static int teardown(void **state)
 	md_carry_fini(&carry);
 	assert_int_equal(carry.n, 0);
 	assert_int_equal(carry.n_unsent, 0);
-	assert_int_equal(carry.n_senders, 0);
 	return 0;
 }
 
@@ -245,42 +244,33 @@ static void test_limit(void **state)
 	assert_int_equal(send_one(5), 0);
 }
 
-static void test_senders(void **state)
+static void test_copies(void **state)
 {
-	struct mv_host_id id = peers_id(1);
+	struct md_parcel_wire parcel = {.id = 10, .len = 3, .data = (const uint8_t *)"abc"};
+	struct mv_host_id one = peers_id(1), two = peers_id(2);
 
 	(void)state;
-	assert_int_equal(md_carry_first(&carry, &id, 1, 10, now), 1);
-	assert_int_equal(md_carry_first(&carry, &id, 1, 10, now), 0);
-	for (unsigned int n = 2; n <= MD_HOSTS_MAX + 1; n++) {
-		id = peers_id(n);
-		assert_int_equal(md_carry_first(&carry, &id, 1, 10, now + MD_S), 1);
-	}
-	/* No more than there may be: the first one is forgotten. */
-	assert_int_equal(carry.n_senders, MD_HOSTS_MAX);
-	assert_int_equal(md_carry_first(&carry, &id, 1, 10, now), 0);
-	id = peers_id(1);
-	assert_int_equal(md_carry_first(&carry, &id, 1, 10, now), 1);
-	md_carry_expire(&carry, now + 30 * MD_S);
-	assert_int_equal(carry.n_senders, 0);
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_false(md_carry_first(&carry, &one, 1, &parcel, now));
+	/* Another sender, another life of it, another number, another content. */
+	assert_true(md_carry_first(&carry, &two, 1, &parcel, now));
+	assert_true(md_carry_first(&carry, &one, 2, &parcel, now));
+	parcel.id = 11;
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	parcel.data = (const uint8_t *)"abd";
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_int_equal(carry.count.received, 5);
+	assert_int_equal(carry.count.repeated, 1);
 }
 
 static void test_faults(void **state)
 {
-	struct mv_host_id id = peers_id(1);
-
 	(void)state;
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		int err = send_one(5);
 
 		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
 		assert_int_equal(carry.n, fault_fired() ? 0 : 1);
-	});
-	md_carry_fini(&carry);
-	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
-		int rc = md_carry_first(&carry, &id, 1, 10, now);
-
-		assert_int_equal(rc, fault_fired() ? -ENOMEM : 1);
 	});
 }
 
@@ -294,7 +284,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_senders, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
 

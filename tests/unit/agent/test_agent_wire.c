@@ -222,7 +222,7 @@ static void test_beacon_refuses(void **state)
 
 static void test_parcel(void **state)
 {
-	static const uint8_t data[512] = {1, 2, 3};
+	static const uint8_t data[513] = {1, 2, 3}; /* one more than may be */
 	struct md_parcel_wire carry = {
 		.op = MD_PARCEL_CARRY, .id = 0xfedcba9876543210ull, .len = 512, .data = data};
 	struct md_parcel_wire receipt = {.op = MD_PARCEL_RECEIPT, .id = 5, .start = 9}, again;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_LIMITS_H
-#define MD_LIMITS_H
+#ifndef MD_BOUNDS_H
+#define MD_BOUNDS_H
 
 /*
  * What one agent holds at most, and how often it does things. Everything that other hosts or processes can make
@@ -71,7 +71,8 @@
 #define MD_PATHS_AT_ONCE      8 /* address pairs of one try; the next try takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
-#define MD_SEEN_BITS          8192 /* ids of a sender in the window that drops duplicates: all it may repeat */
+#define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
+#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */
 
 /* Datagrams of one turn of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64
