@@ -167,8 +167,8 @@ class Agent:
 
     def ask(self, name, timeout=5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.connect(str(self.run_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
-            sock.connect(str(self.run_dir / "control"))
             sock.sendall(json.dumps({"get": name}).encode() + b"\n")
             answer = b""
             while more := sock.recv(65536):

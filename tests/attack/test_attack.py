@@ -5,6 +5,7 @@ docs/security.md names these tests with the claims they stand for. Each attack h
 same thing done honestly works, so that a test cannot pass because nothing works.
 """
 
+import json
 import os
 import pathlib
 import random
@@ -411,6 +412,36 @@ class ProcessTest(AttackTest):
             return bool(self.v.metrics())
         except OSError:
             return False
+
+    def test_long_answers(self):
+        """Claims with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
+        process = self.process(self.v)
+        process.sock.settimeout(60)
+        status = b'{"a":[' + b",".join([b"1"] * 230) + b"]}"
+        number = 36000
+        for qpn in range(100000, 100000 + number):
+            process.claim("mlx5_0", qpn)
+            process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=qpn, payload=status))
+        for text in (b"{", b"[1]", b'{"a":1} x', b'{"a":1', b"", b'{"a":' * 20 + b"1" + b"}" * 20):
+            process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=100000, payload=text))
+        wait_for(lambda: self.v.metrics()["frames_malformed"] == 6, self.v.metrics, timeout=60)
+        before, cpu = self.v.rss_kib(), self.v.cpu_seconds()
+        answer = json.loads(self.v.ask("qps", timeout=60))
+        self.assertEqual(len(answer["qps"]) + answer["qps_left_out"], number)
+        self.assertGreater(len(answer["qps"]), 10000)
+        self.assertEqual(answer["qps"][0]["status"]["a"][229], 1)
+        self.assertLess(self.v.cpu_seconds() - cpu, 2)
+        held = []
+        for _ in range(20):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.addCleanup(sock.close)
+            sock.connect(str(self.v.run_dir / "control"))
+            sock.sendall(b'{"get": "qps"}\n')
+            held.append(sock)
+        wait_for(lambda: self.v.metrics()["claims"] == number, "short answers are to be had", timeout=60)
+        self.assertIn("busy", self.v.ask("qps"))
+        self.assertLess(self.v.rss_kib() - before, 160 * 1024)
+        self.assert_alice_reaches_v()
 
     FLOOD = """
 import os, resource, socket, sys, time
