@@ -289,7 +289,7 @@ class Speaker:
 
     def meet(self, address):
         """Get the cookie that the agent at @address has for us, as every honest agent does."""
-        self.say(address, wire.PROBE)
+        self.say(address, wire.QUERY)
         end = time.monotonic() + 3
         while time.monotonic() < end:
             heard = self.hear()
