@@ -6,7 +6,7 @@
 
 #include "copies.h"
 #include "hash.h"
-#include "limits.h"
+#include "bounds.h"
 #include "parcel_wire.h"
 
 /*
