@@ -8,17 +8,18 @@
 #include "directory.h"
 
 /*
- * Two hosts say that they have the same GID: whose is it? A GID is taken from who has it only by somebody with
- * better evidence, or when who had it has fallen silent; among equals the first one stays. So a host that joins
- * cannot draw another's connections to itself, and one that moves an address waits for the old holder's entry
- * to expire or to drop it.
+ * Two hosts say that they have the same GID: whose is it? A GID is taken from who has it only by
+ * somebody with better evidence, or when who had it has fallen silent; among equals the first one
+ * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
+ * address waits for the old holder's entry to expire or to drop it.
  *
  * Link-local GIDs are everybody's own on every link, and are not claimed (always both).
  */
 enum md_evidence {
 	MD_EVIDENCE_TOLD, /* said by unicast, from wherever */
 	MD_EVIDENCE_HEARD, /* said by a beacon, on some link of ours */
-	MD_EVIDENCE_ON_LINK, /* said by a beacon on a link of ours that the GID's address belongs to */
+	MD_EVIDENCE_ON_LINK, /* said by a beacon on a link of ours that the GID's address belongs to
+			      */
 	MD_EVIDENCE_FILE, /* our administrator says so: the hosts file */
 	MD_EVIDENCE_OWN, /* it is in our own GID table */
 };

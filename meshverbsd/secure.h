@@ -10,10 +10,11 @@
 
 #include "directory.h"
 #include "secure_key.h"
+#include "start.h"
 
 /*
- * What every datagram between agents goes through, in both directions. docs/security.md says what is
- * defended against whom; here is how.
+ * What every datagram between agents goes through, in both directions. docs/security.md says what
+ * is defended against whom; here is how.
  *
  * On the wire, integers big endian:
  *
@@ -24,34 +25,35 @@
  *   64  mine: the sender's, for the address this goes to
  *   80  plain: payload; sealed: nonce (24), then the payload encrypted, then 16 bytes of tag
  *
- * Cookies prove two things without state: a cookie is a keyed hash, under a secret of its maker that
- * changes with each start and every minute, of the address it was given to. Who sends one back can
- * receive at the address it sends from (return routability), and has made the datagram lately and for this
- * receiver (freshness). Every unicast datagram needs one; who sends one without gets a CHALLENGE, which
- * is a header only, so never larger than what it answers. Learning cookies and answering challenges
- * happens in here; the agent only sends the reply when there is one.
+ * Cookies prove two things without state: a cookie is a keyed hash, under a secret of its maker
+ * that changes with each start and every minute, of the address it was given to. Who sends one back
+ * can receive at the address it sends from (return routability), and has made the datagram lately
+ * and for this receiver (freshness). Every unicast datagram needs one; who sends one without gets a
+ * CHALLENGE, which is a header only, so never larger than what it answers. Learning cookies and
+ * answering challenges happens in here; the agent only sends the reply when there is one.
  *
- * With a key, datagrams are encrypted (XChaCha20-Poly1305, all before the nonce's end authenticated) and
- * each counter is taken once: a window of MD_WINDOW counters for each sender. That window is made only by
- * a datagram with a valid cookie, and forgotten only when the last datagram it let pass has a cookie that is
- * no longer valid; so neither a restart of the receiver, nor of the sender, nor a full table lets an old
- * datagram in, whatever the clocks say. A beacon (multicast, no cookie) of an unknown sender is therefore
- * challenged first.
+ * With a key, datagrams are encrypted (XChaCha20-Poly1305, all before the nonce's end
+ * authenticated) and each counter is taken once: a window of MD_WINDOW counters for each sender.
+ * That window is made only by a datagram with a valid cookie, and forgotten only when the last
+ * datagram it let pass has a cookie that is no longer valid; so neither a restart of the receiver,
+ * nor of the sender, nor a full table lets an old datagram in, whatever the clocks say. A beacon
+ * (multicast, no cookie) of an unknown sender is therefore challenged first.
  *
- * Without a key, beacons are taken from link-local addresses with hop limit 255 only, and nothing is
- * known about who sends them but that it is on the link.
+ * Beacons are taken with hop limit 255 only, which none has that a router forwarded, and over IPv6
+ * from link-local addresses only. Without a key, nothing else is known about who sends them but
+ * that it is on the link.
  *
- * Not thread-safe: one thread, or one at a time. Nothing is allocated after md_secure_new(). Times are
- * CLOCK_BOOTTIME, in ns.
+ * Not thread-safe: one thread, or one at a time. Nothing is allocated after md_secure_new(). Times
+ * are CLOCK_BOOTTIME, in ns.
  */
 
-#define MD_PORT 28791
-#define MD_HEADER_BYTES 80
-#define MD_SEALED_BYTES 40 /* what sealing adds: nonce and tag */
+#define MD_PORT               28791
+#define MD_HEADER_BYTES       80
+#define MD_SEALED_BYTES       40 /* what sealing adds: nonce and tag */
 #define MD_DATAGRAM_MAX_BYTES 1232 /* fits the smallest IPv6 MTU */
-#define MD_PAYLOAD_MAX_BYTES (MD_DATAGRAM_MAX_BYTES - MD_HEADER_BYTES - MD_SEALED_BYTES)
-#define MD_WINDOW 1024 /* counters behind the newest that are still taken, once each */
-#define MD_COOKIE_EPOCH_NS (60 * 1000000000ull) /* a cookie lives for one to two of these */
+#define MD_PAYLOAD_MAX_BYTES  (MD_DATAGRAM_MAX_BYTES - MD_HEADER_BYTES - MD_SEALED_BYTES)
+#define MD_WINDOW             1024 /* counters behind the newest that are still taken, once each */
+#define MD_COOKIE_EPOCH_NS    (60 * 1000000000ull) /* a cookie lives for one to two of these */
 
 /* What a datagram is for. Payloads are the agent's affair. */
 enum md_kind {
@@ -72,15 +74,17 @@ struct md_addr {
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
 	uint16_t port; /* host byte order */
 	/*
-	 * The netdev it arrives on or leaves by: always with link-local addresses and beacons. With others it
-	 * may be 0, but the same then for what is sent to an address and what comes from it.
+	 * The netdev it arrives on or leaves by: always with link-local addresses and beacons. With
+	 * others it may be 0, but the same then for what is sent to an address and what comes from
+	 * it.
 	 */
 	uint32_t ifindex;
 };
 
 enum md_verdict {
 	MD_OPEN_OK, /* take it */
-	MD_OPEN_LEARNED, /* a CHALLENGE: what @about names may be sent again now, a beacon to that address alone */
+	MD_OPEN_LEARNED, /* a CHALLENGE: what @about names may be sent again now, a beacon to that
+			    address alone */
 	MD_OPEN_PROVEN, /* a PROOF: nothing to do */
 	/* From here on: dropped, to be counted. */
 	MD_OPEN_UNPROVEN, /* no cookie, or an old one; a reply tells the right one */
@@ -106,7 +110,14 @@ struct md_opened {
 	enum md_kind kind;
 	enum md_kind about; /* LEARNED */
 	struct mv_host_id sender;
-	uint64_t start, counter; /* of one sender's datagrams, the one with the larger (start, counter) is newer */
+	/*
+	 * Who answers for it: with a key the sender, without one the address that it came from,
+	 * which is all that has been proven then. What is remembered of a sender, and the sender
+	 * must not be able to forge, goes under this.
+	 */
+	struct mv_host_id voucher;
+	uint64_t start, counter; /* of one sender's datagrams, the one with the larger (start,
+				    counter) is newer */
 	size_t payload_len;
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	/* To be sent to where the datagram came from, whatever the verdict; 0: nothing. */
@@ -129,18 +140,18 @@ struct md_secure;
  *
  * Return: 0; -ENOMEM; -EIO when libsodium cannot start (no source of random numbers).
  */
-int md_secure_new(const struct md_secure_config *config, const struct md_keys *keys, uint64_t now_ns,
-		  struct md_secure **ret);
+int md_secure_new(const struct md_secure_config *config, const struct md_keys *keys,
+		  uint64_t now_ns, struct md_secure **ret);
 void md_secure_free(struct md_secure *s); /* wipes keys; NULL is fine */
 
 /**
  * md_secure_reload - use other keys from now on
  *
- * Windows and cookies stay: a rotation (the old key second in the new file, or the new one second in the
- * old) loses nothing.
+ * Windows and cookies stay: a rotation (the old key second in the new file, or the new one second
+ * in the old) loses nothing.
  *
- * Return: true when there was no key and now is one, or the other way round: what was learnt until now
- * deserves another degree of trust.
+ * Return: true when there was no key and now is one, or the other way round: what was learnt until
+ * now deserves another degree of trust.
  */
 bool md_secure_reload(struct md_secure *s, const struct md_keys *keys);
 
@@ -153,7 +164,9 @@ bool md_secure_has_key(const struct md_secure *s);
  * @payload: at most MD_PAYLOAD_MAX_BYTES
  * @ret: MD_DATAGRAM_MAX_BYTES, filled from the start
  *
- * The same datagram must not be sent to two addresses: each has another cookie, and another counter.
+ * The same datagram must not be sent to two addresses, or twice: each has another cookie, and
+ * another counter. Replies and answers have to leave from the address that the datagram was sent
+ * to, or cookies do not fit.
  *
  * Return: its length, at least 1.
  */
@@ -165,10 +178,12 @@ size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to,
  * @datagram: @len bytes; longer ones than MD_DATAGRAM_MAX_BYTES are refused
  * @hop_limit: as received (IPV6_HOPLIMIT, IP_TTL); -1: not known
  *
- * Return: verdict. @ret's payload and sender are valid for OK, LEARNED and PROVEN, its reply always.
+ * Return: verdict. @ret's payload and sender are valid for OK, LEARNED and PROVEN, its reply
+ * always.
  */
-enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len, const struct md_addr *from,
-			int hop_limit, uint64_t now_ns, struct md_opened *ret);
+enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,
+			const struct md_addr *from, int hop_limit, uint64_t now_ns,
+			struct md_opened *ret);
 
 /** md_verdict_name - "replay": for counters; lower case, '_' between words; "?" beyond the enum */
 const char *md_verdict_name(enum md_verdict verdict);

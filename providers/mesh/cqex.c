@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "heldint.h"
+#include "ud.h"
 
 /*
  * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
@@ -43,13 +44,9 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static int take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	size_t i;
-
 	close_open(cq, ex);
 	cq->current = cq->stash[0];
-	for (i = 1; i < cq->n_stash; i++)
-		cq->stash[i - 1] = cq->stash[i];
-	cq->n_stash--;
+	mesh_cq_unstash(cq, 1);
 	cq->source = MESH_FROM_STASH;
 	ex->status = cq->current.status;
 	ex->wr_id = cq->current.wr_id;
@@ -230,7 +227,6 @@ READ(enum ibv_wc_opcode, read_opcode, cq->current.opcode)
 READ(uint32_t, read_vendor_err, cq->current.vendor_err)
 READ(uint32_t, read_byte_len, cq->current.byte_len)
 READ(__be32, read_imm_data, cq->current.imm_data)
-READ(uint32_t, read_src_qp, cq->current.src_qp)
 READ(unsigned int, read_wc_flags, cq->current.wc_flags)
 READ(uint32_t, read_slid, cq->current.slid)
 READ(uint8_t, read_sl, cq->current.sl)
@@ -251,6 +247,20 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 		return cq->current_qpn;
 	default:
 		return cq->base.read_qp_num(ex);
+	}
+}
+
+static uint32_t mesh_cqex_read_src_qp(struct ibv_cq_ex *ex)
+{
+	struct mesh_cq *cq = cq_of(ex);
+
+	switch (source_of(cq)) {
+	case MESH_FROM_STASH:
+		return cq->current.src_qp;
+	case MESH_FROM_SHADOW:
+		return ibv_wc_read_src_qp(shadow_of(cq));
+	default:
+		return mesh_ud_src_qp(cq->mc, cq->base.read_src_qp(ex));
 	}
 }
 

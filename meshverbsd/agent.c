@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Brings the parts up, and does what is due when. */
+#include "agent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <sodium.h>
+#include <systemd/sd-daemon.h>
+
+#include "content.h"
+#include "hostsfile.h"
+#include "id.h"
+#include "report.h"
+#include "say.h"
+
+/* Descriptors that are not connections. */
+#define OTHER_FDS 64
+
+uint64_t md_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---- directory ------------------------------------------------------------------------------- */
+
+void md_agent_changed(struct md_agent *agent)
+{
+	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
+	uint64_t at_ns;
+
+	if (agent->publish_ns != UINT64_MAX)
+		return;
+	if (spacing_ns < MD_PUBLISH_NS)
+		spacing_ns = MD_PUBLISH_NS;
+	at_ns = agent->published_ns + spacing_ns;
+	agent->publish_ns =
+		at_ns > now_ns + MD_PUBLISH_DELAY_NS ? at_ns : now_ns + MD_PUBLISH_DELAY_NS;
+}
+
+static int write_directory(struct md_agent *agent, uint64_t now_ns)
+{
+	const struct md_content_from from = {.self = &agent->id,
+					     .name = agent->name,
+					     .view = agent->watch.view,
+					     .hosts = &agent->hosts,
+					     .map = &agent->gidmap,
+					     .targets = &agent->targets};
+	struct md_content content;
+	int err;
+
+	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
+	err = md_content_make(&from, now_ns, &content);
+	if (err)
+		return err;
+	err = md_publish(&agent->published, &content.dir, now_ns);
+	md_content_free(&content);
+	return err;
+}
+
+static void publish(struct md_agent *agent, uint64_t now_ns)
+{
+	int err = write_directory(agent, now_ns);
+
+	agent->published_ns = md_now();
+	agent->publish_cost_ns = agent->published_ns - now_ns;
+	agent->publish_ns = UINT64_MAX;
+	if (!err) {
+		if (!agent->counts.published++)
+			sd_notify(0, "READY=1");
+		return;
+	}
+	if (!agent->counts.publish_failed++)
+		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
+		       agent->options->run_dir, md_strerror(err));
+	/* Full file systems and memory may get room again. */
+	agent->publish_ns = agent->published_ns + MD_S;
+}
+
+/* ---- view ------------------------------------------------------------------------------------ */
+
+static void join_nets(struct md_agent *agent)
+{
+	const struct md_view *view = agent->watch.view;
+
+	for (size_t i = 0; i < view->n_nets; i++) {
+		int err6 = md_udp_join(&agent->udp, view->nets[i].ifindex, true);
+		int err4 = md_udp_join(&agent->udp, view->nets[i].ifindex, false);
+
+		if (err6 && err4)
+			md_say(MD_WARNING, "no beacons can be heard on %s: %s", view->nets[i].name,
+			       md_strerror(err6));
+	}
+}
+
+/* Nothing is heard any more where there is no netdev, or no carrier. */
+static void leave_nets(struct md_agent *agent, const struct md_view *old)
+{
+	for (size_t i = 0; i < old->n_nets; i++) {
+		uint32_t ifindex = old->nets[i].ifindex;
+		const struct md_net *net = md_view_net(agent->watch.view, ifindex);
+
+		if (!net) {
+			md_udp_leave(&agent->udp, ifindex, true);
+			md_udp_leave(&agent->udp, ifindex, false);
+		}
+		if (!net || !net->running)
+			md_hosts_forget_net(&agent->hosts, ifindex);
+	}
+}
+
+static void on_view(void *arg, const struct md_view *old)
+{
+	struct md_agent *agent = arg;
+	uint64_t now_ns = md_now();
+
+	leave_nets(agent, old);
+	join_nets(agent);
+	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
+	md_gidmap_own(&agent->gidmap, agent->watch.view);
+	md_talk_describe(agent);
+	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
+	md_agent_changed(agent);
+}
+
+/* Before a host's description goes. */
+static void on_leaving(void *arg, const struct md_host *host)
+{
+	struct md_agent *agent = arg;
+
+	md_gidmap_release(&agent->gidmap, &host->id, host->desc);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void expire(struct md_agent *agent, uint64_t now_ns)
+{
+	if (md_hosts_expire(&agent->hosts, now_ns))
+		md_agent_changed(agent);
+	md_carry_expire(&agent->carry, now_ns);
+	/* Ten thousand hosts are looked through five times a second. */
+	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
+}
+
+static void count_heard(struct md_agent *agent, uint64_t now_ns)
+{
+	for (size_t i = 0; i < agent->announce.n; i++) {
+		uint32_t ifindex = agent->announce.outlets[i].ifindex;
+
+		md_announce_heard(&agent->announce, ifindex,
+				  md_hosts_on_net(&agent->hosts, ifindex));
+	}
+	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
+}
+
+static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
+{
+	if (agent->expire_ns <= now_ns)
+		expire(agent, now_ns);
+	if (agent->count_ns <= now_ns)
+		count_heard(agent, now_ns);
+	if (md_talk_next(agent) <= now_ns)
+		md_talk_beacons(agent, now_ns);
+	if (agent->targets_ns <= now_ns)
+		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
+	if (md_carry_next(&agent->carry) <= now_ns)
+		md_carry_tick(&agent->carry, now_ns);
+	if (agent->publish_ns <= now_ns)
+		publish(agent, now_ns);
+	if (agent->heartbeat_ns <= now_ns) {
+		md_publish_heartbeat(&agent->published, now_ns);
+		agent->heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
+	}
+}
+
+static uint64_t earliest(const struct md_agent *agent)
+{
+	const uint64_t times[] = {
+		agent->expire_ns,
+		agent->count_ns,
+		agent->targets_ns,
+		agent->publish_ns,
+		agent->heartbeat_ns,
+		md_talk_next(agent),
+		md_carry_next(&agent->carry),
+	};
+	uint64_t next_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (times[i] < next_ns)
+			next_ns = times[i];
+	return next_ns;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
+{
+	(void)source;
+	(void)usec;
+	do_what_is_due(arg, md_now());
+	return 0;
+}
+
+/* After whatever has happened: one timer, set for what is due next. */
+static int on_post(sd_event_source *source, void *arg)
+{
+	struct md_agent *agent = arg;
+
+	(void)source;
+	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
+	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void report_hosts_line(void *arg, unsigned int line, const char *text)
+{
+	const struct md_agent *agent = arg;
+	const char *file = agent->options->config.agent_hosts;
+
+	if (line)
+		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
+	else
+		md_say(MD_WARNING, "%s: %s", file, text);
+}
+
+static void load_hosts(struct md_agent *agent)
+{
+	md_targets_forget_file(&agent->targets);
+	md_hostsfile_load(&agent->targets, agent->options->config.agent_hosts, report_hosts_line,
+			  agent);
+	agent->targets_ns = 0;
+}
+
+/*
+ * Return: 0, also without a key file unless @must_be_there; -errno: going on without it would be no
+ * protection.
+ */
+static int load_keys(const struct md_options *options, bool must_be_there, struct md_keys *ret)
+{
+	char why[160] = "";
+	int err = md_keys_load(options->config.agent_key, ret, why, sizeof(why));
+
+	if (err == -ENOENT && !must_be_there) {
+		memset(ret, 0, sizeof(*ret));
+		return 0;
+	}
+	if (err)
+		md_say(MD_ERROR, "%s: %s", options->config.agent_key, why);
+	return err;
+}
+
+static void reload_keys(struct md_agent *agent)
+{
+	struct md_keys keys;
+
+	/* A file that has gone is a mistake more often than a wish: a restart does that. */
+	if (load_keys(agent->options, md_secure_has_key(agent->secure), &keys)) {
+		md_say(MD_ERROR, "the former key stays in use");
+		return;
+	}
+	/* What was believed without a key has to be told again with one. */
+	if (md_secure_reload(agent->secure, &keys)) {
+		md_hosts_fini(&agent->hosts);
+		md_announce_nets(&agent->announce, agent->watch.view, md_now());
+	}
+	md_keys_wipe(&keys);
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
+{
+	struct md_agent *agent = arg;
+
+	if (info->ssi_signo != SIGHUP)
+		return sd_event_exit(sd_event_source_get_event(source), 0);
+	sd_notify(0, "RELOADING=1");
+	load_hosts(agent);
+	reload_keys(agent);
+	md_agent_changed(agent);
+	sd_notify(0, "READY=1");
+	return 0;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static int start_identity(struct md_agent *agent)
+{
+	struct md_secure_config secure = {0};
+	struct md_id_from from;
+	struct timespec now;
+	struct md_keys keys;
+	int err;
+
+	md_id_gather(&from);
+	agent->id = md_id_make(&from);
+	for (size_t i = 0; from.hostname[i] && i < sizeof(agent->name) - 1; i++)
+		agent->name[i] =
+			from.hostname[i] > ' ' && from.hostname[i] <= '~' ? from.hostname[i] : '?';
+	clock_gettime(CLOCK_REALTIME, &now);
+	agent->start = md_start_number(agent->rundir.fd,
+				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);
+	agent->begun_ns = md_now();
+	err = load_keys(agent->options, false, &keys);
+	if (err)
+		return err;
+	secure.host = agent->id;
+	secure.start = agent->start;
+	err = md_secure_new(&secure, &keys, md_now(), &agent->secure);
+	md_keys_wipe(&keys);
+	return err;
+}
+
+static int start_network(struct md_agent *agent)
+{
+	int err;
+
+	err = md_udp_open(&agent->udp, (uint16_t)agent->options->config.agent_port);
+	if (err) {
+		md_say(MD_ERROR, "cannot use UDP port %u: %s", agent->options->config.agent_port,
+		       md_strerror(err));
+		return err;
+	}
+	agent->hosts.self = agent->id;
+	agent->hosts.leaving = on_leaving;
+	agent->hosts.arg = agent;
+	agent->announce.interval_ms = agent->options->config.beacon_interval_ms;
+	agent->announce.random = randombytes_uniform;
+	md_talk_describe(agent);
+	md_announce_nets(&agent->announce, agent->watch.view, md_now());
+	join_nets(agent);
+	load_hosts(agent);
+	return md_listen_start(agent);
+}
+
+static int start_watch(struct md_agent *agent)
+{
+	int err;
+
+	agent->watch.sysfs = agent->options->sysfs;
+	agent->watch.config = &agent->options->config;
+	agent->watch.changed = on_view;
+	agent->watch.arg = agent;
+	err = md_watch_start(&agent->watch, agent->event);
+	if (err)
+		md_say(MD_ERROR, "cannot read the RDMA devices below %s: %s", agent->options->sysfs,
+		       md_strerror(err));
+	return err;
+}
+
+/* As many connections as descriptors allow. */
+static size_t clients_max(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 256;
+	limit.rlim_cur = limit.rlim_max;
+	if (limit.rlim_cur > MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX)
+		limit.rlim_cur = MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return limit.rlim_cur > 2 * OTHER_FDS + MD_CONTROLS_MAX
+		       ? limit.rlim_cur - OTHER_FDS - MD_CONTROLS_MAX
+		       : OTHER_FDS;
+}
+
+static int start_sockets(struct md_agent *agent)
+{
+	int fd, err;
+
+	md_post_init(agent);
+	agent->clients.event = agent->event;
+	agent->clients.max = clients_max();
+	fd = md_rundir_listen(&agent->rundir, "agent", SOCK_SEQPACKET, 256);
+	err = fd < 0 ? fd : md_clients_start(&agent->clients, fd);
+	if (!err) {
+		agent->controls.event = agent->event;
+		agent->controls.answer = md_report_answer;
+		agent->controls.arg = agent;
+		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);
+		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
+	}
+	if (err)
+		md_say(MD_ERROR, "cannot listen in %s: %s", agent->options->run_dir,
+		       md_strerror(err));
+	return err;
+}
+
+static int start_events(struct md_agent *agent)
+{
+	int err;
+
+	err = sd_event_add_signal(agent->event, &agent->sigterm, SIGTERM, on_signal, agent);
+	if (err >= 0)
+		err = sd_event_add_signal(agent->event, &agent->sigint, SIGINT, on_signal, agent);
+	if (err >= 0)
+		err = sd_event_add_signal(agent->event, &agent->sighup, SIGHUP, on_signal, agent);
+	if (err >= 0)
+		err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, 1000,
+					on_timer, agent);
+	if (err >= 0)
+		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
+	return err < 0 ? err : 0;
+}
+
+/* A former agent's directory serves until the neighbours have answered. */
+static void start_publishing(struct md_agent *agent)
+{
+	agent->published.dir_fd = agent->rundir.fd;
+	agent->publish_ns = md_now();
+	if (md_publish_exists(agent->rundir.fd))
+		agent->publish_ns += MD_PUBLISH_FIRST_NS;
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
+}
+
+static int start_rundir(struct md_agent *agent)
+{
+	int err = md_rundir_open(&agent->rundir, agent->options->run_dir);
+
+	if (err == -EBUSY)
+		md_say(MD_ERROR, "another agent runs in %s", agent->options->run_dir);
+	else if (err)
+		md_say(MD_ERROR, "cannot use %s: %s", agent->options->run_dir, md_strerror(err));
+	return err;
+}
+
+int md_agent_start(struct md_agent *agent, const struct md_options *options)
+{
+	int err;
+
+	agent->options = options;
+	agent->udp = (struct md_udp){.fd6 = -1, .fd4 = -1};
+	agent->rundir = (struct md_rundir){.fd = -1, .lock_fd = -1};
+	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.resqp.fd = -1;
+	agent->watch.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
+	agent->publish_ns = UINT64_MAX;
+	if (sodium_init() < 0)
+		return -EIO;
+	err = start_rundir(agent);
+	if (!err)
+		err = block_signals();
+	if (!err)
+		err = sd_event_new(&agent->event);
+	if (err < 0)
+		return err;
+	err = start_identity(agent);
+	if (!err)
+		err = start_watch(agent);
+	if (!err)
+		err = start_network(agent);
+	if (!err)
+		err = start_sockets(agent);
+	if (!err)
+		err = start_events(agent);
+	if (!err)
+		start_publishing(agent);
+	return err;
+}
+
+int md_agent_run(struct md_agent *agent)
+{
+	return sd_event_loop(agent->event);
+}
+
+static void stop_events(struct md_agent *agent)
+{
+	sd_event_source **sources[] = {&agent->io6,     &agent->io4,    &agent->timer, &agent->post,
+				       &agent->sigterm, &agent->sigint, &agent->sighup};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+		*sources[i] = sd_event_source_disable_unref(*sources[i]);
+}
+
+void md_agent_stop(struct md_agent *agent)
+{
+	sd_notify(0, "STOPPING=1");
+	if (agent->clients.event) {
+		md_clients_stop(&agent->clients);
+		md_rundir_remove(&agent->rundir, "agent");
+	}
+	if (agent->controls.event) {
+		md_controls_stop(&agent->controls);
+		md_rundir_remove(&agent->rundir, "control");
+	}
+	stop_events(agent);
+	if (agent->carry.ops)
+		md_carry_fini(&agent->carry);
+	md_hosts_fini(&agent->hosts);
+	md_gidmap_fini(&agent->gidmap);
+	md_targets_fini(&agent->targets);
+	md_watch_stop(&agent->watch);
+	md_udp_close(&agent->udp);
+	md_publish_fini(&agent->published);
+	md_secure_free(agent->secure);
+	md_rundir_close(&agent->rundir);
+	sd_event_unref(agent->event);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_AGENT_H
+#define MD_AGENT_H
+
+#include <systemd/sd-event.h>
+
+#include "announce.h"
+#include "carry.h"
+#include "client.h"
+#include "control.h"
+#include "gidmap.h"
+#include "hosts.h"
+#include "publish.h"
+#include "rundir.h"
+#include "secure.h"
+#include "targets.h"
+#include "udp.h"
+#include "watch.h"
+
+/* What was asked for on the command line. */
+struct md_options {
+	const char *run_dir, *sysfs;
+	struct mv_config config; /* with --port in it */
+};
+
+/* A beacon that is due for one address only. */
+struct md_greeting {
+	uint64_t due_ns;
+	struct in6_addr ip;
+	uint32_t ifindex;
+};
+
+#define MD_GREETINGS_MAX 256 /* newcomers of one moment on links with many; others hear the next beacon */
+
+/* Counters; those of one part stand in that part. */
+struct md_counts {
+	uint64_t beacons_sent, beacons_received, beacons_rejected;
+	uint64_t beacons_unchanged; /* of those received */
+	uint64_t queries_sent, queries_received, queries_refused, entries_sent, entries_received, entries_rejected;
+	uint64_t datagrams_sent, datagrams_failed, datagrams_received;
+	uint64_t verdicts[MD_OPEN_N_VERDICTS];
+	uint64_t payloads_malformed, payloads_version;
+	uint64_t messages_not_ours, messages_unclaimed;
+	uint64_t published, publish_failed;
+};
+
+/* Everything. One thread. */
+struct md_agent {
+	const struct md_options *options;
+	sd_event *event;
+	struct md_rundir rundir;
+	struct mv_host_id id;
+	char name[64];
+	uint64_t start, begun_ns;
+
+	struct md_watch watch;
+	struct md_udp udp;
+	struct md_secure *secure;
+	struct md_hosts hosts;
+	struct md_gidmap gidmap;
+	struct md_targets targets;
+	struct md_announce announce;
+	struct md_carry carry;
+	struct md_clients clients;
+	struct md_controls controls;
+	struct md_published published;
+	struct md_counts counts;
+
+	/* What beacons say. */
+	uint64_t generation;
+	uint32_t desc_len;
+	uint8_t desc[MD_DESC_BYTES_MAX];
+
+	struct md_greeting greetings[MD_GREETINGS_MAX];
+	size_t n_greetings;
+	uint64_t ipv4_until_ns[MD_NETS_MAX]; /* by place in view->nets: somebody there speaks IPv4 only */
+
+	/* When what is due; 0: at once. */
+	uint64_t publish_ns; /* UINT64_MAX: nothing to publish */
+	uint64_t published_ns, publish_cost_ns;
+	uint64_t expire_ns, heartbeat_ns, targets_ns, count_ns;
+	uint64_t answers_room_ns; /* MD_ANSWERS_PER_S */
+
+	sd_event_source *io6, *io4, *timer, *post, *sigterm, *sigint, *sighup;
+};
+
+/**
+ * md_agent_start - bring everything up
+ * @agent: zeroed
+ *
+ * What is wrong has been logged.
+ *
+ * Return: 0 or -errno; in either case md_agent_stop() is to be called.
+ */
+int md_agent_start(struct md_agent *agent, const struct md_options *options);
+
+/** md_agent_run - until a signal ends it; 0 or -errno */
+int md_agent_run(struct md_agent *agent);
+
+void md_agent_stop(struct md_agent *agent);
+
+/* ---- between the files of the agent ------------------------------------------------------------ */
+
+/** md_now - CLOCK_BOOTTIME in ns */
+uint64_t md_now(void);
+
+/* agent.c */
+void md_agent_changed(struct md_agent *agent); /* the directory is to be written anew */
+
+/* talk.c: what goes out */
+struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);
+void md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+		 const struct in6_addr *from, const void *bytes, size_t len);
+void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
+		  uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
+void md_talk_describe(struct md_agent *agent); /* the view has changed: make the description anew */
+void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* all that are due */
+void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
+void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex, uint64_t now_ns);
+uint64_t md_talk_next(const struct md_agent *agent);
+void md_talk_entry(struct md_agent *agent, const struct md_received *query);
+void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
+void md_talk_ask(void *agent, const struct md_target *target);
+
+/* listen.c: what comes in */
+int md_listen_start(struct md_agent *agent);
+
+/* post.c: messages of processes */
+void md_post_init(struct md_agent *agent);
+void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "carry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* After each try, until the next one or the end. A second in all. */
+static const uint64_t wait_ns[MD_TRIES + 1] = {
+	0, 50 * MD_MS, 100 * MD_MS, 200 * MD_MS, 300 * MD_MS, 350 * MD_MS,
+};
+
+/* Nothing of a sender is repeated for longer than a second. */
+#define SENDER_IDLE_NS (10 * MD_S)
+#define SENDERS_MAX    MD_HOSTS_MAX
+
+/* Parcels that go out at once when a cookie was learnt or a host became known; others wait for
+ * their turn. */
+#define AT_ONCE_MAX 256
+
+/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due after 50 ms. */
+#define LEARNED_NS (20 * MD_MS)
+
+void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
+		   uint64_t first_id)
+{
+	memset(carry, 0, sizeof(*carry));
+	carry->ops = ops;
+	carry->arg = arg;
+	carry->next_id = first_id;
+	for (int i = 0; i <= MD_TRIES; i++)
+		TAILQ_INIT(&carry->tries[i]);
+}
+
+static void take_out(struct md_carry *carry, struct md_parcel *parcel)
+{
+	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
+	HASH_DEL(carry->by_id, parcel);
+	carry->n--;
+	carry->n_unsent -= !parcel->sent;
+}
+
+static void release(struct md_carry *carry, struct md_parcel *parcel)
+{
+	take_out(carry, parcel);
+	free(parcel);
+}
+
+static void finish(struct md_carry *carry, struct md_parcel *parcel, bool arrived)
+{
+	if (arrived)
+		carry->count.arrived++;
+	else
+		carry->count.unreachable++;
+	take_out(carry, parcel);
+	carry->ops->done(carry->arg, parcel, arrived);
+	free(parcel);
+}
+
+static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
+		    const struct md_endpoint *to)
+{
+	const struct md_parcel_wire wire = {
+		.op = MD_PARCEL_CARRY, .id = parcel->id, .len = parcel->len, .data = parcel->data};
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+
+	carry->ops->send(carry->arg, to, payload, md_parcel_encode(&wire, payload));
+}
+
+/*
+ * All endpoints, or as many as go at once, spread over the list: neighbours in it often share a
+ * netdev. Each try begins one further on.
+ */
+static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
+			const struct md_endpoint *to, size_t n)
+{
+	size_t at_once = n < MD_PATHS_AT_ONCE ? n : MD_PATHS_AT_ONCE;
+
+	for (size_t i = 0; i < at_once; i++)
+		send_to(carry, parcel, &to[(i * n / at_once + parcel->tries) % n]);
+}
+
+/* Return: false when there is nobody to send to and no use in waiting. */
+static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
+{
+	struct md_endpoint to[MD_PATHS_MAX];
+	size_t n = carry->ops->endpoints(carry->arg, &parcel->dgid, to, MD_PATHS_MAX);
+
+	if (!n)
+		return carry->ops->ask(carry->arg, &parcel->dgid);
+	carry->n_unsent -= !parcel->sent;
+	parcel->sent = true;
+	send_copies(carry, parcel, to, n);
+	return true;
+}
+
+static void queue_up(struct md_carry *carry, struct md_parcel *parcel, unsigned int tries,
+		     uint64_t now_ns)
+{
+	parcel->tries = tries;
+	parcel->due_ns = now_ns + wait_ns[tries];
+	TAILQ_INSERT_TAIL(&carry->tries[tries], parcel, queue);
+}
+
+int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
+		  const uint8_t *data, uint16_t len, uint64_t now_ns)
+{
+	struct md_parcel *parcel;
+
+	if (carry->n >= MD_PARCELS_MAX) {
+		carry->count.no_room++;
+		return -ENOSPC;
+	}
+	parcel = calloc(1, sizeof(*parcel) + len);
+	if (!parcel)
+		return -ENOMEM;
+	parcel->id = carry->next_id;
+	parcel->client = client;
+	parcel->dgid = *dgid;
+	parcel->qpn = qpn;
+	parcel->len = len;
+	memcpy(parcel->data, data, len);
+	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
+	if (!parcel->hh.tbl) {
+		free(parcel);
+		return -ENOMEM;
+	}
+	carry->next_id++;
+	carry->n++;
+	carry->n_unsent++;
+	carry->count.accepted++;
+	queue_up(carry, parcel, 1, now_ns);
+	if (!try_once(carry, parcel))
+		finish(carry, parcel, false);
+	return 0;
+}
+
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
+{
+	struct md_parcel *parcel;
+
+	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
+	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
+		finish(carry, parcel, true);
+}
+
+void md_carry_known(struct md_carry *carry)
+{
+	unsigned int sent = 0;
+	struct md_parcel *parcel, *next;
+
+	if (!carry->n_unsent)
+		return;
+	HASH_ITER(hh, carry->by_id, parcel, next)
+	{
+		struct md_endpoint to[MD_PATHS_MAX];
+		size_t n;
+
+		if (parcel->sent)
+			continue;
+		n = carry->ops->endpoints(carry->arg, &parcel->dgid, to, MD_PATHS_MAX);
+		if (!n)
+			continue;
+		parcel->sent = true;
+		carry->n_unsent--;
+		send_copies(carry, parcel, to, n);
+		if (++sent == AT_ONCE_MAX || !carry->n_unsent)
+			return;
+	}
+}
+
+static bool learned_lately(struct md_carry *carry, const struct md_endpoint *to, uint64_t now_ns)
+{
+	for (int i = 0; i < MD_LEARNED_MAX; i++) {
+		const struct md_learned *learned = &carry->learned[i];
+
+		if (learned->at_ns && now_ns - learned->at_ns < LEARNED_NS &&
+		    learned->to.ifindex == to->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&learned->to.ip, &to->ip))
+			return true;
+	}
+	carry->learned[carry->next_learned++ % MD_LEARNED_MAX] =
+		(struct md_learned){.to = *to, .at_ns = now_ns};
+	return false;
+}
+
+void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host,
+		      const struct md_endpoint *to, uint64_t now_ns)
+{
+	unsigned int sent = 0;
+	struct md_parcel *parcel, *next;
+
+	if (learned_lately(carry, to, now_ns))
+		return;
+	HASH_ITER(hh, carry->by_id, parcel, next)
+	{
+		if (!parcel->sent || !carry->ops->is_at(carry->arg, host, &parcel->dgid))
+			continue;
+		send_to(carry, parcel, to);
+		if (++sent == AT_ONCE_MAX)
+			return;
+	}
+}
+
+static void try_again(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
+{
+	if (parcel->tries == MD_TRIES) {
+		finish(carry, parcel, false);
+		return;
+	}
+	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
+	queue_up(carry, parcel, parcel->tries + 1, now_ns);
+	carry->count.retried++;
+	if (!try_once(carry, parcel))
+		finish(carry, parcel, false);
+}
+
+uint64_t md_carry_next(const struct md_carry *carry)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	for (int i = 1; i <= MD_TRIES; i++) {
+		const struct md_parcel *parcel = TAILQ_FIRST(&carry->tries[i]);
+
+		if (parcel && parcel->due_ns < next_ns)
+			next_ns = parcel->due_ns;
+	}
+	return next_ns;
+}
+
+uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns)
+{
+	/* From the last try down: none is tried twice in one turn. */
+	for (int i = MD_TRIES; i >= 1; i--) {
+		struct md_parcel *parcel;
+
+		while ((parcel = TAILQ_FIRST(&carry->tries[i])) && parcel->due_ns <= now_ns)
+			try_again(carry, parcel, now_ns);
+	}
+	return md_carry_next(carry);
+}
+
+void md_carry_drop_client(struct md_carry *carry, uint64_t client)
+{
+	struct md_parcel *parcel, *next;
+
+	HASH_ITER(hh, carry->by_id, parcel, next)
+	if (parcel->client == client)
+		release(carry, parcel);
+}
+
+static void drop_sender(struct md_carry *carry, struct md_sender *sender)
+{
+	HASH_DEL(carry->senders, sender);
+	carry->n_senders--;
+	free(sender);
+}
+
+static struct md_sender *add_sender(struct md_carry *carry, const struct mv_host_id *id)
+{
+	struct md_sender *sender = calloc(1, sizeof(*sender));
+
+	if (!sender)
+		return NULL;
+	sender->id = *id;
+	HASH_ADD(hh, carry->senders, id.bytes, sizeof(id->bytes), sender);
+	if (!sender->hh.tbl) {
+		free(sender);
+		return NULL;
+	}
+	carry->n_senders++;
+	return sender;
+}
+
+int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t start,
+		   uint64_t parcel_id, uint64_t now_ns)
+{
+	struct md_sender *sender;
+
+	HASH_FIND(hh, carry->senders, id->bytes, sizeof(id->bytes), sender);
+	/* The one that came first goes: at worst another copy of something of it is taken. */
+	if (!sender && carry->n_senders >= SENDERS_MAX)
+		drop_sender(carry, carry->senders);
+	if (!sender)
+		sender = add_sender(carry, id);
+	if (!sender)
+		return -ENOMEM;
+	sender->used_ns = now_ns;
+	if (!md_window_take(&sender->window, start, parcel_id)) {
+		carry->count.repeated++;
+		return 0;
+	}
+	carry->count.received++;
+	return 1;
+}
+
+void md_carry_expire(struct md_carry *carry, uint64_t now_ns)
+{
+	struct md_sender *sender, *next;
+
+	HASH_ITER(hh, carry->senders, sender, next)
+	if (now_ns - sender->used_ns > SENDER_IDLE_NS)
+		drop_sender(carry, sender);
+}
+
+void md_carry_fini(struct md_carry *carry)
+{
+	struct md_parcel *parcel, *next;
+	struct md_sender *sender, *next_sender;
+
+	HASH_ITER(hh, carry->by_id, parcel, next)
+	release(carry, parcel);
+	HASH_ITER(hh, carry->senders, sender, next_sender)
+	drop_sender(carry, sender);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_CARRY_H
+#define MD_CARRY_H
+
+#include <sys/queue.h>
+
+#include "hash.h"
+#include "limits.h"
+#include "parcel_wire.h"
+#include "window.h"
+
+/*
+ * Messages on their way between agents: sent over several address pairs at once, repeated until a receipt comes or
+ * MD_TRIES are over, about a second; of what arrives the first copy is passed on. No I/O, no clock: the agent is
+ * behind struct md_carry_ops.
+ */
+
+/* Where a datagram is sent. */
+struct md_endpoint {
+	struct in6_addr ip;
+	uint32_t ifindex; /* to leave by; 0: as routes say */
+};
+
+struct md_parcel {
+	TAILQ_ENTRY(md_parcel) queue; /* of its try */
+	UT_hash_handle hh;
+	uint64_t id, due_ns;
+	uint64_t client; /* who sent it */
+	unsigned int tries; /* so far */
+	bool sent; /* to some endpoint at least */
+	union ibv_gid dgid;
+	uint32_t qpn; /* for UNREACHABLE */
+	uint16_t len;
+	uint8_t data[];
+};
+
+TAILQ_HEAD(md_parcels, md_parcel);
+
+/* Another agent that messages have come from. */
+struct md_sender {
+	UT_hash_handle hh;
+	struct mv_host_id id;
+	uint64_t used_ns;
+	struct md_window window;
+};
+
+/* An endpoint whose cookie was learnt lately. */
+struct md_learned {
+	struct md_endpoint to;
+	uint64_t at_ns;
+};
+
+#define MD_LEARNED_MAX 64
+
+struct md_carry_ops {
+	/* Address pairs to the hosts that have that GID, best first; 0: nobody is known to have it. */
+	size_t (*endpoints)(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
+	/* Has that host that GID? */
+	bool (*is_at)(void *arg, const struct mv_host_id *host, const union ibv_gid *gid);
+	/* Does a host that has that GID speak from there? */
+	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
+	/* Nobody has it: ask. Return: false: asked lately, in vain. */
+	bool (*ask)(void *arg, const union ibv_gid *dgid);
+	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
+	/* A parcel is done with: receipt or not. It is freed afterwards. */
+	void (*done)(void *arg, const struct md_parcel *parcel, bool arrived);
+};
+
+struct md_carry {
+	const struct md_carry_ops *ops;
+	void *arg;
+	uint64_t next_id;
+	size_t n, n_unsent, n_senders;
+	struct md_parcel *by_id;
+	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each in order of due_ns */
+	struct md_sender *senders;
+	struct md_learned learned[MD_LEARNED_MAX]; /* a ring */
+	unsigned int next_learned;
+	struct {
+		uint64_t accepted, arrived, unreachable, retried, no_room; /* sent from here */
+		uint64_t received, repeated; /* sent to here */
+	} count;
+};
+
+/** md_carry_init - @first_id: not 0, at random: an outsider shall not know ids */
+void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg, uint64_t first_id);
+
+/**
+ * md_carry_send - take a message and send it
+ *
+ * Return: 0, then ops->done() is called once, perhaps before this returns; -ENOSPC beyond MD_PARCELS_MAX; -ENOMEM.
+ */
+int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
+		  const uint8_t *data, uint16_t len, uint64_t now_ns);
+
+/**
+ * md_carry_receipt - a receipt came
+ *
+ * One from where the message did not go is ignored: ids are easily guessed by who has got one.
+ */
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from);
+
+/** md_carry_known - a host has become known: send what was waiting for one */
+void md_carry_known(struct md_carry *carry);
+
+/**
+ * md_carry_learned - what was sent to @host at @to has to be sent once more: secure.h has got its cookie
+ *
+ * Every datagram that went there without is answered so; the first answer serves for all.
+ */
+void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host, const struct md_endpoint *to,
+		      uint64_t now_ns);
+
+/** md_carry_tick - repeat what is due, give up what was tried enough. Return: when to call again; UINT64_MAX: idle */
+uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns);
+
+/** md_carry_next - when md_carry_tick() is due; UINT64_MAX: idle */
+uint64_t md_carry_next(const struct md_carry *carry);
+
+/** md_carry_drop_client - it is gone: its parcels are, too; ops->done() is not called */
+void md_carry_drop_client(struct md_carry *carry, uint64_t client);
+
+/**
+ * md_carry_first - is this the first copy of a message that has arrived?
+ * @sender: who answers for it (md_opened.voucher)
+ *
+ * Return: 1: first copy; 0: another one; -ENOMEM: cannot be told, so it is not to be passed on nor receipted.
+ */
+int md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, uint64_t id,
+		   uint64_t now_ns);
+
+/** md_carry_expire - forget senders that have been silent for longer than they may repeat anything */
+void md_carry_expire(struct md_carry *carry, uint64_t now_ns);
+
+void md_carry_fini(struct md_carry *carry);
+
+#endif

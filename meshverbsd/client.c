@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections of processes: who may have one, and what comes in on it. */
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "say.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number)
+{
+	struct md_client *client;
+
+	HASH_FIND(hh, clients->by_number, &number, sizeof(number), client);
+	return client;
+}
+
+static void close_client(struct md_client *client)
+{
+	struct md_clients *clients = client->clients;
+	struct md_uid_count *count = md_qps_uid(&clients->qps, client->uid);
+
+	clients->ops->gone(clients->arg, client);
+	md_qps_drop(&clients->qps, &client->qps);
+	if (count) {
+		count->n_clients--;
+		md_qps_uid_put(&clients->qps, count);
+	}
+	HASH_DEL(clients->by_number, client);
+	clients->n--;
+	sd_event_source_disable_unref(client->source);
+	close(client->fd);
+	free(client);
+}
+
+/* ---- frames to a process --------------------------------------------------------------------- */
+
+static bool put_frame(struct md_client *client, const struct mv_frame *frame)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+	ssize_t n;
+
+	/* One that does not read its socket loses messages; one that is gone shows by its hang-up.
+	 */
+	do
+		n = send(client->fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len;
+}
+
+bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn,
+			const uint8_t *data, uint16_t len)
+{
+	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn, .len = len};
+	struct md_qp_key key = md_qp_key_make(device, qpn);
+	struct md_qp *qp = md_qps_find(&clients->qps, &key);
+	struct md_client *client = qp ? md_clients_find(clients, qp->owner) : NULL;
+
+	if (!client)
+		return false;
+	memcpy(frame.device, key.device, sizeof(frame.device));
+	memcpy(frame.payload, data, len);
+	if (put_frame(client, &frame))
+		clients->count.delivered++;
+	else
+		clients->count.not_delivered++;
+	return true;
+}
+
+void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,
+			   uint16_t len)
+{
+	struct mv_frame frame = {.type = MV_FRAME_UNREACHABLE, .qpn = qpn, .dgid = *dgid, .len = len};
+
+	memcpy(frame.payload, data, len);
+	put_frame(client, &frame);
+}
+
+/* ---- frames from a process ------------------------------------------------------------------- */
+
+static int on_register(struct md_client *client, const struct mv_frame *frame)
+{
+	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
+	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
+
+	memset(client->name, 0, sizeof(client->name));
+	memcpy(client->name, frame->payload, len);
+	/* The codec lets UTF-8 pass; what goes into tables and logs is ASCII. */
+	for (size_t i = 0; i < len; i++)
+		if (client->name[i] < ' ' || client->name[i] > '~')
+			client->name[i] = '?';
+	put_frame(client, &welcome);
+	if (frame->version != MV_CTL_VERSION)
+		return -EPROTONOSUPPORT;
+	client->registered = true;
+	return 0;
+}
+
+/* Return: 0, or why that process may not have that QP. */
+static int check_owner(struct md_client *client, const struct mv_frame *frame)
+{
+	pid_t owner = md_resqp_owner(&client->clients->resqp, frame->device, frame->qpn);
+
+	if (owner < 0)
+		return -ENOENT;
+	/* A pid of another namespace cannot be compared, and the first claim counts. */
+	return owner && client->pid && owner != client->pid ? -EPERM : 0;
+}
+
+static void on_claim(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+	int err = check_owner(client, frame);
+
+	if (!err)
+		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
+				   &client->qps);
+	if (err) {
+		clients->count.claims_refused++;
+		md_say(MD_DEBUG, "process %d (%s) may not have QP %u of %s: %s", (int)client->pid,
+		       client->name, frame->qpn, frame->device, md_strerror(err));
+		return;
+	}
+	clients->count.claims++;
+}
+
+/* Does the message come from a QP of this process? */
+static bool is_its_own(struct md_client *client, const struct mv_ctl_end *from)
+{
+	const struct md_clients *clients = client->clients;
+	const char *devices[MD_RAILS_MAX];
+	size_t n = clients->ops->devices(clients->arg, &from->gid, devices, MD_RAILS_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		struct md_qp_key key = md_qp_key_make(devices[i], from->qpn);
+		struct md_qp *qp = md_qps_find(&clients->qps, &key);
+
+		if (qp && qp->owner == client->number)
+			return true;
+	}
+	return false;
+}
+
+static void on_send(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	struct mv_ctl_msg msg;
+	int err;
+
+	clients->count.sends++;
+	if (mv_ctl_decode(frame->payload, frame->len, &msg)) {
+		clients->count.malformed++;
+		return;
+	}
+	if (!is_its_own(client, &msg.from)) {
+		clients->count.not_its_own++;
+		return;
+	}
+	err = client->n_parcels < MD_PARCELS_PER_CLIENT
+		      ? clients->ops->send(clients->arg, client, &frame->dgid, &msg, frame->payload,
+					   frame->len)
+		      : -ENOSPC;
+	if (err)
+		md_say(MD_DEBUG, "a message of process %d (%s) is lost: %s", (int)client->pid,
+		       client->name, md_strerror(err));
+}
+
+static void on_status(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+
+	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
+}
+
+/* Return: 0; -errno when the connection is of no use. */
+static int on_frame(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_qp_key key;
+
+	client->clients->count.frames++;
+	if (frame->type == MV_FRAME_REGISTER)
+		return on_register(client, frame);
+	if (!client->registered)
+		return -EPROTO;
+	switch (frame->type) {
+	case MV_FRAME_CLAIM:
+		on_claim(client, frame);
+		return 0;
+	case MV_FRAME_UNCLAIM:
+		key = md_qp_key_make(frame->device, frame->qpn);
+		md_qps_unclaim(&client->clients->qps, &key, client->number);
+		return 0;
+	case MV_FRAME_SEND:
+		on_send(client, frame);
+		return 0;
+	case MV_FRAME_STATUS:
+		on_status(client, frame);
+		return 0;
+	}
+	return -EPROTO;
+}
+
+/* Return: 0 to go on; -EAGAIN: nothing more for now; another -errno: close. */
+static int take_frame(struct md_client *client)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES + 1]; /* one more, so that longer ones show */
+	struct mv_frame frame;
+	ssize_t n = recv(client->fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (!n)
+		return -ESHUTDOWN;
+	if (n > MV_FRAME_MAX_BYTES || mv_frame_decode(buf, (size_t)n, &frame)) {
+		client->clients->count.malformed++;
+		return -EBADMSG;
+	}
+	return on_frame(client, &frame);
+}
+
+static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_client *client = arg;
+	int rc = 0;
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	for (int i = 0; i < MD_FRAMES_PER_TURN && !rc; i++)
+		rc = take_frame(client);
+	if (rc && rc != -EAGAIN) {
+		if (rc != -ESHUTDOWN && rc != -ECONNRESET)
+			md_say(MD_NOTICE, "connection of process %d (%s) closed: %s",
+			       (int)client->pid, client->name, md_strerror(rc));
+		close_client(client);
+	}
+	return 0;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static int count_client(struct md_clients *clients, uid_t uid)
+{
+	struct md_uid_count *count;
+
+	if (clients->n >= clients->max)
+		return -EUSERS;
+	count = md_qps_uid(&clients->qps, uid);
+	if (!count)
+		return -ENOMEM;
+	if (uid && count->n_clients >= MD_CLIENTS_PER_UID) {
+		md_qps_uid_put(&clients->qps, count);
+		return -EUSERS;
+	}
+	count->n_clients++;
+	return 0;
+}
+
+static int add_client(struct md_clients *clients, int fd, const struct ucred *cred)
+{
+	struct md_client *client = calloc(1, sizeof(*client));
+	int err;
+
+	if (!client)
+		return -ENOMEM;
+	client->clients = clients;
+	client->number = ++clients->next_number;
+	client->fd = fd;
+	client->pid = cred->pid;
+	client->uid = cred->uid;
+	client->begun_ns = now_ns();
+	LIST_INIT(&client->qps);
+	err = sd_event_add_io(clients->event, &client->source, fd, EPOLLIN, on_readable, client);
+	if (err < 0) {
+		free(client);
+		return err;
+	}
+	HASH_ADD(hh, clients->by_number, number, sizeof(client->number), client);
+	if (!client->hh.tbl) {
+		sd_event_source_disable_unref(client->source);
+		free(client);
+		return -ENOMEM;
+	}
+	clients->n++;
+	clients->count.connected++;
+	return 0;
+}
+
+int md_clients_adopt(struct md_clients *clients, int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	struct md_uid_count *count;
+	int err;
+
+	err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? -errno : 0;
+	if (!err)
+		err = count_client(clients, cred.uid);
+	if (err) {
+		clients->count.refused++;
+		close(fd);
+		return err;
+	}
+	err = add_client(clients, fd, &cred);
+	if (err) {
+		count = md_qps_uid(&clients->qps, cred.uid);
+		if (count) {
+			count->n_clients--;
+			md_qps_uid_put(&clients->qps, count);
+		}
+		clients->count.refused++;
+		close(fd);
+	}
+	return err;
+}
+
+static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_clients *clients = arg;
+	int err;
+
+	(void)source;
+	(void)revents;
+	fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return 0;
+	err = md_clients_adopt(clients, fd);
+	if (err)
+		md_say(MD_DEBUG, "a process is refused: %s", md_strerror(err));
+	return 0;
+}
+
+int md_clients_start(struct md_clients *clients, int listen_fd)
+{
+	int err;
+
+	clients->listen_fd = listen_fd;
+	md_resqp_open(&clients->resqp);
+	err = sd_event_add_io(clients->event, &clients->source, listen_fd, EPOLLIN, on_connection,
+			      clients);
+	return err < 0 ? err : 0;
+}
+
+void md_clients_stop(struct md_clients *clients)
+{
+	struct md_client *client, *next;
+
+	HASH_ITER(hh, clients->by_number, client, next)
+	close_client(client);
+	clients->source = sd_event_source_disable_unref(clients->source);
+	if (clients->listen_fd >= 0)
+		close(clients->listen_fd);
+	clients->listen_fd = -1;
+	md_resqp_close(&clients->resqp);
+	md_qps_fini(&clients->qps);
+}

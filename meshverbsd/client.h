@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_CLIENT_H
+#define MD_CLIENT_H
+
+#include <systemd/sd-event.h>
+
+#include "ctl.h"
+#include "qps.h"
+#include "resqp.h"
+
+/*
+ * Processes of this host: connections to RUN_DIR/agent, and the frames on them. What the agent does with a message is
+ * behind struct md_client_ops.
+ */
+struct md_clients;
+
+struct md_client {
+	UT_hash_handle hh;
+	struct md_clients *clients;
+	uint64_t number; /* never used again */
+	int fd;
+	sd_event_source *source;
+	pid_t pid; /* of who connected; 0: of another PID namespace */
+	uid_t uid;
+	bool registered;
+	char name[64]; /* as it says; printable */
+	size_t n_qps, n_parcels; /* it has; messages of it on their way */
+	struct md_qp_list qps;
+	uint64_t begun_ns;
+};
+
+struct md_client_ops {
+	/* A message that the client may send. Return: 0, then n_parcels has been counted up if need be; -errno. */
+	int (*send)(void *arg, struct md_client *client, const union ibv_gid *dgid, const struct mv_ctl_msg *msg,
+		    const uint8_t *data, uint16_t len);
+	/* Devices of ours that have that GID, as md_view_devices(). */
+	size_t (*devices)(void *arg, const union ibv_gid *gid, const char **ret, size_t max);
+	/* It is gone; n_parcels no longer count. */
+	void (*gone)(void *arg, struct md_client *client);
+};
+
+struct md_clients {
+	sd_event *event;
+	const struct md_client_ops *ops;
+	void *arg;
+	int listen_fd;
+	sd_event_source *source;
+	struct md_client *by_number;
+	uint64_t next_number;
+	size_t n, max; /* of connections: what descriptors allow, at most MD_CLIENTS_MAX */
+	struct md_qps qps;
+	struct md_resqp resqp;
+	struct {
+		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
+			delivered, not_delivered;
+	} count;
+};
+
+/**
+ * md_clients_start - accept connections
+ * @clients: event, ops, arg and max are filled
+ * @listen_fd: a listening SOCK_SEQPACKET socket; taken over also on failure
+ *
+ * Return: 0 or -errno of sd-event.
+ */
+int md_clients_start(struct md_clients *clients, int listen_fd);
+void md_clients_stop(struct md_clients *clients);
+
+/** md_clients_adopt - take a connected socket, as if it had been accepted (tests); 0 or -errno, then it is closed */
+int md_clients_adopt(struct md_clients *clients, int fd);
+
+struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number); /* NULL: gone */
+
+/**
+ * md_clients_deliver - hand a message to who has claimed a QP
+ *
+ * Return: whether somebody has. Where the socket is full the message is lost, as it may be anywhere.
+ */
+bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
+			uint16_t len);
+
+/** md_client_unreachable - tell that a message will not arrive: @data, @len, sent to @qpn at @dgid */
+void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,
+			   uint16_t len);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "content.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "ctl.h"
+
+struct maker {
+	const struct md_content_from *from;
+	struct md_content *content;
+	uint64_t now_ns;
+};
+
+static bool in_directory(const struct md_host *host)
+{
+	return host->desc != NULL;
+}
+
+/* An address of the hosts file that no agent speaks for. */
+static bool is_silent_entry(const struct maker *maker, const struct md_target *target)
+{
+	return target->name[0] && !md_gidmap_find(maker->from->map, &target->gid) &&
+	       !md_view_has_gid(maker->from->view, &target->gid);
+}
+
+static int make_room(struct maker *maker)
+{
+	const struct md_desc *own = maker->from->view->desc;
+	size_t n_hosts = 1, n_rails = own->n_rails, n_gids = own->n_gids, n_links = 0;
+	struct md_content *content = maker->content;
+	struct md_target *target, *next_target;
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, maker->from->hosts->by_id, host, next)
+	{
+		if (!in_directory(host))
+			continue;
+		n_hosts++;
+		n_rails += host->desc->n_rails;
+		n_gids += host->desc->n_gids;
+		n_links += host->n_sightings;
+	}
+	HASH_ITER(hh, maker->from->targets->by_gid, target, next_target)
+	n_hosts += is_silent_entry(maker, target);
+	/* calloc(0) may give NULL. */
+	content->hosts = calloc(n_hosts, sizeof(*content->hosts));
+	content->rails = calloc(n_rails + 1, sizeof(*content->rails));
+	content->gids = calloc(n_gids + 1, sizeof(*content->gids));
+	content->links = calloc(n_links + 1, sizeof(*content->links));
+	content->dir.hosts = content->hosts;
+	content->dir.rails = content->rails;
+	content->dir.gids = content->gids;
+	content->dir.links = content->links;
+	return content->hosts && content->rails && content->gids && content->links ? 0 : -ENOMEM;
+}
+
+static struct mv_dir_host *add_host(struct maker *maker, const struct mv_host_id *id,
+				    const char *name)
+{
+	struct mv_dir_content *dir = &maker->content->dir;
+	struct mv_dir_host *host = &maker->content->hosts[dir->n_hosts++];
+
+	host->id = *id;
+	snprintf(host->name, sizeof(host->name), "%s", name);
+	host->first_rail = (uint32_t)dir->n_rails;
+	return host;
+}
+
+static struct mv_dir_rail *add_rail(struct maker *maker, struct mv_dir_host *host)
+{
+	struct mv_dir_content *dir = &maker->content->dir;
+	struct mv_dir_rail *rail = &maker->content->rails[dir->n_rails++];
+
+	host->n_rails++;
+	rail->host = (uint32_t)(host - maker->content->hosts);
+	rail->first_gid = (uint32_t)dir->n_gids;
+	return rail;
+}
+
+static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
+{
+	struct mv_dir_gid *gid = &maker->content->gids[maker->content->dir.n_gids++];
+
+	rail->n_gids++;
+	gid->rail = (uint32_t)(rail - maker->content->rails);
+	return gid;
+}
+
+/* @id: NULL for this host, which has all its GIDs; of others only what they hold. */
+static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct md_desc *desc,
+		     const struct mv_host_id *id)
+{
+	for (uint32_t r = 0; r < desc->n_rails; r++) {
+		const struct mv_dir_rail *from = &desc->rails[r];
+		struct mv_dir_rail *rail = add_rail(maker, host);
+		struct mv_dir_rail place = *rail;
+
+		*rail = *from;
+		rail->host = place.host;
+		rail->first_gid = place.first_gid;
+		rail->n_gids = 0;
+		for (uint32_t g = from->first_gid; g < from->first_gid + from->n_gids; g++) {
+			struct mv_dir_gid *gid;
+			uint32_t at;
+
+			if (id && !md_gidmap_holds(maker->from->map, id, &desc->gids[g].gid))
+				continue;
+			gid = add_gid(maker, rail);
+			at = gid->rail;
+			*gid = desc->gids[g];
+			gid->rail = at;
+		}
+	}
+}
+
+static void add_links(struct maker *maker, const struct mv_dir_host *dir_host,
+		      const struct md_host *host)
+{
+	struct md_content *content = maker->content;
+	size_t first = content->dir.n_links;
+
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_sighting *sighting = &host->sightings[i];
+		const struct md_net *net = md_view_net(maker->from->view, sighting->ifindex);
+		struct mv_dir_link link;
+		size_t l;
+
+		if (!net || sighting->rail >= host->desc->n_rails)
+			continue;
+		link.local_rail = net->rail;
+		link.remote_rail = dir_host->first_rail + sighting->rail;
+		/* Heard on a VLAN, too. */
+		for (l = first; l < content->dir.n_links; l++)
+			if (!memcmp(&content->links[l], &link, sizeof(link)))
+				break;
+		if (l == content->dir.n_links)
+			content->links[content->dir.n_links++] = link;
+	}
+}
+
+static void add_others(struct maker *maker)
+{
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, maker->from->hosts->by_id, host, next)
+	{
+		struct mv_dir_host *dir_host;
+
+		if (!in_directory(host))
+			continue;
+		dir_host = add_host(maker, &host->id, host->name);
+		dir_host->agent_version = host->agent_version;
+		dir_host->heard_ns = host->heard_ns;
+		add_desc(maker, dir_host, host->desc, &host->id);
+		add_links(maker, dir_host, host);
+	}
+}
+
+/*
+ * Only a name: what the program asks for there has to be left to itself, and so it must not be found. The id is a hash
+ * of name and address.
+ */
+static void add_silent(struct maker *maker, const struct md_target *target)
+{
+	struct mv_host_id id;
+
+	crypto_generichash(id.bytes, sizeof(id.bytes), target->gid.raw, sizeof(target->gid.raw),
+			   (const unsigned char *)target->name, strlen(target->name));
+	add_host(maker, &id, target->name);
+}
+
+int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct md_content *ret)
+{
+	struct md_content content = {0};
+	struct maker maker = {.from = from, .content = &content, .now_ns = now_ns};
+	struct md_target *target, *next;
+	struct mv_dir_host *self;
+
+	if (make_room(&maker)) {
+		md_content_free(&content);
+		return -ENOMEM;
+	}
+	self = add_host(&maker, from->self, from->name);
+	self->agent_version = MV_CTL_VERSION;
+	self->heard_ns = now_ns;
+	add_desc(&maker, self, from->view->desc, NULL);
+	add_others(&maker);
+	HASH_ITER(hh, from->targets->by_gid, target, next)
+	if (is_silent_entry(&maker, target))
+		add_silent(&maker, target);
+	*ret = content;
+	return 0;
+}
+
+void md_content_free(struct md_content *content)
+{
+	free(content->hosts);
+	free(content->rails);
+	free(content->gids);
+	free(content->links);
+}

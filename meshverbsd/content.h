@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_CONTENT_H
+#define MD_CONTENT_H
+
+#include "gidmap.h"
+
+/*
+ * What goes into the directory file: this host as number 0, the others with the GIDs they hold, a name without rails for
+ * each address of the hosts file that nobody has answered for, and who is heard where. Pure.
+ */
+struct md_content {
+	struct mv_dir_content dir; /* points into the arrays below */
+	struct mv_dir_host *hosts;
+	struct mv_dir_rail *rails;
+	struct mv_dir_gid *gids;
+	struct mv_dir_link *links;
+};
+
+struct md_content_from {
+	const struct mv_host_id *self;
+	const char *name; /* of this host */
+	const struct md_view *view;
+	const struct md_hosts *hosts;
+	const struct md_gidmap *map;
+	const struct md_targets *targets;
+};
+
+/**
+ * md_content_make - gather it
+ * @ret: to be released with md_content_free()
+ *
+ * Hosts whose description is not known yet are left out.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct md_content *ret);
+void md_content_free(struct md_content *content);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+static void close_control(struct md_control *control)
+{
+	LIST_REMOVE(control, list);
+	control->controls->n--;
+	sd_event_source_disable_unref(control->source);
+	sd_event_source_disable_unref(control->timer);
+	close(control->fd);
+	free(control->answer);
+	free(control);
+}
+
+int md_control_parse(const char *line, size_t len, char *ret, size_t size)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(4);
+	struct json_object *root, *get;
+	int err = -EBADMSG;
+
+	if (!tokener)
+		return -ENOMEM;
+	root = json_tokener_parse_ex(tokener, line, (int)len);
+	if (root && json_object_object_get_ex(root, "get", &get) &&
+	    json_object_is_type(get, json_type_string) &&
+	    (size_t)json_object_get_string_len(get) < size) {
+		snprintf(ret, size, "%s", json_object_get_string(get));
+		err = 0;
+	}
+	json_object_put(root);
+	json_tokener_free(tokener);
+	return err;
+}
+
+/* Return: whether there is more to be written. */
+static bool write_some(struct md_control *control)
+{
+	while (control->answer_at < control->answer_len) {
+		ssize_t n =
+			send(control->fd, control->answer + control->answer_at,
+			     control->answer_len - control->answer_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN;
+		control->answer_at += (size_t)n;
+	}
+	return false;
+}
+
+/* Return: whether the connection goes on. */
+static bool answer(struct md_control *control, size_t line_len)
+{
+	struct md_controls *controls = control->controls;
+	char name[32];
+	int err = md_control_parse(control->request, line_len, name, sizeof(name));
+
+	control->answer = controls->answer(controls->arg, err ? NULL : name, control->uid,
+					   &control->answer_len);
+	if (!control->answer || !write_some(control))
+		return false;
+	return sd_event_source_set_io_events(control->source, EPOLLOUT) >= 0;
+}
+
+static bool read_some(struct md_control *control)
+{
+	const char *end;
+	ssize_t n;
+
+	n = recv(control->fd, control->request + control->request_len,
+		 sizeof(control->request) - control->request_len, MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (!n)
+		return false;
+	control->request_len += (size_t)n;
+	end = memchr(control->request, '\n', control->request_len);
+	if (end)
+		return answer(control, (size_t)(end - control->request));
+	return control->request_len < sizeof(control->request);
+}
+
+static int on_ready(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_control *control = arg;
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	if (!(control->answer ? write_some(control) : read_some(control)))
+		close_control(control);
+	return 0;
+}
+
+static int on_timeout(sd_event_source *source, uint64_t usec, void *arg)
+{
+	(void)source;
+	(void)usec;
+	close_control(arg);
+	return 0;
+}
+
+static int add_control(struct md_controls *controls, int fd)
+{
+	struct md_control *control;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int err;
+
+	if (controls->n >= MD_CONTROLS_MAX)
+		return -EUSERS;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -errno;
+	control = calloc(1, sizeof(*control));
+	if (!control)
+		return -ENOMEM;
+	control->controls = controls;
+	control->fd = fd;
+	control->uid = cred.uid;
+	err = sd_event_add_io(controls->event, &control->source, fd, EPOLLIN, on_ready, control);
+	if (err >= 0)
+		err = sd_event_add_time_relative(controls->event, &control->timer, CLOCK_MONOTONIC,
+						 MD_CONTROL_NS / 1000, 100000, on_timeout, control);
+	if (err < 0) {
+		sd_event_source_disable_unref(control->source);
+		free(control);
+		return err;
+	}
+	LIST_INSERT_HEAD(&controls->list, control, list);
+	controls->n++;
+	return 0;
+}
+
+static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	(void)source;
+	(void)revents;
+	fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0 && add_control(arg, fd))
+		close(fd);
+	return 0;
+}
+
+int md_controls_start(struct md_controls *controls, int listen_fd)
+{
+	int err;
+
+	controls->listen_fd = listen_fd;
+	LIST_INIT(&controls->list);
+	err = sd_event_add_io(controls->event, &controls->source, listen_fd, EPOLLIN, on_connection,
+			      controls);
+	return err < 0 ? err : 0;
+}
+
+void md_controls_stop(struct md_controls *controls)
+{
+	struct md_control *control;
+
+	while ((control = LIST_FIRST(&controls->list)))
+		close_control(control);
+	controls->source = sd_event_source_disable_unref(controls->source);
+	if (controls->listen_fd >= 0)
+		close(controls->listen_fd);
+	controls->listen_fd = -1;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_CONTROL_H
+#define MD_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <systemd/sd-event.h>
+
+#include "limits.h"
+
+/*
+ * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
+ * "openmetrics"), after which the agent closes the connection. Nothing can be changed here, so everybody may ask; of
+ * QPs one sees one's own, root and the agent's user see all.
+ */
+struct md_controls;
+
+struct md_control {
+	LIST_ENTRY(md_control) list;
+	struct md_controls *controls;
+	int fd;
+	uid_t uid;
+	sd_event_source *source, *timer;
+	size_t request_len, answer_len, answer_at;
+	char *answer; /* NULL: the request is not complete */
+	char request[MD_REQUEST_MAX];
+};
+
+struct md_controls {
+	sd_event *event;
+	/*
+	 * Makes an answer. Return: a malloc()ed text with its length in *@ret_len; NULL without memory. @name: what
+	 * stands behind "get", NULL for no well-formed request.
+	 */
+	char *(*answer)(void *arg, const char *name, uid_t uid, size_t *ret_len);
+	void *arg;
+	int listen_fd;
+	sd_event_source *source;
+	LIST_HEAD(, md_control) list;
+	size_t n;
+};
+
+/** md_controls_start - event, answer and arg are filled; @listen_fd is taken over; 0 or -errno */
+int md_controls_start(struct md_controls *controls, int listen_fd);
+void md_controls_stop(struct md_controls *controls);
+
+/** md_control_parse - the name in a request; @ret: @size bytes; 0 or -EBADMSG */
+int md_control_parse(const char *line, size_t len, char *ret, size_t size);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "gidmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool id_is(const struct mv_host_id *a, const struct mv_host_id *b)
+{
+	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+static struct md_holder *find(const struct md_gidmap *map, const union ibv_gid *gid)
+{
+	struct md_holder *holder;
+
+	HASH_FIND(hh, map->by_gid, gid->raw, sizeof(gid->raw), holder);
+	return holder;
+}
+
+const struct md_holder *md_gidmap_find(const struct md_gidmap *map, const union ibv_gid *gid)
+{
+	return find(map, gid);
+}
+
+static unsigned int place_of(const struct md_holder *holder, const struct mv_host_id *id)
+{
+	unsigned int i;
+
+	for (i = 0; i < holder->n; i++)
+		if (id_is(&holder->hosts[i], id))
+			break;
+	return i;
+}
+
+bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id,
+		     const union ibv_gid *gid)
+{
+	const struct md_holder *holder = find(map, gid);
+
+	return holder && place_of(holder, id) < holder->n;
+}
+
+static enum md_evidence evidence_of(const struct md_host *host, const union ibv_gid *gid,
+				    const struct md_view *view, const struct md_targets *targets)
+{
+	const struct md_target *target = md_targets_find(targets, gid);
+
+	if (target && target->name[0] && target->answered_ns && id_is(&target->host, &host->id))
+		return MD_EVIDENCE_FILE;
+	if (!host->n_sightings)
+		return MD_EVIDENCE_TOLD;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (md_view_on_link(view, host->sightings[i].ifindex, gid))
+			return MD_EVIDENCE_ON_LINK;
+	return MD_EVIDENCE_HEARD;
+}
+
+static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
+{
+	struct md_holder *holder = calloc(1, sizeof(*holder));
+
+	if (!holder)
+		return NULL;
+	holder->gid = *gid;
+	HASH_ADD(hh, map->by_gid, gid.raw, sizeof(gid->raw), holder);
+	if (!holder->hh.tbl) {
+		free(holder);
+		return NULL;
+	}
+	return holder;
+}
+
+/* Link-local: also theirs. */
+static void join(struct md_holder *holder, const struct mv_host_id *id)
+{
+	if (place_of(holder, id) == holder->n && holder->n < MD_GID_HOSTS_MAX)
+		holder->hosts[holder->n++] = *id;
+}
+
+static void contest(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id,
+		    enum md_evidence evidence)
+{
+	const struct md_claim held = {
+		.host = holder->hosts[0], .evidence = holder->evidence, .live = true};
+	const struct md_claim claim = {.host = *id, .evidence = evidence, .live = true};
+
+	/* Whoever has fallen silent has been released. */
+	if (holder->n && !md_claim_wins(&held, &claim)) {
+		map->n_contested++;
+		return;
+	}
+	if (holder->n && !id_is(&holder->hosts[0], id))
+		map->n_contested++;
+	holder->n = 1;
+	holder->hosts[0] = *id;
+	holder->evidence = evidence;
+}
+
+void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
+		     const struct md_targets *targets)
+{
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
+		const union ibv_gid *gid = &host->desc->gids[g].gid;
+		bool link_local = mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
+		struct md_holder *holder;
+
+		/* MD_EVIDENCE_OWN, without an entry for each of ours. */
+		if (!link_local && md_view_has_gid(view, gid)) {
+			map->n_contested++;
+			continue;
+		}
+		holder = find(map, gid);
+		if (!holder)
+			holder = add(map, gid);
+		if (!holder)
+			continue;
+		if (link_local)
+			join(holder, &host->id);
+		else
+			contest(map, holder, &host->id, evidence_of(host, gid, view, targets));
+	}
+}
+
+static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id)
+{
+	unsigned int i = place_of(holder, id);
+
+	if (i == holder->n)
+		return;
+	holder->hosts[i] = holder->hosts[--holder->n];
+	map->unsettled = true;
+	if (!holder->n) {
+		HASH_DEL(map->by_gid, holder);
+		free(holder);
+	}
+}
+
+void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id,
+		       const struct md_desc *desc)
+{
+	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+		struct md_holder *holder = find(map, &desc->gids[g].gid);
+
+		if (holder)
+			let_go(map, holder, id);
+	}
+}
+
+void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
+{
+	for (uint32_t g = 0; g < view->desc->n_gids; g++) {
+		const union ibv_gid *gid = &view->desc->gids[g].gid;
+		struct md_holder *holder = find(map, gid);
+
+		if (!holder || mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
+			continue;
+		map->n_contested++;
+		HASH_DEL(map->by_gid, holder);
+		free(holder);
+	}
+	map->unsettled = true;
+}
+
+void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
+		      const struct md_view *view, const struct md_targets *targets)
+{
+	struct md_host *host, *next;
+
+	if (!map->unsettled)
+		return;
+	map->unsettled = false;
+	if (!map->n_contested)
+		return;
+	map->n_contested = 0;
+	HASH_ITER(hh, hosts->by_id, host, next)
+	md_gidmap_claim(map, host, view, targets);
+}
+
+void md_gidmap_fini(struct md_gidmap *map)
+{
+	struct md_holder *holder, *next;
+
+	HASH_ITER(hh, map->by_gid, holder, next)
+	{
+		HASH_DEL(map->by_gid, holder);
+		free(holder);
+	}
+}

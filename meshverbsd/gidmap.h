@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_GIDMAP_H
+#define MD_GIDMAP_H
+
+#include "claims.h"
+#include "hosts.h"
+#include "targets.h"
+#include "view.h"
+
+/*
+ * Whose GID is it? One holder for each, contested by the rules of claims.h; link-local ones belong to whoever says so,
+ * up to MD_GID_HOSTS_MAX hosts. Kept up to date host by host; no I/O.
+ */
+struct md_holder {
+	UT_hash_handle hh;
+	union ibv_gid gid;
+	unsigned int n;
+	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
+	enum md_evidence evidence; /* of hosts[0] */
+};
+
+struct md_gidmap {
+	struct md_holder *by_gid;
+	size_t n_contested; /* claims that failed since the last settlement */
+	bool unsettled; /* a holder has let go since, so that a failed claim may succeed now */
+};
+
+/**
+ * md_gidmap_claim - a host says that it has these GIDs
+ * @view: our own; its GIDs are nobody else's
+ * @targets: to know which claims the hosts file supports
+ *
+ * To be called again when its description, or where it is heard, has changed. What has no memory is left out.
+ */
+void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
+		     const struct md_targets *targets);
+
+/** md_gidmap_release - a host is gone, or will claim anew */
+void md_gidmap_release(struct md_gidmap *map, const struct mv_host_id *id, const struct md_desc *desc);
+
+/** md_gidmap_own - our own GIDs have changed: take them from whoever has them, and let the others be claimed */
+void md_gidmap_own(struct md_gidmap *map, const struct md_view *view);
+
+/** md_gidmap_settle - let all claim again, if some holder has let go of something that others wanted */
+void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts, const struct md_view *view,
+		      const struct md_targets *targets);
+
+/** md_gidmap_find - who has it; NULL: nobody */
+const struct md_holder *md_gidmap_find(const struct md_gidmap *map, const union ibv_gid *gid);
+
+/** md_gidmap_holds - is that host a holder? */
+bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id, const union ibv_gid *gid);
+
+void md_gidmap_fini(struct md_gidmap *map);
+
+#endif

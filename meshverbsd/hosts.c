@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "hosts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long what is announced every @interval_ms counts. */
+static uint64_t lifetime_ns(uint32_t interval_ms)
+{
+	return (uint64_t)interval_ms * MD_EXPIRY_TENTHS / 10 * MD_MS;
+}
+
+static bool id_is(const struct mv_host_id *a, const struct mv_host_id *b)
+{
+	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host_id *id)
+{
+	struct md_host *host;
+
+	HASH_FIND(hh, hosts->by_id, id->bytes, sizeof(id->bytes), host);
+	return host;
+}
+
+static void drop_partial(struct md_hosts *hosts, struct md_host *host)
+{
+	if (!host->partial)
+		return;
+	free(host->partial);
+	host->partial = NULL;
+	hosts->n_partial--;
+}
+
+static void drop_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	if (!host->desc)
+		return;
+	if (hosts->leaving)
+		hosts->leaving(hosts->arg, host);
+	hosts->bytes -= md_desc_bytes(host->desc);
+	free(host->desc);
+	host->desc = NULL;
+}
+
+static void remove_host(struct md_hosts *hosts, struct md_host *host)
+{
+	HASH_DEL(hosts->by_id, host);
+	hosts->n--;
+	drop_partial(hosts, host);
+	drop_desc(hosts, host);
+	free(host->sightings);
+	free(host);
+}
+
+/* A bucket that holds MD_NEW_HOSTS_BURST and fills at MD_NEW_HOSTS_RATE. */
+static bool take_room(struct md_hosts *hosts, uint64_t now_ns)
+{
+	const uint64_t each = MD_S / MD_NEW_HOSTS_RATE, most = MD_NEW_HOSTS_BURST * each;
+
+	if (hosts->n >= MD_HOSTS_MAX)
+		return false;
+	if (hosts->room_at_ns < now_ns)
+		hosts->room_at_ns = now_ns;
+	if (hosts->room_at_ns - now_ns >= most)
+		return false;
+	hosts->room_at_ns += each;
+	return true;
+}
+
+static int add_host(struct md_hosts *hosts, const struct md_heard *heard, uint64_t now_ns,
+		    struct md_host **ret)
+{
+	struct md_host *host;
+
+	if (!take_room(hosts, now_ns)) {
+		hosts->n_refused++;
+		return -ENOSPC;
+	}
+	host = calloc(1, sizeof(*host));
+	if (!host)
+		return -ENOMEM;
+	host->id = heard->sender;
+	HASH_ADD(hh, hosts->by_id, id.bytes, sizeof(host->id.bytes), host);
+	if (!host->hh.tbl) {
+		free(host);
+		return -ENOMEM;
+	}
+	hosts->n++;
+	*ret = host;
+	return 0;
+}
+
+/* ---- descriptions ---------------------------------------------------------------------------- */
+
+static int take_desc(struct md_hosts *hosts, struct md_host *host, uint64_t generation,
+		     const uint8_t *bytes, size_t len)
+{
+	struct md_desc *desc;
+	int err = md_desc_decode(bytes, len, &desc);
+
+	if (err)
+		return err;
+	if (hosts->bytes + md_desc_bytes(desc) > MD_HOSTS_BYTES_MAX) {
+		free(desc);
+		hosts->n_refused++;
+		return -ENOSPC;
+	}
+	drop_desc(hosts, host);
+	hosts->bytes += md_desc_bytes(desc);
+	host->desc = desc;
+	host->generation = generation;
+	return 0;
+}
+
+static int begin_partial(struct md_hosts *hosts, struct md_host *host,
+			 const struct md_beacon *beacon, uint64_t now_ns)
+{
+	drop_partial(hosts, host);
+	if (hosts->n_partial >= MD_PARTIAL_MAX)
+		return -ENOSPC;
+	host->partial = malloc(sizeof(*host->partial) + beacon->desc_bytes);
+	if (!host->partial)
+		return -ENOMEM;
+	hosts->n_partial++;
+	*host->partial = (struct md_partial){.generation = beacon->generation,
+					     .begun_ns = now_ns,
+					     .desc_bytes = beacon->desc_bytes};
+	return 0;
+}
+
+/* Return: 1 when the description is complete, 0 when pieces are missing, -errno. */
+static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
+		     uint64_t now_ns)
+{
+	unsigned int n_pieces = md_beacon_pieces(beacon->desc_bytes);
+	struct md_partial *partial = host->partial;
+	int err;
+
+	if (n_pieces == 1) {
+		drop_partial(hosts, host);
+		err = take_desc(hosts, host, beacon->generation, beacon->data, beacon->desc_bytes);
+		return err ? err : 1;
+	}
+	if (!partial || partial->generation != beacon->generation ||
+	    partial->desc_bytes != beacon->desc_bytes) {
+		err = begin_partial(hosts, host, beacon, now_ns);
+		if (err)
+			return err;
+		partial = host->partial;
+	}
+	memcpy(partial->bytes + (size_t)beacon->piece * MD_PIECE_BYTES, beacon->data,
+	       beacon->piece_bytes);
+	partial->have |= 1ull << beacon->piece;
+	if (partial->have != (1ull << n_pieces) - 1)
+		return 0;
+	err = take_desc(hosts, host, partial->generation, partial->bytes, partial->desc_bytes);
+	drop_partial(hosts, host);
+	return err ? err : 1;
+}
+
+_Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
+
+static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
+		     uint64_t now_ns, unsigned int *news)
+{
+	int rc;
+
+	if (host->desc && host->generation == beacon->generation)
+		return 0;
+	if (beacon->piece == MD_NO_PIECE) {
+		*news |= MD_NEWS_WANTED;
+		return 0;
+	}
+	rc = add_piece(hosts, host, beacon, now_ns);
+	if (rc < 0)
+		return rc;
+	if (rc)
+		*news |= MD_NEWS_DESC;
+	return 0;
+}
+
+/* ---- sightings ------------------------------------------------------------------------------- */
+
+static struct md_sighting *find_sighting(struct md_host *host, uint32_t ifindex, uint16_t rail)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (host->sightings[i].ifindex == ifindex && host->sightings[i].rail == rail)
+			return &host->sightings[i];
+	return NULL;
+}
+
+static int add_sighting(struct md_host *host, struct md_sighting **ret)
+{
+	if (host->n_sightings == MD_SIGHTINGS_MAX)
+		return -ENOSPC;
+	if (host->n_sightings == host->cap_sightings) {
+		size_t cap = host->cap_sightings ? 2 * host->cap_sightings : 2;
+		struct md_sighting *grown =
+			reallocarray(host->sightings, cap, sizeof(*host->sightings));
+
+		if (!grown)
+			return -ENOMEM;
+		host->sightings = grown;
+		host->cap_sightings = cap;
+	}
+	*ret = &host->sightings[host->n_sightings++];
+	return 0;
+}
+
+/* A rail that sends over IPv6 and IPv4 is one sighting, with the address heard last. */
+static int hear_sighting(struct md_host *host, const struct md_heard *heard,
+			 const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
+{
+	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
+
+	if (!sighting) {
+		int err = add_sighting(host, &sighting);
+
+		if (err)
+			return err;
+		*news |= MD_NEWS_SIGHTING;
+	}
+	*sighting = (struct md_sighting){
+		.ip = heard->ip,
+		.ifindex = heard->ifindex,
+		.rail = beacon->rail,
+		.heard_ns = now_ns,
+		.expires_ns = now_ns + lifetime_ns(beacon->interval_ms),
+	};
+	return 0;
+}
+
+/* ---- beacons --------------------------------------------------------------------------------- */
+
+/* An answer from wherever shall not speak for a host that can be heard, or that has answered from elsewhere. */
+static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
+{
+	if (!heard->answer)
+		return false;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (host->sightings[i].ifindex == heard->ifindex &&
+		    IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &heard->ip))
+			return false;
+	if (host->n_sightings)
+		return true;
+	return !heard->proven && host->told_expires_ns > now_ns &&
+	       !IN6_ARE_ADDR_EQUAL(&host->told_by, &heard->ip);
+}
+
+static void hear_restart(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard)
+{
+	host->start = heard->start;
+	host->counter = 0;
+	/* Generations begin anew: what is known stays valid until the new description is there. */
+	host->generation = 0;
+	drop_partial(hosts, host);
+}
+
+static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
+		      const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
+{
+	int err;
+
+	if (is_overruled(host, heard, now_ns))
+		return 0;
+	if (heard->start != host->start) {
+		hear_restart(hosts, host, heard);
+		*news |= MD_NEWS_HOST;
+	}
+	if (heard->counter > host->counter)
+		host->counter = heard->counter;
+	host->heard_ns = now_ns;
+	host->agent_version = beacon->agent_version;
+	if (strcmp(host->name, beacon->name)) {
+		memcpy(host->name, beacon->name, sizeof(host->name));
+		*news |= MD_NEWS_NAME;
+	}
+	if (heard->answer) {
+		host->told_by = heard->ip;
+		host->told_expires_ns = now_ns + lifetime_ns(beacon->interval_ms);
+	} else {
+		err = hear_sighting(host, heard, beacon, now_ns, news);
+		if (err)
+			return err;
+	}
+	return hear_desc(hosts, host, beacon, now_ns, news);
+}
+
+int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
+		  const struct md_beacon *beacon, uint64_t now_ns, unsigned int *ret_news)
+{
+	struct md_host *host = md_hosts_find(hosts, &heard->sender);
+	unsigned int news = 0;
+	int err;
+
+	if (id_is(&heard->sender, &hosts->self))
+		return -EALREADY;
+	/*
+	 * Copies of one beacon overtake each other on several links, and each of them tells of its
+	 * own link; only a former life is old. Without proof a start number is what anybody says,
+	 * and must not shut out the true one.
+	 */
+	if (host && heard->proven && heard->start < host->start)
+		return -ESTALE;
+	if (!host) {
+		err = add_host(hosts, heard, now_ns, &host);
+		if (err)
+			return err;
+		host->start = heard->start;
+		news |= MD_NEWS_HOST;
+	}
+	err = hear_known(hosts, host, heard, beacon, now_ns, &news);
+	*ret_news = news;
+	return err;
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Removes what has expired, and what was heard on that netdev. Return: whether there was any. */
+static bool sweep_sightings(struct md_host *host, uint64_t now_ns, uint32_t ifindex)
+{
+	size_t kept = 0, before = host->n_sightings;
+
+	for (size_t i = 0; i < before; i++) {
+		const struct md_sighting *sighting = &host->sightings[i];
+
+		if (sighting->expires_ns > now_ns && sighting->ifindex != ifindex)
+			host->sightings[kept++] = *sighting;
+	}
+	host->n_sightings = kept;
+	return kept != before;
+}
+
+bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
+{
+	struct md_host *host, *next;
+	bool changed = false;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	{
+		changed |= sweep_sightings(host, now_ns, 0);
+		if (host->partial && now_ns - host->partial->begun_ns > MD_PARTIAL_NS)
+			drop_partial(hosts, host);
+		if (host->n_sightings || host->told_expires_ns > now_ns)
+			continue;
+		changed |= host->desc != NULL;
+		remove_host(hosts, host);
+	}
+	return changed;
+}
+
+bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
+{
+	struct md_host *host, *next;
+	bool changed = false;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	{
+		uint64_t last_ns = 0;
+
+		for (size_t i = 0; i < host->n_sightings; i++)
+			if (host->sightings[i].expires_ns > last_ns)
+				last_ns = host->sightings[i].expires_ns;
+		if (!sweep_sightings(host, 0, ifindex))
+			continue;
+		changed = true;
+		if (host->told_expires_ns < last_ns)
+			host->told_expires_ns = last_ns;
+	}
+	return changed;
+}
+
+size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex)
+{
+	struct md_host *host, *next;
+	size_t n = 0;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	for (size_t i = 0; i < host->n_sightings; i++)
+		n += host->sightings[i].ifindex == ifindex;
+	return n;
+}
+
+void md_hosts_fini(struct md_hosts *hosts)
+{
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	remove_host(hosts, host);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_HOSTS_H
+#define MD_HOSTS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "beacon.h"
+#include "hash.h"
+#include "view.h"
+
+/*
+ * The other hosts, as their beacons and answers describe them. No clock and no I/O: the caller passes the time
+ * (CLOCK_BOOTTIME) and what has arrived.
+ */
+
+/* A rail of another host heard on a netdev of ours. */
+struct md_sighting {
+	struct in6_addr ip; /* source address of its beacons; IPv4 in mapped form */
+	uint32_t ifindex;
+	uint16_t rail; /* of the other host */
+	uint64_t heard_ns, expires_ns;
+};
+
+/* Pieces of a description that is not complete yet. */
+struct md_partial {
+	uint64_t generation, begun_ns;
+	uint32_t desc_bytes;
+	uint64_t have; /* bit per piece */
+	uint8_t bytes[]; /* desc_bytes */
+};
+
+struct md_host {
+	UT_hash_handle hh;
+	struct mv_host_id id;
+	char name[64];
+	uint32_t agent_version;
+	uint64_t start, counter; /* of the newest datagram */
+	uint64_t generation; /* of @desc */
+	struct md_desc *desc; /* NULL until complete */
+	struct md_partial *partial; /* NULL: none under way */
+	uint64_t heard_ns; /* at all */
+	struct in6_addr told_by; /* address that ENTRYs are taken from */
+	uint64_t told_expires_ns; /* how long an ENTRY counts; 0: none */
+	uint64_t queried_ns; /* when it was last asked for its description */
+	size_t n_sightings, cap_sightings;
+	struct md_sighting *sightings;
+};
+
+struct md_hosts {
+	struct mv_host_id self; /* the caller's; beacons of this host are ignored */
+	/* Called before a host's description is replaced or goes with its host; may be NULL. */
+	void (*leaving)(void *arg, const struct md_host *host);
+	void *arg;
+	struct md_host *by_id; /* hash; in order of appearance */
+	size_t n, n_partial;
+	size_t bytes; /* of all descriptions */
+	uint64_t room_at_ns; /* MD_NEW_HOSTS_RATE: as if each new host took up 1/RATE seconds */
+	uint64_t n_refused; /* hosts for which there was no room */
+};
+
+/* How a beacon or an answer came. */
+struct md_heard {
+	struct mv_host_id sender;
+	uint64_t start, counter;
+	struct in6_addr ip;
+	uint32_t ifindex; /* the netdev it came in by; 0: not one of ours */
+	bool answer; /* to a query: an ENTRY */
+	bool proven; /* sender and start are, by a key */
+};
+
+/* What a beacon has changed, or asks for. */
+enum md_news {
+	MD_NEWS_HOST = 1, /* not known before, or started again */
+	MD_NEWS_SIGHTING = 2, /* a rail heard where it was not before */
+	MD_NEWS_DESC = 4, /* another description; the directory is to be written anew */
+	MD_NEWS_WANTED = 8, /* its description is not known: ask for it */
+	MD_NEWS_NAME = 16, /* another name */
+};
+
+/**
+ * md_hosts_hear - take a beacon or an answer
+ * @ret_news: mask of enum md_news
+ *
+ * An answer says nothing of links. It does not replace the description of a host whose beacons are heard, unless it
+ * comes from where they come from. Without proof it does not speak for a host that another address has answered for
+ * lately.
+ *
+ * Return: 0; -ESTALE for an older one than was taken before; -EBADMSG when the complete description is malformed;
+ * -ENOSPC when there are too many hosts, descriptions or new hosts; -ENOMEM; -EALREADY for this host's own.
+ */
+int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const struct md_beacon *beacon,
+		  uint64_t now_ns, unsigned int *ret_news);
+
+/**
+ * md_hosts_expire - forget sightings, pieces and hosts whose time is over
+ *
+ * Return: whether the directory is to be written anew.
+ */
+bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns);
+
+/**
+ * md_hosts_forget_net - a netdev is gone or has lost its carrier: nothing is heard there any more
+ *
+ * Return: as md_hosts_expire(). Hosts stay until they expire, for their beacons may come another way.
+ */
+bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex);
+
+/** md_hosts_on_net - how many rails of others are heard on a netdev */
+size_t md_hosts_on_net(const struct md_hosts *hosts, uint32_t ifindex);
+
+struct md_host *md_hosts_find(const struct md_hosts *hosts, const struct mv_host_id *id); /* NULL: none */
+
+void md_hosts_fini(struct md_hosts *hosts);
+
+#endif

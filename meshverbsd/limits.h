@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_LIMITS_H
+#define MD_LIMITS_H
+
+/*
+ * What one agent holds at most, and how often it does things. Everything that other hosts or processes can make
+ * grow has its bound here, with the reason.
+ */
+
+#define MD_MS 1000000ull
+#define MD_S  1000000000ull
+
+/* One host. The largest GPU servers have 16 ports; a GID table has 256 entries, most of them empty. */
+#define MD_RAILS_MAX 64
+#define MD_GIDS_MAX  1024 /* of all rails of a host together */
+
+/* All hosts. Ten thousand is the design's figure. */
+#define MD_HOSTS_MAX 16384
+#define MD_HOSTS_BYTES_MAX (128u << 20) /* descriptions of all of them; a usual one takes 2 KiB */
+/* A host seen by every rail of ours through every rail of its own: 16 x 16. */
+#define MD_SIGHTINGS_MAX 256
+/* Descriptions of which a part has arrived; each takes up to 32 KiB, and seconds are enough to complete one. */
+#define MD_PARTIAL_MAX 256
+#define MD_PARTIAL_NS  (5 * MD_S)
+/* Hosts that one link may bring in a row, and then each second: 200 that start together, not a flood. */
+#define MD_NEW_HOSTS_BURST 2048
+#define MD_NEW_HOSTS_RATE  512
+
+/* Beacons. */
+#define MD_BEACON_RATE       250 /* that come together on one link in a second, at most; see README.md */
+#define MD_INTERVAL_MAX_MS   60000
+#define MD_EXPIRY_TENTHS     35 /* a host is gone after 3.5 missed intervals */
+#define MD_BURST             3 /* beacons after a change, for one may be lost */
+#define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
+#define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
+#define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
+#define MD_ANSWER_ALL_MAX    250 /* senders on a link up to which a greeting goes to all of them */
+#define MD_NETS_MAX          128 /* netdevs that beacons go out of: 16 ports with 7 VLANs each */
+
+/* Queries across routers. */
+#define MD_TARGETS_MAX       16384 /* addresses that are asked: as many as there may be hosts */
+#define MD_FILE_ADDRS_MAX    4096 /* of the hosts file */
+#define MD_QUERY_NS          (5 * MD_S) /* how often a host behind a router is asked */
+#define MD_QUERY_RATE        250 /* all of them together, in a second */
+#define MD_TARGET_IDLE_NS    (600 * MD_S) /* one that no process needs any more is forgotten after */
+#define MD_SILENT_NS         (5 * MD_S) /* how long an address that did not answer is not asked for a process */
+#define MD_ANSWERS_PER_S     2000 /* queries answered */
+
+/* The directory file. */
+#define MD_PUBLISH_NS        (50 * MD_MS) /* between two */
+#define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
+#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone */
+#define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
+#define MD_HEARTBEAT_NS      (500 * MD_MS)
+
+/* The local view. */
+#define MD_SETTLE_NS (20 * MD_MS) /* from the kernel's notice to a look */
+#define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
+
+/* Processes. */
+#define MD_CLIENTS_MAX       4096
+#define MD_CLIENTS_PER_UID   1024 /* a host full of one user's ranks; root may have all */
+#define MD_QPS_MAX           262144
+#define MD_QPS_PER_UID       131072
+#define MD_FRAMES_PER_TURN   32 /* of one process before the next one has its turn */
+
+/* Messages on their way. */
+#define MD_PARCELS_MAX        8192 /* about 700 bytes each */
+#define MD_PARCELS_PER_CLIENT 2048
+#define MD_TRIES              5
+#define MD_PATHS_AT_ONCE      8 /* address pairs of one try; the next try takes the following ones */
+#define MD_PATHS_MAX          64 /* address pairs looked at */
+#define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
+#define MD_SEEN_BITS          8192 /* ids of a sender in the window that drops duplicates: all it may repeat */
+
+/* Datagrams of one turn of the event loop. */
+#define MD_DATAGRAMS_PER_TURN 64
+
+/* Control connections: people and their scripts. */
+#define MD_CONTROLS_MAX 32
+#define MD_REQUEST_MAX  4096
+#define MD_CONTROL_NS   (10 * MD_S)
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What other agents say: datagrams to the parts they are for. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "agent.h"
+#include "paths.h"
+#include "say.h"
+
+/* A host is not asked for its description more often. */
+#define WANTED_NS (200 * MD_MS)
+
+static int decode(struct md_agent *agent, const struct md_opened *opened, struct md_beacon *ret)
+{
+	int err = md_beacon_decode(opened->payload, opened->payload_len, ret);
+
+	if (err == -EPROTONOSUPPORT)
+		agent->counts.payloads_version++;
+	else if (err)
+		agent->counts.payloads_malformed++;
+	return err;
+}
+
+/* What is new of a host has to get into the directory, and to who waits for it. */
+static void take_news(struct md_agent *agent, const struct md_heard *heard, unsigned int news,
+		      uint64_t now_ns)
+{
+	struct md_host *host = md_hosts_find(&agent->hosts, &heard->sender);
+
+	if (!host)
+		return;
+	if (news & MD_NEWS_WANTED && now_ns - host->queried_ns >= WANTED_NS) {
+		host->queried_ns = now_ns;
+		md_talk_query(agent, &heard->ip,
+			      IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
+	}
+	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
+		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
+		md_carry_known(&agent->carry);
+	}
+	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
+		md_agent_changed(agent);
+	if (news & MD_NEWS_HOST)
+		md_say(MD_DEBUG, "host %s: heard", host->name);
+}
+
+static void on_beacon(struct md_agent *agent, const struct md_received *received,
+		      const struct md_opened *opened, uint64_t now_ns)
+{
+	const struct md_net *net = md_view_net(agent->watch.view, received->ifindex);
+	const struct md_heard heard = {.sender = opened->sender,
+				       .start = opened->start,
+				       .counter = opened->counter,
+				       .ip = received->ip,
+				       .ifindex = received->ifindex,
+				       .proven = md_secure_has_key(agent->secure)};
+	struct md_beacon beacon;
+	unsigned int news;
+
+	agent->counts.beacons_received++;
+	/* From a netdev that we do not announce ourselves on, or from nowhere. */
+	if (!net || decode(agent, opened, &beacon) || beacon.rail == MD_NO_RAIL ||
+	    md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
+		agent->counts.beacons_rejected++;
+		return;
+	}
+	if (md_udp_is_ipv4(&received->ip))
+		agent->ipv4_until_ns[net - agent->watch.view->nets] =
+			now_ns + 4 * beacon.interval_ms * MD_MS;
+	if (!news) {
+		agent->counts.beacons_unchanged++;
+		return;
+	}
+	take_news(agent, &heard, news, now_ns);
+	if (news & (MD_NEWS_HOST | MD_NEWS_SIGHTING))
+		md_talk_greet(agent, &received->ip, received->ifindex, now_ns);
+}
+
+/* Has this been asked for? Then *@ret_target is the target, or NULL for a neighbour. */
+static bool is_expected(struct md_agent *agent, const struct md_received *received,
+			const struct md_opened *opened, uint64_t now_ns,
+			struct md_target **ret_target)
+{
+	union ibv_gid gid = md_paths_gid(&received->ip);
+	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+
+	*ret_target = md_targets_find(&agent->targets, &gid);
+	if (*ret_target && md_target_expects(*ret_target, now_ns))
+		return true;
+	*ret_target = NULL;
+	if (!host || now_ns - host->queried_ns > MD_PARTIAL_NS)
+		return false;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &received->ip))
+			return true;
+	return false;
+}
+
+static void on_entry(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened, uint64_t now_ns)
+{
+	const struct md_heard heard = {.sender = opened->sender,
+				       .start = opened->start,
+				       .counter = opened->counter,
+				       .ip = received->ip,
+				       .ifindex = received->ifindex,
+				       .answer = true,
+				       .proven = md_secure_has_key(agent->secure)};
+	struct md_target *target;
+	struct md_beacon beacon;
+	unsigned int news;
+
+	agent->counts.entries_received++;
+	if (!is_expected(agent, received, opened, now_ns, &target) ||
+	    decode(agent, opened, &beacon)) {
+		agent->counts.entries_rejected++;
+		return;
+	}
+	/* It will be asked again when we choose, so how long it counts is ours to know. */
+	beacon.interval_ms = md_targets_interval_ms(&agent->targets);
+	if (md_hosts_hear(&agent->hosts, &heard, &beacon, now_ns, &news)) {
+		agent->counts.entries_rejected++;
+		return;
+	}
+	if (target) {
+		bool first = !target->answered_ns || target->silent_since_ns;
+
+		md_target_answered(target, &opened->sender, now_ns);
+		/* Its address counts as a way to it from now on, and the hosts file speaks for it.
+		 */
+		if (first)
+			news |= MD_NEWS_SIGHTING;
+	}
+	take_news(agent, &heard, news, now_ns);
+}
+
+/* Our cookie was missing; it is there now, so what was refused can be said again. */
+static void on_learned(struct md_agent *agent, const struct md_received *received,
+		       const struct md_opened *opened, uint64_t now_ns)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	const struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
+	const struct md_host *host;
+
+	switch (opened->about) {
+	case MD_KIND_BEACON:
+		md_talk_beacon_to(agent, &received->ip, received->ifindex);
+		break;
+	case MD_KIND_QUERY:
+		md_talk_query(agent, &received->ip, ifindex);
+		break;
+	case MD_KIND_MESSAGE:
+		/* What processes say to a host goes to that host, whoever says that he is it. */
+		host = md_hosts_find(&agent->hosts, &opened->sender);
+		if (host && md_paths_is_of(host, &to))
+			md_carry_learned(&agent->carry, &host->id, &to, now_ns);
+		break;
+	default:
+		/* Answers: who wanted one asks again. */
+		break;
+	}
+}
+
+static void dispatch(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened, uint64_t now_ns)
+{
+	switch (opened->kind) {
+	case MD_KIND_BEACON:
+		on_beacon(agent, received, opened, now_ns);
+		break;
+	case MD_KIND_QUERY:
+		agent->counts.queries_received++;
+		md_talk_entry(agent, received);
+		break;
+	case MD_KIND_ENTRY:
+		on_entry(agent, received, opened, now_ns);
+		break;
+	case MD_KIND_MESSAGE:
+		md_post_message(agent, received, opened);
+		break;
+	default:
+		agent->counts.payloads_version++;
+		break;
+	}
+}
+
+/* Has to leave from the address that was spoken to, or its cookie does not fit. */
+static void reply(struct md_agent *agent, const struct md_received *received,
+		  const struct md_opened *opened)
+{
+	md_talk_raw(agent, &received->ip, received->port,
+		    IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
+		    md_udp_is_multicast(&received->to) ? NULL : &received->to, opened->reply,
+		    opened->reply_len);
+}
+
+static void on_datagram(struct md_agent *agent, const struct md_received *received)
+{
+	struct md_addr from = md_talk_addr(&received->ip, received->port, received->ifindex);
+	uint64_t now_ns = md_now();
+	struct md_opened opened;
+	enum md_verdict verdict;
+
+	agent->counts.datagrams_received++;
+	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
+			  now_ns, &opened);
+	agent->counts.verdicts[verdict]++;
+	if (opened.reply_len)
+		reply(agent, received, &opened);
+	if (verdict == MD_OPEN_OK)
+		dispatch(agent, received, &opened, now_ns);
+	else if (verdict == MD_OPEN_LEARNED)
+		on_learned(agent, received, &opened, now_ns);
+}
+
+static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_agent *agent = arg;
+	struct md_received received;
+
+	(void)source;
+	(void)revents;
+	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(fd, &received); i++)
+		on_datagram(agent, &received);
+	return 0;
+}
+
+int md_listen_start(struct md_agent *agent)
+{
+	int err = 0;
+
+	if (agent->udp.fd6 >= 0)
+		err = sd_event_add_io(agent->event, &agent->io6, agent->udp.fd6, EPOLLIN,
+				      on_readable, agent);
+	if (err >= 0 && agent->udp.fd4 >= 0)
+		err = sd_event_add_io(agent->event, &agent->io4, agent->udp.fd4, EPOLLIN,
+				      on_readable, agent);
+	return err < 0 ? err : 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The command line of meshverbsd. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "say.h"
+
+static const char usage[] =
+	"usage: meshverbsd [--foreground] [--run-dir DIR] [--config FILE] [--port N]\n"
+	"\n"
+	"The agent of meshverbs: tells other hosts which RDMA ports and GIDs this one has, learns "
+	"theirs,\n"
+	"and carries messages between processes. See meshverbsd(8).\n"
+	"\n"
+	"  --foreground    stay in the foreground; it always does, and logs to standard error\n"
+	"  --run-dir DIR   where sockets and directory are (default: /run/meshverbs)\n"
+	"  --config FILE   default: " MESHVERBS_CONF_DIR "/mesh.conf\n"
+	"  --port N        UDP port in place of the configured one\n"
+	"  --make-key      print a new random fleet key\n"
+	"  --version       print the version\n"
+	"  --help          print this\n";
+
+enum {
+	OPT_FOREGROUND = 256,
+	OPT_RUN_DIR,
+	OPT_CONFIG,
+	OPT_PORT,
+	OPT_SYSFS,
+	OPT_MAKE_KEY,
+	OPT_VERSION,
+	OPT_HELP,
+};
+
+static const struct option long_options[] = {
+	{"foreground", no_argument, NULL, OPT_FOREGROUND},
+	{"run-dir", required_argument, NULL, OPT_RUN_DIR},
+	{"config", required_argument, NULL, OPT_CONFIG},
+	{"port", required_argument, NULL, OPT_PORT},
+	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another root than /sys */
+	{"make-key", no_argument, NULL, OPT_MAKE_KEY},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{"help", no_argument, NULL, OPT_HELP},
+	{0},
+};
+
+struct arguments {
+	struct md_options options;
+	const char *config_file;
+	unsigned long port; /* 0: as configured */
+};
+
+static void report_config(void *arg, const char *file, unsigned int line, const char *text)
+{
+	(void)arg;
+	if (line)
+		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
+	else
+		md_say(MD_WARNING, "%s: %s", file, text);
+}
+
+/* Return: exit status. */
+static int make_key(void)
+{
+	char key[MD_KEY_TEXT_SIZE];
+	int err = md_key_make(key);
+
+	if (err) {
+		fprintf(stderr, "meshverbsd: no source of random numbers: %s\n", strerror(-err));
+		return 1;
+	}
+	return puts(key) < 0 || fflush(stdout) ? 1 : 0;
+}
+
+/* Return: -1 to go on, otherwise the exit status. */
+static int parse(struct arguments *arguments, int argc, char **argv)
+{
+	char *end;
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		switch (opt) {
+		case OPT_FOREGROUND:
+			break;
+		case OPT_RUN_DIR:
+			arguments->options.run_dir = optarg;
+			break;
+		case OPT_CONFIG:
+			arguments->config_file = optarg;
+			break;
+		case OPT_SYSFS:
+			arguments->options.sysfs = optarg;
+			break;
+		case OPT_PORT:
+			errno = 0;
+			arguments->port = strtoul(optarg, &end, 10);
+			if (errno || *end || !arguments->port || arguments->port > UINT16_MAX) {
+				fprintf(stderr, "meshverbsd: '%s' is no port: 1 to 65535\n",
+					optarg);
+				return 2;
+			}
+			break;
+		case OPT_MAKE_KEY:
+			return make_key();
+		case OPT_VERSION:
+			puts("meshverbsd " MESHVERBS_VERSION);
+			return 0;
+		case OPT_HELP:
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "meshverbsd: '%s' is no option\n%s", argv[optind], usage);
+		return 2;
+	}
+	return -1;
+}
+
+static enum md_level level_of(enum mv_log_level level)
+{
+	static const enum md_level levels[] = {
+		[MV_LOG_ERR] = MD_ERROR,
+		[MV_LOG_WARN] = MD_WARNING,
+		[MV_LOG_INFO] = MD_INFO,
+		[MV_LOG_DEBUG] = MD_DEBUG,
+	};
+
+	return levels[level];
+}
+
+int main(int argc, char **argv)
+{
+	static struct md_agent agent; /* half a megabyte of tables, too much for a stack */
+	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
+	struct arguments arguments = {
+		.options = {.run_dir = run_dir ? run_dir : "/run/meshverbs", .sysfs = "/sys"},
+		.config_file = MESHVERBS_CONF_DIR "/mesh.conf",
+	};
+	int rc = parse(&arguments, argc, argv);
+
+	if (rc >= 0)
+		return rc;
+	md_say_init(MD_INFO);
+	mv_config_defaults(&arguments.options.config);
+	mv_config_load(&arguments.options.config, arguments.config_file, report_config, NULL);
+	md_say_init(level_of(arguments.options.config.log_level));
+	if (arguments.port)
+		arguments.options.config.agent_port = (uint32_t)arguments.port;
+	rc = md_agent_start(&agent, &arguments.options);
+	if (!rc) {
+		md_say(MD_INFO, "runs in %s, UDP port %u, with%s a key", arguments.options.run_dir,
+		       arguments.options.config.agent_port,
+		       md_secure_has_key(agent.secure) ? "" : "out");
+		rc = md_agent_run(&agent);
+	} else {
+		md_say(MD_ERROR, "cannot start: %s", md_strerror(rc));
+	}
+	md_agent_stop(&agent);
+	return rc < 0 ? 1 : 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct list {
+	struct md_metric *at;
+	size_t n;
+};
+
+static void add(struct list *list, bool counter, const char *name, const char *label,
+		const char *label_value, uint64_t value, const char *help)
+{
+	if (list->n < MD_METRICS_MAX)
+		list->at[list->n++] =
+			(struct md_metric){name, label, label_value, help, counter, value};
+}
+
+static void counter(struct list *list, const char *name, uint64_t value, const char *help)
+{
+	add(list, true, name, NULL, NULL, value, help);
+}
+
+static void gauge(struct list *list, const char *name, uint64_t value, const char *help)
+{
+	add(list, false, name, NULL, NULL, value, help);
+}
+
+static void add_datagrams(struct list *list, const struct md_agent *agent)
+{
+	const struct md_counts *counts = &agent->counts;
+
+	counter(list, "datagrams_sent", counts->datagrams_sent,
+		"Datagrams to single agents that were sent");
+	counter(list, "datagrams_failed", counts->datagrams_failed,
+		"Datagrams that the kernel would not send");
+	counter(list, "datagrams_received", counts->datagrams_received, "Datagrams received");
+	for (int v = MD_OPEN_UNPROVEN; v < MD_OPEN_N_VERDICTS; v++)
+		add(list, true, "datagrams_rejected", "reason", md_verdict_name((enum md_verdict)v),
+		    counts->verdicts[v], "Datagrams dropped, by reason");
+	add(list, true, "datagrams_rejected", "reason", "malformed_payload",
+	    counts->payloads_malformed, "Datagrams dropped, by reason");
+	add(list, true, "datagrams_rejected", "reason", "payload_version", counts->payloads_version,
+	    "Datagrams dropped, by reason");
+}
+
+static void add_beacons(struct list *list, const struct md_agent *agent)
+{
+	const struct md_counts *counts = &agent->counts;
+
+	counter(list, "beacons_sent", counts->beacons_sent, "Beacons sent, each piece of one");
+	counter(list, "beacons_received", counts->beacons_received, "Beacons received");
+	counter(list, "beacons_unchanged", counts->beacons_unchanged,
+		"Beacons received that told nothing new");
+	counter(list, "beacons_rejected", counts->beacons_rejected,
+		"Beacons received that could not be used");
+	counter(list, "queries_sent", counts->queries_sent, "Queries sent");
+	counter(list, "queries_received", counts->queries_received, "Queries received");
+	counter(list, "queries_refused", counts->queries_refused,
+		"Queries not answered because there were too many");
+	counter(list, "entries_sent", counts->entries_sent, "Answers to queries sent");
+	counter(list, "entries_received", counts->entries_received, "Answers to queries received");
+	counter(list, "entries_rejected", counts->entries_rejected,
+		"Answers to queries that could not be used");
+}
+
+static void add_hosts(struct list *list, const struct md_agent *agent)
+{
+	const struct md_desc *desc = agent->watch.view->desc;
+	uint64_t up = 0;
+
+	for (uint32_t r = 0; r < desc->n_rails; r++)
+		up += (desc->rails[r].flags & MV_RAIL_UP) != 0;
+	gauge(list, "hosts", agent->hosts.n, "Other hosts known");
+	gauge(list, "hosts_bytes", agent->hosts.bytes, "Memory of their descriptions");
+	counter(list, "hosts_refused", agent->hosts.n_refused, "Hosts for which there was no room");
+	gauge(list, "targets", agent->targets.n, "Addresses that are asked whose they are");
+	gauge(list, "rails", desc->n_rails, "Rails of this host");
+	gauge(list, "rails_up", up, "Rails of this host that are up");
+	gauge(list, "gids", desc->n_gids, "GIDs of this host");
+	counter(list, "looks", agent->watch.n_looks, "Times that the local devices were read");
+	counter(list, "looks_failed", agent->watch.n_failed,
+		"Times that the local devices could not be read");
+	counter(list, "directory_writes", agent->counts.published,
+		"Times the directory was written");
+	counter(list, "directory_failures", agent->counts.publish_failed,
+		"Times the directory could not be written");
+	gauge(list, "directory_bytes", agent->published.size_bytes, "Size of the directory");
+}
+
+static void add_messages(struct list *list, const struct md_agent *agent)
+{
+	const struct md_counts *counts = &agent->counts;
+	const struct md_carry *carry = &agent->carry;
+
+	gauge(list, "messages_waiting", carry->n, "Messages under way to other agents");
+	counter(list, "messages_accepted", carry->count.accepted,
+		"Messages of processes taken for other hosts");
+	counter(list, "messages_arrived", carry->count.arrived, "Of these, those that arrived");
+	counter(list, "messages_unreachable", carry->count.unreachable, "Of these, those given up");
+	counter(list, "messages_retried", carry->count.retried, "Times a message was repeated");
+	counter(list, "messages_dropped", carry->count.no_room,
+		"Messages of processes for which there was no room");
+	counter(list, "messages_received", carry->count.received, "Messages from other hosts");
+	counter(list, "messages_repeated", carry->count.repeated, "Further copies of these");
+	counter(list, "messages_not_ours", counts->messages_not_ours,
+		"Messages for a GID that this host does not have");
+	counter(list, "messages_unclaimed", counts->messages_unclaimed,
+		"Messages for a QP that no process has claimed");
+	counter(list, "messages_delivered", agent->clients.count.delivered,
+		"Messages handed to processes");
+	counter(list, "messages_undelivered", agent->clients.count.not_delivered,
+		"Messages lost because a process did not read its socket");
+}
+
+static void add_processes(struct list *list, const struct md_agent *agent)
+{
+	const struct md_clients *clients = &agent->clients;
+
+	gauge(list, "processes", clients->n, "Processes connected");
+	gauge(list, "claims", clients->qps.n, "QPs claimed");
+	counter(list, "process_connections", clients->count.connected, "Processes that connected");
+	counter(list, "process_refusals", clients->count.refused,
+		"Processes refused because there were too many");
+	counter(list, "frames_received", clients->count.frames, "Frames from processes");
+	counter(list, "frames_malformed", clients->count.malformed,
+		"Frames or messages that were malformed");
+	counter(list, "claims_made", clients->count.claims, "Claims taken");
+	counter(list, "claims_refused", clients->count.claims_refused,
+		"Claims of QPs that belong to others, or too many");
+	counter(list, "messages_forged", clients->count.not_its_own,
+		"Messages in the name of a QP that the process had not claimed");
+}
+
+size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
+{
+	struct list list = {.at = ret};
+
+	gauge(&list, "uptime_seconds", (md_now() - agent->begun_ns) / MD_S,
+	      "Seconds since the agent started");
+	add_hosts(&list, agent);
+	add_beacons(&list, agent);
+	add_datagrams(&list, agent);
+	add_messages(&list, agent);
+	add_processes(&list, agent);
+	return list.n;
+}
+
+char *md_metrics_text(const struct md_agent *agent, size_t *ret_len)
+{
+	struct md_metric metrics[MD_METRICS_MAX];
+	size_t n = md_metrics_gather(agent, metrics);
+	char *text = NULL;
+	FILE *out = open_memstream(&text, ret_len);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct md_metric *m = &metrics[i];
+		const char *suffix = m->counter ? "_total" : "";
+
+		if (!i || strcmp(m->name, metrics[i - 1].name))
+			fprintf(out, "# TYPE meshverbs_%s %s\n# HELP meshverbs_%s %s.\n", m->name,
+				m->counter ? "counter" : "gauge", m->name, m->help);
+		fprintf(out, "meshverbs_%s%s", m->name, suffix);
+		if (m->label)
+			fprintf(out, "{%s=\"%s\"}", m->label, m->label_value);
+		fprintf(out, " %llu\n", (unsigned long long)m->value);
+	}
+	fputs("# EOF\n", out);
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "paths.h"
+
+#include <string.h>
+
+struct in6_addr md_paths_ip(const union ibv_gid *gid)
+{
+	struct in6_addr ip;
+
+	memcpy(&ip, gid->raw, sizeof(ip));
+	return ip;
+}
+
+union ibv_gid md_paths_gid(const struct in6_addr *ip)
+{
+	union ibv_gid gid;
+
+	memcpy(gid.raw, ip, sizeof(gid.raw));
+	return gid;
+}
+
+struct list {
+	struct md_endpoint *ends;
+	size_t n, max;
+};
+
+static void add(struct list *list, const struct in6_addr *ip, uint32_t ifindex)
+{
+	if (list->n == list->max)
+		return;
+	for (size_t i = 0; i < list->n; i++)
+		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
+			return;
+	list->ends[list->n++] = (struct md_endpoint){.ip = *ip, .ifindex = ifindex};
+}
+
+static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
+{
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_sighting *sighting = &host->sightings[i];
+		const struct md_net *net = md_view_net(view, sighting->ifindex);
+
+		if (net && net->running)
+			add(list, &sighting->ip, sighting->ifindex);
+	}
+}
+
+static void add_on_link(struct list *list, const struct md_view *view, const struct md_host *host)
+{
+	const struct md_desc *desc = host->desc;
+
+	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+		const struct mv_dir_gid *gid = &desc->gids[g];
+		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
+		struct in6_addr ip = md_paths_ip(&gid->gid);
+
+		if (!(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
+			continue;
+		for (size_t n = 0; n < view->n_nets; n++)
+			if (view->nets[n].running &&
+			    md_view_on_link(view, view->nets[n].ifindex, &gid->gid))
+				add(list, &ip, view->nets[n].ifindex);
+	}
+}
+
+/* Every address that is asked and has been answered by this host. */
+static void add_routed(struct list *list, const struct md_targets *targets,
+		       const struct md_host *host)
+{
+	const struct md_desc *desc = host->desc;
+
+	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+		const struct md_target *target = md_targets_find(targets, &desc->gids[g].gid);
+		struct in6_addr ip;
+
+		if (!target || !target->answered_ns || target->silent_since_ns ||
+		    memcmp(&target->host, &host->id, sizeof(host->id)))
+			continue;
+		ip = md_paths_ip(&target->gid);
+		add(list, &ip, 0);
+	}
+}
+
+size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts,
+		     const struct md_gidmap *map, const struct md_targets *targets,
+		     const union ibv_gid *gid, struct md_endpoint *ret, size_t max)
+{
+	const struct md_holder *holder = md_gidmap_find(map, gid);
+	struct list list = {.ends = ret, .max = max};
+
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		const struct md_host *host = md_hosts_find(hosts, &holder->hosts[h]);
+
+		if (!host)
+			continue;
+		add_heard(&list, view, host);
+		add_on_link(&list, view, host);
+		add_routed(&list, targets, host);
+	}
+	return list.n;
+}
+
+bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
+{
+	union ibv_gid gid = md_paths_gid(&at->ip);
+
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip) &&
+		    (!at->ifindex || at->ifindex == host->sightings[i].ifindex))
+			return true;
+	/* Link-local ones are anybody's, so it has to be heard there. */
+	if (IN6_IS_ADDR_LINKLOCAL(&at->ip))
+		return false;
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
+		if (mv_gid_equal(&host->desc->gids[g].gid, &gid))
+			return true;
+	return false;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Messages between processes: from a process into the network, and from there to a process. */
+#include <errno.h>
+
+#include <sodium.h>
+
+#include "agent.h"
+#include "paths.h"
+
+/* Return: how many QPs of this host have got it. */
+static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg,
+			    const uint8_t *data, uint16_t len)
+{
+	const char *devices[MD_RAILS_MAX];
+	size_t n = md_view_devices(agent->watch.view, &msg->to.gid, devices, MD_RAILS_MAX);
+	unsigned int delivered = 0;
+
+	/* Link-local addresses may be on several devices. Who is not meant sees that by the ends.
+	 */
+	for (size_t i = 0; i < n; i++)
+		delivered +=
+			md_clients_deliver(&agent->clients, devices[i], msg->to.qpn, data, len);
+	return delivered;
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,
+		   const struct mv_ctl_msg *msg, const uint8_t *data, uint16_t len)
+{
+	struct md_agent *agent = arg;
+	int err;
+
+	if (md_view_has_gid(agent->watch.view, dgid)) {
+		/* Whoever has not claimed it yet will ask when it has. */
+		if (!deliver(agent, msg, data, len))
+			agent->counts.messages_unclaimed++;
+		return 0;
+	}
+	client->n_parcels++;
+	err = md_carry_send(&agent->carry, client->number, dgid, msg->to.qpn, data, len, md_now());
+	if (err)
+		client->n_parcels--;
+	return err;
+}
+
+static size_t on_devices(void *arg, const union ibv_gid *gid, const char **ret, size_t max)
+{
+	struct md_agent *agent = arg;
+
+	return md_view_devices(agent->watch.view, gid, ret, max);
+}
+
+static void on_gone(void *arg, struct md_client *client)
+{
+	struct md_agent *agent = arg;
+
+	md_carry_drop_client(&agent->carry, client->number);
+}
+
+static const struct md_client_ops client_ops = {on_send, on_devices, on_gone};
+
+static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret,
+			     size_t max)
+{
+	struct md_agent *agent = arg;
+
+	return md_paths_find(agent->watch.view, &agent->hosts, &agent->gidmap, &agent->targets,
+			     dgid, ret, max);
+}
+
+static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid *gid)
+{
+	struct md_agent *agent = arg;
+
+	return md_gidmap_holds(&agent->gidmap, host, gid);
+}
+
+static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
+{
+	struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, gid);
+
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		const struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
+
+		if (host && md_paths_is_of(host, from))
+			return true;
+	}
+	return false;
+}
+
+static bool ask(void *arg, const union ibv_gid *dgid)
+{
+	struct md_agent *agent = arg;
+	uint64_t now_ns = md_now();
+	struct md_target *target = md_targets_use(&agent->targets, dgid, now_ns);
+
+	if (!target || md_target_silent(target, now_ns))
+		return false;
+	md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
+	return true;
+}
+
+static void send_parcel(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len)
+{
+	struct md_agent *agent = arg;
+
+	md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
+		     len);
+}
+
+static void done(void *arg, const struct md_parcel *parcel, bool arrived)
+{
+	struct md_agent *agent = arg;
+	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
+
+	if (!client)
+		return;
+	client->n_parcels--;
+	if (!arrived)
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
+}
+
+static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
+					     send_parcel,    done};
+
+void md_post_init(struct md_agent *agent)
+{
+	uint64_t first_id;
+
+	/* Far from wrapping around, and never 0. */
+	randombytes_buf(&first_id, sizeof(first_id));
+	md_carry_init(&agent->carry, &carry_ops, agent, (first_id >> 2) + 1);
+	agent->clients.ops = &client_ops;
+	agent->clients.arg = agent;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+static void send_receipt(struct md_agent *agent, const struct md_received *received,
+			 const struct md_opened *opened, uint64_t id)
+{
+	const struct md_parcel_wire wire = {
+		.op = MD_PARCEL_RECEIPT, .id = id, .start = opened->start};
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+
+	md_talk_send(agent, MD_KIND_MESSAGE, &received->ip, received->port,
+		     IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0, &received->to,
+		     payload, md_parcel_encode(&wire, payload));
+}
+
+static void on_carry(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened, const struct md_parcel_wire *parcel)
+{
+	struct mv_ctl_msg msg;
+	int first;
+
+	if (mv_ctl_decode(parcel->data, parcel->len, &msg)) {
+		agent->counts.payloads_malformed++;
+		return;
+	}
+	/* No receipt: the sender's directory is wrong, and its process is to know. */
+	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
+		agent->counts.messages_not_ours++;
+		return;
+	}
+	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id, md_now());
+	if (first < 0)
+		return;
+	if (first && !deliver(agent, &msg, parcel->data, parcel->len))
+		agent->counts.messages_unclaimed++;
+	send_receipt(agent, received, opened, parcel->id);
+}
+
+void md_post_message(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened)
+{
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
+	struct md_parcel_wire parcel;
+	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
+
+	if (err == -EPROTONOSUPPORT)
+		agent->counts.payloads_version++;
+	else if (err)
+		agent->counts.payloads_malformed++;
+	else if (parcel.op == MD_PARCEL_CARRY)
+		on_carry(agent, received, opened, &parcel);
+	else if (parcel.start == agent->start)
+		md_carry_receipt(&agent->carry, parcel.id, &from);
+}

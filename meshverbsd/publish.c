@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NEW_FILE MV_DIRECTORY_FILE ".new"
+
+static void supersede(struct mv_dir_header *header)
+{
+	/* Release: who sees it finds the new file under the name. */
+	atomic_store_explicit(&header->superseded, 1, memory_order_release);
+}
+
+/* Maps what a former agent left; its content does not matter, only that the header is there. */
+static struct mv_dir_header *map_former(int dir_fd)
+{
+	struct mv_dir_header *header = NULL;
+	struct stat st;
+	int fd;
+
+	fd = openat(dir_fd, MV_DIRECTORY_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(*header)) {
+		header = mmap(NULL, sizeof(*header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (header == MAP_FAILED)
+			header = NULL;
+	}
+	close(fd);
+	return header;
+}
+
+/* write(2) rather than a mapping: where the file system is full, that is an error and no signal. */
+static int write_all(int fd, const void *bytes, size_t len)
+{
+	const char *at = bytes;
+
+	while (len) {
+		ssize_t n = write(fd, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Return: a mapping of a new file with that content under NEW_FILE, or NULL with *@err. */
+static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *image, int *err)
+{
+	struct mv_dir_header *header = NULL;
+	int fd;
+
+	unlinkat(dir_fd, NEW_FILE, 0);
+	fd = openat(dir_fd, NEW_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0) {
+		*err = -errno;
+		return NULL;
+	}
+	/* Whatever the umask: everybody reads. */
+	*err = fchmod(fd, 0644) ? -errno : write_all(fd, image, image->size_bytes);
+	if (!*err) {
+		header = mmap(NULL, image->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (header == MAP_FAILED) {
+			*err = -errno;
+			header = NULL;
+		}
+	}
+	close(fd);
+	if (!header)
+		unlinkat(dir_fd, NEW_FILE, 0);
+	return header;
+}
+
+static int replace(struct md_published *published, const struct mv_dir_header *image)
+{
+	struct mv_dir_header *former = published->header, *header;
+	size_t former_size = former ? published->size_bytes : sizeof(*former);
+	int err;
+
+	header = make_file(published->dir_fd, image, &err);
+	if (!header)
+		return err;
+	if (!former)
+		former = map_former(published->dir_fd);
+	if (renameat(published->dir_fd, NEW_FILE, published->dir_fd, MV_DIRECTORY_FILE)) {
+		err = -errno;
+		unlinkat(published->dir_fd, NEW_FILE, 0);
+		munmap(header, image->size_bytes);
+		if (former && former != published->header)
+			munmap(former, former_size);
+		return err;
+	}
+	if (former) {
+		supersede(former);
+		munmap(former, former_size);
+	}
+	published->header = header;
+	published->size_bytes = image->size_bytes;
+	return 0;
+}
+
+int md_publish(struct md_published *published, const struct mv_dir_content *content,
+	       uint64_t now_ns)
+{
+	struct mv_dir_header *image;
+	int err;
+
+	err = mv_directory_build(content, published->generation + 1, (uint32_t)getpid(), now_ns,
+				 &image);
+	if (err)
+		return err;
+	err = replace(published, image);
+	free(image);
+	if (!err)
+		published->generation++;
+	return err;
+}
+
+void md_publish_heartbeat(struct md_published *published, uint64_t now_ns)
+{
+	if (published->header)
+		atomic_store_explicit(&published->header->heartbeat_ns, now_ns,
+				      memory_order_relaxed);
+}
+
+bool md_publish_exists(int dir_fd)
+{
+	return !faccessat(dir_fd, MV_DIRECTORY_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+void md_publish_fini(struct md_published *published)
+{
+	if (published->header)
+		munmap(published->header, published->size_bytes);
+	published->header = NULL;
+}

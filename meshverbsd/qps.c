@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "qps.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn)
+{
+	struct md_qp_key key;
+
+	memset(&key, 0, sizeof(key));
+	snprintf(key.device, sizeof(key.device), "%s", device);
+	key.qpn = qpn;
+	return key;
+}
+
+struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid)
+{
+	struct md_uid_count *count;
+
+	HASH_FIND(hh, qps->uids, &uid, sizeof(uid), count);
+	if (count)
+		return count;
+	count = calloc(1, sizeof(*count));
+	if (!count)
+		return NULL;
+	count->uid = uid;
+	HASH_ADD(hh, qps->uids, uid, sizeof(count->uid), count);
+	if (!count->hh.tbl) {
+		free(count);
+		return NULL;
+	}
+	return count;
+}
+
+void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count)
+{
+	if (count->n_qps || count->n_clients)
+		return;
+	HASH_DEL(qps->uids, count);
+	free(count);
+}
+
+struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)
+{
+	struct md_qp *qp;
+
+	HASH_FIND(hh, qps->by_key, key, sizeof(*key), qp);
+	return qp;
+}
+
+static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_count *count,
+	       struct md_qp **ret)
+{
+	struct md_qp *qp;
+
+	if (qps->n >= MD_QPS_MAX || (count->uid && count->n_qps >= MD_QPS_PER_UID))
+		return -ENOSPC;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->key = *key;
+	HASH_ADD(hh, qps->by_key, key, sizeof(qp->key), qp);
+	if (!qp->hh.tbl) {
+		free(qp);
+		return -ENOMEM;
+	}
+	qps->n++;
+	count->n_qps++;
+	*ret = qp;
+	return 0;
+}
+
+int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner,
+		 uid_t uid, struct md_qp_list *list)
+{
+	struct md_qp *qp = md_qps_find(qps, key);
+	struct md_uid_count *count;
+	int err;
+
+	if (qp && qp->owner != owner)
+		return -EBUSY;
+	if (qp) {
+		qp->type = type;
+		return 0;
+	}
+	count = md_qps_uid(qps, uid);
+	if (!count)
+		return -ENOMEM;
+	err = add(qps, key, count, &qp);
+	if (err) {
+		md_qps_uid_put(qps, count);
+		return err;
+	}
+	qp->type = type;
+	qp->owner = owner;
+	qp->uid = uid;
+	LIST_INSERT_HEAD(list, qp, of_owner);
+	return 0;
+}
+
+static void drop(struct md_qps *qps, struct md_qp *qp)
+{
+	struct md_uid_count *count = md_qps_uid(qps, qp->uid);
+
+	/* It was counted, so it is there and needs no memory. */
+	if (count) {
+		count->n_qps--;
+		md_qps_uid_put(qps, count);
+	}
+	LIST_REMOVE(qp, of_owner);
+	HASH_DEL(qps->by_key, qp);
+	qps->n--;
+	free(qp->status);
+	free(qp);
+}
+
+int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner)
+{
+	struct md_qp *qp = md_qps_find(qps, key);
+
+	if (!qp || qp->owner != owner)
+		return -ENOENT;
+	drop(qps, qp);
+	return 0;
+}
+
+int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text,
+		  size_t len)
+{
+	struct md_qp *qp = md_qps_find(qps, key);
+	char *copy;
+
+	if (!qp || qp->owner != owner)
+		return -ENOENT;
+	copy = malloc(len + 1);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	free(qp->status);
+	qp->status = copy;
+	return 0;
+}
+
+void md_qps_drop(struct md_qps *qps, struct md_qp_list *list)
+{
+	struct md_qp *qp;
+
+	while ((qp = LIST_FIRST(list)))
+		drop(qps, qp);
+}
+
+void md_qps_fini(struct md_qps *qps)
+{
+	struct md_uid_count *count, *next_count;
+	struct md_qp *qp, *next;
+
+	HASH_ITER(hh, qps->by_key, qp, next)
+	drop(qps, qp);
+	HASH_ITER(hh, qps->uids, count, next_count)
+	{
+		HASH_DEL(qps->uids, count);
+		free(count);
+	}
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_QPS_H
+#define MD_QPS_H
+
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "hash.h"
+#include "limits.h"
+
+#include <infiniband/verbs.h>
+
+/*
+ * Which process has which QP: one live owner for each (device, QPN). No I/O.
+ */
+struct md_qp_key {
+	char device[IBV_SYSFS_NAME_MAX]; /* filled up with zeros */
+	uint32_t qpn;
+};
+
+struct md_qp {
+	UT_hash_handle hh;
+	LIST_ENTRY(md_qp) of_owner;
+	struct md_qp_key key;
+	uint64_t owner; /* a client's number */
+	uid_t uid; /* the client's */
+	uint8_t type; /* enum ibv_qp_type */
+	char *status; /* last STATUS text, printable; NULL: none */
+};
+
+LIST_HEAD(md_qp_list, md_qp);
+
+struct md_uid_count {
+	UT_hash_handle hh;
+	uid_t uid;
+	size_t n_qps, n_clients;
+};
+
+struct md_qps {
+	struct md_qp *by_key;
+	struct md_uid_count *uids;
+	size_t n;
+};
+
+/**
+ * md_qps_claim - note an owner
+ * @list: of the client, to which the QP is added
+ *
+ * A client that claims what is its own already changes the type only.
+ *
+ * Return: 0; -EBUSY when another client has it; -ENOSPC beyond MD_QPS_MAX or MD_QPS_PER_UID; -ENOMEM.
+ */
+int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uid_t uid,
+		 struct md_qp_list *list);
+
+/** md_qps_unclaim - its owner lets go; -ENOENT when @owner does not have it */
+int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner);
+
+/** md_qps_status - remember what is to be shown; @len bytes. -ENOENT; -ENOMEM */
+int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text, size_t len);
+
+struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* NULL: nobody's */
+
+/** md_qps_drop - the client that has this list is gone */
+void md_qps_drop(struct md_qps *qps, struct md_qp_list *list);
+
+/** md_qps_uid - counts of a user, made when new; NULL without memory */
+struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid);
+/** md_qps_uid_put - forget a user who has nothing any more */
+void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count);
+
+/** md_qp_key_make - @device: NUL-terminated, shorter than IBV_SYSFS_NAME_MAX */
+struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn);
+
+void md_qps_fini(struct md_qps *qps);
+
+#endif

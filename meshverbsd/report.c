@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the control socket tells, as JSON. */
+#include "report.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "ctl.h"
+#include "metrics.h"
+#include "paths.h"
+
+/*
+ * json-c's constructors give NULL without memory, and its adders take that for null: an answer may
+ * then lack things, but nothing goes wrong.
+ */
+static void add(struct json_object *to, const char *key, struct json_object *value)
+{
+	if (!to || json_object_object_add(to, key, value))
+		json_object_put(value);
+}
+
+static void add_text(struct json_object *to, const char *key, const char *text)
+{
+	add(to, key, json_object_new_string(text));
+}
+
+static void add_number(struct json_object *to, const char *key, uint64_t number)
+{
+	add(to, key, json_object_new_int64(number < INT64_MAX ? (int64_t)number : INT64_MAX));
+}
+
+static void add_bool(struct json_object *to, const char *key, bool value)
+{
+	add(to, key, json_object_new_boolean(value));
+}
+
+static void append(struct json_object *to, struct json_object *value)
+{
+	if (!to || json_object_array_add(to, value))
+		json_object_put(value);
+}
+
+static void add_id(struct json_object *to, const char *key, const struct mv_host_id *id)
+{
+	char text[2 * sizeof(id->bytes) + 1];
+
+	for (size_t i = 0; i < sizeof(id->bytes); i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	add_text(to, key, text);
+}
+
+static void add_gid(struct json_object *to, const char *key, const union ibv_gid *gid)
+{
+	char text[MV_GID_STRLEN];
+
+	add_text(to, key, mv_gid_format(gid, text));
+}
+
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+static struct json_object *gid_object(const struct mv_dir_gid *gid)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_gid(object, "gid", &gid->gid);
+	add_number(object, "index", gid->index);
+	add_text(object, "type", mv_gid_type_name((enum mv_gid_type)gid->type));
+	if (gid->vlan_id != MV_VLAN_NONE)
+		add_number(object, "vlan", gid->vlan_id);
+	if (gid->prefix_len)
+		add_number(object, "prefix_len", gid->prefix_len);
+	return object;
+}
+
+static struct json_object *rail_object(const struct md_desc *desc, uint32_t r)
+{
+	const struct mv_dir_rail *rail = &desc->rails[r];
+	struct json_object *object = json_object_new_object();
+	struct json_object *gids = json_object_new_array();
+
+	add_text(object, "device", rail->device);
+	add_number(object, "port", rail->port);
+	add_text(object, "netdev", rail->netdev);
+	add_text(object, "link_layer",
+		 rail->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet");
+	add_bool(object, "up", rail->flags & MV_RAIL_UP);
+	add_bool(object, "excluded", rail->flags & MV_RAIL_EXCLUDED);
+	add_number(object, "rate_mbps", rail->rate_mbps);
+	add_number(object, "mtu_bytes", rail->mtu_bytes);
+	add(object, "numa_node", json_object_new_int(rail->numa_node));
+	if (rail->lid)
+		add_number(object, "lid", rail->lid);
+	for (uint32_t g = 0; g < rail->n_gids; g++)
+		append(gids, gid_object(&desc->gids[rail->first_gid + g]));
+	add(object, "gids", gids);
+	return object;
+}
+
+static void add_rails(struct json_object *to, const struct md_desc *desc)
+{
+	struct json_object *rails = json_object_new_array();
+
+	for (uint32_t r = 0; desc && r < desc->n_rails; r++)
+		append(rails, rail_object(desc, r));
+	add(to, "rails", rails);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static struct json_object *nets_array(const struct md_agent *agent)
+{
+	const struct md_view *view = agent->watch.view;
+	struct json_object *nets = json_object_new_array();
+
+	for (size_t i = 0; i < view->n_nets; i++) {
+		struct json_object *net = json_object_new_object();
+
+		add_text(net, "netdev", view->nets[i].name);
+		add_bool(net, "running", view->nets[i].running);
+		for (size_t o = 0; o < agent->announce.n; o++) {
+			const struct md_outlet *outlet = &agent->announce.outlets[o];
+
+			if (outlet->ifindex != view->nets[i].ifindex)
+				continue;
+			add_number(net, "interval_ms", outlet->interval_ms);
+			add_number(net, "rails_heard", outlet->n_heard);
+		}
+		append(nets, net);
+	}
+	return nets;
+}
+
+static struct json_object *report_status(const struct md_agent *agent)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "agent", "meshverbsd");
+	add_text(object, "version", MESHVERBS_VERSION);
+	add_number(object, "agent_version", MV_CTL_VERSION);
+	add_number(object, "pid", (uint64_t)getpid());
+	add_id(object, "id", &agent->id);
+	add_text(object, "name", agent->name);
+	add_number(object, "uptime_ms", (md_now() - agent->begun_ns) / MD_MS);
+	add_number(object, "port", agent->udp.port);
+	add_bool(object, "has_key", md_secure_has_key(agent->secure));
+	add_number(object, "hosts", agent->hosts.n);
+	add_number(object, "processes", agent->clients.n);
+	add_number(object, "claims", agent->clients.qps.n);
+	add_number(object, "directory_generation", agent->published.generation);
+	add_number(object, "directory_bytes", agent->published.size_bytes);
+	add(object, "nets", nets_array(agent));
+	add_rails(object, agent->watch.view->desc);
+	return object;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static struct json_object *sightings_array(const struct md_agent *agent, const struct md_host *host,
+					   uint64_t now_ns)
+{
+	struct json_object *sightings = json_object_new_array();
+
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_sighting *sighting = &host->sightings[i];
+		const struct md_net *net = md_view_net(agent->watch.view, sighting->ifindex);
+		union ibv_gid ip = md_paths_gid(&sighting->ip);
+		struct json_object *object = json_object_new_object();
+
+		add_text(object, "netdev", net ? net->name : "");
+		add_number(object, "rail", sighting->rail);
+		add_gid(object, "address", &ip);
+		add_number(object, "heard_ms_ago", (now_ns - sighting->heard_ns) / MD_MS);
+		append(sightings, object);
+	}
+	return sightings;
+}
+
+static struct json_object *host_object(const struct md_agent *agent, const struct md_host *host,
+				       uint64_t now_ns)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_id(object, "id", &host->id);
+	add_text(object, "name", host->name);
+	add_number(object, "agent_version", host->agent_version);
+	add_number(object, "heard_ms_ago", (now_ns - host->heard_ns) / MD_MS);
+	add_bool(object, "described", host->desc != NULL);
+	add(object, "heard", sightings_array(agent, host, now_ns));
+	add_rails(object, host->desc);
+	return object;
+}
+
+static struct json_object *target_object(const struct md_target *target)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_gid(object, "address", &target->gid);
+	add_text(object, "name", target->name);
+	add_bool(object, "answers", target->answered_ns && !target->silent_since_ns);
+	if (target->answered_ns)
+		add_id(object, "id", &target->host);
+	return object;
+}
+
+static struct json_object *report_peers(const struct md_agent *agent)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *hosts = json_object_new_array();
+	struct json_object *targets = json_object_new_array();
+	struct md_target *target, *next_target;
+	struct md_host *host, *next;
+	uint64_t now_ns = md_now();
+
+	HASH_ITER(hh, agent->hosts.by_id, host, next)
+	append(hosts, host_object(agent, host, now_ns));
+	HASH_ITER(hh, agent->targets.by_gid, target, next_target)
+	append(targets, target_object(target));
+	add(object, "hosts", hosts);
+	add(object, "asked", targets);
+	return object;
+}
+
+/* ---- QPs ------------------------------------------------------------------------------------- */
+
+/* Name of a process's program; "" where it cannot be seen. */
+static void read_comm(pid_t pid, char *buf, size_t size)
+{
+	char path[64];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	fd = pid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		n = read(fd, buf, size - 1);
+		close(fd);
+	}
+	buf[n < 0 ? 0 : n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+}
+
+/* STATUS texts are JSON objects, by agreement; what is not is shown as text. */
+static struct json_object *status_object(const char *status)
+{
+	struct json_object *object = status ? json_tokener_parse(status) : NULL;
+
+	return object || !status ? object : json_object_new_string(status);
+}
+
+static struct json_object *qp_object(const struct md_agent *agent, const struct md_qp *qp)
+{
+	const struct md_client *client = md_clients_find(&agent->clients, qp->owner);
+	struct json_object *object = json_object_new_object();
+	char comm[64];
+
+	add_text(object, "device", qp->key.device);
+	add_number(object, "qpn", qp->key.qpn);
+	add_number(object, "type", qp->type);
+	if (client) {
+		read_comm(client->pid, comm, sizeof(comm));
+		add_number(object, "pid", (uint64_t)client->pid);
+		add_text(object, "comm", comm[0] ? comm : client->name);
+		add_text(object, "name", client->name);
+	}
+	add_number(object, "uid", qp->uid);
+	if (qp->status)
+		add(object, "status", status_object(qp->status));
+	return object;
+}
+
+static struct json_object *report_qps(const struct md_agent *agent, uid_t uid)
+{
+	struct json_object *object = json_object_new_object();
+	struct json_object *qps = json_object_new_array();
+	struct md_qp *qp, *next;
+
+	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)
+	if (!uid || uid == geteuid() || uid == qp->uid)
+		append(qps, qp_object(agent, qp));
+	add(object, "qps", qps);
+	return object;
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static struct json_object *report_metrics(const struct md_agent *agent)
+{
+	struct json_object *object = json_object_new_object(), *labelled;
+	struct md_metric metrics[MD_METRICS_MAX];
+	size_t n = md_metrics_gather(agent, metrics);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!metrics[i].label) {
+			add_number(object, metrics[i].name, metrics[i].value);
+			continue;
+		}
+		if (!json_object_object_get_ex(object, metrics[i].name, &labelled)) {
+			labelled = json_object_new_object();
+			add(object, metrics[i].name, labelled);
+		}
+		if (labelled)
+			add_number(labelled, metrics[i].label_value, metrics[i].value);
+	}
+	return object;
+}
+
+static struct json_object *report_error(const char *text)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "error", text);
+	return object;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static struct json_object *report(const struct md_agent *agent, const char *name, uid_t uid)
+{
+	if (!name)
+		return report_error("write {\"get\": \"status\"} on one line");
+	if (!strcmp(name, "status"))
+		return report_status(agent);
+	if (!strcmp(name, "peers"))
+		return report_peers(agent);
+	if (!strcmp(name, "qps"))
+		return report_qps(agent, uid);
+	if (!strcmp(name, "metrics"))
+		return report_metrics(agent);
+	return report_error("unknown: there are status, peers, qps, metrics and openmetrics");
+}
+
+char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
+{
+	struct json_object *object;
+	const char *text;
+	char *answer = NULL;
+	size_t len;
+
+	if (name && !strcmp(name, "openmetrics"))
+		return md_metrics_text(arg, ret_len);
+	object = report(arg, name, uid);
+	text = object ? json_object_to_json_string_length(object, JSON_C_TO_STRING_PLAIN, &len)
+		      : NULL;
+	if (text)
+		answer = malloc(len + 1);
+	if (answer) {
+		memcpy(answer, text, len);
+		answer[len] = '\n';
+		*ret_len = len + 1;
+	}
+	json_object_put(object);
+	return answer;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_REPORT_H
+#define MD_REPORT_H
+
+#include "agent.h"
+
+/** md_report_answer - for struct md_controls: @arg is the agent */
+char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_RESQP_H
+#define MD_RESQP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Whose QP is it? As RDMA netlink says (`rdma resource show qp`), which needs no privilege. Kernels before 4.17,
+ * and hosts without ib_core, cannot tell.
+ */
+struct md_resqp {
+	int fd; /* NETLINK_RDMA; -1: not there */
+	uint32_t seq;
+};
+
+/** md_resqp_open - never fails: without the socket nothing can be told */
+void md_resqp_open(struct md_resqp *resqp);
+void md_resqp_close(struct md_resqp *resqp);
+
+/**
+ * md_resqp_owner - the process that made a QP
+ *
+ * The kernel answers at once, within the call.
+ *
+ * Return: its pid in our PID namespace; 0: the kernel cannot or does not say (also for a device it does not know);
+ * -ENOENT: there is no such QP on that device.
+ */
+pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn);
+
+/*
+ * The parsers behind it: @len bytes of one answer, any content.
+ * md_resqp_parse_device: Return: the index of the device of that name; -ENOENT; -EAGAIN: the answer goes on.
+ * md_resqp_parse_owner: Return: as md_resqp_owner().
+ */
+int md_resqp_parse_device(const void *buf, size_t len, const char *device);
+pid_t md_resqp_parse_owner(const void *buf, size_t len, uint32_t qpn);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "secure.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "secure_state.h"
+
+#define DEFAULT_MAX 16384
+
+static_assert(sizeof(((struct md_keys *)0)->keys[0]) == crypto_kdf_KEYBYTES, "master keys");
+static_assert(crypto_kdf_KEYBYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES, "subkeys");
+
+enum md_purpose md_purpose_of(enum md_kind kind)
+{
+	switch (kind) {
+	case MD_KIND_BEACON:
+		return MD_BEACONS;
+	case MD_KIND_CHALLENGE:
+	case MD_KIND_PROOF:
+		return MD_HANDSHAKES;
+	default:
+		return MD_OTHERS;
+	}
+}
+
+static void derive(const uint8_t *master, struct md_sealing_key *key)
+{
+	uint8_t id[crypto_kdf_BYTES_MIN];
+
+	for (uint64_t i = 0; i < MD_N_PURPOSES; i++)
+		crypto_kdf_derive_from_key(key->subkeys[i], sizeof(key->subkeys[i]), i + 1,
+					   "mvagent1", master);
+	crypto_kdf_derive_from_key(id, sizeof(id), 0, "mvkeyid1", master);
+	memcpy(&key->id, id, sizeof(key->id));
+	sodium_memzero(id, sizeof(id));
+}
+
+static void use_keys(struct md_secure *s, const struct md_keys *keys)
+{
+	sodium_memzero(s->keys, sizeof(s->keys));
+	s->n_keys = keys ? keys->n : 0;
+	for (size_t i = 0; i < s->n_keys; i++)
+		derive(keys->keys[i], &s->keys[i]);
+}
+
+int md_secure_new(const struct md_secure_config *config, const struct md_keys *keys,
+		  uint64_t now_ns, struct md_secure **ret)
+{
+	struct md_secure *s;
+	int rc;
+
+	if (sodium_init() < 0)
+		return -EIO;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->host = config->host;
+	s->start = config->start;
+	randombytes_buf(s->source_secret, sizeof(s->source_secret));
+	use_keys(s, keys);
+	rc = md_cookies_init(&s->cookies, config->max_cookies ? config->max_cookies : DEFAULT_MAX,
+			     now_ns);
+	if (!rc)
+		rc = md_windows_init(&s->windows,
+				     config->max_senders ? config->max_senders : DEFAULT_MAX);
+	if (rc) {
+		md_secure_free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void md_secure_free(struct md_secure *s)
+{
+	if (!s)
+		return;
+	md_cookies_fini(&s->cookies);
+	md_windows_fini(&s->windows);
+	sodium_memzero(s, sizeof(*s));
+	free(s);
+}
+
+bool md_secure_reload(struct md_secure *s, const struct md_keys *keys)
+{
+	bool had = md_secure_has_key(s);
+
+	use_keys(s, keys);
+	return md_secure_has_key(s) != had;
+}
+
+bool md_secure_has_key(const struct md_secure *s)
+{
+	return s->n_keys > 0;
+}
+
+/* Sending. */
+
+struct md_addr md_link_of(uint32_t ifindex)
+{
+	return (struct md_addr){.ifindex = ifindex};
+}
+
+static void fill_header(struct md_secure *s, enum md_kind kind, const struct md_addr *to,
+			uint32_t ifindex, uint64_t now_ns, struct md_header *header)
+{
+	struct md_addr link = md_link_of(ifindex);
+
+	memset(header, 0, sizeof(*header));
+	memcpy(header->magic, MD_MAGIC, sizeof(header->magic));
+	header->version = MD_VERSION;
+	header->kind = (uint8_t)kind;
+	header->sender = s->host;
+	header->start = htobe64(s->start);
+	header->counter = htobe64(++s->counter);
+	header->mine = md_cookie_make(&s->cookies, to ? to : &link, now_ns);
+	if (to)
+		header->cookie = md_cookie_given(&s->cookies, to);
+}
+
+static size_t finish(struct md_secure *s, struct md_header *header, const void *payload,
+		     size_t payload_len, uint8_t *ret)
+{
+	const struct md_sealing_key *key = &s->keys[0];
+	uint8_t *nonce = ret + sizeof(*header);
+	unsigned long long sealed_len;
+
+	if (!s->n_keys) {
+		memcpy(ret, header, sizeof(*header));
+		if (payload_len)
+			memcpy(ret + sizeof(*header), payload, payload_len);
+		return sizeof(*header) + payload_len;
+	}
+	header->protection = MD_SEALED;
+	header->key_id = key->id;
+	memcpy(ret, header, sizeof(*header));
+	randombytes_buf(nonce, MD_NONCE_BYTES);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(nonce + MD_NONCE_BYTES, &sealed_len, payload,
+						   payload_len, ret,
+						   sizeof(*header) + MD_NONCE_BYTES, NULL, nonce,
+						   key->subkeys[md_purpose_of(header->kind)]);
+	return sizeof(*header) + MD_NONCE_BYTES + sealed_len;
+}
+
+size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to, uint32_t ifindex,
+	       const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret)
+{
+	struct md_header header;
+
+	assert(payload_len <= MD_PAYLOAD_MAX_BYTES);
+	assert(kind > 0 && kind < MD_KIND_CHALLENGE);
+	fill_header(s, kind, to, ifindex, now_ns, &header);
+	return finish(s, &header, payload, payload_len, ret);
+}
+
+size_t md_secure_reply(struct md_secure *s, enum md_kind kind, const struct md_header *to,
+		       const struct md_addr *from, uint64_t now_ns, uint8_t *ret)
+{
+	struct md_header header;
+
+	fill_header(s, kind, from, 0, now_ns, &header);
+	header.cookie = to->mine;
+	if (kind == MD_KIND_CHALLENGE)
+		header.about = to->kind;
+	return finish(s, &header, NULL, 0, ret);
+}

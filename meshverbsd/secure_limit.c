@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "secure_limit.h"
+
+static uint64_t interval_ns(const struct md_rate *rate)
+{
+	return 1000000000ull / rate->per_second;
+}
+
+/* How much of the bucket is used. More than it holds means that the clock went back: start anew. */
+static uint64_t used_ns(const struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns)
+{
+	uint64_t used = limit->full_at_ns > now_ns ? limit->full_at_ns - now_ns : 0;
+
+	return used > rate->burst * interval_ns(rate) ? 0 : used;
+}
+
+bool md_limit_has(const struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns)
+{
+	return used_ns(limit, rate, now_ns) <= (rate->burst - 1) * interval_ns(rate);
+}
+
+bool md_limit_take(struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns)
+{
+	if (!md_limit_has(limit, rate, now_ns))
+		return false;
+	limit->full_at_ns = now_ns + used_ns(limit, rate, now_ns) + interval_ns(rate);
+	return true;
+}

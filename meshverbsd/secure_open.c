@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "secure.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "secure_state.h"
+
+/*
+ * What strangers can make us do, for each group of source addresses and altogether. A forgery costs
+ * some two microseconds, an answer some three.
+ */
+static const struct md_rate group_forgeries = {.per_second = 500, .burst = 1000};
+static const struct md_rate all_forgeries = {.per_second = 20000, .burst = 4000};
+static const struct md_rate group_challenges = {.per_second = 32, .burst = 64};
+static const struct md_rate all_challenges = {.per_second = 2000, .burst = 2000};
+
+static_assert(sizeof(struct mv_host_id) == crypto_shorthash_siphashx24_BYTES,
+	      "a voucher is a SipHash");
+
+/* One datagram on its way through md_open(). */
+struct incoming {
+	struct md_header header;
+	const uint8_t *datagram;
+	size_t len;
+	const struct md_addr *from;
+	int hop_limit;
+	uint64_t now_ns;
+	bool fresh; /* its cookie is valid */
+};
+
+static bool is_handshake(enum md_kind kind)
+{
+	return md_purpose_of(kind) == MD_HANDSHAKES;
+}
+
+static enum md_verdict read_header(struct md_secure *s, struct incoming *in)
+{
+	struct md_header *header = &in->header;
+
+	if (in->len < sizeof(*header) || in->len > MD_DATAGRAM_MAX_BYTES)
+		return MD_OPEN_NOT_OURS;
+	memcpy(header, in->datagram, sizeof(*header));
+	if (memcmp(header->magic, MD_MAGIC, sizeof(header->magic)))
+		return MD_OPEN_NOT_OURS;
+	if (header->version != MD_VERSION)
+		return MD_OPEN_VERSION;
+	header->start = be64toh(header->start);
+	header->counter = be64toh(header->counter);
+	if (!header->kind || header->kind >= MD_KIND_END || header->protection > MD_SEALED ||
+	    !header->counter)
+		return MD_OPEN_NOT_OURS;
+	if ((header->kind == MD_KIND_CHALLENGE) != (header->about != 0) ||
+	    header->about >= MD_KIND_CHALLENGE)
+		return MD_OPEN_NOT_OURS;
+	if (memcmp(&header->sender, &s->host, sizeof(s->host)))
+		return MD_OPEN_OK;
+	return header->start == s->start ? MD_OPEN_OWN : MD_OPEN_SAME_ID;
+}
+
+static bool is_on_link(const struct incoming *in)
+{
+	const struct in6_addr *ip = &in->from->ip;
+
+	return in->hop_limit == 255 && (IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_V4MAPPED(ip));
+}
+
+/*
+ * A challenge may answer a multicast, which had the cookie for its whole link. That one does for
+ * nothing else, and only with a key: everybody there has heard it.
+ */
+static bool has_valid_cookie(struct md_secure *s, const struct incoming *in)
+{
+	struct md_addr link = md_link_of(in->from->ifindex);
+
+	if (md_cookie_valid(&s->cookies, in->from, &in->header.cookie, in->now_ns))
+		return true;
+	return md_secure_has_key(s) && in->header.kind == MD_KIND_CHALLENGE &&
+	       md_cookie_valid(&s->cookies, &link, &in->header.cookie, in->now_ns);
+}
+
+/* A source address; link-local ones are others on each link. */
+struct source {
+	uint8_t ip[16];
+	uint32_t ifindex;
+};
+
+static struct source source_of(const struct md_addr *from)
+{
+	struct source source = {.ifindex = IN6_IS_ADDR_LINKLOCAL(&from->ip) ? from->ifindex : 0};
+
+	memcpy(source.ip, &from->ip, sizeof(source.ip));
+	return source;
+}
+
+/* Sources are counted by address; those who have a whole IPv6 network count as one. */
+static unsigned int group_of(const struct md_secure *s, const struct md_addr *from)
+{
+	struct source source = source_of(from);
+	uint64_t hash;
+
+	if (!IN6_IS_ADDR_LINKLOCAL(&from->ip) && !IN6_IS_ADDR_V4MAPPED(&from->ip))
+		memset(source.ip + 8, 0, 8);
+	crypto_shorthash((uint8_t *)&hash, (const uint8_t *)&source, sizeof(source),
+			 s->source_secret);
+	return hash % MD_SOURCE_GROUPS;
+}
+
+static struct mv_host_id voucher_of(const struct md_secure *s, const struct incoming *in)
+{
+	struct source source = source_of(in->from);
+	struct mv_host_id id;
+
+	if (md_secure_has_key(s))
+		return in->header.sender;
+	crypto_shorthash_siphashx24(id.bytes, (const uint8_t *)&source, sizeof(source),
+				    s->source_secret);
+	return id;
+}
+
+/* One limit for what goes there and back: who answers no more challenges than we send meets none.
+ */
+static bool take_challenge(const struct md_secure *s, struct md_source_limits *limits,
+			   const struct incoming *in)
+{
+	struct md_limit *group = &limits->groups[group_of(s, in->from)];
+
+	if (!md_limit_has(&limits->all, &all_challenges, in->now_ns) ||
+	    !md_limit_take(group, &group_challenges, in->now_ns))
+		return false;
+	return md_limit_take(&limits->all, &all_challenges, in->now_ns);
+}
+
+static void challenge(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
+{
+	if (!is_handshake(in->header.kind) && take_challenge(s, &s->challenges, in))
+		ret->reply_len = md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from,
+						 in->now_ns, ret->reply);
+}
+
+static const struct md_sealing_key *find_key(const struct md_secure *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->n_keys; i++)
+		if (s->keys[i].id == id)
+			return &s->keys[i];
+	return NULL;
+}
+
+static bool decrypt(const struct md_sealing_key *key, const struct incoming *in,
+		    struct md_opened *ret)
+{
+	const uint8_t *nonce = in->datagram + sizeof(in->header);
+	size_t head_len = sizeof(in->header) + MD_NONCE_BYTES;
+	unsigned long long payload_len;
+
+	if (crypto_aead_xchacha20poly1305_ietf_decrypt(
+		    ret->payload, &payload_len, NULL, in->datagram + head_len, in->len - head_len,
+		    in->datagram, head_len, nonce, key->subkeys[md_purpose_of(in->header.kind)]))
+		return false;
+	ret->payload_len = payload_len;
+	return true;
+}
+
+static enum md_verdict authenticate(struct md_secure *s, const struct incoming *in,
+				    struct md_opened *ret)
+{
+	const struct md_sealing_key *key = find_key(s, in->header.key_id);
+	struct md_source_limits *limits = in->fresh ? &s->proven_forgeries : &s->forgeries;
+	struct md_limit *group = &limits->groups[group_of(s, in->from)];
+
+	if (!key)
+		return MD_OPEN_OTHER_KEY;
+	if (in->len < MD_HEADER_BYTES + MD_SEALED_BYTES)
+		return MD_OPEN_NOT_OURS;
+	if (!md_limit_has(group, &group_forgeries, in->now_ns) ||
+	    !md_limit_has(&limits->all, &all_forgeries, in->now_ns))
+		return MD_OPEN_THROTTLED;
+	if (decrypt(key, in, ret))
+		return MD_OPEN_OK;
+	md_limit_take(group, &group_forgeries, in->now_ns);
+	md_limit_take(&limits->all, &all_forgeries, in->now_ns);
+	return MD_OPEN_FORGED;
+}
+
+static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *in,
+				   struct md_opened *ret)
+{
+	enum md_verdict verdict = authenticate(s, in, ret);
+
+	if (verdict)
+		return verdict;
+	if (!in->fresh && in->header.kind != MD_KIND_BEACON)
+		return MD_OPEN_UNPROVEN;
+	return md_windows_take(&s->windows, &in->header.sender, in->header.start,
+			       in->header.counter, in->fresh, in->now_ns);
+}
+
+static enum md_verdict open_plain(const struct incoming *in, struct md_opened *ret)
+{
+	size_t payload_len = in->len - sizeof(in->header);
+
+	if (in->header.key_id || payload_len > sizeof(ret->payload))
+		return MD_OPEN_NOT_OURS;
+	/* Nobody challenges a beacon without a key, and to repeat one is much work. */
+	if (in->header.about == MD_KIND_BEACON)
+		return MD_OPEN_NOT_OURS;
+	if (!in->fresh && in->header.kind != MD_KIND_BEACON)
+		return MD_OPEN_UNPROVEN;
+	memcpy(ret->payload, in->datagram + sizeof(in->header), payload_len);
+	ret->payload_len = payload_len;
+	return MD_OPEN_OK;
+}
+
+static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md_opened *ret)
+{
+	enum md_verdict verdict = read_header(s, in);
+
+	if (verdict)
+		return verdict;
+	if (md_secure_has_key(s) != (in->header.protection == MD_SEALED))
+		return md_secure_has_key(s) ? MD_OPEN_PLAIN : MD_OPEN_SEALED;
+	if (in->header.kind == MD_KIND_BEACON && !is_on_link(in))
+		return MD_OPEN_OFF_LINK;
+	in->fresh = has_valid_cookie(s, in);
+	verdict = md_secure_has_key(s) ? open_sealed(s, in, ret) : open_plain(in, ret);
+	if (!verdict && is_handshake(in->header.kind) && ret->payload_len)
+		return MD_OPEN_NOT_OURS;
+	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, &s->learned, in))
+		return MD_OPEN_THROTTLED;
+	return verdict;
+}
+
+static void describe(const struct md_secure *s, const struct incoming *in, struct md_opened *ret)
+{
+	ret->kind = in->header.kind;
+	ret->about = in->header.about;
+	ret->sender = in->header.sender;
+	ret->voucher = voucher_of(s, in);
+	ret->start = in->header.start;
+	ret->counter = in->header.counter;
+}
+
+enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,
+			const struct md_addr *from, int hop_limit, uint64_t now_ns,
+			struct md_opened *ret)
+{
+	struct incoming in = {.datagram = datagram,
+			      .len = len,
+			      .from = from,
+			      .hop_limit = hop_limit,
+			      .now_ns = now_ns};
+	enum md_verdict verdict;
+
+	ret->reply_len = 0;
+	ret->payload_len = 0;
+	verdict = judge(s, &in, ret);
+	if (verdict == MD_OPEN_UNPROVEN)
+		challenge(s, &in, ret);
+	if (verdict)
+		return verdict;
+	describe(s, &in, ret);
+	if (in.fresh)
+		md_cookie_keep(&s->cookies, from, &in.header.mine);
+	if (ret->kind == MD_KIND_PROOF)
+		return MD_OPEN_PROVEN;
+	if (ret->kind != MD_KIND_CHALLENGE)
+		return MD_OPEN_OK;
+	if (md_secure_has_key(s))
+		ret->reply_len =
+			md_secure_reply(s, MD_KIND_PROOF, &in.header, from, now_ns, ret->reply);
+	return MD_OPEN_LEARNED;
+}

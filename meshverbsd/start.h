@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_START_H
+#define MD_START_H
+
+#include <stdint.h>
+
+/**
+ * md_start_number - a number larger than at any earlier start of this host's agent
+ * @dir_fd: of RUN_DIR, where the last one is kept in the file "start"; -1: none
+ * @realtime_ns: CLOCK_REALTIME
+ *
+ * It is the time, or the last number plus one if the clock was set back. Where the file cannot be
+ * read or written it is the time alone: then peers that have a key ignore a host whose clock was
+ * set back until they forget its former life (two cookie epochs).
+ *
+ * Return: the number, never 0.
+ */
+uint64_t md_start_number(int dir_fd, uint64_t realtime_ns);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the agent says to other agents: beacons, answers, queries. */
+#include <errno.h>
+#include <string.h>
+
+#include "agent.h"
+#include "ctl.h"
+#include "paths.h"
+
+/*
+ * How secure.h names an address: link-local ones with their netdev. Others without, in both
+ * directions: what was sent as routes say may be answered through any netdev.
+ */
+struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex)
+{
+	return (struct md_addr){
+		.ip = *ip, .port = port, .ifindex = IN6_IS_ADDR_LINKLOCAL(ip) ? ifindex : 0};
+}
+
+void md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+		 const struct in6_addr *from, const void *bytes, size_t len)
+{
+	if (md_udp_send(&agent->udp, ip, port, ifindex, from, bytes, len))
+		agent->counts.datagrams_failed++;
+	else
+		agent->counts.datagrams_sent++;
+}
+
+void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,
+		  uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
+		  size_t len)
+{
+	struct md_addr to = md_talk_addr(ip, port, ifindex);
+	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
+	size_t datagram_len =
+		md_seal(agent->secure, kind, &to, ifindex, payload, len, md_now(), datagram);
+
+	md_talk_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
+}
+
+/* ---- beacons --------------------------------------------------------------------------------- */
+
+void md_talk_describe(struct md_agent *agent)
+{
+	uint8_t desc[MD_DESC_BYTES_MAX];
+	size_t len = md_desc_encode(agent->watch.view->desc, desc);
+
+	if (agent->generation && len == agent->desc_len && !memcmp(desc, agent->desc, len))
+		return;
+	memcpy(agent->desc, desc, len);
+	agent->desc_len = (uint32_t)len;
+	agent->generation++;
+}
+
+static void fill_beacon(const struct md_agent *agent, struct md_beacon *beacon)
+{
+	memset(beacon, 0, sizeof(*beacon));
+	memcpy(beacon->name, agent->name, sizeof(beacon->name));
+	beacon->rail = MD_NO_RAIL;
+	beacon->agent_version = MV_CTL_VERSION;
+	beacon->interval_ms = MD_QUERY_NS / MD_MS;
+	beacon->generation = agent->generation;
+	beacon->desc_bytes = agent->desc_len;
+}
+
+/* Return: 0 or -errno. */
+static int send_multicast(struct md_agent *agent, const struct md_net *net, bool ipv6,
+			  const uint8_t *payload, size_t len)
+{
+	struct in6_addr group = md_udp_group(ipv6);
+	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
+	/* As md_talk_addr(): an IPv4 neighbour's challenge comes from an address without netdev. */
+	size_t datagram_len = md_seal(agent->secure, MD_KIND_BEACON, NULL, ipv6 ? net->ifindex : 0,
+				      payload, len, md_now(), datagram);
+	int err = md_udp_send(&agent->udp, &group, agent->udp.port, net->ifindex, NULL, datagram,
+			      datagram_len);
+
+	if (err)
+		agent->counts.datagrams_failed++;
+	else
+		agent->counts.beacons_sent++;
+	return err;
+}
+
+static void send_beacon(struct md_agent *agent, const struct md_net *net,
+			const struct md_beacon *beacon, uint64_t now_ns)
+{
+	size_t place = (size_t)(net - agent->watch.view->nets);
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	size_t len = md_beacon_encode(beacon, payload);
+	bool heard = false;
+
+	/* An address that is still being tried (duplicate detection) cannot send. */
+	if (net->has_ipv6)
+		heard = !send_multicast(agent, net, true, payload, len);
+	if (net->has_ipv4 && (!heard || agent->ipv4_until_ns[place] > now_ns))
+		send_multicast(agent, net, false, payload, len);
+}
+
+static void send_due(struct md_agent *agent, const struct md_outlet *outlet, bool whole,
+		     uint64_t now_ns)
+{
+	const struct md_net *net = md_view_net(agent->watch.view, outlet->ifindex);
+	unsigned int n_pieces = md_beacon_pieces(agent->desc_len);
+	struct md_beacon beacon;
+
+	if (!net || !net->running)
+		return;
+	fill_beacon(agent, &beacon);
+	beacon.rail = (uint16_t)net->rail;
+	beacon.interval_ms = outlet->interval_ms;
+	/* A single piece is little more than a sign of life. */
+	if (!whole && n_pieces > 1) {
+		md_beacon_cut(&beacon, agent->desc, MD_NO_PIECE);
+		send_beacon(agent, net, &beacon, now_ns);
+		return;
+	}
+	for (unsigned int i = 0; i < n_pieces; i++) {
+		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		send_beacon(agent, net, &beacon, now_ns);
+	}
+}
+
+/* To one neighbour: a newcomer among many, or who has asked for proof. */
+void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+{
+	const struct md_net *net = md_view_net(agent->watch.view, ifindex);
+	struct md_beacon beacon;
+
+	if (!net)
+		return;
+	fill_beacon(agent, &beacon);
+	beacon.rail = (uint16_t)net->rail;
+	for (size_t i = 0; i < agent->announce.n; i++)
+		if (agent->announce.outlets[i].ifindex == ifindex)
+			beacon.interval_ms = agent->announce.outlets[i].interval_ms;
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
+		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+
+		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		md_talk_send(agent, MD_KIND_BEACON, ip, agent->udp.port, ifindex, NULL, payload,
+			     md_beacon_encode(&beacon, payload));
+		agent->counts.beacons_sent++;
+	}
+}
+
+void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
+		   uint64_t now_ns)
+{
+	uint64_t delay_ns = md_announce_greet(&agent->announce, ifindex, now_ns);
+
+	if (!delay_ns || agent->n_greetings == MD_GREETINGS_MAX)
+		return;
+	agent->greetings[agent->n_greetings++] =
+		(struct md_greeting){.due_ns = now_ns + delay_ns, .ip = *ip, .ifindex = ifindex};
+}
+
+static void send_greetings(struct md_agent *agent, uint64_t now_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < agent->n_greetings; i++) {
+		const struct md_greeting greeting = agent->greetings[i];
+
+		if (greeting.due_ns > now_ns)
+			agent->greetings[kept++] = greeting;
+		else
+			md_talk_beacon_to(agent, &greeting.ip, greeting.ifindex);
+	}
+	agent->n_greetings = kept;
+}
+
+void md_talk_beacons(struct md_agent *agent, uint64_t now_ns)
+{
+	const struct md_outlet *outlet;
+	bool whole;
+
+	while ((outlet = md_announce_due(&agent->announce, now_ns, &whole)))
+		send_due(agent, outlet, whole, now_ns);
+	send_greetings(agent, now_ns);
+}
+
+uint64_t md_talk_next(const struct md_agent *agent)
+{
+	uint64_t next_ns = md_announce_next(&agent->announce);
+
+	for (size_t i = 0; i < agent->n_greetings; i++)
+		if (agent->greetings[i].due_ns < next_ns)
+			next_ns = agent->greetings[i].due_ns;
+	return next_ns;
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+static bool take_answer_room(struct md_agent *agent, uint64_t now_ns)
+{
+	const uint64_t each = MD_S / MD_ANSWERS_PER_S;
+
+	if (agent->answers_room_ns < now_ns)
+		agent->answers_room_ns = now_ns;
+	/* A tenth of a second's worth at once. */
+	if (agent->answers_room_ns - now_ns > MD_S / 10)
+		return false;
+	agent->answers_room_ns += each;
+	return true;
+}
+
+void md_talk_entry(struct md_agent *agent, const struct md_received *query)
+{
+	const struct in6_addr *from = md_udp_is_multicast(&query->to) ? NULL : &query->to;
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&query->ip) ? query->ifindex : 0;
+	struct md_beacon beacon;
+
+	if (!take_answer_room(agent, md_now())) {
+		agent->counts.queries_refused++;
+		return;
+	}
+	fill_beacon(agent, &beacon);
+	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
+		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+
+		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
+		md_talk_send(agent, MD_KIND_ENTRY, &query->ip, query->port, ifindex, from, payload,
+			     md_beacon_encode(&beacon, payload));
+		agent->counts.entries_sent++;
+	}
+}
+
+void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
+{
+	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, NULL, 0);
+	agent->counts.queries_sent++;
+}
+
+void md_talk_ask(void *arg, const struct md_target *target)
+{
+	struct in6_addr ip = md_paths_ip(&target->gid);
+	struct md_agent *agent = arg;
+	const struct md_view *view = agent->watch.view;
+
+	if (mv_gid_family(&target->gid) != MV_FAMILY_LINK_LOCAL) {
+		md_talk_query(agent, &ip, 0);
+		return;
+	}
+	/* It may be on any link of ours. */
+	for (size_t i = 0; i < view->n_nets; i++)
+		if (view->nets[i].running && view->nets[i].has_ipv6)
+			md_talk_query(agent, &ip, view->nets[i].ifindex);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "targets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Queries that may be sent at once, before MD_QUERY_RATE counts. */
+#define QUERY_BURST 64
+
+struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid)
+{
+	struct md_target *target;
+
+	HASH_FIND(hh, targets->by_gid, gid->raw, sizeof(gid->raw), target);
+	return target;
+}
+
+static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_target **ret)
+{
+	struct md_target *target;
+
+	if (targets->n >= MD_TARGETS_MAX)
+		return -ENOSPC;
+	target = calloc(1, sizeof(*target));
+	if (!target)
+		return -ENOMEM;
+	target->gid = *gid;
+	HASH_ADD(hh, targets->by_gid, gid.raw, sizeof(gid->raw), target);
+	if (!target->hh.tbl) {
+		free(target);
+		return -ENOMEM;
+	}
+	targets->n++;
+	*ret = target;
+	return 0;
+}
+
+static void remove_target(struct md_targets *targets, struct md_target *target)
+{
+	HASH_DEL(targets->by_gid, target);
+	targets->n--;
+	free(target);
+}
+
+int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const char *name)
+{
+	struct md_target *target = md_targets_find(targets, gid);
+	int err;
+
+	if (target && target->name[0])
+		return -EEXIST;
+	if (!target) {
+		err = add(targets, gid, &target);
+		if (err)
+			return err;
+	}
+	snprintf(target->name, sizeof(target->name), "%s", name);
+	return 0;
+}
+
+void md_targets_forget_file(struct md_targets *targets)
+{
+	struct md_target *target, *next;
+
+	/* One that a process needs stays. Another one is forgotten with the next tick. */
+	HASH_ITER(hh, targets->by_gid, target, next)
+	target->name[0] = '\0';
+}
+
+struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid,
+				 uint64_t now_ns)
+{
+	struct md_target *target = md_targets_find(targets, gid);
+
+	if (!target && add(targets, gid, &target))
+		return NULL;
+	target->used_ns = now_ns;
+	return target;
+}
+
+bool md_target_silent(const struct md_target *target, uint64_t now_ns)
+{
+	return target->silent_since_ns && now_ns - target->silent_since_ns >= MD_S &&
+	       now_ns - target->asked_ns < MD_SILENT_NS;
+}
+
+bool md_target_expects(const struct md_target *target, uint64_t now_ns)
+{
+	return target->asked_ns && now_ns - target->asked_ns < MD_QUERY_NS;
+}
+
+void md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
+{
+	target->host = *host;
+	target->answered_ns = now_ns;
+	target->silent_since_ns = 0;
+}
+
+uint32_t md_targets_interval_ms(const struct md_targets *targets)
+{
+	uint64_t by_rate_ms = targets->n * 1000 / MD_QUERY_RATE;
+	uint64_t ms = MD_QUERY_NS / MD_MS > by_rate_ms ? MD_QUERY_NS / MD_MS : by_rate_ms;
+
+	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
+}
+
+static bool take_room(struct md_targets *targets, uint64_t now_ns)
+{
+	const uint64_t each = MD_S / MD_QUERY_RATE;
+
+	if (targets->room_at_ns < now_ns)
+		targets->room_at_ns = now_ns;
+	if (targets->room_at_ns - now_ns >= QUERY_BURST * each)
+		return false;
+	targets->room_at_ns += each;
+	return true;
+}
+
+void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
+			void (*ask)(void *arg, const struct md_target *target), void *arg)
+{
+	if (!take_room(targets, now_ns))
+		return;
+	/* What was asked last a minute ago begins a new time of silence. */
+	if (!target->silent_since_ns || now_ns - target->asked_ns >= MD_SILENT_NS)
+		target->silent_since_ns = now_ns;
+	target->asked_ns = now_ns;
+	target->next_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
+	ask(arg, target);
+}
+
+static bool is_needed(const struct md_target *target, uint64_t now_ns)
+{
+	return target->name[0] || (target->used_ns && now_ns - target->used_ns < MD_TARGET_IDLE_NS);
+}
+
+uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
+			 void (*ask)(void *arg, const struct md_target *target), void *arg)
+{
+	uint64_t next_ns = now_ns + MD_QUERY_NS;
+	struct md_target *target, *next;
+
+	HASH_ITER(hh, targets->by_gid, target, next)
+	{
+		if (!is_needed(target, now_ns)) {
+			remove_target(targets, target);
+			continue;
+		}
+		if (target->next_ns <= now_ns)
+			md_targets_ask_now(targets, target, now_ns, ask, arg);
+		if (target->next_ns < next_ns)
+			next_ns = target->next_ns;
+	}
+	/* Those for which there was no room wait for some. */
+	return next_ns > now_ns ? next_ns : now_ns + QUERY_BURST * MD_S / MD_QUERY_RATE;
+}
+
+void md_targets_fini(struct md_targets *targets)
+{
+	struct md_target *target, *next;
+
+	HASH_ITER(hh, targets->by_gid, target, next)
+	remove_target(targets, target);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_TARGETS_H
+#define MD_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "directory.h"
+#include "hash.h"
+#include "limits.h"
+
+/*
+ * Addresses that are asked which host they belong to: those of the hosts file, always, and those that a process has
+ * sent something to while no beacon told whose they are. No I/O, no clock.
+ */
+struct md_target {
+	UT_hash_handle hh;
+	union ibv_gid gid;
+	char name[64]; /* in the hosts file; "" for an address not from there */
+	uint64_t used_ns; /* when a process last needed it */
+	uint64_t next_ns; /* when it is to be asked again */
+	uint64_t asked_ns; /* when it was last asked; 0: not yet */
+	uint64_t answered_ns; /* 0: not yet */
+	uint64_t silent_since_ns; /* when it was first asked without having answered since; 0: it has */
+	struct mv_host_id host; /* that answered last */
+};
+
+struct md_targets {
+	struct md_target *by_gid;
+	size_t n;
+	uint64_t room_at_ns; /* MD_QUERY_RATE */
+};
+
+/**
+ * md_targets_add - an address of the hosts file
+ *
+ * Return: 0; -EEXIST when it is there already; -ENOSPC; -ENOMEM.
+ */
+int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const char *name);
+
+/** md_targets_forget_file - before the hosts file is read again */
+void md_targets_forget_file(struct md_targets *targets);
+
+/**
+ * md_targets_use - a process needs to know whose address this is
+ *
+ * Return: the target, due at once when it is new; NULL when there are too many or no memory.
+ */
+struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t now_ns);
+
+struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
+
+/** md_target_silent - asked for a second or more, lately, and in vain: not worth waiting for */
+bool md_target_silent(const struct md_target *target, uint64_t now_ns);
+
+/** md_targets_expects - was it asked so lately that an answer may come? */
+bool md_target_expects(const struct md_target *target, uint64_t now_ns);
+
+void md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns);
+
+/** md_targets_interval_ms - how often each is asked: MD_QUERY_NS, longer when there are many */
+uint32_t md_targets_interval_ms(const struct md_targets *targets);
+
+/**
+ * md_targets_tick - forget those that nobody needs, ask those that are due
+ * @ask: sends a query
+ *
+ * Return: when to call it again.
+ */
+uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
+			 void (*ask)(void *arg, const struct md_target *target), void *arg);
+
+/** md_targets_ask_now - ask this one once more, out of turn, as far as MD_QUERY_RATE allows */
+void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
+			void (*ask)(void *arg, const struct md_target *target), void *arg);
+
+void md_targets_fini(struct md_targets *targets);
+
+#endif

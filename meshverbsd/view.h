@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_VIEW_H
+#define MD_VIEW_H
+
+#include "config.h"
+#include "desc.h"
+#include "topo.h"
+
+/*
+ * What this host has to tell and where: its own description, the netdevs that beacons go out of, and the networks
+ * that are on their links. Made from a topology snapshot; pure, immutable.
+ */
+
+/* A netdev of a RoCE port, or a VLAN of one. */
+struct md_net {
+	uint32_t ifindex;
+	uint32_t rail; /* in the description */
+	char name[IF_NAMESIZE];
+	bool running; /* up, with carrier */
+	bool has_ipv6; /* a link-local address, without which no IPv6 beacon can be sent */
+	bool has_ipv4;
+};
+
+/* An address of one of these netdevs with its network. */
+struct md_onlink {
+	uint32_t ifindex;
+	union ibv_gid prefix;
+	uint8_t prefix_len; /* bits of the GID */
+};
+
+struct md_view {
+	struct md_desc *desc;
+	size_t n_nets, n_onlinks;
+	struct md_net nets[MD_NETS_MAX];
+	struct md_onlink *onlinks;
+};
+
+/**
+ * md_view_make - describe this host
+ * @topo: with devices, netdevs and addresses
+ * @default_ifindex: the one netdev that holds the default route, 0: none, or several
+ * @ret: to be released with md_view_free()
+ *
+ * GIDs whose netdev is of another network namespace are left out (InfiniBand's have no netdev and stay); so is what
+ * exceeds the limits. config->exclude sets MV_RAIL_EXCLUDED and takes the port's netdevs out of the nets; the rail
+ * of @default_ifindex gets the flag if config->exclude_default_route and some other rail is left, but keeps its
+ * netdevs.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int md_view_make(const struct mv_topo *topo, const struct mv_config *config, uint32_t default_ifindex,
+		 struct md_view **ret);
+void md_view_free(struct md_view *view); /* NULL is fine */
+
+/** md_view_same - do both say the same? */
+bool md_view_same(const struct md_view *a, const struct md_view *b);
+
+/** md_view_net - the net of an interface, NULL: none */
+const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex);
+
+/** md_view_has_gid - is it in our own table? */
+bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid);
+
+/**
+ * md_view_devices - devices of ours that have a GID, each once
+ * @ret: names, valid as long as the view
+ *
+ * Return: how many were written, at most @max.
+ */
+size_t md_view_devices(const struct md_view *view, const union ibv_gid *gid, const char **ret, size_t max);
+
+/** md_view_on_link - does an address of that netdev have @gid in its network? Never for link-local ones. */
+bool md_view_on_link(const struct md_view *view, uint32_t ifindex, const union ibv_gid *gid);
+
+/** md_view_is_rail_netdev - is it a netdev that GIDs belong to? */
+bool md_view_is_rail_netdev(const struct mv_topo *topo, uint32_t ifindex);
+
+#endif

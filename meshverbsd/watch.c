@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "watch.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <linux/rtnetlink.h>
+
+#include "say.h"
+#include "topo_sysfs.h"
+
+/* Looks after a notice: the last one comes 20 + 100 + 500 ms after it. */
+static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS};
+#define N_LOOKS (sizeof(settle_ns) / sizeof(settle_ns[0]))
+
+/*
+ * Does the main table send everything out of this netdev that has no better route? Asked for
+ * addresses that are nobody's (RFC 5737, RFC 3849).
+ */
+static bool has_default_route(struct md_watch *w, uint32_t ifindex)
+{
+	static const char *const nobody[] = {"203.0.113.1", "2001:db8::1"};
+	static const uint8_t default_len[] = {96, 0};
+
+	for (int i = 0; i < 2; i++) {
+		union ibv_gid gid;
+
+		if (mv_gid_parse(nobody[i], &gid) ||
+		    mv_netlink_add_route(&w->netlink, &w->topo, ifindex, &gid) <= 0)
+			continue;
+		for (size_t r = 0; r < w->topo.n_routes; r++) {
+			const struct mv_route *route = &w->topo.routes[r];
+
+			if (route->ifindex == ifindex && route->table == RT_TABLE_MAIN &&
+			    mv_gid_is_zero(&route->src) && route->fib_len == default_len[i] &&
+			    mv_gid_equal(&route->dst, &gid))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Several of them say that the fabric is routed by default routes, and nothing about management. */
+static uint32_t only_default_netdev(struct md_watch *w)
+{
+	uint32_t found = 0;
+
+	if (!w->config->exclude_default_route)
+		return 0;
+	for (size_t i = 0; i < w->topo.n_netdevs; i++) {
+		uint32_t ifindex = w->topo.netdevs[i].ifindex;
+
+		if (!md_view_is_rail_netdev(&w->topo, ifindex) || !has_default_route(w, ifindex))
+			continue;
+		if (found)
+			return 0;
+		found = ifindex;
+	}
+	return found;
+}
+
+static int look(struct md_watch *w, struct md_view **ret)
+{
+	int err;
+
+	mv_topo_clear_devices(&w->topo);
+	err = mv_netlink_fill(&w->netlink, &w->topo);
+	if (!err)
+		err = mv_sysfs_fill(&w->topo, w->sysfs);
+	if (err && err != -ENOENT)
+		return err;
+	return md_view_make(&w->topo, w->config, only_default_netdev(w), ret);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+static void refresh(struct md_watch *w)
+{
+	struct md_view *old = w->view, *view;
+	uint64_t begun = now_ns();
+	int err = look(w, &view);
+
+	w->n_looks++;
+	w->looked_ns = now_ns();
+	w->look_ns = w->looked_ns - begun;
+	if (err) {
+		/* What is known stays; the next poll tries again. */
+		w->n_failed++;
+		if (err != w->last_err)
+			md_say(MD_WARNING, "cannot read the RDMA devices below %s: %s", w->sysfs,
+			       md_strerror(err));
+		w->last_err = err;
+		return;
+	}
+	w->last_err = 0;
+	if (md_view_same(old, view)) {
+		md_view_free(view);
+		return;
+	}
+	w->view = view;
+	w->changed(w->arg, old);
+	md_view_free(old);
+}
+
+static void set_timer(struct md_watch *w, uint64_t delay_ns)
+{
+	sd_event_source_set_time_relative(w->timer, delay_ns / 1000);
+	sd_event_source_set_enabled(w->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct md_watch *w = arg;
+
+	(void)source;
+	(void)usec;
+	refresh(w);
+	if (w->looks_due) {
+		w->looks_due--;
+		set_timer(w, settle_ns[w->looks_due]);
+	} else {
+		set_timer(w, MD_POLL_NS);
+	}
+	return 0;
+}
+
+static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_watch *w = arg;
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	if (!mv_netlink_changed(&w->netlink))
+		return 0;
+	/*
+	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
+	 * for long: looking is not to take more than a twentieth of one processor.
+	 */
+	if (w->looks_due != N_LOOKS - 1) {
+		uint64_t now = now_ns(), earliest = w->looked_ns + 20 * w->look_ns;
+
+		w->looks_due = N_LOOKS - 1;
+		set_timer(w, earliest > now + MD_SETTLE_NS ? earliest - now : MD_SETTLE_NS);
+	}
+	return 0;
+}
+
+int md_watch_start(struct md_watch *w, sd_event *event)
+{
+	int err;
+
+	mv_topo_init(&w->topo);
+	w->netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
+	err = mv_netlink_open(&w->netlink);
+	if (err)
+		return err;
+	err = look(w, &w->view);
+	if (err)
+		return err;
+	err = sd_event_add_io(event, &w->notice, w->netlink.event_fd, EPOLLIN, on_notice, w);
+	if (err < 0)
+		return err;
+	err = sd_event_add_time_relative(event, &w->timer, CLOCK_BOOTTIME, MD_POLL_NS / 1000, 1000,
+					 on_timer, w);
+	return err < 0 ? err : 0;
+}
+
+void md_watch_stop(struct md_watch *w)
+{
+	w->notice = sd_event_source_disable_unref(w->notice);
+	w->timer = sd_event_source_disable_unref(w->timer);
+	mv_netlink_close(&w->netlink);
+	mv_topo_fini(&w->topo);
+	md_view_free(w->view);
+	w->view = NULL;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_WATCH_H
+#define MD_WATCH_H
+
+#include <systemd/sd-event.h>
+
+#include "topo_netlink.h"
+#include "view.h"
+
+/*
+ * Keeps the local view: looks at sysfs and rtnetlink soon after the kernel says that something changed, again a
+ * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for what has no notice (port states of
+ * InfiniBand).
+ */
+struct md_watch {
+	const char *sysfs; /* its root, the caller's */
+	const struct mv_config *config; /* the caller's */
+	struct mv_netlink netlink;
+	struct mv_topo topo; /* of the last look */
+	struct md_view *view; /* never NULL after md_watch_start() */
+	unsigned int looks_due; /* further looks after the next one */
+	uint64_t n_looks, n_failed;
+	uint64_t looked_ns, look_ns; /* end of the last one (CLOCK_BOOTTIME), and what it took */
+	int last_err; /* of the last look that failed; 0: the last one did not */
+	sd_event_source *notice, *timer;
+	/* Called after view has changed; @old is released afterwards. */
+	void (*changed)(void *arg, const struct md_view *old);
+	void *arg;
+};
+
+/**
+ * md_watch_start - take the first look and watch from then on
+ * @w: sysfs, config, changed and arg are filled; changed() is not called for the first look
+ *
+ * A host without RDMA devices is fine: its view is empty.
+ *
+ * Return: 0; -errno of the netlink sockets or of sd-event; -ENOMEM.
+ */
+int md_watch_start(struct md_watch *w, sd_event *event);
+void md_watch_stop(struct md_watch *w); /* also one that did not start */
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "peers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "paths.h"
+#include "topo.h"
+#include "unit.h"
+
+static uint8_t prefix_of(const union ibv_gid *gid, const char *len)
+{
+	return (uint8_t)(atoi(len) + (mv_gid_family(gid) == MV_FAMILY_IPV4 ? 96 : 0));
+}
+
+static void read_rail(struct mv_dir_rail *rail, char *words, uint32_t first_gid)
+{
+	char *word = strtok(words, " ");
+
+	snprintf(rail->device, sizeof(rail->device), "%s", word);
+	snprintf(rail->netdev, sizeof(rail->netdev), "net%c", word[strlen(word) - 1]);
+	rail->rate_mbps = 100000;
+	rail->mtu_bytes = 4096;
+	rail->numa_node = -1;
+	rail->port = 1;
+	rail->link_layer = IBV_LINK_LAYER_ETHERNET;
+	rail->flags = MV_RAIL_UP;
+	rail->first_gid = first_gid;
+	while ((word = strtok(NULL, " "))) {
+		if (!strcmp(word, "down"))
+			rail->flags &= (uint8_t)~MV_RAIL_UP;
+		else if (!strcmp(word, "excluded"))
+			rail->flags |= MV_RAIL_EXCLUDED;
+		else if (!strcmp(word, "ib"))
+			rail->link_layer = IBV_LINK_LAYER_INFINIBAND;
+		else
+			fail_msg("rail: %s?", word);
+	}
+}
+
+static void read_gid(struct mv_dir_gid *gid, char *words)
+{
+	char *address = strtok(words, " "), *type = strtok(NULL, " ");
+	char *slash = strchr(address, '/');
+
+	if (slash)
+		*slash = '\0';
+	gid->gid = unit_gid(address);
+	gid->vlan_id = MV_VLAN_NONE;
+	gid->type = strcmp(type, "v1") ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
+	if (slash)
+		gid->prefix_len = prefix_of(&gid->gid, slash + 1);
+}
+
+struct md_desc *peers_desc(const char *text)
+{
+	struct md_desc *desc = md_desc_new(MD_RAILS_MAX, MD_GIDS_MAX), *exact;
+	char *copy = strdup(text), *save;
+	uint32_t rails = 0, gids = 0;
+
+	assert_non_null(desc);
+	for (char *s = strtok_r(copy, ";", &save); s; s = strtok_r(NULL, ";", &save)) {
+		s += strspn(s, " ");
+		if (!strncmp(s, "rail ", 5)) {
+			read_rail(&desc->rails[rails++], s + 5, gids);
+		} else if (!strncmp(s, "gid ", 4)) {
+			read_gid(&desc->gids[gids], s + 4);
+			desc->gids[gids].rail = rails - 1;
+			desc->gids[gids].index = desc->rails[rails - 1].n_gids++;
+			gids++;
+		} else if (*s) {
+			fail_msg("%s?", s);
+		}
+	}
+	free(copy);
+	exact = md_desc_new(rails, gids);
+	assert_non_null(exact);
+	if (rails)
+		memcpy(exact->rails, desc->rails, rails * sizeof(*exact->rails));
+	if (gids)
+		memcpy(exact->gids, desc->gids, gids * sizeof(*exact->gids));
+	free(desc);
+	return exact;
+}
+
+struct md_view *peers_view(const char *text)
+{
+	struct md_view *view = calloc(1, sizeof(*view));
+
+	assert_non_null(view);
+	view->desc = peers_desc(text);
+	view->onlinks = calloc(view->desc->n_gids + 1, sizeof(*view->onlinks));
+	assert_non_null(view->onlinks);
+	for (uint32_t r = 0; r < view->desc->n_rails; r++) {
+		struct md_net *net = &view->nets[view->n_nets++];
+
+		net->ifindex = r + 1;
+		net->rail = r;
+		net->running = net->has_ipv4 = net->has_ipv6 = true;
+		memcpy(net->name, view->desc->rails[r].netdev, sizeof(net->name));
+	}
+	for (uint32_t g = 0; g < view->desc->n_gids; g++) {
+		const struct mv_dir_gid *gid = &view->desc->gids[g];
+		struct md_onlink *onlink = &view->onlinks[view->n_onlinks];
+
+		if (!gid->prefix_len || mv_gid_family(&gid->gid) == MV_FAMILY_LINK_LOCAL)
+			continue;
+		onlink->ifindex = gid->rail + 1;
+		onlink->prefix = mv_gid_network(&gid->gid, gid->prefix_len);
+		onlink->prefix_len = gid->prefix_len;
+		view->n_onlinks++;
+	}
+	return view;
+}
+
+struct mv_host_id peers_id(unsigned int n)
+{
+	struct mv_host_id id = {.bytes = {0xee}};
+
+	memcpy(&id.bytes[8], &n, sizeof(n));
+	return id;
+}
+
+static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard *heard, uint16_t rail, uint64_t now_ns,
+		unsigned int *ret_news)
+{
+	static uint64_t counter;
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_desc *desc = peers_desc(peer->text);
+	struct md_beacon beacon = {.rail = rail,
+				   .agent_version = 1,
+				   .interval_ms = peer->interval_ms,
+				   .generation = peer->generation};
+	int rc = 0;
+
+	beacon.desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
+	free(desc);
+	snprintf(beacon.name, sizeof(beacon.name), "host%u", peer->n);
+	heard->sender = peers_id(peer->n);
+	heard->start = peer->start;
+	*ret_news = 0;
+	for (unsigned int i = 0; i < md_beacon_pieces(beacon.desc_bytes) && !rc; i++) {
+		unsigned int news = 0;
+
+		md_beacon_cut(&beacon, bytes, (uint8_t)i);
+		heard->counter = ++counter;
+		rc = md_hosts_hear(hosts, heard, &beacon, now_ns, &news);
+		*ret_news |= rc ? 0 : news;
+	}
+	return rc;
+}
+
+int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail, uint64_t now_ns,
+	       unsigned int *news)
+{
+	struct md_heard heard = {.ifindex = ifindex};
+	char text[64];
+	union ibv_gid ip;
+
+	snprintf(text, sizeof(text), "fe80::%x:%x:%x", peer->n >> 16, peer->n & 0xffff, rail);
+	ip = unit_gid(text);
+	heard.ip = md_paths_ip(&ip);
+	return hear(hosts, peer, &heard, rail, now_ns, news);
+}
+
+int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address, uint64_t now_ns,
+	       unsigned int *news)
+{
+	union ibv_gid ip = unit_gid(address);
+	struct md_heard heard = {.ip = md_paths_ip(&ip), .answer = true};
+
+	return hear(hosts, peer, &heard, MD_NO_RAIL, now_ns, news);
+}

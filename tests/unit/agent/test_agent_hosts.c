@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The table of hosts: what beacons and answers change, and when it is over. The clock is ours. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fault.h"
+#include "peers.h"
+
+#define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
+/* More than fits one piece. */
+#define G5  "gid 10.1.0.2/24 v2;gid 10.1.0.3/24 v2;gid 10.1.0.4/24 v2;gid 10.1.0.5/24 v2;gid 10.1.0.6/24 v2;"
+#define BIG "rail mlx5_0;" G5 G5 G5 G5 G5 G5 G5 G5 G5 G5 G5 G5
+
+static struct md_hosts hosts;
+static unsigned int n_left;
+
+static void on_leaving(void *arg, const struct md_host *host)
+{
+	(void)arg;
+	assert_non_null(host->desc);
+	n_left++;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&hosts, 0, sizeof(hosts));
+	hosts.self = peers_id(0);
+	hosts.leaving = on_leaving;
+	n_left = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_hosts_fini(&hosts);
+	assert_int_equal(hosts.n, 0);
+	assert_int_equal(hosts.n_partial, 0);
+	assert_int_equal(hosts.bytes, 0);
+	return 0;
+}
+
+static const struct md_host *host(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	return md_hosts_find(&hosts, &id);
+}
+
+static void test_news(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_HOST | MD_NEWS_SIGHTING | MD_NEWS_DESC | MD_NEWS_NAME);
+	assert_int_equal(host(1)->desc->n_gids, 1);
+	assert_string_equal(host(1)->name, "host1");
+	/* The same once more tells nothing. */
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	/* Heard elsewhere. */
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_SIGHTING);
+	assert_int_equal(md_hosts_on_net(&hosts, 1), 1);
+	assert_int_equal(md_hosts_on_net(&hosts, 2), 1);
+	/* Another description. */
+	peer.generation = 2;
+	peer.text = "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(n_left, 1);
+	assert_int_equal(host(1)->desc->n_gids, 2);
+	/* Started again: new, though its generation is an older one's. */
+	peer.start = 101;
+	peer.generation = 1;
+	peer.text = ONE_RAIL;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_HOST | MD_NEWS_DESC);
+	assert_int_equal(hosts.n, 1);
+}
+
+static void test_own_and_old(void **state)
+{
+	struct peer self = {0, 100, 1, 1000, ONE_RAIL}, peer = {1, 100, 1, 1000, ONE_RAIL};
+	struct md_heard heard = {.sender = peers_id(1), .start = 99, .ifindex = 1, .proven = true};
+	struct md_beacon beacon = {
+		.agent_version = 1, .interval_ms = 1000, .desc_bytes = 4, .piece = MD_NO_PIECE};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &self, 1, 0, MD_S, &news), -EALREADY);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), -ESTALE);
+	/* Without proof anybody can say such a number: it must not shut out the true one. */
+	heard.proven = false;
+	heard.start = UINT64_MAX;
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(host(1)->start, 100);
+}
+
+static void test_expiry(void **state)
+{
+	struct peer fast = {1, 100, 1, 1000, ONE_RAIL}, slow = {2, 100, 1, 10000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &fast, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &fast, 2, 1, 3 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &slow, 1, 0, MD_S, &news), 0);
+	assert_false(md_hosts_expire(&hosts, MD_S + 3499 * MD_MS));
+	/* The sighting of netdev 1 goes, the host stays. */
+	assert_true(md_hosts_expire(&hosts, MD_S + 3500 * MD_MS));
+	assert_int_equal(host(1)->n_sightings, 1);
+	assert_int_equal(host(1)->sightings[0].ifindex, 2);
+	assert_true(md_hosts_expire(&hosts, 3 * MD_S + 3500 * MD_MS));
+	assert_null(host(1));
+	assert_int_equal(n_left, 1);
+	assert_false(md_hosts_expire(&hosts, 35 * MD_S));
+	assert_true(md_hosts_expire(&hosts, 36 * MD_S));
+	assert_int_equal(hosts.n, 0);
+}
+
+static void test_lost_carrier(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_false(md_hosts_forget_net(&hosts, 2));
+	assert_true(md_hosts_forget_net(&hosts, 1));
+	assert_int_equal(host(1)->n_sightings, 0);
+	/* It may be heard elsewhere until its time is over. */
+	assert_false(md_hosts_expire(&hosts, 4 * MD_S));
+	assert_non_null(host(1));
+	assert_true(md_hosts_expire(&hosts, 5 * MD_S));
+	assert_null(host(1));
+}
+
+/* Pieces in any order, some of them twice; a generation that is overtaken is dropped. */
+static void test_pieces(void **state)
+{
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_desc *desc = peers_desc(BIG);
+	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
+	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 1000, .generation = 1};
+	static const uint8_t order[] = {1, MD_NO_PIECE, 1, 0};
+	unsigned int news;
+
+	(void)state;
+	beacon.desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
+	assert_int_equal(md_beacon_pieces(beacon.desc_bytes), 2);
+	for (size_t i = 0; i < sizeof(order); i++) {
+		md_beacon_cut(&beacon, bytes, order[i]);
+		assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+		assert_int_equal((news & MD_NEWS_DESC) != 0, i == 3);
+		assert_int_equal((news & MD_NEWS_WANTED) != 0, order[i] == MD_NO_PIECE);
+	}
+	assert_int_equal(host(1)->desc->n_gids, 60);
+	assert_int_equal(hosts.n_partial, 0);
+	/* Signs of life are enough now. */
+	md_beacon_cut(&beacon, bytes, MD_NO_PIECE);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	/* Half of generation 2, then 3. What was known stays meanwhile. */
+	beacon.generation = 2;
+	md_beacon_cut(&beacon, bytes, 0);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+	assert_int_equal(hosts.n_partial, 1);
+	beacon.generation = 3;
+	md_beacon_cut(&beacon, bytes, 1);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	assert_int_equal(host(1)->generation, 1);
+	/* The rest never comes. */
+	md_hosts_expire(&hosts, 2 * MD_S + MD_PARTIAL_NS);
+	assert_int_equal(hosts.n_partial, 0);
+	free(desc);
+}
+
+static void test_malformed(void **state)
+{
+	static const uint8_t bad[4] = {0, 1, 0, 0};
+	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
+	struct md_beacon beacon = {
+		.agent_version = 1, .interval_ms = 1000, .generation = 1, .desc_bytes = 4};
+	unsigned int news;
+
+	(void)state;
+	md_beacon_cut(&beacon, bad, 0);
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), -EBADMSG);
+	assert_null(host(1)->desc);
+}
+
+static void test_answers(void **state)
+{
+	struct peer peer = {1, 100, 1, 5000, ONE_RAIL};
+	struct peer liar = {1, 100, 2, 5000, "rail mlx5_0; gid 10.9.0.9/24 v2;"};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_tell(&hosts, &peer, "10.7.0.1", MD_S, &news), 0);
+	assert_true(news & MD_NEWS_DESC);
+	assert_false(news & MD_NEWS_SIGHTING);
+	assert_int_equal(host(1)->n_sightings, 0);
+	/* Another address cannot speak for it, as long as the first one answers. */
+	assert_int_equal(peers_tell(&hosts, &liar, "10.8.0.1", 2 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	assert_false(md_hosts_expire(&hosts, 18 * MD_S));
+	/* Once it is heard, no answer from afar changes anything. */
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 18 * MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &liar, "10.7.0.1", 18 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
+	assert_int_equal(host(1)->generation, 1);
+	/* ... but the neighbour's own answer does. */
+	assert_int_equal(md_hosts_forget_net(&hosts, 1), 1);
+	assert_int_equal(peers_tell(&hosts, &liar, "10.7.0.1", 19 * MD_S, &news), 0);
+	assert_true(news & MD_NEWS_DESC);
+}
+
+static void test_limits(void **state)
+{
+	struct peer peer = {0, 100, 1, 60000, ONE_RAIL};
+	unsigned int news, refused = 0;
+
+	(void)state;
+	/* A flood of new hosts is cut at the burst, ... */
+	for (unsigned int i = 1; i <= MD_NEW_HOSTS_BURST + 100; i++) {
+		peer.n = i;
+		refused += peers_hear(&hosts, &peer, 1, 0, MD_S, &news) == -ENOSPC;
+	}
+	assert_int_equal(refused, 100);
+	assert_int_equal(hosts.n, MD_NEW_HOSTS_BURST);
+	/* ... known ones go on being heard, ... */
+	peer.n = 1;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	/* ... and a second later there is room for some. */
+	peer.n = MD_NEW_HOSTS_BURST + 200;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	for (unsigned int i = 0; hosts.n < MD_HOSTS_MAX; i++) {
+		peer.n = 100000 + i;
+		peers_hear(&hosts, &peer, 1, 0, (2 + i) * MD_S / 100, &news);
+	}
+	peer.n = 99999;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 1000 * MD_S, &news), -ENOSPC);
+	assert_int_equal(hosts.n, MD_HOSTS_MAX);
+}
+
+static void test_many_sightings(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	for (uint32_t i = 1; i <= MD_SIGHTINGS_MAX; i++)
+		assert_int_equal(peers_hear(&hosts, &peer, i, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 9999, 0, MD_S, &news), -ENOSPC);
+	assert_int_equal(host(1)->n_sightings, MD_SIGHTINGS_MAX);
+}
+
+/* Memory that is not there costs a beacon, nothing else. The test's own calls come first. */
+static void test_faults(void **state)
+{
+	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
+	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 1000, .generation = 1};
+	static uint8_t bytes[MD_DESC_BYTES_MAX];
+	struct md_desc *desc = peers_desc(BIG);
+
+	(void)state;
+	beacon.desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		int rc = 0;
+
+		for (uint8_t piece = 0; piece < 2 && !rc; piece++) {
+			unsigned int news;
+
+			md_beacon_cut(&beacon, bytes, piece);
+			rc = md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news);
+		}
+		assert_int_equal(rc, fault_fired() ? -ENOMEM : 0);
+		md_hosts_fini(&hosts);
+		assert_int_equal(hosts.n_partial, 0);
+	});
+	free(desc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_news, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lost_carrier, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_sightings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
