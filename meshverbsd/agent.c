@@ -145,7 +145,6 @@ static void expire(struct md_agent *agent, uint64_t now_ns)
 {
 	if (md_hosts_expire(&agent->hosts, now_ns))
 		md_agent_changed(agent);
-	md_carry_expire(&agent->carry, now_ns);
 	/* Ten thousand hosts are looked through five times a second. */
 	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
 }

@@ -5,20 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl.h"
+
 /* After each try, until the next one or the end. A second in all. */
 static const uint64_t wait_ns[MD_TRIES + 1] = {
 	0, 50 * MD_MS, 100 * MD_MS, 200 * MD_MS, 300 * MD_MS, 350 * MD_MS,
 };
 
-/* Nothing of a sender is repeated for longer than a second. */
-#define SENDER_IDLE_NS (10 * MD_S)
-#define SENDERS_MAX    MD_HOSTS_MAX
-
 /* Parcels that go out at once when a cookie was learnt or a host became known; others wait for
  * their turn. */
 #define AT_ONCE_MAX 256
 
-/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due after 50 ms. */
+/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due
+ * after 50 ms. */
 #define LEARNED_NS (20 * MD_MS)
 
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
@@ -32,6 +31,7 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 		TAILQ_INIT(&carry->tries[i]);
 }
 
+/* Out of all lists; the memory is the caller's. */
 static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
@@ -135,12 +135,12 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	return 0;
 }
 
-void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
+void md_carry_receipt(struct md_carry *carry, uint64_t id)
 {
 	struct md_parcel *parcel;
 
 	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
-	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
+	if (parcel)
 		finish(carry, parcel, true);
 }
 
@@ -249,67 +249,29 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client)
 		release(carry, parcel);
 }
 
-static void drop_sender(struct md_carry *carry, struct md_sender *sender)
+bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
+		    const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
-	HASH_DEL(carry->senders, sender);
-	carry->n_senders--;
-	free(sender);
-}
+	struct {
+		struct mv_host_id sender;
+		uint64_t start, id;
+		uint8_t data[MV_CTL_MAX_BYTES];
+	} what = {.sender = *sender, .start = start, .id = parcel->id};
+	bool first;
 
-static struct md_sender *add_sender(struct md_carry *carry, const struct mv_host_id *id)
-{
-	struct md_sender *sender = calloc(1, sizeof(*sender));
-
-	if (!sender)
-		return NULL;
-	sender->id = *id;
-	HASH_ADD(hh, carry->senders, id.bytes, sizeof(id->bytes), sender);
-	if (!sender->hh.tbl) {
-		free(sender);
-		return NULL;
-	}
-	carry->n_senders++;
-	return sender;
-}
-
-int md_carry_first(struct md_carry *carry, const struct mv_host_id *id, uint64_t start,
-		   uint64_t parcel_id, uint64_t now_ns)
-{
-	struct md_sender *sender;
-
-	HASH_FIND(hh, carry->senders, id->bytes, sizeof(id->bytes), sender);
-	/* The one that came first goes: at worst another copy of something of it is taken. */
-	if (!sender && carry->n_senders >= SENDERS_MAX)
-		drop_sender(carry, carry->senders);
-	if (!sender)
-		sender = add_sender(carry, id);
-	if (!sender)
-		return -ENOMEM;
-	sender->used_ns = now_ns;
-	if (!md_window_take(&sender->window, start, parcel_id)) {
+	memcpy(what.data, parcel->data, parcel->len);
+	first = md_copies_first(&carry->copies, md_hash64(&what, sizeof(what)), now_ns);
+	if (first)
+		carry->count.received++;
+	else
 		carry->count.repeated++;
-		return 0;
-	}
-	carry->count.received++;
-	return 1;
-}
-
-void md_carry_expire(struct md_carry *carry, uint64_t now_ns)
-{
-	struct md_sender *sender, *next;
-
-	HASH_ITER(hh, carry->senders, sender, next)
-	if (now_ns - sender->used_ns > SENDER_IDLE_NS)
-		drop_sender(carry, sender);
+	return first;
 }
 
 void md_carry_fini(struct md_carry *carry)
 {
 	struct md_parcel *parcel, *next;
-	struct md_sender *sender, *next_sender;
 
 	HASH_ITER(hh, carry->by_id, parcel, next)
 	release(carry, parcel);
-	HASH_ITER(hh, carry->senders, sender, next_sender)
-	drop_sender(carry, sender);
 }

@@ -4,10 +4,10 @@
 
 #include <sys/queue.h>
 
+#include "copies.h"
 #include "hash.h"
 #include "limits.h"
 #include "parcel_wire.h"
-#include "window.h"
 
 /*
  * Messages on their way between agents: sent over several address pairs at once, repeated until a receipt comes or
@@ -31,18 +31,10 @@ struct md_parcel {
 	union ibv_gid dgid;
 	uint32_t qpn; /* for UNREACHABLE */
 	uint16_t len;
-	uint8_t data[];
+	uint8_t data[]; /* the encoded mv_ctl_msg */
 };
 
 TAILQ_HEAD(md_parcels, md_parcel);
-
-/* Another agent that messages have come from. */
-struct md_sender {
-	UT_hash_handle hh;
-	struct mv_host_id id;
-	uint64_t used_ns;
-	struct md_window window;
-};
 
 /* An endpoint whose cookie was learnt lately. */
 struct md_learned {
@@ -57,12 +49,10 @@ struct md_carry_ops {
 	size_t (*endpoints)(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
 	/* Has that host that GID? */
 	bool (*is_at)(void *arg, const struct mv_host_id *host, const union ibv_gid *gid);
-	/* Does a host that has that GID speak from there? */
-	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
 	/* Nobody has it: ask. Return: false: asked lately, in vain. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid);
 	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
-	/* A parcel is done with: receipt or not. It is freed afterwards. */
+	/* A parcel is done with: receipt or not. It is released afterwards. */
 	void (*done)(void *arg, const struct md_parcel *parcel, bool arrived);
 };
 
@@ -70,10 +60,10 @@ struct md_carry {
 	const struct md_carry_ops *ops;
 	void *arg;
 	uint64_t next_id;
-	size_t n, n_unsent, n_senders;
+	size_t n, n_unsent;
 	struct md_parcel *by_id;
 	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each in order of due_ns */
-	struct md_sender *senders;
+	struct md_copies copies; /* of what has arrived */
 	struct md_learned learned[MD_LEARNED_MAX]; /* a ring */
 	unsigned int next_learned;
 	struct {
@@ -93,12 +83,8 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
 		  const uint8_t *data, uint16_t len, uint64_t now_ns);
 
-/**
- * md_carry_receipt - a receipt came
- *
- * One from where the message did not go is ignored: ids are easily guessed by who has got one.
- */
-void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from);
+/** md_carry_receipt - a receipt came */
+void md_carry_receipt(struct md_carry *carry, uint64_t id);
 
 /** md_carry_known - a host has become known: send what was waiting for one */
 void md_carry_known(struct md_carry *carry);
@@ -122,15 +108,10 @@ void md_carry_drop_client(struct md_carry *carry, uint64_t client);
 
 /**
  * md_carry_first - is this the first copy of a message that has arrived?
- * @sender: who answers for it (md_opened.voucher)
- *
- * Return: 1: first copy; 0: another one; -ENOMEM: cannot be told, so it is not to be passed on nor receipted.
+ * @sender, @start: as the datagram says (secure.h)
  */
-int md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start, uint64_t id,
-		   uint64_t now_ns);
-
-/** md_carry_expire - forget senders that have been silent for longer than they may repeat anything */
-void md_carry_expire(struct md_carry *carry, uint64_t now_ns);
+bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,
+		    const struct md_parcel_wire *parcel, uint64_t now_ns);
 
 void md_carry_fini(struct md_carry *carry);
 

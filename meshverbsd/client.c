@@ -54,6 +54,8 @@ static bool put_frame(struct md_client *client, const struct mv_frame *frame)
 	size_t len = mv_frame_encode(frame, buf);
 	ssize_t n;
 
+	if (!len)
+		return false;
 	/* One that does not read its socket loses messages; one that is gone shows by its hang-up.
 	 */
 	do
@@ -81,10 +83,11 @@ bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t
 	return true;
 }
 
-void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,
-			   uint16_t len)
+void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn,
+			   const uint8_t *data, uint16_t len)
 {
-	struct mv_frame frame = {.type = MV_FRAME_UNREACHABLE, .qpn = qpn, .dgid = *dgid, .len = len};
+	struct mv_frame frame = {
+		.type = MV_FRAME_UNREACHABLE, .qpn = qpn, .dgid = *dgid, .len = len};
 
 	memcpy(frame.payload, data, len);
 	put_frame(client, &frame);

@@ -162,8 +162,8 @@ static void add_others(struct maker *maker)
 }
 
 /*
- * Only a name: what the program asks for there has to be left to itself, and so it must not be found. The id is a hash
- * of name and address.
+ * Only a name: what the program asks for there has to be left to itself, and so it must not be
+ * found. The id is a hash of name and address.
  */
 static void add_silent(struct maker *maker, const struct md_target *target)
 {

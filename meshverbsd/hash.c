@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "hash.h"
 
+#include <stdbool.h>
+
 #include <sodium.h>
 
 /* Of this process alone, drawn with the first use: hash values never leave it. */
 static uint8_t secret[crypto_shorthash_KEYBYTES];
-static int drawn;
+static bool drawn;
+
+uint64_t md_hash64(const void *bytes, size_t len)
+{
+	uint64_t hash;
+
+	_Static_assert(sizeof(hash) == crypto_shorthash_BYTES, "one number");
+	if (!drawn) {
+		randombytes_buf(secret, sizeof(secret));
+		drawn = true;
+	}
+	crypto_shorthash((uint8_t *)&hash, bytes, len, secret);
+	return hash;
+}
 
 uint32_t md_hash(const void *key, unsigned int len)
 {
-	uint8_t out[crypto_shorthash_BYTES];
-	uint32_t ret;
-
-	if (!drawn) {
-		randombytes_buf(secret, sizeof(secret));
-		drawn = 1;
-	}
-	crypto_shorthash(out, key, len, secret);
-	__builtin_memcpy(&ret, out, sizeof(ret));
-	return ret;
+	return (uint32_t)md_hash64(key, len);
 }

@@ -2,8 +2,12 @@
 #ifndef MD_HASH_H
 #define MD_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+/** md_hash64 - a hash of any bytes, keyed with a secret of this process */
+uint64_t md_hash64(const void *bytes, size_t len);
+/** md_hash - its lower half */
 uint32_t md_hash(const void *key, unsigned int len);
 
 /*

@@ -234,7 +234,8 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 
 /* ---- beacons --------------------------------------------------------------------------------- */
 
-/* An answer from wherever shall not speak for a host that can be heard, or that has answered from elsewhere. */
+/* An answer from wherever shall not speak for a host that can be heard, or that has answered from
+ * elsewhere. */
 static bool is_overruled(const struct md_host *host, const struct md_heard *heard, uint64_t now_ns)
 {
 	if (!heard->answer)

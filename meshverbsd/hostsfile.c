@@ -28,9 +28,17 @@ static void complain(struct parser *parser, const char *text)
 	parser->report(parser->arg, parser->line, text);
 }
 
+static bool can_be_asked(const union ibv_gid *gid)
+{
+	static const uint8_t no_ipv4[16] = {[10] = 0xff, [11] = 0xff};
+	enum mv_gid_family family = mv_gid_family(gid);
+
+	return family == MV_FAMILY_IPV6 ||
+	       (family == MV_FAMILY_IPV4 && memcmp(gid->raw, no_ipv4, sizeof(no_ipv4)));
+}
+
 static void parse_address(struct parser *parser, const char *name, const char *word)
 {
-	enum mv_gid_family family;
 	union ibv_gid gid;
 	int err;
 
@@ -38,8 +46,7 @@ static void parse_address(struct parser *parser, const char *name, const char *w
 		complain(parser, "write a name, then IP addresses or GIDs, with blanks between");
 		return;
 	}
-	family = mv_gid_family(&gid);
-	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) {
+	if (!can_be_asked(&gid)) {
 		complain(parser, "only addresses that can be asked from afar: not zero, not "
 				 "link-local, not multicast");
 		return;

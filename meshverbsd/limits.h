@@ -71,7 +71,8 @@
 #define MD_PATHS_AT_ONCE      8 /* address pairs of one try; the next try takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
-#define MD_SEEN_BITS          8192 /* ids of a sender in the window that drops duplicates: all it may repeat */
+#define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
+#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */
 
 /* Datagrams of one turn of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64

@@ -76,20 +76,6 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 	return md_gidmap_holds(&agent->gidmap, host, gid);
 }
 
-static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
-{
-	struct md_agent *agent = arg;
-	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, gid);
-
-	for (unsigned int h = 0; holder && h < holder->n; h++) {
-		const struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
-
-		if (host && md_paths_is_of(host, from))
-			return true;
-	}
-	return false;
-}
-
 static bool ask(void *arg, const union ibv_gid *dgid)
 {
 	struct md_agent *agent = arg;
@@ -119,11 +105,11 @@ static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 		return;
 	client->n_parcels--;
 	if (!arrived)
-		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data,
+				      parcel->len);
 }
 
-static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
-					     send_parcel,    done};
+static const struct md_carry_ops carry_ops = {find_endpoints, is_at, ask, send_parcel, done};
 
 void md_post_init(struct md_agent *agent)
 {
@@ -154,7 +140,6 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, const struct md_parcel_wire *parcel)
 {
 	struct mv_ctl_msg msg;
-	int first;
 
 	if (mv_ctl_decode(parcel->data, parcel->len, &msg)) {
 		agent->counts.payloads_malformed++;
@@ -165,10 +150,8 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	first = md_carry_first(&agent->carry, &opened->voucher, opened->start, parcel->id, md_now());
-	if (first < 0)
-		return;
-	if (first && !deliver(agent, &msg, parcel->data, parcel->len))
+	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, md_now()) &&
+	    !deliver(agent, &msg, parcel->data, parcel->len))
 		agent->counts.messages_unclaimed++;
 	send_receipt(agent, received, opened, parcel->id);
 }
@@ -176,9 +159,6 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 void md_post_message(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened)
 {
-	const struct md_endpoint from = {
-		.ip = received->ip,
-		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 	struct md_parcel_wire parcel;
 	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
 
@@ -189,5 +169,5 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 	else if (parcel.op == MD_PARCEL_CARRY)
 		on_carry(agent, received, opened, &parcel);
 	else if (parcel.start == agent->start)
-		md_carry_receipt(&agent->carry, parcel.id, &from);
+		md_carry_receipt(&agent->carry, parcel.id);
 }

@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "heldint.h"
-#include "ud.h"
 
 /*
  * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
@@ -227,6 +226,7 @@ READ(enum ibv_wc_opcode, read_opcode, cq->current.opcode)
 READ(uint32_t, read_vendor_err, cq->current.vendor_err)
 READ(uint32_t, read_byte_len, cq->current.byte_len)
 READ(__be32, read_imm_data, cq->current.imm_data)
+READ(uint32_t, read_src_qp, cq->current.src_qp)
 READ(unsigned int, read_wc_flags, cq->current.wc_flags)
 READ(uint32_t, read_slid, cq->current.slid)
 READ(uint8_t, read_sl, cq->current.sl)
@@ -247,20 +247,6 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 		return cq->current_qpn;
 	default:
 		return cq->base.read_qp_num(ex);
-	}
-}
-
-static uint32_t mesh_cqex_read_src_qp(struct ibv_cq_ex *ex)
-{
-	struct mesh_cq *cq = cq_of(ex);
-
-	switch (source_of(cq)) {
-	case MESH_FROM_STASH:
-		return cq->current.src_qp;
-	case MESH_FROM_SHADOW:
-		return ibv_wc_read_src_qp(shadow_of(cq));
-	default:
-		return mesh_ud_src_qp(cq->mc, cq->base.read_src_qp(ex));
 	}
 }
 

@@ -3,7 +3,6 @@
 
 #include "heldint.h"
 #include "srq.h"
-#include "ud.h"
 
 /*
  * Polling. Hot: no allocation, no system call, no log.
@@ -47,8 +46,6 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 		}
 		if (kept != i)
 			wc[kept] = wc[i];
-		if (wc[kept].status == IBV_WC_SUCCESS && wc[kept].opcode & IBV_WC_RECV)
-			wc[kept].src_qp = mesh_ud_src_qp(cq->mc, wc[kept].src_qp);
 		kept++;
 	}
 	return got < 0 ? got : kept;

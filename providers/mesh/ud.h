@@ -15,12 +15,16 @@
  *
  * A work request to such a peer is posted to the program's own QP with the relay's address in place of the peer's; so its
  * completion, its errors and the order of both are the device's own. What comes in is sent to the program's QP by the
- * relay, over loopback, and the completion is given the peer's QPN as its source.
+ * relay, over loopback.
  *
- * What a receiver can notice: the source address in the GRH is that of its own NIC (the one the sender knows it by), and every
- * datagram counts as solicited. Both ports have to be up, for loopback needs that. Datagrams posted without libibverbs
- * (mlx5dv) go nowhere. Bounds: UD_MAX_PEERS peers, UD_BUFFERS datagrams under way on each NIC, UD_MAX_KEPT while the
- * peer has not answered yet; what is more is lost, as datagrams may be.
+ * So to the receiver, its relay is the sender: the completion has the relay's QPN as its source, the GRH an address of this
+ * NIC (that by which the sender knows the receiver, so it is what programs expect as destination), and who answers to these
+ * two, as ibv_create_ah_from_wc() does, reaches the peer. To tell a completion the peer's own number instead would lead such
+ * answers to whatever QP of this host has that number.
+ *
+ * Every datagram counts as solicited. Both ports have to be up, for loopback needs that. Datagrams posted without
+ * libibverbs (mlx5dv) go nowhere. Bounds: UD_MAX_PEERS peers, UD_RECEIVES datagrams under way on each NIC, UD_MAX_KEPT
+ * while the peer has not answered yet; what is more is lost, as datagrams may be.
  *
  * process->ud_lock guards everything but look-ups of the data path. It is taken before rails_lock, data->lock and
  * conns_lock, and held over verbs calls that take long: only posting to a remote peer waits for it.
@@ -58,20 +62,6 @@ static inline bool mesh_ud_active(const struct mesh_context *mc)
 
 /** mesh_ud_post_send - as ibv_post_send() of a UD QP; no lock is held */
 int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-
-/**
- * mesh_ud_src_qp - the source of a datagram, as the program is to see it
- * @src_qp: as the completion says
- */
-static inline uint32_t mesh_ud_src_qp(const struct mesh_context *mc, uint32_t src_qp)
-{
-	uintptr_t peer;
-
-	if (!atomic_load_explicit(&mc->ud.n_relays, memory_order_relaxed))
-		return src_qp;
-	peer = (uintptr_t)mesh_map_get(&mc->ud.relays, (void *)((uintptr_t)src_qp << 4 | 1));
-	return peer ? (uint32_t)(peer - 1) : src_qp;
-}
 
 /* The helper thread. */
 

@@ -9,7 +9,7 @@
 #define UD_MAX_PEERS 256u
 #define UD_RECEIVES  256u /* buffers of each NIC */
 #define UD_SENDS     128u
-#define UD_MAX_KEPT  16u
+#define UD_MAX_KEPT  128u
 #define UD_GRH_BYTES 40u
 #define UD_BYTES     (UD_GRH_BYTES + 4096u) /* a datagram with its GRH */
 
@@ -67,9 +67,9 @@ struct mesh_ud_peer {
 	struct mv_ctl_end end; /* as the program knows it */
 	union ibv_gid local_gid; /* as the peer's program is to know us */
 	uint8_t local_type;
-	struct ibv_ah_attr attr; /* how the program would reach it; port 0: it has never tried */
+	bool spoken; /* the program has sent it something; then how it would reach it: */
+	struct ibv_ah_attr attr;
 	bool routed;
-	char host[64];
 
 	struct mesh_ud_port *relay;
 	uint32_t qkey; /* of the peer's QP, as the program has it; the relay has the same */
@@ -99,7 +99,6 @@ struct mesh_ud_qp {
 	uint16_t pkey_index;
 	uint8_t port_num;
 	bool claimed; /* the agent has been told */
-	struct mesh_cq *recv_cq; /* its completions' sources are ours to rename; NULL: not yet */
 	struct mesh_ud_peer *peers;
 	struct mesh_ud_port *outlets;
 };

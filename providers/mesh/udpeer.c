@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heldint.h"
 #include "udint.h"
 
 /*
@@ -32,11 +31,6 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 	return NULL;
 }
 
-static const void *relay_key(const struct mesh_ud_port *relay)
-{
-	return (const void *)((uintptr_t)relay->qp->qp_num << 4 | 1);
-}
-
 void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 {
 	struct mesh_ud_peer **at;
@@ -49,13 +43,7 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 	}
 	peer->state = MESH_UD_FAILED;
 	peer->resend_at_ns = UINT64_MAX;
-	if (peer->relay) {
-		struct mesh_ud_port *relay = peer->relay;
-
-		if (mesh_map_drop(&peer->owner->mc->ud.relays, relay_key(relay)))
-			atomic_fetch_sub_explicit(&peer->owner->mc->ud.n_relays, 1, memory_order_relaxed);
-		mesh_ud_port_free(relay);
-	}
+	mesh_ud_port_free(peer->relay);
 	mesh_ud_flush_kept(peer);
 	if (peer->relay_ah)
 		ibv_destroy_ah(peer->relay_ah);
@@ -106,23 +94,6 @@ static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv
 	return ibv_create_ah(relay->rail->pd, &attr);
 }
 
-/* Its completions have sources that the program does not know, so they have to pass through our hands. */
-static int watch_completions(struct mesh_ud_qp *owner)
-{
-	struct mesh_context *mc = owner->mc;
-
-	if (owner->recv_cq)
-		return 0;
-	pthread_mutex_lock(&mc->data.lock);
-	owner->recv_cq = mesh_cq_get(mc, owner->qp->recv_cq);
-	if (owner->recv_cq) {
-		mesh_cq_use(owner->recv_cq);
-		mesh_data_slots(mc);
-	}
-	pthread_mutex_unlock(&mc->data.lock);
-	return owner->recv_cq ? 0 : -ENOMEM;
-}
-
 static int make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
 {
 	struct mesh_ud_qp *owner = peer->owner;
@@ -137,13 +108,7 @@ static int make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
 		return -errno;
 	peer->relay->peer = peer;
 	peer->relay_ah = loopback(peer->relay, &peer->local_gid, peer->local_type);
-	if (!peer->relay_ah)
-		return -errno;
-	if (watch_completions(owner) ||
-	    mesh_map_put(&mc->ud.relays, relay_key(peer->relay), (void *)((uintptr_t)peer->end.qpn + 1)))
-		return -ENOMEM;
-	atomic_fetch_add_explicit(&mc->ud.n_relays, 1, memory_order_relaxed);
-	return 0;
+	return peer->relay_ah ? 0 : -errno;
 }
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
@@ -303,7 +268,7 @@ static bool choose_path(struct mesh_ud_peer *peer, struct mv_path *ret)
 {
 	struct mv_path_request request = {
 		.device = peer->owner->mc->device,
-		.port_num = peer->attr.port_num,
+		.port_num = peer->owner->port_num,
 		.sgid = peer->local_gid,
 		.sgid_type = peer->local_type,
 		.dgid = peer->end.gid,
@@ -351,7 +316,7 @@ static void send_question(struct mesh_ud_peer *peer, uint64_t now_ns)
 uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 {
 	if (peer->state == MESH_UD_READY) {
-		if (!peer->attr.port_num || now_ns < peer->refresh_at_ns)
+		if (now_ns < peer->refresh_at_ns)
 			return UINT64_MAX; /* with the next datagram or event is soon enough */
 		peer->refresh_at_ns = now_ns + REFRESH_NS;
 		if (now_ns - peer->used_at_ns < REFRESH_NS) {

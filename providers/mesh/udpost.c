@@ -160,7 +160,6 @@ void mesh_ud_close(struct mesh_context *mc)
 	}
 	mesh_map_fini(&mc->ud.setters);
 	mesh_map_fini(&mc->ud.ahs);
-	mesh_map_fini(&mc->ud.relays);
 	mesh_ud_unlock(cancel);
 }
 
@@ -186,7 +185,8 @@ static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	if (peer) {
 		mesh_ud_set_qkey(peer, qkey);
 		relay = peer->relay->qp->qp_num;
-		if (!peer->attr.port_num) { /* the program's first word to this one */
+		if (!peer->spoken) {
+			peer->spoken = true;
 			peer->attr = a->attr;
 			peer->routed = a->routed;
 			ask = peer->state != MESH_UD_READY;
@@ -246,7 +246,7 @@ static void mesh_ud_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_
 
 void mesh_ud_install(struct mesh_ud_qp *u)
 {
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(u->qp);
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
 	struct mesh_map *setters = &u->mc->ud.setters;
 
 	if (ex && ex->wr_set_ud_addr && ex->wr_set_ud_addr != mesh_ud_set_ud_addr &&
@@ -256,7 +256,7 @@ void mesh_ud_install(struct mesh_ud_qp *u)
 
 void mesh_ud_remove(struct mesh_ud_qp *u)
 {
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(u->qp);
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
 	void *base = ex ? mesh_map_drop(&u->mc->ud.setters, ex) : NULL;
 
 	if (base)

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heldint.h"
 #include "udint.h"
 
 /* The program's UD QPs: known to the agent from INIT on, so that peers behind other rails find them. */
@@ -109,12 +108,6 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u)
 	while ((outlet = u->outlets)) {
 		u->outlets = outlet->next_outlet;
 		mesh_ud_port_free(outlet);
-	}
-	if (u->recv_cq) {
-		pthread_mutex_lock(&u->mc->data.lock);
-		mesh_cq_put(u->recv_cq);
-		mesh_data_slots(u->mc);
-		pthread_mutex_unlock(&u->mc->data.lock);
 	}
 	free(u);
 }

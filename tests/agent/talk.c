@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A process of the plugin's kind, by hand: connects to RUN_DIR/agent and does what standard input says, one line each:
- *   claim DEVICE QPN
- *   unclaim DEVICE QPN
- *   status DEVICE QPN TEXT
- *   send FROM_GID FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N)
- * What comes is written to standard output:
+ * A process of the plugin's kind, by hand: connects to RUN_DIR/agent and does what standard input
+ * says, one line each: claim DEVICE QPN unclaim DEVICE QPN status DEVICE QPN TEXT send FROM_GID
+ * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) What comes is written to standard output:
  *   welcome VERSION
  *   deliver DEVICE QPN FROM_GID FROM_QPN N
- *   unreachable GID QPN
+ *   unreachable GID QPN N
  *   closed
  */
 #include <errno.h>
@@ -116,7 +113,11 @@ static void show(const struct mv_frame *frame)
 		printf("welcome %u\n", frame->version);
 		break;
 	case MV_FRAME_UNREACHABLE:
-		printf("unreachable %s %u\n", mv_gid_format(&frame->dgid, text), frame->qpn);
+		if (mv_ctl_decode(frame->payload, frame->len, &msg))
+			printf("garbage\n");
+		else
+			printf("unreachable %s %u %u\n", mv_gid_format(&frame->dgid, text),
+			       frame->qpn, msg.attempt);
 		break;
 	case MV_FRAME_DELIVER:
 		if (mv_ctl_decode(frame->payload, frame->len, &msg))

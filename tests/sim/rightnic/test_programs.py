@@ -65,7 +65,7 @@ class Worlds(unittest.TestCase):
                 self.assertTrue(ok, said + self.logs())
 
     def logs(self):
-        return "".join(f"\n-- log of {host}\n{self.stacked.log(host)[-3000:]}-- its agent\n{self.stacked.agent_log(host)[-1000:]}"
+        return "".join(f"\n-- log of {host}\n{self.stacked.told(host, 15)}\n-- its agent\n{self.stacked.agent_log(host)[-1000:]}"
                        for host in self.stacked.pids)
 
     def talk(self, world, server, client, server_command, client_command, port, sane, seconds=None):

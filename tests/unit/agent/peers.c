@@ -121,8 +121,8 @@ struct mv_host_id peers_id(unsigned int n)
 	return id;
 }
 
-static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard *heard, uint16_t rail, uint64_t now_ns,
-		unsigned int *ret_news)
+static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard *heard,
+		uint16_t rail, uint64_t now_ns, unsigned int *ret_news)
 {
 	static uint64_t counter;
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
@@ -150,8 +150,8 @@ static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard
 	return rc;
 }
 
-int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail, uint64_t now_ns,
-	       unsigned int *news)
+int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex, uint16_t rail,
+	       uint64_t now_ns, unsigned int *news)
 {
 	struct md_heard heard = {.ifindex = ifindex};
 	char text[64];
@@ -163,8 +163,8 @@ int peers_hear(struct md_hosts *hosts, const struct peer *peer, uint32_t ifindex
 	return hear(hosts, peer, &heard, rail, now_ns, news);
 }
 
-int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address, uint64_t now_ns,
-	       unsigned int *news)
+int peers_tell(struct md_hosts *hosts, const struct peer *peer, const char *address,
+	       uint64_t now_ns, unsigned int *news)
 {
 	union ibv_gid ip = unit_gid(address);
 	struct md_heard heard = {.ip = md_paths_ip(&ip), .answer = true};

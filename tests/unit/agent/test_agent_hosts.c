@@ -10,7 +10,9 @@
 
 #define ONE_RAIL "rail mlx5_0; gid 10.1.0.2/24 v2;"
 /* More than fits one piece. */
-#define G5  "gid 10.1.0.2/24 v2;gid 10.1.0.3/24 v2;gid 10.1.0.4/24 v2;gid 10.1.0.5/24 v2;gid 10.1.0.6/24 v2;"
+#define G5                                                                                         \
+	"gid 10.1.0.2/24 v2;gid 10.1.0.3/24 v2;gid 10.1.0.4/24 v2;gid 10.1.0.5/24 v2;gid "         \
+	"10.1.0.6/24 v2;"
 #define BIG "rail mlx5_0;" G5 G5 G5 G5 G5 G5 G5 G5 G5 G5 G5 G5
 
 static struct md_hosts hosts;

@@ -162,8 +162,8 @@ static void test_beacon_pieces(void **state)
 	assert_int_equal(md_beacon_pieces(sizeof(desc)), 3);
 	for (uint8_t piece = 0; piece < 3; piece++) {
 		beacon = a_beacon(desc, sizeof(desc), piece);
-		assert_int_equal(
-			md_beacon_decode(bytes, md_beacon_encode(&beacon, bytes), &again), 0);
+		assert_int_equal(md_beacon_decode(bytes, md_beacon_encode(&beacon, bytes), &again),
+				 0);
 		assert_string_equal(again.name, "host-1");
 		assert_int_equal(again.rail, 3);
 		assert_int_equal(again.agent_version, 7);
@@ -222,7 +222,7 @@ static void test_beacon_refuses(void **state)
 
 static void test_parcel(void **state)
 {
-	static const uint8_t data[512] = {1, 2, 3};
+	static const uint8_t data[513] = {1, 2, 3}; /* one more than may be */
 	struct md_parcel_wire carry = {
 		.op = MD_PARCEL_CARRY, .id = 0xfedcba9876543210ull, .len = 512, .data = data};
 	struct md_parcel_wire receipt = {.op = MD_PARCEL_RECEIPT, .id = 5, .start = 9}, again;
@@ -261,8 +261,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_desc_round_trip), cmocka_unit_test(test_desc_largest),
-		cmocka_unit_test(test_desc_refuses),	cmocka_unit_test(test_desc_lengths),
-		cmocka_unit_test(test_beacon_pieces),	cmocka_unit_test(test_beacon_refuses),
+		cmocka_unit_test(test_desc_refuses),    cmocka_unit_test(test_desc_lengths),
+		cmocka_unit_test(test_beacon_pieces),   cmocka_unit_test(test_beacon_refuses),
 		cmocka_unit_test(test_parcel),
 	};
 

@@ -28,6 +28,8 @@ def parse(words):
     top.add_argument("--seed", type=int, help="default: a new one, printed")
     top.add_argument("--first", type=int, default=0, help="number of each thread's first sequence, to repeat one")
     top.add_argument("--seconds", type=int, default=3600, help="it may take at most")
+    top.add_argument("--without", action="append", default=[], metavar="WORD",
+                     help="leave out srq, events, cq_ex, wr, breaks, bad-keys or rereg, to find out what matters")
     top.add_argument("--half", choices=("bare", "stacked"), help="only this half of the proof")
     return top.parse_args(words)
 
@@ -70,7 +72,7 @@ def stacked(args, sim, program, stage, count, seconds):
             return True
         print("WRONG: with meshverbs")
         for host in (SERVER, CLIENT):
-            print(f"-- log of {host}\n{world.log(host)[-3000:]}\n-- its agent\n{world.agent_log(host)[-1500:]}")
+            print(f"-- log of {host}\n{world.told(host)}\n-- its agent\n{world.agent_log(host)[-1500:]}")
     return False
 
 
@@ -86,6 +88,7 @@ def main(words=None):
     seed = args.seed if args.seed is not None else random.randrange(1 << 32)
     print(f"stress: seed {seed}", flush=True)
     options = ["-s", str(seed), "-t", str(args.t), "-b", str(args.first)]
+    options += [word for what in args.without for word in ("-x", what)]
     good = True
     if args.half != "stacked":
         good &= bare(options, sim, str(program), max(1, args.n // 10))

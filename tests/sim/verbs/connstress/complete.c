@@ -65,7 +65,8 @@ static void sent(struct worker *w, unsigned int q, unsigned int i, const struct 
 	}
 	atomic_fetch_add_explicit(i == MAX_OPS ? &w->counts->key_errors : &w->counts->flushed, 1, memory_order_relaxed);
 	if (!may_end_with(w, i, c->status))
-		die(w, 0, "QP %u: operation %u has status %d (%s)", q, i, c->status, ibv_wc_status_str(c->status));
+		die(w, 0, "QP %u (%#x to %#x): operation %u has status %d (%s)", q, ep->qp_num, ep->peer_qpn, i, c->status,
+		    ibv_wc_status_str(c->status));
 }
 
 /* The peer's next operation that takes a receive. */

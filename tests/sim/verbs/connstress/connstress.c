@@ -3,10 +3,10 @@
  * Random sequences of connecting, moving data, breaking off and tearing down, many at once, between two hosts.
  * Counts every completion: each signaled request exactly once, nothing after the end, no event lost.
  *
- *   connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1] [-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-v]
+ *   connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1] [-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-x WORD]... [-v]
  *
  * SIDE is 0 or 1, HOST where side 0's sockets are; both sides get the same options. -n counts all threads. -0 and -1 leave side 0
- * or 1 one device only, for a path that works without help. Ends with 0 when all is well, 1 with a message when something is wrong,
+ * or 1 one device only, for a path that works without help. -x leaves something out: srq, events, cq_ex, wr, breaks, bad-keys, rereg. Ends with 0 when all is well, 1 with a message when something is wrong,
  * 3 when a thread is stuck.
  */
 #include "stress.h"
@@ -31,12 +31,13 @@
 struct options {
 	unsigned int side, threads;
 	uint64_t sequences, seed, first;
-	int port, gid_index, rails[2];
+	int port, gid_index;
+	struct script_limits limits;
 	const char *host, *devs[2];
 	bool verbose;
 };
 
-static struct options opt = {.threads = 4, .sequences = 100, .seed = 1, .port = 18950, .gid_index = 3, .rails = {-1, -1},
+static struct options opt = {.threads = 4, .sequences = 100, .seed = 1, .port = 18950, .gid_index = 3, .limits = {.rails = {-1, -1}},
 			     .devs = {"mlx5_0", "mlx5_1"}};
 static struct device devices[2];
 static struct counts counts;
@@ -61,7 +62,7 @@ void die(struct worker *w, int err, const char *format, ...)
 static _Noreturn void usage(void)
 {
 	fprintf(stderr, "usage: connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1] "
-			"[-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-v]\n");
+			"[-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-x WORD]... [-v]\n");
 	exit(2);
 }
 
@@ -69,7 +70,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:t:s:b:p:d:g:0:1:v")) != -1) {
+	while ((c = getopt(argc, argv, "n:t:s:b:p:d:g:0:1:x:v")) != -1) {
 		switch (c) {
 		case 'n': opt.sequences = strtoull(optarg, NULL, 0); break;
 		case 't': opt.threads = (unsigned int)atoi(optarg); break;
@@ -81,8 +82,13 @@ static void parse(int argc, char **argv)
 			opt.devs[1] = strtok(NULL, ",");
 			break;
 		case 'g': opt.gid_index = atoi(optarg); break;
-		case '0': opt.rails[0] = atoi(optarg); break;
-		case '1': opt.rails[1] = atoi(optarg); break;
+		case '0': opt.limits.rails[0] = atoi(optarg); break;
+		case '1': opt.limits.rails[1] = atoi(optarg); break;
+		case 'x':
+			if (!script_without(optarg))
+				usage();
+			opt.limits.without |= script_without(optarg);
+			break;
 		case 'v': opt.verbose = true; break;
 		default: usage();
 		}
@@ -174,7 +180,7 @@ static void *work(void *arg)
 		die(w, ENOMEM, "memory");
 	for (uint64_t i = 0; i < n; i++) {
 		w->sequence = opt.first + i;
-		script_make(&w->script, opt.seed, w->number, w->sequence, opt.rails[0], opt.rails[1]);
+		script_make(&w->script, opt.seed, w->number, w->sequence, &opt.limits);
 		sequence_run(w);
 	}
 	close(w->fd);

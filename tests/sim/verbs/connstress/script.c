@@ -66,22 +66,54 @@ static void make_side(struct rng *rng, struct script *s, unsigned int side, int 
 	}
 }
 
-void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, int rail_0, int rail_1)
+static enum plot make_plot(struct rng *rng)
+{
+	uint64_t x = draw(rng, 100);
+
+	return x < 70 ? PLOT_TRAFFIC : x < 76 ? PLOT_STALE_KEY : x < 82 ? PLOT_OTHER_PD : x < 94 ? PLOT_BREAK : PLOT_NEVER;
+}
+
+/* Taken away afterwards, so that the rest of the script stays the same. */
+static void take_away(struct script *s, unsigned int without)
+{
+	bool breaks = s->plot == PLOT_BREAK || s->plot == PLOT_NEVER, bad = s->plot == PLOT_STALE_KEY || s->plot == PLOT_OTHER_PD;
+
+	if ((breaks && without & WITHOUT_BREAKS) || (bad && without & WITHOUT_BAD_KEYS))
+		s->plot = PLOT_TRAFFIC;
+	for (unsigned int side = 0; side < 2; side++) {
+		struct side_script *me = &s->sides[side];
+
+		me->srq &= !(without & WITHOUT_SRQ);
+		me->events &= !(without & WITHOUT_EVENTS);
+		me->cq_ex &= !(without & WITHOUT_CQ_EX);
+		me->reregister &= !(without & WITHOUT_REREG);
+		for (unsigned int q = 0; q < s->n_qps; q++)
+			me->qps[q].wr_api &= !(without & WITHOUT_WR);
+	}
+}
+
+void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, const struct script_limits *limits)
 {
 	struct rng rng = {mix(seed * 0x10001 + thread * 0x1000003 + number)};
-	uint64_t plot;
 
 	memset(s, 0, sizeof(*s));
 	s->id = mix(rng.state);
-	plot = draw(&rng, 100);
-	s->plot = plot < 70 ? PLOT_TRAFFIC
-		: plot < 76 ? PLOT_STALE_KEY
-		: plot < 82 ? PLOT_OTHER_PD
-		: plot < 94 ? PLOT_BREAK
-			    : PLOT_NEVER;
+	s->plot = make_plot(&rng);
 	s->n_qps = 1 + (unsigned int)draw(&rng, MAX_QPS);
-	make_side(&rng, s, 0, rail_0);
-	make_side(&rng, s, 1, rail_1);
+	make_side(&rng, s, 0, limits->rails[0]);
+	make_side(&rng, s, 1, limits->rails[1]);
+	take_away(s, limits->without);
+}
+
+unsigned int script_without(const char *word)
+{
+	static const char *const words[] = {"srq", "events", "cq_ex", "wr", "breaks", "bad-keys", "rereg"};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		if (strcmp(words[i], word) == 0)
+			return 1u << i;
+	}
+	return 0;
 }
 
 const char *script_text(const struct script *s, char *buf, size_t len)

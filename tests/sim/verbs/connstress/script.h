@@ -61,8 +61,26 @@ struct script {
 	struct side_script sides[2];
 };
 
-/** script_make() - @rails: -1: any device; 0, 1: only this one at side 0, @rails_1 at side 1 */
-void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, int rail_0, int rail_1);
+/* What a run can do without, to find out what matters. */
+enum without {
+	WITHOUT_SRQ = 1,
+	WITHOUT_EVENTS = 2,
+	WITHOUT_CQ_EX = 4,
+	WITHOUT_WR = 8, /* ibv_wr_* */
+	WITHOUT_BREAKS = 16,
+	WITHOUT_BAD_KEYS = 32,
+	WITHOUT_REREG = 64,
+};
+
+struct script_limits {
+	int rails[2]; /* of each side: its only device, -1: any */
+	unsigned int without; /* enum without */
+};
+
+void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, const struct script_limits *limits);
+
+/** script_without() - the flag of a word (srq, events, cq_ex, wr, breaks, bad-keys, rereg); 0: no such word */
+unsigned int script_without(const char *word);
 
 /** script_text() - one line for people; returns @buf */
 const char *script_text(const struct script *s, char *buf, size_t len);

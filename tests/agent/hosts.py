@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Hosts for the agent's tests: a network namespace, RDMA devices in a made-up sysfs, an agent without privileges."""
+import ipaddress
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+NOBODY = 65534
+SKIP = 77
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs")
+
+
+def sh(*words, **kwargs):
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs).stdout
+
+
+def ip(*words):
+    return sh("ip", *map(str, words))
+
+
+def wait_for(what, condition, timeout=5.0):
+    """Waits until the condition is true (returns it), or fails. Returns also how long it took, in seconds."""
+    begun = time.monotonic()
+    while True:
+        value = condition()
+        took = time.monotonic() - begun
+        if value:
+            return value, took
+        if took > timeout:
+            raise AssertionError(f"not within {timeout} s: {what}")
+        time.sleep(0.01)
+
+
+def gid_of(address):
+    """An address as sysfs shows it: eight groups."""
+    address = ipaddress.ip_address(address)
+    if address.version == 4:
+        address = ipaddress.ip_address(f"::ffff:{address}")
+    return address.exploded
+
+
+class Talk:
+    """A process of the plugin's kind (talk.c)."""
+
+    def __init__(self, host, name="prog"):
+        self.host = host
+        self.process = subprocess.Popen([f"{host.world.build}/tests/agent/agent-talk", host.run_dir, name],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.lines = []
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.expect("welcome 1")
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def claim(self, device, qpn):
+        """Claims a QP, and waits until the agent has taken it."""
+        self.say(f"claim {device} {qpn}")
+        wait_for(f"claim of {qpn}", lambda: any((qp["device"], qp["qpn"], qp["pid"]) == (device, qpn, self.process.pid)
+                                                for qp in self.host.get("qps")["qps"]))
+
+    def poll(self):
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                return self.lines
+            self.lines.append(line.rstrip("\n"))
+
+    def expect(self, line, timeout=3.0):
+        return wait_for(f"'{line}', there is {self.lines}", lambda: line in self.poll(), timeout)[1]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Host:
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+        self.netns = f"{world.prefix}-{name}"
+        self.dir = world.dir / name
+        self.sysfs = self.dir / "sys"
+        self.run_dir = self.dir / "run"
+        self.conf = self.dir / "mesh.conf"
+        self.log = self.dir / "log"
+        self.agent = None
+        self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts", "key": self.dir / "key"}
+        (self.sysfs / "class/infiniband").mkdir(parents=True)
+        self.run_dir.mkdir()
+        for path in (self.dir, self.run_dir):
+            os.chmod(path, 0o755)
+            os.chown(path, NOBODY, NOBODY)
+        ip("netns", "add", self.netns)
+        self.ip("link", "set", "lo", "up")
+        self.sysctl("ipv6/conf/default/accept_dad", 0)
+        self.sysctl("ipv6/conf/all/accept_dad", 0)
+
+    def ip(self, *words):
+        return ip("-n", self.netns, *words)
+
+    def sysctl(self, key, value):
+        sh("ip", "netns", "exec", self.netns, "sh", "-c", f"echo {value} >/proc/sys/net/{key}")
+
+    def device(self, name, netdev, gids, state="4: ACTIVE"):
+        """A port with these GIDs, each as (address, netdev) or address, every one as v1 and v2."""
+        port = self.sysfs / "class/infiniband" / name / "ports/1"
+        new = port.with_name("new")
+        shutil.rmtree(new, ignore_errors=True)
+        for sub in ("gids", "gid_attrs/types", "gid_attrs/ndevs"):
+            (new / sub).mkdir(parents=True)
+        for key, value in {"link_layer": "Ethernet", "state": state, "rate": "100 Gb/sec (4X EDR)",
+                           "lid": "0x0"}.items():
+            (new / key).write_text(value + "\n")
+        index = 0
+        for gid in gids:
+            address, dev = gid if isinstance(gid, tuple) else (gid, netdev)
+            for kind in ("IB/RoCE v1", "RoCE v2"):
+                (new / f"gids/{index}").write_text(gid_of(address) + "\n")
+                (new / f"gid_attrs/types/{index}").write_text(kind + "\n")
+                (new / f"gid_attrs/ndevs/{index}").write_text(dev + "\n")
+                index += 1
+        shutil.rmtree(port, ignore_errors=True)
+        new.rename(port)
+
+    def start(self, wait=True):
+        lines = "".join(f"{key} = {value}\n" for key, value in self.settings.items())
+        self.conf.write_text(f"[agent]\n{lines}[log]\nlevel = debug\n")
+        with self.log.open("a") as log:
+            self.agent = subprocess.Popen(
+                ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
+                 *AS_NOBODY, f"{self.world.build}/meshverbsd/meshverbsd", "--foreground", "--run-dir", self.run_dir,
+                 "--config", self.conf, "--sysfs", self.sysfs], stdout=log, stderr=log)
+        if wait:
+            wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
+        return self
+
+    def answers(self):
+        if self.agent.poll() is not None:
+            raise AssertionError(f"agent of {self.name} ended with {self.agent.returncode}: {self.log.read_text()}")
+        try:
+            return self.get("status")
+        except OSError:
+            return None
+
+    def stop(self, sig=signal.SIGTERM):
+        """Ends the agent: its process is the one that was started, by exec."""
+        self.agent.send_signal(sig)
+        status = self.agent.wait(timeout=5)
+        self.agent = None
+        return status
+
+    def get(self, what):
+        text = self.ask(json.dumps({"get": what}))
+        return text if what == "openmetrics" else json.loads(text)
+
+    def ask(self, line):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(5)
+            sock.connect(str(self.run_dir / "control"))
+            sock.sendall(line.encode() + b"\n")
+            parts = []
+            while part := sock.recv(65536):
+                parts.append(part)
+        return b"".join(parts).decode()
+
+    def peers(self):
+        """Names of the hosts that are known with their description."""
+        return sorted(host["name"] for host in self.get("peers")["hosts"] if host["described"])
+
+    def metric(self, name):
+        return self.get("metrics")[name]
+
+    def talk(self, name="prog"):
+        talk = Talk(self, name)
+        self.world.talks.append(talk)
+        return talk
+
+
+class World:
+    """All hosts of one test; fini() takes everything away."""
+
+    def __init__(self, build):
+        self.build = build
+        self.prefix = f"mvagent{os.getpid()}"
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-agent-"))
+        os.chmod(self.dir, 0o755)
+        self.hosts, self.talks = {}, []
+
+    def host(self, name):
+        self.hosts[name] = Host(self, name)
+        return self.hosts[name]
+
+    def cable(self, a, a_dev, b, b_dev, a_addrs=(), b_addrs=()):
+        ip("link", "add", a_dev, "netns", a.netns, "type", "veth", "peer", "name", b_dev, "netns", b.netns)
+        for host, dev, addrs in ((a, a_dev, a_addrs), (b, b_dev, b_addrs)):
+            host.ip("link", "set", dev, "up")
+            for addr in addrs:
+                host.ip("addr", "add", addr, "dev", dev)
+
+    def fini(self):
+        for talk in self.talks:
+            talk.close()
+        for host in self.hosts.values():
+            if host.agent:
+                host.agent.kill()
+                host.agent.wait()
+            subprocess.run(["ip", "netns", "del", host.netns], check=False)
+        shutil.rmtree(self.dir)
+
+
+def cannot_run():
+    """Why these tests cannot run here, or None."""
+    if os.geteuid():
+        return "needs root, to make network namespaces"
+    probe = f"mvagent{os.getpid()}-probe"
+    if subprocess.run(["ip", "netns", "add", probe], stderr=subprocess.DEVNULL, check=False).returncode:
+        return "cannot make network namespaces"
+    ip("netns", "del", probe)
+    return None

@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Agents of several hosts, each in a network namespace, without privileges:  test_agents.py BUILD [TEST...]"""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import hosts
+from hosts import wait_for
+
+BUILD = None
+
+# 3.5 missed beacons of 300 ms, a jitter of a tenth, and what the machine takes.
+EXPIRY = 3.5 * 0.3
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self):
+        self.world = hosts.World(BUILD)
+        self.addCleanup(self.world.fini)
+
+    def tearDown(self):
+        # What a sanitizer has to say is in the log.
+        for host in self.world.hosts.values():
+            log = host.log.read_text() if host.log.exists() else ""
+            self.assertNotRegex(log, "Sanitizer|runtime error")
+
+    def pair(self, ipv6=True):
+        a, b = self.world.host("a"), self.world.host("b")
+        if not ipv6:
+            for host in (a, b):
+                host.sysctl("ipv6/conf/all/disable_ipv6", 1)
+                host.sysctl("ipv6/conf/default/disable_ipv6", 1)
+        self.world.cable(a, "eth0", b, "eth0", ["10.1.0.1/24"], ["10.1.0.2/24"])
+        a.device("mlx5_0", "eth0", ["10.1.0.1"])
+        b.device("mlx5_0", "eth0", ["10.1.0.2"])
+        return a, b
+
+    def converge(self, *group, timeout=5.0):
+        """Each of them knows all the others. Returns how long it took."""
+        took = 0
+        for host in group:
+            others = sorted(other.name for other in group if other is not host)
+            took += wait_for(f"{host.name} knows {others}, not {host.peers()}", lambda: host.peers() == others,
+                             timeout)[1]
+        return took
+
+    def message(self, a_talk, b_talk, number, a_gid="10.1.0.1", b_gid="10.1.0.2"):
+        a_talk.say(f"send {a_gid} 11 {b_gid} 22 {number}")
+        return b_talk.expect(f"deliver mlx5_0 22 {a_gid} 11 {number}")
+
+
+class Pair(AgentTest):
+    def test_converge_and_carry(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.assertLess(self.converge(a, b), 0.5)
+        host = a.get("peers")["hosts"][0]
+        self.assertEqual([rail["device"] for rail in host["rails"]], ["mlx5_0"])
+        self.assertEqual({gid["gid"] for gid in host["rails"][0]["gids"]}, {"10.1.0.2"})
+        self.assertEqual(host["heard"][0]["netdev"], "eth0")
+
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        for number in range(1, 20):
+            self.assertLess(self.message(pa, pb, number), 0.5)
+        pb.say("send 10.1.0.2 22 10.1.0.1 11 77")
+        pa.expect("deliver mlx5_0 11 10.1.0.2 22 77")
+        # Each came once, though sent over several ways.
+        self.assertEqual(sorted(pb.poll()), sorted(set(pb.poll())))
+        self.assertEqual(b.metric("messages_received"), 19)
+        wait_for("receipts", lambda: a.metric("messages_arrived") == 19)
+        self.assertEqual(a.metric("messages_waiting"), 0)
+
+    def test_processes_of_one_host(self):
+        a, _ = self.pair()
+        a.start()
+        one, two = a.talk("one"), a.talk("two")
+        one.claim("mlx5_0", 11)
+        two.claim("mlx5_0", 22)
+        two.say("claim mlx5_0 11")  # is the other one's
+        wait_for("refusal", lambda: a.metric("claims_refused") == 1)
+        one.say("send 10.1.0.1 11 10.1.0.1 22 1")
+        two.expect("deliver mlx5_0 22 10.1.0.1 11 1")
+        two.say("send 10.1.0.1 11 10.1.0.1 11 2")  # in the other one's name
+        two.say("send 10.1.0.1 22 10.1.0.1 11 3")
+        one.expect("deliver mlx5_0 11 10.1.0.1 22 3")
+        self.assertNotIn("deliver mlx5_0 11 10.1.0.1 11 2", one.poll())
+        self.assertEqual(a.metric("claims_refused"), 1)
+        self.assertEqual(a.metric("messages_forged"), 1)
+        one.say('status mlx5_0 11 {"state":"active"}')
+        wait_for("status", lambda: any("status" in qp for qp in a.get("qps")["qps"]))
+        qps = {qp["qpn"]: qp for qp in a.get("qps")["qps"]}
+        self.assertEqual(qps[11]["status"], {"state": "active"})
+        self.assertEqual(qps[11]["name"], "one")
+        self.assertEqual(qps[11]["pid"], one.process.pid)
+        self.assertEqual(qps[11]["comm"], "agent-talk")
+        one.close()
+        self.world.talks.remove(one)
+        wait_for("the claim goes with its process", lambda: len(a.get("qps")["qps"]) == 1)
+
+    def test_restart_after_kill(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+        before, id_before = b.get("status"), a.get("peers")["hosts"][0]["id"]
+
+        b.stop(signal.SIGKILL)
+        pb.expect("closed")
+        self.assertTrue((b.run_dir / "agent").exists())  # stale
+        b.start()
+        # a never missed it; it is the same host in a new life.
+        self.assertEqual(a.peers(), ["b"])
+        self.assertEqual(a.get("peers")["hosts"][0]["id"], id_before)
+        self.assertNotEqual(b.get("status")["pid"], before["pid"])
+        self.converge(a, b)
+        pb = b.talk()
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 2)
+        # The other way round, too: b's ids begin anew.
+        pb.say("send 10.1.0.2 22 10.1.0.1 11 5")
+        pa.expect("deliver mlx5_0 11 10.1.0.2 22 5")
+
+    def test_expiry(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa = a.talk()
+        pa.claim("mlx5_0", 11)
+        b.stop(signal.SIGKILL)
+        # Not expired yet: its agent does not answer.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
+        _, took = wait_for("b expires", lambda: a.peers() == [])
+        self.assertGreater(took, 0.5 * EXPIRY)
+        self.assertLess(took, EXPIRY + 0.5)
+        pa.expect("unreachable 10.1.0.2 22 1")
+        # Now nobody has that address; it is asked, in vain.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
+        self.assertGreater(pa.expect("unreachable 10.1.0.2 22 2"), 0.5)
+        # For a while that is known.
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 3")
+        self.assertLess(pa.expect("unreachable 10.1.0.2 22 3"), 0.5)
+
+    def test_message_before_claim_is_not_unreachable(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa = a.talk()
+        pa.claim("mlx5_0", 11)
+        pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
+        wait_for("receipt", lambda: a.metric("messages_arrived") == 1)
+        time.sleep(1.2)
+        self.assertEqual(pa.poll(), ["welcome 1"])
+        self.assertEqual(b.metric("messages_unclaimed"), 1)
+
+    def test_ipv4_only(self):
+        a, b = self.pair(ipv6=False)
+        a.start()
+        b.start()
+        self.assertLess(self.converge(a, b), 0.5)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+
+    def test_one_without_ipv6(self):
+        a, b = self.pair()
+        b.sysctl("ipv6/conf/eth0/disable_ipv6", 1)
+        a.start()
+        b.start()
+        self.assertLess(self.converge(a, b), 1)
+
+    def test_changes_are_told(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        time.sleep(1)  # the bursts of the start are over
+        gids = lambda: {gid["gid"] for gid in b.get("peers")["hosts"][0]["rails"][0]["gids"]}
+        a.device("mlx5_0", "eth0", ["10.1.0.1", "10.1.0.9"])
+        a.ip("addr", "add", "10.1.0.9/24", "dev", "eth0")
+        _, took = wait_for("new address", lambda: gids() == {"10.1.0.1", "10.1.0.9"})
+        self.assertLess(took, 0.3)
+        # A port that goes down is told by the other one.
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        b.device("mlx5_1", "eth1", ["10.2.0.2"])
+        a.ip("addr", "add", "10.2.0.99/24", "dev", "eth1")
+        b.ip("addr", "add", "10.2.0.98/24", "dev", "eth1")
+        up = lambda: [rail["up"] for host in b.get("peers")["hosts"] for rail in host["rails"]]
+        wait_for("two rails", lambda: up() == [True, True])
+        wait_for("heard on both", lambda: len(b.get("peers")["hosts"][0]["heard"]) == 2)
+        a.device("mlx5_0", "eth0", ["10.1.0.1", "10.1.0.9"], state="1: DOWN")
+        a.ip("link", "set", "eth0", "down")
+        _, took = wait_for("port down", lambda: up() == [False, True])
+        self.assertLess(took, 0.3)
+        # b's carrier is gone with it: nothing is heard there any more.
+        wait_for("one link", lambda: [h["netdev"] for h in b.get("peers")["hosts"][0]["heard"]] == ["eth1"], 1)
+
+    def test_many_addresses(self):
+        """A description in pieces; signs of life afterwards; and one that missed it asks for it."""
+        a, b = self.pair()
+        addrs = [f"10.1.1.{n}" for n in range(1, 101)]
+        for addr in addrs:
+            a.ip("addr", "add", f"{addr}/16", "dev", "eth0")
+        a.device("mlx5_0", "eth0", ["10.1.0.1"] + addrs)
+        a.start()
+        time.sleep(1.5)  # its bursts are over
+        b.start()
+        self.converge(a, b)
+        self.assertEqual(len(b.get("peers")["hosts"][0]["rails"][0]["gids"]), 202)
+        sent = a.metric("beacons_sent")
+        time.sleep(1.5)
+        # About five signs of life, not five times five pieces.
+        self.assertLess(a.metric("beacons_sent") - sent, 12)
+        self.assertGreater(a.metric("beacons_sent") - sent, 3)
+
+    def test_nothing_changes_nothing_is_written(self):
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        time.sleep(1)
+        before = a.get("metrics")
+        time.sleep(1.5)
+        after = a.get("metrics")
+        self.assertEqual(after["directory_writes"], before["directory_writes"])
+        self.assertGreater(after["beacons_unchanged"], before["beacons_unchanged"])
+        self.assertEqual(after["beacons_rejected"], 0)
+
+    def test_exclude(self):
+        a, b = self.pair()
+        a.settings["exclude_default_route"] = "off"
+        a.start()
+        b.start()
+        self.converge(a, b)
+        a.stop()
+        a.ip("route", "add", "default", "via", "10.1.0.2")
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        a.settings["exclude_default_route"] = "on"
+        a.start()
+        self.assertEqual([rail["excluded"] for rail in a.get("status")["rails"]], [True, False])
+        wait_for("b knows", lambda: [r["excluded"] for h in b.get("peers")["hosts"] for r in h["rails"]] == [True, False])
+        # Both lead elsewhere: nobody's management.
+        a.ip("route", "add", "default", "via", "10.2.0.2", "metric", "100")
+        wait_for("none is excluded", lambda: not any(rail["excluded"] for rail in a.get("status")["rails"]))
+
+
+class Keys(AgentTest):
+    def key(self, host, text):
+        path = host.dir / "key"
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        os.chown(path, hosts.NOBODY, hosts.NOBODY)
+
+    def test_with_key(self):
+        a, b = self.pair()
+        for host in (a, b):
+            self.key(host, "11" * 32)
+        a.start()
+        b.start()
+        self.assertTrue(a.get("status")["has_key"])
+        self.assertLess(self.converge(a, b), 1)
+        pa, pb = a.talk(), b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1)
+        b.stop(signal.SIGKILL)
+        b.start()
+        self.converge(a, b)
+        pb = b.talk()
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 2)
+
+    def test_other_key_or_none(self):
+        a, b = self.pair()
+        self.key(a, "11" * 32)
+        a.start()
+        b.start()
+        time.sleep(1)
+        self.assertEqual((a.peers(), b.peers()), ([], []))
+        self.assertGreater(a.metric("datagrams_rejected")["plain"], 0)
+        b.stop()
+        self.key(b, "22" * 32)
+        b.start()
+        time.sleep(1)
+        self.assertEqual((a.peers(), b.peers()), ([], []))
+        self.key(b, "11" * 32)
+        b.agent.send_signal(signal.SIGHUP)
+        self.converge(a, b)
+
+    def test_bad_key_file(self):
+        a, _ = self.pair()
+        self.key(a, "too short")
+        a.start(wait=False)
+        self.assertEqual(a.agent.wait(timeout=5), 1)
+        a.agent = None
+        self.assertIn(f"{a.dir}/key", a.log.read_text())
+
+
+class Routed(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.a, self.r, self.b = (self.world.host(name) for name in "arb")
+        self.world.cable(self.a, "eth0", self.r, "eth0", ["10.1.0.2/24"], ["10.1.0.1/24"])
+        self.world.cable(self.b, "eth0", self.r, "eth1", ["10.2.0.2/24"], ["10.2.0.1/24"])
+        self.r.sysctl("ipv4/ip_forward", 1)
+        self.a.ip("route", "add", "default", "via", "10.1.0.1")
+        self.b.ip("route", "add", "default", "via", "10.2.0.1")
+        self.a.device("mlx5_0", "eth0", ["10.1.0.2"])
+        self.b.device("mlx5_0", "eth0", ["10.2.0.2"])
+
+    def test_hosts_file(self):
+        (self.a.dir / "hosts").write_text("b 10.2.0.2 # the other one\nc 10.3.0.2\n")
+        self.a.start()
+        self.b.start()
+        wait_for("b", lambda: self.a.peers() == ["b"], 8)
+        self.assertEqual(self.a.get("peers")["hosts"][0]["heard"], [])
+        asked = {entry["name"]: entry["answers"] for entry in self.a.get("peers")["asked"]}
+        self.assertEqual(asked, {"b": True, "c": False})
+        # Nobody told b of a, and it does not take what it has not asked for.
+        self.assertEqual(self.b.peers(), [])
+
+    def test_message_finds_its_way(self):
+        self.a.start()
+        self.b.start()
+        pa, pb = self.a.talk(), self.b.talk()
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.assertLess(self.message(pa, pb, 1, "10.1.0.2", "10.2.0.2"), 0.5)
+        pb.say("send 10.2.0.2 22 10.1.0.2 11 5")
+        pa.expect("deliver mlx5_0 11 10.2.0.2 22 5")
+        self.assertEqual(self.a.peers(), ["b"])
+        # It is gone: that is noticed, and a later message finds it again.
+        self.b.stop(signal.SIGKILL)
+        pa.say("send 10.1.0.2 11 10.2.0.2 22 2")
+        pa.expect("unreachable 10.2.0.2 22 2")
+        self.b.start()
+        pb = self.b.talk()
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 3, "10.1.0.2", "10.2.0.2")
+
+
+class Alone(AgentTest):
+    def run_agent(self, host, *args):
+        return subprocess.run(["ip", "netns", "exec", host.netns, *hosts.AS_NOBODY, f"{BUILD}/meshverbsd/meshverbsd", *map(str, args)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=10, check=False)
+
+    def test_two_agents(self):
+        a, _ = self.pair()
+        a.start()
+        again = self.run_agent(a, "--run-dir", a.run_dir, "--config", a.conf, "--sysfs", a.sysfs)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("another agent runs", again.stdout)
+        other = self.run_agent(a, "--run-dir", a.dir / "other", "--config", a.conf, "--sysfs", a.sysfs)
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("UDP port 28791: Address already in use", other.stdout)
+        self.assertTrue(a.get("status"))
+
+    def test_arguments(self):
+        a = self.world.host("a")
+        for args, status, text in ((["--help"], 0, "usage:"), (["--version"], 0, "meshverbsd "), (["--port", "0"], 2, "port"),
+                                   (["--port", "65536"], 2, "port"), (["--nonsense"], 2, "usage:"), (["x"], 2, "'x'")):
+            done = self.run_agent(a, *args)
+            self.assertEqual(done.returncode, status, args)
+            self.assertIn(text, done.stdout)
+
+    def test_config_errors_are_named(self):
+        a, _ = self.pair()
+        a.settings["beacon_interval_ms"] = "often"
+        a.start()
+        self.assertIn(f"{a.conf}:2: bad value 'often'", a.log.read_text())
+        a.stop()
+        (a.dir / "hosts").write_text("\nb ten\n")
+        a.start()
+        self.assertIn(f"{a.dir}/hosts:2: ", a.log.read_text())
+
+    def test_no_devices(self):
+        a = self.world.host("a")
+        a.start()
+        self.assertEqual(a.get("status")["rails"], [])
+        self.assertEqual(a.stop(), 0)
+        self.assertEqual(sorted(path.name for path in a.run_dir.iterdir()), ["directory", "lock", "start"])
+
+    def test_run_dir_of_others(self):
+        a = self.world.host("a")
+        a.run_dir.chmod(0o777)
+        a.start(wait=False)
+        self.assertEqual(a.agent.wait(timeout=5), 1)
+        a.agent = None
+        self.assertIn("Operation not permitted", a.log.read_text())
+
+    def test_control(self):
+        a, _ = self.pair()
+        a.start()
+        self.assertIn("error", a.ask("nonsense"))
+        self.assertIn("error", a.ask('{"get": "secrets"}'))
+        with self.assertRaises(ConnectionError):
+            a.ask("x" * 8000)
+        text = a.get("openmetrics")
+        self.assertTrue(text.endswith("# EOF\n"))
+        self.assertRegex(text, r"(?m)^meshverbs_beacons_sent_total \d+$")
+        self.assertRegex(text, r'(?m)^meshverbs_datagrams_rejected_total\{reason="replay"\} 0$')
+        self.assertEqual(text.count("# TYPE meshverbs_datagrams_rejected counter"), 1)
+
+
+if __name__ == "__main__":
+    BUILD = sys.argv.pop(1)
+    reason = hosts.cannot_run()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(hosts.SKIP)
+    unittest.main(verbosity=2)

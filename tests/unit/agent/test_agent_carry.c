@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Messages on their way: copies, repetitions, receipts, giving up. The network is a list, the clock
+ * is ours. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "carry.h"
+#include "fault.h"
+#include "peers.h"
+
+static struct md_carry carry;
+static uint64_t now;
+static size_t n_endpoints; /* that the destination has */
+static bool willing = true; /* to ask */
+static unsigned int n_asked, n_sent, n_done, n_arrived;
+static uint64_t last_client, last_id;
+static uint32_t last_qpn;
+static unsigned int sent_to[MD_PATHS_MAX]; /* copies by endpoint */
+
+static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
+{
+	(void)arg;
+	(void)dgid;
+	for (size_t i = 0; i < n_endpoints && i < max; i++)
+		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)i};
+	return n_endpoints;
+}
+
+static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid *gid)
+{
+	struct mv_host_id one = peers_id(1);
+
+	(void)arg;
+	(void)gid;
+	return !memcmp(host, &one, sizeof(one));
+}
+
+static bool ask(void *arg, const union ibv_gid *dgid)
+{
+	(void)arg;
+	(void)dgid;
+	n_asked++;
+	return willing;
+}
+
+static void send_copy(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len)
+{
+	struct md_parcel_wire wire;
+
+	(void)arg;
+	assert_int_equal(md_parcel_decode(payload, len, &wire), 0);
+	assert_int_equal(wire.op, MD_PARCEL_CARRY);
+	assert_int_equal(wire.len, 3);
+	assert_memory_equal(wire.data, "abc", 3);
+	last_id = wire.id;
+	n_sent++;
+	sent_to[to->ifindex]++;
+}
+
+static void done(void *arg, const struct md_parcel *parcel, bool arrived)
+{
+	(void)arg;
+	assert_gid(parcel->dgid, "10.1.0.2");
+	assert_memory_equal(parcel->data, "abc", 3);
+	last_client = parcel->client;
+	last_qpn = parcel->qpn;
+	n_done++;
+	n_arrived += arrived;
+}
+
+static const struct md_carry_ops ops = {endpoints, is_at, ask, send_copy, done};
+
+static int setup(void **state)
+{
+	(void)state;
+	md_carry_init(&carry, &ops, NULL, 1000);
+	now = MD_S;
+	n_endpoints = 2;
+	willing = true;
+	n_asked = n_sent = n_done = n_arrived = 0;
+	memset(sent_to, 0, sizeof(sent_to));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_carry_fini(&carry);
+	assert_int_equal(carry.n, 0);
+	assert_int_equal(carry.n_unsent, 0);
+	return 0;
+}
+
+static int send_one(uint64_t client)
+{
+	union ibv_gid gid = unit_gid("10.1.0.2");
+
+	return md_carry_send(&carry, client, &gid, 77, (const uint8_t *)"abc", 3, now);
+}
+
+/* Lets time pass, up to @until, in the steps that the carrier asks for. Returns how many. */
+static unsigned int run(uint64_t until)
+{
+	unsigned int steps = 0;
+
+	while (md_carry_next(&carry) <= until) {
+		now = md_carry_next(&carry);
+		md_carry_tick(&carry, now);
+		assert_true(++steps < 1000000);
+	}
+	now = until;
+	return steps;
+}
+
+static void test_arrives(void **state)
+{
+	(void)state;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, 2); /* over both ways */
+	assert_true(last_id == 1000);
+	md_carry_receipt(&carry, 1001);
+	assert_int_equal(n_done, 0);
+	md_carry_receipt(&carry, 1000);
+	assert_int_equal(n_done, 1);
+	assert_int_equal(n_arrived, 1);
+	assert_int_equal(last_client, 5);
+	md_carry_receipt(&carry, 1000);
+	assert_int_equal(n_done, 1);
+	assert_true(md_carry_next(&carry) == UINT64_MAX);
+}
+
+static void test_gives_up(void **state)
+{
+	uint64_t begun = now;
+
+	(void)state;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 999 * MD_MS);
+	assert_int_equal(n_sent, 2 * MD_TRIES);
+	assert_int_equal(n_done, 0);
+	run(begun + MD_S);
+	assert_int_equal(n_done, 1);
+	assert_int_equal(n_arrived, 0);
+	assert_int_equal(last_qpn, 77);
+	assert_int_equal(carry.count.unreachable, 1);
+	assert_int_equal(carry.count.retried, MD_TRIES - 1);
+}
+
+/* Nobody has that GID: asked with every try, sent as soon as somebody has. */
+static void test_unknown_host(void **state)
+{
+	(void)state;
+	n_endpoints = 0;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_asked, 1);
+	run(now + 200 * MD_MS);
+	assert_int_equal(n_asked, 3);
+	assert_int_equal(n_sent, 0);
+	md_carry_known(&carry);
+	assert_int_equal(n_sent, 0);
+	n_endpoints = 1;
+	md_carry_known(&carry);
+	assert_int_equal(n_sent, 1);
+	md_carry_known(&carry);
+	assert_int_equal(n_sent, 1);
+	md_carry_receipt(&carry, last_id);
+	assert_int_equal(n_arrived, 1);
+	/* One that was asked in vain lately. */
+	n_endpoints = 0;
+	willing = false;
+	assert_int_equal(send_one(6), 0);
+	assert_int_equal(n_done, 2);
+	assert_int_equal(n_arrived, 1);
+	assert_int_equal(last_client, 6);
+}
+
+static void test_cookie_learnt(void **state)
+{
+	struct mv_host_id one = peers_id(1), two = peers_id(2);
+	struct md_endpoint to = {.ifindex = 1};
+
+	(void)state;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, 4);
+	md_carry_learned(&carry, &two, &to, now);
+	assert_int_equal(n_sent, 4);
+	now += MD_S;
+	md_carry_learned(&carry, &one, &to, now);
+	assert_int_equal(n_sent, 6);
+	assert_int_equal(sent_to[1], 4);
+	/* The second challenge answers what went out before the first one came. */
+	md_carry_learned(&carry, &one, &to, now + MD_MS);
+	assert_int_equal(n_sent, 6);
+}
+
+/* With many ways each try takes some, and all tries together take all. */
+static void test_many_ways(void **state)
+{
+	(void)state;
+	n_endpoints = 24;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, MD_PATHS_AT_ONCE);
+	run(now + MD_S);
+	assert_int_equal(n_sent, MD_PATHS_AT_ONCE * MD_TRIES);
+	for (size_t i = 0; i < n_endpoints; i++)
+		assert_true(sent_to[i] > 0);
+}
+
+static void test_client_goes(void **state)
+{
+	(void)state;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(send_one(6), 0);
+	md_carry_drop_client(&carry, 5);
+	assert_int_equal(carry.n, 1);
+	run(now + 2 * MD_S);
+	assert_int_equal(n_done, 1);
+	assert_int_equal(last_client, 6);
+}
+
+static void test_limit(void **state)
+{
+	(void)state;
+	n_endpoints = 0;
+	for (int i = 0; i < MD_PARCELS_MAX; i++)
+		assert_int_equal(send_one(5), 0);
+	assert_int_equal(send_one(5), -ENOSPC);
+	assert_int_equal(carry.count.no_room, 1);
+	run(now + MD_S);
+	assert_int_equal(n_done, MD_PARCELS_MAX);
+	assert_int_equal(send_one(5), 0);
+}
+
+static void test_copies(void **state)
+{
+	struct md_parcel_wire parcel = {.id = 10, .len = 3, .data = (const uint8_t *)"abc"};
+	struct mv_host_id one = peers_id(1), two = peers_id(2);
+
+	(void)state;
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_false(md_carry_first(&carry, &one, 1, &parcel, now));
+	/* Another sender, another life of it, another number, another content. */
+	assert_true(md_carry_first(&carry, &two, 1, &parcel, now));
+	assert_true(md_carry_first(&carry, &one, 2, &parcel, now));
+	parcel.id = 11;
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	parcel.data = (const uint8_t *)"abd";
+	assert_true(md_carry_first(&carry, &one, 1, &parcel, now));
+	assert_int_equal(carry.count.received, 5);
+	assert_int_equal(carry.count.repeated, 1);
+}
+
+static void test_faults(void **state)
+{
+	(void)state;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		int err = send_one(5);
+
+		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
+		assert_int_equal(carry.n, fault_fired() ? 0 : 1);
+	});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Connections of processes over socket pairs: who may claim and send what. And the control socket's
+ * requests. */
+#include "unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+
+#include "client.h"
+#include "control.h"
+#include "fault.h"
+#include "say.h"
+
+static struct md_clients clients;
+static unsigned int n_sent, n_gone;
+static struct mv_ctl_msg sent;
+static int send_result;
+
+static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,
+		   const struct mv_ctl_msg *msg, const uint8_t *data, uint16_t len)
+{
+	(void)arg;
+	(void)client;
+	(void)data;
+	assert_gid(*dgid, "10.1.0.2");
+	assert_true(len > 0);
+	n_sent++;
+	sent = *msg;
+	return send_result;
+}
+
+/* mlx5_0 and mlx5_1 have 10.1.0.1 and fe80::1; 10.2.0.1 is mlx5_1's alone. */
+static size_t on_devices(void *arg, const union ibv_gid *gid, const char **ret, size_t max)
+{
+	union ibv_gid shared = unit_gid("fe80::1"), first = unit_gid("10.1.0.1"),
+		      second = unit_gid("10.2.0.1");
+	size_t n = 0;
+
+	(void)arg;
+	assert_true(max >= 2);
+	if (mv_gid_equal(gid, &shared) || mv_gid_equal(gid, &first))
+		ret[n++] = "mlx5_0";
+	if (mv_gid_equal(gid, &shared) || mv_gid_equal(gid, &second))
+		ret[n++] = "mlx5_1";
+	return n;
+}
+
+static void on_gone(void *arg, struct md_client *client)
+{
+	(void)arg;
+	(void)client;
+	n_gone++;
+}
+
+static const struct md_client_ops ops = {on_send, on_devices, on_gone};
+
+static int setup(void **state)
+{
+	int pair[2];
+
+	(void)state;
+	md_say_init(MD_ERROR);
+	memset(&clients, 0, sizeof(clients));
+	n_sent = n_gone = 0;
+	send_result = 0;
+	assert_true(sd_event_new(&clients.event) >= 0);
+	clients.ops = &ops;
+	clients.max = MD_CLIENTS_MAX;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	close(pair[1]);
+	assert_int_equal(md_clients_start(&clients, pair[0]), 0);
+	sd_event_source_set_enabled(clients.source, SD_EVENT_OFF); /* nobody will connect there */
+	/* Whatever this machine's kernel knows of mlx5_0 is none of the test's business. */
+	md_resqp_close(&clients.resqp);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_clients_stop(&clients);
+	assert_int_equal(clients.n, 0);
+	assert_int_equal(clients.qps.n, 0);
+	assert_null(clients.qps.uids);
+	sd_event_unref(clients.event);
+	return 0;
+}
+
+static void run_events(void)
+{
+	while (sd_event_run(clients.event, 0) > 0)
+		;
+}
+
+static int join(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(md_clients_adopt(&clients, pair[0]), 0);
+	return pair[1];
+}
+
+static void put(int fd, const struct mv_frame *frame)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	assert_true(len > 0);
+	assert_int_equal(send(fd, buf, len, MSG_NOSIGNAL), len);
+	run_events();
+}
+
+/* Return: type of the next frame; 0: none; -1: closed. */
+static int next_frame(int fd, struct mv_frame *ret)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN ? 0 : -1;
+	if (!n)
+		return -1;
+	assert_int_equal(mv_frame_decode(buf, (size_t)n, ret), 0);
+	return ret->type;
+}
+
+static int registered(void)
+{
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION, .len = 4};
+	int fd = join();
+
+	memcpy(frame.payload, "prog", 4);
+	put(fd, &frame);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
+	assert_int_equal(frame.version, MV_CTL_VERSION);
+	return fd;
+}
+
+static void claim(int fd, const char *device, uint32_t qpn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = qpn};
+
+	strcpy(frame.device, device);
+	put(fd, &frame);
+}
+
+static void unclaim(int fd, const char *device, uint32_t qpn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = qpn};
+
+	strcpy(frame.device, device);
+	put(fd, &frame);
+}
+
+static void send_message(int fd, const char *from, uint32_t from_qpn)
+{
+	struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
+				 .gid_type = MV_GID_TYPE_ROCE_V2,
+				 .attempt = 1,
+				 .from_psn = MV_CTL_PSN_NONE,
+				 .to_psn = MV_CTL_PSN_NONE};
+	struct mv_frame frame = {.type = MV_FRAME_SEND};
+
+	msg.from.gid = unit_gid(from);
+	msg.from.qpn = from_qpn;
+	msg.to.gid = frame.dgid = unit_gid("10.1.0.2");
+	msg.to.qpn = 9;
+	frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
+	put(fd, &frame);
+}
+
+static void test_register_first(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION + 1};
+	int fd = join();
+
+	(void)state;
+	claim(fd, "mlx5_0", 1);
+	assert_int_equal(next_frame(fd, &frame), -1);
+	assert_int_equal(clients.n, 0);
+	close(fd);
+	/* Of another version: it is told ours, and left alone. */
+	fd = join();
+	frame = (struct mv_frame){.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION + 1};
+	put(fd, &frame);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
+	assert_int_equal(frame.version, MV_CTL_VERSION);
+	assert_int_equal(next_frame(fd, &frame), -1);
+	close(fd);
+	assert_int_equal(n_gone, 2);
+}
+
+static void test_garbage(void **state)
+{
+	static const uint8_t bytes[MV_FRAME_MAX_BYTES + 1] = {0xff};
+	static const size_t lens[] = {1, 30, MV_FRAME_MAX_BYTES, MV_FRAME_MAX_BYTES + 1};
+	struct mv_frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		int fd = registered();
+
+		assert_int_equal(send(fd, bytes, lens[i], 0), lens[i]);
+		run_events();
+		assert_int_equal(next_frame(fd, &frame), -1);
+		close(fd);
+	}
+	assert_int_equal(clients.count.malformed, 4);
+	/* What only the agent says. */
+	{
+		const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = 1};
+		int fd = registered();
+
+		put(fd, &welcome);
+		assert_int_equal(next_frame(fd, &frame), -1);
+		close(fd);
+	}
+}
+
+static void test_claims(void **state)
+{
+	int a = registered(), b = registered();
+
+	(void)state;
+	claim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	claim(b, "mlx5_1", 1);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.qps.n, 2);
+	/* Only its owner lets go of it. */
+	unclaim(b, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 2);
+	unclaim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	assert_int_equal(clients.count.claims_refused, 1);
+	/* With the process go its claims. */
+	close(b);
+	run_events();
+	assert_int_equal(clients.n, 1);
+	assert_int_equal(clients.qps.n, 0);
+	claim(a, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 1);
+	close(a);
+}
+
+static void test_only_own_messages(void **state)
+{
+	int a = registered(), b = registered();
+
+	(void)state;
+	claim(a, "mlx5_1", 5);
+	send_message(a, "10.2.0.1", 5);
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(sent.from.qpn, 5);
+	send_message(a, "fe80::1", 5); /* also mlx5_1's */
+	assert_int_equal(n_sent, 2);
+	send_message(a, "10.1.0.1", 5); /* QP 5 of mlx5_0 would be another one */
+	send_message(a, "10.2.0.1", 6); /* not claimed */
+	send_message(a, "10.9.0.1", 5); /* not our GID */
+	send_message(b, "10.2.0.1", 5); /* another process's */
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(clients.count.not_its_own, 4);
+	/* A message that is none. */
+	{
+		struct mv_frame frame = {.type = MV_FRAME_SEND, .len = 10};
+
+		put(a, &frame);
+	}
+	assert_int_equal(clients.count.malformed, 1);
+	assert_int_equal(n_sent, 2);
+	close(a);
+	close(b);
+}
+
+static void test_deliver(void **state)
+{
+	struct mv_frame frame;
+	union ibv_gid gid = unit_gid("10.1.0.2");
+	int fd = registered();
+
+	(void)state;
+	claim(fd, "mlx5_0", 7);
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 8, (const uint8_t *)"x", 1));
+	assert_false(md_clients_deliver(&clients, "mlx5_1", 7, (const uint8_t *)"x", 1));
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"xyz", 3));
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
+	assert_string_equal(frame.device, "mlx5_0");
+	assert_int_equal(frame.qpn, 7);
+	assert_int_equal(frame.len, 3);
+	assert_memory_equal(frame.payload, "xyz", 3);
+	md_client_unreachable(md_clients_find(&clients, 1), &gid, 9, (const uint8_t *)"uvw", 3);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_UNREACHABLE);
+	assert_gid(frame.dgid, "10.1.0.2");
+	assert_int_equal(frame.qpn, 9);
+	assert_int_equal(frame.len, 3);
+	assert_memory_equal(frame.payload, "uvw", 3);
+	/* One that does not read its socket loses messages; the agent does not wait and does not
+	 * queue. */
+	for (int i = 0; i < 100000 && !clients.count.not_delivered; i++)
+		assert_true(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+	assert_true(clients.count.not_delivered > 0);
+	close(fd);
+	run_events();
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+}
+
+static void test_status(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = 7, .len = 7};
+	struct md_qp_key key = md_qp_key_make("mlx5_0", 7);
+	int a = registered(), b = registered();
+
+	(void)state;
+	strcpy(frame.device, "mlx5_0");
+	memcpy(frame.payload, "{\"a\":1}", 7);
+	put(a, &frame);
+	claim(a, "mlx5_0", 7);
+	put(a, &frame);
+	assert_string_equal(md_qps_find(&clients.qps, &key)->status, "{\"a\":1}");
+	frame.payload[5] = '2';
+	put(b, &frame);
+	assert_string_equal(md_qps_find(&clients.qps, &key)->status, "{\"a\":1}");
+	put(a, &frame);
+	assert_string_equal(md_qps_find(&clients.qps, &key)->status, "{\"a\":2}");
+	close(a);
+	close(b);
+}
+
+static void test_limits(void **state)
+{
+	int pair[2], fds[8];
+
+	(void)state;
+	clients.max = 8;
+	for (int i = 0; i < 8; i++)
+		fds[i] = join();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(md_clients_adopt(&clients, pair[0]), -EUSERS);
+	assert_int_equal(clients.count.refused, 1);
+	close(pair[1]);
+	close(fds[0]);
+	run_events();
+	fds[0] = join();
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
+}
+
+/* One user cannot take everything: counts per uid, of which root is free. */
+static void test_uid_limits(void **state)
+{
+	struct md_qps qps = {0};
+	struct md_qp_list list, others;
+	struct md_qp_key key;
+
+	(void)state;
+	LIST_INIT(&list);
+	LIST_INIT(&others);
+	for (uint32_t i = 0; i < MD_QPS_PER_UID; i++) {
+		key = md_qp_key_make("mlx5_0", i);
+		assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list), 0);
+	}
+	key = md_qp_key_make("mlx5_1", 0);
+	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list), -ENOSPC);
+	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), 0);
+	key = md_qp_key_make("mlx5_0", 0);
+	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), -EBUSY);
+	md_qps_drop(&qps, &list);
+	assert_int_equal(qps.n, 1);
+	md_qps_fini(&qps);
+	assert_int_equal(qps.n, 0);
+}
+
+static void test_claim_faults(void **state)
+{
+	(void)state;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		struct md_qps qps = {0};
+		struct md_qp_list list = LIST_HEAD_INITIALIZER(list);
+		struct md_qp_key key = md_qp_key_make("mlx5_0", 1);
+		int err = md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list);
+		bool fired = fault_fired();
+
+		assert_int_equal(err, fired ? -ENOMEM : 0);
+		md_qps_fini(&qps);
+		assert_int_equal(qps.n, 0);
+	});
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		int pair[2];
+		int err;
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+		err = md_clients_adopt(&clients, pair[0]);
+		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
+		assert_int_equal(clients.n, fault_fired() ? 0 : 1);
+		close(pair[1]);
+	});
+	run_events();
+}
+
+/* ---- who has a QP, as RDMA netlink tells ------------------------------------------------------
+ */
+
+struct message {
+	struct nlmsghdr head;
+	char body[256];
+};
+
+static void put_attr(struct message *message, uint16_t type, const void *value, uint16_t len)
+{
+	struct nlattr attr = {.nla_len = (uint16_t)(sizeof(attr) + len), .nla_type = type};
+	char *at = (char *)message + message->head.nlmsg_len;
+
+	memcpy(at, &attr, sizeof(attr));
+	memcpy(at + sizeof(attr), value, len);
+	message->head.nlmsg_len += (uint32_t)NLA_ALIGN(attr.nla_len);
+}
+
+static struct message a_message(int op)
+{
+	return (struct message){
+		.head = {.nlmsg_len = sizeof(struct nlmsghdr),
+			 .nlmsg_type = (uint16_t)RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, op)}};
+}
+
+static void test_resqp_answers(void **state)
+{
+	struct message device = a_message(RDMA_NLDEV_CMD_GET);
+	struct message qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
+	struct message error = {
+		.head = {.nlmsg_type = NLMSG_ERROR, .nlmsg_len = sizeof(struct nlmsghdr) + 4}};
+	uint32_t index = 3, qpn = 77, pid = 4711;
+	int err = -ENOENT;
+
+	(void)state;
+	put_attr(&device, RDMA_NLDEV_ATTR_DEV_INDEX, &index, 4);
+	put_attr(&device, RDMA_NLDEV_ATTR_DEV_NAME, "mlx5_0", 7);
+	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_0"), 3);
+	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_1"), -EAGAIN);
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
+	/* A kernel object, or a process that is gone: nobody's pid. */
+	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 77), 0);
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
+	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 77), 4711);
+	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 78), 0);
+	memcpy(error.body, &err, sizeof(err));
+	assert_int_equal(md_resqp_parse_owner(&error, error.head.nlmsg_len, 77), -ENOENT);
+	err = -EINVAL;
+	memcpy(error.body, &err, sizeof(err));
+	assert_int_equal(md_resqp_parse_owner(&error, error.head.nlmsg_len, 77), 0);
+	/* Cut anywhere: no look beyond the end (as ASan would see). */
+	for (size_t cut = 0; cut < qp.head.nlmsg_len; cut++) {
+		char *exact = malloc(cut ? cut : 1);
+
+		memcpy(exact, &qp, cut);
+		assert_int_equal(md_resqp_parse_owner(exact, cut, 77), 0);
+		free(exact);
+	}
+}
+
+/* On whatever kernel this runs: never more than an answer or none. */
+static void test_resqp_live(void **state)
+{
+	struct md_resqp resqp;
+
+	(void)state;
+	md_resqp_open(&resqp);
+	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1), 0);
+	md_resqp_close(&resqp);
+	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1), 0);
+}
+
+/* ---- control requests ------------------------------------------------------------------------ */
+
+static void test_control_requests(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"x",
+		"{}",
+		"[]",
+		"{\"get\":1}",
+		"{\"get\":null}",
+		"\"get\"",
+		"{\"get\"",
+		"{\"get\":\"0123456789012345678901234567890123456789\"}",
+		"[[[[[[[[[[[[[[[[",
+	};
+	char name[32];
+
+	(void)state;
+	assert_int_equal(md_control_parse("{\"get\": \"peers\"}", 16, name, sizeof(name)), 0);
+	assert_string_equal(name, "peers");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(md_control_parse(bad[i], strlen(bad[i]), name, sizeof(name)),
+				 -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_register_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_status, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test(test_uid_limits),
+		cmocka_unit_test_setup_teardown(test_claim_faults, setup, teardown),
+		cmocka_unit_test(test_resqp_answers),
+		cmocka_unit_test(test_resqp_live),
+		cmocka_unit_test(test_control_requests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Whose GID, which ways lead there, and what goes into the directory file. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "content.h"
+#include "fault.h"
+#include "paths.h"
+#include "peers.h"
+#include "publish.h"
+#include "tmpdir.h"
+
+#define OWN                                                                                        \
+	"rail mlx5_0; gid fe80::1/64 v2; gid 10.1.0.1/24 v1; gid 10.1.0.1/24 v2;"                  \
+	"rail mlx5_1; gid 10.2.0.1/24 v2;"
+
+static struct md_view *view;
+static struct md_hosts hosts;
+static struct md_gidmap map;
+static struct md_targets targets;
+
+static void on_leaving(void *arg, const struct md_host *host)
+{
+	(void)arg;
+	md_gidmap_release(&map, &host->id, host->desc);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&hosts, 0, sizeof(hosts));
+	memset(&map, 0, sizeof(map));
+	memset(&targets, 0, sizeof(targets));
+	hosts.leaving = on_leaving;
+	view = peers_view(OWN);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_hosts_fini(&hosts);
+	/* With the last host the last holder has gone. */
+	assert_null(map.by_gid);
+	md_gidmap_fini(&map);
+	md_targets_fini(&targets);
+	md_view_free(view);
+	return 0;
+}
+
+static struct md_host *host(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	return md_hosts_find(&hosts, &id);
+}
+
+/* A beacon, and the claims that follow from it. */
+static void hear(unsigned int n, uint64_t generation, const char *text, uint32_t ifindex,
+		 uint16_t rail, uint64_t now_ns)
+{
+	struct peer peer = {n, 1, generation, 1000, text};
+	unsigned int news;
+
+	assert_int_equal(peers_hear(&hosts, &peer, ifindex, rail, now_ns, &news), 0);
+	md_gidmap_claim(&map, host(n), view, &targets);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+}
+
+static void tell(unsigned int n, const char *text, const char *address, uint64_t now_ns)
+{
+	struct peer peer = {n, 1, 1, 5000, text};
+	unsigned int news;
+
+	assert_int_equal(peers_tell(&hosts, &peer, address, now_ns, &news), 0);
+	md_gidmap_claim(&map, host(n), view, &targets);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+}
+
+static int holder(const char *gid_text)
+{
+	union ibv_gid gid = unit_gid(gid_text);
+	const struct md_holder *found = md_gidmap_find(&map, &gid);
+	unsigned int n;
+
+	if (!found)
+		return -1;
+	memcpy(&n, &found->hosts[0].bytes[8], sizeof(n));
+	return (int)n;
+}
+
+/* ---- whose GID ------------------------------------------------------------------------------- */
+
+static void test_first_comes_first(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	assert_int_equal(holder("10.1.0.3"), 2);
+	/* Once the first one has dropped the address, the other one has it. */
+	hear(1, 2, "rail mlx5_0; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	assert_int_equal(holder("10.1.0.4"), 1);
+}
+
+static void test_better_evidence(void **state)
+{
+	(void)state;
+	/* Told from afar, heard on a link with another network, heard on its own link. */
+	tell(1, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.7.0.1", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 3);
+	hear(4, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 3);
+	/* The best one falls silent. */
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 2, 0, 4 * MD_S);
+	assert_true(md_hosts_expire(&hosts, MD_S + 3500 * MD_MS));
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_null(host(3));
+	assert_int_equal(holder("10.1.0.2"), 2);
+}
+
+static void test_own_are_ours(void **state)
+{
+	struct md_view *old = view;
+
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.1/24 v2; gid fe80::1/64 v2; gid 10.1.0.9/24 v2;", 1, 0,
+	     MD_S);
+	assert_int_equal(holder("10.1.0.1"), -1);
+	assert_int_equal(holder("fe80::1"), 1); /* everybody's own on every link */
+	/* We get an address that somebody has, and lose one that somebody wants. */
+	view = peers_view("rail mlx5_0; gid 10.1.0.9/24 v2;");
+	md_gidmap_own(&map, view);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+	assert_int_equal(holder("10.1.0.9"), -1);
+	assert_int_equal(holder("10.1.0.1"), 1);
+	md_view_free(old);
+}
+
+static void test_hosts_file_decides(void **state)
+{
+	union ibv_gid gid = unit_gid("10.1.0.2");
+
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(md_targets_add(&targets, &gid, "two"), 0);
+	md_target_answered(md_targets_find(&targets, &gid), &(struct mv_host_id){0}, MD_S);
+	tell(2, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.1.0.2", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	md_target_answered(md_targets_find(&targets, &gid), &host(2)->id, MD_S);
+	tell(2, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.1.0.2", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+}
+
+static void test_link_local_are_shared(void **state)
+{
+	union ibv_gid gid = unit_gid("fe80::2");
+	struct mv_host_id id = peers_id(3);
+
+	(void)state;
+	for (unsigned int n = 1; n <= MD_GID_HOSTS_MAX + 2; n++)
+		hear(n, 1, "rail mlx5_0; gid fe80::2/64 v2;", 1, 0, MD_S);
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX);
+	assert_true(md_gidmap_holds(&map, &id, &gid));
+	md_gidmap_release(&map, &id, host(3)->desc);
+	assert_false(md_gidmap_holds(&map, &id, &gid));
+	assert_int_equal(md_gidmap_find(&map, &gid)->n, MD_GID_HOSTS_MAX - 1);
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static struct md_endpoint ends[MD_PATHS_MAX];
+
+static size_t paths(const char *gid_text)
+{
+	union ibv_gid gid = unit_gid(gid_text);
+
+	return md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX);
+}
+
+static bool has_path(size_t n, const char *ip_text, uint32_t ifindex)
+{
+	union ibv_gid gid = unit_gid(ip_text);
+
+	for (size_t i = 0; i < n; i++)
+		if (ends[i].ifindex == ifindex && !memcmp(&ends[i].ip, &gid, sizeof(gid)))
+			return true;
+	return false;
+}
+
+static void test_paths(void **state)
+{
+	union ibv_gid gid = unit_gid("10.9.0.2");
+	size_t n;
+
+	(void)state;
+	assert_int_equal(paths("10.1.0.2"), 0);
+	hear(1, 1,
+	     "rail mlx5_0; gid 10.1.0.2/24 v1; gid 10.1.0.2/24 v2; gid 10.9.0.2/24 v2;"
+	     "rail mlx5_1 down; gid 10.2.0.2/24 v2;",
+	     1, 0, MD_S);
+	/* Where it is heard, and its address on the link of ours; once, though there are v1 and v2.
+	 */
+	n = paths("10.9.0.2");
+	assert_int_equal(n, 2);
+	assert_true(has_path(n, "fe80::1:0", 1));
+	assert_true(has_path(n, "10.1.0.2", 1));
+	/* The address that answers. */
+	assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	md_target_answered(md_targets_find(&targets, &gid), &host(1)->id, MD_S);
+	n = paths("10.1.0.2");
+	assert_int_equal(n, 3);
+	assert_true(has_path(n, "10.9.0.2", 0));
+	/* A netdev without carrier is of no use. */
+	view->nets[0].running = false;
+	assert_int_equal(paths("10.1.0.2"), 1);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static struct md_content_from from(void)
+{
+	static struct mv_host_id self;
+
+	self = peers_id(77);
+	return (struct md_content_from){.self = &self,
+					.name = "me",
+					.view = view,
+					.hosts = &hosts,
+					.map = &map,
+					.targets = &targets};
+}
+
+static void test_directory(void **state)
+{
+	struct md_content_from what = from();
+	struct md_published published = {0};
+	union ibv_gid gid = unit_gid("10.66.0.1");
+	struct md_content content;
+	struct mv_directory dir;
+	struct tmpdir tmp;
+	ssize_t at;
+
+	(void)state;
+	tmpdir_make(&tmp);
+	assert_int_equal(chmod(tmp.path, 0755), 0);
+	published.dir_fd = open(tmp.path, O_DIRECTORY | O_RDONLY);
+	assert_int_equal(md_targets_add(&targets, &gid, "silent"), 0);
+	hear(1, 1,
+	     "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.2/24 "
+	     "v2;",
+	     1, 0, MD_S);
+	hear(1, 1,
+	     "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.2/24 "
+	     "v2;",
+	     2, 1, MD_S);
+	/* A netdev that is not ours (any more), and a rail that the description does not have. */
+	hear(1, 1,
+	     "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.2/24 "
+	     "v2;",
+	     9, 1, MD_S);
+	hear(1, 1,
+	     "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.2/24 "
+	     "v2;",
+	     1, 5, MD_S);
+	assert_false(md_publish_exists(published.dir_fd));
+	assert_int_equal(md_content_make(&what, 5 * MD_S, &content), 0);
+	assert_int_equal(md_publish(&published, &content.dir, 5 * MD_S), 0);
+	md_content_free(&content);
+	assert_true(md_publish_exists(published.dir_fd));
+
+	assert_int_equal(mv_directory_open(tmp.path, &dir), 0);
+	assert_int_equal(dir.header->n_hosts, 3);
+	assert_string_equal(dir.hosts[0].name, "me");
+	assert_int_equal(dir.hosts[0].n_rails, 2);
+	assert_string_equal(dir.hosts[1].name, "host1");
+	assert_string_equal(dir.hosts[2].name, "silent");
+	assert_int_equal(dir.hosts[2].agent_version, 0);
+	assert_int_equal(dir.hosts[2].n_rails, 0);
+	/* Our own address is ours alone. */
+	gid = unit_gid("10.1.0.1");
+	at = mv_directory_find_gid(&dir, &gid, 0);
+	assert_true(at >= 0);
+	assert_int_equal(dir.rails[dir.gids[dir.order[at]].rail].host, 0);
+	gid = unit_gid("10.2.0.2");
+	at = mv_directory_find_gid(&dir, &gid, 0);
+	assert_true(at >= 0);
+	assert_int_equal(dir.gids[dir.order[at]].rail, 3);
+	assert_string_equal(dir.rails[3].device, "mlx5_1");
+	assert_int_equal(dir.header->n_links, 2);
+	assert_true(mv_directory_linked(&dir, 0, 2));
+	assert_true(mv_directory_linked(&dir, 1, 3));
+	assert_false(mv_directory_linked(&dir, 0, 3));
+	assert_true(mv_directory_alive(&dir, 6 * MD_S));
+	md_publish_heartbeat(&published, 60 * MD_S);
+	assert_true(mv_directory_alive(&dir, 61 * MD_S));
+
+	/* The next file: who has the old one learns of it. */
+	assert_false(mv_directory_superseded(&dir));
+	assert_int_equal(md_content_make(&what, 6 * MD_S, &content), 0);
+	assert_int_equal(md_publish(&published, &content.dir, 6 * MD_S), 0);
+	assert_true(mv_directory_superseded(&dir));
+	mv_directory_close(&dir);
+
+	/* An agent that starts supersedes what its former life has left. */
+	assert_int_equal(mv_directory_open(tmp.path, &dir), 0);
+	assert_int_equal(dir.header->generation, 2);
+	md_publish_fini(&published);
+	published = (struct md_published){.dir_fd = published.dir_fd};
+	assert_int_equal(md_publish(&published, &content.dir, 7 * MD_S), 0);
+	assert_true(mv_directory_superseded(&dir));
+	mv_directory_close(&dir);
+	md_content_free(&content);
+	md_publish_fini(&published);
+	close(published.dir_fd);
+	tmpdir_remove(&tmp);
+}
+
+static int publish_once(struct md_published *published)
+{
+	struct md_content_from what = from();
+	struct md_content content;
+	int err = md_content_make(&what, MD_S, &content);
+
+	if (err)
+		return err;
+	err = md_publish(published, &content.dir, MD_S);
+	md_content_free(&content);
+	return err;
+}
+
+/* Whatever has failed: there is a good file under the name, and no other. */
+static void check_files(const struct tmpdir *tmp)
+{
+	struct mv_directory dir;
+
+	assert_int_equal(mv_directory_open(tmp->path, &dir), 0);
+	assert_false(mv_directory_superseded(&dir));
+	mv_directory_close(&dir);
+	assert_int_equal(access(tmpdir_at(tmp, "directory.new"), F_OK), -1);
+}
+
+static void test_publish_faults(void **state)
+{
+	static const struct {
+		enum fault_call call;
+		int err;
+	} faults[] = {{FAULT_ALLOC, ENOMEM},
+		      {FAULT_OPEN, EMFILE},
+		      {FAULT_WRITE, ENOSPC},
+		      {FAULT_MMAP, ENOMEM}};
+	struct md_published published = {0};
+	struct tmpdir tmp;
+
+	(void)state;
+	tmpdir_make(&tmp);
+	assert_int_equal(chmod(tmp.path, 0755), 0);
+	published.dir_fd = open(tmp.path, O_DIRECTORY | O_RDONLY);
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(publish_once(&published), 0);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		bool fired = true;
+
+		for (unsigned int nth = 1; fired; nth++) {
+			unsigned int fds = fault_open_fds();
+			int err;
+
+			fault_arm(faults[i].call, nth, faults[i].err);
+			err = publish_once(&published);
+			fired = fault_fired();
+			fault_disarm();
+			assert_int_equal(err, fired ? -faults[i].err : 0);
+			assert_int_equal(fault_open_fds(), fds);
+			check_files(&tmp);
+		}
+	}
+	md_publish_fini(&published);
+	close(published.dir_fd);
+	tmpdir_remove(&tmp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_first_comes_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_better_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* When beacons go out, when addresses are asked, and the hosts file. The clock is ours. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "announce.h"
+#include "fault.h"
+#include "hostsfile.h"
+#include "peers.h"
+#include "tmpdir.h"
+
+/* ---- beacons --------------------------------------------------------------------------------- */
+
+static struct md_announce announce;
+static struct md_view *view;
+static uint64_t now;
+
+static uint32_t no_jitter(uint32_t below)
+{
+	assert_true(below > 0);
+	return 0;
+}
+
+static uint32_t most_jitter(uint32_t below)
+{
+	return below - 1;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&announce, 0, sizeof(announce));
+	announce.interval_ms = 1000;
+	announce.random = no_jitter;
+	view = peers_view("rail mlx5_0; rail mlx5_1;");
+	now = 100 * MD_S;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_view_free(view);
+	return 0;
+}
+
+/* Lets time pass; returns how many beacons went out on a netdev, and of these how many with the
+ * whole description. */
+static unsigned int run(uint64_t for_ns, uint32_t ifindex, unsigned int *ret_whole)
+{
+	uint64_t until = now + for_ns;
+	unsigned int n = 0;
+
+	*ret_whole = 0;
+	while (md_announce_next(&announce) <= until) {
+		const struct md_outlet *outlet;
+		bool whole;
+
+		now = md_announce_next(&announce);
+		while ((outlet = md_announce_due(&announce, now, &whole))) {
+			n += outlet->ifindex == ifindex;
+			*ret_whole += outlet->ifindex == ifindex && whole;
+		}
+	}
+	now = until;
+	return n;
+}
+
+static void test_burst_then_interval(void **state)
+{
+	unsigned int whole;
+
+	(void)state;
+	assert_true(md_announce_next(&announce) == UINT64_MAX);
+	md_announce_nets(&announce, view, now);
+	/* At once, after 100 ms, after another 200. */
+	assert_int_equal(run(99 * MD_MS, 1, &whole), 1);
+	assert_int_equal(run(2 * MD_MS, 1, &whole), 1);
+	assert_int_equal(run(201 * MD_MS, 1, &whole), 1);
+	assert_int_equal(whole, 1);
+	/* Then one a second, without the description. */
+	assert_int_equal(run(10 * MD_S, 2, &whole), 10);
+	assert_int_equal(whole, 0);
+	/* Jitter makes it more often, by a tenth at most. */
+	announce.random = most_jitter;
+	assert_in_range(run(100 * MD_S, 1, &whole), 108, 112);
+}
+
+static void test_change_is_told_at_once(void **state)
+{
+	unsigned int whole;
+
+	(void)state;
+	md_announce_nets(&announce, view, now);
+	run(10 * MD_S, 1, &whole);
+	md_announce_nets(&announce, view, now);
+	assert_int_equal(run(MD_MS, 1, &whole), 1);
+	assert_int_equal(whole, 1);
+	/* A netdev goes. */
+	view->n_nets = 1;
+	md_announce_nets(&announce, view, now);
+	assert_int_equal(announce.n, 1);
+	assert_int_equal(run(10 * MD_S, 2, &whole), 0);
+}
+
+static void test_greeting(void **state)
+{
+	unsigned int whole;
+
+	(void)state;
+	md_announce_nets(&announce, view, now);
+	run(10 * MD_S, 1, &whole);
+	now += 150 * MD_MS;
+	assert_int_equal(md_announce_greet(&announce, 1, now), 0);
+	assert_int_equal(run(MD_MS, 1, &whole), 1);
+	assert_int_equal(whole, 1);
+	/* Two hundred newcomers within 10 ms are greeted together, and not before the spacing is
+	 * over. */
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(md_announce_greet(&announce, 1, now + (uint64_t)i * 50000), 0);
+	assert_int_equal(run(90 * MD_MS, 1, &whole), 0);
+	assert_int_equal(run(20 * MD_MS, 1, &whole), 1);
+	/* With many on the link, the newcomer alone. */
+	md_announce_heard(&announce, 1, MD_ANSWER_ALL_MAX + 1);
+	assert_true(md_announce_greet(&announce, 1, now) > 0);
+	announce.random = most_jitter;
+	assert_in_range(md_announce_greet(&announce, 1, now), 40 * MD_MS, 60 * MD_MS);
+	md_announce_heard(&announce, 1, 10000);
+	assert_in_range(md_announce_greet(&announce, 1, now), 1990 * MD_MS, 2010 * MD_MS);
+	assert_int_equal(md_announce_greet(&announce, 99, now), 0);
+}
+
+/* All beacons of a link together stay below the rate, whatever the number of hosts. */
+static void test_interval_grows(void **state)
+{
+	static const struct {
+		size_t n;
+		uint32_t interval_ms;
+	} cases[] = {{0, 1000},   {200, 1000},   {249, 1000},
+		     {499, 2000}, {9999, 40000}, {1000000, 60000}};
+
+	(void)state;
+	md_announce_nets(&announce, view, now);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		md_announce_heard(&announce, 1, cases[i].n);
+		assert_int_equal(announce.outlets[0].interval_ms, cases[i].interval_ms);
+	}
+	assert_int_equal(announce.outlets[1].interval_ms, 1000);
+}
+
+/* ---- addresses that are asked ---------------------------------------------------------------- */
+
+static struct md_targets targets;
+static unsigned int n_asked;
+
+static void ask(void *arg, const struct md_target *target)
+{
+	(void)arg;
+	(void)target;
+	n_asked++;
+}
+
+static uint64_t tick(uint64_t now_ns)
+{
+	return md_targets_tick(&targets, now_ns, ask, NULL);
+}
+
+static int reset_targets(void **state)
+{
+	(void)state;
+	memset(&targets, 0, sizeof(targets));
+	n_asked = 0;
+	return 0;
+}
+
+static int free_targets(void **state)
+{
+	(void)state;
+	md_targets_fini(&targets);
+	assert_int_equal(targets.n, 0);
+	return 0;
+}
+
+static void test_target_of_process(void **state)
+{
+	union ibv_gid gid = unit_gid("10.9.0.1");
+	struct mv_host_id id = peers_id(1);
+	struct md_target *target;
+	uint64_t t = 100 * MD_S;
+
+	(void)state;
+	target = md_targets_use(&targets, &gid, t);
+	assert_false(md_target_expects(target, t));
+	assert_true(tick(t) == t + MD_QUERY_NS);
+	assert_int_equal(n_asked, 1);
+	assert_true(md_target_expects(target, t + MD_S));
+	/* In vain. */
+	assert_false(md_target_silent(target, t + 999 * MD_MS));
+	assert_true(md_target_silent(target, t + MD_S));
+	assert_false(md_target_silent(target, t + MD_SILENT_NS));
+	/* Answered at last. */
+	md_targets_ask_now(&targets, target, t + MD_S, ask, NULL);
+	md_target_answered(target, &id, t + MD_S);
+	assert_false(md_target_silent(target, t + 2 * MD_S));
+	/* Nobody needs it any more. */
+	for (uint64_t s = 1; s < 599; s += 5)
+		tick(t + s * MD_S);
+	assert_int_equal(targets.n, 1);
+	tick(t + 600 * MD_S);
+	assert_int_equal(targets.n, 0);
+}
+
+static void test_query_rate(void **state)
+{
+	uint64_t t = 100 * MD_S;
+
+	(void)state;
+	for (uint32_t i = 0; i < 10000; i++) {
+		union ibv_gid gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+
+		assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	}
+	for (uint64_t end = t + 10 * MD_S; t < end;)
+		t = tick(t);
+	assert_in_range(n_asked, 10 * MD_QUERY_RATE - 100, 10 * MD_QUERY_RATE + 100);
+	/* Each of them as often as there is room, and answers count for long enough. */
+	assert_int_equal(md_targets_interval_ms(&targets), 40000);
+}
+
+static void test_target_limit(void **state)
+{
+	union ibv_gid gid;
+
+	(void)state;
+	for (uint32_t i = 0; i < MD_TARGETS_MAX; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		assert_non_null(md_targets_use(&targets, &gid, MD_S));
+	}
+	gid = unit_gid("10.200.0.1");
+	assert_null(md_targets_use(&targets, &gid, MD_S));
+	assert_int_equal(md_targets_add(&targets, &gid, "x"), -ENOSPC);
+}
+
+/* ---- hosts file ------------------------------------------------------------------------------ */
+
+static char complaints[2048];
+
+static void report(void *arg, unsigned int line, const char *text)
+{
+	size_t used = strlen(complaints);
+
+	(void)arg;
+	snprintf(complaints + used, sizeof(complaints) - used, "%u: %.20s\n", line, text);
+}
+
+static unsigned int parse(const char *text)
+{
+	complaints[0] = '\0';
+	return md_hostsfile_parse(&targets, text, strlen(text), report, NULL);
+}
+
+static void test_hosts_file(void **state)
+{
+	union ibv_gid gid = unit_gid("10.9.0.2");
+
+	(void)state;
+	assert_int_equal(
+		parse("# comment\n\n  node1 10.9.0.1 2001:db8::1 # two\r\n\tnode2\t10.9.0.2"), 0);
+	assert_string_equal(complaints, "");
+	assert_int_equal(targets.n, 3);
+	assert_string_equal(md_targets_find(&targets, &gid)->name, "node2");
+	assert_int_equal(parse("node3\nnode4 10.9.0.4 ten\nnode5 fe80::1\nnode6 10.9.0.1\n"
+			       "n\303\266de 10.9.0.7\nnode8 0.0.0.0 224.0.0.1 ::\n"),
+			 8);
+	assert_string_equal(
+		complaints,
+		"1: a name without an ad\n2: write a name, then I\n3: only addresses that \n"
+		"4: this address stands \n5: the name has to be A\n6: only addresses that \n"
+		"6: only addresses that \n6: only addresses that \n");
+	assert_int_equal(targets.n, 4);
+	/* Read again: what is no longer in it is forgotten, unless a process needs it. */
+	md_targets_use(&targets, &gid, 10 * MD_S);
+	md_targets_forget_file(&targets);
+	assert_int_equal(parse("other 10.9.0.1\n"), 0);
+	tick(11 * MD_S);
+	assert_int_equal(targets.n, 2);
+	gid = unit_gid("10.9.0.1");
+	assert_string_equal(md_targets_find(&targets, &gid)->name, "other");
+}
+
+static void test_hosts_file_odd(void **state)
+{
+	char line[5000];
+
+	(void)state;
+	memset(line, 'x', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	assert_int_equal(parse(line), 1);
+	line[100] = '\0';
+	assert_int_equal(parse(line), 1);
+	complaints[0] = '\0';
+	assert_int_equal(md_hostsfile_parse(&targets, "a\0b 10.9.0.1", 12, report, NULL), 1);
+	assert_int_equal(targets.n, 0);
+}
+
+static void test_hosts_file_load(void **state)
+{
+	struct tmpdir dir;
+	char *big = malloc(2 << 20);
+
+	(void)state;
+	tmpdir_make(&dir);
+	complaints[0] = '\0';
+	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "none"), report, NULL), 0);
+	tmpdir_write(&dir, "hosts", "a 10.9.0.1\n");
+	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "hosts"), report, NULL), 0);
+	assert_int_equal(targets.n, 1);
+	assert_int_equal(md_hostsfile_load(&targets, dir.path, report, NULL), 1);
+	memset(big, '\n', 2 << 20);
+	big[(2 << 20) - 1] = '\0';
+	tmpdir_write(&dir, "big", big);
+	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "big"), report, NULL), 1);
+	assert_non_null(strstr(complaints, "0: is longer than 1 MiB"));
+	free(big);
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		unsigned int n;
+
+		md_targets_fini(&targets);
+		n = md_hostsfile_load(&targets, tmpdir_at(&dir, "hosts"), report, NULL);
+		assert_int_equal(n, fault_fired() ? 1 : 0);
+		assert_int_equal(targets.n, fault_fired() ? 0 : 1);
+	});
+	tmpdir_remove(&dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_burst_then_interval, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_change_is_told_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_greeting, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_interval_grows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_target_of_process, reset_targets,
+						free_targets),
+		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_hosts_file_odd, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_hosts_file_load, reset_targets, free_targets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
