@@ -183,6 +183,7 @@ static int start_sockets(struct md_agent *agent)
 	if (!err) {
 		agent->controls.event = agent->event;
 		agent->controls.answer = md_report_answer;
+		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);

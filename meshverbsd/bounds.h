@@ -80,6 +80,9 @@
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32
+#define MD_ANSWER_BYTES_MAX (16u << 20) /* then the rest is left out: some 13,000 hosts of two ports, or 50,000 QPs */
+#define MD_ANSWERS_BYTES_MAX (64u << 20) /* of all control connections that have not read theirs yet */
+#define MD_ANSWERS_SHARE 4 /* who is not root waits this many times as long as the last answer took to make */
 #define MD_REQUEST_MAX  4096
 #define MD_CONTROL_NS   (10 * MD_S)
 

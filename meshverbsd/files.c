@@ -66,6 +66,12 @@ void md_files_reload_keys(struct md_agent *agent)
 		md_say(MD_ERROR, "the former key stays in use");
 		return;
 	}
+	/* A mistake more often than a wish, and the wish has another way. */
+	if (!keys.n && md_secure_has_key(agent->secure)) {
+		md_say(MD_ERROR, "%s is gone: the key stays in use until the agent is restarted",
+		       agent->options->config.agent_key);
+		return;
+	}
 	/* What was believed without a key has to be told again with one. */
 	if (md_secure_reload(agent->secure, &keys)) {
 		md_hosts_fini(&agent->hosts);

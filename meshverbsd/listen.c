@@ -141,6 +141,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
 	const struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
+	const struct md_host *host;
 
 	switch (opened->about) {
 	case MD_KIND_BEACON:
@@ -150,7 +151,10 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		md_talk_query(agent, &received->ip, ifindex);
 		break;
 	case MD_KIND_MESSAGE:
-		md_carry_learned(&agent->carry, &opened->sender, &to, now_ns);
+		/* What processes say to a host goes to that host, whoever says that he is it. */
+		host = md_hosts_find(&agent->hosts, &opened->sender);
+		if (host && md_paths_is_of(host, &to))
+			md_carry_learned(&agent->carry, &host->id, &to, now_ns);
 		break;
 	default:
 		/* Answers: who wanted one asks again. */

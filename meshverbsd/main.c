@@ -20,6 +20,7 @@ static const char usage[] =
 	"  --run-dir DIR   where sockets and directory are (default: /run/meshverbs)\n"
 	"  --config FILE   default: " MESHVERBS_CONF_DIR "/mesh.conf\n"
 	"  --port N        UDP port in place of the configured one\n"
+	"  --make-key      print a new random fleet key\n"
 	"  --version       print the version\n"
 	"  --help          print this\n";
 
@@ -29,6 +30,7 @@ enum {
 	OPT_CONFIG,
 	OPT_PORT,
 	OPT_SYSFS,
+	OPT_MAKE_KEY,
 	OPT_VERSION,
 	OPT_HELP,
 };
@@ -39,6 +41,7 @@ static const struct option long_options[] = {
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"port", required_argument, NULL, OPT_PORT},
 	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another root than /sys */
+	{"make-key", no_argument, NULL, OPT_MAKE_KEY},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, OPT_HELP},
 	{0},
@@ -57,6 +60,19 @@ static void report_config(void *arg, const char *file, unsigned int line, const 
 		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
 	else
 		md_say(MD_WARNING, "%s: %s", file, text);
+}
+
+/* Return: exit status. */
+static int make_key(void)
+{
+	char key[MD_KEY_TEXT_SIZE];
+	int err = md_key_make(key);
+
+	if (err) {
+		fprintf(stderr, "meshverbsd: no source of random numbers: %s\n", strerror(-err));
+		return 1;
+	}
+	return puts(key) < 0 || fflush(stdout) ? 1 : 0;
 }
 
 /* Return: -1 to go on, otherwise the exit status. */
@@ -87,6 +103,8 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 				return 2;
 			}
 			break;
+		case OPT_MAKE_KEY:
+			return make_key();
 		case OPT_VERSION:
 			puts("meshverbsd " MESHVERBS_VERSION);
 			return 0;

@@ -99,3 +99,20 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts,
 	}
 	return list.n;
 }
+
+bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
+{
+	union ibv_gid gid = md_paths_gid(&at->ip);
+
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip) &&
+		    (!at->ifindex || at->ifindex == host->sightings[i].ifindex))
+			return true;
+	/* Link-local ones are anybody's, so it has to be heard there. */
+	if (IN6_IS_ADDR_LINKLOCAL(&at->ip))
+		return false;
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
+		if (mv_gid_equal(&host->desc->gids[g].gid, &gid))
+			return true;
+	return false;
+}

@@ -17,6 +17,9 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, c
 		     const struct md_targets *targets, const union ibv_gid *gid, struct md_endpoint *ret,
 		     size_t max);
 
+/** md_paths_is_of - is that one of the addresses by which we reach, or hear, this host? Pure. */
+bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at);
+
 /** md_paths_ip - the address of a RoCE GID */
 struct in6_addr md_paths_ip(const union ibv_gid *gid);
 union ibv_gid md_paths_gid(const struct in6_addr *ip);

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Attacks on a running agent, from its links, from beyond a router, and from local processes.
+
+docs/security.md names these tests with the claims they stand for. Each attack has a counterpart that shows that the
+same thing done honestly works, so that a test cannot pass because nothing works.
+"""
+
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import attacknet
+import wire
+from attacknet import Agent, Forger, Listener, Process, Speaker, link_local, wait_for
+
+V_RAILS = [("v0", "10.0.1.1/24", 0, 2), ("v1", "10.0.2.1/24", 1, 2), ("v2", "10.0.3.1/24", 2, 2)]
+ALICE_RAILS = [("a0", "10.0.1.2/24", 0, 1)]
+V_LINK1 = link_local(1, 2)
+GROUP = "ff12::6d65:7368"
+KEY = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+KEY2 = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
+
+ALICE, V = ("10.0.1.2", 17), ("10.0.1.1", 33)
+
+
+class AttackTest(unittest.TestCase):
+    key = None
+
+    def setUp(self):
+        self.agents = {}
+        self.v = self.agent("v", V_RAILS, key=self.key)
+
+    def tearDown(self):
+        for agent in self.agents.values():
+            agent.close()
+
+    def agent(self, namespace, rails, **kwargs):
+        agent = Agent(os.environ["IN_NETNS"], namespace, rails, **kwargs)
+        self.agents[namespace] = agent
+        self.addCleanup(agent.close)
+        return agent
+
+    def with_alice(self):
+        self.alice = self.agent("alice", ALICE_RAILS, key=self.key)
+        wait_for(lambda: self.v.directory().holders("10.0.1.2") and self.alice.directory().holders("10.0.1.1"),
+                 lambda: f"v and alice know each other: {self.v.metrics()}")
+        self.alice_name = self.v.directory().holders("10.0.1.2")
+
+    def process(self, agent, device=None, qpn=0):
+        process = Process(agent)
+        self.addCleanup(process.close)
+        if device:
+            process.claim(device, qpn)
+            wait_for(lambda: agent.metrics()["claims"] >= 1, "the claim")
+        return process
+
+    def speaker(self, *args, **kwargs):
+        speaker = Speaker(*args, **kwargs)
+        self.addCleanup(speaker.close)
+        return speaker
+
+    def forger(self, *args):
+        forger = Forger(*args)
+        self.addCleanup(forger.close)
+        return forger
+
+    def mallory(self):
+        """On v's second link, with any packet."""
+        return self.forger("mallory", "m0", attacknet.mac_of(1, 2))
+
+    def beacon(self, *rails, name="mallory", sender=b"M" * 16, start=1, counter=1, **kwargs):
+        payload = wire.beacon(wire.description(*rails), name=name, **kwargs)
+        return wire.Header(kind=wire.BEACON, sender=sender, start=start, counter=counter).pack() + payload
+
+    def assert_stays(self, condition, seconds=1.0):
+        """True now and for a while."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.assertTrue(condition())
+            time.sleep(0.05)
+
+    def assert_alice_reaches_v(self):
+        """A message arrives, as it would without any attack."""
+        ours = self.process(self.v, "mlx5_0", V[1])
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        for attempt in range(1, 6):
+            message = wire.message(ALICE, V, attempt=attempt)
+            hers.send(V[0], message)
+            if ours.receive(timeout=2) == message:
+                ours.close()
+                hers.close()
+                return
+        self.fail(f"no message arrives: {self.alice.metrics()} {self.v.metrics()}")
+
+
+class LinkTest(AttackTest):
+    """From the links, and from beyond, without a key."""
+
+    def test_beacon_from_beyond_the_link(self):
+        rail = wire.rail("mlx5_0", "m0", ["10.0.4.2"])
+        mallory = self.mallory()
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail), hop_limit=64)
+        mallory.send(link_local(1, 1), V_LINK1, self.beacon(rail), hop_limit=254)
+        wait_for(lambda: self.v.rejected("off_link") == 2, "both are refused")
+        # As well as an outsider can: the router takes one off.
+        outsider = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
+        outsider.send("10.0.4.2", "10.0.3.1", self.beacon(rail), hop_limit=255)
+        wait_for(lambda: self.v.rejected("off_link") == 3, "the outsider's is refused")
+        self.assertEqual(self.v.directory().names(), set())
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail), hop_limit=255)
+        wait_for(lambda: self.v.directory().names() == {"mallory"}, "the honest one is taken")
+
+    def test_beacon_claims_another_hosts_gids(self):
+        self.with_alice()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.2.2", "10.0.1.2", "10.0.1.1", "10.0.3.1"])
+        mallory = self.mallory()
+
+        def claim():
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail))
+            return self.v.directory().holders("10.0.2.2") == {"mallory"}
+
+        wait_for(claim, "mallory is heard")
+        self.assert_stays(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name)
+        self.assertEqual(self.v.directory().holders("10.0.1.1"), {""})
+        self.assertEqual(self.v.directory().holders("10.0.3.1"), {""})
+        self.assert_alice_reaches_v()
+        # Whoever says so may have it once its holder is silent: addresses do move.
+        self.alice.stop()
+        wait_for(lambda: claim() and self.v.directory().holders("10.0.1.2") == {"mallory"}, "alice is forgotten")
+        # And who is heard on the GID's own link has the better claim.
+        self.alice.start()
+        wait_for(lambda: claim() and self.v.directory().holders("10.0.1.2") == self.alice_name, "alice is back")
+
+    def test_beacons_of_many_hosts(self):
+        mallory = self.mallory()
+        before = self.v.rss_kib()
+        for number in range(20000):
+            rail = wire.rail("mlx5_0", "m0", [f"10.77.{number >> 8}.{number & 255}"])
+            mallory.send(link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}"))
+        metrics = self.v.metrics()
+        self.assertGreater(metrics["hosts"], 100)
+        self.assertLessEqual(metrics["hosts"], 16384)
+        self.assertLess(self.v.rss_kib() - before, 128 * 1024)
+        self.with_alice()
+        self.assert_alice_reaches_v()
+        wait_for(lambda: self.v.metrics()["hosts"] == 1, "they are forgotten", timeout=30)
+
+
+class OffPathTest(AttackTest):
+    """From an address of one's own, or from none, without a key."""
+
+    def setUp(self):
+        super().setUp()
+        self.with_alice()
+        self.ours = self.process(self.v, "mlx5_0", V[1])
+        self.outsider = self.speaker("outsider", "10.0.4.2", port=wire.PORT)
+        self.message = wire.message(("10.0.4.2", 5), V)
+
+    def test_message_without_cookie(self):
+        for number in range(20):
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number + 1))
+        self.assertIsNone(self.ours.receive(timeout=0.5))
+        self.assertGreaterEqual(self.v.rejected("unproven"), 20)
+        self.outsider.meet("10.0.3.1")
+        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 99))
+        self.assertEqual(self.ours.receive(), self.message)
+
+    def test_message_with_forged_source(self):
+        forger = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
+        self.outsider.meet("10.0.3.1")
+        for cookie in (wire.NO_COOKIE, b"x" * 16, self.outsider.cookies["10.0.3.1"]):
+            for source in ("10.0.1.2", "10.0.4.77", "10.0.3.77"):
+                for kind in (wire.QUERY, wire.ENTRY, wire.MESSAGE, wire.PROOF, wire.CHALLENGE):
+                    head = wire.Header(kind=kind, sender=b"M" * 16, counter=1, cookie=cookie,
+                                       about=wire.MESSAGE if kind == wire.CHALLENGE else 0)
+                    forger.send(source, "10.0.3.1", head.pack() + wire.parcel(self.message, 7), hop_limit=64)
+        wait_for(lambda: self.v.rejected("unproven") >= 3 * 3 * 5, self.v.metrics)
+        self.assertIsNone(self.ours.receive(timeout=0.5))
+        self.assert_alice_reaches_v_from(self.ours)
+
+    def assert_alice_reaches_v_from(self, ours):
+        ours.close()
+        self.assert_alice_reaches_v()
+
+    def test_no_amplification(self):
+        """What goes to an address that has proven nothing is no more than what came from there."""
+        sent = received = 0
+        for number in range(60):
+            kind = (wire.QUERY, wire.MESSAGE, wire.ENTRY)[number % 3]
+            datagram = self.outsider.datagram(kind)
+            self.outsider.sock.sendto(datagram, ("10.0.3.1", wire.PORT))
+            sent += len(datagram)
+        while heard := self.outsider.hear(0.5):
+            received += wire.HEADER.size + len(heard[1])
+            self.assertEqual(heard[0].kind, wire.CHALLENGE)
+        self.assertGreater(received, 0)
+        self.assertLessEqual(received, sent)
+
+    def waiting_message(self):
+        """A message of a process of v to alice that cannot arrive, so that it stays under way for a while."""
+        self.alice.process.send_signal(signal.SIGSTOP)
+        self.ours.send("10.0.1.2", wire.message(V, ALICE))
+        wait_for(lambda: self.v.metrics()["messages_waiting"] >= 1, "the message is under way")
+
+    def test_waiting_messages_are_not_given_away(self):
+        """A challenge in alice's name does not make v repeat to us what it has to say to her."""
+        alice_id = next(host[0] for host in self.v.directory().hosts[1:])
+        self.outsider.meet("10.0.3.1")
+        self.waiting_message()
+        for _ in range(20):
+            self.outsider.say("10.0.3.1", wire.CHALLENGE, about=wire.MESSAGE, sender=alice_id, start=2**63)
+        while heard := self.outsider.hear(0.3):
+            self.assertNotEqual(heard[0].kind, wire.MESSAGE)
+        self.assertGreater(self.v.metrics()["messages_retried"], 0)
+
+    def test_forged_receipt(self):
+        """Who knows the number of a message (the last receiver does) cannot make the next one disappear."""
+        heard = Listener("alice", "a0")
+        self.addCleanup(heard.close)
+        self.waiting_message()
+        _, datagram = heard.datagram(lambda head: head.kind == wire.MESSAGE)
+        head = wire.Header.parse(datagram)
+        _, number, _, _ = wire.parse_parcel(datagram[wire.HEADER.size:])
+        self.outsider.meet("10.0.3.1")
+        for _ in range(20):
+            self.ours.send("10.0.1.2", wire.message(V, ALICE))
+        for guess in range(number, number + 30):
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.receipt(guess, head.start))
+        wait_for(lambda: self.v.metrics()["messages_waiting"] == 0, "all are given up")
+        self.assertEqual(self.v.metrics()["messages_arrived"], 0)
+
+    def test_message_in_anothers_name(self):
+        """Messages under alice's id, of a later life of hers, do not make v take hers for old ones."""
+        alice_id = next(host[0] for host in self.v.directory().hosts[1:])
+        self.outsider.meet("10.0.3.1")
+        for number in (1, 2**63, 2**64 - 1):
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number), sender=alice_id,
+                              start=2**64 - 1)
+            self.assertEqual(self.ours.receive(), self.message)  # as any stranger may say
+        self.assert_alice_reaches_v_from(self.ours)
+
+    def test_many_names(self):
+        """Nor do ten thousand names fill what v remembers of others."""
+        self.outsider.meet("10.0.3.1")
+        for number in range(20000):
+            self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number + 1),
+                              sender=number.to_bytes(16, "big"))
+            if not number % 500:
+                time.sleep(0.01)
+        self.assert_alice_reaches_v_from(self.ours)
+
+    def answer_query(self, payload, **fields):
+        """v asks the outsider who it is, because a process wants to talk to it, and gets @payload."""
+        outsider = self.outsider
+        self.ours.send("10.0.4.2", wire.message(V, ("10.0.4.2", 5)))
+        end = time.monotonic() + 5
+        answered = 0
+        while time.monotonic() < end and answered < 5:
+            heard = outsider.hear()
+            if not heard:
+                continue
+            outsider.cookies["10.0.3.1"] = heard[0].mine
+            if heard[0].kind == wire.QUERY:
+                # No cookie of ours in it yet: ask for it, as agents do.
+                if heard[0].cookie == wire.NO_COOKIE:
+                    outsider.sock.sendto(outsider.datagram(wire.CHALLENGE, cookie=heard[0].mine, about=wire.QUERY),
+                                         ("10.0.3.1", wire.PORT))
+                else:
+                    outsider.say("10.0.3.1", wire.ENTRY, payload, **fields)
+                    answered += 1
+        self.assertGreater(answered, 0)
+
+    def test_honest_answer(self):
+        rail = wire.rail("mlx5_0", "o0", ["10.0.4.2"])
+        self.answer_query(wire.beacon(wire.description(rail), name="outsider", rail_number=0xffff))
+        wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"outsider"}, self.v.metrics)
+
+    def test_answer_in_anothers_name(self):
+        """An answer under alice's id, with a later start, does not push alice aside."""
+        alice_id = next(host[0] for host in self.v.directory().hosts[1:])
+        rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", "10.0.1.2"])
+        self.answer_query(wire.beacon(wire.description(rail), name="evil", rail_number=0xffff),
+                          sender=alice_id, start=2**64 - 1)
+        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=3)
+        self.assertNotIn("evil", self.v.directory().names())
+        self.assert_alice_reaches_v_from(self.ours)
+
+    def test_answer_claims_another_hosts_gids(self):
+        rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", "10.0.1.2", "10.0.1.1"])
+        self.answer_query(wire.beacon(wire.description(rail), name="evil", rail_number=0xffff))
+        wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"evil"}, self.v.metrics)
+        self.assertEqual(self.v.directory().holders("10.0.1.2"), self.alice_name)
+        self.assertEqual(self.v.directory().holders("10.0.1.1"), {""})
+
+    def test_answer_that_nobody_asked_for(self):
+        rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", "10.0.9.9"])
+        self.outsider.meet("10.0.3.1")
+        for _ in range(5):
+            self.outsider.say("10.0.3.1", wire.ENTRY, wire.beacon(wire.description(rail), rail_number=0xffff))
+        wait_for(lambda: self.v.metrics()["entries_rejected"] == 5, self.v.metrics)
+        self.assertEqual(self.v.directory().holders("10.0.9.9"), set())
+
+
+class ProcessTest(AttackTest):
+    """From processes of the same host."""
+
+    def setUp(self):
+        super().setUp()
+        self.with_alice()
+
+    def test_message_in_the_name_of_anothers_qp(self):
+        ours = self.process(self.alice, "mlx5_0", ALICE[1])
+        victim = self.process(self.v, "mlx5_0", V[1])
+        thief = self.process(self.v, "mlx5_0", V[1] + 1)
+        for sender in (V, ("10.0.1.1", 99), ("10.0.1.2", ALICE[1]), ("10.0.2.1", V[1] + 1)):
+            thief.send(ALICE[0], wire.message(sender, ALICE))
+        wait_for(lambda: self.v.metrics()["messages_forged"] == 4, self.v.metrics)
+        self.assertIsNone(ours.receive(timeout=0.5))
+        victim.send(ALICE[0], wire.message(V, ALICE))
+        self.assertEqual(ours.receive(), wire.message(V, ALICE))
+
+    def test_claim_of_anothers_qp(self):
+        victim = self.process(self.v, "mlx5_0", V[1])
+        thief = self.process(self.v)
+        thief.claim("mlx5_0", V[1])
+        thief.sock.send(wire.frame(wire.UNCLAIM, device="mlx5_0", qpn=V[1]))
+        wait_for(lambda: self.v.metrics()["claims_refused"] == 1, self.v.metrics)
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        hers.send(V[0], wire.message(ALICE, V))
+        self.assertEqual(victim.receive(), wire.message(ALICE, V))
+        self.assertIsNone(thief.receive(timeout=0.3))
+        # It is free when its owner is gone.
+        victim.close()
+        wait_for(lambda: self.v.metrics()["claims"] == 0, "the claim ends with its process")
+        thief.claim("mlx5_0", V[1])
+        wait_for(lambda: self.v.metrics()["claims"] == 1, "the claim")
+
+    def test_frames_that_cannot_be(self):
+        bystander = self.process(self.v, "mlx5_0", V[1])
+        good = wire.frame(wire.CLAIM, device="mlx5_0", qpn=5)
+        cases = [b"", b"\0", good[:-1], good + b"x", b"\xff" * 26, good[:25], b"A" * 641, b"A" * 65536,
+                 wire.frame(wire.SEND, dgid="10.0.1.2", payload=b"A" * 513),
+                 wire.frame(wire.CLAIM, device="a" * 200, qpn=5), wire.frame(wire.CLAIM, device="a\nb", qpn=5),
+                 wire.frame(wire.DELIVER, device="mlx5_0", qpn=5, payload=b"x"), wire.frame(wire.WELCOME)]
+        for case in cases:
+            evil = Process(self.v, timeout=5)
+            evil.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            evil.sock.send(case)
+            self.assertTrue(evil.closed(), case[:40])
+            evil.close()
+        # Nothing but REGISTER may come first.
+        evil = Process(self.v, register=False)
+        evil.sock.send(good)
+        self.assertTrue(evil.closed())
+        evil.close()
+        seed = int(os.environ.get("MESHVERBS_SEED", time.time_ns()))
+        print(f"MESHVERBS_SEED={seed}")
+        dice = random.Random(seed)
+        for _ in range(300):
+            evil = Process(self.v)
+            raw = bytearray(wire.frame(wire.SEND, dgid="10.0.1.2", payload=wire.message(V, ALICE)))
+            for _ in range(dice.randrange(1, 20)):
+                raw[dice.randrange(len(raw))] = dice.randrange(256)
+            evil.sock.send(bytes(raw[:dice.randrange(len(raw) + 1)]))
+            evil.close()
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        hers.send(V[0], wire.message(ALICE, V))
+        self.assertEqual(bystander.receive(), wire.message(ALICE, V))
+
+    def test_slow_reader(self):
+        """One that never reads loses its own messages, and costs the agent nothing."""
+        slow = self.process(self.v, "mlx5_0", 1000)
+        outsider = self.speaker("outsider", "10.0.4.2")
+        outsider.meet("10.0.3.1")
+        before = self.v.rss_kib()
+        lost = self.v.metrics()["messages_undelivered"]
+        for number in range(5000):
+            message = wire.message(("10.0.4.2", 5), ("10.0.1.1", 1000), attempt=number + 1)
+            outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(message, number + 1))
+            if not number % 100:
+                time.sleep(0.01)
+        wait_for(lambda: self.v.metrics()["messages_undelivered"] > lost + 1000, self.v.metrics)
+        self.assertLess(self.v.rss_kib() - before, 16 * 1024)
+        self.assert_alice_reaches_v()
+        self.assertIsNotNone(slow.receive())
+
+    def test_silent_sender(self):
+        """Control connections that ask nothing, or half a question, take no place for ever."""
+        held = []
+        for number in range(60):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            sock.connect(str(self.v.run_dir / "control"))
+            held.append(sock)
+            if number % 2:
+                try:
+                    sock.send(b"{\"get\": \"")
+                except OSError:
+                    pass
+        self.addCleanup(lambda: [sock.close() for sock in held])
+        wait_for(lambda: self.answers(), "a place becomes free", timeout=25)
+
+    def answers(self):
+        try:
+            return bool(self.v.metrics())
+        except OSError:
+            return False
+
+    def test_long_answers(self):
+        """Claims with the costliest status texts, and reports of them that nobody reads: bounded in size and number."""
+        process = self.process(self.v)
+        process.sock.settimeout(60)
+        status = b'{"a":[' + b",".join([b"1"] * 230) + b"]}"
+        number = 36000
+        for qpn in range(100000, 100000 + number):
+            process.claim("mlx5_0", qpn)
+            process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=qpn, payload=status))
+        for text in (b"{", b"[1]", b'{"a":1} x', b'{"a":1', b"", b'{"a":' * 20 + b"1" + b"}" * 20):
+            process.sock.send(wire.frame(wire.STATUS, device="mlx5_0", qpn=100000, payload=text))
+        wait_for(lambda: self.v.metrics()["frames_malformed"] == 6, self.v.metrics, timeout=60)
+        before, cpu = self.v.rss_kib(), self.v.cpu_seconds()
+        answer = json.loads(self.v.ask("qps", timeout=60))
+        self.assertEqual(len(answer["qps"]) + answer["qps_left_out"], number)
+        self.assertGreater(len(answer["qps"]), 10000)
+        self.assertEqual(answer["qps"][0]["status"]["a"][229], 1)
+        self.assertLess(self.v.cpu_seconds() - cpu, 2)
+        held = []
+        for _ in range(20):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.addCleanup(sock.close)
+            sock.connect(str(self.v.run_dir / "control"))
+            sock.sendall(b'{"get": "qps"}\n')
+            held.append(sock)
+        wait_for(lambda: self.v.metrics()["claims"] == number, "short answers are to be had", timeout=60)
+        self.assertIn("busy", self.v.ask("qps"))
+        self.assertLess(self.v.rss_kib() - before, 160 * 1024)
+        self.assert_alice_reaches_v()
+
+    FLOOD = """
+import os, resource, socket, sys, time
+os.setgid(12345); os.setgroups([]); os.setuid(12345)
+held = []
+for _ in range(int(sys.argv[2])):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.setblocking(False)
+    try:
+        sock.connect(sys.argv[1])
+        held.append(sock)
+    except BlockingIOError:
+        time.sleep(0.001)
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+
+    def test_connection_flood_of_another_user(self):
+        if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":
+            self.skipTest("needs more than one user")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        floods = [subprocess.Popen([sys.executable, "-c", self.FLOOD, str(self.v.run_dir / "agent"), "900"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        try:
+            for flood in floods:
+                self.assertGreater(int(flood.stdout.readline()), 100)
+            wait_for(lambda: self.v.metrics()["process_refusals"] > 0, self.v.metrics)
+            self.assertLessEqual(self.v.metrics()["processes"], 1024)
+            self.assert_alice_reaches_v()
+        finally:
+            for flood in floods:
+                flood.stdin.close()
+                flood.wait(10)
+                flood.stdout.close()
+        wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
+
+
+class KeyTest(AttackTest):
+    """With a fleet key: strangers, and those who hear and repeat."""
+
+    key = KEY
+
+    def setUp(self):
+        super().setUp()
+        self.with_alice()
+
+    def test_without_the_key(self):
+        mallory = self.mallory()
+        mallory.send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.0.2.2"])))
+        outsider = self.speaker("outsider", "10.0.4.2")
+        outsider.say("10.0.3.1", wire.MESSAGE)
+        outsider.say("10.0.3.1", wire.QUERY)
+        wait_for(lambda: self.v.rejected("plain") == 3, self.v.metrics)
+        self.assertIsNone(outsider.hear(0.3))
+        self.assertEqual(self.v.directory().names(), self.alice_name)
+        # A whole agent without the key, and one with another.
+        stranger = self.agent("mallory", [("m0", "10.0.2.2/24", 1, 1)])
+        wait_for(lambda: self.v.rejected("plain") > 3 and stranger.rejected("sealed") > 0, self.v.metrics)
+        stranger.stop()
+        stranger.write_key(KEY2)
+        stranger.start()
+        wait_for(lambda: self.v.rejected("other_key") > 0, self.v.metrics)
+        self.assertEqual(self.v.directory().names(), self.alice_name)
+        self.assertEqual(stranger.directory().names(), set())
+        self.assert_alice_reaches_v()
+
+    def test_nothing_in_clear(self):
+        heard = Listener("v", "v0")
+        self.addCleanup(heard.close)
+        _, datagram = heard.datagram(lambda head: head.kind == wire.BEACON)
+        self.assertEqual(wire.Header.parse(datagram).protection, 1)
+        self.assertNotIn(b"mlx5_0", datagram)
+        self.assertNotIn(bytes([10, 0, 1, 2]), datagram)
+
+    def replay(self, heard):
+        """As somebody on alice's link, with her address and hardware address."""
+        forger = self.forger("alice", "a0", attacknet.mac_of(0, 2))
+        for source, datagram in heard:
+            destination = V[0] if "." in source else link_local(0, 2)
+            forger.send(source, destination, datagram)
+
+    def rejections(self):
+        return {name: value for name, value in self.v.metrics().items() if name.startswith("datagrams_rejected")}
+
+    def test_replay(self):
+        on_v = Listener("v", "v0")
+        self.addCleanup(on_v.close)
+        ours = self.process(self.v, "mlx5_0", V[1])
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        hers.send(V[0], wire.message(ALICE, V))
+        # The first one went without a cookie.
+        heard = [on_v.datagram(lambda head: head.kind == wire.MESSAGE and head.cookie != wire.NO_COOKIE)]
+        heard += [on_v.datagram(lambda head: head.kind == wire.BEACON) for _ in range(2)]
+        self.assertIsNotNone(ours.receive())
+        before = self.v.rejected("replay")
+        self.replay(heard * 5)
+        wait_for(lambda: self.v.rejected("replay") >= before + 15, self.rejections)
+        self.assertIsNone(ours.receive(timeout=0.3))
+        # After v has forgotten everything, and alice is gone: nothing of hers comes to life again.
+        self.alice.stop()
+        self.v.stop()
+        self.v.start()
+        ours = self.process(self.v, "mlx5_0", V[1])
+        self.replay(heard * 5)
+        wait_for(lambda: self.v.rejected("unproven") >= 15, self.rejections)
+        self.assertEqual(self.v.metrics()["hosts"], 0)
+        # The directory of before the restart serves for a moment.
+        wait_for(lambda: self.v.directory().names() == set(), "she is forgotten")
+        self.assertIsNone(ours.receive(timeout=0.3))
+        # And after alice has come back, neither.
+        self.alice.start()
+        wait_for(lambda: self.v.directory().holders("10.0.1.2"), self.v.metrics)
+        before = sum(self.rejections().values())
+        self.replay(heard * 5)
+        wait_for(lambda: sum(self.rejections().values()) >= before + 15, self.rejections)
+        self.assertIsNone(ours.receive(timeout=0.3))
+
+    def test_changed_on_the_way(self):
+        on_v = Listener("v", "v0")
+        self.addCleanup(on_v.close)
+        source, datagram = on_v.datagram(lambda head: head.kind == wire.BEACON)
+        changed = bytearray(datagram)
+        changed[-20] ^= 1
+        before = self.v.rejected("forged")
+        self.replay([(source, bytes(changed))])
+        wait_for(lambda: self.v.rejected("forged") == before + 1, self.rejections)
+
+    def test_rotation(self):
+        """Both agents change their keys step by step and hear each other all the time."""
+        for text in (f"{KEY}\n{KEY2}", f"{KEY2}\n{KEY}", KEY2):
+            for agent in (self.v, self.alice):
+                agent.write_key(text)
+                agent.reload()
+                self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=1.2)
+        self.assertEqual(self.v.rejected("other_key") + self.alice.rejected("other_key"), 0)
+        self.assert_alice_reaches_v()
+        # A file that cannot be used leaves the keys as they are.
+        self.v.write_key("nonsense")
+        self.v.reload()
+        self.v.key_file.chmod(0o644)
+        self.v.reload()
+        self.v.key_file.unlink()
+        self.v.reload()
+        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=1.2)
+        self.assert_alice_reaches_v()
+
+    def test_bad_key_file_at_start(self):
+        """An agent whose key file cannot be used does not run without one."""
+        self.v.stop()
+        for text, mode in ((KEY, 0o644), ("nonsense", 0o600), (KEY[:40], 0o600)):
+            self.v.write_key(text)
+            self.v.key_file.chmod(mode)
+            with self.assertRaisesRegex(AssertionError, "key"):
+                self.v.start()
+        self.v.write_key(KEY)
+        self.v.start()
+
+
+if __name__ == "__main__":
+    if not attacknet.AGENT:
+        sys.exit("MESHVERBS_AGENT is not set")
+    if "IN_NETNS" not in os.environ:
+        sys.exit(attacknet.in_namespaces())
+    attacknet.make_network()
+    unittest.main()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Ten thousand forged datagrams a second, for ten seconds: the agent's memory and processor time stay bounded, it answers
+its control socket and carries messages."""
+
+import os
+import struct
+import sys
+import threading
+import time
+import unittest
+
+import attacknet
+import wire
+from attacknet import link_local
+from test_attack import ALICE, AttackTest, GROUP, KEY, V
+
+PER_SECOND = 10000
+SECONDS = float(os.environ.get("MESHVERBS_FLOOD_SECONDS", "10"))
+MEMORY_KIB = 64 * 1024
+CPU_SHARE = 0.6
+
+
+class Flood(threading.Thread):
+    """Sends prepared frames round and round at a steady rate."""
+
+    def __init__(self, forger, frames):
+        super().__init__()
+        self.forger, self.frames = forger, frames
+        self.sent = self.late = 0
+
+    def run(self):
+        begun = time.monotonic()
+        total = int(PER_SECOND * SECONDS)
+        while self.sent < total:
+            due = min(total, int((time.monotonic() - begun) * PER_SECOND))
+            while self.sent < due:
+                try:
+                    self.forger.sock.send(self.frames[self.sent % len(self.frames)])
+                except OSError:
+                    self.late += 1
+                self.sent += 1
+            time.sleep(0.002)
+        self.seconds = time.monotonic() - begun
+
+
+class FloodTest(AttackTest):
+    def flood(self, forger, frames):
+        self.with_alice()
+        ours = self.process(self.v, "mlx5_0", V[1])
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        received = self.v.metrics()["datagrams_received"]
+        memory, cpu = self.v.rss_kib(), self.v.cpu_seconds()
+        flood = Flood(forger, frames)
+        slowest = arrived = asked = 0
+        flood.start()
+        try:
+            while flood.is_alive():
+                begun = time.monotonic()
+                self.v.ask("openmetrics", timeout=5)
+                slowest = max(slowest, time.monotonic() - begun)
+                asked += 1
+                message = wire.message(ALICE, V, attempt=asked)
+                hers.send(V[0], message)
+                answer = ours.receive(timeout=2)
+                while answer and answer != message:
+                    answer = ours.receive(timeout=2)
+                arrived += answer == message
+                time.sleep(0.1)
+        finally:
+            flood.join()
+        cpu = self.v.cpu_seconds() - cpu
+        memory = self.v.rss_kib() - memory
+        received = self.v.metrics()["datagrams_received"] - received
+        print(f"{flood.sent / flood.seconds:.0f}/s sent, {received / flood.seconds:.0f}/s received: "
+              f"{cpu / flood.seconds:.0%} of a processor, {memory} KiB more, slowest answer {slowest * 1000:.0f} ms, "
+              f"{arrived} of {asked} messages")
+        self.assertGreater(received / flood.seconds, PER_SECOND * 0.6, "the flood did not arrive")
+        self.assertLess(memory, MEMORY_KIB)
+        self.assertLess(cpu / flood.seconds, CPU_SHARE)
+        self.assertLess(slowest, 1)
+        self.assertGreaterEqual(arrived, asked * 0.9)
+        self.assertEqual(self.v.directory().holders("10.0.1.2"), self.alice_name)
+
+    def random_frames(self, forger, make, n=4000):
+        return [forger.packet(*make(number)) for number in range(n)]
+
+    def test_beacons_of_invented_hosts(self):
+        """On the link, where without a key everybody is believed who invents a host, up to a bound."""
+        forger = self.mallory()
+
+        def make(number):
+            rail = wire.rail("mlx5_0", "m0", [f"10.{100 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"])
+            return link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}")
+
+        self.flood(forger, self.random_frames(forger, make, 60000))
+
+    def test_forged_sources(self):
+        """From beyond the router, each from another address: all want to be challenged."""
+        forger = self.forger("router", "r0", attacknet.mac_of(2, 2))
+
+        def make(number):
+            source = f"10.0.{200 + number % 50}.{number // 50 % 250 + 1}"
+            kind = (wire.MESSAGE, wire.QUERY, wire.ENTRY, wire.CHALLENGE)[number % 4]
+            head = wire.Header(kind=kind, sender=os.urandom(16), counter=number + 1, cookie=os.urandom(16),
+                               about=wire.MESSAGE if kind == wire.CHALLENGE else 0)
+            return source, "10.0.3.1", head.pack() + os.urandom(300), 64
+
+        self.flood(forger, self.random_frames(forger, make))
+
+    def test_in_alices_name(self):
+        """Forged beacons and messages with alice's address and id, on her own link."""
+        forger = self.forger("alice", "a0", attacknet.mac_of(0, 2))
+
+        def make(number):
+            head = wire.Header(kind=wire.MESSAGE, sender=os.urandom(16), counter=number + 1, cookie=os.urandom(16))
+            return "10.0.1.2", "10.0.1.1", head.pack() + os.urandom(300), 64
+
+        self.flood(forger, self.random_frames(forger, make))
+
+    def test_noise(self):
+        forger = self.mallory()
+        self.flood(forger, self.random_frames(forger, lambda number: (
+            "10.0.2.2", "10.0.2.1", os.urandom(number % 1200) if number % 2 else b"MVDG\1\4" + os.urandom(200), 64)))
+
+
+class SealedFloodTest(FloodTest):
+    key = KEY
+
+    def test_beacons_of_invented_hosts(self):
+        """Sealed, as far as one sees from outside: each costs an attempt to open it."""
+        forger = self.mallory()
+        listener = attacknet.Listener("v", "v0")
+        self.addCleanup(listener.close)
+        self.with_alice()
+        _, good = listener.datagram(lambda head: head.kind == wire.BEACON)
+        key_id = wire.Header.parse(good).key_id
+
+        def make(number):
+            head = wire.Header(kind=wire.BEACON, protection=1, key_id=key_id, sender=os.urandom(16), counter=number + 1)
+            return link_local(1, 1), GROUP, head.pack() + os.urandom(400)
+
+        self.alice.close()
+        self.flood(forger, self.random_frames(forger, make))
+        self.assertGreater(self.v.rejected("forged"), 1000)
+        self.assertGreater(self.v.rejected("throttled"), 1000)
+
+
+del AttackTest
+
+if __name__ == "__main__":
+    if not attacknet.AGENT:
+        sys.exit("MESHVERBS_AGENT is not set")
+    if "IN_NETNS" not in os.environ:
+        sys.exit(attacknet.in_namespaces())
+    attacknet.make_network()
+    unittest.main()
