@@ -3,7 +3,7 @@
  * What bench/run measures: a client that does one thing many times against a passive server.
  *
  *   postpoll server DEV GID-INDEX
- *   postpoll client DEV GID-INDEX HOST post_send|wr|setup COUNT
+ *   postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect COUNT
  *
  * post_send, wr: COUNT signaled RDMA WRITEs of 64 bytes, one at a time, posted with ibv_post_send()
  * or the ibv_wr_*() calls. The functions named measured_*() do nothing but the call in question,
@@ -11,6 +11,9 @@
  * since the client sleeps on the completion channel in between.
  *
  * setup: COUNT connections one after the other; prints the median time of each state change.
+ *
+ * connect: COUNT connections that all stay, each with one WRITE; prints the median times of state changes and from INIT->RTR
+ * to the completion of the WRITE, and how much memory a connection takes here.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -363,6 +366,58 @@ static int measure_setup(struct side *s, int sock, int n)
 	return 0;
 }
 
+/* Of this process, not shared with any. */
+static uint64_t own_bytes(void)
+{
+	char line[128];
+	unsigned long kib = 0;
+	FILE *file = need(fopen("/proc/self/status", "re"), "/proc/self/status");
+
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "RssAnon: %lu kB", &kib) == 1)
+			break;
+	}
+	fclose(file);
+	return kib * 1024;
+}
+
+/* The first ones fill caches and start what is started once. */
+#define WARM_UP 20
+
+static int measure_connections(struct side *s, int sock, int n)
+{
+	uint64_t *rtr = need(calloc((size_t)n, sizeof(*rtr)), "calloc"), *rts = need(calloc((size_t)n, sizeof(*rts)), "calloc");
+	uint64_t *first = need(calloc((size_t)n, sizeof(*first)), "calloc"), before = 0;
+	struct ibv_qp **qps = need(calloc((size_t)n, sizeof(struct ibv_qp *)), "calloc");
+
+	for (int i = 0; i < n; i++) {
+		struct address peer;
+		uint64_t start;
+
+		if (i == WARM_UP)
+			before = own_bytes();
+		create_qp(s);
+		qps[i] = s->qp;
+		peer = exchange(s, sock);
+		start = now_ns();
+		rtr[i] = to_rtr(s, &peer);
+		rts[i] = to_rts(s);
+		write_once(s, &peer);
+		first[i] = now_ns() - start;
+	}
+	if (n > WARM_UP)
+		printf("bytes_per_qp %llu\n", (unsigned long long)((own_bytes() - before) / (uint64_t)(n - WARM_UP)));
+	printf("rtr_ns %llu\nrts_ns %llu\nfirst_ns %llu\n", (unsigned long long)median(rtr, n), (unsigned long long)median(rts, n),
+	       (unsigned long long)median(first, n));
+	for (int i = 0; i < n; i++)
+		zero(ibv_destroy_qp(qps[i]), "ibv_destroy_qp");
+	free(rtr);
+	free(rts);
+	free(first);
+	free(qps);
+	return 0;
+}
+
 static int measure_writes(struct side *s, int sock, int n)
 {
 	struct address peer;
@@ -389,12 +444,16 @@ int main(int argc, char **argv)
 	if (argc != 7 || strcmp(argv[1], "client")) {
 		fprintf(stderr,
 			"usage: postpoll server DEV GID-INDEX\n"
-			"       postpoll client DEV GID-INDEX HOST post_send|wr|setup COUNT\n");
+			"       postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect COUNT\n");
 		return 2;
 	}
 	open_side(&s, argv[2], argv[3]);
 	s.wr_ops = !strcmp(argv[5], "wr");
 	sock = connect_to(argv[4]);
 	n = atoi(argv[6]);
-	return strcmp(argv[5], "setup") ? measure_writes(&s, sock, n) : measure_setup(&s, sock, n);
+	if (!strcmp(argv[5], "setup"))
+		return measure_setup(&s, sock, n);
+	if (!strcmp(argv[5], "connect"))
+		return measure_connections(&s, sock, n);
+	return measure_writes(&s, sock, n);
 }

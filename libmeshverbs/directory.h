@@ -84,6 +84,7 @@ struct mv_dir_gid {
 	uint16_t vlan_id; /* MV_VLAN_NONE: none */
 	uint8_t type; /* enum mv_gid_type */
 	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
+	uint32_t reserved; /* no padding: what a file has in it is read by others */
 };
 
 /* Beacons of @remote_rail arrive on the netdev of @local_rail: the two are on one link. */

@@ -33,6 +33,7 @@
 #define MD_BURST             3 /* beacons after a change, for one may be lost */
 #define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
 #define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
+#define MD_ANSWER_EACH_NS    (MD_S / 5000) /* and longer for each on the link: 10,000 take two seconds */
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
 #define MD_ANSWER_ALL_MAX    250 /* senders on a link up to which a greeting goes to all of them */
 #define MD_NETS_MAX          128 /* netdevs that beacons go out of: 16 ports with 7 VLANs each */

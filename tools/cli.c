@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,40 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 	default:
 		return opt;
 	}
+}
+
+int cli_uint(const char *text, unsigned long max, unsigned long *ret)
+{
+	unsigned long value;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || *end || value > max)
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+int cli_device(const struct cli_command *command, char *text, const char **ret_device,
+	       uint8_t *ret_port)
+{
+	char *colon = strrchr(text, ':');
+	unsigned long port_num = 0;
+
+	if (colon) {
+		if (cli_uint(colon + 1, UINT8_MAX, &port_num) || !port_num)
+			return cli_usage(command, "--from '%s': the port is a number from 1 to 255",
+					 text);
+		*colon = '\0';
+	}
+	if (!*text)
+		return cli_usage(command, "--from: the name of the RDMA device is missing");
+	*ret_device = text;
+	*ret_port = (uint8_t)port_num;
+	return 0;
 }
 
 struct out *cli_out(const struct cli *cli)

@@ -21,6 +21,7 @@ struct cli {
 	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the
 				     kernel */
 	const char *etc_dir; /* holds libibverbs.d; NULL: as installed */
+	const char *run_dir; /* of the agent: its directory and control socket */
 	const char *probe; /* program to run instead of meshverbs-probe; NULL: the installed one */
 	unsigned int probe_timeout_ms;
 };
@@ -34,7 +35,7 @@ struct cli_command {
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cli_command cmd_status, cmd_gids, cmd_explain;
+extern const struct cli_command cmd_status, cmd_gids, cmd_explain, cmd_peers, cmd_paths, cmd_qps;
 
 /**
  * cli_error - a line on stderr that starts with the program's name
@@ -58,6 +59,23 @@ int cli_usage(const struct cli_command *command, const char *fmt, ...)
  */
 int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
 	       const char *shorts, const struct option *options, int *ret_exit);
+
+/**
+ * cli_uint - a number without sign or blanks before it
+ *
+ * Return: 0 or -EINVAL, also when it is larger than @max.
+ */
+int cli_uint(const char *text, unsigned long max, unsigned long *ret);
+
+/**
+ * cli_device - DEV or DEV:PORT, the value of --from
+ * @text: is cut; @ret_device points into it
+ * @ret_port: 0 when none is named
+ *
+ * Return: 0, or CLI_ERROR after having said what is wrong.
+ */
+int cli_device(const struct cli_command *command, char *text, const char **ret_device,
+	       uint8_t *ret_port);
 
 /**
  * cli_out - the document on stdout, in the form asked for

@@ -7,41 +7,6 @@
 #include "entry.h"
 #include "explain.h"
 
-/* A number without sign or blanks before it. */
-static int parse_uint(const char *text, unsigned long max, unsigned long *ret)
-{
-	unsigned long value;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || *end || value > max)
-		return -EINVAL;
-	*ret = value;
-	return 0;
-}
-
-/* DEV or DEV:PORT; cuts the text. */
-static int parse_from(struct explain *explain, char *text)
-{
-	char *colon = strrchr(text, ':');
-	unsigned long port_num = 0;
-
-	if (colon) {
-		if (parse_uint(colon + 1, UINT8_MAX, &port_num) || !port_num)
-			return cli_usage(&cmd_explain,
-					 "--from '%s': the port is a number from 1 to 255", text);
-		*colon = '\0';
-	}
-	if (!*text)
-		return cli_usage(&cmd_explain, "--from: the name of the RDMA device is missing");
-	explain->device_name = text;
-	explain->port_num = (uint8_t)port_num;
-	return 0;
-}
-
 static int parse_to(struct explain *explain, const char *text)
 {
 	if (mv_gid_parse(text, &explain->dgid))
@@ -102,7 +67,8 @@ static int parse_args(struct cli *cli, struct explain *explain, int argc, char *
 		case -2:
 			return rc;
 		case OPT_FROM:
-			rc = parse_from(explain, optarg);
+			rc = cli_device(&cmd_explain, optarg, &explain->device_name,
+					&explain->port_num);
 			break;
 		case OPT_TO:
 			rc = parse_to(explain, optarg);
@@ -115,7 +81,7 @@ static int parse_args(struct cli *cli, struct explain *explain, int argc, char *
 			explain->transport = MV_DATAGRAM;
 			break;
 		case OPT_INDEX:
-			if (parse_uint(optarg, UINT32_MAX, &number))
+			if (cli_uint(optarg, UINT32_MAX, &number))
 				return cli_usage(&cmd_explain, "--index '%s' is not a GID index",
 						 optarg);
 			explain->index = (uint32_t)number;
@@ -191,7 +157,8 @@ static void show_question(struct out *out, const struct explain *explain)
 		 explain->transport == MV_DATAGRAM ? "datagram" : "connected");
 }
 
-static int answer(struct out *out, struct host *host, const struct explain *explain)
+static int answer(struct out *out, const struct cli *cli, struct host *host,
+		  const struct explain *explain)
 {
 	const struct mv_gid_entry *best;
 	bool reached;
@@ -204,6 +171,10 @@ static int answer(struct out *out, struct host *host, const struct explain *expl
 	best = explain_candidates(out, &host->topo, explain);
 	reached = explain_result(out, &host->topo, explain, best);
 	if (!reached && !best && explain_elsewhere(out, host, explain)) {
+		out_cancel(out);
+		return CLI_ERROR;
+	}
+	if (explain_peer(out, cli, &host->topo, explain, best, &reached)) {
 		out_cancel(out);
 		return CLI_ERROR;
 	}
@@ -224,7 +195,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (!host_open(cli, &host) && !find_port(&host, &explain)) {
 		out = cli_out(cli);
 		if (out)
-			rc = answer(out, &host, &explain);
+			rc = answer(out, cli, &host, &explain);
 	}
 	host_close(&host);
 	return rc;
@@ -233,13 +204,16 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_explain = {
 	.name = "explain",
 	.args = "--from DEV[:PORT] --to GID|IP [--index N [--seen GID[,v1|v2]]...] [--ud] [-j]",
-	.summary = "which GID serves a destination, and why",
+	.summary = "which GID and which path serve a destination, and why",
 	.help = "Takes the decision that the plugin takes when a queue pair or an address handle "
 		"is given its\n"
 		"destination, and prints the routes looked up, the verdict on every GID of the "
 		"port, and the\n"
 		"result. Without --index: what a program gets for each index it may use, and the "
-		"best one.\n\n"
+		"best one. With an\n"
+		"agent on this host also what its directory says of the destination, and the "
+		"paths that the two\n"
+		"hosts can agree upon.\n\n"
 		"      --from DEV[:PORT]   RDMA device and port (the first) of the program\n"
 		"      --to GID|IP         the peer's GID or address\n"
 		"      --index N           GID index that the program uses\n"

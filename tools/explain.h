@@ -58,6 +58,16 @@ bool explain_result(struct out *out, const struct mv_topo *topo, const struct ex
  */
 int explain_elsewhere(struct out *out, struct host *host, const struct explain *explain);
 
+/**
+ * explain_peer - what the agent's directory says of the destination, if there is one
+ * @best: from explain_candidates()
+ * @reached: from explain_result(); changed to what the directory knows better
+ *
+ * Return: 0, or -errno, which has been said.
+ */
+int explain_peer(struct out *out, const struct cli *cli, const struct mv_topo *topo,
+		 const struct explain *explain, const struct mv_gid_entry *best, bool *reached);
+
 /* For the above. */
 
 /* best entry of a port for the destination, NULL when none is fit */

@@ -8,7 +8,8 @@
 
 #define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
 
-static const struct cli_command *const commands[] = {&cmd_status, &cmd_gids, &cmd_explain};
+static const struct cli_command *const commands[] = {&cmd_status, &cmd_gids,  &cmd_explain,
+						     &cmd_peers,  &cmd_paths, &cmd_qps};
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -24,7 +25,9 @@ static const struct cli_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-	return cli_usage(NULL, "unknown command '%s'; there are status, gids, explain and help",
+	return cli_usage(NULL,
+			 "unknown command '%s'; there are status, gids, explain, peers, paths, "
+			 "qps and help",
 			 name);
 }
 
@@ -49,6 +52,7 @@ static void print_help(FILE *file)
 		"holds rtnetlink\n"
 		"                         messages, instead of asking the kernel\n"
 		"  --etc DIR              look for libibverbs.d/ in DIR\n"
+		"  --run-dir DIR          the agent's directory, instead of " MESHVERBS_RUN_DIR "\n"
 		"  --probe PROGRAM        what status runs to see the load path (meshverbs-probe)\n"
 		"  --probe-timeout SEC    how long it may take (10)\n"
 		"\n"
@@ -85,7 +89,7 @@ static int parse_timeout(const char *text, unsigned int *ret_ms)
 	return 0;
 }
 
-enum { OPT_SYSFS = 256, OPT_NETLINK, OPT_ETC, OPT_PROBE, OPT_PROBE_TIMEOUT };
+enum { OPT_SYSFS = 256, OPT_NETLINK, OPT_ETC, OPT_RUN_DIR, OPT_PROBE, OPT_PROBE_TIMEOUT };
 
 static const struct option options[] = {
 	{"json", no_argument, NULL, 'j'},
@@ -94,6 +98,7 @@ static const struct option options[] = {
 	{"sysfs", required_argument, NULL, OPT_SYSFS},
 	{"netlink", required_argument, NULL, OPT_NETLINK},
 	{"etc", required_argument, NULL, OPT_ETC},
+	{"run-dir", required_argument, NULL, OPT_RUN_DIR},
 	{"probe", required_argument, NULL, OPT_PROBE},
 	{"probe-timeout", required_argument, NULL, OPT_PROBE_TIMEOUT},
 	{NULL, 0, NULL, 0},
@@ -124,6 +129,9 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 		case OPT_ETC:
 			cli->etc_dir = optarg;
 			break;
+		case OPT_RUN_DIR:
+			cli->run_dir = optarg;
+			break;
 		case OPT_PROBE:
 			cli->probe = optarg;
 			break;
@@ -148,8 +156,11 @@ int main(int argc, char **argv)
 {
 	/* libibverbs' own variable: so the tool sees the devices that programs see. */
 	const char *sysfs = secure_getenv("SYSFS_PATH");
+	/* The plugin's: so the tool sees the agent that programs see. */
+	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
 	struct cli cli = {
 		.sysfs = sysfs && *sysfs ? sysfs : "/sys",
+		.run_dir = run_dir && *run_dir == '/' ? run_dir : MESHVERBS_RUN_DIR,
 		.probe_timeout_ms = PROBE_TIMEOUT_MS,
 	};
 	const struct cli_command *command;

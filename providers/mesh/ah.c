@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "paths.h"
+#include "ud.h"
 
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -12,6 +13,11 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return mc->create_ah(pd, attr);
 
 	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, &choice);
+	if (choice.index == attr->grh.sgid_index) {
+		ah = mesh_ud_create_ah(mc, pd, attr, &choice);
+		if (ah)
+			return ah;
+	}
 	mesh_paths_why_not(&choice);
 	if (choice.index == attr->grh.sgid_index)
 		return mc->create_ah(pd, attr);

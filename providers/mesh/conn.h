@@ -144,8 +144,6 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type);
 
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
-/** mesh_conn_rtr_native - RTR by the base with another index, or, should it refuse, with the program's own */
-int mesh_conn_rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index);
 /** mesh_attr_merge - copy the members that @mask names */
 void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask);
 

@@ -5,6 +5,7 @@
 
 #include "conn.h"
 #include "paths.h"
+#include "ud.h"
 
 /*
  * What the program does to its RC queue pairs: INIT, RTR, RTS, anything later, query, destroy. A connection whose path
@@ -109,7 +110,7 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /* ---- RTR ----------------------------------------------------------------------------------------------------- */
 
-int mesh_conn_rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
+static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
 
@@ -229,7 +230,7 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	int err = mesh_conn_rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
+	int err = rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
 
 	if (!conn || err)
 		goto out;
@@ -338,6 +339,18 @@ static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_
 	return mc->modify_qp(qp, attr, mask);
 }
 
+static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		mesh_ud_gone(mc, qp);
+	err = mc->modify_qp(qp, attr, mask);
+	if (!err)
+		mesh_ud_modified(mc, qp, attr, mask);
+	return err;
+}
+
 int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
@@ -350,6 +363,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	if (state && attr->qp_state == IBV_QPS_RTR && (attr_mask & IBV_QP_AV) && is_connected(qp->qp_type) &&
 	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
 		return to_rtr(mc, qp, attr, attr_mask);
+	if (qp->qp_type == IBV_QPT_UD && mc->can_move)
+		return modify_ud(mc, qp, attr, attr_mask);
 	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
@@ -410,6 +425,8 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 		if (conn)
 			drop(conn);
 		mesh_conn_put(conn);
+		if (qp->qp_type == IBV_QPT_UD)
+			mesh_ud_gone(mc, qp);
 		mesh_cancel_restore(cancel);
 	}
 	return mc->destroy_qp(qp);

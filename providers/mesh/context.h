@@ -65,6 +65,7 @@ struct mesh_context {
 	int (*destroy_ah)(struct ibv_ah *ah);
 
 	struct mesh_data data; /* data path of held and moved QPs; has a lock of its own */
+	struct mesh_ud_data ud; /* ud.h */
 
 	/* Guarded by process->paths_lock. */
 	struct mv_topo tables; /* one device: its ports and their GID tables when last read */

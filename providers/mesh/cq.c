@@ -59,13 +59,16 @@ void mesh_cq_put(struct mesh_cq *cq)
 	cq->n_held--; /* freed when the program destroys it: completions may be left */
 }
 
+/* What req_notify may have to put there: see reap_kick(). */
+#define STASH_AT_LEAST 16
+
 /* ---- shadows ------------------------------------------------------------------------------------------------- */
 
 static void shadow_free(struct mesh_shadow_cq *scq)
 {
 	/* Waits until the helper thread has acknowledged the events it has taken. */
 	if (scq->cq)
-		ibv_destroy_cq(scq->cq);
+		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
 	free(scq->table);
 	free(scq);
@@ -83,7 +86,7 @@ static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow
 	struct ibv_cq_ex *ex;
 
 	if (!cq->extended)
-		return ibv_create_cq(scq->rail->context, (int)cqe, scq, channel, 0);
+		return mesh_root.lib.verbs.create_cq(scq->rail->context, (int)cqe, scq, channel, 0);
 	ex = ibv_create_cq_ex(scq->rail->context, &attr);
 	return ex ? ibv_cq_ex_to_cq(ex) : NULL;
 }
@@ -98,9 +101,11 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 		return -ENOMEM;
 	scq->owner = cq;
 	scq->rail = mesh_rail_ref(rail);
-	scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
+	err = mesh_cq_stash_reserve(cq, STASH_AT_LEAST);
+	if (!err)
+		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
 	if (!scq->cq) {
-		err = errno ? -errno : -EIO;
+		err = err ? err : errno ? -errno : -EIO;
 		shadow_free(scq);
 		return err;
 	}
@@ -126,7 +131,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 			return err;
 	} else if (scq->n_wrs + n_wrs > (uint32_t)scq->cq->cqe) {
 		/* Every work request may be flushed before the program polls once: an overrun must be impossible. */
-		err = ibv_resize_cq(scq->cq, (int)(scq->n_wrs + n_wrs));
+		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)(scq->n_wrs + n_wrs));
 		if (err)
 			return err < 0 ? -errno : -err;
 	}
@@ -194,14 +199,14 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, uint
 
 /* ---- completions of our own ---------------------------------------------------------------------------------- */
 
-int mesh_cq_stash_reserve(struct mesh_cq *cq)
+int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
 {
-	struct ibv_wc *larger = reallocarray(cq->stash, cq->stash_size + 1, sizeof(*larger));
+	struct ibv_wc *larger = reallocarray(cq->stash, cq->stash_size + n, sizeof(*larger));
 
 	if (!larger)
 		return -ENOMEM;
 	cq->stash = larger;
-	cq->stash_size++;
+	cq->stash_size += n;
 	return 0;
 }
 
@@ -211,14 +216,35 @@ void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
 		cq->stash[cq->n_stash++] = *wc;
 }
 
-void mesh_cq_forget(struct mesh_cq *cq, uint32_t qpn)
+void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 {
+	struct mesh_held *h;
+
+	cq->n_stash -= n;
+	memmove(cq->stash, cq->stash + n, cq->n_stash * sizeof(*cq->stash));
+	for (h = cq->stashing; h; h = h->next_stashing) {
+		pthread_mutex_lock(&h->lock);
+		mesh_held_stash(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+}
+
+void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
+{
+	uint32_t qpn = h->qp->qp_num;
+	struct mesh_held **at;
 	size_t i, kept = 0;
 
 	for (i = 0; i < cq->n_stash; i++)
 		if (cq->stash[i].qp_num != qpn)
 			cq->stash[kept++] = cq->stash[i];
 	cq->n_stash = kept;
+	if (!h->stashing || cq != h->send_cq)
+		return;
+	for (at = &cq->stashing; *at != h; at = &(*at)->next_stashing)
+		;
+	*at = h->next_stashing;
+	h->stashing = false;
 }
 
 /* ---- end ----------------------------------------------------------------------------------------------------- */

@@ -43,13 +43,9 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static int take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	size_t i;
-
 	close_open(cq, ex);
 	cq->current = cq->stash[0];
-	for (i = 1; i < cq->n_stash; i++)
-		cq->stash[i - 1] = cq->stash[i];
-	cq->n_stash--;
+	mesh_cq_unstash(cq, 1);
 	cq->source = MESH_FROM_STASH;
 	ex->status = cq->current.status;
 	ex->wr_id = cq->current.wr_id;

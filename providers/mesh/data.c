@@ -4,6 +4,7 @@
 
 #include "heldint.h"
 #include "srq.h"
+#include "ud.h"
 
 /*
  * The program's threads read these places without any order, in functions that libibverbs' headers put into the program.
@@ -29,7 +30,7 @@ void mesh_data_slots(struct mesh_context *mc)
 	const struct mesh_data *data = &mc->data;
 
 	/* A used CQ may have completions that only our functions show, or hide. */
-	put_posting(&verbs->ops, mc, data->n_held || data->n_used_cqs);
+	put_posting(&verbs->ops, mc, data->n_held || data->n_used_cqs || mesh_ud_active(mc));
 	put_receiving(&verbs->ops, mc, data->n_held || data->n_noted);
 }
 
@@ -85,7 +86,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->srq = NULL;
 	h->spd = NULL;
 	h->shadow = NULL;
-	h->rts = h->activated = h->shadow_recv_failed = false;
+	h->rts = h->shadow_recv_failed = h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
 	memset(h->rkeys, 0, sizeof(h->rkeys));
@@ -97,7 +98,7 @@ void mesh_held_release(struct mesh_held *h)
 struct ibv_pd *mesh_data_pd(struct mesh_context *mc)
 {
 	if (!mc->data.pd)
-		mc->data.pd = ibv_alloc_pd(atomic_load_explicit(&mc->verbs, memory_order_relaxed));
+		mc->data.pd = mesh_root.lib.verbs.alloc_pd(atomic_load_explicit(&mc->verbs, memory_order_relaxed));
 	return mc->data.pd;
 }
 
@@ -128,7 +129,7 @@ void mesh_data_close(struct mesh_context *mc)
 	mesh_srqs_close(mc);
 	close_cqs(data);
 	if (data->pd)
-		ibv_dealloc_pd(data->pd);
+		mesh_root.lib.verbs.dealloc_pd(data->pd);
 	while ((h = data->all)) {
 		data->all = h->next;
 		mesh_recvlog_fini(&h->log);

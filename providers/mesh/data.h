@@ -32,4 +32,11 @@ struct mesh_data {
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
 };
 
+/* What a context has for datagrams to other rails (ud.h); part of struct mesh_context. Changed under ud_lock. */
+struct mesh_ud_data {
+	struct mesh_map ahs; /* address handles of the program: struct mesh_ud_ah; look-ups need no lock */
+	struct mesh_map setters; /* QPs with ibv_wr_*: the base's wr_set_ud_addr; look-ups need no lock */
+	_Atomic unsigned int n_ahs;
+};
+
 #endif

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "heldint.h"
-
-static int positive(int err)
-{
-	return err < 0 ? -err : err;
-}
 
 static uint32_t send_wrs(const struct mesh_held *h)
 {
@@ -34,7 +28,7 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 	memset(&attr, 0, sizeof(attr));
 	err = h->mc->query_qp(qp, &attr, IBV_QP_CAP, &init);
 	if (err)
-		return -positive(err);
+		return -mesh_positive(err);
 	h->cap = init.cap;
 	h->sq_sig_all = init.sq_sig_all;
 	max_sge = h->cap.max_send_sge > h->cap.max_recv_sge ? h->cap.max_send_sge : h->cap.max_recv_sge;
@@ -110,28 +104,24 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 	return err;
 }
 
-static void forget_stashed(struct mesh_cq *cq, uint32_t qpn)
+static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
 {
 	pthread_mutex_lock(&cq->lock);
-	mesh_cq_forget(cq, qpn);
+	mesh_cq_forget(cq, h);
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* From now on nothing finds it by its QP. */
-static void leave(struct mesh_held *h, bool forget)
+/* From now on nothing finds it by its QP. Whoever did a moment ago finds it free, or another's, once he has its lock. */
+static void leave(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 
 	pthread_mutex_lock(&data->lock);
-	if (h->send_cq) {
-		mesh_map_drop(&data->qps, h->qp);
-		put_cqs(h);
-		data->n_held--;
-	}
+	mesh_map_drop(&data->qps, h->qp);
+	put_cqs(h);
+	data->n_held--;
 	pthread_mutex_lock(&h->lock);
-	h->send_cq = h->recv_cq = NULL;
-	if (forget)
-		mesh_held_release(h);
+	mesh_held_release(h);
 	pthread_mutex_unlock(&h->lock);
 	mesh_data_slots(h->mc);
 	pthread_mutex_unlock(&data->lock);
@@ -147,9 +137,9 @@ void mesh_held_destroy(struct mesh_held *h)
 	mesh_wrex_remove(h);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
-	if (h->send_cq)
-		forget_stashed(h->send_cq, h->qp->qp_num);
-	leave(h, true);
+	forget_stashed(h->send_cq, h);
+	forget_stashed(h->recv_cq, h);
+	leave(h);
 }
 
 /* ---- the shadow ---------------------------------------------------------------------------------------------- */
@@ -214,20 +204,20 @@ static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct me
 		.port_num = attr->port_num,
 		.qp_access_flags = attr->qp_access_flags,
 	};
-	struct ibv_qp *qp = ibv_create_qp(spd->pd, &init);
+	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(spd->pd, &init);
 	int err;
 
 	if (!qp)
 		return errno ? -errno : -EIO;
-	err = ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!err) {
 		err = add(h->shadow_send_cq, qp->qp_num, h);
 		if (!err)
 			err = add(h->shadow_recv_cq, qp->qp_num, h);
 	}
 	if (err) {
-		ibv_destroy_qp(qp);
-		return -positive(err);
+		mesh_root.lib.verbs.destroy_qp(qp);
+		return -mesh_positive(err);
 	}
 	*ret = qp;
 	return 0;
@@ -246,7 +236,7 @@ static int post_noted(struct mesh_held *h)
 		err = mesh_post_shadow_recv(h, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
 		sge += (size_t)log->notes[i].num_sge;
 	}
-	return -positive(err);
+	return -mesh_positive(err);
 }
 
 /* Keys of one rail mean nothing on another. held->lock */
@@ -280,7 +270,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	pthread_mutex_lock(&h->lock);
 	h->spd = spd;
 	h->shadow = qp;
-	h->shadow_recv_failed = h->rts = h->activated = false;
+	h->shadow_recv_failed = h->rts = false;
 	forget_keys(h);
 	err = post_noted(h);
 	pthread_mutex_unlock(&h->lock);
@@ -314,12 +304,12 @@ void mesh_held_unprepare(struct mesh_held *h)
 	/* No completion of it leads to us from now on; then it can go, with those that are left. */
 	unreserve(h->shadow_send_cq, qpn, send_wrs(h));
 	unreserve(h->shadow_recv_cq, qpn, recv_wrs(h));
-	ibv_destroy_qp(qp);
+	mesh_root.lib.verbs.destroy_qp(qp);
 }
 
 static int modify_shadow(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	return h->shadow ? -positive(ibv_modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
+	return h->shadow ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
 }
 
 int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
@@ -392,145 +382,68 @@ void mesh_held_drop_keys(struct mesh_held *h)
 
 /* ---- ways out ------------------------------------------------------------------------------------------------ */
 
+int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err;
+
+	pthread_mutex_lock(&h->post_lock);
+	err = h->mc->modify_qp(h->qp, attr, attr_mask);
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_changed(h);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->post_lock);
+	return err;
+}
+
+/* Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked. */
+static void collect(struct mesh_shadow_cq *scq)
+{
+	struct mesh_cq *cq = scq->owner;
+	struct ibv_wc wc;
+	bool more;
+
+	pthread_mutex_lock(&cq->lock);
+	do {
+		more = !mesh_cq_stash_reserve(cq, 1) && mesh_poll_shadow(scq, 1, &wc) > 0;
+		if (more)
+			mesh_cq_stash(cq, &wc);
+	} while (more);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Has the peer used the shadow? Then there is no way back: what it sent is there. */
+static bool is_consumed(struct mesh_held *h)
+{
+	if (h->shadow && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
+		collect(h->shadow_recv_cq);
+	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
+}
+
 int mesh_held_native(struct mesh_held *h)
 {
-	/* What the peer may have sent is at the shadow: then there is no way back. */
-	if (atomic_load_explicit(&h->consumed, memory_order_relaxed))
+	bool all;
+
+	if (is_consumed(h))
 		return -EBUSY;
 	mesh_held_unprepare(h);
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	h->mode = MESH_HELD_NATIVE;
 	mesh_post_drain(h);
-	mesh_wrex_remove(h);
+	all = !h->queue.n;
+	if (all)
+		mesh_wrex_remove(h);
+	else
+		h->mode = MESH_HELD_WAITING;
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
-	leave(h, false);
+	if (!all)
+		return -EAGAIN;
+	leave(h);
 	return 0;
-}
-
-static int base_to(struct mesh_held *h, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-
-	return -positive(h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE));
-}
-
-static int shadow_to(struct mesh_held *h, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-
-	return modify_shadow(h, &attr, IBV_QP_STATE);
-}
-
-/* Whoever has the receives goes to ERR, and what waits is flushed there. held->lock */
-static int flush(struct mesh_held *h)
-{
-	int err = h->shadow ? shadow_to(h, IBV_QPS_ERR) : base_to(h, IBV_QPS_ERR);
-
-	if (err)
-		return err;
-	h->mode = MESH_HELD_FLUSHING;
-	mesh_post_drain(h);
-	return 0;
-}
-
-/* A shadow that nobody used goes: the receives are at the base as well, and there they are flushed. */
-static void drop_unused_shadow(struct mesh_held *h)
-{
-	bool unused;
-
-	pthread_mutex_lock(&h->lock);
-	unused = h->mode == MESH_HELD_WAITING && !atomic_load_explicit(&h->consumed, memory_order_relaxed);
-	pthread_mutex_unlock(&h->lock);
-	if (unused)
-		mesh_held_unprepare(h);
-}
-
-void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
-{
-	bool now;
-
-	drop_unused_shadow(h);
-	pthread_mutex_lock(&h->mc->data.lock);
-	mesh_kick_prepare(h->send_cq); /* without it, a program that waits for events waits on */
-	mesh_cq_use(h->send_cq);
-	pthread_mutex_unlock(&h->mc->data.lock);
-	pthread_mutex_lock(&h->send_cq->lock);
-	mesh_cq_stash_reserve(h->send_cq);
-	pthread_mutex_unlock(&h->send_cq->lock);
-
-	pthread_mutex_lock(&h->lock);
-	h->mode = MESH_HELD_FAILING;
-	h->fail_status = status;
-	now = h->queue.n;
-	pthread_mutex_unlock(&h->lock);
-	if (now)
-		mesh_held_fail_now(h);
-}
-
-static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_WC_FETCH_ADD;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
-void mesh_held_fail_now(struct mesh_held *h)
-{
-	struct mesh_cq *cq = h->send_cq;
-	const struct mesh_send *first;
-	struct ibv_wc wc;
-	bool failed;
-
-	/* With the CQ locked nobody sees the flushes before the failure. */
-	pthread_mutex_lock(&cq->lock);
-	pthread_mutex_lock(&h->lock);
-	failed = h->mode == MESH_HELD_FAILING && h->queue.n;
-	if (failed) {
-		first = mesh_sendq_place(&h->queue, 0);
-		wc = (struct ibv_wc){
-			.wr_id = first->wr.wr_id,
-			.status = h->fail_status,
-			.opcode = wc_opcode(first->wr.opcode),
-			.qp_num = h->qp->qp_num,
-		};
-		mesh_cq_stash(cq, &wc);
-		mesh_sendq_pop(&h->queue);
-		flush(h);
-	}
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&cq->lock);
-	if (failed)
-		mesh_kick(cq);
 }
 
 /* ---- the program's own changes ------------------------------------------------------------------------------- */
-
-static int reset(struct mesh_held *h)
-{
-	mesh_held_unprepare(h);
-	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&h->lock);
-	mesh_wrex_remove(h);
-	h->queue.n = 0;
-	h->mode = MESH_HELD_NATIVE;
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
-	forget_stashed(h->send_cq, h->qp->qp_num);
-	leave(h, false);
-	return base_to(h, IBV_QPS_RESET);
-}
 
 static enum mesh_held_mode mode_of(struct mesh_held *h)
 {
@@ -547,20 +460,11 @@ static enum mesh_held_mode mode_of(struct mesh_held *h)
 
 int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	int err = 0;
-
-	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
-		return reset(h);
-	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR) {
-		drop_unused_shadow(h);
-		pthread_mutex_lock(&h->lock);
-		err = flush(h);
-		pthread_mutex_unlock(&h->lock);
-		return err;
-	}
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		return mesh_held_flush(h);
 	if (h->shadow && mode_of(h) != MESH_HELD_WAITING)
-		err = modify_shadow(h, attr, attr_mask & ~PATH_ATTRIBUTES);
-	return err;
+		return modify_shadow(h, attr, attr_mask & ~PATH_ATTRIBUTES);
+	return 0;
 }
 
 int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
@@ -573,13 +477,13 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 	memset(&now, 0, sizeof(now));
 	memset(&init, 0, sizeof(init));
 	if (h->shadow && mode != MESH_HELD_WAITING)
-		err = ibv_query_qp(h->shadow, &now, IBV_QP_STATE, &init);
+		err = mesh_root.lib.verbs.query_qp(h->shadow, &now, IBV_QP_STATE, &init);
 	else if (mode == MESH_HELD_FLUSHING)
 		err = h->mc->query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else
 		return -ENODATA;
 	if (err)
-		return -positive(err);
+		return -mesh_positive(err);
 	attr->qp_state = now.qp_state;
 	attr->cur_qp_state = now.cur_qp_state;
 	attr->sq_psn = now.sq_psn;

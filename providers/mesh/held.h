@@ -111,11 +111,22 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 void mesh_held_activate(struct mesh_held *h);
 
 /**
- * mesh_held_native - the base's own QP is connected (RTR or later): hand it everything
+ * mesh_held_modify_base - change the base's own QP while it is held
  *
- * Takes the shadow away. Afterwards the QP is the base's alone.
+ * To be used in place of mc->modify_qp() from mesh_held_new() on: mlx5 exchanges functions of struct ibv_qp_ex with the
+ * state, and must not do so in the middle of the program's posting.
  *
- * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed); nothing was done.
+ * Return: what mc->modify_qp() does.
+ */
+int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
+ * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
+ *
+ * Takes the shadow away. On success the QP is the base's alone, and @h is gone, as after mesh_held_destroy().
+ *
+ * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed), nothing was done; -EAGAIN: there are
+ * sends, but the base takes none (its QP is not in RTS); the shadow is gone.
  */
 int mesh_held_native(struct mesh_held *h);
 
@@ -123,7 +134,8 @@ int mesh_held_native(struct mesh_held *h);
  * mesh_held_fail - there is no way to the peer
  * @status: that the first send, queued or posted later, completes with; everything else is then flushed
  *
- * As with a QP whose peer does not answer: until there is a send, nothing happens.
+ * As with a QP whose peer does not answer: until there is a send, nothing happens. If the shadow is in use, the first
+ * send that waits for a key fails there, with a local protection error, after all that is under way.
  */
 void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
 
@@ -132,8 +144,8 @@ void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
  * @attr, @attr_mask: the program's own
  *
  * With a shadow in use: applied to that one, as far as it makes sense there (no port, no address vector). To ERR
- * without one: what waits is flushed, by the base's own QP. To RESET: everything is dropped, the base's QP is reset, the
- * record is only good for mesh_held_destroy(). Otherwise without a shadow: accepted; the caller remembers.
+ * without one: what waits is flushed, by the base's own QP. Otherwise without a shadow: accepted; the caller remembers.
+ * Not to RESET: that is mesh_held_destroy(), then the base's.
  *
  * Return: 0 or -errno.
  */

@@ -66,9 +66,10 @@ struct mesh_cq {
 	pthread_mutex_t lock; /* guards what follows */
 	struct mesh_shadow_cq *shadows;
 	bool shadows_first; /* alternates, so that neither side starves the other */
-	/* Completions made up by us: the first one of a QP that failed. Shown before anything else. */
+	/* Completions made up by us, of QPs that failed. Shown before anything else. */
 	struct ibv_wc *stash;
-	size_t n_stash, stash_size; /* stash_size: one for each QP that may fail */
+	size_t n_stash, stash_size;
+	struct mesh_held *stashing; /* QPs that may have more for it, when there is room */
 
 	/* Extended CQs: the base's functions, constant; and the state of a poll. */
 	bool extended;
@@ -165,19 +166,27 @@ struct mesh_held {
 	struct mesh_sendq queue;
 	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
 	_Atomic bool consumed; /* a receive of the shadow has completed */
+	bool stashing; /* in send_cq->stashing; under its lock, as is the next */
+	struct mesh_held *next_stashing;
 	struct mesh_wrex *_Atomic wrex; /* wrex.c; NULL: no ibv_wr_*; stays with the record */
 
 	struct mesh_pd *spd; /* NULL: no shadow */
 	struct ibv_qp *shadow;
 	struct mesh_shadow_cq *shadow_send_cq, *shadow_recv_cq;
 	bool shadow_recv_failed; /* it did not take a receive that the base took */
-	bool rts, activated;
+	bool rts; /* the shadow is in RTS */
 	enum ibv_wc_status fail_status; /* mode FAILING */
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
 	struct mesh_rkey rkeys[MESH_KEYS];
 	struct mesh_lkey lkeys[MESH_KEYS];
 };
+
+/* As the program sees it: no sends before RTS. libibverbs writes the state when ibv_modify_qp() has succeeded. */
+static inline bool mesh_held_takes_sends(const struct mesh_held *h)
+{
+	return h->qp->state >= IBV_QPS_RTS;
+}
 
 /* ---- data.c -------------------------------------------------------------------------------------------------- */
 
@@ -212,8 +221,8 @@ void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
 void mesh_cq_free(struct mesh_cq *cq);
-/** mesh_cq_stash_reserve - room for one more; cq->lock; 0 or -ENOMEM */
-int mesh_cq_stash_reserve(struct mesh_cq *cq);
+/** mesh_cq_stash_reserve - room for some more; cq->lock; 0 or -ENOMEM */
+int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
 
 /**
  * mesh_shadow_cq_reserve - a shadow CQ on a rail with room for @n_wrs more; cq->lock
@@ -238,10 +247,12 @@ static inline struct mesh_cq_qp *mesh_shadow_cq_find(const struct mesh_shadow_cq
 	return NULL;
 }
 
-/** mesh_cq_stash - show a completion of our own before all others; cq->lock; there is room (mesh_cq_get()) */
+/** mesh_cq_stash - show a completion of our own before all others; cq->lock; dropped if there is no room */
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_cq_forget - drop stashed completions of a QP that goes; cq->lock */
-void mesh_cq_forget(struct mesh_cq *cq, uint32_t qpn);
+void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h);
+/** mesh_cq_unstash - completions were taken out of the stash: there is room for others; cq->lock */
+void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
 
 /* ---- kick.c -------------------------------------------------------------------------------------------------- */
 
@@ -276,6 +287,8 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 void mesh_post_append(struct mesh_held *h, uint32_t n);
 /** mesh_post_drain - post what waits, as far as it goes; held->lock */
 void mesh_post_drain(struct mesh_held *h);
+/** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
+int mesh_post_poison(struct mesh_held *h);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 
@@ -310,6 +323,8 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; cq->lock */
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of a moved QP was shown; cq->lock */
 void mesh_poll_noticed(struct mesh_held *h, bool receive);
 
@@ -319,13 +334,33 @@ void mesh_poll_noticed(struct mesh_held *h, bool receive);
 int mesh_wrex_install(struct mesh_held *h);
 /** mesh_wrex_remove - and take them out again; post_lock and held->lock */
 void mesh_wrex_remove(struct mesh_held *h);
+/** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
+void mesh_wrex_changed(struct mesh_held *h);
 
 /** mesh_cqex_install - put ours over an extended CQ's functions */
 void mesh_cqex_install(struct mesh_cq *cq);
 
-/* ---- held.c -------------------------------------------------------------------------------------------------- */
+/* ---- fail.c -------------------------------------------------------------------------------------------------- */
 
-/** mesh_held_fail_now - the first send that waits fails, the rest is flushed; no lock of ours is held */
+/** mesh_held_flush - the program brings it to ERR; caller serialises, no lock of ours is held; 0 or -errno */
+int mesh_held_flush(struct mesh_held *h);
+/**
+ * mesh_held_fail_now - the first send that waits fails, the rest is flushed, as far as there is room in the stash
+ *
+ * Caller holds neither held->lock nor post_lock.
+ */
 void mesh_held_fail_now(struct mesh_held *h);
+/** mesh_held_fails - is that to be done after posting? held->lock */
+static inline bool mesh_held_fails(const struct mesh_held *h)
+{
+	return h->queue.n && (h->mode == MESH_HELD_FAILING || h->mode == MESH_HELD_FLUSHING);
+}
+/** mesh_held_stash - flush what waits into the stash, if that is the way; cq->lock, held->lock; whether there was any */
+bool mesh_held_stash(struct mesh_held *h);
+
+static inline int mesh_positive(int err)
+{
+	return err < 0 ? -err : err;
+}
 
 #endif

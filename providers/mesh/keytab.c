@@ -38,37 +38,33 @@ static struct mesh_key **bucket_of(const struct mesh_keytab *tab, enum mesh_key_
 	}
 }
 
-static void link_key(struct mesh_keytab *tab, struct mesh_key *key)
+static void link_one(struct mesh_keytab *tab, enum mesh_key_index index, struct mesh_key *key)
 {
-	enum mesh_key_index index;
-	struct mesh_key **at;
+	struct mesh_key **at = bucket_of(tab, index, key);
 
-	for (index = 0; index < MESH_N_INDEXES; index++) {
-		at = bucket_of(tab, index, key);
-		key->next[index] = *at;
-		*at = key;
-	}
+	key->next[index] = *at;
+	*at = key;
 }
 
 /*
- * Oldest first into the larger table, so that the newest of two with one key is found first there, too: chains are
+ * Oldest first into the larger table, so that the newest of two with one key is found first there, too: each chain is
  * turned round, then linked again.
  */
-static void move_all(struct mesh_keytab *to, const struct mesh_keytab *from)
+static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, enum mesh_key_index index)
 {
 	struct mesh_key *key, *next, *turned;
 	size_t i;
 
-	for (i = 0; i < from->n_buckets; i++) {
+	for (i = index * from->n_buckets; i < (index + 1) * from->n_buckets; i++) {
 		turned = NULL;
 		for (key = from->buckets[i]; key; key = next) {
-			next = key->next[MESH_BY_MR];
-			key->next[MESH_BY_MR] = turned;
+			next = key->next[index];
+			key->next[index] = turned;
 			turned = key;
 		}
 		for (key = turned; key; key = next) {
-			next = key->next[MESH_BY_MR];
-			link_key(to, key);
+			next = key->next[index];
+			link_one(to, index, key);
 		}
 	}
 }
@@ -77,11 +73,13 @@ static void move_all(struct mesh_keytab *to, const struct mesh_keytab *from)
 static void grow(struct mesh_keytab *tab)
 {
 	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4, .n_keys = tab->n_keys};
+	enum mesh_key_index index;
 
 	larger.buckets = calloc(MESH_N_INDEXES * larger.n_buckets, sizeof(*larger.buckets));
 	if (!larger.buckets)
 		return;
-	move_all(&larger, tab);
+	for (index = 0; index < MESH_N_INDEXES; index++)
+		move_index(&larger, tab, index);
 	free(tab->buckets);
 	*tab = larger;
 }
@@ -104,13 +102,16 @@ static struct mesh_keytab *keytab_new(void)
 
 int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
 {
+	enum mesh_key_index index;
+
 	if (!*tab)
 		*tab = keytab_new();
 	if (!*tab)
 		return -ENOMEM;
 	if ((*tab)->n_keys >= 2 * (*tab)->n_buckets)
 		grow(*tab);
-	link_key(*tab, key);
+	for (index = 0; index < MESH_N_INDEXES; index++)
+		link_one(*tab, index, key);
 	(*tab)->n_keys++;
 	return 0;
 }
@@ -157,4 +158,11 @@ struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const s
 			if (key->verbs == verbs)
 				return key;
 	return NULL;
+}
+
+void mesh_keytab_free(struct mesh_keytab *tab)
+{
+	if (tab)
+		free(tab->buckets);
+	free(tab);
 }

@@ -67,4 +67,7 @@ struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_i
 /** mesh_keytab_find_context - any region of a context */
 struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs);
 
+/** mesh_keytab_free - the table alone, not what is in it; NULL is fine */
+void mesh_keytab_free(struct mesh_keytab *tab);
+
 #endif

@@ -6,8 +6,11 @@
 
 /*
  * A program waits for completion events on a descriptor of its own device; events of another device have to become
- * events there. A send posted to a QP in ERR is flushed at once: that makes a completion, and so an event, if the
+ * events there. What is posted to a QP in ERR is flushed at once: that makes a completion, and so an event, if the
  * program's CQ is armed. The QP is our own and never leaves ERR; its completion is hidden from the program.
+ *
+ * Soft-RoCE takes a send for that, and makes no event of a receive; mlx5 takes no send from a QP that was never in RTS,
+ * which would need an address, but a receive does.
  *
  * Room in the program's CQ: a kick takes one place, and there is one at a time; a moved QP's own completions, for which
  * the program made room, go elsewhere.
@@ -26,7 +29,7 @@ static int to_err(struct mesh_context *mc, struct ibv_qp *qp)
 	}
 	if (!ret)
 		qp->state = IBV_QPS_ERR;
-	return ret < 0 ? ret : -ret;
+	return -mesh_positive(ret);
 }
 
 int mesh_kick_prepare(struct mesh_cq *cq)
@@ -34,7 +37,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq->cq,
 		.recv_cq = cq->cq,
-		.cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
@@ -47,13 +50,13 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	if (!pd)
 		return errno ? -errno : -ENOMEM;
 	pthread_mutex_lock(&cq->kick_lock);
-	cq->kicker = ibv_create_qp(pd, &attr);
+	cq->kicker = mesh_root.lib.verbs.create_qp(pd, &attr);
 	if (!cq->kicker)
 		err = errno ? -errno : -EIO;
 	else
 		err = to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
-		ibv_destroy_qp(cq->kicker);
+		mesh_root.lib.verbs.destroy_qp(cq->kicker);
 		cq->kicker = NULL;
 	}
 	if (!err)
@@ -64,11 +67,12 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 
 void mesh_kick(struct mesh_cq *cq)
 {
-	struct ibv_send_wr wr = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
+	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 
 	pthread_mutex_lock(&cq->kick_lock);
 	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) &&
-	    cq->mc->post_send(cq->kicker, &wr, &bad))
+	    cq->mc->post_send(cq->kicker, &send, &bad_send) && cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
 	pthread_mutex_unlock(&cq->kick_lock);
 }
@@ -82,7 +86,7 @@ void mesh_kick_fini(struct mesh_cq *cq)
 	cq->kicker = NULL;
 	pthread_mutex_unlock(&cq->kick_lock);
 	if (kicker)
-		ibv_destroy_qp(kicker);
+		mesh_root.lib.verbs.destroy_qp(kicker);
 }
 
 void mesh_kick_cq_event(struct ibv_cq *shadow)

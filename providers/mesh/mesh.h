@@ -44,6 +44,7 @@ struct mesh_process {
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 
 	/* Guards root.rails. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
@@ -52,6 +53,15 @@ struct mesh_process {
 	pthread_mutex_t keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
 	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
+};
+
+/* Datagrams to other rails; udint.h. */
+struct mesh_ud {
+	uint64_t generation; /* of the process whose they are */
+	struct mesh_ud_qp *qps;
+	struct mesh_ud_rail *rails;
+	unsigned int n_peers;
+	uint32_t last_request;
 };
 
 /* What is known of the program's PDs and memory regions. */
@@ -88,6 +98,7 @@ struct mesh_root {
 	bool calibration_confirmed; /* by a rail's context; hook_lock */
 
 	struct mesh_rail *rails; /* rails_lock; of one generation; rails.c */
+	struct mesh_ud ud; /* ud_lock; reached through mesh_ud_lock() only */
 	struct mesh_keys keys; /* keys_lock; reached through mesh_keys_lock() only */
 
 	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */

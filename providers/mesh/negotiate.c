@@ -251,9 +251,15 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	if (gid_type != conn->local_type &&
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;
-	err = -mesh_conn_rtr_native(conn->mc, conn->qp, &rtr, conn->rtr_mask, choice.index);
+	rtr.ah_attr.grh.sgid_index = choice.index;
+	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	if (err && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
+		/* The program gets the result it would have had without us. */
+		rtr = conn->rtr;
+		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	}
 	if (!err && conn->rts_mask)
-		err = -conn->mc->modify_qp(conn->qp, &rts, conn->rts_mask);
+		err = -mesh_held_modify_base(conn->held, &rts, conn->rts_mask);
 	if (!err)
 		err = mesh_held_native(conn->held);
 	if (!err) {

@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "paths.h"
 #include "rails.h"
+#include "ud.h"
 
 /*
  * One row for each operation: where the base's function is kept in struct mesh_context, and ours, which takes its
@@ -58,7 +59,7 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),
 	KEEP(POST_SEND, post_send),
 	KEEP(POST_RECV, post_recv),
-	KEEP(DESTROY_AH, destroy_ah),
+	OURS(DESTROY_AH, destroy_ah, mesh_destroy_ah),
 };
 
 /* Take the base's functions out of a context; false when the library's two copies of one of them disagree. */
@@ -160,6 +161,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 	mc->can_move = root->config.moves && !root->calibration.no_moves[0] &&
 		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
 	mesh_data_open(mc);
+	mesh_ud_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
 	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
@@ -173,6 +175,7 @@ void mesh_free_context(struct ibv_context *context)
 
 	if (mesh_context_active(mc)) {
 		mesh_conns_close(mc);
+		mesh_ud_close(mc);
 		mesh_data_close(mc);
 		mesh_keys_close(context);
 		mesh_pds_close(context);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
 #include "heldint.h"
 #include "srq.h"
 
@@ -23,15 +25,12 @@ void mesh_poll_noticed(struct mesh_held *h, bool receive)
 
 static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
-	size_t taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n, i;
+	size_t taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n;
 
 	if (!taken)
 		return 0;
-	for (i = 0; i < taken; i++)
-		wc[i] = cq->stash[i];
-	for (i = taken; i < cq->n_stash; i++)
-		cq->stash[i - taken] = cq->stash[i];
-	cq->n_stash -= taken;
+	memcpy(wc, cq->stash, taken * sizeof(*wc));
+	mesh_cq_unstash(cq, taken);
 	return (int)taken;
 }
 
@@ -52,7 +51,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	return got < 0 ? got : kept;
 }
 
-static int poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 {
 	int got = ibv_poll_cq(scq->cq, n, wc), i, kept = 0;
 	struct mesh_cq_qp *qp;
@@ -78,7 +77,7 @@ static int poll_shadows(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (scq = cq->shadows; scq && got < n; scq = scq->next) {
-		more = poll_shadow(scq, n - got, wc + got);
+		more = mesh_poll_shadow(scq, n - got, wc + got);
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -125,6 +124,22 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	return got;
 }
 
+/*
+ * A kick that came while the CQ was not armed would, once it is, wake the program for nothing, and keep back the next
+ * one. What is polled on the way to it is stashed; if there is too much of that, the program is to be woken anyway.
+ */
+static void reap_kick(struct mesh_cq *cq)
+{
+	bool kicked = false;
+	struct ibv_wc wc;
+
+	if (cq->open == MESH_FROM_BASE)
+		return; /* the base's CQ is locked by this thread */
+	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && cq->n_stash < cq->stash_size &&
+	       poll_base(cq, 1, &wc, &kicked) == 1)
+		mesh_cq_stash(cq, &wc);
+}
+
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
@@ -136,6 +151,7 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (!mcq)
 		return mc->req_notify_cq(cq, solicited_only);
 	pthread_mutex_lock(&mcq->lock);
+	reap_kick(mcq);
 	/* The base first: an event of a shadow is to find it armed. */
 	err = mc->req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows; scq && !err; scq = scq->next)

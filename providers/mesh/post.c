@@ -4,6 +4,7 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "ud.h"
 
 /*
  * Posting. Hot: no allocation, no system call, no log, except where a key is used for the first time (mesh_key_local()
@@ -115,12 +116,22 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 	return h->shadow ? ibv_post_send(h->shadow, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
+int mesh_post_poison(struct mesh_held *h)
+{
+	int err = send_poison(h, mesh_sendq_place(&h->queue, 0)->wr.wr_id);
+
+	if (!err)
+		mesh_sendq_pop(&h->queue);
+	return err;
+}
+
 static bool can_send(const struct mesh_held *h)
 {
 	switch (h->mode) {
 	case MESH_HELD_ACTIVE:
 		return h->rts;
 	case MESH_HELD_FLUSHING:
+		return h->shadow && h->rts; /* else see fail.c */
 	case MESH_HELD_NATIVE:
 		return true;
 	default:
@@ -205,6 +216,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	bool ex, ours, fails;
 	int err = 0;
 
+	if (!h && qp->qp_type == IBV_QPT_UD && mesh_ud_active(mc) && mesh_context_active(mc))
+		return mesh_ud_post_send(mc, qp, wr, bad_wr);
 	if (!h)
 		return mc->post_send(qp, wr, bad_wr);
 	ex = h->wrex;
@@ -212,9 +225,13 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE;
-	if (ours)
+	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, wr, bad_wr);
-	fails = ours && h->mode == MESH_HELD_FAILING && h->queue.n;
+	else if (ours) {
+		*bad_wr = wr;
+		err = ENOMEM; /* what mlx5 says */
+	}
+	fails = ours && mesh_held_fails(h);
 	pthread_mutex_unlock(&h->lock);
 	if (ex)
 		pthread_mutex_unlock(&h->post_lock);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
+#include "ud.h"
 
 /*
  * The program waits on its own completion channel, whose descriptor the kernel fills. So a completion on a rail is made
@@ -12,7 +13,8 @@ void mesh_rail_events(struct mesh_rail *rail)
 
 	/* The channel does not block: the last call says EAGAIN. */
 	while (!ibv_get_cq_event(rail->channel, &cq, &context)) {
-		mesh_kick_cq_event(cq);
+		if (!mesh_ud_event(rail, cq))
+			mesh_kick_cq_event(cq);
 		ibv_ack_cq_events(cq, 1);
 	}
 }

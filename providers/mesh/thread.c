@@ -12,6 +12,7 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "paths.h"
+#include "ud.h"
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
@@ -132,6 +133,10 @@ static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 
 	if (mv_ctl_decode(frame->payload, frame->len, &msg))
 		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
+		return;
+	}
 	conn = mesh_conn_find(frame->device, frame->qpn);
 	if (!conn)
 		return;
@@ -151,6 +156,10 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	/* The agent gives back the message that it could not carry. */
 	if (mv_ctl_decode(frame->payload, frame->len, &msg))
 		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_unreachable(&msg, now_ns);
+		return;
+	}
 	conn = mesh_conn_find_end(&msg.from);
 	if (!conn)
 		return;
@@ -200,6 +209,7 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	thread->link = link;
 	pthread_mutex_unlock(&thread->link_lock);
 	mesh_conns_queue_all();
+	mesh_ud_claim_all();
 }
 
 /* ---- rails --------------------------------------------------------------------------------------------------- */
@@ -286,7 +296,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next;
+	uint64_t now, next, ud;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -306,6 +316,9 @@ static void *helper(void *arg)
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		next = run_conns(now, &worked);
+		ud = mesh_ud_run(now);
+		if (ud < next)
+			next = ud;
 		if (worked)
 			thread->brisk_until_ns = now + BRISK_FOR_NS;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)

@@ -287,10 +287,12 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	int err = w->err;
 	bool fails = false;
 
+	if (!err && !mesh_held_takes_sends(h))
+		err = EINVAL; /* what mlx5 says */
 	if (!err) {
 		pthread_mutex_lock(&h->lock);
 		mesh_post_append(h, w->n);
-		fails = h->mode == MESH_HELD_FAILING && h->queue.n;
+		fails = mesh_held_fails(h);
 		pthread_mutex_unlock(&h->lock);
 	}
 	pthread_mutex_unlock(&h->post_lock);
@@ -306,7 +308,7 @@ static void mesh_wr_abort(struct ibv_qp_ex *qp)
 
 int mesh_wrex_install(struct mesh_held *h)
 {
-	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(h->qp);
+	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 
 	if (!qp)
@@ -335,9 +337,26 @@ void mesh_wrex_remove(struct mesh_held *h)
 
 	if (!w || !w->installed)
 		return;
-	qp = ibv_qp_to_qp_ex(h->qp);
+	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 #define X(f) qp->f = w->base.f;
 	WR_FUNCTIONS(X)
 #undef X
 	w->installed = false;
+}
+
+void mesh_wrex_changed(struct mesh_held *h)
+{
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct ibv_qp_ex *qp;
+
+	if (!w || !w->installed)
+		return;
+	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
+#define X(f)                                                                                                 \
+	if (qp->f != w->base.f && qp->f && qp->f != mesh_##f) {                                              \
+		w->base.f = qp->f;                                                                           \
+		qp->f = mesh_##f;                                                                            \
+	}
+	WR_FUNCTIONS(X)
+#undef X
 }

@@ -23,11 +23,13 @@
 
 #include <infiniband/verbs.h>
 
-#define N_PROTO       3
-#define MAX_NETDEVS   64
-#define TX_BATCH      64
-#define RX_BATCH      64
-#define SOCKET_BUFFER (16 << 20)
+#define N_PROTO     3
+#define MAX_NETDEVS 64
+#define TX_BATCH    64
+#define RX_BATCH    64
+#define SEND_BUFFER (16 << 20)
+/* In place of flow control. The kernel doubles it, and counts twice the bytes of a frame. */
+#define RECEIVE_BUFFER (64 << 20)
 
 static const uint16_t protos[N_PROTO] = {ETH_P_IP, ETH_P_IPV6, WIRE_ETHERTYPE_V1};
 
@@ -99,13 +101,13 @@ static int open_socket(struct hca *h, uint32_t ifindex, uint16_t proto)
 	struct epoll_event ev = {.events = EPOLLIN};
 	/* Protocol 0: nothing is received before the filter is there and bind() names the protocol.
 	 */
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
-	    size = SOCKET_BUFFER;
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), send = SEND_BUFFER,
+	    receive = RECEIVE_BUFFER;
 
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &receive, sizeof(receive));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send, sizeof(send));
 	ev.data.fd = fd;
 	if (attach_filter(fd, proto, h->slot) || bind(fd, (struct sockaddr *)&ll, sizeof(ll)) ||
 	    epoll_ctl(h->net->epoll, EPOLL_CTL_ADD, fd, &ev)) {

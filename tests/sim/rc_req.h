@@ -33,12 +33,15 @@ static inline bool rc_has_answer(const struct send_wqe *w)
 	return rc_is_read(w) || rc_is_atomic(w);
 }
 
+/*
+ * The attribute t stands for T = 4.096 us * 2^t, 0 for no timer at all. A timer that was started may
+ * expire between T and 4T after it (section 9.7.6.1.3), and hardware takes more than T; 2T is in between.
+ */
 static inline void rc_timer_start(struct qp *qp)
 {
-	/* 0 means no timer at all. */
-	qp->req.deadline_ns =
-		qp->attr.timeout ? qp->obj.uc->hca->now_ns + (4096ull << (qp->attr.timeout & 0x1f))
-				 : 0;
+	uint64_t t_ns = 4096ull << (qp->attr.timeout & 0x1f);
+
+	qp->req.deadline_ns = qp->attr.timeout ? qp->obj.uc->hca->now_ns + 2 * t_ns : 0;
 }
 
 static inline bool rc_outstanding(const struct requester *r)

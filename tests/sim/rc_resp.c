@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Reliable connection, responder side: InfiniBand Architecture Specification volume 1,
- * section 9.7.4.
- *
- * Requests are executed strictly in PSN order. Answers leave in the same order: READ and atomic
- * answers wait in a queue, and an acknowledgement of a later request waits for the queue to be
- * empty. Acknowledgements are coalesced: one for all that came in since the queue pair had its last
- * turn.
+ * section 9.7.4. Requests are executed strictly in PSN order. See rc_answer.c for what goes back.
  */
 #include "hca.h"
 
@@ -16,6 +11,7 @@
 #include <string.h>
 
 #include "dma.h"
+#include "rc_answer.h"
 
 static struct sim_counters *counters(struct qp *qp)
 {
@@ -27,37 +23,13 @@ static void count(_Atomic uint64_t *c)
 	atomic_fetch_add_explicit(c, 1, memory_order_relaxed);
 }
 
-static void send_response(struct qp *qp, struct wire_packet *p, const uint8_t *payload)
-{
-	struct hca *h = qp->obj.uc->hca;
-	uint8_t *frame;
-
-	if (!path_refresh(h, qp->dev, qp->attr.av_port, &qp->path))
-		return;
-	p->pkey = 0xffff;
-	p->dest_qpn = qp->attr.dest_qpn;
-	frame = net_frame(h);
-	wire_begin(frame, &qp->path.wire, p);
-	if (p->payload_len)
-		dma_copy(p->payload, payload, p->payload_len);
-	net_send(h, qp, &qp->path, p, frame);
-}
-
-static void send_aeth(struct qp *qp, uint8_t syndrome, uint32_t psn)
-{
-	struct wire_packet p = {
-		.opcode = OP_ACK, .psn = psn, .syndrome = syndrome, .msn = qp->resp.msn};
-
-	send_response(qp, &p, NULL);
-}
-
 /* A request that cannot be executed: say so after the answers of those before it, and stop. */
 static void refuse(struct qp *qp, uint8_t syndrome, uint32_t event)
 {
 	rc_resp_transmit(qp, INT_MAX);
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	send_aeth(qp, syndrome, qp->resp.epsn);
+	rc_answer_aeth(qp, syndrome, qp->resp.epsn);
 	qp_enter_err(qp);
 	if (event)
 		qp_async(qp, event);
@@ -78,7 +50,7 @@ static void refuse_recv(struct qp *qp, uint8_t cqe_syndrome, uint8_t nak)
 static void rnr(struct qp *qp)
 {
 	rc_resp_transmit(qp, INT_MAX);
-	send_aeth(qp, AETH_RNR | (qp->attr.min_rnr_timer & 0x1f), qp->resp.epsn);
+	rc_answer_aeth(qp, AETH_RNR | (qp->attr.min_rnr_timer & 0x1f), qp->resp.epsn);
 	qp->resp.ack_due = false;
 	/* What is under way behind it gets no NAK of its own. */
 	qp->resp.nak_sent = true;
@@ -204,31 +176,6 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 		recv_finish(qp, p, MLX5_CQE_RESP_WR_IMM, r->write_len);
 }
 
-static struct rd_response *queue_add(struct qp *qp)
-{
-	struct responder *r = &qp->resp;
-
-	if (r->q_tail - r->q_head >= SIM_RD_RESPONSES)
-		return NULL;
-	return &r->queue[r->q_tail++ % SIM_RD_RESPONSES];
-}
-
-static bool queue_read(struct qp *qp, const struct wire_packet *p)
-{
-	struct rd_response *e = queue_add(qp);
-
-	if (!e)
-		return false;
-	*e = (struct rd_response){.psn = p->psn,
-				  .first_psn = p->psn,
-				  .va = p->va,
-				  .rkey = p->rkey,
-				  .len = p->dma_len,
-				  .msn = qp->resp.msn};
-	e->last_psn = psn_add(p->psn, (int32_t)psn_count(p->dma_len, qp->mtu) - 1);
-	return true;
-}
-
 static bool read_allowed(struct qp *qp, const struct wire_packet *p)
 {
 	if (!p->dma_len)
@@ -249,7 +196,7 @@ static void on_read(struct qp *qp, const struct wire_packet *p)
 		return;
 	}
 	r->msn = psn_add(r->msn, 1);
-	if (!queue_read(qp, p)) {
+	if (!rc_answer_read(qp, p)) {
 		/* More than max_dest_rd_atomic at once: as if it was lost. */
 		r->msn = psn_add(r->msn, -1);
 		return;
@@ -259,13 +206,9 @@ static void on_read(struct qp *qp, const struct wire_packet *p)
 
 static uint64_t atomic_execute(const struct wire_packet *p, uint64_t *target)
 {
-	uint64_t old = p->compare;
-
 	if (p->opcode == OP_FETCH_ADD)
-		return __atomic_fetch_add(target, p->swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(target, &old, p->swap_add, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	return old;
+		return dma_fetch_add(target, p->swap_add);
+	return dma_cmp_swap(target, p->compare, p->swap_add);
 }
 
 static void on_atomic(struct qp *qp, const struct wire_packet *p)
@@ -284,7 +227,7 @@ static void on_atomic(struct qp *qp, const struct wire_packet *p)
 		refuse(qp, AETH_NAK_REM_ACC, IBV_EVENT_QP_ACCESS_ERR);
 		return;
 	}
-	e = queue_add(qp);
+	e = rc_answer_add(qp);
 	if (!e)
 		return;
 	done.orig = atomic_execute(p, (uint64_t *)(void *)target);
@@ -295,38 +238,28 @@ static void on_atomic(struct qp *qp, const struct wire_packet *p)
 	r->epsn = psn_add(r->epsn, 1);
 }
 
-/* The requester went back: it will ask again for what is queued from @psn on. */
-static void queue_cut(struct qp *qp, uint32_t psn)
-{
-	struct responder *r = &qp->resp;
-
-	while (r->q_tail != r->q_head &&
-	       psn_diff(r->queue[(r->q_tail - 1) % SIM_RD_RESPONSES].last_psn, psn) >= 0)
-		r->q_tail--;
-}
-
 static void on_duplicate(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 {
 	struct responder *r = &qp->resp;
 
 	count(&counters(qp)->duplicate_request);
 	if (p->opcode == OP_READ_REQUEST) {
-		queue_cut(qp, p->psn);
+		rc_answer_cut(qp, p->psn);
 		/* Its last packet must lie before the expected PSN, or it is not a repetition. */
 		if (psn_diff(psn_add(p->psn, (int32_t)psn_count(p->dma_len, qp->mtu)), r->epsn) <=
 			    0 &&
 		    read_allowed(qp, p))
-			queue_read(qp, p);
+			rc_answer_read(qp, p);
 		return;
 	}
 	if (flags & WIRE_ATOMIC) {
-		queue_cut(qp, p->psn);
+		rc_answer_cut(qp, p->psn);
 		for (uint32_t i = 0; i < MAX_RD_ATOMIC && i < r->n_saved; i++) {
 			struct rd_response *e;
 
 			if (r->saved[i].psn != p->psn)
 				continue;
-			e = queue_add(qp);
+			e = rc_answer_add(qp);
 			if (e)
 				*e = r->saved[i];
 		}
@@ -369,7 +302,7 @@ void rc_resp_request(struct qp *qp, const struct wire_packet *p)
 		if (!r->nak_sent) {
 			r->nak_sent = true;
 			rc_resp_transmit(qp, INT_MAX);
-			send_aeth(qp, AETH_NAK_SEQ, r->epsn);
+			rc_answer_aeth(qp, AETH_NAK_SEQ, r->epsn);
 			r->ack_due = false;
 		}
 		return;
@@ -382,66 +315,4 @@ void rc_resp_request(struct qp *qp, const struct wire_packet *p)
 	}
 	if (qp->state != IBV_QPS_ERR)
 		qp_kick(qp);
-}
-
-static uint8_t response_opcode(const struct rd_response *e)
-{
-	if (e->first_psn == e->last_psn)
-		return OP_READ_RESP_ONLY;
-	if (e->psn == e->first_psn)
-		return OP_READ_RESP_FIRST;
-	return e->psn == e->last_psn ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
-}
-
-/* Return: false if the region has gone and the queue pair failed. */
-static bool send_read_response(struct qp *qp, struct rd_response *e)
-{
-	uint64_t off = (uint64_t)psn_diff(e->psn, e->first_psn) * qp->mtu;
-	struct wire_packet p = {
-		.opcode = response_opcode(e), .psn = e->psn, .syndrome = AETH_ACK, .msn = e->msn};
-	uint8_t *src = NULL;
-
-	p.payload_len = e->len - off < qp->mtu ? (uint32_t)(e->len - off) : qp->mtu;
-	if (p.payload_len)
-		src = mr_remote(qp, e->rkey, e->va + off, p.payload_len, IBV_ACCESS_REMOTE_READ);
-	if (p.payload_len && !src) {
-		send_aeth(qp, AETH_NAK_REM_ACC, e->psn);
-		qp_fatal(qp, IBV_EVENT_QP_ACCESS_ERR);
-		return false;
-	}
-	send_response(qp, &p, src);
-	return true;
-}
-
-/** rc_resp_transmit() - send up to @budget answers. Return: true if there are more. */
-bool rc_resp_transmit(struct qp *qp, int budget)
-{
-	struct responder *r = &qp->resp;
-
-	while (r->q_head != r->q_tail) {
-		struct rd_response *e = &r->queue[r->q_head % SIM_RD_RESPONSES];
-
-		if (budget-- <= 0)
-			return true;
-		if (e->atomic) {
-			struct wire_packet p = {.opcode = OP_ATOMIC_ACK,
-						.psn = e->psn,
-						.syndrome = AETH_ACK,
-						.msn = e->msn,
-						.atomic_orig = e->orig};
-
-			send_response(qp, &p, NULL);
-		} else if (!send_read_response(qp, e)) {
-			return false;
-		}
-		if (e->psn == e->last_psn)
-			r->q_head++;
-		else
-			e->psn = psn_add(e->psn, 1);
-	}
-	if (r->ack_due) {
-		r->ack_due = false;
-		send_aeth(qp, AETH_ACK, psn_add(r->epsn, -1));
-	}
-	return false;
 }

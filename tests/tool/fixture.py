@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 TOOL = os.environ["MESHVERBS_TOOL"]
@@ -143,6 +144,48 @@ class Netlink:
         self._message(self.RTM_NEWROUTE, body)
 
 
+class Directory:
+    """What an agent writes: libmeshverbs/directory.h has the layout. The first host is this one."""
+
+    UP, EXCLUDED = 1, 2
+    MAGIC = 0x3130726964766D
+
+    def __init__(self):
+        self.hosts, self.rails, self.gids, self.links = [], [], [], []
+
+    def host(self, name, agent_version=1, heard_s=0.5):
+        self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s})
+
+    def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1):
+        """gids: (index, address/prefix, RoCE version)"""
+        self.hosts[-1]["n"] += 1
+        self.rails.append(struct.pack("=64s16sIIIIiHHBBBx", device.encode(), netdev.encode(), len(self.hosts) - 1,
+                                      len(self.gids), len(gids), rate, 0, 0, 4096, port, link_layer, flags))
+        for index, text, version in gids:
+            address, _, length = text.partition("/")
+            bits = int(length) + (96 if "." in address else 0) if length else 0
+            self.gids.append(struct.pack("=16sIIHBB4x", gid(address), len(self.rails) - 1, index, 0xffff, 1 + version, bits))
+
+    def link(self, local, remote):
+        self.links.append((local, remote))
+
+    def image(self, age_s=0.0):
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        hosts = [struct.pack("=16s64sIIIIQ", bytes([i + 1] * 16), host["name"].encode(), host["first"], host["n"],
+                             host["version"], 0, max(0, now - int(host["heard_s"] * 1e9)))
+                 for i, host in enumerate(self.hosts)]
+        order = sorted(range(len(self.gids)), key=lambda i: (self.gids[i][:16], i))
+        arrays = [b"".join(part) for part in (
+            hosts, self.rails, self.gids, [struct.pack("=I", i) for i in order],
+            [struct.pack("=II", *link) for link in sorted(self.links)])]
+        at, body = [], b""
+        for array in arrays:
+            at.append(80 + len(body))
+            body += array + bytes(-len(array) % 8)
+        return struct.pack("=QIIQIIQ4I5I4x", self.MAGIC, 1, 80 + len(body), max(0, now - int(age_s * 1e9)), 0, 4711, 9,
+                           len(hosts), len(self.rails), len(self.gids), len(self.links), *at) + body
+
+
 class ToolTest(unittest.TestCase):
     """A directory of its own, and the command run on what lies in it."""
 
@@ -151,7 +194,8 @@ class ToolTest(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-tool."))
         self.addCleanup(shutil.rmtree, self.dir)
-        self.env = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+        # An agent of this machine is none of our business.
+        self.env = {"PATH": os.environ["PATH"], "LC_ALL": "C", "MESHVERBS_RUN_DIR": str(self.dir / "run")}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
@@ -182,6 +226,12 @@ class ToolTest(unittest.TestCase):
 
     def netlink(self, netlink):
         (self.dir / "netlink").write_bytes(netlink.data)
+
+    def directory(self, directory, **kwargs):
+        (self.dir / "run").mkdir(exist_ok=True)
+        path = self.dir / "run/directory"
+        path.write_bytes(directory.image(**kwargs))
+        path.chmod(0o644)
 
     def connectx(self):
         """Two ports of one host: eth0 with VLAN 5 on mlx5_0, eth1 on mlx5_1; v1 and v2 of each address."""

@@ -91,7 +91,7 @@ def mpi():
     """Four ranks on two hosts over UCX; the program says what each rank checked."""
     for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
         yield Program(f"mpich 4 ranks {transport}", "",
-                      f"{ACCEPT}/mpi {{here}} {{peer}} UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}}",
+                      f"{ACCEPT}/mpi {{here}},{{peer}} 2 UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}}",
                       r"mpi: (?P<ranks>4) ranks on (?P<hosts>2) hosts, (?P<checks>\d+) checks, (?P<wrong>0) wrong",
                       on=SIM, timeout=60.0, core=transport == "rc_x")
 

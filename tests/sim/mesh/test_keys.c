@@ -456,6 +456,9 @@ static void test_dmabuf(void **state)
 /* The child of a fork has nothing of its parent's, and leaves its parent's alone. */
 static void test_fork(void **state)
 {
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it has no threads after a fork, and the simulated HCA is one */
+#endif
 	struct buffer b = buffer_new(pd, ACCESS);
 	uint32_t key = local_key(b.mr->lkey);
 	char why[256] = "";
@@ -563,6 +566,116 @@ static void test_no_memory(void **state)
 	assert_true(faults > 3);
 }
 
+/*
+ * Some threads register, change and deregister, others translate whatever keys there are, others take and leave PDs on
+ * rails that open and close meanwhile.
+ */
+#define KEYS    32
+#define WORKERS 3
+
+static struct {
+	_Atomic uint32_t keys[KEYS];
+	_Atomic bool stop;
+	_Atomic unsigned int translated, unknown, registered;
+	uint8_t memory[WORKERS][4096];
+} busy;
+
+static void *register_for_ever(void *arg)
+{
+	unsigned int me = (unsigned int)(uintptr_t)arg, i, seed = me;
+	struct ibv_mr *mrs[KEYS / WORKERS] = {NULL}, **mr;
+
+	while (!atomic_load(&busy.stop)) {
+		i = (unsigned int)rand_r(&seed) % (KEYS / WORKERS);
+		mr = &mrs[i];
+		if (!*mr) {
+			*mr = ibv_reg_mr(pd, busy.memory[me], sizeof(busy.memory[me]), ACCESS);
+			assert_non_null(*mr);
+			busy.registered++;
+		} else if (rand_r(&seed) % 3) {
+			assert_int_equal(ibv_dereg_mr(*mr), 0);
+			*mr = NULL;
+		} else {
+			assert_int_equal(ibv_rereg_mr(*mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+						      IBV_ACCESS_LOCAL_WRITE),
+					 0);
+		}
+		atomic_store(&busy.keys[me * (KEYS / WORKERS) + i], *mr ? (*mr)->lkey : 0);
+	}
+	for (i = 0; i < KEYS / WORKERS; i++)
+		if (mrs[i])
+			assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+	return NULL;
+}
+
+static void *translate_for_ever(void *arg)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)arg;
+	uint32_t key, ret;
+	int err;
+
+	while (!atomic_load(&busy.stop)) {
+		key = atomic_load(&busy.keys[(unsigned int)rand_r(&seed) % KEYS]);
+		err = seed & 1 ? mesh_key_local(spd, key, &ret) : mesh_key_remote(spd, key, &ret);
+		if (!err) {
+			assert_int_not_equal(ret, spd->dummy->lkey);
+			busy.translated++;
+		} else {
+			assert_int_equal(err, -ENOENT);
+			busy.unknown++;
+		}
+	}
+	return NULL;
+}
+
+static void *take_rails_for_ever(void *arg)
+{
+	const char *device = arg;
+	struct ibv_pd *mine;
+	struct ibv_mr *mr;
+	struct mesh_rail *r;
+	struct mesh_pd *in;
+	char why[256];
+	uint32_t key;
+
+	while (!atomic_load(&busy.stop)) {
+		mine = ibv_alloc_pd(context);
+		mr = ibv_reg_mr(mine, busy.memory, 64, 0);
+		r = mesh_rail_get(device, why, sizeof(why));
+		in = mesh_pd_get(mc, mine, r, why, sizeof(why));
+		assert_non_null(in);
+		assert_int_equal(mesh_key_local(in, mr->lkey, &key), 0);
+		mesh_rail_put(r);
+		mesh_pd_put(in);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		assert_int_equal(ibv_dealloc_pd(mine), 0);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	pthread_t threads[2 * WORKERS + 2];
+	unsigned int i;
+
+	(void)state;
+	mesh_root.key_dropped = NULL; /* which is not for threads here */
+	memset(busy.keys, 0, sizeof(busy.keys));
+	for (i = 0; i < WORKERS; i++) {
+		pthread_create(&threads[2 * i], NULL, register_for_ever, (void *)(uintptr_t)i);
+		pthread_create(&threads[2 * i + 1], NULL, translate_for_ever, (void *)(uintptr_t)i);
+	}
+	pthread_create(&threads[2 * WORKERS], NULL, take_rails_for_ever, (char *)"mlx5_0");
+	pthread_create(&threads[2 * WORKERS + 1], NULL, take_rails_for_ever, (char *)"mlx5_0");
+	sleep(3);
+	atomic_store(&busy.stop, true);
+	for (i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
+		pthread_join(threads[i], NULL);
+	print_message("%u registered, %u translated, %u unknown\n", busy.registered, busy.translated, busy.unknown);
+	assert_true(busy.registered > 100 && busy.translated > 100 && busy.unknown > 0);
+	assert_null(LIST_FIRST(&spd->shadows));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -571,6 +684,7 @@ int main(void)
 		T(test_dereg),	  T(test_rereg),	  T(test_other_pd),	   T(test_parent_domain),
 		T(test_refused_dealloc), T(test_close_without_a_word),
 		T(test_dmabuf),	  T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
+		T(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,8 @@ from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
 WAIT_SECONDS = 20
+PRIORITY = ["chrt", "--rr", "1"]
+_children = []  # kept, for they outlive what started them and nobody waits for them
 
 
 def binary(sim):
@@ -30,8 +32,11 @@ def log_path(sim, host):
 
 
 def spawn(sim, host, program, args):
-    """Without the HCA's preload: it is for programs that open the device, the agent reads what the kernel shows."""
-    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", program, "--foreground", "--run-dir", RUN_DIR, *args])
+    """Without the HCA's preload: it is for programs that open the device, the agent reads what the kernel shows.
+
+    With the priority of the HCAs' threads (tests/sim/engine.c): a real HCA takes no processor away from it.
+    """
+    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", *PRIORITY, program, "--foreground", "--run-dir", RUN_DIR, *args])
     with open(log_path(sim, host), "a", encoding="utf-8") as log:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
@@ -40,6 +45,7 @@ def start(sim, hosts, args=()):
     """Start those that do not run yet."""
     program, there = binary(sim), running(sim)
     children = {host: spawn(sim, host, program, args) for host in hosts if host not in there}
+    _children.extend(children.values())
     record = sim.record()
     agents = {host: pair for host, pair in record.get("agents", {}).items() if host in there}
     agents.update({host: [child.pid, runtime.start_time(child.pid)] for host, child in children.items()})

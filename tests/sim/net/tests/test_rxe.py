@@ -73,9 +73,10 @@ class Rxe(unittest.TestCase):
         return [str(pathlib.Path(LAB).parents[1] / "sim/sim"), "exec", "-n", NAME, "b", "--"]
 
     def perftest(self, tool, *more):
-        """-x takes the GID index, as -g does in the pingpongs."""
+        """-x takes the GID index, as -g does in the pingpongs. -u 17 is 0.5 s, eight times over: on a busy machine a guest,
+        whose processor is a thread like any other, stands still for longer than the default of 67 ms allows."""
         size = [] if "atomic" in tool else ["-s", "1024"] if "UD" in more else ["-s", "4096"]
-        self.both_ways([tool, "-x", "-F", "-n", "200", "-m", "1024", *size, *more], r"\n \d+ +\d+ ")
+        self.both_ways([tool, "-x", "-F", "-n", "200", "-m", "1024", "-u", "17", *size, *more], r"\n \d+ +\d+ ")
 
     def test_pingpong(self):
         for tool in ("ibv_rc_pingpong", "ibv_ud_pingpong", "ibv_uc_pingpong"):
@@ -93,7 +94,7 @@ class Rxe(unittest.TestCase):
         try:
             self.both_ways(["ibv_rc_pingpong", "-g", "-n", "200"], "200 iters")
             for command in PERFTESTS[:4]:
-                self.perftest(*command, "-u", "17")
+                self.perftest(*command)
             said = self.in_guest("tc", "-s", "qdisc", "show", "dev", "eth0").stdout
         finally:
             self.in_guest("tc", "qdisc", "del", "dev", "eth0", "root")
@@ -107,8 +108,7 @@ class Rxe(unittest.TestCase):
             sim("fault", "-n", NAME, "b.0", "drop", "dir=both", "ppm=10000", "class=request,ack,nak,response")
             self.addCleanup(sim, "fault", "-n", NAME, "b.0", "clear")
         for command in PERFTESTS[:4]:
-            # 0.5 s eight times over: on a busy machine a guest stands still for longer than the default allows.
-            self.perftest(*command, "-u", "17")
+            self.perftest(*command)
         rules = sim("fault", "-n", NAME, "b.0", "list").stdout
         for hits in re.findall(r"hits=(\d+)", rules):
             self.assertGreater(int(hits), 0)
@@ -120,4 +120,6 @@ if __name__ == "__main__":
         print("skipped: no qemu-system-x86_64; scripts/deps lab")
         sys.exit(77)
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    # The pingpongs have no option for their timeouts. What else the machine does has to wait for guest and programs.
+    os.setpriority(os.PRIO_PROCESS, 0, -15)
     unittest.main()

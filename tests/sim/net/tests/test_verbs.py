@@ -4,8 +4,10 @@
 
 Needs root, ibverbs-utils and python3-pyverbs; exits 77 without.
 """
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +37,45 @@ attr.dest_qp_num, attr.path_mtu, attr.max_dest_rd_atomic, attr.min_rnr_timer = 0
 qp.to_rtr(attr)
 print(qp.qp_num, flush=True)
 sys.stdin.readline()
+"""
+
+
+# Five messages of 8 MiB over UC: says its QPN, is told the peer's and to begin, by lines.
+FLOOD = """
+import os, sys
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ
+from pyverbs.mr import MR
+from pyverbs.qp import QP, QPCap, QPInitAttr, QPAttr
+from pyverbs.wr import SGE, SendWR, RecvWR
+from pyverbs.addr import AHAttr, GlobalRoute, GID
+from pyverbs import enums as e
+role, peer = sys.argv[1:]
+ctx = Context(name="mlx5_0")
+pd, cq = PD(ctx), CQ(ctx, 16)
+mr = MR(pd, 8 << 20, e.IBV_ACCESS_LOCAL_WRITE)
+qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_UC, scq=cq, rcq=cq, cap=QPCap(8, 8, 1, 1)))
+attr = QPAttr(port_num=1)
+qp.to_init(attr)
+print(qp.qp_num, os.getpid(), flush=True)
+gr = GlobalRoute(dgid=GID("0000:0000:0000:0000:0000:ffff:" + peer), sgid_index=3)
+attr.ah_attr = AHAttr(gr=gr, is_global=1, port_num=1)
+attr.dest_qp_num, attr.path_mtu, attr.rq_psn, attr.sq_psn = int(sys.stdin.readline()), e.IBV_MTU_4096, 7, 7
+qp.to_rts(attr)
+sge = [SGE(mr.buf, 8 << 20, mr.lkey)]
+if role == "server":
+    for n in range(5):
+        qp.post_recv(RecvWR(wr_id=n, num_sge=1, sg=sge))
+print("ready", flush=True)
+sys.stdin.readline()
+if role == "client":
+    for n in range(5):
+        qp.post_send(SendWR(wr_id=n, num_sge=1, sg=sge, opcode=e.IBV_WR_SEND, send_flags=e.IBV_SEND_SIGNALED))
+done = []
+while len(done) < 5:
+    done += [w.status for w in cq.poll(5)[1]]
+print(done, flush=True)
 """
 
 
@@ -132,6 +173,29 @@ class Verbs(WithPrograms):
             self.assertIn("300 iters", self.pingpong("-g", "3", "-n", "300")[1])
             self.assertRegex(self.fault("a.0", "list"), r"hits=[1-9]", f"{words}: {rule} never hit")
             self.fault("a.0", "clear")
+
+    def test_a_late_receiver_loses_no_datagrams(self):
+        """A wire has flow control; here is a deep buffer: 40 MiB, while the receiving process stands still."""
+        def ask(end, text):
+            end.stdin.write(f"{text}\n")
+            end.stdin.flush()
+            return end.stdout.readline().split()
+
+        with self.start("b", "/usr/bin/python3", "-c", FLOOD, "server", "0a01:0001", stdin=subprocess.PIPE) as server, \
+                self.start("a", "/usr/bin/python3", "-c", FLOOD, "client", "0a01:0002", stdin=subprocess.PIPE) as client:
+            try:
+                (server_qpn, server_pid), (client_qpn, _) = server.stdout.readline().split(), client.stdout.readline().split()
+                self.assertEqual((ask(server, client_qpn), ask(client, server_qpn)), (["ready"], ["ready"]))
+                os.kill(int(server_pid), signal.SIGSTOP)
+                self.assertEqual(ask(client, ""), ["[0,", "0,", "0,", "0,", "0]"])
+                os.kill(int(server_pid), signal.SIGCONT)
+                watchdog = threading.Timer(SECONDS, server.kill)
+                watchdog.start()
+                self.assertEqual(ask(server, ""), ["[0,", "0,", "0,", "0,", "0]"])
+                watchdog.cancel()
+            finally:
+                for end in (server, client):
+                    end.kill()
 
     def test_one_direction_lost_fails_the_queue_pair(self):
         self.fault("a.0", "drop", "dir=tx")

@@ -119,7 +119,7 @@ def show(world, case, result, wrong):
         for role in ("server", "client"):
             print(f"  {role} ended with {result[role]}:", *result["output"][role].strip().splitlines()[-6:], sep="\n    ")
         for host in "ab":
-            print(f"  log of {host}:", *world.log(host).strip().splitlines()[-6:], sep="\n    ")
+            print(f"  log of {host}:", world.told(host, 6), sep="\n    ")
         sys.stdout.flush()
 
 

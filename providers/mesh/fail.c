@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "heldint.h"
+
+/*
+ * Held QPs that come to nothing: the program ends them (ERR), or there is no way to the peer.
+ *
+ * Receives are flushed by whoever has them, the base's QP or the shadow. Sends only where a QP has been in RTS: providers
+ * take none before, in ERR neither. Otherwise their completions are made up here, in the stash of the CQ.
+ */
+
+static int to_err(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (h->shadow)
+		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->shadow, &attr, IBV_QP_STATE));
+	return -mesh_positive(h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE));
+}
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+/* The first send that waits completes with a status. cq->lock and held->lock; there is room. */
+static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
+{
+	const struct mesh_send *first = mesh_sendq_place(&h->queue, 0);
+	struct ibv_wc wc = {
+		.wr_id = first->wr.wr_id,
+		.status = status,
+		.opcode = wc_opcode(first->wr.opcode),
+		.qp_num = h->qp->qp_num,
+	};
+
+	mesh_cq_stash(h->send_cq, &wc);
+	mesh_sendq_pop(&h->queue);
+}
+
+bool mesh_held_stash(struct mesh_held *h)
+{
+	struct mesh_cq *cq = h->send_cq;
+	bool some = false;
+
+	if (h->mode != MESH_HELD_FLUSHING || (h->shadow && h->rts))
+		return false;
+	for (; h->queue.n && cq->n_stash < cq->stash_size; some = true)
+		stash_first(h, IBV_WC_WR_FLUSH_ERR);
+	return some;
+}
+
+/* held->lock */
+static int flush(struct mesh_held *h)
+{
+	int err = to_err(h);
+
+	if (err)
+		return err;
+	h->mode = MESH_HELD_FLUSHING;
+	mesh_post_drain(h);
+	return 0;
+}
+
+/* A shadow that nobody used goes: the receives are at the base as well, and there they are flushed. */
+static void drop_unused_shadow(struct mesh_held *h)
+{
+	bool unused;
+
+	pthread_mutex_lock(&h->lock);
+	unused = h->mode == MESH_HELD_WAITING && !atomic_load_explicit(&h->consumed, memory_order_relaxed);
+	pthread_mutex_unlock(&h->lock);
+	if (unused)
+		mesh_held_unprepare(h);
+}
+
+/* Before completions are made up for a QP. Return: 0 or -errno; then it cannot be done as it should. */
+static int prepare_stash(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	struct mesh_cq *cq = h->send_cq;
+	int err;
+
+	pthread_mutex_lock(&data->lock);
+	err = mesh_kick_prepare(cq);
+	mesh_cq_use(cq);
+	pthread_mutex_unlock(&data->lock);
+	pthread_mutex_lock(&cq->lock);
+	if (!h->stashing) {
+		if (mesh_cq_stash_reserve(cq, h->cap.max_send_wr + 1))
+			err = -ENOMEM;
+		h->stashing = true;
+		h->next_stashing = cq->stashing;
+		cq->stashing = h;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return err;
+}
+
+int mesh_held_flush(struct mesh_held *h)
+{
+	struct mesh_cq *cq = h->send_cq;
+	bool stashed = false;
+	int err;
+
+	drop_unused_shadow(h);
+	err = prepare_stash(h);
+	if (err)
+		return err;
+	pthread_mutex_lock(&cq->lock);
+	pthread_mutex_lock(&h->lock);
+	err = flush(h);
+	if (!err)
+		stashed = mesh_held_stash(h);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&cq->lock);
+	if (stashed)
+		mesh_kick(cq);
+	return err;
+}
+
+/*
+ * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits
+ * becomes one that fails there. held->lock
+ */
+static void fail_active(struct mesh_held *h)
+{
+	if (!h->queue.n)
+		return;
+	if (mesh_post_poison(h))
+		to_err(h);
+	h->mode = MESH_HELD_FLUSHING;
+	mesh_post_drain(h);
+}
+
+void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
+{
+	bool active, now;
+
+	pthread_mutex_lock(&h->lock);
+	active = h->mode == MESH_HELD_ACTIVE && h->rts;
+	if (active)
+		fail_active(h);
+	pthread_mutex_unlock(&h->lock);
+	if (active)
+		return;
+
+	drop_unused_shadow(h);
+	prepare_stash(h); /* without a kicker or room, a program may wait for ever: as with a peer that is silent */
+	pthread_mutex_lock(&h->lock);
+	h->mode = MESH_HELD_FAILING;
+	h->fail_status = status;
+	now = h->queue.n;
+	pthread_mutex_unlock(&h->lock);
+	if (now)
+		mesh_held_fail_now(h);
+}
+
+void mesh_held_fail_now(struct mesh_held *h)
+{
+	struct mesh_cq *cq = h->send_cq;
+	bool stashed = false;
+
+	pthread_mutex_lock(&cq->lock);
+	pthread_mutex_lock(&h->lock);
+	if (h->mode == MESH_HELD_FAILING && h->queue.n && cq->n_stash < cq->stash_size) {
+		stash_first(h, h->fail_status);
+		stashed = true;
+		flush(h);
+	}
+	stashed |= mesh_held_stash(h);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&cq->lock);
+	if (stashed)
+		mesh_kick(cq);
+}

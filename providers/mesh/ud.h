@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_UD_H
+#define MESH_UD_H
+
+#include "conn.h"
+#include "paths.h"
+
+/*
+ * Unreliable datagrams to a destination that another NIC reaches.
+ *
+ * The program's UD queue pair stays where it is. For each peer behind another rail there is a relay, a UD QP of ours on
+ * the program's own NIC, and for each of the program's QPs an outlet, a UD QP of ours on the rail:
+ *
+ *    program's QP  <-- loopback -->  relay  ==helper thread==  outlet  <-- wire -->  the peer host's outlet ...
+ *
+ * A work request to such a peer is posted to the program's own QP with the relay's address in place of the peer's; so its
+ * completion, its errors and the order of both are the device's own. What comes in is sent to the program's QP by the
+ * relay, over loopback.
+ *
+ * So to the receiver, its relay is the sender: the completion has the relay's QPN as its source, the GRH an address of this
+ * NIC (that by which the sender knows the receiver, so it is what programs expect as destination), and who answers to these
+ * two, as ibv_create_ah_from_wc() does, reaches the peer. To tell a completion the peer's own number instead would lead such
+ * answers to whatever QP of this host has that number.
+ *
+ * Every datagram counts as solicited. Both ports have to be up, for loopback needs that. Datagrams posted without
+ * libibverbs (mlx5dv) go nowhere. Bounds: UD_MAX_PEERS peers, UD_RECEIVES datagrams under way on each NIC, UD_MAX_KEPT
+ * while the peer has not answered yet; what is more is lost, as datagrams may be.
+ *
+ * process->ud_lock guards everything but look-ups of the data path. It is taken before rails_lock, data->lock and
+ * conns_lock, and held over verbs calls that take long: only posting to a remote peer waits for it.
+ */
+
+/** mesh_ud_open - a context gets the overlay; nobody sees it yet */
+void mesh_ud_open(struct mesh_context *mc);
+/** mesh_ud_close - it is being closed */
+void mesh_ud_close(struct mesh_context *mc);
+
+/* What the program does. */
+
+/** mesh_ud_modified - a UD QP has been modified by the base */
+void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/** mesh_ud_gone - a UD QP is going to be destroyed or reset */
+void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
+
+/**
+ * mesh_ud_create_ah - an address handle for a destination behind another rail
+ * @choice: what mesh_paths_choose() said
+ *
+ * What the program gets is an address handle of the base that leads nowhere.
+ *
+ * Return: it; NULL: the destination is not one of those, or this is not possible: the base's own is to be made.
+ */
+struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+				 const struct mesh_choice *choice);
+int mesh_destroy_ah(struct ibv_ah *ah); /* as libibverbs' */
+
+/** mesh_ud_active - may work requests of UD QPs of this context be for us? */
+static inline bool mesh_ud_active(const struct mesh_context *mc)
+{
+	return atomic_load_explicit(&mc->ud.n_ahs, memory_order_acquire);
+}
+
+/** mesh_ud_post_send - as ibv_post_send() of a UD QP; no lock is held */
+int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+/* The helper thread. */
+
+/** mesh_ud_run - whatever is due; returns when to come again (ns) */
+uint64_t mesh_ud_run(uint64_t now_ns);
+/** mesh_ud_claim_all - a new agent: tell it of all QPs again */
+void mesh_ud_claim_all(void);
+/** mesh_ud_message - UD_GET or UD_PUT for the QP of that number */
+void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_ud_unreachable - the agent could not bring a message of ours to the peer's */
+void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_ud_event - a completion event of a rail: Return: whether the CQ was one of ours, and has been emptied */
+bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_UDINT_H
+#define MESH_UDINT_H
+
+#include "ud.h"
+
+/* What udqp.c, udpost.c, udpeer.c, udrail.c and udrelay.c share. Everything is guarded by ud_lock. */
+
+#define UD_MAX_PEERS 256u
+#define UD_RECEIVES  256u /* buffers of each NIC */
+#define UD_SENDS     128u
+#define UD_MAX_KEPT  128u
+#define UD_GRH_BYTES 40u
+#define UD_BYTES     (UD_GRH_BYTES + 4096u) /* a datagram with its GRH */
+
+static inline int mesh_ud_lock(void)
+{
+	struct mesh_process *process = mesh_root.process;
+	int cancel = mesh_cancel_off();
+	uint64_t generation;
+
+	pthread_mutex_lock(&process->ud_lock);
+	generation = atomic_load_explicit(&process->generation, memory_order_relaxed);
+	if (mesh_root.ud.generation != generation)
+		mesh_root.ud = (struct mesh_ud){.generation = generation};
+	return cancel;
+}
+
+static inline void mesh_ud_unlock(int cancel)
+{
+	pthread_mutex_unlock(&mesh_root.process->ud_lock);
+	mesh_cancel_restore(cancel);
+}
+
+/* An address handle of the program for a destination behind another rail. */
+struct mesh_ud_ah {
+	const struct ibv_ah *ah; /* what the program has */
+	struct ibv_ah *self; /* of the base, to our own address: the way to a relay */
+	struct ibv_ah_attr attr; /* as the program gave it */
+	union ibv_gid local_gid; /* what the program means by its index */
+	uint8_t local_type; /* enum mv_gid_type */
+	bool routed;
+};
+
+/* A UD QP of ours: a relay (@peer set) or an outlet. */
+struct mesh_ud_port {
+	struct mesh_ud_port *next; /* in its rail's bucket */
+	struct mesh_ud_port *next_outlet; /* of its QP */
+	struct mesh_ud_rail *rail;
+	struct ibv_qp *qp;
+	struct mesh_ud_qp *owner;
+	struct mesh_ud_peer *peer;
+	uint8_t port_num;
+	uint32_t max_bytes; /* of a datagram */
+};
+
+enum mesh_ud_state {
+	MESH_UD_ASKING, /* UD_GET is being sent */
+	MESH_UD_READY,
+	MESH_UD_FAILED, /* nobody answers, or no path; tried again with the next datagram after a while */
+};
+
+/* Somebody that one of the program's QPs talks to. */
+struct mesh_ud_peer {
+	struct mesh_ud_peer *next; /* of its QP */
+	struct mesh_ud_qp *owner;
+	struct mv_ctl_end end; /* as the program knows it */
+	union ibv_gid local_gid; /* as the peer's program is to know us */
+	uint8_t local_type;
+	bool spoken; /* the program has sent it something; then how it would reach it: */
+	struct ibv_ah_attr attr;
+	bool routed;
+
+	struct mesh_ud_port *relay;
+	uint32_t qkey; /* of the peer's QP, as the program has it; the relay has the same */
+	struct ibv_ah *relay_ah; /* from the relay to the program's QP */
+
+	enum mesh_ud_state state;
+	struct mesh_ud_port *outlet; /* NULL: none yet */
+	struct ibv_ah *path_ah; /* from the outlet to the peer's; NULL: not READY */
+	struct mv_ctl_end path; /* the peer's outlet */
+	union ibv_gid asked_gid; /* of our outlet, as told in UD_GET */
+	uint8_t asked_type;
+	unsigned int n_asked; /* paths tried */
+	uint32_t request_id;
+	uint64_t resend_at_ns, step_ns, give_up_ns; /* ASKING; FAILED: resend_at_ns is when to try again */
+	uint64_t refresh_at_ns, used_at_ns;
+
+	struct mesh_ud_kept *kept; /* until READY, oldest first */
+	unsigned int n_kept;
+};
+
+/* A UD QP of the program that can be reached through other rails. */
+struct mesh_ud_qp {
+	struct mesh_ud_qp *next;
+	struct mesh_context *mc;
+	struct ibv_qp *qp;
+	uint32_t qpn, qkey;
+	uint16_t pkey_index;
+	uint8_t port_num;
+	bool claimed; /* the agent has been told */
+	struct mesh_ud_peer *peers;
+	struct mesh_ud_port *outlets;
+};
+
+/* A datagram that waits. */
+struct mesh_ud_kept {
+	struct mesh_ud_kept *next;
+	struct mesh_ud_datagram {
+		const uint8_t *bytes; /* without GRH */
+		uint32_t length;
+		bool has_imm;
+		__be32 imm;
+	} datagram;
+	uint8_t bytes[];
+};
+
+#define UD_BUCKETS 64u
+
+/* What we have on one NIC for all this. */
+struct mesh_ud_rail {
+	struct mesh_ud_rail *next;
+	struct mesh_rail *rail; /* held for good */
+	bool watched; /* by the helper thread */
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	uint8_t *memory; /* UD_RECEIVES buffers, then UD_SENDS */
+	const struct mesh_ud_port *senders[UD_SENDS]; /* whose send a buffer is in; NULL: free */
+	struct mesh_ud_port *ports[UD_BUCKETS]; /* by QPN */
+};
+
+/* udqp.c */
+
+/** mesh_ud_qp_find - the record of a QP of the program; NULL: none */
+struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp);
+void mesh_ud_qp_free(struct mesh_ud_qp *u);
+/** mesh_ud_qp_get - the same, made if need be; NULL: no memory, or it cannot be relayed */
+struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp);
+
+/* udrail.c */
+
+/** mesh_ud_rail_get - what we have on a NIC, made if need be; NULL with @why */
+struct mesh_ud_rail *mesh_ud_rail_get(const char *device, char *why, size_t why_size);
+/** mesh_ud_rail_of - the same of a rail, if there is anything */
+struct mesh_ud_rail *mesh_ud_rail_of(const struct mesh_rail *rail);
+/** mesh_ud_port_new - a UD QP of ours that sends and receives; NULL with errno */
+struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
+				      uint16_t pkey_index, uint32_t qkey);
+/** mesh_ud_port_free - drains it and destroys it; NULL is fine */
+void mesh_ud_port_free(struct mesh_ud_port *port);
+struct mesh_ud_port *mesh_ud_port_find(struct mesh_ud_rail *rail, uint32_t qpn);
+/** mesh_ud_receive - have a buffer received into (again) */
+void mesh_ud_receive(struct mesh_ud_rail *rail, size_t buffer);
+static inline uint8_t *mesh_ud_buffer(const struct mesh_ud_rail *rail, size_t buffer)
+{
+	return rail->memory + buffer * UD_BYTES;
+}
+
+/* udpost.c */
+
+/** mesh_ud_install - put ours over a QP's ibv_wr_set_ud_addr(), if it has that */
+void mesh_ud_install(struct mesh_ud_qp *u);
+void mesh_ud_remove(struct mesh_ud_qp *u);
+
+/* udpeer.c */
+
+struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint32_t qpn);
+/**
+ * mesh_ud_peer_new - with its relay
+ * @qkey: of the peer's QP
+ *
+ * Makes room by forgetting one that nobody has used for a while. NULL with errno.
+ */
+struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
+				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey);
+void mesh_ud_peer_free(struct mesh_ud_peer *peer); /* takes it out of its QP's list */
+/** mesh_ud_peer_ask - begin to ask it, or again */
+void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns);
+/** mesh_ud_peer_run - send what is due; returns when to come again */
+uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns);
+/** mesh_ud_set_qkey - the program uses another one for this peer */
+void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey);
+
+/* udrelay.c */
+
+/** mesh_ud_poll - everything that arrived at or was sent from a NIC */
+void mesh_ud_poll(struct mesh_ud_rail *rail);
+/** mesh_ud_flush_kept - send what was kept for a peer; or drop it, while it is not READY */
+void mesh_ud_flush_kept(struct mesh_ud_peer *peer);
+
+#endif

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "udint.h"
+
+/*
+ * Peers of the program's UD QPs, and how they are found: whoever wants to send asks the peer's process (UD_GET) for an
+ * outlet on the rail that the directory names, and tells its own; so one exchange serves both directions. The question
+ * proves itself by the QKey, which is all that a datagram would have to prove.
+ */
+
+#define RESEND_NS     2000000ull
+#define RESEND_MAX_NS 500000000ull
+#define GIVE_UP_NS    10000000000ull
+#define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
+#define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
+#define IDLE_NS	      10000000000ull /* may be forgotten for another */
+
+/* ---- the relay ----------------------------------------------------------------------------------------------- */
+
+struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct mesh_ud_peer *peer;
+
+	for (peer = owner->peers; peer; peer = peer->next)
+		if (peer->end.qpn == qpn && mv_gid_equal(&peer->end.gid, gid))
+			return peer;
+	return NULL;
+}
+
+void mesh_ud_peer_free(struct mesh_ud_peer *peer)
+{
+	struct mesh_ud_peer **at;
+
+	for (at = &peer->owner->peers; *at && *at != peer; at = &(*at)->next)
+		;
+	if (*at) {
+		*at = peer->next;
+		mesh_root.ud.n_peers--;
+	}
+	peer->state = MESH_UD_FAILED;
+	peer->resend_at_ns = UINT64_MAX;
+	mesh_ud_port_free(peer->relay);
+	mesh_ud_flush_kept(peer);
+	if (peer->relay_ah)
+		ibv_destroy_ah(peer->relay_ah);
+	if (peer->path_ah)
+		ibv_destroy_ah(peer->path_ah);
+	free(peer);
+}
+
+/* Room for one more. */
+static bool make_room(uint64_t now_ns)
+{
+	struct mesh_ud_peer *peer, *oldest = NULL;
+	struct mesh_ud_qp *u;
+
+	if (mesh_root.ud.n_peers < UD_MAX_PEERS)
+		return true;
+	for (u = mesh_root.ud.qps; u; u = u->next)
+		for (peer = u->peers; peer; peer = peer->next)
+			if (!oldest || peer->used_at_ns < oldest->used_at_ns)
+				oldest = peer;
+	if (!oldest || now_ns - oldest->used_at_ns < IDLE_NS)
+		return false;
+	mesh_ud_peer_free(oldest);
+	return true;
+}
+
+/*
+ * From the relay to the program's own QP, by the address that the peer's program knows it by; which may be in the table
+ * more than once.
+ */
+static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
+{
+	const uint8_t types[] = {type, MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1};
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = relay->port_num,
+		.grh = {.dgid = *gid, .hop_limit = 64},
+	};
+	int err = -ENOENT;
+	size_t i;
+
+	for (i = 0; i < sizeof(types) && err; i++)
+		err = mesh_rail_find_gid(relay->rail->rail, relay->port_num, gid, types[i], &attr.grh.sgid_index);
+	if (err) {
+		errno = -err;
+		return NULL;
+	}
+	return ibv_create_ah(relay->rail->pd, &attr);
+}
+
+static int make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
+{
+	struct mesh_ud_qp *owner = peer->owner;
+	struct mesh_context *mc = owner->mc;
+	struct mesh_ud_rail *rail = mesh_ud_rail_get(mc->device, why, why_size);
+
+	if (!rail)
+		return -EIO;
+	snprintf(why, why_size, "no relay on %s", mc->device);
+	peer->relay = mesh_ud_port_new(rail, owner, owner->port_num, owner->pkey_index, peer->qkey);
+	if (!peer->relay)
+		return -errno;
+	peer->relay->peer = peer;
+	peer->relay_ah = loopback(peer->relay, &peer->local_gid, peer->local_type);
+	return peer->relay_ah ? 0 : -errno;
+}
+
+struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
+				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
+{
+	struct mesh_ud_peer *peer;
+	char why[256] = "";
+	int err;
+
+	if (!make_room(mesh_now_ns())) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "datagrams to more than %u peers behind other rails are lost",
+			    UD_MAX_PEERS);
+		errno = ENOSPC;
+		return NULL;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	peer->owner = owner;
+	peer->end = *end;
+	peer->local_gid = *local_gid;
+	peer->local_type = local_type;
+	peer->qkey = qkey;
+	peer->state = MESH_UD_FAILED;
+	peer->used_at_ns = mesh_now_ns();
+	err = make_relay(peer, why, sizeof(why));
+	if (err) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to another rail are lost: %s: %s",
+			    owner->mc->device, why, strerrordesc_np(-err));
+		mesh_ud_peer_free(peer);
+		errno = -err;
+		return NULL;
+	}
+	peer->next = owner->peers;
+	owner->peers = peer;
+	mesh_root.ud.n_peers++;
+	return peer;
+}
+
+void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qkey = qkey};
+
+	if (qkey != peer->qkey && !ibv_modify_qp(peer->relay->qp, &attr, IBV_QP_STATE | IBV_QP_QKEY))
+		peer->qkey = qkey;
+}
+
+/* ---- the path ------------------------------------------------------------------------------------------------ */
+
+static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint8_t type, char *why,
+				      size_t why_size)
+{
+	struct mesh_view_rail place;
+	struct mesh_ud_port *outlet;
+	struct mesh_ud_rail *rail;
+
+	if (mesh_view_rail(gid, type, &place)) {
+		snprintf(why, why_size, "the rail is not in the directory any more");
+		return NULL;
+	}
+	rail = mesh_ud_rail_get(place.device, why, why_size);
+	if (!rail)
+		return NULL;
+	for (outlet = owner->outlets; outlet; outlet = outlet->next_outlet)
+		if (outlet->rail == rail && outlet->port_num == place.port)
+			return outlet;
+	outlet = mesh_ud_port_new(rail, owner, place.port, 0, owner->qkey);
+	if (!outlet) {
+		snprintf(why, why_size, "no queue pair on %s: %s", place.device, strerrordesc_np(errno));
+		return NULL;
+	}
+	outlet->next_outlet = owner->outlets;
+	owner->outlets = outlet;
+	return outlet;
+}
+
+/* Return: 0; -errno: the peer stays as it was. */
+static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
+		    const struct mv_ctl_end *path)
+{
+	struct ibv_ah_attr attr = peer->attr;
+	struct ibv_ah *ah;
+	int err;
+
+	if (peer->state == MESH_UD_READY && peer->outlet == outlet && peer->path.qpn == path->qpn &&
+	    mv_gid_equal(&peer->path.gid, &path->gid))
+		return 0;
+	attr.is_global = 1;
+	attr.port_num = outlet->port_num;
+	attr.grh.dgid = path->gid;
+	if (attr.grh.hop_limit < 64)
+		attr.grh.hop_limit = 64;
+	err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &attr.grh.sgid_index);
+	if (err)
+		return err;
+	ah = ibv_create_ah(outlet->rail->pd, &attr);
+	if (!ah)
+		return -errno;
+	if (peer->path_ah)
+		ibv_destroy_ah(peer->path_ah);
+	peer->path_ah = ah;
+	peer->outlet = outlet;
+	peer->path = *path;
+	return 0;
+}
+
+static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
+{
+	char to[MV_GID_STRLEN];
+
+	if (peer->state != MESH_UD_READY)
+		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x: datagrams to %s QP 0x%x go by %s", peer->owner->mc->device,
+		       peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
+		       peer->outlet->rail->rail->device);
+	peer->state = MESH_UD_READY;
+	peer->refresh_at_ns = now_ns + REFRESH_NS;
+	mesh_ud_flush_kept(peer);
+}
+
+static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
+{
+	char to[MV_GID_STRLEN];
+
+	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to %s are lost: %s", peer->owner->mc->device,
+		    mv_gid_format(&peer->end.gid, to), why);
+	peer->state = MESH_UD_FAILED;
+	peer->resend_at_ns = now_ns + AGAIN_NS;
+	mesh_ud_flush_kept(peer);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------------- */
+
+static void begin(const struct mesh_ud_peer *peer, enum mv_ctl_type type, struct mv_ctl_msg *ret)
+{
+	*ret = (struct mv_ctl_msg){
+		.type = (uint8_t)type,
+		.attempt = 1,
+		.from = {.gid = peer->local_gid, .qpn = peer->owner->qpn},
+		.to = peer->end,
+		.from_psn = MV_CTL_PSN_NONE,
+		.to_psn = MV_CTL_PSN_NONE,
+	};
+}
+
+void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns)
+{
+	peer->state = MESH_UD_ASKING;
+	peer->n_asked = 0;
+	peer->request_id = 0;
+	peer->resend_at_ns = 0;
+	peer->step_ns = RESEND_NS;
+	peer->give_up_ns = now_ns + GIVE_UP_NS;
+}
+
+/* The paths there are now, of which each question tries the next. Return: false: none. */
+static bool choose_path(struct mesh_ud_peer *peer, struct mv_path *ret)
+{
+	struct mv_path_request request = {
+		.device = peer->owner->mc->device,
+		.port_num = peer->owner->port_num,
+		.sgid = peer->local_gid,
+		.sgid_type = peer->local_type,
+		.dgid = peer->end.gid,
+		.routed = peer->routed,
+	};
+	struct mesh_view view;
+
+	mesh_view_judge(&request, &view);
+	if (!view.n_paths)
+		return false;
+	/* The same one four times, for questions get lost. */
+	*ret = view.paths[peer->n_asked++ / 4 % view.n_paths];
+	return true;
+}
+
+static void send_question(struct mesh_ud_peer *peer, uint64_t now_ns)
+{
+	struct mesh_ud_port *outlet;
+	struct mv_ctl_msg msg;
+	struct mv_path path;
+	char why[256];
+
+	if (!choose_path(peer, &path)) {
+		failed(peer, now_ns, "no rail of this host reaches one of the peer's");
+		return;
+	}
+	outlet = outlet_on(peer->owner, &path.local_gid, path.type, why, sizeof(why));
+	if (!outlet) {
+		failed(peer, now_ns, why);
+		return;
+	}
+	peer->asked_gid = path.local_gid;
+	peer->asked_type = path.type;
+	peer->request_id = ++mesh_root.ud.last_request;
+	begin(peer, MV_CTL_UD_GET, &msg);
+	msg.gid_type = path.type;
+	msg.request_id = peer->request_id;
+	msg.path = (struct mv_ctl_end){.gid = path.local_gid, .qpn = outlet->qp->qp_num};
+	msg.path_peer_gid = path.remote_gid;
+	msg.key = peer->qkey;
+	msg.rkey = peer->owner->qkey;
+	mesh_thread_send(&msg);
+}
+
+uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
+{
+	if (peer->state == MESH_UD_READY) {
+		if (now_ns < peer->refresh_at_ns)
+			return UINT64_MAX; /* with the next datagram or event is soon enough */
+		peer->refresh_at_ns = now_ns + REFRESH_NS;
+		if (now_ns - peer->used_at_ns < REFRESH_NS) {
+			peer->n_asked = 0;
+			send_question(peer, now_ns);
+		}
+		return UINT64_MAX;
+	}
+	if (peer->state != MESH_UD_ASKING)
+		return UINT64_MAX;
+	if (now_ns >= peer->give_up_ns) {
+		failed(peer, now_ns, "the peer's process does not answer");
+		return UINT64_MAX;
+	}
+	if (now_ns >= peer->resend_at_ns) {
+		send_question(peer, now_ns);
+		if (peer->state != MESH_UD_ASKING)
+			return UINT64_MAX;
+		peer->resend_at_ns = now_ns + peer->step_ns;
+		if (peer->step_ns < RESEND_MAX_NS)
+			peer->step_ns *= 2;
+	}
+	return peer->resend_at_ns;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------ */
+
+static int answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, struct mv_ctl_msg *reply, uint64_t now_ns)
+{
+	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
+	struct mesh_ud_port *outlet;
+	char why[256];
+	int err;
+
+	if (!peer)
+		peer = mesh_ud_peer_new(u, &msg->from, &msg->to.gid, MV_GID_TYPE_ROCE_V2, msg->rkey);
+	if (!peer)
+		return MV_CTL_REASON_NO_RESOURCES;
+	outlet = outlet_on(u, &msg->path_peer_gid, msg->gid_type, why, sizeof(why));
+	if (!outlet) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams: %s", u->mc->device, why);
+		return MV_CTL_REASON_NO_PATH;
+	}
+	err = set_path(peer, outlet, &msg->path_peer_gid, msg->gid_type, &msg->path);
+	if (err) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no way for datagrams by %s: %s", u->mc->device,
+			    outlet->rail->rail->device, strerrordesc_np(-err));
+		return MV_CTL_REASON_NO_PATH;
+	}
+	peer->used_at_ns = now_ns;
+	ready(peer, now_ns);
+	reply->path = (struct mv_ctl_end){.gid = msg->path_peer_gid, .qpn = outlet->qp->qp_num};
+	return MV_CTL_REASON_NONE;
+}
+
+static void got_question(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_ctl_msg reply = {
+		.type = MV_CTL_UD_PUT,
+		.attempt = 1,
+		.gid_type = msg->gid_type,
+		.request_id = msg->request_id,
+		.from = msg->to,
+		.to = msg->from,
+		.from_psn = MV_CTL_PSN_NONE,
+		.to_psn = MV_CTL_PSN_NONE,
+	};
+
+	if (msg->key != u->qkey)
+		return; /* its datagrams would not be received either */
+	reply.reason = (uint8_t)answer(u, msg, &reply, now_ns);
+	mesh_thread_send(&reply);
+}
+
+static void got_answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mesh_ud_peer *peer = mesh_ud_peer_find(u, &msg->from.gid, msg->from.qpn);
+	struct mesh_ud_port *outlet;
+	char why[256];
+
+	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED)
+		return;
+	if (msg->reason) {
+		if (peer->state == MESH_UD_ASKING)
+			peer->n_asked = (peer->n_asked + 3) / 4 * 4; /* the next path */
+		return;
+	}
+	outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
+		ready(peer, now_ns);
+}
+
+void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u; u = u->next)
+		if (u->qpn == qpn && !strcmp(u->mc->device, device))
+			break;
+	if (u && msg->type == MV_CTL_UD_GET)
+		got_question(u, msg, now_ns);
+	else if (u && msg->type == MV_CTL_UD_PUT)
+		got_answer(u, msg, now_ns);
+	mesh_ud_unlock(cancel);
+}
+
+void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_peer *peer;
+	struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u; u = u->next) {
+		peer = u->qpn == msg->from.qpn ? mesh_ud_peer_find(u, &msg->to.gid, msg->to.qpn) : NULL;
+		if (peer && peer->state == MESH_UD_ASKING && msg->request_id == peer->request_id)
+			failed(peer, now_ns, "the peer's agent does not answer");
+	}
+	mesh_ud_unlock(cancel);
+}

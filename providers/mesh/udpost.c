@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "udint.h"
+
+/* What the program does with an address behind another rail: the address handle, and posting to it. */
+
+/* ---- address handles ----------------------------------------------------------------------------------------- */
+
+/*
+ * The handle the program gets leads nowhere: to a multicast group of ours that nobody joins. Whoever uses it by other
+ * means than libibverbs (mlx5dv) disturbs nobody, least of all a QP of this host that has the peer's number.
+ */
+static const union ibv_gid nowhere = {
+	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
+};
+
+static bool reaches_by_another_rail(const struct mesh_context *mc, const struct ibv_ah_attr *attr,
+				    const struct mesh_choice *choice)
+{
+	struct mv_path_request request = {
+		.device = mc->device,
+		.port_num = attr->port_num,
+		.sgid = choice->gid,
+		.sgid_type = (uint8_t)choice->type,
+		.dgid = attr->grh.dgid,
+		.routed = choice->fits,
+	};
+	struct mesh_view view;
+	char to[MV_GID_STRLEN];
+	const char *why = NULL;
+
+	mesh_view_judge(&request, &view);
+	switch (view.verdict) {
+	case MV_PATH_APART:
+		break;
+	case MV_PATH_LOCAL_DOWN:
+	case MV_PATH_REMOTE_DOWN: /* loopback of a port that is down does not work either */
+		why = mv_path_verdict_text(view.verdict);
+		break;
+	default:
+		return false;
+	}
+	if (!why && mc->logged_only)
+		why = "observing only";
+	if (!why && !view.agent_version)
+		why = "the peer's host has no agent";
+	if (!why && !view.n_paths)
+		why = "no rail of this host reaches one of the peer's";
+	if (why)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host, why);
+	return !why;
+}
+
+static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
+			      const union ibv_gid *dgid)
+{
+	struct ibv_ah_attr attr = *like;
+	struct ibv_ah *ah;
+
+	attr.grh.dgid = *dgid;
+	ah = mc->create_ah(pd, &attr);
+	if (ah) {
+		ah->context = pd->context;
+		ah->pd = pd;
+	}
+	return ah;
+}
+
+struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
+				 const struct mesh_choice *choice)
+{
+	int saved_errno = errno, cancel;
+	struct mesh_ud_ah *a;
+	struct ibv_ah *ah = NULL;
+	int err = -ENOMEM;
+
+	if (!mc->can_move || !reaches_by_another_rail(mc, attr, choice))
+		return NULL;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return NULL;
+	a->attr = *attr;
+	a->local_gid = choice->gid;
+	a->local_type = (uint8_t)choice->type;
+	a->routed = choice->fits;
+	a->self = base_ah(mc, pd, attr, &choice->gid);
+	if (a->self)
+		ah = base_ah(mc, pd, attr, &nowhere);
+	a->ah = ah;
+	if (ah) {
+		cancel = mesh_ud_lock();
+		err = mesh_map_put(&mc->ud.ahs, ah, a);
+		if (!err) {
+			atomic_fetch_add_explicit(&mc->ud.n_ahs, 1, memory_order_release);
+			pthread_mutex_lock(&mc->data.lock);
+			mesh_data_slots(mc);
+			pthread_mutex_unlock(&mc->data.lock);
+		}
+		mesh_ud_unlock(cancel);
+	}
+	if (err) {
+		if (ah)
+			mc->destroy_ah(ah);
+		if (a->self)
+			mc->destroy_ah(a->self);
+		free(a);
+		ah = NULL;
+	}
+	errno = saved_errno;
+	return ah;
+}
+
+static struct mesh_ud_ah *forget(struct mesh_context *mc, const struct ibv_ah *ah)
+{
+	struct mesh_ud_ah *a;
+	int cancel;
+
+	if (!mesh_map_get(&mc->ud.ahs, ah))
+		return NULL;
+	cancel = mesh_ud_lock();
+	a = mesh_map_drop(&mc->ud.ahs, ah);
+	if (a)
+		atomic_fetch_sub_explicit(&mc->ud.n_ahs, 1, memory_order_relaxed);
+	mesh_ud_unlock(cancel);
+	return a;
+}
+
+int mesh_destroy_ah(struct ibv_ah *ah)
+{
+	struct mesh_context *mc = mesh_context_get(ah->context);
+	struct mesh_ud_ah *a = mesh_context_active(mc) ? forget(mc, ah) : NULL;
+
+	if (a) {
+		mc->destroy_ah(a->self);
+		free(a);
+	}
+	return mc->destroy_ah(ah);
+}
+
+void mesh_ud_close(struct mesh_context *mc)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u, *next;
+	struct mesh_ud_ah *a;
+
+	for (u = mesh_root.ud.qps; u; u = next) {
+		next = u->next;
+		if (u->mc == mc)
+			mesh_ud_qp_free(u);
+	}
+	while ((a = mesh_map_any(&mc->ud.ahs))) {
+		mesh_map_drop(&mc->ud.ahs, a->ah);
+		mc->destroy_ah(a->self);
+		free(a);
+	}
+	mesh_map_fini(&mc->ud.setters);
+	mesh_map_fini(&mc->ud.ahs);
+	mesh_ud_unlock(cancel);
+}
+
+#define QKEY_PRIVILEGED 0x80000000u /* in a work request: the QP's own */
+
+/* ---- posting ------------------------------------------------------------------------------------------------- */
+
+/* The number of the relay to a peer; @ret_qkey: what it takes. Return: 0: there is none to be had. */
+static uint32_t relay_to(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_ud_ah *a, uint32_t qpn,
+			 uint32_t qkey)
+{
+	struct mv_ctl_end end = {.gid = a->attr.grh.dgid, .qpn = qpn};
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u = mesh_ud_qp_get(mc, qp);
+	struct mesh_ud_peer *peer = u ? mesh_ud_peer_find(u, &end.gid, qpn) : NULL;
+	bool ask = false;
+	uint32_t relay = 0;
+
+	if (u && qkey & QKEY_PRIVILEGED)
+		qkey = u->qkey;
+	if (u && !peer)
+		peer = mesh_ud_peer_new(u, &end, &a->local_gid, a->local_type, qkey);
+	if (peer) {
+		mesh_ud_set_qkey(peer, qkey);
+		relay = peer->relay->qp->qp_num;
+		if (!peer->spoken) {
+			peer->spoken = true;
+			peer->attr = a->attr;
+			peer->routed = a->routed;
+			ask = peer->state != MESH_UD_READY;
+			if (ask)
+				mesh_ud_peer_ask(peer, mesh_now_ns());
+		}
+	}
+	mesh_ud_unlock(cancel);
+	if (ask)
+		mesh_thread_wake(true);
+	return relay;
+}
+
+/* Lead one to a relay. What cannot be led goes where its address handle goes: nowhere. */
+static void lead(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_ah **ah, uint32_t *qpn, uint32_t qkey)
+{
+	const struct mesh_ud_ah *a = mesh_map_get(&mc->ud.ahs, *ah);
+	uint32_t relay = a ? relay_to(mc, qp, a, *qpn, qkey) : 0;
+
+	if (!relay)
+		return;
+	*ah = a->self;
+	*qpn = relay;
+}
+
+int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct ibv_send_wr one, *at, *bad;
+	int err;
+
+	for (at = wr; at && !mesh_map_get(&mc->ud.ahs, at->wr.ud.ah); at = at->next)
+		;
+	if (!at)
+		return mc->post_send(qp, wr, bad_wr);
+	for (at = wr; at; at = at->next) {
+		one = *at;
+		one.next = NULL;
+		lead(mc, qp, &one.wr.ud.ah, &one.wr.ud.remote_qpn, one.wr.ud.remote_qkey);
+		err = mc->post_send(qp, &one, &bad);
+		if (err) {
+			*bad_wr = at;
+			return err;
+		}
+	}
+	return 0;
+}
+
+static void mesh_ud_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	struct mesh_context *mc = mesh_context_get(ex->qp_base.context);
+	__typeof__(ex->wr_set_ud_addr) base = (__typeof__(base))(uintptr_t)mesh_map_get(&mc->ud.setters, ex);
+
+	if (mesh_context_active(mc) && mesh_ud_active(mc))
+		lead(mc, &ex->qp_base, &ah, &remote_qpn, remote_qkey);
+	base(ex, ah, remote_qpn, remote_qkey);
+}
+
+void mesh_ud_install(struct mesh_ud_qp *u)
+{
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
+	struct mesh_map *setters = &u->mc->ud.setters;
+
+	if (ex && ex->wr_set_ud_addr && ex->wr_set_ud_addr != mesh_ud_set_ud_addr &&
+	    !mesh_map_put(setters, ex, (void *)(uintptr_t)ex->wr_set_ud_addr))
+		ex->wr_set_ud_addr = mesh_ud_set_ud_addr;
+}
+
+void mesh_ud_remove(struct mesh_ud_qp *u)
+{
+	struct ibv_qp_ex *ex = mesh_root.lib.verbs.qp_to_qp_ex(u->qp);
+	void *base = ex ? mesh_map_drop(&u->mc->ud.setters, ex) : NULL;
+
+	if (base)
+		ex->wr_set_ud_addr = (__typeof__(ex->wr_set_ud_addr))(uintptr_t)base;
+}

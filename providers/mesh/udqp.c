@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "udint.h"
+
+/* The program's UD QPs: known to the agent from INIT on, so that peers behind other rails find them. */
+
+struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
+{
+	struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u && u->qp != qp; u = u->next)
+		;
+	return u;
+}
+
+static struct mesh_ud_qp *add(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	struct mesh_ud_qp *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->mc = mc;
+	u->qp = qp;
+	u->qpn = qp->qp_num;
+	u->next = mesh_root.ud.qps;
+	mesh_root.ud.qps = u;
+	mesh_ud_install(u);
+	return u;
+}
+
+struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (u)
+		return u;
+	/* It was in INIT before there was an agent. */
+	if (mc->query_qp(qp, &attr, IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init))
+		return NULL;
+	u = add(mc, qp);
+	if (!u)
+		return NULL;
+	u->qkey = attr.qkey;
+	u->port_num = attr.port_num;
+	u->pkey_index = attr.pkey_index;
+	return u;
+}
+
+static void set_qkey(struct mesh_ud_qp *u, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qkey = qkey};
+	struct mesh_ud_port *outlet;
+
+	u->qkey = qkey;
+	for (outlet = u->outlets; outlet; outlet = outlet->next_outlet)
+		ibv_modify_qp(outlet->qp, &attr, IBV_QP_STATE | IBV_QP_QKEY);
+}
+
+void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int saved_errno = errno, cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
+	bool fresh = false;
+
+	if (!u && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_INIT && mesh_view_agent()) {
+		u = add(mc, qp);
+		fresh = u;
+	}
+	if (u && mask & IBV_QP_QKEY)
+		set_qkey(u, attr->qkey);
+	if (u && mask & IBV_QP_PORT)
+		u->port_num = attr->port_num;
+	if (u && mask & IBV_QP_PKEY_INDEX)
+		u->pkey_index = attr->pkey_index;
+	mesh_ud_unlock(cancel);
+	if (fresh)
+		mesh_thread_wake(true); /* it tells the agent */
+	errno = saved_errno;
+}
+
+static void unclaim(const struct mesh_ud_qp *u)
+{
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = u->qpn};
+
+	if (!u->claimed)
+		return;
+	memcpy(frame.device, u->mc->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
+}
+
+void mesh_ud_qp_free(struct mesh_ud_qp *u)
+{
+	struct mesh_ud_port *outlet;
+	struct mesh_ud_qp **at;
+
+	for (at = &mesh_root.ud.qps; *at != u; at = &(*at)->next)
+		;
+	*at = u->next;
+	unclaim(u);
+	mesh_ud_remove(u);
+	while (u->peers)
+		mesh_ud_peer_free(u->peers);
+	while ((outlet = u->outlets)) {
+		u->outlets = outlet->next_outlet;
+		mesh_ud_port_free(outlet);
+	}
+	free(u);
+}
+
+void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	int saved_errno = errno, cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
+
+	(void)mc;
+	if (u)
+		mesh_ud_qp_free(u);
+	mesh_ud_unlock(cancel);
+	errno = saved_errno;
+}
+
+void mesh_ud_open(struct mesh_context *mc)
+{
+	memset(&mc->ud, 0, sizeof(mc->ud));
+}
+
+/* ---- the helper thread --------------------------------------------------------------------------------------- */
+
+static void claim(struct mesh_ud_qp *u)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = u->qpn, .qp_type = IBV_QPT_UD};
+
+	memcpy(frame.device, u->mc->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
+	u->claimed = true;
+}
+
+void mesh_ud_claim_all(void)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u; u = u->next)
+		u->claimed = false;
+	mesh_ud_unlock(cancel);
+}
+
+uint64_t mesh_ud_run(uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX, at;
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_peer *peer;
+	struct mesh_ud_rail *rail;
+	struct mesh_ud_qp *u;
+
+	for (u = mesh_root.ud.qps; u; u = u->next) {
+		if (!u->claimed)
+			claim(u);
+		for (peer = u->peers; peer; peer = peer->next) {
+			at = mesh_ud_peer_run(peer, now_ns);
+			if (at < next)
+				next = at;
+		}
+	}
+	for (rail = mesh_root.ud.rails; rail; rail = rail->next) {
+		if (!rail->watched)
+			mesh_thread_rail(rail->rail);
+		rail->watched = true;
+	}
+	mesh_ud_unlock(cancel);
+	return next;
+}

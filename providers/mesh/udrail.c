@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "udint.h"
+
+/* What we have on one NIC: a pool of buffers that all our UD QPs there receive into, and one completion queue. */
+
+#define MEMORY_BYTES ((size_t)(UD_RECEIVES + UD_SENDS) * UD_BYTES)
+
+static void release(struct mesh_ud_rail *rail)
+{
+	if (rail->mr)
+		ibv_dereg_mr(rail->mr);
+	if (rail->memory)
+		munmap(rail->memory, MEMORY_BYTES);
+	if (rail->srq)
+		ibv_destroy_srq(rail->srq);
+	if (rail->cq)
+		ibv_destroy_cq(rail->cq);
+	if (rail->pd)
+		ibv_dealloc_pd(rail->pd);
+	mesh_rail_put(rail->rail);
+	free(rail);
+}
+
+static bool fill(struct mesh_ud_rail *rail)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = UD_RECEIVES, .max_sge = 1}};
+	void *memory;
+	size_t i;
+
+	rail->pd = ibv_alloc_pd(rail->rail->context);
+	if (!rail->pd)
+		return false;
+	rail->cq = ibv_create_cq(rail->rail->context, (int)(UD_RECEIVES + UD_SENDS), NULL, rail->rail->channel, 0);
+	rail->srq = rail->cq ? ibv_create_srq(rail->pd, &srq) : NULL;
+	if (!rail->srq)
+		return false;
+	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	rail->memory = memory;
+	rail->mr = ibv_reg_mr(rail->pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	if (!rail->mr)
+		return false;
+	for (i = 0; i < UD_RECEIVES; i++)
+		mesh_ud_receive(rail, i);
+	return !ibv_req_notify_cq(rail->cq, 0);
+}
+
+struct mesh_ud_rail *mesh_ud_rail_of(const struct mesh_rail *rail)
+{
+	struct mesh_ud_rail *r;
+
+	for (r = mesh_root.ud.rails; r && r->rail != rail; r = r->next)
+		;
+	return r;
+}
+
+struct mesh_ud_rail *mesh_ud_rail_get(const char *device, char *why, size_t why_size)
+{
+	struct mesh_rail *rail = mesh_rail_get(device, why, why_size);
+	struct mesh_ud_rail *r;
+
+	if (!rail)
+		return NULL;
+	r = mesh_ud_rail_of(rail);
+	if (r) {
+		mesh_rail_put(rail);
+		return r;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		mesh_rail_put(rail);
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	r->rail = rail;
+	if (!fill(r)) {
+		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
+		release(r);
+		return NULL;
+	}
+	r->next = mesh_root.ud.rails;
+	mesh_root.ud.rails = r;
+	return r;
+}
+
+void mesh_ud_receive(struct mesh_ud_rail *rail, size_t buffer)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)mesh_ud_buffer(rail, buffer),
+		.length = UD_BYTES,
+		.lkey = rail->mr->lkey,
+	};
+	struct ibv_recv_wr wr = {.wr_id = buffer, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	if (ibv_post_srq_recv(rail->srq, &wr, &bad))
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: a buffer for datagrams is lost", rail->rail->device);
+}
+
+static struct mesh_ud_port **bucket(struct mesh_ud_rail *rail, uint32_t qpn)
+{
+	return &rail->ports[qpn % UD_BUCKETS];
+}
+
+struct mesh_ud_port *mesh_ud_port_find(struct mesh_ud_rail *rail, uint32_t qpn)
+{
+	struct mesh_ud_port *port = *bucket(rail, qpn);
+
+	while (port && port->qp->qp_num != qpn)
+		port = port->next;
+	return port;
+}
+
+static int to_rts(struct ibv_qp *qp, uint8_t port_num, uint16_t pkey_index, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = port_num,
+		.pkey_index = pkey_index,
+		.qkey = qkey,
+	};
+	int err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	attr.qp_state = IBV_QPS_RTR;
+	if (!err)
+		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!err)
+		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return err;
+}
+
+static uint32_t mtu_bytes(struct ibv_context *context, uint8_t port_num)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(context, port_num, &attr) ? 0 : 128u << attr.active_mtu; /* IBV_MTU_256 is 1 */
+}
+
+struct mesh_ud_port *mesh_ud_port_new(struct mesh_ud_rail *rail, struct mesh_ud_qp *owner, uint8_t port_num,
+				      uint16_t pkey_index, uint32_t qkey)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = rail->cq,
+		.recv_cq = rail->cq,
+		.srq = rail->srq,
+		.cap = {.max_send_wr = UD_SENDS, .max_send_sge = 1},
+		.qp_type = IBV_QPT_UD,
+		.sq_sig_all = 1,
+	};
+	struct mesh_ud_port *port = calloc(1, sizeof(*port));
+	int err;
+
+	if (!port)
+		return NULL;
+	port->qp = ibv_create_qp(rail->pd, &init);
+	if (!port->qp) {
+		free(port);
+		return NULL;
+	}
+	err = to_rts(port->qp, port_num, pkey_index, qkey);
+	if (err) {
+		ibv_destroy_qp(port->qp);
+		free(port);
+		errno = err < 0 ? errno : err;
+		return NULL;
+	}
+	port->rail = rail;
+	port->owner = owner;
+	port->port_num = port_num;
+	port->max_bytes = mtu_bytes(rail->rail->context, port_num);
+	port->next = *bucket(rail, port->qp->qp_num);
+	*bucket(rail, port->qp->qp_num) = port;
+	return port;
+}
+
+void mesh_ud_port_free(struct mesh_ud_port *port)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct mesh_ud_rail *rail;
+	struct mesh_ud_port **at;
+	size_t i;
+
+	if (!port)
+		return;
+	rail = port->rail;
+	/* Nothing arrives any more, and everything that has is taken: what destroying drops is no buffer of ours. */
+	ibv_modify_qp(port->qp, &err, IBV_QP_STATE);
+	mesh_ud_poll(rail);
+	for (at = bucket(rail, port->qp->qp_num); *at != port; at = &(*at)->next)
+		;
+	*at = port->next;
+	ibv_destroy_qp(port->qp);
+	for (i = 0; i < UD_SENDS; i++)
+		if (rail->senders[i] == port)
+			rail->senders[i] = NULL;
+	free(port);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdlib.h>
+#include <string.h>
+
+#include "udint.h"
+
+/*
+ * Datagrams on their way: from the program's QP through its relay to an outlet, and from an outlet through a relay to
+ * the program's QP. They are copied, for the memory of one NIC's buffers is not registered on another; at most 4 KiB each.
+ */
+
+#define SEND_FLAG 0x10000u /* in wr_id, beside the buffer's number */
+
+static size_t free_buffer(const struct mesh_ud_rail *rail)
+{
+	size_t i;
+
+	for (i = 0; i < UD_SENDS && rail->senders[i]; i++)
+		;
+	return i;
+}
+
+/* Lost when there is no room, as any datagram may be. */
+static void send_datagram(struct mesh_ud_port *from, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
+			  const struct mesh_ud_datagram *d)
+{
+	struct mesh_ud_rail *rail = from->rail;
+	size_t buffer = free_buffer(rail);
+	struct ibv_sge sge = {.length = d->length, .lkey = rail->mr->lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = buffer | SEND_FLAG,
+		.sg_list = &sge,
+		.num_sge = d->length ? 1 : 0,
+		.opcode = d->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
+		.imm_data = d->imm,
+		.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
+	}, *bad;
+
+	if (d->length > from->max_bytes) {
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "datagrams of %u bytes are too long for %s and are lost", d->length,
+			    rail->rail->device);
+		return;
+	}
+	if (buffer == UD_SENDS)
+		return;
+	sge.addr = (uintptr_t)mesh_ud_buffer(rail, UD_RECEIVES + buffer);
+	memcpy(mesh_ud_buffer(rail, UD_RECEIVES + buffer), d->bytes, d->length);
+	if (!ibv_post_send(from->qp, &wr, &bad))
+		rail->senders[buffer] = from;
+}
+
+/* ---- out ----------------------------------------------------------------------------------------------------- */
+
+static void keep(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
+{
+	struct mesh_ud_kept *kept, **at;
+
+	if (peer->n_kept == UD_MAX_KEPT) {
+		kept = peer->kept;
+		peer->kept = kept->next;
+		peer->n_kept--;
+		free(kept);
+	}
+	kept = malloc(sizeof(*kept) + d->length);
+	if (!kept)
+		return;
+	memcpy(kept->bytes, d->bytes, d->length);
+	kept->datagram = *d;
+	kept->datagram.bytes = kept->bytes;
+	kept->next = NULL;
+	for (at = &peer->kept; *at; at = &(*at)->next)
+		;
+	*at = kept;
+	peer->n_kept++;
+}
+
+static void to_peer(struct mesh_ud_peer *peer, const struct mesh_ud_datagram *d)
+{
+	send_datagram(peer->outlet, peer->path_ah, peer->path.qpn, peer->qkey, d);
+}
+
+void mesh_ud_flush_kept(struct mesh_ud_peer *peer)
+{
+	struct mesh_ud_kept *kept;
+
+	while ((kept = peer->kept)) {
+		peer->kept = kept->next;
+		if (peer->state == MESH_UD_READY)
+			to_peer(peer, &kept->datagram);
+		free(kept);
+	}
+	peer->n_kept = 0;
+}
+
+static void relay_out(struct mesh_ud_peer *peer, uint32_t src_qpn, const struct mesh_ud_datagram *d)
+{
+	uint64_t now = mesh_now_ns();
+
+	if (src_qpn != peer->owner->qpn)
+		return; /* who this is from, the peer could not be told */
+	peer->used_at_ns = now;
+	if (peer->state == MESH_UD_READY) {
+		to_peer(peer, d);
+		return;
+	}
+	if (peer->state == MESH_UD_FAILED && now >= peer->resend_at_ns)
+		mesh_ud_peer_ask(peer, now);
+	if (peer->state == MESH_UD_ASKING)
+		keep(peer, d);
+}
+
+/* ---- in ------------------------------------------------------------------------------------------------------ */
+
+/* Was that datagram sent from @gid? Of an IPv4 packet its header is there, in the second half. */
+static bool is_from(const uint8_t *grh, const union ibv_gid *gid)
+{
+	if (mv_gid_family(gid) == MV_FAMILY_IPV4)
+		return grh[20] >> 4 == 4 && !memcmp(grh + 32, gid->raw + 12, 4);
+	return grh[0] >> 4 == 6 && !memcmp(grh + 8, gid->raw, 16);
+}
+
+static void relay_in(struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh,
+		     const struct mesh_ud_datagram *d)
+{
+	struct mesh_ud_qp *owner = outlet->owner;
+	struct mesh_ud_peer *peer;
+
+	for (peer = owner->peers; peer; peer = peer->next)
+		if (peer->path_ah && peer->outlet == outlet && peer->path.qpn == src_qpn &&
+		    is_from(grh, &peer->path.gid))
+			break;
+	if (!peer)
+		return; /* nobody we have agreed with */
+	peer->used_at_ns = mesh_now_ns();
+	send_datagram(peer->relay, peer->relay_ah, owner->qpn, owner->qkey, d);
+}
+
+/* ---- completions --------------------------------------------------------------------------------------------- */
+
+static void received(struct mesh_ud_rail *rail, const struct ibv_wc *wc)
+{
+	const uint8_t *bytes = mesh_ud_buffer(rail, wc->wr_id);
+	struct mesh_ud_port *port = mesh_ud_port_find(rail, wc->qp_num);
+	struct mesh_ud_datagram d = {
+		.bytes = bytes + UD_GRH_BYTES,
+		.length = wc->byte_len - UD_GRH_BYTES,
+		.has_imm = wc->wc_flags & IBV_WC_WITH_IMM,
+		.imm = wc->imm_data,
+	};
+
+	if (wc->status == IBV_WC_SUCCESS && port && wc->byte_len >= UD_GRH_BYTES && wc->wc_flags & IBV_WC_GRH) {
+		if (port->peer)
+			relay_out(port->peer, wc->src_qp, &d);
+		else
+			relay_in(port, wc->src_qp, bytes, &d);
+	}
+	mesh_ud_receive(rail, wc->wr_id);
+}
+
+void mesh_ud_poll(struct mesh_ud_rail *rail)
+{
+	struct ibv_wc wc[16];
+	int n, i;
+
+	while ((n = ibv_poll_cq(rail->cq, 16, wc)) > 0) {
+		for (i = 0; i < n; i++) {
+			if (wc[i].wr_id & SEND_FLAG)
+				rail->senders[wc[i].wr_id & ~SEND_FLAG] = NULL;
+			else
+				received(rail, &wc[i]);
+		}
+	}
+}
+
+bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_rail *r = mesh_ud_rail_of(rail);
+	bool ours = r && r->cq == cq;
+
+	if (ours) {
+		ibv_req_notify_cq(cq, 0);
+		mesh_ud_poll(r);
+	}
+	mesh_ud_unlock(cancel);
+	return ours;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The connect transaction under a peer, an agent and a program that do anything in any order. Each
+ * byte is an event; messages are built from the bytes after it, with the right ends, so that they
+ * are not all ignored.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "move.h"
+
+#define MS 1000000ull
+
+struct input {
+	const uint8_t *data;
+	size_t left;
+};
+
+static uint8_t take(struct input *in)
+{
+	if (!in->left)
+		return 0;
+	in->left--;
+	return *in->data++;
+}
+
+/* What the caller has on its hands. */
+struct caller {
+	struct mv_move m;
+	bool preparing, connecting, has_qp, active, native;
+};
+
+static void act(struct caller *c, const struct mv_move_action *action)
+{
+	uint8_t buf[MV_CTL_MAX_BYTES];
+	struct mv_ctl_msg msg;
+
+	switch (action->type) {
+	case MV_DO_SEND:
+		/* Whatever was received, what is sent is well-formed. */
+		FUZZ_CHECK(!mv_ctl_decode(buf, mv_ctl_encode(&action->msg, buf), &msg));
+		return;
+	case MV_DO_PREPARE:
+		FUZZ_CHECK(!c->has_qp && !c->preparing);
+		c->preparing = true;
+		break;
+	case MV_DO_CONNECT:
+		FUZZ_CHECK(c->has_qp && !c->connecting);
+		c->connecting = true;
+		break;
+	case MV_DO_ACTIVATE:
+		FUZZ_CHECK(c->has_qp && !c->active);
+		c->active = true;
+		break;
+	case MV_DO_NATIVE:
+		FUZZ_CHECK(!c->has_qp && !c->native);
+		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
+		c->native = true;
+		return;
+	case MV_DO_RELEASE:
+		FUZZ_CHECK(c->has_qp && !c->active);
+		c->has_qp = false;
+		break;
+	case MV_DO_NOTHING:
+		FUZZ_CHECK(0);
+	}
+	FUZZ_CHECK(!c->native);
+}
+
+static void drain(struct caller *c)
+{
+	struct mv_move_action action;
+	unsigned int n = 0;
+
+	while (mv_move_next(&c->m, &action)) {
+		act(c, &action);
+		FUZZ_CHECK(++n <= MV_MOVE_MAX_ACTIONS);
+	}
+	FUZZ_CHECK(c->active == (c->m.state == MV_MOVE_ACTIVE));
+	FUZZ_CHECK(c->native == (c->m.state == MV_MOVE_NATIVE));
+	FUZZ_CHECK(c->preparing == (c->m.state == MV_MOVE_PREPARING));
+	FUZZ_CHECK(c->connecting == (c->m.state == MV_MOVE_CONNECTING));
+}
+
+static uint32_t take_psn(struct input *in)
+{
+	uint8_t byte = take(in);
+
+	return byte & 0x80 ? MV_CTL_PSN_NONE : byte & 1;
+}
+
+static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
+{
+	struct mv_ctl_msg msg = {.type = take(in) % (MV_CTL_TYPE_END + 1),
+				 .flags = take(in),
+				 .reason = take(in) % MV_CTL_REASON_END,
+				 .gid_type = take(in) & 3,
+				 .attempt = take(in) & 7,
+				 .to_attempt = m->attempt ^ (take(in) > 200),
+				 .request_id = take(in) & 3,
+				 .from = m->peer,
+				 .to = m->local};
+
+	msg.from_psn = take_psn(in);
+	msg.to_psn = take_psn(in);
+	msg.path.gid.raw[15] = take(in);
+	msg.path.qpn = take(in);
+	msg.path_peer_gid.raw[15] = take(in);
+	msg.mtu_bytes = 1024;
+	return msg;
+}
+
+static void outcome(struct caller *c, bool ok, uint64_t now_ns)
+{
+	struct mv_ctl_end mine = {.qpn = 7};
+
+	if (c->preparing) {
+		c->preparing = false;
+		c->has_qp = ok;
+		mv_move_prepared(&c->m, ok ? &mine : NULL, 1, 4096, false, now_ns);
+	} else if (c->connecting) {
+		c->connecting = false;
+		mv_move_connected(&c->m, ok, now_ns);
+	}
+}
+
+static void event(struct caller *c, struct input *in, uint64_t *now_ns)
+{
+	uint8_t what = take(in);
+	struct mv_ctl_msg msg;
+
+	switch (what % 8) {
+	default:
+		msg = take_message(in, &c->m);
+		mv_move_message(&c->m, &msg, *now_ns);
+		break;
+	case 3:
+		mv_move_rts(&c->m, 1, *now_ns);
+		break;
+	case 4:
+		mv_move_work_waits(&c->m, *now_ns);
+		break;
+	case 5:
+		mv_move_unreachable(&c->m, *now_ns);
+		break;
+	case 6:
+		outcome(c, what & 8, *now_ns);
+		break;
+	case 7:
+		*now_ns += (uint64_t)(what >> 3) * 200 * MS;
+		mv_move_tick(&c->m, *now_ns);
+		FUZZ_CHECK(mv_move_deadline(&c->m) > *now_ns);
+		break;
+	}
+	/* Not always at once, as a caller that is busy. */
+	if (!(what & 0x80))
+		drain(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {.data = data, .left = size};
+	struct mv_path paths[2] = {{.type = MV_GID_TYPE_ROCE_V2}, {.type = MV_GID_TYPE_ROCE_V1}};
+	struct mv_move_begin begin = {.rq_psn = 1, .paths = paths, .attempt = 3};
+	uint64_t now_ns = 1000 * MS;
+	struct caller c = {0};
+	uint8_t options = take(&in);
+
+	begin.local.qpn = options & 1 ? 1 : 3;
+	begin.peer.qpn = 2;
+	begin.n_paths = (options >> 1) % 3;
+	begin.verdict = options & 8 ? MV_PATH_ASK : MV_PATH_APART;
+	begin.local_type = options & 16 ? MV_GID_TYPE_ROCE_V1 : MV_GID_TYPE_ROCE_V2;
+	paths[0].stays = options & 32 ? 1 : 0;
+	mv_move_begin(&c.m, &begin, &mv_move_default_times, now_ns);
+	drain(&c);
+	while (in.left)
+		event(&c, &in, &now_ns);
+	drain(&c);
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef SIM_MESH_MOVED_H
+#define SIM_MESH_MOVED_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "held.h"
+#include "keys.h"
+
+/*
+ * Two queue pairs of one program on mlx5_0, connected to each other there, or moved, both, to mlx5_1: what is the
+ * coordinator's and the peer's part is played by moved.c, so the same scenario can be run both ways and compared.
+ */
+
+#define END_BYTES (1 << 20)
+
+struct world {
+	struct ibv_context *context; /* mlx5_0, overlaid */
+	struct mesh_context *mc;
+	struct ibv_pd *pd;
+	struct mesh_rail *rail; /* mlx5_1 */
+	struct mesh_pd *spd;
+	union ibv_gid gid, rail_gid;
+	uint8_t gid_index, rail_gid_index;
+	/* The helper thread: turns events of the rail into events of the program. */
+	pthread_t helper;
+	_Atomic bool stop;
+};
+
+enum how { BARE, MOVED };
+
+struct manner {
+	enum how how;
+	bool extended; /* polls with the functions of struct ibv_cq_ex */
+	bool builders; /* posts with ibv_wr_*() */
+	bool late_keys; /* translations of remote keys come later, from another thread */
+};
+
+struct key_wait {
+	uint32_t rkey;
+	struct key_wait *next;
+};
+
+struct end {
+	struct world *world;
+	const struct manner *manner;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_cq_ex *cq_ex; /* the same, if extended */
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *qp_ex;
+	struct ibv_mr *mr;
+	uint8_t *buf;
+	/* Moved. */
+	struct mesh_held *held;
+	uint32_t shadow_qpn;
+	bool late_rts; /* the program is in RTS before there is a shadow that could be */
+	_Atomic unsigned int n_waits; /* calls of work_waits */
+	_Atomic unsigned int n_asked; /* calls of want_key */
+	pthread_mutex_t keys_lock;
+	struct key_wait *asked;
+};
+
+struct shape {
+	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
+	bool srq, sig_all;
+	int access; /* of MR and QP besides local write; 0: all */
+	uint8_t timeout, retry_cnt, rnr_retry;
+};
+
+void world_open(struct world *w);
+void world_close(struct world *w);
+
+/** end_open - QP in INIT */
+void end_open(struct end *e, struct world *w, const struct manner *manner, const struct shape *shape);
+void end_close(struct end *e);
+
+/** ends_rtr, ends_rts, ends_move - the program's steps, and what comes of them: moved ends are held, then moved */
+void end_rtr(struct end *e, const struct end *peer, const struct shape *shape);
+void end_rts(struct end *e, const struct shape *shape);
+/** end_shadow_rts - what end_rts() leaves out for an end with late_rts */
+void end_shadow_rts(struct end *e, const struct shape *shape);
+void end_prepare(struct end *e);
+void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
+/** end_native - connect the base's own QP of a held one */
+void end_native(struct end *e, const struct end *peer, const struct shape *shape);
+/** ends_connect - all of it, for both */
+void ends_connect(struct end *a, struct end *b, const struct shape *shape);
+/** end_keys - answer want_key(), if keys are late; returns how many */
+unsigned int end_keys(struct end *e);
+
+/** end_send - in the manner of this end; returns the errno */
+int end_send(struct end *e, struct ibv_send_wr *wr);
+/** end_recv - returns the errno */
+int end_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t length);
+/** end_poll - up to one completion, in the manner of this end */
+int end_poll(struct end *e, struct ibv_wc *wc);
+/** end_wait - fails the test if none comes in five seconds */
+struct ibv_wc end_wait(struct end *e);
+/** end_quiet - nothing comes for some milliseconds */
+void end_quiet(struct end *e);
+
+#endif

@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""UD queue pairs of NICs that do not reach each other: everything a program sees of its datagrams (datagrams.c), and
+Debian's programs. Needs root; SIM_BUILD is the build."""
+import contextlib
+import os
+import pathlib
+import random
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from nicmatrix import REPO, world  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
+CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
+TRIANGLE = REPO / "tests/topo/triangle.topo"
+SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
+NO_ECHO = 2
+SANITIZER = ["env", "ASAN_OPTIONS=verify_asan_link_order=0"]
+
+# The ends of each cable: (server, NIC, client, NIC).
+RIGHT = {("a", 0, "b", 0), ("b", 1, "c", 0), ("c", 1, "a", 1)}
+RIGHT |= {(c, cn, s, sn) for s, sn, c, cn in RIGHT}
+WRONG = sorted((s, sn, c, cn) for s in "abc" for c in "abc" if s != c for sn in (0, 1) for cn in (0, 1)
+               if (s, sn, c, cn) not in RIGHT)
+MODES = [[], ["-e"], ["-w"], ["-r"], ["-e", "-w", "-r"]]
+
+
+def talk(w, server, server_nic, client, client_nic, options, seconds=60, command=(CHECK,), gid=("-g", "3")):
+    """Exit statuses of client and server, what they said."""
+    port = w.fresh_port()
+    words = [*SANITIZER, *command, *gid, "-p", str(port), *options]
+    serving = w.start(server, *words, "-d", f"mlx5_{server_nic}")
+    try:
+        w.wait_listening(serving, server, port)
+        status, said = w.run(client, *words, "-d", f"mlx5_{client_nic}", server, seconds=seconds)
+        return status, serving.wait(5), said + "\n--- server\n" + serving.said()
+    finally:
+        serving.kill()
+
+
+class Stacked(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        stage = cls.stack.enter_context(world.staged(BUILD))
+        cls.world = cls.stack.enter_context(world.World.up(TRIANGLE, BUILD, stage, "ud"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.stack.close()
+
+    def good(self, result, what):
+        client, server, said = result
+        logs = "\n".join(self.world.log(h)[-2000:] for h in "abc")
+        self.assertEqual((client, server), (0, 0), f"{what}: {said}\n{logs}")
+
+    def test_every_wrong_choice(self):
+        cases = [(case, mode) for case in WRONG for mode in MODES]
+        if SHORT:
+            cases = random.Random(1).sample(cases, 6)
+        for case, mode in cases:
+            with self.subTest(case=case, mode=mode):
+                self.good(talk(self.world, *case, [*mode, "-n", "3"]), case)
+
+    def test_right_choice_is_left_alone(self):
+        before = self.world.log("a").count("datagrams to")
+        self.good(talk(self.world, "b", 0, "a", 0, ["-n", "3"]), "right")
+        self.assertEqual(self.world.log("a").count("datagrams to"), before)
+
+    def test_server_that_comes_again(self):
+        for _ in range(3):
+            self.good(talk(self.world, "c", 0, "a", 1, ["-n", "1"]), "again")
+
+    def test_server_that_was_killed(self):
+        status, _, _ = talk(self.world, "c", 0, "a", 1, ["-n", "100000"], seconds=3)
+        self.assertIsNone(status)
+        self.good(talk(self.world, "c", 0, "a", 1, ["-n", "1"]), "after a kill")
+
+    def test_pingpong(self):
+        for case in WRONG if not SHORT else WRONG[:2]:
+            result = talk(self.world, *case, ["-n", "50", "-s", "2048"], command=("ibv_ud_pingpong",))
+            self.good(result, case)
+
+    def test_perftest(self):
+        for options in ([], ["--use_old_post_send"]):
+            result = talk(self.world, *WRONG[3], ["-F", "-c", "UD", "-n", "100", *options], command=("ib_send_lat",), gid=())
+            self.good(result, options)
+
+    def test_ucx(self):
+        for server, client in [("b", "a"), ("c", "b"), ("a", "c")]:
+            result = talk(self.world, server, 0, client, 0, ["-t", "tag_bw", "-n", "500", "-s", "4096", "-w", "5"],
+                          command=("env", "UCX_TLS=ud_v", "UCX_WARN_UNUSED_ENV_VARS=n", "sh", "-c", 'exec ucx_perftest $(echo "$@" | sed "s/-d mlx5_[01]//")', "ucx"),
+                          gid=())
+            self.good(result, (server, client))
+
+
+class WithoutAgents(unittest.TestCase):
+    def test_as_bare(self):
+        with world.staged(BUILD) as stage, world.World.up(TRIANGLE, BUILD, stage, "ud-alone") as w:
+            world.agents.stop(w.sim, list(w.pids))
+            status, _, said = talk(w, "c", 0, "a", 0, ["-n", "1"])
+            self.assertEqual(status, NO_ECHO, said)
+
+
+class Bare(unittest.TestCase):
+    def test_wrong_choice_fails(self):
+        with world.World.up(TRIANGLE, BUILD, None, "ud") as w:
+            for case in WRONG[:3]:
+                status, _, said = talk(w, *case, ["-n", "1"])
+                self.assertEqual(status, NO_ECHO, said)
+
+
+if __name__ == "__main__":
+    world.need("ibv_ud_pingpong", "ib_send_lat", "ucx_perftest")
+    unittest.main(verbosity=2)

@@ -1,0 +1,216 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that choose NICs by themselves, or insist on one that is not cabled: bare they fail, with meshverbs at all
+ends they work.
+
+    [RIGHTNIC_HALF=bare|stacked] [RIGHTNIC_SHORT=SEED] SIM_BUILD=BUILD test_programs.py [TEST...]
+"""
+import os
+import pathlib
+import random
+import re
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from nicmatrix import REPO, drive  # noqa: E402
+from nicmatrix.world import World, need, staged  # noqa: E402
+from verbsmatrix.simhosts import call  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
+SHORT = os.environ.get("RIGHTNIC_SHORT")  # one of each kind, drawn with this seed
+HALF = os.environ.get("RIGHTNIC_HALF")  # only this half of the proof
+NCCLISH = str(BUILD / "tests/sim/sim_ncclish")
+MPI = str(HERE.parent / "accept/mpi")
+UCX = ["UCX_TLS=rc_verbs,ud_verbs,self"]  # and no UCX_NET_DEVICES
+RNG = random.Random(SHORT)
+PAIRS = [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]  # server, client
+
+
+def some(things):
+    """All of them, or one in the short form."""
+    return [RNG.choice(things)] if SHORT else things
+
+
+class Worlds(unittest.TestCase):
+    """The same topology twice, bare and with meshverbs."""
+    topology = "triangle"
+
+    @classmethod
+    def setUpClass(cls):
+        label = cls.__name__.lower()
+        cls.bare = cls.stacked = None
+        if HALF != "stacked":
+            cls.bare = cls.enterClassContext(World.up(cls.topology, BUILD, None, label, cls.before_agents))
+        if HALF != "bare":
+            stage = cls.enterClassContext(staged(BUILD))
+            cls.stacked = cls.enterClassContext(World.up(cls.topology, BUILD, stage, label, cls.before_agents))
+
+    @staticmethod
+    def before_agents(world):
+        """To be done to the hosts first."""
+
+    def both(self, what, reason):
+        """what(world) -> (whether it worked, what was said): not on the bare hosts, for that reason, but with meshverbs."""
+        if self.bare:
+            ok, said = what(self.bare)
+            with self.subTest("bare"):
+                self.assertFalse(ok, f"works bare, so it proves nothing:\n{said}")
+                self.assertRegex(said, reason)
+        if self.stacked:
+            ok, said = what(self.stacked)
+            with self.subTest("stacked"):
+                self.assertTrue(ok, said + self.logs())
+
+    def logs(self):
+        return "".join(f"\n-- log of {host}\n{self.stacked.told(host, 15)}\n-- its agent\n{self.stacked.agent_log(host)[-1000:]}"
+                       for host in self.stacked.pids)
+
+    def talk(self, world, server, client, server_command, client_command, port, sane, seconds=None):
+        """(both ended well and the client said so, what they said)"""
+        got = drive.talk(world, server, client, server_command, client_command, port, seconds or (30 if world.stacked else 8))
+        said = f"-- client {got['client']}\n{got['output']['client']}\n-- server {got['server']}\n{got['output']['server']}"
+        return (got["client"], got["server"]) == (0, 0) and bool(re.search(sane, got["output"]["client"])), said
+
+
+class Triangle(Worlds):
+    def ring(self, world, hosts, *options):
+        """NCCL-like ranks, one per host."""
+        port = str(world.fresh_port())
+        ranks = [world.start(host, NCCLISH, str(rank), *hosts, "-p", port, "-t", "50" if world.stacked else "10", *options)
+                 for rank, host in enumerate(hosts)]
+        statuses = [rank.wait(60) for rank in ranks]
+        return statuses == [0] * len(hosts), "".join(rank.said() for rank in ranks)
+
+    def test_nccl_ring(self):
+        """Two queue pairs per device over both devices; of each rank's two neighbours each device reaches one."""
+        self.both(lambda world: self.ring(world, "abc", "-n", "300"), "modify QP to RTR")
+
+    def test_nccl_ring_the_other_way_with_more_queue_pairs(self):
+        self.both(lambda world: self.ring(world, "cba", "-q", "4", "-n", "100", "-r", "7"), "modify QP to RTR")
+
+    def test_nccl_pair_with_one_device(self):
+        self.both(lambda world: self.ring(world, "ac", "-d", "mlx5_0", "-n", "100", "-r", "3"), "modify QP to RTR")
+
+    def test_nccl_with_link_local_gids(self):
+        self.both(lambda world: self.ring(world, "abc", "-g", "1", "-n", "50"), "modify QP to RTR|took too long|status 12")
+
+    def ucx(self, world, server, client, test, *options):
+        port = world.fresh_port()
+        command = ["env", *UCX, "ucx_perftest", "-p", str(port)]
+        return self.talk(world, server, client, command, [*command, server, "-t", test, "-n", "500", "-s", "4096", *options],
+                         port, r"Final: +500 ")
+
+    def test_ucx_tag_bw(self):
+        for server, client in some(PAIRS):
+            with self.subTest(server=server, client=client):
+                self.both(lambda world: self.ucx(world, server, client, "tag_bw"), "ERROR|client None")
+
+    def test_ucx_large_messages(self):
+        """By rendezvous, over both rails when UCX likes."""
+        for server, client in some(PAIRS):
+            with self.subTest(server=server, client=client):
+                self.both(lambda world: self.ucx(world, server, client, "tag_bw", "-s", "1000000", "-n", "500"), "ERROR|client None")
+
+    def test_ucx_latency(self):
+        for server, client in some(PAIRS):
+            with self.subTest(server=server, client=client):
+                self.both(lambda world: self.ucx(world, server, client, "tag_lat"), "ERROR|client None")
+
+    def test_ucx_transport_alone(self):
+        """am_lat is a test of one transport on one device, of the same name at both ends."""
+        for server, client, device in some([("a", "b", 1), ("b", "c", 0), ("c", "b", 1), ("a", "c", 0)]):
+            for transport in ("rc_verbs", "ud_verbs"):
+                with self.subTest(server=server, client=client, transport=transport):
+                    self.both(lambda world: self.ucx(world, server, client, "am_lat", "-d", f"mlx5_{device}:1", "-x", transport,
+                                                     "-s", "1024"), "ERROR|client None")
+
+    def mpi(self, world, *settings):
+        status, said = world.run("a", MPI, "a,b,c", "1", *settings, seconds=60)
+        return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, \d+ checks, 0 wrong", said)), said
+
+    def test_mpi(self):
+        self.both(lambda world: self.mpi(world, *UCX), "rror")
+
+    def test_mpi_rc_with_more_lanes(self):
+        self.both(lambda world: self.mpi(world, "UCX_TLS=rc_v,self", "UCX_MAX_RNDV_RAILS=2"), "rror")
+
+
+class Uncabled(Worlds):
+    """Host a's NIC 0 never has a carrier; b reaches it through NIC 1 only."""
+    topology = "pair"
+
+    @staticmethod
+    def before_agents(world):
+        call("link", "-n", world.place.name, "a.0", "off")
+
+    def pingpong(self, world, server, client, program, *options, gid="3", devices=("mlx5_0", "mlx5_0")):
+        port = world.fresh_port()
+        command = [program, "-p", str(port), "-n", "200", "-c", *options]
+        ends = [[*command, "-g", gid, "-d", device] for device in devices]
+        return self.talk(world, server, client, ends[0], [*ends[1], server], port, r"\d+ iters in ")
+
+    def perftest(self, world, server, client, program, devices):
+        port = world.fresh_port()
+        command = [program, "-F", "-n", "200", "-p", str(port), "-d"]
+        return self.talk(world, server, client, [*command, devices[0]], [*command, devices[1], server], port, r"\n *\d+ +200 ")
+
+    def test_examples_insist(self):
+        for server, client in some([("a", "b"), ("b", "a")]):
+            for program, options in (("ibv_rc_pingpong", ()), ("ibv_rc_pingpong", ("-e",)), ("ibv_srq_pingpong", ())):
+                with self.subTest(server=server, program=program, options=options):
+                    self.both(lambda world: self.pingpong(world, server, client, program, *options),
+                              r"modify QP(\[0\])? to RTR|status .*retry")
+
+    def test_link_local_index(self):
+        self.both(lambda world: self.pingpong(world, "a", "b", "ibv_rc_pingpong", gid="1"), r"modify QP(\[0\])? to RTR|status .*retry")
+
+    def test_the_cabled_end_insists(self):
+        """b's NIC 0 is cabled, but to nothing that a has left."""
+        for program in some(["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"]):
+            for server, client, devices in (("a", "b", ("mlx5_1", "mlx5_0")), ("b", "a", ("mlx5_0", "mlx5_1"))):
+                with self.subTest(program=program, server=server):
+                    self.both(lambda world: self.perftest(world, server, client, program, devices), "modify QP|Unable to Connect")
+
+    def test_perftest_looks_at_the_port_first(self):
+        """It ends by itself on a device whose port is down, before it connects anything: nobody can help it there."""
+        for world in filter(None, (self.bare, self.stacked)):
+            status, said = world.run("a", "ib_write_bw", "-d", "mlx5_0", "-F", "-p", str(world.fresh_port()), seconds=15)
+            self.assertNotEqual(status, 0)
+            self.assertIn("state is Down", said)
+
+
+class Lost(Worlds):
+    """NIC 0 of a loses its carrier between a program's start and its connection."""
+    topology = "pair"
+
+    def perftest(self, world, program):
+        port, name = world.fresh_port(), world.place.name
+        command = [program, "-F", "-n", "200", "-p", str(port), "-d", "mlx5_0"]
+        serving = world.start("a", *command)
+        try:
+            self.assertTrue(world.wait_listening(serving, "a", port), serving.said())
+            call("link", "-n", name, "a.0", "off")
+            status, said = world.run("b", *command, "a", seconds=30 if world.stacked else 8)
+            served = serving.wait(5)
+        finally:
+            serving.kill()
+            call("link", "-n", name, "a.0", "on")
+        text = f"-- client {status}\n{said}\n-- server {served}\n{serving.said()}"
+        return (status, served) == (0, 0) and bool(re.search(r"\n *\d+ +200 ", said)), text
+
+    def test_perftest(self):
+        for program in some(["ib_write_bw", "ib_send_bw"]):
+            with self.subTest(program=program):
+                self.both(lambda world: self.perftest(world, program), "modify QP|Unable to Connect|retry")
+
+
+
+if __name__ == "__main__":
+    need("ucx_perftest", "mpiexec.mpich", "mpicc.mpich", "ib_write_bw", "ibv_rc_pingpong")
+    if not pathlib.Path(NCCLISH).exists():
+        sys.exit(f"no {NCCLISH}; build it")
+    del Worlds  # its tests are those of its subclasses
+    unittest.main()

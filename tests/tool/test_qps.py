@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""meshverbs qps: an agent's answers, well-formed and otherwise."""
+
+import json
+import socket
+import textwrap
+import threading
+import unittest
+
+from fixture import ToolTest
+
+MOVED = {"state": "moved", "negotiation": "active", "reason": "apart", "gid": "10.0.1.1", "peer_gid": "10.0.2.1",
+         "peer_qpn": 700, "peer_host": "b", "rail": "mlx5_1", "rail_gid": "10.0.3.1", "rail_peer_gid": "10.0.3.2"}
+
+
+class QpsTest(ToolTest):
+    def agent(self, answer):
+        """Something that listens like one, takes a request and gives that answer."""
+        (self.dir / "run").mkdir()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.dir / "run/control"))
+        listener.listen()
+        self.addCleanup(listener.close)
+        self.requests = []
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    self.requests.append(connection.makefile().readline())
+                    try:
+                        connection.sendall(answer)
+                    except OSError:
+                        pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+
+    def test_text(self):
+        self.agent(json.dumps({"qps": [
+            {"device": "mlx5_0", "qpn": 4660, "type": 2, "pid": 42, "comm": "ib_write_bw", "uid": 0, "status": MOVED},
+            {"device": "mlx5_0", "qpn": 4661, "type": 2, "pid": 43, "comm": "old", "uid": 0}]}).encode() + b"\n")
+        self.expect(["qps"], 0, textwrap.dedent("""\
+            PID  PROGRAM      DEV     QPN   GID       PEER  PEER GID  PEER QPN  STATE  USES    FROM      TO        BECAUSE
+            42   ib_write_bw  mlx5_0  4660  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart
+            43   old          mlx5_0  4661  -         -     -         -         -      -       -         -         -
+            """))
+        self.assertEqual(self.requests, ['{"get":"qps"}\n'])
+
+    def test_json(self):
+        self.agent(json.dumps({"qps": [{"device": "mlx5_0", "qpn": 1, "pid": 42, "comm": "x\u001by", "uid": 7,
+                                        "status": {**MOVED, "rail": ["no text"], "peer_qpn": -1}}]}).encode())
+        row = self.run_json("qps")["qps"][0]
+        self.assertEqual((row["qpn"], row["uid"], row["comm"], row["state"]), (1, 7, "x?y", "moved"))
+        self.assertEqual((row["rail"], row["peer_qpn"], row["rail_gid"]), (None, None, "10.0.3.1"))
+
+    def test_many(self):
+        self.agent(json.dumps({"qps": [{"device": "mlx5_0", "qpn": i, "status": MOVED} for i in range(5000)]}).encode())
+        self.assertEqual([row["qpn"] for row in self.run_json("qps")["qps"]], list(range(5000)))
+
+    def test_none(self):
+        self.agent(b'{"qps": []}\n')
+        self.assertEqual(self.run_json("qps"), {"qps": []})
+
+    def test_no_agent(self):
+        error = "meshverbs: no agent answers at DIR/run/control: start meshverbsd, or name its directory with --run-dir\n"
+        self.expect_error(["qps"], error)
+        (self.dir / "run").mkdir()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self.dir / "run/control"))
+        self.expect_error(["qps"], error)
+
+    def test_other_answers(self):
+        error = ("meshverbs: the agent at DIR/run/control gave an answer without queue pairs: it is of another version\n")
+        for answer in (b"", b"{", b"[]", b'"qps"', b'{"qps": {}}', b'{"error": "unknown"}', b"null", b"\0\xff"):
+            with self.subTest(answer=answer):
+                self.setUp()
+                self.agent(answer)
+                self.expect_error(["qps"], error)
+
+    def test_odd_rows(self):
+        self.agent(b'{"qps": [null, 7, [], {"status": 3}, {"status": "text"}]}')
+        self.assertEqual([row["state"] for row in self.run_json("qps")["qps"]], [None] * 5)
+
+    def test_usage(self):
+        self.expect_error(["qps", "x"], "meshverbs qps: 'x' is not expected\nTry: meshverbs help qps\n")
+        self.expect_error(["--run-dir", "/" + "x" * 200, "qps"],
+                          f"meshverbs: cannot ask the agent at /{'x' * 200}/control: File name too long\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* meshverbs explain: what the agent's directory adds to the decision. */
+#include <errno.h>
+
+#include "dirview.h"
+#include "entry.h"
+#include "explain.h"
+
+struct peer {
+	struct mv_path_request request;
+	enum mv_path_verdict verdict;
+	uint32_t host, rail; /* with verdicts that name them */
+	struct mv_path paths[MV_PATH_FIND_MAX];
+	size_t n_paths;
+};
+
+static bool names_host(const struct peer *peer)
+{
+	return peer->verdict != MV_PATH_UNKNOWN && peer->verdict != MV_PATH_SELF;
+}
+
+/* Does this verdict make the plugin ask the peer for another path? */
+static bool needs_path(const struct peer *peer)
+{
+	return names_host(peer) && peer->verdict != MV_PATH_WORKS;
+}
+
+/* The entry that the program's queue pair would use: its own, repaired if need be, or the best one.
+ */
+static void choose_entry(const struct mv_topo *topo, const struct explain *explain,
+			 const struct mv_gid_entry *best, struct mv_path_request *request)
+{
+	const struct mv_gid_entry *entry = best;
+	struct mv_decision decision;
+
+	if (!explain->has_index && !entry && explain->port->n_gids)
+		entry = &explain->port->gids[0];
+	if (explain->has_index || entry) {
+		decision = explain_decide(topo, explain,
+					  explain->has_index ? explain->index : entry->index);
+		entry = mv_port_gid(explain->port, decision.sgid_index);
+		/* As the plugin has it, providers/mesh/paths.c. */
+		request->routed =
+			decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
+			(decision.action == MV_KEEP && (decision.reason == MV_REASON_FITS ||
+							decision.reason == MV_REASON_INFINIBAND));
+	}
+	if (entry) {
+		request->sgid = entry->gid;
+		request->sgid_type = (uint8_t)entry->type;
+	}
+}
+
+static void ask_directory(const struct dirview *view, const struct mv_topo *topo,
+			  const struct explain *explain, const struct mv_gid_entry *best,
+			  struct peer *peer)
+{
+	peer->request.device = explain->device->name;
+	peer->request.port_num = explain->port->num;
+	peer->request.dgid = explain->dgid;
+	choose_entry(topo, explain, best, &peer->request);
+	peer->verdict = mv_path_judge(&view->dir, &peer->request, &peer->host, &peer->rail);
+	if (needs_path(peer))
+		peer->n_paths = mv_path_find(&view->dir, &peer->request, peer->host, peer->rail,
+					     peer->paths, MV_PATH_FIND_MAX);
+}
+
+static void show_host(struct out *out, const struct dirview *view, const struct peer *peer)
+{
+	const struct mv_dir_host *host = &view->dir.hosts[peer->host];
+	const struct mv_dir_rail *rail = &view->dir.rails[peer->rail];
+
+	if (!names_host(peer)) {
+		out_text(out, "host", NULL, OUT_PLAIN, NULL);
+		out_text(out, "device", NULL, OUT_PLAIN, NULL);
+		out_text(out, "port", NULL, OUT_PLAIN, NULL);
+		out_text(out, "agent_version", NULL, OUT_PLAIN, NULL);
+		return;
+	}
+	out_text(out, "host", NULL, OUT_PLAIN, host->name);
+	out_text(out, "device", NULL, OUT_PLAIN, rail->device);
+	out_uint(out, "port", NULL, rail->port);
+	out_uint(out, "agent_version", NULL, host->agent_version);
+	out_textf(out, NULL, "Peer", OUT_PLAIN, "%s, %s port %u", host->name, rail->device,
+		  rail->port);
+}
+
+static void outcome_text(const struct dirview *view, const struct peer *peer, char *buf,
+			 size_t size)
+{
+	const struct mv_dir_rail *rails = view->dir.rails;
+	char local[MV_GID_STRLEN], remote[MV_GID_STRLEN];
+	const struct mv_path *path = &peer->paths[0];
+
+	if (!view->alive)
+		snprintf(buf, size, "the agent of this host does not run: as the program asks");
+	else if (!needs_path(peer))
+		snprintf(buf, size, "as the program asks");
+	else if (!view->dir.hosts[peer->host].agent_version)
+		snprintf(buf, size, "the peer's agent has not been heard: as the program asks");
+	else if (peer->verdict == MV_PATH_ASK)
+		snprintf(buf, size, "as the program asks, or as RoCE v2 if the peer uses that");
+	else if (!peer->n_paths)
+		snprintf(buf, size, "no rail of this host reaches the peer: as the program asks");
+	else
+		snprintf(buf, size,
+			 "the two hosts agree on a path, at best %s %s to %s %s; UD, UC and XRC as "
+			 "the program asks",
+			 rails[path->local_rail].device, mv_gid_format(&path->local_gid, local),
+			 rails[path->remote_rail].device, mv_gid_format(&path->remote_gid, remote));
+}
+
+/* The directory knows of both ends; where it does not, the decision stands. */
+static bool is_reached(const struct dirview *view, const struct peer *peer, bool reached)
+{
+	if (!view->alive || !needs_path(peer) || peer->verdict == MV_PATH_ASK)
+		return reached;
+	return peer->n_paths && view->dir.hosts[peer->host].agent_version;
+}
+
+static void show(struct out *out, const struct dirview *view, const struct peer *peer,
+		 bool *reached)
+{
+	char text[512];
+
+	out_text(out, "verdict", NULL, OUT_PLAIN, mv_path_verdict_name(peer->verdict));
+	show_host(out, view, peer);
+	out_text(out, "verdict_text", "Verdict", dirview_verdict_tone(peer->verdict),
+		 mv_path_verdict_text(peer->verdict));
+	*reached = is_reached(view, peer, *reached);
+	outcome_text(view, peer, text, sizeof(text));
+	out_bool(out, "reaches", NULL, *reached);
+	out_text(out, "text", "Outcome", *reached ? OUT_GOOD : OUT_BAD, text);
+	dirview_paths(out, view, peer->paths, peer->n_paths, "Paths, best first");
+}
+
+int explain_peer(struct out *out, const struct cli *cli, const struct mv_topo *topo,
+		 const struct explain *explain, const struct mv_gid_entry *best, bool *reached)
+{
+	struct peer peer = {.verdict = MV_PATH_UNKNOWN};
+	struct dirview view;
+	int rc;
+
+	/* Address handles are another matter: nobody is asked for those. */
+	rc = explain->transport == MV_DATAGRAM ? -ENOENT : dirview_open(cli, &view);
+	if (rc == -ENOENT) {
+		out_text(out, "directory", NULL, OUT_PLAIN, NULL);
+		return 0;
+	}
+	if (rc)
+		return rc;
+	ask_directory(&view, topo, explain, best, &peer);
+	out_section(out, "directory", "Directory");
+	show(out, &view, &peer, reached);
+	out_section_end(out);
+	mv_directory_close(&view.dir);
+	return 0;
+}
