@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Brings the parts up, and does what is due when. */
+/* Brings the parts up and takes them down. */
 #include "agent.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,77 +12,12 @@
 #include <sodium.h>
 #include <systemd/sd-daemon.h>
 
-#include "content.h"
-#include "hostsfile.h"
 #include "id.h"
 #include "report.h"
 #include "say.h"
 
 /* Descriptors that are not connections. */
 #define OTHER_FDS 64
-
-uint64_t md_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
-}
-
-/* ---- directory ------------------------------------------------------------------------------- */
-
-void md_agent_changed(struct md_agent *agent)
-{
-	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
-	uint64_t at_ns;
-
-	if (agent->publish_ns != UINT64_MAX)
-		return;
-	if (spacing_ns < MD_PUBLISH_NS)
-		spacing_ns = MD_PUBLISH_NS;
-	at_ns = agent->published_ns + spacing_ns;
-	agent->publish_ns =
-		at_ns > now_ns + MD_PUBLISH_DELAY_NS ? at_ns : now_ns + MD_PUBLISH_DELAY_NS;
-}
-
-static int write_directory(struct md_agent *agent, uint64_t now_ns)
-{
-	const struct md_content_from from = {.self = &agent->id,
-					     .name = agent->name,
-					     .view = agent->watch.view,
-					     .hosts = &agent->hosts,
-					     .map = &agent->gidmap,
-					     .targets = &agent->targets};
-	struct md_content content;
-	int err;
-
-	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
-	err = md_content_make(&from, now_ns, &content);
-	if (err)
-		return err;
-	err = md_publish(&agent->published, &content.dir, now_ns);
-	md_content_free(&content);
-	return err;
-}
-
-static void publish(struct md_agent *agent, uint64_t now_ns)
-{
-	int err = write_directory(agent, now_ns);
-
-	agent->published_ns = md_now();
-	agent->publish_cost_ns = agent->published_ns - now_ns;
-	agent->publish_ns = UINT64_MAX;
-	if (!err) {
-		if (!agent->counts.published++)
-			sd_notify(0, "READY=1");
-		return;
-	}
-	if (!agent->counts.publish_failed++)
-		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
-		       agent->options->run_dir, md_strerror(err));
-	/* Full file systems and memory may get room again. */
-	agent->publish_ns = agent->published_ns + MD_S;
-}
 
 /* ---- view ------------------------------------------------------------------------------------ */
 
@@ -128,7 +62,7 @@ static void on_view(void *arg, const struct md_view *old)
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
-	md_agent_changed(agent);
+	md_due_directory(agent);
 }
 
 /* Before a host's description goes. */
@@ -139,140 +73,7 @@ static void on_leaving(void *arg, const struct md_host *host)
 	md_gidmap_release(&agent->gidmap, &host->id, host->desc);
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
-
-static void expire(struct md_agent *agent, uint64_t now_ns)
-{
-	if (md_hosts_expire(&agent->hosts, now_ns))
-		md_agent_changed(agent);
-	/* Ten thousand hosts are looked through five times a second. */
-	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
-}
-
-static void count_heard(struct md_agent *agent, uint64_t now_ns)
-{
-	for (size_t i = 0; i < agent->announce.n; i++) {
-		uint32_t ifindex = agent->announce.outlets[i].ifindex;
-
-		md_announce_heard(&agent->announce, ifindex,
-				  md_hosts_on_net(&agent->hosts, ifindex));
-	}
-	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
-}
-
-static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
-{
-	if (agent->expire_ns <= now_ns)
-		expire(agent, now_ns);
-	if (agent->count_ns <= now_ns)
-		count_heard(agent, now_ns);
-	if (md_talk_next(agent) <= now_ns)
-		md_talk_beacons(agent, now_ns);
-	if (agent->targets_ns <= now_ns)
-		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
-	if (md_carry_next(&agent->carry) <= now_ns)
-		md_carry_tick(&agent->carry, now_ns);
-	if (agent->publish_ns <= now_ns)
-		publish(agent, now_ns);
-	if (agent->heartbeat_ns <= now_ns) {
-		md_publish_heartbeat(&agent->published, now_ns);
-		agent->heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
-	}
-}
-
-static uint64_t earliest(const struct md_agent *agent)
-{
-	const uint64_t times[] = {
-		agent->expire_ns,
-		agent->count_ns,
-		agent->targets_ns,
-		agent->publish_ns,
-		agent->heartbeat_ns,
-		md_talk_next(agent),
-		md_carry_next(&agent->carry),
-	};
-	uint64_t next_ns = UINT64_MAX;
-
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		if (times[i] < next_ns)
-			next_ns = times[i];
-	return next_ns;
-}
-
-static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
-{
-	(void)source;
-	(void)usec;
-	do_what_is_due(arg, md_now());
-	return 0;
-}
-
-/* After whatever has happened: one timer, set for what is due next. */
-static int on_post(sd_event_source *source, void *arg)
-{
-	struct md_agent *agent = arg;
-
-	(void)source;
-	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
-	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
-	return 0;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static void report_hosts_line(void *arg, unsigned int line, const char *text)
-{
-	const struct md_agent *agent = arg;
-	const char *file = agent->options->config.agent_hosts;
-
-	if (line)
-		md_say(MD_WARNING, "%s:%u: %s", file, line, text);
-	else
-		md_say(MD_WARNING, "%s: %s", file, text);
-}
-
-static void load_hosts(struct md_agent *agent)
-{
-	md_targets_forget_file(&agent->targets);
-	md_hostsfile_load(&agent->targets, agent->options->config.agent_hosts, report_hosts_line,
-			  agent);
-	agent->targets_ns = 0;
-}
-
-/*
- * Return: 0, also without a key file unless @must_be_there; -errno: going on without it would be no
- * protection.
- */
-static int load_keys(const struct md_options *options, bool must_be_there, struct md_keys *ret)
-{
-	char why[160] = "";
-	int err = md_keys_load(options->config.agent_key, ret, why, sizeof(why));
-
-	if (err == -ENOENT && !must_be_there) {
-		memset(ret, 0, sizeof(*ret));
-		return 0;
-	}
-	if (err)
-		md_say(MD_ERROR, "%s: %s", options->config.agent_key, why);
-	return err;
-}
-
-static void reload_keys(struct md_agent *agent)
-{
-	struct md_keys keys;
-
-	/* A file that has gone is a mistake more often than a wish: a restart does that. */
-	if (load_keys(agent->options, md_secure_has_key(agent->secure), &keys)) {
-		md_say(MD_ERROR, "the former key stays in use");
-		return;
-	}
-	/* What was believed without a key has to be told again with one. */
-	if (md_secure_reload(agent->secure, &keys)) {
-		md_hosts_fini(&agent->hosts);
-		md_announce_nets(&agent->announce, agent->watch.view, md_now());
-	}
-	md_keys_wipe(&keys);
-}
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
 {
@@ -281,9 +82,9 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	if (info->ssi_signo != SIGHUP)
 		return sd_event_exit(sd_event_source_get_event(source), 0);
 	sd_notify(0, "RELOADING=1");
-	load_hosts(agent);
-	reload_keys(agent);
-	md_agent_changed(agent);
+	md_files_hosts(agent);
+	md_files_reload_keys(agent);
+	md_due_directory(agent);
 	sd_notify(0, "READY=1");
 	return 0;
 }
@@ -307,7 +108,7 @@ static int start_identity(struct md_agent *agent)
 	agent->start = md_start_number(agent->rundir.fd,
 				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);
 	agent->begun_ns = md_now();
-	err = load_keys(agent->options, false, &keys);
+	err = md_files_keys(agent->options, &keys);
 	if (err)
 		return err;
 	secure.host = agent->id;
@@ -335,7 +136,7 @@ static int start_network(struct md_agent *agent)
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, md_now());
 	join_nets(agent);
-	load_hosts(agent);
+	md_files_hosts(agent);
 	return md_listen_start(agent);
 }
 
@@ -382,6 +183,7 @@ static int start_sockets(struct md_agent *agent)
 	if (!err) {
 		agent->controls.event = agent->event;
 		agent->controls.answer = md_report_answer;
+		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
@@ -392,7 +194,7 @@ static int start_sockets(struct md_agent *agent)
 	return err;
 }
 
-static int start_events(struct md_agent *agent)
+static int start_signals(struct md_agent *agent)
 {
 	int err;
 
@@ -401,21 +203,7 @@ static int start_events(struct md_agent *agent)
 		err = sd_event_add_signal(agent->event, &agent->sigint, SIGINT, on_signal, agent);
 	if (err >= 0)
 		err = sd_event_add_signal(agent->event, &agent->sighup, SIGHUP, on_signal, agent);
-	if (err >= 0)
-		err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, 1000,
-					on_timer, agent);
-	if (err >= 0)
-		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
 	return err < 0 ? err : 0;
-}
-
-/* A former agent's directory serves until the neighbours have answered. */
-static void start_publishing(struct md_agent *agent)
-{
-	agent->published.dir_fd = agent->rundir.fd;
-	agent->publish_ns = md_now();
-	if (md_publish_exists(agent->rundir.fd))
-		agent->publish_ns += MD_PUBLISH_FIRST_NS;
 }
 
 static int block_signals(void)
@@ -467,9 +255,9 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	if (!err)
 		err = start_sockets(agent);
 	if (!err)
-		err = start_events(agent);
+		err = start_signals(agent);
 	if (!err)
-		start_publishing(agent);
+		err = md_due_start(agent);
 	return err;
 }
 

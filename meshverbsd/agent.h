@@ -104,8 +104,18 @@ void md_agent_stop(struct md_agent *agent);
 /** md_now - CLOCK_BOOTTIME in ns */
 uint64_t md_now(void);
 
-/* agent.c */
-void md_agent_changed(struct md_agent *agent); /* the directory is to be written anew */
+/* due.c: what is due when */
+int md_due_start(struct md_agent *agent);
+void md_due_directory(struct md_agent *agent); /* it has to be written anew */
+
+/* files.c: what the administrator writes; mistakes are logged */
+void md_files_hosts(struct md_agent *agent);
+/*
+ * Return: 0, also without a key file; -errno: there is one that cannot be used, and going on without would be no
+ * protection.
+ */
+int md_files_keys(const struct md_options *options, struct md_keys *ret);
+void md_files_reload_keys(struct md_agent *agent);
 
 /* talk.c: what goes out */
 struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);

@@ -77,10 +77,12 @@ uint64_t md_announce_greet(struct md_announce *announce, uint32_t ifindex, uint6
 
 	if (!outlet)
 		return 0;
-	/* 10,000 that answer one newcomer take two seconds. */
 	if (outlet->n_heard > MD_ANSWER_ALL_MAX)
-		return 1 + jitter(announce, outlet->n_heard * (MD_S / 5000));
-	next_ns = now_ns + jitter(announce, MD_ANSWER_JITTER_NS);
+		return 1 + jitter(announce, outlet->n_heard * MD_ANSWER_EACH_NS);
+	/* The more there are, the further apart: the newcomer's socket holds some hundred beacons.
+	 */
+	next_ns = now_ns +
+		  jitter(announce, MD_ANSWER_JITTER_NS + outlet->n_heard * MD_ANSWER_EACH_NS);
 	if (outlet->last_ns && next_ns < outlet->last_ns + MD_ANSWER_SPACING_NS)
 		next_ns = outlet->last_ns + MD_ANSWER_SPACING_NS;
 	outlet->whole = true;

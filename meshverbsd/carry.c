@@ -135,12 +135,12 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	return 0;
 }
 
-void md_carry_receipt(struct md_carry *carry, uint64_t id)
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
 {
 	struct md_parcel *parcel;
 
 	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
-	if (parcel)
+	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
 		finish(carry, parcel, true);
 }
 

@@ -6,7 +6,7 @@
 
 #include "copies.h"
 #include "hash.h"
-#include "limits.h"
+#include "bounds.h"
 #include "parcel_wire.h"
 
 /*
@@ -49,6 +49,8 @@ struct md_carry_ops {
 	size_t (*endpoints)(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
 	/* Has that host that GID? */
 	bool (*is_at)(void *arg, const struct mv_host_id *host, const union ibv_gid *gid);
+	/* Does a host that has that GID speak from there? */
+	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
 	/* Nobody has it: ask. Return: false: asked lately, in vain. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid);
 	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
@@ -83,8 +85,12 @@ void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void 
 int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
 		  const uint8_t *data, uint16_t len, uint64_t now_ns);
 
-/** md_carry_receipt - a receipt came */
-void md_carry_receipt(struct md_carry *carry, uint64_t id);
+/**
+ * md_carry_receipt - a receipt came
+ *
+ * One from where the message did not go is ignored: ids are easily guessed by who has got one.
+ */
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from);
 
 /** md_carry_known - a host has become known: send what was waiting for one */
 void md_carry_known(struct md_carry *carry);

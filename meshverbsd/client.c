@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "say.h"
 
 static uint64_t now_ns(void)
@@ -187,6 +188,11 @@ static void on_status(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
 
+	/* It goes into answers as it is. */
+	if (!md_control_is_object((const char *)frame->payload, frame->len)) {
+		client->clients->count.malformed++;
+		return;
+	}
 	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
 }
 

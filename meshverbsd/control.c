@@ -7,12 +7,22 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
 static void close_control(struct md_control *control)
 {
+	control->controls->answers_bytes -= control->answer_len;
 	LIST_REMOVE(control, list);
 	control->controls->n--;
 	sd_event_source_disable_unref(control->source);
@@ -20,6 +30,23 @@ static void close_control(struct md_control *control)
 	close(control->fd);
 	free(control->answer);
 	free(control);
+}
+
+bool md_control_is_object(const char *text, size_t len)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(8);
+	struct json_object *object;
+	bool is_object;
+
+	if (!tokener)
+		return false;
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+	object = json_tokener_parse_ex(tokener, text, (int)len);
+	is_object = object && json_object_is_type(object, json_type_object) &&
+		    json_tokener_get_parse_end(tokener) == len;
+	json_object_put(object);
+	json_tokener_free(tokener);
+	return is_object;
 }
 
 int md_control_parse(const char *line, size_t len, char *ret, size_t size)
@@ -59,15 +86,48 @@ static bool write_some(struct md_control *control)
 	return false;
 }
 
+/*
+ * Long answers take time in which nothing else is done, and memory until they are read: neither is
+ * to be had without end by asking again and again.
+ */
+static bool is_busy(const struct md_control *control, uint64_t now_ns)
+{
+	const struct md_controls *controls = control->controls;
+
+	if (controls->answers_bytes > MD_ANSWERS_BYTES_MAX)
+		return true;
+	return control->uid && control->uid != geteuid() && now_ns < controls->busy_until_ns;
+}
+
+static char *make_answer(struct md_control *control, size_t line_len)
+{
+	struct md_controls *controls = control->controls;
+	uint64_t begun_ns = monotonic_ns(), now_ns;
+	char name[32], *text;
+	int err;
+
+	err = md_control_parse(control->request, line_len, name, sizeof(name));
+	if (!err && controls->is_long && controls->is_long(name) && is_busy(control, begun_ns)) {
+		text = strdup("{\"error\":\"busy: ask again\"}\n");
+		control->answer_len = text ? strlen(text) : 0;
+	} else {
+		text = controls->answer(controls->arg, err ? NULL : name, control->uid,
+					&control->answer_len);
+		if (!text)
+			control->answer_len = 0;
+		now_ns = monotonic_ns();
+		/* Short ones need no pause. */
+		if (now_ns - begun_ns > MD_MS)
+			controls->busy_until_ns = now_ns + MD_ANSWERS_SHARE * (now_ns - begun_ns);
+	}
+	controls->answers_bytes += control->answer_len;
+	return text;
+}
+
 /* Return: whether the connection goes on. */
 static bool answer(struct md_control *control, size_t line_len)
 {
-	struct md_controls *controls = control->controls;
-	char name[32];
-	int err = md_control_parse(control->request, line_len, name, sizeof(name));
-
-	control->answer = controls->answer(controls->arg, err ? NULL : name, control->uid,
-					   &control->answer_len);
+	control->answer = make_answer(control, line_len);
 	if (!control->answer || !write_some(control))
 		return false;
 	return sd_event_source_set_io_events(control->source, EPOLLOUT) >= 0;

@@ -3,13 +3,14 @@
 #define MD_CONTROL_H
 
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
 #include <systemd/sd-event.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 /*
  * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
@@ -36,16 +37,23 @@ struct md_controls {
 	 * stands behind "get", NULL for no well-formed request.
 	 */
 	char *(*answer)(void *arg, const char *name, uid_t uid, size_t *ret_len);
+	/* May the answer be long? Those are not to be had at any time. NULL: none is. */
+	bool (*is_long)(const char *name);
 	void *arg;
 	int listen_fd;
 	sd_event_source *source;
 	LIST_HEAD(, md_control) list;
 	size_t n;
+	size_t answers_bytes; /* held for those that have not read them */
+	uint64_t busy_until_ns; /* nothing is made for others than root and us before */
 };
 
 /** md_controls_start - event, answer and arg are filled; @listen_fd is taken over; 0 or -errno */
 int md_controls_start(struct md_controls *controls, int listen_fd);
 void md_controls_stop(struct md_controls *controls);
+
+/** md_control_is_object - is a text of @len bytes one JSON object and nothing else? */
+bool md_control_is_object(const char *text, size_t len);
 
 /** md_control_parse - the name in a request; @ret: @size bytes; 0 or -EBADMSG */
 int md_control_parse(const char *line, size_t len, char *ret, size_t size);

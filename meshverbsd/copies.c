@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The slot that has it, or the free one where it belongs. There is a free one: halves are half full at most. */
+/* The slot that has it, or the free one where it belongs. There is a free one: halves are half full
+ * at most. */
 static uint64_t *slot_of(uint64_t *half, uint64_t hash)
 {
 	uint32_t i = hash % MD_COPIES_SLOTS;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 /*
  * Which messages have arrived lately, by a keyed hash of who says to have sent it, its number and its content: so

@@ -3,7 +3,7 @@
 #define MD_DESC_H
 
 #include "directory.h"
-#include "limits.h"
+#include "bounds.h"
 
 /*
  * The description of a host: its rails with their GIDs, as they stand in the directory, only that counts begin

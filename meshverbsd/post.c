@@ -76,6 +76,20 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 	return md_gidmap_holds(&agent->gidmap, host, gid);
 }
 
+static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
+{
+	struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, gid);
+
+	for (unsigned int h = 0; holder && h < holder->n; h++) {
+		const struct md_host *host = md_hosts_find(&agent->hosts, &holder->hosts[h]);
+
+		if (host && md_paths_is_of(host, from))
+			return true;
+	}
+	return false;
+}
+
 static bool ask(void *arg, const union ibv_gid *dgid)
 {
 	struct md_agent *agent = arg;
@@ -109,7 +123,8 @@ static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 				      parcel->len);
 }
 
-static const struct md_carry_ops carry_ops = {find_endpoints, is_at, ask, send_parcel, done};
+static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
+					      send_parcel,    done};
 
 void md_post_init(struct md_agent *agent)
 {
@@ -159,6 +174,9 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 void md_post_message(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened)
 {
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 	struct md_parcel_wire parcel;
 	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
 
@@ -169,5 +187,5 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 	else if (parcel.op == MD_PARCEL_CARRY)
 		on_carry(agent, received, opened, &parcel);
 	else if (parcel.start == agent->start)
-		md_carry_receipt(&agent->carry, parcel.id);
+		md_carry_receipt(&agent->carry, parcel.id, &from);
 }

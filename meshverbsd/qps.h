@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "hash.h"
-#include "limits.h"
+#include "bounds.h"
 
 #include <infiniband/verbs.h>
 

@@ -45,6 +45,46 @@ static void append(struct json_object *to, struct json_object *value)
 		json_object_put(value);
 }
 
+/*
+ * A list that may be long is written item by item: never more than one in json-c's form, which
+ * takes fifteen times as much memory as text, and no more than MD_ANSWER_BYTES_MAX altogether.
+ */
+struct list {
+	FILE *out;
+	size_t n, bytes, left_out;
+};
+
+static bool has_room(const struct list *list)
+{
+	return list->bytes < MD_ANSWER_BYTES_MAX;
+}
+
+static void put_item(struct list *list, struct json_object *item)
+{
+	const char *text;
+	size_t len;
+
+	text = item ? json_object_to_json_string_length(item, JSON_C_TO_STRING_PLAIN, &len) : NULL;
+	if (text) {
+		fprintf(list->out, "%s%s", list->n++ ? "," : "", text);
+		list->bytes += len + 1;
+	}
+	json_object_put(item);
+}
+
+static void begin_list(struct list *list, const char *key)
+{
+	list->n = list->left_out = 0;
+	fprintf(list->out, "\"%s\":[", key);
+}
+
+static void end_list(struct list *list, const char *key)
+{
+	fputc(']', list->out);
+	if (list->left_out)
+		fprintf(list->out, ",\"%s_left_out\":%zu", key, list->left_out);
+}
+
 static void add_id(struct json_object *to, const char *key, const struct mv_host_id *id)
 {
 	char text[2 * sizeof(id->bytes) + 1];
@@ -207,22 +247,34 @@ static struct json_object *target_object(const struct md_target *target)
 	return object;
 }
 
-static struct json_object *report_peers(const struct md_agent *agent)
+static void report_peers(const struct md_agent *agent, FILE *out)
 {
-	struct json_object *object = json_object_new_object();
-	struct json_object *hosts = json_object_new_array();
-	struct json_object *targets = json_object_new_array();
+	struct list list = {.out = out};
 	struct md_target *target, *next_target;
 	struct md_host *host, *next;
 	uint64_t now_ns = md_now();
 
+	fputc('{', out);
+	begin_list(&list, "hosts");
 	HASH_ITER(hh, agent->hosts.by_id, host, next)
-	append(hosts, host_object(agent, host, now_ns));
+	{
+		if (has_room(&list))
+			put_item(&list, host_object(agent, host, now_ns));
+		else
+			list.left_out++;
+	}
+	end_list(&list, "hosts");
+	fputc(',', out);
+	begin_list(&list, "asked");
 	HASH_ITER(hh, agent->targets.by_gid, target, next_target)
-	append(targets, target_object(target));
-	add(object, "hosts", hosts);
-	add(object, "asked", targets);
-	return object;
+	{
+		if (has_room(&list))
+			put_item(&list, target_object(target));
+		else
+			list.left_out++;
+	}
+	end_list(&list, "asked");
+	fputs("}\n", out);
 }
 
 /* ---- QPs ------------------------------------------------------------------------------------- */
@@ -244,27 +296,39 @@ static void read_comm(pid_t pid, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* STATUS texts are JSON objects, by agreement; what is not is shown as text. */
-static struct json_object *status_object(const char *status)
+/* Was found to be a JSON object when it came (client.c), so it goes out as it is. */
+static struct json_object *status_object(char *status)
 {
-	struct json_object *object = status ? json_tokener_parse(status) : NULL;
+	struct json_object *object = json_object_new_object();
 
-	return object || !status ? object : json_object_new_string(status);
+	if (object)
+		json_object_set_serializer(object, json_object_userdata_to_json_string, status,
+					   NULL);
+	return object;
 }
 
-static struct json_object *qp_object(const struct md_agent *agent, const struct md_qp *qp)
+/* The process of the QP before: QPs of one come together more often than not, and a look into /proc
+ * takes long. */
+struct shown {
+	uint64_t client;
+	char comm[64];
+};
+
+static struct json_object *qp_object(const struct md_agent *agent, const struct md_qp *qp,
+				     struct shown *shown)
 {
 	const struct md_client *client = md_clients_find(&agent->clients, qp->owner);
 	struct json_object *object = json_object_new_object();
-	char comm[64];
 
 	add_text(object, "device", qp->key.device);
 	add_number(object, "qpn", qp->key.qpn);
 	add_number(object, "type", qp->type);
 	if (client) {
-		read_comm(client->pid, comm, sizeof(comm));
+		if (shown->client != client->number)
+			read_comm(client->pid, shown->comm, sizeof(shown->comm));
+		shown->client = client->number;
 		add_number(object, "pid", (uint64_t)client->pid);
-		add_text(object, "comm", comm[0] ? comm : client->name);
+		add_text(object, "comm", shown->comm[0] ? shown->comm : client->name);
 		add_text(object, "name", client->name);
 	}
 	add_number(object, "uid", qp->uid);
@@ -273,17 +337,25 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 	return object;
 }
 
-static struct json_object *report_qps(const struct md_agent *agent, uid_t uid)
+static void report_qps(const struct md_agent *agent, uid_t uid, FILE *out)
 {
-	struct json_object *object = json_object_new_object();
-	struct json_object *qps = json_object_new_array();
+	struct list list = {.out = out};
+	struct shown shown = {0};
 	struct md_qp *qp, *next;
 
+	fputc('{', out);
+	begin_list(&list, "qps");
 	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)
-	if (!uid || uid == geteuid() || uid == qp->uid)
-		append(qps, qp_object(agent, qp));
-	add(object, "qps", qps);
-	return object;
+	{
+		if (uid && uid != geteuid() && uid != qp->uid)
+			continue;
+		if (has_room(&list))
+			put_item(&list, qp_object(agent, qp, &shown));
+		else
+			list.left_out++;
+	}
+	end_list(&list, "qps");
+	fputs("}\n", out);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
@@ -319,40 +391,51 @@ static struct json_object *report_error(const char *text)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static struct json_object *report(const struct md_agent *agent, const char *name, uid_t uid)
+static struct json_object *report(const struct md_agent *agent, const char *name)
 {
 	if (!name)
 		return report_error("write {\"get\": \"status\"} on one line");
 	if (!strcmp(name, "status"))
 		return report_status(agent);
-	if (!strcmp(name, "peers"))
-		return report_peers(agent);
-	if (!strcmp(name, "qps"))
-		return report_qps(agent, uid);
 	if (!strcmp(name, "metrics"))
 		return report_metrics(agent);
 	return report_error("unknown: there are status, peers, qps, metrics and openmetrics");
 }
 
+static void write_report(const struct md_agent *agent, const char *name, FILE *out)
+{
+	struct json_object *object = report(agent, name);
+	const char *text =
+		object ? json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN) : NULL;
+
+	if (text)
+		fprintf(out, "%s\n", text);
+	json_object_put(object);
+}
+
+bool md_report_is_long(const char *name)
+{
+	return !strcmp(name, "peers") || !strcmp(name, "qps");
+}
+
 char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
 {
-	struct json_object *object;
-	const char *text;
 	char *answer = NULL;
-	size_t len;
+	FILE *out;
 
 	if (name && !strcmp(name, "openmetrics"))
 		return md_metrics_text(arg, ret_len);
-	object = report(arg, name, uid);
-	text = object ? json_object_to_json_string_length(object, JSON_C_TO_STRING_PLAIN, &len)
-		      : NULL;
-	if (text)
-		answer = malloc(len + 1);
-	if (answer) {
-		memcpy(answer, text, len);
-		answer[len] = '\n';
-		*ret_len = len + 1;
-	}
-	json_object_put(object);
-	return answer;
+	out = open_memstream(&answer, ret_len);
+	if (!out)
+		return NULL;
+	if (name && !strcmp(name, "peers"))
+		report_peers(arg, out);
+	else if (name && !strcmp(name, "qps"))
+		report_qps(arg, uid, out);
+	else
+		write_report(arg, name, out);
+	if (!fclose(out))
+		return answer;
+	free(answer);
+	return NULL;
 }

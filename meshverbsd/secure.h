@@ -61,9 +61,6 @@ enum md_kind {
 	MD_KIND_QUERY, /* which host are you? */
 	MD_KIND_ENTRY, /* answer: this one, with these rails */
 	MD_KIND_MESSAGE, /* from process to process */
-	MD_KIND_NOBODY, /* answer: no process here has that QP */
-	MD_KIND_PROBE, /* are you there? */
-	MD_KIND_PROBE_REPLY,
 	MD_KIND_CHALLENGE, /* secure.c's own: here is your cookie */
 	MD_KIND_PROOF, /* secure.c's own: here it is back */
 	MD_KIND_END,

@@ -8,7 +8,7 @@
 
 #include "directory.h"
 #include "hash.h"
-#include "limits.h"
+#include "bounds.h"
 
 /*
  * Addresses that are asked which host they belong to: those of the hosts file, always, and those that a process has

@@ -88,8 +88,7 @@ static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *
 		break;
 	case MV_VERDICT_UNROUTABLE:
 		if (candidate->entry->type == MV_GID_TYPE_ROCE_V1)
-			snprintf(buf, size,
-				 "no prefix of %s covers it, and routers forward no RoCE v1", name);
+			snprintf(buf, size, "no prefix of %s covers it, and routers forward no RoCE v1", name);
 		else
 			snprintf(buf, size, "no prefix and no route of %s covers it", name);
 		break;

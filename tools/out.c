@@ -153,10 +153,14 @@ void out_section(struct out *out, const char *key, const char *title)
 
 void out_section_end(struct out *out)
 {
-	if (out->json)
+	if (out->json) {
 		out->depth--;
-	else if (out->indents[--out->n_sections])
+		return;
+	}
+	if (out->indents[--out->n_sections])
 		out->indent -= 2;
+	/* From here on the place is that of a list behind the section. */
+	out->indents[out->n_sections] = false;
 }
 
 void out_list(struct out *out, const char *key, const char *title)

@@ -313,8 +313,7 @@ void status_judge(struct status *status)
 		status_add(status, &status->attention, "%s", status->config_errors.lines[i]);
 	if (status->config_errors.n)
 		status_add(status, &status->attention,
-			   "%s cannot be used as it is, so the plugin does nothing",
-			   status->config_file);
+			   "%s cannot be used as it is, so the plugin does nothing", status->config_file);
 	if (status->config.mode == MV_MODE_OFF && status->mode_by_env)
 		status_add(status, &status->attention,
 			   "MESHVERBS=off is in the environment, so the plugin does nothing");
@@ -323,8 +322,7 @@ void status_judge(struct status *status)
 			   "%s: mode is off, so the plugin does nothing", status->config_file);
 	if (!status->n_devices && n_opened(status)) {
 		status_add(status, &status->attention,
-			   "libibverbs opens %zu RDMA devices that %s/class/infiniband does not "
-			   "show: is /sys "
+			   "libibverbs opens %zu RDMA devices that %s/class/infiniband does not show: is /sys "
 			   "mounted here?",
 			   n_opened(status), status->cli->sysfs);
 	} else if (!status->n_devices) {

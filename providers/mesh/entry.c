@@ -9,6 +9,10 @@
 
 #include "conn.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
 struct mesh_root mesh_root;
 
 /*
@@ -155,6 +159,9 @@ static struct mesh_process *process_new(void)
 		munmap(page, size);
 		return NULL;
 	}
+#ifdef __SANITIZE_ADDRESS__
+	__lsan_register_root_region(page, size); /* what hangs there is not lost */
+#endif
 	return page;
 }
 

@@ -167,8 +167,8 @@ class Agent:
 
     def ask(self, name, timeout=5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.connect(str(self.run_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
-            sock.connect(str(self.run_dir / "control"))
             sock.sendall(json.dumps({"get": name}).encode() + b"\n")
             answer = b""
             while more := sock.recv(65536):
@@ -289,7 +289,7 @@ class Speaker:
 
     def meet(self, address):
         """Get the cookie that the agent at @address has for us, as every honest agent does."""
-        self.say(address, wire.PROBE)
+        self.say(address, wire.QUERY)
         end = time.monotonic() + 3
         while time.monotonic() < end:
             heard = self.hear()

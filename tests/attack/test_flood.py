@@ -89,10 +89,10 @@ class FloodTest(AttackTest):
         forger = self.mallory()
 
         def make(number):
-            rail = wire.rail("mlx5_0", "m0", [f"10.99.{number >> 8}.{number & 255}"])
+            rail = wire.rail("mlx5_0", "m0", [f"10.{100 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"])
             return link_local(1, 1), GROUP, self.beacon(rail, sender=number.to_bytes(16, "big"), name=f"h{number}")
 
-        self.flood(forger, self.random_frames(forger, make))
+        self.flood(forger, self.random_frames(forger, make, 60000))
 
     def test_forged_sources(self):
         """From beyond the router, each from another address: all want to be challenged."""

@@ -8,7 +8,7 @@ import ipaddress
 import struct
 
 PORT = 28791
-BEACON, QUERY, ENTRY, MESSAGE, NOBODY, PROBE, PROBE_REPLY, CHALLENGE, PROOF = range(1, 10)
+BEACON, QUERY, ENTRY, MESSAGE, CHALLENGE, PROOF = range(1, 7)
 HEADER = struct.Struct("!4sBBBBQ16sQQ16s16s")
 NO_COOKIE = bytes(16)
 ROCE_V2 = 3
@@ -25,7 +25,7 @@ class Header:
     FIELDS = ("magic", "version", "kind", "protection", "about", "key_id", "sender", "start", "counter", "cookie", "mine")
 
     def __init__(self, **fields):
-        self.magic, self.version, self.kind, self.protection, self.about, self.key_id = b"MVDG", 1, PROBE, 0, 0, 0
+        self.magic, self.version, self.kind, self.protection, self.about, self.key_id = b"MVDG", 1, QUERY, 0, 0, 0
         self.sender, self.start, self.counter, self.cookie, self.mine = bytes(16), 1, 1, NO_COOKIE, NO_COOKIE
         for name, value in fields.items():
             assert name in self.FIELDS, name

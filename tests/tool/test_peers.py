@@ -247,8 +247,16 @@ class ExplainTest(ToolTest):
         self.assertEqual([(path["gid"], path["peer_gid"]) for path in got["directory"]["paths"]],
                          [("10.2.0.1", "10.2.0.7")])
         _, out, _ = self.run_tool("explain", *args)
-        self.assertIn("Directory\n", out)
-        self.assertIn("the two hosts agree on a path, at best mlx5_1 10.2.0.1 to mlx5_1 10.2.0.7", out)
+        self.assertEqual(out[out.index("Directory\n"):], textwrap.dedent("""\
+            Directory
+              Peer:           b, mlx5_0 port 1
+              Verdict:        the two addresses are of different subnets, links, families or RoCE versions
+              Outcome:        the two hosts agree on a path, at best mlx5_1 10.2.0.1 to mlx5_1 10.2.0.7; UD, UC and XRC as the program asks
+
+              Paths, best first
+                RANK  DEV     PORT  GID       PEER DEV  PORT  PEER GID  TYPE     KNOWN BY  RATE
+                1     mlx5_1  1     10.2.0.1  mlx5_1    1     10.2.0.7  RoCE v2  beacons   100 Gb/s
+            """))
 
     def test_routed(self):
         """eth0 has a default route: as far as this host can see, it gets there."""

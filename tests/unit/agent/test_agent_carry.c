@@ -37,6 +37,15 @@ static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid 
 	return !memcmp(host, &one, sizeof(one));
 }
 
+static const struct md_endpoint here = {.ifindex = 0}, elsewhere = {.ifindex = 99};
+
+static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoint *from)
+{
+	(void)arg;
+	assert_gid(*gid, "10.1.0.2");
+	return from->ifindex != elsewhere.ifindex;
+}
+
 static bool ask(void *arg, const union ibv_gid *dgid)
 {
 	(void)arg;
@@ -70,7 +79,7 @@ static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 	n_arrived += arrived;
 }
 
-static const struct md_carry_ops ops = {endpoints, is_at, ask, send_copy, done};
+static const struct md_carry_ops ops = {endpoints, is_at, is_from, ask, send_copy, done};
 
 static int setup(void **state)
 {
@@ -120,13 +129,14 @@ static void test_arrives(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 2); /* over both ways */
 	assert_true(last_id == 1000);
-	md_carry_receipt(&carry, 1001);
+	md_carry_receipt(&carry, 1001, &here);
+	md_carry_receipt(&carry, 1000, &elsewhere);
 	assert_int_equal(n_done, 0);
-	md_carry_receipt(&carry, 1000);
+	md_carry_receipt(&carry, 1000, &here);
 	assert_int_equal(n_done, 1);
 	assert_int_equal(n_arrived, 1);
 	assert_int_equal(last_client, 5);
-	md_carry_receipt(&carry, 1000);
+	md_carry_receipt(&carry, 1000, &here);
 	assert_int_equal(n_done, 1);
 	assert_true(md_carry_next(&carry) == UINT64_MAX);
 }
@@ -165,7 +175,7 @@ static void test_unknown_host(void **state)
 	assert_int_equal(n_sent, 1);
 	md_carry_known(&carry);
 	assert_int_equal(n_sent, 1);
-	md_carry_receipt(&carry, last_id);
+	md_carry_receipt(&carry, last_id, &here);
 	assert_int_equal(n_arrived, 1);
 	/* One that was asked in vain lately. */
 	n_endpoints = 0;

@@ -57,7 +57,8 @@ static void test_many(void **state)
 		if (hash > 1000)
 			assert_false(md_copies_first(&copies, hash - 1000, 10 * MD_S));
 		if (hash > MD_COPIES_SLOTS / 2)
-			assert_false(md_copies_first(&copies, hash - MD_COPIES_SLOTS / 2 + 1, 10 * MD_S));
+			assert_false(md_copies_first(&copies, hash - MD_COPIES_SLOTS / 2 + 1,
+						     10 * MD_S));
 	}
 }
 

@@ -102,7 +102,7 @@ static void introduce(struct host *from, struct host *to)
 {
 	struct wire wire;
 
-	if (tell(from, MD_KIND_PROBE, to, "") != MD_OPEN_UNPROVEN)
+	if (tell(from, MD_KIND_QUERY, to, "") != MD_OPEN_UNPROVEN)
 		return;
 	wire = wire_reply(to);
 	assert_verdict(receive(from, &wire), MD_OPEN_LEARNED);
@@ -116,6 +116,6 @@ void meet(struct host *a, struct host *b)
 {
 	introduce(a, b);
 	introduce(b, a);
-	assert_verdict(tell(a, MD_KIND_PROBE, b, "a"), MD_OPEN_OK);
-	assert_verdict(tell(b, MD_KIND_PROBE_REPLY, a, "b"), MD_OPEN_OK);
+	assert_verdict(tell(a, MD_KIND_QUERY, b, "a"), MD_OPEN_OK);
+	assert_verdict(tell(b, MD_KIND_ENTRY, a, "b"), MD_OPEN_OK);
 }

@@ -42,7 +42,7 @@ static void check_unicast(const struct md_keys *keys)
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "hello"), MD_OPEN_OK);
 	assert_int_equal(opened.reply_len, 0);
 	/* What was taken has told the cookie for the way back. */
-	assert_verdict(tell(&b, MD_KIND_NOBODY, &a, ""), MD_OPEN_OK);
+	assert_verdict(tell(&b, MD_KIND_ENTRY, &a, ""), MD_OPEN_OK);
 	memset(longest, 'x', MD_PAYLOAD_MAX_BYTES);
 	assert_verdict(tell(&b, MD_KIND_ENTRY, &a, longest), MD_OPEN_OK);
 	stop_all(NULL);
@@ -143,7 +143,7 @@ static void test_some_without_key(void **state)
 	host_start(&a, 1, &keys);
 	host_start(&b, 2, NULL);
 	host_start(&c, 3, &others);
-	for (int kind = MD_KIND_BEACON; kind <= MD_KIND_PROBE_REPLY; kind++) {
+	for (int kind = MD_KIND_BEACON; kind <= MD_KIND_MESSAGE; kind++) {
 		assert_verdict(tell(&b, kind, &a, "x"), MD_OPEN_PLAIN);
 		assert_int_equal(opened.reply_len, 0);
 		assert_verdict(tell(&a, kind, &b, "x"), MD_OPEN_SEALED);
@@ -214,8 +214,8 @@ static void check_epochs(const struct md_keys *keys)
 	meet(&a, &b);
 	for (int i = 0; i < 10; i++) {
 		now_ns += MD_COOKIE_EPOCH_NS;
-		assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
-		assert_verdict(tell(&b, MD_KIND_PROBE_REPLY, &a, "x"), MD_OPEN_OK);
+		assert_verdict(tell(&a, MD_KIND_QUERY, &b, "x"), MD_OPEN_OK);
+		assert_verdict(tell(&b, MD_KIND_ENTRY, &a, "x"), MD_OPEN_OK);
 	}
 	/* Suspended: neither the cookie of this epoch nor that of the one before has survived. */
 	now_ns += MD_COOKIE_EPOCH_NS;
@@ -364,9 +364,9 @@ static void test_newer(void **state)
 	(void)state;
 	start_all(NULL);
 	meet(&a, &b);
-	assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
+	assert_verdict(tell(&a, MD_KIND_QUERY, &b, "x"), MD_OPEN_OK);
 	counter = opened.counter;
-	assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
+	assert_verdict(tell(&a, MD_KIND_QUERY, &b, "x"), MD_OPEN_OK);
 	assert_true(opened.counter > counter);
 }
 

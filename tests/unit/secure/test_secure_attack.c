@@ -211,7 +211,7 @@ static void test_replay_under_eviction(void **state)
 		host_start(&others[i], (uint8_t)(100 + i), &keys);
 	for (int step = 0; step < 130; step++) {
 		for (int i = 0; i < 32; i++) {
-			enum md_verdict verdict = tell(&others[i], MD_KIND_PROBE, &b, "x");
+			enum md_verdict verdict = tell(&others[i], MD_KIND_QUERY, &b, "x");
 			struct wire wire;
 
 			refused += verdict == MD_OPEN_NO_ROOM;
@@ -252,7 +252,7 @@ static void test_kinds_do_not_mix(void **state)
 	wire = seal(&a, MD_KIND_BEACON, NULL, "x");
 	wire.bytes[5] = MD_KIND_MESSAGE;
 	assert_verdict(receive(&b, &wire), MD_OPEN_FORGED);
-	wire = seal(&a, MD_KIND_PROBE, &b, "");
+	wire = seal(&a, MD_KIND_QUERY, &b, "");
 	wire.bytes[5] = MD_KIND_PROOF;
 	assert_verdict(receive(&b, &wire), MD_OPEN_FORGED);
 }
@@ -277,7 +277,7 @@ static void test_key_id_forged(void **state)
 /* No answer is longer than its question, and answers have no answers. */
 static void check_amplification(void)
 {
-	for (int kind = MD_KIND_BEACON; kind <= MD_KIND_PROBE_REPLY; kind++) {
+	for (int kind = MD_KIND_BEACON; kind <= MD_KIND_MESSAGE; kind++) {
 		struct wire wire = seal(&a, kind, kind == MD_KIND_BEACON ? NULL : &b, "");
 
 		now_ns += SECOND_NS;
@@ -293,9 +293,9 @@ static void check_amplification(void)
 			assert_true(opened.reply_len <= len);
 		}
 		/* A challenge from nowhere is not answered. */
-		wire = seal(&a, MD_KIND_PROBE, &b, "");
+		wire = seal(&a, MD_KIND_QUERY, &b, "");
 		wire.bytes[5] = MD_KIND_CHALLENGE;
-		wire.bytes[7] = MD_KIND_PROBE;
+		wire.bytes[7] = MD_KIND_QUERY;
 		memset(wire.bytes + 48, 0, 16);
 		receive(&b, &wire);
 		assert_int_equal(opened.reply_len, 0);
@@ -319,7 +319,7 @@ static void test_spoofed_source(void **state)
 	(void)state;
 	meet(&a, &b);
 	meet(&m, &b); /* its own cookie does not help */
-	for (int kind = MD_KIND_QUERY; kind <= MD_KIND_PROBE_REPLY; kind++) {
+	for (int kind = MD_KIND_QUERY; kind <= MD_KIND_MESSAGE; kind++) {
 		wire = seal(&m, kind, &b, "forged");
 		wire.from = a.addr;
 		assert_verdict(receive(&b, &wire), MD_OPEN_UNPROVEN);
@@ -348,10 +348,10 @@ static void test_forged_challenge(void **state)
 
 	(void)state;
 	meet(&a, &b);
-	wire = seal(&m, MD_KIND_PROBE, &a, "");
+	wire = seal(&m, MD_KIND_QUERY, &a, "");
 	wire.from = b.addr;
 	wire.bytes[5] = MD_KIND_CHALLENGE;
-	wire.bytes[7] = MD_KIND_PROBE;
+	wire.bytes[7] = MD_KIND_QUERY;
 	for (int guess = 0; guess < 256; guess++) {
 		memset(wire.bytes + 48, guess, 16);
 		assert_verdict(receive(&a, &wire), MD_OPEN_UNPROVEN);
@@ -461,7 +461,7 @@ static void test_challenges_taken_throttled(void **state)
 	(void)state;
 	meet(&m, &b);
 	for (int i = 0; i < 10000; i++, now_ns += SECOND_NS / 10000) {
-		struct wire wire = seal(&m, MD_KIND_PROBE, &b, "");
+		struct wire wire = seal(&m, MD_KIND_QUERY, &b, "");
 		enum md_verdict verdict;
 
 		wire.bytes[5] = MD_KIND_CHALLENGE;

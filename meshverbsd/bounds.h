@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-#ifndef MD_LIMITS_H
-#define MD_LIMITS_H
+#ifndef MD_BOUNDS_H
+#define MD_BOUNDS_H
 
 /*
  * What one agent holds at most, and how often it does things. Everything that other hosts or processes can make
@@ -33,6 +33,7 @@
 #define MD_BURST             3 /* beacons after a change, for one may be lost */
 #define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
 #define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
+#define MD_ANSWER_EACH_NS    (MD_S / 5000) /* and longer for each on the link: 10,000 take two seconds */
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
 #define MD_ANSWER_ALL_MAX    250 /* senders on a link up to which a greeting goes to all of them */
 #define MD_NETS_MAX          128 /* netdevs that beacons go out of: 16 ports with 7 VLANs each */
@@ -79,6 +80,9 @@
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32
+#define MD_ANSWER_BYTES_MAX (16u << 20) /* then the rest is left out: some 13,000 hosts of two ports, or 50,000 QPs */
+#define MD_ANSWERS_BYTES_MAX (64u << 20) /* of all control connections that have not read theirs yet */
+#define MD_ANSWERS_SHARE 4 /* who is not root waits this many times as long as the last answer took to make */
 #define MD_REQUEST_MAX  4096
 #define MD_CONTROL_NS   (10 * MD_S)
 

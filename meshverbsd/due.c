@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is due when: the directory, expiry, beacons, queries, repetitions. One timer for all of it.
+ */
+#include "agent.h"
+
+#include <time.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "content.h"
+#include "say.h"
+
+uint64_t md_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---- directory ------------------------------------------------------------------------------- */
+
+void md_due_directory(struct md_agent *agent)
+{
+	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
+	uint64_t at_ns;
+
+	if (agent->publish_ns != UINT64_MAX)
+		return;
+	if (spacing_ns < MD_PUBLISH_NS)
+		spacing_ns = MD_PUBLISH_NS;
+	at_ns = agent->published_ns + spacing_ns;
+	agent->publish_ns =
+		at_ns > now_ns + MD_PUBLISH_DELAY_NS ? at_ns : now_ns + MD_PUBLISH_DELAY_NS;
+}
+
+static int write_directory(struct md_agent *agent, uint64_t now_ns)
+{
+	const struct md_content_from from = {.self = &agent->id,
+					     .name = agent->name,
+					     .view = agent->watch.view,
+					     .hosts = &agent->hosts,
+					     .map = &agent->gidmap,
+					     .targets = &agent->targets};
+	struct md_content content;
+	int err;
+
+	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
+	err = md_content_make(&from, now_ns, &content);
+	if (err)
+		return err;
+	err = md_publish(&agent->published, &content.dir, now_ns);
+	md_content_free(&content);
+	return err;
+}
+
+static void publish(struct md_agent *agent, uint64_t now_ns)
+{
+	int err = write_directory(agent, now_ns);
+
+	agent->published_ns = md_now();
+	agent->publish_cost_ns = agent->published_ns - now_ns;
+	agent->publish_ns = UINT64_MAX;
+	if (!err) {
+		if (!agent->counts.published++)
+			sd_notify(0, "READY=1");
+		return;
+	}
+	if (!agent->counts.publish_failed++)
+		md_say(MD_ERROR, "cannot write %s/" MV_DIRECTORY_FILE ": %s",
+		       agent->options->run_dir, md_strerror(err));
+	/* Full file systems and memory may get room again. */
+	agent->publish_ns = agent->published_ns + MD_S;
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void expire(struct md_agent *agent, uint64_t now_ns)
+{
+	if (md_hosts_expire(&agent->hosts, now_ns))
+		md_due_directory(agent);
+	/* Ten thousand hosts are looked through five times a second. */
+	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
+}
+
+static void count_heard(struct md_agent *agent, uint64_t now_ns)
+{
+	for (size_t i = 0; i < agent->announce.n; i++) {
+		uint32_t ifindex = agent->announce.outlets[i].ifindex;
+
+		md_announce_heard(&agent->announce, ifindex,
+				  md_hosts_on_net(&agent->hosts, ifindex));
+	}
+	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
+}
+
+static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
+{
+	if (agent->expire_ns <= now_ns)
+		expire(agent, now_ns);
+	if (agent->count_ns <= now_ns)
+		count_heard(agent, now_ns);
+	if (md_talk_next(agent) <= now_ns)
+		md_talk_beacons(agent, now_ns);
+	if (agent->targets_ns <= now_ns)
+		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
+	if (md_carry_next(&agent->carry) <= now_ns)
+		md_carry_tick(&agent->carry, now_ns);
+	if (agent->publish_ns <= now_ns)
+		publish(agent, now_ns);
+	if (agent->heartbeat_ns <= now_ns) {
+		md_publish_heartbeat(&agent->published, now_ns);
+		agent->heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
+	}
+}
+
+static uint64_t earliest(const struct md_agent *agent)
+{
+	const uint64_t times[] = {
+		agent->expire_ns,
+		agent->count_ns,
+		agent->targets_ns,
+		agent->publish_ns,
+		agent->heartbeat_ns,
+		md_talk_next(agent),
+		md_carry_next(&agent->carry),
+	};
+	uint64_t next_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (times[i] < next_ns)
+			next_ns = times[i];
+	return next_ns;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
+{
+	(void)source;
+	(void)usec;
+	do_what_is_due(arg, md_now());
+	return 0;
+}
+
+/* After whatever has happened: one timer, set for what is due next. */
+static int on_post(sd_event_source *source, void *arg)
+{
+	struct md_agent *agent = arg;
+
+	(void)source;
+	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
+	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+int md_due_start(struct md_agent *agent)
+{
+	int err;
+
+	err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, 1000, on_timer,
+				agent);
+	if (err >= 0)
+		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
+	if (err < 0)
+		return err;
+	/* A former agent's directory serves until the neighbours have answered. */
+	agent->published.dir_fd = agent->rundir.fd;
+	agent->publish_ns = md_now();
+	if (md_publish_exists(agent->rundir.fd))
+		agent->publish_ns += MD_PUBLISH_FIRST_NS;
+	return 0;
+}

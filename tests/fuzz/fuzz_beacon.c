@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What other agents say: payloads of beacons and answers, descriptions, parcels. First byte: which.
+ * What is accepted is written back and has to be the same bytes: there is one way to say a thing.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "beacon.h"
+#include "hosts.h"
+#include "parcel_wire.h"
+
+static void check_desc(const uint8_t *data, size_t size)
+{
+	static uint8_t again[MD_DESC_BYTES_MAX];
+	struct md_desc *desc;
+	uint32_t n_gids = 0;
+
+	if (md_desc_decode(data, size, &desc))
+		return;
+	FUZZ_CHECK(desc->n_rails <= MD_RAILS_MAX && desc->n_gids <= MD_GIDS_MAX);
+	for (uint32_t r = 0; r < desc->n_rails; r++) {
+		FUZZ_CHECK(desc->rails[r].first_gid == n_gids);
+		n_gids += desc->rails[r].n_gids;
+		FUZZ_CHECK(memchr(desc->rails[r].device, '\0', sizeof(desc->rails[r].device)));
+		FUZZ_CHECK(memchr(desc->rails[r].netdev, '\0', sizeof(desc->rails[r].netdev)));
+	}
+	FUZZ_CHECK(n_gids == desc->n_gids);
+	FUZZ_CHECK(md_desc_encode(desc, again) == size);
+	FUZZ_CHECK(!memcmp(data, again, size));
+	free(desc);
+}
+
+static void check_beacon(const uint8_t *data, size_t size)
+{
+	uint8_t again[MD_PAYLOAD_MAX_BYTES];
+	struct md_beacon beacon;
+
+	if (md_beacon_decode(data, size, &beacon))
+		return;
+	FUZZ_CHECK(memchr(beacon.name, '\0', sizeof(beacon.name)));
+	FUZZ_CHECK(!beacon.piece_bytes ||
+		   (beacon.data >= data && beacon.data + beacon.piece_bytes == data + size));
+	FUZZ_CHECK(md_beacon_encode(&beacon, again) == size);
+	FUZZ_CHECK(!memcmp(data, again, size));
+}
+
+static void check_parcel(const uint8_t *data, size_t size)
+{
+	uint8_t again[MD_PAYLOAD_MAX_BYTES];
+	struct md_parcel_wire parcel;
+
+	if (md_parcel_decode(data, size, &parcel))
+		return;
+	FUZZ_CHECK(md_parcel_encode(&parcel, again) == size);
+	FUZZ_CHECK(!memcmp(data, again, size));
+}
+
+/* A row of datagrams, each as [length 2][host 1][netdev 1][payload], into the table of hosts. */
+static void check_hosts(const uint8_t *data, size_t size)
+{
+	struct md_hosts hosts = {0};
+	uint64_t now_ns = MD_S;
+	unsigned int news;
+
+	while (size >= 4) {
+		struct md_heard heard = {
+			.start = 1, .ifindex = 1u + data[3] % 4, .answer = data[3] & 0x80};
+		size_t len = (size_t)data[0] << 8 | data[1];
+		struct md_beacon beacon;
+
+		heard.sender.bytes[0] = data[2] % 8 + 1;
+		data += 4;
+		size -= 4;
+		if (len > size)
+			len = size;
+		if (!md_beacon_decode(data, len, &beacon))
+			md_hosts_hear(&hosts, &heard, &beacon, now_ns, &news);
+		data += len;
+		size -= len;
+		now_ns += 100 * MD_MS;
+		if (!(now_ns / (100 * MD_MS) % 16))
+			md_hosts_expire(&hosts, now_ns);
+		FUZZ_CHECK(hosts.n <= 8);
+		FUZZ_CHECK(hosts.n_partial <= hosts.n);
+	}
+	md_hosts_fini(&hosts);
+	FUZZ_CHECK(!hosts.n && !hosts.n_partial && !hosts.bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!size)
+		return 0;
+	switch (data[0] % 4) {
+	case 0:
+		check_desc(data + 1, size - 1);
+		break;
+	case 1:
+		check_beacon(data + 1, size - 1);
+		break;
+	case 2:
+		check_parcel(data + 1, size - 1);
+		break;
+	default:
+		check_hosts(data + 1, size - 1);
+	}
+	return 0;
+}
