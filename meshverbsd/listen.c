@@ -195,6 +195,28 @@ static void reply(struct md_agent *agent, const struct md_received *received,
 		    opened->reply_len);
 }
 
+/* What somebody has to set right, said once for each kind; counters tell the rest. */
+static void complain(const struct md_agent *agent, const struct md_received *received,
+		     enum md_verdict verdict)
+{
+	union ibv_gid gid = md_paths_gid(&received->ip);
+	char text[MV_GID_STRLEN];
+
+	switch (verdict) {
+	case MD_OPEN_VERSION:
+	case MD_OPEN_SAME_ID:
+	case MD_OPEN_PLAIN:
+	case MD_OPEN_SEALED:
+	case MD_OPEN_OTHER_KEY:
+		break;
+	default:
+		return;
+	}
+	if (agent->counts.verdicts[verdict] == 1)
+		md_say(MD_WARNING, "dropped from %s, and others like it: %s",
+		       mv_gid_format(&gid, text), md_verdict_text(verdict));
+}
+
 static void on_datagram(struct md_agent *agent, const struct md_received *received)
 {
 	struct md_addr from = md_talk_addr(&received->ip, received->port, received->ifindex);
@@ -206,6 +228,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
 			  now_ns, &opened);
 	agent->counts.verdicts[verdict]++;
+	complain(agent, received, verdict);
 	if (opened.reply_len)
 		reply(agent, received, &opened);
 	if (verdict == MD_OPEN_OK)

@@ -301,6 +301,9 @@ class Keys(AgentTest):
         time.sleep(1)
         self.assertEqual((a.peers(), b.peers()), ([], []))
         self.assertGreater(a.metric("datagrams_rejected")["plain"], 0)
+        # Each says so, once.
+        for host in (a, b):
+            self.assertEqual(host.log.read_text().count("dropped from fe80::"), 1, host.log.read_text())
         b.stop()
         self.key(b, "22" * 32)
         b.start()
