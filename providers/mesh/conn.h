@@ -168,10 +168,12 @@ int mesh_thread_wake(bool urgent);
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */
 void mesh_thread_frame(const struct mv_frame *frame);
-/** mesh_thread_start - start a thread that blocks all signals; it is never joined. Return: 0 or -errno. */
-int mesh_thread_start(void *(*function)(void *arg), void *arg);
-/** mesh_rail_watch - have the events of a rail read from now on (railevents.c); any thread. Return: 0 or -errno. */
-int mesh_rail_watch(struct mesh_rail *rail);
+/** mesh_thread_rail - read completion events of that rail from now on; helper thread only */
+void mesh_thread_rail(struct mesh_rail *rail);
+/** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */
+void mesh_rail_events(struct mesh_rail *rail);
+/** mesh_rail_async_events - read and log what happened to a rail */
+void mesh_rail_async_events(struct mesh_rail *rail);
 uint64_t mesh_now_ns(void); /* CLOCK_BOOTTIME */
 
 #endif

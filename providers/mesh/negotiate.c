@@ -156,15 +156,13 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	conn->rail_gid_type = action->gid_type;
 	attr.port_num = place.port;
 	snprintf(why, why_size, "a QP on %s", place.device);
-	err = mesh_rail_watch(conn->pd->rail);
-	if (err)
-		return err;
 	err = mesh_held_prepare(conn->held, conn->pd, &attr, &ret_mine->qpn);
 	if (!err)
 		err = path_limits(conn, ret_mtu, ret_lid);
 	if (err)
 		return err;
 	ret_mine->gid = action->local_gid;
+	mesh_thread_rail(conn->pd->rail);
 	return 0;
 }
 

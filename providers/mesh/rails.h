@@ -21,7 +21,6 @@ struct mesh_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
-	_Atomic bool watched; /* somebody reads its events */
 };
 
 /**

@@ -12,13 +12,16 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "paths.h"
+#include "srq.h"
 #include "ud.h"
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
- * one that negotiates and the only one that reads from the agent. Helper threads block all signals and are never joined.
+ * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It blocks all
+ * signals and is never joined.
  */
 
+#define MAX_RAILS 32
 #define RECONNECT_NS 500000000ull
 /* After something happened, look again this often for a while instead of asking to be woken: a wake-up costs the
  * program a system call for each connection. */
@@ -36,12 +39,14 @@ struct mesh_thread {
 	_Atomic bool asleep; /* nobody looks until a byte comes */
 
 	/* The thread's own. */
+	struct mesh_rail *rails[MAX_RAILS];
+	size_t n_rails;
 	uint64_t reconnect_at_ns, brisk_until_ns;
 	bool netdevs_changed; /* there is something to read for mesh_paths_watch() */
 };
 
-/* What the thread polls. */
-enum { WAKE, AGENT, NETDEVS, N_POLLED };
+/* What the thread polls besides the rails. */
+enum { WAKE, AGENT, NETDEVS, N_FIXED };
 
 uint64_t mesh_now_ns(void)
 {
@@ -208,6 +213,23 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	mesh_ud_claim_all();
 }
 
+/* ---- rails --------------------------------------------------------------------------------------------------- */
+
+void mesh_thread_rail(struct mesh_rail *rail)
+{
+	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	size_t i;
+
+	for (i = 0; i < thread->n_rails; i++)
+		if (thread->rails[i] == rail)
+			return;
+	if (thread->n_rails < MAX_RAILS)
+		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* for good: reopening it takes milliseconds */
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
+			    MAX_RAILS, rail->device);
+}
+
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
 /* Return: when to come again. */
@@ -234,7 +256,7 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
-	struct pollfd fds[N_POLLED] = {
+	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
 		[NETDEVS] = {.fd = mesh_paths_watch(thread->netdevs_changed), .events = POLLIN},
@@ -242,8 +264,13 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	uint64_t now = mesh_now_ns(), wait = until_ns > now ? until_ns - now : 0;
 	struct timespec timeout = {.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	char drain[64];
+	size_t i;
 	int n;
 
+	for (i = 0; i < thread->n_rails; i++) {
+		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = thread->rails[i]->channel->fd, .events = POLLIN};
+		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = thread->rails[i]->context->async_fd, .events = POLLIN};
+	}
 	if (!brisk)
 		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
 	/* What was queued before the flag could be seen is found by the next round. */
@@ -251,7 +278,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		timeout = (struct timespec){0};
 		until_ns = 0;
 	}
-	n = ppoll(fds, N_POLLED, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
 	thread->netdevs_changed = n > 0 && fds[NETDEVS].revents;
 	if (n <= 0)
@@ -259,12 +286,18 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
 		while (recv(thread->wake[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
 			;
+	for (i = 0; i < thread->n_rails; i++) {
+		if (fds[N_FIXED + 2 * i].revents)
+			mesh_rail_events(thread->rails[i]);
+		if (fds[N_FIXED + 2 * i + 1].revents)
+			mesh_rail_async_events(thread->rails[i]);
+	}
 }
 
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud;
+	uint64_t now, next, ud, srqs;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -287,6 +320,9 @@ static void *helper(void *arg)
 		ud = mesh_ud_run(now);
 		if (ud < next)
 			next = ud;
+		srqs = mesh_srqs_feed(now);
+		if (srqs < next)
+			next = srqs;
 		if (worked)
 			thread->brisk_until_ns = now + BRISK_FOR_NS;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
@@ -298,7 +334,7 @@ static void *helper(void *arg)
 	return NULL;
 }
 
-int mesh_thread_start(void *(*function)(void *arg), void *arg)
+static int start(struct mesh_thread *thread)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -309,7 +345,7 @@ int mesh_thread_start(void *(*function)(void *arg), void *arg)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&id, &attr, function, arg);
+	err = pthread_create(&id, &attr, helper, thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
@@ -327,7 +363,7 @@ static struct mesh_thread *make_thread(int *ret_err)
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
 	if (!*ret_err)
-		*ret_err = mesh_thread_start(helper, thread);
+		*ret_err = start(thread);
 	if (*ret_err) {
 		close_wake(thread);
 		pthread_mutex_destroy(&thread->link_lock);

@@ -169,7 +169,8 @@ uint64_t mesh_ud_run(uint64_t now_ns)
 	}
 	for (rail = mesh_root.ud.rails; rail; rail = rail->next) {
 		if (!rail->watched)
-			rail->watched = !mesh_rail_watch(rail->rail);
+			mesh_thread_rail(rail->rail);
+		rail->watched = true;
 	}
 	mesh_ud_unlock(cancel);
 	return next;

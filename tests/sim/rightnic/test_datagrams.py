@@ -84,15 +84,12 @@ class Stacked(unittest.TestCase):
     def test_chaos(self):
         """Both hosts at once; b's NIC 0 reaches a's NIC 0, which neither of these is."""
         program = str(BUILD / "tests/sim/rightnic/rightnic-udchaos")
-        numbers = tempfile.NamedTemporaryFile(prefix="udchaos-")
-        numbers.truncate(4096)
-        words = [*SANITIZER, program, "-d", "mlx5_1", "-g", "3", "-t", "3", "-n", "20", "-f", numbers.name]
-        one = self.world.start("a", *words, "-s", "1", "-w", "0", "::ffff:10.2.0.1")
-        status, said = self.world.run("b", *words, "-s", "2", "-w", "1", "::ffff:10.3.0.2", seconds=100)
+        words = [*SANITIZER, program, "-d", "mlx5_1", "-g", "3", "-t", "3", "-n", "20"]
+        one = self.world.start("a", *words, "-s", "1", "::ffff:10.2.0.1", "::ffff:10.2.0.2")
+        status, said = self.world.run("b", *words, "-s", "2", "::ffff:10.3.0.2", "::ffff:10.1.0.1", seconds=100)
         other = one.wait(100)
         self.assertEqual((status, other), (0, 0), said + one.said())
-        self.assertRegex(said + one.said(), r"\d+ sent, [1-9]\d* received")
-        print(said, one.said(), end="")
+        self.assertRegex(said, r"[1-9]\d* sent, \d+ received")
 
     def test_pingpong(self):
         for case in WRONG if not SHORT else WRONG[:2]:

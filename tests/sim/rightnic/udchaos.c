@@ -3,12 +3,9 @@
  * Threads that make UD queue pairs and address handles, send to whatever QPN, and take everything away again in any order,
  * while the other host does the same: every send has to complete, everything can be destroyed, nothing is left.
  *
- *    udchaos -d DEVICE -g GID_INDEX -t THREADS -s SEED -n ROUNDS -f FILE -w 0|1 PEER_GID...
- *
- * In FILE each of the two (-w) says which QPNs it has.
+ *    udchaos -d DEVICE -g GID_INDEX -t THREADS -s SEED -n ROUNDS PEER_GID...
  */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define QKEY  0x11223344u
@@ -31,9 +27,6 @@ static union ibv_gid peers[8];
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static atomic_uint sends, receives;
-#define MAX_THREADS 16u
-static _Atomic uint32_t (*numbers)[MAX_THREADS]; /* of both sides */
-static unsigned int who;
 
 #define CHECK(what)                                                                                                    \
 	do {                                                                                                           \
@@ -50,7 +43,7 @@ struct one {
 	struct ibv_ah *ahs[2];
 	struct ibv_mr *mr;
 	uint8_t *bytes; /* DEPTH to receive into, one to send from */
-	unsigned int me, seed, outstanding;
+	unsigned int seed, outstanding;
 };
 
 static unsigned int below(struct one *o, unsigned int n)
@@ -105,7 +98,7 @@ static void send_one(struct one *o)
 {
 	uint8_t *from = o->bytes + DEPTH * (GRH + BYTES);
 	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = BYTES, .lkey = o->mr->lkey};
-	uint32_t qpn = atomic_load(&numbers[!who][below(o, MAX_THREADS)]);
+	uint32_t qpn = 0x40 + below(o, 600);
 	struct ibv_send_wr wr = {
 		.wr_id = DEPTH,
 		.sg_list = &sge,
@@ -114,9 +107,7 @@ static void send_one(struct one *o)
 		.wr.ud = {.ah = o->ahs[below(o, 2)], .remote_qpn = qpn, .remote_qkey = QKEY},
 	}, *bad;
 
-	if (!below(o, 20))
-		qpn = 0x40 + below(o, 600);
-	if (o->outstanding == DEPTH || !qpn)
+	if (o->outstanding == DEPTH || qpn == o->qp->qp_num)
 		return;
 	CHECK(!ibv_post_send(o->qp, &wr, &bad));
 	o->outstanding++;
@@ -141,7 +132,7 @@ static void poll(struct one *o)
 
 static void *run(void *arg)
 {
-	struct one o = {.seed = (unsigned int)(uintptr_t)arg, .me = (unsigned int)(uintptr_t)arg % 100};
+	struct one o = {.seed = (unsigned int)(uintptr_t)arg};
 	unsigned int round, i, n;
 	bool ahs_first;
 
@@ -152,7 +143,6 @@ static void *run(void *arg)
 		o.cq = ibv_create_cq(context, 2 * DEPTH, NULL, NULL, 0);
 		CHECK(o.cq);
 		make_qp(&o);
-		atomic_store(&numbers[who][o.me], o.qp->qp_num);
 		for (i = 0; i < 2; i++)
 			make_ah(&o, i);
 		for (i = 0, n = below(&o, 60); i < n; i++) {
@@ -167,7 +157,6 @@ static void *run(void *arg)
 		ahs_first = below(&o, 2);
 		for (i = 0; i < 2 && ahs_first; i++)
 			CHECK(!ibv_destroy_ah(o.ahs[i]));
-		atomic_store(&numbers[who][o.me], 0);
 		CHECK(!ibv_destroy_qp(o.qp));
 		for (i = 0; i < 2 && !ahs_first; i++)
 			CHECK(!ibv_destroy_ah(o.ahs[i]));
@@ -183,26 +172,22 @@ int main(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	unsigned int n = 4, seed = 1, i;
-	pthread_t threads[MAX_THREADS];
-	int c, fd = -1;
+	pthread_t threads[16];
+	int c;
 
-	while ((c = getopt(argc, argv, "d:g:t:s:n:f:w:")) >= 0) {
+	while ((c = getopt(argc, argv, "d:g:t:s:n:")) >= 0) {
 		switch (c) {
 		case 'd': device = optarg; break;
 		case 'g': gid_index = (uint8_t)atoi(optarg); break;
 		case 't': n = (unsigned int)atoi(optarg); break;
 		case 's': seed = (unsigned int)atoi(optarg); break;
 		case 'n': rounds = (unsigned int)atoi(optarg); break;
-		case 'f': fd = open(optarg, O_RDWR); break;
-		case 'w': who = (unsigned int)atoi(optarg) & 1; break;
 		default: return 1;
 		}
 	}
 	for (; optind < argc && n_peers < 8; optind++)
 		CHECK(inet_pton(AF_INET6, argv[optind], &peers[n_peers++]) == 1);
-	CHECK(n_peers && n <= MAX_THREADS);
-	numbers = mmap(NULL, sizeof(*numbers) * 2, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK(numbers != MAP_FAILED);
+	CHECK(n_peers && n <= 16);
 	for (i = 0; list && list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), device))
 			context = ibv_open_device(list[i]);
