@@ -213,6 +213,7 @@ static void test_sends_and_receives(void **state)
 {
 	(void)state;
 	compare(sends_and_receives, &(struct shape){0});
+	compare(sends_and_receives, &(struct shape){.srq = true});
 }
 
 static void rdma(struct run *r, const struct shape *shape)
@@ -241,6 +242,7 @@ static void test_rdma(void **state)
 {
 	(void)state;
 	compare(rdma, &(struct shape){0});
+	compare(rdma, &(struct shape){.srq = true});
 }
 
 /* All sends at once, before the other end can take any: held ones wait, and nothing is lost or overtaken. */
@@ -334,6 +336,7 @@ static void test_many(void **state)
 {
 	(void)state;
 	compare(many, &(struct shape){0});
+	compare(many, &(struct shape){.srq = true});
 }
 
 /* The program ends the connection: everything is flushed, in order, the unsignaled ones, too. */
@@ -475,6 +478,7 @@ static void test_events(void **state)
 {
 	(void)state;
 	compare(events, &(struct shape){0});
+	compare(events, &(struct shape){.srq = true});
 }
 
 /* Nobody is woken who did not ask, or asked for solicited ones only. */
