@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,7 @@ int main(int argc, char **argv)
 	       from_prev.finished < opt.plan.n_transfers) {
 		send_progress(&to_next);
 		recv_progress(&from_prev);
+		sched_yield(); /* so does NCCL's proxy */
 	}
 	end_say_done(&to_next.end); /* to both, before waiting for anybody: it is a ring */
 	end_say_done(&from_prev.end);
