@@ -110,7 +110,7 @@ class Agent:
             self.write_key(key)
         config = self.dir / "mesh.conf"
         config.write_text(f"[agent]\nkey = {self.key_file}\nhosts = {self.dir}/hosts\nexclude_default_route = off\n"
-                          f"beacon_interval_ms = 200\n{settings}")
+                          f"beacon_interval_ms = 500\n{settings}")
         (self.dir / "hosts").write_text("")
         self.log = open(self.dir / "log", "a+")
         self.process = None
@@ -170,7 +170,7 @@ class Agent:
             sock.connect(str(self.run_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
             sock.sendall(json.dumps({"get": name}).encode() + b"\n")
-            answer = b""
+            answer = bytearray()
             while more := sock.recv(65536):
                 answer += more
         return answer.decode()

@@ -91,7 +91,7 @@ class AttackTest(unittest.TestCase):
         """A message arrives, as it would without any attack."""
         ours = self.process(self.v, "mlx5_0", V[1])
         hers = self.process(self.alice, "mlx5_0", ALICE[1])
-        for attempt in range(1, 6):
+        for attempt in range(1, 11):
             message = wire.message(ALICE, V, attempt=attempt)
             hers.send(V[0], message)
             if ours.receive(timeout=2) == message:
@@ -289,7 +289,7 @@ class OffPathTest(AttackTest):
         rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", "10.0.1.2"])
         self.answer_query(wire.beacon(wire.description(rail), name="evil", rail_number=0xffff),
                           sender=alice_id, start=2**64 - 1)
-        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=3)
+        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=4)
         self.assertNotIn("evil", self.v.directory().names())
         self.assert_alice_reaches_v_from(self.ours)
 
@@ -440,7 +440,7 @@ class ProcessTest(AttackTest):
             held.append(sock)
         wait_for(lambda: self.v.metrics()["claims"] == number, "short answers are to be had", timeout=60)
         self.assertIn("busy", self.v.ask("qps"))
-        self.assertLess(self.v.rss_kib() - before, 160 * 1024)
+        self.assertLess(self.v.rss_kib() - before, 256 * 1024)
         self.assert_alice_reaches_v()
 
     FLOOD = """
@@ -575,7 +575,7 @@ class KeyTest(AttackTest):
             for agent in (self.v, self.alice):
                 agent.write_key(text)
                 agent.reload()
-                self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=1.2)
+                self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=2.5)
         self.assertEqual(self.v.rejected("other_key") + self.alice.rejected("other_key"), 0)
         self.assert_alice_reaches_v()
         # A file that cannot be used leaves the keys as they are.
@@ -585,7 +585,7 @@ class KeyTest(AttackTest):
         self.v.reload()
         self.v.key_file.unlink()
         self.v.reload()
-        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=1.2)
+        self.assert_stays(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name, seconds=2.5)
         self.assert_alice_reaches_v()
 
     def test_bad_key_file_at_start(self):
