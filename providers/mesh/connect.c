@@ -5,6 +5,7 @@
 
 #include "conn.h"
 #include "paths.h"
+#include "srq.h"
 #include "ud.h"
 
 /*
@@ -113,7 +114,10 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
+	int err = mesh_srq_join_base(mc, qp);
 
+	if (err)
+		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
 		return mc->modify_qp(qp, attr, mask);
 	repaired = *attr;
@@ -335,17 +339,30 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 
 static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	drop(conn);
-	return mc->modify_qp(qp, attr, mask);
+	struct mesh_srq_native *leaving = mesh_srq_leaving(mc, qp);
+	int err;
+
+	if (conn)
+		drop(conn);
+	err = mc->modify_qp(qp, attr, mask);
+	mesh_srq_left(leaving, !err);
+	return err;
 }
 
 static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	bool reset = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
+	struct mesh_srq_native *leaving = NULL;
 	int err;
 
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+	if (reset) {
 		mesh_ud_gone(mc, qp);
+		leaving = mesh_srq_leaving(mc, qp);
+	}
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp))
+		return EBUSY;
 	err = mc->modify_qp(qp, attr, mask);
+	mesh_srq_left(leaving, !err);
 	if (!err)
 		mesh_ud_modified(mc, qp, attr, mask);
 	return err;
@@ -372,7 +389,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
-	if (conn && state && attr->qp_state == IBV_QPS_RESET) {
+	if (state && attr->qp_state == IBV_QPS_RESET) {
 		err = to_reset(mc, conn, qp, attr, attr_mask);
 		taken = true;
 	} else if (conn) {
@@ -416,20 +433,24 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 int mesh_destroy_qp(struct ibv_qp *qp)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct mesh_srq_native *leaving;
 	struct mesh_conn *conn;
-	int cancel;
+	int cancel, err;
 
-	if (mc->can_move && mesh_context_active(mc)) {
-		cancel = mesh_cancel_off();
-		conn = mesh_conn_get(qp);
-		if (conn)
-			drop(conn);
-		mesh_conn_put(conn);
-		if (qp->qp_type == IBV_QPT_UD)
-			mesh_ud_gone(mc, qp);
-		mesh_cancel_restore(cancel);
-	}
-	return mc->destroy_qp(qp);
+	if (!mc->can_move || !mesh_context_active(mc))
+		return mc->destroy_qp(qp);
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (conn)
+		drop(conn);
+	mesh_conn_put(conn);
+	if (qp->qp_type == IBV_QPT_UD)
+		mesh_ud_gone(mc, qp);
+	leaving = mesh_srq_leaving(mc, qp);
+	err = mc->destroy_qp(qp);
+	mesh_srq_left(leaving, !err);
+	mesh_cancel_restore(cancel);
+	return err;
 }
 
 void mesh_conns_close(struct mesh_context *mc)

@@ -4,23 +4,21 @@
 #include <string.h>
 
 #include "heldint.h"
+#include "srq.h"
 
 /* What is kept of the program's CQs, and their shadows. The polling itself is in poll.c and cqex.c. */
 
 static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	uintptr_t flags = (uintptr_t)mesh_map_get(&mc->data.extended, cq);
-	pthread_mutexattr_t recursive;
 	struct mesh_cq *mcq = calloc(1, sizeof(*mcq));
 
 	if (!mcq)
 		return NULL;
 	mcq->cq = cq;
 	mcq->mc = mc;
-	pthread_mutexattr_init(&recursive);
-	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&mcq->lock, &recursive);
-	pthread_mutexattr_destroy(&recursive);
+	pthread_mutex_init(&mcq->poll_lock, NULL);
+	pthread_mutex_init(&mcq->lock, NULL);
 	pthread_mutex_init(&mcq->kick_lock, NULL);
 	mcq->extended = flags;
 	mcq->wc_flags = flags ? (uint32_t)(flags - 1) : 0;
@@ -64,13 +62,24 @@ void mesh_cq_put(struct mesh_cq *cq)
 
 /* ---- shadows ------------------------------------------------------------------------------------------------- */
 
+static void free_srqs(struct mesh_shadow_cq *scq)
+{
+	struct mesh_cq_srq *use;
+
+	while ((use = scq->srqs)) {
+		scq->srqs = use->next;
+		free(use);
+	}
+}
+
 static void shadow_free(struct mesh_shadow_cq *scq)
 {
 	/* Waits until the helper thread has acknowledged the events it has taken. */
 	if (scq->cq)
 		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
-	free(scq->table);
+	free(scq->qpns.places);
+	free_srqs(scq);
 	free(scq);
 }
 
@@ -118,83 +127,181 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	return 0;
 }
 
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret)
+static struct mesh_cq_srq *find_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home)
 {
-	struct mesh_shadow_cq *scq;
-	int err;
+	struct mesh_cq_srq *use;
 
-	for (scq = cq->shadows; scq && scq->rail != rail; scq = scq->next)
+	for (use = scq->srqs; use && use->home != home; use = use->next)
 		;
-	if (!scq) {
-		err = shadow_new(cq, rail, n_wrs, &scq);
-		if (err)
-			return err;
-	} else if (scq->n_wrs + n_wrs > (uint32_t)scq->cq->cqe) {
-		/* Every work request may be flushed before the program polls once: an overrun must be impossible. */
-		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)(scq->n_wrs + n_wrs));
-		if (err)
-			return err < 0 ? -errno : -err;
+	return use;
+}
+
+/* All QPs of an SRQ together have no more receives outstanding than the SRQ takes. cq->lock */
+static int add_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home, uint32_t *n_wrs)
+{
+	struct mesh_cq_srq *use = find_srq(scq, home);
+
+	if (!use) {
+		use = calloc(1, sizeof(*use));
+		if (!use)
+			return -ENOMEM;
+		use->home = home;
+		use->next = scq->srqs;
+		scq->srqs = use;
+		*n_wrs += mesh_srq_size(home);
 	}
-	scq->n_wrs += n_wrs;
-	*ret = scq;
+	use->n_qps++;
 	return 0;
 }
 
-static void insert(struct mesh_cq_qp *table, size_t n_places, const struct mesh_cq_qp *entry)
+static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *home)
 {
-	size_t mask = n_places - 1, i = entry->shadow_qpn * 2654435761u & mask;
+	struct mesh_cq_srq *use = find_srq(scq, home), **at;
 
-	while (table[i].qpn)
+	if (--use->n_qps)
+		return;
+	for (at = &scq->srqs; *at != use; at = &(*at)->next)
+		;
+	*at = use->next;
+	free(use);
+	scq->n_wrs -= mesh_srq_size(home);
+}
+
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
+			   const struct mesh_srq_home *home, struct mesh_shadow_cq **ret)
+{
+	struct mesh_shadow_cq *scq;
+	uint32_t own = n_wrs, want = 0;
+	int err = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	for (scq = cq->shadows; scq && scq->rail != rail; scq = scq->next)
+		;
+	if (!scq)
+		err = shadow_new(cq, rail, n_wrs, &scq);
+	if (!err && home)
+		err = add_srq(scq, home, &n_wrs);
+	if (!err) {
+		scq->n_wrs += n_wrs;
+		want = scq->n_wrs;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (err)
+		return err;
+	/*
+	 * Every work request may be flushed before the program polls once: an overrun must be impossible. The provider may
+	 * wait here for a thread that polls, and that one for cq->lock.
+	 */
+	if (want > (uint32_t)scq->cq->cqe) {
+		err = -mesh_positive(mesh_root.lib.verbs.resize_cq(scq->cq, (int)want));
+		if (err)
+			mesh_shadow_cq_unreserve(scq, own, home);
+	}
+	if (!err)
+		*ret = scq;
+	return err;
+}
+
+void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home)
+{
+	pthread_mutex_lock(&scq->owner->lock);
+	scq->n_wrs -= n_wrs;
+	if (home)
+		remove_srq(scq, home);
+	pthread_mutex_unlock(&scq->owner->lock);
+}
+
+static void insert(struct mesh_cq_qp *places, size_t n_places, const struct mesh_cq_qp *entry)
+{
+	size_t mask = n_places - 1, i = entry->key * 2654435761u & mask;
+
+	while (places[i].qpn)
 		i = (i + 1) & mask;
-	table[i] = *entry;
+	places[i] = *entry;
 }
 
 /* Twice the places, or the same without the QPs that are gone. */
-static int rebuild(struct mesh_shadow_cq *scq)
+static int rebuild(struct mesh_qpns *qpns)
 {
 	size_t live = 0, n_places = 16, i;
-	struct mesh_cq_qp *table;
+	struct mesh_cq_qp *places, *at;
 
-	for (i = 0; i < scq->n_places; i++)
-		live += scq->table[i].qpn && scq->table[i].held;
+	for (i = 0; i < qpns->n_places; i++)
+		live += qpns->places[i].held || qpns->places[i].home;
 	while (n_places < 4 * (live + 1))
 		n_places *= 2;
-	table = calloc(n_places, sizeof(*table));
-	if (!table)
+	places = calloc(n_places, sizeof(*places));
+	if (!places)
 		return -ENOMEM;
-	for (i = 0; i < scq->n_places; i++)
-		if (scq->table[i].qpn && scq->table[i].held)
-			insert(table, n_places, &scq->table[i]);
-	free(scq->table);
-	scq->table = table;
-	scq->n_places = n_places;
-	scq->n_used = live;
+	for (i = 0; i < qpns->n_places; i++) {
+		at = &qpns->places[i];
+		if (at->held || at->home)
+			insert(places, n_places, at);
+	}
+	free(qpns->places);
+	*qpns = (struct mesh_qpns){.places = places, .n_places = n_places, .n_used = live};
+	return 0;
+}
+
+static int qpns_add(struct mesh_qpns *qpns, const struct mesh_cq_qp *entry)
+{
+	struct mesh_cq_qp *old = mesh_qpns_find(qpns, entry->key);
+
+	if (old) {
+		*old = *entry;
+		return 0;
+	}
+	if (2 * (qpns->n_used + 1) > qpns->n_places && rebuild(qpns))
+		return -ENOMEM;
+	insert(qpns->places, qpns->n_places, entry);
+	qpns->n_used++;
 	return 0;
 }
 
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h)
 {
-	struct mesh_cq_qp entry = {.shadow_qpn = shadow_qpn, .qpn = h->qp->qp_num, .held = h}, *old;
+	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .held = h, .home = h->home};
+	int err;
 
-	old = mesh_shadow_cq_find(scq, shadow_qpn);
-	if (old) {
-		*old = entry;
-		return 0;
-	}
-	if (2 * (scq->n_used + 1) > scq->n_places && rebuild(scq))
-		return -ENOMEM;
-	insert(scq->table, scq->n_places, &entry);
-	scq->n_used++;
-	return 0;
+	pthread_mutex_lock(&scq->owner->lock);
+	err = qpns_add(&scq->qpns, &entry);
+	pthread_mutex_unlock(&scq->owner->lock);
+	return err;
 }
 
-void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, uint32_t n_wrs)
+void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 {
-	struct mesh_cq_qp *entry = mesh_shadow_cq_find(scq, shadow_qpn);
+	struct mesh_cq_qp *entry;
 
-	if (entry)
+	pthread_mutex_lock(&scq->owner->lock);
+	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
+	if (entry) {
 		entry->held = NULL;
-	scq->n_wrs -= n_wrs;
+		entry->home = NULL;
+	}
+	pthread_mutex_unlock(&scq->owner->lock);
+}
+
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home)
+{
+	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home};
+	int err;
+
+	pthread_mutex_lock(&cq->lock);
+	err = qpns_add(&cq->natives, &entry);
+	pthread_mutex_unlock(&cq->lock);
+	return err;
+}
+
+void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn)
+{
+	struct mesh_cq_qp *entry;
+
+	pthread_mutex_lock(&cq->lock);
+	entry = mesh_qpns_find(&cq->natives, qpn);
+	if (entry)
+		entry->home = NULL;
+	pthread_mutex_unlock(&cq->lock);
 }
 
 /* ---- completions of our own ---------------------------------------------------------------------------------- */
@@ -264,8 +371,10 @@ void mesh_cq_free(struct mesh_cq *cq)
 {
 	cq_release(cq);
 	free(cq->stash);
+	free(cq->natives.places);
 	pthread_mutex_destroy(&cq->kick_lock);
 	pthread_mutex_destroy(&cq->lock);
+	pthread_mutex_destroy(&cq->poll_lock);
 	free(cq);
 }
 

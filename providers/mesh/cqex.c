@@ -7,8 +7,8 @@
  * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
  * allocation, no system call, no log.
  *
- * At most one of base and shadows is started at a time; cq->lock is held from start_poll to end_poll. Shadows of an
- * extended CQ are made with the same flags, so they have the same functions.
+ * At most one of base and shadows is started at a time; poll_lock is held from start_poll to end_poll, cq->lock only for
+ * each step. Shadows of an extended CQ are made with the same flags, so they have the same functions.
  */
 
 static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
@@ -94,6 +94,23 @@ static bool is_kick(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	return mesh_kick_is(cq, ex->wr_id, qpn);
 }
 
+/* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. */
+static void count_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	const struct mesh_cq_qp *qp = NULL;
+	size_t i;
+
+	if (ex->status != IBV_WC_SUCCESS || !(cq->base.read_opcode(ex) & IBV_WC_RECV))
+		return;
+	if (cq->base.read_qp_num)
+		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
+	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
+		if (cq->natives.places[i].home)
+			qp = &cq->natives.places[i];
+	if (qp)
+		mesh_poll_noticed(qp, ex->wr_id, true);
+}
+
 /* The open source has a completion. Return: whether it is one to show. */
 static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -106,25 +123,26 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			cq->kicked = true;
 			return false;
 		}
+		if (cq->natives.n_used)
+			count_native(cq, ex);
 		cq->source = MESH_FROM_BASE;
 		return true;
 	}
 	shadow = shadow_of(cq);
-	qp = mesh_shadow_cq_find(cq->open_shadow, ibv_wc_read_qp_num(shadow));
+	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
 	if (!qp)
 		return false;
 	ex->status = shadow->status;
 	ex->wr_id = shadow->wr_id;
 	cq->current_qpn = qp->qpn;
 	cq->source = MESH_FROM_SHADOW;
-	if (qp->held)
-		mesh_poll_noticed(qp->held, shadow->status == IBV_WC_SUCCESS &&
-						    ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
+	mesh_poll_noticed(qp, shadow->wr_id,
+			  shadow->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
 	return true;
 }
 
 /* Return: 0: there is a current completion; ENOENT; what a source said. */
-static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+static int advance_locked(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	int err;
 
@@ -152,6 +170,25 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	}
 }
 
+static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	int err;
+
+	pthread_mutex_lock(&cq->lock);
+	err = advance_locked(cq, ex);
+	pthread_mutex_unlock(&cq->lock);
+	return err;
+}
+
+static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	close_open(cq, ex);
+	cq->source = MESH_FROM_NONE;
+	cq->shadows_first = !cq->shadows_first;
+	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->poll_lock);
+}
+
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct mesh_cq *cq = cq_of(ex);
@@ -159,16 +196,15 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 
 	if (attr->comp_mask)
 		return EINVAL;
+	pthread_mutex_lock(&cq->poll_lock);
 	pthread_mutex_lock(&cq->lock);
 	start_over(cq);
+	pthread_mutex_unlock(&cq->lock);
 	cq->source = cq->open = MESH_FROM_NONE;
 	atomic_store_explicit(&cq->poller, self(), memory_order_relaxed);
 	err = advance(cq, ex);
 	if (err) {
-		close_open(cq, ex);
-		cq->shadows_first = !cq->shadows_first;
-		atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
-		pthread_mutex_unlock(&cq->lock);
+		finish(cq, ex);
 	}
 	return err;
 }
@@ -194,11 +230,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 		cq->base.end_poll(ex);
 		return;
 	}
-	close_open(cq, ex);
-	cq->source = MESH_FROM_NONE;
-	cq->shadows_first = !cq->shadows_first;
-	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&cq->lock);
+	finish(cq, ex);
 }
 
 static enum mesh_cq_source source_of(struct mesh_cq *cq)

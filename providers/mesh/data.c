@@ -19,9 +19,11 @@ __attribute__((no_sanitize("thread"), noinline)) static void put_posting(struct 
 }
 
 __attribute__((no_sanitize("thread"), noinline)) static void put_receiving(struct ibv_context_ops *ops,
-									    const struct mesh_context *mc, bool ours)
+									    const struct mesh_context *mc, bool ours,
+									    bool shared)
 {
 	__atomic_store_n(&ops->post_recv, ours ? mesh_post_recv : mc->post_recv, __ATOMIC_RELEASE);
+	__atomic_store_n(&ops->post_srq_recv, shared ? mesh_post_srq_recv : mc->post_srq_recv, __ATOMIC_RELEASE);
 }
 
 void mesh_data_slots(struct mesh_context *mc)
@@ -31,7 +33,7 @@ void mesh_data_slots(struct mesh_context *mc)
 
 	/* A used CQ may have completions that only our functions show, or hide. */
 	put_posting(&verbs->ops, mc, data->n_held || data->n_used_cqs || mesh_ud_active(mc));
-	put_receiving(&verbs->ops, mc, data->n_held || data->n_noted);
+	put_receiving(&verbs->ops, mc, data->n_held || data->n_noted, data->n_srqs);
 }
 
 static struct mesh_held *held_new(struct mesh_context *mc)
@@ -84,6 +86,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->arg = NULL;
 	h->send_cq = h->recv_cq = NULL;
 	h->srq = NULL;
+	h->home = NULL;
 	h->spd = NULL;
 	h->shadow = NULL;
 	h->rts = h->shadow_recv_failed = h->stashing = false;

@@ -17,7 +17,8 @@ struct mesh_held;
  *
  * The public places ops.post_send, ops.post_recv, ops.poll_cq and ops.req_notify_cq of the context have the base's
  * functions, except: post_recv ours while a QP's receives are noted; all four ours while a QP is held, and after that
- * until no completion of ours is left to be shown or hidden.
+ * until no completion of ours is left to be shown or hidden. ops.post_srq_recv is ours while there are SRQs that may
+ * have to be shared with moved QPs (srq.h).
  */
 struct mesh_data {
 	pthread_mutex_t lock; /* guards changes of the maps and everything below; see held.h for its order */
@@ -27,7 +28,7 @@ struct mesh_data {
 	struct mesh_map extended; /* CQs made by create_cq_ex: wc_flags + 1, as a pointer */
 	struct mesh_held *all; /* every record ever made; they are freed with the context */
 	struct mesh_held *free; /* those not in use */
-	unsigned int n_noted, n_held, n_used_cqs;
+	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
 };

@@ -14,8 +14,18 @@ static int to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	if (h->shadow)
-		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->shadow, &attr, IBV_QP_STATE));
+	int err;
+
+	if (h->shadow) {
+		err = mesh_root.lib.verbs.modify_qp(h->shadow, &attr, IBV_QP_STATE);
+		/*
+		 * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys the QP. The base's has no
+		 * receives of its own that would be flushed, and gives that event on the program's own device.
+		 */
+		if (!err && h->srq)
+			h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
+		return -mesh_positive(err);
+	}
 	return -mesh_positive(h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE));
 }
 

@@ -2,8 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
+#include "srq.h"
+
+#define COLLECT_TRIES 1000 /* of 100 us */
 
 static uint32_t send_wrs(const struct mesh_held *h)
 {
@@ -12,7 +16,7 @@ static uint32_t send_wrs(const struct mesh_held *h)
 
 static uint32_t recv_wrs(const struct mesh_held *h)
 {
-	return h->srq ? 0 : h->cap.max_recv_wr;
+	return h->srq ? 0 : h->cap.max_recv_wr; /* an SRQ's are counted with its home */
 }
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
@@ -51,6 +55,9 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp)
 {
 	int err;
 
+	h->srq = mesh_srq_find(h->mc, qp->srq);
+	if (qp->srq && !h->srq)
+		return -EOPNOTSUPP; /* what is posted to it is not known */
 	if (h->log.incomplete)
 		return -ENOMEM;
 	err = take_caps(h, qp);
@@ -78,10 +85,9 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&data->lock);
 	h = mesh_held_find(mc, qp);
-	if (!h || qp->srq) {
+	if (!h) {
 		/* The receives of a QP that was not noted are not known. */
 		pthread_mutex_unlock(&data->lock);
-		mesh_recvlog_end(mc, qp);
 		return -EOPNOTSUPP;
 	}
 	pthread_mutex_lock(&h->lock);
@@ -144,33 +150,6 @@ void mesh_held_destroy(struct mesh_held *h)
 
 /* ---- the shadow ---------------------------------------------------------------------------------------------- */
 
-static int reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret)
-{
-	int err;
-
-	pthread_mutex_lock(&cq->lock);
-	err = mesh_shadow_cq_reserve(cq, rail, n_wrs, ret);
-	pthread_mutex_unlock(&cq->lock);
-	return err;
-}
-
-static void unreserve(struct mesh_shadow_cq *scq, uint32_t qpn, uint32_t n_wrs)
-{
-	pthread_mutex_lock(&scq->owner->lock);
-	mesh_shadow_cq_remove(scq, qpn, n_wrs);
-	pthread_mutex_unlock(&scq->owner->lock);
-}
-
-static int add(struct mesh_shadow_cq *scq, uint32_t qpn, struct mesh_held *h)
-{
-	int err;
-
-	pthread_mutex_lock(&scq->owner->lock);
-	err = mesh_shadow_cq_add(scq, qpn, h);
-	pthread_mutex_unlock(&scq->owner->lock);
-	return err;
-}
-
 static int use_cqs(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
@@ -188,6 +167,13 @@ static int use_cqs(struct mesh_held *h)
 	return err;
 }
 
+/* No completion of it leads to us from now on. */
+static void forget_shadow(struct mesh_held *h, uint32_t qpn)
+{
+	mesh_shadow_cq_remove(h->shadow_send_cq, qpn);
+	mesh_shadow_cq_remove(h->shadow_recv_cq, qpn);
+}
+
 static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 		       struct ibv_qp **ret)
 {
@@ -195,6 +181,7 @@ static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct me
 		.send_cq = h->shadow_send_cq->cq,
 		.recv_cq = h->shadow_recv_cq->cq,
 		.cap = h->cap,
+		.srq = h->home ? h->home->srq : NULL,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->sq_sig_all,
 	};
@@ -211,11 +198,12 @@ static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct me
 		return errno ? -errno : -EIO;
 	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!err) {
-		err = add(h->shadow_send_cq, qp->qp_num, h);
+		err = mesh_shadow_cq_add(h->shadow_send_cq, qp->qp_num, h);
 		if (!err)
-			err = add(h->shadow_recv_cq, qp->qp_num, h);
+			err = mesh_shadow_cq_add(h->shadow_recv_cq, qp->qp_num, h);
 	}
 	if (err) {
+		forget_shadow(h, qp->qp_num);
 		mesh_root.lib.verbs.destroy_qp(qp);
 		return -mesh_positive(err);
 	}
@@ -257,10 +245,13 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	err = use_cqs(h);
 	if (err)
 		return err;
-	err = reserve(h->send_cq, spd->rail, send_wrs(h), &h->shadow_send_cq);
+	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, &h->home) : 0;
 	if (err)
 		return err;
-	err = reserve(h->recv_cq, spd->rail, recv_wrs(h), &h->shadow_recv_cq);
+	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &h->shadow_send_cq);
+	if (err)
+		goto err_srq;
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), h->home, &h->shadow_recv_cq);
 	if (err)
 		goto err_send;
 	err = make_shadow(h, spd, attr, &qp);
@@ -282,9 +273,13 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	return 0;
 
 err_recv:
-	unreserve(h->shadow_recv_cq, 0, recv_wrs(h));
+	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
 err_send:
-	unreserve(h->shadow_send_cq, 0, send_wrs(h));
+	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
+err_srq:
+	if (h->home)
+		mesh_srq_leave_shadow(h->home);
+	h->home = NULL;
 	return err;
 }
 
@@ -301,10 +296,13 @@ void mesh_held_unprepare(struct mesh_held *h)
 	if (!qp)
 		return;
 	qpn = qp->qp_num;
-	/* No completion of it leads to us from now on; then it can go, with those that are left. */
-	unreserve(h->shadow_send_cq, qpn, send_wrs(h));
-	unreserve(h->shadow_recv_cq, qpn, recv_wrs(h));
+	forget_shadow(h, qpn);
 	mesh_root.lib.verbs.destroy_qp(qp);
+	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
+	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
+	if (h->home)
+		mesh_srq_leave_shadow(h->home);
+	h->home = NULL;
 }
 
 static int modify_shadow(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
@@ -386,6 +384,11 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 {
 	int err;
 
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
+		err = mesh_srq_join_base(h->mc, h->qp);
+		if (err)
+			return -err;
+	}
 	pthread_mutex_lock(&h->post_lock);
 	err = h->mc->modify_qp(h->qp, attr, attr_mask);
 	pthread_mutex_lock(&h->lock);
@@ -395,13 +398,24 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	return err;
 }
 
-/* Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked. */
-static void collect(struct mesh_shadow_cq *scq)
+/*
+ * Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked. Not while somebody polls, who may
+ * be between start_poll and end_poll and wait for us.
+ *
+ * Return: whether that could be done.
+ */
+static bool collect(struct mesh_shadow_cq *scq)
 {
 	struct mesh_cq *cq = scq->owner;
 	struct ibv_wc wc;
+	int tries = 0;
 	bool more;
 
+	while (pthread_mutex_trylock(&cq->poll_lock)) {
+		if (++tries > COLLECT_TRIES)
+			return false;
+		usleep(100);
+	}
 	pthread_mutex_lock(&cq->lock);
 	do {
 		more = !mesh_cq_stash_reserve(cq, 1) && mesh_poll_shadow(scq, 1, &wc) > 0;
@@ -409,13 +423,15 @@ static void collect(struct mesh_shadow_cq *scq)
 			mesh_cq_stash(cq, &wc);
 	} while (more);
 	pthread_mutex_unlock(&cq->lock);
+	pthread_mutex_unlock(&cq->poll_lock);
+	return true;
 }
 
 /* Has the peer used the shadow? Then there is no way back: what it sent is there. */
 static bool is_consumed(struct mesh_held *h)
 {
-	if (h->shadow && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
-		collect(h->shadow_recv_cq);
+	if (h->shadow && !atomic_load_explicit(&h->consumed, memory_order_relaxed) && !collect(h->shadow_recv_cq))
+		return true; /* cannot be excluded */
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 

@@ -11,22 +11,37 @@
 
 /* ---- completion queues --------------------------------------------------------------------------------------- */
 
-/* A QP whose completions arrive in a shadow CQ. */
+struct mesh_srq_home; /* srq.h */
+
+/* A QP whose completions we look at. */
 struct mesh_cq_qp {
-	uint32_t shadow_qpn, qpn; /* qpn 0: empty place */
-	struct mesh_held *held; /* NULL: the QP is gone, late completions may still be there */
+	uint32_t key, qpn; /* of the completions; of the program. qpn 0: empty place */
+	struct mesh_held *held; /* in a shadow CQ. NULL: the QP is gone, late completions may still be there */
+	struct mesh_srq_home *home; /* whose receives it consumes; NULL: its own */
 };
 
-/* What belongs to one CQ of the program on one rail. */
+/* Open addressing by key; a power of two of places, at most half of them used. */
+struct mesh_qpns {
+	struct mesh_cq_qp *places;
+	size_t n_places, n_used;
+};
+
+/* One use of an SRQ's receives by QPs of a shadow CQ. */
+struct mesh_cq_srq {
+	struct mesh_cq_srq *next;
+	const struct mesh_srq_home *home;
+	unsigned int n_qps;
+};
+
+/* What belongs to one CQ of the program on one rail. Guarded by the owner's lock. */
 struct mesh_shadow_cq {
 	struct mesh_shadow_cq *next;
 	struct mesh_cq *owner; /* constant, as are the next two */
 	struct mesh_rail *rail;
 	struct ibv_cq *cq; /* its cq_context is this */
-	uint32_t n_wrs; /* of all QPs on it; it has room for as many completions */
-	/* Open addressing by shadow_qpn; a power of two of places, at most half of them used. */
-	struct mesh_cq_qp *table;
-	size_t n_places, n_used;
+	uint32_t n_wrs; /* of all QPs and SRQs on it; it has room for as many completions */
+	struct mesh_cq_srq *srqs;
+	struct mesh_qpns qpns;
 };
 
 #define MESH_CQ_EX_FUNCTIONS(X)                                                                              \
@@ -60,12 +75,13 @@ struct mesh_cq {
 	bool used; /* it has, or had, shadows or a stash; under data->lock */
 
 	/*
-	 * Recursive: a thread may call anything between start_poll and end_poll. Held while polling, as a provider
-	 * does, so it also orders what is shown of one QP.
+	 * Held while polling, from start_poll to end_poll, as a provider does: the program may call anything meanwhile.
+	 * So nothing but polling waits for it. Taken before @lock.
 	 */
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t poll_lock;
+	pthread_mutex_t lock; /* guards what follows, but for what says otherwise; orders what is shown of one QP */
 	struct mesh_shadow_cq *shadows;
-	bool shadows_first; /* alternates, so that neither side starves the other */
+	bool shadows_first; /* under poll_lock: alternates, so that neither side starves the other */
 	/* Completions made up by us, of QPs that failed. Shown before anything else. */
 	struct ibv_wc *stash;
 	size_t n_stash, stash_size;
@@ -77,7 +93,8 @@ struct mesh_cq {
 #define X(f) __typeof__(((struct ibv_cq_ex *)NULL)->f) f;
 	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
 #undef X
-	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under lock */
+	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under poll_lock */
+	/* Under poll_lock: */
 	enum mesh_cq_source source; /* where the current completion comes from */
 	enum mesh_cq_source open; /* base or shadow: started and not ended */
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
@@ -85,6 +102,8 @@ struct mesh_cq {
 	bool kicked; /* a kick was seen: look at all of them again */
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	struct ibv_wc current; /* source is the stash */
+
+	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones; under lock */
 
 	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
 	struct ibv_qp *kicker; /* kick.c; NULL: none yet */
@@ -162,6 +181,7 @@ struct mesh_held {
 	bool sq_sig_all;
 	struct mesh_cq *send_cq, *recv_cq; /* constant while held */
 	struct mesh_srq *srq; /* NULL: none */
+	struct mesh_srq_home *home; /* where its shadow's receives are; NULL: its own, or no shadow */
 	struct mesh_recvlog log;
 	struct mesh_sendq queue;
 	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
@@ -225,27 +245,35 @@ void mesh_cq_free(struct mesh_cq *cq);
 int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
 
 /**
- * mesh_shadow_cq_reserve - a shadow CQ on a rail with room for @n_wrs more; cq->lock
+ * mesh_shadow_cq_reserve - a shadow CQ on a rail, with room for @n_wrs more; no lock of ours is held
+ * @home: SRQ whose receives will complete there, too; NULL: none
  *
  * Return: 0; -ENOMEM; what ibv_create_cq() or ibv_resize_cq() say.
  */
-int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret);
-/** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; cq->lock; 0 or -ENOMEM */
+int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
+			   const struct mesh_srq_home *home, struct mesh_shadow_cq **ret);
+void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
+/** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; 0 or -ENOMEM */
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h);
-/** mesh_shadow_cq_remove - the QP is going; its completions keep its number; cq->lock */
-void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, uint32_t n_wrs);
-/** mesh_shadow_cq_find - NULL: not one of ours; cq->lock */
-static inline struct mesh_cq_qp *mesh_shadow_cq_find(const struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
-{
-	size_t mask = scq->n_places - 1, i;
+/** mesh_shadow_cq_remove - the QP is going; its completions keep its number */
+void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
-	if (!scq->n_places)
+/** mesh_qpns_find - NULL: not one of ours */
+static inline struct mesh_cq_qp *mesh_qpns_find(const struct mesh_qpns *qpns, uint32_t key)
+{
+	size_t mask = qpns->n_places - 1, i;
+
+	if (!qpns->n_places)
 		return NULL;
-	for (i = shadow_qpn * 2654435761u & mask; scq->table[i].qpn; i = (i + 1) & mask)
-		if (scq->table[i].shadow_qpn == shadow_qpn)
-			return &scq->table[i];
+	for (i = key * 2654435761u & mask; qpns->places[i].qpn; i = (i + 1) & mask)
+		if (qpns->places[i].key == key)
+			return &qpns->places[i];
 	return NULL;
 }
+
+/** mesh_cq_add_native - take part in counting what a QP of the base consumes of an SRQ; 0 or -ENOMEM */
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home);
+void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn);
 
 /** mesh_cq_stash - show a completion of our own before all others; cq->lock; dropped if there is no room */
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
@@ -325,8 +353,8 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; cq->lock */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
-/** mesh_poll_noticed - a completion of a moved QP was shown; cq->lock */
-void mesh_poll_noticed(struct mesh_held *h, bool receive);
+/** mesh_poll_noticed - a completion of a moved QP is being shown; cq->lock */
+void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive);
 
 /* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "paths.h"
 #include "rails.h"
+#include "srq.h"
 #include "ud.h"
 
 /*
@@ -46,11 +47,11 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(CQ_EVENT, cq_event),
 	KEEP(POLL_CQ, poll_cq),
 	KEEP(REQ_NOTIFY_CQ, req_notify_cq),
-	KEEP(CREATE_SRQ, create_srq),
-	KEEP(CREATE_SRQ_EX, create_srq_ex),
+	OURS(CREATE_SRQ, create_srq, mesh_create_srq),
+	OURS(CREATE_SRQ_EX, create_srq_ex, mesh_create_srq_ex),
 	KEEP(MODIFY_SRQ, modify_srq),
 	KEEP(QUERY_SRQ, query_srq),
-	KEEP(DESTROY_SRQ, destroy_srq),
+	OURS(DESTROY_SRQ, destroy_srq, mesh_destroy_srq),
 	KEEP(POST_SRQ_RECV, post_srq_recv),
 	KEEP(CREATE_QP, create_qp),
 	KEEP(CREATE_QP_EX, create_qp_ex),

@@ -12,8 +12,14 @@
  * the base is hidden, and then everything is looked at again: see mesh_kick_seen().
  */
 
-void mesh_poll_noticed(struct mesh_held *h, bool receive)
+void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive)
 {
+	struct mesh_held *h = qp->held;
+
+	if (receive && qp->home)
+		mesh_srq_consumed(qp->home, wr_id);
+	if (!h)
+		return;
 	if (receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
 	/* There may be room in the send queue now. Whoever has the lock looks for himself. */
@@ -34,6 +40,20 @@ static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	return (int)taken;
 }
 
+static bool is_receive(const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV;
+}
+
+/* A receive that a QP of the base has taken from an SRQ that moved QPs use, too. */
+static void count_native(struct mesh_cq *cq, const struct ibv_wc *wc)
+{
+	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, wc->qp_num);
+
+	if (qp && is_receive(wc))
+		mesh_poll_noticed(qp, wc->wr_id, true);
+}
+
 static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
 {
 	int got = cq->mc->poll_cq(cq->cq, n, wc), i, kept = 0;
@@ -44,6 +64,8 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 			*ret_kicked = true;
 			continue;
 		}
+		if (cq->natives.n_used)
+			count_native(cq, &wc[i]);
 		if (kept != i)
 			wc[kept] = wc[i];
 		kept++;
@@ -57,14 +79,13 @@ int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	struct mesh_cq_qp *qp;
 
 	for (i = 0; i < got; i++) {
-		qp = mesh_shadow_cq_find(scq, wc[i].qp_num);
+		qp = mesh_qpns_find(&scq->qpns, wc[i].qp_num);
 		if (!qp)
 			continue; /* of a QP whose record is gone for long */
 		if (kept != i)
 			wc[kept] = wc[i];
 		wc[kept].qp_num = qp->qpn;
-		if (qp->held)
-			mesh_poll_noticed(qp->held, wc[kept].status == IBV_WC_SUCCESS && wc[kept].opcode & IBV_WC_RECV);
+		mesh_poll_noticed(qp, wc[kept].wr_id, is_receive(&wc[kept]));
 		kept++;
 	}
 	return got < 0 ? got : kept;
@@ -118,9 +139,11 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 	if (!mcq || num_entries <= 0)
 		return mc->poll_cq(cq, num_entries, wc);
+	pthread_mutex_lock(&mcq->poll_lock);
 	pthread_mutex_lock(&mcq->lock);
 	got = poll_sources(mcq, num_entries, wc);
 	pthread_mutex_unlock(&mcq->lock);
+	pthread_mutex_unlock(&mcq->poll_lock);
 	return got;
 }
 
@@ -133,11 +156,15 @@ static void reap_kick(struct mesh_cq *cq)
 	bool kicked = false;
 	struct ibv_wc wc;
 
-	if (cq->open == MESH_FROM_BASE)
-		return; /* the base's CQ is locked by this thread */
+	/* Whoever polls now finds it himself. */
+	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed) || pthread_mutex_trylock(&cq->poll_lock))
+		return;
+	pthread_mutex_lock(&cq->lock);
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && cq->n_stash < cq->stash_size &&
 	       poll_base(cq, 1, &wc, &kicked) == 1)
 		mesh_cq_stash(cq, &wc);
+	pthread_mutex_unlock(&cq->lock);
+	pthread_mutex_unlock(&cq->poll_lock);
 }
 
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
@@ -150,8 +177,8 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 	if (!mcq)
 		return mc->req_notify_cq(cq, solicited_only);
-	pthread_mutex_lock(&mcq->lock);
 	reap_kick(mcq);
+	pthread_mutex_lock(&mcq->lock);
 	/* The base first: an event of a shadow is to find it armed. */
 	err = mc->req_notify_cq(cq, solicited_only);
 	for (scq = mcq->shadows; scq && !err; scq = scq->next)

@@ -2,9 +2,155 @@
 #ifndef MESH_SRQ_H
 #define MESH_SRQ_H
 
-#include "heldint.h"
+#include "context.h"
+#include "rails.h"
 
+/*
+ * Shared receive queues. Each receive that the program posts to one may be consumed by any QP of it; once some of its
+ * QPs are moved and others not, those are on different devices, and every receive has to be at exactly one of them.
+ *
+ * The places where receives can be are the SRQ's *homes*: the base's own, and a shadow SRQ on each rail that moved QPs of it
+ * use. From the creation of an SRQ on, what is posted to it is noted down: the price is a look-up, a
+ * lock and a copy for each receive, on hosts that have an agent; without it, nobody would know what is outstanding
+ * when the first QP moves, because the base does not tell.
+ *
+ * Whenever the set of homes that have QPs changes, all receives are collected and dealt out evenly. From a home
+ * that has QPs they are collected by having them consumed: a QP of our own on the same SRQ is sent empty messages by
+ * another until there is no receive left (srqloop.c). After that each new one goes to the home with the fewest.
+ *
+ * Locks, outermost first: join_lock, cq->lock, lock.
+ */
+
+/* Receives in the order they were posted. */
+struct mesh_srqlog {
+	char *places; /* a ring of struct mesh_srq_recv, stride bytes apart */
+	size_t stride;
+	uint32_t size, head, n; /* n: with those that are gone from the middle */
+	uint32_t n_left; /* without */
+	uint32_t max_sge;
+};
+
+struct mesh_srq_recv {
+	uint64_t wr_id;
+	int num_sge;
+	bool gone;
+	struct ibv_sge sges[];
+};
+
+int mesh_srqlog_init(struct mesh_srqlog *log, uint32_t size, uint32_t max_sge); /* 0 or -ENOMEM */
+void mesh_srqlog_fini(struct mesh_srqlog *log);
+/** mesh_srqlog_push - the last one; the first one has to go if there is no room */
+void mesh_srqlog_push(struct mesh_srqlog *log, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/** mesh_srqlog_first - NULL: none */
+struct mesh_srq_recv *mesh_srqlog_first(struct mesh_srqlog *log);
+/** mesh_srqlog_find - the first or the last one with that wr_id; NULL: none */
+struct mesh_srq_recv *mesh_srqlog_find(struct mesh_srqlog *log, uint64_t wr_id, bool last);
+/** mesh_srqlog_drop - it has been consumed, or goes elsewhere */
+void mesh_srqlog_drop(struct mesh_srqlog *log, struct mesh_srq_recv *recv);
+
+struct mesh_srq;
+
+struct mesh_srq_home {
+	struct mesh_srq_home *next; /* as the others, but for what says otherwise, under lock */
+	struct mesh_srq *owner; /* constant */
+	struct mesh_rail *rail; /* constant; NULL: the base */
+	struct mesh_pd *spd; /* counterpart of the SRQ's PD; NULL: the base */
+	struct ibv_srq *srq; /* constant while there are QPs */
+	unsigned int n_qps; /* that receive from it */
+	struct mesh_srqlog log; /* what is there and was not polled; base, before the first move: and what was */
+};
+
+/* A QP of the base that receives from the SRQ. Under join_lock. */
+struct mesh_srq_native {
+	struct mesh_srq_native *next;
+	struct mesh_srq *owner;
+	struct ibv_qp *qp; /* not to be followed any more while it is leaving */
+	uint32_t qpn;
+	struct mesh_cq *cq; /* where its completions are counted; NULL: not yet */
+};
+
+struct mesh_srq {
+	struct mesh_context *mc; /* constant, as are the next four */
+	struct ibv_srq *srq;
+	struct ibv_pd *pd;
+	uint32_t max_wr, max_sge;
+
+	pthread_mutex_t join_lock; /* serialises everything but posting and polling */
+	struct mesh_srq_native *natives;
+	bool was_native; /* some QP of the base has been connected */
+
+	pthread_mutex_t lock;
+	bool split; /* receives may be elsewhere than at the base */
+	bool stale; /* the base's SRQ has receives that count as being elsewhere */
+	struct mesh_srq_home base, *shadows;
+	struct mesh_srqlog pool; /* receives that are at no home now */
+	struct ibv_sge *sges; /* max_sge: translated */
+};
+
+static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)
+{
+	return home->owner->max_wr;
+}
+
+static inline struct mesh_srq *mesh_srq_find(struct mesh_context *mc, const struct ibv_srq *srq)
+{
+	return srq ? mesh_map_get(&mc->data.srqs, srq) : NULL;
+}
+
+/**
+ * mesh_srq_join_base - before a QP of the base goes to RTR: it will receive from its SRQ
+ *
+ * Harmless for a QP without an SRQ, or with one that is not noted. Return: 0; -ENOMEM; -EBUSY: its receives cannot be
+ * had back from where they are.
+ */
+int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp);
+/**
+ * mesh_srq_leaving - before it is reset or destroyed
+ *
+ * Until it is, it still receives. Return: to be given to mesh_srq_left() after that; NULL if it never joined.
+ */
+struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp);
+/** mesh_srq_left - @really: it was reset or destroyed; false: that failed. NULL is fine. */
+void mesh_srq_left(struct mesh_srq_native *native, bool really);
+
+/**
+ * mesh_srq_join_shadow - a moved QP will receive on that rail
+ *
+ * Return: 0; -ENOMEM; what the verbs say; then nothing has changed, but where receives are.
+ */
+int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, struct mesh_srq_home **ret);
+/** mesh_srq_leave_shadow - that QP is gone */
+void mesh_srq_leave_shadow(struct mesh_srq_home *home);
+
+/** mesh_srq_consumed - a receive of that home is being shown to the program; cq->lock. Hot */
+void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
+
+/** mesh_post_srq_recv - hot: see post.c */
+int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/** mesh_srq_note - note down what is posted to a new SRQ of the program; mesh_create_srq() does so if there is an agent */
+void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *srq, const struct ibv_srq_attr *attr);
 /** mesh_srqs_close - a context is being closed */
 void mesh_srqs_close(struct mesh_context *mc);
+
+/* srqloop.c */
+
+/**
+ * mesh_srqloop_drain - consume all receives of an SRQ
+ * @verbs, @pd: where it is
+ * @modify: modifies a QP of our own there
+ * @taken: called for each, in the order they were posted
+ *
+ * Takes milliseconds. Return: 0: it is empty now; -EHOSTUNREACH: no QP there can be connected to itself; -errno. In any case
+ * @taken was called for every one that is not there any more.
+ */
+int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
+		       int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask),
+		       void (*taken)(void *arg, uint64_t wr_id), void *arg);
+
+/* Verbs entry points. Contracts are those of libibverbs. */
+struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *mesh_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+int mesh_destroy_srq(struct ibv_srq *srq);
 
 #endif

@@ -73,6 +73,13 @@ class GidPairs(unittest.TestCase):
         self.assertFalse(gids.must_fail(v2, v2))
         self.assertFalse(gids.must_fail(six, six))
 
+    def test_vlans(self):
+        """A port has its link-local address in each VLAN: a packet for one reaches the other."""
+        four, local = ("::ffff:10.1.0.1", "RoCE v2", "eth0"), ("fe80::1", "RoCE v2", "eth0")
+        self.assertTrue(gids.must_fail(four, (*four[:2], "eth0.7")))
+        self.assertTrue(gids.must_fail(("fd00::1", "RoCE v2", "eth0"), (*local[:2], "eth0.7")))
+        self.assertFalse(gids.must_fail(local, (*local[:2], "eth0.7")))
+
 
 class Directory(unittest.TestCase):
     def image(self):

@@ -81,6 +81,16 @@ class Stacked(unittest.TestCase):
         self.assertIsNone(status)
         self.good(talk(self.world, "c", 0, "a", 1, ["-n", "1"]), "after a kill")
 
+    def test_chaos(self):
+        """Both hosts at once; b's NIC 0 reaches a's NIC 0, which neither of these is."""
+        program = str(BUILD / "tests/sim/rightnic/rightnic-udchaos")
+        words = [*SANITIZER, program, "-d", "mlx5_1", "-g", "3", "-t", "3", "-n", "20"]
+        one = self.world.start("a", *words, "-s", "1", "::ffff:10.2.0.1", "::ffff:10.2.0.2")
+        status, said = self.world.run("b", *words, "-s", "2", "::ffff:10.3.0.2", "::ffff:10.1.0.1", seconds=100)
+        other = one.wait(100)
+        self.assertEqual((status, other), (0, 0), said + one.said())
+        self.assertRegex(said, r"[1-9]\d* sent, \d+ received")
+
     def test_pingpong(self):
         for case in WRONG if not SHORT else WRONG[:2]:
             result = talk(self.world, *case, ["-n", "50", "-s", "2048"], command=("ibv_ud_pingpong",))

@@ -36,6 +36,10 @@ def family(gid):
     return 4 if address.ipv4_mapped else 6
 
 
+def local(entry):
+    return ipaddress.IPv6Address(entry[0]).is_link_local
+
+
 def entries(world, host, device):
     """{index: (GID, type, netdev)} of the port's table, empty ones left out."""
     base, found = f"/sys/class/infiniband/{device}/ports/1", {}
@@ -49,8 +53,10 @@ def entries(world, host, device):
 
 def must_fail(one, other):
     """Whether these two entries cannot talk whatever the network does; anything else may work bare or not."""
-    if one[1] != other[1] or one[2:] != other[2:]:
-        return True  # RoCE v1 and v2, or a VLAN and another
+    if one[1] != other[1]:
+        return True  # RoCE v1 and v2
+    if one[2:] != other[2:] and not (local(one) and local(other)):
+        return True  # a VLAN and another; but a port has the same link-local address in all of them
     return one[1] == "RoCE v2" and family(one[0]) != family(other[0])
 
 

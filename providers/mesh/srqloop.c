@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "srq.h"
+#include "topo.h"
+
+/*
+ * Taking receives out of an SRQ. There is no verb for it; but an empty message consumes one and writes nothing, and its
+ * completion says which. So a pair of QPs on the SRQ's device, connected to each other, sends until the receiver is not ready.
+ */
+
+#define WINDOW	   16
+#define ATTEMPTS   8 /* GIDs tried */
+#define PATIENCE_NS 1000000000ull /* without any completion */
+
+struct loop {
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	struct ibv_srq *srq;
+	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	struct ibv_cq *cq;
+	struct ibv_qp *from, *to;
+};
+
+static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = l->modify(qp, attr, mask);
+
+	if (!err)
+		qp->state = attr->qp_state; /* as ibv_modify_qp() does */
+	return err < 0 ? err : -err;
+}
+
+static struct ibv_qp *make_qp(struct loop *l, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = l->cq,
+		.recv_cq = l->cq,
+		.srq = srq,
+		.cap = {.max_send_wr = WINDOW, .max_recv_wr = srq ? 0 : 1, .max_send_sge = 1, .max_recv_sge = srq ? 0 : 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+
+	return mesh_root.lib.verbs.create_qp(l->pd, &attr);
+}
+
+static void destroy_qps(struct loop *l)
+{
+	if (l->from)
+		mesh_root.lib.verbs.destroy_qp(l->from);
+	if (l->to)
+		mesh_root.lib.verbs.destroy_qp(l->to);
+	l->from = l->to = NULL;
+}
+
+static int make_qps(struct loop *l)
+{
+	l->from = make_qp(l, NULL);
+	l->to = l->from ? make_qp(l, l->srq) : NULL;
+	return l->to ? 0 : errno ? -errno : -EIO;
+}
+
+static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *peer, const struct ibv_ah_attr *ah)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = ah->port_num};
+	int err;
+
+	err = modify(l, qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (err)
+		return err;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_256,
+		.dest_qp_num = peer->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.ah_attr = *ah,
+	};
+	err = modify(l, qp, &attr,
+		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
+	/* Not ready means empty: no repetition then. Others: 7 times 17 ms. */
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7, .rnr_retry = 0, .max_rd_atomic = 1};
+	return modify(l, qp, &attr,
+		      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			      IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int connect_both(struct loop *l, const struct ibv_ah_attr *ah)
+{
+	int err = make_qps(l);
+
+	if (!err)
+		err = connect_qp(l, l->to, l->from, ah);
+	if (!err)
+		err = connect_qp(l, l->from, l->to, ah);
+	if (err)
+		destroy_qps(l);
+	return err;
+}
+
+static int connect_lid(struct loop *l, uint8_t port_num)
+{
+	struct ibv_ah_attr ah = {.port_num = port_num};
+	struct ibv_port_attr port;
+
+	memset(&port, 0, sizeof(port));
+	if (ibv_query_port(l->verbs, port_num, &port) || port.state != IBV_PORT_ACTIVE)
+		return -EHOSTUNREACH;
+	ah.dlid = port.lid;
+	return connect_both(l, &ah);
+}
+
+static bool port_active(struct loop *l, uint8_t port_num)
+{
+	struct ibv_port_attr port;
+
+	memset(&port, 0, sizeof(port));
+	return !ibv_query_port(l->verbs, port_num, &port) && port.state == IBV_PORT_ACTIVE;
+}
+
+static int connect_entry(struct loop *l, const struct ibv_gid_entry *entry)
+{
+	struct ibv_ah_attr ah = {
+		.is_global = 1,
+		.port_num = (uint8_t)entry->port_num,
+		.grh = {.dgid = entry->gid, .sgid_index = (uint8_t)entry->gid_index, .hop_limit = 1},
+	};
+
+	if (!port_active(l, ah.port_num))
+		return -EHOSTUNREACH;
+	if (entry->gid_type == IBV_GID_TYPE_IB)
+		return connect_lid(l, ah.port_num);
+	return connect_both(l, &ah);
+}
+
+/* IPv4 first: its route to itself is the simplest. */
+static bool is_ipv4(const struct ibv_gid_entry *entry)
+{
+	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 && mv_gid_family(&entry->gid) == MV_FAMILY_IPV4;
+}
+
+static int connect_somehow(struct loop *l)
+{
+	struct ibv_gid_entry *entries = calloc(512, sizeof(*entries));
+	int err = -EHOSTUNREACH, attempts = 0;
+	ssize_t n, i, pass;
+
+	if (!entries)
+		return -ENOMEM;
+	n = mesh_root.lib.query_gid_table(l->verbs, entries, 512, 0, sizeof(*entries));
+	for (pass = 0; pass < 2; pass++)
+		for (i = 0; i < n && err && attempts < ATTEMPTS; i++)
+			if (is_ipv4(&entries[i]) == !pass && entries[i].gid_index <= UINT8_MAX) {
+				err = connect_entry(l, &entries[i]);
+				attempts++;
+			}
+	free(entries);
+	return err;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * Send until one is refused. Every send completes, the refused one with that, those behind it flushed.
+ *
+ * Return: 0: the SRQ is empty.
+ */
+static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	uint64_t last_ns = now_ns();
+	unsigned int under_way = 0;
+	int err = -EINPROGRESS, n;
+	struct ibv_wc wc;
+
+	while (err == -EINPROGRESS || under_way) {
+		while (err == -EINPROGRESS && under_way < WINDOW && !ibv_post_send(l->from, &wr, &bad))
+			under_way++;
+		n = ibv_poll_cq(l->cq, 1, &wc);
+		if (n <= 0) {
+			if (n < 0 || now_ns() - last_ns > PATIENCE_NS)
+				return -ETIMEDOUT;
+			continue;
+		}
+		last_ns = now_ns();
+		if (wc.qp_num == l->to->qp_num) {
+			if (wc.status == IBV_WC_SUCCESS)
+				taken(arg, wc.wr_id);
+			continue;
+		}
+		under_way--;
+		if (wc.status == IBV_WC_RNR_RETRY_EXC_ERR)
+			err = 0;
+		else if (wc.status != IBV_WC_SUCCESS && err == -EINPROGRESS)
+			err = -EIO;
+	}
+	return err;
+}
+
+/* What was consumed while the sender was already told otherwise. */
+static void collect_rest(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_wc wc;
+
+	modify(l, l->from, &attr, IBV_QP_STATE);
+	modify(l, l->to, &attr, IBV_QP_STATE);
+	while (ibv_poll_cq(l->cq, 1, &wc) > 0)
+		if (wc.qp_num == l->to->qp_num && wc.status == IBV_WC_SUCCESS)
+			taken(arg, wc.wr_id);
+}
+
+int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
+		       int (*modify_fn)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask),
+		       void (*taken)(void *arg, uint64_t wr_id), void *arg)
+{
+	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .modify = modify_fn};
+	int err;
+
+	l.cq = mesh_root.lib.verbs.create_cq(verbs, 4 * WINDOW, NULL, NULL, 0);
+	if (!l.cq)
+		return errno ? -errno : -EIO;
+	err = connect_somehow(&l);
+	if (!err) {
+		err = send_all(&l, taken, arg);
+		collect_rest(&l, taken, arg);
+		destroy_qps(&l);
+	}
+	mesh_root.lib.verbs.destroy_cq(l.cq);
+	return err;
+}
