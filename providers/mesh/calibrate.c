@@ -3,179 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "scratch.h"
-
-/* Offset in our header's struct verbs_context, whose end is the same in every library. */
-#define PLACE(member) offsetof(struct verbs_context, member)
-#define OPS(member)   offsetof(struct verbs_context, context.ops.member)
-
-/* Where our header says an operation is visible in the public part. */
-struct public_slot {
-	const char *name;
-	size_t place;
-};
-
-#define SLOT(member) {#member, OPS(member)}
-
-/* Operations that every known libibverbs mirrors into the public part. */
-static const struct public_slot public_slots[] = {
-	SLOT(_compat_alloc_pd),	   SLOT(_compat_dealloc_pd), SLOT(_compat_reg_mr),
-	SLOT(_compat_dereg_mr),	   SLOT(_compat_create_cq),  SLOT(poll_cq),
-	SLOT(req_notify_cq),	   SLOT(_compat_cq_event),   SLOT(_compat_resize_cq),
-	SLOT(_compat_destroy_cq),  SLOT(_compat_create_srq), SLOT(_compat_modify_srq),
-	SLOT(_compat_query_srq),   SLOT(_compat_destroy_srq), SLOT(post_srq_recv),
-	SLOT(_compat_create_qp),   SLOT(_compat_query_qp),   SLOT(_compat_modify_qp),
-	SLOT(_compat_destroy_qp),  SLOT(post_send),	     SLOT(post_recv),
-	SLOT(_compat_create_ah),   SLOT(_compat_destroy_ah), SLOT(_compat_attach_mcast),
-	SLOT(_compat_detach_mcast), SLOT(_compat_async_event),
-};
-
-#define N_PUBLIC (sizeof(public_slots) / sizeof(public_slots[0]))
-
-/* The operations we may replace, and the public place of each; 0 for those that have none. */
-static const struct public_slot op_info[MESH_N_OPS] = {
-	[MESH_OP_MODIFY_QP] = {"modify_qp", OPS(_compat_modify_qp)},
-	[MESH_OP_CREATE_AH] = {"create_ah", OPS(_compat_create_ah)},
-	[MESH_OP_ASYNC_EVENT] = {"async_event", OPS(_compat_async_event)},
-	[MESH_OP_FREE_CONTEXT] = {"free_context", 0},
-	[MESH_OP_ALLOC_PD] = {"alloc_pd", OPS(_compat_alloc_pd)},
-	[MESH_OP_DEALLOC_PD] = {"dealloc_pd", OPS(_compat_dealloc_pd)},
-	[MESH_OP_ALLOC_PARENT_DOMAIN] = {"alloc_parent_domain", PLACE(alloc_parent_domain)},
-	[MESH_OP_REG_MR] = {"reg_mr", OPS(_compat_reg_mr)},
-	[MESH_OP_REG_DMABUF_MR] = {"reg_dmabuf_mr", 0},
-	[MESH_OP_REREG_MR] = {"rereg_mr", OPS(_compat_rereg_mr)},
-	[MESH_OP_DEREG_MR] = {"dereg_mr", OPS(_compat_dereg_mr)},
-	[MESH_OP_CREATE_CQ] = {"create_cq", OPS(_compat_create_cq)},
-	[MESH_OP_CREATE_CQ_EX] = {"create_cq_ex", 0}, /* the public one is the library's own function */
-	[MESH_OP_RESIZE_CQ] = {"resize_cq", OPS(_compat_resize_cq)},
-	[MESH_OP_DESTROY_CQ] = {"destroy_cq", OPS(_compat_destroy_cq)},
-	[MESH_OP_CQ_EVENT] = {"cq_event", OPS(_compat_cq_event)},
-	[MESH_OP_POLL_CQ] = {"poll_cq", OPS(poll_cq)},
-	[MESH_OP_REQ_NOTIFY_CQ] = {"req_notify_cq", OPS(req_notify_cq)},
-	[MESH_OP_CREATE_SRQ] = {"create_srq", OPS(_compat_create_srq)},
-	[MESH_OP_CREATE_SRQ_EX] = {"create_srq_ex", PLACE(create_srq_ex)},
-	[MESH_OP_MODIFY_SRQ] = {"modify_srq", OPS(_compat_modify_srq)},
-	[MESH_OP_QUERY_SRQ] = {"query_srq", OPS(_compat_query_srq)},
-	[MESH_OP_DESTROY_SRQ] = {"destroy_srq", OPS(_compat_destroy_srq)},
-	[MESH_OP_POST_SRQ_RECV] = {"post_srq_recv", OPS(post_srq_recv)},
-	[MESH_OP_CREATE_QP] = {"create_qp", OPS(_compat_create_qp)},
-	[MESH_OP_CREATE_QP_EX] = {"create_qp_ex", PLACE(create_qp_ex)},
-	[MESH_OP_OPEN_QP] = {"open_qp", PLACE(open_qp)},
-	[MESH_OP_QUERY_QP] = {"query_qp", OPS(_compat_query_qp)},
-	[MESH_OP_DESTROY_QP] = {"destroy_qp", OPS(_compat_destroy_qp)},
-	[MESH_OP_POST_SEND] = {"post_send", OPS(post_send)},
-	[MESH_OP_POST_RECV] = {"post_recv", OPS(post_recv)},
-	[MESH_OP_DESTROY_AH] = {"destroy_ah", OPS(_compat_destroy_ah)},
-};
-
-const char *mesh_op_name(enum mesh_op op)
-{
-	return op_info[op].name;
-}
-
-/*
- * Slots of everything public; they must be distinct, for two operations in one slot would mean that our
- * idea of the public part is wrong.
- */
-static int read_public(const struct mesh_scratch *s, unsigned int slots[N_PUBLIC], char *why, size_t why_size)
-{
-	bool taken[MESH_OPS_MAX] = {false};
-	size_t i;
-
-	for (i = 0; i < N_PUBLIC; i++) {
-		if (!mesh_is_marker(mesh_pointer_at(s->tail, public_slots[i].place), &slots[i]) ||
-		    taken[slots[i]]) {
-			snprintf(why, why_size, "operation %s is not where it should be",
-				 public_slots[i].name);
-			return -ENOTSUP;
-		}
-		taken[slots[i]] = true;
-	}
-	return 0;
-}
-
-static unsigned int read_place(const struct mesh_scratch *s, size_t place)
-{
-	unsigned int slot;
-
-	if (!place || !mesh_scratch_holds(s, place) ||
-	    !mesh_is_marker(mesh_pointer_at(s->tail, place), &slot))
-		return MESH_OP_ABSENT;
-	return slot;
-}
-
-/* How far to look for the private copy of the table: it starts at byte 24 in rdma-core 44. */
-#define PRIV_SEARCH 256
-
-/*
- * The private copy has the order of the table, so the markers of slots 0, 1, 2 ... follow one another.
- * Nothing is read beyond the last slot that is known to exist.
- */
-static int find_private(const struct mesh_scratch *s, unsigned int last_slot, size_t *ret_offset, char *why,
-			size_t why_size)
-{
-	const char *priv = (const char *)s->tail->priv;
-	size_t off, limit = (last_slot + 1) * sizeof(void *); /* it has room for the table at least */
-	unsigned int k;
-
-	if (limit > PRIV_SEARCH)
-		limit = PRIV_SEARCH;
-	for (off = 0; off < limit; off += sizeof(void *))
-		if (mesh_pointer_at(priv, off) == mesh_marker(0))
-			break;
-	if (off == limit) {
-		snprintf(why, why_size, "its private table of operations was not found");
-		return -ENOTSUP;
-	}
-	for (k = 1; k <= last_slot; k++) {
-		if (mesh_pointer_at(priv, off + k * sizeof(void *)) != mesh_marker(k)) {
-			snprintf(why, why_size, "its private table is not in the order of the public one");
-			return -ENOTSUP;
-		}
-	}
-	*ret_offset = off;
-	return 0;
-}
-
-/* Operations without a public place are seen when the function that calls them is called. */
-
-static void call_close(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
-{
-	(void)arg;
-	lib->close_device(s->context);
-}
-
-static void call_reg_dmabuf(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
-{
-	struct ibv_pd pd = {.context = s->context};
-
-	(void)arg;
-	lib->reg_dmabuf_mr(&pd, 0, 4096, 0, -1, 0);
-}
-
-typedef struct ibv_cq_ex *(*create_cq_ex_fn)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
-
-static void call_create_cq_ex(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
-{
-	struct ibv_cq_init_attr_ex attr = {.cqe = 1};
-	create_cq_ex_fn function;
-
-	(void)lib;
-	memcpy(&function, arg, sizeof(function));
-	function(s->context, &attr);
-}
-
-/*
- * create_cq_ex is called by nothing that could be called without a device. But the table is in alphabetical order, in
- * every known library, and nothing but it stands between create_cq and create_flow, which are both public. A library
- * where that is not so has no create_cq_ex for us; mesh_calibration_confirm() looks again when it can.
- */
-static unsigned int infer_create_cq_ex(const struct mesh_scratch *s, unsigned int create_cq)
-{
-	unsigned int create_flow = read_place(s, PLACE(ibv_create_flow));
-
-	return create_flow == create_cq + 2 ? create_cq + 1 : MESH_OP_ABSENT;
-}
+#include "calibrate_find.h"
 
 static bool is_taken(const struct mesh_calibration *cal, enum mesh_op but, const unsigned int *slots,
 		     enum mesh_op *ret_by)
@@ -189,8 +17,8 @@ static bool is_taken(const struct mesh_calibration *cal, enum mesh_op but, const
 			return true;
 		}
 	}
-	for (i = 0; i < N_PUBLIC; i++) {
-		if (slots[i] == cal->slot[but] && op_info[but].place != public_slots[i].place) {
+	for (i = 0; i < MESH_N_PUBLIC; i++) {
+		if (slots[i] == cal->slot[but] && mesh_op_info[but].place != mesh_public_slots[i].place) {
 			*ret_by = MESH_N_OPS;
 			return true;
 		}
@@ -210,8 +38,8 @@ static int check_distinct(struct mesh_calibration *cal, const unsigned int *slot
 			cal->slot[op] = MESH_OP_ABSENT;
 			continue;
 		}
-		snprintf(why, why_size, "%s and %s share a slot", op_info[op].name,
-			 by < MESH_N_OPS ? op_info[by].name : "another operation");
+		snprintf(why, why_size, "%s and %s share a slot", mesh_op_info[op].name,
+			 by < MESH_N_OPS ? mesh_op_info[by].name : "another operation");
 		return -ENOTSUP;
 	}
 	return 0;
@@ -243,13 +71,13 @@ static int check_single(const struct mesh_library *lib, struct mesh_scratch *s,
 	lib->set_ops(s->start, s->table);
 
 	/* Make the same change to the copy, then the two must be equal. */
-	if (op_info[op].place)
-		memcpy(before + ((char *)s->tail - (char *)s->start) + op_info[op].place, &fresh,
+	if (mesh_op_info[op].place)
+		memcpy(before + ((char *)s->tail - (char *)s->start) + mesh_op_info[op].place, &fresh,
 		       sizeof(fresh));
 	memcpy(before + cal->context_size + priv_at, &fresh, sizeof(fresh));
 	if (memcmp(before, s->start, cal->context_size) ||
 	    memcmp(before + cal->context_size, s->tail->priv, priv_bytes)) {
-		snprintf(why, why_size, "replacing %s changes more or less than that", op_info[op].name);
+		snprintf(why, why_size, "replacing %s changes more or less than that", mesh_op_info[op].name);
 		err = -ENOTSUP;
 	}
 	free(before);
@@ -276,27 +104,6 @@ static int check_singles(const struct mesh_library *lib, struct mesh_scratch *s,
 	return 0;
 }
 
-/* Fill cal->slot for all operations as far as they can be found. */
-static int find_slots(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
-		      char *why, size_t why_size)
-{
-	unsigned int calls;
-	enum mesh_op op;
-
-	for (op = 0; op < MESH_N_OPS; op++)
-		cal->slot[op] = read_place(s, op_info[op].place);
-	cal->slot[MESH_OP_CREATE_CQ_EX] = infer_create_cq_ex(s, cal->slot[MESH_OP_CREATE_CQ]);
-
-	calls = mesh_scratch_probe(lib, s, call_close, NULL, &cal->slot[MESH_OP_FREE_CONTEXT]);
-	if (calls != 1) {
-		snprintf(why, why_size, "closing a context calls %u operations, not one", calls);
-		return -ENOTSUP;
-	}
-	if (lib->reg_dmabuf_mr)
-		mesh_scratch_probe(lib, s, call_reg_dmabuf, NULL, &cal->slot[MESH_OP_REG_DMABUF_MR]);
-	return 0;
-}
-
 static unsigned int highest(const unsigned int *slots, size_t n, unsigned int at_least)
 {
 	size_t i;
@@ -314,7 +121,7 @@ static void tell_moves(const struct mesh_library *lib, struct mesh_calibration *
 	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++) {
 		if (cal->slot[op] == MESH_OP_ABSENT && op != MESH_OP_REG_DMABUF_MR) {
 			snprintf(cal->no_moves, sizeof(cal->no_moves), "operation %s was not found",
-				 op_info[op].name);
+				 mesh_op_info[op].name);
 			return;
 		}
 	}
@@ -326,19 +133,19 @@ static void tell_moves(const struct mesh_library *lib, struct mesh_calibration *
 static int measure(const struct mesh_library *lib, struct mesh_scratch *s, struct mesh_calibration *cal,
 		   char *why, size_t why_size)
 {
-	unsigned int slots[N_PUBLIC], last;
+	unsigned int slots[MESH_N_PUBLIC], last;
 	enum mesh_op op;
 	int err;
 
 	cal->context_size = (size_t)((char *)(s->context + 1) - (char *)s->start);
 	mesh_scratch_mark(lib, s);
-	err = read_public(s, slots, why, why_size);
+	err = mesh_find_public(s, slots, why, why_size);
 	if (err)
 		return err;
-	last = highest(slots, N_PUBLIC, 0);
-	err = find_private(s, last, &cal->priv_ops, why, why_size);
+	last = highest(slots, MESH_N_PUBLIC, 0);
+	err = mesh_find_private(s, last, &cal->priv_ops, why, why_size);
 	if (!err)
-		err = find_slots(lib, s, cal, why, why_size);
+		err = mesh_find_slots(lib, s, cal, why, why_size);
 	if (!err)
 		err = check_distinct(cal, slots, why, why_size);
 	if (err)
@@ -377,32 +184,6 @@ int mesh_calibrate(const struct mesh_library *lib, struct mesh_calibration *ret,
 	return err;
 }
 
-int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_calibration *cal,
-			     const struct ibv_context *context)
-{
-	const struct verbs_context *tail =
-		(const struct verbs_context *)((const char *)context - offsetof(struct verbs_context, context));
-	create_cq_ex_fn function = tail->create_cq_ex;
-	struct mesh_scratch *s;
-	unsigned int slot, calls = 0;
-	char why[128];
-	int err;
-
-	s = malloc(sizeof(*s));
-	if (!s)
-		return -ENOMEM;
-	err = mesh_scratch_init(lib, s, why, sizeof(why));
-	if (!err) {
-		if (function)
-			calls = mesh_scratch_probe(lib, s, call_create_cq_ex, &function, &slot);
-		if (calls != 1 || slot != cal->slot[MESH_OP_CREATE_CQ_EX])
-			err = -ENOTSUP;
-		mesh_scratch_fini(s);
-	}
-	free(s);
-	return err;
-}
-
 struct ibv_context *mesh_calibration_context(const struct mesh_calibration *cal, struct verbs_context *start,
 					     const struct ibv_device *device)
 {
@@ -426,7 +207,7 @@ void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_c
 	if (!tail->priv || cal->slot[op] == MESH_OP_ABSENT)
 		return NULL;
 	private_ptr = mesh_pointer_at(tail->priv, cal->priv_ops + cal->slot[op] * sizeof(void *));
-	if (op_info[op].place && mesh_pointer_at(tail, op_info[op].place) != private_ptr)
+	if (mesh_op_info[op].place && mesh_pointer_at(tail, mesh_op_info[op].place) != private_ptr)
 		return NULL;
 	return (void *)(uintptr_t)private_ptr;
 }

@@ -85,15 +85,6 @@ static void start_over(struct mesh_cq *cq)
 	cq->kicked = false;
 }
 
-static bool is_kick(struct mesh_cq *cq, struct ibv_cq_ex *ex)
-{
-	/* Without the function to read it, the number of the QP is not to be had. */
-	uint32_t qpn = cq->base.read_qp_num ? cq->base.read_qp_num(ex) :
-					      atomic_load_explicit(&cq->kicker_qpn, memory_order_relaxed);
-
-	return mesh_kick_is(cq, ex->wr_id, qpn);
-}
-
 /* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. */
 static void count_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -118,7 +109,7 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	struct mesh_cq_qp *qp;
 
 	if (cq->open == MESH_FROM_BASE) {
-		if (is_kick(cq, ex)) {
+		if (mesh_kick_is(cq, ex->wr_id)) {
 			mesh_kick_seen(cq);
 			cq->kicked = true;
 			return false;
@@ -218,7 +209,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 		return advance(cq, ex);
 	do
 		err = cq->base.next_poll(ex);
-	while (!err && is_kick(cq, ex) && (mesh_kick_seen(cq), true));
+	while (!err && mesh_kick_is(cq, ex->wr_id) && (mesh_kick_seen(cq), true));
 	return err;
 }
 

@@ -107,7 +107,6 @@ struct mesh_cq {
 
 	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
 	struct ibv_qp *kicker; /* kick.c; NULL: none yet */
-	_Atomic uint32_t kicker_qpn; /* of the last one there was; 0: never */
 	_Atomic bool kicking; /* a kick is in the CQ, or was and has not been polled */
 };
 
@@ -290,10 +289,10 @@ void mesh_kick(struct mesh_cq *cq);
 int mesh_kick_prepare(struct mesh_cq *cq);
 /** mesh_kick_fini - destroy it */
 void mesh_kick_fini(struct mesh_cq *cq);
-/** mesh_kick_is - is a completion from the base a kick? */
-static inline bool mesh_kick_is(const struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
+/** mesh_kick_is - is a completion from the base a kick? No number of the program's is the address of our memory. */
+static inline bool mesh_kick_is(const struct mesh_cq *cq, uint64_t wr_id)
 {
-	return wr_id == (uintptr_t)cq && qpn == atomic_load_explicit(&cq->kicker_qpn, memory_order_relaxed);
+	return wr_id == (uintptr_t)cq;
 }
 /**
  * mesh_kick_seen - a kick was polled

@@ -59,8 +59,6 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 		mesh_root.lib.verbs.destroy_qp(cq->kicker);
 		cq->kicker = NULL;
 	}
-	if (!err)
-		atomic_store_explicit(&cq->kicker_qpn, cq->kicker->qp_num, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->kick_lock);
 	return err;
 }
@@ -84,6 +82,7 @@ void mesh_kick_fini(struct mesh_cq *cq)
 	pthread_mutex_lock(&cq->kick_lock);
 	kicker = cq->kicker;
 	cq->kicker = NULL;
+	atomic_store_explicit(&cq->kicking, false, memory_order_relaxed); /* what it made goes with it, or is recognised */
 	pthread_mutex_unlock(&cq->kick_lock);
 	if (kicker)
 		mesh_root.lib.verbs.destroy_qp(kicker);

@@ -45,6 +45,8 @@ struct mesh_process {
 	_Atomic uint64_t last_attempt; /* connect.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
+	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
+	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */
 
 	/* Guards root.rails. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;

@@ -59,7 +59,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	int got = cq->mc->poll_cq(cq->cq, n, wc), i, kept = 0;
 
 	for (i = 0; i < got; i++) {
-		if (mesh_kick_is(cq, wc[i].wr_id, wc[i].qp_num)) {
+		if (mesh_kick_is(cq, wc[i].wr_id)) {
 			mesh_kick_seen(cq);
 			*ret_kicked = true;
 			continue;

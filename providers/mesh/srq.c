@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn.h"
 #include "heldint.h"
 #include "keys.h"
 #include "peerview.h"
@@ -14,7 +15,9 @@ static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_hom
 {
 	if (!b->n_qps)
 		return a;
-	return a && a->log.n_left <= b->log.n_left ? a : b;
+	if (a && a->log.n_left == b->log.n_left)
+		return b->had_none && !a->had_none ? b : a;
+	return a && a->log.n_left < b->log.n_left ? a : b;
 }
 
 /* The home where the next receive is needed most; NULL: nobody receives. lock */
@@ -99,6 +102,7 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
 {
 	struct mesh_context *mc = m->mc;
+	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .destroy = mc->destroy_qp};
 	struct ibv_pd *pd;
 
 	pthread_mutex_lock(&mc->data.lock);
@@ -106,7 +110,7 @@ static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_i
 	pthread_mutex_unlock(&mc->data.lock);
 	if (!pd)
 		return -ENOMEM;
-	return mesh_srqloop_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, mc->modify_qp, taken,
+	return mesh_srqloop_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
 				  &m->base);
 }
 
@@ -138,13 +142,63 @@ static int collect_base(struct mesh_srq *m, bool was_native)
 
 static int collect_shadow(struct mesh_srq_home *home)
 {
+	const struct mesh_srqloop_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
+					       .destroy = mesh_root.lib.verbs.destroy_qp};
+
 	if (home->n_qps)
-		return mesh_srqloop_drain(home->rail->context, home->spd->pd, home->srq, mesh_root.lib.verbs.modify_qp,
-					  to_pool, home);
+		return mesh_srqloop_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
 	mesh_root.lib.verbs.destroy_srq(home->srq);
 	home->srq = NULL;
 	move_log(&home->log, &home->owner->pool);
 	return 0;
+}
+
+static bool is_hungry(const struct mesh_srq_home *home)
+{
+	return home->n_qps && !home->log.n_left;
+}
+
+/* lock */
+static bool some_hungry(const struct mesh_srq *m)
+{
+	const struct mesh_srq_home *home;
+	bool some = is_hungry(&m->base), rich = m->base.log.n_left;
+
+	for (home = m->shadows; home; home = home->next) {
+		some |= is_hungry(home);
+		rich |= home->log.n_left;
+	}
+	return m->split && some && rich;
+}
+
+static void remember_hungry(struct mesh_srq *m)
+{
+	struct mesh_srq_home *home;
+
+	m->base.had_none = is_hungry(&m->base);
+	for (home = m->shadows; home; home = home->next)
+		home->had_none = is_hungry(home);
+}
+
+/*
+ * Have the helper thread deal out anew. Return: whether it has to be woken, with no lock of ours held but cq->lock.
+ * lock
+ */
+static bool call_helper(struct mesh_srq *m)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool wake = !m->is_hungry || m->feed_at_ns;
+
+	m->feed_at_ns = m->feed_step_ns = 0;
+	if (!m->is_hungry) {
+		pthread_mutex_lock(&process->srqs_lock);
+		m->refs++;
+		m->next_hungry = process->hungry;
+		process->hungry = m;
+		pthread_mutex_unlock(&process->srqs_lock);
+		m->is_hungry = true;
+	}
+	return wake;
 }
 
 /*
@@ -156,15 +210,83 @@ static int collect_shadow(struct mesh_srq_home *home)
 static int share(struct mesh_srq *m, bool was_native)
 {
 	struct mesh_srq_home *home;
-	int err = collect_base(m, was_native), more;
+	int err, more;
 
+	remember_hungry(m);
+	err = collect_base(m, was_native);
 	for (home = m->shadows; home; home = home->next) {
-		more = home->srq && home->log.n_left ? collect_shadow(home) : 0;
+		more = home->srq && (home->log.n_left || !home->n_qps) ? collect_shadow(home) : 0;
 		err = err ? err : more;
 	}
 	m->split = true;
 	deal_out(m);
 	return err;
+}
+
+/* The same when QPs come or go. lock; return: see call_helper() */
+static bool share_again(struct mesh_srq *m, bool was_native, int *ret_err)
+{
+	int err = share(m, was_native);
+
+	if (ret_err)
+		*ret_err = err;
+	return some_hungry(m) && call_helper(m);
+}
+
+#define FEED_STEP_NS 20000000ull
+#define FEED_STEP_MAX_NS 320000000ull
+
+/* Return: when again; 0: it is not hungry any more. */
+static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
+{
+	uint64_t again = 0;
+
+	pthread_mutex_lock(&m->join_lock);
+	pthread_mutex_lock(&m->lock);
+	if (m->feed_at_ns > now_ns) {
+		again = m->feed_at_ns;
+	} else if (!m->dead && some_hungry(m)) {
+		share(m, m->was_native);
+		if (some_hungry(m)) {
+			m->feed_step_ns = m->feed_step_ns ? m->feed_step_ns * 2 : FEED_STEP_NS;
+			if (m->feed_step_ns > FEED_STEP_MAX_NS)
+				m->feed_step_ns = FEED_STEP_MAX_NS;
+			again = m->feed_at_ns = now_ns + m->feed_step_ns;
+		}
+	}
+	m->is_hungry = again;
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->join_lock);
+	return again;
+}
+
+static void srq_put(struct mesh_srq *m);
+
+uint64_t mesh_srqs_feed(uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+	uint64_t next = UINT64_MAX, again;
+	struct mesh_srq *m, *rest;
+
+	pthread_mutex_lock(&process->srqs_lock);
+	m = process->hungry;
+	process->hungry = NULL;
+	pthread_mutex_unlock(&process->srqs_lock);
+	for (; m; m = rest) {
+		rest = m->next_hungry;
+		again = feed(m, now_ns);
+		if (!again) {
+			srq_put(m);
+			continue;
+		}
+		pthread_mutex_lock(&process->srqs_lock);
+		m->next_hungry = process->hungry;
+		process->hungry = m;
+		pthread_mutex_unlock(&process->srqs_lock);
+		if (again < next)
+			next = again;
+	}
+	return next;
 }
 
 /* ---- QPs of the base ----------------------------------------------------------------------------------------- */
@@ -222,16 +344,21 @@ static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv
 static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 {
 	int err = m->split ? watch(m, native) : 0;
+	bool wake = false;
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&m->lock);
 	m->base.n_qps++;
-	if (m->split && m->base.n_qps == 1 && share(m, true) && m->stale) {
+	if (m->split && m->base.n_qps == 1)
+		wake = share_again(m, true, NULL);
+	if (m->stale) {
 		m->base.n_qps--;
 		err = -EBUSY;
 	}
 	pthread_mutex_unlock(&m->lock);
+	if (wake)
+		mesh_thread_wake(true);
 	return err;
 }
 
@@ -287,6 +414,7 @@ struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp 
 
 void mesh_srq_left(struct mesh_srq_native *native, bool really)
 {
+	bool wake = false;
 	struct mesh_srq *m;
 
 	if (!native)
@@ -298,7 +426,7 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 		pthread_mutex_lock(&m->lock);
 		m->base.n_qps--;
 		if (m->split && !m->base.n_qps)
-			share(m, true);
+			wake = share_again(m, true, NULL);
 		pthread_mutex_unlock(&m->lock);
 		free(native);
 	} else {
@@ -306,6 +434,8 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 		m->natives = native;
 	}
 	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
 }
 
 /* ---- moved QPs ----------------------------------------------------------------------------------------------- */
@@ -368,6 +498,7 @@ static int watch_all(struct mesh_srq *m)
 int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh_srq_home **ret)
 {
 	struct mesh_srq_home *home;
+	bool wake = false;
 	int err;
 
 	pthread_mutex_lock(&m->join_lock);
@@ -377,14 +508,16 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh
 		pthread_mutex_lock(&m->lock);
 		err = home_open(home);
 		if (!err && !home->n_qps++)
-			err = share(m, m->was_native);
+			wake = share_again(m, m->was_native, &err);
 		if (err && home->n_qps == 1) {
 			home->n_qps = 0;
-			share(m, m->was_native);
+			wake = share_again(m, m->was_native, NULL);
 		}
 		pthread_mutex_unlock(&m->lock);
 	}
 	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
 	if (!err)
 		*ret = home;
 	return err;
@@ -393,26 +526,34 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh
 void mesh_srq_leave_shadow(struct mesh_srq_home *home)
 {
 	struct mesh_srq *m = home->owner;
+	bool wake = false;
 
 	pthread_mutex_lock(&m->join_lock);
 	pthread_mutex_lock(&m->lock);
 	if (!--home->n_qps)
-		share(m, m->was_native);
+		wake = share_again(m, m->was_native, NULL);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
 }
 
-/* ---- posting and polling: hot -------------------------------------------------------------------------------- */
+/* ---- posting and polling: hot, but for what wakes the helper thread -------------------------------------------------------------------------------- */
 
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 {
+	struct mesh_srq *m = home->owner;
 	struct mesh_srq_recv *recv;
+	bool wake;
 
-	pthread_mutex_lock(&home->owner->lock);
+	pthread_mutex_lock(&m->lock);
 	recv = mesh_srqlog_find(&home->log, wr_id, false);
 	if (recv)
 		mesh_srqlog_drop(&home->log, recv);
-	pthread_mutex_unlock(&home->owner->lock);
+	wake = is_hungry(home) && some_hungry(m) && call_helper(m);
+	pthread_mutex_unlock(&m->lock);
+	if (wake)
+		mesh_thread_wake(true);
 }
 
 static uint32_t outstanding(const struct mesh_srq *m)
@@ -470,15 +611,25 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
-static void srq_free(struct mesh_srq *m)
+/* The base's is gone: no more dealing out, and nothing of ours on other rails. */
+static void srq_kill(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
-	struct mesh_srq_native *native;
 
+	pthread_mutex_lock(&m->lock);
+	m->dead = true;
+	m->feed_at_ns = 0;
 	while ((home = m->shadows)) {
 		m->shadows = home->next;
 		home_free(home);
 	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void srq_free(struct mesh_srq *m)
+{
+	struct mesh_srq_native *native;
+
 	while ((native = m->natives)) {
 		m->natives = native->next;
 		free(native);
@@ -491,6 +642,17 @@ static void srq_free(struct mesh_srq *m)
 	free(m);
 }
 
+static void srq_put(struct mesh_srq *m)
+{
+	bool last;
+
+	pthread_mutex_lock(&mesh_root.process->srqs_lock);
+	last = !--m->refs;
+	pthread_mutex_unlock(&mesh_root.process->srqs_lock);
+	if (last)
+		srq_free(m);
+}
+
 static struct mesh_srq *srq_new(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *srq,
 				const struct ibv_srq_attr *attr)
 {
@@ -498,6 +660,7 @@ static struct mesh_srq *srq_new(struct mesh_context *mc, struct ibv_pd *pd, stru
 
 	if (!m)
 		return NULL;
+	m->refs = 1;
 	m->mc = mc;
 	m->srq = srq;
 	m->pd = pd;
@@ -578,19 +741,23 @@ int mesh_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_lock(&data->lock);
 	m = mesh_map_drop(&data->srqs, srq);
 	pthread_mutex_unlock(&data->lock);
+	if (m)
+		pthread_mutex_lock(&m->join_lock); /* the helper thread may be dealing out */
 	err = mc->destroy_srq(srq);
-	if (m) {
-		pthread_mutex_lock(&data->lock);
-		if (err) {
-			mesh_map_put(&data->srqs, srq, m); /* into the place it was in: takes no memory */
-		} else {
-			data->n_srqs--;
-			mesh_data_slots(mc);
-		}
-		pthread_mutex_unlock(&data->lock);
-		if (!err)
-			srq_free(m);
+	if (m && !err)
+		srq_kill(m);
+	if (m)
+		pthread_mutex_unlock(&m->join_lock);
+	pthread_mutex_lock(&data->lock);
+	if (m && err) {
+		mesh_map_put(&data->srqs, srq, m); /* into the place it was in: takes no memory */
+	} else if (m) {
+		data->n_srqs--;
+		mesh_data_slots(mc);
 	}
+	pthread_mutex_unlock(&data->lock);
+	if (m && !err)
+		srq_put(m);
 	mesh_cancel_restore(cancel);
 	return err;
 }
@@ -601,6 +768,9 @@ void mesh_srqs_close(struct mesh_context *mc)
 
 	while ((m = mesh_map_any(&mc->data.srqs))) {
 		mesh_map_drop(&mc->data.srqs, m->srq);
-		srq_free(m);
+		pthread_mutex_lock(&m->join_lock);
+		srq_kill(m);
+		pthread_mutex_unlock(&m->join_lock);
+		srq_put(m);
 	}
 }

@@ -16,9 +16,13 @@
  *
  * Whenever the set of homes that have QPs changes, all receives are collected and dealt out evenly. From a home
  * that has QPs they are collected by having them consumed: a QP of our own on the same SRQ is sent empty messages by
- * another until there is no receive left (srqloop.c). After that each new one goes to the home with the fewest.
+ * another until there is no receive left (srqloop.c). After that each new one goes to the home with the fewest. A home
+ * that has none left while others have some is *hungry*, and the helper thread deals out anew; with fewer receives than
+ * homes they go round. Meanwhile peers are told that the receiver is not ready, as they are when a program posts late.
  *
- * Locks, outermost first: join_lock, cq->lock, lock.
+ * Not done: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are elsewhere.
+ *
+ * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock.
  */
 
 /* Receives in the order they were posted. */
@@ -57,6 +61,7 @@ struct mesh_srq_home {
 	struct mesh_pd *spd; /* counterpart of the SRQ's PD; NULL: the base */
 	struct ibv_srq *srq; /* constant while there are QPs */
 	unsigned int n_qps; /* that receive from it */
+	bool had_none; /* when it was last dealt out: it comes first now */
 	struct mesh_srqlog log; /* what is there and was not polled; base, before the first move: and what was */
 };
 
@@ -75,7 +80,12 @@ struct mesh_srq {
 	struct ibv_pd *pd;
 	uint32_t max_wr, max_sge;
 
+	/* process->srqs_lock: */
+	unsigned int refs; /* one is the map's */
+	struct mesh_srq *next_hungry;
+
 	pthread_mutex_t join_lock; /* serialises everything but posting and polling */
+	bool dead; /* the base's is gone; join_lock */
 	struct mesh_srq_native *natives;
 	bool was_native; /* some QP of the base has been connected */
 
@@ -85,6 +95,8 @@ struct mesh_srq {
 	struct mesh_srq_home base, *shadows;
 	struct mesh_srqlog pool; /* receives that are at no home now */
 	struct ibv_sge *sges; /* max_sge: translated */
+	bool is_hungry; /* queued for the helper thread, or it is at it */
+	uint64_t feed_at_ns, feed_step_ns; /* 0: at once */
 };
 
 static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)
@@ -128,25 +140,35 @@ void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
 /** mesh_post_srq_recv - hot: see post.c */
 int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/** mesh_srq_note - note down what is posted to a new SRQ of the program; mesh_create_srq() does so if there is an agent */
+/** mesh_srqs_feed - deal out for hungry ones; helper thread. Return: when to come again (ns), UINT64_MAX: when woken */
+uint64_t mesh_srqs_feed(uint64_t now_ns);
+
+/**
+ * mesh_srq_note - note down what is posted to a new SRQ of the program; mesh_create_srq() does so if there is an agent
+ * @attr: as the provider filled it: it takes more than the program asked for
+ */
 void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *srq, const struct ibv_srq_attr *attr);
 /** mesh_srqs_close - a context is being closed */
 void mesh_srqs_close(struct mesh_context *mc);
 
 /* srqloop.c */
 
+/* How QPs of our own are modified and destroyed: on the base's device not by our own functions. */
+struct mesh_srqloop_verbs {
+	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	int (*destroy)(struct ibv_qp *qp);
+};
+
 /**
  * mesh_srqloop_drain - consume all receives of an SRQ
  * @verbs, @pd: where it is
- * @modify: modifies a QP of our own there
  * @taken: called for each, in the order they were posted
  *
  * Takes milliseconds. Return: 0: it is empty now; -EHOSTUNREACH: no QP there can be connected to itself; -errno. In any case
  * @taken was called for every one that is not there any more.
  */
 int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
-		       int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask),
-		       void (*taken)(void *arg, uint64_t wr_id), void *arg);
+		       const struct mesh_srqloop_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg);
 
 /* Verbs entry points. Contracts are those of libibverbs. */
 struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

@@ -20,14 +20,14 @@ struct loop {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_srq *srq;
-	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	const struct mesh_srqloop_verbs *qps;
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
 };
 
 static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int err = l->modify(qp, attr, mask);
+	int err = l->qps->modify(qp, attr, mask);
 
 	if (!err)
 		qp->state = attr->qp_state; /* as ibv_modify_qp() does */
@@ -51,9 +51,9 @@ static struct ibv_qp *make_qp(struct loop *l, struct ibv_srq *srq)
 static void destroy_qps(struct loop *l)
 {
 	if (l->from)
-		mesh_root.lib.verbs.destroy_qp(l->from);
+		l->qps->destroy(l->from);
 	if (l->to)
-		mesh_root.lib.verbs.destroy_qp(l->to);
+		l->qps->destroy(l->to);
 	l->from = l->to = NULL;
 }
 
@@ -224,10 +224,9 @@ static void collect_rest(struct loop *l, void (*taken)(void *arg, uint64_t wr_id
 }
 
 int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
-		       int (*modify_fn)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask),
-		       void (*taken)(void *arg, uint64_t wr_id), void *arg)
+		       const struct mesh_srqloop_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg)
 {
-	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .modify = modify_fn};
+	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .qps = qps};
 	int err;
 
 	l.cq = mesh_root.lib.verbs.create_cq(verbs, 4 * WINDOW, NULL, NULL, 0);

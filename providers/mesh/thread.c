@@ -12,6 +12,7 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "paths.h"
+#include "srq.h"
 #include "ud.h"
 
 /*
@@ -296,7 +297,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud;
+	uint64_t now, next, ud, srqs;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -319,6 +320,9 @@ static void *helper(void *arg)
 		ud = mesh_ud_run(now);
 		if (ud < next)
 			next = ud;
+		srqs = mesh_srqs_feed(now);
+		if (srqs < next)
+			next = srqs;
 		if (worked)
 			thread->brisk_until_ns = now + BRISK_FOR_NS;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)

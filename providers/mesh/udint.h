@@ -77,10 +77,12 @@ struct mesh_ud_peer {
 
 	enum mesh_ud_state state;
 	struct mesh_ud_port *outlet; /* NULL: none yet */
+	union ibv_gid outlet_gid; /* its address */
 	struct ibv_ah *path_ah; /* from the outlet to the peer's; NULL: not READY */
 	struct mv_ctl_end path; /* the peer's outlet */
 	union ibv_gid asked_gid; /* of our outlet, as told in UD_GET */
 	uint8_t asked_type;
+	char host[64]; /* whose it is, for people; "": not known */
 	unsigned int n_asked; /* paths tried */
 	uint32_t request_id;
 	uint64_t resend_at_ns, step_ns, give_up_ns; /* ASKING; FAILED: resend_at_ns is when to try again */

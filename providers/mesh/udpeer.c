@@ -211,21 +211,50 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 		ibv_destroy_ah(peer->path_ah);
 	peer->path_ah = ah;
 	peer->outlet = outlet;
+	peer->outlet_gid = *gid;
 	peer->path = *path;
 	return 0;
 }
 
+/* For `meshverbs qps`, which shows one peer of each queue pair: the last one that something happened to. */
+static void tell_status(const struct mesh_ud_peer *peer)
+{
+	char local[MV_GID_STRLEN], end[MV_GID_STRLEN], rail[MV_GID_STRLEN] = "", to[MV_GID_STRLEN] = "";
+	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = peer->owner->qpn};
+	bool moved = peer->state == MESH_UD_READY;
+	int len;
+
+	memcpy(frame.device, peer->owner->mc->device, sizeof(frame.device));
+	if (moved) {
+		mv_gid_format(&peer->path.gid, to);
+		mv_gid_format(&peer->outlet_gid, rail);
+	}
+	len = snprintf((char *)frame.payload, sizeof(frame.payload),
+		       "{\"state\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\",\"peer_qpn\":%u,"
+		       "\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\"}",
+		       moved ? "moved" : "failed", mv_path_verdict_name(MV_PATH_APART),
+		       mv_gid_format(&peer->local_gid, local), mv_gid_format(&peer->end.gid, end), peer->end.qpn,
+		       peer->host, moved ? peer->outlet->rail->rail->device : "", rail, to);
+	if (len < 0 || (size_t)len >= sizeof(frame.payload))
+		return;
+	frame.len = (uint16_t)len;
+	mesh_thread_frame(&frame);
+}
+
 static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 {
+	bool fresh = peer->state != MESH_UD_READY;
 	char to[MV_GID_STRLEN];
 
-	if (peer->state != MESH_UD_READY)
+	if (fresh)
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x: datagrams to %s QP 0x%x go by %s", peer->owner->mc->device,
 		       peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
 		       peer->outlet->rail->rail->device);
 	peer->state = MESH_UD_READY;
 	peer->refresh_at_ns = now_ns + REFRESH_NS;
 	mesh_ud_flush_kept(peer);
+	if (fresh)
+		tell_status(peer);
 }
 
 static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
@@ -237,6 +266,7 @@ static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 	peer->state = MESH_UD_FAILED;
 	peer->resend_at_ns = now_ns + AGAIN_NS;
 	mesh_ud_flush_kept(peer);
+	tell_status(peer);
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------------- */
@@ -277,6 +307,7 @@ static bool choose_path(struct mesh_ud_peer *peer, struct mv_path *ret)
 	struct mesh_view view;
 
 	mesh_view_judge(&request, &view);
+	snprintf(peer->host, sizeof(peer->host), "%s", view.host);
 	if (!view.n_paths)
 		return false;
 	/* The same one four times, for questions get lost. */

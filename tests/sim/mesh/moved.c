@@ -13,6 +13,7 @@
 
 #include "gid.h"
 #include "loop.h"
+#include "srq.h"
 
 #define PATIENCE_MS 5000
 #define ALL_REMOTE  (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -212,12 +213,22 @@ void end_open(struct end *e, struct world *w, const struct manner *manner, const
 	memset(e->buf, 0, END_BYTES);
 	e->mr = ibv_reg_mr(w->pd, e->buf, END_BYTES, access_of(shape));
 	assert_non_null(e->mr);
-	e->channel = ibv_create_comp_channel(w->context);
-	assert_non_null(e->channel);
-	make_cq(e, shape);
-	if (shape->srq) {
+	if (shape->hub) {
+		e->spoke = true;
+		e->cq = shape->hub->cq;
+		e->cq_ex = shape->hub->cq_ex;
+		e->srq = shape->hub->srq;
+	} else {
+		e->channel = ibv_create_comp_channel(w->context);
+		assert_non_null(e->channel);
+		make_cq(e, shape);
+	}
+	if (shape->srq && !e->spoke) {
 		e->srq = ibv_create_srq(w->pd, &srq);
 		assert_non_null(e->srq);
+		e->srq_size = srq.attr.max_wr;
+		if (manner->how == MOVED || shape->noted)
+			mesh_srq_note(w->mc, w->pd, e->srq, &srq.attr); /* as if there were an agent */
 	}
 	make_qp(e, shape);
 	to_init(e, shape);
@@ -242,11 +253,12 @@ void end_close(struct end *e)
 		e->asked = wait->next;
 		free(wait);
 	}
-	if (e->srq)
+	if (e->srq && !e->spoke)
 		assert_int_equal(ibv_destroy_srq(e->srq), 0);
-	if (e->cq)
+	if (e->cq && !e->spoke)
 		assert_int_equal(ibv_destroy_cq(e->cq), 0);
-	assert_int_equal(ibv_destroy_comp_channel(e->channel), 0);
+	if (e->channel)
+		assert_int_equal(ibv_destroy_comp_channel(e->channel), 0);
 	assert_int_equal(ibv_dereg_mr(e->mr), 0);
 	free(e->buf);
 	pthread_mutex_destroy(&e->keys_lock);

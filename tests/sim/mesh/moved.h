@@ -49,10 +49,12 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *cq_ex; /* the same, if extended */
 	struct ibv_srq *srq;
+	uint32_t srq_size; /* receives it takes */
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *qp_ex;
 	struct ibv_mr *mr;
 	uint8_t *buf;
+	bool spoke; /* CQ and SRQ are the hub's */
 	/* Moved. */
 	struct mesh_held *held;
 	uint32_t shadow_qpn;
@@ -63,9 +65,13 @@ struct end {
 	struct key_wait *asked;
 };
 
+struct end;
+
 struct shape {
+	const struct end *hub; /* its CQ and SRQ are used, not own ones */
 	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
 	bool srq, sig_all;
+	bool noted; /* the SRQ is noted, also if this end is not moved */
 	int access; /* of MR and QP besides local write; 0: all */
 	uint8_t timeout, retry_cnt, rnr_retry;
 };

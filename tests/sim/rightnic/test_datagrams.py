@@ -3,11 +3,13 @@
 """UD queue pairs of NICs that do not reach each other: everything a program sees of its datagrams (datagrams.c), and
 Debian's programs. Needs root; SIM_BUILD is the build."""
 import contextlib
+import json
 import os
 import pathlib
 import random
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,6 +73,26 @@ class Stacked(unittest.TestCase):
         before = self.world.log("a").count("datagrams to")
         self.good(talk(self.world, "b", 0, "a", 0, ["-n", "3"]), "right")
         self.assertEqual(self.world.log("a").count("datagrams to"), before)
+
+    def test_tool_shows_it(self):
+        port = str(self.world.fresh_port())
+        words = [*SANITIZER, CHECK, "-g", "3", "-p", port, "-n", "100000"]
+        server = self.world.start("c", *words, "-d", "mlx5_0")
+        self.world.wait_listening(server, "c", int(port))
+        client = self.world.start("a", *words, "-d", "mlx5_0", "c")
+        try:
+            found = []
+            end = time.monotonic() + 20
+            while not found and time.monotonic() < end:
+                _, said = self.world.run("a", str(BUILD / "tools/meshverbs"), "qps", "--json")
+                found = [q for q in json.loads(said)["qps"] if q.get("state") == "moved"] if said.startswith("{") else []
+                time.sleep(0.1)
+            self.assertTrue(found, said)
+            self.assertEqual((found[0]["rail"], found[0]["rail_gid"], found[0]["rail_peer_gid"], found[0]["peer_host"]),
+                             ("mlx5_1", "10.3.0.2", "10.3.0.1", "c"), found)
+        finally:
+            client.kill()
+            server.kill()
 
     def test_server_that_comes_again(self):
         for _ in range(3):

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define WAIT_S 60
-#define BATCH 8
+#define BATCH  8
 
 static double now(void)
 {
@@ -29,7 +29,8 @@ static struct endpoint *find(struct worker *w, uint32_t qp_num, unsigned int *re
 	die(w, 0, "a completion of QP %#x, which is none of mine", qp_num);
 }
 
-/* What a request that did not succeed may end with, bare: the flush of a side that breaks off, retries to one that did. */
+/* What a request that did not succeed may end with, bare: the flush of a side that breaks off,
+ * retries to one that did. */
 static bool may_end_with(const struct worker *w, unsigned int i, enum ibv_wc_status status)
 {
 	if (w->script.plot == PLOT_BREAK || w->script.plot == PLOT_NEVER)
@@ -39,16 +40,20 @@ static bool may_end_with(const struct worker *w, unsigned int i, enum ibv_wc_sta
 
 static void sent(struct worker *w, unsigned int q, unsigned int i, const struct comp *c)
 {
-	static const enum ibv_wc_opcode opcodes[OP_TYPES] = {IBV_WC_SEND, IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE,
-							     IBV_WC_RDMA_READ, IBV_WC_FETCH_ADD};
+	static const enum ibv_wc_opcode opcodes[OP_TYPES] = {IBV_WC_SEND,       IBV_WC_SEND,
+							     IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE,
+							     IBV_WC_RDMA_READ,  IBV_WC_FETCH_ADD};
 	struct endpoint *ep = &w->eps[q];
 	const struct op *op = &my_side(w)->qps[q].ops[i];
 
 	if (i >= ep->n_posted || ep->send_done[i])
-		die(w, 0, "QP %u: operation %u %s", q, i, i < ep->n_posted ? "completed twice" : "was never posted");
+		die(w, 0, "QP %u: operation %u %s", q, i,
+		    i < ep->n_posted ? "completed twice" : "was never posted");
 	for (unsigned int before = 0; before < i && c->status != IBV_WC_SUCCESS; before++) {
-		if (ep->send_done[before] && ep->status[before] == IBV_WC_WR_FLUSH_ERR && c->status != IBV_WC_WR_FLUSH_ERR)
-			die(w, 0, "QP %u: operation %u has status %d after a flush", q, i, c->status);
+		if (ep->send_done[before] && ep->status[before] == IBV_WC_WR_FLUSH_ERR &&
+		    c->status != IBV_WC_WR_FLUSH_ERR)
+			die(w, 0, "QP %u: operation %u has status %d after a flush", q, i,
+			    c->status);
 	}
 	for (unsigned int later = i + 1; later <= MAX_OPS; later++) {
 		if (ep->send_done[later])
@@ -58,15 +63,16 @@ static void sent(struct worker *w, unsigned int q, unsigned int i, const struct 
 	ep->status[i] = c->status;
 	if (c->status == IBV_WC_SUCCESS) {
 		if (i < MAX_OPS && (!op->signaled || c->opcode != opcodes[op->type]))
-			die(w, 0, "QP %u: operation %u of type %d completed as %d%s", q, i, op->type, c->opcode,
-			    op->signaled ? "" : ", unsignaled");
+			die(w, 0, "QP %u: operation %u of type %d completed as %d%s", q, i,
+			    op->type, c->opcode, op->signaled ? "" : ", unsignaled");
 		atomic_fetch_add_explicit(&w->counts->completed, 1, memory_order_relaxed);
 		return;
 	}
-	atomic_fetch_add_explicit(i == MAX_OPS ? &w->counts->key_errors : &w->counts->flushed, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(i == MAX_OPS ? &w->counts->key_errors : &w->counts->flushed, 1,
+				  memory_order_relaxed);
 	if (!may_end_with(w, i, c->status))
-		die(w, 0, "QP %u (%#x to %#x): operation %u has status %d (%s)", q, ep->qp_num, ep->peer_qpn, i, c->status,
-		    ibv_wc_status_str(c->status));
+		die(w, 0, "QP %u (%#x to %#x): operation %u has status %d (%s)", q, ep->qp_num,
+		    ep->peer_qpn, i, c->status, ibv_wc_status_str(c->status));
 }
 
 /* The peer's next operation that takes a receive. */
@@ -90,11 +96,17 @@ static void received(struct worker *w, unsigned int d, unsigned int slot, const 
 	const struct op *op;
 
 	if (slot >= dom->n_slots || dom->slot_done[slot] || ep->dom != dom)
-		die(w, 0, "QP %u: receive %u completed twice or was never posted here", q, slot);
-	dom->slot_done[slot] = true;
+		die(w, 0, "QP %u (%#x): receive %u of device %u %s; status %d, before %d", q,
+		    ep->qp_num, slot, d,
+		    ep->dom != dom        ? "is of another device"
+		    : slot < dom->n_slots ? "completed twice"
+					  : "was never posted",
+		    c->status, slot < dom->n_slots ? dom->slot_done[slot] - 1 : -1);
+	dom->slot_done[slot] = (uint8_t)(1 + c->status);
 	ep->n_recv_comps++;
 	if (c->status != IBV_WC_SUCCESS) {
-		if (c->status != IBV_WC_WR_FLUSH_ERR || (w->script.plot != PLOT_BREAK && w->script.plot != PLOT_NEVER))
+		if (c->status != IBV_WC_WR_FLUSH_ERR ||
+		    (w->script.plot != PLOT_BREAK && w->script.plot != PLOT_NEVER))
 			die(w, 0, "QP %u: receive %u has status %d", q, slot, c->status);
 		return;
 	}
@@ -103,20 +115,23 @@ static void received(struct worker *w, unsigned int d, unsigned int slot, const 
 	ep->n_received++;
 	atomic_fetch_add_explicit(&w->counts->received, 1, memory_order_relaxed);
 	if (c->byte_len != op->bytes)
-		die(w, 0, "QP %u: receive of operation %u has %u bytes, not %u", q, i, c->byte_len, op->bytes);
+		die(w, 0, "QP %u: receive of operation %u has %u bytes, not %u", q, i, c->byte_len,
+		    op->bytes);
 	if (op->type != OP_SEND && c->imm != script_imm(&w->script, !w->side, q, i))
 		die(w, 0, "QP %u: immediate data of operation %u is wrong", q, i);
 	if (op->type == OP_WRITE_IMM)
 		return;
 	for (size_t at = 0; at < op->bytes; at++) {
 		if (slot_of(w, d, slot)[at] != script_byte(&w->script, !w->side, q, i, at))
-			die(w, 0, "QP %u: byte %zu of %u of operation %u is wrong", q, at, op->bytes, i);
+			die(w, 0, "QP %u: byte %zu of %u of operation %u is wrong", q, at,
+			    op->bytes, i);
 	}
 }
 
 static void take(struct worker *w, const struct comp *c)
 {
-	unsigned int kind = (unsigned int)(c->wr_id >> 32), a = (unsigned int)(c->wr_id >> 16) & 0xffff,
+	unsigned int kind = (unsigned int)(c->wr_id >> 32),
+		     a = (unsigned int)(c->wr_id >> 16) & 0xffff,
 		     b = (unsigned int)c->wr_id & 0xffff, q;
 	struct endpoint *ep = find(w, c->qp_num, &q);
 
@@ -137,13 +152,15 @@ static int poll_plain(struct domain *dom, struct comp *out)
 	int n = ibv_poll_cq(dom->cq, BATCH, wc);
 
 	for (int i = 0; i < n; i++)
-		out[i] = (struct comp){wc[i].wr_id, wc[i].status, wc[i].opcode, wc[i].qp_num, wc[i].byte_len, wc[i].imm_data};
+		out[i] = (struct comp){wc[i].wr_id,  wc[i].status,   wc[i].opcode,
+				       wc[i].qp_num, wc[i].byte_len, wc[i].imm_data};
 	return n;
 }
 
 static struct comp read_ex(struct ibv_cq_ex *cq)
 {
-	struct comp c = {.wr_id = cq->wr_id, .status = cq->status, .qp_num = ibv_wc_read_qp_num(cq)};
+	struct comp c = {
+		.wr_id = cq->wr_id, .status = cq->status, .qp_num = ibv_wc_read_qp_num(cq)};
 
 	if (c.status == IBV_WC_SUCCESS) {
 		c.opcode = ibv_wc_read_opcode(cq);
@@ -218,7 +235,8 @@ static bool await_event(struct worker *w)
 		struct ibv_cq *cq;
 		void *data;
 
-		while (w->doms[d].channel && ibv_get_cq_event(w->doms[d].channel, &cq, &data) == 0) {
+		while (w->doms[d].channel &&
+		       ibv_get_cq_event(w->doms[d].channel, &cq, &data) == 0) {
 			if (cq != w->doms[d].cq)
 				die(w, 0, "an event of another CQ");
 			w->doms[d].n_events++;
@@ -227,7 +245,8 @@ static bool await_event(struct worker *w)
 	return ready > 0;
 }
 
-/* Completions that were there although no event came for them while the CQ was armed: the event is lost. */
+/* Completions that were there although no event came for them while the CQ was armed: the event is
+ * lost. */
 static void sleep_until_event(struct worker *w)
 {
 	arm(w);
@@ -263,12 +282,13 @@ void wait_for(struct worker *w, bool (*done)(struct worker *w), const char *what
 
 /* --- memory */
 
-static void check_bytes(struct worker *w, const uint8_t *at, size_t len, unsigned int side, unsigned int q, unsigned int pattern,
-			const char *what)
+static void check_bytes(struct worker *w, const uint8_t *at, size_t len, unsigned int side,
+			unsigned int q, unsigned int pattern, const char *what)
 {
 	for (size_t k = 0; k < len; k++) {
 		if (at[k] != script_byte(&w->script, side, q, pattern, k))
-			die(w, 0, "QP %u: byte %zu of %zu of %s %u is wrong", q, k, len, what, pattern);
+			die(w, 0, "QP %u: byte %zu of %zu of %s %u is wrong", q, k, len, what,
+			    pattern);
 	}
 }
 
@@ -281,7 +301,8 @@ static void check_written(struct worker *w, unsigned int q, unsigned int to)
 		const struct op *op = &theirs->ops[i];
 
 		if (op->type == OP_WRITE || op->type == OP_WRITE_IMM)
-			check_bytes(w, w->target + write_at(q, i), op->bytes, !w->side, q, i, "WRITE");
+			check_bytes(w, w->target + write_at(q, i), op->bytes, !w->side, q, i,
+				    "WRITE");
 		if (op->type == OP_ADD)
 			sum += i + 1;
 	}
@@ -298,7 +319,8 @@ static void check_read(struct worker *w, unsigned int q, unsigned int to)
 		const struct op *op = &my_side(w)->qps[q].ops[i];
 
 		if (op->type == OP_READ)
-			check_bytes(w, result_of(w, q, i), op->bytes, !w->side, q, MAX_OPS, "READ of");
+			check_bytes(w, result_of(w, q, i), op->bytes, !w->side, q, MAX_OPS,
+				    "READ of");
 		if (op->type != OP_ADD)
 			continue;
 		memcpy(&old, result_of(w, q, i), sizeof(old));
@@ -308,7 +330,8 @@ static void check_read(struct worker *w, unsigned int q, unsigned int to)
 	}
 }
 
-static unsigned int part(const struct side_script *owner, const struct qp_script *qp, unsigned int half)
+static unsigned int part(const struct side_script *owner, const struct qp_script *qp,
+			 unsigned int half)
 {
 	return owner->reregister && half == 0 ? qp->n_ops / 2 + 1 : qp->n_ops;
 }

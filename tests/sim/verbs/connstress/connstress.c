@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Random sequences of connecting, moving data, breaking off and tearing down, many at once, between two hosts.
- * Counts every completion: each signaled request exactly once, nothing after the end, no event lost.
+ * Random sequences of connecting, moving data, breaking off and tearing down, many at once, between
+ * two hosts. Counts every completion: each signaled request exactly once, nothing after the end, no
+ * event lost.
  *
- *   connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1] [-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-x WORD]... [-v]
+ *   connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1]
+ * [-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-x WORD]... [-v]
  *
- * SIDE is 0 or 1, HOST where side 0's sockets are; both sides get the same options. -n counts all threads. -0 and -1 leave side 0
- * or 1 one device only, for a path that works without help. -x leaves something out: srq, events, cq_ex, wr, breaks, bad-keys, rereg. Ends with 0 when all is well, 1 with a message when something is wrong,
- * 3 when a thread is stuck.
+ * SIDE is 0 or 1, HOST where side 0's sockets are; both sides get the same options. -n counts all
+ * threads. -0 and -1 leave side 0 or 1 one device only, for a path that works without help. -x
+ * leaves something out: srq, events, cq_ex, wr, breaks, bad-keys, rereg. Ends with 0 when all is
+ * well, 1 with a message when something is wrong, 3 when a thread is stuck.
  */
 #include "stress.h"
 
@@ -26,7 +29,7 @@
 #include <unistd.h>
 
 #define MAX_THREADS 64
-#define STUCK_S 90
+#define STUCK_S     90
 
 struct options {
 	unsigned int side, threads;
@@ -37,7 +40,12 @@ struct options {
 	bool verbose;
 };
 
-static struct options opt = {.threads = 4, .sequences = 100, .seed = 1, .port = 18950, .gid_index = 3, .limits = {.rails = {-1, -1}},
+static struct options opt = {.threads = 4,
+			     .sequences = 100,
+			     .seed = 1,
+			     .port = 18950,
+			     .gid_index = 3,
+			     .limits = {.rails = {-1, -1}},
 			     .devs = {"mlx5_0", "mlx5_1"}};
 static struct device devices[2];
 static struct counts counts;
@@ -53,15 +61,17 @@ void die(struct worker *w, int err, const char *format, ...)
 	va_end(args);
 	if (w)
 		script_text(&w->script, where, sizeof(where));
-	fprintf(stderr, "connstress: side %u, thread %u, sequence %lu (%s), in %s: %s%s%s\n", opt.side, w ? w->number : 0,
-		w ? w->sequence : 0, where, w ? atomic_load_explicit(&w->doing, memory_order_relaxed) : "start", text,
+	fprintf(stderr, "connstress: side %u, thread %u, sequence %lu (%s), in %s: %s%s%s\n",
+		opt.side, w ? w->number : 0, w ? w->sequence : 0, where,
+		w ? atomic_load_explicit(&w->doing, memory_order_relaxed) : "start", text,
 		err ? ": " : "", err ? strerror(err) : "");
 	_exit(1);
 }
 
 static _Noreturn void usage(void)
 {
-	fprintf(stderr, "usage: connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b FIRST] [-p PORT] [-d DEV0,DEV1] "
+	fprintf(stderr, "usage: connstress SIDE HOST [-n SEQUENCES] [-t THREADS] [-s SEED] [-b "
+			"FIRST] [-p PORT] [-d DEV0,DEV1] "
 			"[-g GID-INDEX] [-0 RAIL] [-1 RAIL] [-x WORD]... [-v]\n");
 	exit(2);
 }
@@ -72,25 +82,44 @@ static void parse(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "n:t:s:b:p:d:g:0:1:x:v")) != -1) {
 		switch (c) {
-		case 'n': opt.sequences = strtoull(optarg, NULL, 0); break;
-		case 't': opt.threads = (unsigned int)atoi(optarg); break;
-		case 's': opt.seed = strtoull(optarg, NULL, 0); break;
-		case 'b': opt.first = strtoull(optarg, NULL, 0); break;
-		case 'p': opt.port = atoi(optarg); break;
+		case 'n':
+			opt.sequences = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			opt.threads = (unsigned int)atoi(optarg);
+			break;
+		case 's':
+			opt.seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'b':
+			opt.first = strtoull(optarg, NULL, 0);
+			break;
+		case 'p':
+			opt.port = atoi(optarg);
+			break;
 		case 'd':
 			opt.devs[0] = strtok(optarg, ",");
 			opt.devs[1] = strtok(NULL, ",");
 			break;
-		case 'g': opt.gid_index = atoi(optarg); break;
-		case '0': opt.limits.rails[0] = atoi(optarg); break;
-		case '1': opt.limits.rails[1] = atoi(optarg); break;
+		case 'g':
+			opt.gid_index = atoi(optarg);
+			break;
+		case '0':
+			opt.limits.rails[0] = atoi(optarg);
+			break;
+		case '1':
+			opt.limits.rails[1] = atoi(optarg);
+			break;
 		case 'x':
 			if (!script_without(optarg))
 				usage();
 			opt.limits.without |= script_without(optarg);
 			break;
-		case 'v': opt.verbose = true; break;
-		default: usage();
+		case 'v':
+			opt.verbose = true;
+			break;
+		default:
+			usage();
 		}
 	}
 	if (argc - optind != 2 || !opt.devs[1] || !opt.threads || opt.threads > MAX_THREADS)
@@ -200,18 +229,22 @@ static void *watch(void *arg)
 	for (;;) {
 		sleep(1);
 		for (unsigned int t = 0; t < opt.threads; t++) {
-			uint64_t beat = atomic_load_explicit(&workers[t].heartbeat, memory_order_relaxed);
-			const char *doing = atomic_load_explicit(&workers[t].doing, memory_order_acquire);
+			uint64_t beat =
+				atomic_load_explicit(&workers[t].heartbeat, memory_order_relaxed);
+			const char *doing =
+				atomic_load_explicit(&workers[t].doing, memory_order_acquire);
 
 			idle[t] = !doing || beat != seen[t] ? 0 : idle[t] + 1;
 			seen[t] = beat;
 			if (idle[t] < STUCK_S)
 				continue;
-			fprintf(stderr, "connstress: side %u, thread %u is stuck in %s\n", opt.side, t, doing);
+			fprintf(stderr, "connstress: side %u, thread %u is stuck in %s\n", opt.side,
+				t, doing);
 			_exit(3);
 		}
 		if (opt.verbose)
-			fprintf(stderr, "\rside %u: %lu sequences", opt.side, atomic_load(&counts.sequences));
+			fprintf(stderr, "\rside %u: %lu sequences", opt.side,
+				atomic_load(&counts.sequences));
 	}
 	return NULL;
 }
@@ -226,7 +259,8 @@ int main(int argc, char **argv)
 		open_device(&devices[d], opt.devs[d]);
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	for (unsigned int t = 0; t < opt.threads; t++) {
-		workers[t] = (struct worker){.number = t, .side = opt.side, .devs = devices, .counts = &counts};
+		workers[t] = (struct worker){
+			.number = t, .side = opt.side, .devs = devices, .counts = &counts};
 		if (pthread_create(&threads[t], NULL, work, &workers[t]))
 			die(NULL, errno, "thread");
 	}
@@ -241,10 +275,13 @@ int main(int argc, char **argv)
 		if (ibv_close_device(devices[d].ctx))
 			die(NULL, errno, "close_device");
 	}
-	printf("connstress: side %u, seed %lu: %lu sequences, %lu connections, %lu broken off, %lu requests, of %lu signaled %lu complete, "
+	printf("connstress: side %u, seed %lu: %lu sequences, %lu connections, %lu broken off, %lu "
+	       "requests, of %lu signaled %lu complete, "
 	       "%lu flushed, %lu key errors, %lu received, %.1f s\n",
-	       opt.side, opt.seed, counts.sequences, counts.connections, counts.broken, counts.posted, counts.signaled, counts.completed,
-	       counts.flushed, counts.key_errors, counts.received,
-	       (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9);
+	       opt.side, opt.seed, counts.sequences, counts.connections, counts.broken,
+	       counts.posted, counts.signaled, counts.completed, counts.flushed, counts.key_errors,
+	       counts.received,
+	       (double)(ended.tv_sec - begun.tv_sec) +
+		       (double)(ended.tv_nsec - begun.tv_nsec) / 1e9);
 	return 0;
 }

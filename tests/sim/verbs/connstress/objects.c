@@ -8,7 +8,9 @@
 #include <string.h>
 
 #define CQ_ENTRIES 128
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct ibv_mr *reg(struct worker *w, struct ibv_pd *pd, void *addr, size_t len, int access)
 {
@@ -84,14 +86,19 @@ static void make_qp(struct worker *w, unsigned int q)
 		.recv_cq = dom->cq,
 		.srq = dom->srq,
 		.pd = dom->pd,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | (script->wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-		.cap = {.max_send_wr = MAX_WR, .max_recv_wr = dom->srq ? 0 : MAX_WR, .max_send_sge = 1,
-			.max_recv_sge = dom->srq ? 0 : 1, .max_inline_data = INLINE_BYTES},
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-				  IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     (script->wr_api ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.cap = {.max_send_wr = MAX_WR,
+			.max_recv_wr = dom->srq ? 0 : MAX_WR,
+			.max_send_sge = 1,
+			.max_recv_sge = dom->srq ? 0 : 1,
+			.max_inline_data = INLINE_BYTES},
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+				  IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
 	int err;
 
 	memset(ep, 0, sizeof(*ep));
@@ -101,7 +108,8 @@ static void make_qp(struct worker *w, unsigned int q)
 		die(w, errno, "QP");
 	ep->qp_num = ep->qp->qp_num;
 	w->mine.qpn[q] = ep->qp_num;
-	err = ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = ibv_modify_qp(ep->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (err)
 		die(w, err, "modify QP to INIT");
 }
@@ -132,7 +140,8 @@ static void fill(struct worker *w)
 {
 	for (unsigned int q = 0; q < w->script.n_qps; q++) {
 		for (size_t at = 0; at < MAX_BYTES; at++)
-			w->target[read_at(q) + at] = script_byte(&w->script, w->side, q, MAX_OPS, at);
+			w->target[read_at(q) + at] =
+				script_byte(&w->script, w->side, q, MAX_OPS, at);
 	}
 }
 
@@ -168,12 +177,14 @@ static void to_rtr(struct worker *w, unsigned int q, struct ibv_qp_attr *attr, i
 		.rq_psn = theirs->psn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1,
-			    .grh = {.dgid = w->theirs.gid[theirs->dev], .hop_limit = 64,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = w->theirs.gid[theirs->dev],
+				    .hop_limit = 64,
 				    .sgid_index = (uint8_t)w->eps[q].dom->dev->gid_index}},
 	};
-	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-		IBV_QP_MIN_RNR_TIMER;
+	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	w->eps[q].peer_qpn = w->theirs.qpn[q];
 }
 
@@ -181,13 +192,14 @@ static void check_view(struct worker *w, unsigned int q)
 {
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
-	int err = ibv_query_qp(w->eps[q].qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_AV, &init);
+	int err = ibv_query_qp(w->eps[q].qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_AV,
+			       &init);
 
 	if (err)
 		die(w, err, "query_qp");
 	if (attr.qp_state != IBV_QPS_RTS || attr.dest_qp_num != w->eps[q].peer_qpn)
-		die(w, 0, "query_qp says state %d, peer %#x; I connected it to %#x", attr.qp_state, attr.dest_qp_num,
-		    w->eps[q].peer_qpn);
+		die(w, 0, "query_qp says state %d, peer %#x; I connected it to %#x", attr.qp_state,
+		    attr.dest_qp_num, w->eps[q].peer_qpn);
 }
 
 void qp_to(struct worker *w, unsigned int q, enum ibv_qp_state state)
@@ -203,7 +215,8 @@ void qp_to(struct worker *w, unsigned int q, enum ibv_qp_state state)
 		attr.retry_cnt = 7;
 		attr.rnr_retry = 7;
 		attr.max_rd_atomic = 4;
-		mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	}
 	err = ibv_modify_qp(w->eps[q].qp, &attr, mask);
 	if (err)

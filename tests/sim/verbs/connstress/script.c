@@ -29,7 +29,8 @@ static bool chance(struct rng *rng, unsigned int percent)
 static void make_op(struct rng *rng, struct op *op)
 {
 	op->type = (enum op_type)draw(rng, OP_TYPES);
-	op->bytes = chance(rng, 30) ? (uint32_t)draw(rng, INLINE_BYTES + 1) : (uint32_t)draw(rng, MAX_BYTES + 1);
+	op->bytes = chance(rng, 30) ? (uint32_t)draw(rng, INLINE_BYTES + 1)
+				    : (uint32_t)draw(rng, MAX_BYTES + 1);
 	op->signaled = chance(rng, 60);
 	op->in_line = op->bytes <= INLINE_BYTES && op->type < OP_READ && chance(rng, 70);
 	if (op->type == OP_ADD)
@@ -70,13 +71,18 @@ static enum plot make_plot(struct rng *rng)
 {
 	uint64_t x = draw(rng, 100);
 
-	return x < 70 ? PLOT_TRAFFIC : x < 76 ? PLOT_STALE_KEY : x < 82 ? PLOT_OTHER_PD : x < 94 ? PLOT_BREAK : PLOT_NEVER;
+	return x < 70   ? PLOT_TRAFFIC
+	       : x < 76 ? PLOT_STALE_KEY
+	       : x < 82 ? PLOT_OTHER_PD
+	       : x < 94 ? PLOT_BREAK
+			: PLOT_NEVER;
 }
 
 /* Taken away afterwards, so that the rest of the script stays the same. */
 static void take_away(struct script *s, unsigned int without)
 {
-	bool breaks = s->plot == PLOT_BREAK || s->plot == PLOT_NEVER, bad = s->plot == PLOT_STALE_KEY || s->plot == PLOT_OTHER_PD;
+	bool breaks = s->plot == PLOT_BREAK || s->plot == PLOT_NEVER,
+	     bad = s->plot == PLOT_STALE_KEY || s->plot == PLOT_OTHER_PD;
 
 	if ((breaks && without & WITHOUT_BREAKS) || (bad && without & WITHOUT_BAD_KEYS))
 		s->plot = PLOT_TRAFFIC;
@@ -92,7 +98,8 @@ static void take_away(struct script *s, unsigned int without)
 	}
 }
 
-void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, const struct script_limits *limits)
+void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number,
+		 const struct script_limits *limits)
 {
 	struct rng rng = {mix(seed * 0x10001 + thread * 0x1000003 + number)};
 
@@ -107,7 +114,8 @@ void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t numb
 
 unsigned int script_without(const char *word)
 {
-	static const char *const words[] = {"srq", "events", "cq_ex", "wr", "breaks", "bad-keys", "rereg"};
+	static const char *const words[] = {"srq",    "events",   "cq_ex", "wr",
+					    "breaks", "bad-keys", "rereg"};
 
 	for (unsigned int i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		if (strcmp(words[i], word) == 0)
@@ -118,23 +126,28 @@ unsigned int script_without(const char *word)
 
 const char *script_text(const struct script *s, char *buf, size_t len)
 {
-	static const char *const plots[PLOTS] = {"traffic", "stale key", "other PD", "break", "never"};
+	static const char *const plots[PLOTS] = {"traffic", "stale key", "other PD", "break",
+						 "never"};
 	size_t n = (size_t)snprintf(buf, len, "%s, %u QPs:", plots[s->plot], s->n_qps);
 
 	for (unsigned int side = 0; side < 2; side++) {
 		const struct side_script *me = &s->sides[side];
 
-		n += (size_t)snprintf(buf + n, n < len ? len - n : 0, " side %u%s%s%s%s%s mr %u dev", side, me->srq ? " srq" : "",
-				      me->events ? " events" : "", me->cq_ex ? " cq_ex" : "", me->recv_late ? " late-recv" : "",
+		n += (size_t)snprintf(buf + n, n < len ? len - n : 0,
+				      " side %u%s%s%s%s%s mr %u dev", side, me->srq ? " srq" : "",
+				      me->events ? " events" : "", me->cq_ex ? " cq_ex" : "",
+				      me->recv_late ? " late-recv" : "",
 				      me->reregister ? " rereg" : "", me->mr_time);
 		for (unsigned int q = 0; q < s->n_qps; q++)
-			n += (size_t)snprintf(buf + n, n < len ? len - n : 0, " %u%s*%u", me->qps[q].dev, me->qps[q].wr_api ? "w" : "",
+			n += (size_t)snprintf(buf + n, n < len ? len - n : 0, " %u%s*%u",
+					      me->qps[q].dev, me->qps[q].wr_api ? "w" : "",
 					      me->qps[q].n_ops);
 	}
 	return buf;
 }
 
-uint8_t script_byte(const struct script *s, unsigned int side, unsigned int qp, unsigned int op, size_t at)
+uint8_t script_byte(const struct script *s, unsigned int side, unsigned int qp, unsigned int op,
+		    size_t at)
 {
 	return (uint8_t)(mix(s->id + side * 64 + qp * 16 + op) + at * 5 + (at >> 8) * 11);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What two threads on two hosts do together in one sequence: both compute it from (seed, thread, number), so each
- * knows what the other will do and nothing has to be said but QPNs and keys. Pure.
+ * What two threads on two hosts do together in one sequence: both compute it from (seed, thread,
+ * number), so each knows what the other will do and nothing has to be said but QPNs and keys. Pure.
  */
 #ifndef CONNSTRESS_SCRIPT_H
 #define CONNSTRESS_SCRIPT_H
@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAX_QPS 3
-#define MAX_OPS 12 /* of one queue pair's side */
-#define MAX_BYTES 4096 /* of one operation */
+#define MAX_QPS      3
+#define MAX_OPS      12 /* of one queue pair's side */
+#define MAX_BYTES    4096 /* of one operation */
 #define INLINE_BYTES 64
 
 enum op_type { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_ADD, OP_TYPES };
@@ -77,16 +77,20 @@ struct script_limits {
 	unsigned int without; /* enum without */
 };
 
-void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number, const struct script_limits *limits);
+void script_make(struct script *s, uint64_t seed, uint64_t thread, uint64_t number,
+		 const struct script_limits *limits);
 
-/** script_without() - the flag of a word (srq, events, cq_ex, wr, breaks, bad-keys, rereg); 0: no such word */
+/** script_without() - the flag of a word (srq, events, cq_ex, wr, breaks, bad-keys, rereg); 0: no
+ * such word */
 unsigned int script_without(const char *word);
 
 /** script_text() - one line for people; returns @buf */
 const char *script_text(const struct script *s, char *buf, size_t len);
 
-/** script_byte() - what stands at offset @at of the data of an operation (or of READ's source: op MAX_OPS) */
-uint8_t script_byte(const struct script *s, unsigned int side, unsigned int qp, unsigned int op, size_t at);
+/** script_byte() - what stands at offset @at of the data of an operation (or of READ's source: op
+ * MAX_OPS) */
+uint8_t script_byte(const struct script *s, unsigned int side, unsigned int qp, unsigned int op,
+		    size_t at);
 uint32_t script_imm(const struct script *s, unsigned int side, unsigned int qp, unsigned int op);
 
 static inline bool op_consumes_recv(const struct op *op)

@@ -27,7 +27,8 @@ static void send_all(struct worker *w, const void *buf, size_t len)
 	}
 }
 
-/* Completions are taken meanwhile: the other side may be waiting for what ours acknowledge, and programs do so. */
+/* Completions are taken meanwhile: the other side may be waiting for what ours acknowledge, and
+ * programs do so. */
 static void recv_all(struct worker *w, void *buf, size_t len)
 {
 	for (size_t at = 0; at < len;) {
@@ -138,7 +139,8 @@ static void post_first_halves(struct worker *w)
 		ops_post(w, q, 0, half_of(w, q));
 }
 
-/* Work for all queue pairs; the keys come with the other side's QPN or, where they are late, afterwards. */
+/* Work for all queue pairs; the keys come with the other side's QPN or, where they are late,
+ * afterwards. */
 static void first_half(struct worker *w)
 {
 	bool early = their_side(w)->mr_time == MR_FIRST;
@@ -194,8 +196,11 @@ static void bad_writes(struct worker *w)
 		wait_for(w, bad_writes_done, "the error");
 		for (unsigned int q = 0; q < w->script.n_qps; q++) {
 			if (w->eps[q].status[MAX_OPS] != IBV_WC_REM_ACCESS_ERR)
-				die(w, 0, "QP %u: a WRITE with a key that is not valid there has status %d (%s)", q,
-				    w->eps[q].status[MAX_OPS], ibv_wc_status_str(w->eps[q].status[MAX_OPS]));
+				die(w, 0,
+				    "QP %u: a WRITE with a key that is not valid there has status "
+				    "%d (%s)",
+				    q, w->eps[q].status[MAX_OPS],
+				    ibv_wc_status_str(w->eps[q].status[MAX_OPS]));
 		}
 	}
 	exchange(w, "after bad keys");

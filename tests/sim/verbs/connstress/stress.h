@@ -7,7 +7,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 
-#define MAX_WR (2 * MAX_OPS)
+#define MAX_WR  (2 * MAX_OPS)
 #define N_SLOTS (MAX_QPS * MAX_OPS) /* receive buffers of a domain */
 
 /* A device of this host, shared by all threads. */
@@ -65,7 +65,8 @@ struct told {
 };
 
 struct counts {
-	_Atomic uint64_t sequences, connections, posted, signaled, completed, flushed, received, key_errors, broken;
+	_Atomic uint64_t sequences, connections, posted, signaled, completed, flushed, received,
+		key_errors, broken;
 };
 
 struct worker {
@@ -84,13 +85,16 @@ struct worker {
 	uint32_t old_rkey[2]; /* deregistered */
 };
 
-_Noreturn __attribute__((format(printf, 3, 4))) void die(struct worker *w, int err, const char *format, ...);
+_Noreturn __attribute__((format(printf, 3, 4))) void die(struct worker *w, int err,
+							 const char *format, ...);
 
 /* --- memory: offsets */
-#define TARGET_BYTES_PER_QP ((size_t)(3 + MAX_OPS) * MAX_BYTES) /* the last: for a WRITE that must fail */
+#define TARGET_BYTES_PER_QP                                                                        \
+	((size_t)(3 + MAX_OPS) * MAX_BYTES) /* the last: for a WRITE that must fail */
 #define LOCAL_BYTES_PER_QP ((size_t)2 * (MAX_OPS + 1) * MAX_BYTES)
-#define SLOTS_AT (MAX_QPS * LOCAL_BYTES_PER_QP) /* in local: receive buffers of domain 0, then 1 */
-#define LOCAL_BYTES (SLOTS_AT + (size_t)2 * N_SLOTS * MAX_BYTES)
+#define SLOTS_AT           (MAX_QPS * LOCAL_BYTES_PER_QP) /* in local: receive buffers of domain 0, then 1 \
+							   */
+#define LOCAL_BYTES  (SLOTS_AT + (size_t)2 * N_SLOTS * MAX_BYTES)
 #define TARGET_BYTES (MAX_QPS * TARGET_BYTES_PER_QP)
 
 static inline size_t counter_at(unsigned int qp)

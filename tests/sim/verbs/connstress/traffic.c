@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SEND_ID(q, op) ((uint64_t)1 << 32 | (uint64_t)(q) << 16 | (op))
+#define SEND_ID(q, op)     ((uint64_t)1 << 32 | (uint64_t)(q) << 16 | (op))
 #define RECV_ID(dom, slot) ((uint64_t)2 << 32 | (uint64_t)(dom) << 16 | (slot))
 
 static void post_slot(struct worker *w, struct endpoint *ep, unsigned int d)
@@ -14,7 +14,8 @@ static void post_slot(struct worker *w, struct endpoint *ep, unsigned int d)
 	unsigned int slot = dom->n_slots++;
 	struct ibv_sge sge = {(uintptr_t)slot_of(w, d, slot), MAX_BYTES, dom->local_mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = RECV_ID(d, slot), .sg_list = &sge, .num_sge = 1}, *bad;
-	int err = dom->srq ? ibv_post_srq_recv(dom->srq, &wr, &bad) : ibv_post_recv(ep->qp, &wr, &bad);
+	int err = dom->srq ? ibv_post_srq_recv(dom->srq, &wr, &bad)
+			   : ibv_post_recv(ep->qp, &wr, &bad);
 
 	if (err)
 		die(w, err, "post_recv");
@@ -35,7 +36,8 @@ void receives_post(struct worker *w)
 	}
 }
 
-static uint64_t remote_address(const struct worker *w, unsigned int q, unsigned int i, const struct op *op)
+static uint64_t remote_address(const struct worker *w, unsigned int q, unsigned int i,
+			       const struct op *op)
 {
 	switch (op->type) {
 	case OP_READ:
@@ -47,19 +49,24 @@ static uint64_t remote_address(const struct worker *w, unsigned int q, unsigned 
 	}
 }
 
-static void post_old(struct worker *w, unsigned int q, unsigned int i, const struct op *op, struct ibv_sge *sge, uint32_t rkey)
+static void post_old(struct worker *w, unsigned int q, unsigned int i, const struct op *op,
+		     struct ibv_sge *sge, uint32_t rkey)
 {
 	static const enum ibv_wr_opcode opcodes[OP_TYPES] = {
-		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_FETCH_AND_ADD};
-	struct ibv_send_wr wr = {
-		.wr_id = SEND_ID(q, i),
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = opcodes[op->type],
-		.send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) | (op->in_line ? IBV_SEND_INLINE : 0u),
-		.imm_data = script_imm(&w->script, w->side, q, i),
-	}, *bad;
+		IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct ibv_send_wr wr =
+				   {
+					   .wr_id = SEND_ID(q, i),
+					   .sg_list = sge,
+					   .num_sge = 1,
+					   .opcode = opcodes[op->type],
+					   .send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) |
+							 (op->in_line ? IBV_SEND_INLINE : 0u),
+					   .imm_data = script_imm(&w->script, w->side, q, i),
+				   },
+			   *bad;
 	int err;
 
 	if (op->type == OP_ADD) {
@@ -75,7 +82,8 @@ static void post_old(struct worker *w, unsigned int q, unsigned int i, const str
 		die(w, err, "post_send");
 }
 
-static void post_new(struct worker *w, unsigned int q, unsigned int i, const struct op *op, struct ibv_sge *sge, uint32_t rkey)
+static void post_new(struct worker *w, unsigned int q, unsigned int i, const struct op *op,
+		     struct ibv_sge *sge, uint32_t rkey)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(w->eps[q].qp);
 	uint64_t there = remote_address(w, q, i, op);
@@ -86,12 +94,24 @@ static void post_new(struct worker *w, unsigned int q, unsigned int i, const str
 	qp->wr_id = SEND_ID(q, i);
 	qp->wr_flags = op->signaled ? IBV_SEND_SIGNALED : 0;
 	switch (op->type) {
-	case OP_SEND: ibv_wr_send(qp); break;
-	case OP_SEND_IMM: ibv_wr_send_imm(qp, imm); break;
-	case OP_WRITE: ibv_wr_rdma_write(qp, rkey, there); break;
-	case OP_WRITE_IMM: ibv_wr_rdma_write_imm(qp, rkey, there, imm); break;
-	case OP_READ: ibv_wr_rdma_read(qp, rkey, there); break;
-	default: ibv_wr_atomic_fetch_add(qp, rkey, there, i + 1); break;
+	case OP_SEND:
+		ibv_wr_send(qp);
+		break;
+	case OP_SEND_IMM:
+		ibv_wr_send_imm(qp, imm);
+		break;
+	case OP_WRITE:
+		ibv_wr_rdma_write(qp, rkey, there);
+		break;
+	case OP_WRITE_IMM:
+		ibv_wr_rdma_write_imm(qp, rkey, there, imm);
+		break;
+	case OP_READ:
+		ibv_wr_rdma_read(qp, rkey, there);
+		break;
+	default:
+		ibv_wr_atomic_fetch_add(qp, rkey, there, i + 1);
+		break;
 	}
 	if (op->in_line)
 		ibv_wr_set_inline_data(qp, (void *)(uintptr_t)sge->addr, sge->length);
@@ -102,11 +122,12 @@ static void post_new(struct worker *w, unsigned int q, unsigned int i, const str
 		die(w, err, "wr_complete");
 }
 
-static void post(struct worker *w, unsigned int q, unsigned int i, const struct op *op, uint32_t rkey)
+static void post(struct worker *w, unsigned int q, unsigned int i, const struct op *op,
+		 uint32_t rkey)
 {
 	bool reads = op->type == OP_READ || op->type == OP_ADD;
-	struct ibv_sge sge = {(uintptr_t)(reads ? result_of(w, q, i) : source_of(w, q, i)), op->bytes,
-			      w->eps[q].dom->local_mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)(reads ? result_of(w, q, i) : source_of(w, q, i)),
+			      op->bytes, w->eps[q].dom->local_mr->lkey};
 
 	for (size_t at = 0; !reads && at < op->bytes; at++)
 		source_of(w, q, i)[at] = script_byte(&w->script, w->side, q, i, at);

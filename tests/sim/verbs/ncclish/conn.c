@@ -15,12 +15,14 @@ static bool move_bytes(struct end *end, void *buf, size_t len, bool out)
 {
 	while (end->moved < len) {
 		char *at = (char *)buf + end->moved;
-		ssize_t n = out ? send(end->fd, at, len - end->moved, MSG_NOSIGNAL) : recv(end->fd, at, len - end->moved, 0);
+		ssize_t n = out ? send(end->fd, at, len - end->moved, MSG_NOSIGNAL)
+				: recv(end->fd, at, len - end->moved, 0);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
 		if (n <= 0)
-			die(n < 0 ? errno : 0, "the %s went away while connecting", end->is_sender ? "receiver" : "sender");
+			die(n < 0 ? errno : 0, "the %s went away while connecting",
+			    end->is_sender ? "receiver" : "sender");
 		end->moved += (size_t)n;
 	}
 	end->moved = 0;
@@ -30,7 +32,8 @@ static bool move_bytes(struct end *end, void *buf, size_t len, bool out)
 static struct ibv_mr *register_on(struct net *net, int d, void *addr, size_t len)
 {
 	struct ibv_mr *mr = lib.reg_mr_iova2(net->devs[d].pd, addr, len, (uintptr_t)addr,
-					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+					     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						     IBV_ACCESS_REMOTE_READ);
 
 	if (!mr)
 		die(errno, "registering %zu bytes on %s", len, net->devs[d].name);
@@ -43,16 +46,21 @@ static struct ibv_qp *make_qp(struct net *net, struct end *end, int d, unsigned 
 		.send_cq = end->cq[d],
 		.recv_cq = end->cq[d],
 		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 2 * MAX_REQS * (MAX_RECVS + 1), .max_recv_wr = MAX_REQS, .max_send_sge = 1,
-			.max_recv_sge = 1, .max_inline_data = MAX_RECVS * sizeof(struct cts)},
+		.cap = {.max_send_wr = 2 * MAX_REQS * (MAX_RECVS + 1),
+			.max_recv_wr = MAX_REQS,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = MAX_RECVS * sizeof(struct cts)},
 	};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
 	struct ibv_qp *qp = lib.create_qp(net->devs[d].pd, &init);
 	int err;
 
 	if (!qp)
 		die(errno, "queue pair on %s", net->devs[d].name);
-	err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = lib.modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (err)
 		die(err, "modify QP to INIT on %s", net->devs[d].name);
 	return qp;
@@ -63,7 +71,8 @@ static void make_qps(struct net *net, struct end *end)
 	end->mine.n_devs = (uint32_t)net->n_devs;
 	end->mine.n_qps = (uint32_t)net->n_qps;
 	for (int d = 0; d < net->n_devs; d++) {
-		end->cq[d] = lib.create_cq(net->devs[d].ctx, 2 * MAX_REQS * (net->n_qps + 1), NULL, NULL, 0);
+		end->cq[d] = lib.create_cq(net->devs[d].ctx, 2 * MAX_REQS * (net->n_qps + 1), NULL,
+					   NULL, 0);
 		if (!end->cq[d])
 			die(errno, "CQ on %s", net->devs[d].name);
 		end->mine.devs[d].gid = net->devs[d].gid;
@@ -85,13 +94,15 @@ static void register_own(struct net *net, struct end *end)
 
 	for (int d = 0; d < net->n_devs; d++) {
 		end->mr[d] = register_on(net, d, theirs, end->is_sender ? cts_bytes : sizes_bytes);
-		end->own_mr[d] = register_on(net, d, ours, end->is_sender ? sizes_bytes : cts_bytes);
+		end->own_mr[d] =
+			register_on(net, d, ours, end->is_sender ? sizes_bytes : cts_bytes);
 		end->mine.devs[d].rkey = end->mr[d]->rkey;
 	}
 	end->mine.addr = (uintptr_t)theirs;
 }
 
-static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid *dgid, uint32_t qpn, uint32_t mtu)
+static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid *dgid,
+		   uint32_t qpn, uint32_t mtu)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -99,11 +110,16 @@ static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid
 		.dest_qp_num = qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1,
-			    .grh = {.dgid = *dgid, .sgid_index = (uint8_t)dev->gid_index, .hop_limit = 255}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = *dgid,
+				    .sgid_index = (uint8_t)dev->gid_index,
+				    .hop_limit = 255}},
 	};
-	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	int err = lib.modify_qp(qp, &attr,
+				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					IBV_QP_MIN_RNR_TIMER);
 
 	if (err)
 		die(err, "modify QP to RTR on %s", dev->name);
@@ -113,8 +129,9 @@ static void to_rts(struct ibv_qp *qp, const struct dev *dev, const union ibv_gid
 	attr.retry_cnt = 7;
 	attr.rnr_retry = 7;
 	attr.max_rd_atomic = 1;
-	err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					       IBV_QP_MAX_QP_RD_ATOMIC);
+	err = lib.modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	if (err)
 		die(err, "modify QP to RTS on %s", dev->name);
 }
@@ -136,8 +153,10 @@ static void connect_qps(struct net *net, struct end *end)
 static void make_flush(struct net *net, struct end *end)
 {
 	for (int d = 0; d < net->n_devs; d++) {
-		end->flush_mr[d] = register_on(net, d, &end->flush_target, sizeof(end->flush_target));
-		end->flush_qp[d] = make_qp(net, end, d, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+		end->flush_mr[d] =
+			register_on(net, d, &end->flush_target, sizeof(end->flush_target));
+		end->flush_qp[d] =
+			make_qp(net, end, d, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 		to_rts(end->flush_qp[d], &net->devs[d], &net->devs[d].gid, end->flush_qp[d]->qp_num,
 		       (uint32_t)net->devs[d].port.active_mtu);
 	}

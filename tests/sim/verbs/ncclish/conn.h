@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A connection as NCCL's net_ib makes one: a sender and a receiver, each with several queue pairs spread over
- * its devices; the two meet over TCP, which carries QPNs, GIDs and keys. Nothing blocks: one thread brings a
- * sender and a receiver forward in turns.
+ * A connection as NCCL's net_ib makes one: a sender and a receiver, each with several queue pairs
+ * spread over its devices; the two meet over TCP, which carries QPNs, GIDs and keys. Nothing
+ * blocks: one thread brings a sender and a receiver forward in turns.
  */
 #ifndef NCCLISH_CONN_H
 #define NCCLISH_CONN_H
@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-#define MAX_DEVS 4
-#define MAX_QPS 16
-#define MAX_REQS 8 /* transfers under way */
+#define MAX_DEVS  4
+#define MAX_QPS   16
+#define MAX_REQS  8 /* transfers under way */
 #define MAX_RECVS 4 /* buffers that one transfer fills */
 
 struct dev {
@@ -70,7 +70,8 @@ struct end {
 			struct cts cts[MAX_REQS][MAX_RECVS]; /* sent */
 		} recv;
 	} __attribute__((aligned(64)));
-	/* Receiver: queue pairs connected to themselves, by which a READ makes arrived data visible. */
+	/* Receiver: queue pairs connected to themselves, by which a READ makes arrived data
+	 * visible. */
 	struct ibv_qp *flush_qp[MAX_DEVS];
 	struct ibv_mr *flush_mr[MAX_DEVS];
 	int flush_target;
@@ -81,7 +82,8 @@ struct net {
 	struct dev devs[MAX_DEVS];
 };
 
-/** net_open() - @names: with commas between them, NULL: all mlx5 devices; @gid_index: -1: as NCCL chooses */
+/** net_open() - @names: with commas between them, NULL: all mlx5 devices; @gid_index: -1: as NCCL
+ * chooses */
 void net_open(struct net *net, const char *names, int qps_per_dev, int gid_index);
 void net_close(struct net *net);
 
@@ -95,8 +97,8 @@ void end_init(struct end *end, int fd, bool is_sender);
 /**
  * end_progress() - go as far as possible without waiting
  *
- * Sender: makes its queue pairs, tells, hears, connects, says that it is ready. Receiver: hears, makes and
- * connects its queue pairs, tells, hears that the sender is ready.
+ * Sender: makes its queue pairs, tells, hears, connects, says that it is ready. Receiver: hears,
+ * makes and connects its queue pairs, tells, hears that the sender is ready.
  *
  * Return: true when connected.
  */

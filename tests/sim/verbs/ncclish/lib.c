@@ -13,15 +13,18 @@ static const struct {
 	const char *name, *version;
 	size_t at;
 } functions[] = {
-#define FUNCTION(member, version) {"ibv_" #member, version, offsetof(struct lib, member)}
+#define FUNCTION(member, version)                                                                  \
+	{                                                                                          \
+		"ibv_" #member, version, offsetof(struct lib, member)                              \
+	}
 	FUNCTION(get_device_list, "IBVERBS_1.1"), FUNCTION(free_device_list, "IBVERBS_1.1"),
 	FUNCTION(get_device_name, "IBVERBS_1.1"), FUNCTION(open_device, "IBVERBS_1.1"),
-	FUNCTION(close_device, "IBVERBS_1.1"),	  FUNCTION(query_port, "IBVERBS_1.1"),
-	FUNCTION(query_gid, "IBVERBS_1.1"),	  FUNCTION(alloc_pd, "IBVERBS_1.1"),
-	FUNCTION(dealloc_pd, "IBVERBS_1.1"),	  FUNCTION(reg_mr_iova2, "IBVERBS_1.8"),
-	FUNCTION(dereg_mr, "IBVERBS_1.1"),	  FUNCTION(create_cq, "IBVERBS_1.1"),
-	FUNCTION(destroy_cq, "IBVERBS_1.1"),	  FUNCTION(create_qp, "IBVERBS_1.1"),
-	FUNCTION(modify_qp, "IBVERBS_1.1"),	  FUNCTION(destroy_qp, "IBVERBS_1.1"),
+	FUNCTION(close_device, "IBVERBS_1.1"),    FUNCTION(query_port, "IBVERBS_1.1"),
+	FUNCTION(query_gid, "IBVERBS_1.1"),       FUNCTION(alloc_pd, "IBVERBS_1.1"),
+	FUNCTION(dealloc_pd, "IBVERBS_1.1"),      FUNCTION(reg_mr_iova2, "IBVERBS_1.8"),
+	FUNCTION(dereg_mr, "IBVERBS_1.1"),        FUNCTION(create_cq, "IBVERBS_1.1"),
+	FUNCTION(destroy_cq, "IBVERBS_1.1"),      FUNCTION(create_qp, "IBVERBS_1.1"),
+	FUNCTION(modify_qp, "IBVERBS_1.1"),       FUNCTION(destroy_qp, "IBVERBS_1.1"),
 #undef FUNCTION
 };
 
@@ -39,7 +42,8 @@ void die(int err, const char *format, ...)
 
 void lib_load(void)
 {
-	/* NCCL 2.26 and later: libmlx5 comes first, so its driver is registered before libibverbs looks for any. */
+	/* NCCL 2.26 and later: libmlx5 comes first, so its driver is registered before libibverbs
+	 * looks for any. */
 	void *mlx5 = dlopen("libmlx5.so", RTLD_NOW), *verbs;
 
 	if (!mlx5)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* libibverbs as NCCL gets it: opened, not linked, after libmlx5, each function looked up by version. */
+/* libibverbs as NCCL gets it: opened, not linked, after libmlx5, each function looked up by
+ * version. */
 #ifndef NCCLISH_LIB_H
 #define NCCLISH_LIB_H
 
@@ -18,10 +19,11 @@ struct lib {
 	int (*query_gid)(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid);
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *ctx);
 	int (*dealloc_pd)(struct ibv_pd *pd);
-	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova, unsigned int access);
+	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
+				       unsigned int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
-	struct ibv_cq *(*create_cq)(struct ibv_context *ctx, int cqe, void *data, struct ibv_comp_channel *channel,
-				    int vector);
+	struct ibv_cq *(*create_cq)(struct ibv_context *ctx, int cqe, void *data,
+				    struct ibv_comp_channel *channel, int vector);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

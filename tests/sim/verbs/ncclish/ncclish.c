@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Does what NCCL's net_ib does, without a GPU: a ring of ranks, one per host, each sending to the next and
- * receiving from the one before, both connections made by one thread at once, over all devices.
+ * Does what NCCL's net_ib does, without a GPU: a ring of ranks, one per host, each sending to the
+ * next and receiving from the one before, both connections made by one thread at once, over all
+ * devices.
  *
- *   ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] [-d DEV,DEV] [-g GID-INDEX]
+ *   ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] [-d DEV,DEV] [-g
+ * GID-INDEX]
  *           [-p PORT] [-r SEED] [-t SECONDS]
  *
  * HOSTi is where rank i's sockets are. Ends with 0 when every byte of every transfer was right.
@@ -12,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +45,8 @@ static void too_late(int number)
 
 static _Noreturn void usage(void)
 {
-	die(0, "usage: ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] [-d DEV,DEV] [-g GID-INDEX] "
+	die(0, "usage: ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] "
+	       "[-d DEV,DEV] [-g GID-INDEX] "
 	       "[-p PORT] [-r SEED] [-t SECONDS]");
 }
 
@@ -52,15 +56,32 @@ static void parse(int argc, char **argv, struct options *opt)
 
 	while ((c = getopt(argc, argv, "n:s:q:d:g:p:r:t:")) != -1) {
 		switch (c) {
-		case 'n': opt->plan.n_transfers = strtoull(optarg, NULL, 0); break;
-		case 's': opt->plan.max_bytes = (uint32_t)strtoul(optarg, NULL, 0); break;
-		case 'q': opt->qps_per_dev = atoi(optarg); break;
-		case 'd': opt->devs = optarg; break;
-		case 'g': opt->gid_index = atoi(optarg); break;
-		case 'p': opt->port = atoi(optarg); break;
-		case 'r': opt->plan.seed = strtoull(optarg, NULL, 0); break;
-		case 't': opt->seconds = (unsigned int)atoi(optarg); break;
-		default: usage();
+		case 'n':
+			opt->plan.n_transfers = strtoull(optarg, NULL, 0);
+			break;
+		case 's':
+			opt->plan.max_bytes = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'q':
+			opt->qps_per_dev = atoi(optarg);
+			break;
+		case 'd':
+			opt->devs = optarg;
+			break;
+		case 'g':
+			opt->gid_index = atoi(optarg);
+			break;
+		case 'p':
+			opt->port = atoi(optarg);
+			break;
+		case 'r':
+			opt->plan.seed = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			opt->seconds = (unsigned int)atoi(optarg);
+			break;
+		default:
+			usage();
 		}
 	}
 }
@@ -108,8 +129,11 @@ static void connect_both(const char *next, const struct options *opt)
 
 int main(int argc, char **argv)
 {
-	struct options opt = {.plan = {.seed = 1, .max_bytes = 65536, .n_transfers = 200}, .qps_per_dev = 2, .gid_index = -1,
-			      .port = 18900, .seconds = 60};
+	struct options opt = {.plan = {.seed = 1, .max_bytes = 65536, .n_transfers = 200},
+			      .qps_per_dev = 2,
+			      .gid_index = -1,
+			      .port = 18900,
+			      .seconds = 60};
 	int rank, n_ranks;
 
 	parse(argc, argv, &opt);
@@ -124,9 +148,11 @@ int main(int argc, char **argv)
 	side_init(&to_next, &net, &opt.plan, (uint32_t)rank);
 	side_init(&from_prev, &net, &opt.plan, (uint32_t)((rank + n_ranks - 1) % n_ranks));
 	connect_both(argv[optind + 1 + (rank + 1) % n_ranks], &opt);
-	while (to_next.finished < opt.plan.n_transfers || from_prev.finished < opt.plan.n_transfers) {
+	while (to_next.finished < opt.plan.n_transfers ||
+	       from_prev.finished < opt.plan.n_transfers) {
 		send_progress(&to_next);
 		recv_progress(&from_prev);
+		sched_yield(); /* so does NCCL's proxy */
 	}
 	end_say_done(&to_next.end); /* to both, before waiting for anybody: it is a ring */
 	end_say_done(&from_prev.end);
@@ -137,7 +163,7 @@ int main(int argc, char **argv)
 	side_close(&to_next);
 	side_close(&from_prev);
 	net_close(&net);
-	printf("ncclish: rank %d of %d: %lu transfers out, %lu in with %lu bytes, all right\n", rank, n_ranks, to_next.finished,
-	       from_prev.finished, from_prev.bytes);
+	printf("ncclish: rank %d of %d: %lu transfers out, %lu in with %lu bytes, all right\n",
+	       rank, n_ranks, to_next.finished, from_prev.finished, from_prev.bytes);
 	return 0;
 }

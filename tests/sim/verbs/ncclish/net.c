@@ -20,7 +20,8 @@ static bool is_v2(const char *name, int index)
 	char path[256], text[32] = "";
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%d", name, index);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%d", name,
+		 index);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
@@ -39,7 +40,8 @@ static bool is_ipv4(const union ibv_gid *gid)
 static int choose_gid(struct dev *dev)
 {
 	for (int i = 0; i < dev->port.gid_tbl_len; i++) {
-		if (lib.query_gid(dev->ctx, 1, i, &dev->gid) == 0 && is_ipv4(&dev->gid) && is_v2(dev->name, i))
+		if (lib.query_gid(dev->ctx, 1, i, &dev->gid) == 0 && is_ipv4(&dev->gid) &&
+		    is_v2(dev->name, i))
 			return i;
 	}
 	die(0, "%s has no IPv4 address", dev->name);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAD_BYTES 128 /* behind each buffer, to be left alone */
-#define POISON 0xee
+#define PAD_BYTES   128 /* behind each buffer, to be left alone */
+#define POISON      0xee
 #define ALIGN_BYTES 128u /* of the parts that queue pairs share a buffer in */
 #define WHOLE_BYTES 8192u /* larger ones are written first, then announced */
 
@@ -73,7 +73,8 @@ static void reg(const struct side *side, void *addr, size_t len, struct ibv_mr *
 {
 	for (int d = 0; d < side->net->n_devs; d++) {
 		ret[d] = lib.reg_mr_iova2(side->net->devs[d].pd, addr, len, (uintptr_t)addr,
-					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+						  IBV_ACCESS_REMOTE_READ);
 		if (!ret[d])
 			die(errno, "registering %zu bytes", len);
 	}
@@ -116,12 +117,14 @@ void side_close(struct side *side)
 /* The keys for transfer @number. */
 static void take_keys(struct side *side, struct request *req)
 {
-	enum mr_policy policy = (enum mr_policy)(drawn(side, req->number, 32 + side->end.is_sender) % MR_POLICIES);
+	enum mr_policy policy =
+		(enum mr_policy)(drawn(side, req->number, 32 + side->end.is_sender) % MR_POLICIES);
 	void *addr = buffer(side, req->number, 0);
 
 	req->own_mr = policy == MR_FRESH || policy == MR_AGAIN;
 	if (!req->own_mr) {
-		memcpy(req->mr, policy == MR_BEFORE ? side->before : side->between, sizeof(req->mr));
+		memcpy(req->mr, policy == MR_BEFORE ? side->before : side->between,
+		       sizeof(req->mr));
 		return;
 	}
 	reg(side, addr, MAX_RECVS * room(side), req->mr);
@@ -168,7 +171,8 @@ static uint32_t part_bytes(uint32_t bytes, int n_qps)
 }
 
 /* Queue pair @q's part of each buffer, then what completes the receiver's receive. */
-static void post_parts(struct side *side, struct request *req, const struct cts *cts, uint32_t n, int q)
+static void post_parts(struct side *side, struct request *req, const struct cts *cts, uint32_t n,
+		       int q)
 {
 	int d = q % side->net->n_devs;
 	uint32_t there = side->end.theirs.qps[q].dev;
@@ -177,7 +181,8 @@ static void post_parts(struct side *side, struct request *req, const struct cts 
 	uint64_t slot = req->number % MAX_REQS;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t bytes = req->sizes[i], part = part_bytes(bytes, side->net->n_qps), at = part * (uint32_t)q;
+		uint32_t bytes = req->sizes[i], part = part_bytes(bytes, side->net->n_qps),
+			 at = part * (uint32_t)q;
 
 		sge[i].addr = (uintptr_t)buffer(side, req->number, i) + at;
 		sge[i].lkey = req->mr[d]->lkey;
@@ -192,13 +197,15 @@ static void post_parts(struct side *side, struct request *req, const struct cts 
 	last = &wr[n - 1];
 	if (n > 1) { /* sizes of all buffers go into the receiver's list */
 		last = &wr[n];
-		sge[n] = (struct ibv_sge){(uintptr_t)side->end.send.sizes[slot], n * sizeof(uint32_t),
-					  side->end.own_mr[d]->lkey};
+		sge[n] = (struct ibv_sge){(uintptr_t)side->end.send.sizes[slot],
+					  n * sizeof(uint32_t), side->end.own_mr[d]->lkey};
 		last->sg_list = &sge[n];
 		last->num_sge = 1;
-		last->wr.rdma.remote_addr = side->end.theirs.addr + slot * sizeof(side->end.send.sizes[0]);
+		last->wr.rdma.remote_addr =
+			side->end.theirs.addr + slot * sizeof(side->end.send.sizes[0]);
 		last->wr.rdma.rkey = side->end.theirs.devs[there].rkey;
-	} else if (req->sizes[0] > WHOLE_BYTES) { /* all data before, nothing but the number with it */
+	} else if (req->sizes[0] >
+		   WHOLE_BYTES) { /* all data before, nothing but the number with it */
 		last = &wr[n];
 	}
 	last->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -233,7 +240,8 @@ static void check_cts(const struct side *side, uint64_t number, const struct cts
 	if (n != n_buffers(side, number))
 		die(0, "transfer %lu: the receiver asks for %u buffers", number, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (cts[i].tag != tag_of(side, number, i) || cts[i].bytes < size_of(side, number, i))
+		if (cts[i].tag != tag_of(side, number, i) ||
+		    cts[i].bytes < size_of(side, number, i))
 			die(0, "transfer %lu: CTS of buffer %u is wrong", number, i);
 	}
 }
@@ -285,17 +293,25 @@ static void post_receives(struct side *side, uint64_t slot)
 static void post_cts(struct side *side, struct request *req)
 {
 	uint64_t slot = req->number % MAX_REQS;
-	int q = (int)(req->number % (uint64_t)side->net->n_devs), d = q; /* queue pair number q is on device q */
+	int q = (int)(req->number % (uint64_t)side->net->n_devs),
+	    d = q; /* queue pair number q is on device q */
 	uint32_t n = n_buffers(side, req->number);
 	struct cts *cts = side->end.recv.cts[slot];
-	struct ibv_sge sge = {(uintptr_t)cts, n * (uint32_t)sizeof(*cts), side->end.own_mr[d]->lkey};
-	struct ibv_send_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_sge sge = {(uintptr_t)cts, n * (uint32_t)sizeof(*cts),
+			      side->end.own_mr[d]->lkey};
+	struct ibv_send_wr wr = {.wr_id = slot,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
 				 .send_flags = IBV_SEND_INLINE};
 
 	memset(cts, 0, sizeof(side->end.recv.cts[0]));
 	for (uint32_t i = 0; i < n; i++) {
-		cts[i] = (struct cts){.addr = (uintptr_t)buffer(side, req->number, i), .bytes = side->plan->max_bytes,
-				      .n = n, .tag = tag_of(side, req->number, i), .number = req->number + 1};
+		cts[i] = (struct cts){.addr = (uintptr_t)buffer(side, req->number, i),
+				      .bytes = side->plan->max_bytes,
+				      .n = n,
+				      .tag = tag_of(side, req->number, i),
+				      .number = req->number + 1};
 		for (int k = 0; k < side->net->n_devs; k++)
 			cts[i].rkeys[k] = req->mr[k]->rkey;
 	}
@@ -328,9 +344,13 @@ static void flush(struct side *side, struct request *req)
 {
 	req->flushing = true;
 	for (int d = 0; d < side->net->n_devs; d++) {
-		struct ibv_sge sge = {(uintptr_t)&side->end.flush_target, 1, side->end.flush_mr[d]->lkey};
-		struct ibv_send_wr wr = {.wr_id = req->number % MAX_REQS, .sg_list = &sge, .num_sge = 1,
-					 .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED};
+		struct ibv_sge sge = {(uintptr_t)&side->end.flush_target, 1,
+				      side->end.flush_mr[d]->lkey};
+		struct ibv_send_wr wr = {.wr_id = req->number % MAX_REQS,
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_READ,
+					 .send_flags = IBV_SEND_SIGNALED};
 
 		wr.wr.rdma.remote_addr = (uintptr_t)buffer(side, req->number, 0);
 		wr.wr.rdma.rkey = req->mr[d]->rkey;
@@ -339,20 +359,22 @@ static void flush(struct side *side, struct request *req)
 	}
 }
 
-static void check_buffer(const struct side *side, const struct request *req, uint32_t i, uint32_t came)
+static void check_buffer(const struct side *side, const struct request *req, uint32_t i,
+			 uint32_t came)
 {
 	uint32_t bytes = size_of(side, req->number, i);
 	uint64_t base = drawn(side, req->number, 48 + i);
 	const uint8_t *at = buffer(side, req->number, i);
 
 	if (came != bytes)
-		die(0, "transfer %lu, buffer %u: %u bytes came, not %u", req->number, i, came, bytes);
+		die(0, "transfer %lu, buffer %u: %u bytes came, not %u", req->number, i, came,
+		    bytes);
 	for (size_t k = 0; k < room(side); k++) {
 		uint8_t want = k < bytes ? byte_of(base, k) : POISON;
 
 		if (at[k] != want)
-			die(0, "transfer %lu, buffer %u of %u bytes: byte %zu is %02x, not %02x", req->number, i, bytes, k,
-			    at[k], want);
+			die(0, "transfer %lu, buffer %u of %u bytes: byte %zu is %02x, not %02x",
+			    req->number, i, bytes, k, at[k], want);
 	}
 }
 
@@ -367,7 +389,8 @@ static void received(struct side *side, struct request *req)
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t came = n > 1 ? side->end.recv.sizes[req->number % MAX_REQS][i] : req->sizes[0];
+		uint32_t came =
+			n > 1 ? side->end.recv.sizes[req->number % MAX_REQS][i] : req->sizes[0];
 
 		check_buffer(side, req, i, came);
 		side->bytes += came;
@@ -394,7 +417,8 @@ static void completed(struct side *side, int d, const struct ibv_wc *wc)
 
 	check_owner(side, d, wc);
 	if (wc->status != IBV_WC_SUCCESS)
-		die(0, "transfer %lu on %s: status %d, vendor %#x", req->number, side->net->devs[d].name, wc->status, wc->vendor_err);
+		die(0, "transfer %lu on %s: status %d, vendor %#x", req->number,
+		    side->net->devs[d].name, wc->status, wc->vendor_err);
 	if (wc->wr_id >= MAX_REQS || !req->used || req->events <= 0)
 		die(0, "a completion with wr_id %lu that nobody waits for", wc->wr_id);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Transfers as NCCL's net_ib makes them. The receiver posts receives without buffers and writes "clear to send"
- * into the sender's queue (inline, signaled once per round and device); the sender writes the data over all queue
- * pairs, without completions, and ends each with a WRITE_WITH_IMM; the receiver reads back by a READ to itself.
- * What is sent is a function of seed, sender and number, so that the receiver can check every byte.
+ * Transfers as NCCL's net_ib makes them. The receiver posts receives without buffers and writes
+ * "clear to send" into the sender's queue (inline, signaled once per round and device); the sender
+ * writes the data over all queue pairs, without completions, and ends each with a WRITE_WITH_IMM;
+ * the receiver reads back by a READ to itself. What is sent is a function of seed, sender and
+ * number, so that the receiver can check every byte.
  */
 #ifndef NCCLISH_XFER_H
 #define NCCLISH_XFER_H
@@ -46,7 +47,8 @@ struct side {
 };
 
 void side_init(struct side *side, struct net *net, const struct plan *plan, uint32_t sender);
-/** side_register_between() - to be called once, after the connection was begun and before it is made. */
+/** side_register_between() - to be called once, after the connection was begun and before it is
+ * made. */
 void side_register_between(struct side *side);
 void side_close(struct side *side);
 

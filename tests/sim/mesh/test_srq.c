@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * One SRQ, whose queue pairs are partly moved and partly not: each receive that is posted is consumed once, wherever the
+ * message comes from, and the completion names the buffer that has it.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "moved.h"
+#include "srq.h"
+
+#define SLOTS	   48u
+#define SLOT_BYTES 256u
+#define MAX_PAIRS  6u
+#define ROUNDS	   400u
+
+static struct world world;
+
+static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
+static const struct manner bare_ex = {.how = BARE, .extended = true}, moved_ex = {.how = MOVED, .extended = true};
+
+/* What a message says, at its start. */
+struct message {
+	uint32_t pair, seq;
+};
+
+/* A sender, and a receiver that takes from the hub's SRQ. */
+struct pair {
+	bool open;
+	struct end from, to;
+	uint32_t sent, received;
+};
+
+struct hub {
+	struct end end; /* has SRQ, CQ and buffers; its own QP is not used */
+	bool posted[SLOTS]; /* slot is in the SRQ */
+	uint32_t base; /* wr_id of slot 0 */
+	struct pair pairs[MAX_PAIRS];
+	uint64_t random;
+};
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	world_close(&world);
+	return 0;
+}
+
+static uint32_t pick(struct hub *h, uint32_t n)
+{
+	h->random = h->random * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(h->random >> 33) % n;
+}
+
+static void post_slot(struct hub *h, uint32_t slot)
+{
+	assert_false(h->posted[slot]);
+	memset(h->end.buf + slot * SLOT_BYTES, 0, SLOT_BYTES);
+	assert_int_equal(end_recv(&h->end, h->base + slot, slot * SLOT_BYTES, SLOT_BYTES), 0);
+	h->posted[slot] = true;
+}
+
+static void hub_open(struct hub *h, const struct manner *manner)
+{
+	const struct shape shape = {.srq = true, .noted = true, .cqe = 512};
+
+	memset(h, 0, sizeof(*h));
+	h->base = 1000;
+	end_open(&h->end, &world, manner, &shape);
+}
+
+static void pair_open(struct hub *h, uint32_t i, const struct manner *manner)
+{
+	const struct shape sender = {0}, receiver = {.hub = &h->end};
+	struct pair *p = &h->pairs[i];
+
+	memset(p, 0, sizeof(*p));
+	end_open(&p->from, &world, manner->how == MOVED ? &moved : &bare, &sender);
+	end_open(&p->to, &world, manner, &receiver);
+	ends_connect(&p->from, &p->to, &sender);
+	p->open = true;
+}
+
+static void pair_send(struct hub *h, uint32_t i)
+{
+	struct pair *p = &h->pairs[i];
+	struct message message = {.pair = i, .seq = p->sent++};
+	struct ibv_sge sge = {.addr = (uintptr_t)&message, .length = sizeof(message)};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
+
+	wr.send_flags |= p->sent % 8 ? 0 : IBV_SEND_SIGNALED;
+	assert_int_equal(end_send(&p->from, &wr), 0);
+	if (!(p->sent % 8))
+		assert_int_equal(end_wait(&p->from).status, IBV_WC_SUCCESS);
+}
+
+/* Return: whether there was one. */
+static bool take_one(struct hub *h)
+{
+	const struct message *message;
+	struct ibv_wc wc;
+	struct pair *p;
+	uint32_t slot;
+
+	memset(&wc, 0, sizeof(wc));
+	if (!end_poll(&h->end, &wc))
+		return false;
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	slot = (uint32_t)wc.wr_id - h->base;
+	assert_true(slot < SLOTS);
+	assert_true(h->posted[slot]); /* not twice */
+	h->posted[slot] = false;
+	message = (const void *)(h->end.buf + slot * SLOT_BYTES);
+	assert_int_equal(wc.byte_len, sizeof(*message));
+	assert_true(message->pair < MAX_PAIRS);
+	p = &h->pairs[message->pair];
+	assert_int_equal(wc.qp_num, p->to.qp->qp_num);
+	assert_int_equal(message->seq, p->received);
+	p->received++;
+	return true;
+}
+
+static void take_all(struct hub *h, struct pair *p)
+{
+	time_t end = time(NULL) + 10;
+
+	while (p->received < p->sent) {
+		if (!take_one(h) && time(NULL) > end)
+			fail_msg("%u of %u messages", p->received, p->sent);
+	}
+}
+
+static void pair_close(struct hub *h, uint32_t i)
+{
+	struct pair *p = &h->pairs[i];
+
+	take_all(h, p);
+	end_close(&p->to);
+	end_close(&p->from);
+	p->open = false;
+}
+
+static void hub_close(struct hub *h)
+{
+	uint32_t i;
+
+	for (i = 0; i < MAX_PAIRS; i++)
+		if (h->pairs[i].open)
+			pair_close(h, i);
+	end_close(&h->end);
+}
+
+static void post_missing(struct hub *h, uint32_t n)
+{
+	uint32_t slot, left = n;
+
+	for (slot = 0; slot < SLOTS && left; slot++) {
+		if (!h->posted[slot]) {
+			post_slot(h, slot);
+			left--;
+		}
+	}
+}
+
+/* Who comes first, what is under way then, and that the last receive can be had from either side. */
+static void joins(const struct manner *first, const struct manner *second, const struct manner *hub_manner)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	uint32_t i;
+
+	assert_non_null(h);
+	hub_open(h, hub_manner);
+	for (i = 0; i < 20; i++)
+		post_slot(h, i);
+	pair_open(h, 0, first);
+	for (i = 0; i < 10; i++)
+		pair_send(h, 0);
+	for (i = 0; i < 5;)
+		i += take_one(h);
+	pair_open(h, 1, second);
+	/* Ten are left; an equal share each. */
+	for (i = 0; i < 5; i++)
+		pair_send(h, 1);
+	take_all(h, &h->pairs[0]);
+	take_all(h, &h->pairs[1]);
+	for (i = 0; i < 5; i++)
+		pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	end_quiet(&h->end);
+	for (i = 0; i < SLOTS; i++)
+		assert_false(h->posted[i]);
+	/* One that goes leaves what it did not use to the other. */
+	post_missing(h, 30);
+	pair_close(h, 0);
+	for (i = 0; i < 30; i++)
+		pair_send(h, 1);
+	take_all(h, &h->pairs[1]);
+	hub_close(h);
+	free(h);
+}
+
+static void test_joins(void **state)
+{
+	(void)state;
+	joins(&bare, &moved, &bare);
+	joins(&moved, &bare, &bare);
+	joins(&moved, &moved, &bare);
+	joins(&bare, &bare, &bare);
+	joins(&bare_ex, &moved_ex, &bare_ex);
+	joins(&moved_ex, &bare_ex, &bare_ex);
+}
+
+/* As many as the program's SRQ takes, wherever they are. */
+static void test_full(void **state)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct hub *h = calloc(1, sizeof(*h));
+	uint32_t i;
+
+	(void)state;
+	assert_non_null(h);
+	hub_open(h, &bare);
+	pair_open(h, 0, &moved);
+	pair_open(h, 1, &bare);
+	for (i = 0; i < h->end.srq_size; i++)
+		assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), 0);
+	assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr);
+	/* All of them fit into either. */
+	pair_close(h, 0);
+	assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), ENOMEM);
+	pair_open(h, 0, &moved);
+	pair_close(h, 1);
+	assert_int_equal(ibv_post_srq_recv(h->end.srq, &wr, &bad), ENOMEM);
+	hub_close(h);
+	free(h);
+}
+
+static void churn(uint64_t seed, bool extended)
+{
+	const struct manner *of[2] = {extended ? &bare_ex : &bare, extended ? &moved_ex : &moved};
+	struct hub *h = calloc(1, sizeof(*h));
+	uint32_t round, i, in_flight;
+
+	assert_non_null(h);
+	hub_open(h, of[0]);
+	h->random = seed;
+	for (round = 0; round < ROUNDS; round++) {
+		i = pick(h, MAX_PAIRS);
+		switch (pick(h, 16)) {
+		case 0:
+			if (!h->pairs[i].open)
+				pair_open(h, i, of[pick(h, 2)]);
+			break;
+		case 1:
+			post_missing(h, SLOTS);
+			if (h->pairs[i].open)
+				pair_close(h, i);
+			break;
+		case 2:
+		case 3:
+			post_missing(h, pick(h, 10));
+			break;
+		case 4:
+		case 5:
+		case 6:
+			while (take_one(h))
+				;
+			break;
+		default:
+			for (in_flight = i = 0; i < MAX_PAIRS; i++)
+				in_flight += h->pairs[i].sent - h->pairs[i].received;
+			i = pick(h, MAX_PAIRS);
+			/* All that are on their way find a receive, once there is enough for everybody. */
+			if (h->pairs[i].open && in_flight < 6) {
+				post_missing(h, SLOTS);
+				pair_send(h, i);
+			}
+		}
+	}
+	post_missing(h, SLOTS);
+	for (i = 0; i < MAX_PAIRS; i++)
+		if (h->pairs[i].open)
+			take_all(h, &h->pairs[i]);
+	hub_close(h);
+	free(h);
+}
+
+static void test_churn(void **state)
+{
+	const char *fixed = getenv("SEED");
+	uint64_t seed = fixed ? strtoull(fixed, NULL, 0) : (uint64_t)time(NULL), i;
+
+	(void)state;
+	for (i = 0; i < (fixed ? 1 : 6); i++) {
+		print_message("SEED=%lu\n", seed + i);
+		churn(seed + i, (seed + i) & 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_joins, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
