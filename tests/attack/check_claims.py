@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Every test that docs/security.md names exists, and every attack is named there."""
+
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+text = (TOP / "docs/security.md").read_text()
+named = set(re.findall(r"`(test_\w+?)(\*|\.py)?`", text))
+here = "".join(path.read_text() for path in (TOP / "tests").rglob("test_*.[cp]*") if path.suffix in (".c", ".py"))
+here += " ".join(path.name for path in (TOP / "tests").rglob("test_*"))
+missing = sorted(name for name, _ in named if name not in here)
+names = [name for name, _ in named]
+attacks = re.findall(r"^    def (test_\w+)", (TOP / "tests/attack/test_attack.py").read_text(), re.M)
+attacks += re.findall(r"cmocka_unit_test_setup_teardown\(|(?:KEYED|PLAIN)\((test_\w+)\)",
+                      (TOP / "tests/unit/secure/test_secure_attack.c").read_text())
+covered = [name.rstrip("_") for name, star in named if star == "*"]
+unnamed = sorted({name for name in attacks if name and name not in names and
+                  not any(name.startswith(prefix) for prefix in covered)})
+for name in missing:
+    print(f"docs/security.md names {name}, which is no test")
+for name in unnamed:
+    print(f"docs/security.md does not say what {name} is for")
+sys.exit(bool(missing or unnamed))
