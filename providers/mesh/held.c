@@ -2,22 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "heldint.h"
 #include "srq.h"
-
-#define COLLECT_TRIES 1000 /* of 100 us */
-
-static uint32_t send_wrs(const struct mesh_held *h)
-{
-	return h->cap.max_send_wr;
-}
-
-static uint32_t recv_wrs(const struct mesh_held *h)
-{
-	return h->srq ? 0 : h->cap.max_recv_wr; /* an SRQ's are counted with its home */
-}
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
@@ -148,202 +135,6 @@ void mesh_held_destroy(struct mesh_held *h)
 	leave(h);
 }
 
-/* ---- the shadow ---------------------------------------------------------------------------------------------- */
-
-static int use_cqs(struct mesh_held *h)
-{
-	struct mesh_data *data = &h->mc->data;
-	int err;
-
-	pthread_mutex_lock(&data->lock);
-	err = mesh_kick_prepare(h->send_cq);
-	if (!err)
-		err = mesh_kick_prepare(h->recv_cq);
-	if (!err) {
-		mesh_cq_use(h->send_cq);
-		mesh_cq_use(h->recv_cq);
-	}
-	pthread_mutex_unlock(&data->lock);
-	return err;
-}
-
-/* No completion of it leads to us from now on. */
-static void forget_shadow(struct mesh_held *h, uint32_t qpn)
-{
-	mesh_shadow_cq_remove(h->shadow_send_cq, qpn);
-	mesh_shadow_cq_remove(h->shadow_recv_cq, qpn);
-}
-
-static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		       struct ibv_qp **ret)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = h->shadow_send_cq->cq,
-		.recv_cq = h->shadow_recv_cq->cq,
-		.cap = h->cap,
-		.srq = h->home ? h->home->srq : NULL,
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = h->sq_sig_all,
-	};
-	struct ibv_qp_attr to_init = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = attr->pkey_index,
-		.port_num = attr->port_num,
-		.qp_access_flags = attr->qp_access_flags,
-	};
-	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(spd->pd, &init);
-	int err;
-
-	if (!qp)
-		return errno ? -errno : -EIO;
-	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (!err) {
-		err = mesh_shadow_cq_add(h->shadow_send_cq, qp->qp_num, h);
-		if (!err)
-			err = mesh_shadow_cq_add(h->shadow_recv_cq, qp->qp_num, h);
-	}
-	if (err) {
-		forget_shadow(h, qp->qp_num);
-		mesh_root.lib.verbs.destroy_qp(qp);
-		return -mesh_positive(err);
-	}
-	*ret = qp;
-	return 0;
-}
-
-/* held->lock */
-static int post_noted(struct mesh_held *h)
-{
-	const struct mesh_recvlog *log = &h->log;
-	size_t i, sge = 0;
-	int err = 0;
-
-	if (log->incomplete)
-		return -ENOMEM;
-	for (i = 0; i < log->n && !err; i++) {
-		err = mesh_post_shadow_recv(h, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
-		sge += (size_t)log->notes[i].num_sge;
-	}
-	return -mesh_positive(err);
-}
-
-/* Keys of one rail mean nothing on another. held->lock */
-static void forget_keys(struct mesh_held *h)
-{
-	memset(h->rkeys, 0, sizeof(h->rkeys));
-	memset(h->lkeys, 0, sizeof(h->lkeys));
-}
-
-int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		      uint32_t *ret_qpn)
-{
-	struct ibv_qp *qp;
-	int err;
-
-	if (h->shadow)
-		return -EALREADY;
-	err = use_cqs(h);
-	if (err)
-		return err;
-	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, &h->home) : 0;
-	if (err)
-		return err;
-	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &h->shadow_send_cq);
-	if (err)
-		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), h->home, &h->shadow_recv_cq);
-	if (err)
-		goto err_send;
-	err = make_shadow(h, spd, attr, &qp);
-	if (err)
-		goto err_recv;
-
-	pthread_mutex_lock(&h->lock);
-	h->spd = spd;
-	h->shadow = qp;
-	h->shadow_recv_failed = h->rts = false;
-	forget_keys(h);
-	err = post_noted(h);
-	pthread_mutex_unlock(&h->lock);
-	if (err) {
-		mesh_held_unprepare(h);
-		return err;
-	}
-	*ret_qpn = qp->qp_num;
-	return 0;
-
-err_recv:
-	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
-err_send:
-	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
-err_srq:
-	if (h->home)
-		mesh_srq_leave_shadow(h->home);
-	h->home = NULL;
-	return err;
-}
-
-void mesh_held_unprepare(struct mesh_held *h)
-{
-	struct ibv_qp *qp;
-	uint32_t qpn;
-
-	pthread_mutex_lock(&h->lock);
-	qp = h->shadow;
-	h->shadow = NULL;
-	h->spd = NULL;
-	pthread_mutex_unlock(&h->lock);
-	if (!qp)
-		return;
-	qpn = qp->qp_num;
-	forget_shadow(h, qpn);
-	mesh_root.lib.verbs.destroy_qp(qp);
-	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
-	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
-	if (h->home)
-		mesh_srq_leave_shadow(h->home);
-	h->home = NULL;
-}
-
-static int modify_shadow(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
-{
-	return h->shadow ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
-}
-
-int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
-{
-	bool lacks;
-
-	pthread_mutex_lock(&h->lock);
-	lacks = h->shadow_recv_failed;
-	pthread_mutex_unlock(&h->lock);
-	return lacks ? -ENOMEM : modify_shadow(h, attr, attr_mask);
-}
-
-int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
-{
-	int err = modify_shadow(h, attr, attr_mask);
-
-	if (err)
-		return err;
-	pthread_mutex_lock(&h->lock);
-	h->rts = true;
-	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
-	return 0;
-}
-
-void mesh_held_activate(struct mesh_held *h)
-{
-	pthread_mutex_lock(&h->lock);
-	if (h->mode == MESH_HELD_WAITING && h->shadow) {
-		h->mode = MESH_HELD_ACTIVE;
-		mesh_recvlog_fini(&h->log);
-		mesh_post_drain(h);
-	}
-	pthread_mutex_unlock(&h->lock);
-}
-
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
 static struct mesh_rkey *rkey_place(struct mesh_held *h, uint32_t rkey)
@@ -399,8 +190,7 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 }
 
 /*
- * Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked. Not while somebody polls, who may
- * be between start_poll and end_poll and wait for us.
+ * Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked.
  *
  * Return: whether that could be done.
  */
@@ -408,14 +198,10 @@ static bool collect(struct mesh_shadow_cq *scq)
 {
 	struct mesh_cq *cq = scq->owner;
 	struct ibv_wc wc;
-	int tries = 0;
 	bool more;
 
-	while (pthread_mutex_trylock(&cq->poll_lock)) {
-		if (++tries > COLLECT_TRIES)
-			return false;
-		usleep(100);
-	}
+	if (!mesh_cq_freeze(cq))
+		return false;
 	pthread_mutex_lock(&cq->lock);
 	do {
 		more = !mesh_cq_stash_reserve(cq, 1) && mesh_poll_shadow(scq, 1, &wc) > 0;
@@ -423,7 +209,7 @@ static bool collect(struct mesh_shadow_cq *scq)
 			mesh_cq_stash(cq, &wc);
 	} while (more);
 	pthread_mutex_unlock(&cq->lock);
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_cq_thaw(cq, true);
 	return true;
 }
 
@@ -479,7 +265,7 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_held_flush(h);
 	if (h->shadow && mode_of(h) != MESH_HELD_WAITING)
-		return modify_shadow(h, attr, attr_mask & ~PATH_ATTRIBUTES);
+		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;
 }
 

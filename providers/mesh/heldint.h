@@ -6,7 +6,8 @@
 #include "rails.h"
 
 /*
- * What the files of the data path share: held.c shadow.c post.c sendq.c recvlog.c poll.c kick.c wrex.c cqex.c srq.c.
+ * What the files of the data path share: held.c shadow.c fail.c post.c sendq.c recvlog.c poll.c kick.c wrex.c cq.c cqex.c
+ * cqshadow.c; srqint.h has what is the SRQs' alone.
  */
 
 /* ---- completion queues --------------------------------------------------------------------------------------- */
@@ -227,7 +228,7 @@ void mesh_held_release(struct mesh_held *h);
 /** mesh_data_pd - our own protection domain on the base's device; NULL: there is none to be had; data->lock */
 struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
 
-/* ---- cq.c ---------------------------------------------------------------------------------------------------- */
+/* ---- cq.c, cqshadow.c ---------------------------------------------------------------------------------------------------- */
 
 /**
  * mesh_cq_get - what we keep of a CQ, made if need be; one more QP uses it; data->lock
@@ -236,6 +237,16 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
  */
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq);
 void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
+/**
+ * mesh_cq_freeze - let nobody poll
+ *
+ * Changes to shadow CQs are made so: the providers' locks may be off (MLX5_SINGLE_THREADED), because the program promised to use one
+ * thread. But who polls may be between start_poll and end_poll and wait for the caller, so this gives up after a while.
+ *
+ * Return: whether nobody polls; for mesh_cq_thaw().
+ */
+bool mesh_cq_freeze(struct mesh_cq *cq);
+void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
 /** mesh_cq_use - from now on our functions have to poll it; data->lock */
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
@@ -251,6 +262,8 @@ int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
  */
 int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
 			   const struct mesh_srq_home *home, struct mesh_shadow_cq **ret);
+/** mesh_shadow_cq_free - nobody uses it any more; waits for events that the helper thread has taken */
+void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
 /** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; 0 or -ENOMEM */
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h);
@@ -366,6 +379,11 @@ void mesh_wrex_changed(struct mesh_held *h);
 
 /** mesh_cqex_install - put ours over an extended CQ's functions */
 void mesh_cqex_install(struct mesh_cq *cq);
+
+/* ---- shadow.c ------------------------------------------------------------------------------------------------ */
+
+/** mesh_shadow_modify - 0; -EINVAL: there is none; -errno */
+int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /* ---- fail.c -------------------------------------------------------------------------------------------------- */
 

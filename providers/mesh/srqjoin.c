@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+
+#include "conn.h"
+#include "srqint.h"
+
+/* Who receives from an SRQ: QPs of the base and moved ones, as they come and go. */
+
+/* ---- QPs of the base ----------------------------------------------------------------------------------------- */
+
+/* Count what it consumes from now on. join_lock */
+static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
+{
+	struct mesh_data *data = &m->mc->data;
+	struct mesh_cq *cq;
+	int err;
+
+	if (native->cq)
+		return 0;
+	pthread_mutex_lock(&data->lock);
+	cq = mesh_cq_get(m->mc, native->qp->recv_cq);
+	if (cq)
+		mesh_cq_use(cq);
+	mesh_data_slots(m->mc);
+	pthread_mutex_unlock(&data->lock);
+	if (!cq)
+		return -ENOMEM;
+	err = mesh_cq_add_native(cq, native->qpn, &m->base);
+	if (err) {
+		pthread_mutex_lock(&data->lock);
+		mesh_cq_put(cq);
+		pthread_mutex_unlock(&data->lock);
+		return err;
+	}
+	native->cq = cq;
+	return 0;
+}
+
+static void unwatch(struct mesh_srq_native *native)
+{
+	struct mesh_data *data = &native->owner->mc->data;
+
+	if (!native->cq)
+		return;
+	mesh_cq_remove_native(native->cq, native->qpn);
+	pthread_mutex_lock(&data->lock);
+	mesh_cq_put(native->cq);
+	pthread_mutex_unlock(&data->lock);
+	native->cq = NULL;
+}
+
+static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv_qp *qp)
+{
+	struct mesh_srq_native **at;
+
+	for (at = &m->natives; *at && (*at)->qp != qp; at = &(*at)->next)
+		;
+	return at;
+}
+
+static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
+{
+	int err = m->split ? watch(m, native) : 0;
+	bool wake = false;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&m->lock);
+	m->base.n_qps++;
+	if (m->split && m->base.n_qps == 1)
+		wake = mesh_srq_share(m, true, NULL);
+	if (m->stale) {
+		m->base.n_qps--;
+		err = -EBUSY;
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (wake)
+		mesh_thread_wake(true);
+	return err;
+}
+
+int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
+	struct mesh_srq_native *native;
+	int err = 0;
+
+	if (!m)
+		return 0;
+	pthread_mutex_lock(&m->join_lock);
+	native = *find_native(m, qp);
+	if (!native) {
+		native = calloc(1, sizeof(*native));
+		if (native) {
+			native->owner = m;
+			native->qp = qp;
+			native->qpn = qp->qp_num;
+			err = join_base(m, native);
+		} else {
+			err = -ENOMEM;
+		}
+		if (err) {
+			if (native)
+				unwatch(native);
+			free(native);
+		} else {
+			native->next = m->natives;
+			m->natives = native;
+			m->was_native = true;
+		}
+	}
+	pthread_mutex_unlock(&m->join_lock);
+	return err;
+}
+
+struct mesh_srq_native *mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
+	struct mesh_srq_native **at, *native;
+
+	if (!m)
+		return NULL;
+	pthread_mutex_lock(&m->join_lock);
+	at = find_native(m, qp);
+	native = *at;
+	if (native)
+		*at = native->next;
+	pthread_mutex_unlock(&m->join_lock);
+	return native;
+}
+
+void mesh_srq_left(struct mesh_srq_native *native, bool really)
+{
+	bool wake = false;
+	struct mesh_srq *m;
+
+	if (!native)
+		return;
+	m = native->owner;
+	pthread_mutex_lock(&m->join_lock);
+	if (really) {
+		unwatch(native);
+		pthread_mutex_lock(&m->lock);
+		m->base.n_qps--;
+		if (m->split && !m->base.n_qps)
+			wake = mesh_srq_share(m, true, NULL);
+		pthread_mutex_unlock(&m->lock);
+		free(native);
+	} else {
+		native->next = m->natives;
+		m->natives = native;
+	}
+	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
+}
+
+/* ---- moved QPs ----------------------------------------------------------------------------------------------- */
+
+void mesh_srq_home_free(struct mesh_srq_home *home)
+{
+	if (home->srq)
+		mesh_root.lib.verbs.destroy_srq(home->srq);
+	mesh_pd_put(home->spd);
+	mesh_srqlog_fini(&home->log);
+	free(home);
+}
+
+/* join_lock; the list under lock, too */
+static struct mesh_srq_home *home_get(struct mesh_srq *m, struct mesh_rail *rail)
+{
+	struct mesh_srq_home *home;
+	char why[256];
+
+	for (home = m->shadows; home; home = home->next)
+		if (home->rail == rail)
+			return home;
+	home = calloc(1, sizeof(*home));
+	if (!home)
+		return NULL;
+	home->owner = m;
+	home->rail = rail; /* spd holds it */
+	home->spd = mesh_pd_get(m->mc, m->pd, rail, why, sizeof(why));
+	if (!home->spd || mesh_srqlog_init(&home->log, m->max_wr, m->max_sge)) {
+		mesh_srq_home_free(home);
+		return NULL;
+	}
+	pthread_mutex_lock(&m->lock);
+	home->next = m->shadows;
+	m->shadows = home;
+	pthread_mutex_unlock(&m->lock);
+	return home;
+}
+
+static int home_open(struct mesh_srq_home *home)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = home->owner->max_wr, .max_sge = home->owner->max_sge}};
+
+	if (home->srq)
+		return 0;
+	home->srq = mesh_root.lib.verbs.create_srq(home->spd->pd, &attr);
+	return home->srq ? 0 : errno ? -errno : -EIO;
+}
+
+static int watch_all(struct mesh_srq *m)
+{
+	struct mesh_srq_native *native;
+	int err = 0;
+
+	for (native = m->natives; native && !err; native = native->next)
+		err = watch(m, native);
+	return err;
+}
+
+int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh_srq_home **ret)
+{
+	struct mesh_srq_home *home;
+	bool wake = false;
+	int err;
+
+	pthread_mutex_lock(&m->join_lock);
+	home = home_get(m, rail);
+	err = home ? watch_all(m) : -ENOMEM;
+	if (!err) {
+		pthread_mutex_lock(&m->lock);
+		err = home_open(home);
+		if (!err && !home->n_qps++)
+			wake = mesh_srq_share(m, m->was_native, &err);
+		if (err && home->n_qps == 1) {
+			home->n_qps = 0;
+			wake = mesh_srq_share(m, m->was_native, NULL);
+		}
+		pthread_mutex_unlock(&m->lock);
+	}
+	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
+	if (!err)
+		*ret = home;
+	return err;
+}
+
+void mesh_srq_leave_shadow(struct mesh_srq_home *home)
+{
+	struct mesh_srq *m = home->owner;
+	bool wake = false;
+
+	pthread_mutex_lock(&m->join_lock);
+	pthread_mutex_lock(&m->lock);
+	if (!--home->n_qps)
+		wake = mesh_srq_share(m, m->was_native, NULL);
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->join_lock);
+	if (wake)
+		mesh_thread_wake(true);
+}

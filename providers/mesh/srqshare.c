@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+
+#include "keys.h"
+#include "srqint.h"
+
+/* Which receive is where: collecting them, and dealing them out to the homes that have QPs. */
+
+static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_home *b)
+{
+	if (!b->n_qps)
+		return a;
+	if (a && a->log.n_left == b->log.n_left)
+		return b->had_none && !a->had_none ? b : a;
+	return a && a->log.n_left < b->log.n_left ? a : b;
+}
+
+/* The home where the next receive is needed most; NULL: nobody receives. lock */
+struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m)
+{
+	struct mesh_srq_home *best = poorer(NULL, &m->base), *home;
+
+	for (home = m->shadows; home; home = home->next)
+		best = poorer(best, home);
+	return best;
+}
+
+/* Return: 0 or the provider's errno. lock */
+int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+{
+	struct mesh_srq *m = home->owner;
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = m->sges, .num_sge = num_sge}, *bad;
+	int i, err;
+
+	if (num_sge < 0 || (uint32_t)num_sge > m->max_sge)
+		return EINVAL;
+	for (i = 0; i < num_sge; i++) {
+		m->sges[i] = sges[i];
+		/* If there is no such key, the device says what it says of one. */
+		if (home->spd)
+			mesh_key_local(home->spd, sges[i].lkey, &m->sges[i].lkey);
+	}
+	err = home->rail ? ibv_post_srq_recv(home->srq, &wr, &bad) : m->mc->post_srq_recv(home->srq, &wr, &bad);
+	if (!err)
+		mesh_srqlog_push(&home->log, wr_id, sges, num_sge);
+	return err;
+}
+
+/* Give the pool to those who receive. What nobody takes stays there. lock */
+static void deal_out(struct mesh_srq *m)
+{
+	struct mesh_srq_home *home;
+	struct mesh_srq_recv *recv;
+
+	while ((recv = mesh_srqlog_first(&m->pool))) {
+		home = mesh_srq_poorest(m);
+		if (!home || mesh_srq_post_to(home, recv->wr_id, recv->sges, recv->num_sge))
+			return;
+		mesh_srqlog_drop(&m->pool, recv);
+	}
+}
+
+static void move_log(struct mesh_srqlog *from, struct mesh_srqlog *to)
+{
+	struct mesh_srq_recv *recv;
+
+	while ((recv = mesh_srqlog_first(from))) {
+		mesh_srqlog_push(to, recv->wr_id, recv->sges, recv->num_sge);
+		mesh_srqlog_drop(from, recv);
+	}
+}
+
+/* ---- collecting ---------------------------------------------------------------------------------------------- */
+
+/*
+ * A receive came out of a home. The last one of that number is meant: what was posted before under the same number had to
+ * be consumed before the program could do so. (Unless all have one number; then they have one buffer, too, or the
+ * program could not tell which was filled.)
+ */
+static void to_pool(void *arg, uint64_t wr_id)
+{
+	struct mesh_srq_home *home = arg;
+	struct mesh_srq_recv *recv = mesh_srqlog_find(&home->log, wr_id, true);
+
+	if (!recv)
+		return;
+	mesh_srqlog_push(&home->owner->pool, recv->wr_id, recv->sges, recv->num_sge);
+	mesh_srqlog_drop(&home->log, recv);
+}
+
+static void to_nowhere(void *arg, uint64_t wr_id)
+{
+	(void)arg;
+	(void)wr_id;
+}
+
+static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
+{
+	struct mesh_context *mc = m->mc;
+	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .destroy = mc->destroy_qp};
+	struct ibv_pd *pd;
+
+	pthread_mutex_lock(&mc->data.lock);
+	pd = mesh_data_pd(mc);
+	pthread_mutex_unlock(&mc->data.lock);
+	if (!pd)
+		return -ENOMEM;
+	return mesh_srqloop_drain(atomic_load_explicit(&mc->verbs, memory_order_relaxed), pd, m->srq, &qps, taken,
+				  &m->base);
+}
+
+/* lock */
+static int collect_base(struct mesh_srq *m, bool was_native)
+{
+	struct mesh_srqlog *log = &m->base.log;
+	int err;
+
+	if (m->stale) {
+		if (!m->base.n_qps)
+			return 0; /* and nothing else is there */
+		err = drain_base(m, to_nowhere);
+		m->stale = err;
+		return err;
+	}
+	if (m->base.n_qps || (!m->split && was_native)) {
+		err = drain_base(m, to_pool);
+		/* What is left of the log was consumed: before the first move nobody looked. */
+		while (!err && !m->split && log->n)
+			mesh_srqlog_drop(log, mesh_srqlog_first(log));
+		return err;
+	}
+	/* Nobody consumes there, so the log is what is there; it stays there as well, until somebody is to consume. */
+	m->stale = log->n_left;
+	move_log(log, &m->pool);
+	return 0;
+}
+
+static int collect_shadow(struct mesh_srq_home *home)
+{
+	const struct mesh_srqloop_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
+					       .destroy = mesh_root.lib.verbs.destroy_qp};
+
+	if (home->n_qps)
+		return mesh_srqloop_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
+	mesh_root.lib.verbs.destroy_srq(home->srq);
+	home->srq = NULL;
+	move_log(&home->log, &home->owner->pool);
+	return 0;
+}
+
+/* lock */
+bool mesh_srq_hungry(const struct mesh_srq *m)
+{
+	const struct mesh_srq_home *home;
+	bool some = mesh_srq_home_hungry(&m->base), rich = m->base.log.n_left;
+
+	for (home = m->shadows; home; home = home->next) {
+		some |= mesh_srq_home_hungry(home);
+		rich |= home->log.n_left;
+	}
+	return m->split && some && rich;
+}
+
+static void remember_hungry(struct mesh_srq *m)
+{
+	struct mesh_srq_home *home;
+
+	m->base.had_none = mesh_srq_home_hungry(&m->base);
+	for (home = m->shadows; home; home = home->next)
+		home->had_none = mesh_srq_home_hungry(home);
+}
+
+/*
+ * Have the helper thread deal out anew. Return: whether it has to be woken, with no lock of ours held but cq->lock.
+ * lock
+ */
+bool mesh_srq_call_helper(struct mesh_srq *m)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool wake = !m->is_hungry || m->feed_at_ns;
+
+	m->feed_at_ns = m->feed_step_ns = 0;
+	if (!m->is_hungry) {
+		pthread_mutex_lock(&process->srqs_lock);
+		m->refs++;
+		m->next_hungry = process->hungry;
+		process->hungry = m;
+		pthread_mutex_unlock(&process->srqs_lock);
+		m->is_hungry = true;
+	}
+	return wake;
+}
+
+/*
+ * Share everything out anew.
+ * @was_native: QPs of the base may have consumed what is in the base's log
+ *
+ * Return: 0, or why something could not be collected; what could has been dealt out. lock
+ */
+static int share(struct mesh_srq *m, bool was_native)
+{
+	struct mesh_srq_home *home;
+	int err, more;
+
+	remember_hungry(m);
+	err = collect_base(m, was_native);
+	for (home = m->shadows; home; home = home->next) {
+		more = home->srq && (home->log.n_left || !home->n_qps) ? collect_shadow(home) : 0;
+		err = err ? err : more;
+	}
+	m->split = true;
+	deal_out(m);
+	return err;
+}
+
+/* The same when QPs come or go. lock; return: see mesh_srq_call_helper() */
+bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err)
+{
+	int err = share(m, was_native);
+
+	if (ret_err)
+		*ret_err = err;
+	return mesh_srq_hungry(m) && mesh_srq_call_helper(m);
+}
+
+#define FEED_STEP_NS 20000000ull
+#define FEED_STEP_MAX_NS 320000000ull
+
+/* Return: when again; 0: it is not hungry any more. */
+static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)
+{
+	uint64_t again = 0;
+
+	pthread_mutex_lock(&m->join_lock);
+	pthread_mutex_lock(&m->lock);
+	if (m->feed_at_ns > now_ns) {
+		again = m->feed_at_ns;
+	} else if (!m->dead && mesh_srq_hungry(m)) {
+		share(m, m->was_native);
+		if (mesh_srq_hungry(m)) {
+			m->feed_step_ns = m->feed_step_ns ? m->feed_step_ns * 2 : FEED_STEP_NS;
+			if (m->feed_step_ns > FEED_STEP_MAX_NS)
+				m->feed_step_ns = FEED_STEP_MAX_NS;
+			again = m->feed_at_ns = now_ns + m->feed_step_ns;
+		}
+	}
+	m->is_hungry = again;
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->join_lock);
+	return again;
+}
+
+uint64_t mesh_srqs_feed(uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+	uint64_t next = UINT64_MAX, again;
+	struct mesh_srq *m, *rest;
+
+	pthread_mutex_lock(&process->srqs_lock);
+	m = process->hungry;
+	process->hungry = NULL;
+	pthread_mutex_unlock(&process->srqs_lock);
+	for (; m; m = rest) {
+		rest = m->next_hungry;
+		again = feed(m, now_ns);
+		if (!again) {
+			mesh_srq_put(m);
+			continue;
+		}
+		pthread_mutex_lock(&process->srqs_lock);
+		m->next_hungry = process->hungry;
+		process->hungry = m;
+		pthread_mutex_unlock(&process->srqs_lock);
+		if (again < next)
+			next = again;
+	}
+	return next;
+}
