@@ -4,6 +4,7 @@
  * message comes from, and the completion names the buffer that has it.
  */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -250,6 +251,42 @@ static void test_full(void **state)
 	free(h);
 }
 
+/* What a program waits for before it destroys such a QP. */
+static void last_wqe(const struct manner *manner)
+{
+	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct hub *h = calloc(1, sizeof(*h));
+	struct ibv_async_event event;
+	struct end *to;
+
+	assert_non_null(h);
+	hub_open(h, &bare);
+	post_missing(h, 10);
+	pair_open(h, 0, manner);
+	pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	to = &h->pairs[0].to;
+	if (manner->how == BARE)
+		assert_int_equal(ibv_modify_qp(to->qp, &err, IBV_QP_STATE), 0);
+	else
+		assert_int_equal(mesh_held_modify(to->held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(poll(&fd, 1, 5000), 1);
+	assert_int_equal(ibv_get_async_event(world.context, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(event.element.qp, to->qp);
+	ibv_ack_async_event(&event);
+	hub_close(h);
+	free(h);
+}
+
+static void test_last_wqe(void **state)
+{
+	(void)state;
+	last_wqe(&bare);
+	last_wqe(&moved);
+}
+
 static void churn(uint64_t seed, bool extended)
 {
 	const struct manner *of[2] = {extended ? &bare_ex : &bare, extended ? &moved_ex : &moved};
@@ -317,6 +354,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_joins, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
 	};
 
