@@ -5,11 +5,13 @@ ends they work.
 
     [RIGHTNIC_HALF=bare|stacked] [RIGHTNIC_SHORT=SEED] SIM_BUILD=BUILD test_programs.py [TEST...]
 """
+import json
 import os
 import pathlib
 import random
 import re
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -195,6 +197,8 @@ class Lost(Worlds):
         try:
             self.assertTrue(world.wait_listening(serving, "a", port), serving.said())
             call("link", "-n", name, "a.0", "off")
+            if world.stacked:
+                self.wait_known_down(world)
             status, said = world.run("b", *command, "a", seconds=30 if world.stacked else 8)
             served = serving.wait(5)
         finally:
@@ -202,6 +206,15 @@ class Lost(Worlds):
             call("link", "-n", name, "a.0", "on")
         text = f"-- client {status}\n{said}\n-- server {served}\n{serving.said()}"
         return (status, served) == (0, 0) and bool(re.search(r"\n *\d+ +200 ", said)), text
+
+    def wait_known_down(self, world):
+        """Until b's agent has heard of it: within that time a connection sees what bare programs see."""
+        for _ in range(100):
+            _, said = world.run("b", str(BUILD / "tools/meshverbs"), "peers", "--json")
+            if any(rail["host"] == "a" and rail["device"] == "mlx5_0" and not rail["up"] for rail in json.loads(said)["rails"]):
+                return
+            time.sleep(0.05)
+        self.fail(f"b never hears that a's NIC 0 is down:\n{said}")
 
     def test_perftest(self):
         for program in some(["ib_write_bw", "ib_send_bw"]):
