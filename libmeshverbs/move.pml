@@ -34,13 +34,10 @@
 c_decl {
 \#include <stdlib.h>
 };
-hidden byte bug; /* from the environment: one program for all mistakes */
+hidden byte bug, paths; /* from the environment: one program for all mistakes */
 
 #define LIVES  2
-#ifndef OFFERS
 #define OFFERS 3 /* of one life */
-#endif
-#define PATHS  2
 
 #define ALL_A   3 /* attempts: 1 .. LIVES */
 #define ALL_T   9 /* attempt, to_attempt */
@@ -76,14 +73,9 @@ bool l_is_native, f_is_native; /* from the start */
 /* A message of one, two or three numbers, once for each value. */
 #define EACH_A(m)   m(1) m(2)
 #define EACH_AT(m)  m(1, 1) m(1, 2) m(2, 1) m(2, 2)
-#if OFFERS > 2
 #define EACH_ATN(m)                                                                                 \
 	m(1, 1, 1) m(1, 1, 2) m(1, 1, 3) m(1, 2, 1) m(1, 2, 2) m(1, 2, 3)                           \
 	m(2, 1, 1) m(2, 1, 2) m(2, 1, 3) m(2, 2, 1) m(2, 2, 2) m(2, 2, 3)
-#else
-#define EACH_ATN(m)                                                                                 \
-	m(1, 1, 1) m(1, 1, 2) m(1, 2, 1) m(1, 2, 2) m(2, 1, 1) m(2, 1, 2) m(2, 2, 1) m(2, 2, 2)
-#endif
 
 #define MEANT(t, life) (bug == BUG_TO_ATTEMPT || (t) == (life))
 #define NEWER(n, current) ((n) > (current) || (bug == BUG_OFFER_NUMBER && (n) != (current)))
@@ -129,7 +121,7 @@ inline l_go_native()
 inline l_try_path()
 {
 	if
-	:: l_path < PATHS && l_offer < OFFERS -> l_state = PREPARING
+	:: l_path < paths && l_offer < OFFERS -> l_state = PREPARING
 	:: else -> l_state = ASKING; l_tell_refusal(); l_state = NATIVE
 	fi
 }
@@ -384,6 +376,7 @@ init
 {
 	atomic {
 		c_code { bug = getenv("BUG") ? atoi(getenv("BUG")) : 0; };
+		c_code { paths = getenv("PATHS") ? atoi(getenv("PATHS")) : 2; };
 		if
 		:: l_begin(1); f_begin(1)
 		:: l_begin(1); f_is_native = true; f_state = NATIVE
