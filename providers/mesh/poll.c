@@ -186,13 +186,15 @@ static void reap_kick(struct mesh_cq *cq)
 	bool kicked = false;
 	struct ibv_wc wc;
 
-	/* Whoever polls now finds it himself. */
-	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed) || pthread_mutex_trylock(&cq->poll_lock))
+	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
+		return;
+	/* Who is between start_poll and end_poll finds it himself. Others are soon done, and need not be pollers. */
+	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self() || !mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
 		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked) == 1 ? &wc : NULL))
 			break;
-	pthread_mutex_unlock(&cq->poll_lock);
+	mesh_cq_thaw(cq, true);
 }
 
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
