@@ -313,7 +313,10 @@ static void act(struct mesh_conn *conn, uint64_t now_ns)
 			mesh_thread_send(&action.msg);
 			break;
 		case MV_DO_PREPARE:
-			do_prepare(conn, &action, now_ns);
+			if (conn->move.live)
+				mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+			else
+				do_prepare(conn, &action, now_ns);
 			break;
 		case MV_DO_CONNECT:
 			do_connect(conn, &action, now_ns);
@@ -327,6 +330,12 @@ static void act(struct mesh_conn *conn, uint64_t now_ns)
 		case MV_DO_RELEASE:
 			release(conn);
 			break;
+		case MV_DO_WANTED:
+			mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+			break;
+		case MV_DO_FENCE: /* these follow a PREPARE, which is refused */
+		case MV_DO_STAY:
+		case MV_DO_SURFACE:
 		case MV_DO_NOTHING:
 			break;
 		}

@@ -62,6 +62,10 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		FUZZ_CHECK(c->has_qp && !c->active);
 		c->has_qp = false;
 		break;
+	case MV_DO_FENCE:
+	case MV_DO_STAY:
+	case MV_DO_SURFACE:
+	case MV_DO_WANTED:
 	case MV_DO_NOTHING:
 		FUZZ_CHECK(0);
 	}
