@@ -11,6 +11,7 @@
 const struct mv_move_times mv_move_default_times = {
 	.resend_ns = 2 * MS,
 	.resend_max_ns = 500 * MS,
+	.live_resend_max_ns = 50 * MS,
 	.ask_ns = 2000 * MS,
 	.give_up_ns = 10000 * MS,
 	.move_ns = 4000 * MS,
@@ -544,7 +545,8 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 	}
 	if (!m->resend_at || now_ns < m->resend_at)
 		return;
-	m->resend_step = earlier_of(2 * m->resend_step, m->times->resend_max_ns);
+	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
+								: m->times->resend_max_ns);
 	m->resend_at = now_ns + m->resend_step;
 	mv_move_say(m);
 }

@@ -143,6 +143,7 @@ struct mv_move_action {
 struct mv_move_times {
 	uint64_t resend_ns; /* first repetition; doubles up to resend_max_ns. Default 2 ms, 500 ms */
 	uint64_t resend_max_ns;
+	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
 	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after. Default 4 s */

@@ -69,7 +69,12 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	bool idle = mv_move_settled(m) || (m->live && m->state == MV_MOVE_ASKING);
 	bool answered = m->live && m->state == MV_MOVE_ANSWERED;
 
-	if (m->leader || !n || (!idle && !answered))
+	if (m->leader || !n)
+		return;
+	/* The leader has had our SYNC, and leaves the path that we have not reached for want of its own. */
+	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
+		mv_move_say(m);
+	if (!idle && !answered)
 		return;
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		if (!m->live)

@@ -68,6 +68,11 @@ static inline int mv_wrlog_get(const struct mv_wrlog *log, size_t i, struct ibv_
 }
 
 /** mv_wr_psn - what mv_psn_judge() wants to know of it */
-struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr);
+static inline struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr)
+{
+	return (struct mv_psn_wr){.opcode = (uint8_t)wr->wr.opcode,
+				  .fence = (wr->wr.send_flags & IBV_SEND_FENCE) != 0,
+				  .length_bytes = wr->length_bytes};
+}
 
 #endif

@@ -13,10 +13,11 @@
  * CQ, before ibv_poll_cq() takes it and tells the wr_id). So the order of things is:
  *
  *   1. QP to ERR
- *   2. for each completion until the flush is through: mv_mlx5_cqe_peek(), ibv_poll_cq(cq, 1, &wc)
- *   3. mv_mlx5_sq_read() with those of this QP's send queue, and mv_mlx5_rq_read() with those of its receive queue
- *
- * The flush is through when mv_mlx5_sq_flushed() says so of the last send completion's wqe_counter.
+ *   2. one more work request is posted to each of its queues, a marker, whose completion comes last (a queue that has no
+ *      room for one has something outstanding: then the flush is through when mv_mlx5_sq_flushed() says so of a completion)
+ *   3. for each completion until the markers': mv_mlx5_cqe_peek(), ibv_poll_cq(cq, 1, &wc)
+ *   4. mv_mlx5_sq_read() with those of this QP's send queue, and mv_mlx5_rq_read() with those of its receive queue; the
+ *      markers' places are where they end
  *
  * Pure functions over the rings, which must not change meanwhile. The rings are the program's memory: nothing in them
  * is trusted, a reader never leaves them, and what does not fit is refused.
@@ -83,6 +84,10 @@ struct mv_mlx5_sq {
 	size_t n_done; /* that many of them have completed successfully: n_done of struct mv_psn_view */
 };
 
+/** mv_mlx5_sq_end, mv_mlx5_rq_end - place behind the last work request that was posted */
+uint16_t mv_mlx5_sq_end(const struct mv_mlx5_ring *ring);
+uint16_t mv_mlx5_rq_end(const struct mv_mlx5_ring *ring);
+
 /** mv_mlx5_sq_flushed - is the work request at @wqe_counter the last one that was posted? */
 bool mv_mlx5_sq_flushed(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t wqe_counter);
 
@@ -92,15 +97,16 @@ bool mv_mlx5_sq_flushed(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t 
  * @done: completions of the send queue that the fence drained, in their order, successful ones of before the flush
  * included: array of @n_done; none: nothing was outstanding
  * @max_sge, @max_inline_bytes: of the QP
+ * @end: mv_mlx5_sq_end(), or the place of the marker
  *
- * Reads from the first one's place to the producer index.
+ * Reads from the first one's place to @end. What is before the first error is done: a queue completes in order.
  *
  * Return: 0; -ENOMEM; -EBADMSG: a place that does not hold a work request of this QP; -EPROTO: completions are not of
  * places in this order, a successful one comes after an error, or work requests are missing behind the last one: the
  * flush is not through, or completions were lost. Nothing may be replayed then.
  */
 int mv_mlx5_sq_read(struct mv_mlx5_sq *sq, const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t max_sge,
-		    uint32_t max_inline_bytes, const struct mv_mlx5_done *done, size_t n_done);
+		    uint32_t max_inline_bytes, uint16_t end, const struct mv_mlx5_done *done, size_t n_done);
 void mv_mlx5_sq_fini(struct mv_mlx5_sq *sq); /* zeroed or read */
 
 /**
@@ -124,6 +130,7 @@ int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
 
 /**
  * mv_mlx5_rq_read - one of the receives that were flushed
+ * @end: mv_mlx5_rq_end(), or the place of the marker
  * @n_flushed: completions of the receive queue with an error that the fence drained: they are the last ones posted
  * @i: 0: the oldest of them
  * @max_sge: of the QP
@@ -134,7 +141,7 @@ int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
  *
  * Return: number of entries; -ERANGE: @i or @n_flushed is too large.
  */
-int mv_mlx5_rq_read(const struct mv_mlx5_ring *ring, uint32_t n_flushed, uint32_t i, uint32_t max_sge,
+int mv_mlx5_rq_read(const struct mv_mlx5_ring *ring, uint16_t end, uint32_t n_flushed, uint32_t i, uint32_t max_sge,
 		    struct ibv_sge *sges);
 
 #endif
