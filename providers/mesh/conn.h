@@ -41,6 +41,7 @@ struct mesh_conn_path {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t port, gid_type;
 	union ibv_gid gid, peer_gid;
+	uint32_t sq_psn; /* first one, or MV_CTL_PSN_NONE: as the program says */
 };
 
 struct mesh_conn {

@@ -36,12 +36,14 @@ void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
 {
 	guard->mtu_bytes = mtu_bytes;
 	guard->n_received = 0;
+	guard->rts = false;
 }
 
 void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 {
 	guard->n_kept = 0;
 	guard->broken = false;
+	guard->rts = true;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
 }
 

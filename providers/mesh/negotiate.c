@@ -157,6 +157,7 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 	ret->port = place.port;
 	ret->gid = action->local_gid;
 	ret->gid_type = action->gid_type;
+	ret->sq_psn = MV_CTL_PSN_NONE;
 	return 0;
 }
 
@@ -205,6 +206,8 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn)
 
 	if (conn->shadow_rts)
 		return 0;
+	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
+		attr.sq_psn = conn->path.sq_psn;
 	err = mesh_held_rts(conn->held, &attr, conn->rts_mask);
 	if (!err)
 		conn->shadow_rts = true;

@@ -169,7 +169,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	conn->next_path.peer_gid = action->peer.gid;
 	err = mesh_conn_path_attr(conn, &conn->next_path, action, &rtr);
 	rtr.rq_psn = action->rq_psn;
-	rts.sq_psn = action->sq_psn;
+	rts.sq_psn = conn->next_path.sq_psn = action->sq_psn;
 	if (!err)
 		err = mesh_live_connect(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
 	if (err)
@@ -180,10 +180,12 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mv_move_sync sync;
+	struct mv_move_sync sync = {0};
 	int err = mesh_live_fence(conn->held, &sync);
 
 	conn->fenced = true;
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
+	       sync.next_psn, sync.n_received);
 	if (err)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
 		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->held) : strerrordesc_np(-err));
@@ -195,6 +197,8 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 
 	conn->fenced = false;
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
+	       conn->qpn, action->next_psn, action->n_received);
 	mesh_conn_free_keys(conn); /* questions of the old path */
 	if (err) {
 		fail(conn, err == -ENODATA ? "the result of an atomic is lost" : strerrordesc_np(-err));
@@ -204,7 +208,8 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		mesh_pd_put(conn->path.pd);
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
-	conn->shadow_connected = conn->shadow_rts = true;
+	conn->shadow_connected = true;
+	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
 	log_moved(conn);

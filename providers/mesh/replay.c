@@ -76,9 +76,12 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 					 .rq_psn = next_psn,
 					 .mtu_bytes = h->guard->mtu_bytes,
 					 .max_rd_atomic = max_rd_atomic};
-	int err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	size_t i;
+	int err;
 
+	if (!h->guard->rts)
+		return 0; /* it has never sent, and has no PSN */
+	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
 	for (i = 0; i < r->n; i++)
@@ -144,8 +147,11 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	h->next = (struct mesh_shadow){0};
 	mesh_held_forget_keys(h);
 	mesh_guard_rtr(h->guard, h->next_mtu_bytes);
-	mesh_guard_rts(h->guard, h->next_sq_psn);
 	h->guard->n_received = n_received;
+	if (h->now.rts)
+		mesh_guard_rts(h->guard, h->next_sq_psn);
+	h->guard->n_kept = 0;
+	h->guard->broken = false;
 	h->mode = MESH_HELD_ACTIVE;
 	mesh_post_drain(h);
 	return old;
