@@ -98,6 +98,10 @@ static bool completed(struct mesh_held *h, const struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
+	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
+		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
+		return false;
+	}
 	if (guard->lost)
 		return true;
 	if (c->status == IBV_WC_SUCCESS) {

@@ -38,6 +38,11 @@ struct mesh_guard {
 	bool broken;
 	struct mesh_completion *kept; /* in their order; room for all that can be outstanding. NULL: none yet */
 	uint32_t n_kept, max_kept;
+	/*
+	 * A QP in ERR flushes what it has, in order; but it says nothing of unsignaled sends that were done before. So that
+	 * it is through is told by a work request of ours, posted last to each of its queues.
+	 */
+	enum { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
 	/* What cannot be given back to the program by posting again happened: it is as without us from here on. */
 	const char *lost; /* why, for the operator; NULL: it has not */
 };
@@ -71,10 +76,14 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
  */
 bool mesh_guard_completed(struct mesh_held *h, const struct mesh_completion *c);
 
-/** mesh_guard_outstanding - completions in error that a QP in ERR will still give */
-static inline uint32_t mesh_guard_outstanding(const struct mesh_guard *guard)
+/* The wr_ids of these: no number of the program's is the address of our memory. */
+static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
 {
-	return (uint32_t)mv_wrlog_count(&guard->sends.log) + guard->receives.n_left;
+	return (uintptr_t)&guard->send_mark;
+}
+static inline uint64_t mesh_guard_recv_mark(const struct mesh_guard *guard)
+{
+	return (uintptr_t)&guard->recv_mark;
 }
 
 #endif

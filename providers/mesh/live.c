@@ -135,7 +135,7 @@ static int make_room(struct mesh_cq *cq)
 	int err;
 
 	pthread_mutex_lock(&data->lock);
-	want = cq->n_base_wrs + 1; /* and a kick */
+	want = cq->n_base_wrs + 3; /* and a kick, and marks */
 	pthread_mutex_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
@@ -236,6 +236,9 @@ static int begin_fence(struct mesh_held *h)
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
 		h->n_new_receives = 0;
+		/* A QP that has never sent takes nothing, and has nothing; an SRQ's receives are not its own. */
+		h->guard->send_mark = h->guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
+		h->guard->recv_mark = h->guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
 	}
 	pthread_mutex_unlock(&h->lock);
 	return err;
@@ -250,13 +253,34 @@ static int now_to_err(struct mesh_held *h)
 	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
 }
 
+/* held->lock. 0 or errno */
+static int post_send_mark(struct mesh_held *h)
+{
+	struct ibv_send_wr mark = {
+		.wr_id = mesh_guard_send_mark(h->guard), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->post_send(h->qp, &mark, &bad);
+}
+
+static int post_recv_mark(struct mesh_held *h)
+{
+	struct ibv_recv_wr mark = {.wr_id = mesh_guard_recv_mark(h->guard)}, *bad;
+
+	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
+}
+
+/* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
 static bool is_empty(struct mesh_held *h)
 {
-	const struct mesh_guard *guard = h->guard;
+	struct mesh_guard *guard = h->guard;
 	bool empty;
 
 	pthread_mutex_lock(&h->lock);
-	empty = guard->lost || guard->n_kept >= mesh_guard_outstanding(guard) - h->n_new_receives;
+	if (guard->send_mark == MESH_MARK_NONE && !post_send_mark(h))
+		guard->send_mark = MESH_MARK_POSTED;
+	if (guard->recv_mark == MESH_MARK_NONE && !post_recv_mark(h))
+		guard->recv_mark = MESH_MARK_POSTED;
+	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
 	pthread_mutex_unlock(&h->lock);
 	return empty;
 }
@@ -265,12 +289,13 @@ static int wait_empty(struct mesh_held *h)
 {
 	uint64_t until_ns = now_ns() + FENCE_NS;
 
-	mesh_shadow_collect(h, &h->now);
 	while (!is_empty(h)) {
+		mesh_shadow_collect(h, &h->now);
+		if (is_empty(h))
+			break;
 		if (now_ns() > until_ns)
 			return -ETIMEDOUT;
 		usleep(FENCE_STEP_US);
-		mesh_shadow_collect(h, &h->now);
 	}
 	return 0;
 }
