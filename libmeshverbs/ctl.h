@@ -165,6 +165,7 @@ enum mv_frame_type {
 	MV_FRAME_DELIVER, /* agent: a message for one of your QPs */
 	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
 	MV_FRAME_STATUS, /* process: what the tool shows of one QP: device, qpn and text (JSON object) */
+	MV_FRAME_CHANGED, /* agent: there is a new directory */
 	MV_FRAME_TYPE_END,
 };
 
