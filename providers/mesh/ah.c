@@ -12,7 +12,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->create_ah(pd, attr);
 
-	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, &choice);
+	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, false, &choice);
 	if (choice.index == attr->grh.sgid_index) {
 		ah = mesh_ud_create_ah(mc, pd, attr, &choice);
 		if (ah)

@@ -69,6 +69,7 @@ struct mesh_context {
 
 	/* Guarded by process->paths_lock. */
 	struct mv_topo tables; /* one device: its ports and their GID tables when last read */
+	uint64_t tables_read_ns; /* when that reading began; 0: not good for a decision */
 	struct mv_seen_log *seen;
 };
 

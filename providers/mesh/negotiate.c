@@ -247,7 +247,7 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	int err;
 
 	if (rtr.ah_attr.is_global)
-		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, &choice);
+		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, true, &choice);
 	if (gid_type != conn->local_type &&
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;

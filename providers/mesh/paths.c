@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "conn.h"
 #include "paths.h"
 #include "tables.h"
 #include "topo_netlink.h"
@@ -15,9 +16,14 @@ struct mesh_paths {
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
 	bool current; /* nothing changed since the netdevs were read */
-	bool watched; /* the helper thread reads the socket for changes: no need to look */
+	bool watched; /* the helper thread sleeps until something changes: no need to look */
+	bool broken; /* a descriptor has become somebody else's */
+	uint64_t changed_ns; /* when the last change was noticed; before the first, when the socket was opened */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
+
+/* A table is read again after this long even if nothing tells of a change: it costs nothing that seldom. */
+#define TRUST_MAX_NS 1000000000ull
 
 /* Not to be cancelled with the lock held: what happens under it passes cancellation points. */
 static int lock_paths(void)
@@ -39,6 +45,7 @@ int mesh_paths_open(struct mesh_context *mc, struct ibv_context *verbs, char *wh
 	int err;
 
 	mv_topo_init(&mc->tables);
+	mc->tables_read_ns = 0; /* netdevs have not been looked at yet */
 	mc->seen = mv_seen_new();
 	if (!mc->seen) {
 		snprintf(why, why_size, "out of memory");
@@ -62,10 +69,11 @@ void mesh_paths_close(struct mesh_context *mc)
 	unlock_paths(cancel);
 }
 
-static int refresh_tables(struct mesh_context *mc, struct ibv_context *verbs)
+static int refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, uint64_t now_ns)
 {
 	int err = mesh_tables_read(&mesh_root.lib, verbs, mc->device, &mc->tables, mc->seen);
 
+	mc->tables_read_ns = err ? 0 : now_ns;
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: its GID table cannot be read again: %s",
 			    mc->device, strerrordesc_np(-err));
@@ -78,7 +86,7 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs)
 
 	/* An event that comes late may find the device closed. */
 	if (mc->seen && atomic_load_explicit(&mc->verbs, memory_order_relaxed) == verbs)
-		refresh_tables(mc, verbs);
+		refresh_tables(mc, verbs, mesh_now_ns());
 	unlock_paths(cancel);
 }
 
@@ -103,13 +111,18 @@ static void drop_paths(void)
 	}
 }
 
-/* NULL when the network namespace cannot be looked at; the reason is logged. */
-static struct mesh_paths *open_paths(uint64_t generation)
+/*
+ * @look: changes will be looked for, so the descriptor has to be ours
+ *
+ * NULL when the network namespace cannot be looked at; the reason is logged.
+ */
+static struct mesh_paths *open_paths(uint64_t generation, bool look)
 {
 	struct mesh_paths *paths = mesh_root.paths;
 	int err;
 
-	if (paths && paths->generation == generation && (paths->watched || mv_netlink_intact(&paths->netlink)))
+	if (paths && paths->generation == generation && !paths->broken &&
+	    ((paths->watched && !look) || mv_netlink_events_intact(&paths->netlink)))
 		return paths;
 	if (paths)
 		drop_paths();
@@ -127,17 +140,40 @@ static struct mesh_paths *open_paths(uint64_t generation)
 		free(paths);
 		return NULL;
 	}
+	paths->changed_ns = mesh_now_ns();
 	mesh_root.paths = paths;
 	return paths;
 }
 
-/* Before each request: who watches the sockets for changes did not look at the one for requests. */
+/* Before each request. */
 static int check_requests(struct mesh_paths *paths)
 {
-	if (!paths->watched || mv_netlink_intact(&paths->netlink))
+	if (mv_netlink_requests_intact(&paths->netlink))
 		return 0;
-	paths->watched = false; /* opened anew with the next decision */
+	paths->broken = true; /* opened anew with the next decision */
 	return -EBADF;
+}
+
+/* The descriptor for changes has been found to be ours. */
+static void notice_changes(struct mesh_paths *paths, uint64_t now_ns)
+{
+	if (!mv_netlink_changed(&paths->netlink))
+		return;
+	paths->current = false;
+	paths->changed_ns = now_ns;
+}
+
+/*
+ * May a table that was read earlier still be believed? GIDs follow netdevs and addresses, of whose changes netlink tells, but
+ * the kernel fills the table some time after. One that was found unchanged some time after the last change is
+ * believed for as long again: so it is wrong for no longer than the kernel took to fill it, and it is
+ * read a handful of times, with growing pauses, however many connections are made.
+ */
+static bool tables_believed(const struct mesh_paths *paths, const struct mesh_context *mc, uint64_t now_ns)
+{
+	uint64_t age = now_ns - mc->tables_read_ns;
+
+	return mc->tables_read_ns > paths->changed_ns && age < mc->tables_read_ns - paths->changed_ns && age < TRUST_MAX_NS;
 }
 
 static int read_net(struct mesh_paths *paths)
@@ -249,6 +285,9 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], tried[320];
 	const char *done = mc->logged_only ? "would use" : "using";
 
+	/* Most connections are fine, and their words cost more than the rest. */
+	if (decision->action == MV_KEEP && !mv_log_wants(&mesh_root.log, MV_LOG_DEBUG))
+		return;
 	mv_gid_format(&request->dgid, to);
 	mv_gid_format(&decision->gid, from);
 	switch (decision->action) {
@@ -297,43 +336,57 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 	}
 }
 
+/*
+ * Bring what is known up to date and decide.
+ * @sure: read it all now; set when that was done
+ *
+ * Return: the paths, or NULL when an answer is missing.
+ */
+static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool *sure,
+			       struct mv_decision *ret)
+{
+	struct mesh_paths *paths = open_paths(mc->generation, *sure);
+	bool looked = *sure || (paths && !paths->watched), read_tables;
+	uint64_t now = mesh_now_ns();
+
+	if (!paths)
+		return NULL;
+	if (looked)
+		notice_changes(paths, now);
+	read_tables = *sure || !paths->current || !tables_believed(paths, mc, now);
+	if ((read_tables && refresh_tables(mc, verbs, now)) || (!paths->current && read_net(paths)))
+		return NULL;
+	*sure = looked && read_tables;
+	return decide(paths, mc, request, ret) ? NULL : paths;
+}
+
 /* Called with paths_lock held. */
-static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request,
+static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
 {
-	uint8_t own = ret->index;
 	struct mv_decision decision;
 	struct mesh_paths *paths;
-	bool fresh;
 
-	describe_own(mc, request, own, ret);
 	if (is_infiniband(mc, request->port_num)) {
+		describe_own(mc, request, ret->index, ret);
 		ret->fits = true;
+		ret->sure = true;
 		return;
 	}
-	paths = open_paths(mc->generation);
-	if (!paths)
-		return;
-
-	/* Netdevs that changed mean GIDs that changed; the table may also have changed by itself. */
-	if (!paths->watched && mv_netlink_changed(&paths->netlink))
-		paths->current = false;
-	fresh = !paths->current ||
-		!mesh_tables_entry_current(&mesh_root.lib, verbs, &mc->tables, request->port_num, own);
-	if ((fresh && refresh_tables(mc, verbs)) || (!paths->current && read_net(paths)))
-		return;
-
-	if (decide(paths, mc, request, &decision))
-		return;
-	/* Never act on old news: the kernel fills its table some time after the netlink event. */
-	if (decision.action != MV_KEEP && !fresh &&
-	    (refresh_tables(mc, verbs) || decide(paths, mc, request, &decision)))
-		return;
+	paths = look(mc, verbs, request, &sure, &decision);
+	/* Never act on old news. To keep the program's own index is not to act. */
+	if (paths && decision.action != MV_KEEP && !sure) {
+		sure = true;
+		paths = look(mc, verbs, request, &sure, &decision);
+	}
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
-	if (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)
+	if (!paths || (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)) {
+		describe_own(mc, request, ret->index, ret);
 		return;
+	}
 
 	log_decision(paths, mc, request, &decision, ret);
+	ret->sure = sure;
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);
@@ -342,7 +395,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 }
 
 void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
-		       enum mv_transport transport, struct mesh_choice *ret)
+		       enum mv_transport transport, bool sure, struct mesh_choice *ret)
 {
 	struct mv_request request = {
 		.device = mc->device,
@@ -353,13 +406,9 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 	};
 	int saved_errno = errno, cancel;
 
-	ret->index = ah->grh.sgid_index;
-	ret->fits = false;
-	memset(&ret->gid, 0, sizeof(ret->gid));
-	ret->type = MV_GID_TYPE_UNKNOWN;
-	ret->why_not[0] = '\0';
+	mesh_choice_none(ret, ah->grh.sgid_index);
 	cancel = lock_paths();
-	choose(mc, verbs, &request, ret);
+	choose(mc, verbs, &request, sure, ret);
 	unlock_paths(cancel);
 	errno = saved_errno;
 }
@@ -370,25 +419,38 @@ void mesh_paths_why_not(const struct mesh_choice *choice)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s", choice->why_not);
 }
 
-int mesh_paths_watch(bool readable)
+/* Called with paths_lock held. NULL: none, or not this process's. */
+static struct mesh_paths *own_paths(void)
 {
-	struct mesh_paths *paths;
-	int cancel = lock_paths(), fd = -1;
+	struct mesh_paths *paths = mesh_root.paths;
 
-	paths = mesh_root.paths;
-	if (paths && paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed)) {
-		if (!mv_netlink_intact(&paths->netlink)) {
-			paths->watched = false;
-		} else {
-			/* What came before we watched may have been read by nobody. */
-			if ((readable || !paths->watched) && mv_netlink_changed(&paths->netlink))
-				paths->current = false;
-			paths->watched = true;
-			fd = paths->netlink.event_fd;
-		}
+	return paths && paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed) ?
+		       paths :
+		       NULL;
+}
+
+int mesh_paths_watch(void)
+{
+	int cancel = lock_paths(), fd = -1;
+	struct mesh_paths *paths = own_paths();
+
+	if (paths && mv_netlink_events_intact(&paths->netlink)) {
+		notice_changes(paths, mesh_now_ns());
+		paths->watched = true;
+		fd = paths->netlink.event_fd;
 	}
 	unlock_paths(cancel);
 	return fd;
+}
+
+void mesh_paths_unwatch(void)
+{
+	int cancel = lock_paths();
+	struct mesh_paths *paths = own_paths();
+
+	if (paths)
+		paths->watched = false;
+	unlock_paths(cancel);
 }
 
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,

@@ -83,7 +83,7 @@ void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *re
 	if (dir)
 		ret->verdict = mv_path_judge(dir, request, &host, &rail);
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
-		snprintf(ret->host, sizeof(ret->host), "%s", dir->hosts[host].name);
+		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 		ret->agent_version = dir->hosts[host].agent_version;
 		if (ret->verdict != MV_PATH_WORKS)
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);

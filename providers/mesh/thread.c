@@ -42,7 +42,6 @@ struct mesh_thread {
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
 	uint64_t reconnect_at_ns, brisk_until_ns;
-	bool netdevs_changed; /* there is something to read for mesh_paths_watch() */
 };
 
 /* What the thread polls besides the rails. */
@@ -259,7 +258,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
-		[NETDEVS] = {.fd = mesh_paths_watch(thread->netdevs_changed), .events = POLLIN},
+		[NETDEVS] = {.fd = mesh_paths_watch(), .events = POLLIN},
 	};
 	uint64_t now = mesh_now_ns(), wait = until_ns > now ? until_ns - now : 0;
 	struct timespec timeout = {.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
@@ -280,7 +279,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	}
 	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
-	thread->netdevs_changed = n > 0 && fds[NETDEVS].revents;
+	mesh_paths_unwatch();
 	if (n <= 0)
 		return;
 	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
