@@ -107,6 +107,7 @@ static void show_verdict(struct out *out, const struct mv_directory *dir,
 					  .port_num = rail->port,
 					  .sgid = gid->gid,
 					  .sgid_type = gid->type,
+					  .vlan_id = gid->vlan_id,
 					  .dgid = question->dgid};
 	enum mv_path_verdict verdict;
 	uint32_t host, remote;
