@@ -399,6 +399,11 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns)
 	mv_move_go_native(m, MV_CTL_REASON_UNREACHABLE, MV_CTL_REASON_NONE, false);
 }
 
+void mv_move_undelivered(struct mv_move *m)
+{
+	m->undelivered = true;
+}
+
 /* ---- time --------------------------------------------------------------------------------------
  */
 
@@ -442,7 +447,9 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 		if (m->state == MV_MOVE_ANSWERED)
 			mv_move_activate(m, true);
 		else
-			mv_move_go_native(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NATIVE, true);
+			mv_move_go_native(m,
+					  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
+					  MV_CTL_REASON_NATIVE, true);
 		return;
 	}
 	if (!m->resend_at || now_ns < m->resend_at)
