@@ -16,7 +16,7 @@
  * negotiates (move.h) until it is MOVED or falls back to NATIVE.
  *
  * Locks, in this order: conn->lock, process->conns_lock. conn->lock may be held over verbs calls that take long;
- * conns_lock guards table, lists and reference counts only.
+ * conns_lock guards table and lists only.
  */
 
 enum mesh_conn_state {
@@ -27,9 +27,10 @@ enum mesh_conn_state {
 	MESH_CONN_FAILED, /* no way at all: completions in error have been given */
 };
 
-/* A remote key that the peer was asked for. */
+/* A remote key that the peer was asked for (KEY_GET), or one of ours that it has to forget (KEY_DROP). */
 struct mesh_conn_key {
 	struct mesh_conn_key *next;
+	bool drop;
 	uint32_t key, request_id;
 	uint64_t resend_at_ns, resend_step_ns; /* 0: not sent yet */
 	uint64_t give_up_ns;
@@ -41,14 +42,17 @@ struct mesh_conn {
 	struct mesh_context *mc;
 	uint32_t qpn;
 
+	_Atomic unsigned int refs;
+
 	/* Under process->conns_lock. */
 	struct mesh_conn *next; /* in its bucket */
 	struct mesh_conn *next_queued;
-	unsigned int refs;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at */
 	bool claimed; /* the agent has been told of it */
-	union ibv_gid end_gid; /* of @local, for look-ups; zero before RTR */
+	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
+	bool native; /* went that way at RTR: all there is to do is to answer */
+	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
 	struct mesh_conn *next_taken; /* helper thread's own */
 
 	pthread_mutex_t lock; /* guards the rest */
@@ -73,8 +77,9 @@ struct mesh_conn {
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread */
 
 	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
-	struct mesh_conn_key *keys; /* asked for and not answered yet */
+	struct mesh_conn_key *keys; /* not answered yet */
 	uint32_t next_request;
+	unsigned int n_drops; /* of @keys */
 };
 
 /**
@@ -87,8 +92,8 @@ struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp);
 struct mesh_conn *mesh_conn_find(const char *device, uint32_t qpn);
 /** mesh_conn_find_end - the same by the end the peer's program knows */
 struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end);
-void mesh_conn_set_end(struct mesh_conn *conn, const union ibv_gid *gid);
 void mesh_conn_put(struct mesh_conn *conn); /* NULL is fine */
+struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn);
 
 /**
  * mesh_conn_new - a connection in INIT, in the table, with a reference
@@ -105,6 +110,18 @@ void mesh_conn_unlink(struct mesh_conn *conn);
  * @news: something happened; mesh_thread_wake() follows. Not so when the thread itself waits for a deadline.
  */
 void mesh_conn_queue(struct mesh_conn *conn, bool news);
+/** mesh_conn_connected - the same, with news, for one whose own end is known now; @native: and which stays */
+void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native);
+/**
+ * mesh_conn_untouched - a modify_qp after RTR of a queue pair that is none of ours, or native
+ *
+ * Remembers what the peer may want to know of it. Passes no cancellation point.
+ *
+ * Return: true: the base's own function does all there is to do; false: see mesh_conn_get().
+ */
+bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/** mesh_conn_sq_psn - what a native one has told the peer's program, MV_CTL_PSN_NONE: nothing yet */
+uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 /** mesh_conns_news - was anything queued with @news since the thread took the queue? */
 bool mesh_conns_news(void);
 
@@ -155,6 +172,8 @@ extern const struct mesh_held_ops mesh_conn_held_ops; /* argument: the connectio
 void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 /** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
+void mesh_conn_peer_left(struct mesh_conn *conn);
 /** mesh_conn_free_keys - nobody asks any more */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */

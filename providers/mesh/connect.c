@@ -155,7 +155,6 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->verdict = view->verdict;
 	conn->attempt = next_attempt();
 	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
-	mesh_conn_set_end(conn, &choice->gid);
 }
 
 /* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
@@ -226,6 +225,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
+	request.vlan_id = choice->vlan_id;
 	request.routed = choice->fits;
 	mesh_view_judge(&request, view);
 }
@@ -253,7 +253,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	conn->state = MESH_CONN_NATIVE;
 	pthread_mutex_unlock(&conn->lock);
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
-		mesh_conn_queue(conn, true); /* so that the peer, if it sees things differently, gets an answer */
+		/* So that the peer, if it sees things differently, gets an answer. */
+		mesh_conn_connected(conn, &choice->gid, true);
 		mesh_thread_wake(false);
 	} else {
 		mesh_conn_unlink(conn);
@@ -280,7 +281,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 			err = hold(conn, &view);
 			pthread_mutex_unlock(&conn->lock);
 			if (!err) {
-				mesh_conn_queue(conn, true);
+				mesh_conn_connected(conn, &choice.gid, false);
 				err = mesh_thread_wake(true);
 				if (!err)
 					goto out;
@@ -395,6 +396,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
+		return mc->modify_qp(qp, attr, attr_mask);
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);

@@ -284,7 +284,7 @@ static void do_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s",
 			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
 			    mv_path_verdict_text(conn->verdict),
-			    action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+			    action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
 	mesh_conn_go_native(conn, action->gid_type);
 }
 
@@ -354,11 +354,13 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn)) {
+		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg))
+			mesh_conn_peer_left(conn);
 		mv_move_message(&conn->move, msg, now_ns);
 		act(conn, now_ns);
 	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
-					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : MV_CTL_PSN_NONE,
+					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
@@ -369,7 +371,11 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 {
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
-		mv_move_unreachable(&conn->move, now_ns);
+		/* On a busy host an agent may be late; it is gone when its beacons are. */
+		if (mesh_view_alive(&conn->peer.gid))
+			mv_move_undelivered(&conn->move);
+		else
+			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns);
 	}
 	pthread_mutex_unlock(&conn->lock);

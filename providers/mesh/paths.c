@@ -74,6 +74,7 @@ static int refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, ui
 	int err = mesh_tables_read(&mesh_root.lib, verbs, mc->device, &mc->tables, mc->seen);
 
 	mc->tables_read_ns = err ? 0 : now_ns;
+	memset(mc->fits, 0, sizeof(mc->fits));
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: its GID table cannot be read again: %s",
 			    mc->device, strerrordesc_np(-err));
@@ -215,20 +216,18 @@ static int add_route(struct mesh_paths *paths, const struct mv_gid_entry *entry,
 }
 
 static struct mv_decision decide_now(const struct mesh_paths *paths, const struct mesh_context *mc,
-				     struct mv_request *request, struct mv_seen *seen, size_t max_seen)
+				     const struct mv_request *request)
 {
 	struct mv_topo view = paths->net; /* both parts as one snapshot; mv_decide() only reads */
 
 	view.devices = mc->tables.devices;
 	view.n_devices = mc->tables.n_devices;
-	request->seen = seen;
-	request->n_seen = mv_seen_get(mc->seen, request->port_num, request->sgid_index, seen, max_seen);
 	return mv_decide(&view, request);
 }
 
 /*
- * Decide with as few questions to the kernel as possible: where the program's own entry fits, nothing is
- * asked about the others.
+ * Decide with as few questions to the kernel as possible: where the program's own entry fits by its prefixes, none is
+ * asked; where it does by a route, nothing about the others.
  *
  * Return: 0, or -errno when an answer is missing that the decision would rest on.
  */
@@ -238,20 +237,26 @@ static int decide(struct mesh_paths *paths, const struct mesh_context *mc, struc
 	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], request->port_num);
 	struct mv_seen seen[8];
 	uint32_t last = 0;
-	int err = 0;
+	int err;
 	size_t i;
 
 	paths->net.n_routes = 0;
+	request->n_seen = 0;
+	*ret = decide_now(paths, mc, request);
+	if (ret->action == MV_KEEP)
+		return 0;
 	err = port ? add_route(paths, mv_port_gid(port, request->sgid_index), &request->dgid, &last) : 0;
 	if (err)
 		return err;
-	*ret = decide_now(paths, mc, request, seen, sizeof(seen) / sizeof(seen[0]));
+	request->seen = seen;
+	request->n_seen = mv_seen_get(mc->seen, request->port_num, request->sgid_index, seen, sizeof(seen) / sizeof(seen[0]));
+	*ret = decide_now(paths, mc, request);
 	if (ret->action == MV_KEEP)
 		return 0;
 	for (i = 0; i < port->n_gids && !err; i++)
 		err = add_route(paths, &port->gids[i], &request->dgid, &last);
 	if (!err)
-		*ret = decide_now(paths, mc, request, seen, sizeof(seen) / sizeof(seen[0]));
+		*ret = decide_now(paths, mc, request);
 	return err;
 }
 
@@ -336,6 +341,16 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 	}
 }
 
+static uint16_t vlan_of(const struct mesh_paths *paths, const struct mesh_context *mc, const struct mv_request *request,
+			uint32_t index)
+{
+	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], request->port_num);
+	const struct mv_gid_entry *entry = port ? mv_port_gid(port, index) : NULL;
+	const struct mv_netdev *netdev = entry ? mv_topo_gid_netdev(&paths->net, entry) : NULL;
+
+	return netdev ? netdev->vlan_id : 0;
+}
+
 /*
  * Bring what is known up to date and decide.
  * @sure: read it all now; set when that was done
@@ -360,6 +375,49 @@ static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verb
 	return decide(paths, mc, request, ret) ? NULL : paths;
 }
 
+/*
+ * Ranks of queue pairs go to the same few peers, and the answer does not change before the question's ground does.
+ *
+ * Return: the place of that question.
+ */
+static struct mesh_fit *fit_of(struct mesh_context *mc, const struct mv_request *request)
+{
+	const uint8_t *raw = request->dgid.raw;
+
+	return &mc->fits[(raw[15] ^ raw[14] ^ raw[7] ^ request->sgid_index) & (MESH_FITS - 1)];
+}
+
+/* Called with paths_lock held. Return: false when nothing is known, or not surely enough. */
+static bool choose_again(struct mesh_context *mc, const struct mv_request *request, struct mesh_choice *ret)
+{
+	const struct mesh_paths *paths = mesh_root.paths;
+	const struct mesh_fit *fit = fit_of(mc, request);
+
+	if (fit->port_num != request->port_num || fit->index != request->sgid_index || !mv_gid_equal(&fit->dgid, &request->dgid))
+		return false;
+	/* Only while somebody else looks for changes. */
+	if (!paths || paths->generation != mc->generation || !paths->watched || !paths->current || paths->broken ||
+	    !tables_believed(paths, mc, mesh_now_ns()))
+		return false;
+	ret->fits = true;
+	ret->gid = fit->gid;
+	ret->type = fit->type;
+	ret->vlan_id = fit->vlan_id;
+	return true;
+}
+
+static void remember_fit(struct mesh_context *mc, const struct mv_request *request, const struct mesh_choice *choice)
+{
+	if (mv_log_wants(&mesh_root.log, MV_LOG_DEBUG)) /* every decision is to be told */
+		return;
+	*fit_of(mc, request) = (struct mesh_fit){.port_num = request->port_num,
+						 .index = (uint8_t)request->sgid_index,
+						 .type = choice->type,
+						 .vlan_id = choice->vlan_id,
+						 .dgid = request->dgid,
+						 .gid = choice->gid};
+}
+
 /* Called with paths_lock held. */
 static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
@@ -367,6 +425,8 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	struct mv_decision decision;
 	struct mesh_paths *paths;
 
+	if (!sure && choose_again(mc, request, ret))
+		return;
 	if (is_infiniband(mc, request->port_num)) {
 		describe_own(mc, request, ret->index, ret);
 		ret->fits = true;
@@ -390,6 +450,9 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);
+	ret->vlan_id = vlan_of(paths, mc, request, decision.sgid_index);
+	if (decision.action == MV_KEEP && ret->fits)
+		remember_fit(mc, request, ret);
 	if (!mc->logged_only && decision.sgid_index <= UINT8_MAX) /* ibv_global_route has 8 bits */
 		ret->index = (uint8_t)decision.sgid_index;
 }
@@ -404,12 +467,12 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 		.dgid = ah->grh.dgid,
 		.transport = transport,
 	};
-	int saved_errno = errno, cancel;
+	int saved_errno = errno;
 
 	mesh_choice_none(ret, ah->grh.sgid_index);
-	cancel = lock_paths();
+	pthread_mutex_lock(&mesh_root.process->paths_lock);
 	choose(mc, verbs, &request, sure, ret);
-	unlock_paths(cancel);
+	pthread_mutex_unlock(&mesh_root.process->paths_lock);
 	errno = saved_errno;
 }
 

@@ -41,6 +41,7 @@ struct mesh_choice {
 	bool sure; /* netdevs and GID tables were read for it; else they may be as they were a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
+	uint16_t vlan_id; /* of its netdev, MV_VLAN_NONE: none; 0: not known */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
 
@@ -52,6 +53,7 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
 	choice->sure = false;
 	memset(&choice->gid, 0, sizeof(choice->gid));
 	choice->type = MV_GID_TYPE_UNKNOWN;
+	choice->vlan_id = 0;
 	choice->why_not[0] = '\0';
 }
 
@@ -62,7 +64,7 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
  * @sure: to be acted upon whatever it says. Else it may rest on what was read earlier, as long as it says that
  *        the program's own index stays.
  *
- * A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
+ * To be called with cancellation off. A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
  * does alone.
  */
 void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,

@@ -23,10 +23,14 @@
 
 #define MAX_RAILS 32
 #define RECONNECT_NS 500000000ull
-/* After something happened, look again this often for a while instead of asking to be woken: a wake-up costs the
- * program a system call for each connection. */
-#define BRISK_NS 1000000ull
-#define BRISK_FOR_NS 50000000ull
+/*
+ * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
+ * wake-up costs the program system calls, and the thread would get in the way of what the program does next with the
+ * same connection. What is urgent wakes it all the same. Some hundred looks, then it sleeps.
+ */
+#define BRISK_MIN_NS 1000000ull
+#define BRISK_PART 16u /* of the time since something happened */
+#define BRISK_FOR_NS 2000000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 
@@ -41,7 +45,8 @@ struct mesh_thread {
 	/* The thread's own. */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
-	uint64_t reconnect_at_ns, brisk_until_ns;
+	uint64_t reconnect_at_ns;
+	uint64_t worked_at_ns; /* something happened */
 };
 
 /* What the thread polls besides the rails. */
@@ -253,6 +258,16 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 	return next;
 }
 
+/* When to look again without having been woken; UINT64_MAX: not any more. */
+static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
+{
+	uint64_t ago = now_ns - thread->worked_at_ns, step = ago / BRISK_PART;
+
+	if (ago >= BRISK_FOR_NS)
+		return UINT64_MAX;
+	return now_ns + (step < BRISK_MIN_NS ? BRISK_MIN_NS : step);
+}
+
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
@@ -296,7 +311,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud, srqs;
+	uint64_t now, next, ud, srqs, brisk;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -323,12 +338,11 @@ static void *helper(void *arg)
 		if (srqs < next)
 			next = srqs;
 		if (worked)
-			thread->brisk_until_ns = now + BRISK_FOR_NS;
+			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
-		if (now < thread->brisk_until_ns && now + BRISK_NS < next)
-			next = now + BRISK_NS;
-		sleep_until(thread, next, now < thread->brisk_until_ns);
+		brisk = brisk_at(thread, now);
+		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
 	return NULL;
 }
