@@ -60,19 +60,11 @@ static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail
 {
 	const struct mv_dir_rail *own = &dir->rails[rail];
 
-	struct mv_dir_gid entry = {.gid = request->sgid,
-				   .rail = rail,
-				   .type = request->sgid_type,
-				   .vlan_id = request->vlan_id};
-
-	for (uint32_t g = own->first_gid; g < own->first_gid + own->n_gids; g++) {
-		const struct mv_dir_gid *known = &dir->gids[g];
-
-		if (known->type == entry.type && mv_gid_equal(&known->gid, &entry.gid) &&
-		    (!entry.prefix_len || known->vlan_id == entry.vlan_id))
-			entry.prefix_len = known->prefix_len;
-	}
-	return entry;
+	for (uint32_t g = own->first_gid; g < own->first_gid + own->n_gids; g++)
+		if (dir->gids[g].type == request->sgid_type &&
+		    mv_gid_equal(&dir->gids[g].gid, &request->sgid))
+			return dir->gids[g];
+	return (struct mv_dir_gid){.gid = request->sgid, .rail = rail, .type = request->sgid_type};
 }
 
 /* The versions under which a rail has an address; 0 when the directory does not know any. */
@@ -120,24 +112,24 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	if (a == MV_FAMILY_LINK_LOCAL || b == MV_FAMILY_LINK_LOCAL)
 		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
 		       mv_directory_linked(dir, own->rail, remote->rail) &&
-		       (a == b || !own->vlan_id || own->vlan_id == remote->vlan_id);
+		       (a != MV_FAMILY_LINK_LOCAL || a == b || routed);
 	return a == b && (routed || reach_of(own, remote) != REACH_APART);
 }
 
-/* A global own address fits the remote link-local one in this VLAN; is it in others, too? */
-static bool vlan_ambiguous(const struct mv_directory *dir, const struct mv_dir_gid *own,
-			   const struct mv_dir_gid *remote)
+/* A global own address; is the remote link-local one on several netdevs? */
+static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			     const struct mv_dir_gid *remote)
 {
 	const struct mv_dir_rail *rail = &dir->rails[remote->rail];
+	unsigned int n = 0;
 
-	if (!own->vlan_id || mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL ||
+	if (mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL ||
 	    mv_gid_family(&remote->gid) != MV_FAMILY_LINK_LOCAL)
 		return false;
 	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
-		if (dir->gids[g].vlan_id != own->vlan_id &&
-		    mv_gid_equal(&dir->gids[g].gid, &remote->gid))
-			return true;
-	return false;
+		n += dir->gids[g].type == remote->type &&
+		     mv_gid_equal(&dir->gids[g].gid, &remote->gid);
+	return n > 1;
 }
 
 static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
@@ -157,7 +149,9 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	if (!addresses_fit(dir, own, remote, routed))
 		return MV_PATH_APART;
 	verdict = judge_version(dir, own, remote);
-	return verdict == MV_PATH_WORKS && vlan_ambiguous(dir, own, remote) ? MV_PATH_ASK : verdict;
+	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
+		return MV_PATH_ASK;
+	return verdict;
 }
 
 /* When several rails have the destination: the one that the program can mean is the one that works.
@@ -468,7 +462,7 @@ const char *mv_path_verdict_text(enum mv_path_verdict verdict)
 	case MV_PATH_WORKS:
 		return "both ends fit, nothing has to be agreed upon";
 	case MV_PATH_ASK:
-		return "the peer has to say which RoCE version or VLAN its entry has";
+		return "the peer has to say which RoCE version or netdev its entry has";
 	case MV_PATH_LOCAL_DOWN:
 		return "the program's port is down";
 	case MV_PATH_REMOTE_DOWN:

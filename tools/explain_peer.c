@@ -31,7 +31,6 @@ static void choose_entry(const struct mv_topo *topo, const struct explain *expla
 			 const struct mv_gid_entry *best, struct mv_path_request *request)
 {
 	const struct mv_gid_entry *entry = best;
-	const struct mv_netdev *netdev;
 	struct mv_decision decision;
 
 	if (!explain->has_index && !entry && explain->port->n_gids)
@@ -49,9 +48,6 @@ static void choose_entry(const struct mv_topo *topo, const struct explain *expla
 	if (entry) {
 		request->sgid = entry->gid;
 		request->sgid_type = (uint8_t)entry->type;
-		netdev = mv_topo_gid_netdev(topo, entry);
-		if (netdev)
-			request->vlan_id = netdev->vlan_id;
 	}
 }
 

@@ -225,7 +225,6 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
-	request.vlan_id = choice->vlan_id;
 	request.routed = choice->fits;
 	mesh_view_judge(&request, view);
 }

@@ -77,7 +77,6 @@ struct mesh_context {
 		uint8_t port_num; /* 0: none */
 		uint8_t index;
 		enum mv_gid_type type;
-		uint16_t vlan_id;
 		union ibv_gid dgid, gid;
 	} fits[MESH_FITS];
 	struct mv_seen_log *seen;

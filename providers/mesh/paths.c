@@ -341,16 +341,6 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 	}
 }
 
-static uint16_t vlan_of(const struct mesh_paths *paths, const struct mesh_context *mc, const struct mv_request *request,
-			uint32_t index)
-{
-	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], request->port_num);
-	const struct mv_gid_entry *entry = port ? mv_port_gid(port, index) : NULL;
-	const struct mv_netdev *netdev = entry ? mv_topo_gid_netdev(&paths->net, entry) : NULL;
-
-	return netdev ? netdev->vlan_id : 0;
-}
-
 /*
  * Bring what is known up to date and decide.
  * @sure: read it all now; set when that was done
@@ -402,7 +392,6 @@ static bool choose_again(struct mesh_context *mc, const struct mv_request *reque
 	ret->fits = true;
 	ret->gid = fit->gid;
 	ret->type = fit->type;
-	ret->vlan_id = fit->vlan_id;
 	return true;
 }
 
@@ -413,7 +402,6 @@ static void remember_fit(struct mesh_context *mc, const struct mv_request *reque
 	*fit_of(mc, request) = (struct mesh_fit){.port_num = request->port_num,
 						 .index = (uint8_t)request->sgid_index,
 						 .type = choice->type,
-						 .vlan_id = choice->vlan_id,
 						 .dgid = request->dgid,
 						 .gid = choice->gid};
 }
@@ -450,7 +438,6 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);
-	ret->vlan_id = vlan_of(paths, mc, request, decision.sgid_index);
 	if (decision.action == MV_KEEP && ret->fits)
 		remember_fit(mc, request, ret);
 	if (!mc->logged_only && decision.sgid_index <= UINT8_MAX) /* ibv_global_route has 8 bits */

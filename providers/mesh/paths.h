@@ -41,7 +41,6 @@ struct mesh_choice {
 	bool sure; /* netdevs and GID tables were read for it; else they may be as they were a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
-	uint16_t vlan_id; /* of its netdev, MV_VLAN_NONE: none; 0: not known */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
 
@@ -53,7 +52,6 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
 	choice->sure = false;
 	memset(&choice->gid, 0, sizeof(choice->gid));
 	choice->type = MV_GID_TYPE_UNKNOWN;
-	choice->vlan_id = 0;
 	choice->why_not[0] = '\0';
 }
 

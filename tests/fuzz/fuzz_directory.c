@@ -50,7 +50,6 @@ static void check_search(const struct mv_directory *dir, const struct mv_dir_gid
 					  .port_num = rail->port,
 					  .sgid = own->gid,
 					  .sgid_type = own->type,
-					  .vlan_id = own->vlan_id,
 					  .dgid = destination->gid};
 	struct mv_path paths[MV_PATH_FIND_MAX];
 	uint32_t host, remote;

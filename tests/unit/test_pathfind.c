@@ -42,7 +42,7 @@ static uint8_t type_of(const char *name)
 	return MV_GID_TYPE_ROCE_V2;
 }
 
-/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2|untagged|vlan7]" */
+/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2]" */
 static struct mv_path_request request_of(const char *text, char device[64])
 {
 	char source[64], type[8], destination[64], option[16] = "";
@@ -56,10 +56,6 @@ static struct mv_path_request request_of(const char *text, char device[64])
 	request.routed = !strcmp(option, "routed");
 	if (!strcmp(option, "port2"))
 		request.port_num = 2;
-	if (!strcmp(option, "untagged"))
-		request.vlan_id = MV_VLAN_NONE;
-	if (!strcmp(option, "vlan7"))
-		request.vlan_id = 7;
 	return request;
 }
 
@@ -98,19 +94,14 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
 	{"IPv6 of two scopes, not on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B,
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_APART, 1, 1},
-	{"link-local in a VLAN, global outside", VLANS, "d0 fe80::a v2 fd01::2 vlan7", MV_PATH_APART, 1, 1},
-	{"link-local in a VLAN, global in it", VLANS, "d0 fe80::a v2 fd07::2 vlan7", MV_PATH_WORKS, 1, 1},
-	{"link-local, global in a VLAN", VLANS, "d0 fe80::a v2 fd07::2 untagged", MV_PATH_APART, 1, 1},
-	{"link-local, global, both without VLAN", VLANS, "d0 fe80::a v2 fd01::2 untagged", MV_PATH_WORKS, 1, 1},
-	{"link-local, VLAN not known", VLANS, "d0 fe80::a v2 fd01::2", MV_PATH_WORKS, 1, 1},
-	{"global, link-local in several VLANs", VLANS, "d0 fd01::1 v2 fe80::b untagged", MV_PATH_ASK, 1, 1},
-	{"the same from a VLAN", VLANS, "d0 fd07::1 v2 fe80::b vlan7", MV_PATH_ASK, 1, 1},
-	{"the same, VLAN not known", VLANS, "d0 fd01::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
-	{"global, link-local without VLAN", VLANS_A "host b; rail d0; gid fe80::b v2; link 0 1;", "d0 fd01::1 v2 fe80::b untagged",
-	 MV_PATH_WORKS, 1, 1},
-	{"global, link-local in another VLAN", VLANS_A "host b; rail d0; gid fe80::b v2 vlan 7; link 0 1;",
-	 "d0 fd01::1 v2 fe80::b untagged", MV_PATH_APART, 1, 1},
-	{"link-local addresses of two VLANs", VLANS, "d0 fe80::a v2 fe80::b vlan7", MV_PATH_WORKS, 1, 1},
+	{"link-local, and its netdev does not lead there", VLANS, "d0 fe80::a v2 fd01::2", MV_PATH_APART, 1, 1},
+	{"link-local, and its netdev does", VLANS, "d0 fe80::a v2 fd01::2 routed", MV_PATH_WORKS, 1, 1},
+	{"global, link-local on several netdevs", VLANS, "d0 fd01::1 v2 fe80::b", MV_PATH_ASK, 1, 1},
+	{"the same in a VLAN", VLANS, "d0 fd07::1 v2 fe80::b routed", MV_PATH_ASK, 1, 1},
+	{"global, link-local on one netdev", VLANS_A "host b; rail d0; gid fe80::b v1; gid fe80::b v2; link 0 1;",
+	 "d0 fd01::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"link-local addresses on several netdevs", VLANS, "d0 fe80::a v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"the same, not on one link", VLANS_A VLANS_B, "d0 fe80::a v2 fd01::2 routed", MV_PATH_APART, 1, 1},
 	{"only one prefix covers", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; host b; rail mlx5_0; gid 10.1.1.2/24 v2;",
 	 "mlx5_0 10.1.0.1 v2 10.1.1.2", MV_PATH_APART, 1, 1},
 	{"no prefix known", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0; gid 10.2.0.2 v2;",
