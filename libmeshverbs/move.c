@@ -37,9 +37,14 @@ static struct mv_move_action *push(struct mv_move *m, enum mv_move_action_type t
 	return &m->actions[m->n_actions++];
 }
 
+const struct mv_move_action *mv_move_peek(const struct mv_move *m)
+{
+	return m->next_action == m->n_actions ? NULL : &m->actions[m->next_action];
+}
+
 bool mv_move_next(struct mv_move *m, struct mv_move_action *ret)
 {
-	if (m->next_action == m->n_actions)
+	if (!mv_move_peek(m))
 		return false;
 	*ret = m->actions[m->next_action++];
 	return true;

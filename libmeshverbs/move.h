@@ -189,6 +189,9 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns);
 /** mv_move_deadline - when mv_move_tick() is to be called; UINT64_MAX: not at all */
 uint64_t mv_move_deadline(const struct mv_move *m);
 
+/** mv_move_peek - the next action without taking it; NULL: none */
+const struct mv_move_action *mv_move_peek(const struct mv_move *m);
+
 /**
  * mv_move_next - take the next action
  *

@@ -36,6 +36,14 @@ struct mesh_conn_key {
 	uint64_t give_up_ns;
 };
 
+/* What a worker has to do with a connection. */
+enum mesh_job {
+	MESH_JOB_NONE,
+	MESH_JOB_WAITS,
+	MESH_JOB_AT_WORK,
+	MESH_JOB_AGAIN, /* at work, and there is more since */
+};
+
 struct mesh_conn {
 	/* Constant. */
 	struct ibv_qp *qp;
@@ -73,6 +81,13 @@ struct mesh_conn {
 	union ibv_gid rail_gid, rail_peer_gid;
 	uint8_t rail_gid_type;
 	bool shadow_connected, shadow_rts;
+
+	/* Under the lock of worker.c. */
+	enum mesh_job job;
+	struct mesh_conn *next_job;
+	uint64_t job_since_ns;
+	union ibv_gid job_to;
+	_Atomic bool at_work; /* a worker has, or is about to take, the lock, perhaps for seconds */
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread */
 
@@ -148,17 +163,21 @@ void mesh_conns_close(struct mesh_context *mc);
 int mesh_destroy_qp(struct ibv_qp *qp);
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 
-/* negotiate.c: what the helper thread does for one connection; each takes conn->lock. */
+/*
+ * negotiate.c: what the helper thread does for one connection; each takes conn->lock. It does not wait for it: a message
+ * that comes while a worker has it counts as lost, as any may be.
+ */
 
 /** mesh_conn_run - carry out what the move wants; @ret_deadline: when to come again (ns), UINT64_MAX: on events only */
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_work - what may take seconds; a worker thread, worker.c */
+void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
-/** mesh_conn_go_native - connect the program's own QP after all and give it the work; conn->lock held */
-void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type);
-
+/** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
+bool mesh_conn_enter(struct mesh_conn *conn);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
 /** mesh_attr_merge - copy the members that @mask names */
@@ -179,8 +198,22 @@ void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
 
+/* worker.c; both for the helper thread */
+
+/**
+ * mesh_work_submit - have a worker call mesh_conn_work(), soon
+ * @to: destination that may not be there
+ *
+ * Return: false without memory or threads: the caller has to do it.
+ */
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to);
+/** mesh_work_run - start another worker when work has waited; returns when to come again */
+uint64_t mesh_work_run(uint64_t now_ns);
+
 /* thread.c */
 
+/** mesh_thread_start - a detached thread that no signal reaches. Return: 0 or -errno. */
+int mesh_thread_start(void *(*function)(void *), void *arg);
 /** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */

@@ -136,7 +136,8 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 	struct mesh_conn_key *key;
 	struct mv_ctl_msg reply;
 
-	pthread_mutex_lock(&conn->lock);
+	if (!mesh_conn_enter(conn))
+		return; /* it comes again */
 	if (conn->gone || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		goto out;
 	switch (msg->type) {

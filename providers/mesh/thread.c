@@ -17,8 +17,8 @@
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
- * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It blocks all
- * signals and is never joined.
+ * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
+ * nothing but its descriptors: what may take long is for workers (worker.c). All of them block all signals and are never joined.
  */
 
 #define MAX_RAILS 32
@@ -311,7 +311,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud, srqs, brisk;
+	uint64_t now, next, ud, srqs, work, brisk;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -337,6 +337,9 @@ static void *helper(void *arg)
 		srqs = mesh_srqs_feed(now);
 		if (srqs < next)
 			next = srqs;
+		work = mesh_work_run(now);
+		if (work < next)
+			next = work;
 		if (worked)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
@@ -347,7 +350,7 @@ static void *helper(void *arg)
 	return NULL;
 }
 
-static int start(struct mesh_thread *thread)
+int mesh_thread_start(void *(*function)(void *), void *arg)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -358,7 +361,7 @@ static int start(struct mesh_thread *thread)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&id, &attr, helper, thread);
+	err = pthread_create(&id, &attr, function, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
@@ -376,7 +379,7 @@ static struct mesh_thread *make_thread(int *ret_err)
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
 	if (!*ret_err)
-		*ret_err = start(thread);
+		*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
 		close_wake(thread);
 		pthread_mutex_destroy(&thread->link_lock);
