@@ -44,6 +44,7 @@ struct mesh_process {
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */
