@@ -189,15 +189,31 @@ static bool needs_agreement(const struct mesh_view *view)
 /* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
 static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
 {
-	if (mc->logged_only)
-		return "observing only";
-	if (!conn)
+	if (!conn && !mc->logged_only)
 		return "it was in INIT before there was an agent";
 	if (!view->agent_version)
 		return "the peer's host has no agent";
 	if (!view->n_paths)
 		return "no rail of this host reaches one of the peer's";
 	return NULL;
+}
+
+/* Observing only: what would be asked of the peer. */
+static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view)
+{
+	const struct mv_path *path = &view->paths[0];
+	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
+
+	mv_gid_format(&attr->ah_attr.grh.dgid, to);
+	if (view->verdict == MV_PATH_ASK)
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host);
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: %s; would go from %s to %s instead: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host, mv_path_verdict_text(view->verdict),
+			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
 }
 
 static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
@@ -222,7 +238,7 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 	if (!attr->ah_attr.is_global)
 		return;
 	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, choice);
-	if (!mc->can_move || qp->qp_type != IBV_QPT_RC)
+	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
@@ -265,6 +281,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	judge(mc, qp, attr, &choice, &view);
 	if (needs_agreement(&view)) {
 		why = cannot_move(mc, conn, &view);
+		if (!why && mc->logged_only) {
+			log_would_move(mc, attr, &view);
+			goto native;
+		}
 		if (!why) {
 			pthread_mutex_lock(&conn->lock);
 			describe(conn, attr, mask, &choice, &view);
@@ -287,6 +307,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	} else {
 		mesh_paths_why_not(&choice);
 	}
+native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
 out:
 	mesh_conn_put(conn);

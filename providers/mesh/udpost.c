@@ -44,8 +44,6 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	default:
 		return false;
 	}
-	if (!why && mc->logged_only)
-		why = "observing only";
 	if (!why && !view.agent_version)
 		why = "the peer's host has no agent";
 	if (!why && !view.n_paths)
@@ -53,7 +51,10 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	if (why)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host, why);
-	return !why;
+	else if (mc->logged_only)
+		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host);
+	return !why && !mc->logged_only;
 }
 
 static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
@@ -79,7 +80,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	struct ibv_ah *ah = NULL;
 	int err = -ENOMEM;
 
-	if (!mc->can_move || !reaches_by_another_rail(mc, attr, choice))
+	if (!mc->sees_peers || !reaches_by_another_rail(mc, attr, choice))
 		return NULL;
 	a = malloc(sizeof(*a));
 	if (!a)
