@@ -7,6 +7,7 @@
 
 #include "agentask.h"
 #include "cli.h"
+#include "show.h"
 
 static void show_text(struct out *out, const char *key, const char *label,
 		      struct json_object *object)
@@ -53,16 +54,17 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_text(out, "reason", "BECAUSE", status);
 }
 
-static int show(struct out *out, struct json_object *answer)
+void show_qps(struct out *out, struct json_object *answer, const char *title, size_t max)
 {
 	struct json_object *qps = agent_member(answer, "qps", json_type_array);
-	size_t i;
+	size_t i, n = qps ? json_object_array_length(qps) : 0;
 
-	out_list(out, "qps", NULL);
-	for (i = 0; i < json_object_array_length(qps); i++)
+	out_list(out, "qps", title);
+	for (i = 0; i < n && i < max; i++)
 		show_qp(out, json_object_array_get_idx(qps, i));
 	out_list_end(out);
-	return cli_finish(out, CLI_OK);
+	if (n > max)
+		out_textf(out, NULL, "More", OUT_PLAIN, "%zu, see meshverbs qps", n - max);
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -86,7 +88,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return CLI_ERROR;
 	}
 	out = cli_out(cli);
-	rc = out ? show(out, answer) : CLI_ERROR;
+	if (out)
+		show_qps(out, answer, NULL, SIZE_MAX);
+	rc = out ? cli_finish(out, CLI_OK) : CLI_ERROR;
 	json_object_put(answer);
 	return rc;
 }

@@ -10,7 +10,9 @@
 #define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
 
 static const struct cli_command *const commands[] = {
-	&cmd_status, &cmd_doctor, &cmd_gids, &cmd_explain, &cmd_peers, &cmd_paths, &cmd_qps};
+	&cmd_status, &cmd_doctor, &cmd_gids,    &cmd_explain, &cmd_peers,
+	&cmd_paths,  &cmd_qps,    &cmd_monitor, &cmd_metrics,
+};
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -26,11 +28,13 @@ static const struct cli_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-	return cli_usage(
-		NULL,
-		"unknown command '%s'; there are status, doctor, gids, explain, peers, paths, "
-		"qps and help",
-		name);
+	char known[256];
+	size_t i, len = 0;
+
+	for (i = 0; i < N_COMMANDS && len < sizeof(known); i++)
+		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", i ? ", " : "",
+					commands[i]->name);
+	return cli_usage(NULL, "unknown command '%s'; there are %s and help", name, known);
 }
 
 static void print_help(FILE *file)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "count.h"
 #include "paths.h"
 #include "ud.h"
 
@@ -18,6 +19,8 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		if (ah)
 			return ah;
 	}
+	if (choice.differs)
+		mesh_counts_news();
 	mesh_paths_why_not(&choice);
 	if (choice.index == attr->grh.sgid_index)
 		return mc->create_ah(pd, attr);
@@ -25,6 +28,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	repaired = *attr;
 	repaired.grh.sgid_index = choice.index;
 	ah = mc->create_ah(pd, &repaired);
+	mesh_count(ah ? MV_COUNT_REPAIRED_AH : MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return ah ? ah : mc->create_ah(pd, attr);
 }

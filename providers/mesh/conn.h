@@ -59,6 +59,7 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
+	uint64_t held_ns; /* since when */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* HELD, MOVED */
@@ -164,6 +165,8 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
 
 /** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
+/** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */
+void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "count.h"
 #include "paths.h"
 #include "srq.h"
 #include "ud.h"
@@ -122,8 +123,11 @@ static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_
 		return mc->modify_qp(qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!mc->modify_qp(qp, &repaired, mask))
+	if (!mc->modify_qp(qp, &repaired, mask)) {
+		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
+	}
+	mesh_count(MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return mc->modify_qp(qp, attr, mask);
 }
@@ -177,7 +181,9 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 		return err;
 	}
 	conn->state = MESH_CONN_HELD;
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	conn->held_ns = mesh_now_ns();
+	mesh_count(MV_COUNT_HELD);
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
 	return 0;
 }
 
@@ -204,6 +210,7 @@ static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_at
 	const struct mv_path *path = &view->paths[0];
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
 
+	mesh_count(MV_COUNT_OBSERVED_MOVE);
 	mv_gid_format(&attr->ah_attr.grh.dgid, to);
 	if (view->verdict == MV_PATH_ASK)
 		mv_log_once(&mesh_root.log, MV_LOG_INFO,
@@ -221,6 +228,7 @@ static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *a
 {
 	char to[MV_GID_STRLEN];
 
+	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
 		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
 		    mv_path_verdict_text(view->verdict), why);
@@ -309,6 +317,8 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	}
 native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	if (choice.differs || needs_agreement(&view))
+		mesh_counts_news();
 out:
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);

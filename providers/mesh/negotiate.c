@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "count.h"
 #include "paths.h"
 
 /*
@@ -234,6 +235,8 @@ static void do_activate(struct mesh_conn *conn)
 {
 	mesh_held_activate(conn->held);
 	conn->state = MESH_CONN_MOVED;
+	mesh_count(MV_COUNT_MOVED);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);
 	tell_status(conn);
 }
@@ -269,6 +272,7 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
 		       strerrordesc_np(-err));
+		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
@@ -285,7 +289,10 @@ static void do_native(struct mesh_conn *conn, const struct mv_move_action *actio
 			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
 			    mv_path_verdict_text(conn->verdict),
 			    action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+	if (action->reason || action->timed_out)
+		mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
 	mesh_conn_go_native(conn, action->gid_type);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "count.h"
 #include "paths.h"
 #include "tables.h"
 #include "topo_netlink.h"
@@ -273,6 +274,13 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 	}
 }
 
+static void count_decision(const struct mesh_context *mc, const struct mv_decision *decision)
+{
+	mesh_count(MV_COUNT_DECIDED + decision->action);
+	if (mc->logged_only && (decision->action == MV_REPAIR || decision->action == MV_REPLACE))
+		mesh_count(MV_COUNT_OBSERVED_GID);
+}
+
 static bool is_infiniband(const struct mesh_context *mc, uint8_t port_num)
 {
 	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], port_num);
@@ -334,6 +342,8 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 		return;
 
 	log_decision(paths, mc, request, &decision, ret);
+	count_decision(mc, &decision);
+	ret->differs = decision.action != MV_KEEP;
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);
@@ -355,6 +365,7 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 
 	ret->index = ah->grh.sgid_index;
 	ret->fits = false;
+	ret->differs = false;
 	memset(&ret->gid, 0, sizeof(ret->gid));
 	ret->type = MV_GID_TYPE_UNKNOWN;
 	ret->why_not[0] = '\0';

@@ -38,6 +38,7 @@ struct mesh_choice {
 	bool fits; /* packets from there reach the destination, as far as netdevs, prefixes and routes tell */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
+	bool differs; /* something else than "keep" was decided, whether or not it could be done */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "count.h"
 #include "heldint.h"
 #include "udint.h"
 
@@ -51,9 +52,11 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	if (why)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host, why);
-	else if (mc->logged_only)
+	if (!why && mc->logged_only) {
+		mesh_count(MV_COUNT_OBSERVED_MOVE);
 		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host);
+	}
 	return !why && !mc->logged_only;
 }
 
@@ -98,6 +101,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 		err = mesh_map_put(&mc->ud.ahs, ah, a);
 		if (!err) {
 			atomic_fetch_add_explicit(&mc->ud.n_ahs, 1, memory_order_release);
+			mesh_count(MV_COUNT_RELAYED_AH);
 			pthread_mutex_lock(&mc->data.lock);
 			mesh_data_slots(mc);
 			pthread_mutex_unlock(&mc->data.lock);

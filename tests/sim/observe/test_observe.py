@@ -46,8 +46,15 @@ def observing(parent):
 
 
 def words(text):
-    """What a program complained of, each once, without numbers that are never the same."""
-    return sorted({re.sub(r"0x[0-9a-f]+|\d{3,}|\b\d+\.\d+\b", "N", line.strip()) for line in WORDS.findall(text)})
+    """What a program complained of, each once, without numbers of queue pairs and the like."""
+    return sorted({re.sub(r"0x[0-9a-f]+|\d+", "N", line.strip()) for line in WORDS.findall(text)})
+
+
+def figures(world, host):
+    """{name with labels: value} of a host's agent."""
+    status, text = world.run(host, "meshverbs", "metrics")
+    assert status == 0 and text.endswith("# EOF\n"), text
+    return {name: float(value) for name, value in re.findall(r"^meshverbs_(\S+) (\S+)$", text, re.M)}
 
 
 class Gids(unittest.TestCase):
@@ -150,6 +157,43 @@ class Nics(unittest.TestCase):
                 self.assertIn("observing only", told)
                 self.assertNotRegex(told, DONE)
                 (self.assertNotRegex if case.right else self.assertRegex)(told, r"would go from 10\.\d\.0\.\d to 10\.\d\.0\.\d instead")
+
+
+    def test_counted(self):
+        """The agents know what would have been done, with the plugin's own figures."""
+        observed = self.worlds[1]
+        case = next(case for case in self.cases() if not case.right)
+        before = figures(observed, case.server)
+        drive.run(observed, case, LIMIT_S)
+        grown = {name: value - before.get(name, 0) for name, value in figures(observed, case.server).items()}
+        self.assertGreater(grown['observed_total{would="move"}'], 0)
+        self.assertEqual([grown[name] for name in ("connections_held_total", 'moves_total{at="connect"}')], [0, 0])
+
+
+class Counters(unittest.TestCase):
+    """Hosts that do move: what they count, from the plugin to Prometheus."""
+
+    def test_moves(self):
+        with tempfile.TemporaryDirectory() as tmp, contextlib.ExitStack() as stack:
+            subprocess.run([REPO / "scripts/stage", BUILD, tmp], check=True)
+            world = stack.enter_context(World.up("triangle", BUILD, tmp, f"counters-{PREFIX}"))
+            case = plans.Case("ibv_rc_pingpong", "a", "b", 1, 1, 0, 0)
+            result = drive.run(world, case, LIMIT_S)
+            self.assertTrue(result["ok"], result)
+            for host in "ab":
+                now = figures(world, host)
+                # A server and a client have one queue pair each, and have ended.
+                self.assertEqual([now[name] for name in (
+                    "connections_held_total", 'moves_total{at="connect"}', 'pause_seconds_count{cause="connect"}',
+                    'pause_seconds_bucket{cause="connect",le="+Inf"}', "surfaced_errors_total", "processes")], [1, 1, 1, 1, 0, 0])
+                self.assertGreater(now['pause_seconds_sum{cause="connect"}'], 0)
+            known = {re.sub(r"[{ ].*", "", line) for line in self.text(world, "a").splitlines() if line.startswith("meshverbs_")}
+            used = set(re.findall(r"meshverbs_\w+", (REPO / "docs/grafana.json").read_text()))
+            self.assertEqual(used - known, set(), "the dashboard asks for what is not there")
+            self.assertGreater(len(used), 10)
+
+    def text(self, world, host):
+        return world.run(host, "meshverbs", "metrics")[1]
 
 
 if __name__ == "__main__":
