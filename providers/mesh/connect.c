@@ -5,6 +5,7 @@
 
 #include "conn.h"
 #include "count.h"
+#include "held.h"
 #include "paths.h"
 #include "srq.h"
 #include "ud.h"
@@ -368,7 +369,18 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	return err;
 }
 
-static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+/* The base took those of its CQs away; some may be in our hands. */
+static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
+			       struct ibv_cq *recv_cq, uint32_t qpn)
+{
+	if (send_cq)
+		mesh_cq_forget_qp(mc, send_cq, qpn);
+	if (recv_cq && recv_cq != send_cq)
+		mesh_cq_forget_qp(mc, recv_cq, qpn);
+}
+
+static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp,
+		    struct ibv_qp_attr *attr, int mask)
 {
 	struct mesh_srq_native *leaving = mesh_srq_leaving(mc, qp);
 	int err;
@@ -377,6 +389,8 @@ static int to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_
 		drop(conn);
 	err = mc->modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);
+	if (!err)
+		forget_completions(mc, qp->send_cq, qp->recv_cq, qp->qp_num);
 	return err;
 }
 
@@ -464,7 +478,9 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 int mesh_destroy_qp(struct ibv_qp *qp)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
 	struct mesh_srq_native *leaving;
+	uint32_t qpn = qp->qp_num;
 	struct mesh_conn *conn;
 	int cancel, err;
 
@@ -480,6 +496,8 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	leaving = mesh_srq_leaving(mc, qp);
 	err = mc->destroy_qp(qp);
 	mesh_srq_left(leaving, !err);
+	if (!err)
+		forget_completions(mc, send_cq, recv_cq, qpn);
 	mesh_cancel_restore(cancel);
 	return err;
 }

@@ -96,6 +96,27 @@ void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
 		cq->stash[cq->n_stash++] = *wc;
 }
 
+bool mesh_cq_stash_keep(struct mesh_cq *cq)
+{
+	bool room;
+
+	pthread_mutex_lock(&cq->lock);
+	room = mesh_cq_stash_room(cq);
+	cq->stash_kept += room;
+	pthread_mutex_unlock(&cq->lock);
+	return room;
+}
+
+bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc)
+{
+	pthread_mutex_lock(&cq->lock);
+	cq->stash_kept--;
+	if (wc)
+		mesh_cq_stash(cq, wc);
+	pthread_mutex_unlock(&cq->lock);
+	return wc;
+}
+
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 {
 	struct mesh_held *h;
@@ -109,22 +130,42 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 	}
 }
 
-void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
+/* cq->lock */
+static void forget(struct mesh_cq *cq, uint32_t qpn)
 {
-	uint32_t qpn = h->qp->qp_num;
-	struct mesh_held **at;
 	size_t i, kept = 0;
 
 	for (i = 0; i < cq->n_stash; i++)
 		if (cq->stash[i].qp_num != qpn)
 			cq->stash[kept++] = cq->stash[i];
 	cq->n_stash = kept;
+}
+
+void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
+{
+	struct mesh_held **at;
+
+	forget(cq, h->qp->qp_num);
 	if (!h->stashing || cq != h->send_cq)
 		return;
 	for (at = &cq->stashing; *at != h; at = &(*at)->next_stashing)
 		;
 	*at = h->next_stashing;
 	h->stashing = false;
+}
+
+void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
+{
+	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
+	bool frozen;
+
+	if (!mcq)
+		return;
+	frozen = mesh_cq_freeze(mcq); /* or one that is on its way to the stash would be overlooked */
+	pthread_mutex_lock(&mcq->lock);
+	forget(mcq, qpn);
+	pthread_mutex_unlock(&mcq->lock);
+	mesh_cq_thaw(mcq, frozen);
 }
 
 /* ---- end ----------------------------------------------------------------------------------------------------- */

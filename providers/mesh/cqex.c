@@ -7,8 +7,10 @@
  * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
  * allocation, no system call, no log.
  *
- * At most one of base and shadows is started at a time; poll_lock is held from start_poll to end_poll, cq->lock only for
- * each step. Shadows of an extended CQ are made with the same flags, so they have the same functions.
+ * At most one of base and shadows is started at a time; poll_lock is held from start_poll to
+ * end_poll, as is the provider's own lock of what is started; cq->lock comes after both, so it is
+ * taken for looking things up only. Shadows of an extended CQ are made with the same flags, so they
+ * have the same functions.
  */
 
 static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
@@ -41,15 +43,25 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	cq->open = MESH_FROM_NONE;
 }
 
-static int take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+/* Return: whether there was one. */
+static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
+	bool some;
+
+	pthread_mutex_lock(&cq->lock);
+	some = cq->n_stash;
+	if (some) {
+		cq->current = cq->stash[0];
+		mesh_cq_unstash(cq, 1);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (!some)
+		return false;
 	close_open(cq, ex);
-	cq->current = cq->stash[0];
-	mesh_cq_unstash(cq, 1);
 	cq->source = MESH_FROM_STASH;
 	ex->status = cq->current.status;
 	ex->wr_id = cq->current.wr_id;
-	return 0;
+	return true;
 }
 
 #define NO_SOURCE (-1)
@@ -80,7 +92,10 @@ static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static void start_over(struct mesh_cq *cq)
 {
+	/* The list only grows at its front, so it can be gone through without the lock. */
+	pthread_mutex_lock(&cq->lock);
 	cq->next_shadow = cq->shadows;
+	pthread_mutex_unlock(&cq->lock);
 	cq->base_done = false;
 	cq->kicked = false;
 }
@@ -93,6 +108,7 @@ static void count_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 	if (ex->status != IBV_WC_SUCCESS || !(cq->base.read_opcode(ex) & IBV_WC_RECV))
 		return;
+	pthread_mutex_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
 	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
@@ -100,46 +116,56 @@ static void count_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			qp = &cq->natives.places[i];
 	if (qp)
 		mesh_poll_noticed(qp, ex->wr_id, true);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	struct ibv_cq_ex *shadow = shadow_of(cq);
+	const struct mesh_cq_qp *qp;
+
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
+	if (qp) {
+		cq->current_qpn = qp->qpn;
+		mesh_poll_noticed(qp, shadow->wr_id,
+				  shadow->status == IBV_WC_SUCCESS &&
+					  ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	if (!qp)
+		return false;
+	ex->status = shadow->status;
+	ex->wr_id = shadow->wr_id;
+	cq->source = MESH_FROM_SHADOW;
+	return true;
 }
 
 /* The open source has a completion. Return: whether it is one to show. */
 static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	struct ibv_cq_ex *shadow;
-	struct mesh_cq_qp *qp;
-
 	if (cq->open == MESH_FROM_BASE) {
 		if (mesh_kick_is(cq, ex->wr_id)) {
 			mesh_kick_seen(cq);
 			cq->kicked = true;
 			return false;
 		}
-		if (cq->natives.n_used)
+		if (atomic_load_explicit(&cq->counts, memory_order_relaxed))
 			count_native(cq, ex);
 		cq->source = MESH_FROM_BASE;
 		return true;
 	}
-	shadow = shadow_of(cq);
-	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
-	if (!qp)
-		return false;
-	ex->status = shadow->status;
-	ex->wr_id = shadow->wr_id;
-	cq->current_qpn = qp->qpn;
-	cq->source = MESH_FROM_SHADOW;
-	mesh_poll_noticed(qp, shadow->wr_id,
-			  shadow->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
-	return true;
+	return take_shadow(cq, ex);
 }
 
 /* Return: 0: there is a current completion; ENOENT; what a source said. */
-static int advance_locked(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	int err;
 
 	for (;;) {
-		if (cq->n_stash)
-			return take_stash(cq, ex);
+		if (take_stash(cq, ex))
+			return 0;
 		if (cq->open == MESH_FROM_BASE)
 			err = cq->base.next_poll(ex);
 		else if (cq->open == MESH_FROM_SHADOW)
@@ -161,16 +187,6 @@ static int advance_locked(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	}
 }
 
-static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
-{
-	int err;
-
-	pthread_mutex_lock(&cq->lock);
-	err = advance_locked(cq, ex);
-	pthread_mutex_unlock(&cq->lock);
-	return err;
-}
-
 static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	close_open(cq, ex);
@@ -188,9 +204,7 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	if (attr->comp_mask)
 		return EINVAL;
 	pthread_mutex_lock(&cq->poll_lock);
-	pthread_mutex_lock(&cq->lock);
 	start_over(cq);
-	pthread_mutex_unlock(&cq->lock);
 	cq->source = cq->open = MESH_FROM_NONE;
 	atomic_store_explicit(&cq->poller, self(), memory_order_relaxed);
 	err = advance(cq, ex);

@@ -240,6 +240,7 @@ int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *h
 
 	pthread_mutex_lock(&cq->lock);
 	err = qpns_add(&cq->natives, &entry);
+	atomic_store_explicit(&cq->counts, true, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->lock);
 	return err;
 }

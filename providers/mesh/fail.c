@@ -68,7 +68,7 @@ bool mesh_held_stash(struct mesh_held *h)
 
 	if (h->mode != MESH_HELD_FLUSHING || (h->shadow && h->rts))
 		return false;
-	for (; h->queue.n && cq->n_stash < cq->stash_size; some = true)
+	for (; h->queue.n && mesh_cq_stash_room(cq); some = true)
 		stash_first(h, IBV_WC_WR_FLUSH_ERR);
 	return some;
 }
@@ -88,13 +88,13 @@ static int flush(struct mesh_held *h)
 /* A shadow that nobody used goes: the receives are at the base as well, and there they are flushed. */
 static void drop_unused_shadow(struct mesh_held *h)
 {
-	bool unused;
+	bool waiting;
 
 	pthread_mutex_lock(&h->lock);
-	unused = h->mode == MESH_HELD_WAITING && !atomic_load_explicit(&h->consumed, memory_order_relaxed);
+	waiting = h->mode == MESH_HELD_WAITING;
 	pthread_mutex_unlock(&h->lock);
-	if (unused)
-		mesh_held_unprepare(h);
+	if (waiting)
+		mesh_held_unprepare(h); /* else it stays, and flushes what it has left */
 }
 
 /* Before completions are made up for a QP. Return: 0 or -errno; then it cannot be done as it should. */
@@ -186,7 +186,7 @@ void mesh_held_fail_now(struct mesh_held *h)
 
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&h->lock);
-	if (h->mode == MESH_HELD_FAILING && h->queue.n && cq->n_stash < cq->stash_size) {
+	if (h->mode == MESH_HELD_FAILING && h->queue.n && mesh_cq_stash_room(cq)) {
 		stash_first(h, h->fail_status);
 		stashed = true;
 		flush(h);

@@ -124,7 +124,7 @@ void mesh_held_destroy(struct mesh_held *h)
 {
 	if (!h)
 		return;
-	mesh_held_unprepare(h);
+	mesh_shadow_destroy(h);
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	mesh_wrex_remove(h);
@@ -189,47 +189,17 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	return err;
 }
 
-/*
- * Completions that are in the shadow's CQ go to the stash, so that nothing is overlooked.
- *
- * Return: whether that could be done.
- */
-static bool collect(struct mesh_shadow_cq *scq)
-{
-	struct mesh_cq *cq = scq->owner;
-	struct ibv_wc wc;
-	bool more;
-
-	if (!mesh_cq_freeze(cq))
-		return false;
-	pthread_mutex_lock(&cq->lock);
-	do {
-		more = !mesh_cq_stash_reserve(cq, 1) && mesh_poll_shadow(scq, 1, &wc) > 0;
-		if (more)
-			mesh_cq_stash(cq, &wc);
-	} while (more);
-	pthread_mutex_unlock(&cq->lock);
-	mesh_cq_thaw(cq, true);
-	return true;
-}
-
-/* Has the peer used the shadow? Then there is no way back: what it sent is there. */
-static bool is_consumed(struct mesh_held *h)
-{
-	if (h->shadow && !atomic_load_explicit(&h->consumed, memory_order_relaxed) && !collect(h->shadow_recv_cq))
-		return true; /* cannot be excluded */
-	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
-}
-
 int mesh_held_native(struct mesh_held *h)
 {
 	bool all;
 
-	if (is_consumed(h))
-		return -EBUSY;
-	mesh_held_unprepare(h);
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
+	if (h->shadow) {
+		pthread_mutex_unlock(&h->lock);
+		pthread_mutex_unlock(&h->post_lock);
+		return -EBUSY;
+	}
 	h->mode = MESH_HELD_NATIVE;
 	mesh_post_drain(h);
 	all = !h->queue.n;

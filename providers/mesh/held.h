@@ -89,8 +89,13 @@ struct mesh_shadow_attr {
 int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 		      uint32_t *ret_qpn);
 
-/** mesh_held_unprepare - take the shadow away again; it must not have been activated */
-void mesh_held_unprepare(struct mesh_held *h);
+/**
+ * mesh_held_unprepare - take the shadow away again; it must not have been activated
+ *
+ * Return: 0; -EBUSY: the peer has used it, or that cannot be excluded: receives were consumed that the base has as well, so it
+ * stays, and there is no way back from it.
+ */
+int mesh_held_unprepare(struct mesh_held *h);
 
 /**
  * mesh_held_connect - bring the shadow to RTR
@@ -123,10 +128,10 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 /**
  * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
  *
- * Takes the shadow away. On success the QP is the base's alone, and @h is gone, as after mesh_held_destroy().
+ * There is no shadow (mesh_held_unprepare()). On success the QP is the base's alone, and @h is gone, as after
+ * mesh_held_destroy().
  *
- * Return: 0; -EBUSY: the peer has already used the shadow (receives were consumed), nothing was done; -EAGAIN: there are
- * sends, but the base takes none (its QP is not in RTS); the shadow is gone.
+ * Return: 0; -EBUSY: there is a shadow; -EAGAIN: there are sends, but the base takes none (its QP is not in RTS).
  */
 int mesh_held_native(struct mesh_held *h);
 
@@ -197,6 +202,11 @@ void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp);
  * To be called before the event is acknowledged: that is what keeps the CQ alive. Any thread.
  */
 void mesh_kick_cq_event(struct ibv_cq *shadow);
+
+/* cq.c */
+
+/** mesh_cq_forget_qp - a QP was destroyed or reset: nothing of it is to be polled from @cq any more; any thread, no lock of ours */
+void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn);
 
 /* data.c */
 

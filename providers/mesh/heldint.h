@@ -77,15 +77,17 @@ struct mesh_cq {
 
 	/*
 	 * Held while polling, from start_poll to end_poll, as a provider does: the program may call anything meanwhile.
-	 * So nothing but polling waits for it. Taken before @lock.
+	 * So nothing but polling waits for it. Taken before the providers' locks of the CQs, those before @lock: nobody polls
+	 * or resizes a CQ of a provider with @lock held.
 	 */
 	pthread_mutex_t poll_lock;
-	pthread_mutex_t lock; /* guards what follows, but for what says otherwise; orders what is shown of one QP */
+	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
 	struct mesh_shadow_cq *shadows;
 	bool shadows_first; /* under poll_lock: alternates, so that neither side starves the other */
 	/* Completions made up by us, of QPs that failed. Shown before anything else. */
 	struct ibv_wc *stash;
 	size_t n_stash, stash_size;
+	size_t stash_kept; /* places kept free for completions that are being polled */
 	struct mesh_held *stashing; /* QPs that may have more for it, when there is room */
 
 	/* Extended CQs: the base's functions, constant; and the state of a poll. */
@@ -105,6 +107,7 @@ struct mesh_cq {
 	struct ibv_wc current; /* source is the stash */
 
 	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones; under lock */
+	_Atomic bool counts; /* there have been some; written under lock */
 
 	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
 	struct ibv_qp *kicker; /* kick.c; NULL: none yet */
@@ -194,7 +197,7 @@ struct mesh_held {
 	struct ibv_qp *shadow;
 	struct mesh_shadow_cq *shadow_send_cq, *shadow_recv_cq;
 	bool shadow_recv_failed; /* it did not take a receive that the base took */
-	bool rts; /* the shadow is in RTS */
+	bool rtr, rts; /* the shadow is at least there */
 	enum ibv_wc_status fail_status; /* mode FAILING */
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
@@ -253,6 +256,15 @@ void mesh_cq_use(struct mesh_cq *cq);
 void mesh_cq_free(struct mesh_cq *cq);
 /** mesh_cq_stash_reserve - room for some more; cq->lock; 0 or -ENOMEM */
 int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
+/** mesh_cq_stash_room - is there some? cq->lock */
+static inline bool mesh_cq_stash_room(const struct mesh_cq *cq)
+{
+	return cq->n_stash + cq->stash_kept < cq->stash_size;
+}
+/** mesh_cq_stash_keep - keep a place for a completion that is about to be polled; poll_lock, not cq->lock; is there one? */
+bool mesh_cq_stash_keep(struct mesh_cq *cq);
+/** mesh_cq_stash_kept - that was polled, or NULL; as above; whether there was one */
+bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc);
 
 /**
  * mesh_shadow_cq_reserve - a shadow CQ on a rail, with room for @n_wrs more; no lock of ours is held
@@ -289,7 +301,7 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn);
 
 /** mesh_cq_stash - show a completion of our own before all others; cq->lock; dropped if there is no room */
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
-/** mesh_cq_forget - drop stashed completions of a QP that goes; cq->lock */
+/** mesh_cq_forget - drop stashed completions of a held QP that goes; cq->lock */
 void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h);
 /** mesh_cq_unstash - completions were taken out of the stash: there is room for others; cq->lock */
 void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
@@ -363,7 +375,7 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; cq->lock */
+/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of a moved QP is being shown; cq->lock */
 void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive);
@@ -384,6 +396,8 @@ void mesh_cqex_install(struct mesh_cq *cq);
 
 /** mesh_shadow_modify - 0; -EINVAL: there is none; -errno */
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+/** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
+void mesh_shadow_destroy(struct mesh_held *h);
 
 /* ---- fail.c -------------------------------------------------------------------------------------------------- */
 

@@ -104,15 +104,19 @@ static void tell_status(const struct mesh_conn *conn)
 
 /* ---- the path ------------------------------------------------------------------------------------------------ */
 
-static void release(struct mesh_conn *conn)
+/* Return: 0; -EBUSY: the peer has used the path, so there is no other any more. */
+static int release(struct mesh_conn *conn)
 {
-	if (conn->held)
-		mesh_held_unprepare(conn->held);
+	int err = conn->held ? mesh_held_unprepare(conn->held) : 0;
+
+	if (err)
+		return err;
 	if (conn->pd)
 		mesh_pd_put(conn->pd);
 	conn->pd = NULL;
 	conn->shadow_connected = false;
 	conn->shadow_rts = false;
+	return 0;
 }
 
 /* The largest path MTU our end of the path can do: the program's wish within what the port has. */
@@ -171,12 +175,11 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 {
 	struct mv_ctl_end mine = {0};
 	uint16_t lid = 0, mtu = 0;
-	char why[256];
-	int err;
+	char why[256] = "the peer has used another";
+	int err = conn->pd ? release(conn) : 0;
 
-	if (conn->pd)
-		release(conn);
-	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
+	if (!err)
+		err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
 			    conn->rail_device[0] ? conn->rail_device : "another rail", why, strerrordesc_np(-err));
@@ -243,7 +246,8 @@ static void do_activate(struct mesh_conn *conn)
 
 /* ---- no move after all --------------------------------------------------------------------------------------- */
 
-void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
+/* The program's own QP to where the program believes it is. */
+static int connect_base(struct mesh_conn *conn, uint8_t gid_type)
 {
 	struct ibv_qp_attr rtr = conn->rtr, rts = conn->rts;
 	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
@@ -263,6 +267,15 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	}
 	if (!err && conn->rts_mask)
 		err = -mesh_held_modify_base(conn->held, &rts, conn->rts_mask);
+	return err;
+}
+
+void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
+{
+	int err = release(conn); /* before the base can receive what the shadow can */
+
+	if (!err)
+		err = connect_base(conn, gid_type);
 	if (!err)
 		err = mesh_held_native(conn->held);
 	if (!err) {
@@ -276,7 +289,6 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
-	release(conn);
 	tell_status(conn);
 }
 

@@ -7,9 +7,14 @@
 /*
  * Polling. Hot: no allocation, no system call, no log.
  *
- * A CQ of the program that moved QPs use has several sources: our stash, the base's CQ, shadow CQs. All completions of one
- * QP come from one of them at a time, so each source's order is that QP's order. A kick that is polled from
- * the base is hidden, and then everything is looked at again: see mesh_kick_seen().
+ * A CQ of the program that moved QPs use has several sources: our stash, the base's CQ, shadow CQs.
+ * All completions of one QP come from one of them at a time, so each source's order is that QP's
+ * order. A kick that is polled from the base is hidden, and then everything is looked at again: see
+ * mesh_kick_seen().
+ *
+ * poll_lock is held throughout. Providers have locks of their own on their CQs, which for extended
+ * CQs are held from start_poll to end_poll; so those come before cq->lock, and no provider polls
+ * with it held.
  */
 
 void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive)
@@ -29,14 +34,20 @@ void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive
 	}
 }
 
-static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+/* @ret_shadows: the list only grows at its front, so it can be gone through without cq->lock */
+static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
+		      struct mesh_shadow_cq **ret_shadows)
 {
-	size_t taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n;
+	size_t taken;
 
-	if (!taken)
-		return 0;
-	memcpy(wc, cq->stash, taken * sizeof(*wc));
-	mesh_cq_unstash(cq, taken);
+	pthread_mutex_lock(&cq->lock);
+	taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n;
+	if (taken) {
+		memcpy(wc, cq->stash, taken * sizeof(*wc));
+		mesh_cq_unstash(cq, taken);
+	}
+	*ret_shadows = cq->shadows;
+	pthread_mutex_unlock(&cq->lock);
 	return (int)taken;
 }
 
@@ -48,10 +59,15 @@ static bool is_receive(const struct ibv_wc *wc)
 /* A receive that a QP of the base has taken from an SRQ that moved QPs use, too. */
 static void count_native(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, wc->qp_num);
+	const struct mesh_cq_qp *qp;
 
-	if (qp && is_receive(wc))
+	if (!is_receive(wc))
+		return;
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
+	if (qp)
 		mesh_poll_noticed(qp, wc->wr_id, true);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
@@ -64,7 +80,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 			*ret_kicked = true;
 			continue;
 		}
-		if (cq->natives.n_used)
+		if (atomic_load_explicit(&cq->counts, memory_order_relaxed))
 			count_native(cq, &wc[i]);
 		if (kept != i)
 			wc[kept] = wc[i];
@@ -73,10 +89,11 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 	return got < 0 ? got : kept;
 }
 
-int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+/* Those that are to be shown, closed up. cq->lock */
+static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 {
-	int got = ibv_poll_cq(scq->cq, n, wc), i, kept = 0;
 	struct mesh_cq_qp *qp;
+	int i, kept = 0;
 
 	for (i = 0; i < got; i++) {
 		qp = mesh_qpns_find(&scq->qpns, wc[i].qp_num);
@@ -88,16 +105,30 @@ int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 		mesh_poll_noticed(qp, wc[kept].wr_id, is_receive(&wc[kept]));
 		kept++;
 	}
-	return got < 0 ? got : kept;
+	return kept;
+}
+
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+{
+	int got, kept;
+
+	do {
+		got = ibv_poll_cq(scq->cq, n, wc);
+		if (got <= 0)
+			return got;
+		pthread_mutex_lock(&scq->owner->lock);
+		kept = translate(scq, got, wc);
+		pthread_mutex_unlock(&scq->owner->lock);
+	} while (!kept);
+	return kept;
 }
 
 /* Return: how many, or what the device said if the first one failed. */
-static int poll_shadows(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 {
-	struct mesh_shadow_cq *scq;
 	int got = 0, more;
 
-	for (scq = cq->shadows; scq && got < n; scq = scq->next) {
+	for (; scq && got < n; scq = scq->next) {
 		more = mesh_poll_shadow(scq, n - got, wc + got);
 		if (more < 0)
 			return got ? got : more;
@@ -109,12 +140,13 @@ static int poll_shadows(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
 	bool kicked, shadows_first = cq->shadows_first;
+	struct mesh_shadow_cq *shadows;
 	int got = 0, more;
 
 	do {
 		kicked = false;
-		got += take_stash(cq, n - got, wc + got);
-		more = shadows_first && got < n ? poll_shadows(cq, n - got, wc + got) : 0;
+		got += take_stash(cq, n - got, wc + got, &shadows);
+		more = shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -122,7 +154,7 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-		more = !shadows_first && got < n ? poll_shadows(cq, n - got, wc + got) : 0;
+		more = !shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -140,9 +172,7 @@ int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (!mcq || num_entries <= 0)
 		return mc->poll_cq(cq, num_entries, wc);
 	pthread_mutex_lock(&mcq->poll_lock);
-	pthread_mutex_lock(&mcq->lock);
 	got = poll_sources(mcq, num_entries, wc);
-	pthread_mutex_unlock(&mcq->lock);
 	pthread_mutex_unlock(&mcq->poll_lock);
 	return got;
 }
@@ -156,15 +186,15 @@ static void reap_kick(struct mesh_cq *cq)
 	bool kicked = false;
 	struct ibv_wc wc;
 
-	/* Whoever polls now finds it himself. */
-	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed) || pthread_mutex_trylock(&cq->poll_lock))
+	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
 		return;
-	pthread_mutex_lock(&cq->lock);
-	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && cq->n_stash < cq->stash_size &&
-	       poll_base(cq, 1, &wc, &kicked) == 1)
-		mesh_cq_stash(cq, &wc);
-	pthread_mutex_unlock(&cq->lock);
-	pthread_mutex_unlock(&cq->poll_lock);
+	/* Who is between start_poll and end_poll finds it himself. Others are soon done, and need not be pollers. */
+	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self() || !mesh_cq_freeze(cq))
+		return;
+	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
+		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked) == 1 ? &wc : NULL))
+			break;
+	mesh_cq_thaw(cq, true);
 }
 
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)

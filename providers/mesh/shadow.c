@@ -129,7 +129,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	pthread_mutex_lock(&h->lock);
 	h->spd = spd;
 	h->shadow = qp;
-	h->shadow_recv_failed = h->rts = false;
+	h->shadow_recv_failed = h->rtr = h->rts = false;
 	forget_keys(h);
 	err = post_noted(h);
 	pthread_mutex_unlock(&h->lock);
@@ -151,32 +151,133 @@ err_srq:
 	return err;
 }
 
-void mesh_held_unprepare(struct mesh_held *h)
+/* ---- taking it away ------------------------------------------------------------------------------------------- */
+
+/* Its CQs, in an order on which two QPs with the same ones agree; NULL: there is but one. */
+static void cqs_of(const struct mesh_held *h, struct mesh_cq *cqs[2])
 {
-	bool frozen, frozen_recv;
+	bool swap = (uintptr_t)h->recv_cq < (uintptr_t)h->send_cq;
+
+	cqs[0] = swap ? h->recv_cq : h->send_cq;
+	cqs[1] = h->recv_cq == h->send_cq ? NULL : swap ? h->send_cq : h->recv_cq;
+}
+
+/* Return: whether nobody polls any of them. */
+static bool freeze(struct mesh_held *h, bool frozen[2])
+{
+	struct mesh_cq *cqs[2];
+
+	cqs_of(h, cqs);
+	frozen[0] = mesh_cq_freeze(cqs[0]);
+	frozen[1] = cqs[1] && mesh_cq_freeze(cqs[1]);
+	return frozen[0] && (frozen[1] || !cqs[1]);
+}
+
+static void thaw(struct mesh_held *h, const bool frozen[2])
+{
+	struct mesh_cq *cqs[2];
+
+	cqs_of(h, cqs);
+	if (cqs[1])
+		mesh_cq_thaw(cqs[1], frozen[1]);
+	mesh_cq_thaw(cqs[0], frozen[0]);
+}
+
+/* Its CQs are frozen, if that can be had. */
+static void take_away(struct mesh_held *h)
+{
 	struct ibv_qp *qp;
-	uint32_t qpn;
 
 	pthread_mutex_lock(&h->lock);
 	qp = h->shadow;
 	h->shadow = NULL;
 	h->spd = NULL;
+	h->rtr = h->rts = false;
 	pthread_mutex_unlock(&h->lock);
-	if (!qp)
-		return;
-	qpn = qp->qp_num;
-	forget_shadow(h, qpn);
-	frozen = mesh_cq_freeze(h->send_cq);
-	frozen_recv = h->recv_cq != h->send_cq && mesh_cq_freeze(h->recv_cq);
+	forget_shadow(h, qp->qp_num);
 	mesh_root.lib.verbs.destroy_qp(qp); /* takes its completions out of the CQs */
-	mesh_cq_thaw(h->recv_cq, frozen_recv);
-	mesh_cq_thaw(h->send_cq, frozen);
+}
+
+static void release_cqs(struct mesh_held *h)
+{
 	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
 	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
 	if (h->home)
 		mesh_srq_leave_shadow(h->home);
 	h->home = NULL;
 }
+
+/*
+ * Has the peer used the shadow? What is in its CQ goes to the stash, so that nothing is overlooked;
+ * what a QP in ERR flushes does not, unless something was consumed: the base has those receives as
+ * well. The CQs are frozen.
+ */
+static bool is_consumed(struct mesh_held *h, bool err)
+{
+	struct mesh_shadow_cq *scq = h->shadow_recv_cq;
+	struct mesh_cq *cq = scq->owner;
+	struct ibv_wc wc;
+	bool flushed;
+	int got = 1;
+
+	while (got > 0) {
+		pthread_mutex_lock(&cq->lock);
+		if (!mesh_cq_stash_room(cq))
+			mesh_cq_stash_reserve(cq, 1);
+		pthread_mutex_unlock(&cq->lock);
+		if (!mesh_cq_stash_keep(cq))
+			return true; /* no memory: cannot be excluded */
+		got = mesh_poll_shadow(scq, 1, &wc);
+		flushed = got > 0 && err && wc.qp_num == h->qp->qp_num &&
+			  wc.status == IBV_WC_WR_FLUSH_ERR &&
+			  !atomic_load_explicit(&h->consumed, memory_order_relaxed);
+		mesh_cq_stash_kept(cq, got > 0 && !flushed ? &wc : NULL);
+	}
+	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
+}
+
+/* Nothing arrives any more, and nothing did. The CQs are frozen. */
+static bool is_unused(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (!h->rtr)
+		return true; /* nothing could */
+	if (is_consumed(h, false))
+		return false;
+	return !mesh_shadow_modify(h, &attr, IBV_QP_STATE) && !is_consumed(h, true);
+}
+
+int mesh_held_unprepare(struct mesh_held *h)
+{
+	bool frozen[2], all, unused;
+
+	if (!h->shadow)
+		return 0;
+	all = freeze(h, frozen);
+	unused = !h->rtr || (all && is_unused(h));
+	if (unused)
+		take_away(h);
+	thaw(h, frozen);
+	if (!unused)
+		return -EBUSY;
+	release_cqs(h);
+	return 0;
+}
+
+void mesh_shadow_destroy(struct mesh_held *h)
+{
+	bool frozen[2];
+
+	if (!h->shadow)
+		return;
+	freeze(h, frozen);
+	take_away(h);
+	thaw(h, frozen);
+	release_cqs(h);
+}
+
+/* ---- states --------------------------------------------------------------------------------------------------- */
 
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
@@ -189,6 +290,8 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 
 	pthread_mutex_lock(&h->lock);
 	lacks = h->shadow_recv_failed;
+	h->rtr = !lacks && h->shadow; /* before it is: who takes it away has to look whether
+					 something arrived */
 	pthread_mutex_unlock(&h->lock);
 	return lacks ? -ENOMEM : mesh_shadow_modify(h, attr, attr_mask);
 }

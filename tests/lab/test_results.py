@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -47,6 +48,17 @@ class Compare(unittest.TestCase):
                 self.assertEqual(rc, 1)
                 self.assertIn("stacked", out)
                 self.assertIn("1 different", out)
+
+    def test_names_are_an_expression_for_only(self):
+        with tempfile.TemporaryDirectory() as directory:
+            paths = [f"{directory}/{label}.json" for label in ("bare", "stacked")]
+            for path, found in zip(paths, ({"a.b": GOOD, "a+b": GOOD}, {"a.b": GOOD, "a+b": changed(GOOD, client=1)})):
+                results.save(path, "x", "programs", found, 1.0)
+            args = cli.parser().parse_args(["compare", "--names", f"{directory}/names", *paths])
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(args.function(args), 1)
+            only = pathlib.Path(f"{directory}/names").read_text()
+        self.assertEqual([n for n in ("a.b", "a+b", "a+bc") if re.search(only, n)], ["a+b"])
 
     def test_missing(self):
         self.assertEqual(self.compare({"p": GOOD, "q": GOOD}, {"p": GOOD})[0], 1)

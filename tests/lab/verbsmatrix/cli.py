@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import pathlib
 import random
 import re
 import signal
@@ -61,6 +62,7 @@ def parser():
     p.set_defaults(function=do_compare)
     p.add_argument("one", metavar="BARE.json")
     p.add_argument("other", metavar="STACKED.json")
+    p.add_argument("--names", metavar="FILE", help="write what differs there, as an expression for --only")
     return top
 
 
@@ -168,6 +170,8 @@ def do_compare(args):
                 print(f"      {run['label']:10} {results.essence(run['results'].get(name))}")
             if entry := other["results"].get(name):
                 print("".join(f"      | {line}\n" for line in results.proof(entry)), end="")
+    if args.names:
+        pathlib.Path(args.names).write_text("|".join(f"^{re.escape(name)}$" for name in different))
     same = len(set(one["results"]) | set(other["results"])) - len(different)
     print(f"{same} the same ({len(broken)} of the {one['label']} ones not working), {len(different)} different")
     return 1 if different else 0

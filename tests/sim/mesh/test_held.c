@@ -537,13 +537,16 @@ static void early_rts(struct run *r)
 
 static void native(struct end *e, struct end *peer, const struct shape *shape)
 {
+	assert_int_equal(mesh_held_unprepare(e->held), 0);
 	end_native(e, peer, shape);
 	assert_int_equal(mesh_held_native(e->held), 0);
 	e->held = NULL;
 }
 
 /* No agreement: what was posted meanwhile goes to the program's own QP, and the context is as it was. */
-static void goes_native(const struct manner *manner, bool prepared)
+enum progress { HELD, PREPARED, CONNECTED };
+
+static void goes_native(const struct manner *manner, enum progress progress)
 {
 	struct ibv_context_ops ops = world.context->ops;
 	const struct shape shape = {0};
@@ -559,9 +562,13 @@ static void goes_native(const struct manner *manner, bool prepared)
 	assert_true(ops.poll_cq != world.context->ops.poll_cq);
 	for (i = 5; i < 10; i++)
 		assert_int_equal(end_recv(&r.b, i, 64 * i, 64), 0);
-	if (prepared) {
+	if (progress >= PREPARED) {
 		end_prepare(&r.a);
 		end_prepare(&r.b);
+	}
+	if (progress >= CONNECTED) {
+		end_connect(&r.a, &r.b, &shape);
+		end_connect(&r.b, &r.a, &shape);
 	}
 	for (i = 0; i < 10; i++)
 		must_send(&r, i, IBV_WR_SEND_WITH_IMM, 1024, 64, SIGNALED);
@@ -574,7 +581,8 @@ static void goes_native(const struct manner *manner, bool prepared)
 	}
 	must_send(&r, 10, IBV_WR_RDMA_WRITE, 0, 1000, SIGNALED);
 	assert_int_equal(end_wait(&r.a).wr_id, 10);
-	if (!prepared)
+	end_quiet(&r.b);
+	if (progress == HELD)
 		assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
 	both_close(&r);
 	assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
@@ -583,10 +591,12 @@ static void goes_native(const struct manner *manner, bool prepared)
 static void test_native(void **state)
 {
 	(void)state;
-	goes_native(&plain, false);
-	goes_native(&plain, true);
-	goes_native(&builders, false);
-	goes_native(&builders, true);
+	goes_native(&plain, HELD);
+	goes_native(&plain, PREPARED);
+	goes_native(&plain, CONNECTED);
+	goes_native(&builders, HELD);
+	goes_native(&builders, PREPARED);
+	goes_native(&builders, CONNECTED);
 }
 
 static void test_no_way_back(void **state)
@@ -608,9 +618,10 @@ static void test_no_way_back(void **state)
 	must_send(&r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
 	assert_int_equal(end_wait(&r.a).wr_id, 1);
 	/* Nobody has polled it yet, but there it is. */
+	assert_int_equal(mesh_held_unprepare(r.b.held), -EBUSY);
 	assert_int_equal(mesh_held_native(r.b.held), -EBUSY);
 	assert_int_equal(end_wait(&r.b).wr_id, 0);
-	assert_int_equal(mesh_held_native(r.b.held), -EBUSY);
+	assert_int_equal(mesh_held_unprepare(r.b.held), -EBUSY);
 	both_close(&r);
 }
 

@@ -245,14 +245,14 @@ static bool await_event(struct worker *w)
 	return ready > 0;
 }
 
-/* Completions that were there although no event came for them while the CQ was armed: the event is
- * lost. */
+/* Completions that are there although no event came for them while the CQ was armed, nor comes: the
+ * event is lost. One that was made a moment ago may still be on its way. */
 static void sleep_until_event(struct worker *w)
 {
 	arm(w);
 	if (take_some(w))
 		return;
-	if (!await_event(w) && take_some(w))
+	if (!await_event(w) && take_some(w) && !await_event(w))
 		die(w, 0, "a completion without its event");
 }
 
