@@ -38,7 +38,8 @@ static void find_no_agent(struct doctor *d)
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
 			    words("no agent answers at %s/control: %s", run_dir,
 				  strerror(-d->agent_error)),
-			    words("systemctl enable --now meshverbsd; if it does not stay up: "
+			    words("systemctl start meshverbsd (udev does so where there is RDMA "
+				  "hardware); if it does not stay up: "
 				  "journalctl -u meshverbsd"));
 }
 
@@ -167,10 +168,11 @@ static void check_key(struct doctor *d)
 		       "give the other hosts this key, and restart their agents");
 	check_rejected(d, "sealed", "hosts with a fleet key are heard, and this one has none",
 		       "give this host their key, and restart meshverbsd");
-	check_rejected(d, "other_key", "hosts with another fleet key are heard",
-		       "all hosts of a mesh need one key; while it is changed, put the new and the "
-		       "old one, a line each, into the "
-		       "key file");
+	check_rejected(
+		d, "other_key", "hosts with another fleet key are heard",
+		"all hosts of a mesh need one key; to change it: the new one as second line of the "
+		"key file everywhere, then as first, then alone, with a restart of the agents each "
+		"time");
 }
 
 static void check_host_id(struct doctor *d)
