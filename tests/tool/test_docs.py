@@ -75,6 +75,41 @@ class DocsTest(unittest.TestCase):
                 self.assertTrue(other is panel or apart, (panel["title"], other["title"]))
 
 
+class ManualTest(unittest.TestCase):
+    """Every program's options are in its page and in its completion, and every variable has a line."""
+
+    def test_options(self):
+        for program in ("meshverbsd", "meshverbs-front"):
+            text = subprocess.run([os.environ[program.upper().replace("-", "_")], "--help"], capture_output=True, text=True,
+                                  check=True).stdout
+            options = set(re.findall(r"^ .*?(--[a-z][a-z-]*)", text, re.M))
+            self.assertGreater(len(options), 3)
+            page = (TOP / f"man/{program}.8.rst").read_text().replace("\\", "")
+            completion = (TOP / f"tools/completion/{program}").read_text()
+            for option in options - {"--help"}:
+                self.assertIn(option, page, program)
+                self.assertIn(option, completion, program)
+
+    def complete(self, program, *words):
+        script = ('source "$1"; COMP_WORDS=("${@:3}"); COMP_CWORD=$(($# - 3)); "$2"; printf "%s\\n" "${COMPREPLY[@]}"')
+        return subprocess.run(["bash", "-c", script, "bash", str(TOP / "tools/completion" / program), "_" + program.replace("-", "_"),
+                               program, *words], text=True, capture_output=True, timeout=60, check=True).stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(self.complete("meshverbsd", "--fo"), ["--foreground"])
+        self.assertEqual(self.complete("meshverbsd", "--port", ""), [])
+        self.assertEqual(self.complete("meshverbs-front", "up"), ["update"])
+        self.assertEqual(self.complete("meshverbs-front", "--plug"), ["--plugin"])
+
+    def test_environment(self):
+        page = (TOP / "man/meshverbs.7.rst").read_text()
+        sources = "".join(path.read_text() for path in (TOP / "providers/mesh").glob("*.c"))
+        names = set(re.findall(r'secure_getenv\("(MESHVERBS\w*)"\)', sources))
+        self.assertIn("MESHVERBS_REPORT", names)
+        for name in names:
+            self.assertIn(f"\n{name}\n", page)
+
+
 class ExamplesTest(unittest.TestCase):
     def test_volumes_are_mounted_where_they_are_looked_for(self):
         for path in EXAMPLES:
