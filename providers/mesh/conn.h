@@ -80,6 +80,7 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
+	uint64_t held_ns; /* since when */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */
@@ -237,6 +238,8 @@ uint64_t mesh_work_run(uint64_t now_ns);
 int mesh_thread_start(void *(*function)(void *), void *arg);
 /** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
+/** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */
+void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */

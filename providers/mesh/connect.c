@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "count.h"
 #include "held.h"
 #include "live.h"
 #include "paths.h"
@@ -134,8 +135,11 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		return modify_base(mc, held, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!modify_base(mc, held, qp, &repaired, mask))
+	if (!modify_base(mc, held, qp, &repaired, mask)) {
+		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
+	}
+	mesh_count(MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return modify_base(mc, held, qp, attr, mask);
 }
@@ -188,7 +192,9 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 		return err;
 	}
 	conn->state = MESH_CONN_HELD;
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	conn->held_ns = mesh_now_ns();
+	mesh_count(MV_COUNT_HELD);
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
 	return 0;
 }
 
@@ -200,9 +206,7 @@ static bool needs_agreement(const struct mesh_view *view)
 /* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
 static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
 {
-	if (mc->logged_only)
-		return "observing only";
-	if (!conn)
+	if (!conn && !mc->logged_only)
 		return "it was in INIT before there was an agent";
 	if (!view->agent_version)
 		return "the peer's host has no agent";
@@ -211,11 +215,31 @@ static const char *cannot_move(const struct mesh_context *mc, const struct mesh_
 	return NULL;
 }
 
+/* Observing only: what would be asked of the peer. */
+static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view)
+{
+	const struct mv_path *path = &view->paths[0];
+	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
+
+	mesh_count(MV_COUNT_OBSERVED_MOVE);
+	mv_gid_format(&attr->ah_attr.grh.dgid, to);
+	if (view->verdict == MV_PATH_ASK)
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host);
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: %s; would go from %s to %s instead: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host, mv_path_verdict_text(view->verdict),
+			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
+}
+
 static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
 		      const char *why)
 {
 	char to[MV_GID_STRLEN];
 
+	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
 		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
 		    mv_path_verdict_text(view->verdict), why);
@@ -233,7 +257,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	if (!attr->ah_attr.is_global)
 		return;
 	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
-	if (!mc->can_move || qp->qp_type != IBV_QPT_RC)
+	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
@@ -345,6 +369,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	judge(mc, qp, attr, &choice, &view);
 	if (needs_agreement(&view)) {
 		why = cannot_move(mc, conn, &view);
+		if (!why && mc->logged_only) {
+			log_would_move(mc, attr, &view);
+			goto native;
+		}
 		if (!why) {
 			pthread_mutex_lock(&conn->lock);
 			describe(conn, attr, mask, &choice, &view);
@@ -367,7 +395,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	} else {
 		mesh_paths_why_not(&choice);
 	}
+native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	if (choice.differs || needs_agreement(&view))
+		mesh_counts_news();
 out:
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);

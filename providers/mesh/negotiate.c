@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "conn.h"
+#include "count.h"
 #include "paths.h"
 #include "relocate.h"
 
@@ -262,6 +263,8 @@ static void do_activate(struct mesh_conn *conn)
 {
 	mesh_held_activate(conn->held);
 	conn->state = MESH_CONN_MOVED;
+	mesh_count(MV_COUNT_MOVED);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);
 	mesh_conn_tell(conn);
 }
@@ -308,6 +311,7 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
 		       strerrordesc_np(-err));
+		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
@@ -323,7 +327,10 @@ static void do_native(struct mesh_conn *conn, const struct mv_move_action *actio
 			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
 			    mv_path_verdict_text(conn->verdict),
 			    action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
+	if (action->reason || action->timed_out)
+		mesh_count(MV_COUNT_GIVEN_UP + action->reason);
 	go_native(conn, action->gid_type);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
