@@ -58,10 +58,11 @@ def unpack(root, archive, folder):
     return f"{folder}/meshverbs-{version()}"
 
 
-def build(root, archive, out, folder="/home/builder/one", env=None, args=()):
+def build(root, archive, out, folder="/home/builder/one", env=None, args=(), umask="022"):
     """Build source and binary packages into out; all that came out."""
     tree = unpack(root, archive, folder)
-    said = root.run("dpkg-buildpackage", "--no-sign", *args, user="builder", cwd=tree, env={"HOME": "/home/builder", **(env or {})})
+    said = root.run("sh", "-c", f'umask {umask}; exec "$@"', "sh", "dpkg-buildpackage", "--no-sign", *args, user="builder", cwd=tree,
+                    env={"HOME": "/home/builder", **(env or {})})
     out.mkdir(parents=True, exist_ok=True)
     made = sorted(path for path in (root.path / folder.lstrip("/")).iterdir() if path.is_file())
     for path in made:
@@ -96,7 +97,7 @@ def build_twice(root, archive, first, work):
     """Elsewhere, later, by another clock's zone, in another language, with other umask and number of jobs."""
     env = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "DEB_BUILD_OPTIONS": "nocheck parallel=1"}
     second = work / "again"
-    build(root, archive, second, "/home/builder/somewhere/else", env, ["-b"])
+    build(root, archive, second, "/home/builder/somewhere/else", env, ["-b"], "002")
     check(hashes(first) == hashes(second), f"two builds are byte-identical: {', '.join(sorted(hashes(first)))}"
           if hashes(first) == hashes(second) else f"two builds differ: {first} {second}")
     return os.fspath(second)

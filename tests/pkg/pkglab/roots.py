@@ -24,6 +24,14 @@ exec chroot "$root" "$@"
 """
 
 
+def run(argv, fails=False):
+    """Output and errors of a command, as text; it has to work, or else with fails=True not to."""
+    done = subprocess.run(argv, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if (done.returncode != 0) != fails:
+        raise Failed(f"{' '.join(argv[-12:])}: exit status {done.returncode}\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
 class Root:
     def __init__(self, path):
         self.path = pathlib.Path(path)
@@ -35,12 +43,7 @@ class Root:
                 str(self.path), "env", "-i", f"--chdir={cwd}", *settings, *who, *argv]
 
     def run(self, *argv, user=None, cwd="/", env=None, fails=False):
-        """Output and errors of a command, as text; it has to work, or else with fails=True not to."""
-        done = subprocess.run(self.command(argv, user, cwd, env), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
-        if (done.returncode != 0) != fails:
-            raise Failed(f"in {self.path}: {' '.join(argv)}: exit status {done.returncode}\n{done.stdout[-6000:]}")
-        return done.stdout
+        return run(self.command(argv, user, cwd, env), fails)
 
     def apt(self, *argv):
         return self.run("apt-get", "-qy", "-o", "Dpkg::Use-Pty=0", "--no-install-recommends", *argv)
