@@ -118,7 +118,8 @@ def life(builder, files, out):
         raise Failed(f"not two packages: {binaries}")
     from . import installed  # a Debian root stands in for any other: what rpm runs are shell, ldconfig and our programs
     root = installed.host(out / "root")
-    (root.path / "usr/lib64").mkdir(exist_ok=True)
+    for folder in ("usr/lib64/libibverbs", "usr/share/licenses"):  # of the packages filesystem and libibverbs
+        (root.path / folder).mkdir(parents=True, exist_ok=True)
     host = Host(builder, root)
     host.rpm("--initdb")
     before = root.snapshot("/etc", "/usr", skip=installed.BACKUPS)
