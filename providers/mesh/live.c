@@ -111,6 +111,16 @@ const char *mesh_live_lost(struct mesh_held *h)
 	return lost;
 }
 
+void mesh_live_end_of_peer(struct mesh_held *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (h->guard && !h->guard->broken && !h->guard->lost && h->mode != MESH_HELD_FENCED)
+		h->guard->lost = "the peer's QP is gone";
+	pthread_mutex_unlock(&h->lock);
+}
+
 bool mesh_live_broken(struct mesh_held *h)
 {
 	bool broken;
