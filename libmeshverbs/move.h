@@ -238,6 +238,14 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
 		   const struct mv_move_times *times, uint64_t now_ns);
 
 /**
+ * mv_move_meet - let the ends of a live QP learn each other's attempts, before they have to move
+ *
+ * Sends one HELLO, on an end that is settled and has not heard of its peer; it may be lost, and the caller may try again.
+ * Nothing depends on it, but a leader that has to ask first loses a round trip when every one counts.
+ */
+void mv_move_meet(struct mv_move *m);
+
+/**
  * mv_move_start - the QP is to leave its path
  * @reason: MV_CTL_REASON_PORT, _PATH, _DRAIN or _HOME
  * @paths: @n_paths, best first, copied; only a leader's are used (the follower's caller judges by the action PREPARE)
@@ -372,6 +380,7 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, const struct mv_ctl_msg *msg,
 			   struct mv_ctl_msg *ret);
 
+/** mv_move_state_name - one word */
 const char *mv_move_state_name(enum mv_move_state state);
 
 #endif

@@ -214,6 +214,12 @@ static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
 }
 
+void mv_move_meet(struct mv_move *m)
+{
+	if (mv_move_settled(m) && !m->peer_attempt)
+		mv_move_send_hello_live(m);
+}
+
 /* Other paths, in the middle of negotiating. A follower's caller is asked about each that the
  * leader offers. */
 static void start_again(struct mv_move *m, uint64_t now_ns)
