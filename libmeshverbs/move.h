@@ -98,7 +98,8 @@ enum mv_move_action_type {
 	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more */
 	/*
 	 * Put the old QP into ERR, drain it, read its rq_psn, post the receives that it did not consume to the new QP;
-	 * sends that the program posts wait from now on, and it sees no completion of a send that was flushed. Answer with
+	 * sends that the program posts wait from now on, it sees no completion of a send that was flushed, and sees what the
+	 * old QP received before what the new one does, which may be used as soon as the peer has our SYNC. Answer with
 	 * mv_move_fenced(), soon
 	 */
 	MV_DO_FENCE,
