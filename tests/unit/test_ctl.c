@@ -243,6 +243,7 @@ static void test_frames(void **state)
 		[MV_FRAME_CLAIM] = "TDQ",       [MV_FRAME_UNCLAIM] = "DQ",
 		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DQP",
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
+		[MV_FRAME_CHANGED] = "V",
 	};
 
 	(void)state;
