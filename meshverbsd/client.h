@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "ctl.h"
+#include "process_counts.h"
 #include "qps.h"
 #include "resqp.h"
 
@@ -27,6 +28,7 @@ struct md_client {
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
 	uint64_t begun_ns;
+	const struct mv_counts_page *page; /* what it counts; NULL: it did not say */
 };
 
 struct md_client_ops {
@@ -50,6 +52,7 @@ struct md_clients {
 	size_t n, max; /* of connections: what descriptors allow, at most MD_CLIENTS_MAX */
 	struct md_qps qps;
 	struct md_resqp resqp;
+	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
 			delivered, not_delivered;
@@ -69,6 +72,9 @@ void md_clients_stop(struct md_clients *clients);
 /** md_clients_adopt - take a connected socket, as if it had been accepted (tests); 0 or -errno, then it is closed */
 int md_clients_adopt(struct md_clients *clients, int fd);
 
+/** md_clients_counts - what all processes have counted together; @ret: MV_COUNTS_MAX places */
+void md_clients_counts(const struct md_clients *clients, uint64_t *ret);
+
 struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number); /* NULL: gone */
 
 /**
@@ -78,6 +84,9 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
  */
 bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
 			uint16_t len);
+
+/** md_clients_changed - tell all processes that there is a new directory */
+void md_clients_changed(struct md_clients *clients);
 
 /** md_client_unreachable - tell that a message to an end will not arrive; @data: that message */
 void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,

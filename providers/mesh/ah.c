@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "count.h"
 #include "paths.h"
 #include "ud.h"
 
@@ -12,6 +13,8 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, false, choice);
 	if (choice->index == attr->grh.sgid_index)
 		ah = mesh_ud_create_ah(mc, pd, attr, choice);
+	if (!ah && choice->differs)
+		mesh_counts_news();
 	if (!ah)
 		mesh_paths_why_not(choice);
 	mesh_cancel_restore(cancel);
@@ -37,6 +40,7 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	repaired = *attr;
 	repaired.grh.sgid_index = choice.index;
 	ah = mc->create_ah(pd, &repaired);
+	mesh_count(ah ? MV_COUNT_REPAIRED_AH : MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return ah ? ah : mc->create_ah(pd, attr);
 }

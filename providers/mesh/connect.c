@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "conn.h"
+#include "count.h"
 #include "held.h"
+#include "live.h"
 #include "paths.h"
+#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -38,7 +41,7 @@ static bool moves_possible(const struct mesh_context *mc)
 /* Is the work of this connection ours to handle? Called with conn->lock held. */
 static bool is_taken(const struct mesh_conn *conn)
 {
-	return conn->held;
+	return conn->held && conn->state != MESH_CONN_NATIVE;
 }
 
 static void unclaim(struct mesh_conn *conn)
@@ -72,9 +75,11 @@ static void drop(struct mesh_conn *conn)
 	if (conn->held)
 		mesh_held_destroy(conn->held);
 	conn->held = NULL;
-	if (conn->pd)
-		mesh_pd_put(conn->pd);
-	conn->pd = NULL;
+	if (conn->path.pd)
+		mesh_pd_put(conn->path.pd);
+	if (conn->next_path.pd)
+		mesh_pd_put(conn->next_path.pd);
+	conn->path.pd = conn->next_path.pd = NULL;
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 	unclaim(conn);
@@ -112,7 +117,14 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /* ---- RTR ----------------------------------------------------------------------------------------------------- */
 
-static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
+/* @held: NULL: the base's functions are on it */
+static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return held ? mesh_held_modify_base(held, attr, mask) : mc->modify_qp(qp, attr, mask);
+}
+
+static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+		      int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
 	int err = mesh_srq_join_base(mc, qp);
@@ -120,13 +132,16 @@ static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_
 	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
-		return mc->modify_qp(qp, attr, mask);
+		return modify_base(mc, held, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!mc->modify_qp(qp, &repaired, mask))
+	if (!modify_base(mc, held, qp, &repaired, mask)) {
+		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
+	}
+	mesh_count(MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
-	return mc->modify_qp(qp, attr, mask);
+	return modify_base(mc, held, qp, attr, mask);
 }
 
 /* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */
@@ -177,7 +192,9 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 		return err;
 	}
 	conn->state = MESH_CONN_HELD;
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	conn->held_ns = mesh_now_ns();
+	mesh_count(MV_COUNT_HELD);
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
 	return 0;
 }
 
@@ -189,9 +206,7 @@ static bool needs_agreement(const struct mesh_view *view)
 /* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
 static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
 {
-	if (mc->logged_only)
-		return "observing only";
-	if (!conn)
+	if (!conn && !mc->logged_only)
 		return "it was in INIT before there was an agent";
 	if (!view->agent_version)
 		return "the peer's host has no agent";
@@ -200,11 +215,31 @@ static const char *cannot_move(const struct mesh_context *mc, const struct mesh_
 	return NULL;
 }
 
+/* Observing only: what would be asked of the peer. */
+static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view)
+{
+	const struct mv_path *path = &view->paths[0];
+	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
+
+	mesh_count(MV_COUNT_OBSERVED_MOVE);
+	mv_gid_format(&attr->ah_attr.grh.dgid, to);
+	if (view->verdict == MV_PATH_ASK)
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host);
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: %s; would go from %s to %s instead: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host, mv_path_verdict_text(view->verdict),
+			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
+}
+
 static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
 		      const char *why)
 {
 	char to[MV_GID_STRLEN];
 
+	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
 		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
 		    mv_path_verdict_text(view->verdict), why);
@@ -222,7 +257,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	if (!attr->ah_attr.is_global)
 		return;
 	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
-	if (!mc->can_move || qp->qp_type != IBV_QPT_RC)
+	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
@@ -239,19 +274,78 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 		judge_by(mc, qp, attr, true, choice, view);
 }
 
+/* Could it be moved later, and somewhere? */
+static bool is_movable(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+		       const struct mesh_view *view)
+{
+	struct mv_path_request request = {.device = conn->mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .sgid = choice->gid,
+					  .sgid_type = choice->type,
+					  .dgid = attr->ah_attr.grh.dgid,
+					  .routed = choice->fits};
+	struct mesh_view others;
+
+	if (!mesh_root.config.survive || conn->mc->logged_only || view->verdict != MV_PATH_WORKS || !view->agent_version)
+		return false;
+	mesh_view_paths(&request, &others);
+	return others.n_paths > 1; /* its own is among them */
+}
+
+static void adopt(struct mesh_conn *conn)
+{
+	const struct mv_move_begin begin = {.local = conn->local,
+					    .peer = conn->peer,
+					    .local_type = conn->local_type,
+					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
+					    .attempt = conn->attempt};
+
+	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mv_move_default_times, mesh_now_ns());
+}
+
+/* RTR with the log begun. conn->lock */
+static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
+		      const struct mesh_view *view)
+{
+	int err;
+
+	if (is_movable(conn, choice, attr, view))
+		mesh_conn_guard(conn, 128u << attr->path_mtu); /* IBV_MTU_256 is 1 */
+	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
+	if (err && conn->held) {
+		mesh_held_destroy(conn->held); /* its receives are not known any more */
+		conn->held = NULL;
+		conn->gone = true;
+	}
+	if (err)
+		return err;
+	if (!conn->held)
+		mesh_recvlog_end(conn->mc, conn->qp);
+	describe(conn, attr, mask, choice, view);
+	conn->state = MESH_CONN_NATIVE;
+	if (conn->held)
+		adopt(conn);
+	return 0;
+}
+
 /* @conn: may be NULL */
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	int err = rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
+	int err, saved_errno;
+	bool gone;
 
-	if (!conn || err)
-		goto out;
+	if (!conn)
+		return rtr_native(mc, NULL, qp, attr, mask, choice->index);
 	pthread_mutex_lock(&conn->lock);
-	mesh_recvlog_end(mc, qp);
-	describe(conn, attr, mask, choice, view);
-	conn->state = MESH_CONN_NATIVE;
+	err = rtr_logged(conn, attr, mask, choice, view);
+	saved_errno = errno;
+	gone = conn->gone;
 	pthread_mutex_unlock(&conn->lock);
+	if (gone)
+		mesh_conn_unlink(conn);
+	if (err)
+		goto out;
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
 		/* So that the peer, if it sees things differently, gets an answer. */
 		mesh_conn_connected(conn, &choice->gid, true);
@@ -275,6 +369,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	judge(mc, qp, attr, &choice, &view);
 	if (needs_agreement(&view)) {
 		why = cannot_move(mc, conn, &view);
+		if (!why && mc->logged_only) {
+			log_would_move(mc, attr, &view);
+			goto native;
+		}
 		if (!why) {
 			pthread_mutex_lock(&conn->lock);
 			describe(conn, attr, mask, &choice, &view);
@@ -297,7 +395,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	} else {
 		mesh_paths_why_not(&choice);
 	}
+native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	if (choice.differs || needs_agreement(&view))
+		mesh_counts_news();
 out:
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
@@ -317,6 +418,22 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
 }
 
+/* The base does the work, and it is logged. Return: what mc->modify_qp() does. */
+static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->rts_mask)
+		return -mesh_held_modify(conn->held, attr, mask);
+	err = mesh_live_base_rts(conn->held, attr, mask);
+	if (err)
+		return err;
+	conn->rts = *attr;
+	conn->rts_mask = mask;
+	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
+	return 0;
+}
+
 static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
@@ -332,9 +449,13 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	int err = 0;
 
 	pthread_mutex_lock(&conn->lock);
-	*ret_taken = is_taken(conn);
-	if (*ret_taken)
+	*ret_taken = conn->held;
+	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live)
+		mv_move_abort(&conn->move, mesh_now_ns());
+	if (is_taken(conn))
 		err = modify_taken(conn, attr, mask);
+	else if (conn->held)
+		err = modify_logged(conn, attr, mask);
 	else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
 		conn->rts = *attr;
 		conn->rts_mask = mask;

@@ -20,7 +20,8 @@ struct mesh_context {
 	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; CLAIMED while being filled */
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
-	bool logged_only; /* mode = observe */
+	bool logged_only; /* mode = observe: decisions are logged, and nothing is done */
+	bool sees_peers; /* paths to other hosts are judged: to be moved, or to be logged */
 
 	/*
 	 * The base's own functions; constant while verbs is set. Those after free_context are there only if

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "conn.h"
+#include "count.h"
 #include "paths.h"
 #include "tables.h"
 #include "topo_netlink.h"
@@ -317,6 +318,13 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 	}
 }
 
+static void count_decision(const struct mesh_context *mc, const struct mv_decision *decision)
+{
+	mesh_count(MV_COUNT_DECIDED + decision->action);
+	if (mc->logged_only && (decision->action == MV_REPAIR || decision->action == MV_REPLACE))
+		mesh_count(MV_COUNT_OBSERVED_GID);
+}
+
 static bool is_infiniband(const struct mesh_context *mc, uint8_t port_num)
 {
 	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], port_num);
@@ -389,6 +397,7 @@ static bool choose_again(struct mesh_context *mc, const struct mv_request *reque
 	if (!paths || paths->generation != mc->generation || !paths->watched || !paths->current || paths->broken ||
 	    !tables_believed(paths, mc, mesh_now_ns()))
 		return false;
+	mesh_count(MV_COUNT_DECIDED + MV_KEEP);
 	ret->fits = true;
 	ret->gid = fit->gid;
 	ret->type = fit->type;
@@ -435,6 +444,8 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 
 	log_decision(paths, mc, request, &decision, ret);
 	ret->sure = sure;
+	count_decision(mc, &decision);
+	ret->differs = decision.action != MV_KEEP;
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);

@@ -41,6 +41,7 @@ struct mesh_choice {
 	bool sure; /* netdevs and GID tables were read for it; else they may be as they were a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
+	bool differs; /* something else than "keep" was decided, whether or not it could be done */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
 
@@ -50,6 +51,7 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
 	choice->index = index;
 	choice->fits = false;
 	choice->sure = false;
+	choice->differs = false;
 	memset(&choice->gid, 0, sizeof(choice->gid));
 	choice->type = MV_GID_TYPE_UNKNOWN;
 	choice->why_not[0] = '\0';

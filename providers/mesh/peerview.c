@@ -96,13 +96,14 @@ static bool is_same(const struct works *works, const struct mv_path_request *req
 	       !strcmp(works->device, request->device);
 }
 
-static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t *ret_host,
-				  uint32_t *ret_rail)
+/* @ret_rail: not written when @known is enough: that it works */
+static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, bool known,
+				  uint32_t *ret_host, uint32_t *ret_rail)
 {
 	struct works *works = works_of(request);
 	enum mv_path_verdict verdict;
 
-	if (is_same(works, request)) {
+	if (known && is_same(works, request)) {
 		*ret_host = works->host;
 		return MV_PATH_WORKS;
 	}
@@ -114,7 +115,7 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 	return verdict;
 }
 
-void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
@@ -127,15 +128,25 @@ void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *re
 	pthread_mutex_lock(&mesh_root.process->view_lock);
 	dir = current_directory();
 	if (dir)
-		ret->verdict = judge(dir, request, &host, &rail);
+		ret->verdict = judge(dir, request, !find, &host, &rail);
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 		ret->agent_version = dir->hosts[host].agent_version;
-		if (ret->verdict != MV_PATH_WORKS)
+		if (find || ret->verdict != MV_PATH_WORKS)
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 	}
 	pthread_mutex_unlock(&mesh_root.process->view_lock);
 	errno = saved_errno;
+}
+
+void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, false, ret);
+}
+
+void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, true, ret);
 }
 
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)

@@ -190,6 +190,8 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 			deliver(&frame, now_ns);
 		else if (frame.type == MV_FRAME_UNREACHABLE)
 			unreachable(&frame, now_ns);
+		else if (frame.type == MV_FRAME_CHANGED)
+			mesh_conns_queue_all(false);
 	}
 	if (err == -ECONNRESET) {
 		pthread_mutex_lock(&thread->link_lock);
@@ -213,7 +215,7 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	pthread_mutex_lock(&thread->link_lock);
 	thread->link = link;
 	pthread_mutex_unlock(&thread->link_lock);
-	mesh_conns_queue_all();
+	mesh_conns_queue_all(true);
 	mesh_ud_claim_all();
 }
 
@@ -367,8 +369,8 @@ int mesh_thread_start(void *(*function)(void *), void *arg)
 	return -err;
 }
 
-/* Called with conns_lock held. */
-static struct mesh_thread *make_thread(int *ret_err)
+/* Called with conns_lock held. @at_once: with the agent before this returns, if there is one */
+static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 {
 	struct mesh_thread *thread = calloc(1, sizeof(*thread));
 
@@ -378,9 +380,12 @@ static struct mesh_thread *make_thread(int *ret_err)
 	pthread_mutex_init(&thread->link_lock, NULL);
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
+	if (!*ret_err && at_once)
+		mesh_agentlink_open(&thread->link, mesh_root.run_dir); /* else the thread tries again */
 	if (!*ret_err)
 		*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
+		mesh_agentlink_close(&thread->link);
 		close_wake(thread);
 		pthread_mutex_destroy(&thread->link_lock);
 		free(thread);
@@ -389,27 +394,39 @@ static struct mesh_thread *make_thread(int *ret_err)
 	return thread;
 }
 
-int mesh_thread_wake(bool urgent)
+/* The first one who needs it. Return: 0 or -errno. */
+static int begin(bool at_once)
 {
 	struct mesh_process *process = mesh_root.process;
-	struct mesh_thread *thread = atomic_load_explicit(&process->thread, memory_order_acquire);
-	int err = 0, cancel;
+	struct mesh_thread *thread;
+	int err = 0, cancel = mesh_cancel_off();
 
+	pthread_mutex_lock(&process->conns_lock);
+	thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
 	if (!thread) {
-		cancel = mesh_cancel_off();
-		pthread_mutex_lock(&process->conns_lock);
-		thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
-		if (!thread) {
-			thread = make_thread(&err);
-			atomic_store_explicit(&process->thread, thread, memory_order_release);
-		}
-		pthread_mutex_unlock(&process->conns_lock);
-		mesh_cancel_restore(cancel);
-		if (err)
-			mv_log_once(&mesh_root.log, MV_LOG_WARN,
-				    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
-		return err;
+		thread = make_thread(at_once, &err);
+		atomic_store_explicit(&process->thread, thread, memory_order_release);
 	}
+	pthread_mutex_unlock(&process->conns_lock);
+	mesh_cancel_restore(cancel);
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
+	return err;
+}
+
+void mesh_thread_tell(void)
+{
+	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
+		begin(true);
+}
+
+int mesh_thread_wake(bool urgent)
+{
+	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+
+	if (!thread)
+		return begin(false);
 	if (urgent || atomic_load_explicit(&thread->asleep, memory_order_seq_cst))
 		wake(thread);
 	return 0;
