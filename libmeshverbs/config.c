@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 11
+#define N_SETTINGS 12
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -27,6 +27,10 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "on: a connection whose NIC or GID cannot reach the other end leaves through one that "
 	 "can, when the host at the other end has an agent, too. off: the NIC is the program's "
 	 "choice alone."},
+	{"meshverbs", "survive", "off",
+	 "on: a connection that is at work moves to another NIC when a port on its path goes "
+	 "down or nothing gets through any more, each work request being executed exactly once. "
+	 "Posting and polling cost more then, because work is noted down. Still being tested."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -59,6 +63,7 @@ static const struct {
 	{offsetof(struct mv_config, base), &mv_config_names},
 	{offsetof(struct mv_config, exclude), &mv_config_names},
 	{offsetof(struct mv_config, moves), &mv_config_switch},
+	{offsetof(struct mv_config, survive), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},

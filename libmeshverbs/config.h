@@ -40,6 +40,7 @@ struct mv_config {
 	struct mv_config_list base; /* providers to stack over, by libibverbs driver name */
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
 	bool moves; /* connections may leave through another NIC */
+	bool survive; /* and move while they are at work */
 	char log_target[MV_CONFIG_PATH_MAX]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;
 	/* Of the agent only. */

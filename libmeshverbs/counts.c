@@ -8,11 +8,15 @@ static const uint64_t bounds_us[MV_PAUSE_BUCKETS - 1] = MV_PAUSE_BOUNDS_US;
 
 _Static_assert(MV_COUNT_DECIDED_END > MV_COUNT_DECIDED + MV_PASS, "one for each action");
 _Static_assert(MV_COUNT_GIVEN_UP_END >= MV_COUNT_GIVEN_UP + MV_CTL_REASON_END, "one for each reason");
+_Static_assert(MV_COUNT_LIVE_REASONS == MV_CTL_REASON_END - MV_CTL_REASON_PORT, "all that move live");
 _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
+
+#define LIVE(first, reason, places) ((first) + (MV_CTL_REASON_##reason - MV_CTL_REASON_PORT) * (places))
 
 #define DECIDED	 "GID decisions, one for each connect and address handle"
 #define REPAIRED "Queue pairs and address handles that were given another GID index than the program's"
 #define OBSERVED "Decisions that were not carried out because of mode = observe"
+#define MOVED	 "Connections that moved to another path, by when: as they were made, or why at work"
 #define GIVEN_UP "Connections on a path that does not work which were left there, by reason"
 
 static const struct mv_count_row rows[MV_N_COUNTS] = {
@@ -29,7 +33,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	[MV_COUNT_STUCK] = {"connections_stuck", 0, 0,
 			    "Connections on a path that does not work and for which there is no other"},
 	[MV_COUNT_HELD] = {"connections_held", 0, 0, "Connections whose path was put to the peer"},
-	[MV_COUNT_MOVED] = {"moves", "at", "connect", "Connections that moved to another path"},
+	[MV_COUNT_MOVED] = {"moves", "at", "connect", MOVED},
 	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NONE] = {"moves_given_up", "reason", "timeout", GIVEN_UP},
 	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NATIVE] = {"moves_given_up", "reason", "native", GIVEN_UP},
 	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NO_PATH] = {"moves_given_up", "reason", "no_path", GIVEN_UP},
@@ -41,10 +45,20 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 							   GIVEN_UP},
 	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_UNREACHABLE] = {"moves_given_up", "reason", "unreachable",
 							   GIVEN_UP},
+	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_HEALED] = {"moves_given_up", "reason", "healed", GIVEN_UP},
+	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_GONE] = {"moves_given_up", "reason", "gone", GIVEN_UP},
+	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_TIMEOUT] = {"moves_given_up", "reason", "peer_timeout",
+						       GIVEN_UP},
+	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_UNREADABLE] = {"moves_given_up", "reason", "unreadable",
+							  GIVEN_UP},
 	[MV_COUNT_RELAYED_AH] = {"relayed_handles", 0, 0,
 				 "Address handles whose datagrams go by another NIC"},
 	[MV_COUNT_SURFACED] = {"surfaced_errors", 0, 0,
 			       "Connections that were given an error because no way was left"},
+	[LIVE(MV_COUNT_MOVED_LIVE, PORT, 1)] = {"moves", "at", "port", MOVED},
+	[LIVE(MV_COUNT_MOVED_LIVE, PATH, 1)] = {"moves", "at", "path", MOVED},
+	[LIVE(MV_COUNT_MOVED_LIVE, DRAIN, 1)] = {"moves", "at", "drain", MOVED},
+	[LIVE(MV_COUNT_MOVED_LIVE, HOME, 1)] = {"moves", "at", "home", MOVED},
 };
 
 const struct mv_count_row *mv_count_row(size_t place)
@@ -56,6 +70,10 @@ const struct mv_pause_row *mv_pause_rows(void)
 {
 	static const struct mv_pause_row pauses[] = {
 		{"connect", MV_COUNT_CONNECT_PAUSE},
+		{"port", LIVE(MV_COUNT_LIVE_PAUSE, PORT, MV_PAUSE_PLACES)},
+		{"path", LIVE(MV_COUNT_LIVE_PAUSE, PATH, MV_PAUSE_PLACES)},
+		{"drain", LIVE(MV_COUNT_LIVE_PAUSE, DRAIN, MV_PAUSE_PLACES)},
+		{"home", LIVE(MV_COUNT_LIVE_PAUSE, HOME, MV_PAUSE_PLACES)},
 		{0},
 	};
 

@@ -7,7 +7,8 @@
 #include "bytes.h"
 
 #define FLAGS_KNOWN                                                                                \
-	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING)
+	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING |        \
+	 MV_CTL_MOVE)
 
 /* Every message has every field: 116 bytes, and only one length to get right. */
 #define MESSAGE_BYTES 116
@@ -61,13 +62,23 @@ static bool mtu_valid(uint16_t bytes)
 	return !bytes || (bytes >= 256 && bytes <= 4096 && !(bytes & (bytes - 1)));
 }
 
+/* The two last fields, where they are PSNs. */
+static bool last_fields_valid(const struct mv_ctl_msg *msg)
+{
+	if (msg->type == MV_CTL_SYNC)
+		return msg->next_psn <= 0xffffff;
+	if ((msg->flags & MV_CTL_MOVE) && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER))
+		return msg->path_psn <= 0xffffff;
+	return true;
+}
+
 static bool msg_valid(const struct mv_ctl_msg *msg)
 {
 	return msg->type >= MV_CTL_HELLO && msg->type < MV_CTL_TYPE_END &&
 	       !(msg->flags & ~FLAGS_KNOWN) && msg->reason < MV_CTL_REASON_END &&
 	       msg->gid_type <= MV_GID_TYPE_ROCE_V2 && mtu_valid(msg->mtu_bytes) && msg->attempt &&
 	       msg->from.qpn <= 0xffffff && msg->to.qpn <= 0xffffff && msg->path.qpn <= 0xffffff &&
-	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn);
+	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg);
 }
 
 int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
@@ -112,6 +123,7 @@ const char *mv_ctl_type_name(unsigned int type)
 		[MV_CTL_KEY_GET] = "key-get",   [MV_CTL_KEY_PUT] = "key-put",
 		[MV_CTL_KEY_DROP] = "key-drop", [MV_CTL_KEY_DROPPED] = "key-dropped",
 		[MV_CTL_UD_GET] = "ud-get",     [MV_CTL_UD_PUT] = "ud-put",
+		[MV_CTL_SYNC] = "sync",
 	};
 
 	return type < MV_CTL_TYPE_END && names[type] ? names[type] : "unknown";
@@ -136,6 +148,22 @@ const char *mv_ctl_reason_text(unsigned int reason)
 		return "a queue pair of this kind cannot be moved";
 	case MV_CTL_REASON_UNREACHABLE:
 		return "the peer's agent does not answer";
+	case MV_CTL_REASON_HEALED:
+		return "the reason to move is gone";
+	case MV_CTL_REASON_GONE:
+		return "the peer's queue pair is gone";
+	case MV_CTL_REASON_TIMEOUT:
+		return "there was no agreement in time";
+	case MV_CTL_REASON_UNREADABLE:
+		return "what has been executed could not be found out";
+	case MV_CTL_REASON_PORT:
+		return "a port on the path is down";
+	case MV_CTL_REASON_PATH:
+		return "nothing gets through";
+	case MV_CTL_REASON_DRAIN:
+		return "a NIC is being drained";
+	case MV_CTL_REASON_HOME:
+		return "the program's own path is back";
 	}
 	return "unknown";
 }

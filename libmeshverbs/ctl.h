@@ -45,15 +45,25 @@ enum mv_ctl_type {
 	/* Datagrams: a UD QP behind another rail (ud.h). */
 	MV_CTL_UD_GET, /* where can @to be reached from @path.local_gid? */
 	MV_CTL_UD_PUT,
+	/* Moving a live QP, beside HELLO to REFUSE with MV_CTL_MOVE (move.h). */
+	MV_CTL_SYNC, /* my old QP is fenced; it has executed all before @next_psn */
 	MV_CTL_TYPE_END,
 };
 
 enum mv_ctl_flags {
 	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
-	MV_CTL_READY = 2, /* my QP on the path can receive; ANSWER without: not on this path, try another */
+	/*
+	 * My QP on the path can receive; ANSWER without: not on this path, try another. SYNC: I have yours, do not answer.
+	 */
+	MV_CTL_READY = 2,
 	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: no such key in the QP's protection domain; @rkey fails every access */
 	MV_CTL_STAYS = 8, /* OFFER, ANSWER: my QP on the path is the program's own; keys are the program's own */
 	MV_CTL_ASKING = 16, /* HELLO: my path may work; I only have to know your RoCE version */
+	/*
+	 * HELLO, OFFER, ANSWER, CONFIRM, REFUSE: of a QP that is at work on the path that @base names. HELLO: I want to
+	 * leave it, or: I have heard that you do; @reason says why.
+	 */
+	MV_CTL_MOVE = 32,
 };
 
 enum mv_ctl_reason {
@@ -65,6 +75,16 @@ enum mv_ctl_reason {
 	MV_CTL_REASON_OFF, /* moves are switched off here */
 	MV_CTL_REASON_UNSUPPORTED, /* the QP is of a kind that cannot move */
 	MV_CTL_REASON_UNREACHABLE, /* local: the peer's agent does not answer */
+	/* Why a live QP does not move after all. */
+	MV_CTL_REASON_HEALED, /* who wanted to move does not want to any more */
+	MV_CTL_REASON_GONE, /* the QP was destroyed, reset or failed */
+	MV_CTL_REASON_TIMEOUT, /* the peer did not answer in time */
+	MV_CTL_REASON_UNREADABLE, /* what a fenced QP has executed could not be found out */
+	/* Why a live QP moves. */
+	MV_CTL_REASON_PORT, /* a port on the path went down */
+	MV_CTL_REASON_PATH, /* the ports are up, but nothing gets through: probes, or retries exceeded */
+	MV_CTL_REASON_DRAIN, /* the administrator takes a NIC out */
+	MV_CTL_REASON_HOME, /* the path that the program asked for is back */
 	MV_CTL_REASON_END,
 };
 
@@ -82,7 +102,7 @@ struct mv_ctl_msg {
 	uint32_t to_attempt;
 	/*
 	 * KEY_*, UD_*: chosen by who asks, repeated in the answer. OFFER: which offer of this attempt, grows, never 0;
-	 * repeated in ANSWER and CONFIRM.
+	 * repeated in ANSWER, CONFIRM, SYNC and, with MV_CTL_MOVE, REFUSE (there 0: a follower's wish).
 	 */
 	uint32_t request_id;
 	struct mv_ctl_end from, to; /* as the programs know them */
@@ -96,7 +116,16 @@ struct mv_ctl_msg {
 	union ibv_gid path_peer_gid; /* OFFER: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
 	uint16_t path_lid;
 	uint16_t mtu_bytes; /* largest path MTU the sender's end allows: 256 .. 4096; 0: unknown */
-	uint32_t key, rkey; /* KEY_* */
+	union {
+		uint32_t key; /* KEY_* */
+		uint32_t base; /* MV_CTL_MOVE: the offer that led to the path the QP is leaving; 0: the program's own */
+		uint32_t next_psn; /* SYNC: of the old QP, 24 bits: what it expected next when it was fenced */
+	};
+	union {
+		uint32_t rkey; /* KEY_* */
+		uint32_t path_psn; /* OFFER, ANSWER with MV_CTL_MOVE: first PSN of @path's sends, 24 bits */
+		uint32_t n_received; /* SYNC: receives that the old QP consumed since it was connected, modulo 2^32 */
+	};
 };
 
 #define MV_CTL_PSN_NONE 0xffffffffu
@@ -136,6 +165,7 @@ enum mv_frame_type {
 	MV_FRAME_DELIVER, /* agent: a message for one of your QPs */
 	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
 	MV_FRAME_STATUS, /* process: what the tool shows of one QP: device, qpn and text (JSON object) */
+	MV_FRAME_CHANGED, /* agent: there is a new directory */
 	MV_FRAME_TYPE_END,
 };
 

@@ -29,6 +29,7 @@ static const struct {
 	[MV_FRAME_SEND] = {"send", HAS_DGID | HAS_MESSAGE},
 	[MV_FRAME_DELIVER] = {"deliver", HAS_DEVICE | HAS_QPN | HAS_MESSAGE},
 	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},
+	[MV_FRAME_CHANGED] = {"changed", HAS_VERSION},
 	[MV_FRAME_STATUS] = {"status", HAS_DEVICE | HAS_QPN | HAS_TEXT},
 };
 

@@ -11,18 +11,23 @@
 const struct mv_move_times mv_move_default_times = {
 	.resend_ns = 2 * MS,
 	.resend_max_ns = 500 * MS,
+	.live_resend_max_ns = 50 * MS,
 	.ask_ns = 2000 * MS,
 	.give_up_ns = 10000 * MS,
+	.move_ns = 4000 * MS,
 };
 
-/* Room that messages leave: between two drains come at most RELEASE, PREPARE and one more. */
-#define RESERVED_ACTIONS 3
+/*
+ * Room that messages and WANTED leave: between two drains come at most ACTIVATE of a connect,
+ * RELEASE, PREPARE, and RELEASE and STAY, because no outcome is there before its action was taken.
+ */
+#define RESERVED_ACTIONS 5
 
 /* ---- actions -----------------------------------------------------------------------------------
  */
 
-/* Return: NULL for a message too many, which is as good as lost. */
-static struct mv_move_action *push(struct mv_move *m, enum mv_move_action_type type)
+/* Return: NULL for a message or WANTED too many: it is as good as lost. */
+struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type)
 {
 	if (m->next_action) {
 		m->n_actions -= m->next_action;
@@ -30,7 +35,8 @@ static struct mv_move_action *push(struct mv_move *m, enum mv_move_action_type t
 			m->n_actions * sizeof(m->actions[0]));
 		m->next_action = 0;
 	}
-	if (type == MV_DO_SEND && m->n_actions >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
+	if ((type == MV_DO_SEND || type == MV_DO_WANTED) &&
+	    m->n_actions >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
 		return NULL;
 	assert(m->n_actions < MV_MOVE_MAX_ACTIONS);
 	m->actions[m->n_actions] = (struct mv_move_action){.type = type};
@@ -57,59 +63,85 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 				   .to_psn = m->rq_psn};
 }
 
-/* Our end of the path, for OFFER, ANSWER and CONFIRM. */
-static void put_path(const struct mv_move *m, struct mv_ctl_msg *msg)
+/* Our end of a path, for OFFER, ANSWER and CONFIRM. */
+static void put_path(const struct mv_move_path *path, struct mv_ctl_msg *msg)
 {
-	msg->gid_type = m->path_type;
-	msg->request_id = m->offer;
-	msg->path = m->my_path;
-	msg->path_peer_gid = m->peer_path.gid;
-	msg->path_lid = m->my_lid;
-	msg->mtu_bytes = m->my_mtu_bytes;
-	if (m->my_stays)
+	msg->gid_type = path->type;
+	msg->request_id = path->offer;
+	msg->path = path->mine;
+	msg->path_peer_gid = path->peer.gid;
+	msg->path_lid = path->my_lid;
+	msg->mtu_bytes = path->my_mtu_bytes;
+	if (path->my_stays)
 		msg->flags |= MV_CTL_STAYS;
 }
 
 void mv_move_send_message(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	struct mv_move_action *action = push(m, MV_DO_SEND);
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
 	if (action)
 		action->msg = *msg;
 }
 
+static bool names_path(enum mv_ctl_type type)
+{
+	return type == MV_CTL_OFFER || type == MV_CTL_ANSWER || type == MV_CTL_CONFIRM;
+}
+
 void mv_move_send(struct mv_move *m, enum mv_ctl_type type, uint8_t flags,
 		  enum mv_ctl_reason reason)
 {
-	struct mv_move_action *action = push(m, MV_DO_SEND);
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
 	if (!action)
 		return;
 	mv_move_header(m, type, &action->msg);
 	action->msg.flags = flags;
 	action->msg.reason = (uint8_t)reason;
-	if (type == MV_CTL_OFFER || type == MV_CTL_ANSWER || type == MV_CTL_CONFIRM)
-		put_path(m, &action->msg);
+	if (names_path(type))
+		put_path(&m->next, &action->msg);
+	if (!m->live)
+		return;
+	action->msg.flags |= MV_CTL_MOVE;
+	action->msg.base = m->now.offer;
+	if (names_path(type))
+		action->msg.path_psn = m->next.my_psn;
+}
+
+void mv_move_repeat(struct mv_move *m, enum mv_ctl_type type)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
+
+	if (!action)
+		return;
+	mv_move_header(m, type, &action->msg);
+	action->msg.flags = MV_CTL_READY;
+	put_path(&m->now, &action->msg);
 }
 
 void mv_move_say(struct mv_move *m)
 {
-	if (m->state == MV_MOVE_ASKING)
+	if (m->state == MV_MOVE_ASKING && m->live)
+		mv_move_send_hello_live(m);
+	else if (m->state == MV_MOVE_ASKING)
 		mv_move_send(m, MV_CTL_HELLO, m->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0,
 			     MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_OFFERED)
-		mv_move_send(m, MV_CTL_OFFER, 0, MV_CTL_REASON_NONE);
+		mv_move_send(m, MV_CTL_OFFER, 0, m->live ? m->reason : MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
+	else if (m->state == MV_MOVE_FENCED)
+		mv_move_send_sync(m, m->next.offer, 0);
 }
 
-static void set_state(struct mv_move *m, enum mv_move_state state)
+void mv_move_set_state(struct mv_move *m, enum mv_move_state state)
 {
 	m->state = state;
 	m->resend_at = 0;
 }
 
-static void start_timer(struct mv_move *m, uint64_t now_ns)
+void mv_move_start_timer(struct mv_move *m, uint64_t now_ns)
 {
 	m->resend_step = m->times->resend_ns;
 	m->resend_at = now_ns + m->resend_step;
@@ -117,8 +149,8 @@ static void start_timer(struct mv_move *m, uint64_t now_ns)
 
 void mv_move_enter(struct mv_move *m, enum mv_move_state state, uint64_t now_ns)
 {
-	set_state(m, state);
-	start_timer(m, now_ns);
+	mv_move_set_state(m, state);
+	mv_move_start_timer(m, now_ns);
 	mv_move_say(m);
 }
 
@@ -130,18 +162,18 @@ void mv_move_release(struct mv_move *m)
 	if (!m->prepared)
 		return;
 	m->prepared = false;
-	m->my_stays = false;
-	push(m, MV_DO_RELEASE);
+	mv_move_push(m, MV_DO_RELEASE);
 }
 
 void mv_move_prepare(struct mv_move *m, const union ibv_gid *local, const union ibv_gid *remote,
 		     uint8_t type)
 {
-	struct mv_move_action *action = push(m, MV_DO_PREPARE);
+	struct mv_move_action *action = mv_move_push(m, MV_DO_PREPARE);
 
-	set_state(m, MV_MOVE_PREPARING);
-	m->path_type = type;
-	m->peer_path.gid = *remote;
+	mv_move_set_state(m, MV_MOVE_PREPARING);
+	m->next.type = type;
+	m->next.my_stays = false;
+	m->next.peer.gid = *remote;
 	action->local_gid = *local;
 	action->remote_gid = *remote;
 	action->gid_type = type;
@@ -156,22 +188,39 @@ static uint16_t smaller_known(uint16_t a, uint16_t b)
 
 void mv_move_connect(struct mv_move *m)
 {
-	struct mv_move_action *action = push(m, MV_DO_CONNECT);
+	struct mv_move_action *action = mv_move_push(m, MV_DO_CONNECT);
 
-	set_state(m, MV_MOVE_CONNECTING);
-	action->local_gid = m->my_path.gid;
-	action->remote_gid = m->peer_path.gid;
-	action->gid_type = m->path_type;
-	action->peer = m->peer_path;
-	action->peer_lid = m->peer_lid;
-	action->peer_stays = m->peer_stays;
-	action->mtu_bytes = smaller_known(m->my_mtu_bytes, m->peer_mtu_bytes);
+	mv_move_set_state(m, MV_MOVE_CONNECTING);
+	action->local_gid = m->next.mine.gid;
+	action->remote_gid = m->next.peer.gid;
+	action->gid_type = m->next.type;
+	action->peer = m->next.peer;
+	action->peer_lid = m->next.peer_lid;
+	action->peer_stays = m->next.peer_stays;
+	action->mtu_bytes = smaller_known(m->next.my_mtu_bytes, m->next.peer_mtu_bytes);
+	action->sq_psn = m->next.my_psn;
+	action->rq_psn = m->next.peer_psn;
 }
 
 void mv_move_activate(struct mv_move *m, bool timed_out)
 {
-	set_state(m, MV_MOVE_ACTIVE);
-	push(m, MV_DO_ACTIVATE)->timed_out = timed_out;
+	mv_move_set_state(m, MV_MOVE_ACTIVE);
+	m->now = m->next;
+	m->prepared = false;
+	mv_move_push(m, MV_DO_ACTIVATE)->timed_out = timed_out;
+}
+
+/* The program's own QPs. */
+static void set_native(struct mv_move *m)
+{
+	m->now = (struct mv_move_path){.mine = m->local,
+				       .peer = m->peer,
+				       .type = m->local_type,
+				       .my_stays = true,
+				       .peer_stays = true,
+				       .my_psn = MV_CTL_PSN_NONE,
+				       .peer_psn = MV_CTL_PSN_NONE};
+	mv_move_set_state(m, MV_MOVE_NATIVE);
 }
 
 static void native_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
@@ -179,8 +228,8 @@ static void native_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_
 	struct mv_move_action *action;
 
 	mv_move_release(m);
-	set_state(m, MV_MOVE_NATIVE);
-	action = push(m, MV_DO_NATIVE);
+	set_native(m);
+	action = mv_move_push(m, MV_DO_NATIVE);
 	action->reason = reason;
 	action->timed_out = timed_out;
 	action->gid_type = m->local_type;
@@ -210,8 +259,8 @@ void mv_move_restart(struct mv_move *m, uint64_t now_ns)
 	}
 	mv_move_release(m);
 	m->path = 0;
-	set_state(m, MV_MOVE_ASKING);
-	start_timer(m, now_ns);
+	mv_move_set_state(m, MV_MOVE_ASKING);
+	mv_move_start_timer(m, now_ns);
 }
 
 /* An outcome is there. Return: true when it does not matter any more. */
@@ -222,9 +271,11 @@ static bool settle_pending(struct mv_move *m, uint64_t now_ns)
 	m->pending = MV_PENDING_NONE;
 	if (pending == MV_PENDING_NONE)
 		return false;
-	set_state(m, MV_MOVE_ASKING);
+	mv_move_set_state(m, MV_MOVE_ASKING);
 	if (pending == MV_PENDING_NATIVE) {
 		native_now(m, m->pending_reason, m->pending_timed_out);
+	} else if (m->live) {
+		mv_move_settle_live(m, pending, now_ns);
 	} else {
 		mv_move_restart(m, now_ns);
 		mv_move_say(m);
@@ -241,8 +292,11 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason)
 		return;
 	}
 	/* Not busy any more: the failure that led here was its outcome. */
-	set_state(m, MV_MOVE_ASKING);
-	mv_move_go_native(m, reason, reason, false);
+	mv_move_set_state(m, MV_MOVE_ASKING);
+	if (m->live)
+		mv_move_call_off(m, reason, reason, false);
+	else
+		mv_move_go_native(m, reason, reason, false);
 }
 
 uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
@@ -256,6 +310,18 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 	return m->local_type;
 }
 
+void mv_move_number(struct mv_move *m, uint32_t offer)
+{
+	/* Any odd number will do that spreads: a late packet of an earlier QP of that number is not
+	 * taken for one of this. */
+	static const uint32_t spread = 0x9e3779;
+	uint32_t base = m->sq_psn == MV_CTL_PSN_NONE ? 0 : m->sq_psn;
+
+	m->last_offer = offer;
+	m->next.offer = offer;
+	m->next.my_psn = m->live ? (base + offer * spread) & 0xffffff : MV_CTL_PSN_NONE;
+}
+
 /* ---- what the program does ---------------------------------------------------------------------
  */
 
@@ -266,28 +332,48 @@ static bool leads(const struct mv_ctl_end *local, const struct mv_ctl_end *peer)
 	return order ? order < 0 : local->qpn < peer->qpn;
 }
 
-void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
-		   const struct mv_move_times *times, uint64_t now_ns)
+void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n_paths)
 {
-	size_t n_paths = begin->n_paths < MV_MOVE_MAX_PATHS ? begin->n_paths : MV_MOVE_MAX_PATHS;
+	m->n_paths = (uint8_t)(n_paths < MV_MOVE_MAX_PATHS ? n_paths : MV_MOVE_MAX_PATHS);
+	if (m->n_paths)
+		memcpy(m->paths, paths, m->n_paths * sizeof(m->paths[0]));
+	m->path = 0;
+}
 
+static void begin_life(struct mv_move *m, const struct mv_move_begin *begin,
+		       const struct mv_move_times *times, uint64_t now_ns)
+{
 	memset(m, 0, sizeof(*m));
 	m->times = times;
 	m->leader = leads(&begin->local, &begin->peer);
-	m->verdict = begin->verdict;
 	m->local = begin->local;
 	m->peer = begin->peer;
 	m->local_type = begin->local_type;
 	m->attempt = begin->attempt ? begin->attempt : 1;
 	m->sq_psn = MV_CTL_PSN_NONE;
 	m->rq_psn = begin->rq_psn;
-	if (n_paths)
-		memcpy(m->paths, begin->paths, n_paths * sizeof(m->paths[0]));
-	m->n_paths = (uint8_t)n_paths;
+	m->next.my_psn = MV_CTL_PSN_NONE;
+	m->next.peer_psn = MV_CTL_PSN_NONE;
 	m->begun_at = now_ns;
 	m->heard_at = now_ns;
+}
+
+void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
+		   const struct mv_move_times *times, uint64_t now_ns)
+{
+	begin_life(m, begin, times, now_ns);
+	m->sq_psn = sq_psn;
+	set_native(m);
+}
+
+void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
+		   const struct mv_move_times *times, uint64_t now_ns)
+{
+	begin_life(m, begin, times, now_ns);
+	m->verdict = begin->verdict;
+	mv_move_take_paths(m, begin->paths, begin->n_paths);
 	/* A leader that has nothing to offer need not keep anybody waiting. */
-	if (m->leader && !n_paths && m->verdict != MV_PATH_ASK)
+	if (m->leader && !m->n_paths && m->verdict != MV_PATH_ASK)
 		mv_move_go_native(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
 	else
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
@@ -300,7 +386,7 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
 	m->sq_psn = sq_psn;
 	/* The PSN may be the proof that the peer has been waiting for. */
 	if (m->resend_at) {
-		start_timer(m, now_ns);
+		mv_move_start_timer(m, now_ns);
 		mv_move_say(m);
 	}
 }
@@ -325,8 +411,8 @@ bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret)
 /* Follower: asks for another path, and goes on waiting for an offer. */
 static void decline(struct mv_move *m, uint64_t now_ns)
 {
-	set_state(m, MV_MOVE_ASKING);
-	start_timer(m, now_ns);
+	mv_move_set_state(m, MV_MOVE_ASKING);
+	mv_move_start_timer(m, now_ns);
 	mv_move_send(m, MV_CTL_ANSWER, 0, MV_CTL_REASON_NO_RESOURCES);
 }
 
@@ -336,6 +422,8 @@ static void path_failed(struct mv_move *m, uint64_t now_ns)
 	if (m->leader) {
 		m->path++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_RESOURCES);
+	} else if (m->live) {
+		mv_move_decline_live(m, now_ns);
 	} else {
 		decline(m, now_ns);
 	}
@@ -348,17 +436,17 @@ void mv_move_prepared(struct mv_move *m, const struct mv_ctl_end *mine, uint16_t
 		return;
 	if (mine) {
 		m->prepared = true;
-		m->my_path = *mine;
-		m->my_lid = lid;
-		m->my_mtu_bytes = mtu_bytes;
-		m->my_stays = stays;
+		m->next.mine = *mine;
+		m->next.my_lid = lid;
+		m->next.my_mtu_bytes = mtu_bytes;
+		m->next.my_stays = stays;
 	}
 	if (settle_pending(m, now_ns))
 		return;
 	if (!mine) {
 		path_failed(m, now_ns);
 	} else if (m->leader) {
-		m->offer++;
+		mv_move_number(m, m->last_offer + 1);
 		mv_move_enter(m, MV_MOVE_OFFERED, now_ns);
 	} else {
 		mv_move_connect(m);
@@ -372,9 +460,12 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 	if (!ok) {
 		path_failed(m, now_ns);
 	} else if (m->leader) {
-		/* The peer first: it can use the path while our own work is being posted. */
+		/* The peer first: it can use the path, or fence, while we do. */
 		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
-		mv_move_activate(m, false);
+		if (m->live)
+			mv_move_fence(m, now_ns);
+		else
+			mv_move_activate(m, false);
 	} else {
 		m->answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
@@ -384,6 +475,8 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
+	if (m->live)
+		return;
 	switch (m->state) {
 	case MV_MOVE_CONNECTING:
 		if (m->leader)
@@ -417,8 +510,11 @@ static uint64_t give_up_at(const struct mv_move *m)
 {
 	uint64_t at = UINT64_MAX;
 
-	if (m->state == MV_MOVE_IDLE || m->state == MV_MOVE_ACTIVE || m->state == MV_MOVE_NATIVE ||
-	    m->pending == MV_PENDING_NATIVE)
+	if (m->pending != MV_PENDING_NONE && m->pending != MV_PENDING_RESTART)
+		return UINT64_MAX;
+	if (m->live)
+		return m->phase_since + m->times->move_ns / 2;
+	if (m->state == MV_MOVE_IDLE || mv_move_settled(m) || m->state == MV_MOVE_FAILED)
 		return UINT64_MAX;
 	if (m->work_since)
 		at = m->times->give_up_ns + (m->state == MV_MOVE_ANSWERED
@@ -439,7 +535,9 @@ uint64_t mv_move_deadline(const struct mv_move *m)
 void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
 	if (now_ns >= give_up_at(m)) {
-		if (m->state == MV_MOVE_ANSWERED)
+		if (m->live)
+			mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
+		else if (m->state == MV_MOVE_ANSWERED)
 			mv_move_activate(m, true);
 		else
 			mv_move_go_native(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NATIVE, true);
@@ -447,7 +545,8 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 	}
 	if (!m->resend_at || now_ns < m->resend_at)
 		return;
-	m->resend_step = earlier_of(2 * m->resend_step, m->times->resend_max_ns);
+	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
+								: m->times->resend_max_ns);
 	m->resend_at = now_ns + m->resend_step;
 	mv_move_say(m);
 }
@@ -471,6 +570,12 @@ const char *mv_move_state_name(enum mv_move_state state)
 		return "active";
 	case MV_MOVE_NATIVE:
 		return "native";
+	case MV_MOVE_FENCING:
+		return "fencing";
+	case MV_MOVE_FENCED:
+		return "fenced";
+	case MV_MOVE_FAILED:
+		return "failed";
 	}
 	return "unknown";
 }

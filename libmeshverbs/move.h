@@ -26,7 +26,7 @@
  *
  * Whoever waits repeats its message (backing off); whoever gets a repeated message repeats its answer; no message
  * causes more than one. Nothing is posted on the new path before ACTIVATE, and ACTIVATE comes only after the other
- * end's QP can receive. The moves of a live QP (FENCE, SYNC, REPLAY) extend this between ANSWER and ACTIVATE.
+ * end's QP can receive.
  *
  * Either end may give up and connect natively, and says so to whatever the peer sends then, until the follower has
  * sent ANSWER(READY): from there on the leader alone decides, and the follower asks until it knows. Should it hear
@@ -39,6 +39,34 @@
  *
  * Attempts tell the lives of a QP apart: a program may reset a QP and connect it again. A peer's later attempt starts
  * over, except on an end that is ACTIVE or NATIVE, which is silent: its program has to reset it as well.
+ *
+ * The move of a live QP is the same with an old QP that has to be fenced before the new one may be used. It begins on
+ * an end that is settled (ACTIVE or NATIVE), on either or on both at once, with mv_move_start(), and each message names the
+ * path that is being left by the number of its offer (0: the program's own):
+ *
+ *   follower --HELLO--> leader           "I want to leave this path" (only if it begins)
+ *   leader   WANTED, and then            its caller answers with mv_move_start()
+ *   leader   PREPARE
+ *   leader   --OFFER--> follower
+ *   follower PREPARE, CONNECT
+ *   follower --ANSWER(READY)--> leader
+ *   leader   CONNECT                     up to here the old QP is at work and either may call it off: STAY
+ *   leader   --CONFIRM--> follower       from here on each FENCEs its old QP, both at the same time
+ *   each     --SYNC--> the other         once it has: what its old QP executed
+ *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
+ *
+ * So nothing is fenced before both ends have their QPs on the new path, connected (CONFIRM says so; a SYNC says it as
+ * well); nothing is posted there before both have fenced. A leader that does not know its peer's attempt asks for
+ * it first, by a HELLO that the follower answers with its own.
+ *
+ * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
+ * is agreed upon in half of move_ns. After FENCE there is no way back: if the peer's SYNC does not come in the other
+ * half, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
+ * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
+ * is executed twice, for it posts only what our SYNC says we have not executed.
+ *
+ * A second failure during a move: before FENCE, mv_move_start() again, with other paths; after it, the move ends as it would have
+ * (messages do not need the path), and the next one starts from there.
  */
 
 enum mv_move_state {
@@ -50,6 +78,10 @@ enum mv_move_state {
 	MV_MOVE_ANSWERED, /* follower: waiting for CONFIRM */
 	MV_MOVE_ACTIVE, /* on the agreed path */
 	MV_MOVE_NATIVE, /* given up, or found unnecessary: the program's own attributes (see action NATIVE) */
+	/* Of a live QP only (ASKING to ANSWERED as above): */
+	MV_MOVE_FENCING, /* FENCE given out */
+	MV_MOVE_FENCED, /* waiting for the peer's SYNC */
+	MV_MOVE_FAILED, /* SURFACE given out: this QP does not work any more */
 };
 
 enum mv_move_action_type {
@@ -57,9 +89,30 @@ enum mv_move_action_type {
 	MV_DO_SEND, /* @msg to the peer */
 	MV_DO_PREPARE, /* make a QP on the rail of @local_gid; answer with mv_move_prepared(), soon */
 	MV_DO_CONNECT, /* connect it to @peer with @mtu_bytes; answer with mv_move_connected(), soon */
-	MV_DO_ACTIVATE, /* the program's work goes there from now on */
+	/*
+	 * The program's work goes there from now on. @replay: after what was outstanding on the old QP has been dealt with
+	 * as @next_psn says (psn.h); the old QP is not needed any more
+	 */
+	MV_DO_ACTIVATE,
 	MV_DO_NATIVE, /* connect the program's own QP; with @gid_type instead of its entry's if that differs */
 	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more */
+	/*
+	 * Put the old QP into ERR, drain it, read its rq_psn, post the receives that it did not consume to the new QP;
+	 * sends that the program posts wait from now on, and it sees no completion of a send that was flushed. Answer with
+	 * mv_move_fenced(), soon
+	 */
+	MV_DO_FENCE,
+	MV_DO_STAY, /* the move is off, nothing was fenced: the QP goes on as it is, for better or worse; @reason */
+	/*
+	 * The move failed after FENCE: give the program the errors that it would have had (what was outstanding, in order,
+	 * and everything later); completions of receives that the new QP has consumed come before them. @reason
+	 */
+	MV_DO_SURFACE,
+	/*
+	 * The peer wants to leave the path because of @reason (of MV_CTL_REASON_PORT ... _HOME): answer with
+	 * mv_move_start() and paths, or mv_move_refuse(). Comes again if neither is done
+	 */
+	MV_DO_WANTED,
 };
 
 struct mv_move_action {
@@ -74,28 +127,51 @@ struct mv_move_action {
 	uint16_t peer_lid;
 	uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
 	uint8_t peer_stays; /* the peer's keys are its program's own */
-	/* NATIVE */
-	enum mv_ctl_reason reason; /* why no move, for the log; REASON_NONE when agreed that none is needed */
-	bool timed_out; /* NATIVE: nothing was heard in time; ACTIVATE: without the leader's word */
+	uint32_t sq_psn, rq_psn; /* CONNECT: first PSNs there; MV_CTL_PSN_NONE: the program's own */
+	/* NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed. WANTED: why one */
+	enum mv_ctl_reason reason;
+	bool timed_out; /* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
+	/* ACTIVATE */
+	bool replay; /* of a live QP; else the rest does not count */
+	uint32_t next_psn; /* rq_psn of the peer's fenced QP */
+	uint32_t n_received; /* receives that it consumed since it was connected, modulo 2^32: to check the former by */
 };
 
 #define MV_MOVE_MAX_PATHS 16
-#define MV_MOVE_MAX_ACTIONS 8 /* that wait to be taken; beyond 5, messages to be sent are left out */
+#define MV_MOVE_MAX_ACTIONS 10 /* that wait to be taken; beyond 5, messages to be sent are left out */
 
 struct mv_move_times {
 	uint64_t resend_ns; /* first repetition; doubles up to resend_max_ns. Default 2 ms, 500 ms */
 	uint64_t resend_max_ns;
+	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
+	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after. Default 4 s */
 };
 
 extern const struct mv_move_times mv_move_default_times;
+
+/* Two QPs that are, or are to be, connected. */
+struct mv_move_path {
+	struct mv_ctl_end mine, peer;
+	uint32_t offer; /* its number; 0: the program's own QPs */
+	uint8_t type; /* enum mv_gid_type */
+	bool my_stays, peer_stays;
+	uint16_t my_mtu_bytes, my_lid, peer_mtu_bytes, peer_lid;
+	uint32_t my_psn, peer_psn; /* first ones; MV_CTL_PSN_NONE: as the programs said */
+};
+
+/* What an old QP had executed when it was fenced. */
+struct mv_move_sync {
+	uint32_t next_psn, n_received;
+};
 
 /* All members are the machine's own, to be read by the caller where it says so. */
 struct mv_move {
 	enum mv_move_state state; /* readable */
 	const struct mv_move_times *times;
 	bool leader; /* readable */
+	bool live; /* a QP is at work while the next is negotiated; readable */
 	enum mv_path_verdict verdict;
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
@@ -104,17 +180,27 @@ struct mv_move {
 	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried, in this order */
 	uint8_t n_paths, path; /* current one */
-	uint32_t offer; /* leader: number of the current offer; follower: of the latest one taken up */
-	struct mv_ctl_end my_path, peer_path; /* QPs on the agreed path; readable */
-	uint8_t path_type; /* enum mv_gid_type; readable */
-	bool prepared; /* there is a QP to be released */
-	uint16_t my_mtu_bytes, my_lid, peer_mtu_bytes, peer_lid;
-	bool my_stays, peer_stays; /* readable */
-	/* What came up while PREPARE or CONNECT was out: done once its outcome is known. */
+	uint32_t last_offer; /* leader: number of the latest offer; follower: of the latest one taken up */
+	struct mv_move_path now; /* what the work goes to; ACTIVE and later, and NATIVE (offer 0); readable */
+	struct mv_move_path next; /* being negotiated; readable */
+	bool prepared; /* there is a QP of @next to be released */
+	/* Of a live QP. */
+	enum mv_move_state settled; /* where it was, and is again if it stays: ACTIVE or NATIVE */
+	uint8_t reason; /* enum mv_ctl_reason: why it moves; readable */
+	bool own_wish; /* mv_move_start() was called: it is not only the peer that wants to move */
+	bool peer_wish; /* leader: the follower has said that it wants to */
+	bool aborted; /* mv_move_abort() */
+	uint8_t off_reason; /* enum mv_ctl_reason: why the last move was called off */
+	uint32_t declined; /* follower: offer that we could not take up; 0: none */
+	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will */
+	bool fenced_for_now; /* @my_sync is of the move that led to @now: the peer may still ask for it */
+	bool peer_synced; /* @peer_sync is there */
+	/* What came up while PREPARE, CONNECT or FENCE was out: done once its outcome is known. */
 	uint8_t pending; /* enum mv_move_pending of move.c */
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
 	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
+	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
 	unsigned int n_actions, next_action;
 	struct mv_move_action actions[MV_MOVE_MAX_ACTIONS];
 };
@@ -140,6 +226,62 @@ struct mv_move_begin {
 void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin, const struct mv_move_times *times,
 		   uint64_t now_ns);
 
+/**
+ * mv_move_adopt - the program's QP is connected as the program asked, and has not been known here until now
+ * @begin: verdict, paths and n_paths are not looked at; local_type is the one in use
+ * @sq_psn: MV_CTL_PSN_NONE: not in RTS yet; then mv_move_rts() follows
+ *
+ * As after mv_move_begin() and the action NATIVE: it answers its peer, and may be moved. To be kept, once made, for as long as
+ * the QP is connected: it numbers the moves.
+ */
+void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
+		   const struct mv_move_times *times, uint64_t now_ns);
+
+/**
+ * mv_move_start - the QP is to leave its path
+ * @reason: MV_CTL_REASON_PORT, _PATH, _DRAIN or _HOME
+ * @paths: @n_paths, best first, copied; only a leader's are used (the follower's caller judges by the action PREPARE)
+ *
+ * On an end that is settled. While a live move is under way and nothing is fenced yet, it takes other paths: a leader
+ * begins with them anew.
+ *
+ * Return: 0; -EBUSY: fenced already, or still being connected: to be called again after ACTIVATE; -EINVAL: the QP has
+ * failed.
+ */
+int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n_paths,
+		  uint64_t now_ns);
+
+/**
+ * mv_move_cancel - the reason to move is gone (the port came back before anything was fenced)
+ *
+ * The old QP must still be able to go on: one that went to ERR by itself has to be moved. If the peer has a reason of
+ * its own, or has heard CONFIRM, the move goes on; a follower can only call off its own wish. STAY tells that it is off.
+ */
+void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
+
+/**
+ * mv_move_refuse - the answer to WANTED, or to PREPARE of a live QP instead of mv_move_prepared(): no move at all
+ * @reason: MV_CTL_REASON_OFF, _UNSUPPORTED, _NO_PATH, ...
+ *
+ * The peer is told and stays where it is.
+ */
+void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
+
+/**
+ * mv_move_abort - the QP is of no use any more (the program brought it to ERR), though it is not gone
+ *
+ * A move under way is called off (STAY, SURFACE), and the peer told; no other begins.
+ */
+void mv_move_abort(struct mv_move *m, uint64_t now_ns);
+
+/**
+ * mv_move_fenced - outcome of FENCE
+ * @sync: what the old QP executed; NULL: could not be found out (the device is gone): SURFACE follows
+ *
+ * The receives must be on the new QP by now: the peer may send.
+ */
+void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns);
+
 /** mv_move_rts - the program brought its QP to RTS */
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);
 
@@ -160,6 +302,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
  * mv_move_unreachable - the agent cannot reach the peer's
  *
  * Leads to NATIVE at once, except after ANSWER and in a leader that has got one: then it is as good as a lost message.
+ * So it is with a live QP: what broke its path may have broken the agents' for a moment.
  */
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
 
@@ -171,7 +314,11 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
 void mv_move_prepared(struct mv_move *m, const struct mv_ctl_end *mine, uint16_t lid, uint16_t mtu_bytes, bool stays,
 		      uint64_t now_ns);
 
-/** mv_move_connected - outcome of CONNECT; after a failure the QP is still there, until RELEASE */
+/**
+ * mv_move_connected - outcome of CONNECT; after a failure the QP is still there, until RELEASE
+ *
+ * Of a live QP that is in RTS, the new one has to be in RTS, too.
+ */
 void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns);
 
 /** mv_move_tick - time has passed */

@@ -4,20 +4,30 @@
 
 #include "move.h"
 
-/* What move.c (life, outcomes, time) and move_message.c (the peer's messages) need of each other.
+/*
+ * What the files of the transaction need of each other: move.c (life, outcomes, time), move_message.c (the peer's
+ * messages on a connect), move_live.c and move_live_message.c (the same for a live QP).
  */
 
-/* What is to be done once the outcome of PREPARE or CONNECT is known. */
+/* What is to be done once the outcome of PREPARE, CONNECT or FENCE is known. */
 enum mv_move_pending {
 	MV_PENDING_NONE,
 	MV_PENDING_NATIVE,
-	MV_PENDING_RESTART, /* ask again: the peer's QP is not the one any more */
+	MV_PENDING_RESTART, /* ask again: the peer's QP is not the one any more; live: other paths */
+	MV_PENDING_OFF, /* live: STAY, or SURFACE */
 };
 
-/* A PREPARE or CONNECT is out: the state does not change before its outcome. */
+/* A PREPARE, CONNECT or FENCE is out: the state does not change before its outcome. */
 static inline bool mv_move_busy(const struct mv_move *m)
 {
-	return m->state == MV_MOVE_PREPARING || m->state == MV_MOVE_CONNECTING;
+	return m->state == MV_MOVE_PREPARING || m->state == MV_MOVE_CONNECTING ||
+	       m->state == MV_MOVE_FENCING;
+}
+
+/* A QP is at work, and nothing is going on. */
+static inline bool mv_move_settled(const struct mv_move *m)
+{
+	return m->state == MV_MOVE_ACTIVE || m->state == MV_MOVE_NATIVE;
 }
 
 /* Serial numbers: is @a later than @b? */
@@ -26,15 +36,30 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-/* Says what the state has to say: HELLO, OFFER or ANSWER; the timer is not touched. */
+/* Return: NULL for a message or WANTED too many: it is as good as lost. */
+struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type);
+
+/* Changes the state; nothing is repeated any more. */
+void mv_move_set_state(struct mv_move *m, enum mv_move_state state);
+
+/* Says what the state has to say: HELLO, OFFER, ANSWER or SYNC; the timer is not touched. */
 void mv_move_say(struct mv_move *m);
 
-/* Sends a message that no timer repeats. */
+/*
+ * Sends a message that no timer repeats: OFFER, ANSWER and CONFIRM are about the path that is being negotiated; all are
+ * of the move if there is one.
+ */
 void mv_move_send(struct mv_move *m, enum mv_ctl_type type, uint8_t flags,
 		  enum mv_ctl_reason reason);
 
+/* ANSWER(READY) or CONFIRM of the connect that led to the present path, once more. */
+void mv_move_repeat(struct mv_move *m, enum mv_ctl_type type);
+
 /* Sends a copy of @msg as it is. */
 void mv_move_send_message(struct mv_move *m, const struct mv_ctl_msg *msg);
+
+/* What is said now is to be repeated. */
+void mv_move_start_timer(struct mv_move *m, uint64_t now_ns);
 
 /* Changes to a state that waits, says what it has to say and starts the timer. */
 void mv_move_enter(struct mv_move *m, enum mv_move_state state, uint64_t now_ns);
@@ -61,5 +86,62 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason);
 /* The RoCE version of the program's own address that fits the peer's; changed for verdict ASK only.
  */
 uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type);
+
+/* The path that is being negotiated gets its number and, if the QP is live, the first PSN of our sends there. */
+void mv_move_number(struct mv_move *m, uint32_t offer);
+
+void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n_paths);
+
+/* ---- a live QP: move_live.c, move_live_message.c -----------------------------------------------
+ */
+
+/* A move begins, by our caller's wish or the peer's. */
+void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
+			uint64_t now_ns);
+
+/*
+ * It is off: STAY, or after FENCE SURFACE; now, or when the outcome is there.
+ * @tell: what to tell the peer; REASON_NONE: nothing
+ */
+void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
+		      bool timed_out);
+
+/* The outcome of PREPARE or CONNECT is there, and @pending came up meanwhile; not busy any more. */
+void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns);
+
+/* Follower: it could not take up an offer. */
+void mv_move_decline_live(struct mv_move *m, uint64_t now_ns);
+
+void mv_move_fence(struct mv_move *m, uint64_t now_ns); /* asks for FENCE */
+void mv_move_activate_live(struct mv_move *m);
+void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
+void mv_move_send_hello_live(struct mv_move *m); /* on whatever end */
+void mv_move_send_decline(struct mv_move *m); /* of offer m->declined */
+/*
+ * The number by which the peer knows what is off. A leader that has nothing under the latest number takes a new one, so
+ * that the peer can tell it from what it has heard before.
+ */
+uint32_t mv_move_number_to_refuse(struct mv_move *m);
+/* REFUSE of offer @number */
+void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason reason);
+
+/* A message of a move (MV_CTL_MOVE or SYNC), to whatever state; its ends and PSNs are ours. */
+void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
+			  uint64_t now_ns);
+
+/* ---- move_message.c ----------------------------------------------------------------------------
+ */
+
+/*
+ * Takes note of the sender's attempt. Return: false for a message that is not of the peer's present life.
+ */
+bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
+			   uint64_t now_ns);
+/* The peer is, or stays, as its program asked. */
+void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type);
+/* Follower: a path to be made. */
+void mv_move_take_up(struct mv_move *m, const struct mv_ctl_msg *msg);
+/* Leader: the follower's end, from its ANSWER(READY). */
+void mv_move_take_answer(struct mv_move *m, const struct mv_ctl_msg *msg);
 
 #endif

@@ -113,8 +113,8 @@ static void start_over(struct mv_move *m, uint64_t now_ns)
  *
  * Return: false for a message that is not of the peer's present life.
  */
-static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
-			  uint64_t now_ns)
+bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
+			   uint64_t now_ns)
 {
 	bool asking = m->state == MV_MOVE_ASKING;
 
@@ -123,7 +123,7 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 		return true;
 	}
 	if (m->peer_attempt) {
-		if (m->state == MV_MOVE_ACTIVE || (!proved && !asking))
+		if (!proved && !asking)
 			return false;
 		if (!mv_move_later(msg->attempt, m->peer_attempt) && (m->peer_proved || !proved))
 			return false;
@@ -131,7 +131,7 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 	m->peer_attempt = msg->attempt;
 	m->peer_proved = proved;
 	if (!m->leader)
-		m->offer = 0;
+		m->last_offer = 0;
 	start_over(m, now_ns);
 	return true;
 }
@@ -139,13 +139,12 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 /* ---- one function for each type ----------------------------------------------------------------
  */
 
-/* The peer is, or stays, as its program asked. */
-static void peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type)
+void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type)
 {
 	uint8_t type = mv_move_fitting_type(m, peer_type);
 
 	/* Its answer is here, and after that it does not go native without our word. */
-	if (m->state == MV_MOVE_ACTIVE || (m->leader && m->state == MV_MOVE_CONNECTING))
+	if (m->leader && m->state == MV_MOVE_CONNECTING)
 		return;
 	if (m->verdict == MV_PATH_ASK && type == peer_type)
 		reason = MV_CTL_REASON_NONE;
@@ -164,7 +163,7 @@ static void decide_for_both(struct mv_move *m, const struct mv_ctl_msg *msg)
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	if (msg->flags & MV_CTL_NATIVE) {
-		peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
+		mv_move_peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
 	} else if (!m->leader) {
 		/* The leader may have missed ours. */
 		if (m->state == MV_MOVE_ASKING)
@@ -179,16 +178,16 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 	}
 }
 
-/* Follower: a path to be made. */
-static void take_up(struct mv_move *m, const struct mv_ctl_msg *msg)
+void mv_move_take_up(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	mv_move_release(m);
-	m->offer = msg->request_id;
-	m->my_path = (struct mv_ctl_end){.gid = msg->path_peer_gid};
-	m->peer_path = msg->path;
-	m->peer_lid = msg->path_lid;
-	m->peer_mtu_bytes = msg->mtu_bytes;
-	m->peer_stays = !!(msg->flags & MV_CTL_STAYS);
+	mv_move_number(m, msg->request_id);
+	m->next.mine = (struct mv_ctl_end){.gid = msg->path_peer_gid};
+	m->next.peer = msg->path;
+	m->next.peer_lid = msg->path_lid;
+	m->next.peer_mtu_bytes = msg->mtu_bytes;
+	m->next.peer_stays = !!(msg->flags & MV_CTL_STAYS);
+	m->next.peer_psn = m->live ? msg->path_psn : MV_CTL_PSN_NONE;
 	mv_move_prepare(m, &msg->path_peer_gid, &msg->path.gid, msg->gid_type);
 }
 
@@ -196,14 +195,11 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	if (m->leader || !msg->request_id)
 		return;
-	/* Active without the leader's word, which has not had ours. */
-	if (m->state == MV_MOVE_ACTIVE && msg->request_id == m->offer)
-		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
 	if (m->state != MV_MOVE_ASKING && m->state != MV_MOVE_ANSWERED)
 		return;
-	if (!m->offer || mv_move_later(msg->request_id, m->offer))
-		take_up(m, msg);
-	else if (msg->request_id != m->offer)
+	if (!m->last_offer || mv_move_later(msg->request_id, m->last_offer))
+		mv_move_take_up(m, msg);
+	else if (msg->request_id != m->last_offer)
 		return;
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_say(m);
@@ -211,20 +207,22 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_send(m, MV_CTL_ANSWER, 0, MV_CTL_REASON_NO_RESOURCES);
 }
 
+void mv_move_take_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	m->next.peer = msg->path;
+	m->next.peer_lid = msg->path_lid;
+	m->next.peer_mtu_bytes = msg->mtu_bytes;
+	m->next.peer_stays = !!(msg->flags & MV_CTL_STAYS);
+	m->next.peer_psn = m->live ? msg->path_psn : MV_CTL_PSN_NONE;
+	mv_move_connect(m);
+}
+
 static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (!m->leader || msg->request_id != m->offer)
+	if (!m->leader || msg->request_id != m->last_offer || m->state != MV_MOVE_OFFERED)
 		return;
-	if (m->state == MV_MOVE_ACTIVE && (msg->flags & MV_CTL_READY)) {
-		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
-	} else if (m->state != MV_MOVE_OFFERED) {
-		return;
-	} else if (msg->flags & MV_CTL_READY) {
-		m->peer_path = msg->path;
-		m->peer_lid = msg->path_lid;
-		m->peer_mtu_bytes = msg->mtu_bytes;
-		m->peer_stays = !!(msg->flags & MV_CTL_STAYS);
-		mv_move_connect(m);
+	if (msg->flags & MV_CTL_READY) {
+		mv_move_take_answer(m, msg);
 	} else {
 		mv_move_release(m);
 		m->path++;
@@ -234,7 +232,7 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 
 static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (m->state == MV_MOVE_ANSWERED && msg->request_id == m->offer &&
+	if (m->state == MV_MOVE_ANSWERED && msg->request_id == m->last_offer &&
 	    (msg->flags & MV_CTL_READY))
 		mv_move_activate(m, false);
 }
@@ -260,20 +258,60 @@ static bool is_question(const struct mv_ctl_msg *msg)
 	return msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
 }
 
+/* ---- an end that is done -----------------------------------------------------------------------
+ */
+
+/* The peer has not heard that the connect is over. Active without the leader's word is a follower
+ * that gave up. */
+static void repeat_outcome(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (msg->request_id != m->now.offer)
+		return;
+	if (m->leader && msg->type == MV_CTL_ANSWER && (msg->flags & MV_CTL_READY))
+		mv_move_repeat(m, MV_CTL_CONFIRM);
+	else if (!m->leader && msg->type == MV_CTL_OFFER)
+		mv_move_repeat(m, MV_CTL_ANSWER);
+}
+
+/* A QP is at work, or has failed. */
+static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved)
+{
+	bool from_peer = proved && msg->attempt == m->peer_attempt && msg->to_attempt == m->attempt;
+
+	if (msg->type == MV_CTL_BYE) {
+		if (m->live && from_peer)
+			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
+	} else if (!m->now.offer) {
+		answer_native(m, msg);
+	} else if (from_peer) {
+		repeat_outcome(m, msg);
+	}
+}
+
+static bool is_of_move(const struct mv_ctl_msg *msg)
+{
+	return msg->type == MV_CTL_SYNC || (msg->flags & MV_CTL_MOVE);
+}
+
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	bool proved = proves(m, msg);
 
-	if (m->state == MV_MOVE_IDLE || !msg->attempt || msg->type > MV_CTL_BYE ||
+	if (m->state == MV_MOVE_IDLE || !msg->attempt ||
+	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC) ||
 	    !is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg))
 		return;
-	if (m->state == MV_MOVE_NATIVE) {
-		answer_native(m, msg);
+	if (is_of_move(msg)) {
+		mv_move_live_message(m, msg, proved, now_ns);
+		return;
+	}
+	if (m->live || mv_move_settled(m) || m->state == MV_MOVE_FAILED) {
+		message_when_done(m, msg, proved);
 		return;
 	}
 	if (!is_question(msg) && (!proved || msg->to_attempt != m->attempt))
 		return;
-	if (!adopt_attempt(m, msg, proved, now_ns))
+	if (!mv_move_adopt_attempt(m, msg, proved, now_ns))
 		return;
 	m->heard_at = now_ns;
 	switch (msg->type) {
@@ -290,7 +328,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		on_confirm(m, msg);
 		break;
 	case MV_CTL_REFUSE:
-		peer_is_native(m, msg->reason, msg->gid_type);
+		mv_move_peer_is_native(m, msg->reason, msg->gid_type);
 		break;
 	case MV_CTL_BYE:
 		on_bye(m, now_ns);

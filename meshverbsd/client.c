@@ -104,6 +104,17 @@ void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, 
 	put_frame(client, &frame);
 }
 
+void md_clients_changed(struct md_clients *clients)
+{
+	const struct mv_frame changed = {.type = MV_FRAME_CHANGED, .version = MV_CTL_VERSION};
+	struct md_client *client, *next;
+
+	HASH_ITER(hh, clients->by_number, client, next) {
+		if (client->registered)
+			put_frame(client, &changed);
+	}
+}
+
 /* ---- frames from a process ------------------------------------------------------------------- */
 
 static int on_register(struct md_client *client, const struct mv_frame *frame)

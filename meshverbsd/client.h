@@ -85,6 +85,9 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
 			uint16_t len);
 
+/** md_clients_changed - tell all processes that there is a new directory */
+void md_clients_changed(struct md_clients *clients);
+
 /** md_client_unreachable - tell that a message to an end will not arrive; @data: that message */
 void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,
 			   uint16_t len);

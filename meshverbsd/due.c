@@ -62,6 +62,7 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	agent->publish_cost_ns = agent->published_ns - now_ns;
 	agent->publish_ns = UINT64_MAX;
 	if (!err) {
+		md_clients_changed(&agent->clients);
 		if (!agent->counts.published++)
 			sd_notify(0, "READY=1");
 		return;

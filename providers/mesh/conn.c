@@ -259,7 +259,7 @@ bool mesh_conns_news(void)
 	return news;
 }
 
-void mesh_conns_queue_all(void)
+void mesh_conns_queue_all(bool claim)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
@@ -269,7 +269,7 @@ void mesh_conns_queue_all(void)
 	conns = conns_locked(false);
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
-			conn->claimed = false;
+			conn->claimed &= !claim;
 			queue(conns, conn);
 		}
 	}

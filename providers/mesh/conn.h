@@ -35,6 +35,15 @@ struct mesh_conn_key {
 	uint64_t give_up_ns;
 };
 
+/* A path of ours and what belongs to it. */
+struct mesh_conn_path {
+	struct mesh_pd *pd; /* protection domain on the rail; NULL: none */
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port, gid_type;
+	union ibv_gid gid, peer_gid;
+	uint32_t sq_psn; /* first one, or MV_CTL_PSN_NONE: as the program says */
+};
+
 struct mesh_conn {
 	/* Constant. */
 	struct ibv_qp *qp;
@@ -59,19 +68,18 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
-	uint64_t held_ns; /* since when */
+	uint64_t held_ns; /* since when, as it was made */
+	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
-	struct mv_move move; /* HELD, MOVED */
-	struct mesh_held *held; /* HELD, MOVED */
-	struct mesh_pd *pd; /* shadow protection domain; NULL before PREPARE */
-	char rail_device[IBV_SYSFS_NAME_MAX];
-	uint8_t rail_port;
-	union ibv_gid rail_gid, rail_peer_gid;
-	uint8_t rail_gid_type;
+	struct mv_move move; /* when there is @held */
+	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
+	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
+	bool fenced; /* between FENCE and ACTIVATE */
 	bool shadow_connected, shadow_rts;
 
-	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread */
+	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
+	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
 	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
 	struct mesh_conn_key *keys; /* asked for and not answered yet */
@@ -109,8 +117,8 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news);
 /** mesh_conns_news - was anything queued with @news since the thread took the queue? */
 bool mesh_conns_news(void);
 
-/** mesh_conns_queue_all - a new agent: all of them, to be claimed again */
-void mesh_conns_queue_all(void);
+/** mesh_conns_queue_all - have the helper thread look at all of them; @claim: a new agent, which is to be told of them */
+void mesh_conns_queue_all(bool claim);
 
 /**
  * mesh_conns_take - take what is queued; helper thread only
@@ -147,6 +155,20 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type);
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
 /** mesh_attr_merge - copy the members that @mask names */
 void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask);
+
+/* negotiate.c, for relocate.c: with conn->lock held. */
+
+/** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */
+int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
+			char *why, size_t why_size);
+/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO */
+int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
+			  uint16_t *ret_lid);
+/** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
+int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
+			const struct mv_move_action *action, struct ibv_qp_attr *ret);
+/** mesh_conn_tell - tell the agent, for `meshverbs qps` */
+void mesh_conn_tell(const struct mesh_conn *conn);
 
 /* remotekeys.c: the peer's keys, and ours for the peer */
 

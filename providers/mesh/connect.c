@@ -6,7 +6,9 @@
 #include "conn.h"
 #include "count.h"
 #include "held.h"
+#include "live.h"
 #include "paths.h"
+#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -39,7 +41,7 @@ static bool moves_possible(const struct mesh_context *mc)
 /* Is the work of this connection ours to handle? Called with conn->lock held. */
 static bool is_taken(const struct mesh_conn *conn)
 {
-	return conn->held;
+	return conn->held && conn->state != MESH_CONN_NATIVE;
 }
 
 static void unclaim(struct mesh_conn *conn)
@@ -73,9 +75,11 @@ static void drop(struct mesh_conn *conn)
 	if (conn->held)
 		mesh_held_destroy(conn->held);
 	conn->held = NULL;
-	if (conn->pd)
-		mesh_pd_put(conn->pd);
-	conn->pd = NULL;
+	if (conn->path.pd)
+		mesh_pd_put(conn->path.pd);
+	if (conn->next_path.pd)
+		mesh_pd_put(conn->next_path.pd);
+	conn->path.pd = conn->next_path.pd = NULL;
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 	unclaim(conn);
@@ -113,7 +117,14 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 
 /* ---- RTR ----------------------------------------------------------------------------------------------------- */
 
-static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, uint8_t index)
+/* @held: NULL: the base's functions are on it */
+static int modify_base(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return held ? mesh_held_modify_base(held, attr, mask) : mc->modify_qp(qp, attr, mask);
+}
+
+static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+		      int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
 	int err = mesh_srq_join_base(mc, qp);
@@ -121,16 +132,16 @@ static int rtr_native(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_
 	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
-		return mc->modify_qp(qp, attr, mask);
+		return modify_base(mc, held, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!mc->modify_qp(qp, &repaired, mask)) {
+	if (!modify_base(mc, held, qp, &repaired, mask)) {
 		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
 	}
 	mesh_count(MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
-	return mc->modify_qp(qp, attr, mask);
+	return modify_base(mc, held, qp, attr, mask);
 }
 
 /* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */
@@ -255,19 +266,78 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 	mesh_view_judge(&request, view);
 }
 
+/* Could it be moved later, and somewhere? */
+static bool is_movable(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+		       const struct mesh_view *view)
+{
+	struct mv_path_request request = {.device = conn->mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .sgid = choice->gid,
+					  .sgid_type = choice->type,
+					  .dgid = attr->ah_attr.grh.dgid,
+					  .routed = choice->fits};
+	struct mesh_view others;
+
+	if (!mesh_root.config.survive || conn->mc->logged_only || view->verdict != MV_PATH_WORKS || !view->agent_version)
+		return false;
+	mesh_view_paths(&request, &others);
+	return others.n_paths > 1; /* its own is among them */
+}
+
+static void adopt(struct mesh_conn *conn)
+{
+	const struct mv_move_begin begin = {.local = conn->local,
+					    .peer = conn->peer,
+					    .local_type = conn->local_type,
+					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
+					    .attempt = conn->attempt};
+
+	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mv_move_default_times, mesh_now_ns());
+}
+
+/* RTR with the log begun. conn->lock */
+static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
+		      const struct mesh_view *view)
+{
+	int err;
+
+	if (is_movable(conn, choice, attr, view))
+		mesh_conn_guard(conn, 128u << attr->path_mtu); /* IBV_MTU_256 is 1 */
+	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
+	if (err && conn->held) {
+		mesh_held_destroy(conn->held); /* its receives are not known any more */
+		conn->held = NULL;
+		conn->gone = true;
+	}
+	if (err)
+		return err;
+	if (!conn->held)
+		mesh_recvlog_end(conn->mc, conn->qp);
+	describe(conn, attr, mask, choice, view);
+	conn->state = MESH_CONN_NATIVE;
+	if (conn->held)
+		adopt(conn);
+	return 0;
+}
+
 /* @conn: may be NULL */
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	int err = rtr_native(mc, qp, attr, mask, choice->index), saved_errno = errno;
+	int err, saved_errno;
+	bool gone;
 
-	if (!conn || err)
-		goto out;
+	if (!conn)
+		return rtr_native(mc, NULL, qp, attr, mask, choice->index);
 	pthread_mutex_lock(&conn->lock);
-	mesh_recvlog_end(mc, qp);
-	describe(conn, attr, mask, choice, view);
-	conn->state = MESH_CONN_NATIVE;
+	err = rtr_logged(conn, attr, mask, choice, view);
+	saved_errno = errno;
+	gone = conn->gone;
 	pthread_mutex_unlock(&conn->lock);
+	if (gone)
+		mesh_conn_unlink(conn);
+	if (err)
+		goto out;
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
 		mesh_conn_queue(conn, true); /* so that the peer, if it sees things differently, gets an answer */
 		mesh_thread_wake(false);
@@ -339,6 +409,22 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
 }
 
+/* The base does the work, and it is logged. Return: what mc->modify_qp() does. */
+static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->rts_mask)
+		return -mesh_held_modify(conn->held, attr, mask);
+	err = mesh_live_base_rts(conn->held, attr, mask);
+	if (err)
+		return err;
+	conn->rts = *attr;
+	conn->rts_mask = mask;
+	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
+	return 0;
+}
+
 static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
@@ -354,9 +440,13 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	int err = 0;
 
 	pthread_mutex_lock(&conn->lock);
-	*ret_taken = is_taken(conn);
-	if (*ret_taken)
+	*ret_taken = conn->held;
+	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live)
+		mv_move_abort(&conn->move, mesh_now_ns());
+	if (is_taken(conn))
 		err = modify_taken(conn, attr, mask);
+	else if (conn->held)
+		err = modify_logged(conn, attr, mask);
 	else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
 		conn->rts = *attr;
 		conn->rts_mask = mask;

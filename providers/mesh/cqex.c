@@ -100,40 +100,49 @@ static void start_over(struct mesh_cq *cq)
 	cq->kicked = false;
 }
 
-/* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. */
-static void count_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+/* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. Return: whether to show it. */
+static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
+	const struct mesh_completion c = {
+		.wr_id = ex->wr_id,
+		.cq = cq,
+		.status = ex->status,
+		.receive = ex->status == IBV_WC_SUCCESS && cq->base.read_opcode(ex) & IBV_WC_RECV,
+	};
 	const struct mesh_cq_qp *qp = NULL;
+	bool show;
 	size_t i;
 
-	if (ex->status != IBV_WC_SUCCESS || !(cq->base.read_opcode(ex) & IBV_WC_RECV))
-		return;
 	pthread_mutex_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
 	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
 		if (cq->natives.places[i].home)
 			qp = &cq->natives.places[i];
-	if (qp)
-		mesh_poll_noticed(qp, ex->wr_id, true);
+	show = !qp || mesh_poll_noticed(qp, &c);
 	pthread_mutex_unlock(&cq->lock);
+	return show;
 }
 
 static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_cq_ex *shadow = shadow_of(cq);
+	const struct mesh_completion c = {
+		.wr_id = shadow->wr_id,
+		.cq = cq,
+		.status = shadow->status,
+		.receive = shadow->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(shadow) & IBV_WC_RECV,
+	};
 	const struct mesh_cq_qp *qp;
+	bool show;
 
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
-	if (qp) {
+	show = qp && mesh_poll_noticed(qp, &c);
+	if (show)
 		cq->current_qpn = qp->qpn;
-		mesh_poll_noticed(qp, shadow->wr_id,
-				  shadow->status == IBV_WC_SUCCESS &&
-					  ibv_wc_read_opcode(shadow) & IBV_WC_RECV);
-	}
 	pthread_mutex_unlock(&cq->lock);
-	if (!qp)
+	if (!show)
 		return false;
 	ex->status = shadow->status;
 	ex->wr_id = shadow->wr_id;
@@ -150,8 +159,8 @@ static bool take_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			cq->kicked = true;
 			return false;
 		}
-		if (atomic_load_explicit(&cq->counts, memory_order_relaxed))
-			count_native(cq, ex);
+		if (atomic_load_explicit(&cq->counts, memory_order_relaxed) && !notice_native(cq, ex))
+			return false;
 		cq->source = MESH_FROM_BASE;
 		return true;
 	}

@@ -209,9 +209,10 @@ static int qpns_add(struct mesh_qpns *qpns, const struct mesh_cq_qp *entry)
 	return 0;
 }
 
-int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h)
+int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h,
+		       struct mesh_srq_home *home)
 {
-	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .held = h, .home = h->home};
+	struct mesh_cq_qp entry = {.key = shadow_qpn, .qpn = h->qp->qp_num, .held = h, .home = home};
 	int err;
 
 	pthread_mutex_lock(&scq->owner->lock);
@@ -233,25 +234,33 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 	pthread_mutex_unlock(&scq->owner->lock);
 }
 
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home)
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held)
 {
-	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home};
+	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .held = held};
+	const struct mesh_cq_qp *old;
 	int err;
 
 	pthread_mutex_lock(&cq->lock);
+	old = mesh_qpns_find(&cq->natives, qpn);
+	if (old && !home)
+		entry.home = old->home;
+	if (old && !held)
+		entry.held = old->held;
 	err = qpns_add(&cq->natives, &entry);
 	atomic_store_explicit(&cq->counts, true, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->lock);
 	return err;
 }
 
-void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn)
+void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home, const struct mesh_held *held)
 {
 	struct mesh_cq_qp *entry;
 
 	pthread_mutex_lock(&cq->lock);
 	entry = mesh_qpns_find(&cq->natives, qpn);
-	if (entry)
+	if (entry && entry->home == home)
 		entry->home = NULL;
+	if (entry && entry->held == held)
+		entry->held = NULL;
 	pthread_mutex_unlock(&cq->lock);
 }

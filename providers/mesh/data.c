@@ -45,7 +45,7 @@ static struct mesh_held *held_new(struct mesh_context *mc)
 	h->mc = mc;
 	pthread_mutex_init(&h->post_lock, NULL);
 	pthread_mutex_init(&h->lock, NULL);
-	h->next = mc->data.all;
+	h->next_made = mc->data.all;
 	mc->data.all = h;
 	return h;
 }
@@ -78,6 +78,8 @@ void mesh_held_release(struct mesh_held *h)
 {
 	mesh_recvlog_fini(&h->log);
 	mesh_sendq_fini(&h->queue);
+	mesh_guard_free(h->guard);
+	h->guard = NULL;
 	free(h->sges);
 	h->sges = NULL;
 	h->qp = NULL;
@@ -86,10 +88,10 @@ void mesh_held_release(struct mesh_held *h)
 	h->arg = NULL;
 	h->send_cq = h->recv_cq = NULL;
 	h->srq = NULL;
-	h->home = NULL;
-	h->spd = NULL;
-	h->shadow = NULL;
-	h->rts = h->shadow_recv_failed = h->stashing = false;
+	h->now = h->next = (struct mesh_shadow){0};
+	h->n_new_receives = 0;
+	h->logged_base = false;
+	h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
 	memset(h->rkeys, 0, sizeof(h->rkeys));
@@ -126,7 +128,7 @@ void mesh_data_close(struct mesh_context *mc)
 	struct mesh_data *data = &mc->data;
 	struct mesh_held *h;
 
-	for (h = data->all; h; h = h->next)
+	for (h = data->all; h; h = h->next_made)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);
 	mesh_srqs_close(mc);
@@ -134,7 +136,7 @@ void mesh_data_close(struct mesh_context *mc)
 	if (data->pd)
 		mesh_root.lib.verbs.dealloc_pd(data->pd);
 	while ((h = data->all)) {
-		data->all = h->next;
+		data->all = h->next_made;
 		mesh_recvlog_fini(&h->log);
 		free(atomic_load_explicit(&h->wrex, memory_order_relaxed));
 		pthread_mutex_destroy(&h->lock);

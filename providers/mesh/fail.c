@@ -13,11 +13,10 @@
 static int to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
 	int err;
 
-	if (h->shadow) {
-		err = mesh_root.lib.verbs.modify_qp(h->shadow, &attr, IBV_QP_STATE);
+	if (h->now.qp) {
+		err = mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 		/*
 		 * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys the QP. The base's has no
 		 * receives of its own that would be flushed, and gives that event on the program's own device.
@@ -29,7 +28,7 @@ static int to_err(struct mesh_held *h)
 	return -mesh_positive(h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE));
 }
 
-static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -53,7 +52,7 @@ static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
 	struct ibv_wc wc = {
 		.wr_id = first->wr.wr_id,
 		.status = status,
-		.opcode = wc_opcode(first->wr.opcode),
+		.opcode = mesh_wc_opcode(first->wr.opcode),
 		.qp_num = h->qp->qp_num,
 	};
 
@@ -66,7 +65,7 @@ bool mesh_held_stash(struct mesh_held *h)
 	struct mesh_cq *cq = h->send_cq;
 	bool some = false;
 
-	if (h->mode != MESH_HELD_FLUSHING || (h->shadow && h->rts))
+	if (h->mode != MESH_HELD_FLUSHING || (h->now.qp && h->now.rts))
 		return false;
 	for (; h->queue.n && mesh_cq_stash_room(cq); some = true)
 		stash_first(h, IBV_WC_WR_FLUSH_ERR);
@@ -80,6 +79,8 @@ static int flush(struct mesh_held *h)
 
 	if (err)
 		return err;
+	if (h->guard && !h->guard->lost)
+		h->guard->lost = "it is in ERR";
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 	return 0;
@@ -122,10 +123,13 @@ static int prepare_stash(struct mesh_held *h)
 
 int mesh_held_flush(struct mesh_held *h)
 {
+	struct ibv_qp_attr to_err_attr = {.qp_state = IBV_QPS_ERR};
 	struct mesh_cq *cq = h->send_cq;
 	bool stashed = false;
 	int err;
 
+	if (mesh_live_give_up(h))
+		return -mesh_positive(mesh_held_modify_base(h, &to_err_attr, IBV_QP_STATE));
 	drop_unused_shadow(h);
 	err = prepare_stash(h);
 	if (err)
@@ -161,7 +165,7 @@ void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	bool active, now;
 
 	pthread_mutex_lock(&h->lock);
-	active = h->mode == MESH_HELD_ACTIVE && h->rts;
+	active = h->mode == MESH_HELD_ACTIVE && h->now.rts;
 	if (active)
 		fail_active(h);
 	pthread_mutex_unlock(&h->lock);

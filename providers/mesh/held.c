@@ -37,8 +37,35 @@ static void put_cqs(struct mesh_held *h)
 		mesh_cq_put(h->recv_cq);
 }
 
+/* Receives that were noted before anything could consume them. held->lock */
+static int log_noted(struct mesh_held *h)
+{
+	const struct mesh_recvlog *log = &h->log;
+	size_t i, sge = 0;
+
+	if (log->n > h->guard->receives.size)
+		return -ENOMEM;
+	for (i = 0; i < log->n; i++) {
+		mesh_srqlog_push(&h->guard->receives, log->notes[i].wr_id, &log->sges[sge], log->notes[i].num_sge);
+		sge += (size_t)log->notes[i].num_sge;
+	}
+	mesh_recvlog_fini(&h->log);
+	return 0;
+}
+
+/* held->lock */
+static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
+{
+	if (!mesh_root.config.survive)
+		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
+	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
+	if (!h->guard)
+		return -ENOMEM;
+	return mode == MESH_HELD_GUARDED ? log_noted(h) : 0;
+}
+
 /* data->lock and held->lock are held. */
-static int begin_locked(struct mesh_held *h, struct ibv_qp *qp)
+static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_mode mode)
 {
 	int err;
 
@@ -54,15 +81,17 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp)
 	h->recv_cq = mesh_cq_get(h->mc, qp->recv_cq);
 	if (!h->send_cq || !h->recv_cq)
 		return -ENOMEM;
-	err = mesh_wrex_install(h);
+	err = begin_guard(h, mode);
+	if (!err)
+		err = mesh_wrex_install(h);
 	if (err)
 		return err;
-	h->mode = MESH_HELD_WAITING;
+	h->mode = mode;
 	return 0;
 }
 
-int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
-		  struct mesh_held **ret)
+int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		    enum mesh_held_mode mode, struct mesh_held **ret)
 {
 	struct mesh_data *data = &mc->data;
 	struct mesh_held *h;
@@ -80,7 +109,7 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 	pthread_mutex_lock(&h->lock);
 	h->ops = ops;
 	h->arg = arg;
-	err = begin_locked(h, qp);
+	err = begin_locked(h, qp, mode);
 	data->n_noted--;
 	if (err) {
 		put_cqs(h);
@@ -95,6 +124,12 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 	if (!err)
 		*ret = h;
 	return err;
+}
+
+int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		  struct mesh_held **ret)
+{
+	return mesh_held_begin(mc, qp, ops, arg, MESH_HELD_WAITING, ret);
 }
 
 static void forget_stashed(struct mesh_cq *cq, struct mesh_held *h)
@@ -125,6 +160,7 @@ void mesh_held_destroy(struct mesh_held *h)
 	if (!h)
 		return;
 	mesh_shadow_destroy(h);
+	mesh_live_end(h);
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	mesh_wrex_remove(h);
@@ -195,7 +231,7 @@ int mesh_held_native(struct mesh_held *h)
 
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
-	if (h->shadow) {
+	if (h->now.qp) {
 		pthread_mutex_unlock(&h->lock);
 		pthread_mutex_unlock(&h->post_lock);
 		return -EBUSY;
@@ -234,7 +270,9 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 {
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_held_flush(h);
-	if (h->shadow && mode_of(h) != MESH_HELD_WAITING)
+	if (mode_of(h) == MESH_HELD_GUARDED)
+		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
+	if (h->now.qp && mode_of(h) != MESH_HELD_WAITING)
 		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;
 }
@@ -248,9 +286,9 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 
 	memset(&now, 0, sizeof(now));
 	memset(&init, 0, sizeof(init));
-	if (h->shadow && mode != MESH_HELD_WAITING)
-		err = mesh_root.lib.verbs.query_qp(h->shadow, &now, IBV_QP_STATE, &init);
-	else if (mode == MESH_HELD_FLUSHING)
+	if (h->now.qp && mode != MESH_HELD_WAITING)
+		err = mesh_root.lib.verbs.query_qp(h->now.qp, &now, IBV_QP_STATE, &init);
+	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED)
 		err = h->mc->query_qp(h->qp, &now, IBV_QP_STATE, &init);
 	else
 		return -ENODATA;

@@ -53,6 +53,14 @@ struct mesh_held_ops {
 	 * Called with held->lock, same rules. May be NULL.
 	 */
 	void (*work_waits)(void *arg);
+
+	/**
+	 * path_failed - the QP that does the work went to ERR because nothing came back from the peer
+	 *
+	 * Called with held->lock, same rules. What it completes in error is kept from the program until mesh_live_surface(),
+	 * or for good if the connection is moved. May be NULL: then nothing is kept.
+	 */
+	void (*path_failed)(void *arg);
 };
 
 /**

@@ -2,12 +2,13 @@
 #ifndef MESH_HELDINT_H
 #define MESH_HELDINT_H
 
+#include "guard.h"
 #include "held.h"
 #include "rails.h"
 
 /*
- * What the files of the data path share: held.c shadow.c fail.c post.c sendq.c recvlog.c poll.c kick.c wrex.c cq.c cqex.c
- * cqshadow.c; srqint.h has what is the SRQs' alone.
+ * What the files of the data path share: held.c shadow.c fail.c guard.c live.c post.c sendq.c recvlog.c poll.c kick.c wrex.c
+ * cq.c cqex.c cqshadow.c; srqint.h has what is the SRQs' alone.
  */
 
 /* ---- completion queues --------------------------------------------------------------------------------------- */
@@ -17,7 +18,8 @@ struct mesh_srq_home; /* srq.h */
 /* A QP whose completions we look at. */
 struct mesh_cq_qp {
 	uint32_t key, qpn; /* of the completions; of the program. qpn 0: empty place */
-	struct mesh_held *held; /* in a shadow CQ. NULL: the QP is gone, late completions may still be there */
+	/* In a shadow CQ NULL: the QP is gone, late completions may still be there. In the base's: only with a log */
+	struct mesh_held *held;
 	struct mesh_srq_home *home; /* whose receives it consumes; NULL: its own */
 };
 
@@ -106,7 +108,8 @@ struct mesh_cq {
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	struct ibv_wc current; /* source is the stash */
 
-	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones; under lock */
+	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones, or have a log; under lock */
+	uint32_t n_base_wrs; /* of QPs of the base that have a log, all work requests; data->lock */
 	_Atomic bool counts; /* there have been some; written under lock */
 
 	pthread_mutex_t kick_lock; /* guards kicker and posting to it */
@@ -119,8 +122,11 @@ struct mesh_cq {
 enum mesh_held_mode {
 	MESH_HELD_FREE, /* record not in use */
 	MESH_HELD_NOTING, /* receives go to the base and are noted */
+	MESH_HELD_GUARDED, /* everything goes to the base and is logged */
 	MESH_HELD_WAITING, /* sends wait in the queue */
 	MESH_HELD_ACTIVE, /* sends go to the shadow */
+	MESH_HELD_FENCING, /* what did the work is being emptied: sends wait in the queue, receives in the log */
+	MESH_HELD_FENCED, /* it is empty: sends wait, receives go to what comes next */
 	MESH_HELD_FAILING, /* the next send fails */
 	MESH_HELD_FLUSHING, /* target is in ERR */
 	MESH_HELD_NATIVE, /* everything goes to the base */
@@ -163,8 +169,18 @@ struct mesh_lkey {
 	uint64_t epoch; /* 0: empty place */
 };
 
+/* A QP of ours in the program's place, on another rail. */
+struct mesh_shadow {
+	struct ibv_qp *qp; /* NULL: none; then the rest does not count */
+	struct mesh_pd *spd;
+	struct mesh_shadow_cq *send_cq, *recv_cq;
+	struct mesh_srq_home *home; /* where its receives are; NULL: its own */
+	bool recv_failed; /* it did not take a receive that the base took */
+	bool rtr, rts; /* it is at least there */
+};
+
 struct mesh_held {
-	struct mesh_held *next; /* in data->all; constant */
+	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
 	struct mesh_context *mc; /* constant */
 
@@ -184,7 +200,6 @@ struct mesh_held {
 	bool sq_sig_all;
 	struct mesh_cq *send_cq, *recv_cq; /* constant while held */
 	struct mesh_srq *srq; /* NULL: none */
-	struct mesh_srq_home *home; /* where its shadow's receives are; NULL: its own, or no shadow */
 	struct mesh_recvlog log;
 	struct mesh_sendq queue;
 	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
@@ -193,11 +208,12 @@ struct mesh_held {
 	struct mesh_held *next_stashing;
 	struct mesh_wrex *_Atomic wrex; /* wrex.c; NULL: no ibv_wr_*; stays with the record */
 
-	struct mesh_pd *spd; /* NULL: no shadow */
-	struct ibv_qp *shadow;
-	struct mesh_shadow_cq *shadow_send_cq, *shadow_recv_cq;
-	bool shadow_recv_failed; /* it did not take a receive that the base took */
-	bool rtr, rts; /* the shadow is at least there */
+	struct mesh_shadow now; /* that does the work, or will when the connection is made */
+	struct mesh_shadow next; /* that will do it when a live move is through */
+	struct mesh_guard *guard; /* NULL: no log, so no live moves */
+	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
+	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
+	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
 	enum ibv_wc_status fail_status; /* mode FAILING */
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
@@ -230,6 +246,22 @@ void mesh_held_release(struct mesh_held *h);
 
 /** mesh_data_pd - our own protection domain on the base's device; NULL: there is none to be had; data->lock */
 struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
+
+/* ---- held.c, live.c ------------------------------------------------------------------------------------------ */
+
+/** mesh_held_begin - mesh_held_new() into mode WAITING or, with a log, GUARDED */
+int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		    enum mesh_held_mode mode, struct mesh_held **ret);
+/** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */
+int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/**
+ * mesh_live_give_up - the program brings it to ERR: no more moves, and nothing is kept back
+ *
+ * No lock of ours but conn->lock is held. Return: whether the base does the work, and is to be brought to ERR.
+ */
+bool mesh_live_give_up(struct mesh_held *h);
+/** mesh_live_end - the QP goes: nothing of it is looked for in the base's CQs, and what comes next goes, too */
+void mesh_live_end(struct mesh_held *h);
 
 /* ---- cq.c, cqshadow.c ---------------------------------------------------------------------------------------------------- */
 
@@ -278,7 +310,8 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
 /** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; 0 or -ENOMEM */
-int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h);
+int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h,
+		       struct mesh_srq_home *home);
 /** mesh_shadow_cq_remove - the QP is going; its completions keep its number */
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
@@ -295,9 +328,17 @@ static inline struct mesh_cq_qp *mesh_qpns_find(const struct mesh_qpns *qpns, ui
 	return NULL;
 }
 
-/** mesh_cq_add_native - take part in counting what a QP of the base consumes of an SRQ; 0 or -ENOMEM */
-int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home);
-void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn);
+/**
+ * mesh_cq_add_native - take notice of what a QP of the base completes
+ * @home: count what it consumes of that SRQ; NULL: no
+ * @held: log what it completes; NULL: no
+ *
+ * One QP may be added for either. Return: 0 or -ENOMEM.
+ */
+int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held);
+/** mesh_cq_remove_native - of the two, what is not NULL is taken out */
+void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_srq_home *home,
+			   const struct mesh_held *held);
 
 /** mesh_cq_stash - show a completion of our own before all others; cq->lock; dropped if there is no room */
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc);
@@ -377,8 +418,10 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
-/** mesh_poll_noticed - a completion of a moved QP is being shown; cq->lock */
-void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive);
+/** mesh_poll_base - poll the base's, without kicks and what its QPs' logs keep back; as above */
+int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked);
+/** mesh_poll_noticed - a completion of one of these was polled; cq->lock. Return: whether to show it */
+bool mesh_poll_noticed(const struct mesh_cq_qp *qp, const struct mesh_completion *c);
 
 /* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
 
@@ -392,15 +435,32 @@ void mesh_wrex_changed(struct mesh_held *h);
 /** mesh_cqex_install - put ours over an extended CQ's functions */
 void mesh_cqex_install(struct mesh_cq *cq);
 
+/** mesh_held_forget_keys - keys of one rail mean nothing on another; held->lock; shadow.c */
+void mesh_held_forget_keys(struct mesh_held *h);
+
 /* ---- shadow.c ------------------------------------------------------------------------------------------------ */
 
 /** mesh_shadow_modify - 0; -EINVAL: there is none; -errno */
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+/**
+ * mesh_shadow_make - a QP of ours in INIT on a rail, with CQs and SRQ there
+ * @ret: written on success; not in h->now yet, so nothing is posted to it
+ *
+ * No lock of ours is held. Return: 0; -ENOMEM; what the verbs returned.
+ */
+int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		     struct mesh_shadow *ret);
+/** mesh_shadow_unmake - and away with it; its CQs are frozen meanwhile; nothing refers to it any more */
+void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
+/** mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock */
+void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
 void mesh_shadow_destroy(struct mesh_held *h);
 
 /* ---- fail.c -------------------------------------------------------------------------------------------------- */
 
+/** mesh_wc_opcode - of the completion of a send */
+enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode);
 /** mesh_held_flush - the program brings it to ERR; caller serialises, no lock of ours is held; 0 or -errno */
 int mesh_held_flush(struct mesh_held *h);
 /**
@@ -416,6 +476,11 @@ static inline bool mesh_held_fails(const struct mesh_held *h)
 }
 /** mesh_held_stash - flush what waits into the stash, if that is the way; cq->lock, held->lock; whether there was any */
 bool mesh_held_stash(struct mesh_held *h);
+
+static inline uint32_t mesh_mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu; /* IBV_MTU_256 is 1 */
+}
 
 static inline int mesh_positive(int err)
 {

@@ -6,6 +6,7 @@
 #include "conn.h"
 #include "count.h"
 #include "paths.h"
+#include "relocate.h"
 
 /*
  * What the helper thread does for a held connection: it carries out what the move wants and tells it how that went.
@@ -67,7 +68,7 @@ static void log_moved(const struct mesh_conn *conn)
 
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to %s on host %s: %s; goes from %s (%s) to %s instead", conn->mc->device,
 	       conn->qpn, mv_gid_format(&conn->peer.gid, to), conn->peer_host, mv_path_verdict_text(conn->verdict),
-	       conn->rail_device, mv_gid_format(&conn->rail_gid, from), mv_gid_format(&conn->rail_peer_gid, peer));
+	       conn->path.device, mv_gid_format(&conn->path.gid, from), mv_gid_format(&conn->path.peer_gid, peer));
 }
 
 static const char *state_name(const struct mesh_conn *conn)
@@ -82,7 +83,7 @@ static const char *state_name(const struct mesh_conn *conn)
 }
 
 /* For `meshverbs qps`. */
-static void tell_status(const struct mesh_conn *conn)
+void mesh_conn_tell(const struct mesh_conn *conn)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
 	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
@@ -94,8 +95,8 @@ static void tell_status(const struct mesh_conn *conn)
 		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\"}",
 		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
 		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
-		       conn->peer_host, conn->rail_device, mv_gid_format(&conn->rail_gid, rail),
-		       mv_gid_format(&conn->rail_peer_gid, to));
+		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
+		       mv_gid_format(&conn->path.peer_gid, to));
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;
 	frame.len = (uint16_t)len;
@@ -111,21 +112,21 @@ static int release(struct mesh_conn *conn)
 
 	if (err)
 		return err;
-	if (conn->pd)
-		mesh_pd_put(conn->pd);
-	conn->pd = NULL;
+	if (conn->path.pd)
+		mesh_pd_put(conn->path.pd);
+	conn->path.pd = NULL;
 	conn->shadow_connected = false;
 	conn->shadow_rts = false;
 	return 0;
 }
 
-/* The largest path MTU our end of the path can do: the program's wish within what the port has. */
-static int path_limits(struct mesh_conn *conn, uint16_t *ret_mtu_bytes, uint16_t *ret_lid)
+int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
+			  uint16_t *ret_lid)
 {
 	struct ibv_port_attr port;
 	unsigned int mtu;
 
-	if (ibv_query_port(conn->pd->rail->context, conn->rail_port, &port))
+	if (ibv_query_port(path->pd->rail->context, path->port, &port))
 		return -EIO;
 	mtu = mtu_bytes(port.active_mtu);
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mtu_bytes(conn->rtr.path_mtu) < mtu)
@@ -135,11 +136,9 @@ static int path_limits(struct mesh_conn *conn, uint16_t *ret_mtu_bytes, uint16_t
 	return 0;
 }
 
-static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
-		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
+int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
+			char *why, size_t why_size)
 {
-	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
-					.qp_access_flags = conn->init.qp_access_flags};
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
 	int err;
@@ -151,23 +150,36 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	rail = mesh_rail_get(place.device, why, why_size);
 	if (!rail)
 		return -EIO;
-	conn->pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
+	ret->pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
 	mesh_rail_put(rail); /* the pd has a reference */
-	if (!conn->pd)
+	if (!ret->pd)
 		return -EIO;
-	snprintf(conn->rail_device, sizeof(conn->rail_device), "%s", place.device);
-	conn->rail_port = place.port;
-	conn->rail_gid = action->local_gid;
-	conn->rail_gid_type = action->gid_type;
-	attr.port_num = place.port;
-	snprintf(why, why_size, "a QP on %s", place.device);
-	err = mesh_held_prepare(conn->held, conn->pd, &attr, &ret_mine->qpn);
+	snprintf(ret->device, sizeof(ret->device), "%s", place.device);
+	ret->port = place.port;
+	ret->gid = action->local_gid;
+	ret->gid_type = action->gid_type;
+	ret->sq_psn = MV_CTL_PSN_NONE;
+	return 0;
+}
+
+static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
+		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
+{
+	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
+					.qp_access_flags = conn->init.qp_access_flags};
+	int err = mesh_conn_open_path(conn, action, &conn->path, why, why_size);
+
+	if (err)
+		return err;
+	attr.port_num = conn->path.port;
+	snprintf(why, why_size, "a QP on %s", conn->path.device);
+	err = mesh_held_prepare(conn->held, conn->path.pd, &attr, &ret_mine->qpn);
 	if (!err)
-		err = path_limits(conn, ret_mtu, ret_lid);
+		err = mesh_conn_path_limits(conn, &conn->path, ret_mtu, ret_lid);
 	if (err)
 		return err;
 	ret_mine->gid = action->local_gid;
-	mesh_thread_rail(conn->pd->rail);
+	mesh_thread_rail(conn->path.pd->rail);
 	return 0;
 }
 
@@ -176,13 +188,13 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	struct mv_ctl_end mine = {0};
 	uint16_t lid = 0, mtu = 0;
 	char why[256] = "the peer has used another";
-	int err = conn->pd ? release(conn) : 0;
+	int err = conn->path.pd ? release(conn) : 0;
 
 	if (!err)
 		err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
-			    conn->rail_device[0] ? conn->rail_device : "another rail", why, strerrordesc_np(-err));
+			    conn->path.device[0] ? conn->path.device : "another rail", why, strerrordesc_np(-err));
 		release(conn);
 	}
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
@@ -195,32 +207,41 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn)
 
 	if (conn->shadow_rts)
 		return 0;
+	if (conn->path.sq_psn != MV_CTL_PSN_NONE)
+		attr.sq_psn = conn->path.sq_psn;
 	err = mesh_held_rts(conn->held, &attr, conn->rts_mask);
 	if (!err)
 		conn->shadow_rts = true;
 	return err;
 }
 
+int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
+			const struct mv_move_action *action, struct ibv_qp_attr *ret)
+{
+	*ret = conn->rtr;
+	ret->dest_qp_num = action->peer.qpn;
+	ret->path_mtu = mtu_of(action->mtu_bytes);
+	ret->ah_attr.port_num = path->port;
+	ret->ah_attr.dlid = action->peer_lid;
+	ret->ah_attr.grh.dgid = action->peer.gid;
+	if (path->gid_type == MV_GID_TYPE_IB)
+		return 0;
+	ret->ah_attr.is_global = 1;
+	/* A program may have meant "this link only" for a path that was never used. */
+	if (ret->ah_attr.grh.hop_limit < 64)
+		ret->ah_attr.grh.hop_limit = 64;
+	return mesh_rail_find_gid(path->pd->rail, path->port, &path->gid, path->gid_type,
+				  &ret->ah_attr.grh.sgid_index);
+}
+
 static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
-	struct ibv_qp_attr attr = conn->rtr;
-	int err = conn->pd ? 0 : -EINVAL;
+	int err = conn->path.pd ? 0 : -EINVAL;
+	struct ibv_qp_attr attr;
 
-	conn->rail_peer_gid = action->peer.gid;
-	attr.dest_qp_num = action->peer.qpn;
-	attr.path_mtu = mtu_of(action->mtu_bytes);
-	attr.ah_attr.port_num = conn->rail_port;
-	attr.ah_attr.dlid = action->peer_lid;
-	attr.ah_attr.grh.dgid = action->peer.gid;
-	if (conn->rail_gid_type != MV_GID_TYPE_IB) {
-		attr.ah_attr.is_global = 1;
-		/* A program may have meant "this link only" for a path that was never used. */
-		if (attr.ah_attr.grh.hop_limit < 64)
-			attr.ah_attr.grh.hop_limit = 64;
-	}
-	if (!err && attr.ah_attr.is_global)
-		err = mesh_rail_find_gid(conn->pd->rail, conn->rail_port, &conn->rail_gid, conn->rail_gid_type,
-					 &attr.ah_attr.grh.sgid_index);
+	conn->path.peer_gid = action->peer.gid;
+	if (!err)
+		err = mesh_conn_path_attr(conn, &conn->path, action, &attr);
 	if (!err)
 		err = mesh_held_connect(conn->held, &attr, conn->rtr_mask);
 	if (!err) {
@@ -230,7 +251,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	}
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
-			    conn->rail_device, strerrordesc_np(-err));
+			    conn->path.device, strerrordesc_np(-err));
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
@@ -241,7 +262,7 @@ static void do_activate(struct mesh_conn *conn)
 	mesh_count(MV_COUNT_MOVED);
 	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);
-	tell_status(conn);
+	mesh_conn_tell(conn);
 }
 
 /* ---- no move after all --------------------------------------------------------------------------------------- */
@@ -289,7 +310,7 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
-	tell_status(conn);
+	mesh_conn_tell(conn);
 }
 
 static void do_native(struct mesh_conn *conn, const struct mv_move_action *action)
@@ -315,6 +336,8 @@ static void act(struct mesh_conn *conn, uint64_t now_ns)
 
 	/* Carrying one out may give a new one, and may end our part. */
 	while (conn->held && mv_move_next(&conn->move, &action)) {
+		if (mesh_conn_live(conn, &action, now_ns))
+			continue;
 		switch (action.type) {
 		case MV_DO_SEND:
 			mesh_thread_send(&action.msg);
@@ -334,8 +357,8 @@ static void act(struct mesh_conn *conn, uint64_t now_ns)
 		case MV_DO_RELEASE:
 			release(conn);
 			break;
-		case MV_DO_NOTHING:
-			break;
+		default:
+			break; /* of a live QP: above */
 		}
 	}
 }
@@ -356,6 +379,7 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 			mv_move_work_waits(&conn->move, now_ns);
 		if (mv_move_deadline(&conn->move) <= now_ns)
 			mv_move_tick(&conn->move, now_ns);
+		mesh_conn_check(conn, now_ns);
 		act(conn, now_ns);
 	}
 	if (is_moving(conn)) {

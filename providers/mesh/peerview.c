@@ -68,7 +68,7 @@ static const struct mv_directory *current_directory(void)
 	return NULL;
 }
 
-void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
@@ -85,11 +85,21 @@ void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *re
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		snprintf(ret->host, sizeof(ret->host), "%s", dir->hosts[host].name);
 		ret->agent_version = dir->hosts[host].agent_version;
-		if (ret->verdict != MV_PATH_WORKS)
+		if (find || ret->verdict != MV_PATH_WORKS)
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 	}
 	unlock_view(cancel);
 	errno = saved_errno;
+}
+
+void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, false, ret);
+}
+
+void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, true, ret);
 }
 
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)

@@ -26,6 +26,9 @@ struct mesh_view {
  */
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 
+/** mesh_view_paths - the same, with all other paths in any case, best first */
+void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+
 /* One of our rails, as the directory names it. */
 struct mesh_view_rail {
 	char device[IBV_SYSFS_NAME_MAX];

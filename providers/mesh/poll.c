@@ -17,21 +17,24 @@
  * with it held.
  */
 
-void mesh_poll_noticed(const struct mesh_cq_qp *qp, uint64_t wr_id, bool receive)
+bool mesh_poll_noticed(const struct mesh_cq_qp *qp, const struct mesh_completion *c)
 {
 	struct mesh_held *h = qp->held;
 
-	if (receive && qp->home)
-		mesh_srq_consumed(qp->home, wr_id);
+	if (c->receive && qp->home)
+		mesh_srq_consumed(qp->home, c->wr_id);
 	if (!h)
-		return;
-	if (receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
+		return true;
+	if (h->guard && !mesh_guard_completed(h, c))
+		return false;
+	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
 	/* There may be room in the send queue now. Whoever has the lock looks for himself. */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed) && !pthread_mutex_trylock(&h->lock)) {
 		mesh_post_drain(h);
 		pthread_mutex_unlock(&h->lock);
 	}
+	return true;
 }
 
 /* @ret_shadows: the list only grows at its front, so it can be gone through without cq->lock */
@@ -56,23 +59,30 @@ static bool is_receive(const struct ibv_wc *wc)
 	return wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV;
 }
 
-/* A receive that a QP of the base has taken from an SRQ that moved QPs use, too. */
-static void count_native(struct mesh_cq *cq, const struct ibv_wc *wc)
+static struct mesh_completion completion_of(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	const struct mesh_cq_qp *qp;
-
-	if (!is_receive(wc))
-		return;
-	pthread_mutex_lock(&cq->lock);
-	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
-	if (qp)
-		mesh_poll_noticed(qp, wc->wr_id, true);
-	pthread_mutex_unlock(&cq->lock);
+	return (struct mesh_completion){.wr_id = wc->wr_id, .cq = cq, .status = wc->status, .receive = is_receive(wc)};
 }
 
-static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+/* Of a QP of the base that has a log, or shares an SRQ with moved QPs. Return: whether to show it. */
+static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	int got = cq->mc->poll_cq(cq->cq, n, wc), i, kept = 0;
+	const struct mesh_completion c = completion_of(cq, wc);
+	const struct mesh_cq_qp *qp;
+	bool show;
+
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
+	show = !qp || mesh_poll_noticed(qp, &c);
+	pthread_mutex_unlock(&cq->lock);
+	return show;
+}
+
+/* Those that are to be shown, closed up. */
+static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_kicked)
+{
+	bool counts = atomic_load_explicit(&cq->counts, memory_order_relaxed);
+	int i, kept = 0;
 
 	for (i = 0; i < got; i++) {
 		if (mesh_kick_is(cq, wc[i].wr_id)) {
@@ -80,18 +90,32 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 			*ret_kicked = true;
 			continue;
 		}
-		if (atomic_load_explicit(&cq->counts, memory_order_relaxed))
-			count_native(cq, &wc[i]);
+		if (counts && !notice_native(cq, &wc[i]))
+			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
 		kept++;
 	}
-	return got < 0 ? got : kept;
+	return kept;
+}
+
+static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+{
+	int got, kept;
+
+	do {
+		got = cq->mc->poll_cq(cq->cq, n, wc);
+		if (got <= 0)
+			return got;
+		kept = sift_base(cq, got, wc, ret_kicked);
+	} while (!kept && !*ret_kicked);
+	return kept;
 }
 
 /* Those that are to be shown, closed up. cq->lock */
 static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 {
+	struct mesh_completion c;
 	struct mesh_cq_qp *qp;
 	int i, kept = 0;
 
@@ -99,10 +123,12 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 		qp = mesh_qpns_find(&scq->qpns, wc[i].qp_num);
 		if (!qp)
 			continue; /* of a QP whose record is gone for long */
+		c = completion_of(scq->owner, &wc[i]);
+		if (!mesh_poll_noticed(qp, &c))
+			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
 		wc[kept].qp_num = qp->qpn;
-		mesh_poll_noticed(qp, wc[kept].wr_id, is_receive(&wc[kept]));
 		kept++;
 	}
 	return kept;
@@ -134,6 +160,19 @@ static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 			return got ? got : more;
 		got += more;
 	}
+	return got;
+}
+
+int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+{
+	bool kicked;
+	int got;
+
+	do {
+		kicked = false;
+		got = poll_base(cq, n, wc, &kicked);
+		*ret_kicked |= kicked;
+	} while (!got && kicked);
 	return got;
 }
 

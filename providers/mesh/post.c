@@ -23,7 +23,7 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 	if (known->key == lkey && known->epoch == epoch)
 		return known->path_key;
 	/* If there is no such key, the device says what it says of one. */
-	if (!mesh_key_local(h->spd, lkey, &path_key))
+	if (!mesh_key_local(h->now.spd, lkey, &path_key))
 		*known = (struct mesh_lkey){.key = lkey, .path_key = path_key, .epoch = epoch};
 	return path_key;
 }
@@ -89,22 +89,26 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 /* To whatever QP does the work now. Return: 0, WAIT, errno. */
 static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
-	struct ibv_send_wr translated, *bad;
-	int err;
+	struct ibv_send_wr translated = *wr, *bad;
+	int err = 0, logged = -1;
 
-	if (!h->shadow) {
-		translated = *wr;
-		translated.next = NULL;
-		return h->mc->post_send(h->qp, &translated, &bad);
-	}
-	err = translate_send(h, wr, &translated);
-	return err ? err : ibv_post_send(h->shadow, &translated, &bad);
+	translated.next = NULL;
+	if (h->now.qp)
+		err = translate_send(h, wr, &translated);
+	if (!err && h->guard && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
+		logged = mesh_guard_send(h->guard, wr);
+	if (err || logged > 0)
+		return err ? err : logged;
+	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
+	if (err && !logged)
+		mv_wrring_undo(&h->guard->sends, 1);
+	return err;
 }
 
 /* A request in the place of one that was taken from the program but that the device will not have. */
 static int send_poison(struct mesh_held *h, uint64_t wr_id)
 {
-	struct ibv_sge sge = {.length = 1, .lkey = h->spd ? h->spd->dummy->lkey : 0};
+	struct ibv_sge sge = {.length = 1, .lkey = h->now.spd ? h->now.spd->dummy->lkey : 0};
 	struct ibv_send_wr wr = {
 		.wr_id = wr_id,
 		.sg_list = &sge,
@@ -113,7 +117,7 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
-	return h->shadow ? ibv_post_send(h->shadow, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
+	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
 int mesh_post_poison(struct mesh_held *h)
@@ -129,10 +133,11 @@ static bool can_send(const struct mesh_held *h)
 {
 	switch (h->mode) {
 	case MESH_HELD_ACTIVE:
-		return h->rts;
+		return h->now.rts;
 	case MESH_HELD_FLUSHING:
-		return h->shadow && h->rts; /* else see fail.c */
+		return h->now.qp && h->now.rts; /* else see fail.c */
 	case MESH_HELD_NATIVE:
+	case MESH_HELD_GUARDED:
 		return true;
 	default:
 		return false;
@@ -162,7 +167,7 @@ void mesh_post_drain(struct mesh_held *h)
 /* The queue has grown. */
 static void waits(struct mesh_held *h, bool first)
 {
-	if (h->mode == MESH_HELD_WAITING && first && h->ops->work_waits)
+	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
 		h->ops->work_waits(h->arg);
 	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_ACTIVE, memory_order_relaxed);
 }
@@ -243,11 +248,15 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+	int err;
 
 	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
 		return EINVAL;
 	translate_sges(h, sges, num_sge);
-	return ibv_post_recv(h->shadow, &wr, &bad);
+	err = ibv_post_recv(h->now.qp, &wr, &bad);
+	if (!err && h->guard && !h->guard->shared)
+		mesh_srqlog_push(&h->guard->receives, wr_id, sges, num_sge);
+	return err;
 }
 
 /*
@@ -264,20 +273,50 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	if (err)
 		return err;
 	mesh_recvlog_add(&h->log, wr);
-	if (h->shadow && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
-		h->shadow_recv_failed = true;
+	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
+		h->now.recv_failed = true;
 	return 0;
+}
+
+/* With a log, and no shadow in use. */
+static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct ibv_recv_wr copy = *wr, *bad;
+	int err = 0;
+
+	copy.next = NULL;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	if (h->mode == MESH_HELD_GUARDED && h->guard->lost)
+		return h->mc->post_recv(h->qp, &copy, &bad);
+	if (h->guard->receives.n_left == h->guard->receives.size)
+		return ENOMEM;
+	if (h->mode == MESH_HELD_GUARDED)
+		err = h->mc->post_recv(h->qp, &copy, &bad);
+	else if (h->mode == MESH_HELD_FENCED)
+		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+	else
+		h->n_new_receives++;
+	if (!err)
+		mesh_srqlog_push(&h->guard->receives, wr->wr_id, wr->sg_list, wr->num_sge);
+	return err;
 }
 
 static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
+	bool logged = h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
 	bool shadow = h->mode == MESH_HELD_ACTIVE ||
-		      (h->shadow && (h->mode == MESH_HELD_FLUSHING ||
+		      (h->now.qp && (h->mode == MESH_HELD_FLUSHING ||
 				     atomic_load_explicit(&h->consumed, memory_order_relaxed)));
 	int err;
 
 	for (; wr; wr = wr->next) {
-		err = shadow ? mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge) : recv_both(h, wr);
+		if (logged)
+			err = recv_logged(h, wr);
+		else if (shadow)
+			err = mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+		else
+			err = recv_both(h, wr);
 		if (err) {
 			*bad_wr = wr;
 			return err;

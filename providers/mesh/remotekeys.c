@@ -5,6 +5,7 @@
 #include "conn.h"
 #include "count.h"
 #include "keys.h"
+#include "relocate.h"
 
 /*
  * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
@@ -48,7 +49,21 @@ static void work_waits(void *arg)
 	mesh_thread_wake(true);
 }
 
-const struct mesh_held_ops mesh_conn_held_ops = {.want_key = want_key, .work_waits = work_waits};
+/* Called with held->lock. */
+static void path_failed(void *arg)
+{
+	struct mesh_conn *conn = arg;
+
+	atomic_store_explicit(&conn->path_failed, true, memory_order_relaxed);
+	mesh_conn_queue(conn, true);
+	mesh_thread_wake(true);
+}
+
+const struct mesh_held_ops mesh_conn_held_ops = {
+	.want_key = want_key,
+	.work_waits = work_waits,
+	.path_failed = path_failed,
+};
 
 /* Take a question off the list; the caller frees it. NULL: not asked, or answered before. */
 static struct mesh_conn_key *take(struct mesh_conn *conn, uint32_t key, uint32_t request_id)
@@ -67,14 +82,15 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, uint32_t key, uint32_t
 
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
+	struct mesh_pd *pd = mesh_conn_key_pd(conn);
 	struct mv_ctl_msg msg;
 
-	if (!conn->pd)
+	if (!pd)
 		return; /* ours is not up yet; it will be asked again */
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
 	msg.key = question->key;
-	if (mesh_key_remote(conn->pd, question->key, &msg.rkey))
+	if (mesh_key_remote(pd, question->key, &msg.rkey))
 		msg.flags = MV_CTL_KEY_INVALID;
 	mesh_thread_send(&msg);
 }

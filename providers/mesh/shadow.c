@@ -36,20 +36,19 @@ static int use_cqs(struct mesh_held *h)
 }
 
 /* No completion of it leads to us from now on. */
-static void forget_shadow(struct mesh_held *h, uint32_t qpn)
+static void forget_shadow(const struct mesh_shadow *shadow, uint32_t qpn)
 {
-	mesh_shadow_cq_remove(h->shadow_send_cq, qpn);
-	mesh_shadow_cq_remove(h->shadow_recv_cq, qpn);
+	mesh_shadow_cq_remove(shadow->send_cq, qpn);
+	mesh_shadow_cq_remove(shadow->recv_cq, qpn);
 }
 
-static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		       struct ibv_qp **ret)
+static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = h->shadow_send_cq->cq,
-		.recv_cq = h->shadow_recv_cq->cq,
+		.send_cq = shadow->send_cq->cq,
+		.recv_cq = shadow->recv_cq->cq,
 		.cap = h->cap,
-		.srq = h->home ? h->home->srq : NULL,
+		.srq = shadow->home ? shadow->home->srq : NULL,
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->sq_sig_all,
 	};
@@ -59,24 +58,58 @@ static int make_shadow(struct mesh_held *h, struct mesh_pd *spd, const struct me
 		.port_num = attr->port_num,
 		.qp_access_flags = attr->qp_access_flags,
 	};
-	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(spd->pd, &init);
+	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(shadow->spd->pd, &init);
 	int err;
 
 	if (!qp)
 		return errno ? -errno : -EIO;
 	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!err) {
-		err = mesh_shadow_cq_add(h->shadow_send_cq, qp->qp_num, h);
+		err = mesh_shadow_cq_add(shadow->send_cq, qp->qp_num, h, shadow->home);
 		if (!err)
-			err = mesh_shadow_cq_add(h->shadow_recv_cq, qp->qp_num, h);
+			err = mesh_shadow_cq_add(shadow->recv_cq, qp->qp_num, h, shadow->home);
 	}
 	if (err) {
-		forget_shadow(h, qp->qp_num);
+		forget_shadow(shadow, qp->qp_num);
 		mesh_root.lib.verbs.destroy_qp(qp);
 		return -mesh_positive(err);
 	}
-	*ret = qp;
+	shadow->qp = qp;
 	return 0;
+}
+
+int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		     struct mesh_shadow *ret)
+{
+	struct mesh_shadow shadow = {.spd = spd};
+	int err;
+
+	err = use_cqs(h);
+	if (err)
+		return err;
+	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, &shadow.home) : 0;
+	if (err)
+		return err;
+	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &shadow.send_cq);
+	if (err)
+		goto err_srq;
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), shadow.home, &shadow.recv_cq);
+	if (err)
+		goto err_send;
+	err = make_qp(h, attr, &shadow);
+	if (err)
+		goto err_recv;
+	*ret = shadow;
+	return 0;
+
+err_recv:
+	mesh_shadow_cq_unreserve(shadow.recv_cq, recv_wrs(h), shadow.home);
+err_send:
+	mesh_shadow_cq_unreserve(shadow.send_cq, send_wrs(h), NULL);
+err_srq:
+	if (shadow.home)
+		mesh_srq_leave_shadow(shadow.home);
+	return err;
 }
 
 /* held->lock */
@@ -96,7 +129,7 @@ static int post_noted(struct mesh_held *h)
 }
 
 /* Keys of one rail mean nothing on another. held->lock */
-static void forget_keys(struct mesh_held *h)
+void mesh_held_forget_keys(struct mesh_held *h)
 {
 	memset(h->rkeys, 0, sizeof(h->rkeys));
 	memset(h->lkeys, 0, sizeof(h->lkeys));
@@ -105,50 +138,25 @@ static void forget_keys(struct mesh_held *h)
 int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 		      uint32_t *ret_qpn)
 {
-	struct ibv_qp *qp;
+	struct mesh_shadow shadow;
 	int err;
 
-	if (h->shadow)
+	if (h->now.qp)
 		return -EALREADY;
-	err = use_cqs(h);
+	err = mesh_shadow_make(h, spd, attr, &shadow);
 	if (err)
 		return err;
-	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, &h->home) : 0;
-	if (err)
-		return err;
-	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &h->shadow_send_cq);
-	if (err)
-		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), h->home, &h->shadow_recv_cq);
-	if (err)
-		goto err_send;
-	err = make_shadow(h, spd, attr, &qp);
-	if (err)
-		goto err_recv;
-
 	pthread_mutex_lock(&h->lock);
-	h->spd = spd;
-	h->shadow = qp;
-	h->shadow_recv_failed = h->rtr = h->rts = false;
-	forget_keys(h);
+	h->now = shadow;
+	mesh_held_forget_keys(h);
 	err = post_noted(h);
 	pthread_mutex_unlock(&h->lock);
 	if (err) {
 		mesh_held_unprepare(h);
 		return err;
 	}
-	*ret_qpn = qp->qp_num;
+	*ret_qpn = shadow.qp->qp_num;
 	return 0;
-
-err_recv:
-	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
-err_send:
-	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
-err_srq:
-	if (h->home)
-		mesh_srq_leave_shadow(h->home);
-	h->home = NULL;
-	return err;
 }
 
 /* ---- taking it away ------------------------------------------------------------------------------------------- */
@@ -183,28 +191,50 @@ static void thaw(struct mesh_held *h, const bool frozen[2])
 	mesh_cq_thaw(cqs[0], frozen[0]);
 }
 
-/* Its CQs are frozen, if that can be had. */
-static void take_away(struct mesh_held *h)
+/* Out of the record, with what was posted to it. Its CQs are frozen, if that can be had. */
+static struct mesh_shadow take_away(struct mesh_held *h)
 {
-	struct ibv_qp *qp;
+	struct mesh_shadow shadow;
 
 	pthread_mutex_lock(&h->lock);
-	qp = h->shadow;
-	h->shadow = NULL;
-	h->spd = NULL;
-	h->rtr = h->rts = false;
+	shadow = h->now;
+	h->now = (struct mesh_shadow){0};
+	if (h->guard && !h->guard->shared)
+		mesh_srqlog_clear(&h->guard->receives);
 	pthread_mutex_unlock(&h->lock);
-	forget_shadow(h, qp->qp_num);
-	mesh_root.lib.verbs.destroy_qp(qp); /* takes its completions out of the CQs */
+	forget_shadow(&shadow, shadow.qp->qp_num);
+	mesh_root.lib.verbs.destroy_qp(shadow.qp); /* takes its completions out of the CQs */
+	return shadow;
 }
 
-static void release_cqs(struct mesh_held *h)
+static void release_cqs(struct mesh_held *h, struct mesh_shadow *shadow)
 {
-	mesh_shadow_cq_unreserve(h->shadow_send_cq, send_wrs(h), NULL);
-	mesh_shadow_cq_unreserve(h->shadow_recv_cq, recv_wrs(h), h->home);
-	if (h->home)
-		mesh_srq_leave_shadow(h->home);
-	h->home = NULL;
+	mesh_shadow_cq_unreserve(shadow->send_cq, send_wrs(h), NULL);
+	mesh_shadow_cq_unreserve(shadow->recv_cq, recv_wrs(h), shadow->home);
+	if (shadow->home)
+		mesh_srq_leave_shadow(shadow->home);
+	*shadow = (struct mesh_shadow){0};
+}
+
+void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
+{
+	bool frozen[2];
+
+	freeze(h, frozen);
+	forget_shadow(shadow, shadow->qp->qp_num);
+	mesh_root.lib.verbs.destroy_qp(shadow->qp);
+	thaw(h, frozen);
+	release_cqs(h, shadow);
+}
+
+/* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */
+static bool make_room(struct mesh_cq *cq)
+{
+	pthread_mutex_lock(&cq->lock);
+	if (!mesh_cq_stash_room(cq))
+		mesh_cq_stash_reserve(cq, 64);
+	pthread_mutex_unlock(&cq->lock);
+	return mesh_cq_stash_keep(cq);
 }
 
 /*
@@ -214,18 +244,14 @@ static void release_cqs(struct mesh_held *h)
  */
 static bool is_consumed(struct mesh_held *h, bool err)
 {
-	struct mesh_shadow_cq *scq = h->shadow_recv_cq;
+	struct mesh_shadow_cq *scq = h->now.recv_cq;
 	struct mesh_cq *cq = scq->owner;
 	struct ibv_wc wc;
 	bool flushed;
 	int got = 1;
 
 	while (got > 0) {
-		pthread_mutex_lock(&cq->lock);
-		if (!mesh_cq_stash_room(cq))
-			mesh_cq_stash_reserve(cq, 1);
-		pthread_mutex_unlock(&cq->lock);
-		if (!mesh_cq_stash_keep(cq))
+		if (!make_room(cq))
 			return true; /* no memory: cannot be excluded */
 		got = mesh_poll_shadow(scq, 1, &wc);
 		flushed = got > 0 && err && wc.qp_num == h->qp->qp_num &&
@@ -236,12 +262,60 @@ static bool is_consumed(struct mesh_held *h, bool err)
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 
+/* Return: whether a kick was among them, so that others are not told for whom it was. */
+static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq)
+{
+	bool kicked = false;
+	struct ibv_wc wc;
+	int got = 1;
+
+	while (got > 0 && make_room(cq)) {
+		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, &kicked);
+		mesh_cq_stash_kept(cq, got > 0 ? &wc : NULL);
+	}
+	return kicked;
+}
+
+static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq)
+{
+	bool kicked = false;
+
+	if (!shadow->qp)
+		return collect_one(cq, NULL);
+	if (h->send_cq == cq)
+		kicked = collect_one(cq, shadow->send_cq);
+	if (h->recv_cq == cq && shadow->recv_cq != shadow->send_cq)
+		kicked |= collect_one(cq, shadow->recv_cq);
+	return kicked;
+}
+
+void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
+{
+	bool frozen[2], wake[2] = {false};
+	struct mesh_cq *cqs[2];
+	int i;
+
+	cqs_of(h, cqs);
+	freeze(h, frozen);
+	for (i = 0; i < 2 && cqs[i]; i++) {
+		if (frozen[i]) /* else who polls sees to it */
+			wake[i] = collect_from(h, shadow, cqs[i]);
+		pthread_mutex_lock(&cqs[i]->lock);
+		wake[i] |= cqs[i]->n_stash;
+		pthread_mutex_unlock(&cqs[i]->lock);
+	}
+	thaw(h, frozen);
+	for (i = 0; i < 2 && cqs[i]; i++)
+		if (wake[i])
+			mesh_kick(cqs[i]);
+}
+
 /* Nothing arrives any more, and nothing did. The CQs are frozen. */
 static bool is_unused(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	if (!h->rtr)
+	if (!h->now.rtr)
 		return true; /* nothing could */
 	if (is_consumed(h, false))
 		return false;
@@ -250,38 +324,40 @@ static bool is_unused(struct mesh_held *h)
 
 int mesh_held_unprepare(struct mesh_held *h)
 {
+	struct mesh_shadow shadow;
 	bool frozen[2], all, unused;
 
-	if (!h->shadow)
+	if (!h->now.qp)
 		return 0;
 	all = freeze(h, frozen);
-	unused = !h->rtr || (all && is_unused(h));
+	unused = !h->now.rtr || (all && is_unused(h));
 	if (unused)
-		take_away(h);
+		shadow = take_away(h);
 	thaw(h, frozen);
 	if (!unused)
 		return -EBUSY;
-	release_cqs(h);
+	release_cqs(h, &shadow);
 	return 0;
 }
 
 void mesh_shadow_destroy(struct mesh_held *h)
 {
+	struct mesh_shadow shadow;
 	bool frozen[2];
 
-	if (!h->shadow)
+	if (!h->now.qp)
 		return;
 	freeze(h, frozen);
-	take_away(h);
+	shadow = take_away(h);
 	thaw(h, frozen);
-	release_cqs(h);
+	release_cqs(h, &shadow);
 }
 
 /* ---- states --------------------------------------------------------------------------------------------------- */
 
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	return h->shadow ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->shadow, attr, attr_mask)) : -EINVAL;
+	return h->now.qp ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, attr, attr_mask)) : -EINVAL;
 }
 
 int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
@@ -289,9 +365,11 @@ int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_ma
 	bool lacks;
 
 	pthread_mutex_lock(&h->lock);
-	lacks = h->shadow_recv_failed;
-	h->rtr = !lacks && h->shadow; /* before it is: who takes it away has to look whether
-					 something arrived */
+	lacks = h->now.recv_failed;
+	/* Before it is: who takes it away has to look whether something arrived. */
+	h->now.rtr = !lacks && h->now.qp;
+	if (h->guard)
+		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));
 	pthread_mutex_unlock(&h->lock);
 	return lacks ? -ENOMEM : mesh_shadow_modify(h, attr, attr_mask);
 }
@@ -303,7 +381,9 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 	if (err)
 		return err;
 	pthread_mutex_lock(&h->lock);
-	h->rts = true;
+	if (h->guard)
+		mesh_guard_rts(h->guard, attr->sq_psn);
+	h->now.rts = true;
 	mesh_post_drain(h);
 	pthread_mutex_unlock(&h->lock);
 	return 0;
@@ -312,7 +392,7 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 void mesh_held_activate(struct mesh_held *h)
 {
 	pthread_mutex_lock(&h->lock);
-	if (h->mode == MESH_HELD_WAITING && h->shadow) {
+	if (h->mode == MESH_HELD_WAITING && h->now.qp) {
 		h->mode = MESH_HELD_ACTIVE;
 		mesh_recvlog_fini(&h->log);
 		mesh_post_drain(h);

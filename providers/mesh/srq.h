@@ -45,8 +45,12 @@ int mesh_srqlog_init(struct mesh_srqlog *log, uint32_t size, uint32_t max_sge); 
 void mesh_srqlog_fini(struct mesh_srqlog *log);
 /** mesh_srqlog_push - the last one; the first one has to go if there is no room */
 void mesh_srqlog_push(struct mesh_srqlog *log, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/** mesh_srqlog_clear - nothing is outstanding */
+void mesh_srqlog_clear(struct mesh_srqlog *log);
 /** mesh_srqlog_first - NULL: none */
 struct mesh_srq_recv *mesh_srqlog_first(struct mesh_srqlog *log);
+/** mesh_srqlog_at - the @i-th from the front, 0 .. n - 1; may be gone */
+struct mesh_srq_recv *mesh_srqlog_at(struct mesh_srqlog *log, uint32_t i);
 /** mesh_srqlog_find - the first or the last one with that wr_id; NULL: none */
 struct mesh_srq_recv *mesh_srqlog_find(struct mesh_srqlog *log, uint64_t wr_id, bool last);
 /** mesh_srqlog_drop - it has been consumed, or goes elsewhere */

@@ -26,7 +26,7 @@ static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 	pthread_mutex_unlock(&data->lock);
 	if (!cq)
 		return -ENOMEM;
-	err = mesh_cq_add_native(cq, native->qpn, &m->base);
+	err = mesh_cq_add_native(cq, native->qpn, &m->base, NULL);
 	if (err) {
 		pthread_mutex_lock(&data->lock);
 		mesh_cq_put(cq);
@@ -43,7 +43,7 @@ static void unwatch(struct mesh_srq_native *native)
 
 	if (!native->cq)
 		return;
-	mesh_cq_remove_native(native->cq, native->qpn);
+	mesh_cq_remove_native(native->cq, native->qpn, &native->owner->base, NULL);
 	pthread_mutex_lock(&data->lock);
 	mesh_cq_put(native->cq);
 	pthread_mutex_unlock(&data->lock);

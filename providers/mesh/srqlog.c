@@ -73,9 +73,19 @@ void mesh_srqlog_push(struct mesh_srqlog *log, uint64_t wr_id, const struct ibv_
 		memcpy(to->sges, sges, (size_t)num_sge * sizeof(*sges));
 }
 
+void mesh_srqlog_clear(struct mesh_srqlog *log)
+{
+	log->head = log->n = log->n_left = 0;
+}
+
 struct mesh_srq_recv *mesh_srqlog_first(struct mesh_srqlog *log)
 {
 	return log->n ? place(log, 0) : NULL;
+}
+
+struct mesh_srq_recv *mesh_srqlog_at(struct mesh_srqlog *log, uint32_t i)
+{
+	return place(log, i);
 }
 
 struct mesh_srq_recv *mesh_srqlog_find(struct mesh_srqlog *log, uint64_t wr_id, bool last)

@@ -186,6 +186,8 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 			deliver(&frame, now_ns);
 		else if (frame.type == MV_FRAME_UNREACHABLE)
 			unreachable(&frame, now_ns);
+		else if (frame.type == MV_FRAME_CHANGED)
+			mesh_conns_queue_all(false);
 	}
 	if (err == -ECONNRESET) {
 		pthread_mutex_lock(&thread->link_lock);
@@ -209,7 +211,7 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	pthread_mutex_lock(&thread->link_lock);
 	thread->link = link;
 	pthread_mutex_unlock(&thread->link_lock);
-	mesh_conns_queue_all();
+	mesh_conns_queue_all(true);
 	mesh_ud_claim_all();
 }
 

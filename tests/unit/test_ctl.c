@@ -116,7 +116,7 @@ static void test_refused(void **state)
 	(void)state;
 	CHANGED(type, 0);
 	CHANGED(type, MV_CTL_TYPE_END);
-	CHANGED(flags, 32);
+	CHANGED(flags, 64);
 	CHANGED(flags, 0x80);
 	CHANGED(reason, MV_CTL_REASON_END);
 	CHANGED(gid_type, MV_GID_TYPE_ROCE_V2 + 1);
@@ -129,6 +129,35 @@ static void test_refused(void **state)
 	CHANGED(mtu_bytes, 128);
 	CHANGED(mtu_bytes, 1500);
 	CHANGED(mtu_bytes, 8192);
+}
+
+/* Two fields are PSNs in some messages, and keys of any bits in others. */
+static void test_refused_psns(void **state)
+{
+	struct mv_ctl_msg msg = sample(), got;
+	uint8_t buf[MV_CTL_MAX_BYTES];
+
+	(void)state;
+	msg.rkey = 0x1000000;
+	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(&msg, buf), &got), 0);
+	msg.flags = MV_CTL_MOVE;
+	assert_refused(&msg);
+	msg.type = MV_CTL_ANSWER;
+	assert_refused(&msg);
+	msg.path_psn = 0xffffff;
+	msg.base = 0xffffffff;
+	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(&msg, buf), &got), 0);
+	assert_int_equal(got.path_psn, 0xffffff);
+	assert_int_equal(got.base, 0xffffffff);
+	msg = sample();
+	msg.type = MV_CTL_SYNC;
+	msg.next_psn = 0x1000000;
+	assert_refused(&msg);
+	msg.next_psn = 0xffffff;
+	msg.n_received = 0xffffffff;
+	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(&msg, buf), &got), 0);
+	assert_int_equal(got.next_psn, 0xffffff);
+	assert_int_equal(got.n_received, 0xffffffff);
 }
 
 static void test_lengths_and_version(void **state)
@@ -210,10 +239,11 @@ static void test_frames(void **state)
 {
 	/* V: version, T: QP type, D: device, Q: QPN, G: GID, P: payload */
 	static const char *const uses[MV_FRAME_TYPE_END] = {
-		[MV_FRAME_REGISTER] = "VP",    [MV_FRAME_WELCOME] = "V",
-		[MV_FRAME_CLAIM] = "TDQ",      [MV_FRAME_UNCLAIM] = "DQ",
-		[MV_FRAME_SEND] = "GP",        [MV_FRAME_DELIVER] = "DQP",
+		[MV_FRAME_REGISTER] = "VP",     [MV_FRAME_WELCOME] = "V",
+		[MV_FRAME_CLAIM] = "TDQ",       [MV_FRAME_UNCLAIM] = "DQ",
+		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DQP",
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
+		[MV_FRAME_CHANGED] = "V",
 	};
 
 	(void)state;
@@ -302,10 +332,15 @@ static void test_frames_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_wire),
-		cmocka_unit_test(test_refused),      cmocka_unit_test(test_lengths_and_version),
-		cmocka_unit_test(test_names),        cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_frame_limits), cmocka_unit_test(test_frames_refused),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_wire),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused_psns),
+		cmocka_unit_test(test_lengths_and_version),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_frame_limits),
+		cmocka_unit_test(test_frames_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -264,7 +264,7 @@ static void test_connect(void **state)
 	assert_quiet(&l);
 	assert_quiet(&f);
 	assert_true(mv_move_deadline(&l) == UINT64_MAX && mv_move_deadline(&f) == UINT64_MAX);
-	assert_true(l.my_stays && f.peer_stays && !f.my_stays && !l.peer_stays);
+	assert_true(l.now.my_stays && f.now.peer_stays && !f.now.my_stays && !l.now.peer_stays);
 }
 
 /* Whoever gets something again says its answer again, and does nothing. */
@@ -1046,9 +1046,9 @@ static void test_limits(void **state)
 	pair.leader.peer.qpn = 1;
 	mv_move_begin(&m, &pair.leader, T, START);
 	assert_false(m.leader);
-	for (unsigned int i = MV_MOVE_IDLE; i <= MV_MOVE_NATIVE; i++)
+	for (unsigned int i = MV_MOVE_IDLE; i <= MV_MOVE_FAILED; i++)
 		assert_string_not_equal(mv_move_state_name(i), "unknown");
-	assert_string_equal(mv_move_state_name(MV_MOVE_NATIVE + 1), "unknown");
+	assert_string_equal(mv_move_state_name(MV_MOVE_FAILED + 1), "unknown");
 }
 
 int main(void)

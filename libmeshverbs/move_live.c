@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The move of a live QP: what this end's caller does, and the steps. The peer's messages:
+ * move_live_message.c. */
+#include <errno.h>
+
+#include "move_internal.h"
+
+/* ---- messages ----------------------------------------------------------------------------------
+ */
+
+void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
+
+	if (!action)
+		return;
+	mv_move_header(m, MV_CTL_SYNC, &action->msg);
+	action->msg.flags = flags;
+	action->msg.request_id = offer;
+	action->msg.next_psn = m->my_sync.next_psn;
+	action->msg.n_received = m->my_sync.n_received;
+}
+
+void mv_move_send_hello_live(struct mv_move *m)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
+
+	if (!action)
+		return;
+	mv_move_header(m, MV_CTL_HELLO, &action->msg);
+	action->msg.flags = MV_CTL_MOVE;
+	action->msg.reason = m->own_wish ? m->reason : MV_CTL_REASON_NONE;
+	action->msg.base = m->now.offer;
+}
+
+void mv_move_send_decline(struct mv_move *m)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
+
+	if (!action)
+		return;
+	mv_move_header(m, MV_CTL_ANSWER, &action->msg);
+	action->msg.flags = MV_CTL_MOVE;
+	action->msg.reason = MV_CTL_REASON_NO_RESOURCES;
+	action->msg.request_id = m->declined;
+	action->msg.base = m->now.offer;
+}
+
+void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason reason)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
+
+	if (!action)
+		return;
+	mv_move_header(m, MV_CTL_REFUSE, &action->msg);
+	action->msg.flags = MV_CTL_MOVE;
+	action->msg.reason = (uint8_t)reason;
+	action->msg.request_id = number;
+	action->msg.base = m->now.offer;
+}
+
+/* ---- how it ends -------------------------------------------------------------------------------
+ */
+
+static void end_live(struct mv_move *m, enum mv_move_state state)
+{
+	mv_move_set_state(m, m->aborted ? MV_MOVE_FAILED : state);
+	m->live = false;
+	m->own_wish = false;
+	m->peer_wish = false;
+	m->peer_synced = false;
+}
+
+static void give_reason(struct mv_move *m, enum mv_move_action_type type, enum mv_ctl_reason reason,
+			bool timed_out)
+{
+	struct mv_move_action *action = mv_move_push(m, type);
+
+	action->reason = reason;
+	action->timed_out = timed_out;
+}
+
+static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
+{
+	mv_move_release(m);
+	end_live(m, m->settled);
+	m->off_reason = (uint8_t)reason;
+	give_reason(m, MV_DO_STAY, reason, timed_out);
+}
+
+static void surface(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
+{
+	m->prepared = false; /* the caller has to look at it before it goes */
+	end_live(m, MV_MOVE_FAILED);
+	give_reason(m, MV_DO_SURFACE, reason, timed_out);
+}
+
+void mv_move_activate_live(struct mv_move *m)
+{
+	struct mv_move_action *action;
+
+	m->now = m->next;
+	m->prepared = false;
+	m->fenced_for_now = true;
+	action = mv_move_push(m, MV_DO_ACTIVATE);
+	action->replay = true;
+	action->next_psn = m->peer_sync.next_psn;
+	action->n_received = m->peer_sync.n_received;
+	end_live(m, MV_MOVE_ACTIVE);
+}
+
+uint32_t mv_move_number_to_refuse(struct mv_move *m)
+{
+	if (m->leader && (m->state == MV_MOVE_ASKING || m->state == MV_MOVE_PREPARING ||
+			  m->state == MV_MOVE_FAILED || mv_move_settled(m)))
+		m->last_offer++;
+	return m->last_offer;
+}
+
+void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_reason tell,
+		      bool timed_out)
+{
+	if (!m->live || m->pending == MV_PENDING_OFF)
+		return;
+	if (tell != MV_CTL_REASON_NONE && m->peer_attempt)
+		mv_move_send_refusal(m, mv_move_number_to_refuse(m), tell);
+	if (mv_move_busy(m)) {
+		m->pending = MV_PENDING_OFF;
+		m->pending_reason = (uint8_t)reason;
+		m->pending_timed_out = timed_out;
+	} else if (m->state == MV_MOVE_FENCED) {
+		surface(m, reason, timed_out);
+	} else {
+		stay(m, reason, timed_out);
+	}
+}
+
+void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (pending == MV_PENDING_OFF) {
+		stay(m, m->pending_reason, m->pending_timed_out);
+		return;
+	}
+	mv_move_release(m);
+	m->path = 0;
+	mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+}
+
+/* ---- steps -------------------------------------------------------------------------------------
+ */
+
+void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
+			uint64_t now_ns)
+{
+	m->settled = m->state;
+	m->live = true;
+	m->own_wish = own_wish;
+	m->reason = (uint8_t)reason;
+	m->phase_since = now_ns;
+	m->declined = 0;
+}
+
+void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
+{
+	m->declined = m->next.offer;
+	mv_move_send_decline(m);
+	mv_move_set_state(m, MV_MOVE_ASKING);
+	if (m->own_wish)
+		mv_move_start_timer(m, now_ns);
+	else
+		stay(m, MV_CTL_REASON_NO_RESOURCES, false);
+}
+
+void mv_move_fence(struct mv_move *m, uint64_t now_ns)
+{
+	mv_move_set_state(m, MV_MOVE_FENCING);
+	m->phase_since = now_ns;
+	mv_move_push(m, MV_DO_FENCE);
+}
+
+void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns)
+{
+	if (m->state != MV_MOVE_FENCING)
+		return;
+	mv_move_set_state(m, MV_MOVE_FENCED);
+	if (m->pending == MV_PENDING_OFF) {
+		m->pending = MV_PENDING_NONE;
+		surface(m, m->pending_reason, m->pending_timed_out);
+		return;
+	}
+	if (!sync) {
+		mv_move_call_off(m, MV_CTL_REASON_UNREADABLE, MV_CTL_REASON_UNREADABLE, false);
+		return;
+	}
+	m->my_sync = *sync;
+	m->fenced_for_now = false;
+	if (!m->peer_synced) {
+		mv_move_enter(m, MV_MOVE_FENCED, now_ns);
+		return;
+	}
+	mv_move_send_sync(m, m->next.offer, MV_CTL_READY);
+	mv_move_activate_live(m);
+}
+
+/* ---- what our caller wants ---------------------------------------------------------------------
+ */
+
+static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
+{
+	if (m->leader && (m->peer_attempt || !m->n_paths))
+		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	else
+		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
+}
+
+/* Other paths, in the middle of negotiating. A follower's caller is asked about each that the
+ * leader offers. */
+static void start_again(struct mv_move *m, uint64_t now_ns)
+{
+	if (!m->leader)
+		return;
+	if (mv_move_busy(m)) {
+		if (m->pending == MV_PENDING_NONE)
+			m->pending = MV_PENDING_RESTART;
+		return;
+	}
+	mv_move_release(m);
+	lead_or_ask(m, now_ns);
+}
+
+int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_path *paths,
+		  size_t n_paths, uint64_t now_ns)
+{
+	if (m->state == MV_MOVE_IDLE || m->state == MV_MOVE_FAILED)
+		return -EINVAL;
+	if (!mv_move_settled(m) &&
+	    (!m->live || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED))
+		return -EBUSY;
+	mv_move_take_paths(m, paths, n_paths);
+	if (m->live) {
+		m->own_wish = true;
+		m->reason = (uint8_t)reason;
+		start_again(m, now_ns);
+		return 0;
+	}
+	mv_move_begin_live(m, reason, true, now_ns);
+	lead_or_ask(m, now_ns);
+	return 0;
+}
+
+void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!m->live || !m->own_wish || m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
+		return;
+	m->own_wish = false;
+	if (m->leader) {
+		if (!m->peer_wish)
+			mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
+		return;
+	}
+	/* What the leader has begun is its own to end. */
+	if (m->peer_attempt)
+		mv_move_send_refusal(m, 0, MV_CTL_REASON_HEALED);
+	if (m->state == MV_MOVE_ASKING)
+		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
+}
+
+void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (m->state == MV_MOVE_PREPARING && m->live) {
+		/* Nothing was made: this is the outcome. */
+		mv_move_set_state(m, MV_MOVE_ASKING);
+		m->pending = MV_PENDING_NONE;
+		mv_move_call_off(m, reason, reason, false);
+	} else if (mv_move_settled(m) && m->leader && m->peer_attempt) {
+		mv_move_send_refusal(m, mv_move_number_to_refuse(m), reason);
+	}
+}
+
+void mv_move_abort(struct mv_move *m, uint64_t now_ns)
+{
+	(void)now_ns;
+	m->aborted = true;
+	if (m->live)
+		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_GONE, false);
+	else if (mv_move_settled(m))
+		mv_move_set_state(m, MV_MOVE_FAILED);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The messages that one end of a live QP gets from the other: move.h says how they go. */
+#include "move_internal.h"
+
+/*
+ * Is it of the peer's present life? If its program has connected its QP anew, the QP that ours is
+ * connected to is gone.
+ */
+static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (msg->attempt != m->peer_attempt && m->peer_attempt && m->peer_proved) {
+		if (mv_move_later(msg->attempt, m->peer_attempt))
+			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
+		return false;
+	}
+	m->peer_attempt = msg->attempt;
+	m->peer_proved = true;
+	return true;
+}
+
+/* Nothing is known of what the peer is talking about, or not any more. */
+static void refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	enum mv_ctl_reason reason = m->off_reason ? m->off_reason : MV_CTL_REASON_HEALED;
+	uint32_t number = msg->request_id;
+
+	if (m->state == MV_MOVE_FAILED)
+		reason = MV_CTL_REASON_GONE;
+	if (!number)
+		number = mv_move_number_to_refuse(m);
+	mv_move_send_refusal(m, number, reason);
+}
+
+/* ---- one function for each type ----------------------------------------------------------------
+ */
+
+static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	bool asking = m->state == MV_MOVE_ASKING;
+	struct mv_move_action *action;
+
+	if (msg->base != m->now.offer)
+		return;
+	if (!m->leader) {
+		/* The leader wants to know our attempt. */
+		if (asking || mv_move_settled(m))
+			mv_move_send_hello_live(m);
+		return;
+	}
+	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
+		return;
+	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m))
+		m->peer_wish = true;
+	if (asking) {
+		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	} else if (m->state == MV_MOVE_OFFERED) {
+		mv_move_say(m);
+	} else if (mv_move_settled(m) && msg->reason != MV_CTL_REASON_NONE) {
+		m->peer_wish = true;
+		action = mv_move_push(m, MV_DO_WANTED);
+		if (action)
+			action->reason = msg->reason;
+	}
+}
+
+static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	uint32_t n = msg->request_id;
+	bool idle = mv_move_settled(m) || (m->live && m->state == MV_MOVE_ASKING);
+	bool answered = m->live && m->state == MV_MOVE_ANSWERED;
+
+	if (m->leader || !n)
+		return;
+	/* The leader has had our SYNC, and leaves the path that we have not reached for want of its own. */
+	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
+		mv_move_say(m);
+	if (!idle && !answered)
+		return;
+	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
+		if (!m->live)
+			mv_move_begin_live(m, msg->reason, false, now_ns);
+		mv_move_take_up(m, msg);
+	} else if (answered && n == m->next.offer) {
+		mv_move_say(m);
+	} else if (idle && n == m->declined) {
+		mv_move_send_decline(m);
+	} else if (idle && n == m->last_offer && n != m->now.offer) {
+		refuse(m, msg);
+	}
+}
+
+static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	uint32_t n = msg->request_id;
+	bool ready = msg->flags & MV_CTL_READY;
+
+	if (!m->leader)
+		return;
+	if (mv_move_settled(m)) {
+		if (n != m->now.offer && ready)
+			refuse(m, msg);
+		return;
+	}
+	if (n != m->last_offer)
+		return;
+	if (m->state == MV_MOVE_OFFERED && ready) {
+		mv_move_take_answer(m, msg);
+	} else if (m->state == MV_MOVE_OFFERED) {
+		mv_move_release(m);
+		m->path++;
+		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	} else if (m->state == MV_MOVE_FENCING && ready) {
+		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+	} else if (m->state == MV_MOVE_FENCED && ready) {
+		mv_move_say(m);
+	}
+}
+
+static void on_confirm(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	if (m->leader || !(msg->flags & MV_CTL_READY))
+		return;
+	if (m->live && m->state == MV_MOVE_ANSWERED && msg->request_id == m->next.offer)
+		mv_move_fence(m, now_ns);
+	else if (mv_move_settled(m) && msg->request_id != m->now.offer)
+		refuse(m, msg);
+}
+
+static void on_sync(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	uint32_t n = msg->request_id;
+	bool fencing = m->state == MV_MOVE_FENCING, fenced = m->state == MV_MOVE_FENCED;
+
+	if (m->fenced_for_now && n == m->now.offer) {
+		if (!(msg->flags & MV_CTL_READY))
+			mv_move_send_sync(m, n, MV_CTL_READY);
+		return;
+	}
+	if (mv_move_settled(m)) {
+		if (n != m->now.offer)
+			refuse(m, msg);
+		return;
+	}
+	if (!m->live || n != m->next.offer)
+		return;
+	/* The leader's, to one that has not had its CONFIRM. */
+	if (!m->leader && m->state == MV_MOVE_ANSWERED)
+		mv_move_fence(m, now_ns);
+	else if (!fencing && !fenced)
+		return;
+	m->peer_sync = (struct mv_move_sync){msg->next_psn, msg->n_received};
+	m->peer_synced = true;
+	if (fenced)
+		mv_move_activate_live(m);
+}
+
+/* The follower takes its wish back. */
+static void on_healed(struct mv_move *m)
+{
+	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+
+	m->peer_wish = false;
+	if (m->live && !fenced && !m->own_wish)
+		mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
+}
+
+static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	uint32_t n = msg->request_id;
+	bool fenced = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+	bool current = n == m->last_offer && m->state != MV_MOVE_ASKING &&
+		       !(m->leader && m->state == MV_MOVE_PREPARING);
+
+	if (m->leader && msg->reason == MV_CTL_REASON_HEALED && !n) {
+		on_healed(m);
+		return;
+	}
+	/* Of a follower that has not been offered anything. */
+	if (m->leader && m->state == MV_MOVE_ASKING)
+		current = true;
+	/* Of the leader: that one, and none before it, will be offered. */
+	if (!m->leader && n && !fenced && (!m->last_offer || mv_move_later(n, m->last_offer))) {
+		m->last_offer = n;
+		current = true;
+	}
+	if (current && m->live)
+		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
+}
+
+/* ---- to whom? ----------------------------------------------------------------------------------
+ */
+
+/*
+ * Our connect is not over, but the peer has a QP at work. Either that is its program's own, and
+ * then it does not negotiate; or it is the leader, which is ACTIVE on our answer, and its CONFIRM
+ * was lost.
+ *
+ * Return: true if we are, by that, at work as well.
+ */
+static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	if (!mv_move_adopt_attempt(m, msg, true, now_ns))
+		return false;
+	m->heard_at = now_ns;
+	if (msg->type == MV_CTL_HELLO && !msg->base)
+		mv_move_peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
+	if (msg->type != MV_CTL_OFFER || m->state != MV_MOVE_ANSWERED || m->leader ||
+	    msg->base != m->next.offer)
+		return false;
+	mv_move_activate(m, false);
+	return true;
+}
+
+void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
+			  uint64_t now_ns)
+{
+	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
+	bool asks = msg->type == MV_CTL_HELLO && !msg->to_attempt;
+
+	if (!proved || (msg->to_attempt != m->attempt && !asks))
+		return;
+	if (connecting ? !while_connecting(m, msg, now_ns) : !adopt_attempt(m, msg))
+		return;
+	m->heard_at = now_ns;
+	if (m->state == MV_MOVE_FAILED) {
+		if (msg->type != MV_CTL_REFUSE)
+			refuse(m, msg);
+		return;
+	}
+	switch (msg->type) {
+	case MV_CTL_HELLO:
+		on_hello(m, msg);
+		break;
+	case MV_CTL_OFFER:
+		on_offer(m, msg, now_ns);
+		break;
+	case MV_CTL_ANSWER:
+		on_answer(m, msg);
+		break;
+	case MV_CTL_CONFIRM:
+		on_confirm(m, msg, now_ns);
+		break;
+	case MV_CTL_SYNC:
+		on_sync(m, msg, now_ns);
+		break;
+	case MV_CTL_REFUSE:
+		on_refuse(m, msg);
+		break;
+	}
+}

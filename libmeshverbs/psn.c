@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "psn.h"
+
+#include <errno.h>
+
+#define MAX_MESSAGE_BYTES (UINT64_C(1) << 31) /* IBTA 9.7.2 */
+
+/*
+ * A requester has at most 2^23 - 1 packets outstanding (IBTA 9.7.3), and its first outstanding work
+ * request may be acknowledged in part.
+ */
+#define MAX_OUTSTANDING 0x7fffffu
+
+uint32_t mv_psn_count(enum ibv_wr_opcode opcode, uint64_t length_bytes, uint32_t mtu_bytes)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_READ:
+		if (length_bytes > MAX_MESSAGE_BYTES)
+			return 0;
+		return length_bytes ? (uint32_t)((length_bytes - 1) / mtu_bytes) + 1 : 1;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static bool is_atomic(uint8_t opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Its result comes to the requester: it is done when that is there, not when it was executed. */
+static bool has_result(uint8_t opcode)
+{
+	return is_atomic(opcode) || opcode == IBV_WR_RDMA_READ;
+}
+
+static bool replayable(uint8_t opcode)
+{
+	/* SEND_WITH_INV: the peer's key is gone, or has been made anew since. */
+	return opcode != IBV_WR_SEND_WITH_INV && mv_psn_count(opcode, 0, 256);
+}
+
+static bool mtu_exists(uint32_t bytes)
+{
+	return bytes >= 256 && bytes <= 4096 && !(bytes & (bytes - 1));
+}
+
+/* How far the responder came. */
+struct reach {
+	size_t executed; /* work requests that were executed as a whole */
+	uint32_t packets; /* of the next one */
+};
+
+/* Return: 0; -EOPNOTSUPP; -ERANGE. */
+static int find_reach(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
+		      struct reach *ret)
+{
+	uint32_t ahead = mv_psn_ahead(view->first_psn, view->rq_psn), psns;
+	struct reach reach = {0};
+	bool found = false;
+
+	for (size_t i = 0; i < n; i++) {
+		psns = mv_psn_count(wrs[i].opcode, wrs[i].length_bytes, view->mtu_bytes);
+		if (!psns || !replayable(wrs[i].opcode))
+			return -EOPNOTSUPP;
+		if (i == 0 && ahead > psns && ahead - psns > MAX_OUTSTANDING)
+			return -ERANGE;
+		if (found)
+			continue;
+		if (ahead < psns) {
+			reach.packets = ahead;
+			found = true;
+			continue;
+		}
+		reach.executed++;
+		ahead -= psns;
+	}
+	if (!found && ahead)
+		return -ERANGE;
+	*ret = reach;
+	return 0;
+}
+
+/* Of the first @executed ones: that many, from the first, whose results must have come before the
+ * last one was sent. */
+static size_t find_answered(const struct mv_psn_wr *wrs, const struct reach *reach,
+			    const struct mv_psn_view *view)
+{
+	size_t sent = reach->executed + (reach->packets != 0), answered = view->n_done;
+	uint32_t open = 0;
+
+	/* A fenced one was sent when all before it were done. */
+	for (size_t i = sent; i-- > answered;) {
+		if (wrs[i].fence)
+			answered = i;
+	}
+	if (!view->max_rd_atomic)
+		return answered;
+	for (size_t i = sent; i-- > answered;) {
+		if (has_result(wrs[i].opcode) && ++open > view->max_rd_atomic)
+			answered = i + 1;
+	}
+	return answered;
+}
+
+int mv_psn_judge(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
+		 enum mv_fate *ret_fates, uint32_t *ret_packets)
+{
+	struct reach reach;
+	size_t answered;
+	int err;
+
+	if (view->n_done > n || !mtu_exists(view->mtu_bytes))
+		return -EINVAL;
+	err = find_reach(wrs, n, view, &reach);
+	if (err)
+		return err;
+	if (view->n_done > reach.executed)
+		return -EPROTO;
+	answered = find_answered(wrs, &reach, view);
+	for (size_t i = 0; i < n; i++) {
+		if (i >= reach.executed)
+			ret_fates[i] = MV_FATE_REPLAY;
+		else if (i < answered || !has_result(wrs[i].opcode))
+			ret_fates[i] = MV_FATE_DONE;
+		else
+			ret_fates[i] = is_atomic(wrs[i].opcode) ? MV_FATE_LOST : MV_FATE_REPLAY;
+	}
+	if (ret_packets)
+		*ret_packets = reach.packets;
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_WRRING_H
+#define MV_WRRING_H
+
+#include "wrlog.h"
+
+/*
+ * A log written at post time: room for max_send_wr work requests, each with its scatter/gather list or a copy of its
+ * inline data. mv_wrring_add() and mv_wrring_retire() are hot: no allocation, no loop but over the list.
+ *
+ * It also keeps account of PSNs, so that those of the first outstanding work request are known.
+ */
+struct mv_wrring {
+	struct mv_wrlog log; /* &ring->log is what wrlog.h takes */
+	char *places; /* @size of them, @stride bytes each */
+	size_t stride;
+	uint32_t size; /* power of two, at least max_send_wr */
+	uint32_t head, tail; /* next one to be added, oldest; free-running; readable */
+	uint32_t max_wr;
+	uint32_t mtu_bytes;
+	uint32_t first_psn; /* of the one at @tail; readable */
+	uint32_t n_sent; /* outstanding and retired ones that consume a receive of the peer, modulo 2^32; readable */
+	bool sq_sig_all;
+};
+
+/**
+ * mv_wrring_init - an empty log
+ * @cap: max_send_wr, max_send_sge and max_inline_data as the QP has them
+ *
+ * Return: 0; -ENOMEM.
+ */
+int mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all);
+void mv_wrring_fini(struct mv_wrring *ring); /* zeroed or initialised */
+
+/** mv_wrring_connect - empties it for a QP that was just connected (RTR, RTS): path MTU, first PSN of its sends */
+void mv_wrring_connect(struct mv_wrring *ring, uint32_t mtu_bytes, uint32_t sq_psn);
+
+/**
+ * mv_wrring_add - a work request is about to be posted
+ * @wr: the first one of a list counts; wr->next is not looked at
+ *
+ * To be called before the provider has it (completions may be quicker than the caller); what the provider refuses is
+ * taken back with mv_wrring_undo().
+ *
+ * Return: 0; -ENOSPC: more than max_send_wr; -EINVAL: more entries or inline data than announced, or an opcode that cannot
+ * be posted again. Then nothing was added.
+ */
+int mv_wrring_add(struct mv_wrring *ring, const struct ibv_send_wr *wr);
+
+/** mv_wrring_undo - the @n last ones added were not posted after all */
+void mv_wrring_undo(struct mv_wrring *ring, uint32_t n);
+
+/**
+ * mv_wrring_retire - a send completed successfully
+ *
+ * It is that of the oldest signaled one: it and all before it are done.
+ *
+ * Return: how many left the log; -ENOENT: no signaled one is outstanding, nothing was done; -EILSEQ: the oldest
+ * signaled one has another wr_id: the log is not to be relied upon any more. Nothing was done.
+ */
+int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
+
+/** mv_wrring_retire_n - the @n oldest are done, by other evidence than completions (mv_psn_judge()) */
+void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n);
+
+#endif

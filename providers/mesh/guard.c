@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "heldint.h"
+
+struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
+{
+	struct mesh_guard *guard = calloc(1, sizeof(*guard));
+
+	if (!guard)
+		return NULL;
+	guard->shared = shared;
+	guard->max_kept = cap->max_send_wr + (shared ? 0 : cap->max_recv_wr);
+	if (mv_wrring_init(&guard->sends, cap, sq_sig_all) ||
+	    (!shared && mesh_srqlog_init(&guard->receives, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1))) {
+		mesh_guard_free(guard);
+		return NULL;
+	}
+	return guard;
+}
+
+void mesh_guard_free(struct mesh_guard *guard)
+{
+	if (!guard)
+		return;
+	mv_wrring_fini(&guard->sends);
+	mesh_srqlog_fini(&guard->receives);
+	free(guard->kept);
+	free(guard);
+}
+
+void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
+{
+	guard->mtu_bytes = mtu_bytes;
+	guard->n_received = 0;
+	guard->rts = false;
+}
+
+void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
+{
+	guard->n_kept = 0;
+	guard->broken = false;
+	guard->rts = true;
+	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
+}
+
+int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
+{
+	int err;
+
+	if (guard->lost)
+		return -1;
+	err = mv_wrring_add(&guard->sends, wr);
+	if (err == -ENOSPC)
+		return ENOMEM;
+	if (err) {
+		guard->lost = "it posted a work request of a kind that cannot be posted again";
+		return -1;
+	}
+	return 0;
+}
+
+static void received(struct mesh_guard *guard, uint64_t wr_id)
+{
+	struct mesh_srq_recv *first;
+
+	guard->n_received++;
+	if (guard->shared)
+		return;
+	first = mesh_srqlog_first(&guard->receives);
+	if (!first || first->wr_id != wr_id)
+		guard->lost = "a receive completed that is not the first one outstanding";
+	else
+		mesh_srqlog_drop(&guard->receives, first);
+}
+
+/* An error that says nothing of the path is the program's to see, and the end of what we can do. */
+static bool is_of_path(const struct mesh_guard *guard, enum ibv_wc_status status)
+{
+	return status == IBV_WC_RETRY_EXC_ERR || (status == IBV_WC_WR_FLUSH_ERR && guard->broken);
+}
+
+static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
+{
+	if (!guard->kept)
+		guard->kept = calloc(guard->max_kept, sizeof(*guard->kept));
+	if (!guard->kept || guard->n_kept == guard->max_kept)
+		return false;
+	guard->kept[guard->n_kept++] = *c;
+	return true;
+}
+
+/* held->lock. Return: whether to show it. */
+static bool completed(struct mesh_held *h, const struct mesh_completion *c)
+{
+	struct mesh_guard *guard = h->guard;
+
+	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
+		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
+		return false;
+	}
+	if (guard->lost)
+		return true;
+	if (c->status == IBV_WC_SUCCESS) {
+		if (c->receive)
+			received(guard, c->wr_id);
+		else if (mv_wrring_retire(&guard->sends, c->wr_id) < 0)
+			guard->lost = "a send completed that is not the first one outstanding";
+		return true;
+	}
+	if (h->mode != MESH_HELD_FENCING && !is_of_path(guard, c->status)) {
+		guard->lost = "a work request failed";
+		return true;
+	}
+	if (!keep(guard, c)) {
+		guard->lost = "out of memory";
+		return true;
+	}
+	if (!guard->broken && h->mode != MESH_HELD_FENCING)
+		h->ops->path_failed(h->arg);
+	guard->broken = true;
+	return false;
+}
+
+bool mesh_guard_completed(struct mesh_held *h, const struct mesh_completion *c)
+{
+	bool show;
+
+	pthread_mutex_lock(&h->lock);
+	show = !h->guard || completed(h, c);
+	pthread_mutex_unlock(&h->lock);
+	return show;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_GUARD_H
+#define MESH_GUARD_H
+
+#include "srq.h"
+#include "wrring.h"
+
+struct mesh_held;
+
+struct mesh_cq;
+
+/* A completion, as far as it matters here. */
+struct mesh_completion {
+	uint64_t wr_id;
+	struct mesh_cq *cq; /* of the program, where it was or will be polled */
+	enum ibv_wc_status status;
+	bool receive; /* with status SUCCESS only */
+};
+
+/*
+ * The log of a queue pair that may be moved while it is at work: which of its work requests are outstanding, and how far
+ * each direction has come. Written when the program posts, retired when it polls; see live.c for what it is read for.
+ *
+ * All of it is guarded by held->lock.
+ */
+struct mesh_guard {
+	struct mv_wrring sends; /* of the QP that does the work, with the program's own keys */
+	struct mesh_srqlog receives; /* of that QP, or while it is being fenced: of the one that comes next */
+	bool shared; /* receives are an SRQ's: not logged here */
+	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
+	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
+	bool rts; /* it can send */
+
+	/*
+	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its
+	 * completions in error are kept from the program until it is known how this ends.
+	 */
+	bool broken;
+	struct mesh_completion *kept; /* in their order; room for all that can be outstanding. NULL: none yet */
+	uint32_t n_kept, max_kept;
+	/*
+	 * A QP in ERR flushes what it has, in order; but it says nothing of unsignaled sends that were done before. So that
+	 * it is through is told by a work request of ours, posted last to each of its queues.
+	 */
+	enum { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
+	/* What cannot be given back to the program by posting again happened: it is as without us from here on. */
+	const char *lost; /* why, for the operator; NULL: it has not */
+};
+
+/**
+ * mesh_guard_new - an empty log
+ * @shared: the receives are an SRQ's
+ *
+ * Return: to be freed with mesh_guard_free(); NULL: no memory.
+ */
+struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
+void mesh_guard_free(struct mesh_guard *guard); /* NULL is fine */
+
+/** mesh_guard_rtr - the QP that does the work from now on can receive; no receive has been consumed yet */
+void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes);
+/** mesh_guard_rts - it can send: no send is outstanding */
+void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn);
+
+/**
+ * mesh_guard_send - a send is about to be posted; hot
+ *
+ * Return: 0: it is in the log, and has to be taken back (mv_wrring_undo()) if the provider refuses it; ENOMEM: the queue is
+ * full; -1: it goes unlogged.
+ */
+int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
+
+/**
+ * mesh_guard_completed - a completion of the QP that does the work was polled; hot
+ *
+ * Return: whether the program is to see it.
+ */
+bool mesh_guard_completed(struct mesh_held *h, const struct mesh_completion *c);
+
+/* The wr_ids of these: no number of the program's is the address of our memory. */
+static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
+{
+	return (uintptr_t)&guard->send_mark;
+}
+static inline uint64_t mesh_guard_recv_mark(const struct mesh_guard *guard)
+{
+	return (uintptr_t)&guard->recv_mark;
+}
+
+#endif

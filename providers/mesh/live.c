@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "heldint.h"
+#include "keys.h"
+
+/* From the first log to the fence; replay.c has what comes after it. */
+
+#define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
+#define FENCE_STEP_US 20
+
+/* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
+
+/* Whose completion it is has to be known. */
+static bool tells_qp(const struct mesh_cq *cq)
+{
+	return !cq->extended || cq->base.read_qp_num;
+}
+
+static void count_base_wrs(struct mesh_held *h, int sign)
+{
+	struct mesh_data *data = &h->mc->data;
+
+	pthread_mutex_lock(&data->lock);
+	h->send_cq->n_base_wrs += (uint32_t)sign * h->cap.max_send_wr;
+	h->recv_cq->n_base_wrs += (uint32_t)sign * h->cap.max_recv_wr;
+	pthread_mutex_unlock(&data->lock);
+}
+
+static void unlist(struct mesh_held *h)
+{
+	mesh_cq_remove_native(h->send_cq, h->qp->qp_num, NULL, h);
+	mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
+	count_base_wrs(h, -1);
+}
+
+int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		    uint32_t mtu_bytes, struct mesh_held **ret)
+{
+	struct mesh_held *h;
+	int err;
+
+	if (qp->srq) {
+		mesh_recvlog_end(mc, qp);
+		return -EOPNOTSUPP;
+	}
+	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_GUARDED, &h);
+	if (err)
+		return err;
+	pthread_mutex_lock(&h->lock);
+	mesh_guard_rtr(h->guard, mtu_bytes);
+	pthread_mutex_unlock(&h->lock);
+	/* In INIT nothing completes, so nothing is missed. */
+	count_base_wrs(h, 1);
+	h->logged_base = true;
+	if (!tells_qp(h->send_cq) || !tells_qp(h->recv_cq))
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
+	if (!err)
+		err = mesh_cq_add_native(h->recv_cq, qp->qp_num, NULL, h);
+	if (err) {
+		mesh_held_destroy(h);
+		return err;
+	}
+	*ret = h;
+	return 0;
+}
+
+int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	pthread_mutex_lock(&h->lock);
+	mesh_guard_rts(h->guard, attr->sq_psn);
+	pthread_mutex_unlock(&h->lock);
+	return mesh_held_modify_base(h, attr, attr_mask);
+}
+
+static enum mesh_held_mode mode_of(struct mesh_held *h)
+{
+	enum mesh_held_mode mode;
+
+	pthread_mutex_lock(&h->lock);
+	mode = h->mode;
+	pthread_mutex_unlock(&h->lock);
+	return mode;
+}
+
+void mesh_live_end(struct mesh_held *h)
+{
+	if (!h->guard)
+		return;
+	mesh_live_release(h);
+	if (h->logged_base)
+		unlist(h);
+	h->logged_base = false;
+}
+
+const char *mesh_live_lost(struct mesh_held *h)
+{
+	const char *lost;
+
+	pthread_mutex_lock(&h->lock);
+	lost = h->guard ? h->guard->lost : "it has no log";
+	pthread_mutex_unlock(&h->lock);
+	return lost;
+}
+
+bool mesh_live_broken(struct mesh_held *h)
+{
+	bool broken;
+
+	pthread_mutex_lock(&h->lock);
+	broken = h->guard && h->guard->broken;
+	pthread_mutex_unlock(&h->lock);
+	return broken;
+}
+
+/* ---- the next one -------------------------------------------------------------------------------------------- */
+
+/*
+ * The program made its CQ for the completions that it asks for; a QP in ERR completes all of its work requests. So there has to
+ * be room for all of them before it is brought there.
+ */
+static int make_room(struct mesh_cq *cq)
+{
+	struct mesh_data *data = &cq->mc->data;
+	uint32_t want;
+	bool frozen;
+	int err;
+
+	pthread_mutex_lock(&data->lock);
+	want = cq->n_base_wrs + 3; /* and a kick, and marks */
+	pthread_mutex_unlock(&data->lock);
+	if (want <= (uint32_t)cq->cq->cqe)
+		return 0;
+	frozen = mesh_cq_freeze(cq);
+	err = -mesh_positive(mesh_root.lib.verbs.resize_cq(cq->cq, (int)want));
+	mesh_cq_thaw(cq, frozen);
+	return err;
+}
+
+int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
+{
+	struct mesh_shadow next;
+	int err = 0;
+
+	if (h->next.qp)
+		return -EBUSY;
+	if (mesh_live_lost(h) || h->srq)
+		return -EOPNOTSUPP;
+	if (mode_of(h) == MESH_HELD_GUARDED) {
+		err = make_room(h->send_cq);
+		if (!err && h->recv_cq != h->send_cq)
+			err = make_room(h->recv_cq);
+	}
+	if (!err)
+		err = mesh_shadow_make(h, spd, attr, &next);
+	if (err)
+		return err;
+	pthread_mutex_lock(&h->lock);
+	h->next = next;
+	pthread_mutex_unlock(&h->lock);
+	*ret_qpn = next.qp->qp_num;
+	return 0;
+}
+
+int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+{
+	int err;
+
+	if (!h->next.qp)
+		return -EINVAL;
+	err = mesh_root.lib.verbs.modify_qp(h->next.qp, rtr, rtr_mask);
+	if (!err && rts_mask)
+		err = mesh_root.lib.verbs.modify_qp(h->next.qp, rts, rts_mask);
+	if (err)
+		return -mesh_positive(err);
+	pthread_mutex_lock(&h->lock);
+	h->next.rtr = true;
+	h->next.rts = rts_mask;
+	h->next_mtu_bytes = mesh_mtu_bytes(rtr->path_mtu);
+	h->next_sq_psn = rts->sq_psn;
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+void mesh_live_release(struct mesh_held *h)
+{
+	struct mesh_shadow next;
+
+	pthread_mutex_lock(&h->lock);
+	next = h->next;
+	h->next = (struct mesh_shadow){0};
+	pthread_mutex_unlock(&h->lock);
+	if (next.qp)
+		mesh_shadow_unmake(h, &next);
+}
+
+int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+	int i;
+
+	for (i = 0; i < num_sge; i++) {
+		h->sges[i] = sges[i];
+		/* If there is no such key, the device says what it says of one. */
+		mesh_key_local(h->next.spd, sges[i].lkey, &h->sges[i].lkey);
+	}
+	return ibv_post_recv(h->next.qp, &wr, &bad);
+}
+
+/* ---- the fence ----------------------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
+static int begin_fence(struct mesh_held *h)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
+		err = -EOPNOTSUPP;
+	if (!err) {
+		h->mode = MESH_HELD_FENCING;
+		h->n_new_receives = 0;
+		/* A QP that has never sent takes nothing, and has nothing; an SRQ's receives are not its own. */
+		h->guard->send_mark = h->guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
+		h->guard->recv_mark = h->guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+static int now_to_err(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (h->now.qp)
+		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+}
+
+/* held->lock. 0 or errno */
+static int post_send_mark(struct mesh_held *h)
+{
+	struct ibv_send_wr mark = {
+		.wr_id = mesh_guard_send_mark(h->guard), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->post_send(h->qp, &mark, &bad);
+}
+
+static int post_recv_mark(struct mesh_held *h)
+{
+	struct ibv_recv_wr mark = {.wr_id = mesh_guard_recv_mark(h->guard)}, *bad;
+
+	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
+}
+
+/* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
+static bool is_empty(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	bool empty;
+
+	pthread_mutex_lock(&h->lock);
+	if (guard->send_mark == MESH_MARK_NONE && !post_send_mark(h))
+		guard->send_mark = MESH_MARK_POSTED;
+	if (guard->recv_mark == MESH_MARK_NONE && !post_recv_mark(h))
+		guard->recv_mark = MESH_MARK_POSTED;
+	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
+	pthread_mutex_unlock(&h->lock);
+	return empty;
+}
+
+static int wait_empty(struct mesh_held *h)
+{
+	uint64_t until_ns = now_ns() + FENCE_NS;
+
+	while (!is_empty(h)) {
+		mesh_shadow_collect(h, &h->now);
+		if (is_empty(h))
+			break;
+		if (now_ns() > until_ns)
+			return -ETIMEDOUT;
+		usleep(FENCE_STEP_US);
+	}
+	return 0;
+}
+
+static int read_psn(struct mesh_held *h, uint32_t *ret)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err;
+
+	memset(&attr, 0, sizeof(attr));
+	memset(&init, 0, sizeof(init));
+	if (h->now.qp)
+		err = mesh_root.lib.verbs.query_qp(h->now.qp, &attr, IBV_QP_RQ_PSN, &init);
+	else
+		err = h->mc->query_qp(h->qp, &attr, IBV_QP_RQ_PSN, &init);
+	if (err)
+		return -mesh_positive(err);
+	*ret = attr.rq_psn & MV_PSN_MASK;
+	return 0;
+}
+
+/* What is outstanding, and what was posted meanwhile. held->lock */
+static int hand_receives_on(struct mesh_held *h)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	const struct mesh_srq_recv *recv;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < log->n && !err; i++) {
+		recv = mesh_srqlog_at(log, i);
+		if (!recv->gone)
+			err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
+	}
+	return -mesh_positive(err);
+}
+
+int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = begin_fence(h);
+
+	if (err)
+		return err;
+	err = now_to_err(h);
+	if (!err)
+		err = wait_empty(h);
+	if (!err)
+		err = read_psn(h, &ret->next_psn);
+	pthread_mutex_lock(&h->lock);
+	if (!err && h->guard->lost)
+		err = -EOPNOTSUPP;
+	ret->n_received = h->guard->n_received;
+	if (!err)
+		err = hand_receives_on(h);
+	if (!err) {
+		h->guard->n_received = 0;
+		h->mode = MESH_HELD_FENCED;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_LIVE_H
+#define MESH_LIVE_H
+
+#include "held.h"
+#include "move.h"
+
+/*
+ * Moving a queue pair that is at work. What its log (guard.h) holds is what has to be done again on the next one.
+ *
+ *   RTR       mesh_live_guard()      the base does the work, and it is logged; moved ones have a log from mesh_held_new() on
+ *   RTS       mesh_live_base_rts()
+ *   a move    mesh_live_prepare(), mesh_live_connect()   the QP that comes next, on the agreed rail
+ *             mesh_live_fence()      what does the work is brought to ERR and emptied; receives are posted to the next one
+ *             mesh_live_replay()     the peer has told how far it came: the rest is posted again, and work goes on
+ *             or mesh_live_surface() it failed: the program gets its errors
+ *             or mesh_live_release() it was called off before the fence
+ *
+ * Calls for one QP are serialised by the caller (conn->lock) and come from the helper thread, except the first two.
+ */
+
+/**
+ * mesh_live_guard - log the work of a QP that the base will do
+ * @qp: RC, in INIT, its receives noted (mesh_recvlog_begin())
+ * @mtu_bytes: of its path
+ *
+ * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted. On failure the receives are not
+ * noted any more.
+ */
+int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
+		    uint32_t mtu_bytes, struct mesh_held **ret);
+
+/** mesh_live_base_rts - the program brings the base's QP to RTS; what mc->modify_qp() returns */
+int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
+ * mesh_live_prepare - make the QP that comes next, in INIT
+ *
+ * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
+ * mesh_held_prepare().
+ */
+int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);
+
+/** mesh_live_lost - why it cannot be moved any more; NULL: it can */
+const char *mesh_live_lost(struct mesh_held *h);
+
+/**
+ * mesh_live_connect - bring it to RTR and RTS
+ * @rtr, @rts: the program's attributes, made to fit the rail; @rts_mask 0: not in RTS yet
+ *
+ * Return: 0; -errno of ibv_modify_qp().
+ */
+int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
+
+/**
+ * mesh_live_fence - bring what does the work to ERR, wait for all that it flushes, read how far it came
+ *
+ * Return: 0; -EOPNOTSUPP: see mesh_live_lost(); -ETIMEDOUT: not all was flushed; -errno of the verbs.
+ */
+int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret);
+
+/**
+ * mesh_live_replay - go on
+ * @next_psn, @n_received: of the peer's fenced QP
+ * @max_rd_atomic: as the program set it
+ *
+ * What the peer executed completes, the rest is posted to the next QP, and so is what waited and all that comes. Should
+ * there be an atomic whose result is lost, it and all behind it fail instead, as they would have without us.
+ *
+ * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM, -ENODATA (that atomic): the caller surfaces.
+ */
+int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic);
+
+/** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
+void mesh_live_surface(struct mesh_held *h);
+
+/** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
+bool mesh_live_broken(struct mesh_held *h);
+
+/** mesh_live_release - the QP that would have come next goes */
+void mesh_live_release(struct mesh_held *h);
+
+#endif

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "live.h"
+
+/*
+ * What becomes of the work of a fenced queue pair: done, done again, or failed.
+ *
+ * Completions that nobody polled any more are made up here and go to the stash of the CQ, behind those that the fence has
+ * collected, so each queue pair's order is kept.
+ */
+
+/* The sends of a fenced QP, oldest first, and what is to become of them. */
+struct replay {
+	size_t n;
+	struct mv_wr *wrs; /* sg_list of each: max_sge entries in @sges */
+	enum mv_fate *fates;
+	struct mv_psn_wr *psns;
+	struct ibv_sge *sges;
+	char *data; /* max_inline bytes for each */
+	struct mesh_sendq queue; /* what goes to the next QP */
+};
+
+static void replay_fini(struct replay *r)
+{
+	free(r->wrs);
+	free(r->fates);
+	free(r->psns);
+	free(r->sges);
+	free(r->data);
+	mesh_sendq_fini(&r->queue);
+}
+
+/* held->lock */
+static int read_log(struct mesh_held *h, struct replay *r)
+{
+	const struct mv_wrlog *log = &h->guard->sends.log;
+	size_t max_sge = log->max_sge, max_inline = log->max_inline_bytes, i;
+	int err = 0;
+
+	r->n = mv_wrlog_count(log);
+	r->wrs = calloc(r->n + 1, sizeof(*r->wrs));
+	r->fates = calloc(r->n + 1, sizeof(*r->fates));
+	r->psns = calloc(r->n + 1, sizeof(*r->psns));
+	r->sges = calloc(r->n * max_sge + 1, sizeof(*r->sges));
+	r->data = calloc(r->n * max_inline + 1, 1);
+	if (!r->wrs || !r->fates || !r->psns || !r->sges || !r->data)
+		return -ENOMEM;
+	for (i = 0; i < r->n && !err; i++) {
+		err = mv_wrlog_get(log, i, &r->sges[i * max_sge], &r->data[i * max_inline], &r->wrs[i]);
+		if (!err)
+			r->psns[i] = mv_wr_psn(&r->wrs[i]);
+	}
+	return err;
+}
+
+/* Does the peer's count of receives say the same as its PSN? held->lock */
+static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
+{
+	uint32_t consumed = h->guard->sends.n_sent;
+	size_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (mv_psn_consumes(r->wrs[i].wr.opcode) && r->fates[i] == MV_FATE_REPLAY)
+			consumed--;
+	return consumed == n_received;
+}
+
+/* held->lock */
+static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+{
+	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
+					 .rq_psn = next_psn,
+					 .mtu_bytes = h->guard->mtu_bytes,
+					 .max_rd_atomic = max_rd_atomic};
+	size_t i;
+	int err;
+
+	if (!h->guard->rts)
+		return 0; /* it has never sent, and has no PSN */
+	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
+	if (err)
+		return err;
+	for (i = 0; i < r->n; i++)
+		if (r->fates[i] == MV_FATE_LOST)
+			return -ENODATA;
+	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
+}
+
+/* What is done again, then what waited. held->lock, post_lock */
+static int build_queue(struct mesh_held *h, struct replay *r)
+{
+	struct ibv_qp_cap cap = h->cap;
+	size_t i;
+	int err;
+
+	cap.max_send_wr = (uint32_t)r->n + h->queue.size;
+	err = mesh_sendq_init(&r->queue, &cap);
+	for (i = 0; i < r->n && !err; i++)
+		if (r->fates[i] == MV_FATE_REPLAY)
+			err = -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
+	for (i = 0; i < h->queue.n && !err; i++)
+		err = -mesh_positive(mesh_sendq_push(&r->queue, &mesh_sendq_place(&h->queue, (uint32_t)i)->wr));
+	return err;
+}
+
+static bool is_signaled(const struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	return h->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+}
+
+/* cq->lock, held->lock. Return: how many, from the first on, are done. */
+static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
+{
+	struct ibv_wc wc;
+	size_t i;
+
+	/* One that is done behind one that is not waits for its turn: mv_psn_judge() has no such. */
+	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
+		if (!is_signaled(h, &r->wrs[i].wr))
+			continue;
+		wc = (struct ibv_wc){
+			.wr_id = r->wrs[i].wr.wr_id,
+			.opcode = mesh_wc_opcode(r->wrs[i].wr.opcode),
+			.byte_len = (uint32_t)r->wrs[i].length_bytes,
+			.qp_num = h->qp->qp_num,
+		};
+		mesh_cq_stash(h->send_cq, &wc);
+	}
+	return (uint32_t)i;
+}
+
+/* All locks are held. What was done is completed, and the next QP takes over. */
+static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
+{
+	struct mesh_shadow old = h->now;
+	uint32_t n_received = h->guard->n_received;
+
+	complete_done(h, r);
+	mesh_sendq_fini(&h->queue);
+	h->queue = r->queue;
+	r->queue = (struct mesh_sendq){0};
+	h->now = h->next;
+	h->next = (struct mesh_shadow){0};
+	mesh_held_forget_keys(h);
+	mesh_guard_rtr(h->guard, h->next_mtu_bytes);
+	h->guard->n_received = n_received;
+	if (h->now.rts)
+		mesh_guard_rts(h->guard, h->next_sq_psn);
+	h->guard->n_kept = 0;
+	h->guard->broken = false;
+	h->mode = MESH_HELD_ACTIVE;
+	mesh_post_drain(h);
+	return old;
+}
+
+int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+{
+	struct mesh_shadow old = {0};
+	struct replay r = {0};
+	int err;
+
+	pthread_mutex_lock(&h->post_lock);
+	pthread_mutex_lock(&h->send_cq->lock);
+	pthread_mutex_lock(&h->lock);
+	err = h->mode == MESH_HELD_FENCED ? read_log(h, &r) : -EINVAL;
+	if (!err)
+		err = judge(h, &r, next_psn, n_received, max_rd_atomic);
+	if (!err)
+		err = build_queue(h, &r);
+	if ((!err || err == -ENODATA) && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
+		err = -ENOMEM;
+	if (!err)
+		old = take_over(h, &r);
+	else if (err == -ENODATA)
+		mv_wrring_retire_n(&h->guard->sends, complete_done(h, &r));
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->send_cq->lock);
+	pthread_mutex_unlock(&h->post_lock);
+	replay_fini(&r);
+	if (err)
+		return err;
+	if (old.qp)
+		mesh_shadow_unmake(h, &old);
+	mesh_kick(h->send_cq);
+	return 0;
+}
+
+/* ---- it failed ----------------------------------------------------------------------------------------------- */
+
+/* Both cq->locks and held->lock are held, as for what follows. */
+static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
+
+	mesh_cq_stash_reserve(cq, 1); /* without memory it is lost, as the program soon is */
+	mesh_cq_stash(cq, &wc);
+}
+
+/* What was kept back, as it came. What else is outstanding the QP itself will flush. */
+static void give_kept(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	uint32_t i;
+
+	for (i = 0; i < guard->n_kept; i++)
+		stash_error(h, guard->kept[i].cq, guard->kept[i].wr_id, guard->kept[i].status);
+}
+
+/* The last @n of the log: at no QP that would flush them. */
+static void give_receives(struct mesh_held *h, uint32_t n)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	uint32_t i, skip = log->n_left - n;
+	const struct mesh_srq_recv *recv;
+
+	for (i = 0; i < log->n; i++) {
+		recv = mesh_srqlog_at(log, i);
+		if (recv->gone)
+			continue;
+		if (skip)
+			skip--;
+		else
+			stash_error(h, h->recv_cq, recv->wr_id, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. */
+static void give_sends(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
+	struct replay r = {0};
+	size_t i;
+
+	for (i = 0; i < guard->n_kept; i++)
+		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
+			status = guard->kept[i].status;
+	if (!read_log(h, &r))
+		for (i = 0; i < r.n; i++)
+			stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, i ? IBV_WC_WR_FLUSH_ERR : status);
+	replay_fini(&r);
+}
+
+static void lock_cqs(struct mesh_held *h)
+{
+	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
+
+	pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? a : b)->lock);
+	if (a != b)
+		pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? b : a)->lock);
+	pthread_mutex_lock(&h->lock);
+}
+
+static void unlock_cqs(struct mesh_held *h)
+{
+	pthread_mutex_unlock(&h->lock);
+	if (h->send_cq != h->recv_cq)
+		pthread_mutex_unlock(&h->recv_cq->lock);
+	pthread_mutex_unlock(&h->send_cq->lock);
+}
+
+void mesh_live_surface(struct mesh_held *h)
+{
+	if (!h->guard)
+		return;
+	/* What the next QP has received is the program's, and comes first. */
+	if (h->next.qp)
+		mesh_shadow_collect(h, &h->next);
+	lock_cqs(h);
+	if (h->mode == MESH_HELD_FENCED) {
+		/* It is empty, and what it had may have been completed by the next one. */
+		give_sends(h);
+		give_receives(h, h->guard->receives.n_left);
+	} else {
+		give_kept(h);
+		give_receives(h, h->mode == MESH_HELD_FENCING ? h->n_new_receives : 0);
+	}
+	h->guard->n_kept = 0;
+	h->guard->broken = false;
+	h->guard->lost = "it failed";
+	if (h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+		h->mode = h->now.qp ? MESH_HELD_ACTIVE : MESH_HELD_GUARDED; /* of a QP in ERR */
+	mesh_post_drain(h);
+	unlock_cqs(h);
+	mesh_live_release(h);
+	mesh_kick(h->send_cq);
+	if (h->recv_cq != h->send_cq)
+		mesh_kick(h->recv_cq);
+}
+
+bool mesh_live_give_up(struct mesh_held *h)
+{
+	bool base;
+
+	if (!h->guard)
+		return false;
+	mesh_live_surface(h);
+	pthread_mutex_lock(&h->lock);
+	base = h->mode == MESH_HELD_GUARDED;
+	pthread_mutex_unlock(&h->lock);
+	return base;
+}
