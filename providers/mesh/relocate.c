@@ -55,6 +55,7 @@ static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *ac
 static void fail(struct mesh_conn *conn, const char *why)
 {
 	mesh_count(MV_COUNT_SURFACED);
+	conn->moving_ns = 0;
 	mesh_live_surface(conn->held);
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
@@ -62,6 +63,13 @@ static void fail(struct mesh_conn *conn, const char *why)
 	conn->state = MESH_CONN_FAILED;
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
+}
+
+/* The end that hears of it from its peer first has no reason of its own to start from. */
+static void note_begin(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->moving_ns)
+		conn->moving_ns = now_ns;
 }
 
 /* ---- reasons ------------------------------------------------------------------------------------------------- */
@@ -93,8 +101,7 @@ static size_t others(const struct mv_path_request *request, struct mesh_view *vi
 
 static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mesh_view *view, size_t n, uint64_t now_ns)
 {
-	if (!conn->moving_ns)
-		conn->moving_ns = now_ns;
+	note_begin(conn, now_ns);
 	mv_move_start(&conn->move, reason, view->paths, n, now_ns);
 }
 
@@ -174,6 +181,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	char why[256] = "";
 	int err;
 
+	note_begin(conn, now_ns);
 	release(conn);
 	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
