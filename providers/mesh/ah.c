@@ -3,6 +3,24 @@
 #include "paths.h"
 #include "ud.h"
 
+/* NULL: the base's own is to be made, with @choice->index. */
+static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
+			     struct mesh_choice *choice)
+{
+	struct ibv_ah *ah = NULL;
+	int cancel = mesh_cancel_off();
+
+	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, false, choice);
+	if (choice->index == attr->grh.sgid_index)
+		ah = mesh_ud_create_ah(mc, pd, attr, choice);
+	if (!ah && choice->differs)
+		mesh_counts_news();
+	if (!ah)
+		mesh_paths_why_not(choice);
+	mesh_cancel_restore(cancel);
+	return ah;
+}
+
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
@@ -13,15 +31,9 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->create_ah(pd, attr);
 
-	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, &choice);
-	if (choice.index == attr->grh.sgid_index) {
-		ah = mesh_ud_create_ah(mc, pd, attr, &choice);
-		if (ah)
-			return ah;
-	}
-	if (choice.differs)
-		mesh_counts_news();
-	mesh_paths_why_not(&choice);
+	ah = choose(mc, pd, attr, &choice);
+	if (ah)
+		return ah;
 	if (choice.index == attr->grh.sgid_index)
 		return mc->create_ah(pd, attr);
 

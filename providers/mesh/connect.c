@@ -170,8 +170,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->local_type = choice->type;
 	conn->verdict = view->verdict;
 	conn->attempt = next_attempt();
-	snprintf(conn->peer_host, sizeof(conn->peer_host), "%s", view->host);
-	mesh_conn_set_end(conn, &choice->gid);
+	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
 }
 
 /* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
@@ -246,24 +245,33 @@ static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *a
 		    mv_path_verdict_text(view->verdict), why);
 }
 
-static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
-		  struct mesh_view *view)
+static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
+		     struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {.device = mc->device,
 					  .port_num = attr->ah_attr.port_num,
 					  .dgid = attr->ah_attr.grh.dgid};
 
-	*choice = (struct mesh_choice){.index = attr->ah_attr.grh.sgid_index};
+	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
 	view->verdict = MV_PATH_UNKNOWN;
 	if (!attr->ah_attr.is_global)
 		return;
-	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, choice);
+	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
 	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
 	request.routed = choice->fits;
 	mesh_view_judge(&request, view);
+}
+
+static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+		  struct mesh_view *view)
+{
+	judge_by(mc, qp, attr, false, choice, view);
+	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
+	if (needs_agreement(view) && !choice->sure)
+		judge_by(mc, qp, attr, true, choice, view);
 }
 
 /* Could it be moved later, and somewhere? */
@@ -339,7 +347,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	if (err)
 		goto out;
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
-		mesh_conn_queue(conn, true); /* so that the peer, if it sees things differently, gets an answer */
+		/* So that the peer, if it sees things differently, gets an answer. */
+		mesh_conn_connected(conn, &choice->gid, true);
 		mesh_thread_wake(false);
 	} else {
 		mesh_conn_unlink(conn);
@@ -370,7 +379,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 			err = hold(conn, &view);
 			pthread_mutex_unlock(&conn->lock);
 			if (!err) {
-				mesh_conn_queue(conn, true);
+				mesh_conn_connected(conn, &choice.gid, false);
 				err = mesh_thread_wake(true);
 				if (!err)
 					goto out;
@@ -521,6 +530,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
+		return mc->modify_qp(qp, attr, attr_mask);
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);

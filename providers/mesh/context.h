@@ -7,6 +7,8 @@
 #include "seen.h"
 #include "topo.h"
 
+#define MESH_FITS 16 /* a power of two */
+
 /*
  * What we keep beside a verbs context that carries our overlay.
  *
@@ -70,6 +72,14 @@ struct mesh_context {
 
 	/* Guarded by process->paths_lock. */
 	struct mv_topo tables; /* one device: its ports and their GID tables when last read */
+	uint64_t tables_read_ns; /* when that reading began; 0: not good for a decision */
+	/* Answers that still hold: found to fit, with these tables and the netdevs as they were read then. */
+	struct mesh_fit {
+		uint8_t port_num; /* 0: none */
+		uint8_t index;
+		enum mv_gid_type type;
+		union ibv_gid dgid, gid;
+	} fits[MESH_FITS];
 	struct mv_seen_log *seen;
 };
 

@@ -54,6 +54,7 @@ struct mesh_process {
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */

@@ -76,7 +76,7 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 }
 
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
-				 const struct mesh_choice *choice)
+				 struct mesh_choice *choice)
 {
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
@@ -85,6 +85,11 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 
 	if (!mc->sees_peers || !reaches_by_another_rail(mc, attr, choice))
 		return NULL;
+	if (!choice->sure) {
+		mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, true, choice);
+		if (choice->index != attr->grh.sgid_index || !reaches_by_another_rail(mc, attr, choice))
+			return NULL;
+	}
 	a = malloc(sizeof(*a));
 	if (!a)
 		return NULL;
