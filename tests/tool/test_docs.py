@@ -9,7 +9,10 @@ import subprocess
 import tempfile
 import unittest
 
-import yaml
+try:
+    import yaml
+except ImportError:
+    yaml = None
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = sorted((TOP / "docs").glob("*.md"))
@@ -110,6 +113,7 @@ class ManualTest(unittest.TestCase):
             self.assertIn(f"\n{name}\n", page)
 
 
+@unittest.skipUnless(yaml, "no python3-yaml; scripts/deps installs it")
 class ExamplesTest(unittest.TestCase):
     def test_volumes_are_mounted_where_they_are_looked_for(self):
         for path in EXAMPLES:
