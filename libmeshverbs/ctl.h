@@ -157,7 +157,7 @@ const char *mv_ctl_reason_text(unsigned int reason); /* a sentence part */
  * starts from nothing: the process claims its QPs again.
  */
 enum mv_frame_type {
-	MV_FRAME_REGISTER = 1, /* process: version, name */
+	MV_FRAME_REGISTER = 1, /* process: version, name; with it, as SCM_RIGHTS, the page of counts.h */
 	MV_FRAME_WELCOME, /* agent */
 	MV_FRAME_CLAIM, /* process: messages for this end are for me: device, qpn, qp_type */
 	MV_FRAME_UNCLAIM, /* process: device, qpn */

@@ -36,6 +36,9 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 {
 	size_t low = 0, high = dir->header->n_gids;
 
+	/* Equal ones stand together. */
+	if (from)
+		return from < high && mv_gid_equal(ordered_gid(dir, from), gid) ? (ssize_t)from : -1;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -44,8 +47,6 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 		else
 			high = middle;
 	}
-	if (low < from)
-		low = from;
 	if (low >= dir->header->n_gids || !mv_gid_equal(ordered_gid(dir, low), gid))
 		return -1;
 	return (ssize_t)low;

@@ -24,11 +24,6 @@ enum mv_gid_family mv_gid_family(const union ibv_gid *gid)
 	return MV_FAMILY_IPV6;
 }
 
-bool mv_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return !memcmp(a->raw, b->raw, sizeof(a->raw));
-}
-
 bool mv_gid_is_zero(const union ibv_gid *gid)
 {
 	static const union ibv_gid zero;

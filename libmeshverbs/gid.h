@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
@@ -43,7 +44,10 @@ enum mv_gid_family mv_gid_family(const union ibv_gid *gid);
 /**
  * mv_gid_equal - compare two GIDs
  */
-bool mv_gid_equal(const union ibv_gid *a, const union ibv_gid *b);
+static inline bool mv_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return !memcmp(a->raw, b->raw, sizeof(a->raw));
+}
 
 /**
  * mv_gid_is_zero - an unused table entry reads as the zero GID

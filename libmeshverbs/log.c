@@ -168,11 +168,6 @@ static void write_line(const struct mv_log *log, enum mv_log_level level, const 
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
-static bool wanted(const struct mv_log *log, enum mv_log_level level)
-{
-	return level <= log->level;
-}
-
 static void format_text(char buf[static LINE_SIZE], const char *fmt, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
@@ -187,7 +182,7 @@ void mv_logv(struct mv_log *log, enum mv_log_level level, const char *fmt, va_li
 	int saved_errno = errno;
 	char text[LINE_SIZE];
 
-	if (!wanted(log, level))
+	if (!mv_log_wants(log, level))
 		return;
 	format_text(text, fmt, args);
 	write_line(log, level, text);
@@ -237,7 +232,7 @@ void mv_log_once(struct mv_log *log, enum mv_log_level level, const char *fmt, .
 	char text[LINE_SIZE];
 	va_list args;
 
-	if (!wanted(log, level))
+	if (!mv_log_wants(log, level))
 		return;
 	va_start(args, fmt);
 	format_text(text, fmt, args);

@@ -30,6 +30,12 @@ struct mv_log {
  */
 void mv_log_init(struct mv_log *log, const char *target, enum mv_log_level level);
 
+/** mv_log_wants - is a line of that level written at all? For callers whose words cost something. */
+static inline bool mv_log_wants(const struct mv_log *log, enum mv_log_level level)
+{
+	return level <= log->level;
+}
+
 /**
  * mv_log - write one line: "meshverbs[<pid>]: <program>: <text>"
  *

@@ -43,9 +43,14 @@ struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type 
 	return &m->actions[m->n_actions++];
 }
 
+const struct mv_move_action *mv_move_peek(const struct mv_move *m)
+{
+	return m->next_action == m->n_actions ? NULL : &m->actions[m->next_action];
+}
+
 bool mv_move_next(struct mv_move *m, struct mv_move_action *ret)
 {
-	if (m->next_action == m->n_actions)
+	if (!mv_move_peek(m))
 		return false;
 	*ret = m->actions[m->next_action++];
 	return true;
@@ -492,6 +497,11 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns)
 	mv_move_go_native(m, MV_CTL_REASON_UNREACHABLE, MV_CTL_REASON_NONE, false);
 }
 
+void mv_move_undelivered(struct mv_move *m)
+{
+	m->undelivered = true;
+}
+
 /* ---- time --------------------------------------------------------------------------------------
  */
 
@@ -540,7 +550,9 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 		else if (m->state == MV_MOVE_ANSWERED)
 			mv_move_activate(m, true);
 		else
-			mv_move_go_native(m, MV_CTL_REASON_NONE, MV_CTL_REASON_NATIVE, true);
+			mv_move_go_native(m,
+					  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
+					  MV_CTL_REASON_NATIVE, true);
 		return;
 	}
 	if (!m->resend_at || now_ns < m->resend_at)

@@ -128,7 +128,10 @@ struct mv_move_action {
 	uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
 	uint8_t peer_stays; /* the peer's keys are its program's own */
 	uint32_t sq_psn, rq_psn; /* CONNECT: first PSNs there; MV_CTL_PSN_NONE: the program's own */
-	/* NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed. WANTED: why one */
+	/*
+	 * NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed, or when
+	 * @timed_out says enough. WANTED: why one
+	 */
 	enum mv_ctl_reason reason;
 	bool timed_out; /* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
 	/* ACTIVATE */
@@ -177,6 +180,7 @@ struct mv_move {
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
 	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
 	bool peer_proved; /* @peer_attempt comes from a message with a PSN that only the peer knows */
+	bool undelivered; /* the agent gave a message back, and nothing was heard of the peer since */
 	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried, in this order */
 	uint8_t n_paths, path; /* current one */
@@ -299,12 +303,19 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /**
- * mv_move_unreachable - the agent cannot reach the peer's
+ * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone
  *
  * Leads to NATIVE at once, except after ANSWER and in a leader that has got one: then it is as good as a lost message.
  * So it is with a live QP: what broke its path may have broken the agents' for a moment.
  */
 void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
+
+/**
+ * mv_move_undelivered - the agent could not deliver a message, but the peer's host is known to live
+ *
+ * As good as a lost message: it will be repeated. Should waiting end without a word from the peer, this is the reason.
+ */
+void mv_move_undelivered(struct mv_move *m);
 
 /**
  * mv_move_prepared - outcome of PREPARE
@@ -326,6 +337,9 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns);
 
 /** mv_move_deadline - when mv_move_tick() is to be called; UINT64_MAX: not at all */
 uint64_t mv_move_deadline(const struct mv_move *m);
+
+/** mv_move_peek - the next action without taking it; NULL: none */
+const struct mv_move_action *mv_move_peek(const struct mv_move *m);
 
 /**
  * mv_move_next - take the next action

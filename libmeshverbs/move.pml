@@ -12,19 +12,32 @@
  * fail. Either program may reset its QP, once; one end may be native from the start. PSNs are not modelled.
  *
  * Mistakes, each of which must be found:
- *   BUG_TO_ATTEMPT    messages to an earlier life of a QP are taken
- *   BUG_OFFER_NUMBER  offers are taken in any order, answers to any
- *   BUG_DOUBT         the follower gives up after ANSWER
- *   BUG_CONFIRM_ONCE  a repeated ANSWER gets no CONFIRM
- *   BUG_EARLY         the leader activates on ANSWER, before CONNECT
- *   BUG_MUTE          a native end answers nothing
- *   BUG_PENDING       what comes up during PREPARE and CONNECT is forgotten
- * And GOAL_MOVED claims that no connection is ever moved, which must be found to be wrong, too.
+ *   1 BUG_TO_ATTEMPT    messages to an earlier life of a QP are taken
+ *   2 BUG_OFFER_NUMBER  offers are taken in any order, answers to any
+ *   3 BUG_DOUBT         the follower gives up after ANSWER
+ *   4 BUG_CONFIRM_ONCE  a repeated ANSWER gets no CONFIRM
+ *   5 BUG_EARLY         the leader activates on ANSWER, before CONNECT
+ *   6 BUG_MUTE          a native end answers nothing
+ *   7 BUG_PENDING       what comes up during PREPARE and CONNECT is forgotten
+ * And GOAL_MOVED (8) claims that no connection is ever moved, which must be found to be wrong, too.
  */
+
+#define BUG_TO_ATTEMPT   1
+#define BUG_OFFER_NUMBER 2
+#define BUG_DOUBT        3
+#define BUG_CONFIRM_ONCE 4
+#define BUG_EARLY        5
+#define BUG_MUTE         6
+#define BUG_PENDING      7
+#define GOAL_MOVED       8
+
+c_decl {
+\#include <stdlib.h>
+};
+hidden byte bug, paths; /* from the environment: one program for all mistakes */
 
 #define LIVES  2
 #define OFFERS 3 /* of one life */
-#define PATHS  2
 
 #define ALL_A   3 /* attempts: 1 .. LIVES */
 #define ALL_T   9 /* attempt, to_attempt */
@@ -64,25 +77,20 @@ bool l_is_native, f_is_native; /* from the start */
 	m(1, 1, 1) m(1, 1, 2) m(1, 1, 3) m(1, 2, 1) m(1, 2, 2) m(1, 2, 3)                           \
 	m(2, 1, 1) m(2, 1, 2) m(2, 1, 3) m(2, 2, 1) m(2, 2, 2) m(2, 2, 3)
 
-#ifdef BUG_TO_ATTEMPT
-#define MEANT(t, life) true
-#else
-#define MEANT(t, life) ((t) == (life))
-#endif
+#define MEANT(t, life) (bug == BUG_TO_ATTEMPT || (t) == (life))
+#define NEWER(n, current) ((n) > (current) || (bug == BUG_OFFER_NUMBER && (n) != (current)))
+#define THIS_ONE(n, current) (bug == BUG_OFFER_NUMBER || (n) == (current))
 
-#ifdef BUG_OFFER_NUMBER
-#define NEWER(n, current) ((n) != (current))
-#define THIS_ONE(n, current) true
-#else
-#define NEWER(n, current) ((n) > (current))
-#define THIS_ONE(n, current) ((n) == (current))
-#endif
+#define L_ANSWERS_NATIVE(a) (bug != BUG_MUTE && l_state == NATIVE && (!l_peer || a == l_peer))
+#define F_ANSWERS_NATIVE(a) (bug != BUG_MUTE && f_state == NATIVE && (!f_peer || a == f_peer))
 
-#ifdef BUG_PENDING
-#define LATER(variable, what) skip
-#else
-#define LATER(variable, what) variable = what
-#endif
+inline later(variable, what)
+{
+	if
+	:: bug == BUG_PENDING -> skip
+	:: else -> variable = what
+	fi
+}
 
 inline maybe_send(bit_)
 {
@@ -105,7 +113,7 @@ inline l_tell_refusal()
 inline l_go_native()
 {
 	if
-	:: l_state == PREPARING || l_state == CONNECTING -> LATER(l_pending, GO_NATIVE)
+	:: l_state == PREPARING || l_state == CONNECTING -> later(l_pending, GO_NATIVE)
 	:: else -> l_state = NATIVE; l_qp_up = false
 	fi
 }
@@ -113,7 +121,7 @@ inline l_go_native()
 inline l_try_path()
 {
 	if
-	:: l_path < PATHS && l_offer < OFFERS -> l_state = PREPARING
+	:: l_path < paths && l_offer < OFFERS -> l_state = PREPARING
 	:: else -> l_state = ASKING; l_tell_refusal(); l_state = NATIVE
 	fi
 }
@@ -161,12 +169,10 @@ inline l_take_hello(a)
 	:: l_state == CONNECTING && a > l_peer ->
 		l_peer = a;
 		if
-		:: l_pending == NONE -> LATER(l_pending, RESTART)
+		:: l_pending == NONE -> later(l_pending, RESTART)
 		:: else
 		fi
-#ifndef BUG_MUTE
-	:: l_state == NATIVE && (!l_peer || a == l_peer) -> l_native[AT(l_life, a)] = true
-#endif
+	:: L_ANSWERS_NATIVE(a) -> l_native[AT(l_life, a)] = true
 	fi
 }
 
@@ -176,14 +182,6 @@ inline l_take_hello(a)
 	 ((l_state == ASKING && a >= l_peer) || (l_state == PREPARING && a > l_peer) ||             \
 	  (l_state == OFFERED && a > l_peer) || (l_state == CONNECTING && a > l_peer) ||            \
 	  (L_ANSWERS_NATIVE(a) && !l_native[AT(l_life, a)])))
-#ifdef BUG_MUTE
-#define L_ANSWERS_NATIVE(a) false
-#define F_ANSWERS_NATIVE(a) false
-#else
-#define L_ANSWERS_NATIVE(a) (l_state == NATIVE && (!l_peer || a == l_peer))
-#define F_ANSWERS_NATIVE(a) (f_state == NATIVE && (!f_peer || a == f_peer))
-#endif
-
 /* HELLO|NATIVE and REFUSE of the follower's attempt a to our t. */
 #define L_NATIVE(a, t)                                                                              \
 	((f_native[AT(a, t)] || f_refuse[AT(a, t)]) && MEANT(t, l_life) && a >= l_peer &&           \
@@ -198,11 +196,8 @@ inline l_take_hello(a)
 	((ready[ATN(a, t, n)] || decline[ATN(a, t, n)]) && L_ANSWERS_NATIVE(a) &&                   \
 	 !l_refuse[AT(l_life, a)])
 
-#ifdef BUG_CONFIRM_ONCE
-#define CONFIRMS_AGAIN false
-#else
-#define CONFIRMS_AGAIN (l_state == ACTIVE && !confirm[ATN(l_life, l_peer, l_offer)])
-#endif
+#define CONFIRMS_AGAIN                                                                              \
+	(bug != BUG_CONFIRM_ONCE && l_state == ACTIVE && !confirm[ATN(l_life, l_peer, l_offer)])
 
 #define L_ON_A(a)                                                                                   \
 	:: atomic { L_HELLO(a) -> l_take_hello(a) }
@@ -217,12 +212,10 @@ inline l_take_hello(a)
 
 inline l_take_ready()
 {
-#ifdef BUG_EARLY
-	maybe_send(confirm[ATN(l_life, l_peer, l_offer)]);
-	l_activate()
-#else
-	l_state = CONNECTING
-#endif
+	if
+	:: bug == BUG_EARLY -> maybe_send(confirm[ATN(l_life, l_peer, l_offer)]); l_activate()
+	:: else -> l_state = CONNECTING
+	fi
 }
 
 proctype leader()
@@ -251,7 +244,7 @@ inline f_tell_refusal()
 inline f_go_native()
 {
 	if
-	:: f_state == PREPARING || f_state == CONNECTING -> LATER(f_pending, GO_NATIVE)
+	:: f_state == PREPARING || f_state == CONNECTING -> later(f_pending, GO_NATIVE)
 	:: else -> f_state = NATIVE; f_qp_up = false
 	fi
 }
@@ -288,7 +281,7 @@ inline f_adopt(a)
 		if
 		:: f_state == ANSWERED -> f_state = ASKING; f_qp_up = false
 		:: (f_state == PREPARING || f_state == CONNECTING) && f_pending == NONE ->
-			LATER(f_pending, RESTART)
+			later(f_pending, RESTART)
 		:: else
 		fi
 	:: else
@@ -299,11 +292,7 @@ inline f_adopt(a)
 #define F_WAITS (f_state == ASKING || f_state == PREPARING || f_state == CONNECTING || f_state == ANSWERED)
 #define F_BUSY  (f_state == PREPARING || f_state == CONNECTING)
 
-#ifdef BUG_DOUBT
-#define F_MAY_GIVE_UP (f_state == ASKING || f_state == ANSWERED)
-#else
-#define F_MAY_GIVE_UP (f_state == ASKING)
-#endif
+#define F_MAY_GIVE_UP (f_state == ASKING || (bug == BUG_DOUBT && f_state == ANSWERED))
 
 #define F_HELLO(a) (l_hello[a] && F_WAITS && a > f_peer)
 #define F_SAYS_NATIVE(a) (l_hello[a] && F_ANSWERS_NATIVE(a) && !f_native[AT(f_life, a)])
@@ -373,11 +362,10 @@ end:	do
 /* An end that is done with an earlier life of the other: its program resets it, if the model lets it. */
 #define WAITS_FOR_PROGRAM ((L_DONE && L_STALE) || (F_DONE && F_STALE))
 
-#ifdef GOAL_MOVED
-#define FINE (!MOVED)
-#else
-#define FINE (MOVED || (l_state == NATIVE && f_state == NATIVE) || WAITS_FOR_PROGRAM)
-#endif
+#define FINE                                                                                        \
+	((bug == GOAL_MOVED && !MOVED) ||                                                            \
+	 (bug != GOAL_MOVED &&                                                                      \
+	  (MOVED || (l_state == NATIVE && f_state == NATIVE) || WAITS_FOR_PROGRAM)))
 
 proctype judge()
 {
@@ -387,6 +375,8 @@ proctype judge()
 init
 {
 	atomic {
+		c_code { bug = getenv("BUG") ? atoi(getenv("BUG")) : 0; };
+		c_code { paths = getenv("PATHS") ? atoi(getenv("PATHS")) : 2; };
 		if
 		:: l_begin(1); f_begin(1)
 		:: l_begin(1); f_is_native = true; f_state = NATIVE

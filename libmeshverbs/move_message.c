@@ -314,6 +314,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!mv_move_adopt_attempt(m, msg, proved, now_ns))
 		return;
 	m->heard_at = now_ns;
+	m->undelivered = false;
 	switch (msg->type) {
 	case MV_CTL_HELLO:
 		on_hello(m, msg);

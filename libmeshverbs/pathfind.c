@@ -111,14 +111,32 @@ static bool addresses_fit(const struct mv_directory *dir, const struct mv_dir_gi
 	/* IPv6 of both scopes mixes on a link; no route leads to or from a link-local address. */
 	if (a == MV_FAMILY_LINK_LOCAL || b == MV_FAMILY_LINK_LOCAL)
 		return a != MV_FAMILY_IPV4 && b != MV_FAMILY_IPV4 &&
-		       mv_directory_linked(dir, own->rail, remote->rail);
+		       mv_directory_linked(dir, own->rail, remote->rail) &&
+		       (a != MV_FAMILY_LINK_LOCAL || a == b || routed);
 	return a == b && (routed || reach_of(own, remote) != REACH_APART);
+}
+
+/* A global own address; is the remote link-local one on several netdevs? */
+static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			     const struct mv_dir_gid *remote)
+{
+	const struct mv_dir_rail *rail = &dir->rails[remote->rail];
+	unsigned int n = 0;
+
+	if (mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL ||
+	    mv_gid_family(&remote->gid) != MV_FAMILY_LINK_LOCAL)
+		return false;
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+		n += dir->gids[g].type == remote->type &&
+		     mv_gid_equal(&dir->gids[g].gid, &remote->gid);
+	return n > 1;
 }
 
 static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
 				       const struct mv_dir_gid *remote, bool routed)
 {
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
+	enum mv_path_verdict verdict;
 
 	if (!is_up(a))
 		return MV_PATH_LOCAL_DOWN;
@@ -130,7 +148,10 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 		return same_ib_subnet(&own->gid, &remote->gid) ? MV_PATH_WORKS : MV_PATH_APART;
 	if (!addresses_fit(dir, own, remote, routed))
 		return MV_PATH_APART;
-	return judge_version(dir, own, remote);
+	verdict = judge_version(dir, own, remote);
+	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
+		return MV_PATH_ASK;
+	return verdict;
 }
 
 /* When several rails have the destination: the one that the program can mean is the one that works.
@@ -441,7 +462,7 @@ const char *mv_path_verdict_text(enum mv_path_verdict verdict)
 	case MV_PATH_WORKS:
 		return "both ends fit, nothing has to be agreed upon";
 	case MV_PATH_ASK:
-		return "the entry is RoCE v1, and the peer has to say whether its own is";
+		return "the peer has to say which RoCE version or netdev its entry has";
 	case MV_PATH_LOCAL_DOWN:
 		return "the program's port is down";
 	case MV_PATH_REMOTE_DOWN:

@@ -16,7 +16,7 @@ enum mv_path_verdict {
 	MV_PATH_UNKNOWN, /* the destination's host is not in the directory: decide alone (decide.h) */
 	MV_PATH_SELF, /* the destination is this host */
 	MV_PATH_WORKS, /* both ends fit; nothing to agree upon */
-	MV_PATH_ASK, /* may work, but only the peer knows: own entry is RoCE v1, the peer's version is not known */
+	MV_PATH_ASK, /* may work, but only the peer knows: which RoCE version or netdev its entry has */
 	MV_PATH_LOCAL_DOWN, /* own port is down */
 	MV_PATH_REMOTE_DOWN, /* the destination's port is down */
 	MV_PATH_APART, /* families, subnets, links or RoCE versions differ: packets would not arrive */
@@ -29,7 +29,7 @@ struct mv_path_request {
 	union ibv_gid sgid; /* what stands under the program's index; zero: nothing, or nothing of this namespace */
 	uint8_t sgid_type; /* enum mv_gid_type */
 	union ibv_gid dgid; /* what the program gave as destination */
-	uint8_t routed; /* not 0: mv_decide() found a route from the program's entry to @dgid */
+	uint8_t routed; /* not 0: mv_decide() found a way from the program's entry to @dgid */
 };
 
 /* A way to the peer: a pair of rails and a pair of GIDs that can talk. */
@@ -52,9 +52,12 @@ struct mv_path {
  * other, or @routed is set, or (one or both are link-local) beacons of the remote rail are heard on the local one. Where the
  * directory has nothing against a pair it says WORKS: promise one is that a working path stays. So an address whose
  * prefix it does not know, or an own one that it does not have at all (of a moment ago, of a container), covers all.
+ * From a link-local address to a global one, @routed has to be set as well: a port has the same link-local address on all
+ * of its netdevs (VLANs), and not every one leads to the destination.
  *
  * An own entry of RoCE v1 is to ASK if the remote rail has the destination as v2, too; one of v2 is APART from a
- * destination that exists as v1 only. An own device that is not in the directory, a zero destination, and a
+ * destination that exists as v1 only. A global one is to ASK if the destination is a link-local address that the remote
+ * rail has on several netdevs: which one the peer's program took, the address does not tell. An own device that is not in the directory, a zero destination, and a
  * destination that several hosts have and none of which works are UNKNOWN; an address that this host has as well is
  * SELF.
  *

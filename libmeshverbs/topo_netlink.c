@@ -40,10 +40,14 @@ void mv_netlink_close(struct mv_netlink *nl)
 	mv_netlink_socket_close(&nl->event_fd, nl->event_ino);
 }
 
-bool mv_netlink_intact(const struct mv_netlink *nl)
+bool mv_netlink_requests_intact(const struct mv_netlink *nl)
 {
-	return (nl->request_fd < 0 || mv_netlink_socket_is(nl->request_fd, nl->request_ino)) &&
-	       mv_netlink_socket_is(nl->event_fd, nl->event_ino);
+	return nl->request_fd < 0 || mv_netlink_socket_is(nl->request_fd, nl->request_ino);
+}
+
+bool mv_netlink_events_intact(const struct mv_netlink *nl)
+{
+	return mv_netlink_socket_is(nl->event_fd, nl->event_ino);
 }
 
 bool mv_netlink_changed(struct mv_netlink *nl)

@@ -17,7 +17,7 @@
 struct mv_netlink {
 	int request_fd; /* -1: opened again by the next request, after a failed one */
 	int event_fd;
-	/* Inodes of the two sockets, which no other open socket has: see mv_netlink_intact(). */
+	/* Inodes of the two sockets, which no other open socket has: see mv_netlink_requests_intact(). */
 	uint64_t request_ino, event_ino;
 	unsigned int seq;
 };
@@ -36,13 +36,15 @@ int mv_netlink_open(struct mv_netlink *nl);
 void mv_netlink_close(struct mv_netlink *nl);
 
 /**
- * mv_netlink_intact - do the descriptors still lead to our sockets?
+ * mv_netlink_requests_intact - does the descriptor for requests still lead to our socket?
  *
- * Inside somebody else's program they may not: daemons close every descriptor and use the numbers
- * again. To be asked before each use there; costs two fstat(2). A request socket that is to be opened
+ * Inside somebody else's program it may not: daemons close every descriptor and use the numbers
+ * again. To be asked before each use there; costs one fstat(2). A request socket that is to be opened
  * again counts as intact.
  */
-bool mv_netlink_intact(const struct mv_netlink *nl);
+bool mv_netlink_requests_intact(const struct mv_netlink *nl);
+/** mv_netlink_events_intact - the same for the one that is subscribed to changes */
+bool mv_netlink_events_intact(const struct mv_netlink *nl);
 
 /**
  * mv_netlink_changed - has a link, an address or a route changed since the last call?

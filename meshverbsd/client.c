@@ -29,6 +29,15 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 	return client;
 }
 
+void md_clients_counts(const struct md_clients *clients, uint64_t *ret)
+{
+	const struct md_client *client, *next;
+
+	memcpy(ret, clients->counts.ended, sizeof(clients->counts.ended));
+	HASH_ITER(hh, clients->by_number, client, next)
+	md_counts_add(ret, client->page);
+}
+
 static void close_client(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
@@ -40,6 +49,7 @@ static void close_client(struct md_client *client)
 		count->n_clients--;
 		md_qps_uid_put(&clients->qps, count);
 	}
+	md_counts_end(&clients->counts, client->page);
 	HASH_DEL(clients->by_number, client);
 	clients->n--;
 	sd_event_source_disable_unref(client->source);
@@ -235,15 +245,44 @@ static int on_frame(struct md_client *client, const struct mv_frame *frame)
 	return -EPROTO;
 }
 
+/* With what a process counts, if it sends that and has not done so before. */
+static void take_page(struct md_client *client, struct msghdr *msg)
+{
+	struct cmsghdr *cmsg;
+	int fd;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS ||
+		    cmsg->cmsg_len < CMSG_LEN(sizeof(fd)))
+			continue;
+		/* There is room for one, so there are no more: the kernel closes those. */
+		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+		if (client->page)
+			close(fd);
+		else
+			client->page = md_counts_map(fd);
+	}
+}
+
 /* Return: 0 to go on; -EAGAIN: nothing more for now; another -errno: close. */
 static int take_frame(struct md_client *client)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES + 1]; /* one more, so that longer ones show */
+	struct iovec data = {.iov_base = buf, .iov_len = sizeof(buf)};
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &data,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     .msg_controllen = CMSG_LEN(sizeof(int))};
 	struct mv_frame frame;
-	ssize_t n = recv(client->fd, buf, sizeof(buf), MSG_DONTWAIT);
+	ssize_t n = recvmsg(client->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
+	take_page(client, &msg);
 	if (!n)
 		return -ESHUTDOWN;
 	if (n > MV_FRAME_MAX_BYTES || mv_frame_decode(buf, (size_t)n, &frame)) {

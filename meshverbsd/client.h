@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "ctl.h"
+#include "process_counts.h"
 #include "qps.h"
 #include "resqp.h"
 
@@ -27,6 +28,7 @@ struct md_client {
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
 	uint64_t begun_ns;
+	const struct mv_counts_page *page; /* what it counts; NULL: it did not say */
 };
 
 struct md_client_ops {
@@ -50,6 +52,7 @@ struct md_clients {
 	size_t n, max; /* of connections: what descriptors allow, at most MD_CLIENTS_MAX */
 	struct md_qps qps;
 	struct md_resqp resqp;
+	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
 			delivered, not_delivered;
@@ -68,6 +71,9 @@ void md_clients_stop(struct md_clients *clients);
 
 /** md_clients_adopt - take a connected socket, as if it had been accepted (tests); 0 or -errno, then it is closed */
 int md_clients_adopt(struct md_clients *clients, int fd);
+
+/** md_clients_counts - what all processes have counted together; @ret: MV_COUNTS_MAX places */
+void md_clients_counts(const struct md_clients *clients, uint64_t *ret);
 
 struct md_client *md_clients_find(const struct md_clients *clients, uint64_t number); /* NULL: gone */
 

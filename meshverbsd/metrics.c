@@ -134,6 +134,19 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 		"Messages in the name of a QP that the process had not claimed");
 }
 
+static void add_counts(struct list *list, const struct md_agent *agent)
+{
+	uint64_t sums[MV_COUNTS_MAX];
+
+	md_clients_counts(&agent->clients, sums);
+	for (size_t i = 0; i < MV_N_COUNTS; i++) {
+		const struct mv_count_row *row = mv_count_row(i);
+
+		if (row->name)
+			add(list, true, row->name, row->label, row->label_value, sums[i], row->help);
+	}
+}
+
 size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 {
 	struct list list = {.at = ret};
@@ -145,7 +158,35 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	add_datagrams(&list, agent);
 	add_messages(&list, agent);
 	add_processes(&list, agent);
+	add_counts(&list, agent);
 	return list.n;
+}
+
+/* Histograms count what is in their bucket or below. */
+static void write_pauses(FILE *out, const struct md_agent *agent)
+{
+	static const char name[] = "meshverbs_pause_seconds";
+	const struct mv_pause_row *row;
+	uint64_t sums[MV_COUNTS_MAX], n;
+
+	md_clients_counts(&agent->clients, sums);
+	fprintf(out, "# TYPE %s histogram\n# UNIT %s seconds\n# HELP %s Time in which what a program posted was "
+		     "not on its way, by cause.\n", name, name, name);
+	for (row = mv_pause_rows(); row->cause; row++) {
+		n = 0;
+		for (size_t b = 0; b < MV_PAUSE_BUCKETS; b++) {
+			n += sums[row->first + b];
+			fprintf(out, "%s_bucket{cause=\"%s\",le=\"", name, row->cause);
+			if (mv_pause_bound_us(b) == UINT64_MAX)
+				fputs("+Inf", out);
+			else
+				fprintf(out, "%g", (double)mv_pause_bound_us(b) / 1e6);
+			fprintf(out, "\"} %llu\n", (unsigned long long)n);
+		}
+		fprintf(out, "%s_count{cause=\"%s\"} %llu\n%s_sum{cause=\"%s\"} %.6f\n", name, row->cause,
+			(unsigned long long)n, name, row->cause,
+			(double)sums[row->first + MV_PAUSE_BUCKETS] / 1e6);
+	}
 }
 
 char *md_metrics_text(const struct md_agent *agent, size_t *ret_len)
@@ -169,6 +210,7 @@ char *md_metrics_text(const struct md_agent *agent, size_t *ret_len)
 			fprintf(out, "{%s=\"%s\"}", m->label, m->label_value);
 		fprintf(out, " %llu\n", (unsigned long long)m->value);
 	}
+	write_pauses(out, agent);
 	fputs("# EOF\n", out);
 	if (fclose(out)) {
 		free(text);

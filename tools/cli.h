@@ -17,6 +17,8 @@ enum cli_exit {
 /* What the options before the command say. */
 struct cli {
 	bool json;
+	const char *root; /* where the host's files are, "" for this one; what follows may lie
+			     elsewhere */
 	const char *sysfs; /* root of sysfs */
 	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the
 				     kernel */
@@ -35,7 +37,8 @@ struct cli_command {
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cli_command cmd_status, cmd_gids, cmd_explain, cmd_peers, cmd_paths, cmd_qps;
+extern const struct cli_command cmd_status, cmd_doctor, cmd_gids, cmd_explain, cmd_peers, cmd_paths,
+	cmd_qps, cmd_monitor, cmd_metrics;
 
 /**
  * cli_error - a line on stderr that starts with the program's name

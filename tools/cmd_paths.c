@@ -107,6 +107,9 @@ static void show_verdict(struct out *out, const struct mv_directory *dir,
 					  .port_num = rail->port,
 					  .sgid = gid->gid,
 					  .sgid_type = gid->type,
+					  /* Matters for those alone; which netdev it is on, is not known here. */
+					  .routed = mv_gid_family(&gid->gid) ==
+						    MV_FAMILY_LINK_LOCAL,
 					  .dgid = question->dgid};
 	enum mv_path_verdict verdict;
 	uint32_t host, remote;

@@ -6,6 +6,7 @@
 #include "ctl.h"
 #include "dirview.h"
 #include "entry.h"
+#include "show.h"
 #include "topo.h"
 
 enum peer_state {
@@ -184,20 +185,38 @@ static void show_gid(struct out *out, const struct mv_directory *dir, uint32_t g
 	out_uint(out, "prefix_len", NULL, gid->prefix_len);
 }
 
+void show_hosts(struct out *out, const struct dirview *view, size_t max)
+{
+	uint32_t i, n = view->dir.header->n_hosts;
+
+	out_list(out, "hosts", "Hosts");
+	for (i = 0; i < n && i < max; i++)
+		show_host(out, view, i);
+	out_list_end(out);
+	if (n > max)
+		out_textf(out, NULL, "More hosts", OUT_PLAIN, "%zu, see meshverbs peers", n - max);
+}
+
+void show_rails(struct out *out, const struct dirview *view, size_t n_hosts)
+{
+	const struct mv_directory *dir = &view->dir;
+	uint32_t i;
+
+	out_list(out, "rails", "Rails");
+	for (i = 0; i < dir->header->n_rails; i++)
+		if (dir->rails[i].host < n_hosts)
+			show_rail(out, dir, i);
+	out_list_end(out);
+}
+
 static int show(struct out *out, const struct dirview *view)
 {
 	const struct mv_directory *dir = &view->dir;
 	uint32_t i;
 
 	dirview_agent(out, view);
-	out_list(out, "hosts", "Hosts");
-	for (i = 0; i < dir->header->n_hosts; i++)
-		show_host(out, view, i);
-	out_list_end(out);
-	out_list(out, "rails", "Rails");
-	for (i = 0; i < dir->header->n_rails; i++)
-		show_rail(out, dir, i);
-	out_list_end(out);
+	show_hosts(out, view, SIZE_MAX);
+	show_rails(out, view, SIZE_MAX);
 	if (out_is_json(out)) {
 		out_list(out, "gids", NULL);
 		for (i = 0; i < dir->header->n_gids; i++)

@@ -18,12 +18,23 @@ static uint64_t boottime_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-int dirview_open(const struct cli *cli, struct dirview *view)
+int dirview_read(const struct cli *cli, struct dirview *view)
 {
 	int rc;
 
 	memset(view, 0, sizeof(*view));
 	rc = mv_directory_open(cli->run_dir, &view->dir);
+	if (rc)
+		return rc;
+	view->now_ns = boottime_ns();
+	view->alive = mv_directory_alive(&view->dir, view->now_ns);
+	return 0;
+}
+
+int dirview_open(const struct cli *cli, struct dirview *view)
+{
+	int rc = dirview_read(cli, view);
+
 	if (rc == -EBADMSG)
 		cli_error("%s/%s is not a directory of peers, or of another version of meshverbs",
 			  cli->run_dir, MV_DIRECTORY_FILE);
@@ -33,11 +44,7 @@ int dirview_open(const struct cli *cli, struct dirview *view)
 			cli->run_dir, MV_DIRECTORY_FILE);
 	else if (rc && rc != -ENOENT)
 		cli_error("cannot read %s/%s: %s", cli->run_dir, MV_DIRECTORY_FILE, strerror(-rc));
-	if (rc)
-		return rc;
-	view->now_ns = boottime_ns();
-	view->alive = mv_directory_alive(&view->dir, view->now_ns);
-	return 0;
+	return rc;
 }
 
 void dirview_missing(const struct cli *cli)

@@ -19,6 +19,8 @@ struct dirview {
  * Return: 0; -ENOENT without an agent, which is not said; -errno, which has been said.
  */
 int dirview_open(const struct cli *cli, struct dirview *view);
+/** dirview_read - the same without a word on stderr */
+int dirview_read(const struct cli *cli, struct dirview *view);
 
 /** dirview_missing - say that there is no directory, and what to do */
 void dirview_missing(const struct cli *cli);

@@ -44,7 +44,8 @@ static void *read_file(const char *path, size_t *ret_len)
 	return buf;
 }
 
-static int load_capture(struct host *host, const char *path)
+/* What goes wrong is left in @why. */
+static int load_capture(struct host *host, const char *path, char *why, size_t why_size)
 {
 	bool done;
 	size_t len;
@@ -54,25 +55,27 @@ static int load_capture(struct host *host, const char *path)
 	buf = read_file(path, &len);
 	if (!buf) {
 		rc = -errno;
-		cli_error("cannot read %s: %s", path, strerror(-rc));
+		snprintf(why, why_size, "cannot read %s: %s", path, strerror(-rc));
 		return rc;
 	}
 	rc = mv_netlink_parse(&host->topo, buf, len, &done); /* of as many answers as there are */
 	free(buf);
 	if (rc)
-		cli_error("%s does not hold rtnetlink messages: %s", path, strerror(-rc));
+		snprintf(why, why_size, "%s does not hold rtnetlink messages: %s", path,
+			 strerror(-rc));
 	return rc;
 }
 
-static int load_netlink(struct host *host)
+static int load_netlink(struct host *host, char *why, size_t why_size)
 {
 	int rc = mv_netlink_open(&host->netlink);
 
 	if (!rc)
 		rc = mv_netlink_fill(&host->netlink, &host->topo);
 	if (rc)
-		cli_error("cannot read the network devices from the kernel (rtnetlink): %s",
-			  strerror(-rc));
+		snprintf(why, why_size,
+			 "cannot read the network devices from the kernel (rtnetlink): %s",
+			 strerror(-rc));
 	return rc;
 }
 
@@ -92,9 +95,8 @@ void host_no_devices(const char *sysfs, bool have_class, char *buf, size_t size)
 			 sysfs);
 }
 
-int host_open(const struct cli *cli, struct host *host)
+int host_read(const struct cli *cli, struct host *host, char *why, size_t why_size)
 {
-	char text[512];
 	int rc;
 
 	memset(host, 0, sizeof(*host));
@@ -104,18 +106,28 @@ int host_open(const struct cli *cli, struct host *host)
 	mv_topo_init(&host->topo);
 
 	/* First the netdevs: GIDs name theirs. */
-	rc = host->captured ? load_capture(host, cli->netlink_file) : load_netlink(host);
+	rc = host->captured ? load_capture(host, cli->netlink_file, why, why_size)
+			    : load_netlink(host, why, why_size);
 	if (rc)
 		return rc;
 	rc = mv_sysfs_fill(&host->topo, cli->sysfs);
 	if (!rc && !host->topo.n_devices)
 		rc = -ENODEV;
-	if (rc == -ENOENT || rc == -ENODEV) {
-		host_no_devices(cli->sysfs, rc == -ENODEV, text, sizeof(text));
-		cli_error("%s", text);
-	} else if (rc) {
-		cli_error("cannot read %s/class/infiniband: %s", cli->sysfs, strerror(-rc));
-	}
+	if (rc == -ENOENT || rc == -ENODEV)
+		host_no_devices(cli->sysfs, rc == -ENODEV, why, why_size);
+	else if (rc)
+		snprintf(why, why_size, "cannot read %s/class/infiniband: %s", cli->sysfs,
+			 strerror(-rc));
+	return rc;
+}
+
+int host_open(const struct cli *cli, struct host *host)
+{
+	char why[512];
+	int rc = host_read(cli, host, why, sizeof(why));
+
+	if (rc)
+		cli_error("%s", why);
 	return rc;
 }
 

@@ -26,6 +26,8 @@ struct host {
  * Return: 0 or -errno.
  */
 int host_open(const struct cli *cli, struct host *host);
+/** host_read - the same without a word on stderr: what goes wrong is written to @why */
+int host_read(const struct cli *cli, struct host *host, char *why, size_t why_size);
 void host_close(struct host *host);
 
 /**

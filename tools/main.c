@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* meshverbs, the command line tool: the table of commands and the options before them. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,10 @@
 
 #define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
 
-static const struct cli_command *const commands[] = {&cmd_status, &cmd_gids,  &cmd_explain,
-						     &cmd_peers,  &cmd_paths, &cmd_qps};
+static const struct cli_command *const commands[] = {
+	&cmd_status, &cmd_doctor, &cmd_gids,    &cmd_explain, &cmd_peers,
+	&cmd_paths,  &cmd_qps,    &cmd_monitor, &cmd_metrics,
+};
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -25,10 +28,13 @@ static const struct cli_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-	return cli_usage(NULL,
-			 "unknown command '%s'; there are status, gids, explain, peers, paths, "
-			 "qps and help",
-			 name);
+	char known[256];
+	size_t i, len = 0;
+
+	for (i = 0; i < N_COMMANDS && len < sizeof(known); i++)
+		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", i ? ", " : "",
+					commands[i]->name);
+	return cli_usage(NULL, "unknown command '%s'; there are %s and help", name, known);
 }
 
 static void print_help(FILE *file)
@@ -47,6 +53,9 @@ static void print_help(FILE *file)
 		"  -V, --version          print the version\n"
 		"\n"
 		"For debugging, and for looking at data captured on another host:\n"
+		"  --root DIR             the host's files are below DIR; the options below say "
+		"otherwise\n"
+		"                         for some of them\n"
 		"  --sysfs DIR            read DIR instead of /sys\n"
 		"  --netlink FILE         read netdevs, addresses and routes from FILE, which "
 		"holds rtnetlink\n"
@@ -89,12 +98,13 @@ static int parse_timeout(const char *text, unsigned int *ret_ms)
 	return 0;
 }
 
-enum { OPT_SYSFS = 256, OPT_NETLINK, OPT_ETC, OPT_RUN_DIR, OPT_PROBE, OPT_PROBE_TIMEOUT };
+enum { OPT_ROOT = 256, OPT_SYSFS, OPT_NETLINK, OPT_ETC, OPT_RUN_DIR, OPT_PROBE, OPT_PROBE_TIMEOUT };
 
 static const struct option options[] = {
 	{"json", no_argument, NULL, 'j'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
+	{"root", required_argument, NULL, OPT_ROOT},
 	{"sysfs", required_argument, NULL, OPT_SYSFS},
 	{"netlink", required_argument, NULL, OPT_NETLINK},
 	{"etc", required_argument, NULL, OPT_ETC},
@@ -120,6 +130,9 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 		case 'V':
 			printf("meshverbs %s\n", MESHVERBS_VERSION);
 			return CLI_OK;
+		case OPT_ROOT:
+			cli->root = optarg;
+			break;
 		case OPT_SYSFS:
 			cli->sysfs = optarg;
 			break;
@@ -152,6 +165,24 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 	return -1;
 }
 
+/* Everything that no option or variable names is below --root. */
+struct places {
+	char sysfs[PATH_MAX], etc[PATH_MAX], run_dir[PATH_MAX];
+};
+
+static void use_root(struct cli *cli, struct places *places)
+{
+	snprintf(places->sysfs, sizeof(places->sysfs), "%s/sys", cli->root);
+	snprintf(places->etc, sizeof(places->etc), "%s/etc", cli->root);
+	snprintf(places->run_dir, sizeof(places->run_dir), "%s" MESHVERBS_RUN_DIR, cli->root);
+	if (!cli->sysfs)
+		cli->sysfs = places->sysfs;
+	if (!cli->run_dir)
+		cli->run_dir = places->run_dir;
+	if (!cli->etc_dir && *cli->root)
+		cli->etc_dir = places->etc;
+}
+
 int main(int argc, char **argv)
 {
 	/* libibverbs' own variable: so the tool sees the devices that programs see. */
@@ -159,11 +190,13 @@ int main(int argc, char **argv)
 	/* The plugin's: so the tool sees the agent that programs see. */
 	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
 	struct cli cli = {
-		.sysfs = sysfs && *sysfs ? sysfs : "/sys",
-		.run_dir = run_dir && *run_dir == '/' ? run_dir : MESHVERBS_RUN_DIR,
+		.root = "",
+		.sysfs = sysfs && *sysfs ? sysfs : NULL,
+		.run_dir = run_dir && *run_dir == '/' ? run_dir : NULL,
 		.probe_timeout_ms = PROBE_TIMEOUT_MS,
 	};
 	const struct cli_command *command;
+	struct places places;
 	int rc;
 
 	rc = parse_options(&cli, argc, argv);
@@ -175,6 +208,7 @@ int main(int argc, char **argv)
 		print_help(stderr);
 		return CLI_ERROR;
 	}
+	use_root(&cli, &places);
 	optind = 0; /* glibc: start anew, with another argv */
 	if (!strcmp(argv[0], "help"))
 		return cmd_help(argc, argv);

@@ -25,6 +25,7 @@ struct out {
 	struct json_object *stack[OUT_DEPTH_MAX];
 	unsigned int depth;
 	bool in_row; /* stack[depth - 1] is a row */
+	bool in_record; /* fields are lines, below the headline of a record */
 
 	/* text */
 	struct table table;
@@ -172,6 +173,9 @@ void out_list(struct out *out, const char *key, const char *title)
 
 static void end_row(struct out *out)
 {
+	if (out->in_record)
+		out->indent -= 2;
+	out->in_record = false;
 	if (!out->in_row)
 		return;
 	out->in_row = false;
@@ -221,6 +225,31 @@ void out_row(struct out *out)
 		out_fail(out, -ENOMEM);
 		out->in_row = false;
 	}
+}
+
+void out_record(struct out *out, enum out_tone tone, const char *headline)
+{
+	char *text = strdup(headline);
+	bool first = out->list_title;
+
+	end_row(out);
+	if (out->json) {
+		free(text);
+		out->in_row = true;
+		json_push(out, "", json_object_new_object());
+		return;
+	}
+	list_title(out);
+	if (!text_clean(text)) {
+		out_fail(out, -ENOMEM);
+		return;
+	}
+	fprintf(out->file, "%s%*s%s%s%s\n", first || !out->printed ? "" : "\n", (int)out->indent,
+		"", tone_on(tone, out->colour), text, tone_off(tone, out->colour));
+	out->printed = true;
+	out->in_record = true;
+	out->indent += 2;
+	free(text);
 }
 
 /* A field in text; takes @value over. */

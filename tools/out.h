@@ -72,6 +72,15 @@ void out_list_end(struct out *out);
 void out_row(struct out *out);
 
 /**
+ * out_record - begin a row of a list whose fields are sentences: an object, or a headline with a
+ * line for each field
+ * @headline: of the text
+ *
+ * The fields that follow belong to it, until the next record or the list's end.
+ */
+void out_record(struct out *out, enum out_tone tone, const char *headline);
+
+/**
  * out_item - one sentence of a list
  */
 void out_item(struct out *out, enum out_tone tone, const char *fmt, ...)

@@ -75,6 +75,12 @@ void status_fini(struct status *status);
 void status_judge(struct status *status);
 
 /**
+ * status_load_warning - libibverbs warns of every driver that it cannot load: the warning about
+ * ours, or NULL
+ */
+const char *status_load_warning(const struct probe_report *report);
+
+/**
  * status_add - add a line unless it is there
  */
 void status_add(struct status *status, struct status_lines *lines, const char *fmt, ...)

@@ -203,8 +203,7 @@ static void judge_device(struct status *status, struct status_device *device)
 	}
 }
 
-/* libibverbs warns of every driver that it cannot load. Return: the warning about ours, or NULL. */
-static const char *load_warning(const struct probe_report *report)
+const char *status_load_warning(const struct probe_report *report)
 {
 	size_t i;
 
@@ -229,9 +228,9 @@ static void judge_not_loaded(struct status *status, const struct status_way *way
 			   "are named in that "
 			   "directory, so install meshverbs there, or write 'driver mesh' into it",
 			   status->driver_file, status->driver_error);
-	else if (load_warning(&way->report))
+	else if (status_load_warning(&way->report))
 		status_add(status, &status->attention, "the plugin is not loaded: %s",
-			   load_warning(&way->report));
+			   status_load_warning(&way->report));
 	else
 		status_add(status, &status->attention,
 			   "the plugin is not loaded, though %s names it: is its library in "

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "front.h"
+#include "ldcache.h"
 
 static const char usage[] =
 	"usage: meshverbs-front [OPTION]... update|remove|status\n"
@@ -27,10 +28,12 @@ static const char usage[] =
 	"  -p, --plugin PATH   the plugin it loads (" FRONT_PLUGIN ")\n"
 	"  -d, --dir DIR       where the front goes (" FRONT_DIR ")\n"
 	"  -c, --conf PATH     snippet for ld.so (" FRONT_CONF ")\n"
+	"  -C, --cache         bring ld.so's cache up to date first\n"
 	"  -q, --quiet         print errors only\n";
 
 struct command {
 	struct front front;
+	bool refresh; /* ld.so's cache, first */
 	bool quiet;
 	const char *verb;
 };
@@ -51,13 +54,10 @@ static int set_path(char out[PATH_MAX], const char *text)
 static int parse(struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"root", required_argument, NULL, 'r'},
-		{"plugin", required_argument, NULL, 'p'},
-		{"dir", required_argument, NULL, 'd'},
-		{"conf", required_argument, NULL, 'c'},
-		{"quiet", no_argument, NULL, 'q'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"root", required_argument, NULL, 'r'}, {"plugin", required_argument, NULL, 'p'},
+		{"dir", required_argument, NULL, 'd'},  {"conf", required_argument, NULL, 'c'},
+		{"cache", no_argument, NULL, 'C'},      {"quiet", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
 	};
 	int option, err = 0;
 
@@ -66,7 +66,7 @@ static int parse(struct command *c, int argc, char **argv)
 	strcpy(c->front.conf, FRONT_CONF);
 	strcpy(c->front.ldconfig,
 	       access("/sbin/ldconfig", X_OK) ? "/usr/sbin/ldconfig" : "/sbin/ldconfig");
-	while (!err && (option = getopt_long(argc, argv, "r:p:d:c:qh", options, NULL)) >= 0) {
+	while (!err && (option = getopt_long(argc, argv, "r:p:d:c:Cqh", options, NULL)) >= 0) {
 		switch (option) {
 		case 'r':
 			err = set_path(c->front.root, optarg);
@@ -81,6 +81,9 @@ static int parse(struct command *c, int argc, char **argv)
 			break;
 		case 'c':
 			err = set_path(c->front.conf, optarg);
+			break;
+		case 'C':
+			c->refresh = true;
 			break;
 		case 'q':
 			c->quiet = true;
@@ -106,10 +109,22 @@ static int refuse(const struct command *c)
 	return 2;
 }
 
+/* A package manager may call us before whoever runs ldconfig for the libraries that it has just put
+ * there. Not being able to is not the end: the survey tells what the cache lacks. */
+static void refresh_cache(const struct command *c)
+{
+	int err = c->refresh ? ldcache_rebuild(c->front.ldconfig, c->front.root) : 0;
+
+	if (err)
+		fprintf(stderr, "meshverbs-front: %s: %s\n", c->front.ldconfig, strerror(-err));
+}
+
 static int do_update(struct command *c)
 {
-	int changed = front_survey(&c->front);
+	int changed;
 
+	refresh_cache(c);
+	changed = front_survey(&c->front);
 	if (changed < 0) {
 		/* A front whose library is gone or has become something else is worse than none. */
 		refuse(c);

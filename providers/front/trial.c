@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,22 +49,43 @@ static int judge(int status, const char *said, char *why, size_t why_size)
 	return -ELIBBAD;
 }
 
+/* A library that is nowhere in the file system yet. An installer's root may lack /proc, by which
+ * ld.so gets at it: there it has a name for a moment, and *ret_named says so. */
+static int make_file(char *path, size_t path_size, bool *ret_named)
+{
+	int fd = memfd_create("libmlx5.so.1", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	snprintf(path, path_size, "/proc/self/fd/%d", fd);
+	*ret_named = access(path, R_OK) != 0;
+	if (!*ret_named)
+		return fd;
+	close(fd);
+	snprintf(path, path_size, "/tmp/meshverbs-front-XXXXXX");
+	fd = mkostemp(path, O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int trial_load(const void *image, size_t size, const char *symbol, const char *version, char *why,
 	       size_t why_size)
 {
-	int memory = memfd_create("libmlx5.so.1", MFD_CLOEXEC), out[2], status = 0, err = 0;
-	char path[32], said[200] = "";
+	int memory, out[2], status = 0, err = 0;
+	char path[48], said[200] = "";
+	bool named;
 	pid_t pid;
 
 	why[0] = '\0';
+	memory = make_file(path, sizeof(path), &named);
 	if (memory < 0)
-		return -errno;
+		return memory;
 	if (pipe(out)) {
 		err = -errno;
+		if (named)
+			unlink(path);
 		close(memory);
 		return err;
 	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
 	if (write(memory, image, size) != (ssize_t)size)
 		err = -EIO;
 	pid = err ? -1 : fork();
@@ -77,6 +100,8 @@ int trial_load(const void *image, size_t size, const char *symbol, const char *v
 		if (errno != EINTR)
 			err = -errno;
 	close(out[0]);
+	if (named)
+		unlink(path);
 	close(memory);
 	return err ? err : judge(status, said, why, why_size);
 }

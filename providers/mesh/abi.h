@@ -109,8 +109,6 @@ struct mesh_library {
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t max_entries, uint32_t flags, size_t entry_size);
 	/* NULL where the library does not have it. */
-	int (*query_gid_ex)(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
-			    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agentlink.h"
+#include "count.h"
 
 static bool is_ours(int fd, uint64_t ino)
 {
@@ -26,6 +27,7 @@ void mesh_agentlink_close(struct mesh_agentlink *link)
 	if (mesh_agentlink_intact(link))
 		close(link->fd);
 	link->fd = -1;
+	mesh_counts_unshare();
 }
 
 int mesh_agentlink_send(const struct mesh_agentlink *link, const struct mv_frame *frame)
@@ -53,10 +55,40 @@ int mesh_agentlink_recv(const struct mesh_agentlink *link, struct mv_frame *ret)
 	return mv_frame_decode(buf, (size_t)len, ret);
 }
 
+/* REGISTER, with the page of figures where there is one. */
+static int register_process(int fd)
+{
+	struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	struct iovec data = {.iov_base = buf};
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr msg = {.msg_iov = &data, .msg_iovlen = 1};
+	struct cmsghdr *cmsg;
+	int page_fd = mesh_counts_share(), err;
+
+	hello.len = (uint16_t)snprintf((char *)hello.payload, sizeof(hello.payload), "%s", program_invocation_short_name);
+	data.iov_len = mv_frame_encode(&hello, buf);
+	if (page_fd >= 0) {
+		msg.msg_control = control.buf;
+		msg.msg_controllen = sizeof(control.buf);
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &page_fd, sizeof(int));
+	}
+	err = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)data.iov_len ? 0 : -errno;
+	if (page_fd >= 0)
+		close(page_fd);
+	return err;
+}
+
 int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
 	struct stat st;
 	int fd, err;
 
@@ -74,8 +106,7 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	}
 	link->fd = fd;
 	link->ino = st.st_ino;
-	hello.len = (uint16_t)snprintf((char *)hello.payload, sizeof(hello.payload), "%s", program_invocation_short_name);
-	err = mesh_agentlink_send(link, &hello);
+	err = register_process(fd);
 	if (err)
 		mesh_agentlink_close(link);
 	return err;

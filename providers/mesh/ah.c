@@ -1,6 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "count.h"
 #include "paths.h"
 #include "ud.h"
+
+/* NULL: the base's own is to be made, with @choice->index. */
+static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
+			     struct mesh_choice *choice)
+{
+	struct ibv_ah *ah = NULL;
+	int cancel = mesh_cancel_off();
+
+	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, false, choice);
+	if (choice->index == attr->grh.sgid_index)
+		ah = mesh_ud_create_ah(mc, pd, attr, choice);
+	if (!ah && choice->differs)
+		mesh_counts_news();
+	if (!ah)
+		mesh_paths_why_not(choice);
+	mesh_cancel_restore(cancel);
+	return ah;
+}
 
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -12,19 +31,16 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->create_ah(pd, attr);
 
-	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, &choice);
-	if (choice.index == attr->grh.sgid_index) {
-		ah = mesh_ud_create_ah(mc, pd, attr, &choice);
-		if (ah)
-			return ah;
-	}
-	mesh_paths_why_not(&choice);
+	ah = choose(mc, pd, attr, &choice);
+	if (ah)
+		return ah;
 	if (choice.index == attr->grh.sgid_index)
 		return mc->create_ah(pd, attr);
 
 	repaired = *attr;
 	repaired.grh.sgid_index = choice.index;
 	ah = mc->create_ah(pd, &repaired);
+	mesh_count(ah ? MV_COUNT_REPAIRED_AH : MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return ah ? ah : mc->create_ah(pd, attr);
 }

@@ -14,18 +14,15 @@ struct mesh_conns {
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
 
-static int lock_conns(void)
+/* What happens under it passes no cancellation point. */
+static void lock_conns(void)
 {
-	int cancel = mesh_cancel_off();
-
 	pthread_mutex_lock(&mesh_root.process->conns_lock);
-	return cancel;
 }
 
-static void unlock_conns(int cancel)
+static void unlock_conns(void)
 {
 	pthread_mutex_unlock(&mesh_root.process->conns_lock);
-	mesh_cancel_restore(cancel);
 }
 
 static size_t bucket_of(const struct mesh_conns *conns, uint32_t qpn)
@@ -73,7 +70,7 @@ static struct mesh_conns *conns_locked(bool make)
 	return process->conns;
 }
 
-static struct mesh_conn *find_locked(const struct ibv_qp *qp, const char *device, uint32_t qpn)
+static struct mesh_conn *look_up(const struct ibv_qp *qp, const char *device, uint32_t qpn)
 {
 	struct mesh_conns *conns = conns_locked(false);
 	struct mesh_conn *conn = conns ? conns->buckets[bucket_of(conns, qpn)] : NULL;
@@ -81,30 +78,35 @@ static struct mesh_conn *find_locked(const struct ibv_qp *qp, const char *device
 	for (; conn; conn = conn->next)
 		if (conn->qpn == qpn && (qp ? conn->qp == qp : !strcmp(conn->mc->device, device)))
 			break;
-	if (conn)
-		conn->refs++;
 	return conn;
+}
+
+static struct mesh_conn *find_locked(const struct ibv_qp *qp, const char *device, uint32_t qpn)
+{
+	struct mesh_conn *conn = look_up(qp, device, qpn);
+
+	return conn ? mesh_conn_ref(conn) : NULL;
 }
 
 struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp)
 {
 	struct mesh_conn *conn;
-	int cancel;
 
 	if (!mesh_root.process->conns) /* set once in a process; a racing first use is not of this QP */
 		return NULL;
-	cancel = lock_conns();
+	lock_conns();
 	conn = find_locked(qp, NULL, qp->qp_num);
-	unlock_conns(cancel);
+	unlock_conns();
 	return conn;
 }
 
 struct mesh_conn *mesh_conn_find(const char *device, uint32_t qpn)
 {
-	int cancel = lock_conns();
-	struct mesh_conn *conn = find_locked(NULL, device, qpn);
+	struct mesh_conn *conn;
 
-	unlock_conns(cancel);
+	lock_conns();
+	conn = find_locked(NULL, device, qpn);
+	unlock_conns();
 	return conn;
 }
 
@@ -112,25 +114,23 @@ struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn = NULL;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	if (conns)
 		for (conn = conns->buckets[bucket_of(conns, end->qpn)]; conn; conn = conn->next)
 			if (conn->qpn == end->qpn && mv_gid_equal(&conn->end_gid, &end->gid))
 				break;
 	if (conn)
-		conn->refs++;
-	unlock_conns(cancel);
+		mesh_conn_ref(conn);
+	unlock_conns();
 	return conn;
 }
 
-void mesh_conn_set_end(struct mesh_conn *conn, const union ibv_gid *gid)
+struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn)
 {
-	int cancel = lock_conns();
-
-	conn->end_gid = *gid;
-	unlock_conns(cancel);
+	atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
+	return conn;
 }
 
 static void destroy(struct mesh_conn *conn)
@@ -143,15 +143,8 @@ static void destroy(struct mesh_conn *conn)
 
 void mesh_conn_put(struct mesh_conn *conn)
 {
-	bool last;
-	int cancel;
-
-	if (!conn)
-		return;
-	cancel = lock_conns();
-	last = !--conn->refs;
-	unlock_conns(cancel);
-	if (last)
+	/* What is in the table is referred to by it, so nobody finds one that has none left. */
+	if (conn && atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) == 1)
 		destroy(conn);
 }
 
@@ -174,7 +167,6 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 	struct mesh_conn *conn = make(mc, qp), *old;
 	struct mesh_conns *conns;
 	size_t b;
-	int cancel;
 
 	if (!conn)
 		return NULL;
@@ -183,7 +175,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		mesh_conn_unlink(old);
 	mesh_conn_put(old);
 
-	cancel = lock_conns();
+	lock_conns();
 	conns = conns_locked(true);
 	if (conns) {
 		grow(conns);
@@ -192,9 +184,9 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		conns->buckets[b] = conn;
 		conns->n++;
 		conn->linked = true;
-		conn->refs = 2; /* the table's and the caller's */
+		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* the table's and the caller's */
 	}
-	unlock_conns(cancel);
+	unlock_conns();
 	if (!conns) {
 		destroy(conn);
 		return NULL;
@@ -207,8 +199,8 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 	struct mesh_conns *conns;
 	struct mesh_conn **at;
 	bool was = false;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	if (conns && conn->linked) {
 		for (at = &conns->buckets[bucket_of(conns, conn->qpn)]; *at != conn; at = &(*at)->next)
@@ -218,7 +210,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		conns->n--;
 		was = true;
 	}
-	unlock_conns(cancel);
+	unlock_conns();
 	if (was)
 		mesh_conn_put(conn);
 }
@@ -231,31 +223,73 @@ static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
 	conn->next_queued = conns->queued;
 	conns->queued = conn;
 	conn->queued = true;
-	conn->refs++;
+	mesh_conn_ref(conn);
 }
 
 void mesh_conn_queue(struct mesh_conn *conn, bool news)
 {
 	struct mesh_conns *conns;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	if (conns) {
 		queue(conns, conn);
 		conns->news |= news;
 	}
-	unlock_conns(cancel);
+	unlock_conns();
+}
+
+void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native)
+{
+	struct mesh_conns *conns;
+
+	lock_conns();
+	conn->end_gid = *gid;
+	conn->native = native;
+	conn->native_sq_psn = MV_CTL_PSN_NONE;
+	conns = conns_locked(false);
+	if (conns) {
+		queue(conns, conn);
+		conns->news = true;
+	}
+	unlock_conns();
+}
+
+bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct mesh_conn *conn;
+	bool untouched;
+
+	if (!mesh_root.process->conns)
+		return true;
+	lock_conns();
+	conn = look_up(qp, NULL, qp->qp_num);
+	untouched = !conn || conn->native;
+	if (conn && conn->native && (mask & IBV_QP_SQ_PSN))
+		conn->native_sq_psn = attr->sq_psn & 0xffffff;
+	unlock_conns();
+	return untouched;
+}
+
+uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
+{
+	uint32_t psn;
+
+	lock_conns();
+	psn = conn->native_sq_psn;
+	unlock_conns();
+	return psn;
 }
 
 bool mesh_conns_news(void)
 {
 	struct mesh_conns *conns;
 	bool news;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	news = conns && conns->news;
-	unlock_conns(cancel);
+	unlock_conns();
 	return news;
 }
 
@@ -264,8 +298,8 @@ void mesh_conns_queue_all(bool claim)
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
 	size_t i;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
@@ -273,15 +307,15 @@ void mesh_conns_queue_all(bool claim)
 			queue(conns, conn);
 		}
 	}
-	unlock_conns(cancel);
+	unlock_conns();
 }
 
 struct mesh_conn *mesh_conns_take(void)
 {
 	struct mesh_conn *first = NULL, *conn;
 	struct mesh_conns *conns;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	if (conns) {
 		first = conns->queued;
@@ -292,17 +326,18 @@ struct mesh_conn *mesh_conns_take(void)
 			conn->next_taken = conn->next_queued;
 		}
 	}
-	unlock_conns(cancel);
+	unlock_conns();
 	return first;
 }
 
 bool mesh_conn_claim(struct mesh_conn *conn)
 {
-	int cancel = lock_conns();
-	bool claim = conn->linked && !conn->claimed;
+	bool claim;
 
+	lock_conns();
+	claim = conn->linked && !conn->claimed;
 	conn->claimed = true;
-	unlock_conns(cancel);
+	unlock_conns();
 	return claim;
 }
 
@@ -311,17 +346,17 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
 	size_t i, n = 0;
-	int cancel = lock_conns();
 
+	lock_conns();
 	conns = conns_locked(false);
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn && n < max; conn = conn->next) {
 			if (conn->mc != mc || (skip && skip--))
 				continue;
-			conn->refs++;
+			mesh_conn_ref(conn);
 			ret[n++] = conn;
 		}
 	}
-	unlock_conns(cancel);
+	unlock_conns();
 	return n;
 }

@@ -16,7 +16,7 @@
  * negotiates (move.h) until it is MOVED or falls back to NATIVE.
  *
  * Locks, in this order: conn->lock, process->conns_lock. conn->lock may be held over verbs calls that take long;
- * conns_lock guards table, lists and reference counts only.
+ * conns_lock guards table and lists only.
  */
 
 enum mesh_conn_state {
@@ -27,9 +27,10 @@ enum mesh_conn_state {
 	MESH_CONN_FAILED, /* no way at all: completions in error have been given */
 };
 
-/* A remote key that the peer was asked for. */
+/* A remote key that the peer was asked for (KEY_GET), or one of ours that it has to forget (KEY_DROP). */
 struct mesh_conn_key {
 	struct mesh_conn_key *next;
+	bool drop;
 	uint32_t key, request_id;
 	uint64_t resend_at_ns, resend_step_ns; /* 0: not sent yet */
 	uint64_t give_up_ns;
@@ -44,20 +45,31 @@ struct mesh_conn_path {
 	uint32_t sq_psn; /* first one, or MV_CTL_PSN_NONE: as the program says */
 };
 
+/* What a worker has to do with a connection. */
+enum mesh_job {
+	MESH_JOB_NONE,
+	MESH_JOB_WAITS,
+	MESH_JOB_AT_WORK,
+	MESH_JOB_AGAIN, /* at work, and there is more since */
+};
+
 struct mesh_conn {
 	/* Constant. */
 	struct ibv_qp *qp;
 	struct mesh_context *mc;
 	uint32_t qpn;
 
+	_Atomic unsigned int refs;
+
 	/* Under process->conns_lock. */
 	struct mesh_conn *next; /* in its bucket */
 	struct mesh_conn *next_queued;
-	unsigned int refs;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at */
 	bool claimed; /* the agent has been told of it */
-	union ibv_gid end_gid; /* of @local, for look-ups; zero before RTR */
+	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
+	bool native; /* went that way at RTR: all there is to do is to answer */
+	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
 	struct mesh_conn *next_taken; /* helper thread's own */
 
 	pthread_mutex_t lock; /* guards the rest */
@@ -68,6 +80,7 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
+	uint64_t held_ns; /* since when */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */
@@ -76,12 +89,20 @@ struct mesh_conn {
 	bool fenced; /* between FENCE and ACTIVATE */
 	bool shadow_connected, shadow_rts;
 
+	/* Under the lock of worker.c. */
+	enum mesh_job job;
+	struct mesh_conn *next_job;
+	uint64_t job_since_ns;
+	union ibv_gid job_to;
+	_Atomic bool at_work; /* a worker has, or is about to take, the lock, perhaps for seconds */
+
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
 	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
-	struct mesh_conn_key *keys; /* asked for and not answered yet */
+	struct mesh_conn_key *keys; /* not answered yet */
 	uint32_t next_request;
+	unsigned int n_drops; /* of @keys */
 };
 
 /**
@@ -94,8 +115,8 @@ struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp);
 struct mesh_conn *mesh_conn_find(const char *device, uint32_t qpn);
 /** mesh_conn_find_end - the same by the end the peer's program knows */
 struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end);
-void mesh_conn_set_end(struct mesh_conn *conn, const union ibv_gid *gid);
 void mesh_conn_put(struct mesh_conn *conn); /* NULL is fine */
+struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn);
 
 /**
  * mesh_conn_new - a connection in INIT, in the table, with a reference
@@ -112,6 +133,18 @@ void mesh_conn_unlink(struct mesh_conn *conn);
  * @news: something happened; mesh_thread_wake() follows. Not so when the thread itself waits for a deadline.
  */
 void mesh_conn_queue(struct mesh_conn *conn, bool news);
+/** mesh_conn_connected - the same, with news, for one whose own end is known now; @native: and which stays */
+void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native);
+/**
+ * mesh_conn_untouched - a modify_qp after RTR of a queue pair that is none of ours, or native
+ *
+ * Remembers what the peer may want to know of it. Passes no cancellation point.
+ *
+ * Return: true: the base's own function does all there is to do; false: see mesh_conn_get().
+ */
+bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/** mesh_conn_sq_psn - what a native one has told the peer's program, MV_CTL_PSN_NONE: nothing yet */
+uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 /** mesh_conns_news - was anything queued with @news since the thread took the queue? */
 bool mesh_conns_news(void);
 
@@ -138,17 +171,21 @@ void mesh_conns_close(struct mesh_context *mc);
 int mesh_destroy_qp(struct ibv_qp *qp);
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 
-/* negotiate.c: what the helper thread does for one connection; each takes conn->lock. */
+/*
+ * negotiate.c: what the helper thread does for one connection; each takes conn->lock. It does not wait for it: a message
+ * that comes while a worker has it counts as lost, as any may be.
+ */
 
 /** mesh_conn_run - carry out what the move wants; @ret_deadline: when to come again (ns), UINT64_MAX: on events only */
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_work - what may take seconds; a worker thread, worker.c */
+void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
-/** mesh_conn_go_native - connect the program's own QP after all and give it the work; conn->lock held */
-void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type);
-
+/** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
+bool mesh_conn_enter(struct mesh_conn *conn);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
 /** mesh_attr_merge - copy the members that @mask names */
@@ -176,15 +213,33 @@ extern const struct mesh_held_ops mesh_conn_held_ops; /* argument: the connectio
 void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 /** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
+void mesh_conn_peer_left(struct mesh_conn *conn);
 /** mesh_conn_free_keys - nobody asks any more */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
 
+/* worker.c; both for the helper thread */
+
+/**
+ * mesh_work_submit - have a worker call mesh_conn_work(), soon
+ * @to: destination that may not be there
+ *
+ * Return: false without memory or threads: the caller has to do it.
+ */
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to);
+/** mesh_work_run - start another worker when work has waited; returns when to come again */
+uint64_t mesh_work_run(uint64_t now_ns);
+
 /* thread.c */
 
+/** mesh_thread_start - a detached thread that no signal reaches. Return: 0 or -errno. */
+int mesh_thread_start(void *(*function)(void *), void *arg);
 /** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
+/** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */
+void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */

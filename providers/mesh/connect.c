@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "count.h"
 #include "held.h"
 #include "live.h"
 #include "paths.h"
@@ -134,8 +135,11 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		return modify_base(mc, held, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!modify_base(mc, held, qp, &repaired, mask))
+	if (!modify_base(mc, held, qp, &repaired, mask)) {
+		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
+	}
+	mesh_count(MV_COUNT_REPAIR_REFUSED);
 	/* The program gets the result it would have had without us. */
 	return modify_base(mc, held, qp, attr, mask);
 }
@@ -166,8 +170,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->local_type = choice->type;
 	conn->verdict = view->verdict;
 	conn->attempt = next_attempt();
-	snprintf(conn->peer_host, sizeof(conn->peer_host), "%s", view->host);
-	mesh_conn_set_end(conn, &choice->gid);
+	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
 }
 
 /* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
@@ -189,7 +192,9 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 		return err;
 	}
 	conn->state = MESH_CONN_HELD;
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	conn->held_ns = mesh_now_ns();
+	mesh_count(MV_COUNT_HELD);
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
 	return 0;
 }
 
@@ -201,9 +206,7 @@ static bool needs_agreement(const struct mesh_view *view)
 /* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
 static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
 {
-	if (mc->logged_only)
-		return "observing only";
-	if (!conn)
+	if (!conn && !mc->logged_only)
 		return "it was in INIT before there was an agent";
 	if (!view->agent_version)
 		return "the peer's host has no agent";
@@ -212,34 +215,63 @@ static const char *cannot_move(const struct mesh_context *mc, const struct mesh_
 	return NULL;
 }
 
+/* Observing only: what would be asked of the peer. */
+static void log_would_move(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view)
+{
+	const struct mv_path *path = &view->paths[0];
+	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], peer[MV_GID_STRLEN];
+
+	mesh_count(MV_COUNT_OBSERVED_MOVE);
+	mv_gid_format(&attr->ah_attr.grh.dgid, to);
+	if (view->verdict == MV_PATH_ASK)
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: would ask the peer for its RoCE version: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host);
+	else
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "%s port %u to %s on host %s: %s; would go from %s to %s instead: observing only", mc->device,
+			    attr->ah_attr.port_num, to, view->host, mv_path_verdict_text(view->verdict),
+			    mv_gid_format(&path->local_gid, from), mv_gid_format(&path->remote_gid, peer));
+}
+
 static void log_stuck(const struct mesh_context *mc, const struct ibv_qp_attr *attr, const struct mesh_view *view,
 		      const char *why)
 {
 	char to[MV_GID_STRLEN];
 
+	mesh_count(MV_COUNT_STUCK);
 	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u to %s on host %s: %s; left as the program asked: %s", mc->device,
 		    attr->ah_attr.port_num, mv_gid_format(&attr->ah_attr.grh.dgid, to), view->host,
 		    mv_path_verdict_text(view->verdict), why);
 }
 
-static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
-		  struct mesh_view *view)
+static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
+		     struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {.device = mc->device,
 					  .port_num = attr->ah_attr.port_num,
 					  .dgid = attr->ah_attr.grh.dgid};
 
-	*choice = (struct mesh_choice){.index = attr->ah_attr.grh.sgid_index};
+	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
 	view->verdict = MV_PATH_UNKNOWN;
 	if (!attr->ah_attr.is_global)
 		return;
-	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, choice);
-	if (!mc->can_move || qp->qp_type != IBV_QPT_RC)
+	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
+	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
 		return;
 	request.sgid = choice->gid;
 	request.sgid_type = choice->type;
 	request.routed = choice->fits;
 	mesh_view_judge(&request, view);
+}
+
+static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+		  struct mesh_view *view)
+{
+	judge_by(mc, qp, attr, false, choice, view);
+	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
+	if (needs_agreement(view) && !choice->sure)
+		judge_by(mc, qp, attr, true, choice, view);
 }
 
 /* Could it be moved later, and somewhere? */
@@ -315,7 +347,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	if (err)
 		goto out;
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
-		mesh_conn_queue(conn, true); /* so that the peer, if it sees things differently, gets an answer */
+		/* So that the peer, if it sees things differently, gets an answer. */
+		mesh_conn_connected(conn, &choice->gid, true);
 		mesh_thread_wake(false);
 	} else {
 		mesh_conn_unlink(conn);
@@ -336,13 +369,17 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	judge(mc, qp, attr, &choice, &view);
 	if (needs_agreement(&view)) {
 		why = cannot_move(mc, conn, &view);
+		if (!why && mc->logged_only) {
+			log_would_move(mc, attr, &view);
+			goto native;
+		}
 		if (!why) {
 			pthread_mutex_lock(&conn->lock);
 			describe(conn, attr, mask, &choice, &view);
 			err = hold(conn, &view);
 			pthread_mutex_unlock(&conn->lock);
 			if (!err) {
-				mesh_conn_queue(conn, true);
+				mesh_conn_connected(conn, &choice.gid, false);
 				err = mesh_thread_wake(true);
 				if (!err)
 					goto out;
@@ -358,7 +395,10 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 	} else {
 		mesh_paths_why_not(&choice);
 	}
+native:
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	if (choice.differs || needs_agreement(&view))
+		mesh_counts_news();
 out:
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
@@ -490,6 +530,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
+		return mc->modify_qp(qp, attr, attr_mask);
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);

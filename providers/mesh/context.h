@@ -7,6 +7,8 @@
 #include "seen.h"
 #include "topo.h"
 
+#define MESH_FITS 16 /* a power of two */
+
 /*
  * What we keep beside a verbs context that carries our overlay.
  *
@@ -18,7 +20,8 @@ struct mesh_context {
 	_Atomic(struct ibv_context *) verbs; /* NULL: free for use; CLAIMED while being filled */
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
-	bool logged_only; /* mode = observe */
+	bool logged_only; /* mode = observe: decisions are logged, and nothing is done */
+	bool sees_peers; /* paths to other hosts are judged: to be moved, or to be logged */
 
 	/*
 	 * The base's own functions; constant while verbs is set. Those after free_context are there only if
@@ -69,6 +72,14 @@ struct mesh_context {
 
 	/* Guarded by process->paths_lock. */
 	struct mv_topo tables; /* one device: its ports and their GID tables when last read */
+	uint64_t tables_read_ns; /* when that reading began; 0: not good for a decision */
+	/* Answers that still hold: found to fit, with these tables and the netdevs as they were read then. */
+	struct mesh_fit {
+		uint8_t port_num; /* 0: none */
+		uint8_t index;
+		enum mv_gid_type type;
+		union ibv_gid dgid, gid;
+	} fits[MESH_FITS];
 	struct mv_seen_log *seen;
 };
 

@@ -108,7 +108,6 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 		return -ENOTSUP;
 	}
 	lib.has_import = resolve(handle, "ibv_import_device", &import);
-	resolve(handle, "_ibv_query_gid_ex", &lib.query_gid_ex);
 	resolve(handle, "ibv_reg_dmabuf_mr", &lib.reg_dmabuf_mr);
 	resolve_verbs(handle, &lib);
 

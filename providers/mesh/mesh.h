@@ -12,6 +12,7 @@
 #include "abi.h"
 #include "calibrate.h"
 #include "config.h"
+#include "counts.h"
 #include "log.h"
 
 /*
@@ -29,6 +30,13 @@ struct mesh_base {
 	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
 };
 
+/* What the process counts; count.h. */
+struct mesh_counts {
+	uint64_t values[MV_N_COUNTS];
+	uint64_t told[MV_N_COUNTS]; /* of these, what earlier agents have seen */
+	struct mv_counts_page *page; /* that the agent sees; NULL: none is connected */
+};
+
 /*
  * State that a fork must not carry over: it lies in a page the kernel clears in the child
  * (MADV_WIPEONFORK), so a child finds unlocked mutexes (all zero is PTHREAD_MUTEX_INITIALIZER) and
@@ -43,7 +51,10 @@ struct mesh_process {
 	pthread_mutex_t conns_lock; /* guards conns; conn.c */
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
+	pthread_mutex_t counts_lock; /* guards counts; innermost */
+	struct mesh_counts counts;
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */

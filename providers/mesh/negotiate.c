@@ -2,15 +2,20 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "conn.h"
+#include "count.h"
 #include "paths.h"
 #include "relocate.h"
 
 /*
  * What the helper thread does for a held connection: it carries out what the move wants and tells it how that went.
- * Everything here runs in that thread, with conn->lock held.
+ * Everything here runs in that thread, or in a worker where it may take long, with conn->lock held.
  */
+
+/* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
+#define PATIENCE_NS 1000000l
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -233,7 +238,7 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 				  &ret->ah_attr.grh.sgid_index);
 }
 
-static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	int err = conn->path.pd ? 0 : -EINVAL;
 	struct ibv_qp_attr attr;
@@ -251,13 +256,15 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->path.device, strerrordesc_np(-err));
-	mv_move_connected(&conn->move, !err, now_ns);
+	mv_move_connected(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
 }
 
 static void do_activate(struct mesh_conn *conn)
 {
 	mesh_held_activate(conn->held);
 	conn->state = MESH_CONN_MOVED;
+	mesh_count(MV_COUNT_MOVED);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);
 	mesh_conn_tell(conn);
 }
@@ -272,7 +279,7 @@ static int connect_base(struct mesh_conn *conn, uint8_t gid_type)
 	int err;
 
 	if (rtr.ah_attr.is_global)
-		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, &choice);
+		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, true, &choice);
 	if (gid_type != conn->local_type &&
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;
@@ -288,7 +295,8 @@ static int connect_base(struct mesh_conn *conn, uint8_t gid_type)
 	return err;
 }
 
-void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
+/* Connect the program's own QP after all and give it the work. */
+static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 {
 	int err = release(conn); /* before the base can receive what the shadow can */
 
@@ -303,6 +311,7 @@ void mesh_conn_go_native(struct mesh_conn *conn, uint8_t gid_type)
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
 		       strerrordesc_np(-err));
+		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
@@ -317,18 +326,43 @@ static void do_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s",
 			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
 			    mv_path_verdict_text(conn->verdict),
-			    action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
-	mesh_conn_go_native(conn, action->gid_type);
+			    action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
+	if (action->reason || action->timed_out)
+		mesh_count(MV_COUNT_GIVEN_UP + action->reason);
+	go_native(conn, action->gid_type);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-static void act(struct mesh_conn *conn, uint64_t now_ns)
+/* The kernel looks for the destination's neighbour when a QP is connected. */
+static bool is_slow(const struct mv_move_action *action)
+{
+	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE;
+}
+
+/*
+ * Is the next action for the other kind of thread? Preparing is for the helper thread alone, one after the other: how much
+ * room a CQ needs depends on all of its QPs.
+ */
+static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
+{
+	const union ibv_gid *to = next->type == MV_DO_CONNECT ? &next->peer.gid : &conn->peer.gid;
+
+	if (worker)
+		return next->type == MV_DO_PREPARE;
+	return is_slow(next) && mesh_work_submit(conn, to);
+}
+
+/* @worker: in a worker thread, which is here for what is slow */
+static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 {
 	struct mv_move_action action;
+	const struct mv_move_action *next;
 
 	/* Carrying one out may give a new one, and may end our part. */
-	while (conn->held && mv_move_next(&conn->move, &action)) {
+	while (conn->held && (next = mv_move_peek(&conn->move)) && !hand_over(conn, next, worker)) {
+		mv_move_next(&conn->move, &action);
 		if (mesh_conn_live(conn, &action, now_ns))
 			continue;
 		switch (action.type) {
@@ -339,7 +373,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns)
 			do_prepare(conn, &action, now_ns);
 			break;
 		case MV_DO_CONNECT:
-			do_connect(conn, &action, now_ns);
+			do_connect(conn, &action);
 			break;
 		case MV_DO_ACTIVATE:
 			do_activate(conn);
@@ -361,19 +395,50 @@ static bool is_moving(const struct mesh_conn *conn)
 	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
 }
 
+bool mesh_conn_enter(struct mesh_conn *conn)
+{
+	struct timespec until;
+
+	if (atomic_load_explicit(&conn->at_work, memory_order_acquire))
+		return false;
+	if (!pthread_mutex_trylock(&conn->lock))
+		return true;
+	/* The program, most likely, in the middle of a modify_qp of its own. */
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += PATIENCE_NS;
+	if (until.tv_nsec >= 1000000000l) {
+		until.tv_nsec -= 1000000000l;
+		until.tv_sec++;
+	}
+	return !pthread_mutex_timedlock(&conn->lock, &until);
+}
+
+void mesh_conn_work(struct mesh_conn *conn)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (is_moving(conn))
+		act(conn, mesh_now_ns(), true);
+	pthread_mutex_unlock(&conn->lock);
+}
+
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
 {
 	uint64_t keys;
 
 	*ret_deadline = UINT64_MAX;
-	pthread_mutex_lock(&conn->lock);
+	if (!mesh_conn_enter(conn)) {
+		/* One that comes from a worker is queued again then. */
+		if (!atomic_load_explicit(&conn->at_work, memory_order_acquire))
+			*ret_deadline = now_ns + PATIENCE_NS;
+		return;
+	}
 	if (is_moving(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
 		if (mv_move_deadline(&conn->move) <= now_ns)
 			mv_move_tick(&conn->move, now_ns);
 		mesh_conn_check(conn, now_ns);
-		act(conn, now_ns);
+		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
 		*ret_deadline = mv_move_deadline(&conn->move);
@@ -388,13 +453,16 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 {
 	struct mv_ctl_msg reply;
 
-	pthread_mutex_lock(&conn->lock);
+	if (!mesh_conn_enter(conn))
+		return;
 	if (is_moving(conn)) {
+		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg))
+			mesh_conn_peer_left(conn);
 		mv_move_message(&conn->move, msg, now_ns);
-		act(conn, now_ns);
+		act(conn, now_ns, false);
 	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
-					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : MV_CTL_PSN_NONE,
+					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
@@ -403,10 +471,15 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	pthread_mutex_lock(&conn->lock);
+	if (!mesh_conn_enter(conn))
+		return;
 	if (is_moving(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
-		mv_move_unreachable(&conn->move, now_ns);
-		act(conn, now_ns);
+		/* On a busy host an agent may be late; it is gone when its beacons are. */
+		if (mesh_view_alive(&conn->peer.gid))
+			mv_move_undelivered(&conn->move);
+		else
+			mv_move_unreachable(&conn->move, now_ns);
+		act(conn, now_ns, false);
 	}
 	pthread_mutex_unlock(&conn->lock);
 }

@@ -159,14 +159,15 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		mesh_context_release(mc);
 		return;
 	}
-	mc->can_move = root->config.moves && !root->calibration.no_moves[0] &&
+	mc->can_move = root->config.moves && !mc->logged_only && !root->calibration.no_moves[0] &&
 		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+	mc->sees_peers = mc->can_move || (mc->logged_only && root->config.moves);
 	mesh_data_open(mc);
 	mesh_ud_open(mc);
 	mesh_context_publish(mc, verbs);
 	put_functions(root, mc, start);
 	mesh_stage(root, stage, MESH_STAGE_OK, "overlaid, provider %s%s%s", base->name,
-		   mc->logged_only ? ", observing only" : "", mc->can_move ? "" : ", no moves");
+		   mc->logged_only ? ", observing only" : "", mc->can_move || mc->logged_only ? "" : ", no moves");
 }
 
 void mesh_free_context(struct ibv_context *context)

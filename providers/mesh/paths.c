@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "conn.h"
+#include "count.h"
 #include "paths.h"
 #include "tables.h"
 #include "topo_netlink.h"
@@ -15,9 +17,14 @@ struct mesh_paths {
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
 	bool current; /* nothing changed since the netdevs were read */
-	bool watched; /* the helper thread reads the socket for changes: no need to look */
+	bool watched; /* the helper thread sleeps until something changes: no need to look */
+	bool broken; /* a descriptor has become somebody else's */
+	uint64_t changed_ns; /* when the last change was noticed; before the first, when the socket was opened */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
+
+/* A table is read again after this long even if nothing tells of a change: it costs nothing that seldom. */
+#define TRUST_MAX_NS 1000000000ull
 
 /* Not to be cancelled with the lock held: what happens under it passes cancellation points. */
 static int lock_paths(void)
@@ -39,6 +46,7 @@ int mesh_paths_open(struct mesh_context *mc, struct ibv_context *verbs, char *wh
 	int err;
 
 	mv_topo_init(&mc->tables);
+	mc->tables_read_ns = 0; /* netdevs have not been looked at yet */
 	mc->seen = mv_seen_new();
 	if (!mc->seen) {
 		snprintf(why, why_size, "out of memory");
@@ -62,10 +70,12 @@ void mesh_paths_close(struct mesh_context *mc)
 	unlock_paths(cancel);
 }
 
-static int refresh_tables(struct mesh_context *mc, struct ibv_context *verbs)
+static int refresh_tables(struct mesh_context *mc, struct ibv_context *verbs, uint64_t now_ns)
 {
 	int err = mesh_tables_read(&mesh_root.lib, verbs, mc->device, &mc->tables, mc->seen);
 
+	mc->tables_read_ns = err ? 0 : now_ns;
+	memset(mc->fits, 0, sizeof(mc->fits));
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: its GID table cannot be read again: %s",
 			    mc->device, strerrordesc_np(-err));
@@ -78,7 +88,7 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs)
 
 	/* An event that comes late may find the device closed. */
 	if (mc->seen && atomic_load_explicit(&mc->verbs, memory_order_relaxed) == verbs)
-		refresh_tables(mc, verbs);
+		refresh_tables(mc, verbs, mesh_now_ns());
 	unlock_paths(cancel);
 }
 
@@ -103,13 +113,18 @@ static void drop_paths(void)
 	}
 }
 
-/* NULL when the network namespace cannot be looked at; the reason is logged. */
-static struct mesh_paths *open_paths(uint64_t generation)
+/*
+ * @look: changes will be looked for, so the descriptor has to be ours
+ *
+ * NULL when the network namespace cannot be looked at; the reason is logged.
+ */
+static struct mesh_paths *open_paths(uint64_t generation, bool look)
 {
 	struct mesh_paths *paths = mesh_root.paths;
 	int err;
 
-	if (paths && paths->generation == generation && (paths->watched || mv_netlink_intact(&paths->netlink)))
+	if (paths && paths->generation == generation && !paths->broken &&
+	    ((paths->watched && !look) || mv_netlink_events_intact(&paths->netlink)))
 		return paths;
 	if (paths)
 		drop_paths();
@@ -127,17 +142,40 @@ static struct mesh_paths *open_paths(uint64_t generation)
 		free(paths);
 		return NULL;
 	}
+	paths->changed_ns = mesh_now_ns();
 	mesh_root.paths = paths;
 	return paths;
 }
 
-/* Before each request: who watches the sockets for changes did not look at the one for requests. */
+/* Before each request. */
 static int check_requests(struct mesh_paths *paths)
 {
-	if (!paths->watched || mv_netlink_intact(&paths->netlink))
+	if (mv_netlink_requests_intact(&paths->netlink))
 		return 0;
-	paths->watched = false; /* opened anew with the next decision */
+	paths->broken = true; /* opened anew with the next decision */
 	return -EBADF;
+}
+
+/* The descriptor for changes has been found to be ours. */
+static void notice_changes(struct mesh_paths *paths, uint64_t now_ns)
+{
+	if (!mv_netlink_changed(&paths->netlink))
+		return;
+	paths->current = false;
+	paths->changed_ns = now_ns;
+}
+
+/*
+ * May a table that was read earlier still be believed? GIDs follow netdevs and addresses, of whose changes netlink tells, but
+ * the kernel fills the table some time after. One that was found unchanged some time after the last change is
+ * believed for as long again: so it is wrong for no longer than the kernel took to fill it, and it is
+ * read a handful of times, with growing pauses, however many connections are made.
+ */
+static bool tables_believed(const struct mesh_paths *paths, const struct mesh_context *mc, uint64_t now_ns)
+{
+	uint64_t age = now_ns - mc->tables_read_ns;
+
+	return mc->tables_read_ns > paths->changed_ns && age < mc->tables_read_ns - paths->changed_ns && age < TRUST_MAX_NS;
 }
 
 static int read_net(struct mesh_paths *paths)
@@ -179,20 +217,18 @@ static int add_route(struct mesh_paths *paths, const struct mv_gid_entry *entry,
 }
 
 static struct mv_decision decide_now(const struct mesh_paths *paths, const struct mesh_context *mc,
-				     struct mv_request *request, struct mv_seen *seen, size_t max_seen)
+				     const struct mv_request *request)
 {
 	struct mv_topo view = paths->net; /* both parts as one snapshot; mv_decide() only reads */
 
 	view.devices = mc->tables.devices;
 	view.n_devices = mc->tables.n_devices;
-	request->seen = seen;
-	request->n_seen = mv_seen_get(mc->seen, request->port_num, request->sgid_index, seen, max_seen);
 	return mv_decide(&view, request);
 }
 
 /*
- * Decide with as few questions to the kernel as possible: where the program's own entry fits, nothing is
- * asked about the others.
+ * Decide with as few questions to the kernel as possible: where the program's own entry fits by its prefixes, none is
+ * asked; where it does by a route, nothing about the others.
  *
  * Return: 0, or -errno when an answer is missing that the decision would rest on.
  */
@@ -202,20 +238,26 @@ static int decide(struct mesh_paths *paths, const struct mesh_context *mc, struc
 	const struct mv_port *port = mv_device_port(&mc->tables.devices[0], request->port_num);
 	struct mv_seen seen[8];
 	uint32_t last = 0;
-	int err = 0;
+	int err;
 	size_t i;
 
 	paths->net.n_routes = 0;
+	request->n_seen = 0;
+	*ret = decide_now(paths, mc, request);
+	if (ret->action == MV_KEEP)
+		return 0;
 	err = port ? add_route(paths, mv_port_gid(port, request->sgid_index), &request->dgid, &last) : 0;
 	if (err)
 		return err;
-	*ret = decide_now(paths, mc, request, seen, sizeof(seen) / sizeof(seen[0]));
+	request->seen = seen;
+	request->n_seen = mv_seen_get(mc->seen, request->port_num, request->sgid_index, seen, sizeof(seen) / sizeof(seen[0]));
+	*ret = decide_now(paths, mc, request);
 	if (ret->action == MV_KEEP)
 		return 0;
 	for (i = 0; i < port->n_gids && !err; i++)
 		err = add_route(paths, &port->gids[i], &request->dgid, &last);
 	if (!err)
-		*ret = decide_now(paths, mc, request, seen, sizeof(seen) / sizeof(seen[0]));
+		*ret = decide_now(paths, mc, request);
 	return err;
 }
 
@@ -249,6 +291,9 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 	char to[MV_GID_STRLEN], from[MV_GID_STRLEN], tried[320];
 	const char *done = mc->logged_only ? "would use" : "using";
 
+	/* Most connections are fine, and their words cost more than the rest. */
+	if (decision->action == MV_KEEP && !mv_log_wants(&mesh_root.log, MV_LOG_DEBUG))
+		return;
 	mv_gid_format(&request->dgid, to);
 	mv_gid_format(&decision->gid, from);
 	switch (decision->action) {
@@ -271,6 +316,13 @@ static void log_decision(const struct mesh_paths *paths, const struct mesh_conte
 			 mv_reason_text(decision->reason), tried);
 		break;
 	}
+}
+
+static void count_decision(const struct mesh_context *mc, const struct mv_decision *decision)
+{
+	mesh_count(MV_COUNT_DECIDED + decision->action);
+	if (mc->logged_only && (decision->action == MV_REPAIR || decision->action == MV_REPLACE))
+		mesh_count(MV_COUNT_OBSERVED_GID);
 }
 
 static bool is_infiniband(const struct mesh_context *mc, uint8_t port_num)
@@ -297,52 +349,114 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 	}
 }
 
+/*
+ * Bring what is known up to date and decide.
+ * @sure: read it all now; set when that was done
+ *
+ * Return: the paths, or NULL when an answer is missing.
+ */
+static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool *sure,
+			       struct mv_decision *ret)
+{
+	struct mesh_paths *paths = open_paths(mc->generation, *sure);
+	bool looked = *sure || (paths && !paths->watched), read_tables;
+	uint64_t now = mesh_now_ns();
+
+	if (!paths)
+		return NULL;
+	if (looked)
+		notice_changes(paths, now);
+	read_tables = *sure || !paths->current || !tables_believed(paths, mc, now);
+	if ((read_tables && refresh_tables(mc, verbs, now)) || (!paths->current && read_net(paths)))
+		return NULL;
+	*sure = looked && read_tables;
+	return decide(paths, mc, request, ret) ? NULL : paths;
+}
+
+/*
+ * Ranks of queue pairs go to the same few peers, and the answer does not change before the question's ground does.
+ *
+ * Return: the place of that question.
+ */
+static struct mesh_fit *fit_of(struct mesh_context *mc, const struct mv_request *request)
+{
+	const uint8_t *raw = request->dgid.raw;
+
+	return &mc->fits[(raw[15] ^ raw[14] ^ raw[7] ^ request->sgid_index) & (MESH_FITS - 1)];
+}
+
+/* Called with paths_lock held. Return: false when nothing is known, or not surely enough. */
+static bool choose_again(struct mesh_context *mc, const struct mv_request *request, struct mesh_choice *ret)
+{
+	const struct mesh_paths *paths = mesh_root.paths;
+	const struct mesh_fit *fit = fit_of(mc, request);
+
+	if (fit->port_num != request->port_num || fit->index != request->sgid_index || !mv_gid_equal(&fit->dgid, &request->dgid))
+		return false;
+	/* Only while somebody else looks for changes. */
+	if (!paths || paths->generation != mc->generation || !paths->watched || !paths->current || paths->broken ||
+	    !tables_believed(paths, mc, mesh_now_ns()))
+		return false;
+	mesh_count(MV_COUNT_DECIDED + MV_KEEP);
+	ret->fits = true;
+	ret->gid = fit->gid;
+	ret->type = fit->type;
+	return true;
+}
+
+static void remember_fit(struct mesh_context *mc, const struct mv_request *request, const struct mesh_choice *choice)
+{
+	if (mv_log_wants(&mesh_root.log, MV_LOG_DEBUG)) /* every decision is to be told */
+		return;
+	*fit_of(mc, request) = (struct mesh_fit){.port_num = request->port_num,
+						 .index = (uint8_t)request->sgid_index,
+						 .type = choice->type,
+						 .dgid = request->dgid,
+						 .gid = choice->gid};
+}
+
 /* Called with paths_lock held. */
-static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request,
+static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
 {
-	uint8_t own = ret->index;
 	struct mv_decision decision;
 	struct mesh_paths *paths;
-	bool fresh;
 
-	describe_own(mc, request, own, ret);
+	if (!sure && choose_again(mc, request, ret))
+		return;
 	if (is_infiniband(mc, request->port_num)) {
+		describe_own(mc, request, ret->index, ret);
 		ret->fits = true;
+		ret->sure = true;
 		return;
 	}
-	paths = open_paths(mc->generation);
-	if (!paths)
-		return;
-
-	/* Netdevs that changed mean GIDs that changed; the table may also have changed by itself. */
-	if (!paths->watched && mv_netlink_changed(&paths->netlink))
-		paths->current = false;
-	fresh = !paths->current ||
-		!mesh_tables_entry_current(&mesh_root.lib, verbs, &mc->tables, request->port_num, own);
-	if ((fresh && refresh_tables(mc, verbs)) || (!paths->current && read_net(paths)))
-		return;
-
-	if (decide(paths, mc, request, &decision))
-		return;
-	/* Never act on old news: the kernel fills its table some time after the netlink event. */
-	if (decision.action != MV_KEEP && !fresh &&
-	    (refresh_tables(mc, verbs) || decide(paths, mc, request, &decision)))
-		return;
+	paths = look(mc, verbs, request, &sure, &decision);
+	/* Never act on old news. To keep the program's own index is not to act. */
+	if (paths && decision.action != MV_KEEP && !sure) {
+		sure = true;
+		paths = look(mc, verbs, request, &sure, &decision);
+	}
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
-	if (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)
+	if (!paths || (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)) {
+		describe_own(mc, request, ret->index, ret);
 		return;
+	}
 
 	log_decision(paths, mc, request, &decision, ret);
+	ret->sure = sure;
+	count_decision(mc, &decision);
+	ret->differs = decision.action != MV_KEEP;
 	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
 	describe_own(mc, request, decision.sgid_index, ret);
+	if (decision.action == MV_KEEP && ret->fits)
+		remember_fit(mc, request, ret);
 	if (!mc->logged_only && decision.sgid_index <= UINT8_MAX) /* ibv_global_route has 8 bits */
 		ret->index = (uint8_t)decision.sgid_index;
 }
 
 void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
-		       enum mv_transport transport, struct mesh_choice *ret)
+		       enum mv_transport transport, bool sure, struct mesh_choice *ret)
 {
 	struct mv_request request = {
 		.device = mc->device,
@@ -351,16 +465,12 @@ void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const
 		.dgid = ah->grh.dgid,
 		.transport = transport,
 	};
-	int saved_errno = errno, cancel;
+	int saved_errno = errno;
 
-	ret->index = ah->grh.sgid_index;
-	ret->fits = false;
-	memset(&ret->gid, 0, sizeof(ret->gid));
-	ret->type = MV_GID_TYPE_UNKNOWN;
-	ret->why_not[0] = '\0';
-	cancel = lock_paths();
-	choose(mc, verbs, &request, ret);
-	unlock_paths(cancel);
+	mesh_choice_none(ret, ah->grh.sgid_index);
+	pthread_mutex_lock(&mesh_root.process->paths_lock);
+	choose(mc, verbs, &request, sure, ret);
+	pthread_mutex_unlock(&mesh_root.process->paths_lock);
 	errno = saved_errno;
 }
 
@@ -370,25 +480,38 @@ void mesh_paths_why_not(const struct mesh_choice *choice)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s", choice->why_not);
 }
 
-int mesh_paths_watch(bool readable)
+/* Called with paths_lock held. NULL: none, or not this process's. */
+static struct mesh_paths *own_paths(void)
 {
-	struct mesh_paths *paths;
-	int cancel = lock_paths(), fd = -1;
+	struct mesh_paths *paths = mesh_root.paths;
 
-	paths = mesh_root.paths;
-	if (paths && paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed)) {
-		if (!mv_netlink_intact(&paths->netlink)) {
-			paths->watched = false;
-		} else {
-			/* What came before we watched may have been read by nobody. */
-			if ((readable || !paths->watched) && mv_netlink_changed(&paths->netlink))
-				paths->current = false;
-			paths->watched = true;
-			fd = paths->netlink.event_fd;
-		}
+	return paths && paths->generation == atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed) ?
+		       paths :
+		       NULL;
+}
+
+int mesh_paths_watch(void)
+{
+	int cancel = lock_paths(), fd = -1;
+	struct mesh_paths *paths = own_paths();
+
+	if (paths && mv_netlink_events_intact(&paths->netlink)) {
+		notice_changes(paths, mesh_now_ns());
+		paths->watched = true;
+		fd = paths->netlink.event_fd;
 	}
 	unlock_paths(cancel);
 	return fd;
+}
+
+void mesh_paths_unwatch(void)
+{
+	int cancel = lock_paths();
+	struct mesh_paths *paths = own_paths();
+
+	if (paths)
+		paths->watched = false;
+	unlock_paths(cancel);
 }
 
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,

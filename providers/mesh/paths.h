@@ -2,6 +2,8 @@
 #ifndef MESH_PATHS_H
 #define MESH_PATHS_H
 
+#include <string.h>
+
 #include "context.h"
 #include "decide.h"
 
@@ -36,34 +38,51 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs);
 struct mesh_choice {
 	uint8_t index; /* to use: the program's own unless something else is clearly right */
 	bool fits; /* packets from there reach the destination, as far as netdevs, prefixes and routes tell */
+	bool sure; /* netdevs and GID tables were read for it; else they may be as they were a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
+	bool differs; /* something else than "keep" was decided, whether or not it could be done */
 	char why_not[512]; /* a line for the operator when nothing can be done alone; "": there is no need */
 };
+
+/** mesh_choice_none - nothing is known, the program's index stays */
+static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
+{
+	choice->index = index;
+	choice->fits = false;
+	choice->sure = false;
+	choice->differs = false;
+	memset(&choice->gid, 0, sizeof(choice->gid));
+	choice->type = MV_GID_TYPE_UNKNOWN;
+	choice->why_not[0] = '\0';
+}
 
 /**
  * mesh_paths_choose - the source GID index to use towards a destination
  * @ah: the program's address, with is_global set
  * @transport: see mv_decide()
+ * @sure: to be acted upon whatever it says. Else it may rest on what was read earlier, as long as it says that
+ *        the program's own index stays.
  *
- * A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
+ * To be called with cancellation off. A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
  * does alone.
  */
 void mesh_paths_choose(struct mesh_context *mc, struct ibv_context *verbs, const struct ibv_ah_attr *ah,
-		       enum mv_transport transport, struct mesh_choice *ret);
+		       enum mv_transport transport, bool sure, struct mesh_choice *ret);
 
 /** mesh_paths_why_not - write that line, once per text */
 void mesh_paths_why_not(const struct mesh_choice *choice);
 
 /**
- * mesh_paths_watch - the helper thread takes over looking for changes of netdevs
- * @readable: poll(2) said so of the descriptor that an earlier call returned
+ * mesh_paths_watch - the helper thread is about to sleep until something changes
  *
- * From the first call on decisions need no system call to know that nothing changed.
+ * Until mesh_paths_unwatch() decisions need no system call to know that nothing did.
  *
- * Return: descriptor to poll for POLLIN, good until the next call; -1: nothing to watch now.
+ * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now.
  */
-int mesh_paths_watch(bool readable);
+int mesh_paths_watch(void);
+/** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */
+void mesh_paths_unwatch(void);
 
 /**
  * mesh_paths_find - index of a GID of a port as last read

@@ -10,9 +10,20 @@
 /* How long to believe that there is no agent before looking again. */
 #define RETRY_NS 1000000000ull
 
+/* Ranks of queue pairs go to the same few peers: what was found to work in the directory that is mapped. */
+#define N_WORKS 16 /* a power of two */
+
+struct works {
+	bool valid;
+	char device[IBV_SYSFS_NAME_MAX];
+	struct mv_path_request request; /* device: the one above */
+	uint32_t host;
+};
+
 struct mesh_view_state {
 	struct mv_directory dir; /* header NULL: none mapped */
 	uint64_t retry_at_ns;
+	struct works works[N_WORKS];
 };
 
 static uint64_t boottime_ns(void)
@@ -56,6 +67,7 @@ static const struct mv_directory *current_directory(void)
 		return NULL;
 	mv_directory_close(&view->dir);
 	memset(&view->dir, 0, sizeof(view->dir));
+	memset(view->works, 0, sizeof(view->works));
 	err = mv_directory_open(mesh_root.run_dir, &view->dir);
 	if (err && err != -ENOENT)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s/" MV_DIRECTORY_FILE ": %s; running as without an agent",
@@ -68,27 +80,62 @@ static const struct mv_directory *current_directory(void)
 	return NULL;
 }
 
+static struct works *works_of(const struct mv_path_request *request)
+{
+	const uint8_t *raw = request->dgid.raw;
+
+	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
+}
+
+static bool is_same(const struct works *works, const struct mv_path_request *request)
+{
+	const struct mv_path_request *known = &works->request;
+
+	return works->valid && mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
+	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->port_num == request->port_num &&
+	       !strcmp(works->device, request->device);
+}
+
+/* @ret_rail: not written when @known is enough: that it works */
+static enum mv_path_verdict judge(const struct mv_directory *dir, const struct mv_path_request *request, bool known,
+				  uint32_t *ret_host, uint32_t *ret_rail)
+{
+	struct works *works = works_of(request);
+	enum mv_path_verdict verdict;
+
+	if (known && is_same(works, request)) {
+		*ret_host = works->host;
+		return MV_PATH_WORKS;
+	}
+	verdict = mv_path_judge(dir, request, ret_host, ret_rail);
+	if (verdict == MV_PATH_WORKS) {
+		*works = (struct works){.valid = true, .request = *request, .host = *ret_host};
+		snprintf(works->device, sizeof(works->device), "%s", request->device);
+	}
+	return verdict;
+}
+
 static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
-	int saved_errno = errno, cancel;
+	int saved_errno = errno;
 
 	ret->verdict = MV_PATH_UNKNOWN;
 	ret->host[0] = '\0';
 	ret->agent_version = 0;
 	ret->n_paths = 0;
-	cancel = lock_view();
+	pthread_mutex_lock(&mesh_root.process->view_lock);
 	dir = current_directory();
 	if (dir)
-		ret->verdict = mv_path_judge(dir, request, &host, &rail);
+		ret->verdict = judge(dir, request, !find, &host, &rail);
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
-		snprintf(ret->host, sizeof(ret->host), "%s", dir->hosts[host].name);
+		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 		ret->agent_version = dir->hosts[host].agent_version;
 		if (find || ret->verdict != MV_PATH_WORKS)
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 	}
-	unlock_view(cancel);
+	pthread_mutex_unlock(&mesh_root.process->view_lock);
 	errno = saved_errno;
 }
 
@@ -126,6 +173,24 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	}
 	unlock_view(cancel);
 	return err;
+}
+
+bool mesh_view_alive(const union ibv_gid *gid)
+{
+	const struct mv_directory *dir;
+	bool alive = false;
+	uint32_t host;
+	int cancel;
+	ssize_t at = -1;
+
+	cancel = lock_view();
+	dir = current_directory();
+	while (dir && !alive && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		host = dir->rails[dir->gids[dir->order[at]].rail].host;
+		alive = host && dir->hosts[host].agent_version;
+	}
+	unlock_view(cancel);
+	return alive;
 }
 
 bool mesh_view_agent(void)

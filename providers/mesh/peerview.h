@@ -23,6 +23,8 @@ struct mesh_view {
 /**
  * mesh_view_judge - can the path the program asks for work, and which others are there?
  * @ret: verdict MV_PATH_UNKNOWN without a live agent, and when memory or the file fail
+ *
+ * To be called with cancellation off.
  */
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 
@@ -43,6 +45,9 @@ struct mesh_view_rail {
  * Return: 0 or -ENOENT.
  */
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
+
+/** mesh_view_alive - does another host with a live agent have that GID? */
+bool mesh_view_alive(const union ibv_gid *gid);
 
 /** mesh_view_agent - is there a live agent on this host? */
 bool mesh_view_agent(void);

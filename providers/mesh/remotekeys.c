@@ -3,36 +3,91 @@
 #include <stdlib.h>
 
 #include "conn.h"
+#include "count.h"
 #include "keys.h"
 #include "relocate.h"
 
 /*
  * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
- * they are first used (KEY_GET, KEY_PUT), and forgotten when the peer's program takes the memory away (KEY_DROP).
+ * they are first used (KEY_GET, KEY_PUT), and forgotten when the peer's program takes the memory away (KEY_DROP,
+ * KEY_DROPPED). Each is repeated by the helper thread until it is answered; the program does not wait for that.
  */
 
 #define RESEND_NS 5000000ull
 #define RESEND_MAX_NS 200000000ull
-/* An answer that does not come within this time means a peer that is gone: its key fails, as its QP would. */
+/* An answer that does not come within this time means a peer that is gone: a key fails, as its QP would. */
 #define GIVE_UP_NS 10000000000ull
+/* One that does not say that it has forgotten is gone as well, or used no key: nothing depends on it here. */
+#define DROP_GIVE_UP_NS 2000000000ull
+/* Of one connection, that are repeated: a program that takes down thousands of regions tells of the rest once. */
+#define MAX_DROPS 64
+
+static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
+{
+	if (!key->resend_step_ns) {
+		key->resend_step_ns = RESEND_NS;
+		key->give_up_ns = now_ns + (key->drop ? DROP_GIVE_UP_NS : GIVE_UP_NS);
+	} else if (key->resend_step_ns < RESEND_MAX_NS) {
+		key->resend_step_ns *= 2;
+	}
+	key->resend_at_ns = now_ns + key->resend_step_ns;
+}
+
+/*
+ * @drop: of ours, the caller tells the peer right away: only repetitions are left for the helper thread
+ * @ret_id: what to tell it under
+ *
+ * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting.
+ */
+static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_id)
+{
+	struct mesh_conn_key *key = calloc(1, sizeof(*key));
+	bool room;
+
+	if (!key)
+		return -ENOMEM;
+	key->key = rkey;
+	key->drop = drop;
+	if (drop)
+		schedule(key, mesh_now_ns());
+	pthread_mutex_lock(&conn->key_lock);
+	room = !drop || conn->n_drops < MAX_DROPS;
+	if (room) {
+		conn->n_drops += drop;
+		*ret_id = key->request_id = ++conn->next_request;
+		key->next = conn->keys;
+		conn->keys = key;
+	}
+	pthread_mutex_unlock(&conn->key_lock);
+	if (room)
+		return 0;
+	free(key);
+	return -ENOSPC;
+}
+
+/* Called with key_lock. */
+static struct mesh_conn_key *unlink_key(struct mesh_conn *conn, struct mesh_conn_key **at)
+{
+	struct mesh_conn_key *key = *at;
+
+	if (key) {
+		*at = key->next;
+		conn->n_drops -= key->drop;
+	}
+	return key;
+}
 
 /* Called with held->lock. */
 static int want_key(void *arg, uint32_t rkey, uint32_t *ret)
 {
 	struct mesh_conn *conn = arg;
-	struct mesh_conn_key *key = calloc(1, sizeof(*key));
+	uint32_t id;
 
 	(void)ret;
-	if (!key) {
+	if (add(conn, rkey, false, &id)) {
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "out of memory for a remote key; its work waits for ever");
 		return -EAGAIN;
 	}
-	key->key = rkey;
-	pthread_mutex_lock(&conn->key_lock);
-	key->request_id = ++conn->next_request;
-	key->next = conn->keys;
-	conn->keys = key;
-	pthread_mutex_unlock(&conn->key_lock);
 	mesh_conn_queue(conn, true);
 	mesh_thread_wake(true);
 	return -EAGAIN;
@@ -64,17 +119,16 @@ const struct mesh_held_ops mesh_conn_held_ops = {
 	.path_failed = path_failed,
 };
 
-/* Take a question off the list; the caller frees it. NULL: not asked, or answered before. */
-static struct mesh_conn_key *take(struct mesh_conn *conn, uint32_t key, uint32_t request_id)
+/* Take one off the list; the caller frees it. NULL: not asked, or answered before. */
+static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t key, uint32_t request_id)
 {
 	struct mesh_conn_key **at, *found;
 
 	pthread_mutex_lock(&conn->key_lock);
-	for (at = &conn->keys; *at && ((*at)->key != key || (*at)->request_id != request_id); at = &(*at)->next)
-		;
-	found = *at;
-	if (found)
-		*at = found->next;
+	for (at = &conn->keys; *at; at = &(*at)->next)
+		if ((*at)->drop == drop && (*at)->key == key && (*at)->request_id == request_id)
+			break;
+	found = unlink_key(conn, at);
 	pthread_mutex_unlock(&conn->key_lock);
 	return found;
 }
@@ -99,7 +153,8 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 	struct mesh_conn_key *key;
 	struct mv_ctl_msg reply;
 
-	pthread_mutex_lock(&conn->lock);
+	if (!mesh_conn_enter(conn))
+		return; /* it comes again */
 	if (conn->gone || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		goto out;
 	switch (msg->type) {
@@ -107,7 +162,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 		answer(conn, msg);
 		break;
 	case MV_CTL_KEY_PUT:
-		key = take(conn, msg->key, msg->request_id);
+		key = take(conn, false, msg->key, msg->request_id);
 		if (key)
 			mesh_held_put_key(conn->held, msg->key, msg->rkey);
 		free(key);
@@ -118,6 +173,9 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 		reply.request_id = msg->request_id;
 		reply.key = msg->key;
 		mesh_thread_send(&reply);
+		break;
+	case MV_CTL_KEY_DROPPED:
+		free(take(conn, true, msg->key, msg->request_id));
 		break;
 	default:
 		break;
@@ -130,21 +188,28 @@ static void ask(struct mesh_conn *conn, const struct mesh_conn_key *key)
 {
 	struct mv_ctl_msg msg;
 
-	mv_move_header(&conn->move, MV_CTL_KEY_GET, &msg);
+	mv_move_header(&conn->move, key->drop ? MV_CTL_KEY_DROP : MV_CTL_KEY_GET, &msg);
 	msg.request_id = key->request_id;
 	msg.key = key->key;
 	mesh_thread_send(&msg);
 }
 
-static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
+static bool is_overdue(const struct mesh_conn_key *key, uint64_t now_ns)
 {
-	if (!key->resend_step_ns) {
-		key->resend_step_ns = RESEND_NS;
-		key->give_up_ns = now_ns + GIVE_UP_NS;
-	} else if (key->resend_step_ns < RESEND_MAX_NS) {
-		key->resend_step_ns *= 2;
-	}
-	key->resend_at_ns = now_ns + key->resend_step_ns;
+	return key->give_up_ns && now_ns >= key->give_up_ns;
+}
+
+/* Take one that was never answered off the list, of those that the peer was asked for or was to forget. */
+static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uint64_t now_ns)
+{
+	struct mesh_conn_key **at, *found;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (at = &conn->keys; *at && ((*at)->drop != drop || !is_overdue(*at, now_ns)); at = &(*at)->next)
+		;
+	found = unlink_key(conn, at);
+	pthread_mutex_unlock(&conn->key_lock);
+	return found;
 }
 
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
@@ -161,22 +226,30 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 		if (key->resend_at_ns < deadline)
 			deadline = key->resend_at_ns;
 	}
-	/* One at a time is enough: what waits behind it waits anyway. */
-	for (key = conn->keys; key && now_ns < key->give_up_ns; key = key->next)
-		;
 	pthread_mutex_unlock(&conn->key_lock);
+	/* Nobody there who could use it. */
+	while ((key = take_overdue(conn, true, now_ns)))
+		free(key);
+	/* One at a time is enough: what waits behind it waits anyway. */
+	key = take_overdue(conn, false, now_ns);
 	if (key) {
-		uint32_t rkey = key->key;
-
-		key = take(conn, rkey, key->request_id);
 		free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
 			    "%s QP 0x%x: the peer does not answer for a remote key; the connection fails", conn->mc->device,
 			    conn->qpn);
+		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
 	return deadline;
+}
+
+void mesh_conn_peer_left(struct mesh_conn *conn)
+{
+	struct mesh_conn_key *key;
+
+	while ((key = take_overdue(conn, true, UINT64_MAX)))
+		free(key);
 }
 
 void mesh_conn_free_keys(struct mesh_conn *conn)
@@ -189,11 +262,23 @@ void mesh_conn_free_keys(struct mesh_conn *conn)
 	}
 }
 
+/* Called with conn->lock. */
+static void tell_dropped(struct mesh_conn *conn, uint32_t rkey, bool *ret_queued)
+{
+	struct mesh_conn_key once = {.key = rkey, .drop = true};
+
+	if (!add(conn, rkey, true, &once.request_id)) {
+		mesh_conn_queue(conn, true);
+		*ret_queued = true;
+	}
+	ask(conn, &once);
+}
+
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
 	const struct mesh_context *mc = mesh_context_get(pd->context);
 	struct mesh_conn *some[64];
-	struct mv_ctl_msg msg;
+	bool any = false;
 	size_t n, i, skip = 0;
 
 	do {
@@ -201,13 +286,12 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 		skip += n;
 		for (i = 0; i < n; i++) {
 			pthread_mutex_lock(&some[i]->lock);
-			if (some[i]->held && !some[i]->gone) {
-				mv_move_header(&some[i]->move, MV_CTL_KEY_DROP, &msg);
-				msg.key = rkey;
-				mesh_thread_send(&msg);
-			}
+			if (some[i]->held && !some[i]->gone && some[i]->move.peer_attempt)
+				tell_dropped(some[i], rkey, &any);
 			pthread_mutex_unlock(&some[i]->lock);
 			mesh_conn_put(some[i]);
 		}
 	} while (n == sizeof(some) / sizeof(some[0]));
+	if (any)
+		mesh_thread_wake(false);
 }

@@ -102,22 +102,6 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 	return 0;
 }
 
-bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_context *verbs,
-			       const struct mv_topo *tables, uint8_t port_num, uint32_t index)
-{
-	const struct mv_port *port = tables->n_devices ? mv_device_port(&tables->devices[0], port_num) : NULL;
-	const struct mv_gid_entry *known = port ? mv_port_gid(port, index) : NULL;
-	struct ibv_gid_entry now;
-
-	if (!known || !lib->query_gid_ex)
-		return false;
-	memset(&now, 0, sizeof(now));
-	if (lib->query_gid_ex(verbs, port_num, index, &now, 0, sizeof(now)))
-		return false;
-	return mv_gid_equal(&now.gid, &known->gid) && gid_type(now.gid_type) == known->type &&
-	       now.ndev_ifindex == known->ifindex;
-}
-
 int mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
 			 const union ibv_gid *gid, uint8_t type, uint8_t *ret_index)
 {

@@ -25,12 +25,6 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 		     struct mv_topo *tables, struct mv_seen_log *seen);
 
 /**
- * mesh_tables_entry_current - does the table still have under one index what @tables says?
- */
-bool mesh_tables_entry_current(const struct mesh_library *lib, struct ibv_context *verbs,
-			       const struct mv_topo *tables, uint8_t port_num, uint32_t index);
-
-/**
  * mesh_tables_find_gid - under which index does a port have an address now?
  * @type: enum mv_gid_type
  * @ret_index: the lowest one

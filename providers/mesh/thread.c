@@ -17,16 +17,20 @@
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
- * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It blocks all
- * signals and is never joined.
+ * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
+ * nothing but its descriptors: what may take long is for workers (worker.c). All of them block all signals and are never joined.
  */
 
 #define MAX_RAILS 32
 #define RECONNECT_NS 500000000ull
-/* After something happened, look again this often for a while instead of asking to be woken: a wake-up costs the
- * program a system call for each connection. */
-#define BRISK_NS 1000000ull
-#define BRISK_FOR_NS 50000000ull
+/*
+ * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
+ * wake-up costs the program system calls, and the thread would get in the way of what the program does next with the
+ * same connection. What is urgent wakes it all the same. Some hundred looks, then it sleeps.
+ */
+#define BRISK_MIN_NS 1000000ull
+#define BRISK_PART 16u /* of the time since something happened */
+#define BRISK_FOR_NS 2000000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 
@@ -41,8 +45,8 @@ struct mesh_thread {
 	/* The thread's own. */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
-	uint64_t reconnect_at_ns, brisk_until_ns;
-	bool netdevs_changed; /* there is something to read for mesh_paths_watch() */
+	uint64_t reconnect_at_ns;
+	uint64_t worked_at_ns; /* something happened */
 };
 
 /* What the thread polls besides the rails. */
@@ -256,12 +260,22 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 	return next;
 }
 
+/* When to look again without having been woken; UINT64_MAX: not any more. */
+static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
+{
+	uint64_t ago = now_ns - thread->worked_at_ns, step = ago / BRISK_PART;
+
+	if (ago >= BRISK_FOR_NS)
+		return UINT64_MAX;
+	return now_ns + (step < BRISK_MIN_NS ? BRISK_MIN_NS : step);
+}
+
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
-		[NETDEVS] = {.fd = mesh_paths_watch(thread->netdevs_changed), .events = POLLIN},
+		[NETDEVS] = {.fd = mesh_paths_watch(), .events = POLLIN},
 	};
 	uint64_t now = mesh_now_ns(), wait = until_ns > now ? until_ns - now : 0;
 	struct timespec timeout = {.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
@@ -282,7 +296,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	}
 	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
-	thread->netdevs_changed = n > 0 && fds[NETDEVS].revents;
+	mesh_paths_unwatch();
 	if (n <= 0)
 		return;
 	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
@@ -299,7 +313,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud, srqs;
+	uint64_t now, next, ud, srqs, work, brisk;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -325,18 +339,20 @@ static void *helper(void *arg)
 		srqs = mesh_srqs_feed(now);
 		if (srqs < next)
 			next = srqs;
+		work = mesh_work_run(now);
+		if (work < next)
+			next = work;
 		if (worked)
-			thread->brisk_until_ns = now + BRISK_FOR_NS;
+			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
-		if (now < thread->brisk_until_ns && now + BRISK_NS < next)
-			next = now + BRISK_NS;
-		sleep_until(thread, next, now < thread->brisk_until_ns);
+		brisk = brisk_at(thread, now);
+		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
 	return NULL;
 }
 
-static int start(struct mesh_thread *thread)
+int mesh_thread_start(void *(*function)(void *), void *arg)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -347,14 +363,14 @@ static int start(struct mesh_thread *thread)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&id, &attr, helper, thread);
+	err = pthread_create(&id, &attr, function, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
 }
 
-/* Called with conns_lock held. */
-static struct mesh_thread *make_thread(int *ret_err)
+/* Called with conns_lock held. @at_once: with the agent before this returns, if there is one */
+static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 {
 	struct mesh_thread *thread = calloc(1, sizeof(*thread));
 
@@ -364,9 +380,12 @@ static struct mesh_thread *make_thread(int *ret_err)
 	pthread_mutex_init(&thread->link_lock, NULL);
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
+	if (!*ret_err && at_once)
+		mesh_agentlink_open(&thread->link, mesh_root.run_dir); /* else the thread tries again */
 	if (!*ret_err)
-		*ret_err = start(thread);
+		*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
+		mesh_agentlink_close(&thread->link);
 		close_wake(thread);
 		pthread_mutex_destroy(&thread->link_lock);
 		free(thread);
@@ -375,27 +394,39 @@ static struct mesh_thread *make_thread(int *ret_err)
 	return thread;
 }
 
-int mesh_thread_wake(bool urgent)
+/* The first one who needs it. Return: 0 or -errno. */
+static int begin(bool at_once)
 {
 	struct mesh_process *process = mesh_root.process;
-	struct mesh_thread *thread = atomic_load_explicit(&process->thread, memory_order_acquire);
-	int err = 0, cancel;
+	struct mesh_thread *thread;
+	int err = 0, cancel = mesh_cancel_off();
 
+	pthread_mutex_lock(&process->conns_lock);
+	thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
 	if (!thread) {
-		cancel = mesh_cancel_off();
-		pthread_mutex_lock(&process->conns_lock);
-		thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
-		if (!thread) {
-			thread = make_thread(&err);
-			atomic_store_explicit(&process->thread, thread, memory_order_release);
-		}
-		pthread_mutex_unlock(&process->conns_lock);
-		mesh_cancel_restore(cancel);
-		if (err)
-			mv_log_once(&mesh_root.log, MV_LOG_WARN,
-				    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
-		return err;
+		thread = make_thread(at_once, &err);
+		atomic_store_explicit(&process->thread, thread, memory_order_release);
 	}
+	pthread_mutex_unlock(&process->conns_lock);
+	mesh_cancel_restore(cancel);
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
+	return err;
+}
+
+void mesh_thread_tell(void)
+{
+	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
+		begin(true);
+}
+
+int mesh_thread_wake(bool urgent)
+{
+	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+
+	if (!thread)
+		return begin(false);
 	if (urgent || atomic_load_explicit(&thread->asleep, memory_order_seq_cst))
 		wake(thread);
 	return 0;

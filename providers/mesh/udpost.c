@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "count.h"
 #include "heldint.h"
 #include "udint.h"
 
@@ -44,8 +45,6 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	default:
 		return false;
 	}
-	if (!why && mc->logged_only)
-		why = "observing only";
 	if (!why && !view.agent_version)
 		why = "the peer's host has no agent";
 	if (!why && !view.n_paths)
@@ -53,7 +52,12 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	if (why)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
 			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host, why);
-	return !why;
+	if (!why && mc->logged_only) {
+		mesh_count(MV_COUNT_OBSERVED_MOVE);
+		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host);
+	}
+	return !why && !mc->logged_only;
 }
 
 static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
@@ -72,15 +76,20 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 }
 
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
-				 const struct mesh_choice *choice)
+				 struct mesh_choice *choice)
 {
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
 	struct ibv_ah *ah = NULL;
 	int err = -ENOMEM;
 
-	if (!mc->can_move || !reaches_by_another_rail(mc, attr, choice))
+	if (!mc->sees_peers || !reaches_by_another_rail(mc, attr, choice))
 		return NULL;
+	if (!choice->sure) {
+		mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, true, choice);
+		if (choice->index != attr->grh.sgid_index || !reaches_by_another_rail(mc, attr, choice))
+			return NULL;
+	}
 	a = malloc(sizeof(*a));
 	if (!a)
 		return NULL;
@@ -97,6 +106,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 		err = mesh_map_put(&mc->ud.ahs, ah, a);
 		if (!err) {
 			atomic_fetch_add_explicit(&mc->ud.n_ahs, 1, memory_order_release);
+			mesh_count(MV_COUNT_RELAYED_AH);
 			pthread_mutex_lock(&mc->data.lock);
 			mesh_data_slots(mc);
 			pthread_mutex_unlock(&mc->data.lock);

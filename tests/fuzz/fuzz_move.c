@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The connect transaction under a peer, an agent and a program that do anything in any order. Each
- * byte is an event; messages are built from the bytes after it, with the right ends, so that they
- * are not all ignored.
+ * Connects and moves of live QPs under a peer, an agent and a program that do anything in any
+ * order. Each byte is an event; messages are built from the bytes after it, with the right ends, so
+ * that they are not all ignored.
  */
 #include "fuzz.h"
 
@@ -28,8 +28,35 @@ static uint8_t take(struct input *in)
 /* What the caller has on its hands. */
 struct caller {
 	struct mv_move m;
-	bool preparing, connecting, has_qp, active, native;
+	bool preparing, connecting, fencing;
+	bool has_next; /* a QP that nothing has been posted to */
+	bool at_work, fenced, failed;
 };
+
+static void act_live(struct caller *c, const struct mv_move_action *action)
+{
+	switch (action->type) {
+	case MV_DO_FENCE:
+		FUZZ_CHECK(c->at_work && c->has_next && !c->fenced);
+		c->fencing = true;
+		c->fenced = true;
+		break;
+	case MV_DO_STAY:
+		FUZZ_CHECK(c->at_work && !c->has_next && !c->fenced);
+		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
+		break;
+	case MV_DO_SURFACE:
+		FUZZ_CHECK(c->fenced && !c->fencing && c->has_next);
+		c->at_work = c->has_next = false;
+		c->failed = true;
+		break;
+	case MV_DO_WANTED:
+		FUZZ_CHECK(c->at_work && !c->fenced && c->m.leader);
+		break;
+	default:
+		FUZZ_CHECK(0);
+	}
+}
 
 static void act(struct caller *c, const struct mv_move_action *action)
 {
@@ -42,38 +69,42 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		FUZZ_CHECK(!mv_ctl_decode(buf, mv_ctl_encode(&action->msg, buf), &msg));
 		return;
 	case MV_DO_PREPARE:
-		FUZZ_CHECK(!c->has_qp && !c->preparing);
+		FUZZ_CHECK(!c->has_next && !c->preparing);
 		c->preparing = true;
 		break;
 	case MV_DO_CONNECT:
-		FUZZ_CHECK(c->has_qp && !c->connecting);
+		FUZZ_CHECK(c->has_next && !c->connecting);
 		c->connecting = true;
 		break;
 	case MV_DO_ACTIVATE:
-		FUZZ_CHECK(c->has_qp && !c->active);
-		c->active = true;
+		FUZZ_CHECK(c->has_next && action->replay == c->at_work);
+		FUZZ_CHECK(c->fenced == action->replay && action->next_psn <= 0xffffff);
+		c->has_next = c->fenced = false;
+		c->at_work = true;
 		break;
 	case MV_DO_NATIVE:
-		FUZZ_CHECK(!c->has_qp && !c->native);
+		FUZZ_CHECK(!c->has_next && !c->at_work);
 		FUZZ_CHECK(action->reason < MV_CTL_REASON_END);
-		c->native = true;
+		c->at_work = true;
 		return;
 	case MV_DO_RELEASE:
-		FUZZ_CHECK(c->has_qp && !c->active);
-		c->has_qp = false;
+		FUZZ_CHECK(c->has_next && !c->fenced);
+		c->has_next = false;
 		break;
 	case MV_DO_FENCE:
 	case MV_DO_STAY:
 	case MV_DO_SURFACE:
 	case MV_DO_WANTED:
+		act_live(c, action);
+		break;
 	case MV_DO_NOTHING:
 		FUZZ_CHECK(0);
 	}
-	FUZZ_CHECK(!c->native);
 }
 
 static void drain(struct caller *c)
 {
+	enum mv_move_state state;
 	struct mv_move_action action;
 	unsigned int n = 0;
 
@@ -81,10 +112,14 @@ static void drain(struct caller *c)
 		act(c, &action);
 		FUZZ_CHECK(++n <= MV_MOVE_MAX_ACTIONS);
 	}
-	FUZZ_CHECK(c->active == (c->m.state == MV_MOVE_ACTIVE));
-	FUZZ_CHECK(c->native == (c->m.state == MV_MOVE_NATIVE));
-	FUZZ_CHECK(c->preparing == (c->m.state == MV_MOVE_PREPARING));
-	FUZZ_CHECK(c->connecting == (c->m.state == MV_MOVE_CONNECTING));
+	state = c->m.state;
+	FUZZ_CHECK(c->at_work == (c->m.live || state == MV_MOVE_ACTIVE || state == MV_MOVE_NATIVE ||
+				  (state == MV_MOVE_FAILED && !c->failed)));
+	FUZZ_CHECK(c->preparing == (state == MV_MOVE_PREPARING));
+	FUZZ_CHECK(c->connecting == (state == MV_MOVE_CONNECTING));
+	FUZZ_CHECK(c->fencing == (state == MV_MOVE_FENCING));
+	FUZZ_CHECK((c->fenced && !c->failed) == (c->fencing || state == MV_MOVE_FENCED));
+	FUZZ_CHECK(!c->failed || state == MV_MOVE_FAILED);
 }
 
 static uint32_t take_psn(struct input *in)
@@ -112,6 +147,9 @@ static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
 	msg.path.qpn = take(in);
 	msg.path_peer_gid.raw[15] = take(in);
 	msg.mtu_bytes = 1024;
+	/* Keys, or the numbers that a move needs. */
+	msg.base = take(in) & 7;
+	msg.path_psn = take(in);
 	return msg;
 }
 
@@ -121,11 +159,41 @@ static void outcome(struct caller *c, bool ok, uint64_t now_ns)
 
 	if (c->preparing) {
 		c->preparing = false;
-		c->has_qp = ok;
+		c->has_next = ok;
 		mv_move_prepared(&c->m, ok ? &mine : NULL, 1, 4096, false, now_ns);
 	} else if (c->connecting) {
 		c->connecting = false;
 		mv_move_connected(&c->m, ok, now_ns);
+	} else if (c->fencing) {
+		struct mv_move_sync sync = {.next_psn = 7, .n_received = 8};
+
+		c->fencing = false;
+		mv_move_fenced(&c->m, ok ? &sync : NULL, now_ns);
+	}
+}
+
+/* What the caller wants with a live QP. */
+static void wish(struct caller *c, struct input *in, uint64_t now_ns)
+{
+	struct mv_path paths[2] = {{.type = MV_GID_TYPE_ROCE_V2}, {.type = MV_GID_TYPE_ROCE_V2}};
+	uint8_t what = take(in);
+
+	drain(c); /* a caller that wants something has done what it was told to */
+	switch (what & 7) {
+	default:
+		mv_move_start(&c->m, MV_CTL_REASON_PORT, paths, (what >> 3) % 3, now_ns);
+		break;
+	case 5:
+		mv_move_cancel(&c->m, now_ns);
+		break;
+	case 6:
+		if (c->preparing && c->m.live)
+			c->preparing = false;
+		mv_move_refuse(&c->m, MV_CTL_REASON_OFF, now_ns);
+		break;
+	case 7:
+		mv_move_abort(&c->m, now_ns);
+		break;
 	}
 }
 
@@ -138,6 +206,9 @@ static void event(struct caller *c, struct input *in, uint64_t *now_ns)
 	default:
 		msg = take_message(in, &c->m);
 		mv_move_message(&c->m, &msg, *now_ns);
+		break;
+	case 2:
+		wish(c, in, *now_ns);
 		break;
 	case 3:
 		mv_move_rts(&c->m, 1, *now_ns);
@@ -177,7 +248,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	begin.verdict = options & 8 ? MV_PATH_ASK : MV_PATH_APART;
 	begin.local_type = options & 16 ? MV_GID_TYPE_ROCE_V1 : MV_GID_TYPE_ROCE_V2;
 	paths[0].stays = options & 32 ? 1 : 0;
-	mv_move_begin(&c.m, &begin, &mv_move_default_times, now_ns);
+	if (options & 64) {
+		mv_move_adopt(&c.m, &begin, 1, &mv_move_default_times, now_ns);
+		c.at_work = true;
+	} else {
+		mv_move_begin(&c.m, &begin, &mv_move_default_times, now_ns);
+	}
 	drain(&c);
 	while (in.left)
 		event(&c, &in, &now_ns);

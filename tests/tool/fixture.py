@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -156,11 +157,11 @@ class Directory:
     def host(self, name, agent_version=1, heard_s=0.5):
         self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s})
 
-    def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1):
+    def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1, mtu=4096):
         """gids: (index, address/prefix, RoCE version)"""
         self.hosts[-1]["n"] += 1
         self.rails.append(struct.pack("=64s16sIIIIiHHBBBx", device.encode(), netdev.encode(), len(self.hosts) - 1,
-                                      len(self.gids), len(gids), rate, 0, 0, 4096, port, link_layer, flags))
+                                      len(self.gids), len(gids), rate, 0, 0, mtu, port, link_layer, flags))
         for index, text, version in gids:
             address, _, length = text.partition("/")
             bits = int(length) + (96 if "." in address else 0) if length else 0
@@ -184,6 +185,39 @@ class Directory:
             body += array + bytes(-len(array) % 8)
         return struct.pack("=QIIQIIQ4I5I4x", self.MAGIC, 1, 80 + len(body), max(0, now - int(age_s * 1e9)), 0, 4711, 9,
                            len(hosts), len(self.rails), len(self.gids), len(self.links), *at) + body
+
+
+class Agent:
+    """Listens where one would, and gives answers."""
+
+    def __init__(self, run_dir, answers):
+        """answers: {what is asked for: bytes}, or bytes for whatever is asked"""
+        self.answers, self.requests = answers, []
+        run_dir.mkdir(exist_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(run_dir / "control"))
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                request = connection.makefile().readline()
+                self.requests.append(request)
+                answer = self.answers
+                if isinstance(answer, dict):
+                    answer = answer.get(json.loads(request)["get"], b'{"error": "unknown"}')
+                try:
+                    connection.sendall(answer)
+                except OSError:
+                    pass
+
+    def close(self):
+        self.listener.close()
 
 
 class ToolTest(unittest.TestCase):
@@ -232,6 +266,11 @@ class ToolTest(unittest.TestCase):
         path = self.dir / "run/directory"
         path.write_bytes(directory.image(**kwargs))
         path.chmod(0o644)
+
+    def agent(self, answers):
+        agent = Agent(self.dir / "run", answers)
+        self.addCleanup(agent.close)
+        self.requests = agent.requests
 
     def connectx(self):
         """Two ports of one host: eth0 with VLAN 5 on mlx5_0, eth1 on mlx5_1; v1 and v2 of each address."""

@@ -11,6 +11,8 @@ import unittest
 
 from fixture import TOOL, Netlink, Sysfs, ToolTest
 
+COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics"]
+NAMES = ", ".join(COMMANDS)
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -20,7 +22,7 @@ class CliTest(ToolTest):
         self.assertEqual((status, err), (0, ""))
         self.assertEqual(self.run_tool("help"), (0, out, ""))
         self.assertEqual(self.run_tool(), (2, "", out))
-        for command in ("status", "gids", "explain", "peers", "paths", "qps"):
+        for command in COMMANDS:
             self.assertIn(f"\n  {command} ", out)
             status, text, err = self.run_tool("help", command)
             self.assertEqual((status, err), (0, ""))
@@ -34,9 +36,9 @@ class CliTest(ToolTest):
 
     def test_usage(self):
         for args, error in (
-                (["frob"], "meshverbs: unknown command 'frob'; there are status, gids, explain, peers, paths, qps and help\n"
+                (["frob"], f"meshverbs: unknown command 'frob'; there are {NAMES} and help\n"
                            "Try: meshverbs help\n"),
-                (["help", "frob"], "meshverbs: unknown command 'frob'; there are status, gids, explain, peers, paths, qps and help\n"
+                (["help", "frob"], f"meshverbs: unknown command 'frob'; there are {NAMES} and help\n"
                                    "Try: meshverbs help\n"),
                 (["-x", "gids"], "meshverbs: unknown option '-x'\nTry: meshverbs help\n"),
                 (["--frob=1", "gids"], "meshverbs: unknown option '--frob=1'\nTry: meshverbs help\n"),
@@ -125,7 +127,7 @@ class CliTest(ToolTest):
     def test_manual_has_every_option(self):
         page = (SOURCE / "man/meshverbs.1.rst").read_text()
         completion = (SOURCE / "tools/completion/meshverbs").read_text()
-        texts = [self.run_tool("help", *command)[1] for command in ([], ["status"], ["gids"], ["explain"], ["peers"], ["paths"], ["qps"])]
+        texts = [self.run_tool("help", *command)[1] for command in ([], *([command] for command in COMMANDS))]
         options = set(re.findall(r"--[a-z][a-z-]*", "".join(texts)))
         self.assertGreater(len(options), 10)
         for option in options:
@@ -140,7 +142,7 @@ class CliTest(ToolTest):
             return subprocess.run(["bash", "-c", script, "bash", str(SOURCE / "tools/completion/meshverbs"), *words],
                                   text=True, capture_output=True, timeout=60, check=True).stdout.split()
 
-        self.assertEqual(complete("meshverbs", ""), ["status", "gids", "explain", "peers", "paths", "qps", "help"])
+        self.assertEqual(complete("meshverbs", ""), [*COMMANDS, "help"])
         self.assertEqual(complete("meshverbs", "--sysfs", "/sys", "e"), ["explain"])
         self.assertEqual(complete("meshverbs", "-j", "explain", "--s"), ["--seen"])
         self.assertEqual(complete("meshverbs", "gids", "--d"), ["--device"])

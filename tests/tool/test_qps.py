@@ -4,7 +4,6 @@
 import json
 import socket
 import textwrap
-import threading
 import unittest
 
 from fixture import ToolTest
@@ -14,31 +13,6 @@ MOVED = {"state": "moved", "negotiation": "active", "reason": "apart", "gid": "1
 
 
 class QpsTest(ToolTest):
-    def agent(self, answer):
-        """Something that listens like one, takes a request and gives that answer."""
-        (self.dir / "run").mkdir()
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(self.dir / "run/control"))
-        listener.listen()
-        self.addCleanup(listener.close)
-        self.requests = []
-
-        def serve():
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    self.requests.append(connection.makefile().readline())
-                    try:
-                        connection.sendall(answer)
-                    except OSError:
-                        pass
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-
     def test_text(self):
         self.agent(json.dumps({"qps": [
             {"device": "mlx5_0", "qpn": 4660, "type": 2, "pid": 42, "comm": "ib_write_bw", "uid": 0, "status": MOVED},

@@ -607,6 +607,36 @@ static void test_unreachable(void **state)
 	take(&l, MV_DO_ACTIVATE);
 }
 
+/* A host that lives, but whose agent is late: a lost message, and the reason if nothing else comes. */
+static void test_undelivered(void **state)
+{
+	struct pair pair = make_pair();
+	struct mv_ctl_msg hello;
+	struct mv_move l, f;
+
+	(void)state;
+	begin_both(&l, &f, &pair, &hello);
+	mv_move_work_waits(&l, START);
+	mv_move_undelivered(&l);
+	assert_quiet(&l);
+	mv_move_tick(&l, START + T->resend_ns);
+	take_message(&l, MV_CTL_HELLO);
+	mv_move_tick(&l, START + T->give_up_ns);
+	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, true);
+
+	begin_both(&l, &f, &pair, &hello);
+	mv_move_work_waits(&l, START);
+	mv_move_undelivered(&l);
+	mv_move_message(&l, &hello, START);
+	take(&l, MV_DO_PREPARE);
+	prepared(&l, "10.2.0.1", &leader_qp);
+	take_message(&l, MV_CTL_OFFER);
+	mv_move_tick(&l, START + T->give_up_ns);
+	take_message(&l, MV_CTL_REFUSE);
+	take(&l, MV_DO_RELEASE);
+	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
+}
+
 static void test_bye(void **state)
 {
 	struct pair pair = make_pair();
@@ -1067,6 +1097,7 @@ int main(void)
 		cmocka_unit_test(test_doubt),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_undelivered),
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_proof),

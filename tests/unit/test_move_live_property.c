@@ -20,7 +20,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RUNS 2500
 #else
-#define RUNS 25000
+#define RUNS 12000
 #endif
 #define START (1000 * MS)
 #define LIMIT (START + 60 * 1000 * MS)

@@ -24,6 +24,15 @@
 	"host c; rail mlx5_0; gid 10.0.2.2/30 v2; rail mlx5_1; gid 10.0.3.2/30 v2;"                \
 	"link 0 2; link 1 5;"
 
+/* A port has one link-local address in all of its VLANs. */
+#define VLANS_A                                                                                    \
+	"host a; rail d0; gid fe80::a v2; gid fe80::a v2 vlan 7; gid fd01::1/64 v2; gid "          \
+	"fd07::1/64 v2 vlan 7;"
+#define VLANS_B                                                                                    \
+	"host b; rail d0; gid fe80::b v2; gid fe80::b v2 vlan 7; gid fd01::2/64 v2; gid "          \
+	"fd07::2/64 v2 vlan 7;"
+#define VLANS VLANS_A VLANS_B "link 0 1;"
+
 static uint8_t type_of(const char *name)
 {
 	if (!strcmp(name, "v1"))
@@ -33,7 +42,7 @@ static uint8_t type_of(const char *name)
 	return MV_GID_TYPE_ROCE_V2;
 }
 
-/* "DEVICE ADDRESS TYPE DESTINATION [routed] [port N]" */
+/* "DEVICE ADDRESS TYPE DESTINATION [routed|port2]" */
 static struct mv_path_request request_of(const char *text, char device[64])
 {
 	char source[64], type[8], destination[64], option[16] = "";
@@ -85,6 +94,14 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
 	{"IPv6 of two scopes, not on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B,
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_APART, 1, 1},
+	{"link-local, and its netdev does not lead there", VLANS, "d0 fe80::a v2 fd01::2", MV_PATH_APART, 1, 1},
+	{"link-local, and its netdev does", VLANS, "d0 fe80::a v2 fd01::2 routed", MV_PATH_WORKS, 1, 1},
+	{"global, link-local on several netdevs", VLANS, "d0 fd01::1 v2 fe80::b", MV_PATH_ASK, 1, 1},
+	{"the same in a VLAN", VLANS, "d0 fd07::1 v2 fe80::b routed", MV_PATH_ASK, 1, 1},
+	{"global, link-local on one netdev", VLANS_A "host b; rail d0; gid fe80::b v1; gid fe80::b v2; link 0 1;",
+	 "d0 fd01::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"link-local addresses on several netdevs", VLANS, "d0 fe80::a v2 fe80::b", MV_PATH_WORKS, 1, 1},
+	{"the same, not on one link", VLANS_A VLANS_B, "d0 fe80::a v2 fd01::2 routed", MV_PATH_APART, 1, 1},
 	{"only one prefix covers", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; host b; rail mlx5_0; gid 10.1.1.2/24 v2;",
 	 "mlx5_0 10.1.0.1 v2 10.1.1.2", MV_PATH_APART, 1, 1},
 	{"no prefix known", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0; gid 10.2.0.2 v2;",

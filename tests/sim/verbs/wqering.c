@@ -20,7 +20,7 @@
 #include "pair.h"
 #include "wrmlx5.h"
 
-#define ROUNDS     120
+#define ROUNDS     1000
 #define MAX_SGE    4
 #define MAX_INLINE 200
 #define SEND_WRS   40

@@ -319,6 +319,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	(void)flags;
 	if (fake_state.query_error)
 		return fake_state.query_error;
+	fake_state.n_queries++;
 	if (fake_state.n_gids > max_entries || entry_size != sizeof(*entries))
 		return -EINVAL;
 	for (i = 0; i < fake_state.n_gids; i++) {
@@ -332,25 +333,6 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 }
 
 #endif
-
-EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
-			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
-{
-	size_t i;
-
-	(void)context;
-	(void)flags;
-	(void)entry_size;
-	for (i = 0; i < fake_state.n_gids; i++) {
-		if (fake_state.gids[i].port_num != port_num || fake_state.gids[i].index != gid_index)
-			continue;
-		entry->gid = fake_state.gids[i].gid;
-		entry->gid_type = fake_state.gids[i].type;
-		entry->ndev_ifindex = fake_state.gids[i].ifindex;
-		return 0;
-	}
-	return ENODATA;
-}
 
 #ifndef FAKE_NO_VERBS
 /* The public functions: no test of this library calls them, the plugin asks whether they are there. */

@@ -69,6 +69,7 @@ struct fake_state {
 	struct fake_gid gids[300];
 	size_t n_gids;
 	int query_error; /* returned by the table query if not 0 */
+	_Atomic unsigned int n_queries; /* of it */
 	/* What the fake base was called with. */
 	_Atomic unsigned int n_modify, n_create_ah, n_freed, n_async;
 	_Atomic uint8_t modify_index, ah_index;

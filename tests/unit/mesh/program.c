@@ -14,8 +14,14 @@
 int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
 int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
 				const union ibv_gid *dgid);
+bool __real_mv_netlink_changed(struct mv_netlink *nl);
+bool __wrap_mv_netlink_changed(struct mv_netlink *nl);
+uint64_t __real_mesh_now_ns(void);
+uint64_t __wrap_mesh_now_ns(void);
 
 int route_error;
+uint64_t clock_ns;
+static _Atomic bool changed;
 
 union ibv_gid gid(const char *text)
 {
@@ -61,6 +67,17 @@ int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uin
 	(void)ifindex;
 	(void)dgid;
 	return route_error;
+}
+
+/* The socket is real: what becomes of its descriptor counts. */
+bool __wrap_mv_netlink_changed(struct mv_netlink *nl)
+{
+	return __real_mv_netlink_changed(nl) | atomic_exchange(&changed, false);
+}
+
+uint64_t __wrap_mesh_now_ns(void)
+{
+	return clock_ns ? clock_ns : __real_mesh_now_ns();
 }
 
 /* The program and its device. */
@@ -123,8 +140,18 @@ int address_from(struct ibv_context *context, unsigned int index, const char *to
 
 void flap(void)
 {
-	/* The address comes back at another index, as after ip addr del; ip addr add. */
+	move_gid();
+	announce_change();
+}
+
+void move_gid(void)
+{
 	set_gid(0, 4, "10.1.0.1", 2);
+}
+
+void announce_change(void)
+{
+	changed = true;
 }
 
 

@@ -11,7 +11,7 @@
  * constructor would. The host has eth0 (ifindex 2) with 10.1.0.1/24 and 10.9.0.1/24, and eth0.5 (ifindex 3)
  * with 10.5.0.1/24; its device mlx5_0 has 10.1.0.1 at GID index 1 and 10.5.0.1 at 2.
  *
- * What the netlink collector reads is replaced with --wrap; its sockets are real.
+ * What the netlink collector reads is replaced with --wrap, and so is the clock; the sockets are real.
  */
 extern struct fakeverbs fake;
 extern struct ibv_device device;
@@ -26,6 +26,11 @@ void start(const char *library, const struct fake_config *config);
 
 /* The address of index 1 comes back at index 4, as after ip addr del; ip addr add. */
 void flap(void);
+/* What flap() consists of, for those to whom the order matters: the kernel fills its table after netlink has told. */
+void move_gid(void);
+void announce_change(void);
+
+extern uint64_t clock_ns; /* what the plugin takes for the time; 0: the real one */
 
 /* sgid_index with which the base came to be called, or -errno. */
 int connect_from(struct ibv_context *context, unsigned int index, const char *to);

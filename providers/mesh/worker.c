@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "conn.h"
+
+/*
+ * Connecting a queue pair may take seconds: the kernel looks for the destination's neighbour, who may not be there. So it
+ * is done here, and the helper thread goes on with everything else. Mostly one worker is enough; more are started only
+ * when work has waited, and those that have nothing to do end.
+ */
+
+#define MAX_WORKERS 16
+/* Towards one destination at a time: many queue pairs to a host that is gone must not keep the others waiting. */
+#define MAX_PER_DESTINATION 4
+/* A worker that has not come back by then is waiting for a neighbour. */
+#define PATIENCE_NS 10000000ull
+#define IDLE_SECONDS 10
+
+struct mesh_worker {
+	struct mesh_workers *all;
+	struct mesh_conn *conn; /* at work on; NULL: idle */
+	union ibv_gid to;
+	bool used;
+};
+
+/* Hangs in the process's wiped page; made once, by the helper thread. */
+struct mesh_workers {
+	pthread_mutex_t lock; /* guards all of it, and conn->job_*; no lock is taken with it */
+	pthread_cond_t cond;
+	struct mesh_conn *first, **end; /* waiting; each holds a reference */
+	unsigned int n_threads, n_idle;
+	struct mesh_worker workers[MAX_WORKERS];
+};
+
+static struct mesh_workers *get(void)
+{
+	struct mesh_workers *all = mesh_root.process->workers;
+
+	if (all)
+		return all;
+	all = calloc(1, sizeof(*all));
+	if (!all)
+		return NULL;
+	pthread_mutex_init(&all->lock, NULL);
+	pthread_cond_init(&all->cond, NULL);
+	all->end = &all->first;
+	return mesh_root.process->workers = all;
+}
+
+/* ---- jobs; called with lock held ----------------------------------------------------------------------------- */
+
+static void append(struct mesh_workers *all, struct mesh_conn *conn)
+{
+	conn->job = MESH_JOB_WAITS;
+	conn->job_since_ns = mesh_now_ns();
+	conn->next_job = NULL;
+	*all->end = conn;
+	all->end = &conn->next_job;
+}
+
+static unsigned int n_at_work_towards(const struct mesh_workers *all, const union ibv_gid *to)
+{
+	unsigned int n = 0, i;
+
+	for (i = 0; i < MAX_WORKERS; i++)
+		n += all->workers[i].conn && mv_gid_equal(&all->workers[i].to, to);
+	return n;
+}
+
+/* The place of the first one that may be taken up now; NULL: none. */
+static struct mesh_conn **next_job(struct mesh_workers *all)
+{
+	struct mesh_conn **at;
+
+	for (at = &all->first; *at; at = &(*at)->next_job)
+		if (n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
+			return at;
+	return NULL;
+}
+
+static struct mesh_conn *take_job(struct mesh_workers *all)
+{
+	struct mesh_conn **at = next_job(all), *conn;
+
+	if (!at)
+		return NULL;
+	conn = *at;
+	*at = conn->next_job;
+	if (all->end == &conn->next_job)
+		all->end = at;
+	return conn;
+}
+
+/* ---- workers ------------------------------------------------------------------------------------------------- */
+
+/* Return: false when there was nothing to do for long. Called with lock held. */
+static bool wait_for_job(struct mesh_workers *all)
+{
+	struct timespec until;
+	int err;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE_SECONDS;
+	all->n_idle++;
+	err = pthread_cond_timedwait(&all->cond, &all->lock, &until);
+	all->n_idle--;
+	return err != ETIMEDOUT || next_job(all);
+}
+
+static void work_on(struct mesh_worker *worker, struct mesh_conn *conn)
+{
+	struct mesh_workers *all = worker->all;
+	bool again;
+
+	worker->conn = conn;
+	worker->to = conn->job_to;
+	conn->job = MESH_JOB_AT_WORK;
+	atomic_store_explicit(&conn->at_work, true, memory_order_release);
+	pthread_mutex_unlock(&all->lock);
+
+	mesh_conn_work(conn);
+
+	pthread_mutex_lock(&all->lock);
+	atomic_store_explicit(&conn->at_work, false, memory_order_release);
+	worker->conn = NULL;
+	again = conn->job == MESH_JOB_AGAIN;
+	if (again)
+		append(all, conn);
+	else
+		conn->job = MESH_JOB_NONE;
+	pthread_mutex_unlock(&all->lock);
+	/* Its timers, and what came meanwhile, are the helper thread's again. */
+	mesh_conn_queue(conn, true);
+	mesh_thread_wake(true);
+	if (!again)
+		mesh_conn_put(conn);
+	pthread_mutex_lock(&all->lock);
+}
+
+static void *work(void *arg)
+{
+	struct mesh_worker *worker = arg;
+	struct mesh_workers *all = worker->all;
+	struct mesh_conn *conn;
+
+	pthread_setname_np(pthread_self(), "meshverbs-conn");
+	pthread_mutex_lock(&all->lock);
+	do {
+		while ((conn = take_job(all)))
+			work_on(worker, conn);
+	} while (wait_for_job(all));
+	worker->used = false;
+	all->n_threads--;
+	pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+/* Called with lock held. */
+static int start_one(struct mesh_workers *all)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < MAX_WORKERS && all->workers[i].used; i++)
+		;
+	if (i == MAX_WORKERS)
+		return -EAGAIN;
+	all->workers[i] = (struct mesh_worker){.all = all, .used = true};
+	err = mesh_thread_start(work, &all->workers[i]);
+	if (err)
+		all->workers[i].used = false;
+	else
+		all->n_threads++;
+	return err;
+}
+
+/* ---- the helper thread --------------------------------------------------------------------------------------- */
+
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to)
+{
+	struct mesh_workers *all = get();
+	bool done;
+
+	if (!all)
+		return false;
+	pthread_mutex_lock(&all->lock);
+	done = all->n_threads || !start_one(all);
+	if (done) {
+		conn->job_to = *to;
+		if (conn->job == MESH_JOB_NONE) {
+			mesh_conn_ref(conn);
+			append(all, conn);
+			if (all->n_idle)
+				pthread_cond_signal(&all->cond);
+		} else if (conn->job == MESH_JOB_AT_WORK) {
+			conn->job = MESH_JOB_AGAIN;
+		}
+	}
+	pthread_mutex_unlock(&all->lock);
+	return done;
+}
+
+uint64_t mesh_work_run(uint64_t now_ns)
+{
+	struct mesh_workers *all = mesh_root.process->workers;
+	uint64_t next = UINT64_MAX;
+	struct mesh_conn **at;
+
+	if (!all)
+		return UINT64_MAX;
+	pthread_mutex_lock(&all->lock);
+	at = next_job(all);
+	if (at && !all->n_idle && now_ns >= (*at)->job_since_ns + PATIENCE_NS)
+		start_one(all); /* if there can be no more, those there are go on */
+	if (at && !all->n_idle && all->n_threads < MAX_WORKERS)
+		next = (now_ns > (*at)->job_since_ns ? now_ns : (*at)->job_since_ns) + PATIENCE_NS;
+	pthread_mutex_unlock(&all->lock);
+	return next;
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""arm64: packages cross-built in a root of their own; what they contain runs under qemu's user emulation with Debian's arm64 rdma-core."""
+import re
+import shutil
+import subprocess
+
+from . import REPO, Failed, check, debs, roots, simulated
+
+QEMU = "/usr/bin/qemu-aarch64-static"
+GUEST = ["perftest:arm64", "ibverbs-utils:arm64", "ibverbs-providers:arm64"]
+LIBDIR = "/usr/lib/aarch64-linux-gnu"
+TREE = "/home/builder/arm64"
+
+
+def build_root():
+    """The build root, with arm64 as foreign architecture: the machine's own dpkg does not hear of it."""
+    control = (REPO / "debian/control").read_text()
+
+    def make(path):
+        root = roots.copy(debs.build_root(), path)
+        root.run("dpkg", "--add-architecture", "arm64")
+        there = root.path / "tmp-src/debian"
+        there.mkdir(parents=True)
+        for name in ("control", "changelog"):
+            shutil.copy(REPO / "debian" / name, there)
+        root.apt("update")
+        root.apt("install", "crossbuild-essential-arm64", "qemu-user-static", "iproute2")
+        root.apt("build-dep", "--host-architecture", "arm64", "/tmp-src")
+        root.apt("install", *GUEST)
+        root.apt("clean")
+        shutil.rmtree(root.path / "tmp-src")
+    needs = re.search(r"^Build-Depends:.*?(?=^\S)", control, re.M | re.S)[0]
+    return roots.cached("cross", " ".join([needs, *debs.TOOLS, *GUEST]), make)
+
+
+def unit_tests(root):
+    """Those that are programs of arm64, each under qemu; built as the packages are."""
+    tree = f"{TREE}/meshverbs-{debs.version()}"
+    environment = {"HOME": "/home/builder", "PKG_CONFIG": "/usr/bin/aarch64-linux-gnu-pkg-config"}
+
+    def build(*argv):
+        return root.run(*argv, user="builder", cwd=tree, env=environment)
+    build("cmake", "-S", ".", "-B", "units", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_SYSTEM_NAME=Linux",
+          "-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc", f"-DCMAKE_CROSSCOMPILING_EMULATOR={QEMU}",
+          "-DMESHVERBS_WERROR=ON", "-DCMAKE_INSTALL_PREFIX=/usr")
+    build("cmake", "--build", "units")
+    said = build("ctest", "--test-dir", "units", "-L", "^unit$", "-j2", "--output-on-failure", "--no-tests=error", "--timeout", "300")
+    print("  " + re.search(r"\d+% tests passed.*", said)[0])
+    return said
+
+
+def overlay(root, build):
+    """ib_write_bw and ibv_devinfo of arm64, on a simulated host whose HCA library is built for arm64, too."""
+    hca = f"{TREE}/meshverbs-{debs.version()}/units/tests/sim/libsimhca.so"
+    # arm64's ld.so has no cache here (ldconfig is the other architecture's): programs are told of the front as it would tell them.
+    front = f"{LIBDIR}/meshverbs/front"
+    with simulated.Hosts(root, build) as hosts:
+        def program(*argv, settings=()):
+            words = [word for setting in (f"LD_PRELOAD={hca}", *settings) for word in ("-E", setting)]
+            return ["env", "-u", "LD_PRELOAD", QEMU, *words, *argv]
+        report = root.path / "exchange/report"
+        for name, argv, settings in (
+                ("ibv_devinfo, which knows libibverbs only", ["/usr/bin/ibv_devinfo", "-d", "mlx5_0"], []),
+                ("ib_write_bw, which is linked to libmlx5", ["/usr/bin/ib_write_bw", "-d", "mlx5_0", "-x", "3", "-n", "5"],
+                 [f"LD_LIBRARY_PATH={front}"])):
+            report.write_text("")
+            server = None
+            if "ib_write_bw" in argv[0]:
+                server = hosts.start("b", *program(*argv, settings=settings))
+                if not hosts.listening("b", 18515, server):
+                    raise Failed(f"no server: {server.communicate()[0]}")
+                argv = [*argv, "b"]
+            status, said = hosts.run("a", *program(*argv, settings=["MESHVERBS_REPORT=/exchange/report", *settings]))
+            if server:
+                said += server.communicate(timeout=60)[0]
+            check(status == 0, f"arm64's {name}, runs" if status == 0 else said)
+            check("context:mlx5_0 ok" in report.read_text(), f"... and the plugin overlays its context: {report.read_text()}".strip())
+
+
+def step(args):
+    root = build_root()
+    out = args.out / "arm64"
+    shutil.rmtree(out, ignore_errors=True)
+    made = debs.build(root, debs.source_archive(args.out / "src"), out, TREE, {"DEB_BUILD_OPTIONS": "nocheck", "CONFIG_SITE": ""},
+                      ["-b", "--host-arch", "arm64", "-Pnocheck"])
+    packages = debs.packages(made)
+    check(len(packages) == 2, f"cross-built: {', '.join(path.rsplit('/', 1)[1] for path in packages)}")
+    debs.lint(root, out, "arm64")
+    for path in packages:
+        subprocess.run(["dpkg-deb", "-x", path, str(root.path)], check=True)
+    kind = root.run("readelf", "-h", f"{LIBDIR}/libibverbs/meshverbs-provider.so")
+    check("AArch64" in kind, "the plugin is for AArch64")
+    unit_tests(root)
+    made = root.run(QEMU, "/usr/sbin/meshverbs-front", "--help")
+    check(LIBDIR in made, "meshverbs-front runs and knows its directories")
+    overlay(root, args.build)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Documentation against the code: commands, settings, files and figures that it names are there."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DOCS = sorted((TOP / "docs").glob("*.md"))
+PAGES = [TOP / "README.md", *DOCS]
+EXAMPLES = sorted((TOP / "docs/examples").glob("*.yaml"))
+TOOL = os.environ["MESHVERBS_TOOL"]
+
+
+def documents(path):
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+class DocsTest(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+                if "://" not in target:
+                    self.assertTrue((page.parent / target).exists(), f"{page.name}: {target}")
+
+    def test_commands_exist(self):
+        text = subprocess.run([TOOL, "--help"], capture_output=True, text=True, check=True).stdout
+        known = set(re.findall(r"^  (\w+) ", text, re.M))
+        self.assertIn("doctor", known)
+        for page in [*PAGES, *EXAMPLES]:
+            text = page.read_text()
+            code = "\n".join(re.findall(r"^    .*$", text, re.M) + re.findall(r"`([^`]+)`", text))
+            named = set(re.findall(r"(?:^ *|[;|] *|-a )meshverbs (\w+)", code, re.M))
+            self.assertEqual(named - known, set(), page.name)
+
+    def test_settings_exist(self):
+        known = set(re.findall(r"^#(\w+) = ", (TOP / "etc/mesh.conf").read_text(), re.M) +
+                    re.findall(r"^#(\w+) =$", (TOP / "etc/mesh.conf").read_text(), re.M))
+        self.assertIn("moves", known)
+        for page in PAGES:
+            named = set(re.findall(r"`(\w+) = [^`=]+`", page.read_text()))
+            self.assertEqual(named - known, set(), page.name)
+
+    def test_paths_of_the_tree_exist(self):
+        for page in PAGES:
+            for path in re.findall(r"`((?:tests|tools|docs|libmeshverbs|meshverbsd|providers|scripts)/[\w./-]+)`", page.read_text()):
+                self.assertTrue((TOP / path).exists(), f"{page.name}: {path}")
+
+    def test_figures_of_alerts_exist(self):
+        """Names of counters against the tables of agent and processes."""
+        tables = (TOP / "meshverbsd/metrics.c").read_text() + (TOP / "libmeshverbs/counts.c").read_text()
+        known = {"meshverbs_pause_seconds"} | {f"meshverbs_{name}" for name in re.findall(r'"([a-z_]+)"', tables)}
+        for name in re.findall(r"\bmeshverbs_[a-z_]+", (TOP / "docs/operations.md").read_text()):
+            self.assertIn(name.removesuffix("_total"), known)
+
+    def test_dashboard(self):
+        dashboard = json.loads((TOP / "docs/grafana.json").read_text())
+        ids = [panel["id"] for panel in dashboard["panels"]]
+        self.assertEqual(len(set(ids)), len(ids))
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                self.assertEqual(target["expr"].count("("), target["expr"].count(")"), target["expr"])
+                self.assertIn('instance=~"$instance"', target["expr"])
+            box = panel["gridPos"]
+            for other in dashboard["panels"]:
+                there = other["gridPos"]
+                apart = box["x"] + box["w"] <= there["x"] or there["x"] + there["w"] <= box["x"] or \
+                    box["y"] + box["h"] <= there["y"] or there["y"] + there["h"] <= box["y"]
+                self.assertTrue(other is panel or apart, (panel["title"], other["title"]))
+
+
+class ManualTest(unittest.TestCase):
+    """Every program's options are in its page and in its completion, and every variable has a line."""
+
+    def test_options(self):
+        for program in ("meshverbsd", "meshverbs-front"):
+            text = subprocess.run([os.environ[program.upper().replace("-", "_")], "--help"], capture_output=True, text=True,
+                                  check=True).stdout
+            options = set(re.findall(r"^ .*?(--[a-z][a-z-]*)", text, re.M))
+            self.assertGreater(len(options), 3)
+            page = (TOP / f"man/{program}.8.rst").read_text().replace("\\", "")
+            completion = (TOP / f"tools/completion/{program}").read_text()
+            for option in options - {"--help"}:
+                self.assertIn(option, page, program)
+                self.assertIn(option, completion, program)
+
+    def complete(self, program, *words):
+        script = ('source "$1"; COMP_WORDS=("${@:3}"); COMP_CWORD=$(($# - 3)); "$2"; printf "%s\\n" "${COMPREPLY[@]}"')
+        return subprocess.run(["bash", "-c", script, "bash", str(TOP / "tools/completion" / program), "_" + program.replace("-", "_"),
+                               program, *words], text=True, capture_output=True, timeout=60, check=True).stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(self.complete("meshverbsd", "--fo"), ["--foreground"])
+        self.assertEqual(self.complete("meshverbsd", "--port", ""), [])
+        self.assertEqual(self.complete("meshverbs-front", "up"), ["update"])
+        self.assertEqual(self.complete("meshverbs-front", "--plug"), ["--plugin"])
+
+    def test_environment(self):
+        page = (TOP / "man/meshverbs.7.rst").read_text()
+        sources = "".join(path.read_text() for path in (TOP / "providers/mesh").glob("*.c"))
+        names = set(re.findall(r'secure_getenv\("(MESHVERBS\w*)"\)', sources))
+        self.assertIn("MESHVERBS_REPORT", names)
+        for name in names:
+            self.assertIn(f"\n{name}\n", page)
+
+
+class ExamplesTest(unittest.TestCase):
+    def test_volumes_are_mounted_where_they_are_looked_for(self):
+        for path in EXAMPLES:
+            for document in documents(path):
+                spec = document.get("spec", {})
+                spec = spec.get("template", {}).get("spec", spec)
+                volumes = {volume["name"] for volume in spec.get("volumes", [])}
+                used = set()
+                for container in spec.get("containers", []):
+                    used |= {mount["name"] for mount in container.get("volumeMounts", [])}
+                    places = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
+                    run_dir = next((entry["value"] for entry in container.get("env", []) if entry["name"] == "MESHVERBS_RUN_DIR"),
+                                   "/run/meshverbs")
+                    if "--run-dir" in container["command"]:
+                        run_dir = container["command"][container["command"].index("--run-dir") + 1]
+                    if places:
+                        self.assertTrue(any(f"{run_dir}/".startswith(f"{place}/") for place in places), (path.name, container["name"]))
+                self.assertEqual(used, volumes, path.name)
+
+    def test_settings_of_the_daemonset(self):
+        conf = next(document["data"]["mesh.conf"] for document in documents(TOP / "docs/examples/daemonset.yaml") if document["kind"] == "ConfigMap")
+        done = subprocess.run([TOOL, "--probe", os.environ["MESHVERBS_PROBE"], "status", "-j"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "MESHVERBS_CONF": self.write(conf)})
+        self.assertEqual(json.loads(done.stdout)["config"]["errors"], [])
+
+    def write(self, text):
+        file = tempfile.NamedTemporaryFile("w", suffix=".conf")
+        self.addCleanup(file.close)
+        file.write(text)
+        file.flush()
+        return file.name
+
+    def test_cdi(self):
+        spec, = documents(TOP / "docs/examples/cdi.yaml")
+        self.assertRegex(spec["kind"], r"^[A-Za-z][\w.-]*[A-Za-z0-9]/[A-Za-z][\w-]*[A-Za-z0-9]$")
+        self.assertEqual([mount["containerPath"] for mount in spec["containerEdits"]["mounts"]], ["/run/meshverbs"])
+        for device in spec["devices"]:
+            self.assertRegex(device["name"], r"^[A-Za-z0-9][\w.:-]*$")
+            for node in device["containerEdits"]["deviceNodes"]:
+                self.assertRegex(node["path"], r"^/dev/infiniband/uverbs\d+$")
+
+
+if __name__ == "__main__":
+    unittest.main()

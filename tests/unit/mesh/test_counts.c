@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* What a process counts, from the plugin to the agent: over a real socket, without another process. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agentlink.h"
+#include "client.h"
+#include "conn.h"
+#include "count.h"
+#include "say.h"
+#include "tmpdir.h"
+
+static struct tmpdir dir;
+static struct md_clients clients;
+static struct mesh_agentlink link_;
+
+static void on_gone(void *arg, struct md_client *client)
+{
+	(void)arg;
+	(void)client;
+}
+
+static const struct md_client_ops ops = {.gone = on_gone};
+
+static void run_events(void)
+{
+	while (sd_event_run(clients.event, 0) > 0)
+		;
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	(void)state;
+	md_say_init(MD_ERROR);
+	tmpdir_make(&dir);
+	memset(&clients, 0, sizeof(clients));
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", tmpdir_at(&dir, "agent"));
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_true(sd_event_new(&clients.event) >= 0);
+	clients.ops = &ops;
+	clients.max = 8;
+	assert_int_equal(md_clients_start(&clients, fd), 0);
+	mesh_root.process = calloc(1, sizeof(*mesh_root.process));
+	assert_non_null(mesh_root.process);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mesh_counts_unshare();
+	md_clients_stop(&clients);
+	sd_event_unref(clients.event);
+	free(mesh_root.process);
+	mesh_root.process = NULL;
+	tmpdir_remove(&dir);
+	return 0;
+}
+
+static void connect_agent(void)
+{
+	assert_int_equal(mesh_agentlink_open(&link_, dir.path), 0);
+	run_events();
+}
+
+static uint64_t seen(size_t place)
+{
+	uint64_t sums[MV_COUNTS_MAX];
+
+	md_clients_counts(&clients, sums);
+	return sums[place];
+}
+
+/* ---- both ends ----------------------------------------------------------------------------------------------- */
+
+static void test_seen_at_once(void **state)
+{
+	(void)state;
+	mesh_count(MV_COUNT_HELD); /* before there is an agent */
+	connect_agent();
+	assert_int_equal(seen(MV_COUNT_HELD), 1);
+	mesh_count(MV_COUNT_HELD);
+	mesh_count(MV_COUNT_MOVED);
+	assert_int_equal(seen(MV_COUNT_HELD), 2);
+	assert_int_equal(seen(MV_COUNT_MOVED), 1);
+	mesh_agentlink_close(&link_);
+}
+
+static void test_kept_when_the_process_ends(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	child = fork();
+	if (!child) {
+		if (mesh_agentlink_open(&link_, dir.path))
+			_exit(1);
+		mesh_count(MV_COUNT_MOVED);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	run_events();
+	assert_int_equal(clients.n, 0);
+	assert_int_equal(seen(MV_COUNT_MOVED), 1);
+	connect_agent();
+	mesh_count(MV_COUNT_MOVED);
+	assert_int_equal(seen(MV_COUNT_MOVED), 2);
+	mesh_agentlink_close(&link_);
+}
+
+/* What one connection has shown is not shown again by the next; what came in between is. */
+static void test_connected_again(void **state)
+{
+	(void)state;
+	mesh_count(MV_COUNT_STUCK);
+	connect_agent();
+	mesh_count(MV_COUNT_STUCK);
+	mesh_agentlink_close(&link_);
+	run_events();
+	assert_int_equal(clients.n, 0);
+	mesh_count(MV_COUNT_STUCK);
+	assert_int_equal(seen(MV_COUNT_STUCK), 2);
+	connect_agent();
+	assert_int_equal(seen(MV_COUNT_STUCK), 3);
+	mesh_agentlink_close(&link_);
+}
+
+/* A child of fork() leaves its parent's figures alone. */
+static void test_fork(void **state)
+{
+	pid_t child;
+	int status;
+
+	(void)state;
+	connect_agent();
+	child = fork();
+	if (!child)
+		_exit(madvise(mesh_root.process->counts.page, 1, MADV_NORMAL) && errno == ENOMEM ? 0 : 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	mesh_agentlink_close(&link_);
+}
+
+static void test_pauses(void **state)
+{
+	size_t last = MV_PAUSE_BUCKETS - 1;
+
+	(void)state;
+	connect_agent();
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, 1000000); /* 1 ms is in the first bucket */
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, 1001000);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, 3600000000000ull);
+	assert_int_equal(seen(MV_COUNT_CONNECT_PAUSE), 1);
+	assert_int_equal(seen(MV_COUNT_CONNECT_PAUSE + 1), 1);
+	assert_int_equal(seen(MV_COUNT_CONNECT_PAUSE + last), 1);
+	assert_int_equal(seen(MV_COUNT_CONNECT_PAUSE_US), 3600002001ull);
+	assert_int_equal(mv_pause_bound_us(0), 1000);
+	assert_true(mv_pause_bound_us(last) == UINT64_MAX);
+	for (size_t b = 1; b < last; b++)
+		assert_true(mv_pause_bound_us(b) > mv_pause_bound_us(b - 1));
+	mesh_agentlink_close(&link_);
+}
+
+/* ---- what the agent takes ------------------------------------------------------------------------------------ */
+
+static int make_memfd(size_t size, int seals, uint64_t magic)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	assert_int_equal(pwrite(fd, &magic, sizeof(magic), 0), sizeof(magic));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static bool takes(int fd)
+{
+	struct md_process_counts counts = {{0}};
+	const struct mv_counts_page *page;
+
+	assert_true(fd >= 0);
+	page = md_counts_map(fd);
+	assert_int_equal(fcntl(fd, F_GETFD), -1); /* closed in every case */
+	if (!page)
+		return false;
+	md_counts_end(&counts, page);
+	return true;
+}
+
+static void test_takes_sealed_pages_only(void **state)
+{
+	size_t size = sizeof(struct mv_counts_page);
+	int pipes[2];
+
+	(void)state;
+	assert_true(takes(make_memfd(size, F_SEAL_SHRINK, MV_COUNTS_MAGIC)));
+	assert_true(takes(make_memfd(size + 8192, F_SEAL_SHRINK | F_SEAL_SEAL, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size, F_SEAL_GROW, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size - 1, F_SEAL_SHRINK, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size, F_SEAL_SHRINK, MV_COUNTS_MAGIC + 1)));
+	assert_false(takes(open("/dev/zero", O_RDWR | O_CLOEXEC)));
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_false(takes(pipes[0]));
+	close(pipes[1]);
+}
+
+static void send_with(int fd, const struct mv_frame *frame, int passed)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	struct iovec data = {.iov_base = buf, .iov_len = mv_frame_encode(frame, buf)};
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+	} control = {0};
+	struct msghdr msg = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int twice[2] = {passed, passed};
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(twice));
+	memcpy(CMSG_DATA(cmsg), twice, sizeof(twice));
+	assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), data.iov_len);
+	run_events();
+}
+
+static unsigned int open_files(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* However many it sends, and with whatever frame, none stays open and the first page counts. */
+static void test_many_descriptors(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION, .len = 1, .payload = "x"};
+	int fd = make_memfd(sizeof(struct mv_counts_page), F_SEAL_SHRINK, MV_COUNTS_MAGIC), other, pair[2];
+	const uint64_t value = 7;
+	unsigned int before;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(md_clients_adopt(&clients, pair[0]), 0);
+	before = open_files();
+	send_with(pair[1], &frame, STDERR_FILENO);
+	send_with(pair[1], &frame, fd);
+	assert_int_equal(pwrite(fd, &value, sizeof(value), offsetof(struct mv_counts_page, values)), sizeof(value));
+	assert_int_equal(seen(0), 7);
+	other = make_memfd(sizeof(struct mv_counts_page), F_SEAL_SHRINK, MV_COUNTS_MAGIC);
+	send_with(pair[1], &frame, other);
+	close(other);
+	assert_int_equal(seen(0), 7);
+	assert_int_equal(open_files(), before);
+	close(pair[1]);
+	run_events();
+	assert_int_equal(clients.n, 0);
+	assert_int_equal(seen(0), 7);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_seen_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_when_the_process_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_connected_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pauses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_takes_sealed_pages_only, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_descriptors, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What decisions rest on: to leave a connection as its program asked, a table that was read a moment ago is good enough; to
+ * change it, only one that is read for it.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "paths.h"
+#include "program.h"
+
+#define MS 1000000ull
+
+static struct ibv_context *open_at(uint64_t now_ns)
+{
+	struct ibv_context *context;
+
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	clock_ns = now_ns;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	return context;
+}
+
+static int connect_at(struct ibv_context *context, uint64_t now_ns)
+{
+	clock_ns = now_ns;
+	return connect_from(context, 1, "10.1.0.2");
+}
+
+static void quiet_table_is_read_less_and_less(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	unsigned int before = fake.state->n_queries, many, i;
+
+	for (i = 1; i <= 2000; i++)
+		assert_int_equal(connect_at(context, 1000 * MS + i * MS), 1);
+	many = fake.state->n_queries - before;
+	assert_in_range(many, 8, 12); /* after 1, 2, 4 ... 1024 ms, or so */
+	for (i = 1; i <= 10; i++)
+		connect_at(context, (3000 + 1000 * i) * MS);
+	assert_in_range(fake.state->n_queries - before - many, 9, 10); /* and every second */
+	fake.close_device(context);
+}
+
+/* The kernel tells of an address first and fills its table some time after. */
+static void table_filled_after_the_news(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	int late;
+
+	for (late = 1; late <= 64; late *= 4) {
+		uint64_t then = clock_ns + 5000 * MS;
+
+		set_gid(0, 1, "10.1.0.1", 2);
+		announce_change();
+		assert_int_equal(connect_at(context, then), 1);
+		assert_int_equal(connect_at(context, then + late * MS / 2), 1);
+		move_gid();
+		/* Wrong for no longer than the kernel took. */
+		assert_int_equal(connect_at(context, then + 2 * late * MS), 4);
+	}
+	fake.close_device(context);
+}
+
+static void believed_for_as_long_again(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+
+	announce_change();
+	connect_at(context, 2000 * MS);
+	connect_at(context, 2010 * MS);
+	move_gid();
+	assert_int_equal(connect_at(context, 2019 * MS), 1); /* as without us */
+	assert_int_equal(connect_at(context, 2021 * MS), 4);
+	fake.close_device(context);
+}
+
+static void news_end_belief(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+
+	connect_at(context, 1500 * MS);
+	flap();
+	assert_int_equal(connect_at(context, 1501 * MS), 4);
+	fake.close_device(context);
+}
+
+static void what_changes_something_is_read_for_it(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+
+	flap();
+	assert_int_equal(connect_at(context, 2000 * MS), 4);
+	assert_int_equal(connect_at(context, 2010 * MS), 4);
+	set_gid(0, 6, "10.1.0.1", 2); /* nobody tells */
+	assert_int_equal(connect_at(context, 2011 * MS), 6);
+	fake.close_device(context);
+}
+
+static void helper_watches(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+
+	connect_at(context, 1500 * MS);
+	assert_true(mesh_paths_watch() >= 0);
+	flap(); /* its thread is about to wake */
+	assert_int_equal(connect_at(context, 1501 * MS), 1);
+	assert_int_equal(address_from(context, 2, "10.1.0.2"), 4); /* what changes something does not rely on it */
+	assert_int_equal(connect_at(context, 1502 * MS), 4);
+	set_gid(0, 1, "10.1.0.1", 2);
+	announce_change();
+	connect_at(context, 2000 * MS);
+	mesh_paths_unwatch();
+	assert_int_equal(connect_at(context, 2001 * MS), 1);
+	flap();
+	mesh_paths_watch(); /* looks before it sleeps */
+	assert_int_equal(connect_at(context, 2002 * MS), 4);
+	fake.close_device(context);
+}
+
+/* Sure or not is told to those who do more than to choose an index. */
+static void tells_whether_it_is_sure(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.1.0.2")}};
+	struct mesh_context *mc = mesh_context_get(context);
+	struct mesh_choice choice;
+
+	connect_at(context, 1500 * MS);
+	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, false, &choice);
+	assert_false(choice.sure);
+	assert_true(choice.fits);
+	move_gid();
+	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, false, &choice);
+	assert_int_equal(choice.index, 1);
+	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, true, &choice);
+	assert_true(choice.sure);
+	assert_int_equal(choice.index, 4);
+	fake.close_device(context);
+}
+
+TEST(quiet_table_is_read_less_and_less)
+TEST(table_filled_after_the_news)
+TEST(believed_for_as_long_again)
+TEST(news_end_belief)
+TEST(what_changes_something_is_read_for_it)
+TEST(helper_watches)
+TEST(tells_whether_it_is_sure)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_quiet_table_is_read_less_and_less),
+		cmocka_unit_test(test_table_filled_after_the_news),
+		cmocka_unit_test(test_believed_for_as_long_again),
+		cmocka_unit_test(test_news_end_belief),
+		cmocka_unit_test(test_what_changes_something_is_read_for_it),
+		cmocka_unit_test(test_helper_watches),
+		cmocka_unit_test(test_tells_whether_it_is_sure),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Keys that the peer has to forget are told until it says that it has, and not for ever. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+
+#define MS 1000000ull
+
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
+int __wrap_mesh_thread_wake(bool urgent);
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+uint64_t __wrap_mesh_now_ns(void);
+
+static struct mv_ctl_msg sent[512];
+static unsigned int n_sent, n_queued;
+static uint64_t now_ns;
+
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
+{
+	(void)conn;
+	(void)news;
+	n_queued++;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
+	sent[n_sent++] = *msg;
+}
+
+uint64_t __wrap_mesh_now_ns(void)
+{
+	return now_ns;
+}
+
+static struct ibv_context verbs;
+static struct ibv_pd pd = {.context = &verbs};
+static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
+static char held; /* nothing here looks into it */
+
+/* A connection that has moved, and whose peer is known. */
+static struct mesh_conn *moved(void)
+{
+	struct mesh_context *mc = mesh_context_claim();
+	struct mesh_conn *conn;
+
+	assert_non_null(mc);
+	mesh_context_publish(mc, &verbs);
+	mesh_root.process = calloc(1, sizeof(*mesh_root.process));
+	conn = mesh_conn_new(mc, &qp);
+	assert_non_null(conn);
+	conn->state = MESH_CONN_MOVED;
+	conn->held = (struct mesh_held *)&held;
+	conn->move.state = MV_MOVE_ACTIVE;
+	conn->move.attempt = 3;
+	conn->move.peer_attempt = 4;
+	conn->move.sq_psn = 5;
+	conn->move.rq_psn = 6;
+	conn->move.local.qpn = 7;
+	conn->move.peer.qpn = 8;
+	n_sent = n_queued = 0;
+	now_ns = 1000 * MS;
+	return conn;
+}
+
+static struct mv_ctl_msg from_peer(enum mv_ctl_type type, const struct mv_ctl_msg *to)
+{
+	struct mv_ctl_msg msg = *to;
+
+	msg.type = (uint8_t)type;
+	msg.from = to->to;
+	msg.to = to->from;
+	msg.attempt = to->to_attempt;
+	msg.to_attempt = to->attempt;
+	msg.from_psn = to->to_psn;
+	msg.to_psn = to->from_psn;
+	return msg;
+}
+
+static void end(struct mesh_conn *conn)
+{
+	conn->held = NULL;
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+	mesh_context_release(mesh_context_get(&verbs));
+}
+
+static void test_told_until_forgotten(void **state)
+{
+	struct mesh_conn *conn = moved();
+	struct mv_ctl_msg answer;
+	uint64_t next;
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_equal(n_sent, 1); /* at once, by the program's thread */
+	assert_int_equal(sent[0].type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[0].key, 0x77);
+	assert_int_equal(n_queued, 1);
+	next = mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 1);
+	assert_true(next > now_ns && next < now_ns + 100 * MS);
+	mesh_conn_run_keys(conn, next);
+	assert_int_equal(n_sent, 2);
+	assert_memory_equal(&sent[1], &sent[0], sizeof(sent[0]));
+
+	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
+	answer.request_id++; /* of another one */
+	mesh_conn_key_message(conn, &answer);
+	assert_non_null(conn->keys);
+	answer.request_id--;
+	mesh_conn_key_message(conn, &answer);
+	assert_null(conn->keys);
+	assert_int_equal(conn->n_drops, 0);
+	assert_true(mesh_conn_run_keys(conn, now_ns + 60000 * MS) == UINT64_MAX);
+	assert_int_equal(n_sent, 2);
+	end(conn);
+}
+
+static void test_not_for_ever(void **state)
+{
+	struct mesh_conn *conn = moved();
+	uint64_t next;
+	int i;
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	for (i = 0, next = now_ns; next != UINT64_MAX && i < 100; i++)
+		next = mesh_conn_run_keys(conn, next);
+	assert_in_range(n_sent, 5, 40);
+	mesh_conn_run_keys(conn, now_ns + 10000 * MS);
+	assert_null(conn->keys);
+	assert_int_equal(conn->state, MESH_CONN_MOVED); /* nobody is hurt by it */
+	end(conn);
+}
+
+static void test_bounded(void **state)
+{
+	struct mesh_conn *conn = moved();
+	uint32_t key;
+
+	(void)state;
+	for (key = 1; key <= 300; key++)
+		mesh_conns_key_dropped(&pd, key);
+	assert_int_equal(n_sent, 300);
+	assert_int_equal(conn->n_drops, 64);
+	mesh_conn_peer_left(conn);
+	assert_int_equal(conn->n_drops, 0);
+	assert_null(conn->keys);
+	end(conn);
+}
+
+static void test_peer_not_met(void **state)
+{
+	struct mesh_conn *conn = moved();
+
+	(void)state;
+	conn->move.peer_attempt = 0;
+	mesh_conns_key_dropped(&pd, 1);
+	assert_int_equal(n_sent, 0);
+	end(conn);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_told_until_forgotten),
+		cmocka_unit_test(test_not_for_ever),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_peer_not_met),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

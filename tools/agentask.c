@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "agentask.h"
+
+#define ANSWER_BYTES_MAX (64u << 20)
+#define ANSWER_TIMEOUT_S 10
+
+static int connect_control(const char *run_dir)
+{
+	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd, rc;
+
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", run_dir) >=
+	    sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) ||
+	    connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static int send_request(int fd, const char *what)
+{
+	char request[64];
+	size_t at = 0, len = (size_t)snprintf(request, sizeof(request), "{\"get\":\"%s\"}\n", what);
+
+	while (at < len) {
+		ssize_t n = send(fd, request + at, len - at, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* Reads up to the end. Return: 0 with a malloc()ed buffer. */
+static int read_answer(int fd, char **ret_text, size_t *ret_len)
+{
+	size_t len = 0, size = 0;
+	char *text = NULL, *grown;
+	ssize_t n = 1;
+	int rc = 0;
+
+	while (!rc && n) {
+		if (len + 1 >= size) { /* one more for the NUL */
+			size = size ? 2 * size : 65536;
+			grown = size <= ANSWER_BYTES_MAX ? realloc(text, size) : NULL;
+			rc = grown ? 0 : size <= ANSWER_BYTES_MAX ? -ENOMEM : -EFBIG;
+			text = grown ? grown : text;
+			continue;
+		}
+		n = recv(fd, text + len, size - len - 1, 0);
+		if (n < 0 && errno != EINTR)
+			rc = -errno;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (rc) {
+		free(text);
+		return rc;
+	}
+	text[len] = '\0';
+	*ret_text = text;
+	*ret_len = len;
+	return 0;
+}
+
+int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_t *ret_len)
+{
+	int fd = connect_control(run_dir), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = send_request(fd, what);
+	if (!rc)
+		rc = read_answer(fd, ret_text, ret_len);
+	close(fd);
+	return rc;
+}
+
+static int parse_answer(const char *text, size_t len, const char *member, int type,
+			struct json_object **ret)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	struct json_object *answer;
+
+	if (!tokener)
+		return -ENOMEM;
+	answer = json_tokener_parse_ex(tokener, text, (int)len);
+	json_tokener_free(tokener);
+	if (!agent_member(answer, member, type)) {
+		json_object_put(answer);
+		return -EBADMSG;
+	}
+	*ret = answer;
+	return 0;
+}
+
+int agent_ask(const char *run_dir, const char *what, const char *member, int type,
+	      struct json_object **ret)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int rc = agent_ask_text(run_dir, what, &text, &len);
+
+	if (!rc)
+		rc = parse_answer(text, len, member, type, ret);
+	free(text);
+	return rc;
+}
+
+void agent_ask_error(const char *run_dir, int err, const char *expected)
+{
+	switch (err) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+		cli_error("no agent answers at %s/control: start meshverbsd, or name its directory "
+			  "with --run-dir",
+			  run_dir);
+		break;
+	case -EAGAIN:
+		cli_error("the agent at %s/control has not answered within %d s", run_dir,
+			  ANSWER_TIMEOUT_S);
+		break;
+	case -EBADMSG:
+		cli_error("the agent at %s/control gave an answer without %s: it is of "
+			  "another version",
+			  run_dir, expected);
+		break;
+	default:
+		cli_error("cannot ask the agent at %s/control: %s", run_dir, strerror(-err));
+	}
+}
+
+struct json_object *agent_member(struct json_object *object, const char *key, int type)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, (enum json_type)type))
+		return NULL;
+	return value;
+}
+
+const char *agent_text(struct json_object *object, const char *key)
+{
+	struct json_object *value = agent_member(object, key, json_type_string);
+
+	return value && json_object_get_string_len(value) ? json_object_get_string(value) : NULL;
+}
+
+long long agent_number(struct json_object *object, const char *key, long long otherwise)
+{
+	struct json_object *value = agent_member(object, key, json_type_int);
+
+	return value ? json_object_get_int64(value) : otherwise;
+}

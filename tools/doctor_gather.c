@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* What doctor's checks look at, gathered once, and what they find. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "agentask.h"
+#include "doctor.h"
+#include "sysfs.h"
+
+char *words(const char *fmt, ...)
+{
+	va_list args;
+	char *text;
+	int len;
+
+	va_start(args, fmt);
+	len = vasprintf(&text, fmt, args);
+	va_end(args);
+	return len < 0 ? NULL : text;
+}
+
+void doctor_find(struct doctor *d, enum doctor_level level, char *thing, char *what, char *fix)
+{
+	struct doctor_finding *grown = NULL;
+
+	if (thing && what && fix)
+		grown = reallocarray(d->findings, d->n_findings + 1, sizeof(*grown));
+	if (!grown) {
+		d->out_of_memory = true;
+		free(thing);
+		free(what);
+		free(fix);
+		return;
+	}
+	d->findings = grown;
+	grown[d->n_findings++] = (struct doctor_finding){d->check, level, thing, what, fix};
+}
+
+void doctor_skip(struct doctor *d, const char *why)
+{
+	d->skipped = why;
+}
+
+bool doctor_serves(const struct doctor *d, const char *device)
+{
+	char provider[32];
+
+	if (mv_config_list_match(&d->status.config.exclude, device))
+		return false;
+	return sysfs_provider(d->cli->sysfs, device, provider, sizeof(provider)) ||
+	       mv_config_list_match(&d->status.config.base, provider);
+}
+
+/* Engines leave a file; Kubernetes sets a variable in every container; systemd-nspawn and LXC tell
+ * process 1. */
+static bool in_container(const struct doctor *d)
+{
+	return files_exist(d, "/.dockerenv") || files_exist(d, "/run/.containerenv") ||
+	       files_exist(d, "/run/systemd/container") || getenv("KUBERNETES_SERVICE_HOST") ||
+	       getenv("container");
+}
+
+void doctor_gather(const struct cli *cli, struct doctor *d)
+{
+	memset(d, 0, sizeof(*d));
+	d->cli = cli;
+	d->container = in_container(d);
+	d->have_status = !status_gather(cli, &d->status);
+	if (d->have_status)
+		status_judge(&d->status);
+	d->host_error = host_read(cli, &d->host, d->host_why, sizeof(d->host_why));
+	d->view_error = dirview_read(cli, &d->view);
+	d->agent_error = agent_ask(cli->run_dir, "status", "agent", json_type_string, &d->agent);
+	if (!d->agent_error)
+		agent_ask(cli->run_dir, "metrics", "uptime_seconds", json_type_int, &d->counters);
+}
+
+void doctor_fini(struct doctor *d)
+{
+	while (d->n_findings) {
+		struct doctor_finding *finding = &d->findings[--d->n_findings];
+
+		free(finding->thing);
+		free(finding->what);
+		free(finding->fix);
+	}
+	free(d->findings);
+	json_object_put(d->agent);
+	json_object_put(d->counters);
+	mv_directory_close(&d->view.dir);
+	host_close(&d->host);
+	status_fini(&d->status);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* doctor: what the directory says of other hosts. */
+#include "ctl.h"
+#include "doctor.h"
+
+#define NO_DIRECTORY "there is no directory of peers"
+
+/* Findings of one kind: a fleet that is upgraded has hundreds. */
+#define NAMED_MAX 5
+
+struct names {
+	char text[5 * 70];
+	size_t len, n;
+};
+
+static void add_name(struct names *names, const char *name)
+{
+	if (names->n++ < NAMED_MAX && names->len < sizeof(names->text))
+		names->len +=
+			(size_t)snprintf(names->text + names->len, sizeof(names->text) - names->len,
+					 "%s%s", names->len ? ", " : "", name);
+}
+
+static char *names_words(const struct names *names)
+{
+	if (names->n > NAMED_MAX)
+		return words("%s and %zu more", names->text, names->n - NAMED_MAX);
+	return words("%s", names->text);
+}
+
+static const struct mv_directory *directory(struct doctor *d)
+{
+	if (!d->view_error && d->view.alive)
+		return &d->view.dir;
+	doctor_skip(d, NO_DIRECTORY);
+	return NULL;
+}
+
+static void check_silent(struct doctor *d)
+{
+	const struct mv_directory *dir = directory(d);
+	struct names names = {0};
+	uint32_t h;
+
+	for (h = 1; dir && h < dir->header->n_hosts; h++)
+		if (!dir->hosts[h].agent_version)
+			add_name(&names, dir->hosts[h].name);
+	if (names.n)
+		doctor_find(d, DOCTOR_ACTION, names_words(&names),
+			    words("%zu hosts of the hosts file have not been heard", names.n),
+			    words("start meshverbsd there, let UDP port %u pass, or take them out "
+				  "of %s",
+				  d->status.config.agent_port, d->status.config.agent_hosts));
+}
+
+static void check_versions(struct doctor *d)
+{
+	const struct mv_directory *dir = directory(d);
+	struct names older = {0}, newer = {0};
+	uint32_t h;
+
+	for (h = 1; dir && h < dir->header->n_hosts; h++) {
+		uint32_t version = dir->hosts[h].agent_version;
+
+		if (version && version != MV_CTL_VERSION)
+			add_name(version < MV_CTL_VERSION ? &older : &newer, dir->hosts[h].name);
+	}
+	if (older.n)
+		doctor_find(d, DOCTOR_ACTION, names_words(&older),
+			    words("%zu hosts have an agent of an older version", older.n),
+			    words("upgrade meshverbs there"));
+	if (newer.n)
+		doctor_find(d, DOCTOR_ACTION, names_words(&newer),
+			    words("%zu hosts have an agent of a newer version", newer.n),
+			    words("upgrade meshverbs on this host"));
+}
+
+/* ---- MTU
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* Peers whose rails on the link of one of ours allow another path MTU. */
+static void check_mtu_of(struct doctor *d, const struct mv_directory *dir, uint32_t local)
+{
+	const struct mv_dir_rail *ours = &dir->rails[local], *theirs, *first = NULL;
+	struct names names = {0};
+	uint32_t l, remote;
+
+	for (l = 0; l < dir->header->n_links; l++) {
+		remote = dir->links[l].remote_rail;
+		theirs = &dir->rails[remote];
+		if (dir->links[l].local_rail != local || !theirs->mtu_bytes ||
+		    theirs->mtu_bytes == ours->mtu_bytes)
+			continue;
+		first = first ? first : theirs;
+		add_name(&names, dir->hosts[theirs->host].name);
+	}
+	if (!first)
+		return;
+	doctor_find(d, DOCTOR_ACTION, words("%s (%s)", ours->device, ours->netdev),
+		    words("its RoCE MTU is %u, that of %s on %s is %u; so it is on %zu rails of "
+			  "that link",
+			  ours->mtu_bytes, first->device, dir->hosts[first->host].name,
+			  first->mtu_bytes, names.n),
+		    words("give all netdevs of the link, and the switch, one MTU: ip link set %s "
+			  "mtu 9000 (4200 is enough for RoCE "
+			  "4096)",
+			  ours->netdev));
+}
+
+static void check_mtu(struct doctor *d)
+{
+	const struct mv_directory *dir = directory(d);
+	uint32_t r;
+
+	for (r = 0; dir && r < dir->hosts[0].n_rails; r++)
+		if (dir->rails[r].mtu_bytes && doctor_serves(d, dir->rails[r].device))
+			check_mtu_of(d, dir, r);
+}
+
+const struct doctor_check doctor_peer_checks[] = {
+	{"peers-silent", "peers without an agent",
+	 "Connections with these hosts stay as the programs make them.", check_silent},
+	{"peers-version", "versions of the peers' agents",
+	 "Connections with these hosts stay as the programs make them.", check_versions},
+	{"mtu", "RoCE MTU of this host and its peers",
+	 "A program that takes its own port's MTU sends packets that the other end drops: small "
+	 "messages work, large ones fail.",
+	 check_mtu},
+	{0},
+};
