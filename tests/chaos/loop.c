@@ -59,9 +59,9 @@ static bool poll_all(struct thread *t)
 	bool any = false, some;
 
 	do {
-		some = poll_one(t, t->recv_cq);
+		some = poll_one(t, t->send_cq);
 		if (t->send_cq != t->recv_cq)
-			some |= poll_one(t, t->send_cq);
+			some |= poll_one(t, t->recv_cq);
 		any |= some;
 	} while (some);
 	return any;

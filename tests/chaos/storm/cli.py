@@ -39,13 +39,13 @@ def storm(args, place, program, seed):
         group = [random.choice(kinds) for _ in range(min(left, args.group))]
         left -= len(group)
         number += 1
-        options = ["-s", str(seed + number), *(args.traffic or ["-t", "1", "-q", "2", "-r", "300"])]
+        options = ["-s", str(seed + number), *(args.traffic or ["-t", "2", "-q", "2", "-r", "200", "-x"])]
         place.heal()
         outcome = drive.run(place, program, options, group, random, lambda kind, what: print(f"   {kind}: {what}", flush=True))
         counts.update(kind for kind, _ in outcome.done)
         errors.update(outcome.failed_kinds())
         print(f"run {number}: {outcome.text()}", flush=True)
-        if not (outcome.ok if args.half == "stacked" else outcome.consistent):
+        if not (outcome.only_atomics if args.half == "stacked" else outcome.consistent):
             good = False
             print(outcome.said + story(place.world), flush=True)
     print("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))

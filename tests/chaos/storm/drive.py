@@ -8,6 +8,7 @@ from . import faults
 CLEAN, VIOLATION, USAGE, STUCK, SURFACED = 0, 1, 2, 3, 5
 NAMES = {CLEAN: "clean", VIOLATION: "VIOLATION", STUCK: "STUCK", SURFACED: "surfaced", None: "HANGS"}
 SETTLE_S = 0.5
+ATOMICS = {(kind, "transport retry counter exceeded") for kind in ("add", "swap")}
 
 
 def busy_rail(hosts):
@@ -34,8 +35,14 @@ class Outcome:
         return ", ".join(NAMES.get(status, str(status)) for status in self.statuses)
 
     def failed_kinds(self):
-        """[(work request, error)] of each queue pair that failed, by the end that noticed first"""
-        return re.findall(r": failed: (\w+) \(work request \d+\), ([^,]+)", self.said)
+        """[(work request, error)] of all but what was flushed"""
+        return [(what, error) for what, error in re.findall(r"failed: (\w+)(?: \(work request \d+\))?, ([^,\n]+)", self.said)
+                if error != "Work Request Flushed Error"]
+
+    @property
+    def only_atomics(self):
+        """Whether queue pairs failed for nothing but an atomic whose result was lost."""
+        return self.consistent and all(failed in ATOMICS for failed in self.failed_kinds())
 
 
 def run(hosts, program, options, kinds, random, on_fault=None):
