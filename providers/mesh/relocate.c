@@ -377,12 +377,13 @@ static void arrived(struct mesh_conn *conn)
 
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	int err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
+	int err;
 
+	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
 	       conn->qpn, action->next_psn, action->n_received);
-	mesh_conn_free_keys(conn); /* questions of the old path */
 	if (err) {
 		fail(conn, err == -ENODATA ? "the result of an atomic is lost" : strerrordesc_np(-err));
 		return;
