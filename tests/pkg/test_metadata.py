@@ -76,6 +76,12 @@ class Metadata(unittest.TestCase):
             with self.subTest(file.name):
                 subprocess.run(["sh", "-n", str(file)], check=True)
 
+    def test_rules_leave_permissions_alone(self):
+        for file in (BUILD / "udev/90-meshverbs-arp.rules", REPO / "udev/90-meshverbsd.rules"):
+            text = re.sub("^#.*", "", file.read_text(), flags=re.M)
+            self.assertIn("SUBSYSTEM==", text)
+            self.assertNotRegex(text, "MODE|OWNER|GROUP|NAME|SYMLINK|SECLABEL")
+
     def test_link_of_the_driver_file(self):
         """debian/rules takes mesh.driver where cmake puts it."""
         self.assertIn("/etc/libibverbs.d/mesh.driver", self.provider)
