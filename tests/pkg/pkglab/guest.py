@@ -131,6 +131,9 @@ def removal(guest):
     guest.must("dpkg --purge meshverbs meshverbs-provider")
     check(guest.run("systemctl is-active meshverbsd")[1].strip() != "active", "purge: the agent is gone")
     check(guest.arp("eth0") == ["0", "0"], "... and ARP is as it was")
+    guest.must("dpkg -i /debs/newer/*.deb")
+    guest.until("systemctl is-active meshverbsd", "installed where there is hardware already, the agent starts")
+    guest.arp_becomes("eth0", "... and ARP is set")
 
 
 def step(args):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 
 from . import Failed, check, debs, roots, simulated
 
@@ -80,6 +81,18 @@ def programs_meet_the_plugin(hosts):
         check(said.get("base:mlx5") == "ok", f"{name}: the plugin stacks over mlx5" if said.get("base:mlx5") == "ok" else f"{name}: {said}")
 
 
+def wait_for_moved(hosts):
+    """Until a connection of host a has been moved, as its agent has it."""
+    end = time.monotonic() + simulated.SECONDS
+    while True:
+        status, said = hosts.run("a", "meshverbs", "qps", "--json")
+        if status == 0 and any(qp["state"] == "moved" for qp in json.loads(said)["qps"]):
+            return
+        if time.monotonic() > end:
+            raise Failed(f"no connection has been moved: {said}")
+        time.sleep(0.05)
+
+
 class Meanwhile(threading.Thread):
     """Runs something again and again; what it gives back is what was wrong."""
 
@@ -88,9 +101,11 @@ class Meanwhile(threading.Thread):
         self.hosts, self.once, self.wrong, self.count, self.over = hosts, once, [], 0, threading.Event()
 
     def run(self):
-        while not self.over.is_set():
+        while True:
             self.wrong += self.once(self.hosts)
             self.count += 1
+            if self.over.is_set():
+                break
 
     def __enter__(self):
         self.start()
@@ -124,8 +139,14 @@ def upgrade_under_traffic(hosts, files):
     there = hosts.root.take(files, "/debs")
     with Meanwhile(hosts, transfers) as carrying, Meanwhile(hosts, starts) as starting:
         said = hosts.root.apt("install", *there)
-        hosts.stop_agents()  # systemd's part of an upgrade
+    # systemd's part of an upgrade. A connection that is made while there is no agent is as without meshverbs; those that are
+    # there go on.
+    with Meanwhile(hosts, transfers) as last:
+        last.over.set()  # one run
+        wait_for_moved(hosts)
+        hosts.stop_agents()
         hosts.start_agents()
+    carrying.count, carrying.wrong = carrying.count + last.count, carrying.wrong + last.wrong
     check("Setting up meshverbs-provider" in said, "apt upgrades both packages and the agents restart")
     for what, text in ((carrying, "runs of moved connections carried data meanwhile, of which no byte was lost or wrong"),
                        (starting, "times programs started meanwhile, and did not notice")):
