@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 12
+#define N_SETTINGS 13
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -31,6 +31,9 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "on: a connection that is at work moves to another NIC when a port on its path goes "
 	 "down or nothing gets through any more, each work request being executed exactly once. "
 	 "Posting and polling cost more then, because work is noted down. Still being tested."},
+	{"meshverbs", "hold_down_ms", "5000",
+	 "How long a path has to work again before connections that left it return, in "
+	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -64,6 +67,7 @@ static const struct {
 	{offsetof(struct mv_config, exclude), &mv_config_names},
 	{offsetof(struct mv_config, moves), &mv_config_switch},
 	{offsetof(struct mv_config, survive), &mv_config_switch},
+	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},

@@ -41,6 +41,7 @@ struct mv_config {
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
 	bool moves; /* connections may leave through another NIC */
 	bool survive; /* and move while they are at work */
+	uint32_t hold_down_ms; /* how long the path they came from has to work before they return */
 	char log_target[MV_CONFIG_PATH_MAX]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;
 	/* Of the agent only. */

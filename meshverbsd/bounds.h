@@ -50,12 +50,13 @@
 /* The directory file. */
 #define MD_PUBLISH_NS        (50 * MD_MS) /* between two */
 #define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
-#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone */
+#define MD_PUBLISH_DELAY_NS  (1 * MD_MS) /* changes seldom come alone */
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
 
 /* The local view. */
-#define MD_SETTLE_NS (20 * MD_MS) /* from the kernel's notice to a look */
+#define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
+#define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
 
 /* Processes. */

@@ -10,7 +10,7 @@
 #include "topo_sysfs.h"
 
 /* Looks after a notice: the last one comes 20 + 100 + 500 ms after it. */
-static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS};
+static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS, MD_AT_ONCE_NS};
 #define N_LOOKS (sizeof(settle_ns) / sizeof(settle_ns[0]))
 
 /*
@@ -147,7 +147,7 @@ static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *ar
 		uint64_t now = now_ns(), earliest = w->looked_ns + 20 * w->look_ns;
 
 		w->looks_due = N_LOOKS - 1;
-		set_timer(w, earliest > now + MD_SETTLE_NS ? earliest - now : MD_SETTLE_NS);
+		set_timer(w, earliest > now + MD_AT_ONCE_NS ? earliest - now : MD_AT_ONCE_NS);
 	}
 	return 0;
 }

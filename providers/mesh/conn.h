@@ -45,6 +45,19 @@ struct mesh_conn_path {
 	uint32_t sq_psn; /* first one, or MV_CTL_PSN_NONE: as the program says */
 };
 
+/* Where a connection belongs: the path that it was made on. */
+struct mesh_conn_home {
+	char device[IBV_SYSFS_NAME_MAX]; /* "": not made yet */
+	uint8_t port, gid_type;
+	union ibv_gid gid, peer_gid;
+	bool away; /* it is on another path now */
+	uint64_t hold_ns; /* how long home has to work before it moves back; grows with each flap */
+	uint64_t works_since_ns; /* 0: it does not */
+	uint64_t returned_at_ns; /* 0: it has not */
+	struct mesh_pd *spare; /* on the rail that would be next: opening one takes milliseconds */
+	bool spared; /* that was tried */
+};
+
 /* What a worker has to do with a connection. */
 enum mesh_job {
 	MESH_JOB_NONE,
@@ -80,13 +93,15 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
-	uint64_t held_ns; /* since when */
+	uint64_t held_ns; /* since when, as it was made */
+	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool fenced; /* between FENCE and ACTIVATE */
+	struct mesh_conn_home home;
 	bool shadow_connected, shadow_rts;
 
 	/* Under the lock of worker.c. */

@@ -77,9 +77,8 @@ static void drop(struct mesh_conn *conn)
 	conn->held = NULL;
 	if (conn->path.pd)
 		mesh_pd_put(conn->path.pd);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->path.pd = conn->next_path.pd = NULL;
+	conn->path.pd = NULL;
+	mesh_conn_leave(conn);
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 	unclaim(conn);
@@ -323,8 +322,10 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		mesh_recvlog_end(conn->mc, conn->qp);
 	describe(conn, attr, mask, choice, view);
 	conn->state = MESH_CONN_NATIVE;
-	if (conn->held)
+	if (conn->held) {
 		adopt(conn);
+		mesh_conn_settled(conn);
+	}
 	return 0;
 }
 
@@ -332,8 +333,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
+	bool gone, logged;
 	int err, saved_errno;
-	bool gone;
 
 	if (!conn)
 		return rtr_native(mc, NULL, qp, attr, mask, choice->index);
@@ -341,6 +342,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	err = rtr_logged(conn, attr, mask, choice, view);
 	saved_errno = errno;
 	gone = conn->gone;
+	logged = conn->held;
 	pthread_mutex_unlock(&conn->lock);
 	if (gone)
 		mesh_conn_unlink(conn);
@@ -348,7 +350,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 		goto out;
 	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
 		/* So that the peer, if it sees things differently, gets an answer. */
-		mesh_conn_connected(conn, &choice->gid, true);
+		mesh_conn_connected(conn, &choice->gid, !logged);
 		mesh_thread_wake(false);
 	} else {
 		mesh_conn_unlink(conn);

@@ -444,11 +444,12 @@ void mesh_held_forget_keys(struct mesh_held *h);
 int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 /**
  * mesh_shadow_make - a QP of ours in INIT on a rail, with CQs and SRQ there
+ * @live: another one does the work: receives of its SRQ may come later
  * @ret: written on success; not in h->now yet, so nothing is posted to it
  *
  * No lock of ours is held. Return: 0; -ENOMEM; what the verbs returned.
  */
-int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
 /** mesh_shadow_unmake - and away with it; its CQs are frozen meanwhile; nothing refers to it any more */
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);

@@ -9,6 +9,7 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "srq.h"
 
 /* From the first log to the fence; replay.c has what comes after it. */
 
@@ -16,12 +17,6 @@
 #define FENCE_STEP_US 20
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
-
-/* Whose completion it is has to be known. */
-static bool tells_qp(const struct mesh_cq *cq)
-{
-	return !cq->extended || cq->base.read_qp_num;
-}
 
 static void count_base_wrs(struct mesh_held *h, int sign)
 {
@@ -46,10 +41,6 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	struct mesh_held *h;
 	int err;
 
-	if (qp->srq) {
-		mesh_recvlog_end(mc, qp);
-		return -EOPNOTSUPP;
-	}
 	err = mesh_held_begin(mc, qp, ops, arg, MESH_HELD_GUARDED, &h);
 	if (err)
 		return err;
@@ -59,10 +50,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	/* In INIT nothing completes, so nothing is missed. */
 	count_base_wrs(h, 1);
 	h->logged_base = true;
-	if (!tells_qp(h->send_cq) || !tells_qp(h->recv_cq))
-		err = -EOPNOTSUPP;
-	if (!err)
-		err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
+	err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
 	if (!err)
 		err = mesh_cq_add_native(h->recv_cq, qp->qp_num, NULL, h);
 	if (err) {
@@ -111,6 +99,16 @@ const char *mesh_live_lost(struct mesh_held *h)
 	return lost;
 }
 
+void mesh_live_end_of_peer(struct mesh_held *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (h->guard && !h->guard->broken && !h->guard->lost && h->mode != MESH_HELD_FENCED)
+		h->guard->lost = "the peer's QP is gone";
+	pthread_mutex_unlock(&h->lock);
+}
+
 bool mesh_live_broken(struct mesh_held *h)
 {
 	bool broken;
@@ -152,7 +150,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 
 	if (h->next.qp)
 		return -EBUSY;
-	if (mesh_live_lost(h) || h->srq)
+	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
 	if (mode_of(h) == MESH_HELD_GUARDED) {
 		err = make_room(h->send_cq);
@@ -160,7 +158,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 			err = make_room(h->recv_cq);
 	}
 	if (!err)
-		err = mesh_shadow_make(h, spd, attr, &next);
+		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
 	pthread_mutex_lock(&h->lock);
@@ -289,15 +287,16 @@ static int wait_empty(struct mesh_held *h)
 {
 	uint64_t until_ns = now_ns() + FENCE_NS;
 
-	while (!is_empty(h)) {
+	is_empty(h); /* posts the marks */
+	for (;;) {
+		/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
 		mesh_shadow_collect(h, &h->now);
 		if (is_empty(h))
-			break;
+			return 0;
 		if (now_ns() > until_ns)
 			return -ETIMEDOUT;
 		usleep(FENCE_STEP_US);
 	}
-	return 0;
 }
 
 static int read_psn(struct mesh_held *h, uint32_t *ret)
@@ -334,6 +333,13 @@ static int hand_receives_on(struct mesh_held *h)
 	return -mesh_positive(err);
 }
 
+/* It consumes nothing of its SRQ any more: what is there may go to the others. */
+static void leave_srq(struct mesh_held *h)
+{
+	if (h->srq && !h->now.qp)
+		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
+}
+
 int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
 {
 	int err = begin_fence(h);
@@ -356,5 +362,7 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		h->mode = MESH_HELD_FENCED;
 	}
 	pthread_mutex_unlock(&h->lock);
+	if (!err)
+		leave_srq(h);
 	return err;
 }

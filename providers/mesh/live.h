@@ -74,6 +74,9 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 /** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
 void mesh_live_surface(struct mesh_held *h);
 
+/** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
+void mesh_live_end_of_peer(struct mesh_held *h);
+
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
 bool mesh_live_broken(struct mesh_held *h);
 

@@ -263,6 +263,7 @@ static void do_activate(struct mesh_conn *conn)
 {
 	mesh_held_activate(conn->held);
 	conn->state = MESH_CONN_MOVED;
+	mesh_conn_settled(conn);
 	mesh_count(MV_COUNT_MOVED);
 	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);
@@ -437,11 +438,12 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 			mv_move_work_waits(&conn->move, now_ns);
 		if (mv_move_deadline(&conn->move) <= now_ns)
 			mv_move_tick(&conn->move, now_ns);
-		mesh_conn_check(conn, now_ns);
+		*ret_deadline = mesh_conn_check(conn, now_ns);
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
-		*ret_deadline = mv_move_deadline(&conn->move);
+		if (mv_move_deadline(&conn->move) < *ret_deadline)
+			*ret_deadline = mv_move_deadline(&conn->move);
 		keys = mesh_conn_run_keys(conn, now_ns);
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
@@ -456,8 +458,10 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 	if (!mesh_conn_enter(conn))
 		return;
 	if (is_moving(conn)) {
-		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg))
+		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
 			mesh_conn_peer_left(conn);
+			mesh_conn_peer_gone(conn);
+		}
 		mv_move_message(&conn->move, msg, now_ns);
 		act(conn, now_ns, false);
 	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&

@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "count.h"
 #include "live.h"
 #include "paths.h"
+
+#define HOLD_MAX_NS (600 * 1000000000ull)
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -33,8 +36,28 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+static void count_moved(struct mesh_conn *conn)
+{
+	unsigned int reason = conn->move.reason;
+
+	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
+		reason -= MV_CTL_REASON_PORT;
+		mesh_count(MV_COUNT_MOVED_LIVE + reason);
+		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, mesh_now_ns() - conn->moving_ns);
+	}
+	conn->moving_ns = 0;
+}
+
+static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
+	conn->moving_ns = 0;
+}
+
 static void fail(struct mesh_conn *conn, const char *why)
 {
+	mesh_count(MV_COUNT_SURFACED);
+	conn->moving_ns = 0;
 	mesh_live_surface(conn->held);
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
@@ -42,6 +65,13 @@ static void fail(struct mesh_conn *conn, const char *why)
 	conn->state = MESH_CONN_FAILED;
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
+}
+
+/* The end that hears of it from its peer first has no reason of its own to start from. */
+static void note_begin(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->moving_ns)
+		conn->moving_ns = now_ns;
 }
 
 /* ---- reasons ------------------------------------------------------------------------------------------------- */
@@ -71,17 +101,83 @@ static size_t others(const struct mv_path_request *request, struct mesh_view *vi
 	return n;
 }
 
-static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
+/* Where it belongs. */
+static void home_request(const struct mesh_conn *conn, struct mv_path_request *ret)
+{
+	const struct mesh_conn_home *home = &conn->home;
+
+	*ret = (struct mv_path_request){.device = home->device,
+					.port_num = home->port,
+					.sgid = home->gid,
+					.sgid_type = home->gid_type,
+					.dgid = home->peer_gid,
+					.routed = 1};
+}
+
+/* The path home, if it works. Return: how many. */
+static size_t way_home(const struct mesh_conn *conn, struct mv_path *ret)
+{
+	struct mv_path_request request;
+	struct mesh_view view;
+	size_t i;
+
+	home_request(conn, &request);
+	mesh_view_paths(&request, &view);
+	for (i = 0; i < view.n_paths; i++) {
+		if (mv_gid_equal(&view.paths[i].local_gid, &conn->home.gid) && view.paths[i].type == conn->home.gid_type &&
+		    mv_gid_equal(&view.paths[i].remote_gid, &conn->home.peer_gid)) {
+			*ret = view.paths[i];
+			return view.verdict == MV_PATH_WORKS;
+		}
+	}
+	return 0;
+}
+
+/* Return: how many paths there are for a reason; the room is MV_MOVE_MAX_PATHS */
+static size_t paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret)
 {
 	struct mv_path_request request;
 	struct mesh_view view;
 	size_t n;
 
+	if (reason == MV_CTL_REASON_HOME)
+		return way_home(conn, ret);
 	request_of(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = others(&request, &view);
+	memcpy(ret, view.paths, n * sizeof(*ret));
+	return n;
+}
+
+/* A home that fails again soon after its return has to work for longer the next time. */
+static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_conn_home *home = &conn->home;
+
+	if (home->away)
+		return;
+	if (home->returned_at_ns && now_ns - home->returned_at_ns < 4 * home->hold_ns)
+		home->hold_ns = home->hold_ns < HOLD_MAX_NS / 2 ? 2 * home->hold_ns : HOLD_MAX_NS;
+	else
+		home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+	home->returned_at_ns = 0;
+}
+
+static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
+{
+	note_begin(conn, now_ns);
+	if (reason != MV_CTL_REASON_HOME)
+		note_flap(conn, now_ns);
+	mv_move_start(&conn->move, reason, paths, n, now_ns);
+}
+
+static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	size_t n = paths_for(conn, reason, paths);
+
 	if (n)
-		mv_move_start(&conn->move, reason, view.paths, n, now_ns);
+		begin(conn, reason, paths, n, now_ns);
 	else if (mesh_live_broken(conn->held))
 		fail(conn, "no other rail of this host reaches one of the peer's");
 }
@@ -92,21 +188,93 @@ static bool may_move(const struct mesh_conn *conn)
 	       conn->rts_mask && !mesh_live_lost(conn->held);
 }
 
-void mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
+/* Return: when to look again. */
+static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_conn_home *home = &conn->home;
+	struct mv_path path;
+
+	if (!way_home(conn, &path)) {
+		home->works_since_ns = 0;
+		return UINT64_MAX;
+	}
+	if (!home->works_since_ns)
+		home->works_since_ns = now_ns;
+	if (now_ns - home->works_since_ns < home->hold_ns)
+		return home->works_since_ns + home->hold_ns;
+	home->works_since_ns = now_ns; /* should it come to nothing */
+	start(conn, MV_CTL_REASON_HOME, now_ns);
+	return now_ns + home->hold_ns;
+}
+
+/* What the next move will need and takes long to make. */
+static void spare(struct mesh_conn *conn)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	struct mesh_conn_home *home = &conn->home;
+	struct mesh_view_rail place;
+	struct mesh_rail *rail;
+	char why[256];
+
+	if (home->spared)
+		return;
+	home->spared = true;
+	if (!paths_for(conn, MV_CTL_REASON_PORT, paths) || mesh_view_rail(&paths[0].local_gid, paths[0].type, &place))
+		return;
+	rail = mesh_rail_get(place.device, why, sizeof(why));
+	if (!rail)
+		return; /* it will be said when it matters */
+	home->spare = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why));
+	mesh_rail_put(rail);
+}
+
+uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_path_request request;
 	struct mesh_view view;
 
 	if (!may_move(conn))
-		return;
+		return UINT64_MAX;
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		start(conn, MV_CTL_REASON_PATH, now_ns);
-		return;
+		return UINT64_MAX;
 	}
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
-	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN)
+	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
 		start(conn, MV_CTL_REASON_PORT, now_ns);
+		return UINT64_MAX;
+	}
+	spare(conn);
+	return conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
+}
+
+void mesh_conn_settled(struct mesh_conn *conn)
+{
+	struct mv_path_request request;
+	struct mesh_conn_home *home = &conn->home;
+
+	request_of(conn, &request);
+	snprintf(home->device, sizeof(home->device), "%s", request.device);
+	home->port = request.port_num;
+	home->gid = request.sgid;
+	home->gid_type = request.sgid_type;
+	home->peer_gid = request.dgid;
+	home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
+}
+
+void mesh_conn_peer_gone(struct mesh_conn *conn)
+{
+	mesh_live_end_of_peer(conn->held);
+}
+
+void mesh_conn_leave(struct mesh_conn *conn)
+{
+	if (conn->next_path.pd)
+		mesh_pd_put(conn->next_path.pd);
+	if (conn->home.spare)
+		mesh_pd_put(conn->home.spare);
+	conn->next_path.pd = conn->home.spare = NULL;
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -147,6 +315,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	char why[256] = "";
 	int err;
 
+	note_begin(conn, now_ns);
 	release(conn);
 	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
@@ -192,14 +361,29 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
 }
 
+/* On the next path: perhaps that is home. */
+static void arrived(struct mesh_conn *conn)
+{
+	struct mesh_conn_home *home = &conn->home;
+
+	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
+	home->works_since_ns = 0;
+	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
+	if (home->spare)
+		mesh_pd_put(home->spare);
+	home->spare = NULL;
+	home->spared = false;
+}
+
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	int err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
+	int err;
 
+	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
 	       conn->qpn, action->next_psn, action->n_received);
-	mesh_conn_free_keys(conn); /* questions of the old path */
 	if (err) {
 		fail(conn, err == -ENODATA ? "the result of an atomic is lost" : strerrordesc_np(-err));
 		return;
@@ -212,12 +396,15 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	count_moved(conn);
+	arrived(conn);
 	log_moved(conn);
 	mesh_conn_tell(conn);
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	count_stayed(conn, action);
 	if (mesh_live_broken(conn->held))
 		fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
 	else
@@ -227,19 +414,16 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 
 static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
-	struct mv_path_request request;
-	struct mesh_view view;
-	size_t n;
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	size_t n = paths_for(conn, action->reason, paths);
 
-	request_of(conn, &request);
-	mesh_view_paths(&request, &view);
-	n = others(&request, &view);
-	if (mesh_live_lost(conn->held))
+	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
-	else if (!n)
+	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
-	else
-		mv_move_start(&conn->move, action->reason, view.paths, n, now_ns);
+	} else {
+		begin(conn, action->reason, paths, n, now_ns);
+	}
 }
 
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)

@@ -15,8 +15,17 @@ void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
-/** mesh_conn_check - is there a reason to move? @directory: it has changed */
-void mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_settled - the connection has been made: this is where it belongs */
+void mesh_conn_settled(struct mesh_conn *conn);
+
+/** mesh_conn_check - is there a reason to move? Return: when to look again, UINT64_MAX: when something changes */
+uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_peer_gone - the peer's QP was destroyed or reset */
+void mesh_conn_peer_gone(struct mesh_conn *conn);
+
+/** mesh_conn_leave - the QP goes: what is kept for moves of it goes, too; after mesh_held_destroy() */
+void mesh_conn_leave(struct mesh_conn *conn);
 
 /** mesh_conn_key_pd - where keys that the peer asks for have to be good; NULL: not known yet */
 struct mesh_pd *mesh_conn_key_pd(const struct mesh_conn *conn);

@@ -78,7 +78,7 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 	return 0;
 }
 
-int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
@@ -87,7 +87,7 @@ int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh
 	err = use_cqs(h);
 	if (err)
 		return err;
-	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, &shadow.home) : 0;
+	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, live, &shadow.home) : 0;
 	if (err)
 		return err;
 	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &shadow.send_cq);
@@ -143,7 +143,7 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 
 	if (h->now.qp)
 		return -EALREADY;
-	err = mesh_shadow_make(h, spd, attr, &shadow);
+	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;
 	pthread_mutex_lock(&h->lock);

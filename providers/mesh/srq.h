@@ -91,7 +91,7 @@ struct mesh_srq {
 	pthread_mutex_t join_lock; /* serialises everything but posting and polling */
 	bool dead; /* the base's is gone; join_lock */
 	struct mesh_srq_native *natives;
-	bool was_native; /* some QP of the base has been connected */
+	bool was_native; /* some QP of the base has been connected, and what it consumed was not counted */
 
 	pthread_mutex_t lock;
 	bool split; /* receives may be elsewhere than at the base */
@@ -131,10 +131,11 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really);
 
 /**
  * mesh_srq_join_shadow - a moved QP will receive on that rail
+ * @later: it will do with what can be had now, and with the rest when the others have left: their port may be down
  *
  * Return: 0; -ENOMEM; what the verbs say; then nothing has changed, but where receives are.
  */
-int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, struct mesh_srq_home **ret);
+int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret);
 /** mesh_srq_leave_shadow - that QP is gone */
 void mesh_srq_leave_shadow(struct mesh_srq_home *home);
 

@@ -61,10 +61,10 @@ static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv
 
 static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 {
-	int err = m->split ? watch(m, native) : 0;
+	int err = m->split || mesh_root.config.survive ? watch(m, native) : 0;
 	bool wake = false;
 
-	if (err)
+	if (err && m->split)
 		return err;
 	pthread_mutex_lock(&m->lock);
 	m->base.n_qps++;
@@ -107,7 +107,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp)
 		} else {
 			native->next = m->natives;
 			m->natives = native;
-			m->was_native = true;
+			m->was_native |= !native->cq;
 		}
 	}
 	pthread_mutex_unlock(&m->join_lock);
@@ -213,7 +213,7 @@ static int watch_all(struct mesh_srq *m)
 	return err;
 }
 
-int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh_srq_home **ret)
+int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret)
 {
 	struct mesh_srq_home *home;
 	bool wake = false;
@@ -226,7 +226,7 @@ int mesh_srq_join_shadow(struct mesh_srq *m, struct mesh_rail *rail, struct mesh
 		pthread_mutex_lock(&m->lock);
 		err = home_open(home);
 		if (!err && !home->n_qps++)
-			wake = mesh_srq_share(m, m->was_native, &err);
+			wake = mesh_srq_share(m, m->was_native, later ? NULL : &err);
 		if (err && home->n_qps == 1) {
 			home->n_qps = 0;
 			wake = mesh_srq_share(m, m->was_native, NULL);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "traffic.h"
+
+/*
+ * A queue pair that fails: both ends bring it to ERR, take all that it flushes, and tell each other
+ * how far they came. What completed must have been executed, what was executed must be a prefix of
+ * what was posted, and nothing twice.
+ */
+
+static void breaks(struct link_qp *q)
+{
+	if (q->state == QP_BROKEN || q->state == QP_OVER)
+		return;
+	q->state = QP_BROKEN;
+	qp_to_err(q);
+}
+
+void error_told(struct link_qp *q)
+{
+	q->told_broken = true;
+	breaks(q);
+}
+
+void error_seen(struct link_qp *q, const struct ibv_wc *wc, const char *what)
+{
+	struct thread *t = q->thread;
+
+	if (q->state == QP_BROKEN || q->state == QP_OVER) {
+		if (wc->status != IBV_WC_WR_FLUSH_ERR)
+			say(q, "then failed: %s, %s", what, ibv_wc_status_str(wc->status));
+		return;
+	}
+	say(q, "failed: %s (work request %u), %s, vendor 0x%x, at %.3f ms after the last success",
+	    what, (uint32_t)wc->wr_id, ibv_wc_status_str(wc->status), wc->vendor_err,
+	    (double)(now_ns() - q->success_ns) / 1e6);
+	t->totals.errors[wc->status < 32 ? wc->status : 31]++;
+	t->totals.broken++;
+	breaks(q);
+	wire_say(t, WORD_BROKEN, q, NULL);
+}
+
+/* Is what the other end has of counter and word what the first so many operations make? */
+static bool is_prefix(const struct link_qp *q, uint32_t from, uint32_t to)
+{
+	struct script s;
+	struct op op;
+
+	script_begin(&s, q->script.id, q->script.kinds);
+	for (;; script_next(&s, &op)) {
+		if (s.n >= from && s.sum == q->report.counter && s.word == q->report.word)
+			return true;
+		if (s.n >= to)
+			return false;
+	}
+}
+
+/* The last operation below @n that consumes a receive, plus one. */
+static uint32_t last_message(const struct link_qp *q, uint32_t n)
+{
+	struct script s;
+	struct op op;
+	uint32_t last = 0;
+
+	script_begin(&s, q->script.id, q->script.kinds);
+	while (s.n < n) {
+		script_next(&s, &op);
+		if (op_consumes_receive(op.kind))
+			last = op.number + 1;
+	}
+	return last;
+}
+
+static void check_report(struct link_qp *q)
+{
+	uint32_t done = q->ops_completed, executed = q->report.n_verified,
+		 posted = q->script.n - q->has_next;
+
+	if (executed > posted)
+		violated(q,
+			 "failed, and the other end has executed %u operations, but %u were posted",
+			 executed, posted);
+	if (last_message(q, done) > executed)
+		violated(q,
+			 "failed, and operations before %u had completed, but the other end has "
+			 "got messages only before %u: one was lost",
+			 done, executed);
+	if (!is_prefix(q, done > executed ? done : executed, posted))
+		violated(q,
+			 "failed, and the other end's counter 0x%lx and word 0x%lx are not what "
+			 "operations before any of %u to %u make",
+			 q->report.counter, q->report.word, done > executed ? done : executed,
+			 posted);
+	say(q, "failed consistently: %u posted, %u completed, %u seen by the other end", posted,
+	    done, executed);
+}
+
+static bool is_drained(const struct link_qp *q)
+{
+	return q->n_completed == q->n_posted &&
+	       (q->thread->srq || q->recvs_consumed == q->recvs_posted);
+}
+
+void error_step(struct link_qp *q)
+{
+	struct thread *t = q->thread;
+	struct message m = {.report = {.n_verified = q->their_script.n,
+				       .fin_seen = q->fin_seen,
+				       .counter = q->area->counter,
+				       .word = q->area->word}};
+
+	if (q->state != QP_BROKEN || !is_drained(q))
+		return;
+	if (t->peer_gone) {
+		q->state = QP_OVER;
+		return;
+	}
+	if (!q->report_sent)
+		wire_say(t, WORD_REPORT, q, &m);
+	q->report_sent = true;
+	if (!q->heard_report)
+		return;
+	check_report(q);
+	q->progress_ns = now_ns();
+	if (!t->opt->replace || t->stopping) {
+		q->state = QP_OVER;
+		return;
+	}
+	qp_free(q);
+	q->epoch++;
+	t->totals.replaced++;
+	qp_new(q);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "traffic.h"
+
+#define BATCH    16
+#define TICK_MS  1
+#define EVENT_NS 3000000000ull /* an event may be that much behind its completion */
+#define GAP_NS   100000000ull /* pauses from this length on are told */
+
+static void took(struct thread *t, const struct ibv_wc *wc)
+{
+	struct link_qp *q;
+	uint32_t index = wc->wr_id >> 32 & 0xffff;
+	bool receive = wc->wr_id & RECV_WR;
+	uint64_t now = now_ns();
+
+	if (index >= t->opt->n_qps)
+		violated(NULL, "a completion with wr_id 0x%lx, which was never posted", wc->wr_id);
+	q = &t->qps[index];
+	if (!(receive && t->srq) && (wc->wr_id >> 48 & 0x7fff) != (q->epoch & 0x7fff))
+		violated(q, "a completion of a queue pair that was destroyed: wr_id 0x%lx",
+			 wc->wr_id);
+	if (!(receive && t->srq) && q->qp && wc->qp_num != q->qp->qp_num)
+		violated(q, "a completion with QP number 0x%x, not 0x%x", wc->qp_num,
+			 q->qp->qp_num);
+	if (wc->status == IBV_WC_SUCCESS) {
+		if (q->success_ns && now - q->success_ns > t->totals.longest_gap_ns)
+			t->totals.longest_gap_ns = now - q->success_ns;
+		if (q->success_ns && now - q->success_ns >= GAP_NS)
+			say(q, "pause of %.3f ms until %.3f", (double)(now - q->success_ns) / 1e6,
+			    (double)now / 1e6);
+		q->success_ns = now;
+	}
+	q->progress_ns = now;
+	if (receive)
+		recv_completed(q, wc);
+	else
+		send_completed(q, wc);
+}
+
+static bool poll_one(struct thread *t, struct ibv_cq *cq)
+{
+	struct ibv_wc wcs[BATCH];
+	int n = ibv_poll_cq(cq, BATCH, wcs), i;
+
+	if (n < 0)
+		violated(NULL, "ibv_poll_cq(): %d", n);
+	for (i = 0; i < n; i++)
+		took(t, &wcs[i]);
+	return n;
+}
+
+static bool poll_all(struct thread *t)
+{
+	bool any = false, some;
+
+	do {
+		some = poll_one(t, t->send_cq);
+		if (t->send_cq != t->recv_cq)
+			some |= poll_one(t, t->recv_cq);
+		any |= some;
+	} while (some);
+	return any;
+}
+
+static void stuck(struct thread *t, struct link_qp *q)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {0};
+
+	if (q->qp)
+		ibv_query_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init);
+	say(q,
+	    "STUCK in state %d (QP 0x%x, of the device: %d): work requests %u posted, %u "
+	    "completed; operations %u posted, %u completed, "
+	    "%u acknowledged; the other end's: %u verified, %u acknowledged; receives %u posted, "
+	    "%u consumed; fin %d %d; failed %d "
+	    "report %d %d stopping %d done %d %d",
+	    q->state, q->qp ? q->qp->qp_num : 0, attr.qp_state, q->n_posted, q->n_completed,
+	    q->script.n - q->has_next, q->ops_completed, q->area->acked, q->their_script.n,
+	    q->acked, q->recvs_posted, q->recvs_consumed, q->fin_posted, q->fin_seen, q->failed,
+	    q->report_sent, q->heard_report, t->stopping, t->told_done, t->peer_done);
+	_exit(STUCK);
+}
+
+static bool is_done(const struct link_qp *q)
+{
+	if (q->state == QP_OVER)
+		return true;
+	return q->state == QP_RUNNING && q->fin_posted && q->n_completed == q->n_posted &&
+	       q->fin_seen;
+}
+
+static void step(struct link_qp *q, uint64_t now, double elapsed_s)
+{
+	struct thread *t = q->thread;
+
+	q->tokens += elapsed_s * t->opt->rate;
+	if (q->tokens > 8)
+		q->tokens = 8;
+	if (q->state == QP_CONNECTING && q->heard.valid && q->heard.epoch == q->epoch) {
+		q->theirs = q->heard.address;
+		qp_connect(q);
+	}
+	if (q->state == QP_CONNECTED && q->heard_ready)
+		q->state = QP_RUNNING;
+	if (q->state == QP_RUNNING && q->their_script.n - q->acked >= ACK_EVERY && !q->fin_seen) {
+		recv_check_poison(q);
+		send_ack(q);
+	}
+	if (q->state == QP_RUNNING)
+		send_some(q, now);
+	error_step(q);
+	if (!is_done(q) && now > q->progress_ns &&
+	    now - q->progress_ns > (uint64_t)(t->opt->stuck_seconds * 1e9))
+		stuck(t, q);
+}
+
+static void take_events(struct thread *t)
+{
+	struct pollfd fd = {.fd = t->channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *arg;
+
+	while (poll(&fd, 1, 0) == 1) {
+		if (ibv_get_cq_event(t->channel, &cq, &arg))
+			violated(NULL, "ibv_get_cq_event(): %s", strerror(errno));
+		if (arg != t || (cq != t->send_cq && cq != t->recv_cq))
+			violated(NULL, "an event of an unknown CQ");
+		ibv_ack_cq_events(cq, 1);
+		t->armed = false;
+		t->event_due_ns = 0;
+	}
+}
+
+static void arm(struct thread *t)
+{
+	int err;
+
+	if (t->armed)
+		return;
+	err = ibv_req_notify_cq(t->send_cq, 0);
+	if (!err && t->recv_cq != t->send_cq)
+		err = ibv_req_notify_cq(t->recv_cq, 0);
+	if (err)
+		violated(NULL, "ibv_req_notify_cq(): %s", strerror(err));
+	t->armed = true;
+}
+
+static void rest(struct thread *t)
+{
+	struct pollfd fds[2] = {{.fd = t->fd, .events = POLLIN},
+				{.fd = t->channel ? t->channel->fd : -1, .events = POLLIN}};
+
+	poll(t->peer_gone ? fds + 1 : fds, t->peer_gone ? 1 : 2, TICK_MS);
+}
+
+/* What was there after the CQs had been armed and found empty comes with an event. */
+static void poll_by_events(struct thread *t)
+{
+	bool was_armed = t->armed;
+
+	take_events(t);
+	if (poll_all(t)) {
+		if (was_armed && t->armed && !t->event_due_ns)
+			t->event_due_ns = now_ns() + EVENT_NS;
+	}
+	if (t->event_due_ns && now_ns() > t->event_due_ns)
+		violated(NULL, "thread %u: completions came after its CQs were armed, and no event",
+			 t->number);
+	if (!t->armed) {
+		arm(t);
+		poll_all(t);
+	}
+}
+
+static bool all_done(const struct thread *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < t->opt->n_qps; i++)
+		if (!is_done(&t->qps[i]))
+			return false;
+	return true;
+}
+
+static void finish(struct thread *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < t->opt->n_qps; i++)
+		if (t->qps[i].state == QP_RUNNING)
+			recv_check_poison(&t->qps[i]);
+	poll_all(t);
+	if (t->channel)
+		take_events(t);
+	thread_close(t);
+}
+
+void *thread_run(void *arg)
+{
+	struct thread *t = arg;
+	uint64_t before, now;
+	unsigned int i;
+
+	thread_open(t);
+	for (i = 0; i < t->opt->n_qps; i++)
+		qp_new(&t->qps[i]);
+	before = now_ns();
+	while (!(t->told_done && (t->peer_done || t->peer_gone))) {
+		if (t->channel)
+			poll_by_events(t);
+		else
+			poll_all(t);
+		while (wire_hear(t))
+			;
+		if (traffic_stop && !t->told_stop) {
+			t->stopping = t->told_stop = true;
+			wire_say(t, WORD_STOP, NULL, NULL);
+		}
+		now = now_ns();
+		for (i = 0; i < t->opt->n_qps; i++)
+			step(&t->qps[i], now, (double)(now - before) / 1e9);
+		before = now;
+		if (!t->told_done && all_done(t)) {
+			t->told_done = true;
+			wire_say(t, WORD_DONE, NULL, NULL);
+		}
+		rest(t);
+	}
+	finish(t);
+	return NULL;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "traffic.h"
+
+#define ACCESS                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define RD_ATOMIC 4
+
+static void open_device(struct thread *t)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_gid_entry entry;
+	unsigned int i;
+
+	for (i = 0; list && list[i]; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), t->opt->device))
+			t->ctx = ibv_open_device(list[i]);
+	if (!t->ctx)
+		cannot("no device %s", t->opt->device);
+	ibv_free_device_list(list);
+	for (i = 0; i < 255; i++)
+		if (!ibv_query_gid_ex(t->ctx, 1, i, &entry, 0) &&
+		    entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    !memcmp(entry.gid.raw, (const uint8_t[12]){[10] = 0xff, 0xff}, 12)) {
+			t->gid = entry.gid;
+			t->gid_index = (uint8_t)i;
+			return;
+		}
+	cannot("%s has no IPv4 address", t->opt->device);
+}
+
+void thread_open(struct thread *t)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = N_RECVS * t->opt->n_qps, .max_sge = 1}};
+	int n_send = (int)(N_RECORDS * t->opt->n_qps), n_recv = (int)(N_RECVS * t->opt->n_qps);
+	unsigned int i;
+
+	open_device(t);
+	t->pd = ibv_alloc_pd(t->ctx);
+	if (t->opt->events)
+		t->channel = ibv_create_comp_channel(t->ctx);
+	t->send_cq =
+		ibv_create_cq(t->ctx, t->opt->one_cq ? n_send + n_recv : n_send, t, t->channel, 0);
+	t->recv_cq = t->opt->one_cq ? t->send_cq : ibv_create_cq(t->ctx, n_recv, t, t->channel, 0);
+	if (t->opt->srq)
+		t->srq = ibv_create_srq(t->pd, &srq);
+	t->qps = calloc(t->opt->n_qps, sizeof(*t->qps));
+	if (!t->pd || !t->send_cq || !t->recv_cq || !t->qps || (t->opt->srq && !t->srq) ||
+	    (t->opt->events && !t->channel))
+		cannot("objects: %s", strerror(errno));
+	for (i = 0; i < t->opt->n_qps; i++) {
+		t->qps[i].thread = t;
+		t->qps[i].index = i;
+		t->qps[i].area = mmap(NULL, sizeof(struct area), PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (t->qps[i].area == MAP_FAILED)
+			cannot("memory: %s", strerror(errno));
+		t->qps[i].mr = ibv_reg_mr(t->pd, t->qps[i].area, sizeof(struct area), ACCESS);
+		if (!t->qps[i].mr)
+			cannot("reg_mr: %s", strerror(errno));
+	}
+}
+
+static void must(int err, const char *what)
+{
+	if (err)
+		violated(NULL, "%s: %s", what, strerror(err));
+}
+
+void thread_close(struct thread *t)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	for (i = 0; i < t->opt->n_qps; i++)
+		qp_free(&t->qps[i]);
+	/* A destroyed QP's completions may be left out, but after all were taken there is nothing
+	 * more to come. */
+	if (ibv_poll_cq(t->send_cq, 1, &wc) || ibv_poll_cq(t->recv_cq, 1, &wc))
+		violated(NULL, "a completion after the QPs were destroyed: wr_id 0x%lx status %s",
+			 wc.wr_id, ibv_wc_status_str(wc.status));
+	if (t->n_events)
+		ibv_ack_cq_events(t->send_cq, t->n_events);
+	for (i = 0; i < t->opt->n_qps; i++) {
+		must(ibv_dereg_mr(t->qps[i].mr), "dereg_mr");
+		munmap(t->qps[i].area, sizeof(struct area));
+	}
+	if (t->srq)
+		must(ibv_destroy_srq(t->srq), "destroy_srq");
+	if (t->recv_cq != t->send_cq)
+		must(ibv_destroy_cq(t->recv_cq), "destroy_cq");
+	must(ibv_destroy_cq(t->send_cq), "destroy_cq");
+	if (t->channel)
+		must(ibv_destroy_comp_channel(t->channel), "destroy_comp_channel");
+	must(ibv_dealloc_pd(t->pd), "dealloc_pd");
+	must(ibv_close_device(t->ctx), "close_device");
+	free(t->qps);
+}
+
+uint64_t qp_id(const struct link_qp *q, unsigned int side)
+{
+	const struct thread *t = q->thread;
+
+	return script_mix(t->opt->seed ^
+			  script_mix((uint64_t)side << 60 | (uint64_t)t->number << 40 |
+				     (uint64_t)q->index << 20 | q->epoch));
+}
+
+static void forget(struct link_qp *q)
+{
+	struct link_qp fresh = {.thread = q->thread,
+				.index = q->index,
+				.epoch = q->epoch,
+				.mr = q->mr,
+				.area = q->area,
+				.heard = q->heard};
+
+	*q = fresh;
+	memset(q->area, POISON, sizeof(*q->area));
+	q->area->counter = q->area->word = q->area->acked = 0;
+	script_begin(&q->script, qp_id(q, q->thread->side), q->thread->opt->kinds);
+	script_begin(&q->their_script, qp_id(q, !q->thread->side), q->thread->opt->kinds);
+	q->progress_ns = now_ns();
+}
+
+void qp_new(struct link_qp *q)
+{
+	struct thread *t = q->thread;
+	struct ibv_qp_init_attr init = {
+		.send_cq = t->send_cq,
+		.recv_cq = t->recv_cq,
+		.srq = t->srq,
+		.cap = {.max_send_wr = N_RECORDS,
+			.max_recv_wr = t->srq ? 0 : N_RECVS,
+			.max_send_sge = 2,
+			.max_recv_sge = 1,
+			.max_inline_data = INLINE_BYTES},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
+	struct message m = {0};
+	uint32_t i;
+
+	forget(q);
+	q->qp = ibv_create_qp(t->pd, &init);
+	if (!q->qp)
+		cannot("QP: %s", strerror(errno));
+	must(ibv_modify_qp(q->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+	for (i = 0; i < N_RECVS && (!t->srq || !q->epoch); i++)
+		recv_post(q, i);
+	/* Near the end of the numbers, so that they wrap. */
+	q->mine = (struct address){.gid = t->gid,
+				   .qpn = q->qp->qp_num,
+				   .rkey = q->mr->rkey,
+				   .area = (uintptr_t)q->area,
+				   .psn = (0xffffc0 + q->index * 7) & 0xffffff};
+	m.address = q->mine;
+	wire_say(t, WORD_ADDRESS, q, &m);
+}
+
+void qp_connect(struct link_qp *q)
+{
+	struct thread *t = q->thread;
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = q->theirs.qpn,
+		.rq_psn = q->theirs.psn,
+		.max_dest_rd_atomic = RD_ATOMIC,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = q->theirs.gid,
+				    .sgid_index = t->gid_index,
+				    .hop_limit = 64}},
+	};
+	struct ibv_qp_attr rts = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = q->mine.psn,
+		.timeout = (uint8_t)t->opt->timeout,
+		.retry_cnt = (uint8_t)t->opt->retry_cnt,
+		.rnr_retry = 7,
+		.max_rd_atomic = RD_ATOMIC,
+	};
+
+	must(ibv_modify_qp(q->qp, &rtr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	must(ibv_modify_qp(q->qp, &rts,
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+	q->state = QP_CONNECTED;
+	wire_say(t, WORD_READY, q, NULL);
+}
+
+void qp_to_err(struct link_qp *q)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	must(ibv_modify_qp(q->qp, &attr, IBV_QP_STATE), "ERR");
+}
+
+void qp_free(struct link_qp *q)
+{
+	if (q->qp)
+		must(ibv_destroy_qp(q->qp), "destroy_qp");
+	q->qp = NULL;
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
+#include "traffic.h"
+
+static uint8_t *source_of(struct link_qp *q, const struct op *op)
+{
+	return q->area->sources[op->number % N_SOURCES];
+}
+
+static uint64_t theirs(const struct link_qp *q, const void *place)
+{
+	return q->theirs.area + (uint64_t)((const uint8_t *)place - (const uint8_t *)q->area);
+}
+
+static const enum ibv_wr_opcode opcodes[OP_KINDS] = {
+	[OP_SEND] = IBV_WR_SEND,
+	[OP_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
+	[OP_WRITE] = IBV_WR_RDMA_WRITE,
+	[OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+	[OP_PRIVATE] = IBV_WR_RDMA_WRITE,
+	[OP_READ] = IBV_WR_RDMA_READ,
+	[OP_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	[OP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
+};
+
+static const enum ibv_wc_opcode completions[OP_KINDS] = {
+	[OP_SEND] = IBV_WC_SEND,          [OP_SEND_IMM] = IBV_WC_SEND,
+	[OP_WRITE] = IBV_WC_RDMA_WRITE,   [OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+	[OP_PRIVATE] = IBV_WC_RDMA_WRITE, [OP_READ] = IBV_WC_RDMA_READ,
+	[OP_ADD] = IBV_WC_FETCH_ADD,      [OP_SWAP] = IBV_WC_COMP_SWAP,
+};
+
+/* ---- posting
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static void post(struct link_qp *q, struct ibv_send_wr *wr, struct record record)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	record.signaled = wr->send_flags & IBV_SEND_SIGNALED;
+	wr->wr_id = wr_id_of(q, q->n_posted);
+	q->records[q->n_posted % N_RECORDS] = record;
+	q->n_posted++;
+	q->since_signal = record.signaled ? 0 : q->since_signal + 1;
+	err = ibv_post_send(q->qp, wr, &bad);
+	if (err)
+		violated(q, "ibv_post_send() of work request %u: %s, with %u of %u outstanding",
+			 q->n_posted - 1, strerror(err), q->n_posted - 1 - q->n_completed,
+			 N_RECORDS);
+}
+
+static bool has_room(const struct link_qp *q)
+{
+	return q->n_posted - q->n_completed <
+	       N_RECORDS - 4; /* the last ones are for acknowledgements */
+}
+
+static void *target_of(struct link_qp *q, const struct op *op)
+{
+	switch (op->kind) {
+	case OP_WRITE:
+	case OP_WRITE_IMM:
+		return q->area->slots[op->number % N_SLOTS];
+	case OP_PRIVATE:
+	case OP_READ:
+		return q->area->privates[op->slot];
+	case OP_ADD:
+		return &q->area->counter;
+	default:
+		return &q->area->word;
+	}
+}
+
+static bool fetches(enum op_kind kind)
+{
+	return kind == OP_READ || kind == OP_ADD || kind == OP_SWAP;
+}
+
+static void post_op(struct link_qp *q, const struct op *op)
+{
+	uint8_t *source = source_of(q, op);
+	uint32_t half = op->bytes / 2;
+	struct ibv_sge sges[2] = {
+		{.addr = (uintptr_t)source, .length = op->bytes, .lkey = q->mr->lkey}};
+	struct ibv_send_wr wr = {
+		.sg_list = sges,
+		.num_sge = op->bytes > 0,
+		.opcode = opcodes[op->kind],
+		.send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0u) |
+			      (op->in_line ? IBV_SEND_INLINE : 0u),
+		.imm_data = op->imm,
+	};
+
+	if (op->bytes > 1 && op->kind != OP_ADD && op->kind != OP_SWAP && op->number % 3 == 0) {
+		sges[1] = (struct ibv_sge){.addr = sges[0].addr + half,
+					   .length = op->bytes - half,
+					   .lkey = q->mr->lkey};
+		sges[0].length = half;
+		wr.num_sge = 2;
+	}
+	if (op->kind == OP_ADD || op->kind == OP_SWAP) {
+		wr.wr.atomic.remote_addr = theirs(q, target_of(q, op));
+		wr.wr.atomic.rkey = q->theirs.rkey;
+		wr.wr.atomic.compare_add = op->kind == OP_ADD ? op->operand : op->compare;
+		wr.wr.atomic.swap = op->operand;
+	} else {
+		wr.wr.rdma.remote_addr = theirs(q, target_of(q, op));
+		wr.wr.rdma.rkey = q->theirs.rkey;
+	}
+	if (fetches(op->kind))
+		memset(source, POISON, STRIDE);
+	else
+		script_fill(q->script.id, op->number, source, op->bytes);
+	post(q, &wr, (struct record){.type = REC_OP, .op = *op});
+	if (op->in_line)
+		memset(source, POISON, op->bytes); /* it has been taken */
+}
+
+static void post_fin(struct link_qp *q)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)&q->script.n, .length = sizeof(q->script.n)};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+		.imm_data = FIN_IMM,
+	};
+
+	post(q, &wr, (struct record){.type = REC_FIN});
+	q->fin_posted = true;
+}
+
+bool send_ack(struct link_qp *q)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)&q->area->ack_out,
+			      .length = sizeof(uint32_t),
+			      .lkey = q->mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_INLINE | (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
+		.wr.rdma = {.remote_addr = theirs(q, &q->area->acked), .rkey = q->theirs.rkey},
+	};
+
+	if (q->n_posted - q->n_completed >= N_RECORDS)
+		return false;
+	q->area->ack_out = q->acked = q->their_script.n;
+	post(q, &wr, (struct record){.type = REC_ACK});
+	return true;
+}
+
+void send_some(struct link_qp *q, uint64_t now)
+{
+	unsigned int burst;
+
+	(void)now;
+	if (!q->has_next && q->thread->stopping) {
+		if (!q->fin_posted && has_room(q))
+			post_fin(q);
+		return;
+	}
+	for (burst = 0; burst < 8 && q->tokens >= 1 && has_room(q); burst++) {
+		if (!q->has_next)
+			script_next(&q->script, &q->next);
+		q->has_next = true;
+		if (q->next.number >= recv_acked(q) + WINDOW ||
+		    q->next.number >= q->ops_completed + N_SOURCES)
+			return;
+		post_op(q, &q->next);
+		q->has_next = false;
+		q->tokens--;
+	}
+}
+
+/* ---- completions
+ * --------------------------------------------------------------------------------------------- */
+
+static void check_result(struct link_qp *q, const struct op *op)
+{
+	const uint8_t *data = source_of(q, op);
+	uint64_t got;
+	int at;
+
+	if (op->kind == OP_READ) {
+		at = script_differs(q->script.id, op->source, data, op->bytes);
+		if (at >= 0)
+			violated(q,
+				 "READ, operation %u of %u bytes, does not return at byte %d what "
+				 "operation %u wrote",
+				 op->number, op->bytes, at, op->source);
+		if (data[op->bytes] != POISON)
+			violated(q, "READ, operation %u, wrote beyond its %u bytes", op->number,
+				 op->bytes);
+		return;
+	}
+	memcpy(&got, data, sizeof(got));
+	if (got != op->result)
+		violated(q, "%s, operation %u, returned 0x%lx, not 0x%lx",
+			 script_kind_name(op->kind), op->number, got, op->result);
+}
+
+/* Known to be done, in the order of posting. */
+static void done(struct link_qp *q, const struct record *record)
+{
+	if (record->type != REC_OP)
+		return;
+	if (fetches(record->op.kind))
+		check_result(q, &record->op);
+	q->ops_completed = record->op.number + 1;
+	q->thread->totals.ops++;
+}
+
+static void check_success(struct link_qp *q, const struct record *record, const struct ibv_wc *wc)
+{
+	enum ibv_wc_opcode opcode = record->type == REC_OP    ? completions[record->op.kind]
+				    : record->type == REC_ACK ? IBV_WC_RDMA_WRITE
+							      : IBV_WC_SEND;
+
+	if (wc->opcode != opcode)
+		violated(q, "completion of work request %u with opcode %d, not %d", q->n_completed,
+			 wc->opcode, opcode);
+	if (record->type == REC_OP && fetches(record->op.kind) && wc->byte_len != record->op.bytes)
+		violated(q, "completion of work request %u, %s, with byte_len %u, not %u",
+			 q->n_completed, script_kind_name(record->op.kind), wc->byte_len,
+			 record->op.bytes);
+}
+
+void send_completed(struct link_qp *q, const struct ibv_wc *wc)
+{
+	uint32_t number = (uint32_t)wc->wr_id;
+	bool success = wc->status == IBV_WC_SUCCESS;
+	const struct record *record;
+
+	if (number - q->n_completed >= q->n_posted - q->n_completed)
+		violated(q, "send completion (%s) of work request %u; outstanding are %u to %u",
+			 ibv_wc_status_str(wc->status), number, q->n_completed, q->n_posted - 1);
+	if (success && q->failed)
+		violated(q, "work request %u completed with success after one that failed", number);
+	for (;; q->n_completed++) {
+		record = &q->records[q->n_completed % N_RECORDS];
+		if (q->n_completed == number)
+			break;
+		/* Those before it were unsignaled and are done, unless one failed already: then
+		 * each is reported. */
+		if (record->signaled || q->failed)
+			violated(q, "completion (%s) of work request %u, but none of %u, %s",
+				 ibv_wc_status_str(wc->status), number, q->n_completed,
+				 record->signaled ? "which was signaled"
+						  : "behind one that failed");
+		done(q, record);
+	}
+	if (success) {
+		if (!record->signaled)
+			violated(q, "completion of work request %u, which is not signaled", number);
+		check_success(q, record, wc);
+		done(q, record);
+	} else {
+		q->failed = true;
+		error_seen(q, wc,
+			   record->type == REC_OP    ? script_kind_name(record->op.kind)
+			   : record->type == REC_ACK ? "ack"
+						     : "fin");
+	}
+	q->n_completed++;
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Faults under traffic whose every work request is checked."""
+import argparse
+import collections
+import pathlib
+import random as randoms
+import sys
+
+from nicmatrix.world import need
+
+from . import drive, faults, hosts
+
+
+def parse(words):
+    words = list(sys.argv[1:] if words is None else words)
+    cut = words.index("--") if "--" in words else len(words)
+    top = argparse.ArgumentParser(prog="run", description=__doc__, usage="%(prog)s [options] BUILD [-- OPTION-OF-CHAOS-TRAFFIC ...]")
+    top.add_argument("build", metavar="BUILD")
+    top.add_argument("-n", type=int, default=20, help="faults (default: 20)")
+    top.add_argument("-g", "--group", type=int, default=5, help="faults in one run of the programs")
+    top.add_argument("--seed", type=int, help="default: a new one, printed")
+    top.add_argument("--faults", default=",".join(faults.KINDS), help="kinds, with commas between them (default: all)")
+    top.add_argument("--half", choices=("bare", "stacked"), default="stacked")
+    top.add_argument("--keep-on", action="store_true", help="after something was wrong, too")
+    args = top.parse_args(words[:cut])
+    args.traffic = words[cut + 1:]
+    return args
+
+
+def story(world):
+    return "\n".join(f"-- log of {host}\n{world.told(host, 60)}\n-- its agent\n{world.agent_log(host)[-1500:]}"
+                     for host in (hosts.SERVER, hosts.CLIENT)) if world.stacked else ""
+
+
+def storm(args, place, program, seed):
+    random, kinds = randoms.Random(seed), args.faults.split(",")
+    counts, errors, good, left, number = collections.Counter(), collections.Counter(), True, args.n, 0
+    while left > 0 and (good or args.keep_on):
+        group = [random.choice(kinds) for _ in range(min(left, args.group))]
+        left -= len(group)
+        number += 1
+        options = ["-s", str(seed + number), *(args.traffic or ["-t", "2", "-q", "2", "-r", "200", "-x"])]
+        place.heal()
+        outcome = drive.run(place, program, options, group, random, lambda kind, what: print(f"   {kind}: {what}", flush=True))
+        counts.update(kind for kind, _ in outcome.done)
+        errors.update(outcome.failed_kinds())
+        print(f"run {number}: {outcome.text()}", flush=True)
+        if not (outcome.only_atomics if args.half == "stacked" else outcome.consistent):
+            good = False
+            print(outcome.said + story(place.world), flush=True)
+    print("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    for (what, error), count in sorted(errors.items()):
+        print(f"surfaced: {count} queue pairs: {what}: {error}")
+    return good
+
+
+def main(words=None):
+    args = parse(words)
+    need("ip", "tc", "bridge")
+    build = pathlib.Path(args.build).resolve()
+    program = build / "tests/chaos/chaos-traffic"
+    if not program.exists():
+        sys.exit(f"storm: no {program}; build it")
+    seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
+    print(f"storm: seed {seed}", flush=True)
+    if args.half == "bare":
+        with hosts.Hosts.up(build) as place:
+            return 0 if storm(args, place, str(program), seed) else 1
+    with hosts.staged(build) as stage, hosts.Hosts.up(build, stage) as place:
+        return 0 if storm(args, place, str(program), seed) else 1

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Traffic between two hosts, faults while it runs, what came of it."""
+import re
+import time
+
+from . import faults
+
+CLEAN, VIOLATION, USAGE, STUCK, SURFACED = 0, 1, 2, 3, 5
+NAMES = {CLEAN: "clean", VIOLATION: "VIOLATION", STUCK: "STUCK", SURFACED: "surfaced", None: "HANGS"}
+SETTLE_S = 0.5
+ATOMICS = {(kind, "transport retry counter exceeded") for kind in ("add", "swap")}
+
+
+def busy_rail(hosts):
+    """The rail that carries more at the moment."""
+    before = hosts.world.bytes_of("a")
+    time.sleep(0.05)
+    after = hosts.world.bytes_of("a")
+    return max((0, 1), key=lambda rail: after[rail] - before[rail])
+
+
+class Outcome:
+    def __init__(self, statuses, said, done):
+        self.statuses, self.said, self.done = statuses, said, done
+
+    @property
+    def ok(self):
+        return all(status == CLEAN for status in self.statuses)
+
+    @property
+    def consistent(self):
+        return all(status in (CLEAN, SURFACED) for status in self.statuses)
+
+    def text(self):
+        return ", ".join(NAMES.get(status, str(status)) for status in self.statuses)
+
+    def failed_kinds(self):
+        """[(work request, error)] of all but what was flushed"""
+        return [(what, error) for what, error in re.findall(r"failed: (\w+)(?: \(work request \d+\))?, ([^,\n]+)", self.said)
+                if error != "Work Request Flushed Error"]
+
+    @property
+    def only_atomics(self):
+        """Whether queue pairs failed for nothing but an atomic whose result was lost."""
+        return self.consistent and all(failed in ATOMICS for failed in self.failed_kinds())
+
+
+def run(hosts, program, options, kinds, random, on_fault=None):
+    """An Outcome; @kinds: names of faults, one after the other."""
+    server, client = hosts.both(program, options)
+    done = []
+    try:
+        time.sleep(SETTLE_S)
+        for kind in kinds:
+            if server.poll() is not None or client.poll() is not None:
+                break
+            rail = busy_rail(hosts)
+            what = faults.KINDS[kind](hosts, random, rail)
+            done.append((kind, what))
+            if on_fault:
+                on_fault(kind, f"{what}, rail {rail}")
+            time.sleep(SETTLE_S)
+        for end in (client, server):
+            end.stop()
+        statuses = [client.wait(40)]
+        statuses.append(server.wait(40))
+        return Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
+    finally:
+        client.kill()
+        server.kill()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Two hosts with two NICs each, bare or with meshverbs and live moves, and everything that can be done to them."""
+import contextlib
+import pathlib
+import subprocess
+import tempfile
+import time
+
+from launcher import agents, fabric
+from nicmatrix import world
+
+from . import REPO
+
+PAIR = REPO / "tests/topo/pair.topo"
+SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
+SERVER, CLIENT = "a", "b"
+world.PREFIX = "chaos"
+
+
+@contextlib.contextmanager
+def staged(build):
+    """A folder with meshverbs installed, live moves switched on."""
+    with world.staged(build) as stage:
+        pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf").write_text(SURVIVE)
+        yield stage
+
+
+class Program(world.Running):
+    """One end of the traffic; it goes on until its standard input ends."""
+
+    def __init__(self, argv):  # pylint: disable=super-init-not-called
+        self.file = tempfile.NamedTemporaryFile(prefix="chaos-")
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=self.file, stderr=subprocess.STDOUT,
+                                        start_new_session=True)
+
+    def stop(self):
+        self.process.stdin.close()
+
+
+class Hosts:
+    """What a schedule acts on. Ports are named like a.0, links l0 and l1."""
+
+    def __init__(self, place):
+        self.world, self.sim, self.topo = place, place.sim, place.topo
+
+    @classmethod
+    @contextlib.contextmanager
+    def up(cls, build, stage=None, label="chaos"):
+        with world.World.up(PAIR, build, stage, label) as place:
+            yield cls(place)
+
+    def link(self, what, on):
+        record = self.sim.record()
+        fabric.carrier(self.topo, self.sim.fabric, what, on, record["stand_ins"], record["hosts"])
+
+    def fault(self, port, words):
+        nic = self.topo.nic(port)
+        answer = self.sim.control(nic.host, f"mlx5_{nic.index} {words}").strip()
+        if answer not in ("", "ok"):
+            raise RuntimeError(f"fault {port} {words}: {answer}")
+
+    def forward(self, port, on):
+        """The switch's port forwards or not; carrier stays."""
+        name = fabric.port_name(self.topo, self.topo.nic(port), None)
+        subprocess.run(["bridge", "-n", self.sim.fabric, "link", "set", "dev", name, "state", "3" if on else "0"], check=True)
+
+    def control_loss(self, host, percent):
+        """That much of the datagrams that the agent of a host sends is lost; 0: none."""
+        for nic in self.topo.hosts[host].nics.values():
+            tc = ["nsenter", "-t", str(self.sim.pid(host)), "--net", "tc"]
+            subprocess.run([*tc, "qdisc", "del", "dev", nic.netdev, "root"], check=False, stderr=subprocess.DEVNULL)
+            if not percent:
+                continue
+            for words in (f"qdisc add dev {nic.netdev} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
+                          f"qdisc add dev {nic.netdev} parent 1:3 handle 30: netem loss {percent}%",
+                          f"filter add dev {nic.netdev} parent 1: protocol ip u32 match ip protocol 17 0xff "
+                          "match ip dport 28791 0xffff flowid 1:3"):
+                subprocess.run([*tc, *words.split()], check=True)
+
+    def agent_kill(self, host):
+        agents.kill(self.sim, [host])
+
+    def agent_start(self, host):
+        agents.start(self.sim, [host])
+
+    def heal(self):
+        """All as it was at the start."""
+        for port in ("a.0", "a.1", "b.0", "b.1"):
+            self.link(port, True)
+            self.forward(port, True)
+            self.fault(port, "clear")
+        if self.world.stacked:
+            for host in (SERVER, CLIENT):
+                self.control_loss(host, 0)
+            agents.start(self.sim, [SERVER, CLIENT])
+            agents.wait(self.sim, self.topo)
+
+    def both(self, program, options):
+        """(server, client), running"""
+        port = str(self.world.fresh_port())
+        server = Program(self.world.argv(SERVER, program, "-p", port, *options))
+        self.world.wait_listening(server, SERVER, int(port))
+        client = Program(self.world.argv(CLIENT, program, "-p", port, *options, SERVER))
+        return server, client
+
+
+def until(condition, seconds):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
