@@ -55,9 +55,7 @@ class Hosts:
 
     def fault(self, port, words):
         nic = self.topo.nic(port)
-        answer = self.sim.control(nic.host, f"mlx5_{nic.index} {words}").strip()
-        if answer not in ("", "ok"):
-            raise RuntimeError(f"fault {port} {words}: {answer}")
+        self.sim.control(nic.host, f"mlx5_{nic.index} {words}")
 
     def forward(self, port, on):
         """The switch's port forwards or not; carrier stays."""
