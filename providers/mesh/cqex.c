@@ -116,9 +116,12 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
-	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
-		if (cq->natives.places[i].home)
+	for (i = 0; !cq->base.read_qp_num && i < cq->natives.n_places; i++) {
+		if (cq->natives.places[i].held)
+			mesh_guard_blind(cq->natives.places[i].held);
+		if (cq->natives.places[i].home && !qp)
 			qp = &cq->natives.places[i];
+	}
 	show = !qp || mesh_poll_noticed(qp, &c);
 	pthread_mutex_unlock(&cq->lock);
 	return show;

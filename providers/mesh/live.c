@@ -18,12 +18,6 @@
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
 
-/* Whose completion it is has to be known. */
-static bool tells_qp(const struct mesh_cq *cq)
-{
-	return !cq->extended || cq->base.read_qp_num;
-}
-
 static void count_base_wrs(struct mesh_held *h, int sign)
 {
 	struct mesh_data *data = &h->mc->data;
@@ -56,10 +50,7 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	/* In INIT nothing completes, so nothing is missed. */
 	count_base_wrs(h, 1);
 	h->logged_base = true;
-	if (!tells_qp(h->send_cq) || !tells_qp(h->recv_cq))
-		err = -EOPNOTSUPP;
-	if (!err)
-		err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
+	err = mesh_cq_add_native(h->send_cq, qp->qp_num, NULL, h);
 	if (!err)
 		err = mesh_cq_add_native(h->recv_cq, qp->qp_num, NULL, h);
 	if (err) {
