@@ -153,6 +153,10 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 			guard->lost = "a send completed that is not the first one outstanding";
 		return true;
 	}
+	if (h->mode == MESH_HELD_FENCED) {
+		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
+		return false;
+	}
 	if (h->mode != MESH_HELD_FENCING && !is_of_path(guard, c->status)) {
 		guard->lost = "a work request failed";
 		return true;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
 #include "live.h"
@@ -12,6 +13,9 @@
  * Completions that nobody polled any more are made up here and go to the stash of the CQ, behind those that the fence has
  * collected, so each queue pair's order is kept.
  */
+
+#define FLUSH_STEP_US 50
+#define FLUSH_TRIES   2000 /* a device that does not flush in that time is not going to */
 
 /* The sends of a fenced QP, oldest first, and what is to become of them. */
 struct replay {
@@ -278,13 +282,43 @@ static void unlock_cqs(struct mesh_held *h)
 	pthread_mutex_unlock(&h->send_cq->lock);
 }
 
+/* Has it flushed all that was posted to it? */
+static bool is_flushed(struct mesh_held *h)
+{
+	bool flushed;
+
+	pthread_mutex_lock(&h->lock);
+	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared || h->guard->n_flushed >= h->guard->receives.n_left;
+	pthread_mutex_unlock(&h->lock);
+	return flushed;
+}
+
+/*
+ * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
+ * not be lost, so it is brought to ERR before it is emptied.
+ */
+static void end_next(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	unsigned int tries;
+
+	pthread_mutex_lock(&h->lock);
+	h->guard->n_flushed = 0;
+	pthread_mutex_unlock(&h->lock);
+	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
+	mesh_shadow_collect(h, &h->next);
+	for (tries = 0; !is_flushed(h) && tries < FLUSH_TRIES; tries++) {
+		usleep(FLUSH_STEP_US);
+		mesh_shadow_collect(h, &h->next);
+	}
+}
+
 void mesh_live_surface(struct mesh_held *h)
 {
 	if (!h->guard)
 		return;
-	/* What the next QP has received is the program's, and comes first. */
 	if (h->next.qp)
-		mesh_shadow_collect(h, &h->next);
+		end_next(h);
 	lock_cqs(h);
 	if (h->mode == MESH_HELD_FENCED) {
 		/* It is empty, and what it had may have been completed by the next one. */
