@@ -66,7 +66,7 @@ def storm(args, place, program, seed):
 
 def main(words=None):
     args = parse(words)
-    need("ip", "tc", "bridge")
+    need("ip", "nft", "bridge")
     build = pathlib.Path(args.build).resolve()
     program = build / "tests/chaos/chaos-traffic"
     if not program.exists():
