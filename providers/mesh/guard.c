@@ -44,7 +44,6 @@ void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 	guard->n_kept = 0;
 	guard->broken = false;
 	guard->rts = true;
-	guard->placeholders = false;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
 }
 

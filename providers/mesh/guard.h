@@ -32,7 +32,7 @@ struct mesh_guard {
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
 	uint32_t n_flushed; /* FENCED: receives that the QP that comes next has flushed: the move failed */
-	bool placeholders; /* there are some among @sends, or were */
+	bool placeholders; /* there are some among @sends, or were; a later move may post them again */
 
 	/*
 	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its

@@ -168,7 +168,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	h->guard->n_received = n_received;
 	if (h->now.rts)
 		mesh_guard_rts(h->guard, h->next_sq_psn);
-	h->guard->placeholders = r->placeholders;
+	h->guard->placeholders |= r->placeholders;
 	h->guard->n_kept = 0;
 	h->guard->broken = false;
 	h->mode = MESH_HELD_ACTIVE;

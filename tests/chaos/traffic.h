@@ -25,7 +25,7 @@
 #define N_SOURCES 64u /* source or destination of operation n is n % N_SOURCES */
 #define STRIDE    5120u /* of all places for data; more than MAX_BYTES */
 #define ACK_EVERY 6u
-#define N_HISTORY  24u
+#define N_HISTORY 24u
 #define POISON    0xa5
 #define FIN_IMM   0xf1f1f1f1u
 #define RECV_WR                                                                                    \
