@@ -63,6 +63,7 @@ def prepare(out):
         raise Failed(f"no packages in {out / 'deb'}: run the step deb first")
     root = installed.host(out / "guest")
     installed.install(root, files)
+    root.take(installed.repacked(files, out / "upgrade", f"{debs.version()}+upgrade"), "/debs/newer")
     (root.path / "etc/libibverbs.d/mesh/mesh.conf").write_text(CONF)
     return root
 
@@ -120,6 +121,12 @@ def netdevs(guest):
     check(now == guest.modes != "", f"permissions of the devices are as they were: {now}" if now == guest.modes else f"{guest.modes}, now {now}")
 
 
+def upgrade(guest):
+    pid = guest.must("systemctl show -P MainPID meshverbsd")
+    guest.must("dpkg -i /debs/newer/*.deb")
+    guest.until(f"test $(systemctl show -P MainPID meshverbsd) != {pid} && meshverbs peers", "an upgrade restarts the agent")
+
+
 def removal(guest):
     guest.must("dpkg --purge meshverbs meshverbs-provider")
     check(guest.run("systemctl is-active meshverbsd")[1].strip() != "active", "purge: the agent is gone")
@@ -140,5 +147,6 @@ def step(args):
         hear_each_other(guest)
         netdevs(guest)
         life_of_the_agent(guest)
+        upgrade(guest)
         removal(guest)
     shutil.rmtree(root.path)
