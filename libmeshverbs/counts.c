@@ -7,44 +7,64 @@
 static const uint64_t bounds_us[MV_PAUSE_BUCKETS - 1] = MV_PAUSE_BOUNDS_US;
 
 _Static_assert(MV_COUNT_DECIDED_END > MV_COUNT_DECIDED + MV_PASS, "one for each action");
-_Static_assert(MV_COUNT_GIVEN_UP_END >= MV_COUNT_GIVEN_UP + MV_CTL_REASON_END, "one for each reason");
+_Static_assert(MV_COUNT_GIVEN_UP_END >= MV_COUNT_GIVEN_UP + MV_CTL_REASON_END,
+	       "one for each reason");
+_Static_assert(MV_COUNT_LIVE_REASONS == MV_CTL_REASON_END - MV_CTL_REASON_PORT,
+	       "all that move live");
 _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 
-#define DECIDED	 "GID decisions, one for each connect and address handle"
-#define REPAIRED "Queue pairs and address handles that were given another GID index than the program's"
+#define LIVE(first, reason, places)                                                                \
+	((first) + (MV_CTL_REASON_##reason - MV_CTL_REASON_PORT) * (places))
+
+#define DECIDED "GID decisions, one for each connect and address handle"
+#define REPAIRED                                                                                   \
+	"Queue pairs and address handles that were given another GID index than the program's"
 #define OBSERVED "Decisions that were not carried out because of mode = observe"
-#define GIVEN_UP "Connections on a path that does not work which were left there, by reason"
+#define MOVED    "Connections that moved to another path, by when: as they were made, or why at work"
+#define GIVEN_UP "Connections that were to move and stayed, by reason"
+
+#define DECIDED_TO(action, word)                                                                   \
+	[MV_COUNT_DECIDED + (action)] = {"decisions", "action", word, DECIDED}
+#define GAVE_UP(reason, word)                                                                      \
+	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_##reason] = {"moves_given_up", "reason", word, GIVEN_UP}
+#define MOVED_AT(reason, word)   [LIVE(MV_COUNT_MOVED_LIVE, reason, 1)] = {"moves", "at", word, MOVED}
+#define PLAIN(count, name, help) [count] = {name, NULL, NULL, help}
 
 static const struct mv_count_row rows[MV_N_COUNTS] = {
-	[MV_COUNT_DECIDED + MV_KEEP] = {"decisions", "action", "keep", DECIDED},
-	[MV_COUNT_DECIDED + MV_REPAIR] = {"decisions", "action", "repair", DECIDED},
-	[MV_COUNT_DECIDED + MV_REPLACE] = {"decisions", "action", "replace", DECIDED},
-	[MV_COUNT_DECIDED + MV_PASS] = {"decisions", "action", "pass", DECIDED},
+	DECIDED_TO(MV_KEEP, "keep"),
+	DECIDED_TO(MV_REPAIR, "repair"),
+	DECIDED_TO(MV_REPLACE, "replace"),
+	DECIDED_TO(MV_PASS, "pass"),
 	[MV_COUNT_REPAIRED_QP] = {"repairs", "of", "qp", REPAIRED},
 	[MV_COUNT_REPAIRED_AH] = {"repairs", "of", "ah", REPAIRED},
-	[MV_COUNT_REPAIR_REFUSED] = {"repairs_refused", 0, 0,
-				     "Repaired GID indexes that the provider did not take"},
+	PLAIN(MV_COUNT_REPAIR_REFUSED, "repairs_refused",
+	      "Repaired GID indexes that the provider did not take"),
 	[MV_COUNT_OBSERVED_GID] = {"observed", "would", "gid", OBSERVED},
 	[MV_COUNT_OBSERVED_MOVE] = {"observed", "would", "move", OBSERVED},
-	[MV_COUNT_STUCK] = {"connections_stuck", 0, 0,
-			    "Connections on a path that does not work and for which there is no other"},
-	[MV_COUNT_HELD] = {"connections_held", 0, 0, "Connections whose path was put to the peer"},
-	[MV_COUNT_MOVED] = {"moves", "at", "connect", "Connections that moved to another path"},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NONE] = {"moves_given_up", "reason", "timeout", GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NATIVE] = {"moves_given_up", "reason", "native", GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NO_PATH] = {"moves_given_up", "reason", "no_path", GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_NO_RESOURCES] = {"moves_given_up", "reason", "no_resources",
-							    GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_MISMATCH] = {"moves_given_up", "reason", "mismatch", GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_OFF] = {"moves_given_up", "reason", "off", GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_UNSUPPORTED] = {"moves_given_up", "reason", "unsupported",
-							   GIVEN_UP},
-	[MV_COUNT_GIVEN_UP + MV_CTL_REASON_UNREACHABLE] = {"moves_given_up", "reason", "unreachable",
-							   GIVEN_UP},
-	[MV_COUNT_RELAYED_AH] = {"relayed_handles", 0, 0,
-				 "Address handles whose datagrams go by another NIC"},
-	[MV_COUNT_SURFACED] = {"surfaced_errors", 0, 0,
-			       "Connections that were given an error because no way was left"},
+	PLAIN(MV_COUNT_STUCK, "connections_stuck",
+	      "Connections on a path that does not work and for which there is no other"),
+	PLAIN(MV_COUNT_HELD, "connections_held", "Connections whose path was put to the peer"),
+	[MV_COUNT_MOVED] = {"moves", "at", "connect", MOVED},
+	MOVED_AT(PORT, "port"),
+	MOVED_AT(PATH, "path"),
+	MOVED_AT(DRAIN, "drain"),
+	MOVED_AT(HOME, "home"),
+	GAVE_UP(NONE, "timeout"),
+	GAVE_UP(NATIVE, "native"),
+	GAVE_UP(NO_PATH, "no_path"),
+	GAVE_UP(NO_RESOURCES, "no_resources"),
+	GAVE_UP(MISMATCH, "mismatch"),
+	GAVE_UP(OFF, "off"),
+	GAVE_UP(UNSUPPORTED, "unsupported"),
+	GAVE_UP(UNREACHABLE, "unreachable"),
+	GAVE_UP(HEALED, "healed"),
+	GAVE_UP(GONE, "gone"),
+	GAVE_UP(TIMEOUT, "peer_timeout"),
+	GAVE_UP(UNREADABLE, "unreadable"),
+	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles",
+	      "Address handles whose datagrams go by another NIC"),
+	PLAIN(MV_COUNT_SURFACED, "surfaced_errors",
+	      "Connections that were given an error because no way was left"),
 };
 
 const struct mv_count_row *mv_count_row(size_t place)
@@ -56,6 +76,10 @@ const struct mv_pause_row *mv_pause_rows(void)
 {
 	static const struct mv_pause_row pauses[] = {
 		{"connect", MV_COUNT_CONNECT_PAUSE},
+		{"port", LIVE(MV_COUNT_LIVE_PAUSE, PORT, MV_PAUSE_PLACES)},
+		{"path", LIVE(MV_COUNT_LIVE_PAUSE, PATH, MV_PAUSE_PLACES)},
+		{"drain", LIVE(MV_COUNT_LIVE_PAUSE, DRAIN, MV_PAUSE_PLACES)},
+		{"home", LIVE(MV_COUNT_LIVE_PAUSE, HOME, MV_PAUSE_PLACES)},
 		{0},
 	};
 

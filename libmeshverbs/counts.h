@@ -7,23 +7,29 @@
 #include <stdint.h>
 
 /*
- * What a process counts of its decisions, repairs and moves. It keeps the figures in a page of shared memory, a memfd
- * that nobody can shrink, and hands that to its agent with the REGISTER frame (ctl.h). The agent adds up the pages of
- * all processes, also of those that have ended: so counting costs no message, and nothing is lost when a process ends.
+ * What a process counts of its decisions, repairs and moves. It keeps the figures in a page of
+ * shared memory, a memfd that nobody can shrink, and hands that to its agent with the REGISTER
+ * frame (ctl.h). The agent adds up the pages of all processes, also of those that have ended: so
+ * counting costs no message, and nothing is lost when a process ends.
  *
- * Places in the page are for ever: a figure that is not counted any more keeps its place, new ones go to the end. So
- * processes and agents of different versions understand each other.
+ * Places in the page are for ever: a figure that is not counted any more keeps its place, new ones
+ * go to the end. So processes and agents of different versions understand each other.
  */
 
 /*
- * Upper ends of the histogram's buckets, in microseconds; one more is without end. A pause is a time in which what a
- * program posted to a queue pair was not on its way.
+ * Upper ends of the histogram's buckets, in microseconds; one more is without end. A pause is the
+ * time from the moment that a connection was found to need another path to the one when its work
+ * went on.
  */
 #define MV_PAUSE_BOUNDS_US                                                                         \
 	{                                                                                          \
 		1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 500000, 1000000, 2500000    \
 	}
 #define MV_PAUSE_BUCKETS 12
+#define MV_PAUSE_PLACES                                                                            \
+	(MV_PAUSE_BUCKETS + 1) /* of a histogram: its buckets, then the sum in microseconds */
+
+#define MV_COUNT_LIVE_REASONS 4
 
 enum mv_count {
 	/* GID decisions, one for each connect and address handle: enum mv_action. */
@@ -41,18 +47,25 @@ enum mv_count {
 	MV_COUNT_HELD, /* the peer was asked */
 	MV_COUNT_MOVED, /* agreed, when the connection was made */
 	MV_COUNT_GIVEN_UP, /* by enum mv_ctl_reason; the first one: no answer in time */
-	MV_COUNT_GIVEN_UP_END = MV_COUNT_GIVEN_UP + 16, /* there may be more */
+	MV_COUNT_GIVEN_UP_END = MV_COUNT_GIVEN_UP + 24, /* there may be more */
 	MV_COUNT_RELAYED_AH = MV_COUNT_GIVEN_UP_END, /* address handles behind another NIC */
 	/* Errors that a program was given because there was no way left. */
 	MV_COUNT_SURFACED,
-	/* How long connections that had to be agreed upon were held: buckets, then the sum in microseconds. */
+	/* How long connections that had to be agreed upon were held: buckets, then the sum in
+	   microseconds. */
 	MV_COUNT_CONNECT_PAUSE,
 	MV_COUNT_CONNECT_PAUSE_US = MV_COUNT_CONNECT_PAUSE + MV_PAUSE_BUCKETS,
-	MV_N_COUNTS,
+	/*
+	 * Connections at work that moved, by enum mv_ctl_reason from MV_CTL_REASON_PORT on; and for
+	 * each of these reasons how long it took from the moment that the reason was seen.
+	 */
+	MV_COUNT_MOVED_LIVE,
+	MV_COUNT_LIVE_PAUSE = MV_COUNT_MOVED_LIVE + MV_COUNT_LIVE_REASONS,
+	MV_N_COUNTS = MV_COUNT_LIVE_PAUSE + MV_COUNT_LIVE_REASONS * MV_PAUSE_PLACES,
 };
 
 #define MV_COUNTS_MAGIC 0x3130746e63766dull /* "mvcnt01" */
-#define MV_COUNTS_MAX	128 /* places that a page has */
+#define MV_COUNTS_MAX   480 /* places that a page has */
 
 struct mv_counts_page {
 	uint64_t magic;
@@ -62,7 +75,8 @@ struct mv_counts_page {
 
 /* A figure as monitoring sees it: a counter. */
 struct mv_count_row {
-	const char *name; /* without "meshverbs_" and "_total"; NULL: the place is kept free, or is of a histogram */
+	const char *name; /* without "meshverbs_" and "_total"; NULL: the place is kept free, or is
+			     of a histogram */
 	const char *label, *label_value; /* NULL: none */
 	const char *help;
 };

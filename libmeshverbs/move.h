@@ -98,7 +98,8 @@ enum mv_move_action_type {
 	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more */
 	/*
 	 * Put the old QP into ERR, drain it, read its rq_psn, post the receives that it did not consume to the new QP;
-	 * sends that the program posts wait from now on, and it sees no completion of a send that was flushed. Answer with
+	 * sends that the program posts wait from now on, it sees no completion of a send that was flushed, and sees what the
+	 * old QP received before what the new one does, which may be used as soon as the peer has our SYNC. Answer with
 	 * mv_move_fenced(), soon
 	 */
 	MV_DO_FENCE,
@@ -240,6 +241,14 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin, const s
  */
 void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
 		   const struct mv_move_times *times, uint64_t now_ns);
+
+/**
+ * mv_move_meet - let the ends of a live QP learn each other's attempts, before they have to move
+ *
+ * Sends one HELLO, on an end that is settled and has not heard of its peer; it may be lost, and the caller may try again.
+ * Nothing depends on it, but a leader that has to ask first loses a round trip when every one counts.
+ */
+void mv_move_meet(struct mv_move *m);
 
 /**
  * mv_move_start - the QP is to leave its path
@@ -386,6 +395,7 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, const struct mv_ctl_msg *msg,
 			   struct mv_ctl_msg *ret);
 
+/** mv_move_state_name - one word */
 const char *mv_move_state_name(enum mv_move_state state);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The move of a live QP: what this end's caller does, and the steps. The peer's messages:
- * move_live_message.c. */
+/* The move of a live QP: what our caller does, and the steps; messages: move_live_message.c. */
 #include <errno.h>
 
 #include "move_internal.h"
@@ -214,6 +213,12 @@ static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
 }
 
+void mv_move_meet(struct mv_move *m)
+{
+	if (mv_move_settled(m) && !m->peer_attempt)
+		mv_move_send_hello_live(m);
+}
+
 /* Other paths, in the middle of negotiating. A follower's caller is asked about each that the
  * leader offers. */
 static void start_again(struct mv_move *m, uint64_t now_ns)
@@ -276,6 +281,7 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 		m->pending = MV_PENDING_NONE;
 		mv_move_call_off(m, reason, reason, false);
 	} else if (mv_move_settled(m) && m->leader && m->peer_attempt) {
+		m->peer_wish = false;
 		mv_move_send_refusal(m, mv_move_number_to_refuse(m), reason);
 	}
 }

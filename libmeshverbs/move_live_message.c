@@ -71,7 +71,8 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 
 	if (m->leader || !n)
 		return;
-	/* The leader has had our SYNC, and leaves the path that we have not reached for want of its own. */
+	/* The leader has had our SYNC, and leaves the path that we have not reached for want of its
+	 * own. */
 	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
 		mv_move_say(m);
 	if (!idle && !answered)

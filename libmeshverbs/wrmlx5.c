@@ -333,7 +333,19 @@ static int find_places(struct mv_mlx5_sq *sq, uint16_t from, uint16_t end)
 	return 0;
 }
 
-/* Completions are of some of the places, in their order; the last one of the last place. */
+/* Whether a completion of it, which is not there, should be: all have one from the first error on.
+ */
+static bool lacks_completion(const struct mv_mlx5_sq *sq, size_t at, bool failed)
+{
+	struct wqe wqe;
+
+	if (sq->places[at].named)
+		return false;
+	return failed || read_wqe(&sq->ring, sq->qpn, sq->places[at].index, UINT16_MAX, &wqe) ||
+	       (wqe.flags & MLX5_WQE_CTRL_CQ_UPDATE);
+}
+
+/* Completions are of some of the places, in their order. */
 static int name_places(struct mv_mlx5_sq *sq, const struct mv_mlx5_done *done, size_t n_done)
 {
 	bool failed = false;
@@ -347,11 +359,18 @@ static int name_places(struct mv_mlx5_sq *sq, const struct mv_mlx5_done *done, s
 		sq->places[at].wr_id = done[i].wr_id;
 		sq->places[at].named = true;
 		if (!failed)
-			sq->n_done = done[i].error ? at : at + 1;
+			sq->n_done = at;
 		failed = done[i].error;
 		at++;
 	}
-	return at == sq->n ? 0 : -EPROTO;
+	/* No error: unsignaled ones behind the last completion are done, too. */
+	if (!failed)
+		sq->n_done = sq->n;
+	for (at = 0; at < sq->n; at++) {
+		if (lacks_completion(sq, at, at >= sq->n_done))
+			return -EPROTO;
+	}
+	return 0;
 }
 
 int mv_mlx5_sq_read(struct mv_mlx5_sq *sq, const struct mv_mlx5_ring *ring, uint32_t qpn,

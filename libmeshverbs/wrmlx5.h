@@ -97,13 +97,14 @@ bool mv_mlx5_sq_flushed(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t 
  * @done: completions of the send queue that the fence drained, in their order, successful ones of before the flush
  * included: array of @n_done; none: nothing was outstanding
  * @max_sge, @max_inline_bytes: of the QP
- * @end: mv_mlx5_sq_end(), or the place of the marker
+ * @end: the place of the marker; without one mv_mlx5_sq_end(), once mv_mlx5_sq_flushed() has said so
  *
- * Reads from the first one's place to @end. What is before the first error is done: a queue completes in order.
+ * Reads from the first one's place to @end. What is before the first error is done, and if there is none, everything: a
+ * queue completes in order, and unsignaled work requests that were successful have no completion.
  *
  * Return: 0; -ENOMEM; -EBADMSG: a place that does not hold a work request of this QP; -EPROTO: completions are not of
- * places in this order, a successful one comes after an error, or work requests are missing behind the last one: the
- * flush is not through, or completions were lost. Nothing may be replayed then.
+ * places in this order, a successful one comes after an error, or one that has to be there is not: completions were
+ * lost. Nothing may be replayed then.
  */
 int mv_mlx5_sq_read(struct mv_mlx5_sq *sq, const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t max_sge,
 		    uint32_t max_inline_bytes, uint16_t end, const struct mv_mlx5_done *done, size_t n_done);

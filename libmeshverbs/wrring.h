@@ -9,6 +9,9 @@
  * inline data. mv_wrring_add() and mv_wrring_retire() are hot: no allocation, no loop but over the list.
  *
  * It also keeps account of PSNs, so that those of the first outstanding work request are known.
+ *
+ * After a fence: successful completions are retired as ever. Of what is left, as many as there were completions with an
+ * error were not done; the others, before them, were successful and unsignaled: n_done of struct mv_psn_view.
  */
 struct mv_wrring {
 	struct mv_wrlog log; /* &ring->log is what wrlog.h takes */

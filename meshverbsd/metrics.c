@@ -134,16 +134,35 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 		"Messages in the name of a QP that the process had not claimed");
 }
 
+static bool is_of(size_t place, const char *name)
+{
+	return mv_count_row(place)->name && !strcmp(mv_count_row(place)->name, name);
+}
+
+static bool is_first(size_t place)
+{
+	const char *name = mv_count_row(place)->name;
+
+	for (size_t i = 0; name && i < place; i++)
+		if (is_of(i, name))
+			return false;
+	return name;
+}
+
+/* Their places are as they came to be; here those of one name go together. */
 static void add_counts(struct list *list, const struct md_agent *agent)
 {
 	uint64_t sums[MV_COUNTS_MAX];
 
 	md_clients_counts(&agent->clients, sums);
-	for (size_t i = 0; i < MV_N_COUNTS; i++) {
-		const struct mv_count_row *row = mv_count_row(i);
+	for (size_t first = 0; first < MV_N_COUNTS; first++) {
+		for (size_t i = first; is_first(first) && i < MV_N_COUNTS; i++) {
+			const struct mv_count_row *row = mv_count_row(i);
 
-		if (row->name)
-			add(list, true, row->name, row->label, row->label_value, sums[i], row->help);
+			if (is_of(i, mv_count_row(first)->name))
+				add(list, true, row->name, row->label, row->label_value, sums[i],
+				    row->help);
+		}
 	}
 }
 
@@ -170,8 +189,8 @@ static void write_pauses(FILE *out, const struct md_agent *agent)
 	uint64_t sums[MV_COUNTS_MAX], n;
 
 	md_clients_counts(&agent->clients, sums);
-	fprintf(out, "# TYPE %s histogram\n# UNIT %s seconds\n# HELP %s Time in which what a program posted was "
-		     "not on its way, by cause.\n", name, name, name);
+	fprintf(out, "# TYPE %s histogram\n# UNIT %s seconds\n# HELP %s Time that connections took to move, "
+		     "or to be left where they were, by cause.\n", name, name, name);
 	for (row = mv_pause_rows(); row->cause; row++) {
 		n = 0;
 		for (size_t b = 0; b < MV_PAUSE_BUCKETS; b++) {

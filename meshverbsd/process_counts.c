@@ -14,7 +14,8 @@ const struct mv_counts_page *md_counts_map(int fd)
 	void *memory = MAP_FAILED;
 	struct stat st;
 
-	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) && st.st_size >= (off_t)sizeof(*page))
+	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) &&
+	    st.st_size >= (off_t)sizeof(*page))
 		memory = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (memory == MAP_FAILED)

@@ -5,8 +5,9 @@
 #include "counts.h"
 
 /*
- * What processes count (libmeshverbs/counts.h), added up over those that are connected and those that were. A process
- * can say of itself what it likes: these are figures for people, and nothing is decided by them.
+ * What processes count (libmeshverbs/counts.h), added up over those that are connected and those
+ * that were. A process can say of itself what it likes: these are figures for people, and nothing
+ * is decided by them.
  */
 struct md_process_counts {
 	uint64_t ended[MV_COUNTS_MAX]; /* of processes that are gone */
@@ -16,8 +17,8 @@ struct md_process_counts {
  * md_counts_map - the page behind a descriptor that a process sent
  * @fd: taken over
  *
- * Takes a memfd only that is large enough and cannot become smaller, so that looking at it later can neither wait nor
- * fail. Return: the page, to be given back with md_counts_end(); NULL.
+ * Takes a memfd only that is large enough and cannot become smaller, so that looking at it later
+ * can neither wait nor fail. Return: the page, to be given back with md_counts_end(); NULL.
  */
 const struct mv_counts_page *md_counts_map(int fd);
 

@@ -60,9 +60,11 @@ bool doctor_serves(const struct doctor *d, const char *device)
  * process 1. */
 static bool in_container(const struct doctor *d)
 {
+	bool here = !*d->cli->root; /* else the environment is not that host's */
+
 	return files_exist(d, "/.dockerenv") || files_exist(d, "/run/.containerenv") ||
-	       files_exist(d, "/run/systemd/container") || getenv("KUBERNETES_SERVICE_HOST") ||
-	       getenv("container");
+	       files_exist(d, "/run/systemd/container") ||
+	       (here && (getenv("KUBERNETES_SERVICE_HOST") || getenv("container")));
 }
 
 void doctor_gather(const struct cli *cli, struct doctor *d)

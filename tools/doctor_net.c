@@ -162,8 +162,9 @@ static void check_arp_of(struct doctor *d, const struct nic *nic)
 		words("arp_announce is %ld, arp_ignore is %ld, and another NIC is in its subnet",
 		      announce, ignore),
 		words("sysctl -w net.ipv4.conf.%s.arp_announce=2 net.ipv4.conf.%s.arp_ignore=1, "
-		      "for good in a file in "
-		      "/etc/sysctl.d; then ip neigh flush on the other hosts",
+		      "for good in a file in /etc/sysctl.d; then ip neigh flush on the other "
+		      "hosts. "
+		      "meshverbs-arp(8) does that by udev, unless told otherwise",
 		      nic->netdev->name, nic->netdev->name));
 }
 

@@ -93,7 +93,8 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	uint32_t attempt;
-	uint64_t held_ns; /* since when */
+	uint64_t held_ns; /* since when, as it was made */
+	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */

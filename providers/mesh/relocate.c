@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "count.h"
 #include "live.h"
 #include "paths.h"
 
@@ -35,8 +36,28 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+static void count_moved(struct mesh_conn *conn)
+{
+	unsigned int reason = conn->move.reason;
+
+	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
+		reason -= MV_CTL_REASON_PORT;
+		mesh_count(MV_COUNT_MOVED_LIVE + reason);
+		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, mesh_now_ns() - conn->moving_ns);
+	}
+	conn->moving_ns = 0;
+}
+
+static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
+	conn->moving_ns = 0;
+}
+
 static void fail(struct mesh_conn *conn, const char *why)
 {
+	mesh_count(MV_COUNT_SURFACED);
+	conn->moving_ns = 0;
 	mesh_live_surface(conn->held);
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
@@ -44,6 +65,13 @@ static void fail(struct mesh_conn *conn, const char *why)
 	conn->state = MESH_CONN_FAILED;
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
+}
+
+/* The end that hears of it from its peer first has no reason of its own to start from. */
+static void note_begin(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->moving_ns)
+		conn->moving_ns = now_ns;
 }
 
 /* ---- reasons ------------------------------------------------------------------------------------------------- */
@@ -150,18 +178,23 @@ static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 	home->returned_at_ns = 0;
 }
 
+static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
+{
+	note_begin(conn, now_ns);
+	if (reason != MV_CTL_REASON_HOME)
+		note_flap(conn, now_ns);
+	mv_move_start(&conn->move, reason, paths, n, now_ns);
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = paths_for(conn, reason, paths);
 
-	if (n) {
-		if (reason != MV_CTL_REASON_HOME)
-			note_flap(conn, now_ns);
-		mv_move_start(&conn->move, reason, paths, n, now_ns);
-	} else if (mesh_live_broken(conn->held)) {
+	if (n)
+		begin(conn, reason, paths, n, now_ns);
+	else if (mesh_live_broken(conn->held))
 		fail(conn, "no other rail of this host reaches one of the peer's");
-	}
 }
 
 static bool may_move(const struct mesh_conn *conn)
@@ -297,6 +330,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	char why[256] = "";
 	int err;
 
+	note_begin(conn, now_ns);
 	release(conn);
 	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
@@ -377,6 +411,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
 	mesh_conn_tell(conn);
@@ -384,6 +419,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	count_stayed(conn, action);
 	if (mesh_live_broken(conn->held))
 		fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
 	else
@@ -401,9 +437,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
 	} else {
-		if (action->reason != MV_CTL_REASON_HOME)
-			note_flap(conn, now_ns);
-		mv_move_start(&conn->move, action->reason, paths, n, now_ns);
+		begin(conn, action->reason, paths, n, now_ns);
 	}
 }
 

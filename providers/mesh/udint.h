@@ -187,8 +187,10 @@ void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey);
 
 /* udrelay.c */
 
-/** mesh_ud_poll - everything that arrived at or was sent from a NIC */
-void mesh_ud_poll(struct mesh_ud_rail *rail);
+/** mesh_ud_poll - everything that arrived at or was sent from a NIC; returns whether anything was */
+bool mesh_ud_poll(struct mesh_ud_rail *rail);
+/** mesh_ud_sending - are datagrams of that QP under way from its outlets? */
+bool mesh_ud_sending(const struct mesh_ud_qp *u);
 /** mesh_ud_flush_kept - send what was kept for a peer; or drop it, while it is not READY */
 void mesh_ud_flush_kept(struct mesh_ud_peer *peer);
 

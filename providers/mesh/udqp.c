@@ -2,10 +2,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "udint.h"
 
 /* The program's UD QPs: known to the agent from INIT on, so that peers behind other rails find them. */
+
+/* How long a QP's last datagrams may keep its program, if it has sent any in this time. */
+#define SEE_OFF_NS 20000000ull
+#define IN_USE_NS 1000000000ull
+/* That many looks without anything: nothing is on its way from the program's QP to the relay either. */
+#define QUIET_ROUNDS 3
 
 struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
 {
@@ -112,12 +119,64 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u)
 	free(u);
 }
 
+/* Has it sent something by a relay lately? */
+static bool is_in_use(const struct mesh_ud_qp *u, uint64_t now_ns)
+{
+	const struct mesh_ud_peer *peer;
+
+	for (peer = u->peers; peer; peer = peer->next)
+		if (peer->state == MESH_UD_READY && peer->used_at_ns + IN_USE_NS > now_ns)
+			return true;
+	return false;
+}
+
+/* One round. Return: whether there is, or may be, more to come. */
+static bool relay_rest(const struct ibv_qp *qp, uint64_t now_ns, bool *ret_any)
+{
+	int cancel = mesh_ud_lock();
+	const struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
+	struct mesh_ud_rail *rail;
+	bool more = u && is_in_use(u, now_ns);
+
+	*ret_any = false;
+	for (rail = mesh_root.ud.rails; more && rail; rail = rail->next)
+		*ret_any |= mesh_ud_poll(rail);
+	if (more)
+		*ret_any |= mesh_ud_sending(u);
+	mesh_ud_unlock(cancel);
+	return more;
+}
+
+/*
+ * The program has been told that its datagrams are sent, and may end as soon as its QP is gone: what has come to the
+ * relays goes on its way first.
+ */
+static void see_off(const struct ibv_qp *qp)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	uint64_t now = mesh_now_ns(), until = now + SEE_OFF_NS;
+	int quiet = 0, cancel = mesh_cancel_off();
+	bool any;
+
+	for (; quiet < QUIET_ROUNDS && now < until && relay_rest(qp, now, &any); now = mesh_now_ns()) {
+		quiet = any ? 0 : quiet + 1;
+		nanosleep(&pause, NULL);
+	}
+	mesh_cancel_restore(cancel);
+}
+
 void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	int saved_errno = errno, cancel = mesh_ud_lock();
 	struct mesh_ud_qp *u = mesh_ud_qp_find(qp);
 
 	(void)mc;
+	if (u && u->peers) {
+		mesh_ud_unlock(cancel);
+		see_off(qp);
+		cancel = mesh_ud_lock();
+		u = mesh_ud_qp_find(qp);
+	}
 	if (u)
 		mesh_ud_qp_free(u);
 	mesh_ud_unlock(cancel);

@@ -158,12 +158,26 @@ static void received(struct mesh_ud_rail *rail, const struct ibv_wc *wc)
 	mesh_ud_receive(rail, wc->wr_id);
 }
 
-void mesh_ud_poll(struct mesh_ud_rail *rail)
+bool mesh_ud_sending(const struct mesh_ud_qp *u)
+{
+	const struct mesh_ud_rail *rail;
+	size_t i;
+
+	for (rail = mesh_root.ud.rails; rail; rail = rail->next)
+		for (i = 0; i < UD_SENDS; i++)
+			if (rail->senders[i] && !rail->senders[i]->peer && rail->senders[i]->owner == u)
+				return true;
+	return false;
+}
+
+bool mesh_ud_poll(struct mesh_ud_rail *rail)
 {
 	struct ibv_wc wc[16];
+	bool any = false;
 	int n, i;
 
 	while ((n = ibv_poll_cq(rail->cq, 16, wc)) > 0) {
+		any = true;
 		for (i = 0; i < n; i++) {
 			if (wc[i].wr_id & SEND_FLAG)
 				rail->senders[wc[i].wr_id & ~SEND_FLAG] = NULL;
@@ -171,6 +185,7 @@ void mesh_ud_poll(struct mesh_ud_rail *rail)
 				received(rail, &wc[i]);
 		}
 	}
+	return any;
 }
 
 bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq)

@@ -47,7 +47,7 @@ class Metadata(unittest.TestCase):
     def test_the_provider_stands_alone(self):
         names = {pathlib.Path(path).name for path in self.provider}
         self.assertEqual({name for name in names if not re.fullmatch(r"libmesh-rdmav\d+\.so", name)},
-                         {"meshverbs-provider.so", "mesh.driver", "meshverbs-front", "meshverbs-front.8"})
+                         {"meshverbs-provider.so", "mesh.driver", "meshverbs-front", "meshverbs-front.8", "meshverbs.7"})
         self.assertGreater(len(names), 8)
 
     def test_programs_have_manuals(self):
@@ -75,6 +75,12 @@ class Metadata(unittest.TestCase):
         for file in SCRIPTS:
             with self.subTest(file.name):
                 subprocess.run(["sh", "-n", str(file)], check=True)
+
+    def test_rules_leave_permissions_alone(self):
+        for file in (BUILD / "udev/90-meshverbs-arp.rules", REPO / "udev/90-meshverbsd.rules"):
+            text = re.sub("^#.*", "", file.read_text(), flags=re.M)
+            self.assertIn("SUBSYSTEM==", text)
+            self.assertNotRegex(text, "MODE|OWNER|GROUP|NAME|SYMLINK|SECLABEL")
 
     def test_link_of_the_driver_file(self):
         """debian/rules takes mesh.driver where cmake puts it."""

@@ -6,11 +6,13 @@ read as zero, and attribute files for the used ones only (reading the others' gi
 which no plain file does; here they are missing).
 """
 
+import atexit
 import ipaddress
 import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -187,6 +189,19 @@ class Directory:
                            len(hosts), len(self.rails), len(self.gids), len(self.links), *at) + body
 
 
+ROOT = tempfile.mkdtemp(prefix="meshverbs-tool.")
+atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
+
+
+def ended(number, _):
+    """By a time limit: unittest would go on after an exception."""
+    shutil.rmtree(ROOT, ignore_errors=True)
+    os._exit(128 + number)
+
+
+signal.signal(signal.SIGTERM, ended)
+
+
 class Agent:
     """Listens where one would, and gives answers."""
 
@@ -226,7 +241,7 @@ class ToolTest(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-tool."))
+        self.dir = pathlib.Path(tempfile.mkdtemp(dir=ROOT))
         self.addCleanup(shutil.rmtree, self.dir)
         # An agent of this machine is none of our business.
         self.env = {"PATH": os.environ["PATH"], "LC_ALL": "C", "MESHVERBS_RUN_DIR": str(self.dir / "run")}

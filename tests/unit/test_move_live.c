@@ -238,6 +238,27 @@ static void test_move(void **state)
 	assert_int_not_equal(psn, l.now.my_psn);
 }
 
+static void test_meet(void **state)
+{
+	struct mv_ctl_msg msg;
+
+	(void)state;
+	begin();
+	mv_move_meet(&l);
+	msg = take_message(&l, MV_CTL_HELLO);
+	assert_int_equal(msg.reason, MV_CTL_REASON_NONE);
+	assert_true(mv_move_deadline(&l) == UINT64_MAX);
+	hear(&f, &msg);
+	msg = take_message(&f, MV_CTL_HELLO);
+	hear(&l, &msg);
+	assert_quiet(&l);
+	mv_move_meet(&l);
+	mv_move_meet(&f);
+	assert_quiet(&l);
+	assert_quiet(&f);
+	move_once(); /* without asking first */
+}
+
 /* The follower wants to; the leader's caller is asked. */
 static void test_wanted(void **state)
 {
@@ -649,6 +670,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_move),
+		cmocka_unit_test(test_meet),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_no_paths),
 		cmocka_unit_test(test_cancel),

@@ -124,6 +124,21 @@ static void test_places(void **state)
 	assert_int_equal(mv_wrlog_get(&sq.log, 1, sges, NULL, &got), 0);
 	assert_false(got.named);
 	mv_mlx5_sq_fini(&sq);
+	/* The third is a marker: the second was successful, too, and says nothing. */
+	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1), 0);
+	assert_int_equal(sq.n, 2);
+	assert_int_equal(sq.n_done, 2);
+	mv_mlx5_sq_fini(&sq);
+	/* It would have to if it were signaled, or if the first had failed. */
+	done[0].error = true;
+	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1),
+			 -EPROTO);
+	done[0].error = false;
+	put_write(second, 1, 8);
+	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1),
+			 -EPROTO);
+	put_write(second, 1, 0);
+	dbrec[MLX5_SND_DBR] = htobe32(end);
 	assert_int_equal(read_sq(&sq, NULL, 0), 0);
 	assert_int_equal(mv_wrlog_count(&sq.log), 0);
 	mv_mlx5_sq_fini(&sq);

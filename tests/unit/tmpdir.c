@@ -10,15 +10,6 @@
 
 #include "unit.h"
 
-void tmpdir_make(struct tmpdir *dir)
-{
-	const char *base = getenv("TMPDIR");
-
-	snprintf(dir->path, sizeof(dir->path), "%s/meshverbs-test-XXXXXX", base ? base : "/tmp");
-	if (!mkdtemp(dir->path))
-		fail_msg("%s: %s", dir->path, strerror(errno));
-}
-
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	(void)st;
@@ -27,8 +18,54 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+/* A test that fails does not come to its end: what it made goes when the process does. */
+#define MAX_DIRS 64
+static char made[MAX_DIRS][sizeof(((struct tmpdir *)0)->path)];
+static pid_t made_by;
+
+static void remove_made(void)
+{
+	if (getpid() != made_by) /* a child that a test forked */
+		return;
+	for (size_t i = 0; i < MAX_DIRS; i++)
+		if (made[i][0])
+			nftw(made[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void note(const char *path)
+{
+	if (!made_by) {
+		made_by = getpid();
+		atexit(remove_made);
+	}
+	for (size_t i = 0; i < MAX_DIRS && getpid() == made_by; i++) {
+		if (!made[i][0]) {
+			memcpy(made[i], path, sizeof(made[i]));
+			return;
+		}
+	}
+}
+
+static void forget(const char *path)
+{
+	for (size_t i = 0; i < MAX_DIRS; i++)
+		if (!strcmp(made[i], path))
+			made[i][0] = '\0';
+}
+
+void tmpdir_make(struct tmpdir *dir)
+{
+	const char *base = getenv("TMPDIR");
+
+	snprintf(dir->path, sizeof(dir->path), "%s/meshverbs-test-XXXXXX", base ? base : "/tmp");
+	if (!mkdtemp(dir->path))
+		fail_msg("%s: %s", dir->path, strerror(errno));
+	note(dir->path);
+}
+
 void tmpdir_remove(struct tmpdir *dir)
 {
+	forget(dir->path);
 	assert_int_equal(nftw(dir->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 

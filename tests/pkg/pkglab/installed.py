@@ -17,9 +17,11 @@ BACKUPS = tuple(f"/etc/{name}-" for name in ("passwd", "group", "shadow", "gshad
 TREES = ["/etc", "/usr", "/boot", "/opt", "/srv"]
 
 
-def host(path):
+def host(path, more=()):
     """A root as the host of somebody who runs RDMA programs."""
     parent = roots.with_packages("host", roots.base(), "1", PROGRAMS + NEEDED)
+    if more:
+        parent = roots.with_packages("-".join(["host", *more]), parent, "1", list(more))
     shutil.rmtree(path, ignore_errors=True)
     root = roots.copy(parent, path)
     for name, text in (("hosts", "127.0.0.1 localhost\n"), ("machine-id", "0" * 32 + "\n")):
@@ -128,6 +130,21 @@ def upgrade_under_traffic(hosts, files):
     for what, text in ((carrying, "runs of moved connections carried data meanwhile, of which no byte was lost or wrong"),
                        (starting, "times programs started meanwhile, and did not notice")):
         check(what.count > 0 and not what.wrong, "\n".join([f"... {what.count} {text}", *what.wrong]))
+
+
+def autopkgtests(out):
+    files = debs.packages(sorted((out / "deb").glob("*.deb")))
+    root = host(out / "autopkgtest", ["autopkgtest"])
+    there = root.take(files, "/debs")
+    subprocess.run(["tar", "-xf", str(debs.source_archive(out / "src")), "-C", str(root.path / "srv")], check=True)
+    tree = f"/srv/meshverbs-{debs.version()}"
+    # 2: a test was left out, the one that does to this root what cannot be undone
+    said = root.run("sh", "-c", 'autopkgtest "$@" -- null || test $? = 2', "sh", *there, tree)
+    passed = set(re.findall(r"^(\S+) +PASS", said, re.M))
+    check(passed == {"front", "agent"}, f"autopkgtest: {', '.join(sorted(passed))} pass" if passed == {"front", "agent"} else said[-3000:])
+    said = root.run(f"{tree}/debian/tests/upkeep")
+    check(said.count("ok: ") == 3, f"upkeep: {' '.join(re.findall('ok: .*', said))}")
+    shutil.rmtree(root.path)
 
 
 def life(out, build):

@@ -187,6 +187,8 @@ class Counters(unittest.TestCase):
                     "connections_held_total", 'moves_total{at="connect"}', 'pause_seconds_count{cause="connect"}',
                     'pause_seconds_bucket{cause="connect",le="+Inf"}', "surfaced_errors_total", "processes")], [1, 1, 1, 1, 0, 0])
                 self.assertGreater(now['pause_seconds_sum{cause="connect"}'], 0)
+            families = re.findall(r"^# TYPE (\S+)", self.text(world, "a"), re.M)
+            self.assertEqual(len(set(families)), len(families))
             known = {re.sub(r"[{ ].*", "", line) for line in self.text(world, "a").splitlines() if line.startswith("meshverbs_")}
             used = set(re.findall(r"meshverbs_\w+", (REPO / "docs/grafana.json").read_text()))
             self.assertEqual(used - known, set(), "the dashboard asks for what is not there")

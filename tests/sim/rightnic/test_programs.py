@@ -5,6 +5,7 @@ ends they work.
 
     [RIGHTNIC_HALF=bare|stacked] [RIGHTNIC_SHORT=SEED] SIM_BUILD=BUILD test_programs.py [TEST...]
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -57,16 +58,20 @@ class Worlds(unittest.TestCase):
         """To be done to the hosts first."""
 
     def both(self, what, reason):
-        """what(world) -> (whether it worked, what was said): not on the bare hosts, for that reason, but with meshverbs."""
-        if self.bare:
-            ok, said = what(self.bare)
+        """what(world) -> (whether it worked, what was said): not on the bare hosts, for that reason, but with meshverbs.
+
+        Side by side, since bare programs mostly wait for what does not come."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            bare = pool.submit(what, self.bare) if self.bare else None
+            if self.stacked:
+                ok, said = what(self.stacked)
+                with self.subTest("stacked"):
+                    self.assertTrue(ok, said + self.logs())
+        if bare:
+            ok, said = bare.result()
             with self.subTest("bare"):
                 self.assertFalse(ok, f"works bare, so it proves nothing:\n{said}")
                 self.assertRegex(said, reason)
-        if self.stacked:
-            ok, said = what(self.stacked)
-            with self.subTest("stacked"):
-                self.assertTrue(ok, said + self.logs())
 
     def logs(self):
         return "".join(f"\n-- log of {host}\n{self.stacked.told(host, 15)}\n-- its agent\n{self.stacked.agent_log(host)[-1000:]}"

@@ -20,7 +20,7 @@
 #include "pair.h"
 #include "wrmlx5.h"
 
-#define ROUNDS     1000
+#define ROUNDS     250
 #define MAX_SGE    4
 #define MAX_INLINE 200
 #define SEND_WRS   40
@@ -109,7 +109,8 @@ static void modify(struct ibv_qp *qp, enum ibv_qp_state state, struct ibv_qp *pe
 {
 	struct ibv_qp_attr attr = {.qp_state = state,
 				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+				   .qp_access_flags =
+					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 				   .path_mtu = IBV_MTU_1024,
 				   .dest_qp_num = peer ? peer->qp_num : 0,
 				   .max_dest_rd_atomic = 16,
@@ -518,6 +519,133 @@ static void rounds(bool sig_all)
 	pair_close(&t.pair);
 }
 
+/* ---- what was executed -------------------------------------------------------------------------
+ */
+
+#define SLOT 4096u
+
+static void post_to_slot(uint32_t i)
+{
+	struct posted *p = &t.posted[t.n_posted];
+	struct ibv_sge sge = {.addr = (uintptr_t)t.pair.a.buf,
+			      .length = rnd(3) ? 1 + rnd(SLOT) : 1024 * (1 + rnd(4)),
+			      .lkey = t.pair.a.mr->lkey};
+
+	*p = (struct posted){.wr = {.wr_id = i,
+				    .opcode = rnd(2) ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+				    .send_flags = (rnd(3) ? 0 : IBV_SEND_SIGNALED) |
+						  (rnd(5) ? 0 : IBV_SEND_FENCE)},
+			     .length = sge.length};
+	if (!rnd(4)) { /* its result is put where nothing is sent from */
+		p->wr.opcode = IBV_WR_RDMA_READ;
+		sge.addr += BUF_BYTES / 2;
+	}
+	p->wr.wr.rdma.remote_addr = (uintptr_t)t.pair.b.buf + i * SLOT;
+	p->wr.wr.rdma.rkey = t.pair.b.mr->rkey;
+	if (p->wr.opcode == IBV_WR_SEND)
+		post_recv(&t.pair, i, i * SLOT, SLOT);
+	assert_int_equal(post_old(p, &sge, 1), 0);
+	t.n_posted++;
+}
+
+/* A WRITE's or SEND's last byte is there if and only if it was executed. */
+static bool was_executed(const struct posted *p)
+{
+	return t.pair.b.buf[p->wr.wr_id * SLOT + p->length - 1] != 0;
+}
+
+static uint32_t count_received(void)
+{
+	uint32_t n = 0;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(t.pair.b.cq, 1, &wc) == 1)
+		n += wc.status == IBV_WC_SUCCESS;
+	return n;
+}
+
+static void check_fates(const struct drained *d, size_t *ret_again)
+{
+	struct mv_psn_wr wrs[SEND_WRS];
+	enum mv_fate fates[SEND_WRS];
+	struct mv_psn_view view = {.rq_psn = rq_psn(t.pair.b.qp), .mtu_bytes = MTU};
+	uint32_t before = 0, received = 0;
+	struct ibv_sge sges[MAX_SGE];
+	struct mv_mlx5_sq sq;
+	struct mv_wr wr;
+	size_t first;
+
+	assert_int_equal(mv_mlx5_sq_read(&sq, &t.sq, t.qp->qp_num, MAX_SGE, MAX_INLINE, d->sq_end,
+					 d->sends, d->n_sends),
+			 0);
+	first = t.n_posted - sq.n;
+	/* The ring began at 0 and has not gone round: what was before is still there. */
+	assert_int_equal(mv_mlx5_sq_psns(&t.sq, t.qp->qp_num, 0,
+					 sq.n ? sq.places[0].index : d->sq_end, MTU, &before,
+					 &received),
+			 0);
+	view.first_psn = before;
+	view.n_done = sq.n_done;
+	for (size_t i = 0; i < sq.n; i++) {
+		assert_int_equal(mv_wrlog_get(&sq.log, i, sges, NULL, &wr), 0);
+		wrs[i] = mv_wr_psn(&wr);
+	}
+	assert_int_equal(mv_psn_judge(wrs, sq.n, &view, fates, NULL), 0);
+	for (size_t i = 0; i < t.n_posted; i++) {
+		const struct posted *p = &t.posted[i];
+		enum mv_fate fate = i < first ? MV_FATE_DONE : fates[i - first];
+
+		*ret_again += fate == MV_FATE_REPLAY;
+		if (p->wr.opcode == IBV_WR_RDMA_READ)
+			continue;
+		assert_int_equal(was_executed(p), fate == MV_FATE_DONE);
+		if (i >= first && fate == MV_FATE_DONE)
+			received += mv_psn_consumes(p->wr.opcode);
+	}
+	assert_int_equal(count_received(), received);
+	mv_mlx5_sq_fini(&sq);
+}
+
+/* The responder goes to ERR in the middle of it: its rq_psn tells what it has executed. */
+static void test_executed(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+	size_t again = 0, posted = 0;
+	struct drained d;
+
+	(void)state;
+	rng = seed ? strtoull(seed, NULL, 0) : UINT64_C(0x9e3779b97f4a7c15);
+	pair_open(&t.pair, &(struct options){.unconnected = true});
+	memset(t.pair.a.buf, 0xa5, BUF_BYTES / 2);
+	make_qp(false);
+	for (int round = 0; round < ROUNDS; round++) {
+		/* So many are executed for certain; who knows how many more. */
+		uint32_t n = 1 + rnd(SEND_WRS - 1), until = rnd(n + 1), reached = 0;
+
+		memset(t.pair.b.buf, 0, SEND_WRS * SLOT);
+		t.n_posted = t.n_received = 0;
+		connect_both();
+		for (uint32_t i = 0; i < n; i++) {
+			post_to_slot(i);
+			reached += i < until ? mv_psn_count(t.posted[i].wr.opcode,
+							    t.posted[i].length, MTU)
+					     : 0;
+			for (uint64_t w = 0; i + 1 == until && rq_psn(t.pair.b.qp) < reached; w++)
+				assert_true(w < PATIENCE);
+		}
+		modify(t.pair.b.qp, IBV_QPS_ERR, NULL);
+		modify(t.qp, IBV_QPS_ERR, NULL);
+		drain(&d);
+		check_fates(&d, &again);
+		posted += n;
+		modify(t.qp, IBV_QPS_RESET, NULL);
+	}
+	print_message("%zu posted, %zu to be repeated\n", posted, again);
+	assert_true(again > posted / 10 && again < posted * 9 / 10);
+	assert_int_equal(ibv_destroy_qp(t.qp), 0);
+	pair_close(&t.pair);
+}
+
 static void test_signaled_by_choice(void **state)
 {
 	(void)state;
@@ -535,6 +663,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_signaled_by_choice),
 		cmocka_unit_test(test_all_signaled),
+		cmocka_unit_test(test_executed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ uint64_t __real_mesh_now_ns(void);
 uint64_t __wrap_mesh_now_ns(void);
 
 int route_error;
+unsigned int n_fills;
 uint64_t clock_ns;
 static _Atomic bool changed;
 
@@ -46,6 +47,7 @@ int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo)
 	int err;
 
 	(void)nl;
+	n_fills++;
 	topo->n_netdevs = topo->n_addrs = topo->n_routes = 0;
 	err = mv_topo_add_netdev(topo, &eth0);
 	if (!err)

@@ -17,6 +17,7 @@ extern struct fakeverbs fake;
 extern struct ibv_device device;
 extern const struct fake_config usual;
 extern int route_error; /* of a route look-up, while not 0 */
+extern unsigned int n_fills; /* how often netdevs and addresses were read */
 
 union ibv_gid gid(const char *text);
 void set_gid(size_t at, uint32_t index, const char *text, uint32_t ifindex);

@@ -177,6 +177,43 @@ static void test_pauses(void **state)
 	mesh_agentlink_close(&link_);
 }
 
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+/* Monitoring takes all of one name for one figure, which has one label and one explanation. */
+static void test_rows(void **state)
+{
+	const struct mv_pause_row *pause;
+
+	(void)state;
+	for (size_t i = 0; i < MV_N_COUNTS; i++) {
+		const struct mv_count_row *row = mv_count_row(i);
+
+		for (size_t o = 0; row->name && o < i; o++) {
+			const struct mv_count_row *other = mv_count_row(o);
+
+			if (!same(row->name, other->name))
+				continue;
+			assert_non_null(row->label);
+			assert_true(same(row->label, other->label) && same(row->help, other->help));
+			assert_false(same(row->label_value, other->label_value));
+		}
+	}
+	/* Every reason for which a connection can stay has a row, and no histogram lies over another or over a counter. */
+	for (size_t reason = 0; reason < MV_CTL_REASON_PORT; reason++)
+		assert_non_null(mv_count_row(MV_COUNT_GIVEN_UP + reason)->name);
+	for (pause = mv_pause_rows(); pause->cause; pause++) {
+		for (size_t i = 0; i < MV_PAUSE_PLACES; i++) {
+			assert_true(pause->first + i < MV_N_COUNTS);
+			assert_null(mv_count_row(pause->first + i)->name);
+		}
+		for (const struct mv_pause_row *other = mv_pause_rows(); other != pause; other++)
+			assert_true(other->first + MV_PAUSE_PLACES <= pause->first);
+	}
+}
+
 /* ---- what the agent takes ------------------------------------------------------------------------------------ */
 
 static int make_memfd(size_t size, int seals, uint64_t magic)
@@ -287,6 +324,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_connected_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pauses, setup, teardown),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test_setup_teardown(test_takes_sealed_pages_only, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_descriptors, setup, teardown),
 	};

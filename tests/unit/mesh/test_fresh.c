@@ -104,12 +104,16 @@ static void what_changes_something_is_read_for_it(void)
 static void helper_watches(void)
 {
 	struct ibv_context *context = open_at(1000 * MS);
+	unsigned int before;
 
 	connect_at(context, 1500 * MS);
 	assert_true(mesh_paths_watch() >= 0);
 	flap(); /* its thread is about to wake */
+	before = n_fills;
 	assert_int_equal(connect_at(context, 1501 * MS), 1);
+	assert_int_equal(n_fills, before);
 	assert_int_equal(address_from(context, 2, "10.1.0.2"), 4); /* what changes something does not rely on it */
+	assert_int_equal(n_fills, before + 1);
 	assert_int_equal(connect_at(context, 1502 * MS), 4);
 	set_gid(0, 1, "10.1.0.1", 2);
 	announce_change();
@@ -140,6 +144,35 @@ static void tells_whether_it_is_sure(void)
 	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, true, &choice);
 	assert_true(choice.sure);
 	assert_int_equal(choice.index, 4);
+	mesh_paths_watch();
+	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, true, &choice);
+	assert_true(choice.sure);
+	fake.close_device(context);
+}
+
+/* The same question again, on the same ground, is not thought about again. */
+static void answers_are_remembered(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	struct mesh_context *mc = mesh_context_get(context);
+	unsigned int before;
+	size_t n;
+
+	mesh_root.log.level = MV_LOG_INFO; /* debugging wants to see each decision */
+	connect_at(context, 1500 * MS);
+	mesh_paths_watch();
+	before = fake.state->n_queries;
+	n = mc->tables.devices[0].ports[0].n_gids;
+	mc->tables.devices[0].ports[0].n_gids = 0; /* who looks there finds nothing, and reads it anew */
+	assert_int_equal(connect_at(context, 1501 * MS), 1);
+	assert_int_equal(fake.state->n_queries, before);
+	mc->tables.devices[0].ports[0].n_gids = n;
+	mesh_paths_unwatch();
+	flap();
+	assert_int_equal(connect_at(context, 2000 * MS), 4);
+	connect_at(context, 2500 * MS);
+	mesh_paths_watch();
+	assert_int_equal(connect_at(context, 2501 * MS), 4); /* and nothing is remembered of the ground before */
 	fake.close_device(context);
 }
 
@@ -150,6 +183,7 @@ TEST(news_end_belief)
 TEST(what_changes_something_is_read_for_it)
 TEST(helper_watches)
 TEST(tells_whether_it_is_sure)
+TEST(answers_are_remembered)
 
 int main(void)
 {
@@ -161,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_what_changes_something_is_read_for_it),
 		cmocka_unit_test(test_helper_watches),
 		cmocka_unit_test(test_tells_whether_it_is_sure),
+		cmocka_unit_test(test_answers_are_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

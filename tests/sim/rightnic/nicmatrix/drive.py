@@ -7,6 +7,7 @@ from .programs import PROGRAMS, UNREACHED
 from .world import shares
 
 GRACE_S = 5.0  # for a server to end after its client
+FAILED_GRACE_S = 2.0  # after a client that failed: what it has to say of that, it says soon
 
 
 def talk(world, server, client, server_command, client_command, port, seconds):
@@ -17,7 +18,7 @@ def talk(world, server, client, server_command, client_command, port, seconds):
             serving.kill()
             return {"client": None, "server": serving.poll(), "output": {"client": "", "server": serving.said() + "\nno server"}}
         status, said = world.run(client, *client_command, seconds=seconds)
-        served = serving.wait(GRACE_S)
+        served = serving.wait(GRACE_S if status == 0 else FAILED_GRACE_S)
         return {"client": status, "server": served, "output": {"client": said, "server": serving.said()}}
     finally:
         serving.kill()
