@@ -62,6 +62,28 @@ static int read_log(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
+/* ---- mistakes that tests/chaos has to find; never in the product ------------------------------------------------ */
+
+#ifndef MESH_MUTANT
+#define MESH_MUTANT 0
+#endif
+
+enum { MUTANT_SKIP = 1, MUTANT_REPEAT, MUTANT_PSN, MUTANT_REORDER };
+
+#if MESH_MUTANT
+static void mutate(struct mesh_sendq *queue)
+{
+	if (!queue->n)
+		return;
+	if (MESH_MUTANT == MUTANT_REPEAT || MESH_MUTANT == MUTANT_REORDER)
+		mesh_sendq_push(queue, &mesh_sendq_place(queue, 0)->wr);
+	if (MESH_MUTANT == MUTANT_SKIP || MESH_MUTANT == MUTANT_REORDER)
+		mesh_sendq_pop(queue);
+}
+#endif
+
+/* ---- judging ------------------------------------------------------------------------------------------------- */
+
 /* Does the peer's count of receives say the same as its PSN? held->lock */
 static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
 {
@@ -78,7 +100,7 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
 	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
-					 .rq_psn = next_psn,
+					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
 					 .mtu_bytes = h->guard->mtu_bytes,
 					 .max_rd_atomic = max_rd_atomic};
 	size_t i;
@@ -94,6 +116,8 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 			return -ENODATA;
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
+
+/* ---- going on ------------------------------------------------------------------------------------------------ */
 
 /* What was done behind a READ that has to be done again must not complete before that one. held->lock */
 static int push_again(struct replay *r, size_t i)
@@ -120,6 +144,9 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
 		err = push_again(r, i);
+#if MESH_MUTANT
+	mutate(&r->queue);
+#endif
 	for (i = 0; i < h->queue.n && !err; i++)
 		err = -mesh_positive(mesh_sendq_push(&r->queue, &mesh_sendq_place(&h->queue, (uint32_t)i)->wr));
 	return err;

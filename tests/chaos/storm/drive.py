@@ -35,6 +35,11 @@ class Outcome:
     def text(self):
         return ", ".join(NAMES.get(status, str(status)) for status in self.statuses)
 
+    def complaint(self):
+        """The first line that says what was wrong."""
+        found = re.search(r"(?:VIOLATION: |STUCK)(?!.*process is gone).*", self.said) or re.search(r": failed: .*", self.said)
+        return found.group(0) if found else ""
+
     def failures(self):
         """{(thread, queue pair and how often it was replaced): [(work request, error, atomics outstanding)]}"""
         found = collections.defaultdict(list)
@@ -71,3 +76,26 @@ def run(hosts, program, options, kinds, random, on_fault=None):
     finally:
         client.kill()
         server.kill()
+
+
+def run_killed(hosts, program, options, random, seconds):
+    """(whether the other end got errors and ended, how long that took, what it said): one process is killed, now and then with a port."""
+    ends = list(hosts.both(program, [*options, "-k"]))
+    random.shuffle(ends)
+    victim, other = ends
+    port = f"{random.choice('ab')}.{busy_rail(hosts)}" if random.random() < 0.5 else None
+    try:
+        time.sleep(SETTLE_S)
+        if port:
+            hosts.link(port, False)
+            time.sleep(random.uniform(0.0, 0.3))
+        victim.kill()
+        begun = time.monotonic()
+        status = other.wait(seconds)
+        took = time.monotonic() - begun
+        return status == SURFACED, took, other.said()
+    finally:
+        victim.kill()
+        other.kill()
+        if port:
+            hosts.link(port, True)
