@@ -30,6 +30,7 @@ struct mesh_guard {
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
+	bool atomics; /* it has been given some: a reply that is lost on the way cannot be had again */
 
 	/*
 	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its
