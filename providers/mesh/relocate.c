@@ -92,14 +92,29 @@ static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret
 					.routed = 1};
 }
 
-/* All paths but the one that it is on. */
-static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+/* Index of the path that it is on; view->n_paths: it is not among them. */
+static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
 {
-	size_t i, n = 0;
+	size_t i;
 
 	for (i = 0; i < view->n_paths; i++)
-		if (!mv_gid_equal(&view->paths[i].local_gid, &request->sgid) ||
-		    !mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
+		if (mv_gid_equal(&view->paths[i].local_gid, &request->sgid) &&
+		    mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
+			break;
+	return i;
+}
+
+/* All paths but those between the two ports that it is on: with other addresses they are as dead. */
+static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+{
+	size_t i, n = 0, now = current(request, view);
+	struct mv_path path;
+
+	if (now == view->n_paths)
+		return view->n_paths;
+	path = view->paths[now];
+	for (i = 0; i < view->n_paths; i++)
+		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
 			view->paths[n++] = view->paths[i];
 	return n;
 }

@@ -21,18 +21,36 @@ void error_told(struct link_qp *q)
 	breaks(q);
 }
 
+/* Those may have been executed with their result lost; nobody can help that. */
+static unsigned int atomics_outstanding(const struct link_qp *q)
+{
+	const struct record *record;
+	unsigned int n = 0;
+	uint32_t i;
+
+	for (i = q->n_completed; i != q->n_posted; i++) {
+		record = &q->records[i % N_RECORDS];
+		n += record->type == REC_OP &&
+		     (record->op.kind == OP_ADD || record->op.kind == OP_SWAP);
+	}
+	return n;
+}
+
 void error_seen(struct link_qp *q, const struct ibv_wc *wc, const char *what)
 {
 	struct thread *t = q->thread;
 
 	if (q->state == QP_BROKEN || q->state == QP_OVER) {
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
-			say(q, "then failed: %s, %s", what, ibv_wc_status_str(wc->status));
+			say(q, "then failed: %s, %s, %u atomics outstanding", what,
+			    ibv_wc_status_str(wc->status), atomics_outstanding(q));
 		return;
 	}
-	say(q, "failed: %s (work request %u), %s, vendor 0x%x, at %.3f ms after the last success",
-	    what, (uint32_t)wc->wr_id, ibv_wc_status_str(wc->status), wc->vendor_err,
-	    (double)(now_ns() - q->success_ns) / 1e6);
+	say(q,
+	    "failed: %s, %s, %u atomics outstanding; vendor 0x%x, work request %u, %.3f ms after "
+	    "the last success",
+	    what, ibv_wc_status_str(wc->status), atomics_outstanding(q), wc->vendor_err,
+	    (uint32_t)wc->wr_id, (double)(now_ns() - q->success_ns) / 1e6);
 	t->totals.errors[wc->status < 32 ? wc->status : 31]++;
 	t->totals.broken++;
 	breaks(q);

@@ -27,6 +27,9 @@ static void took(struct thread *t, const struct ibv_wc *wc)
 	if (!(receive && t->srq) && q->qp && wc->qp_num != q->qp->qp_num)
 		violated(q, "a completion with QP number 0x%x, not 0x%x", wc->qp_num,
 			 q->qp->qp_num);
+	q->history[q->n_history % N_HISTORY].wr_id = wc->wr_id;
+	q->history[q->n_history % N_HISTORY].status = wc->status;
+	q->history[q->n_history++ % N_HISTORY].ns = now;
 	if (wc->status == IBV_WC_SUCCESS) {
 		if (q->success_ns && now - q->success_ns > t->totals.longest_gap_ns)
 			t->totals.longest_gap_ns = now - q->success_ns;

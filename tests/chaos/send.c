@@ -143,7 +143,8 @@ bool send_ack(struct link_qp *q)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_INLINE | (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
+		.send_flags = IBV_SEND_INLINE |
+			      (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
 		.wr.rdma = {.remote_addr = theirs(q, &q->area->acked), .rkey = q->theirs.rkey},
 	};
 

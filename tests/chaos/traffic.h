@@ -25,6 +25,7 @@
 #define N_SOURCES 64u /* source or destination of operation n is n % N_SOURCES */
 #define STRIDE    5120u /* of all places for data; more than MAX_BYTES */
 #define ACK_EVERY 6u
+#define N_HISTORY 24u
 #define POISON    0xa5
 #define FIN_IMM   0xf1f1f1f1u
 #define RECV_WR                                                                                    \
@@ -121,6 +122,11 @@ struct link_qp {
 	struct report report; /* theirs */
 
 	uint64_t progress_ns, success_ns;
+	struct {
+		uint64_t wr_id, ns;
+		enum ibv_wc_status status;
+	} history[N_HISTORY]; /* the last completions, for people */
+	uint32_t n_history;
 };
 
 struct totals {

@@ -113,6 +113,13 @@ check "the library goes after update: refused" exits 2 front update
 check "... and the front is taken away" exits 1 test -e "$root/opt/mesh"
 
 host
+mv "$root/lib/libs" "$root/lib/away" && mkdir "$root/lib/libs" && /sbin/ldconfig -r "$root"
+mv "$root"/lib/away/* "$root/lib/libs"
+check "a library that ld.so's cache does not have yet: refused" exits 2 front update
+check "... but with the cache brought up to date first" exits 0 front --cache update
+check "... ld.so takes the front" first libmlx5.so.1 /opt/mesh/front/libmlx5.so.1
+
+host
 ln -sf /lib/libs/libmlx5.so.1.0 "$root/lib/libs/libmlx5.so.1"
 check "an absolute link below the root" exits 0 front update
 check "unknown command: 2" exits 2 front refresh

@@ -10,6 +10,8 @@ from nicmatrix.world import need
 
 from . import drive, faults, hosts
 
+NO_ATOMICS = "send,send_imm,write,write_imm,private,read"
+
 
 def parse(words):
     words = list(sys.argv[1:] if words is None else words)
@@ -32,31 +34,39 @@ def story(world):
                      for host in (hosts.SERVER, hosts.CLIENT)) if world.stacked else ""
 
 
+def traffic_of(random):
+    """Options for one run. Without atomics nothing may fail."""
+    options = ["-t", "2", "-q", str(random.randrange(1, 4)), "-r", "200"]
+    options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-S", 0.2)) if random.random() < chance]
+    return options + (["-x"] if random.random() < 0.5 else ["-o", NO_ATOMICS])
+
+
 def storm(args, place, program, seed):
     random, kinds = randoms.Random(seed), args.faults.split(",")
-    counts, errors, good, left, number = collections.Counter(), collections.Counter(), True, args.n, 0
-    while left > 0 and (good or args.keep_on):
+    counts, errors, good, left, number = collections.Counter(), collections.Counter(), 0, args.n, 0
+    while left > 0 and (good == number or args.keep_on):
         group = [random.choice(kinds) for _ in range(min(left, args.group))]
         left -= len(group)
         number += 1
-        options = ["-s", str(seed + number), *(args.traffic or ["-t", "2", "-q", "2", "-r", "200", "-x"])]
+        options = ["-s", str(seed + number), "-w", "15", *(args.traffic or traffic_of(random))]
         place.heal()
         outcome = drive.run(place, program, options, group, random, lambda kind, what: print(f"   {kind}: {what}", flush=True))
         counts.update(kind for kind, _ in outcome.done)
-        errors.update(outcome.failed_kinds())
-        print(f"run {number}: {outcome.text()}", flush=True)
-        if not (outcome.only_atomics if args.half == "stacked" else outcome.consistent):
-            good = False
+        errors.update((what, error) for lines in outcome.failures().values() for what, error, _ in lines)
+        ok = outcome.only_atomics if args.half == "stacked" else outcome.consistent
+        good += ok
+        print(f"run {number}: {'good' if ok else 'WRONG'}: {outcome.text()} ({' '.join(options)})", flush=True)
+        if not ok:
             print(outcome.said + story(place.world), flush=True)
-    print("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    print(f"{good} of {number} runs good; faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     for (what, error), count in sorted(errors.items()):
-        print(f"surfaced: {count} queue pairs: {what}: {error}")
-    return good
+        print(f"surfaced: {count}: {what}: {error}")
+    return good == number
 
 
 def main(words=None):
     args = parse(words)
-    need("ip", "tc", "bridge")
+    need("ip", "nft", "bridge")
     build = pathlib.Path(args.build).resolve()
     program = build / "tests/chaos/chaos-traffic"
     if not program.exists():

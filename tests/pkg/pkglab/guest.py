@@ -96,6 +96,7 @@ def life_of_the_agent(guest):
     guest.must("systemctl kill -s KILL meshverbsd")
     guest.until(f"test $(systemctl show -P MainPID meshverbsd) != {pid} && meshverbs peers", "an agent that is killed comes back")
     guest.must("systemctl reload meshverbsd")
+    check("SubState=running" in guest.must("systemctl show -p SubState meshverbsd"), "... and reloads its files")
     guest.must("systemctl stop meshverbsd")
     guest.must("rdma link delete rxe1")
     guest.must("rdma link add rxe1 type rxe netdev eth1")

@@ -4,6 +4,7 @@
  * across fork, and what remains of it when anything fails. The network is made up too (--wrap of the
  * netlink collector). Each test runs in a process of its own, for hooks stay.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -197,9 +198,19 @@ static void excluded_and_foreign_devices_are_bare(void)
 	fake.close_device(context);
 }
 
+/* Not of the made-up library, but of the plugin, which is in this program. */
+static bool is_ours(const void *function)
+{
+	Dl_info info, own;
+
+	assert_true(dladdr(mesh_modify_qp, &own));
+	return function && dladdr(function, &info) && info.dli_fbase == own.dli_fbase;
+}
+
 static void observing_changes_nothing(void)
 {
 	struct ibv_context *context;
+	unsigned int op;
 
 	start(FAKEVERBS_34, &usual);
 	mesh_root.config.mode = MV_MODE_OBSERVE;
@@ -207,6 +218,14 @@ static void observing_changes_nothing(void)
 	flap();
 	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
 	assert_int_equal(address_from(context, 1, "10.5.0.2"), 1);
+	/* The decision is asked for, and everything that moves need is the base's. */
+	assert_ptr_equal(mesh_calibration_op(&mesh_root.calibration, context, MESH_OP_MODIFY_QP), mesh_modify_qp);
+	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++)
+		assert_false(is_ours(mesh_calibration_op(&mesh_root.calibration, context, op)));
+	fake.close_device(context);
+	mesh_root.config.mode = MV_MODE_ON;
+	context = fake.open_device("mlx5", &device);
+	assert_true(is_ours(mesh_calibration_op(&mesh_root.calibration, context, MESH_OP_DESTROY_QP)));
 	fake.close_device(context);
 }
 
