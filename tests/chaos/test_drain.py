@@ -22,6 +22,13 @@ TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
 TOOL = str(BUILD / "tools/meshverbs")
 SECONDS = 30  # generous: what is waited for takes milliseconds
 N_QPS = 4
+STACK = contextlib.ExitStack()
+PLACES = {}  # hosts by survive: bringing them up takes most of the time
+
+
+def tearDownModule():
+    STACK.close()
+
 
 
 class Drained(unittest.TestCase):
@@ -31,16 +38,17 @@ class Drained(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.stack = contextlib.ExitStack()
-        stage = cls.stack.enter_context(hosts.staged(BUILD))
+        if cls.survive not in PLACES:
+            PLACES[cls.survive] = cls.up()
+        cls.hosts = PLACES[cls.survive]
+
+    @classmethod
+    def up(cls):
+        stage = STACK.enter_context(hosts.staged(BUILD))
         conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
         words = "survive = on\nhold_down_ms = 500\n" if cls.survive else "survive = off\n"
         conf.write_text(conf.read_text().replace("survive = on\n", words))
-        cls.hosts = cls.stack.enter_context(hosts.Hosts.up(BUILD, stage, f"drain-{cls.__name__.lower()}"))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.stack.close()
+        return STACK.enter_context(hosts.Hosts.up(BUILD, stage, "drain-on" if cls.survive else "drain-off"))
 
     def setUp(self):
         # chaos-traffic takes mlx5_0; few operations, so that a busy machine keeps up.
