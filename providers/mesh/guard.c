@@ -53,6 +53,7 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 
 	if (guard->lost)
 		return -1;
+	guard->atomics |= wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	err = mv_wrring_add(&guard->sends, wr);
 	if (err == -ENOSPC)
 		return ENOMEM;
