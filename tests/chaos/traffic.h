@@ -214,5 +214,7 @@ bool wire_hear(struct thread *t);
 
 /* loop.c */
 void *thread_run(void *arg);
+/** thread_tell() - how far the queue pairs are that are not done */
+void thread_tell(struct thread *t);
 
 #endif
