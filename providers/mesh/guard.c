@@ -115,10 +115,13 @@ static void received(struct mesh_guard *guard, uint64_t wr_id)
 		mesh_srqlog_drop(&guard->receives, first);
 }
 
-/* An error that says nothing of the path is the program's to see, and the end of what we can do. */
-static bool is_of_path(const struct mesh_guard *guard, enum ibv_wc_status status)
+/*
+ * An error that says nothing of the path is the program's to see, and the end of what we can do. Of a QP that nobody brought to
+ * ERR, what is flushed may be polled before what failed: that is in another CQ. If it was not the path, the peer refuses to move.
+ */
+static bool is_of_path(enum ibv_wc_status status)
 {
-	return status == IBV_WC_RETRY_EXC_ERR || (status == IBV_WC_WR_FLUSH_ERR && guard->broken);
+	return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR;
 }
 
 static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
@@ -157,7 +160,7 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
 		return false;
 	}
-	if (h->mode != MESH_HELD_FENCING && !is_of_path(guard, c->status)) {
+	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
 		guard->lost = "a work request failed";
 		return true;
 	}

@@ -114,7 +114,7 @@ static void check_report(struct link_qp *q)
 
 static bool is_drained(const struct link_qp *q)
 {
-	return q->n_completed == q->n_posted &&
+	return q->fin_posted && q->n_completed == q->n_posted &&
 	       (q->thread->srq || q->recvs_consumed == q->recvs_posted);
 }
 
@@ -126,7 +126,10 @@ void error_step(struct link_qp *q)
 				       .counter = q->area->counter,
 				       .word = q->area->word}};
 
-	if (q->state != QP_BROKEN || !is_drained(q))
+	if (q->state != QP_BROKEN)
+		return;
+	send_last(q);
+	if (!is_drained(q))
 		return;
 	if (t->peer_gone) {
 		q->state = QP_OVER;

@@ -185,6 +185,8 @@ uint64_t qp_id(const struct link_qp *q, unsigned int side);
 void send_some(struct link_qp *q, uint64_t now);
 void send_completed(struct link_qp *q, const struct ibv_wc *wc);
 bool send_ack(struct link_qp *q);
+/** send_last() - of a queue pair in ERR: one more, which is flushed after all others */
+void send_last(struct link_qp *q);
 
 /* recv.c */
 void recv_post(struct link_qp *q, uint32_t number);
@@ -214,5 +216,7 @@ bool wire_hear(struct thread *t);
 
 /* loop.c */
 void *thread_run(void *arg);
+/** thread_tell() - how far the queue pairs are that are not done */
+void thread_tell(struct thread *t);
 
 #endif
