@@ -58,8 +58,9 @@ struct mv_dir_host {
 };
 
 enum mv_dir_rail_flags {
-	MV_RAIL_UP = 1, /* port active and netdev running */
+	MV_RAIL_UP = 1, /* port active, netdev running, and not drained */
 	MV_RAIL_EXCLUDED = 2, /* by the host's administrator: never a path of a moved connection */
+	MV_RAIL_DRAINED = 4, /* taken out by the host's administrator, and therefore not up */
 };
 
 struct mv_dir_rail {

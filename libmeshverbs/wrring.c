@@ -182,6 +182,14 @@ void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n)
 	}
 }
 
+const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring)
+{
+	for (uint32_t i = ring->tail; i != ring->head; i++)
+		if (place_at(ring, i)->wr.send_flags & IBV_SEND_SIGNALED)
+			return &place_at(ring, i)->wr;
+	return NULL;
+}
+
 int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id)
 {
 	for (uint32_t i = ring->tail; i != ring->head; i++) {

@@ -63,6 +63,9 @@ void mv_wrring_undo(struct mv_wrring *ring, uint32_t n);
  */
 int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
 
+/** mv_wrring_first_signaled - the oldest signaled one, without its lists; NULL: there is none */
+const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring);
+
 /** mv_wrring_retire_n - the @n oldest are done, by other evidence than completions (mv_psn_judge()) */
 void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n);
 

@@ -12,6 +12,7 @@
 #include <sodium.h>
 #include <systemd/sd-daemon.h>
 
+#include "drain.h"
 #include "id.h"
 #include "report.h"
 #include "say.h"
@@ -144,8 +145,10 @@ static int start_watch(struct md_agent *agent)
 {
 	int err;
 
+	md_drain_load(agent);
 	agent->watch.sysfs = agent->options->sysfs;
 	agent->watch.config = &agent->options->config;
+	agent->watch.drained = &agent->drained;
 	agent->watch.changed = on_view;
 	agent->watch.arg = agent;
 	err = md_watch_start(&agent->watch, agent->event);
@@ -183,6 +186,7 @@ static int start_sockets(struct md_agent *agent)
 	if (!err) {
 		agent->controls.event = agent->event;
 		agent->controls.answer = md_report_answer;
+		agent->controls.carry_out = md_drain_answer;
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);

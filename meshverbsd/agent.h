@@ -8,6 +8,7 @@
 #include "carry.h"
 #include "client.h"
 #include "control.h"
+#include "drained.h"
 #include "gidmap.h"
 #include "hosts.h"
 #include "publish.h"
@@ -53,6 +54,7 @@ struct md_agent {
 	char name[64];
 	uint64_t start, begun_ns;
 
+	struct md_drained drained;
 	struct md_watch watch;
 	struct md_udp udp;
 	struct md_secure *secure;

@@ -50,7 +50,7 @@
 /* The directory file. */
 #define MD_PUBLISH_NS        (50 * MD_MS) /* between two */
 #define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
-#define MD_PUBLISH_DELAY_NS  (1 * MD_MS) /* changes seldom come alone */
+#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone */
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
 

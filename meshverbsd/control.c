@@ -69,6 +69,49 @@ int md_control_parse(const char *line, size_t len, char *ret, size_t size)
 	return err;
 }
 
+static int read_order(struct json_object *verb, struct json_object *device,
+		      struct json_object *force, struct md_order *ret)
+{
+	struct md_order order = {0};
+	const char *name;
+
+	if (!json_object_is_type(verb, json_type_string) ||
+	    !json_object_is_type(device, json_type_string) ||
+	    (force && !json_object_is_type(force, json_type_boolean)))
+		return -EBADMSG;
+	order.undo = !strcmp(json_object_get_string(verb), "undrain");
+	if (!order.undo && strcmp(json_object_get_string(verb), "drain"))
+		return -EBADMSG;
+	order.force = json_object_get_boolean(force);
+	name = json_object_get_string(device);
+	/* A NUL in it would make another name of it. */
+	if (strlen(name) != (size_t)json_object_get_string_len(device) ||
+	    strlen(name) >= sizeof(order.device) || !*name)
+		return -EBADMSG;
+	memcpy(order.device, name, strlen(name));
+	*ret = order;
+	return 0;
+}
+
+int md_control_parse_order(const char *line, size_t len, struct md_order *ret)
+{
+	struct json_object *root, *verb, *device = NULL, *force = NULL;
+	struct json_tokener *tokener = json_tokener_new_ex(4);
+	int err = -ENOENT;
+
+	if (!tokener)
+		return -ENOMEM;
+	root = json_tokener_parse_ex(tokener, line, (int)len);
+	if (root && json_object_object_get_ex(root, "do", &verb)) {
+		json_object_object_get_ex(root, "device", &device);
+		json_object_object_get_ex(root, "force", &force);
+		err = read_order(verb, device, force, ret);
+	}
+	json_object_put(root);
+	json_tokener_free(tokener);
+	return err;
+}
+
 /* Return: whether there is more to be written. */
 static bool write_some(struct md_control *control)
 {
@@ -103,9 +146,18 @@ static char *make_answer(struct md_control *control, size_t line_len)
 {
 	struct md_controls *controls = control->controls;
 	uint64_t begun_ns = monotonic_ns(), now_ns;
+	struct md_order order;
 	char name[32], *text;
 	int err;
 
+	if (controls->carry_out && !md_control_parse_order(control->request, line_len, &order)) {
+		text = controls->carry_out(controls->arg, &order, control->uid,
+					   &control->answer_len);
+		if (!text)
+			control->answer_len = 0;
+		controls->answers_bytes += control->answer_len;
+		return text;
+	}
 	err = md_control_parse(control->request, line_len, name, sizeof(name));
 	if (!err && controls->is_long && controls->is_long(name) && is_busy(control, begun_ns)) {
 		text = strdup("{\"error\":\"busy: ask again\"}\n");

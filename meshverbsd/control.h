@@ -3,19 +3,20 @@
 #define MD_CONTROL_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
 #include <systemd/sd-event.h>
 
+#include <infiniband/verbs.h>
+
 #include "bounds.h"
 
 /*
  * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
- * "openmetrics"), after which the agent closes the connection. Nothing can be changed here, so everybody may ask; of
- * QPs one sees one's own, root and the agent's user see all.
+ * "openmetrics"), after which the agent closes the connection. Everybody may ask; of QPs one sees one's own, root and the
+ * agent's user see all. Only they may give orders: {"do": "drain", "device": NAME, "force": true}, and "undrain".
  */
 struct md_controls;
 
@@ -30,6 +31,13 @@ struct md_control {
 	char request[MD_REQUEST_MAX];
 };
 
+/* What is to be done. */
+struct md_order {
+	bool undo; /* undrain */
+	bool force; /* also where it would be refused to keep a host from being cut off */
+	char device[IBV_SYSFS_NAME_MAX]; /* as it was written: no more than its length is checked */
+};
+
 struct md_controls {
 	sd_event *event;
 	/*
@@ -37,6 +45,8 @@ struct md_controls {
 	 * stands behind "get", NULL for no well-formed request.
 	 */
 	char *(*answer)(void *arg, const char *name, uid_t uid, size_t *ret_len);
+	/* Carries out an order, if @uid may give it. Return: as answer() */
+	char *(*carry_out)(void *arg, const struct md_order *order, uid_t uid, size_t *ret_len);
 	/* May the answer be long? Those are not to be had at any time. NULL: none is. */
 	bool (*is_long)(const char *name);
 	void *arg;
@@ -57,5 +67,8 @@ bool md_control_is_object(const char *text, size_t len);
 
 /** md_control_parse - the name in a request; @ret: @size bytes; 0 or -EBADMSG */
 int md_control_parse(const char *line, size_t len, char *ret, size_t size);
+
+/** md_control_parse_order - the same for an order; 0; -ENOENT: it is none; -EBADMSG: it is one that cannot be read; -ENOMEM */
+int md_control_parse_order(const char *line, size_t len, struct md_order *ret);
 
 #endif

@@ -8,7 +8,7 @@
 #include "fields.h"
 #include "topo.h"
 
-#define RAIL_FLAGS (MV_RAIL_UP | MV_RAIL_EXCLUDED)
+#define RAIL_FLAGS (MV_RAIL_UP | MV_RAIL_EXCLUDED | MV_RAIL_DRAINED)
 
 _Static_assert(sizeof(struct md_desc) % _Alignof(struct mv_dir_gid) == 0, "GIDs follow at once");
 
@@ -102,7 +102,8 @@ static bool rail_is_good(const struct md_desc *desc, uint32_t r)
 			return false;
 	return name_is_good(rail->device, false) && name_is_good(rail->netdev, true) &&
 	       rail->numa_node >= -1 && rail->port && mtu_is_good(rail->mtu_bytes) &&
-	       rail->link_layer <= IBV_LINK_LAYER_ETHERNET && !(rail->flags & ~RAIL_FLAGS);
+	       rail->link_layer <= IBV_LINK_LAYER_ETHERNET && !(rail->flags & ~RAIL_FLAGS) &&
+	       !((rail->flags & MV_RAIL_UP) && (rail->flags & MV_RAIL_DRAINED));
 }
 
 static void get_rail(struct md_reader *r, struct mv_dir_rail *rail)

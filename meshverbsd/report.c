@@ -129,6 +129,7 @@ static struct json_object *rail_object(const struct md_desc *desc, uint32_t r)
 	add_text(object, "link_layer",
 		 rail->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet");
 	add_bool(object, "up", rail->flags & MV_RAIL_UP);
+	add_bool(object, "drained", rail->flags & MV_RAIL_DRAINED);
 	add_bool(object, "excluded", rail->flags & MV_RAIL_EXCLUDED);
 	add_number(object, "rate_mbps", rail->rate_mbps);
 	add_number(object, "mtu_bytes", rail->mtu_bytes);
@@ -321,6 +322,7 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 	struct json_object *object = json_object_new_object();
 
 	add_text(object, "device", qp->key.device);
+	add_bool(object, "drained", md_drained_has(&agent->drained, qp->key.device));
 	add_number(object, "qpn", qp->key.qpn);
 	add_number(object, "type", qp->type);
 	if (client) {
@@ -394,7 +396,8 @@ static struct json_object *report_error(const char *text)
 static struct json_object *report(const struct md_agent *agent, const char *name)
 {
 	if (!name)
-		return report_error("write {\"get\": \"status\"} on one line");
+		return report_error("write {\"get\": \"status\"} on one line; or {\"do\": "
+				    "\"drain\", \"device\": \"mlx5_0\"}");
 	if (!strcmp(name, "status"))
 		return report_status(agent);
 	if (!strcmp(name, "metrics"))

@@ -12,6 +12,7 @@
 struct maker {
 	const struct mv_topo *topo;
 	const struct mv_config *config;
+	const struct md_drained *drained;
 	struct md_view *view;
 	uint32_t n_gids; /* filled so far */
 };
@@ -131,8 +132,10 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
 		rail->mtu_bytes = roce_mtu(netdev->mtu_bytes);
 	}
-	if (port->state == IBV_PORT_ACTIVE &&
-	    (!ethernet || (netdev && netdev->up && netdev->running)))
+	if (md_drained_has(maker->drained, device->name))
+		rail->flags |= MV_RAIL_DRAINED;
+	else if (port->state == IBV_PORT_ACTIVE &&
+		 (!ethernet || (netdev && netdev->up && netdev->running)))
 		rail->flags |= MV_RAIL_UP;
 	if (mv_config_list_match(&maker->config->exclude, device->name))
 		rail->flags |= MV_RAIL_EXCLUDED;
@@ -213,9 +216,9 @@ static int make_room(struct maker *maker)
 }
 
 int md_view_make(const struct mv_topo *topo, const struct mv_config *config,
-		 uint32_t default_ifindex, struct md_view **ret)
+		 const struct md_drained *drained, uint32_t default_ifindex, struct md_view **ret)
 {
-	struct maker maker = {.topo = topo, .config = config};
+	struct maker maker = {.topo = topo, .config = config, .drained = drained};
 	int err = make_room(&maker);
 
 	if (err) {

@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "desc.h"
+#include "drained.h"
 #include "topo.h"
 
 /*
@@ -38,6 +39,7 @@ struct md_view {
 /**
  * md_view_make - describe this host
  * @topo: with devices, netdevs and addresses
+ * @drained: devices that are announced as down, with MV_RAIL_DRAINED, whatever they are; NULL: none
  * @default_ifindex: the one netdev that holds the default route, 0: none, or several
  * @ret: to be released with md_view_free()
  *
@@ -48,8 +50,8 @@ struct md_view {
  *
  * Return: 0 or -ENOMEM.
  */
-int md_view_make(const struct mv_topo *topo, const struct mv_config *config, uint32_t default_ifindex,
-		 struct md_view **ret);
+int md_view_make(const struct mv_topo *topo, const struct mv_config *config, const struct md_drained *drained,
+		 uint32_t default_ifindex, struct md_view **ret);
 void md_view_free(struct md_view *view); /* NULL is fine */
 
 /** md_view_same - do both say the same? */

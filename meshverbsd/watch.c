@@ -69,7 +69,7 @@ static int look(struct md_watch *w, struct md_view **ret)
 		err = mv_sysfs_fill(&w->topo, w->sysfs);
 	if (err && err != -ENOENT)
 		return err;
-	return md_view_make(&w->topo, w->config, only_default_netdev(w), ret);
+	return md_view_make(&w->topo, w->config, w->drained, only_default_netdev(w), ret);
 }
 
 static uint64_t now_ns(void)
@@ -106,6 +106,11 @@ static void refresh(struct md_watch *w)
 	w->view = view;
 	w->changed(w->arg, old);
 	md_view_free(old);
+}
+
+void md_watch_look(struct md_watch *w)
+{
+	refresh(w);
 }
 
 static void set_timer(struct md_watch *w, uint64_t delay_ns)

@@ -15,6 +15,7 @@
 struct md_watch {
 	const char *sysfs; /* its root, the caller's */
 	const struct mv_config *config; /* the caller's */
+	const struct md_drained *drained; /* the caller's; md_watch_look() after a change */
 	struct mv_netlink netlink;
 	struct mv_topo topo; /* of the last look */
 	struct md_view *view; /* never NULL after md_watch_start() */
@@ -30,13 +31,16 @@ struct md_watch {
 
 /**
  * md_watch_start - take the first look and watch from then on
- * @w: sysfs, config, changed and arg are filled; changed() is not called for the first look
+ * @w: sysfs, config, drained, changed and arg are filled; changed() is not called for the first look
  *
  * A host without RDMA devices is fine: its view is empty.
  *
  * Return: 0; -errno of the netlink sockets or of sd-event; -ENOMEM.
  */
 int md_watch_start(struct md_watch *w, sd_event *event);
+/** md_watch_look - look at once: what the caller keeps has changed; changed() is called before it returns */
+void md_watch_look(struct md_watch *w);
+
 void md_watch_stop(struct md_watch *w); /* also one that did not start */
 
 #endif

@@ -36,13 +36,12 @@ static int connect_control(const char *run_dir)
 	return fd;
 }
 
-static int send_request(int fd, const char *what)
+static int send_line(int fd, const char *line)
 {
-	char request[64];
-	size_t at = 0, len = (size_t)snprintf(request, sizeof(request), "{\"get\":\"%s\"}\n", what);
+	size_t at = 0, len = strlen(line);
 
 	while (at < len) {
-		ssize_t n = send(fd, request + at, len - at, MSG_NOSIGNAL);
+		ssize_t n = send(fd, line + at, len - at, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -82,17 +81,25 @@ static int read_answer(int fd, char **ret_text, size_t *ret_len)
 	return 0;
 }
 
-int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_t *ret_len)
+static int talk(const char *run_dir, const char *line, char **ret_text, size_t *ret_len)
 {
 	int fd = connect_control(run_dir), rc;
 
 	if (fd < 0)
 		return fd;
-	rc = send_request(fd, what);
+	rc = send_line(fd, line);
 	if (!rc)
 		rc = read_answer(fd, ret_text, ret_len);
 	close(fd);
 	return rc;
+}
+
+int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_t *ret_len)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "{\"get\":\"%s\"}\n", what);
+	return talk(run_dir, line, ret_text, ret_len);
 }
 
 static int parse_answer(const char *text, size_t len, const char *member, int type,
@@ -123,6 +130,42 @@ int agent_ask(const char *run_dir, const char *what, const char *member, int typ
 	if (!rc)
 		rc = parse_answer(text, len, member, type, ret);
 	free(text);
+	return rc;
+}
+
+int agent_order(const char *run_dir, const char *verb, const char *device, bool force,
+		struct json_object **ret)
+{
+	struct json_object *order = json_object_new_object(), *answer = NULL;
+	char *line = NULL, *text = NULL;
+	size_t len = 0;
+	int rc = -ENOMEM;
+
+	if (!order)
+		return rc;
+	json_object_object_add(order, "do", json_object_new_string(verb));
+	json_object_object_add(order, "device", json_object_new_string(device));
+	json_object_object_add(order, "force", json_object_new_boolean(force));
+	if (asprintf(&line, "%s\n", json_object_to_json_string_ext(order, JSON_C_TO_STRING_PLAIN)) <
+	    0)
+		line = NULL;
+	json_object_put(order);
+	if (line)
+		rc = talk(run_dir, line, &text, &len);
+	if (!rc) {
+		answer = json_tokener_parse(text);
+		/* Either member says that the order was understood. */
+		rc = agent_member(answer, "drained", json_type_boolean) ||
+				     agent_text(answer, "error")
+			     ? 0
+			     : -EBADMSG;
+	}
+	free(line);
+	free(text);
+	if (rc)
+		json_object_put(answer);
+	else
+		*ret = answer;
 	return rc;
 }
 

@@ -31,6 +31,17 @@ int agent_ask(const char *run_dir, const char *what, const char *member, int typ
 	      struct json_object **ret);
 
 /**
+ * agent_order - have something done
+ * @verb: "drain" or "undrain"
+ * @ret: on success to be released with json_object_put(); has "error" where the agent refuses, or
+ * "drained"
+ *
+ * Return: as agent_ask().
+ */
+int agent_order(const char *run_dir, const char *verb, const char *device, bool force,
+		struct json_object **ret);
+
+/**
  * agent_ask_error - say why there is no answer
  * @expected: what the answer lacks when it is -EBADMSG: "queue pairs"
  */

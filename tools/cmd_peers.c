@@ -137,6 +137,8 @@ static void addresses(const struct mv_directory *dir, const struct mv_dir_rail *
 
 static const char *rail_state(const struct mv_dir_rail *rail)
 {
+	if (rail->flags & MV_RAIL_DRAINED)
+		return "drained";
 	if (rail->flags & MV_RAIL_EXCLUDED)
 		return "excluded";
 	return rail->flags & MV_RAIL_UP ? "up" : "down";
@@ -159,6 +161,7 @@ static void show_rail(struct out *out, const struct mv_directory *dir, uint32_t 
 	out_text(out, "state", "STATE", rail->flags & MV_RAIL_UP ? OUT_PLAIN : OUT_BAD,
 		 rail_state(rail));
 	out_bool(out, "up", NULL, rail->flags & MV_RAIL_UP);
+	out_bool(out, "drained", NULL, rail->flags & MV_RAIL_DRAINED);
 	out_bool(out, "excluded", NULL, rail->flags & MV_RAIL_EXCLUDED);
 	out_uint(out, "rate_mbps", NULL, rail->rate_mbps);
 	out_uint(out, "mtu_bytes", NULL, rail->mtu_bytes);

@@ -31,6 +31,27 @@ static enum out_tone state_tone(const char *state)
 	return state && !strcmp(state, "moved") ? OUT_GOOD : OUT_PLAIN;
 }
 
+static bool is_true(struct json_object *object, const char *key)
+{
+	return json_object_get_boolean(agent_member(object, key, json_type_boolean));
+}
+
+/* Null: not said, as with datagrams. */
+static void show_movable(struct out *out, struct json_object *status)
+{
+	const char *why = agent_text(status, "why");
+
+	if (!agent_member(status, "movable", json_type_boolean)) {
+		out_text(out, "movable", "MOVABLE", OUT_PLAIN, NULL);
+	} else {
+		out_bool(out, "movable", NULL, is_true(status, "movable"));
+		out_textf(out, NULL, "MOVABLE", OUT_PLAIN, "%s%s%s",
+			  is_true(status, "movable") ? "yes" : "no", why ? ": " : "",
+			  why ? why : "");
+	}
+	out_text(out, "why", NULL, OUT_PLAIN, why);
+}
+
 static void show_qp(struct out *out, struct json_object *qp)
 {
 	struct json_object *status = agent_member(qp, "status", json_type_object);
@@ -40,7 +61,11 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_number(out, "pid", "PID", qp);
 	show_text(out, "comm", "PROGRAM", qp);
 	show_number(out, "uid", NULL, qp);
-	show_text(out, "device", "DEV", qp);
+	show_text(out, "device", NULL, qp);
+	out_bool(out, "drained", NULL, is_true(qp, "drained"));
+	out_textf(out, NULL, "DEV", is_true(qp, "drained") ? OUT_WARN : OUT_PLAIN, "%s%s",
+		  agent_text(qp, "device") ? agent_text(qp, "device") : "-",
+		  is_true(qp, "drained") ? " (drained)" : "");
 	show_number(out, "qpn", "QPN", qp);
 	show_text(out, "gid", "GID", status);
 	show_text(out, "peer_host", "PEER", status);
@@ -52,6 +77,7 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_text(out, "rail_gid", "FROM", status);
 	show_text(out, "rail_peer_gid", "TO", status);
 	show_text(out, "reason", "BECAUSE", status);
+	show_movable(out, status);
 }
 
 void show_qps(struct out *out, struct json_object *answer, const char *title, size_t max)

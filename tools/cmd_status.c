@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dirview.h"
 #include "status.h"
 
 static const char *mode_name(enum mv_mode mode)
@@ -152,6 +153,25 @@ static void show_devices(struct out *out, const struct status *status)
 	out_list_end(out);
 }
 
+/* As the agent says, if there is one: programs are started all the same. */
+static void show_drained(struct out *out, const struct cli *cli)
+{
+	const struct mv_dir_rail *rail;
+	struct dirview view;
+	uint32_t r;
+
+	out_list(out, "drained", "Drained (meshverbs undrain brings them back)");
+	if (!dirview_read(cli, &view)) {
+		for (r = 0; r < view.dir.hosts[0].n_rails; r++) {
+			rail = &view.dir.rails[view.dir.hosts[0].first_rail + r];
+			if ((rail->flags & MV_RAIL_DRAINED) && view.alive)
+				out_item(out, OUT_WARN, "%s", rail->device);
+		}
+		mv_directory_close(&view.dir);
+	}
+	out_list_end(out);
+}
+
 static int show(struct out *out, const struct status *status)
 {
 	bool active = status->n_serve && status->n_active == status->n_serve;
@@ -169,6 +189,7 @@ static int show(struct out *out, const struct status *status)
 			show_way(out, &status->ways[i]);
 	out_section_end(out);
 	show_devices(out, status);
+	show_drained(out, status->cli);
 	show_lines(out, "attention", "Needs attention", OUT_BAD, &status->attention);
 	return cli_finish(out, active && !status->attention.n ? CLI_OK : CLI_ATTENTION);
 }

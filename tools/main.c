@@ -10,8 +10,8 @@
 #define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
 
 static const struct cli_command *const commands[] = {
-	&cmd_status, &cmd_doctor, &cmd_gids,    &cmd_explain, &cmd_peers,
-	&cmd_paths,  &cmd_qps,    &cmd_monitor, &cmd_metrics,
+	&cmd_status, &cmd_doctor,  &cmd_gids,    &cmd_explain, &cmd_peers,   &cmd_paths,
+	&cmd_qps,    &cmd_monitor, &cmd_metrics, &cmd_drain,   &cmd_undrain,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

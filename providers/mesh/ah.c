@@ -10,7 +10,8 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 	struct ibv_ah *ah = NULL;
 	int cancel = mesh_cancel_off();
 
-	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, false, choice);
+	/* Read anew: nobody but the program would notice that a datagram does not arrive. */
+	mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, true, choice);
 	if (choice->index == attr->grh.sgid_index)
 		ah = mesh_ud_create_ah(mc, pd, attr, choice);
 	if (!ah && choice->differs)

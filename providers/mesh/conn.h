@@ -103,6 +103,13 @@ struct mesh_conn {
 	bool fenced; /* between FENCE and ACTIVATE */
 	struct mesh_conn_home home;
 	bool shadow_connected, shadow_rts;
+	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
+	const char *stayed; /* why the last move came to nothing; NULL: it did not */
+	uint64_t stayed_ns; /* when that was */
+	/* What the agent was told last; see mesh_conn_run(). */
+	bool told;
+	enum mesh_conn_state told_state;
+	const char *told_bound, *told_stayed;
 
 	/* Under the lock of worker.c. */
 	enum mesh_job job;
@@ -112,6 +119,7 @@ struct mesh_conn {
 	_Atomic bool at_work; /* a worker has, or is about to take, the lock, perhaps for seconds */
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
+	_Atomic bool tell; /* a new agent, which knows nothing of it */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
 	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
@@ -217,8 +225,8 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret);
-/** mesh_conn_tell - tell the agent, for `meshverbs qps` */
-void mesh_conn_tell(const struct mesh_conn *conn);
+/** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; what gets lost is told again by mesh_conn_run() */
+void mesh_conn_tell(struct mesh_conn *conn);
 
 /* remotekeys.c: the peer's keys, and ours for the peer */
 
@@ -257,8 +265,8 @@ int mesh_thread_wake(bool urgent);
 void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
-/** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS */
-void mesh_thread_frame(const struct mv_frame *frame);
+/** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS. Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost */
+int mesh_thread_frame(const struct mv_frame *frame);
 /** mesh_thread_rail - read completion events of that rail from now on; helper thread only */
 void mesh_thread_rail(struct mesh_rail *rail);
 /** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */

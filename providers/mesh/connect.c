@@ -273,8 +273,8 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 		judge_by(mc, qp, attr, true, choice, view);
 }
 
-/* Could it be moved later, and somewhere? */
-static bool is_movable(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+/* Why it cannot be moved later; NULL: it can. */
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 		       const struct mesh_view *view)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
@@ -285,10 +285,15 @@ static bool is_movable(const struct mesh_conn *conn, const struct mesh_choice *c
 					  .routed = choice->fits};
 	struct mesh_view others;
 
-	if (!mesh_root.config.survive || conn->mc->logged_only || view->verdict != MV_PATH_WORKS || !view->agent_version)
-		return false;
+	if (!mesh_root.config.survive)
+		return "survive = off when it was made";
+	if (conn->mc->logged_only)
+		return "mode = observe";
+	if (view->verdict != MV_PATH_WORKS || !view->agent_version)
+		return "the peer's host had no agent when it was made";
 	mesh_view_paths(&request, &others);
-	return others.n_paths > 1; /* its own is among them */
+	/* Its own is among them. */
+	return others.n_paths > 1 ? NULL : "no other rail reached one of the peer's when it was made";
 }
 
 static void adopt(struct mesh_conn *conn)
@@ -308,8 +313,11 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 {
 	int err;
 
-	if (is_movable(conn, choice, attr, view))
+	conn->unlogged = bound_by(conn, choice, attr, view);
+	if (!conn->unlogged) {
 		mesh_conn_guard(conn, 128u << attr->path_mtu); /* IBV_MTU_256 is 1 */
+		conn->unlogged = "its work requests cannot be logged";
+	}
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (err && conn->held) {
 		mesh_held_destroy(conn->held); /* its receives are not known any more */

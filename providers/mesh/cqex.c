@@ -103,7 +103,7 @@ static void start_over(struct mesh_cq *cq)
 /* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. Return: whether to show it. */
 static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
-	const struct mesh_completion c = {
+	struct mesh_completion c = {
 		.wr_id = ex->wr_id,
 		.cq = cq,
 		.status = ex->status,
@@ -130,7 +130,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct ibv_cq_ex *shadow = shadow_of(cq);
-	const struct mesh_completion c = {
+	struct mesh_completion c = {
 		.wr_id = shadow->wr_id,
 		.cq = cq,
 		.status = shadow->status,
@@ -142,8 +142,10 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
 	show = qp && mesh_poll_noticed(qp, &c);
-	if (show)
+	if (show) {
 		cq->current_qpn = qp->qpn;
+		cq->current_opcode = c.opcode;
+	}
 	pthread_mutex_unlock(&cq->lock);
 	if (!show)
 		return false;
@@ -271,7 +273,6 @@ static enum mesh_cq_source source_of(struct mesh_cq *cq)
 		}                                                                                            \
 	}
 
-READ(enum ibv_wc_opcode, read_opcode, cq->current.opcode)
 READ(uint32_t, read_vendor_err, cq->current.vendor_err)
 READ(uint32_t, read_byte_len, cq->current.byte_len)
 READ(__be32, read_imm_data, cq->current.imm_data)
@@ -284,6 +285,20 @@ READ(uint64_t, read_completion_ts, 0)
 READ(uint16_t, read_cvlan, 0)
 READ(uint32_t, read_flow_tag, 0)
 READ(uint64_t, read_completion_wallclock_ns, 0)
+
+static enum ibv_wc_opcode mesh_cqex_read_opcode(struct ibv_cq_ex *ex)
+{
+	struct mesh_cq *cq = cq_of(ex);
+
+	switch (source_of(cq)) {
+	case MESH_FROM_STASH:
+		return cq->current.opcode;
+	case MESH_FROM_SHADOW:
+		return cq->current_opcode ? *cq->current_opcode : ibv_wc_read_opcode(shadow_of(cq));
+	default:
+		return cq->base.read_opcode(ex);
+	}
+}
 
 static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 {

@@ -53,6 +53,7 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 
 	if (guard->lost)
 		return -1;
+	guard->atomics |= wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	err = mv_wrring_add(&guard->sends, wr);
 	if (err == -ENOSPC)
 		return ENOMEM;
@@ -61,6 +62,43 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 		return -1;
 	}
 	return 0;
+}
+
+/* A placeholder reads nothing from one of these, which no address of the program's is. */
+static const enum ibv_wc_opcode opcodes[] = {IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP,
+					     IBV_WC_FETCH_ADD};
+
+/* NULL: it is not one. */
+static const enum ibv_wc_opcode *held_place_of(const struct ibv_send_wr *wr)
+{
+	size_t i;
+
+	for (i = 0; wr->opcode == IBV_WR_RDMA_READ && i < sizeof(opcodes) / sizeof(*opcodes); i++)
+		if (wr->wr.rdma.remote_addr == (uintptr_t)&opcodes[i])
+			return &opcodes[i];
+	return NULL;
+}
+
+enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr)
+{
+	const enum ibv_wc_opcode *opcode = held_place_of(wr);
+
+	return opcode ? *opcode : mesh_wc_opcode(wr->opcode);
+}
+
+void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret)
+{
+	enum ibv_wc_opcode opcode = mesh_guard_wc_opcode(done);
+	size_t i = 0;
+
+	while (opcodes[i] != opcode)
+		i++;
+	*ret = (struct ibv_send_wr){
+		.wr_id = done->wr_id,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = done->send_flags & (IBV_SEND_SIGNALED | IBV_SEND_FENCE),
+		.wr.rdma.remote_addr = (uintptr_t)&opcodes[i],
+	};
 }
 
 static void received(struct mesh_guard *guard, uint64_t wr_id)
@@ -77,10 +115,13 @@ static void received(struct mesh_guard *guard, uint64_t wr_id)
 		mesh_srqlog_drop(&guard->receives, first);
 }
 
-/* An error that says nothing of the path is the program's to see, and the end of what we can do. */
-static bool is_of_path(const struct mesh_guard *guard, enum ibv_wc_status status)
+/*
+ * An error that says nothing of the path is the program's to see, and the end of what we can do. Of a QP that nobody brought to
+ * ERR, what is flushed may be polled before what failed: that is in another CQ. If it was not the path, the peer refuses to move.
+ */
+static bool is_of_path(enum ibv_wc_status status)
 {
-	return status == IBV_WC_RETRY_EXC_ERR || (status == IBV_WC_WR_FLUSH_ERR && guard->broken);
+	return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR;
 }
 
 static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
@@ -94,9 +135,10 @@ static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
 }
 
 /* held->lock. Return: whether to show it. */
-static bool completed(struct mesh_held *h, const struct mesh_completion *c)
+static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
+	const struct ibv_send_wr *first;
 
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
@@ -105,13 +147,20 @@ static bool completed(struct mesh_held *h, const struct mesh_completion *c)
 	if (guard->lost)
 		return true;
 	if (c->status == IBV_WC_SUCCESS) {
+		first = guard->placeholders && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
+		if (first)
+			c->opcode = held_place_of(first);
 		if (c->receive)
 			received(guard, c->wr_id);
 		else if (mv_wrring_retire(&guard->sends, c->wr_id) < 0)
 			guard->lost = "a send completed that is not the first one outstanding";
 		return true;
 	}
-	if (h->mode != MESH_HELD_FENCING && !is_of_path(guard, c->status)) {
+	if (h->mode == MESH_HELD_FENCED) {
+		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
+		return false;
+	}
+	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
 		guard->lost = "a work request failed";
 		return true;
 	}
@@ -125,7 +174,7 @@ static bool completed(struct mesh_held *h, const struct mesh_completion *c)
 	return false;
 }
 
-bool mesh_guard_completed(struct mesh_held *h, const struct mesh_completion *c)
+bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	bool show;
 

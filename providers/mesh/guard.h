@@ -15,6 +15,7 @@ struct mesh_completion {
 	struct mesh_cq *cq; /* of the program, where it was or will be polled */
 	enum ibv_wc_status status;
 	bool receive; /* with status SUCCESS only */
+	const enum ibv_wc_opcode *opcode; /* what to show instead of what the device said; NULL: nothing */
 };
 
 /*
@@ -30,6 +31,9 @@ struct mesh_guard {
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
+	bool atomics; /* it has been given some: a reply that is lost on the way cannot be had again */
+	uint32_t n_flushed; /* FENCED: receives that the QP that comes next has flushed: the move failed */
+	bool placeholders; /* there are some among @sends, or were; a later move may post them again */
 
 	/*
 	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its
@@ -70,11 +74,22 @@ void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn);
 int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
 
 /**
+ * mesh_guard_placeholder - what is posted in the place of a send that the peer has executed already
+ *
+ * It completes in its turn, behind a READ that has to be done again, or with an error where that one fails. On the wire it is a
+ * READ of nothing: as there is one before it, the peer allows READs, and WRITEs perhaps not.
+ */
+void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
+/** mesh_guard_wc_opcode - of the completion of a send, or of that whose place it holds */
+enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
+
+/**
  * mesh_guard_completed - a completion of the QP that does the work was polled; hot
+ * @c: its opcode is written
  *
  * Return: whether the program is to see it.
  */
-bool mesh_guard_completed(struct mesh_held *h, const struct mesh_completion *c);
+bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c);
 
 /** mesh_guard_blind - a completion was polled of which is not known whose it is, perhaps this one's */
 void mesh_guard_blind(struct mesh_held *h);

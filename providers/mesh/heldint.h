@@ -106,6 +106,7 @@ struct mesh_cq {
 	bool base_done; /* the base had its turn */
 	bool kicked; /* a kick was seen: look at all of them again */
 	uint32_t current_qpn; /* of the program; source is a shadow */
+	const enum ibv_wc_opcode *current_opcode; /* likewise; NULL: as the shadow says */
 	struct ibv_wc current; /* source is the stash */
 
 	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones, or have a log; under lock */
@@ -420,8 +421,8 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_base - poll the base's, without kicks and what its QPs' logs keep back; as above */
 int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked);
-/** mesh_poll_noticed - a completion of one of these was polled; cq->lock. Return: whether to show it */
-bool mesh_poll_noticed(const struct mesh_cq_qp *qp, const struct mesh_completion *c);
+/** mesh_poll_noticed - a completion of one of these was polled; @c->opcode is written; cq->lock. Return: whether to show it */
+bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
 
 /* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
 

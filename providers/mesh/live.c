@@ -109,6 +109,16 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
+bool mesh_live_atomics(struct mesh_held *h)
+{
+	bool atomics;
+
+	pthread_mutex_lock(&h->lock);
+	atomics = h->guard && h->guard->atomics;
+	pthread_mutex_unlock(&h->lock);
+	return atomics;
+}
+
 bool mesh_live_broken(struct mesh_held *h)
 {
 	bool broken;

@@ -77,6 +77,9 @@ void mesh_live_surface(struct mesh_held *h);
 /** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
 void mesh_live_end_of_peer(struct mesh_held *h);
 
+/** mesh_live_atomics - has it been given atomics? */
+bool mesh_live_atomics(struct mesh_held *h);
+
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
 bool mesh_live_broken(struct mesh_held *h);
 

@@ -16,6 +16,8 @@
 
 /* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
 #define PATIENCE_NS 1000000l
+/* When the agent has not read what it was told before. */
+#define TELL_AGAIN_NS 20000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -87,24 +89,40 @@ static const char *state_name(const struct mesh_conn *conn)
 }
 
 /* For `meshverbs qps`. */
-void mesh_conn_tell(const struct mesh_conn *conn)
+void mesh_conn_tell(struct mesh_conn *conn)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
 	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
+	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->stayed;
 	int len;
 
 	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
 	len = snprintf((char *)frame.payload, sizeof(frame.payload),
 		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
-		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\"}",
+		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
+		       "\"movable\":%s%s%s%s}",
 		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
 		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
 		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
-		       mv_gid_format(&conn->path.peer_gid, to));
+		       mv_gid_format(&conn->path.peer_gid, to), bound ? "false" : "true", why ? ",\"why\":\"" : "",
+		       why ? why : "", why ? "\"" : "");
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;
 	frame.len = (uint16_t)len;
-	mesh_thread_frame(&frame);
+	conn->told = mesh_thread_frame(&frame) != -EAGAIN;
+	conn->told_state = conn->state;
+	conn->told_bound = bound;
+	conn->told_stayed = conn->stayed;
+}
+
+/* Return: when to come again. */
+static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
+	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
+	    conn->told_bound != mesh_conn_bound(conn))
+		mesh_conn_tell(conn);
+	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
 }
 
 /* ---- the path ------------------------------------------------------------------------------------------------ */
@@ -308,6 +326,7 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 	if (!err) {
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
+		conn->unlogged = "no other path was agreed upon when it was made";
 		conn->local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
@@ -424,7 +443,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys;
+	uint64_t keys, tell;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -448,6 +467,9 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
 	}
+	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
+	if (tell < *ret_deadline)
+		*ret_deadline = tell;
 	pthread_mutex_unlock(&conn->lock);
 }
 

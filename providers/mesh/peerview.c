@@ -115,6 +115,22 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 	return verdict;
 }
 
+/* Is the port that is down one that was drained? @rail: the destination's */
+static bool is_drained(const struct mv_directory *dir, const struct mv_path_request *request, enum mv_path_verdict verdict,
+		       uint32_t rail)
+{
+	uint32_t r;
+
+	if (verdict == MV_PATH_REMOTE_DOWN)
+		return dir->rails[rail].flags & MV_RAIL_DRAINED;
+	if (verdict != MV_PATH_LOCAL_DOWN)
+		return false;
+	for (r = 0; r < dir->hosts[0].n_rails; r++)
+		if (dir->rails[r].port == request->port_num && !strcmp(dir->rails[r].device, request->device))
+			return dir->rails[r].flags & MV_RAIL_DRAINED;
+	return false;
+}
+
 static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
@@ -123,6 +139,7 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 
 	ret->verdict = MV_PATH_UNKNOWN;
 	ret->host[0] = '\0';
+	ret->drained = false;
 	ret->agent_version = 0;
 	ret->n_paths = 0;
 	pthread_mutex_lock(&mesh_root.process->view_lock);
@@ -132,6 +149,7 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 		ret->agent_version = dir->hosts[host].agent_version;
+		ret->drained = is_drained(dir, request, ret->verdict, rail);
 		if (find || ret->verdict != MV_PATH_WORKS)
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 	}

@@ -15,6 +15,7 @@
 struct mesh_view {
 	enum mv_path_verdict verdict;
 	char host[64]; /* of the destination; "" when not known */
+	bool drained; /* MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN: by the administrator of that port */
 	uint32_t agent_version; /* of that host; 0: no agent heard */
 	size_t n_paths;
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only for verdicts that need another path */

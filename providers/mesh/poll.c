@@ -17,7 +17,7 @@
  * with it held.
  */
 
-bool mesh_poll_noticed(const struct mesh_cq_qp *qp, const struct mesh_completion *c)
+bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
 	struct mesh_held *h = qp->held;
 
@@ -67,7 +67,7 @@ static struct mesh_completion completion_of(struct mesh_cq *cq, const struct ibv
 /* Of a QP of the base that has a log, or shares an SRQ with moved QPs. Return: whether to show it. */
 static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
-	const struct mesh_completion c = completion_of(cq, wc);
+	struct mesh_completion c = completion_of(cq, wc);
 	const struct mesh_cq_qp *qp;
 	bool show;
 
@@ -129,6 +129,8 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 		if (kept != i)
 			wc[kept] = wc[i];
 		wc[kept].qp_num = qp->qpn;
+		if (c.opcode)
+			wc[kept].opcode = *c.opcode;
 		kept++;
 	}
 	return kept;

@@ -66,6 +66,8 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_RDMA_READ:
+		if (wr->num_sge <= 0)
+			break; /* of nothing: no key is looked at, and a placeholder has none */
 		if (remote_key(h, wr->wr.rdma.rkey, &ret->wr.rdma.rkey))
 			return WAIT;
 		break;

@@ -10,6 +10,8 @@
 #include "paths.h"
 
 #define HOLD_MAX_NS (600 * 1000000000ull)
+/* Until a connection that did not leave a drained NIC tries again. */
+#define DRAIN_AGAIN_NS 1000000000ull
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -70,6 +72,7 @@ static void fail(struct mesh_conn *conn, const char *why)
 /* The end that hears of it from its peer first has no reason of its own to start from. */
 static void note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
+	conn->stayed = NULL;
 	if (!conn->moving_ns)
 		conn->moving_ns = now_ns;
 }
@@ -89,14 +92,29 @@ static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret
 					.routed = 1};
 }
 
-/* All paths but the one that it is on. */
-static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+/* Index of the path that it is on; view->n_paths: it is not among them. */
+static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
 {
-	size_t i, n = 0;
+	size_t i;
 
 	for (i = 0; i < view->n_paths; i++)
-		if (!mv_gid_equal(&view->paths[i].local_gid, &request->sgid) ||
-		    !mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
+		if (mv_gid_equal(&view->paths[i].local_gid, &request->sgid) &&
+		    mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
+			break;
+	return i;
+}
+
+/* All paths but those between the two ports that it is on: with other addresses they are as dead. */
+static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+{
+	size_t i, n = 0, now = current(request, view);
+	struct mv_path path;
+
+	if (now == view->n_paths)
+		return view->n_paths;
+	path = view->paths[now];
+	for (i = 0; i < view->n_paths; i++)
+		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
 			view->paths[n++] = view->paths[i];
 	return n;
 }
@@ -171,6 +189,8 @@ static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struc
 	mv_move_start(&conn->move, reason, paths, n, now_ns);
 }
 
+static const char no_rail[] = "no other rail of this host reaches one of the peer's";
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -179,7 +199,35 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 	if (n)
 		begin(conn, reason, paths, n, now_ns);
 	else if (mesh_live_broken(conn->held))
-		fail(conn, "no other rail of this host reaches one of the peer's");
+		fail(conn, no_rail);
+	else if (reason != MV_CTL_REASON_HOME)
+		conn->stayed = no_rail;
+}
+
+const char *mesh_conn_bound(const struct mesh_conn *conn)
+{
+	const char *why;
+
+	if (conn->state == MESH_CONN_HELD || conn->state == MESH_CONN_INIT)
+		return NULL;
+	if (conn->state == MESH_CONN_FAILED)
+		return "it has failed";
+	if (!conn->held)
+		return conn->unlogged;
+	why = mesh_live_lost(conn->held);
+	if (!why && mesh_live_atomics(conn->held))
+		why = "it uses atomics, of which a move could lose a result: it moves only when its path fails";
+	return why;
+}
+
+/*
+ * The fence throws away what is on its way. All of it can be had again but the result of an atomic that the peer has executed:
+ * with a path that has failed it may be lost anyhow; one that works is not to be left for that.
+ */
+static bool would_lose(const struct mesh_conn *conn, unsigned int reason)
+{
+	return (reason == MV_CTL_REASON_DRAIN || reason == MV_CTL_REASON_HOME) && !mesh_live_broken(conn->held) &&
+	       mesh_live_atomics(conn->held);
 }
 
 static bool may_move(const struct mesh_conn *conn)
@@ -194,7 +242,7 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
 
-	if (!way_home(conn, &path)) {
+	if (!way_home(conn, &path) || would_lose(conn, MV_CTL_REASON_HOME)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
@@ -228,6 +276,16 @@ static void spare(struct mesh_conn *conn)
 	mesh_rail_put(rail);
 }
 
+/* Return: when to look again. A peer that refused is not asked again at once. */
+static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (conn->stayed && now_ns < conn->stayed_ns + DRAIN_AGAIN_NS)
+		return conn->stayed_ns + DRAIN_AGAIN_NS;
+	conn->stayed_ns = now_ns;
+	start(conn, MV_CTL_REASON_DRAIN, now_ns);
+	return now_ns + DRAIN_AGAIN_NS;
+}
+
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_path_request request;
@@ -242,7 +300,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
 	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
-		start(conn, MV_CTL_REASON_PORT, now_ns);
+		if (!view.drained)
+			start(conn, MV_CTL_REASON_PORT, now_ns);
+		else if (!would_lose(conn, MV_CTL_REASON_DRAIN))
+			return leave_drained(conn, now_ns);
 		return UINT64_MAX;
 	}
 	spare(conn);
@@ -317,7 +378,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || would_lose(conn, conn->move.reason)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -404,12 +465,19 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
+
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held))
-		fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
-	else
-		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
-		       conn->peer_host, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+	if (mesh_live_broken(conn->held)) {
+		fail(conn, why);
+		return;
+	}
+	conn->stayed = why;
+	conn->stayed_ns = mesh_now_ns();
+	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < HOLD_MAX_NS / 2)
+		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
+	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
+	       conn->peer_host, why);
 }
 
 static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
@@ -417,7 +485,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || would_lose(conn, action->reason)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);

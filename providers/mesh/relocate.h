@@ -15,6 +15,9 @@ void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
+/** mesh_conn_bound - why it stays where it is whatever happens; NULL: it can be moved; a constant; conn->lock, any thread */
+const char *mesh_conn_bound(const struct mesh_conn *conn);
+
 /** mesh_conn_settled - the connection has been made: this is where it belongs */
 void mesh_conn_settled(struct mesh_conn *conn);
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
 #include "live.h"
@@ -13,6 +14,9 @@
  * collected, so each queue pair's order is kept.
  */
 
+#define FLUSH_STEP_US 50
+#define FLUSH_TRIES   2000 /* a device that does not flush in that time is not going to */
+
 /* The sends of a fenced QP, oldest first, and what is to become of them. */
 struct replay {
 	size_t n;
@@ -22,6 +26,7 @@ struct replay {
 	struct ibv_sge *sges;
 	char *data; /* max_inline bytes for each */
 	struct mesh_sendq queue; /* what goes to the next QP */
+	bool placeholders; /* are in it */
 };
 
 static void replay_fini(struct replay *r)
@@ -57,6 +62,28 @@ static int read_log(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
+/* ---- mistakes that tests/chaos has to find; never in the product ------------------------------------------------ */
+
+#ifndef MESH_MUTANT
+#define MESH_MUTANT 0
+#endif
+
+enum { MUTANT_SKIP = 1, MUTANT_REPEAT, MUTANT_PSN, MUTANT_REORDER };
+
+#if MESH_MUTANT
+static void mutate(struct mesh_sendq *queue)
+{
+	if (!queue->n)
+		return;
+	if (MESH_MUTANT == MUTANT_REPEAT || MESH_MUTANT == MUTANT_REORDER)
+		mesh_sendq_push(queue, &mesh_sendq_place(queue, 0)->wr);
+	if (MESH_MUTANT == MUTANT_SKIP || MESH_MUTANT == MUTANT_REORDER)
+		mesh_sendq_pop(queue);
+}
+#endif
+
+/* ---- judging ------------------------------------------------------------------------------------------------- */
+
 /* Does the peer's count of receives say the same as its PSN? held->lock */
 static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint32_t n_received)
 {
@@ -73,7 +100,7 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
 	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
-					 .rq_psn = next_psn,
+					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
 					 .mtu_bytes = h->guard->mtu_bytes,
 					 .max_rd_atomic = max_rd_atomic};
 	size_t i;
@@ -90,6 +117,22 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
 
+/* ---- going on ------------------------------------------------------------------------------------------------ */
+
+/* What was done behind a READ that has to be done again must not complete before that one. held->lock */
+static int push_again(struct replay *r, size_t i)
+{
+	struct ibv_send_wr place;
+
+	if (r->fates[i] == MV_FATE_REPLAY)
+		return -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
+	if (!r->queue.n)
+		return 0;
+	mesh_guard_placeholder(&r->wrs[i].wr, &place);
+	r->placeholders = true;
+	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
+}
+
 /* What is done again, then what waited. held->lock, post_lock */
 static int build_queue(struct mesh_held *h, struct replay *r)
 {
@@ -100,8 +143,10 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	cap.max_send_wr = (uint32_t)r->n + h->queue.size;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
-		if (r->fates[i] == MV_FATE_REPLAY)
-			err = -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
+		err = push_again(r, i);
+#if MESH_MUTANT
+	mutate(&r->queue);
+#endif
 	for (i = 0; i < h->queue.n && !err; i++)
 		err = -mesh_positive(mesh_sendq_push(&r->queue, &mesh_sendq_place(&h->queue, (uint32_t)i)->wr));
 	return err;
@@ -118,13 +163,13 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 	struct ibv_wc wc;
 	size_t i;
 
-	/* One that is done behind one that is not waits for its turn: mv_psn_judge() has no such. */
+	/* One that is done behind one that is not waits for its turn: push_again(). */
 	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
 		if (!is_signaled(h, &r->wrs[i].wr))
 			continue;
 		wc = (struct ibv_wc){
 			.wr_id = r->wrs[i].wr.wr_id,
-			.opcode = mesh_wc_opcode(r->wrs[i].wr.opcode),
+			.opcode = mesh_guard_wc_opcode(&r->wrs[i].wr),
 			.byte_len = (uint32_t)r->wrs[i].length_bytes,
 			.qp_num = h->qp->qp_num,
 		};
@@ -150,6 +195,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	h->guard->n_received = n_received;
 	if (h->now.rts)
 		mesh_guard_rts(h->guard, h->next_sq_psn);
+	h->guard->placeholders |= r->placeholders;
 	h->guard->n_kept = 0;
 	h->guard->broken = false;
 	h->mode = MESH_HELD_ACTIVE;
@@ -263,13 +309,43 @@ static void unlock_cqs(struct mesh_held *h)
 	pthread_mutex_unlock(&h->send_cq->lock);
 }
 
+/* Has it flushed all that was posted to it? */
+static bool is_flushed(struct mesh_held *h)
+{
+	bool flushed;
+
+	pthread_mutex_lock(&h->lock);
+	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared || h->guard->n_flushed >= h->guard->receives.n_left;
+	pthread_mutex_unlock(&h->lock);
+	return flushed;
+}
+
+/*
+ * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
+ * not be lost, so it is brought to ERR before it is emptied.
+ */
+static void end_next(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	unsigned int tries;
+
+	pthread_mutex_lock(&h->lock);
+	h->guard->n_flushed = 0;
+	pthread_mutex_unlock(&h->lock);
+	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
+	mesh_shadow_collect(h, &h->next);
+	for (tries = 0; !is_flushed(h) && tries < FLUSH_TRIES; tries++) {
+		usleep(FLUSH_STEP_US);
+		mesh_shadow_collect(h, &h->next);
+	}
+}
+
 void mesh_live_surface(struct mesh_held *h)
 {
 	if (!h->guard)
 		return;
-	/* What the next QP has received is the program's, and comes first. */
 	if (h->next.qp)
-		mesh_shadow_collect(h, &h->next);
+		end_next(h);
 	lock_cqs(h);
 	if (h->mode == MESH_HELD_FENCED) {
 		/* It is empty, and what it had may have been completed by the next one. */

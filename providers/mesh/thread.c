@@ -104,15 +104,18 @@ static void wake(struct mesh_thread *thread)
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
 
-void mesh_thread_frame(const struct mv_frame *frame)
+int mesh_thread_frame(const struct mv_frame *frame)
 {
 	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	int err = -ENOTCONN;
 
 	if (!thread)
-		return;
+		return err;
 	pthread_mutex_lock(&thread->link_lock);
-	mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
+	if (thread->link.fd >= 0)
+		err = mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
 	pthread_mutex_unlock(&thread->link_lock);
+	return err;
 }
 
 void mesh_thread_send(const struct mv_ctl_msg *msg)
@@ -248,6 +251,7 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 		rest = conn->next_taken;
 		if (mesh_conn_claim(conn)) {
 			claim(conn);
+			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 			*ret_worked = true;
 		}
 		mesh_conn_run(conn, now_ns, &deadline);

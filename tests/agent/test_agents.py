@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Agents of several hosts, each in a network namespace, without privileges:  test_agents.py BUILD [TEST...]"""
+import json
 import os
 import signal
 import subprocess
@@ -109,6 +110,50 @@ class Pair(AgentTest):
         one.close()
         self.world.talks.remove(one)
         wait_for("the claim goes with its process", lambda: len(a.get("qps")["qps"]) == 1)
+
+    def test_drain(self):
+        a, b = self.pair()
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        b.device("mlx5_1", "eth1", ["10.2.0.2"])
+        for host in (a, b):
+            host.settings["beacon_interval_ms"] = 20000
+            host.start()
+        self.converge(a, b)
+        seen = lambda: {rail["device"]: (rail["up"], rail["drained"]) for host in b.get("peers")["hosts"]
+                        for rail in host["rails"]}
+        order = lambda **words: json.loads(a.ask(json.dumps(words)))
+        self.assertEqual(order(do="drain", device="mlx5_0"), {"device": "mlx5_0", "drained": True})
+        self.assertLess(wait_for("b sees it", lambda: seen() == {"mlx5_0": (False, True), "mlx5_1": (True, False)})[1], SOON)
+        self.assertEqual((a.run_dir / "drained").read_text(), "mlx5_0\n")
+        self.assertIn("there are: mlx5_0, mlx5_1", order(do="drain", device="mlx5_7")["error"])
+        self.assertIn("last port that is up", order(do="drain", device="mlx5_1")["error"])
+        self.assertEqual(order(do="undrain", device="mlx5_1"), {"error": "mlx5_1 is not drained"})
+
+        a.stop(signal.SIGKILL)
+        a.start()
+        self.assertEqual([(rail["device"], rail["up"], rail["drained"]) for rail in a.get("status")["rails"]],
+                         [("mlx5_0", False, True), ("mlx5_1", True, False)])
+        self.assertEqual(order(do="drain", device="mlx5_1", force=True), {"device": "mlx5_1", "drained": True})
+        for device in ("mlx5_0", "mlx5_1"):
+            self.assertEqual(order(do="undrain", device=device), {"device": device, "drained": False})
+        wait_for("b sees both", lambda: seen() == {"mlx5_0": (True, False), "mlx5_1": (True, False)})
+
+    def test_drain_is_for_few(self):
+        a, _ = self.pair()
+        a.start()
+        code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+                "s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(4096).decode())")
+        for user, error in (("1", "only root and the user of the agent may drain a device"), (str(hosts.NOBODY), None)):
+            said = json.loads(hosts.sh("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", code,
+                                       str(a.run_dir / "control"),
+                                       json.dumps({"do": "drain", "device": "mlx5_0", "force": True})))
+            self.assertEqual(said.get("error"), error)
+        # Where it cannot be noted, it is not done.
+        self.assertEqual(json.loads(a.ask('{"do": "undrain", "device": "mlx5_0"}'))["drained"], False)
+        (a.run_dir / "drained.new").mkdir()
+        self.assertIn("cannot be noted in", json.loads(a.ask('{"do": "drain", "device": "mlx5_0", "force": true}'))["error"])
+        self.assertEqual([rail["drained"] for rail in a.get("status")["rails"]], [False])
 
     def test_restart_after_kill(self):
         a, b = self.pair()

@@ -181,7 +181,7 @@ class Agent:
         for line in self.ask("openmetrics").splitlines():
             if line and not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
-                found[name.removeprefix("meshverbs_").replace("_total", "")] = int(value)
+                found[name.removeprefix("meshverbs_").replace("_total", "")] = float(value) if "." in value else int(value)
         return found
 
     def rejected(self, reason):

@@ -21,18 +21,36 @@ void error_told(struct link_qp *q)
 	breaks(q);
 }
 
+/* Those may have been executed with their result lost; nobody can help that. */
+static unsigned int atomics_outstanding(const struct link_qp *q)
+{
+	const struct record *record;
+	unsigned int n = 0;
+	uint32_t i;
+
+	for (i = q->n_completed; i != q->n_posted; i++) {
+		record = &q->records[i % N_RECORDS];
+		n += record->type == REC_OP &&
+		     (record->op.kind == OP_ADD || record->op.kind == OP_SWAP);
+	}
+	return n;
+}
+
 void error_seen(struct link_qp *q, const struct ibv_wc *wc, const char *what)
 {
 	struct thread *t = q->thread;
 
 	if (q->state == QP_BROKEN || q->state == QP_OVER) {
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
-			say(q, "then failed: %s, %s", what, ibv_wc_status_str(wc->status));
+			say(q, "then failed: %s, %s, %u atomics outstanding", what,
+			    ibv_wc_status_str(wc->status), atomics_outstanding(q));
 		return;
 	}
-	say(q, "failed: %s (work request %u), %s, vendor 0x%x, at %.3f ms after the last success",
-	    what, (uint32_t)wc->wr_id, ibv_wc_status_str(wc->status), wc->vendor_err,
-	    (double)(now_ns() - q->success_ns) / 1e6);
+	say(q,
+	    "failed: %s, %s, %u atomics outstanding; vendor 0x%x, work request %u, %.3f ms after "
+	    "the last success",
+	    what, ibv_wc_status_str(wc->status), atomics_outstanding(q), wc->vendor_err,
+	    (uint32_t)wc->wr_id, (double)(now_ns() - q->success_ns) / 1e6);
 	t->totals.errors[wc->status < 32 ? wc->status : 31]++;
 	t->totals.broken++;
 	breaks(q);
@@ -96,7 +114,7 @@ static void check_report(struct link_qp *q)
 
 static bool is_drained(const struct link_qp *q)
 {
-	return q->n_completed == q->n_posted &&
+	return q->fin_posted && q->n_completed == q->n_posted &&
 	       (q->thread->srq || q->recvs_consumed == q->recvs_posted);
 }
 
@@ -108,7 +126,10 @@ void error_step(struct link_qp *q)
 				       .counter = q->area->counter,
 				       .word = q->area->word}};
 
-	if (q->state != QP_BROKEN || !is_drained(q))
+	if (q->state != QP_BROKEN)
+		return;
+	send_last(q);
+	if (!is_drained(q))
 		return;
 	if (t->peer_gone) {
 		q->state = QP_OVER;

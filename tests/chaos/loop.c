@@ -27,6 +27,9 @@ static void took(struct thread *t, const struct ibv_wc *wc)
 	if (!(receive && t->srq) && q->qp && wc->qp_num != q->qp->qp_num)
 		violated(q, "a completion with QP number 0x%x, not 0x%x", wc->qp_num,
 			 q->qp->qp_num);
+	q->history[q->n_history % N_HISTORY].wr_id = wc->wr_id;
+	q->history[q->n_history % N_HISTORY].status = wc->status;
+	q->history[q->n_history++ % N_HISTORY].ns = now;
 	if (wc->status == IBV_WC_SUCCESS) {
 		if (q->success_ns && now - q->success_ns > t->totals.longest_gap_ns)
 			t->totals.longest_gap_ns = now - q->success_ns;
@@ -67,7 +70,7 @@ static bool poll_all(struct thread *t)
 	return any;
 }
 
-static void stuck(struct thread *t, struct link_qp *q)
+static void tell_state(struct thread *t, struct link_qp *q)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr = {0};
@@ -75,7 +78,7 @@ static void stuck(struct thread *t, struct link_qp *q)
 	if (q->qp)
 		ibv_query_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init);
 	say(q,
-	    "STUCK in state %d (QP 0x%x, of the device: %d): work requests %u posted, %u "
+	    "in state %d (QP 0x%x, of the device: %d): work requests %u posted, %u "
 	    "completed; operations %u posted, %u completed, "
 	    "%u acknowledged; the other end's: %u verified, %u acknowledged; receives %u posted, "
 	    "%u consumed; fin %d %d; failed %d "
@@ -84,7 +87,6 @@ static void stuck(struct thread *t, struct link_qp *q)
 	    q->script.n - q->has_next, q->ops_completed, q->area->acked, q->their_script.n,
 	    q->acked, q->recvs_posted, q->recvs_consumed, q->fin_posted, q->fin_seen, q->failed,
 	    q->report_sent, q->heard_report, t->stopping, t->told_done, t->peer_done);
-	_exit(STUCK);
 }
 
 static bool is_done(const struct link_qp *q)
@@ -93,6 +95,15 @@ static bool is_done(const struct link_qp *q)
 		return true;
 	return q->state == QP_RUNNING && q->fin_posted && q->n_completed == q->n_posted &&
 	       q->fin_seen;
+}
+
+void thread_tell(struct thread *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < t->opt->n_qps; i++)
+		if (!is_done(&t->qps[i]))
+			tell_state(t, &t->qps[i]);
 }
 
 static void step(struct link_qp *q, uint64_t now, double elapsed_s)
@@ -116,8 +127,11 @@ static void step(struct link_qp *q, uint64_t now, double elapsed_s)
 		send_some(q, now);
 	error_step(q);
 	if (!is_done(q) && now > q->progress_ns &&
-	    now - q->progress_ns > (uint64_t)(t->opt->stuck_seconds * 1e9))
-		stuck(t, q);
+	    now - q->progress_ns > (uint64_t)(t->opt->stuck_seconds * 1e9)) {
+		say(q, "STUCK");
+		thread_tell(t);
+		_exit(STUCK);
+	}
 }
 
 static void take_events(struct thread *t)

@@ -81,6 +81,24 @@ void say(const struct link_qp *q, const char *format, ...)
 	va_end(args);
 }
 
+static void tell_history(const struct link_qp *q)
+{
+	uint32_t i = q->n_history > N_HISTORY ? q->n_history - N_HISTORY : 0, number;
+	const struct record *record;
+
+	for (; i < q->n_history; i++)
+		say(q, "came at %.3f: %s %u, %s", (double)q->history[i % N_HISTORY].ns / 1e6,
+		    q->history[i % N_HISTORY].wr_id & RECV_WR ? "receive" : "work request",
+		    (uint32_t)q->history[i % N_HISTORY].wr_id,
+		    ibv_wc_status_str(q->history[i % N_HISTORY].status));
+	for (number = q->n_completed; number != q->n_posted; number++) {
+		record = &q->records[number % N_RECORDS];
+		say(q, "outstanding: work request %u, %s%s", number,
+		    record->type == REC_OP ? script_kind_name(record->op.kind) : "ack or fin",
+		    record->signaled ? ", signaled" : "");
+	}
+}
+
 void violated(const struct link_qp *q, const char *format, ...)
 {
 	va_list args;
@@ -88,6 +106,8 @@ void violated(const struct link_qp *q, const char *format, ...)
 	va_start(args, format);
 	print(q, "VIOLATION: ", format, args);
 	va_end(args);
+	if (q)
+		tell_history(q);
 	_exit(VIOLATION);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -121,7 +122,8 @@ static void forget(struct link_qp *q)
 				.heard = q->heard};
 
 	*q = fresh;
-	memset(q->area, POISON, sizeof(*q->area));
+	/* What others of an SRQ have received may be in the first part. */
+	memset(q->area->sources, POISON, sizeof(*q->area) - offsetof(struct area, sources));
 	q->area->counter = q->area->word = q->area->acked = 0;
 	script_begin(&q->script, qp_id(q, q->thread->side), q->thread->opt->kinds);
 	script_begin(&q->their_script, qp_id(q, !q->thread->side), q->thread->opt->kinds);
@@ -166,6 +168,12 @@ void qp_new(struct link_qp *q)
 	wire_say(t, WORD_ADDRESS, q, &m);
 }
 
+/* No way to the peer at the moment: to be tried again, as programs do. */
+static bool is_unreachable(int err)
+{
+	return err == ETIMEDOUT || err == ENETUNREACH || err == EHOSTUNREACH;
+}
+
 void qp_connect(struct link_qp *q)
 {
 	struct thread *t = q->thread;
@@ -190,12 +198,15 @@ void qp_connect(struct link_qp *q)
 		.rnr_retry = 7,
 		.max_rd_atomic = RD_ATOMIC,
 	};
+	int err;
 
-	must(ibv_modify_qp(q->qp, &rtr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
+	err = ibv_modify_qp(q->qp, &rtr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
+	if (is_unreachable(err))
+		return;
+	must(err, "RTR");
 	must(ibv_modify_qp(q->qp, &rts,
 			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),

@@ -5,8 +5,9 @@
 
 #define MAX_UNSIGNALED 7u /* in a row: so nothing waits for a completion for ever */
 #define MAX_UNSEEN     7u /* the same for the other end, which looks when a receive completes */
-#define REST           16u /* operations before a slot that was read is written again: READs are not fenced \
-			    */
+/* Operations before a slot that was read is written again: until a READ completes, it may be
+ * repeated. */
+#define REST 64u
 
 static const char *const names[OP_KINDS] = {"send",    "send_imm", "write", "write_imm",
 					    "private", "read",     "add",   "swap"};

@@ -14,7 +14,7 @@
 #define MAX_BYTES    4608u /* of one operation: four packets and a half of 1024 */
 #define INLINE_BYTES 64u
 #define N_SLOTS      64u /* for WRITEs that the other end looks at; operation n has slot n % N_SLOTS */
-#define N_PRIVATE    32u /* for WRITEs that are read back */
+#define N_PRIVATE    96u /* for WRITEs that are read back */
 
 enum op_kind {
 	OP_SEND,

@@ -134,6 +134,14 @@ static void post_fin(struct link_qp *q)
 	q->fin_posted = true;
 }
 
+/* Unsignaled work requests at the end that were successful have no completion: what is flushed
+ * behind them tells. */
+void send_last(struct link_qp *q)
+{
+	if (!q->fin_posted && has_room(q))
+		post_fin(q);
+}
+
 bool send_ack(struct link_qp *q)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)&q->area->ack_out,
@@ -143,7 +151,8 @@ bool send_ack(struct link_qp *q)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_INLINE | (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
+		.send_flags = IBV_SEND_INLINE |
+			      (q->since_signal >= 4 || q->fin_posted ? IBV_SEND_SIGNALED : 0u),
 		.wr.rdma = {.remote_addr = theirs(q, &q->area->acked), .rkey = q->theirs.rkey},
 	};
 

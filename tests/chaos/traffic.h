@@ -25,6 +25,7 @@
 #define N_SOURCES 64u /* source or destination of operation n is n % N_SOURCES */
 #define STRIDE    5120u /* of all places for data; more than MAX_BYTES */
 #define ACK_EVERY 6u
+#define N_HISTORY 24u
 #define POISON    0xa5
 #define FIN_IMM   0xf1f1f1f1u
 #define RECV_WR                                                                                    \
@@ -121,6 +122,11 @@ struct link_qp {
 	struct report report; /* theirs */
 
 	uint64_t progress_ns, success_ns;
+	struct {
+		uint64_t wr_id, ns;
+		enum ibv_wc_status status;
+	} history[N_HISTORY]; /* the last completions, for people */
+	uint32_t n_history;
 };
 
 struct totals {
@@ -179,6 +185,8 @@ uint64_t qp_id(const struct link_qp *q, unsigned int side);
 void send_some(struct link_qp *q, uint64_t now);
 void send_completed(struct link_qp *q, const struct ibv_wc *wc);
 bool send_ack(struct link_qp *q);
+/** send_last() - of a queue pair in ERR: one more, which is flushed after all others */
+void send_last(struct link_qp *q);
 
 /* recv.c */
 void recv_post(struct link_qp *q, uint32_t number);
@@ -208,5 +216,7 @@ bool wire_hear(struct thread *t);
 
 /* loop.c */
 void *thread_run(void *arg);
+/** thread_tell() - how far the queue pairs are that are not done */
+void thread_tell(struct thread *t);
 
 #endif

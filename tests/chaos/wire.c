@@ -12,6 +12,8 @@ static void gone(struct thread *t)
 	t->peer_gone = true;
 	t->peer_gone_ns = now_ns();
 	if (!t->peer_done && !t->opt->peer_may_die)
+		thread_tell(t);
+	if (!t->peer_done && !t->opt->peer_may_die)
 		violated(NULL, "thread %u: the other end's process is gone", t->number);
 }
 

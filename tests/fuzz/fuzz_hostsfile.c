@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct md_targets targets = {0};
 	struct md_target *target, *next;
 	unsigned int n = 0;
+	struct md_order order;
 	char name[32];
 
 	FUZZ_CHECK(md_hostsfile_parse(&targets, (const char *)data, size, report, &n) == n);
@@ -32,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			FUZZ_CHECK(target->name[i] > ' ' && target->name[i] <= '~');
 	}
 	md_targets_fini(&targets);
+	md_control_parse_order((const char *)data, size, &order);
 	if (!md_control_parse((const char *)data, size, name, sizeof(name)))
 		FUZZ_CHECK(memchr(name, '\0', sizeof(name)));
 	return 0;

@@ -150,7 +150,7 @@ class Netlink:
 class Directory:
     """What an agent writes: libmeshverbs/directory.h has the layout. The first host is this one."""
 
-    UP, EXCLUDED = 1, 2
+    UP, EXCLUDED, DRAINED = 1, 2, 4
     MAGIC = 0x3130726964766D
 
     def __init__(self):
@@ -225,7 +225,7 @@ class Agent:
                 self.requests.append(request)
                 answer = self.answers
                 if isinstance(answer, dict):
-                    answer = answer.get(json.loads(request)["get"], b'{"error": "unknown"}')
+                    answer = answer.get(json.loads(request).get("get", "do"), b'{"error": "unknown"}')
                 try:
                     connection.sendall(answer)
                 except OSError:

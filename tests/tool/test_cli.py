@@ -11,7 +11,7 @@ import unittest
 
 from fixture import TOOL, Netlink, Sysfs, ToolTest
 
-COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics"]
+COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics", "drain", "undrain"]
 NAMES = ", ".join(COMMANDS)
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -149,6 +149,7 @@ class CliTest(ToolTest):
         self.assertEqual(complete("meshverbs", "--run-dir", "/run", "pa"), ["paths"])
         self.assertEqual(complete("meshverbs", "paths", "--f"), ["--from"])
         self.assertEqual(complete("meshverbs", "explain", "--to", ""), [])
+        self.assertEqual(complete("meshverbs", "drain", "--t"), ["--timeout"])
 
 
 if __name__ == "__main__":

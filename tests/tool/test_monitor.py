@@ -69,8 +69,8 @@ class MonitorTest(ToolTest):
               b     1      1   0.5 s ago   its agent is heard
 
             Connections
-              PID  PROGRAM      DEV     QPN  GID       PEER  PEER GID  PEER QPN  STATE  USES    FROM      TO        BECAUSE
-              42   ib_write_bw  mlx5_0  700  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart
+              PID  PROGRAM      DEV     QPN  GID       PEER  PEER GID  PEER QPN  STATE  USES    FROM      TO        BECAUSE  MOVABLE
+              42   ib_write_bw  mlx5_0  700  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart    -
 
             Counted
               COUNTER           VALUE  SINCE LAST  WHAT

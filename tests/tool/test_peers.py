@@ -57,6 +57,7 @@ class PeersTest(ToolTest):
         directory = triangle()
         directory.host("d", agent_version=0)
         directory.rail("mlx5_0", flags=Directory.UP | Directory.EXCLUDED)
+        directory.rail("mlx5_1", flags=Directory.DRAINED)
         directory.host("e", agent_version=7)
         self.directory(directory)
         got = self.run_json("peers")
@@ -66,7 +67,8 @@ class PeersTest(ToolTest):
         self.assertIsNone(got["hosts"][3]["heard_ms"])
         self.assertGreaterEqual(got["hosts"][1]["heard_ms"], 1200)
         self.assertEqual(got["hosts"][1]["id"], "02" * 16)
-        self.assertEqual([rail["state"] for rail in got["rails"]], ["up", "up", "up", "up", "down", "up", "excluded"])
+        self.assertEqual([rail["state"] for rail in got["rails"]], ["up", "up", "up", "up", "down", "up", "excluded", "drained"])
+        self.assertEqual([rail["drained"] for rail in got["rails"]], [False] * 7 + [True])
         self.assertEqual(got["rails"][2]["rate_mbps"], 25000)
         self.assertEqual(len(got["gids"]), 10)
         self.assertEqual(got["gids"][3], {

@@ -18,9 +18,9 @@ class QpsTest(ToolTest):
             {"device": "mlx5_0", "qpn": 4660, "type": 2, "pid": 42, "comm": "ib_write_bw", "uid": 0, "status": MOVED},
             {"device": "mlx5_0", "qpn": 4661, "type": 2, "pid": 43, "comm": "old", "uid": 0}]}).encode() + b"\n")
         self.expect(["qps"], 0, textwrap.dedent("""\
-            PID  PROGRAM      DEV     QPN   GID       PEER  PEER GID  PEER QPN  STATE  USES    FROM      TO        BECAUSE
-            42   ib_write_bw  mlx5_0  4660  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart
-            43   old          mlx5_0  4661  -         -     -         -         -      -       -         -         -
+            PID  PROGRAM      DEV     QPN   GID       PEER  PEER GID  PEER QPN  STATE  USES    FROM      TO        BECAUSE  MOVABLE
+            42   ib_write_bw  mlx5_0  4660  10.0.1.1  b     10.0.2.1  700       moved  mlx5_1  10.0.3.1  10.0.3.2  apart    -
+            43   old          mlx5_0  4661  -         -     -         -         -      -       -         -         -        -
             """))
         self.assertEqual(self.requests, ['{"get":"qps"}\n'])
 
@@ -30,6 +30,19 @@ class QpsTest(ToolTest):
         row = self.run_json("qps")["qps"][0]
         self.assertEqual((row["qpn"], row["uid"], row["comm"], row["state"]), (1, 7, "x?y", "moved"))
         self.assertEqual((row["rail"], row["peer_qpn"], row["rail_gid"]), (None, None, "10.0.3.1"))
+
+    def test_drained(self):
+        why = "survive = off when it was made"
+        self.agent(json.dumps({"qps": [
+            {"device": "mlx5_0", "drained": True, "qpn": 1, "status": {"state": "native", "movable": False, "why": why}},
+            {"device": "mlx5_1", "drained": False, "qpn": 2, "status": {"state": "native", "movable": True}},
+            {"device": "mlx5_1", "drained": 1, "qpn": 3, "status": {"movable": "no"}}]}).encode())
+        rows = self.run_json("qps")["qps"]
+        self.assertEqual([(row["drained"], row["movable"], row["why"]) for row in rows],
+                         [(True, False, why), (False, True, None), (False, None, None)])
+        _, out, _ = self.run_tool("qps")
+        self.assertIn("mlx5_0 (drained)", out)
+        self.assertIn(f"no: {why}", out)
 
     def test_many(self):
         self.agent(json.dumps({"qps": [{"device": "mlx5_0", "qpn": i, "status": MOVED} for i in range(5000)]}).encode())

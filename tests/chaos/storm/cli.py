@@ -10,6 +10,10 @@ from nicmatrix.world import need
 
 from . import drive, faults, hosts
 
+KILLED_S = 15.0  # retries of a bare queue pair, then move_timeout, on a slow machine
+OF_AGENTS = ("agent", "control")
+NO_ATOMICS = "send,send_imm,write,write_imm,private,read"
+
 
 def parse(words):
     words = list(sys.argv[1:] if words is None else words)
@@ -21,6 +25,7 @@ def parse(words):
     top.add_argument("--seed", type=int, help="default: a new one, printed")
     top.add_argument("--faults", default=",".join(faults.KINDS), help="kinds, with commas between them (default: all)")
     top.add_argument("--half", choices=("bare", "stacked"), default="stacked")
+    top.add_argument("--killed", action="store_true", help="instead, kill one end's process each time; the other has to get its errors")
     top.add_argument("--keep-on", action="store_true", help="after something was wrong, too")
     args = top.parse_args(words[:cut])
     args.traffic = words[cut + 1:]
@@ -32,39 +37,64 @@ def story(world):
                      for host in (hosts.SERVER, hosts.CLIENT)) if world.stacked else ""
 
 
+def traffic_of(random):
+    """Options for one run. Without atomics nothing may fail."""
+    options = ["-t", "2", "-q", str(random.randrange(1, 4)), "-r", "200"]
+    options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-S", 0.2)) if random.random() < chance]
+    # Not with -S, for now: RTR of a new queue pair with an SRQ says EBUSY where the SRQ's port is down and moved ones use it.
+    return options + (["-x"] if random.random() < 0.5 and "-S" not in options else ["-o", NO_ATOMICS])
+
+
 def storm(args, place, program, seed):
-    random, kinds = randoms.Random(seed), args.faults.split(",")
-    counts, errors, good, left, number = collections.Counter(), collections.Counter(), True, args.n, 0
-    while left > 0 and (good or args.keep_on):
+    random = randoms.Random(seed)
+    kinds = [kind for kind in args.faults.split(",") if place.world.stacked or kind not in OF_AGENTS]
+    counts, errors, good, left, number = collections.Counter(), collections.Counter(), 0, args.n, 0
+    while left > 0 and (good == number or args.keep_on):
         group = [random.choice(kinds) for _ in range(min(left, args.group))]
         left -= len(group)
         number += 1
-        options = ["-s", str(seed + number), *(args.traffic or ["-t", "2", "-q", "2", "-r", "200", "-x"])]
+        options = ["-s", str(seed + number), "-w", "15", *(args.traffic or traffic_of(random))]
         place.heal()
         outcome = drive.run(place, program, options, group, random, lambda kind, what: print(f"   {kind}: {what}", flush=True))
         counts.update(kind for kind, _ in outcome.done)
-        errors.update(outcome.failed_kinds())
-        print(f"run {number}: {outcome.text()}", flush=True)
-        if not (outcome.only_atomics if args.half == "stacked" else outcome.consistent):
-            good = False
+        errors.update((what, error) for lines in outcome.failures().values() for what, error, _ in lines)
+        may_fail = args.half == "bare" or any(kind in faults.NO_PATH for kind in group)
+        ok = outcome.consistent if may_fail else outcome.only_atomics
+        good += ok
+        print(f"run {number}: {'good' if ok else 'WRONG'}: {outcome.text()} ({' '.join(options)})", flush=True)
+        if not ok:
             print(outcome.said + story(place.world), flush=True)
-    print("faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    print(f"{good} of {number} runs good; faults: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     for (what, error), count in sorted(errors.items()):
-        print(f"surfaced: {count} queue pairs: {what}: {error}")
-    return good
+        print(f"surfaced: {count}: {what}: {error}")
+    return good == number
+
+
+def killed(args, place, program, seed):
+    random, good = randoms.Random(seed), 0
+    for number in range(args.n):
+        place.heal()
+        ok, took, said = drive.run_killed(place, program, args.traffic or ["-t", "1", "-q", "2", "-r", "200"], random, KILLED_S)
+        good += ok
+        print(f"killed {number}: {'errors' if ok else 'WRONG'} after {took:.2f} s", flush=True)
+        if not ok:
+            print(said + story(place.world), flush=True)
+    print(f"{good} of {args.n} good")
+    return good == args.n
 
 
 def main(words=None):
     args = parse(words)
-    need("ip", "tc", "bridge")
+    need("ip", "nft", "bridge")
     build = pathlib.Path(args.build).resolve()
     program = build / "tests/chaos/chaos-traffic"
     if not program.exists():
         sys.exit(f"storm: no {program}; build it")
     seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
     print(f"storm: seed {seed}", flush=True)
+    what = killed if args.killed else storm
     if args.half == "bare":
         with hosts.Hosts.up(build) as place:
-            return 0 if storm(args, place, str(program), seed) else 1
+            return 0 if what(args, place, str(program), seed) else 1
     with hosts.staged(build) as stage, hosts.Hosts.up(build, stage) as place:
-        return 0 if storm(args, place, str(program), seed) else 1
+        return 0 if what(args, place, str(program), seed) else 1

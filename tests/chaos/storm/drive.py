@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Traffic between two hosts, faults while it runs, what came of it."""
+import collections
 import re
 import time
 
@@ -8,7 +9,7 @@ from . import faults
 CLEAN, VIOLATION, USAGE, STUCK, SURFACED = 0, 1, 2, 3, 5
 NAMES = {CLEAN: "clean", VIOLATION: "VIOLATION", STUCK: "STUCK", SURFACED: "surfaced", None: "HANGS"}
 SETTLE_S = 0.5
-ATOMICS = {(kind, "transport retry counter exceeded") for kind in ("add", "swap")}
+FAILED = re.compile(r"thread (\d+), queue pair ([\d.]+) \(0x[0-9a-f]+\): (?:then )?failed: (\w+), ([^,]+), (\d+) atomics")
 
 
 def busy_rail(hosts):
@@ -34,15 +35,22 @@ class Outcome:
     def text(self):
         return ", ".join(NAMES.get(status, str(status)) for status in self.statuses)
 
-    def failed_kinds(self):
-        """[(work request, error)] of all but what was flushed"""
-        return [(what, error) for what, error in re.findall(r"failed: (\w+)(?: \(work request \d+\))?, ([^,\n]+)", self.said)
-                if error != "Work Request Flushed Error"]
+    def complaint(self):
+        """The first line that says what was wrong."""
+        found = re.search(r"(?:VIOLATION: |STUCK)(?!.*process is gone).*", self.said) or re.search(r": failed: .*", self.said)
+        return found.group(0) if found else ""
+
+    def failures(self):
+        """{(thread, queue pair and how often it was replaced): [(work request, error, atomics outstanding)]}"""
+        found = collections.defaultdict(list)
+        for thread, pair, what, error, atomics in FAILED.findall(self.said):
+            found[thread, pair].append((what, error, int(atomics)))
+        return found
 
     @property
     def only_atomics(self):
-        """Whether queue pairs failed for nothing but an atomic whose result was lost."""
-        return self.consistent and all(failed in ATOMICS for failed in self.failed_kinds())
+        """Whether queue pairs failed for nothing but an atomic whose result may be lost."""
+        return self.consistent and all(any(atomics for _, _, atomics in lines) for lines in self.failures().values())
 
 
 def run(hosts, program, options, kinds, random, on_fault=None):
@@ -68,3 +76,26 @@ def run(hosts, program, options, kinds, random, on_fault=None):
     finally:
         client.kill()
         server.kill()
+
+
+def run_killed(hosts, program, options, random, seconds):
+    """(whether the other end got errors and ended, how long that took, what it said): one process is killed, now and then with a port."""
+    ends = list(hosts.both(program, [*options, "-k"]))
+    random.shuffle(ends)
+    victim, other = ends
+    port = f"{random.choice('ab')}.{busy_rail(hosts)}" if random.random() < 0.5 else None
+    try:
+        time.sleep(SETTLE_S)
+        if port:
+            hosts.link(port, False)
+            time.sleep(random.uniform(0.0, 0.3))
+        victim.kill()
+        begun = time.monotonic()
+        status = other.wait(seconds)
+        took = time.monotonic() - begun
+        return status == SURFACED, took, other.said()
+    finally:
+        victim.kill()
+        other.kill()
+        if port:
+            hosts.link(port, True)

@@ -136,4 +136,5 @@ def control(hosts, random, rail):
     return f"{where}, {percent} %"
 
 
+NO_PATH = ("second",)  # for a moment; queue pairs that have used up their retries by then fail
 KINDS = {f.__name__: f for f in (port, cable, flap, rails, second, oneway, acks, nth, switch, agent, control)}

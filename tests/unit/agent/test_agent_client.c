@@ -502,6 +502,38 @@ static void test_control_requests(void **state)
 				 -EBADMSG);
 }
 
+static void test_control_orders(void **state)
+{
+	static const char *const bad[] = {
+		"{\"do\":1,\"device\":\"a\"}",
+		"{\"do\":null,\"device\":\"a\"}",
+		"{\"do\":\"drain\"}",
+		"{\"do\":\"drain\",\"device\":\"\"}",
+		"{\"do\":\"drain\",\"device\":7}",
+		"{\"do\":\"drain\",\"device\":\"a\\u0000b\"}",
+		"{\"do\":\"drain\",\"device\":\"a\",\"force\":1}",
+		"{\"do\":\"drained\",\"device\":\"a\"}",
+		"{\"do\":\"drain\",\"device\":"
+		"\"0123456789012345678901234567890123456789012345678901234567890123\"}",
+	};
+	static const char good[] = "{\"do\": \"drain\", \"device\": \"mlx5_0\"}",
+			  forced[] = "{\"do\":\"undrain\",\"device\":\"mlx5_1\",\"force\":true}",
+			  other[] = "{\"get\":\"peers\"}";
+	struct md_order order;
+
+	(void)state;
+	assert_int_equal(md_control_parse_order(good, strlen(good), &order), 0);
+	assert_string_equal(order.device, "mlx5_0");
+	assert_false(order.undo || order.force);
+	assert_int_equal(md_control_parse_order(forced, strlen(forced), &order), 0);
+	assert_string_equal(order.device, "mlx5_1");
+	assert_true(order.undo && order.force);
+	assert_int_equal(md_control_parse_order(other, strlen(other), &order), -ENOENT);
+	assert_int_equal(md_control_parse_order("[1", 2, &order), -ENOENT);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(md_control_parse_order(bad[i], strlen(bad[i]), &order), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -517,6 +549,7 @@ int main(void)
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
 		cmocka_unit_test(test_control_requests),
+		cmocka_unit_test(test_control_orders),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void make(const char *text, uint32_t default_ifindex)
 	world_init(&topo, text);
 	for (size_t d = 0; d < topo.n_devices; d++)
 		topo.devices[d].ports[0].state = IBV_PORT_ACTIVE;
-	assert_int_equal(md_view_make(&topo, &config, default_ifindex, &view), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, default_ifindex, &view), 0);
 }
 
 static int setup(void **state)
@@ -113,7 +113,7 @@ static void test_up_and_down(void **state)
 	assert_int_equal(view->desc->rails[0].flags, MV_RAIL_UP);
 	topo.devices[0].ports[0].state = IBV_PORT_DOWN;
 	md_view_free(view);
-	assert_int_equal(md_view_make(&topo, &config, 0, &view), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->rails[0].flags, 0);
 }
 
@@ -129,7 +129,7 @@ static void test_mtu(void **state)
 		make("dev 1 eth0; addr 1 10.1.0.1/24; gid 2 10.1.0.1 1 v2;", 0);
 		topo.netdevs[0].mtu_bytes = cases[i].netdev;
 		md_view_free(view);
-		assert_int_equal(md_view_make(&topo, &config, 0, &view), 0);
+		assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 		assert_int_equal(view->desc->rails[0].mtu_bytes, cases[i].rdma);
 	}
 }
@@ -144,7 +144,7 @@ static void test_vlan(void **state)
 	topo.netdevs[1].vlan_id = 7;
 	topo.netdevs[1].lower_ifindex = 1;
 	md_view_free(view);
-	assert_int_equal(md_view_make(&topo, &config, 0, &view), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_string_equal(view->desc->rails[0].netdev, "eth0");
 	assert_int_equal(view->desc->gids[0].vlan_id, 7);
 	assert_int_equal(view->desc->gids[1].vlan_id, MV_VLAN_NONE);
@@ -194,7 +194,7 @@ static void test_infiniband(void **state)
 	topo.devices[0].ports[0].lid = 7;
 	topo.devices[0].ports[0].gids[0].type = MV_GID_TYPE_IB;
 	md_view_free(view);
-	assert_int_equal(md_view_make(&topo, &config, 0, &view), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->n_gids, 1);
 	assert_int_equal(view->desc->rails[0].lid, 7);
 	assert_int_equal(view->desc->rails[0].flags, MV_RAIL_UP);
@@ -207,11 +207,11 @@ static void test_same(void **state)
 
 	(void)state;
 	make(TWO_NICS, 0);
-	assert_int_equal(md_view_make(&topo, &config, 0, &other), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &other), 0);
 	assert_true(md_view_same(view, other));
 	md_view_free(other);
 	topo.devices[1].ports[0].rate_mbps = 400000;
-	assert_int_equal(md_view_make(&topo, &config, 0, &other), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &other), 0);
 	assert_false(md_view_same(view, other));
 	md_view_free(other);
 }
@@ -240,9 +240,31 @@ static void test_limits(void **state)
 		assert_int_equal(mv_topo_add_port(device, 1, &port), 0);
 	}
 	md_view_free(view);
-	assert_int_equal(md_view_make(&topo, &config, 0, &view), 0);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->n_rails, MD_RAILS_MAX);
 	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
+}
+
+/* Announced as down, whatever it is, and as what it is; beacons go on. */
+static void test_drained(void **state)
+{
+	struct md_drained drained = {0};
+	struct md_view *other;
+
+	(void)state;
+	assert_int_equal(md_drained_add(&drained, "mlx5_1"), 0);
+	make(TWO_NICS, 0);
+	assert_int_equal(md_view_make(&topo, &config, &drained, 0, &other), 0);
+	assert_int_equal(other->desc->rails[0].flags, MV_RAIL_UP);
+	assert_int_equal(other->desc->rails[1].flags, MV_RAIL_DRAINED);
+	assert_int_equal(other->n_nets, 2);
+	assert_true(md_view_net(other, 2)->running);
+	assert_false(md_view_same(view, other));
+	md_view_free(other);
+	assert_int_equal(md_drained_remove(&drained, "mlx5_1"), 0);
+	assert_int_equal(md_view_make(&topo, &config, &drained, 0, &other), 0);
+	assert_true(md_view_same(view, other));
+	md_view_free(other);
 }
 
 static void test_faults(void **state)
@@ -251,7 +273,7 @@ static void test_faults(void **state)
 	make(TWO_NICS, 0);
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		struct md_view *made = NULL;
-		int err = md_view_make(&topo, &config, 0, &made);
+		int err = md_view_make(&topo, &config, NULL, 0, &made);
 
 		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
 		if (!err)
@@ -272,6 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_infiniband, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_drained, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
 

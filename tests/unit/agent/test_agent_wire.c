@@ -100,6 +100,7 @@ static void test_desc_refuses(void **state)
 	REFUSED(rails[0].mtu_bytes, 4095);
 	REFUSED(rails[0].link_layer, IBV_LINK_LAYER_ETHERNET + 1);
 	REFUSED(rails[0].flags, 0x80);
+	REFUSED(rails[0].flags, MV_RAIL_UP | MV_RAIL_DRAINED);
 	REFUSED(rails[1].device[5], '0'); /* mlx5_0 a second time */
 	REFUSED(gids[0].gid, unit_gid("::"));
 	REFUSED(gids[0].gid, unit_gid("ff02::1"));

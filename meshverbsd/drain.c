@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Takes devices out of use and back in, on the administrator's order. */
+#include "drain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "say.h"
+
+static bool is_usable(const struct mv_dir_rail *rail)
+{
+	return (rail->flags & MV_RAIL_UP) && !(rail->flags & MV_RAIL_EXCLUDED);
+}
+
+/* Would no port be left that connections could move to? */
+static bool is_last(const struct md_desc *desc, const char *device)
+{
+	size_t n_own = 0, n_others = 0;
+
+	for (uint32_t r = 0; r < desc->n_rails; r++) {
+		if (!is_usable(&desc->rails[r]))
+			continue;
+		if (strcmp(desc->rails[r].device, device))
+			n_others++;
+		else
+			n_own++;
+	}
+	return n_own && !n_others;
+}
+
+/* "mlx5_0, mlx5_1" */
+static void list_devices(const struct md_desc *desc, char *buf, size_t size)
+{
+	const char *last = "";
+	size_t len = 0;
+
+	snprintf(buf, size, "none");
+	for (uint32_t r = 0; r < desc->n_rails && len < size; r++) {
+		if (strcmp(last, desc->rails[r].device))
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "",
+						desc->rails[r].device);
+		last = desc->rails[r].device;
+	}
+}
+
+static bool has_device(const struct md_desc *desc, const char *device)
+{
+	for (uint32_t r = 0; r < desc->n_rails; r++)
+		if (!strcmp(desc->rails[r].device, device))
+			return true;
+	return false;
+}
+
+/* Why an order is not carried out. Return: false: nothing is against it. */
+static bool refuse(const struct md_agent *agent, const struct md_order *order, uid_t uid, char *why,
+		   size_t size)
+{
+	const struct md_desc *desc = agent->watch.view->desc;
+	char devices[512];
+
+	list_devices(desc, devices, sizeof(devices));
+	if (uid && uid != geteuid())
+		snprintf(why, size, "only root and the user of the agent may %s a device",
+			 order->undo ? "undrain" : "drain");
+	else if (order->undo && !md_drained_has(&agent->drained, order->device))
+		snprintf(why, size, "%s is not drained", order->device);
+	else if (!order->undo && !has_device(desc, order->device))
+		snprintf(why, size, "there is no RDMA device %s on this host; there are: %s",
+			 order->device, devices);
+	else if (!order->undo && !order->force && is_last(desc, order->device))
+		snprintf(why, size,
+			 "%s has the last port that is up: its connections would have nowhere to "
+			 "go, and new ones could not be made; if that is meant, force it",
+			 order->device);
+	else
+		return false;
+	return true;
+}
+
+/* Return: 0 or -errno, and all is as it was. */
+static int carry_out(struct md_agent *agent, const struct md_order *order)
+{
+	struct md_drained before = agent->drained;
+	int err;
+
+	err = order->undo ? md_drained_remove(&agent->drained, order->device)
+			  : md_drained_add(&agent->drained, order->device);
+	if (!err)
+		err = md_drained_save(agent->rundir.fd, &agent->drained);
+	if (err) {
+		agent->drained = before;
+		return err;
+	}
+	md_say(MD_INFO, "%s is %s", order->device,
+	       order->undo ? "in use again" : "drained: announced as down");
+	md_watch_look(&agent->watch);
+	return 0;
+}
+
+static char *object_text(struct json_object *object, size_t *ret_len)
+{
+	const char *text =
+		object ? json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN) : NULL;
+	char *line = NULL;
+	int len = text ? asprintf(&line, "%s\n", text) : -1;
+
+	json_object_put(object);
+	if (len < 0)
+		return NULL;
+	*ret_len = (size_t)len;
+	return line;
+}
+
+char *md_drain_answer(void *arg, const struct md_order *order, uid_t uid, size_t *ret_len)
+{
+	struct json_object *object = json_object_new_object();
+	struct md_agent *agent = arg;
+	char why[1024];
+	int err;
+
+	if (!object)
+		return NULL;
+	if (refuse(agent, order, uid, why, sizeof(why))) {
+		json_object_object_add(object, "error", json_object_new_string(why));
+		return object_text(object, ret_len);
+	}
+	err = carry_out(agent, order);
+	if (err) {
+		snprintf(why, sizeof(why),
+			 "it cannot be noted in %s, so it would not outlive the agent: %s",
+			 agent->options->run_dir, md_strerror(err));
+		json_object_object_add(object, "error", json_object_new_string(why));
+		return object_text(object, ret_len);
+	}
+	json_object_object_add(object, "device", json_object_new_string(order->device));
+	json_object_object_add(object, "drained", json_object_new_boolean(!order->undo));
+	return object_text(object, ret_len);
+}
+
+void md_drain_load(struct md_agent *agent)
+{
+	int err = md_drained_load(agent->rundir.fd, &agent->drained);
+
+	if (err)
+		md_say(MD_WARNING, "%s/drained: %s; drained are the %zu devices that it names",
+		       agent->options->run_dir, md_strerror(err), agent->drained.n);
+	for (size_t i = 0; i < agent->drained.n; i++)
+		md_say(MD_INFO, "%s is drained", agent->drained.names[i]);
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""meshverbs drain and undrain with checked traffic on two simulated hosts with two NICs each. Needs root; SIM_BUILD is the
+build."""
+import contextlib
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from storm import hosts  # noqa: E402
+from storm.hosts import CLIENT, SERVER, until  # noqa: E402
+from nicmatrix.world import need  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", HERE.parents[1] / "build/release")).resolve()
+TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
+TOOL = str(BUILD / "tools/meshverbs")
+SECONDS = 30  # generous: what is waited for takes milliseconds
+N_QPS = 4
+STACK = contextlib.ExitStack()
+PLACES = {}  # hosts by survive: bringing them up takes most of the time
+
+
+def tearDownModule():
+    STACK.close()
+
+
+
+class Drained(unittest.TestCase):
+    survive = True
+    ops = "send,send_imm,write,write_imm,private,read"
+    movable = (True,)  # what is said of them before
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.survive not in PLACES:
+            PLACES[cls.survive] = cls.up()
+        cls.hosts = PLACES[cls.survive]
+
+    @classmethod
+    def up(cls):
+        stage = STACK.enter_context(hosts.staged(BUILD))
+        conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
+        words = "survive = on\nhold_down_ms = 500\n" if cls.survive else "survive = off\n"
+        conf.write_text(conf.read_text().replace("survive = on\n", words))
+        return STACK.enter_context(hosts.Hosts.up(BUILD, stage, "drain-on" if cls.survive else "drain-off"))
+
+    def setUp(self):
+        # chaos-traffic takes mlx5_0; few operations, so that a busy machine keeps up.
+        self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", str(N_QPS // 2), "-r", "50", "-s", "1", "-o", self.ops])
+        self.addCleanup(self.end_programs)
+        self.wait_for("the agents know all queue pairs", lambda: all(
+            sum(qp["movable"] in self.movable for qp in self.qps(host)) == N_QPS for host in (SERVER, CLIENT)))
+
+    def end_programs(self):
+        for program in self.programs:
+            program.kill()
+
+    def tool(self, host, *words):
+        return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
+
+    def qps(self, host):
+        status, said = self.tool(host, "qps", "--json")
+        return json.loads(said)["qps"] if status == 0 else []
+
+    def used(self, host):
+        """The devices that the connections of a host use."""
+        return {qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)}
+
+    def story(self):
+        return "\n".join(f"-- {host}: {self.qps(host)}\n{self.hosts.world.told(host, 30)}\n{self.hosts.world.agent_log(host)[-1500:]}"
+                         for host in (SERVER, CLIENT))
+
+    def wait_for(self, what, condition):
+        if not until(condition, SECONDS):
+            self.fail(f"not within {SECONDS} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
+
+    def end_well(self):
+        """The traffic ends as if nothing had been: every work request right, none failed."""
+        server, client = self.programs
+        client.stop()
+        server.stop()
+        self.assertEqual((client.wait(SECONDS), server.wait(SECONDS)), (0, 0), f"{client.said()}\n{server.said()}\n{self.story()}")
+
+    def states(self, host, about):
+        status, said = self.tool(host, "peers", "--json")
+        self.assertIn(status, (0, 1), said)
+        return {rail["device"]: rail["state"] for rail in json.loads(said)["rails"] if rail["host"] == about}
+
+
+class Moves(Drained):
+    def test_drain_and_undrain(self):
+        status, said = self.tool(SERVER, "drain", "mlx5_0", "--json")
+        self.assertEqual(status, 0, f"{said}\n{self.story()}")
+        self.assertEqual(json.loads(said), {"device": "mlx5_0", "drained": True, "safe": True, "timed_out": False, "qps": []})
+        self.assertEqual(self.used(SERVER), {"mlx5_1"})
+        self.wait_for("the other host's are off it", lambda: self.used(CLIENT) == {"mlx5_1"})
+        self.assertEqual(self.states(CLIENT, SERVER), {"mlx5_0": "drained", "mlx5_1": "up"})
+        self.assertEqual(self.states(SERVER, SERVER), {"mlx5_0": "drained", "mlx5_1": "up"})
+
+        status, said = self.tool(SERVER, "drain", "mlx5_1")
+        self.assertEqual(status, 2, said)
+        self.assertIn("mlx5_1 has the last port that is up", said)
+
+        status, said = self.tool(SERVER, "undrain", "mlx5_0")
+        self.assertEqual(status, 0, said)
+        self.wait_for("they return", lambda: self.used(SERVER) == self.used(CLIENT) == {"mlx5_0"})
+        self.assertEqual(self.states(SERVER, SERVER), {"mlx5_0": "up", "mlx5_1": "up"})
+        self.end_well()
+
+
+class Stays(Drained):
+    """What would lose something is named, and left alone."""
+    survive = False
+    movable = (False,)
+    why = "survive = off when it was made"
+
+    def test_names_what_stays(self):
+        status, said = self.tool(SERVER, "drain", "mlx5_0", "--json")
+        self.assertEqual(status, 1, said)
+        left = json.loads(said)
+        self.assertEqual((left["safe"], left["timed_out"], len(left["qps"])), (False, False, N_QPS))
+        pid = {qp["pid"] for qp in self.qps(SERVER)}
+        for qp in left["qps"]:
+            self.assertEqual((qp["comm"], qp["device"], qp["movable"], qp["why"]),
+                             ("chaos-traffic", "mlx5_0", False, self.why))
+        self.assertEqual({qp["pid"] for qp in left["qps"]}, pid)
+        self.assertEqual(self.used(SERVER) | self.used(CLIENT), {"mlx5_0"})
+        self.assertEqual(self.tool(SERVER, "undrain", "mlx5_0")[0], 0)
+        self.end_well()
+
+
+class Atomics(Stays):
+    """The path still works, so no result of an atomic is risked."""
+    survive = True
+    movable = (True, False)
+    ops = "send,add,swap"
+    why = "it uses atomics, of which a move could lose a result: it moves only when its path fails"
+
+
+del Drained  # is none by itself
+
+if __name__ == "__main__":
+    need("ip", "tc", "bridge")
+    unittest.main()
