@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """arm64: packages cross-built in a root of their own; what they contain runs under qemu's user emulation with Debian's arm64 rdma-core."""
+import json
 import re
 import shutil
 import subprocess
@@ -11,10 +12,9 @@ GUEST = ["perftest:arm64", "ibverbs-utils:arm64", "ibverbs-providers:arm64"]
 LIBDIR = "/usr/lib/aarch64-linux-gnu"
 TREE = "/home/builder/arm64"
 LDCONFIG = "/usr/local/arm64/run-ldconfig"
-# Tests whose Python runs programs of arm64 by itself, without qemu.
-NOT_HERE = "^(front_man|tool-.*|pkg-metadata|mesh-stack)$"
-# qemu 7.2 takes MADV_WIPEONFORK and does nothing.
-BY_QEMU = "test_child_of_fork_is_bare_until_it_opens"
+# Cases that need what qemu 7.2 takes and does not do, MADV_WIPEONFORK and MADV_DONTFORK; and one in which a message has more
+# descriptors than there is room for: qemu doubles the room, and does not close what is too many.
+BY_QEMU = {"mesh-stack": ["test_child_of_fork_is_bare_until_it_opens"], "mesh-counts": ["test_fork", "test_many_descriptors"]}
 
 
 def build_root():
@@ -49,12 +49,16 @@ def unit_tests(root):
           "-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc", f"-DCMAKE_CROSSCOMPILING_EMULATOR={QEMU}",
           "-DMESHVERBS_WERROR=ON", "-DCMAKE_INSTALL_PREFIX=/usr")
     build("cmake", "--build", "units")
-    said = build("ctest", "--test-dir", "units", "-L", "^unit$", "-E", NOT_HERE, "-j2", "--output-on-failure", "--no-tests=error",
-                 "--timeout", "600")
+    listed = json.loads(build("ctest", "--test-dir", "units", "-L", "^unit$", "--show-only=json-v1"))["tests"]
+    # Not those in Python: they run programs of arm64 by themselves, without qemu.
+    commands = {test["name"]: test["command"] for test in listed if test["command"][0] == QEMU}
+    whole = "|".join(sorted(commands.keys() - BY_QEMU.keys()))
+    said = build("ctest", "--test-dir", "units", "-R", f"^({whole})$", "-j2", "--output-on-failure", "--no-tests=error", "--timeout", "600")
     check("100% tests passed" in said, re.search(r"\d+% tests passed.*", said)[0])
-    said = build("sh", "-c", f"{QEMU} units/tests/unit/mesh/test_mesh_stack || :")
-    failed = re.findall(r"FAILED  . (test_\w+)", said[said.rindex("PASSED"):])
-    check(failed == [BY_QEMU], f"stacking: all pass but {BY_QEMU}" if failed == [BY_QEMU] else f"stacking: {failed}")
+    for name, cases in BY_QEMU.items():
+        said = build("sh", "-c", f"{' '.join(commands[name])} || :")
+        failed = re.findall(r"FAILED  . (test_\w+)", said[said.rindex("PASSED"):])
+        check(failed == cases, f"{name}: all pass but {', '.join(cases)}" if failed == cases else f"{name}: {failed}\n{said[-2000:]}")
 
 
 class Cache:
