@@ -329,8 +329,10 @@ class Failures(unittest.TestCase):
             self.assertEqual(leftovers(), self.before)
 
     def test_killed_up(self):
+        hosts = pathlib.Path(os.environ["LAB_DIR"]) / "killed/hosts"
         with subprocess.Popen([LAB, "up", "pair", "--name", "killed"], stderr=subprocess.DEVNULL) as up:
-            self.assertTrue(eventually(lambda: len(qemus()) >= 2))
+            # Until a guest is on record, nobody but up knows of it.
+            self.assertTrue(eventually(lambda: len(list(hosts.glob("*/pid"))) >= 2 and len(qemus()) >= 2))
             up.kill()
         self.assertIn("killed", lab("list").stdout)
         self.assertEqual(lab("down", "-n", "killed").returncode, 0)
