@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "move.h"
+#include "moves.h"
 
 #define MS    1000000ull
 #define START (100 * MS)
@@ -67,35 +67,11 @@ static void begin_follower(struct mv_move *m, struct pair *pair)
 	mv_move_begin(m, &pair->follower, T, START);
 }
 
-static struct mv_move_action take(struct mv_move *m, enum mv_move_action_type type)
-{
-	struct mv_move_action action = {0};
-
-	assert_true(mv_move_next(m, &action));
-	assert_int_equal(action.type, type);
-	return action;
-}
-
 static void take_prepare(struct mv_move *m, const char *gid)
 {
 	struct mv_move_action action = take(m, MV_DO_PREPARE);
 
 	assert_gid(action.local_gid, gid);
-}
-
-static void assert_quiet(struct mv_move *m)
-{
-	struct mv_move_action action;
-
-	assert_false(mv_move_next(m, &action));
-}
-
-static struct mv_ctl_msg take_message(struct mv_move *m, enum mv_ctl_type type)
-{
-	struct mv_move_action action = take(m, MV_DO_SEND);
-
-	assert_string_equal(mv_ctl_type_name(action.msg.type), mv_ctl_type_name(type));
-	return action.msg;
 }
 
 static void assert_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t type,

@@ -15,6 +15,7 @@
 
 #include "move.h"
 #include "psn.h"
+#include "random.h"
 
 #define MS 1000000ull
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -25,21 +26,6 @@
 #define START (1000 * MS)
 #define LIMIT (START + 60 * 1000 * MS)
 #define SLACK (60 * MS) /* what PREPARE, CONNECT and FENCE take here */
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % below);
-}
-
-static bool chance(uint32_t percent)
-{
-	return rnd(100) < percent;
-}
 
 /* ---- the world ---------------------------------------------------------------------------------
  */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "random.h"
 
 #define MS 1000000ull
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -18,21 +19,6 @@
 #define RUNS 40000
 #endif
 #define LIMIT (120 * 1000 * MS) /* everything has been decided long before */
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % below);
-}
-
-static bool chance(uint32_t percent)
-{
-	return rnd(100) < percent;
-}
 
 /* ---- the world ---------------------------------------------------------------------------------
  */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "psn.h"
+#include "random.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RUNS 5000
@@ -27,21 +28,6 @@
 			fail_msg("seed %llu: not true: %s", (unsigned long long)m.seed,            \
 				 #condition);                                                      \
 	} while (0)
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % below);
-}
-
-static bool chance(uint32_t percent)
-{
-	return rnd(100) < percent;
-}
 
 /* Packets are counted from 0; a PSN is that plus the first one. */
 struct wr {
