@@ -154,14 +154,26 @@ void mesh_cq_forget(struct mesh_cq *cq, struct mesh_held *h)
 	h->stashing = false;
 }
 
+/* Is anything in the stash, or on its way there? */
+static bool is_stashing(struct mesh_cq *cq)
+{
+	bool some;
+
+	pthread_mutex_lock(&cq->lock);
+	some = cq->n_stash || cq->stash_kept;
+	pthread_mutex_unlock(&cq->lock);
+	return some;
+}
+
 void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 {
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 	bool frozen;
 
-	if (!mcq)
+	/* A completion of a QP that is gone is not polled from the base any more: what is not on its way by now will never be. */
+	if (!mcq || !is_stashing(mcq))
 		return;
-	frozen = mesh_cq_freeze(mcq); /* or one that is on its way to the stash would be overlooked */
+	frozen = mesh_cq_freeze(mcq); /* one that is on its way would be overlooked */
 	pthread_mutex_lock(&mcq->lock);
 	forget(mcq, qpn);
 	pthread_mutex_unlock(&mcq->lock);
