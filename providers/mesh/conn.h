@@ -273,6 +273,5 @@ void mesh_thread_rail(struct mesh_rail *rail);
 void mesh_rail_events(struct mesh_rail *rail);
 /** mesh_rail_async_events - read and log what happened to a rail */
 void mesh_rail_async_events(struct mesh_rail *rail);
-uint64_t mesh_now_ns(void); /* CLOCK_BOOTTIME */
 
 #endif

@@ -315,7 +315,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 
 	conn->unlogged = bound_by(conn, choice, attr, view);
 	if (!conn->unlogged) {
-		mesh_conn_guard(conn, 128u << attr->path_mtu); /* IBV_MTU_256 is 1 */
+		mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
 		conn->unlogged = "its work requests cannot be logged";
 	}
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);

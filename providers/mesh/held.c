@@ -253,16 +253,6 @@ int mesh_held_native(struct mesh_held *h)
 
 /* ---- the program's own changes ------------------------------------------------------------------------------- */
 
-static enum mesh_held_mode mode_of(struct mesh_held *h)
-{
-	enum mesh_held_mode mode;
-
-	pthread_mutex_lock(&h->lock);
-	mode = h->mode;
-	pthread_mutex_unlock(&h->lock);
-	return mode;
-}
-
 /* What the program says of its own port and path is not for the shadow's. */
 #define PATH_ATTRIBUTES (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX)
 
@@ -270,9 +260,9 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 {
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_held_flush(h);
-	if (mode_of(h) == MESH_HELD_GUARDED)
+	if (mesh_held_mode(h) == MESH_HELD_GUARDED)
 		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
-	if (h->now.qp && mode_of(h) != MESH_HELD_WAITING)
+	if (h->now.qp && mesh_held_mode(h) != MESH_HELD_WAITING)
 		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;
 }
@@ -280,7 +270,7 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
 int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
 {
 	struct ibv_qp_init_attr init;
-	enum mesh_held_mode mode = mode_of(h);
+	enum mesh_held_mode mode = mesh_held_mode(h);
 	struct ibv_qp_attr now;
 	int err;
 

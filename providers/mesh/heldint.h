@@ -222,6 +222,17 @@ struct mesh_held {
 	struct mesh_lkey lkeys[MESH_KEYS];
 };
 
+/* Takes held->lock. */
+static inline enum mesh_held_mode mesh_held_mode(struct mesh_held *h)
+{
+	enum mesh_held_mode mode;
+
+	pthread_mutex_lock(&h->lock);
+	mode = h->mode;
+	pthread_mutex_unlock(&h->lock);
+	return mode;
+}
+
 /* As the program sees it: no sends before RTS. libibverbs writes the state when ibv_modify_qp() has succeeded. */
 static inline bool mesh_held_takes_sends(const struct mesh_held *h)
 {
@@ -478,11 +489,6 @@ static inline bool mesh_held_fails(const struct mesh_held *h)
 }
 /** mesh_held_stash - flush what waits into the stash, if that is the way; cq->lock, held->lock; whether there was any */
 bool mesh_held_stash(struct mesh_held *h);
-
-static inline uint32_t mesh_mtu_bytes(enum ibv_mtu mtu)
-{
-	return 128u << mtu; /* IBV_MTU_256 is 1 */
-}
 
 static inline int mesh_positive(int err)
 {

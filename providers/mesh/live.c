@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "heldint.h"
@@ -67,16 +66,6 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	mesh_guard_rts(h->guard, attr->sq_psn);
 	pthread_mutex_unlock(&h->lock);
 	return mesh_held_modify_base(h, attr, attr_mask);
-}
-
-static enum mesh_held_mode mode_of(struct mesh_held *h)
-{
-	enum mesh_held_mode mode;
-
-	pthread_mutex_lock(&h->lock);
-	mode = h->mode;
-	pthread_mutex_unlock(&h->lock);
-	return mode;
 }
 
 void mesh_live_end(struct mesh_held *h)
@@ -162,7 +151,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
-	if (mode_of(h) == MESH_HELD_GUARDED) {
+	if (mesh_held_mode(h) == MESH_HELD_GUARDED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
@@ -224,14 +213,6 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
 }
 
 /* ---- the fence ----------------------------------------------------------------------------------------------- */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 /* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
 static int begin_fence(struct mesh_held *h)
@@ -295,7 +276,7 @@ static bool is_empty(struct mesh_held *h)
 
 static int wait_empty(struct mesh_held *h)
 {
-	uint64_t until_ns = now_ns() + FENCE_NS;
+	uint64_t until_ns = mesh_now_ns() + FENCE_NS;
 
 	is_empty(h); /* posts the marks */
 	for (;;) {
@@ -303,7 +284,7 @@ static int wait_empty(struct mesh_held *h)
 		mesh_shadow_collect(h, &h->now);
 		if (is_empty(h))
 			return 0;
-		if (now_ns() > until_ns)
+		if (mesh_now_ns() > until_ns)
 			return -ETIMEDOUT;
 		usleep(FENCE_STEP_US);
 	}

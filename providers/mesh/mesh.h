@@ -201,6 +201,16 @@ void mesh_hook_bases(struct mesh_root *root);
  */
 bool mesh_calibrated(struct mesh_root *root);
 
+/* thread.c */
+
+/** mesh_now_ns - CLOCK_BOOTTIME, so deadlines go on while a host sleeps */
+uint64_t mesh_now_ns(void);
+
+static inline uint32_t mesh_mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu; /* IBV_MTU_256 is 1 */
+}
+
 /*
  * A thread may be cancelled in the middle of a verbs call. Bare, few of these calls pass a cancellation point;
  * ours would, with a lock held. So cancellation waits until we are done.

@@ -52,16 +52,11 @@ void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int
 #undef COPY
 }
 
-static unsigned int mtu_bytes(enum ibv_mtu mtu)
-{
-	return 128u << mtu; /* IBV_MTU_256 is 1 */
-}
-
 static enum ibv_mtu mtu_of(unsigned int bytes)
 {
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
-	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > bytes)
+	while (mtu > IBV_MTU_256 && mesh_mtu_bytes(mtu) > bytes)
 		mtu--;
 	return mtu;
 }
@@ -150,9 +145,9 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 
 	if (ibv_query_port(path->pd->rail->context, path->port, &port))
 		return -EIO;
-	mtu = mtu_bytes(port.active_mtu);
-	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mtu_bytes(conn->rtr.path_mtu) < mtu)
-		mtu = mtu_bytes(conn->rtr.path_mtu);
+	mtu = mesh_mtu_bytes(port.active_mtu);
+	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
+		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
 	*ret_lid = port.lid;
 	return 0;

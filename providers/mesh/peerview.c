@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "peerview.h"
 
@@ -26,14 +25,6 @@ struct mesh_view_state {
 	struct works works[N_WORKS];
 };
 
-static uint64_t boottime_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
 static int lock_view(void)
 {
 	int cancel = mesh_cancel_off();
@@ -52,7 +43,7 @@ static void unlock_view(int cancel)
 static const struct mv_directory *current_directory(void)
 {
 	struct mesh_view_state *view = mesh_root.process->view;
-	uint64_t now = boottime_ns();
+	uint64_t now = mesh_now_ns();
 	int err;
 
 	if (!view) {

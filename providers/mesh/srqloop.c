@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "srq.h"
 #include "topo.h"
@@ -165,14 +164,6 @@ static int connect_somehow(struct loop *l)
 	return err;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Send until one is refused. Every send completes, the refused one with that, those behind it flushed.
  *
@@ -181,7 +172,7 @@ static uint64_t now_ns(void)
 static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	uint64_t last_ns = now_ns();
+	uint64_t last_ns = mesh_now_ns();
 	unsigned int under_way = 0;
 	int err = -EINPROGRESS, n;
 	struct ibv_wc wc;
@@ -191,11 +182,11 @@ static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), vo
 			under_way++;
 		n = ibv_poll_cq(l->cq, 1, &wc);
 		if (n <= 0) {
-			if (n < 0 || now_ns() - last_ns > PATIENCE_NS)
+			if (n < 0 || mesh_now_ns() - last_ns > PATIENCE_NS)
 				return -ETIMEDOUT;
 			continue;
 		}
-		last_ns = now_ns();
+		last_ns = mesh_now_ns();
 		if (wc.qp_num == l->to->qp_num) {
 			if (wc.status == IBV_WC_SUCCESS)
 				taken(arg, wc.wr_id);
