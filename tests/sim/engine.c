@@ -23,6 +23,8 @@
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
+#define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
+#define STEP_BACK_TURNS 10
 
 uint64_t engine_clock(void)
 {
@@ -180,10 +182,19 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 	return ns;
 }
 
+/*
+ * Threads of the program that wait for the lock have no real-time priority: they get a processor
+ * only while this thread sleeps, not when it yields.
+ */
 static void let_others_in(struct hca *h)
 {
-	for (int i = 0; i < 100 && atomic_load_explicit(&h->waiters, memory_order_relaxed); i++)
-		sched_yield();
+	const struct timespec turn = {.tv_nsec = STEP_BACK_NS};
+	int n;
+
+	atomic_store(&h->stepped_back, 1);
+	for (int i = 0; i < STEP_BACK_TURNS && (n = atomic_load(&h->waiters)); i++)
+		syscall(SYS_futex, &h->waiters, FUTEX_WAIT_PRIVATE, n, &turn, NULL, 0);
+	atomic_store(&h->stepped_back, 0);
 }
 
 /*

@@ -14,11 +14,14 @@
 #ifndef SIM_HCA_H
 #define SIM_HCA_H
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "objects.h"
 #include "psn.h"
@@ -31,7 +34,8 @@ struct faults;
 
 struct hca {
 	pthread_mutex_t lock;
-	_Atomic int waiters; /* threads of the program that want the lock: the engine steps back */
+	_Atomic int waiters; /* threads of the program that want the lock: the engine steps back; a futex */
+	_Atomic int stepped_back; /* the engine sleeps on waiters */
 
 	struct sim_state *state; /* immutable pointer; see state.h for who writes what */
 	int state_fd;
@@ -70,7 +74,8 @@ static inline void hca_lock(struct hca *h)
 {
 	atomic_fetch_add_explicit(&h->waiters, 1, memory_order_relaxed);
 	pthread_mutex_lock(&h->lock);
-	atomic_fetch_sub_explicit(&h->waiters, 1, memory_order_relaxed);
+	if (atomic_fetch_sub(&h->waiters, 1) == 1 && atomic_load(&h->stepped_back))
+		syscall(SYS_futex, &h->waiters, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static inline void hca_unlock(struct hca *h)
