@@ -55,7 +55,7 @@ def parse(words):
 
 def draw_options(random, case):
     """What else a program may do differently. Without atomics, nothing may fail, so CQs need not have room for what would be flushed."""
-    options = ["-t", str(random.randrange(1, 4)), "-q", str(random.randrange(1, 4)), "-m", random.choice(("256", "512", "1024", "2048", "4096"))]
+    options = ["-t", str(random.randrange(1, 3)), "-q", str(random.randrange(1, 4)), "-m", random.choice(("256", "512", "1024", "2048", "4096"))]
     options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-W", 0.5), ("-E", 0.4), ("-b", 0.3), ("-N", 0.2)) if random.random() < chance]
     if case not in ATOMIC and random.random() < 0.3:
         options.append("-C")
@@ -152,7 +152,7 @@ def storm(args, place, program, case, seed):
     random, tally, left = randoms.Random(f"{seed} {case}"), Tally(), args.faults
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
-        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "300", "-T", "12", *CASES[case], *options]
+        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
         kinds = [kind for kind in args.kinds.split(",") if "-C" not in options or kind not in faults.NO_PATH]
         if "-C" not in options:
             options.append("-x")

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "heldint.h"
 #include "moved.h"
 
 static struct world world;
@@ -788,6 +789,44 @@ static void test_destroy(void **state)
 	both_close(&r);
 }
 
+static void stash_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
+
+	pthread_mutex_lock(&cq->lock);
+	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
+	mesh_cq_stash(cq, &wc);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* What we have of a QP that is destroyed goes with it, as what a provider has does, and nothing else. */
+static void test_destroy_with_stash(void **state)
+{
+	const struct shape shape = {0};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp *other;
+	struct mesh_cq *cq;
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	ends_connect(&r.a, &r.b, &shape);
+	init.send_cq = init.recv_cq = r.a.cq;
+	other = ibv_create_qp(world.pd, &init);
+	assert_non_null(other);
+	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
+	assert_non_null(cq);
+	stash_of(cq, 1, r.a.qp->qp_num);
+	stash_of(cq, 2, other->qp_num);
+	stash_of(cq, 3, r.a.qp->qp_num);
+	stash_of(cq, 4, other->qp_num);
+	assert_int_equal(ibv_destroy_qp(other), 0);
+	assert_int_equal(end_wait(&r.a).wr_id, 1);
+	assert_int_equal(end_wait(&r.a).wr_id, 3);
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 
 #define N_PAIRS	   4u
@@ -938,6 +977,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_queue_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_destroy_with_stash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
 
