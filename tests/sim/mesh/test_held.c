@@ -827,6 +827,45 @@ static void test_destroy_with_stash(void **state)
 	both_close(&r);
 }
 
+/* A completion that was polled when a move put those before it into the stash comes behind them. */
+static void behind(const struct manner *manner)
+{
+	const struct shape shape = {0};
+	struct ibv_wc late = {.wr_id = 3};
+	struct mesh_cq *cq;
+	bool went;
+	struct run r;
+
+	both_open(&r, manner, &shape);
+	ends_connect(&r.a, &r.b, &shape);
+	late.qp_num = r.a.qp->qp_num;
+	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
+	assert_non_null(cq);
+	pthread_mutex_lock(&cq->lock);
+	went = mesh_poll_behind(cq, &late);
+	pthread_mutex_unlock(&cq->lock);
+	assert_false(went); /* nothing is before it */
+	stash_of(cq, 1, r.a.qp->qp_num);
+	stash_of(cq, 2, r.a.qp->qp_num);
+	pthread_mutex_lock(&cq->lock);
+	went = mesh_poll_behind(cq, &late);
+	pthread_mutex_unlock(&cq->lock);
+	assert_true(went);
+	for (late.wr_id = 1; late.wr_id <= 3; late.wr_id++)
+		assert_int_equal(end_wait(&r.a).wr_id, late.wr_id);
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+static void test_behind(void **state)
+{
+	const struct manner extended = {.how = MOVED, .extended = true};
+
+	(void)state;
+	behind(&plain);
+	behind(&extended);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------------------- */
 
 #define N_PAIRS	   4u
@@ -978,6 +1017,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroy_with_stash, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
 
