@@ -12,6 +12,7 @@ import re
 import sys
 import time
 
+from nicmatrix.stress import SANITIZERS
 from nicmatrix.world import need
 
 from . import REPO, drive, faults, hosts, watch
@@ -106,7 +107,7 @@ def moves_of(place):
 def group(args, place, program, options, kinds, random, tally):
     """One run of the programs. Return: whether all was right."""
     before = moves_of(place)
-    server, client = place.both(program, [*options, "-P", watch.PATH])
+    server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZERS])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
     excused, done, begun, stalled = [], [], time.monotonic(), False
     try:
@@ -123,7 +124,7 @@ def group(args, place, program, options, kinds, random, tally):
             rail = drive.busy_rail(place)
             what = faults.KINDS[kind](place, random, rail)
             done.append((kind, what))
-            stalled = not progress.wait(alive, GO_ON_S)
+            stalled = not progress.wait(alive, GO_ON_S) and alive()
             if kind in faults.NO_PATH:
                 excused.append((since, time.monotonic() + EXCUSED_S))
             if args.verbose:
@@ -133,7 +134,7 @@ def group(args, place, program, options, kinds, random, tally):
         statuses = [client.wait(40), server.wait(40)]
         outcome = drive.Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
     finally:
-        del place.linger
+        vars(place).pop("linger", None)
         client.kill()
         server.kill()
     tally.seconds += time.monotonic() - begun
