@@ -16,7 +16,7 @@
 
 #include "traffic.h"
 
-volatile bool traffic_stop;
+_Atomic bool traffic_stop;
 
 static const char usage[] =
 	"usage: chaos-traffic [OPTIONS] [HOST]\n"
