@@ -143,6 +143,8 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 
 	if (h->now.qp)
 		return -EALREADY;
+	if (mesh_held_mode(h) != MESH_HELD_WAITING)
+		return -ESHUTDOWN; /* what it would get to receive is flushed, or was received */
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;
