@@ -58,6 +58,11 @@ struct mesh_conn_home {
 	bool spared; /* that was tried */
 };
 
+/* When the steps of the last live move were through; ns of mesh_now_ns(). */
+struct mesh_conn_steps {
+	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
+};
+
 /* What a worker has to do with a connection. */
 enum mesh_job {
 	MESH_JOB_NONE,
@@ -95,6 +100,7 @@ struct mesh_conn {
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
+	struct mesh_conn_steps steps;
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */

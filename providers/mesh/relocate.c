@@ -34,6 +34,17 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+/* For bench/failover. */
+static void log_steps(const struct mesh_conn *conn)
+{
+	const struct mesh_conn_steps *steps = &conn->steps;
+
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
+	       (unsigned long long)conn->moving_ns, (unsigned long long)steps->prepared_ns,
+	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
+	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
+}
+
 static void count_moved(struct mesh_conn *conn)
 {
 	unsigned int reason = conn->move.reason;
@@ -137,6 +148,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
 		release(conn);
 	}
+	conn->steps.prepared_ns = mesh_now_ns();
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
 
@@ -154,14 +166,18 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->next_path.device, strerrordesc_np(-err));
+	conn->steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err = mesh_live_fence(conn->held, &sync);
+	int err;
 
+	conn->steps.fencing_ns = mesh_now_ns();
+	err = mesh_live_fence(conn->held, &sync);
+	conn->steps.fenced_ns = mesh_now_ns();
 	conn->fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
 	       sync.next_psn, sync.n_received);
@@ -206,6 +222,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
