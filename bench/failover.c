@@ -5,7 +5,8 @@
  *   failover traffic [OPTIONS] DEV [HOST]     one end: with HOST it connects to the other
  *     -p PORT  TCP                            -f FILE  shared with the cable; default: no faults
  *     -q N     queue pairs                    -c       a completion queue for each
- *     -r N     WRITEs a second, of all queue pairs together; 0: as fast as they complete
+ *     -r N     WRITEs a second, of all queue pairs together; 0: as fast as they complete. When nothing has completed for
+ *              2 ms, one goes to every queue pair that has none outstanding: so all of them wait for the new path
  *     -s N     bytes of each                  -d N     outstanding on each at most
  *   failover cable FILE NETNS                 pulls and plugs what is named on its standard input
  *
@@ -39,6 +40,7 @@
 
 #define FIRST_PSN 0xffff00 /* so that it wraps */
 #define NAP_NS    50000
+#define STALL_NS  2000000
 #define N_WC      64
 
 /* What the cable tells. */
@@ -76,6 +78,7 @@ struct end {
 	struct channel *channels;
 	struct fault *fault;
 	uint64_t completed, next_ns;
+	uint64_t heard_ns; /* the last completion, or that all were given something */
 	unsigned int next; /* queue pair to post to */
 };
 
@@ -356,6 +359,7 @@ static void completed(struct end *e, const struct ibv_wc *wc)
 		die("QP 0x%x: %s", wc->qp_num, ibv_wc_status_str(wc->status));
 	posted_ns = c->posted_ns[c->tail++ % e->opt.depth];
 	e->completed++;
+	e->heard_ns = now_ns();
 	number = e->fault ? atomic_load_explicit(&e->fault->number, memory_order_acquire) : 0;
 	if (number == c->fault || posted_ns < atomic_load_explicit(&e->fault->down_ns, memory_order_relaxed))
 		return;
@@ -397,6 +401,12 @@ static bool post_due(struct end *e)
 			while (post(e, &e->channels[i]))
 				any = true;
 		return any;
+	}
+	if (now > e->heard_ns + STALL_NS) {
+		for (i = 0; i < e->opt.n_qps; i++)
+			if (e->channels[i].head == e->channels[i].tail)
+				any |= post(e, &e->channels[i]);
+		e->heard_ns = now;
 	}
 	step = 1000000000ull / e->opt.rate;
 	if (now > e->next_ns + step * e->opt.n_qps)
@@ -473,7 +483,7 @@ static int traffic(struct end *e)
 		e->fault = map_fault(e->opt.file);
 	puts("running");
 	fflush(stdout);
-	e->next_ns = now_ns();
+	e->next_ns = e->heard_ns = now_ns();
 	for (;;) {
 		busy = post_due(e);
 		busy |= poll_all(e);
@@ -505,7 +515,7 @@ static unsigned long number(const char *text, unsigned long max)
 
 int main(int argc, char **argv)
 {
-	static struct end e = {.opt = {.port = "18516", .n_qps = 1, .rate = 10000, .depth = 16, .bytes = 64}};
+	static struct end e = {.opt = {.port = "18516", .n_qps = 1, .rate = 2000, .depth = 16, .bytes = 64}};
 	struct options *opt = &e.opt;
 	int option;
 
