@@ -54,7 +54,7 @@ struct mesh_conn_home {
 	uint64_t hold_ns; /* how long home has to work before it moves back; grows with each flap */
 	uint64_t works_since_ns; /* 0: it does not */
 	uint64_t returned_at_ns; /* 0: it has not */
-	struct mesh_pd *spare; /* on the rail that would be next: opening one takes milliseconds */
+	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
 };
 

@@ -7,6 +7,7 @@
 
 #include "count.h"
 #include "live.h"
+#include "prearm.h"
 #include "reasons.h"
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
@@ -93,9 +94,8 @@ void mesh_conn_leave(struct mesh_conn *conn)
 {
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
-	if (conn->home.spare)
-		mesh_pd_put(conn->home.spare);
-	conn->next_path.pd = conn->home.spare = NULL;
+	conn->next_path.pd = NULL;
+	mesh_conn_disarm(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -195,10 +195,7 @@ static void arrived(struct mesh_conn *conn)
 	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
 	home->works_since_ns = 0;
 	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
-	if (home->spare)
-		mesh_pd_put(home->spare);
-	home->spare = NULL;
-	home->spared = false;
+	mesh_conn_disarm(conn);
 }
 
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
