@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 13
+#define N_SETTINGS 14
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -34,6 +34,11 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},
+	{"meshverbs", "prearm", "on",
+	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
+	 "connection would move to, in the background, before it has to. That memory counts "
+	 "against the limit of locked memory once more for each NIC. off: when it moves, which "
+	 "takes longer."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -68,6 +73,7 @@ static const struct {
 	{offsetof(struct mv_config, moves), &mv_config_switch},
 	{offsetof(struct mv_config, survive), &mv_config_switch},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
+	{offsetof(struct mv_config, prearm), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},

@@ -50,9 +50,12 @@
 /* The directory file. */
 #define MD_PUBLISH_NS        (50 * MD_MS) /* between two */
 #define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
-#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone */
+#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone; but for a port that went down, which is urgent */
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
+
+/* How late a timer may be: a port that went down passes two of them in each agent. */
+#define MD_TIMER_US 10
 
 /* The local view. */
 #define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */

@@ -8,6 +8,7 @@
 #include "held.h"
 #include "live.h"
 #include "paths.h"
+#include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"

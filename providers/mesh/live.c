@@ -73,6 +73,7 @@ void mesh_live_end(struct mesh_held *h)
 	if (!h->guard)
 		return;
 	mesh_live_release(h);
+	mesh_live_disarm(h);
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
@@ -142,6 +143,47 @@ static int make_room(struct mesh_cq *cq)
 	return err;
 }
 
+int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+{
+	int err;
+
+	if (h->ahead.qp)
+		return -EBUSY;
+	if (mesh_live_lost(h))
+		return -EOPNOTSUPP;
+	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead);
+	if (!err)
+		h->ahead_attr = *attr;
+	return err;
+}
+
+void mesh_live_disarm(struct mesh_held *h)
+{
+	if (h->ahead.qp)
+		mesh_shadow_unmake(h, &h->ahead);
+	h->ahead = (struct mesh_shadow){0};
+}
+
+bool mesh_live_armed(const struct mesh_held *h)
+{
+	return h->ahead.qp;
+}
+
+/* The one that was made ahead, if it fits. */
+static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		       struct mesh_shadow *ret)
+{
+	const struct mesh_shadow_attr *made = &h->ahead_attr;
+
+	if (!h->ahead.qp || h->ahead.spd != spd || made->port_num != attr->port_num || made->pkey_index != attr->pkey_index ||
+	    made->qp_access_flags != attr->qp_access_flags)
+		return false;
+	*ret = h->ahead;
+	h->ahead = (struct mesh_shadow){0};
+	mesh_shadow_take_up(h, ret);
+	return true;
+}
+
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
@@ -156,7 +198,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
 	}
-	if (!err)
+	if (!err && !take_ahead(h, spd, attr, &next))
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;

@@ -34,6 +34,19 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
+ * mesh_live_arm - make the QP that may come next, in INIT, before it is needed
+ *
+ * mesh_live_prepare() takes it if it is what it wants.
+ *
+ * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: not with an SRQ, or something was lost; as mesh_held_prepare().
+ */
+int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
+/** mesh_live_disarm - and away with it; before its PD is put */
+void mesh_live_disarm(struct mesh_held *h);
+/** mesh_live_armed - is there one? */
+bool mesh_live_armed(const struct mesh_held *h);
+
+/**
  * mesh_live_prepare - make the QP that comes next, in INIT
  *
  * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as

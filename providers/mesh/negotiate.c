@@ -7,6 +7,7 @@
 #include "conn.h"
 #include "count.h"
 #include "paths.h"
+#include "reasons.h"
 #include "relocate.h"
 
 /*
