@@ -64,6 +64,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	GAVE_UP(GONE, "gone"),
 	GAVE_UP(TIMEOUT, "peer_timeout"),
 	GAVE_UP(UNREADABLE, "unreadable"),
+	GAVE_UP(BUSY, "busy"),
 	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles",
 	      "Address handles whose datagrams go by another NIC"),
 	PLAIN(MV_COUNT_SURFACED, "surfaced_errors",

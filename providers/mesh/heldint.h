@@ -181,6 +181,12 @@ struct mesh_shadow {
 	bool rtr, rts; /* it is at least there */
 };
 
+/* Where the result of an atomic of ours goes. */
+struct mesh_mark {
+	void *page; /* NULL: none yet; as the next */
+	struct ibv_mr *mr;
+};
+
 struct mesh_held {
 	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
@@ -215,6 +221,8 @@ struct mesh_held {
 	struct mesh_shadow ahead; /* that may come next, made ahead; conn->lock, as is the next */
 	struct mesh_shadow_attr ahead_attr;
 	struct mesh_guard *guard; /* NULL: no log, so no live moves */
+	struct mesh_mark mark; /* conn->lock */
+	bool quiet; /* atomics wait in the queue, and what is behind them */
 	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
@@ -400,6 +408,8 @@ void mesh_post_append(struct mesh_held *h, uint32_t n);
 void mesh_post_drain(struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
+/** mesh_post_atomic_mark - an atomic that changes nothing, behind the last one; live.c; held->lock. If there is room */
+void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 

@@ -138,24 +138,25 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 
 const char *mesh_conn_bound(const struct mesh_conn *conn)
 {
-	const char *why;
-
 	if (conn->state == MESH_CONN_HELD || conn->state == MESH_CONN_INIT)
 		return NULL;
 	if (conn->state == MESH_CONN_FAILED)
 		return "it has failed";
 	if (!conn->held)
 		return conn->unlogged;
-	why = mesh_live_lost(conn->held);
-	if (!why && mesh_live_atomics(conn->held))
-		why = "it uses atomics, of which a move could lose a result: it moves only when its path fails";
-	return why;
+	return mesh_live_lost(conn->held);
 }
 
-bool mesh_conn_would_lose(const struct mesh_conn *conn, unsigned int reason)
+bool mesh_conn_path_works(const struct mesh_conn *conn)
 {
-	return (reason == MV_CTL_REASON_DRAIN || reason == MV_CTL_REASON_HOME) && !mesh_live_broken(conn->held) &&
-	       mesh_live_atomics(conn->held);
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	if (conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH || mesh_live_broken(conn->held))
+		return false;
+	request_of(conn, &request);
+	mesh_view_judge(&request, &view);
+	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
 static bool may_move(const struct mesh_conn *conn)
@@ -170,7 +171,7 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
 
-	if (!way_home(conn, &path) || mesh_conn_would_lose(conn, MV_CTL_REASON_HOME)) {
+	if (!way_home(conn, &path)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
@@ -210,7 +211,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
 		if (!view.drained)
 			start(conn, MV_CTL_REASON_PORT, now_ns);
-		else if (!mesh_conn_would_lose(conn, MV_CTL_REASON_DRAIN))
+		else
 			return leave_drained(conn, now_ns);
 		return UINT64_MAX;
 	}

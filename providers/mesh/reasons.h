@@ -27,12 +27,7 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 /** mesh_conn_begin - go; paths as mesh_conn_paths_for() gave them, at least one */
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
 
-/**
- * mesh_conn_would_lose - could a move for that reason lose something that staying would not?
- *
- * The fence throws away what is on its way. All of it can be had again but the result of an atomic that the peer has executed:
- * with a path that has failed it may be lost anyhow; one that works is not to be left for that.
- */
-bool mesh_conn_would_lose(const struct mesh_conn *conn, unsigned int reason);
+/** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
+bool mesh_conn_path_works(const struct mesh_conn *conn);
 
 #endif

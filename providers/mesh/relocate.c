@@ -138,7 +138,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held) || mesh_conn_would_lose(conn, conn->move.reason)) {
+	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -170,6 +170,16 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
+/*
+ * The result of an atomic that the peer has executed is the one thing that cannot be had again: if the path works, it is waited
+ * for.
+ */
+static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
+		mv_move_quiesced(&conn->move, now_ns);
+}
+
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
@@ -198,6 +208,18 @@ static void arrived(struct mesh_conn *conn)
 	mesh_conn_disarm(conn);
 }
 
+/* What came before such an atomic goes its way; it itself fails, and what is behind it. */
+static void note_lost(const struct mesh_conn *conn)
+{
+	const char *lost = mesh_live_lost(conn->held);
+
+	if (!lost)
+		return;
+	mesh_count(MV_COUNT_SURFACED);
+	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: %s; the program gets its error", conn->mc->device, conn->qpn,
+	       conn->peer_host, lost);
+}
+
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	int err;
@@ -208,7 +230,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
 	       conn->qpn, action->next_psn, action->n_received);
 	if (err) {
-		mesh_conn_fail(conn, err == -ENODATA ? "the result of an atomic is lost" : strerrordesc_np(-err));
+		mesh_conn_fail(conn, strerrordesc_np(-err));
 		return;
 	}
 	if (conn->path.pd)
@@ -223,6 +245,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
+	note_lost(conn);
 	mesh_conn_tell(conn);
 }
 
@@ -248,7 +271,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held) || mesh_conn_would_lose(conn, action->reason)) {
+	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
@@ -279,6 +302,9 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 		if (!action->replay)
 			return false;
 		do_replay(conn, action);
+		return true;
+	case MV_DO_QUIESCE:
+		do_quiesce(conn, now_ns);
 		return true;
 	case MV_DO_FENCE:
 		do_fence(conn, now_ns);
