@@ -15,6 +15,7 @@
 
 #define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
 #define FENCE_STEP_US 20
+#define FENCE_AGAIN_NS 1000000ull
 #define MARK_BYTES    4096 /* of which an atomic needs 8 */
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
@@ -379,9 +380,13 @@ static bool is_empty(struct mesh_held *h)
 	return empty;
 }
 
+/*
+ * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
+ * is brought there again, should the marks not come at once.
+ */
 static int wait_empty(struct mesh_held *h)
 {
-	uint64_t until_ns = mesh_now_ns() + FENCE_NS;
+	uint64_t now_ns = mesh_now_ns(), until_ns = now_ns + FENCE_NS, step_ns = FENCE_AGAIN_NS, again_ns = now_ns + step_ns;
 
 	is_empty(h); /* posts the marks */
 	for (;;) {
@@ -389,8 +394,14 @@ static int wait_empty(struct mesh_held *h)
 		mesh_shadow_collect(h, &h->now);
 		if (is_empty(h))
 			return 0;
-		if (mesh_now_ns() > until_ns)
+		now_ns = mesh_now_ns();
+		if (now_ns > until_ns)
 			return -ETIMEDOUT;
+		if (now_ns > again_ns) {
+			now_to_err(h);
+			step_ns *= 2;
+			again_ns = now_ns + step_ns;
+		}
 		usleep(FENCE_STEP_US);
 	}
 }
