@@ -56,6 +56,7 @@ struct mesh_conn_home {
 	uint64_t returned_at_ns; /* 0: it has not */
 	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
+	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
 };
 
 /* When the steps of the last live move were through; ns of mesh_now_ns(). */
@@ -106,7 +107,8 @@ struct mesh_conn {
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
-	bool fenced; /* between FENCE and ACTIVATE */
+	bool fencing; /* FENCE is under way */
+	bool fenced; /* from its end to ACTIVATE */
 	struct mesh_conn_home home;
 	bool shadow_connected, shadow_rts;
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */

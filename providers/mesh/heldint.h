@@ -187,6 +187,12 @@ struct mesh_mark {
 	struct ibv_mr *mr;
 };
 
+/* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
+struct mesh_fence {
+	bool on;
+	uint64_t until_ns, again_ns, step_ns;
+};
+
 struct mesh_held {
 	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
@@ -218,7 +224,9 @@ struct mesh_held {
 
 	struct mesh_shadow now; /* that does the work, or will when the connection is made */
 	struct mesh_shadow next; /* that will do it when a live move is through */
-	struct mesh_shadow ahead; /* that may come next, made ahead; conn->lock, as is the next */
+	struct mesh_shadow old; /* that did it before; conn->lock, as are the next three */
+	struct mesh_fence fence;
+	struct mesh_shadow ahead; /* that may come next, made ahead */
 	struct mesh_shadow_attr ahead_attr;
 	struct mesh_guard *guard; /* NULL: no log, so no live moves */
 	struct mesh_mark mark; /* conn->lock */
@@ -283,6 +291,8 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
  * No lock of ours but conn->lock is held. Return: whether the base does the work, and is to be brought to ERR.
  */
 bool mesh_live_give_up(struct mesh_held *h);
+/** mesh_live_end_fence - if it is being fenced, wait until it is empty; conn->lock */
+void mesh_live_end_fence(struct mesh_held *h);
 /** mesh_live_end - the QP goes: nothing of it is looked for in the base's CQs, and what comes next goes, too */
 void mesh_live_end(struct mesh_held *h);
 
