@@ -186,8 +186,8 @@ static void cq_release(struct mesh_cq *cq)
 {
 	struct mesh_shadow_cq *scq;
 
-	while ((scq = cq->shadows)) {
-		cq->shadows = scq->next;
+	while ((scq = cq->shadows ? cq->shadows : cq->ahead)) {
+		*(cq->shadows ? &cq->shadows : &cq->ahead) = scq->next;
 		mesh_shadow_cq_free(scq);
 	}
 	mesh_kick_fini(cq);

@@ -149,7 +149,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_unlock(&cq->lock);
 	if (!show)
 		return false;
-	ex->status = shadow->status;
+	ex->status = c.status;
 	ex->wr_id = shadow->wr_id;
 	cq->source = MESH_FROM_SHADOW;
 	return true;

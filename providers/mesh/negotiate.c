@@ -7,6 +7,7 @@
 #include "conn.h"
 #include "count.h"
 #include "paths.h"
+#include "reasons.h"
 #include "relocate.h"
 
 /*
@@ -481,7 +482,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 		}
 		mv_move_message(&conn->move, msg, now_ns);
 		act(conn, now_ns, false);
-	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&
+	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
 					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {

@@ -129,6 +129,7 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 		if (kept != i)
 			wc[kept] = wc[i];
 		wc[kept].qp_num = qp->qpn;
+		wc[kept].status = c.status;
 		if (c.opcode)
 			wc[kept].opcode = *c.opcode;
 		kept++;

@@ -7,11 +7,8 @@
 
 #include "count.h"
 #include "live.h"
-#include "paths.h"
-
-#define HOLD_MAX_NS (600 * 1000000000ull)
-/* Until a connection that did not leave a drained NIC tries again. */
-#define DRAIN_AGAIN_NS 1000000000ull
+#include "prearm.h"
+#include "reasons.h"
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -38,6 +35,17 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+/* For bench/failover. */
+static void log_steps(const struct mesh_conn *conn)
+{
+	const struct mesh_conn_steps *steps = &conn->steps;
+
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
+	       (unsigned long long)conn->moving_ns, (unsigned long long)steps->prepared_ns,
+	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
+	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
+}
+
 static void count_moved(struct mesh_conn *conn)
 {
 	unsigned int reason = conn->move.reason;
@@ -56,7 +64,7 @@ static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *ac
 	conn->moving_ns = 0;
 }
 
-static void fail(struct mesh_conn *conn, const char *why)
+void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 {
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving_ns = 0;
@@ -70,258 +78,11 @@ static void fail(struct mesh_conn *conn, const char *why)
 }
 
 /* The end that hears of it from its peer first has no reason of its own to start from. */
-static void note_begin(struct mesh_conn *conn, uint64_t now_ns)
+void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->stayed = NULL;
 	if (!conn->moving_ns)
 		conn->moving_ns = now_ns;
-}
-
-/* ---- reasons ------------------------------------------------------------------------------------------------- */
-
-/* The path that the work goes to now. */
-static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret)
-{
-	bool moved = conn->state == MESH_CONN_MOVED;
-
-	*ret = (struct mv_path_request){.device = moved ? conn->path.device : conn->mc->device,
-					.port_num = moved ? conn->path.port : conn->rtr.ah_attr.port_num,
-					.sgid = moved ? conn->path.gid : conn->local.gid,
-					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
-					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
-					.routed = 1};
-}
-
-/* Index of the path that it is on; view->n_paths: it is not among them. */
-static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
-{
-	size_t i;
-
-	for (i = 0; i < view->n_paths; i++)
-		if (mv_gid_equal(&view->paths[i].local_gid, &request->sgid) &&
-		    mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
-			break;
-	return i;
-}
-
-/* All paths but those between the two ports that it is on: with other addresses they are as dead. */
-static size_t others(const struct mv_path_request *request, struct mesh_view *view)
-{
-	size_t i, n = 0, now = current(request, view);
-	struct mv_path path;
-
-	if (now == view->n_paths)
-		return view->n_paths;
-	path = view->paths[now];
-	for (i = 0; i < view->n_paths; i++)
-		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
-			view->paths[n++] = view->paths[i];
-	return n;
-}
-
-/* Where it belongs. */
-static void home_request(const struct mesh_conn *conn, struct mv_path_request *ret)
-{
-	const struct mesh_conn_home *home = &conn->home;
-
-	*ret = (struct mv_path_request){.device = home->device,
-					.port_num = home->port,
-					.sgid = home->gid,
-					.sgid_type = home->gid_type,
-					.dgid = home->peer_gid,
-					.routed = 1};
-}
-
-/* The path home, if it works. Return: how many. */
-static size_t way_home(const struct mesh_conn *conn, struct mv_path *ret)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-	size_t i;
-
-	home_request(conn, &request);
-	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths; i++) {
-		if (mv_gid_equal(&view.paths[i].local_gid, &conn->home.gid) && view.paths[i].type == conn->home.gid_type &&
-		    mv_gid_equal(&view.paths[i].remote_gid, &conn->home.peer_gid)) {
-			*ret = view.paths[i];
-			return view.verdict == MV_PATH_WORKS;
-		}
-	}
-	return 0;
-}
-
-/* Return: how many paths there are for a reason; the room is MV_MOVE_MAX_PATHS */
-static size_t paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-	size_t n;
-
-	if (reason == MV_CTL_REASON_HOME)
-		return way_home(conn, ret);
-	request_of(conn, &request);
-	mesh_view_paths(&request, &view);
-	n = others(&request, &view);
-	memcpy(ret, view.paths, n * sizeof(*ret));
-	return n;
-}
-
-/* A home that fails again soon after its return has to work for longer the next time. */
-static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
-{
-	struct mesh_conn_home *home = &conn->home;
-
-	if (home->away)
-		return;
-	if (home->returned_at_ns && now_ns - home->returned_at_ns < 4 * home->hold_ns)
-		home->hold_ns = home->hold_ns < HOLD_MAX_NS / 2 ? 2 * home->hold_ns : HOLD_MAX_NS;
-	else
-		home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
-	home->returned_at_ns = 0;
-}
-
-static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
-{
-	note_begin(conn, now_ns);
-	if (reason != MV_CTL_REASON_HOME)
-		note_flap(conn, now_ns);
-	mv_move_start(&conn->move, reason, paths, n, now_ns);
-}
-
-static const char no_rail[] = "no other rail of this host reaches one of the peer's";
-
-static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
-{
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	size_t n = paths_for(conn, reason, paths);
-
-	if (n)
-		begin(conn, reason, paths, n, now_ns);
-	else if (mesh_live_broken(conn->held))
-		fail(conn, no_rail);
-	else if (reason != MV_CTL_REASON_HOME)
-		conn->stayed = no_rail;
-}
-
-const char *mesh_conn_bound(const struct mesh_conn *conn)
-{
-	const char *why;
-
-	if (conn->state == MESH_CONN_HELD || conn->state == MESH_CONN_INIT)
-		return NULL;
-	if (conn->state == MESH_CONN_FAILED)
-		return "it has failed";
-	if (!conn->held)
-		return conn->unlogged;
-	why = mesh_live_lost(conn->held);
-	if (!why && mesh_live_atomics(conn->held))
-		why = "it uses atomics, of which a move could lose a result: it moves only when its path fails";
-	return why;
-}
-
-/*
- * The fence throws away what is on its way. All of it can be had again but the result of an atomic that the peer has executed:
- * with a path that has failed it may be lost anyhow; one that works is not to be left for that.
- */
-static bool would_lose(const struct mesh_conn *conn, unsigned int reason)
-{
-	return (reason == MV_CTL_REASON_DRAIN || reason == MV_CTL_REASON_HOME) && !mesh_live_broken(conn->held) &&
-	       mesh_live_atomics(conn->held);
-}
-
-static bool may_move(const struct mesh_conn *conn)
-{
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&
-	       conn->rts_mask && !mesh_live_lost(conn->held);
-}
-
-/* Return: when to look again. */
-static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
-{
-	struct mesh_conn_home *home = &conn->home;
-	struct mv_path path;
-
-	if (!way_home(conn, &path) || would_lose(conn, MV_CTL_REASON_HOME)) {
-		home->works_since_ns = 0;
-		return UINT64_MAX;
-	}
-	if (!home->works_since_ns)
-		home->works_since_ns = now_ns;
-	if (now_ns - home->works_since_ns < home->hold_ns)
-		return home->works_since_ns + home->hold_ns;
-	home->works_since_ns = now_ns; /* should it come to nothing */
-	start(conn, MV_CTL_REASON_HOME, now_ns);
-	return now_ns + home->hold_ns;
-}
-
-/* What the next move will need and takes long to make. */
-static void spare(struct mesh_conn *conn)
-{
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	struct mesh_conn_home *home = &conn->home;
-	struct mesh_view_rail place;
-	struct mesh_rail *rail;
-	char why[256];
-
-	if (home->spared)
-		return;
-	home->spared = true;
-	if (!paths_for(conn, MV_CTL_REASON_PORT, paths) || mesh_view_rail(&paths[0].local_gid, paths[0].type, &place))
-		return;
-	rail = mesh_rail_get(place.device, why, sizeof(why));
-	if (!rail)
-		return; /* it will be said when it matters */
-	home->spare = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why));
-	mesh_rail_put(rail);
-}
-
-/* Return: when to look again. A peer that refused is not asked again at once. */
-static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
-{
-	if (conn->stayed && now_ns < conn->stayed_ns + DRAIN_AGAIN_NS)
-		return conn->stayed_ns + DRAIN_AGAIN_NS;
-	conn->stayed_ns = now_ns;
-	start(conn, MV_CTL_REASON_DRAIN, now_ns);
-	return now_ns + DRAIN_AGAIN_NS;
-}
-
-uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-
-	if (!may_move(conn))
-		return UINT64_MAX;
-	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
-		start(conn, MV_CTL_REASON_PATH, now_ns);
-		return UINT64_MAX;
-	}
-	request_of(conn, &request);
-	mesh_view_judge(&request, &view);
-	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
-		if (!view.drained)
-			start(conn, MV_CTL_REASON_PORT, now_ns);
-		else if (!would_lose(conn, MV_CTL_REASON_DRAIN))
-			return leave_drained(conn, now_ns);
-		return UINT64_MAX;
-	}
-	spare(conn);
-	return conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
-}
-
-void mesh_conn_settled(struct mesh_conn *conn)
-{
-	struct mv_path_request request;
-	struct mesh_conn_home *home = &conn->home;
-
-	request_of(conn, &request);
-	snprintf(home->device, sizeof(home->device), "%s", request.device);
-	home->port = request.port_num;
-	home->gid = request.sgid;
-	home->gid_type = request.sgid_type;
-	home->peer_gid = request.dgid;
-	home->hold_ns = mesh_root.config.hold_down_ms * 1000000ull;
 }
 
 void mesh_conn_peer_gone(struct mesh_conn *conn)
@@ -333,9 +94,8 @@ void mesh_conn_leave(struct mesh_conn *conn)
 {
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
-	if (conn->home.spare)
-		mesh_pd_put(conn->home.spare);
-	conn->next_path.pd = conn->home.spare = NULL;
+	conn->next_path.pd = NULL;
+	mesh_conn_disarm(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -376,9 +136,9 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	char why[256] = "";
 	int err;
 
-	note_begin(conn, now_ns);
+	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held) || would_lose(conn, conn->move.reason)) {
+	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -388,6 +148,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
 		release(conn);
 	}
+	conn->steps.prepared_ns = mesh_now_ns();
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
 
@@ -405,14 +166,28 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->next_path.device, strerrordesc_np(-err));
+	conn->steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
+}
+
+/*
+ * The result of an atomic that the peer has executed is the one thing that cannot be had again: if the path works, it is waited
+ * for.
+ */
+static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
+		mv_move_quiesced(&conn->move, now_ns);
 }
 
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err = mesh_live_fence(conn->held, &sync);
+	int err;
 
+	conn->steps.fencing_ns = mesh_now_ns();
+	err = mesh_live_fence(conn->held, &sync);
+	conn->steps.fenced_ns = mesh_now_ns();
 	conn->fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
 	       sync.next_psn, sync.n_received);
@@ -430,10 +205,19 @@ static void arrived(struct mesh_conn *conn)
 	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
 	home->works_since_ns = 0;
 	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
-	if (home->spare)
-		mesh_pd_put(home->spare);
-	home->spare = NULL;
-	home->spared = false;
+	mesh_conn_disarm(conn);
+}
+
+/* What came before such an atomic goes its way; it itself fails, and what is behind it. */
+static void note_lost(const struct mesh_conn *conn)
+{
+	const char *lost = mesh_live_lost(conn->held);
+
+	if (!lost)
+		return;
+	mesh_count(MV_COUNT_SURFACED);
+	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: %s; the program gets its error", conn->mc->device, conn->qpn,
+	       conn->peer_host, lost);
 }
 
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
@@ -446,7 +230,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
 	       conn->qpn, action->next_psn, action->n_received);
 	if (err) {
-		fail(conn, err == -ENODATA ? "the result of an atomic is lost" : strerrordesc_np(-err));
+		mesh_conn_fail(conn, strerrordesc_np(-err));
 		return;
 	}
 	if (conn->path.pd)
@@ -457,9 +241,11 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
+	note_lost(conn);
 	mesh_conn_tell(conn);
 }
 
@@ -469,12 +255,12 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 
 	count_stayed(conn, action);
 	if (mesh_live_broken(conn->held)) {
-		fail(conn, why);
+		mesh_conn_fail(conn, why);
 		return;
 	}
 	conn->stayed = why;
 	conn->stayed_ns = mesh_now_ns();
-	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < HOLD_MAX_NS / 2)
+	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
 		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
 	       conn->peer_host, why);
@@ -483,14 +269,14 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	size_t n = paths_for(conn, action->reason, paths);
+	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held) || would_lose(conn, action->reason)) {
+	if (mesh_live_lost(conn->held)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
 	} else {
-		begin(conn, action->reason, paths, n, now_ns);
+		mesh_conn_begin(conn, action->reason, paths, n, now_ns);
 	}
 }
 
@@ -517,6 +303,9 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 			return false;
 		do_replay(conn, action);
 		return true;
+	case MV_DO_QUIESCE:
+		do_quiesce(conn, now_ns);
+		return true;
 	case MV_DO_FENCE:
 		do_fence(conn, now_ns);
 		return true;
@@ -524,7 +313,7 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 		do_stay(conn, action);
 		return true;
 	case MV_DO_SURFACE:
-		fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+		mesh_conn_fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
 		return true;
 	case MV_DO_WANTED:
 		wanted(conn, action, now_ns);

@@ -222,5 +222,5 @@ void recv_completed(struct link_qp *q, const struct ibv_wc *wc)
 	check_message(to, q->area->recvs[number % N_RECVS], wc);
 	q->thread->totals.received++;
 	if (q->thread->srq || to->state != QP_BROKEN)
-		recv_post(q, q->thread->srq ? number : number + N_RECVS);
+		recv_post(q, q->thread->srq ? number : number + thread_recvs(q->thread));
 }
