@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 13
+#define N_SETTINGS 16
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -34,6 +34,11 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},
+	{"meshverbs", "prearm", "on",
+	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
+	 "connection would move to, in the background, before it has to. That memory counts "
+	 "against the limit of locked memory once more for each NIC. off: when it moves, which "
+	 "takes longer."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -52,6 +57,13 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "How often a host announces itself on each link, in milliseconds from 100 to 60000. "
 	 "The agent takes longer where more than 250 announcements a second would come "
 	 "together on one link."},
+	{"agent", "probe_interval_ms", "10",
+	 "How often the agent probes each path that connections with survive = on use, in "
+	 "milliseconds from 5 to 1000; 0: never. Probes notice a path that is dead although both "
+	 "ports have carrier. With more than 40 paths it takes longer."},
+	{"agent", "probe_multiplier", "3",
+	 "How many intervals a path has to be silent, while another path to the same host answers, "
+	 "until connections leave it: 3 to 50."},
 	{"agent", "exclude_default_route", "on",
 	 "on: no connection moves to the port whose netdev holds the default route, when it is "
 	 "the only such port and another one is left. off: every port may be used."},
@@ -68,12 +80,15 @@ static const struct {
 	{offsetof(struct mv_config, moves), &mv_config_switch},
 	{offsetof(struct mv_config, survive), &mv_config_switch},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
+	{offsetof(struct mv_config, prearm), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},
 	{offsetof(struct mv_config, agent_hosts), &mv_config_path},
 	{offsetof(struct mv_config, agent_key), &mv_config_path},
 	{offsetof(struct mv_config, beacon_interval_ms), &mv_config_interval},
+	{offsetof(struct mv_config, probe_interval_ms), &mv_config_probe_interval},
+	{offsetof(struct mv_config, probe_multiplier), &mv_config_multiplier},
 	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch},
 };
 

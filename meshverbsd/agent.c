@@ -63,7 +63,7 @@ static void on_view(void *arg, const struct md_view *old)
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
-	md_due_directory(agent);
+	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }
 
 /* Before a host's description goes. */
@@ -85,7 +85,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	sd_notify(0, "RELOADING=1");
 	md_files_hosts(agent);
 	md_files_reload_keys(agent);
-	md_due_directory(agent);
+	md_due_directory(agent, false);
 	sd_notify(0, "READY=1");
 	return 0;
 }
@@ -179,6 +179,7 @@ static int start_sockets(struct md_agent *agent)
 	int fd, err;
 
 	md_post_init(agent);
+	md_prober_init(agent);
 	agent->clients.event = agent->event;
 	agent->clients.max = clients_max();
 	fd = md_rundir_listen(&agent->rundir, "agent", SOCK_SEQPACKET, 256);
@@ -293,6 +294,7 @@ void md_agent_stop(struct md_agent *agent)
 	stop_events(agent);
 	if (agent->carry.ops)
 		md_carry_fini(&agent->carry);
+	md_probes_fini(&agent->probes);
 	md_hosts_fini(&agent->hosts);
 	md_gidmap_fini(&agent->gidmap);
 	md_targets_fini(&agent->targets);

@@ -15,6 +15,7 @@
 
 #define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
 #define FENCE_STEP_US 20
+#define FENCE_AGAIN_NS 1000000ull
 #define MARK_BYTES    4096 /* of which an atomic needs 8 */
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
@@ -84,7 +85,10 @@ void mesh_live_end(struct mesh_held *h)
 {
 	if (!h->guard)
 		return;
+	mesh_live_end_fence(h);
 	mesh_live_release(h);
+	mesh_live_disarm(h);
+	mesh_live_reap(h);
 	drop_mark(h);
 	if (h->logged_base)
 		unlist(h);
@@ -145,6 +149,54 @@ static int make_room(struct mesh_cq *cq)
 	return err;
 }
 
+int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+{
+	int err;
+
+	if (h->ahead.qp)
+		return -EBUSY;
+	if (mesh_live_lost(h))
+		return -EOPNOTSUPP;
+	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead);
+	if (!err)
+		h->ahead_attr = *attr;
+	return err;
+}
+
+void mesh_live_reap(struct mesh_held *h)
+{
+	if (h->old.qp)
+		mesh_shadow_unmake(h, &h->old);
+	h->old = (struct mesh_shadow){0};
+}
+
+void mesh_live_disarm(struct mesh_held *h)
+{
+	if (h->ahead.qp)
+		mesh_shadow_unmake(h, &h->ahead);
+	h->ahead = (struct mesh_shadow){0};
+}
+
+bool mesh_live_armed(const struct mesh_held *h)
+{
+	return h->ahead.qp;
+}
+
+/* The one that was made ahead, if it fits. */
+static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		       struct mesh_shadow *ret)
+{
+	const struct mesh_shadow_attr *made = &h->ahead_attr;
+
+	if (!h->ahead.qp || h->ahead.spd != spd || made->port_num != attr->port_num || made->pkey_index != attr->pkey_index ||
+	    made->qp_access_flags != attr->qp_access_flags)
+		return false;
+	*ret = h->ahead;
+	h->ahead = (struct mesh_shadow){0};
+	mesh_shadow_take_up(h, ret);
+	return true;
+}
+
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
@@ -159,7 +211,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
 	}
-	if (!err)
+	if (!err && !take_ahead(h, spd, attr, &next))
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
@@ -337,20 +389,43 @@ static bool is_empty(struct mesh_held *h)
 	return empty;
 }
 
-static int wait_empty(struct mesh_held *h)
+/*
+ * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
+ * is brought there again, should the marks not come at once.
+ */
+static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 {
-	uint64_t until_ns = mesh_now_ns() + FENCE_NS;
+	struct mesh_fence *fence = &h->fence;
 
-	is_empty(h); /* posts the marks */
-	for (;;) {
-		/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
-		mesh_shadow_collect(h, &h->now);
-		if (is_empty(h))
-			return 0;
-		if (mesh_now_ns() > until_ns)
-			return -ETIMEDOUT;
+	if (now_ns < fence->again_ns)
+		return;
+	now_to_err(h);
+	fence->step_ns *= 2;
+	fence->again_ns = now_ns + fence->step_ns;
+}
+
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+static int look_whether_empty(struct mesh_held *h)
+{
+	uint64_t now_ns;
+
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
+	mesh_shadow_collect(h, &h->now);
+	if (is_empty(h))
+		return 0;
+	now_ns = mesh_now_ns();
+	if (now_ns > h->fence.until_ns)
+		return -ETIMEDOUT;
+	again_to_err(h, now_ns);
+	return -EAGAIN;
+}
+
+/* Others than who began it want it to be over. */
+void mesh_live_end_fence(struct mesh_held *h)
+{
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
 		usleep(FENCE_STEP_US);
-	}
+	h->fence.on = false;
 }
 
 static int read_psn(struct mesh_held *h, uint32_t *ret)
@@ -403,17 +478,28 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 	return guard->n_kept + guard->n_own_flushed - receives;
 }
 
-int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
+static int start_fence(struct mesh_held *h)
 {
+	uint64_t now_ns = mesh_now_ns();
 	int err = begin_fence(h);
 
 	if (err)
 		return err;
+	h->fence = (struct mesh_fence){.on = true,
+				       .until_ns = now_ns + FENCE_NS,
+				       .step_ns = FENCE_AGAIN_NS,
+				       .again_ns = now_ns + FENCE_AGAIN_NS};
 	err = now_to_err(h);
-	if (!err)
-		err = wait_empty(h);
-	if (!err)
-		err = read_psn(h, &ret->next_psn);
+	if (err)
+		return err;
+	is_empty(h); /* posts the marks */
+	return -EAGAIN;
+}
+
+static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = read_psn(h, &ret->next_psn);
+
 	pthread_mutex_lock(&h->lock);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
@@ -431,4 +517,17 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	drop_mark(h);
 	leave_srq(h);
 	return 0;
+}
+
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
+{
+	int err;
+
+	if (!first && !h->fence.on)
+		return -EOPNOTSUPP; /* the program has ended it */
+	err = first ? start_fence(h) : look_whether_empty(h);
+	if (err == -EAGAIN)
+		return err;
+	h->fence.on = false;
+	return err ? err : finish_fence(h, ret);
 }

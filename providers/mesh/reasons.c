@@ -6,6 +6,7 @@
 
 #include "live.h"
 #include "paths.h"
+#include "prearm.h"
 #include "relocate.h"
 
 /* Until a connection that did not leave a drained NIC tries again. */
@@ -183,27 +184,6 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	return now_ns + home->hold_ns;
 }
 
-/* What the next move will need and takes long to make. */
-static void spare(struct mesh_conn *conn)
-{
-	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	struct mesh_conn_home *home = &conn->home;
-	struct mesh_view_rail place;
-	struct mesh_rail *rail;
-	char why[256];
-
-	if (home->spared)
-		return;
-	home->spared = true;
-	if (!mesh_conn_paths_for(conn, MV_CTL_REASON_PORT, paths) || mesh_view_rail(&paths[0].local_gid, paths[0].type, &place))
-		return;
-	rail = mesh_rail_get(place.device, why, sizeof(why));
-	if (!rail)
-		return; /* it will be said when it matters */
-	home->spare = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why));
-	mesh_rail_put(rail);
-}
-
 /* Return: when to look again. A peer that refused is not asked again at once. */
 static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -217,6 +197,7 @@ static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_path_request request;
+	uint64_t armed_ns, home_ns;
 	struct mesh_view view;
 
 	if (!may_move(conn))
@@ -234,8 +215,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 			return leave_drained(conn, now_ns);
 		return UINT64_MAX;
 	}
-	spare(conn);
-	return conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
+	armed_ns = mesh_conn_prearm(conn, now_ns);
+	home_ns = conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
+	return armed_ns < home_ns ? armed_ns : home_ns;
 }
 
 void mesh_conn_settled(struct mesh_conn *conn)

@@ -7,7 +7,11 @@
 
 #include "count.h"
 #include "live.h"
+#include "prearm.h"
 #include "reasons.h"
+
+/* From one look at a queue pair that is being fenced to the next. */
+#define FENCE_STEP_NS 20000ull
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -32,6 +36,17 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 {
 	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not moved: %s; the program gets its errors", conn->mc->device,
 	       conn->qpn, conn->peer_host, why);
+}
+
+/* For bench/failover. */
+static void log_steps(const struct mesh_conn *conn)
+{
+	const struct mesh_conn_steps *steps = &conn->steps;
+
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
+	       (unsigned long long)conn->moving_ns, (unsigned long long)steps->prepared_ns,
+	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
+	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
 }
 
 static void count_moved(struct mesh_conn *conn)
@@ -82,9 +97,9 @@ void mesh_conn_leave(struct mesh_conn *conn)
 {
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
-	if (conn->home.spare)
-		mesh_pd_put(conn->home.spare);
-	conn->next_path.pd = conn->home.spare = NULL;
+	conn->next_path.pd = NULL;
+	mesh_conn_disarm(conn);
+	mesh_conn_reap(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -137,6 +152,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
 		release(conn);
 	}
+	conn->steps.prepared_ns = mesh_now_ns();
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
 
@@ -154,6 +170,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->next_path.device, strerrordesc_np(-err));
+	conn->steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
 }
 
@@ -167,11 +184,15 @@ static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
 		mv_move_quiesced(&conn->move, now_ns);
 }
 
-static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err = mesh_live_fence(conn->held, &sync);
+	int err = mesh_live_fence(conn->held, first, &sync);
 
+	conn->fencing = err == -EAGAIN;
+	if (conn->fencing)
+		return;
+	conn->steps.fenced_ns = mesh_now_ns();
 	conn->fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
 	       sync.next_psn, sync.n_received);
@@ -179,6 +200,23 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
 		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->held) : strerrordesc_np(-err));
 	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
+}
+
+static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	conn->steps.fencing_ns = mesh_now_ns();
+	fence(conn, true, now_ns);
+}
+
+void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (conn->fencing)
+		fence(conn, false, now_ns);
+}
+
+uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
+{
+	return conn->fencing ? mesh_now_ns() + FENCE_STEP_NS : UINT64_MAX;
 }
 
 /* On the next path: perhaps that is home. */
@@ -189,10 +227,7 @@ static void arrived(struct mesh_conn *conn)
 	home->away = !mv_gid_equal(&conn->path.gid, &home->gid) || !mv_gid_equal(&conn->path.peer_gid, &home->peer_gid);
 	home->works_since_ns = 0;
 	home->returned_at_ns = home->away ? 0 : mesh_now_ns();
-	if (home->spare)
-		mesh_pd_put(home->spare);
-	home->spare = NULL;
-	home->spared = false;
+	mesh_conn_disarm(conn);
 }
 
 /* What came before such an atomic goes its way; it itself fails, and what is behind it. */
@@ -212,6 +247,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err;
 
 	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	mesh_conn_reap(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
@@ -220,14 +256,14 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 		return;
 	}
-	if (conn->path.pd)
-		mesh_pd_put(conn->path.pd);
+	conn->home.old_pd = conn->path.pd;
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->shadow_connected = true;
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
