@@ -16,7 +16,7 @@ from gids import stage
 from launcher import directory
 from rdmalab import Lab, LabError
 from rdmalab.progress import Progress
-from storm.hosts import until
+from schedule.hosts import until
 
 ENDS = ("a", "b")
 SERVER, CLIENT = ENDS
