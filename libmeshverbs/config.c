@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 14
+#define N_SETTINGS 16
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -57,6 +57,13 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "How often a host announces itself on each link, in milliseconds from 100 to 60000. "
 	 "The agent takes longer where more than 250 announcements a second would come "
 	 "together on one link."},
+	{"agent", "probe_interval_ms", "10",
+	 "How often the agent probes each path that connections with survive = on use, in "
+	 "milliseconds from 5 to 1000; 0: never. Probes notice a path that is dead although both "
+	 "ports have carrier. With more than 40 paths it takes longer."},
+	{"agent", "probe_multiplier", "3",
+	 "How many intervals a path has to be silent, while another path to the same host answers, "
+	 "until connections leave it: 3 to 50."},
 	{"agent", "exclude_default_route", "on",
 	 "on: no connection moves to the port whose netdev holds the default route, when it is "
 	 "the only such port and another one is left. off: every port may be used."},
@@ -80,6 +87,8 @@ static const struct {
 	{offsetof(struct mv_config, agent_hosts), &mv_config_path},
 	{offsetof(struct mv_config, agent_key), &mv_config_path},
 	{offsetof(struct mv_config, beacon_interval_ms), &mv_config_interval},
+	{offsetof(struct mv_config, probe_interval_ms), &mv_config_probe_interval},
+	{offsetof(struct mv_config, probe_multiplier), &mv_config_multiplier},
 	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch},
 };
 

@@ -29,6 +29,8 @@ enum mv_log_level { MV_LOG_ERR, MV_LOG_WARN, MV_LOG_INFO, MV_LOG_DEBUG };
 #define MV_CONFIG_PATH_MAX 256 /* with its NUL */
 #define MV_CONFIG_BEACON_MIN_MS 100
 #define MV_CONFIG_BEACON_MAX_MS 60000
+#define MV_CONFIG_PROBE_MIN_MS 5
+#define MV_CONFIG_PROBE_MAX_MS 1000
 
 struct mv_config_list {
 	size_t n;
@@ -50,6 +52,8 @@ struct mv_config {
 	char agent_hosts[MV_CONFIG_PATH_MAX]; /* absolute path */
 	char agent_key[MV_CONFIG_PATH_MAX]; /* likewise */
 	uint32_t beacon_interval_ms;
+	uint32_t probe_interval_ms; /* of paths at work; 0: none */
+	uint32_t probe_multiplier; /* intervals without an answer until a path counts as dead */
 	bool exclude_default_route;
 };
 

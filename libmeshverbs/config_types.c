@@ -156,6 +156,20 @@ static const char *parse_interval(void *field, const char *value)
 		       : "a number of milliseconds from 100 to 60000";
 }
 
+static const char *parse_probe_interval(void *field, const char *value)
+{
+	if (parse_number(value, 0, 0, field))
+		return NULL;
+	return parse_number(value, MV_CONFIG_PROBE_MIN_MS, MV_CONFIG_PROBE_MAX_MS, field)
+		       ? NULL
+		       : "0, or a number of milliseconds from 5 to 1000";
+}
+
+static const char *parse_multiplier(void *field, const char *value)
+{
+	return parse_number(value, 3, 50, field) ? NULL : "a number from 3 to 50";
+}
+
 static void format_number(const void *field, char *buf, size_t size)
 {
 	snprintf(buf, size, "%u", *(const uint32_t *)field);
@@ -184,4 +198,6 @@ const struct mv_config_type mv_config_target = {parse_target, format_text};
 const struct mv_config_type mv_config_path = {parse_path, format_text};
 const struct mv_config_type mv_config_port = {parse_port, format_number};
 const struct mv_config_type mv_config_interval = {parse_interval, format_number};
+const struct mv_config_type mv_config_probe_interval = {parse_probe_interval, format_number};
+const struct mv_config_type mv_config_multiplier = {parse_multiplier, format_number};
 const struct mv_config_type mv_config_switch = {parse_switch, format_switch};

@@ -21,6 +21,8 @@ extern const struct mv_config_type mv_config_target; /* char[MV_CONFIG_PATH_MAX]
 extern const struct mv_config_type mv_config_path; /* likewise, always a path */
 extern const struct mv_config_type mv_config_port; /* uint32_t */
 extern const struct mv_config_type mv_config_interval; /* uint32_t, ms */
+extern const struct mv_config_type mv_config_probe_interval; /* likewise, or 0 */
+extern const struct mv_config_type mv_config_multiplier; /* uint32_t */
 extern const struct mv_config_type mv_config_switch; /* bool */
 
 #endif

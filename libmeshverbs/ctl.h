@@ -167,17 +167,44 @@ enum mv_frame_type {
 	MV_FRAME_UNREACHABLE, /* agent: SEND failed: no such host, or its agent does not answer; @payload: that message */
 	MV_FRAME_STATUS, /* process: what the tool shows of one QP: device, qpn and text (JSON object) */
 	MV_FRAME_CHANGED, /* agent: there is a new directory */
+	/*
+	 * Probes of paths. Only an agent that has said PROBES is sent WATCH: others end the connection at a type they do
+	 * not know. A process that does not know PROBES drops it.
+	 */
+	MV_FRAME_PROBES, /* agent: I probe paths, tell me which */
+	MV_FRAME_WATCH, /* process: @sgid to @dgid: what for, @watch, from now on; 0: nothing any more */
+	MV_FRAME_PATH, /* agent: @sgid to @dgid, which you watch, is @probed; answers WATCH, and later ones come by themselves */
 	MV_FRAME_TYPE_END,
+};
+
+/* What a process has a path watched for: a mask. */
+enum mv_watch {
+	MV_WATCH_WORK = 1, /* queue pairs are at work on it */
+	MV_WATCH_HOME = 2, /* some belong on it, and are to return */
+	MV_WATCH_SPARE = 4, /* some could move to it; not probed before it matters */
+	MV_WATCH_ALL = 7,
+};
+
+/* What probes say of a path. */
+enum mv_probed {
+	MV_PROBED_UNKNOWN, /* it has not answered since the agent began to ask, so nothing is known */
+	MV_PROBED_UP, /* it answers */
+	MV_PROBED_SILENT, /* it has answered and does not now; the fault may be the other agent's */
+	MV_PROBED_DOWN, /* and that it is not: the other agent has answered later probes on another path */
+	MV_PROBED_END,
 };
 
 struct mv_frame {
 	uint8_t type; /* enum mv_frame_type */
-	uint8_t version; /* REGISTER, WELCOME: MV_CTL_VERSION */
+	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES: MV_CTL_VERSION */
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
 	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
-	union ibv_gid dgid; /* SEND, UNREACHABLE */
-	uint16_t len; /* of @payload */
+	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH */
+	union ibv_gid sgid; /* WATCH, PATH: of this host */
+	uint8_t watch; /* WATCH: mask of enum mv_watch */
+	uint8_t probed; /* PATH: enum mv_probed */
+	uint16_t len; /* of @payload; 0 where the type does not use it */
 	/*
 	 * SEND, DELIVER: an encoded mv_ctl_msg, 1 byte at least (not looked into); REGISTER: name; STATUS: text. Texts are
 	 * shorter than the array, and decoded ones NUL-terminated.
@@ -208,5 +235,6 @@ size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf);
 int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret);
 
 const char *mv_frame_type_name(unsigned int type);
+const char *mv_probed_name(unsigned int probed); /* "up": one word */
 
 #endif

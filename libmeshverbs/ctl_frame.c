@@ -16,7 +16,10 @@ enum {
 	HAS_DGID = 16,
 	HAS_MESSAGE = 32,
 	HAS_TEXT = 64,
+	HAS_PATH = 128, /* in the payload's place: @sgid, @watch, @probed */
 };
+
+#define PATH_BYTES 18
 
 static const struct {
 	const char *name;
@@ -31,6 +34,9 @@ static const struct {
 	[MV_FRAME_UNREACHABLE] = {"unreachable", HAS_DGID | HAS_QPN | HAS_MESSAGE},
 	[MV_FRAME_CHANGED] = {"changed", HAS_VERSION},
 	[MV_FRAME_STATUS] = {"status", HAS_DEVICE | HAS_QPN | HAS_TEXT},
+	[MV_FRAME_PROBES] = {"probes", HAS_VERSION},
+	[MV_FRAME_WATCH] = {"watch", HAS_DGID | HAS_PATH},
+	[MV_FRAME_PATH] = {"path", HAS_DGID | HAS_PATH},
 };
 
 static unsigned int has_of(unsigned int type)
@@ -43,12 +49,21 @@ const char *mv_frame_type_name(unsigned int type)
 	return has_of(type) ? types[type].name : "unknown";
 }
 
+const char *mv_probed_name(unsigned int probed)
+{
+	static const char *const names[MV_PROBED_END] = {"unknown", "up", "silent", "down"};
+
+	return probed < MV_PROBED_END ? names[probed] : "invalid";
+}
+
 static bool lengths_valid(unsigned int has, size_t device_len, size_t len)
 {
 	if ((has & HAS_DEVICE) ? !device_len || device_len >= IBV_SYSFS_NAME_MAX : device_len)
 		return false;
 	if (has & HAS_MESSAGE)
 		return len && len <= MV_CTL_MAX_BYTES;
+	if (has & HAS_PATH)
+		return len == PATH_BYTES;
 	return (has & HAS_TEXT) ? len < MV_CTL_MAX_BYTES : !len;
 }
 
@@ -60,7 +75,7 @@ size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf)
 	struct mv_put put = {.at = buf};
 
 	device_len = (has & HAS_DEVICE) ? strnlen(frame->device, sizeof(frame->device)) : 0;
-	len = (has & (HAS_MESSAGE | HAS_TEXT)) ? frame->len : 0;
+	len = (has & (HAS_MESSAGE | HAS_TEXT)) ? frame->len : (has & HAS_PATH) ? PATH_BYTES : 0;
 	if (!has || !lengths_valid(has, device_len, len))
 		return 0;
 	mv_put_u8(&put, frame->type);
@@ -71,7 +86,13 @@ size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf)
 	mv_put_bytes(&put, (has & HAS_DGID) ? frame->dgid.raw : no_gid.raw, sizeof(no_gid.raw));
 	mv_put_u16(&put, (uint16_t)len);
 	mv_put_bytes(&put, frame->device, device_len);
-	mv_put_bytes(&put, frame->payload, len);
+	if (has & HAS_PATH) {
+		mv_put_bytes(&put, frame->sgid.raw, sizeof(frame->sgid.raw));
+		mv_put_u8(&put, frame->type == MV_FRAME_WATCH ? frame->watch : 0);
+		mv_put_u8(&put, frame->type == MV_FRAME_PATH ? frame->probed : 0);
+	} else {
+		mv_put_bytes(&put, frame->payload, len);
+	}
 	return (size_t)(put.at - buf);
 }
 
@@ -93,6 +114,21 @@ static bool unused_are_zero(const struct mv_frame *frame, unsigned int has)
 	       ((has & HAS_DGID) || mv_gid_is_zero(&frame->dgid));
 }
 
+static void get_path(struct mv_get *get, struct mv_frame *frame)
+{
+	mv_get_bytes(get, frame->sgid.raw, sizeof(frame->sgid.raw));
+	frame->watch = mv_get_u8(get);
+	frame->probed = mv_get_u8(get);
+}
+
+static bool path_valid(const struct mv_frame *frame)
+{
+	uint8_t watches = frame->type == MV_FRAME_WATCH ? MV_WATCH_ALL : 0;
+	uint8_t states = frame->type == MV_FRAME_PATH ? MV_PROBED_END : 1;
+
+	return !(frame->watch & ~watches) && frame->probed < states;
+}
+
 int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
 {
 	struct mv_get get = {.at = buf, .left = len};
@@ -112,9 +148,14 @@ int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
 	    get.left != device_len + frame.len)
 		return -EBADMSG;
 	mv_get_bytes(&get, frame.device, device_len);
-	mv_get_bytes(&get, frame.payload, frame.len);
+	if (has & HAS_PATH) {
+		get_path(&get, &frame);
+		frame.len = 0;
+	} else {
+		mv_get_bytes(&get, frame.payload, frame.len);
+	}
 	if (frame.qpn > 0xffffff || !unused_are_zero(&frame, has) ||
-	    !text_valid(frame.device, device_len) ||
+	    !text_valid(frame.device, device_len) || !path_valid(&frame) ||
 	    ((has & HAS_TEXT) && !text_valid(frame.payload, frame.len)))
 		return -EBADMSG;
 	*ret = frame;

@@ -179,6 +179,7 @@ static int start_sockets(struct md_agent *agent)
 	int fd, err;
 
 	md_post_init(agent);
+	md_prober_init(agent);
 	agent->clients.event = agent->event;
 	agent->clients.max = clients_max();
 	fd = md_rundir_listen(&agent->rundir, "agent", SOCK_SEQPACKET, 256);
@@ -293,6 +294,7 @@ void md_agent_stop(struct md_agent *agent)
 	stop_events(agent);
 	if (agent->carry.ops)
 		md_carry_fini(&agent->carry);
+	md_probes_fini(&agent->probes);
 	md_hosts_fini(&agent->hosts);
 	md_gidmap_fini(&agent->gidmap);
 	md_targets_fini(&agent->targets);

@@ -11,6 +11,7 @@
 #include "drained.h"
 #include "gidmap.h"
 #include "hosts.h"
+#include "probes.h"
 #include "publish.h"
 #include "rundir.h"
 #include "secure.h"
@@ -42,6 +43,7 @@ struct md_counts {
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
 	uint64_t payloads_malformed, payloads_version;
 	uint64_t messages_not_ours, messages_unclaimed;
+	uint64_t probes_received, probes_astray, probes_refused, echoes_sent;
 	uint64_t published, publish_failed;
 };
 
@@ -63,6 +65,7 @@ struct md_agent {
 	struct md_targets targets;
 	struct md_announce announce;
 	struct md_carry carry;
+	struct md_probes probes;
 	struct md_clients clients;
 	struct md_controls controls;
 	struct md_published published;
@@ -82,6 +85,7 @@ struct md_agent {
 	uint64_t published_ns, publish_cost_ns;
 	uint64_t expire_ns, heartbeat_ns, targets_ns, count_ns;
 	uint64_t answers_room_ns; /* MD_ANSWERS_PER_S */
+	uint64_t echoes_room_ns; /* MD_ECHOES_PER_S */
 
 	sd_event_source *io6, *io4, *timer, *post, *sigterm, *sigint, *sighup;
 };
@@ -137,9 +141,18 @@ void md_talk_ask(void *agent, const struct md_target *target);
 
 /* listen.c: what comes in */
 int md_listen_start(struct md_agent *agent);
+bool md_listen_drain(struct md_agent *agent); /* take all that has arrived; false: there may be more */
 
 /* post.c: messages of processes */
 void md_post_init(struct md_agent *agent);
 void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+
+
+/* prober.c: probes of paths, to and from the network and processes */
+void md_prober_init(struct md_agent *agent);
+void md_prober_tick(struct md_agent *agent);
+void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_prober_challenged(struct md_agent *agent, const struct md_received *received);
 
 #endif

@@ -81,8 +81,18 @@
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */
 
+/* Probes of paths. */
+#define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */
+#define MD_WATCHES_PER_CLIENT 1024 /* paths that one process has watched */
+#define MD_PROBES_PER_S       4000 /* of ours; with more than 40 paths the interval grows */
+#define MD_PROBES_BURST_PER_S 20000 /* while paths are suspect */
+#define MD_PROBES_PER_TURN    512
+#define MD_WITNESSES_MAX      8 /* other paths to a suspect's host that are probed with it */
+#define MD_ECHOES_PER_S       20000 /* probes of others that are answered */
+
 /* Datagrams of one turn of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64
+#define MD_DATAGRAMS_DRAINED  512 /* of each socket, before silence counts */
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32

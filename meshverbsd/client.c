@@ -104,6 +104,16 @@ void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, 
 	put_frame(client, &frame);
 }
 
+bool md_clients_path(struct md_clients *clients, uint64_t number, const union ibv_gid *local,
+		     const union ibv_gid *remote, enum mv_probed state)
+{
+	const struct mv_frame frame = {
+		.type = MV_FRAME_PATH, .sgid = *local, .dgid = *remote, .probed = (uint8_t)state};
+	struct md_client *client = md_clients_find(clients, number);
+
+	return !client || put_frame(client, &frame);
+}
+
 void md_clients_changed(struct md_clients *clients)
 {
 	const struct mv_frame changed = {.type = MV_FRAME_CHANGED, .version = MV_CTL_VERSION};
@@ -120,6 +130,7 @@ void md_clients_changed(struct md_clients *clients)
 static int on_register(struct md_client *client, const struct mv_frame *frame)
 {
 	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
+	const struct mv_frame probes = {.type = MV_FRAME_PROBES, .version = MV_CTL_VERSION};
 	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
 
 	memset(client->name, 0, sizeof(client->name));
@@ -132,6 +143,8 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	if (frame->version != MV_CTL_VERSION)
 		return -EPROTONOSUPPORT;
 	client->registered = true;
+	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
+		put_frame(client, &probes);
 	return 0;
 }
 
@@ -217,6 +230,19 @@ static void on_status(struct md_client *client, const struct mv_frame *frame)
 	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
 }
 
+/* One that must not be watched is never heard of, as if it did not answer. */
+static void on_watch(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	int err = clients->ops->watch(clients->arg, client, &frame->sgid, &frame->dgid, frame->watch);
+
+	if (!err)
+		return;
+	clients->count.watches_refused++;
+	md_say(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
+	       md_strerror(err));
+}
+
 /* Return: 0; -errno when the connection is of no use. */
 static int on_frame(struct md_client *client, const struct mv_frame *frame)
 {
@@ -240,6 +266,9 @@ static int on_frame(struct md_client *client, const struct mv_frame *frame)
 		return 0;
 	case MV_FRAME_STATUS:
 		on_status(client, frame);
+		return 0;
+	case MV_FRAME_WATCH:
+		on_watch(client, frame);
 		return 0;
 	}
 	return -EPROTO;
@@ -344,6 +373,7 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 	client->uid = cred->uid;
 	client->begun_ns = now_ns();
 	LIST_INIT(&client->qps);
+	LIST_INIT(&client->watches);
 	err = sd_event_add_io(clients->event, &client->source, fd, EPOLLIN, on_readable, client);
 	if (err < 0) {
 		free(client);

@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "ctl.h"
+#include "probes.h"
 #include "process_counts.h"
 #include "qps.h"
 #include "resqp.h"
@@ -27,6 +28,7 @@ struct md_client {
 	char name[64]; /* as it says; printable */
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
+	struct md_probe_watch_list watches; /* paths */
 	uint64_t begun_ns;
 	const struct mv_counts_page *page; /* what it counts; NULL: it did not say */
 };
@@ -39,6 +41,11 @@ struct md_client_ops {
 	size_t (*devices)(void *arg, const union ibv_gid *gid, const char **ret, size_t max);
 	/* It is gone; n_parcels no longer count. */
 	void (*gone)(void *arg, struct md_client *client);
+	/* It has a path watched: as md_probes_watch(). */
+	int (*watch)(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,
+		     uint8_t watch);
+	/* Are paths probed at all? NULL: no. */
+	bool (*probes)(void *arg);
 };
 
 struct md_clients {
@@ -55,7 +62,7 @@ struct md_clients {
 	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
-			delivered, not_delivered;
+			delivered, not_delivered, watches_refused;
 	} count;
 };
 
@@ -87,6 +94,10 @@ bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t
 
 /** md_clients_changed - tell all processes that there is a new directory */
 void md_clients_changed(struct md_clients *clients);
+
+/** md_clients_path - tell a process of a path; false: its socket is full */
+bool md_clients_path(struct md_clients *clients, uint64_t number, const union ibv_gid *local,
+		     const union ibv_gid *remote, enum mv_probed state);
 
 /** md_client_unreachable - tell that a message to an end will not arrive; @data: that message */
 void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,

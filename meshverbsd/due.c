@@ -110,6 +110,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
 	if (md_carry_next(&agent->carry) <= now_ns)
 		md_carry_tick(&agent->carry, now_ns);
+	if (agent->probes.next_ns <= now_ns)
+		md_prober_tick(agent);
 	if (agent->publish_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
@@ -128,6 +130,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		agent->heartbeat_ns,
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
+		agent->probes.next_ns,
 	};
 	uint64_t next_ns = UINT64_MAX;
 

@@ -156,6 +156,9 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		if (host && md_paths_is_of(host, &to))
 			md_carry_learned(&agent->carry, &host->id, &to, now_ns);
 		break;
+	case MD_KIND_PROBE:
+		md_prober_challenged(agent, received);
+		break;
 	default:
 		/* Answers: who wanted one asks again. */
 		break;
@@ -178,6 +181,12 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		break;
 	case MD_KIND_MESSAGE:
 		md_post_message(agent, received, opened);
+		break;
+	case MD_KIND_PROBE:
+		md_prober_probe(agent, received, opened);
+		break;
+	case MD_KIND_ECHO:
+		md_prober_echo(agent, received, opened);
 		break;
 	default:
 		agent->counts.payloads_version++;
@@ -225,6 +234,8 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	enum md_verdict verdict;
 
 	agent->counts.datagrams_received++;
+	if (md_is_of_path(received->bytes, received->len))
+		from.ifindex = received->ifindex;
 	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
 			  now_ns, &opened);
 	agent->counts.verdicts[verdict]++;
@@ -247,6 +258,25 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 	for (int i = 0; i < MD_DATAGRAMS_PER_TURN && !md_udp_receive(fd, &received); i++)
 		on_datagram(agent, &received);
 	return 0;
+}
+
+static bool drain(struct md_agent *agent, int fd)
+{
+	struct md_received received;
+
+	for (int i = 0; fd >= 0 && i < MD_DATAGRAMS_DRAINED; i++) {
+		if (md_udp_receive(fd, &received))
+			return true;
+		on_datagram(agent, &received);
+	}
+	return fd < 0;
+}
+
+bool md_listen_drain(struct md_agent *agent)
+{
+	bool all = drain(agent, agent->udp.fd6);
+
+	return drain(agent, agent->udp.fd4) && all;
 }
 
 int md_listen_start(struct md_agent *agent)

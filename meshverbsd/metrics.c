@@ -115,6 +115,32 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 		"Messages lost because a process did not read its socket");
 }
 
+static void add_probes(struct list *list, const struct md_agent *agent)
+{
+	const struct md_probes *probes = &agent->probes;
+
+	gauge(list, "paths_probed", probes->n_scheduled, "Paths that are probed");
+	gauge(list, "paths_suspect", probes->n_suspect, "Of these, those that do not answer just now");
+	gauge(list, "paths_down", probes->n_down, "Of these, those that are dead");
+	counter(list, "path_failures", probes->count.down, "Times that probes found a path dead");
+	counter(list, "path_recoveries", probes->count.recovered, "Times that such a path answered again");
+	counter(list, "probes_sent", probes->count.sent, "Probes sent");
+	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent");
+	counter(list, "probes_answered", probes->count.echoes, "Probes answered");
+	counter(list, "probe_rounds", probes->count.rounds,
+		"Rounds in which a path was silent while another one to the same host answered");
+	counter(list, "probe_rounds_void", probes->count.void_rounds,
+		"Rounds that said nothing of the path: no other one answered, or datagrams had been dropped");
+	counter(list, "probes_received", agent->counts.probes_received, "Probes of other hosts");
+	counter(list, "probes_astray", agent->counts.probes_astray,
+		"Probes and echoes that came in by another netdev than the address is on");
+	counter(list, "probes_refused", agent->counts.probes_refused, "Probes of other hosts that were too many to answer");
+	counter(list, "echoes_sent", agent->counts.echoes_sent, "Answers to probes of other hosts");
+	counter(list, "echoes_stray", probes->count.stray, "Answers to probes that were not sent");
+	counter(list, "watches_refused", agent->clients.count.watches_refused,
+		"Paths that processes wanted watched and that are not");
+}
+
 static void add_processes(struct list *list, const struct md_agent *agent)
 {
 	const struct md_clients *clients = &agent->clients;
@@ -176,6 +202,7 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	add_beacons(&list, agent);
 	add_datagrams(&list, agent);
 	add_messages(&list, agent);
+	add_probes(&list, agent);
 	add_processes(&list, agent);
 	add_counts(&list, agent);
 	return list.n;

@@ -13,7 +13,7 @@ struct md_metric {
 	uint64_t value;
 };
 
-#define MD_METRICS_MAX 128
+#define MD_METRICS_MAX 192
 
 /** md_metrics_gather - all of them, those of one name together; returns how many */
 size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret);

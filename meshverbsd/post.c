@@ -56,9 +56,29 @@ static void on_gone(void *arg, struct md_client *client)
 	struct md_agent *agent = arg;
 
 	md_carry_drop_client(&agent->carry, client->number);
+	md_probes_drop(&agent->probes, &client->watches);
 }
 
-static const struct md_client_ops client_ops = {on_send, on_devices, on_gone};
+/* Only between an address of ours and one of a host with an agent: nobody else is to be bothered by what a process wants. */
+static int on_watch(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,
+		    uint8_t watch)
+{
+	const struct md_probe_key path = {.local = *local, .remote = *remote};
+	struct md_agent *agent = arg;
+
+	if (watch && (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
+		return -EADDRNOTAVAIL;
+	return md_probes_watch(&agent->probes, &path, watch, client->number, &client->watches, md_now());
+}
+
+static bool probes(void *arg)
+{
+	struct md_agent *agent = arg;
+
+	return agent->probes.interval_ns;
+}
+
+static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes};
 
 static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret,
 			     size_t max)

@@ -278,6 +278,43 @@ static void report_peers(const struct md_agent *agent, FILE *out)
 	fputs("}\n", out);
 }
 
+/* ---- probed paths ---------------------------------------------------------------------------- */
+
+static struct json_object *probe_object(const struct md_probe *probe, uint64_t now_ns)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_gid(object, "gid", &probe->key.local);
+	add_gid(object, "peer_gid", &probe->key.remote);
+	add_text(object, "state", mv_probed_name(probe->state));
+	add_bool(object, "probed", probe->n_scheduled > 0);
+	add_bool(object, "suspect", probe->suspect);
+	if (probe->answered) {
+		add_number(object, "rtt_us", probe->rtt_us);
+		add_number(object, "answered_ms_ago", (now_ns - probe->answered_ns) / MD_MS);
+	}
+	return object;
+}
+
+static void report_probes(const struct md_agent *agent, FILE *out)
+{
+	struct list list = {.out = out};
+	struct md_probe *probe, *next;
+	uint64_t now_ns = md_now();
+
+	fputc('{', out);
+	begin_list(&list, "probes");
+	HASH_ITER(hh, agent->probes.by_key, probe, next)
+	{
+		if (has_room(&list))
+			put_item(&list, probe_object(probe, now_ns));
+		else
+			list.left_out++;
+	}
+	end_list(&list, "probes");
+	fputs("}\n", out);
+}
+
 /* ---- QPs ------------------------------------------------------------------------------------- */
 
 /* Name of a process's program; "" where it cannot be seen. */
@@ -402,7 +439,7 @@ static struct json_object *report(const struct md_agent *agent, const char *name
 		return report_status(agent);
 	if (!strcmp(name, "metrics"))
 		return report_metrics(agent);
-	return report_error("unknown: there are status, peers, qps, metrics and openmetrics");
+	return report_error("unknown: there are status, peers, qps, probes, metrics and openmetrics");
 }
 
 static void write_report(const struct md_agent *agent, const char *name, FILE *out)
@@ -418,7 +455,7 @@ static void write_report(const struct md_agent *agent, const char *name, FILE *o
 
 bool md_report_is_long(const char *name)
 {
-	return !strcmp(name, "peers") || !strcmp(name, "qps");
+	return !strcmp(name, "peers") || !strcmp(name, "qps") || !strcmp(name, "probes");
 }
 
 char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
@@ -435,6 +472,8 @@ char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
 		report_peers(arg, out);
 	else if (name && !strcmp(name, "qps"))
 		report_qps(arg, uid, out);
+	else if (name && !strcmp(name, "probes"))
+		report_probes(arg, out);
 	else
 		write_report(arg, name, out);
 	if (!fclose(out))

@@ -151,7 +151,7 @@ size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to,
 	struct md_header header;
 
 	assert(payload_len <= MD_PAYLOAD_MAX_BYTES);
-	assert(kind > 0 && kind < MD_KIND_CHALLENGE);
+	assert(kind > 0 && kind < MD_KIND_END && md_purpose_of(kind) != MD_HANDSHAKES);
 	fill_header(s, kind, to, ifindex, now_ns, &header);
 	return finish(s, &header, payload, payload_len, ret);
 }

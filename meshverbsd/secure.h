@@ -63,6 +63,9 @@ enum md_kind {
 	MD_KIND_MESSAGE, /* from process to process */
 	MD_KIND_CHALLENGE, /* secure.c's own: here is your cookie */
 	MD_KIND_PROOF, /* secure.c's own: here it is back */
+	/* Agents from before these take them for no datagram of an agent, and drop them. */
+	MD_KIND_PROBE, /* does anything get through between these two addresses? */
+	MD_KIND_ECHO, /* answer: yes */
 	MD_KIND_END,
 };
 
@@ -158,6 +161,7 @@ bool md_secure_has_key(const struct md_secure *s);
 /**
  * md_seal - make a datagram
  * @to: NULL: multicast on @ifindex
+ * @kind: not secure.c's own
  * @payload: at most MD_PAYLOAD_MAX_BYTES
  * @ret: MD_DATAGRAM_MAX_BYTES, filled from the start
  *
@@ -181,6 +185,14 @@ size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to,
 enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,
 			const struct md_addr *from, int hop_limit, uint64_t now_ns,
 			struct md_opened *ret);
+
+/**
+ * md_is_of_path - is a datagram a PROBE, an ECHO, or a CHALLENGE to one of them?
+ *
+ * Nothing else of it has been looked at. What goes over one path has cookies of that path: the netdev belongs to both
+ * addresses of struct md_addr then, or probes out of several netdevs to one address would take each other's cookie away.
+ */
+bool md_is_of_path(const uint8_t *datagram, size_t len);
 
 /** md_verdict_name - "replay": for counters; lower case, '_' between words; "?" beyond the enum */
 const char *md_verdict_name(enum md_verdict verdict);

@@ -51,7 +51,7 @@ static enum md_verdict read_header(struct md_secure *s, struct incoming *in)
 	    !header->counter)
 		return MD_OPEN_NOT_OURS;
 	if ((header->kind == MD_KIND_CHALLENGE) != (header->about != 0) ||
-	    header->about >= MD_KIND_CHALLENGE)
+	    header->about >= MD_KIND_END || is_handshake(header->about))
 		return MD_OPEN_NOT_OURS;
 	if (memcmp(&header->sender, &s->host, sizeof(s->host)))
 		return MD_OPEN_OK;
@@ -228,6 +228,18 @@ static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md
 	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, &s->learned, in))
 		return MD_OPEN_THROTTLED;
 	return verdict;
+}
+
+bool md_is_of_path(const uint8_t *datagram, size_t len)
+{
+	uint8_t kind;
+
+	if (len < sizeof(struct md_header))
+		return false;
+	kind = datagram[offsetof(struct md_header, kind)];
+	if (kind == MD_KIND_CHALLENGE)
+		kind = datagram[offsetof(struct md_header, about)];
+	return kind == MD_KIND_PROBE || kind == MD_KIND_ECHO;
 }
 
 static void describe(const struct md_secure *s, const struct incoming *in, struct md_opened *ret)

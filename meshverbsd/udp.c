@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/sock_diag.h>
 
 /* Beacons of 200 hosts that start together; the kernel cuts it to what it allows. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
@@ -306,4 +307,19 @@ int md_udp_receive(int fd, struct md_received *ret)
 	read_source(&addr, ret);
 	read_control(&msg, ret);
 	return 0;
+}
+
+static uint32_t dropped_by(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		return 0;
+	return info[SK_MEMINFO_DROPS];
+}
+
+uint32_t md_udp_dropped(const struct md_udp *udp)
+{
+	return dropped_by(udp->fd6) + dropped_by(udp->fd4);
 }

@@ -66,6 +66,9 @@ struct in6_addr md_udp_group(bool ipv6);
  */
 int md_udp_receive(int fd, struct md_received *ret);
 
+/** md_udp_dropped - datagrams that the kernel has dropped for want of room in the sockets, modulo 2^32 */
+uint32_t md_udp_dropped(const struct md_udp *udp);
+
 /** md_udp_is_ipv4 - is it an IPv4 address in mapped form? */
 static inline bool md_udp_is_ipv4(const struct in6_addr *ip)
 {

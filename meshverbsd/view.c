@@ -108,6 +108,7 @@ static void add_gids(struct maker *maker, const struct mv_port *port, uint32_t r
 		    (netdev && netdev->vlan_id != MV_VLAN_NONE && netdev->vlan_id >= 0xfff))
 			continue;
 		fill_gid(&desc->gids[maker->n_gids], maker->topo, entry, netdev);
+		maker->view->gid_ifindexes[maker->n_gids] = netdev ? netdev->ifindex : 0;
 		desc->gids[maker->n_gids++].rail = r;
 		rail->n_gids++;
 		if (netdev && !mv_config_list_match(&maker->config->exclude, rail->device))
@@ -212,7 +213,8 @@ static int make_room(struct maker *maker)
 	maker->view->desc = md_desc_new((uint32_t)(n_rails < MD_RAILS_MAX ? n_rails : MD_RAILS_MAX),
 					(uint32_t)(n_gids < MD_GIDS_MAX ? n_gids : MD_GIDS_MAX));
 	maker->view->onlinks = calloc(maker->topo->n_addrs + 1, sizeof(struct md_onlink));
-	return maker->view->desc && maker->view->onlinks ? 0 : -ENOMEM;
+	maker->view->gid_ifindexes = calloc(n_gids + 1, sizeof(*maker->view->gid_ifindexes));
+	return maker->view->desc && maker->view->onlinks && maker->view->gid_ifindexes ? 0 : -ENOMEM;
 }
 
 int md_view_make(const struct mv_topo *topo, const struct mv_config *config,
@@ -239,6 +241,7 @@ void md_view_free(struct md_view *view)
 		return;
 	free(view->desc);
 	free(view->onlinks);
+	free(view->gid_ifindexes);
 	free(view);
 }
 
@@ -253,6 +256,8 @@ bool md_view_same(const struct md_view *a, const struct md_view *b)
 {
 	return same_desc(a->desc, b->desc) && a->n_nets == b->n_nets &&
 	       !memcmp(a->nets, b->nets, a->n_nets * sizeof(a->nets[0])) &&
+	       !memcmp(a->gid_ifindexes, b->gid_ifindexes,
+		       a->desc->n_gids * sizeof(a->gid_ifindexes[0])) &&
 	       a->n_onlinks == b->n_onlinks &&
 	       !memcmp(a->onlinks, b->onlinks, a->n_onlinks * sizeof(a->onlinks[0]));
 }
@@ -263,6 +268,20 @@ const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex)
 		if (view->nets[i].ifindex == ifindex)
 			return &view->nets[i];
 	return NULL;
+}
+
+uint32_t md_view_gid_ifindex(const struct md_view *view, const union ibv_gid *gid)
+{
+	uint32_t ifindex = 0;
+
+	for (uint32_t g = 0; g < view->desc->n_gids; g++) {
+		if (!mv_gid_equal(&view->desc->gids[g].gid, gid))
+			continue;
+		if (!view->gid_ifindexes[g] || (ifindex && ifindex != view->gid_ifindexes[g]))
+			return 0;
+		ifindex = view->gid_ifindexes[g];
+	}
+	return ifindex;
 }
 
 bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid)

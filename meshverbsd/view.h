@@ -34,6 +34,7 @@ struct md_view {
 	size_t n_nets, n_onlinks;
 	struct md_net nets[MD_NETS_MAX];
 	struct md_onlink *onlinks;
+	uint32_t *gid_ifindexes; /* netdev of each GID of @desc; 0: none */
 };
 
 /**
@@ -59,6 +60,13 @@ bool md_view_same(const struct md_view *a, const struct md_view *b);
 
 /** md_view_net - the net of an interface, NULL: none */
 const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex);
+
+/**
+ * md_view_gid_ifindex - the netdev that an address of ours is on
+ *
+ * Return: 0 when it is not ours, has none, or is on several.
+ */
+uint32_t md_view_gid_ifindex(const struct md_view *view, const union ibv_gid *gid);
 
 /** md_view_has_gid - is it in our own table? */
 bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid);

@@ -16,7 +16,7 @@
 
 #include "traffic.h"
 
-volatile bool traffic_stop;
+_Atomic bool traffic_stop;
 
 static const char usage[] =
 	"usage: chaos-traffic [OPTIONS] [HOST]\n"
@@ -353,5 +353,7 @@ int main(int argc, char **argv)
 		if (sum.errors[s])
 			say(NULL, "first errors: %s: %lu", ibv_wc_status_str((enum ibv_wc_status)s),
 			    sum.errors[s]);
+	free(threads);
+	free(ids);
 	return sum.broken ? SURFACED : CLEAN;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What other agents say: payloads of beacons and answers, descriptions, parcels. First byte: which.
+ * What other agents say: payloads of beacons and answers, descriptions, parcels, probes. First byte: which.
  * What is accepted is written back and has to be the same bytes: there is one way to say a thing.
  */
 #include "fuzz.h"
@@ -10,6 +10,7 @@
 #include "beacon.h"
 #include "hosts.h"
 #include "parcel_wire.h"
+#include "probe_wire.h"
 
 static void check_desc(const uint8_t *data, size_t size)
 {
@@ -57,6 +58,17 @@ static void check_parcel(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!memcmp(data, again, size));
 }
 
+static void check_probe(const uint8_t *data, size_t size)
+{
+	uint8_t again[MD_PROBE_BYTES];
+	struct md_probe_wire probe;
+
+	if (md_probe_decode(data, size, &probe))
+		return;
+	FUZZ_CHECK(md_probe_encode(&probe, again) == size);
+	FUZZ_CHECK(!memcmp(data, again, size));
+}
+
 /* A row of datagrams, each as [length 2][host 1][netdev 1][payload], into the table of hosts. */
 static void check_hosts(const uint8_t *data, size_t size)
 {
@@ -93,6 +105,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (!size)
 		return 0;
+	/* Files of the corpus from before there were probes mean what they meant. */
+	if (data[0] == 0xff) {
+		check_probe(data + 1, size - 1);
+		return 0;
+	}
 	switch (data[0] % 4) {
 	case 0:
 		check_desc(data + 1, size - 1);

@@ -59,6 +59,8 @@ static void test_defaults(void **state)
 	assert_string_equal(config.agent_hosts, "/etc/libibverbs.d/mesh/hosts");
 	assert_string_equal(config.agent_key, "/etc/libibverbs.d/mesh/key");
 	assert_int_equal(config.beacon_interval_ms, 1000);
+	assert_int_equal(config.probe_interval_ms, 10);
+	assert_int_equal(config.probe_multiplier, 3);
 	assert_true(config.exclude_default_route);
 	assert_true(is_default(&config));
 }
@@ -141,6 +143,14 @@ static void test_bad_lines(void **state)
 		{"[agent]\nbeacon_interval_ms = 99\n",
 		 "2: bad value '99' for beacon_interval_ms: write a number of milliseconds from "
 		 "100 to 60000\n"},
+		{"[agent]\nprobe_interval_ms = 4\n",
+		 "2: bad value '4' for probe_interval_ms: write 0, or a number of milliseconds from 5 to 1000\n"},
+		{"[agent]\nprobe_interval_ms = 1001\n",
+		 "2: bad value '1001' for probe_interval_ms: write 0, or a number of milliseconds from 5 to 1000\n"},
+		{"[agent]\nprobe_interval_ms = off\n",
+		 "2: bad value 'off' for probe_interval_ms: write 0, or a number of milliseconds from 5 to 1000\n"},
+		{"[agent]\nprobe_multiplier = 2\n",
+		 "2: bad value '2' for probe_multiplier: write a number from 3 to 50\n"},
 		{"[agent]\nhosts = hosts\n",
 		 "2: bad value 'hosts' for hosts: write the absolute path of a file in at most "
 		 "255 characters\n"},
@@ -251,7 +261,8 @@ static void test_format(void **state)
 	assert_int_equal(parse(&config,
 			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\n[log]\n"
 			       "target=/x\nlevel=err\n[agent]\nport=65535\nhosts=/h\nkey=/k\n"
-			       "beacon_interval_ms=60000\nexclude_default_route=off\n",
+			       "beacon_interval_ms=60000\nprobe_interval_ms=0\nprobe_multiplier=50\n"
+			       "exclude_default_route=off\n",
 			       &complaints),
 			 0);
 	keys = mv_config_keys(&n);

@@ -198,6 +198,8 @@ static void test_names(void **state)
 		assert_string_not_equal(mv_frame_type_name(type), "unknown");
 	assert_string_equal(mv_frame_type_name(0), "unknown");
 	assert_string_equal(mv_frame_type_name(MV_FRAME_TYPE_END), "unknown");
+	assert_string_equal(mv_probed_name(MV_PROBED_DOWN), "down");
+	assert_string_equal(mv_probed_name(MV_PROBED_END), "invalid");
 }
 
 /* ---- frames ------------------------------------------------------------------------------------
@@ -211,6 +213,9 @@ static struct mv_frame frame_of(enum mv_frame_type type)
 				 .device = "mlx5_bond_0",
 				 .qpn = 0x4711,
 				 .dgid = unit_gid("10.1.0.2"),
+				 .sgid = unit_gid("10.1.0.1"),
+				 .watch = MV_WATCH_WORK | MV_WATCH_HOME,
+				 .probed = MV_PROBED_DOWN,
 				 .len = 5};
 
 	memcpy(frame.payload, "hello", 5);
@@ -237,13 +242,14 @@ static void assert_frame_round_trip(const struct mv_frame *frame, struct mv_fram
 
 static void test_frames(void **state)
 {
-	/* V: version, T: QP type, D: device, Q: QPN, G: GID, P: payload */
+	/* V: version, T: QP type, D: device, Q: QPN, G: GID, P: payload, S: own GID, W: watch, R: probed */
 	static const char *const uses[MV_FRAME_TYPE_END] = {
 		[MV_FRAME_REGISTER] = "VP",     [MV_FRAME_WELCOME] = "V",
 		[MV_FRAME_CLAIM] = "TDQ",       [MV_FRAME_UNCLAIM] = "DQ",
 		[MV_FRAME_SEND] = "GP",         [MV_FRAME_DELIVER] = "DQP",
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
-		[MV_FRAME_CHANGED] = "V",
+		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
+		[MV_FRAME_WATCH] = "GSW",       [MV_FRAME_PATH] = "GSR",
 	};
 
 	(void)state;
@@ -257,6 +263,9 @@ static void test_frames(void **state)
 		assert_int_equal(got.qpn, strchr(uses[type], 'Q') ? 0x4711 : 0);
 		assert_int_equal(!mv_gid_is_zero(&got.dgid), strchr(uses[type], 'G') != NULL);
 		assert_string_equal((char *)got.payload, strchr(uses[type], 'P') ? "hello" : "");
+		assert_int_equal(!mv_gid_is_zero(&got.sgid), strchr(uses[type], 'S') != NULL);
+		assert_int_equal(got.watch, strchr(uses[type], 'W') ? MV_WATCH_WORK | MV_WATCH_HOME : 0);
+		assert_int_equal(got.probed, strchr(uses[type], 'R') ? MV_PROBED_DOWN : 0);
 	}
 }
 
@@ -327,6 +336,12 @@ static void test_frames_refused(void **state)
 	assert_frame_refused(&frame, 26, 0x1b);
 	assert_frame_refused(&frame, 25, 4);
 	assert_frame_refused(&frame, 24, 2);
+	frame = frame_of(MV_FRAME_WATCH);
+	assert_frame_refused(&frame, 42, MV_WATCH_ALL + 1);
+	assert_frame_refused(&frame, 43, MV_PROBED_UP); /* that is the agent's to say */
+	frame = frame_of(MV_FRAME_PATH);
+	assert_frame_refused(&frame, 42, MV_WATCH_WORK);
+	assert_frame_refused(&frame, 43, MV_PROBED_END);
 }
 
 int main(void)

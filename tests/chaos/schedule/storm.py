@@ -12,6 +12,7 @@ import re
 import sys
 import time
 
+from nicmatrix.stress import SANITIZERS
 from nicmatrix.world import need
 
 from . import REPO, drive, faults, hosts, watch
@@ -55,7 +56,7 @@ def parse(words):
 
 def draw_options(random, case):
     """What else a program may do differently. Without atomics, nothing may fail, so CQs need not have room for what would be flushed."""
-    options = ["-t", str(random.randrange(1, 4)), "-q", str(random.randrange(1, 4)), "-m", random.choice(("256", "512", "1024", "2048", "4096"))]
+    options = ["-t", str(random.randrange(1, 3)), "-q", str(random.randrange(1, 4)), "-m", random.choice(("256", "512", "1024", "2048", "4096"))]
     options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-W", 0.5), ("-E", 0.4), ("-b", 0.3), ("-N", 0.2)) if random.random() < chance]
     if case not in ATOMIC and random.random() < 0.3:
         options.append("-C")
@@ -106,7 +107,7 @@ def moves_of(place):
 def group(args, place, program, options, kinds, random, tally):
     """One run of the programs. Return: whether all was right."""
     before = moves_of(place)
-    server, client = place.both(program, [*options, "-P", watch.PATH])
+    server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZERS])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
     excused, done, begun, stalled = [], [], time.monotonic(), False
     try:
@@ -123,7 +124,7 @@ def group(args, place, program, options, kinds, random, tally):
             rail = drive.busy_rail(place)
             what = faults.KINDS[kind](place, random, rail)
             done.append((kind, what))
-            stalled = not progress.wait(alive, GO_ON_S)
+            stalled = not progress.wait(alive, GO_ON_S) and alive()
             if kind in faults.NO_PATH:
                 excused.append((since, time.monotonic() + EXCUSED_S))
             if args.verbose:
@@ -133,7 +134,7 @@ def group(args, place, program, options, kinds, random, tally):
         statuses = [client.wait(40), server.wait(40)]
         outcome = drive.Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
     finally:
-        del place.linger
+        vars(place).pop("linger", None)
         client.kill()
         server.kill()
     tally.seconds += time.monotonic() - begun
@@ -152,7 +153,7 @@ def storm(args, place, program, case, seed):
     random, tally, left = randoms.Random(f"{seed} {case}"), Tally(), args.faults
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
-        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "300", "-T", "12", *CASES[case], *options]
+        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
         kinds = [kind for kind in args.kinds.split(",") if "-C" not in options or kind not in faults.NO_PATH]
         if "-C" not in options:
             options.append("-x")

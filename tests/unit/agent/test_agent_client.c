@@ -58,7 +58,29 @@ static void on_gone(void *arg, struct md_client *client)
 	n_gone++;
 }
 
-static const struct md_client_ops ops = {on_send, on_devices, on_gone};
+static bool probing;
+static struct md_client *watcher;
+static uint8_t watched;
+static int watch_result;
+
+static int on_watch(void *arg, struct md_client *client, const union ibv_gid *local,
+		    const union ibv_gid *remote, uint8_t watch)
+{
+	(void)arg;
+	assert_gid(*local, "10.1.0.1");
+	assert_gid(*remote, "10.1.0.2");
+	watcher = client;
+	watched = watch;
+	return watch_result;
+}
+
+static bool on_probes(void *arg)
+{
+	(void)arg;
+	return probing;
+}
+
+static const struct md_client_ops ops = {on_send, on_devices, on_gone, on_watch, on_probes};
 
 static int setup(void **state)
 {
@@ -68,7 +90,8 @@ static int setup(void **state)
 	md_say_init(MD_ERROR);
 	memset(&clients, 0, sizeof(clients));
 	n_sent = n_gone = 0;
-	send_result = 0;
+	send_result = watch_result = 0;
+	probing = false;
 	assert_true(sd_event_new(&clients.event) >= 0);
 	clients.ops = &ops;
 	clients.max = MD_CLIENTS_MAX;
@@ -195,6 +218,48 @@ static void test_register_first(void **state)
 	assert_int_equal(next_frame(fd, &frame), -1);
 	close(fd);
 	assert_int_equal(n_gone, 2);
+}
+
+/* Only who probes says so: processes that do not know the frame drop it. */
+static void test_watch(void **state)
+{
+	const struct mv_frame watch = {.type = MV_FRAME_WATCH,
+				       .sgid = unit_gid("10.1.0.1"),
+				       .dgid = unit_gid("10.1.0.2"),
+				       .watch = MV_WATCH_HOME};
+	struct mv_frame frame;
+	int fd = registered();
+
+	(void)state;
+	assert_int_equal(next_frame(fd, &frame), 0);
+	close(fd);
+	run_events();
+	probing = true;
+	fd = registered();
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
+	put(fd, &watch);
+	assert_int_equal(watched, MV_WATCH_HOME);
+	assert_int_equal(clients.count.watches_refused, 0);
+	assert_true(md_clients_path(&clients, watcher->number, &watch.sgid, &watch.dgid, MV_PROBED_DOWN));
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PATH);
+	assert_gid(frame.sgid, "10.1.0.1");
+	assert_gid(frame.dgid, "10.1.0.2");
+	assert_int_equal(frame.probed, MV_PROBED_DOWN);
+	/* What is refused costs nothing but that. */
+	watch_result = -ENOSPC;
+	put(fd, &watch);
+	assert_int_equal(clients.count.watches_refused, 1);
+	assert_int_equal(next_frame(fd, &frame), 0);
+	assert_int_equal(clients.n, 1);
+	/* Who does not read is told again. */
+	for (int i = 0; i < 100000; i++)
+		if (!md_clients_path(&clients, watcher->number, &watch.sgid, &watch.dgid, MV_PROBED_UP))
+			break;
+	assert_false(md_clients_path(&clients, watcher->number, &watch.sgid, &watch.dgid, MV_PROBED_UP));
+	/* And who is gone has been told enough. */
+	assert_true(md_clients_path(&clients, watcher->number + 1, &watch.sgid, &watch.dgid, MV_PROBED_UP));
+	close(fd);
+	run_events();
 }
 
 static void test_garbage(void **state)
@@ -540,6 +605,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_register_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_status, setup, teardown),

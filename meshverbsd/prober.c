@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Probes of paths: between probes.c, the network and processes. */
+#include <errno.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "agent.h"
+#include "paths.h"
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* As md_is_of_path() says: the netdev belongs to the address. */
+static void send_over(struct md_agent *agent, enum md_kind kind, const struct in6_addr *from, const struct in6_addr *to,
+		      uint16_t port, uint32_t ifindex, const struct md_probe_wire *wire)
+{
+	const struct md_addr addr = {.ip = *to, .port = port, .ifindex = ifindex};
+	uint8_t payload[MD_PROBE_BYTES], datagram[MD_DATAGRAM_MAX_BYTES];
+	size_t len = md_seal(agent->secure, kind, &addr, ifindex, payload, md_probe_encode(wire, payload), md_now(),
+			     datagram);
+
+	md_talk_raw(agent, to, port, ifindex, from, datagram, len);
+}
+
+static int send_probe(void *arg, const struct md_probe_key *path, const struct md_probe_wire *probe)
+{
+	struct md_agent *agent = arg;
+	uint32_t ifindex = md_view_gid_ifindex(agent->watch.view, &path->local);
+	struct in6_addr from = md_paths_ip(&path->local), to = md_paths_ip(&path->remote);
+	uint64_t failed = agent->counts.datagrams_failed;
+
+	if (!ifindex)
+		return -EADDRNOTAVAIL;
+	send_over(agent, MD_KIND_PROBE, &from, &to, agent->udp.port, ifindex, probe);
+	return agent->counts.datagrams_failed == failed ? 0 : -EIO;
+}
+
+static bool host_of(void *arg, const struct md_probe_key *path, struct mv_host_id *ret)
+{
+	const struct md_agent *agent = arg;
+	const struct md_holder *holder = md_gidmap_find(&agent->gidmap, &path->remote);
+
+	/* A link-local address may be on several hosts: then its first echo tells. */
+	if (!holder || holder->n != 1)
+		return false;
+	*ret = holder->hosts[0];
+	return true;
+}
+
+static bool tell(void *arg, uint64_t client, const struct md_probe_key *path, enum mv_probed state)
+{
+	struct md_agent *agent = arg;
+
+	return md_clients_path(&agent->clients, client, &path->local, &path->remote, state);
+}
+
+static const struct md_probe_ops probe_ops = {send_probe, host_of, tell};
+
+void md_prober_init(struct md_agent *agent)
+{
+	const struct mv_config *config = &agent->options->config;
+	uint64_t nonce;
+
+	randombytes_buf(&nonce, sizeof(nonce));
+	md_probes_init(&agent->probes, &probe_ops, agent, config->probe_interval_ms * MD_MS, config->probe_multiplier,
+		       nonce);
+}
+
+void md_prober_tick(struct md_agent *agent)
+{
+	/* What has arrived counts, though nobody had the time to take it. */
+	bool drained = md_listen_drain(agent);
+
+	md_probes_tick(&agent->probes, drained, md_udp_dropped(&agent->udp), md_now());
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+static bool take_echo_room(struct md_agent *agent, uint64_t now_ns)
+{
+	if (agent->echoes_room_ns < now_ns)
+		agent->echoes_room_ns = now_ns;
+	if (agent->echoes_room_ns - now_ns > MD_S / 10)
+		return false;
+	agent->echoes_room_ns += MD_S / MD_ECHOES_PER_S;
+	return true;
+}
+
+/* Payload of both kinds. Return: whether it can be used. */
+static bool decode(struct md_agent *agent, const struct md_opened *opened, struct md_probe_wire *ret)
+{
+	int err = md_probe_decode(opened->payload, opened->payload_len, ret);
+
+	if (err == -EPROTONOSUPPORT)
+		agent->counts.payloads_version++;
+	else if (err)
+		agent->counts.payloads_malformed++;
+	return !err;
+}
+
+/* Did it come in by the netdev that has the address? Hosts answer for all their addresses on all links. */
+static bool is_astray(struct md_agent *agent, const struct md_received *received)
+{
+	union ibv_gid to = md_paths_gid(&received->to);
+
+	if (received->ifindex && md_view_gid_ifindex(agent->watch.view, &to) == received->ifindex)
+		return false;
+	agent->counts.probes_astray++;
+	return true;
+}
+
+void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	struct md_probe_wire probe;
+
+	agent->counts.probes_received++;
+	if (!decode(agent, opened, &probe) || is_astray(agent, received))
+		return;
+	if (!take_echo_room(agent, md_now())) {
+		agent->counts.probes_refused++;
+		return;
+	}
+	probe.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
+	send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &probe);
+	agent->counts.echoes_sent++;
+}
+
+static struct md_probe_key path_of(const struct md_received *received)
+{
+	return (struct md_probe_key){.local = md_paths_gid(&received->to), .remote = md_paths_gid(&received->ip)};
+}
+
+void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	const struct md_probe_key path = path_of(received);
+	struct md_probe_wire echo;
+
+	if (decode(agent, opened, &echo) && !is_astray(agent, received))
+		md_probes_echo(&agent->probes, &path, &echo, &opened->sender, md_now());
+}
+
+void md_prober_challenged(struct md_agent *agent, const struct md_received *received)
+{
+	const struct md_probe_key path = path_of(received);
+
+	if (!is_astray(agent, received))
+		md_probes_challenged(&agent->probes, &path, md_now());
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "probes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A path that does not answer is probed ten times as seldom after this many intervals, and a hundred times after ten times as many. */
+#define BRISK_INTERVALS 50
+
+void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
+		    unsigned int multiplier, uint64_t nonce)
+{
+	*probes = (struct md_probes){.ops = ops,
+				     .arg = arg,
+				     .interval_ns = interval_ns,
+				     .multiplier = multiplier,
+				     .nonce = nonce,
+				     .next_ns = UINT64_MAX};
+}
+
+struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path)
+{
+	struct md_probe *p;
+
+	HASH_FIND(hh, probes->by_key, path, sizeof(*path), p);
+	return p;
+}
+
+static bool same_host(const struct md_probe *a, const struct md_probe *b)
+{
+	return a->has_host && b->has_host && !memcmp(&a->host, &b->host, sizeof(a->host));
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* Who only works there has no use for a silence that proves nothing. */
+static enum mv_probed as_seen_by(const struct md_probe_watch *watch, enum mv_probed state)
+{
+	return watch->watch == MV_WATCH_WORK && state == MV_PROBED_SILENT ? MV_PROBED_UP : state;
+}
+
+static void tell(struct md_probes *probes, struct md_probe *p)
+{
+	struct md_probe_watch *watch;
+
+	LIST_FOREACH(watch, &p->watches, of_path) {
+		enum mv_probed state = as_seen_by(watch, p->state);
+
+		if (watch->told && watch->told_probed == state)
+			continue;
+		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
+		watch->told_probed = state;
+		probes->untold |= !watch->told;
+	}
+}
+
+static void set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state)
+{
+	if (p->state == state)
+		return;
+	probes->n_down -= p->state == MV_PROBED_DOWN;
+	probes->n_down += state == MV_PROBED_DOWN;
+	p->state = state;
+	tell(probes, p);
+}
+
+static void tell_the_rest(struct md_probes *probes)
+{
+	struct md_probe *p, *next;
+
+	if (!probes->untold)
+		return;
+	probes->untold = false;
+	HASH_ITER(hh, probes->by_key, p, next)
+	tell(probes, p);
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t part_of(const struct md_probes *probes)
+{
+	return probes->interval_ns / MD_PROBE_PARTS;
+}
+
+static void set_suspect(struct md_probes *probes, struct md_probe *p, bool suspect)
+{
+	probes->n_suspect += suspect;
+	probes->n_suspect -= p->suspect;
+	p->suspect = suspect;
+	p->rounds = 0;
+}
+
+/* How long until its next probe. */
+static uint64_t pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t interval = larger(probes->interval_ns, probes->n_scheduled * MD_S / MD_PROBES_PER_S);
+	uint64_t part = larger(part_of(probes),
+			       probes->n_suspect * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
+	uint64_t since = p->suspect ? p->suspect_ns : larger(p->answered_ns, p->begun_ns);
+	uint64_t brisk = BRISK_INTERVALS * probes->interval_ns, age = now_ns > since ? now_ns - since : 0;
+
+	if (age < brisk)
+		return p->suspect ? part : interval;
+	return age < 10 * brisk ? 10 * interval : 100 * interval;
+}
+
+/* On a grid, so that paths of different phases do not each need a turn of their own. */
+static void schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t grid = part_of(probes);
+
+	p->next_ns = (now_ns + pace(probes, p, now_ns) + grid - 1) / grid * grid;
+}
+
+static void set_next(struct md_probes *probes, uint64_t now_ns)
+{
+	struct md_probe *p, *next;
+
+	probes->next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p->next_ns < probes->next_ns)
+		probes->next_ns = p->next_ns;
+}
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+static struct md_probe *add(struct md_probes *probes, const struct md_probe_key *path)
+{
+	struct md_probe *p = probes->n < MD_PROBES_MAX ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p)
+		return NULL;
+	p->key = *path;
+	/* Any number will do that others cannot tell. */
+	probes->nonce = probes->nonce * 6364136223846793005ull + 1442695040888963407ull;
+	p->nonce = probes->nonce;
+	p->next_ns = UINT64_MAX;
+	LIST_INIT(&p->watches);
+	HASH_ADD(hh, probes->by_key, key, sizeof(p->key), p);
+	if (!p->hh.tbl) {
+		free(p);
+		return NULL;
+	}
+	probes->n++;
+	return p;
+}
+
+static void drop(struct md_probes *probes, struct md_probe *p)
+{
+	probes->n_suspect -= p->suspect;
+	probes->n_down -= p->state == MV_PROBED_DOWN;
+	HASH_DEL(probes->by_key, p);
+	probes->n--;
+	free(p);
+}
+
+static bool is_scheduled(uint8_t watch)
+{
+	return watch & (MV_WATCH_WORK | MV_WATCH_HOME);
+}
+
+/* @before, @after: what one process has it watched for */
+static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_t before, uint8_t after, uint64_t now_ns)
+{
+	bool was = p->n_scheduled;
+
+	p->n_scheduled += is_scheduled(after);
+	p->n_scheduled -= is_scheduled(before);
+	if (was == (p->n_scheduled > 0))
+		return;
+	probes->n_scheduled += was ? (size_t)-1 : 1;
+	p->begun_ns = now_ns;
+	p->next_ns = was ? UINT64_MAX : now_ns;
+	if (was)
+		set_suspect(probes, p, false);
+	set_next(probes, now_ns);
+}
+
+static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
+{
+	struct md_probe *p = watch->probe;
+
+	count_scheduled(probes, p, watch->watch, 0, 0);
+	LIST_REMOVE(watch, of_path);
+	LIST_REMOVE(watch, of_client);
+	free(watch);
+	probes->n_watches--;
+	if (LIST_EMPTY(&p->watches))
+		drop(probes, p);
+}
+
+void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list)
+{
+	struct md_probe_watch *watch;
+
+	while ((watch = LIST_FIRST(list)))
+		drop_watch(probes, watch);
+}
+
+void md_probes_fini(struct md_probes *probes)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		/* The last one takes the path with it. */
+		for (size_t more = 1; more;) {
+			struct md_probe_watch *watch = LIST_FIRST(&p->watches);
+
+			more = LIST_NEXT(watch, of_path) != NULL;
+			drop_watch(probes, watch);
+		}
+	}
+}
+
+static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client,
+		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	struct md_probe_watch *watch;
+	size_t n = 0;
+
+	LIST_FOREACH(watch, list, of_client)
+	n++;
+	if (n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
+		return -ENOSPC;
+	watch = calloc(1, sizeof(*watch));
+	if (watch && !p)
+		p = add(probes, path);
+	if (!p) {
+		free(watch);
+		return -ENOMEM;
+	}
+	if (!watch)
+		return -ENOMEM;
+	watch->probe = p;
+	watch->client = client;
+	LIST_INSERT_HEAD(&p->watches, watch, of_path);
+	LIST_INSERT_HEAD(list, watch, of_client);
+	probes->n_watches++;
+	*ret = watch;
+	return 0;
+}
+
+static struct md_probe_watch *find_watch(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	struct md_probe_watch *watch;
+
+	if (!p)
+		return NULL;
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->client == client)
+		return watch;
+	return NULL;
+}
+
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client,
+		    struct md_probe_watch_list *list, uint64_t now_ns)
+{
+	struct md_probe_watch *watch = find_watch(probes, path, client);
+	int err;
+
+	if (!probes->interval_ns)
+		return -EOPNOTSUPP;
+	if (!mask) {
+		if (watch)
+			drop_watch(probes, watch);
+		return 0;
+	}
+	if (!watch) {
+		err = new_watch(probes, path, client, list, &watch);
+		if (err)
+			return err;
+	}
+	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
+	watch->watch = mask;
+	watch->told = false; /* an answer is waited for */
+	tell(probes, watch->probe);
+	set_next(probes, now_ns);
+	return 0;
+}
+
+/* ---- what comes back ------------------------------------------------------------------------- */
+
+/* A witness has come: those that wait for one need not wait longer. */
+static void wake_suspects(struct md_probes *probes, const struct md_probe *of, uint64_t now_ns)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (!p->suspect || !same_host(p, of))
+			continue;
+		p->suspect_ns = now_ns;
+		if (p->next_ns > now_ns + part_of(probes))
+			p->next_ns = now_ns;
+	}
+	set_next(probes, now_ns);
+}
+
+static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	bool was_suspect = p->suspect;
+
+	set_suspect(probes, p, false);
+	if (was_suspect)
+		wake_suspects(probes, p, now_ns);
+}
+
+void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
+		    const struct mv_host_id *sender, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	bool was_slow;
+
+	if (!p || echo->nonce != p->nonce || !echo->number || echo->number > p->number) {
+		probes->count.stray++;
+		return;
+	}
+	if (echo->number <= p->answered)
+		return;
+	probes->count.echoes++;
+	was_slow = pace(probes, p, now_ns) > probes->interval_ns;
+	p->answered = echo->number;
+	p->answered_ns = now_ns;
+	p->n_answered++;
+	p->host = *sender;
+	p->has_host = true;
+	p->peer_dropped = echo->dropped;
+	if (echo->number == p->number)
+		p->rtt_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
+	clear_suspicion(probes, p, now_ns);
+	if (p->state == MV_PROBED_DOWN && p->n_answered >= probes->multiplier) {
+		probes->count.recovered++;
+		set_state(probes, p, MV_PROBED_UP);
+	} else if (p->state != MV_PROBED_DOWN) {
+		set_state(probes, p, MV_PROBED_UP);
+	}
+	if (was_slow && p->n_scheduled) {
+		schedule(probes, p, now_ns);
+		set_next(probes, now_ns);
+	}
+}
+
+void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+
+	if (!p || p->answered == p->number)
+		return;
+	clear_suspicion(probes, p, now_ns);
+	p->number = p->answered; /* the one under way has been dropped */
+	if (p->n_scheduled) {
+		p->next_ns = now_ns;
+		set_next(probes, now_ns);
+	}
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+/* One that was asked after the suspect, in the same turn, and has answered. */
+static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p != suspect && same_host(p, suspect) && p->turn == suspect->turn && p->answered >= p->turn_number)
+		return p;
+	return NULL;
+}
+
+/* Who has it watched is to know first which of the other paths are better. */
+static void is_down(struct md_probes *probes, struct md_probe *suspect)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p != suspect && same_host(p, suspect) && p->turn == suspect->turn && p->answered < p->turn_number &&
+	    p->state == MV_PROBED_UP)
+		set_state(probes, p, MV_PROBED_SILENT);
+	set_suspect(probes, suspect, false);
+	probes->count.down++;
+	set_state(probes, suspect, MV_PROBED_DOWN);
+}
+
+static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+{
+	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
+
+	if (!witness) {
+		probes->count.void_rounds++;
+		/* For those who wait for it to work steadily. */
+		if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
+			set_state(probes, p, MV_PROBED_SILENT);
+		return;
+	}
+	if (witness->peer_dropped != p->peer_dropped) {
+		p->peer_dropped = witness->peer_dropped;
+		p->rounds = 0;
+		probes->count.void_rounds++;
+		return;
+	}
+	probes->count.rounds++;
+	if (++p->rounds >= MD_PROBE_PARTS * (probes->multiplier - 1))
+		is_down(probes, p);
+}
+
+static void review(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+{
+	if (p->answered == p->number)
+		return;
+	p->n_answered = 0;
+	if (p->suspect) {
+		judge_round(probes, p, is_void, now_ns);
+	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
+		set_suspect(probes, p, true);
+		p->suspect_ns = now_ns;
+		p->turn = 0;
+	}
+}
+
+static void send_probe(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	const struct md_probe_wire wire = {.nonce = p->nonce, .number = ++p->number};
+
+	p->sent_ns = now_ns;
+	if (probes->ops->send(probes->arg, &p->key, &wire))
+		probes->count.not_sent++;
+	else
+		probes->count.sent++;
+}
+
+/* What is probed right behind the suspects of this turn. Return: how many. */
+static unsigned int send_witnesses(struct md_probes *probes, const struct md_probe *suspect, uint64_t now_ns)
+{
+	struct md_probe *p, *next;
+	unsigned int n = 0;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (p->suspect || p->turn == probes->turn || n == MD_WITNESSES_MAX)
+			continue;
+		if (!p->has_host)
+			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
+		if (!same_host(p, suspect))
+			continue;
+		send_probe(probes, p, now_ns);
+		p->turn = probes->turn;
+		p->turn_number = p->number;
+		if (p->n_scheduled)
+			schedule(probes, p, now_ns);
+		n++;
+	}
+	return n;
+}
+
+void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)
+{
+	uint64_t slack = part_of(probes) / 2;
+	bool lost = dropped != probes->dropped;
+	unsigned int n_sent = 0;
+	struct md_probe *p, *next;
+
+	if (!drained) {
+		probes->next_ns = now_ns + part_of(probes);
+		return;
+	}
+	probes->dropped = dropped;
+	probes->turn++;
+	/* Those that are due a little later keep step. */
+	HASH_ITER(hh, probes->by_key, p, next) {
+		uint64_t due_ns = p->next_ns;
+
+		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
+			continue;
+		review(probes, p, lost || now_ns > due_ns + probes->interval_ns, now_ns);
+		send_probe(probes, p, now_ns);
+		n_sent++;
+		if (p->suspect) {
+			p->turn = probes->turn;
+			p->turn_number = p->number;
+		}
+		schedule(probes, p, now_ns);
+	}
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
+		n_sent += send_witnesses(probes, p, now_ns);
+	tell_the_rest(probes);
+	set_next(probes, now_ns);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_PROBES_H
+#define MD_PROBES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "bounds.h"
+#include "ctl.h"
+#include "hash.h"
+#include "probe_wire.h"
+
+/*
+ * Which paths that live queue pairs use still carry anything: small datagrams from one address of a path to the other, which
+ * the agent there echoes. No clock and no I/O.
+ *
+ * A path that falls silent proves little: the agent over there may be busy, stopped, or started again; our own may not have had a
+ * processor. Times decide nothing here. A path is DOWN only by comparison: in one turn a probe goes out on it and, right behind,
+ * one on each other path that we know to the same host (witnesses); then the echo of a witness is there and that of the path is
+ * not. Who has answered the later datagram has had the earlier one for at least as long. MD_PROBE_PARTS * (multiplier - 1)
+ * such rounds, a part of the interval apart, after a probe that had a whole interval to be answered, and not one echo in between,
+ * however late, make a path DOWN: some three intervals after it died. A busy agent at either end makes rounds late, or void; a dead
+ * one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
+ * there is nowhere to go. Datagrams that an end had no room for would be missed without guilt of the path, so ends count
+ * them, and each that is counted begins the rounds anew.
+ *
+ * Nothing is sent as long as no path is watched for WORK or HOME; witnesses that are spare paths are only probed while some
+ * path is suspect.
+ */
+
+#define MD_PROBE_PARTS 4 /* rounds in one interval, while a path is suspect */
+
+struct md_probes;
+
+struct md_probe_key {
+	union ibv_gid local, remote;
+};
+
+/* A process has a path watched. */
+struct md_probe_watch {
+	LIST_ENTRY(md_probe_watch) of_path, of_client;
+	struct md_probe *probe;
+	uint64_t client; /* its number */
+	uid_t uid;
+	uint8_t watch; /* mask of enum mv_watch */
+	bool told; /* what follows */
+	uint8_t told_probed;
+};
+
+LIST_HEAD(md_probe_watch_list, md_probe_watch);
+
+struct md_probe {
+	UT_hash_handle hh;
+	struct md_probe_key key;
+	struct md_probe_watch_list watches;
+	unsigned int n_scheduled; /* watches for more than SPARE */
+	enum mv_probed state; /* readable, as are the next four */
+	bool suspect;
+	bool has_host;
+	struct mv_host_id host; /* who answers, or whose it is said to be */
+	uint32_t rtt_us; /* of the newest echo */
+	uint64_t nonce;
+	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: not by itself */
+	uint64_t number, answered; /* newest probe sent, newest one answered; 0: none */
+	uint64_t answered_ns;
+	unsigned int n_answered; /* in a row */
+	uint32_t peer_dropped; /* as the newest echo said */
+	uint64_t suspect_ns; /* since when */
+	uint64_t turn, turn_number; /* the last turn in which it was probed as suspect or witness, and that probe; 0: none */
+	unsigned int rounds; /* that speak against it */
+};
+
+struct md_probe_ops {
+	/* Sends a probe. Return: 0; -errno: it was not sent. */
+	int (*send)(void *arg, const struct md_probe_key *path, const struct md_probe_wire *probe);
+	/* Whose address is that? Return: false when that is not known for sure. */
+	bool (*host)(void *arg, const struct md_probe_key *path, struct mv_host_id *ret);
+	/* Tells a process. Return: false: it is to be tried again. */
+	bool (*tell)(void *arg, uint64_t client, const struct md_probe_key *path, enum mv_probed state);
+};
+
+struct md_probes {
+	const struct md_probe_ops *ops;
+	void *arg;
+	uint64_t interval_ns; /* 0: off, nothing can be watched */
+	unsigned int multiplier; /* 3 or more */
+	uint64_t nonce; /* what those of paths are made from; random */
+	struct md_probe *by_key;
+	size_t n, n_watches;
+	size_t n_scheduled, n_suspect, n_down; /* paths */
+	bool untold; /* some process is still to be told */
+	uint64_t next_ns; /* when md_probes_tick() is due; UINT64_MAX: not at all */
+	uint64_t turn;
+	uint32_t dropped; /* here, as of the last tick */
+	struct {
+		uint64_t sent, not_sent, echoes, stray, down, recovered, rounds, void_rounds;
+	} count;
+};
+
+/** md_probes_init - @interval_ns, @multiplier: see above; @nonce: random */
+void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
+		    unsigned int multiplier, uint64_t nonce);
+void md_probes_fini(struct md_probes *probes);
+
+/**
+ * md_probes_watch - a process has a path watched, or changes what for
+ * @watch: mask of enum mv_watch; 0: not any more
+ * @list: of the client
+ *
+ * It is told the state, at once or by a tick soon.
+ *
+ * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, or MD_WATCHES_PER_CLIENT; -ENOMEM.
+ */
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client,
+		    struct md_probe_watch_list *list, uint64_t now_ns);
+
+/** md_probes_drop - the client that has this list is gone */
+void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list);
+
+/** md_probes_echo - an ECHO has come in over a path, from that host */
+void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
+		    const struct mv_host_id *sender, uint64_t now_ns);
+
+/**
+ * md_probes_challenged - a probe was refused because our cookie was missing; it is there now
+ *
+ * So the path works, though nothing is known of its host yet. The probe is sent again.
+ */
+void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns);
+
+/**
+ * md_probes_tick - send and judge what is due
+ * @drained: all datagrams that had arrived have been taken; without, nothing is judged
+ * @dropped: datagrams that were lost here for want of room, ever
+ */
+void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns);
+
+/** md_probes_find - NULL: not watched */
+struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path);
+
+#endif
