@@ -268,7 +268,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	arrived(conn);
 	log_moved(conn);
 	note_lost(conn);
-	mesh_conn_tell(conn);
+	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
