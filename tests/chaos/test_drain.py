@@ -115,8 +115,14 @@ class Moves(Drained):
 
 
 class Atomics(Moves):
-    """Those that are outstanding are let finish: no result of one is lost."""
+    """Those that are outstanding are let finish: no result of one is lost, though each is on its way for a while."""
     ops = "send,add,swap"
+
+    def setUp(self):
+        for port in ("a.0", "b.0", "a.1", "b.1"):
+            self.hosts.fault(port, "delay us=5000 dir=rx class=response")
+            self.addCleanup(self.hosts.fault, port, "clear")
+        super().setUp()
 
 
 class Stays(Drained):
