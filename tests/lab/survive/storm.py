@@ -12,7 +12,6 @@ from .guests import TRAFFIC
 RATE = "10"  # operations per second, queue pair and direction: what the emulator keeps up with
 # retry_cnt 7 is "for ever" for rxe: what is lost without a port going down would be noticed by nobody.
 COMMON = ["-r", RATE, "-T", "16", "-R", "6", "-w", "60"]
-SRQS = 0.0
 WRONG, GOOD, VOID = "WRONG", "good", "void"
 TRIES = 3  # runs for each that is wanted; more void ones are too many
 
@@ -20,7 +19,7 @@ TRIES = 3  # runs for each that is wanted; more void ones are too many
 def traffic_of(random):
     """Options for one run: as in the simulator, but fewer queue pairs. Without atomics nothing may fail."""
     options = ["-t", str(random.randrange(1, 3)), "-q", str(random.randrange(1, 4))]
-    options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-S", SRQS)) if random.random() < chance]
+    options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-S", 0.2)) if random.random() < chance]
     return options + (["-x"] if random.random() < 0.5 and "-S" not in options else ["-o", cli.NO_ATOMICS])
 
 
