@@ -130,6 +130,9 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	int err = mesh_srq_join_base(mc, qp);
 
 	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
+			    "by connections that have moved, and cannot be taken back: %s", mc->device, strerrordesc_np(-err));
+	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
 		return modify_base(mc, held, qp, attr, mask);

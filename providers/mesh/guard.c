@@ -153,7 +153,8 @@ static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
 /* What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. */
 static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
 {
-	guard->lost = guard->lost_atomic;
+	if (!guard->lost)
+		guard->lost = guard->lost_atomic; /* else the program has brought it to ERR since */
 	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
@@ -199,17 +200,12 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;
 	}
-	if (guard->lost) {
-		if (guard->lost == guard->lost_atomic)
-			fail_lost(guard, c);
+	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
+		fail_lost(guard, c);
+	if (guard->lost)
 		return !ours && !wait_turn(h, c);
-	}
 	if (c->status == IBV_WC_SUCCESS) {
 		one_that_succeeded(guard, c);
-		return !ours;
-	}
-	if (guard->lost_atomic) {
-		fail_lost(guard, c);
 		return !ours;
 	}
 	if (h->mode == MESH_HELD_FENCED) {

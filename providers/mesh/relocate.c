@@ -10,6 +10,9 @@
 #include "prearm.h"
 #include "reasons.h"
 
+/* From one look at a queue pair that is being fenced to the next. */
+#define FENCE_STEP_NS 20000ull
+
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
 void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
@@ -96,6 +99,7 @@ void mesh_conn_leave(struct mesh_conn *conn)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path.pd = NULL;
 	mesh_conn_disarm(conn);
+	mesh_conn_reap(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -180,13 +184,14 @@ static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
 		mv_move_quiesced(&conn->move, now_ns);
 }
 
-static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err;
+	int err = mesh_live_fence(conn->held, first, &sync);
 
-	conn->steps.fencing_ns = mesh_now_ns();
-	err = mesh_live_fence(conn->held, &sync);
+	conn->fencing = err == -EAGAIN;
+	if (conn->fencing)
+		return;
 	conn->steps.fenced_ns = mesh_now_ns();
 	conn->fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
@@ -195,6 +200,23 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
 		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->held) : strerrordesc_np(-err));
 	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
+}
+
+static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	conn->steps.fencing_ns = mesh_now_ns();
+	fence(conn, true, now_ns);
+}
+
+void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (conn->fencing)
+		fence(conn, false, now_ns);
+}
+
+uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
+{
+	return conn->fencing ? mesh_now_ns() + FENCE_STEP_NS : UINT64_MAX;
 }
 
 /* On the next path: perhaps that is home. */
@@ -225,6 +247,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err;
 
 	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	mesh_conn_reap(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
@@ -233,8 +256,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 		return;
 	}
-	if (conn->path.pd)
-		mesh_pd_put(conn->path.pd);
+	conn->home.old_pd = conn->path.pd;
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->shadow_connected = true;
@@ -246,7 +268,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	arrived(conn);
 	log_moved(conn);
 	note_lost(conn);
-	mesh_conn_tell(conn);
+	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)

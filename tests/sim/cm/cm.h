@@ -182,6 +182,10 @@ void cm_receive(struct cm *cm, const struct cm_path *back, const uint8_t *bytes,
 /** cm_timers() - do what is due. Return: when something is again, 0 for never. */
 uint64_t cm_timers(struct cm *cm);
 
+/** cm_show() - a line for each identifier that a program has; "none" if there is none. What does
+ * not fit is left out. */
+void cm_show(const struct cm *cm, char *text, size_t size);
+
 /* cm.c: identifiers and events */
 uint32_t cm_random(struct cm *cm);
 struct cm_id *id_new(struct cm *cm, struct cm_file *f, uint16_t ps, uint8_t qp_type);

@@ -263,6 +263,11 @@ int cm_server_fd(const struct cm_server *s)
 	return s->epoll;
 }
 
+void cm_server_show(const struct cm_server *s, char *text, size_t size)
+{
+	cm_show(&s->cm, text, size);
+}
+
 int cm_server_run(struct cm_server *s)
 {
 	struct epoll_event ev[MAX_EVENTS];

@@ -21,6 +21,9 @@ void cm_server_close(struct cm_server *s);
 /** cm_server_fd() - poll it for input, then call cm_server_run(). */
 int cm_server_fd(const struct cm_server *s);
 
+/** cm_server_show() - a line for each identifier of the host; never empty. */
+void cm_server_show(const struct cm_server *s, char *text, size_t size);
+
 /** cm_server_run() - do what there is to do, without blocking. Return: milliseconds until it should
  * be called again at the latest, -1 for no need. */
 int cm_server_run(struct cm_server *s);

@@ -37,12 +37,12 @@ static long long now_ms(void)
 	return (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static int serve(struct host *h, struct cm_server *cm, int control, int signals)
+static int serve(struct host *h, int control, int signals)
 {
 	struct pollfd fds[] = {{.fd = h->net.fd, .events = POLLIN},
 			       {.fd = control, .events = POLLIN},
 			       {.fd = signals, .events = POLLIN},
-			       {.fd = cm_server_fd(cm), .events = POLLIN}};
+			       {.fd = cm_server_fd(h->cm), .events = POLLIN}};
 	long long show_at = 0;
 	int err = 0, wait = COUNTERS_MS;
 
@@ -53,7 +53,7 @@ static int serve(struct host *h, struct cm_server *cm, int control, int signals)
 			err = netmon_read(&h->net);
 		if (!err && fds[1].revents)
 			err = control_accept(h, control);
-		wait = cm_server_run(cm);
+		wait = cm_server_run(h->cm);
 		if (now_ms() >= show_at) {
 			host_show_counters(h);
 			show_at = now_ms() + COUNTERS_MS;
@@ -75,7 +75,6 @@ static int say_ready(void)
 int main(int argc, char **argv)
 {
 	struct host *h = calloc(1, sizeof(*h));
-	struct cm_server *cm = NULL;
 	int control = -1, signals, err;
 
 	if (argc != 2 || !h) {
@@ -91,19 +90,19 @@ int main(int argc, char **argv)
 	err = host_open(h);
 	if (err)
 		goto err_close;
-	err = cm_server_open(h, &cm);
+	err = cm_server_open(h, &h->cm);
 	if (!err) {
 		control = control_listen(h->config.socket_path);
 		err = control < 0 ? control : say_ready();
 	}
 	if (!err)
-		err = serve(h, cm, control, signals);
+		err = serve(h, control, signals);
 	if (err)
 		fprintf(stderr, "simhostd: %s\n", strerror(-err));
 	unlink(h->config.socket_path);
 	if (control >= 0)
 		close(control);
-	cm_server_close(cm);
+	cm_server_close(h->cm);
 err_close:
 	host_close(h);
 	close(signals);
