@@ -66,6 +66,12 @@ enum mesh_job {
 	MESH_JOB_AGAIN, /* at work, and there is more since */
 };
 
+/* Paths of a connection that the agent watches; probed.h. */
+struct mesh_conn_probed {
+	struct mesh_probed *work, *home; /* NULL: not watched */
+	bool home_answers; /* home has answered probes, so it is to do so again before the connection returns */
+};
+
 struct mesh_conn {
 	/* Constant. */
 	struct ibv_qp *qp;
@@ -102,6 +108,7 @@ struct mesh_conn {
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool fenced; /* between FENCE and ACTIVATE */
 	struct mesh_conn_home home;
+	struct mesh_conn_probed probed;
 	bool shadow_connected, shadow_rts;
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "detect.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -137,6 +138,12 @@ static bool configure(struct mesh_root *root)
 	if (!known) {
 		mesh_stage(root, "environment", MESH_STAGE_FAILED, "MESHVERBS=%s is none of on, observe, off",
 			   secure_getenv("MESHVERBS"));
+		return false;
+	}
+	if (!mesh_detect_parse(secure_getenv("MESHVERBS_DETECT"), &root->undetected)) {
+		mesh_stage(root, "environment", MESH_STAGE_FAILED,
+			   "MESHVERBS_DETECT=%s: write some of carrier, event, probe, retry, peer, with commas",
+			   secure_getenv("MESHVERBS_DETECT"));
 		return false;
 	}
 	if (root->config.mode == MV_MODE_OFF) {

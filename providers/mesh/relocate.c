@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "count.h"
+#include "detect.h"
 #include "live.h"
 #include "paths.h"
+#include "probed.h"
 
 #define HOLD_MAX_NS (600 * 1000000000ull)
-/* Until a connection that did not leave a drained NIC tries again. */
-#define DRAIN_AGAIN_NS 1000000000ull
+/* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
+#define LEAVE_AGAIN_NS 1000000000ull
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -104,18 +106,56 @@ static size_t current(const struct mv_path_request *request, const struct mesh_v
 	return i;
 }
 
+/*
+ * How little a path is to be trusted, the ports of which are up. @left: the one that does not work any more, although its
+ * ports are up, NULL: one does not say so: which of its two ends is to blame is not known.
+ */
+static unsigned int doubt(const struct mv_path *path, const struct mv_path *left)
+{
+	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
+	case MV_PROBED_UP:
+		return 0;
+	case MV_PROBED_UNKNOWN:
+		return left && (path->local_rail == left->local_rail || path->remote_rail == left->remote_rail) ? 2 : 1;
+	default:
+		return 3;
+	}
+}
+
+/* Those that are known to work come first; else the order is as it was. */
+static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
+{
+	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
+	struct mv_path path;
+	size_t i, at;
+
+	for (i = 0; i < n; i++) {
+		path = paths[i];
+		d = doubt(&path, left);
+		for (at = i; at && doubts[at - 1] > d; at--) {
+			paths[at] = paths[at - 1];
+			doubts[at] = doubts[at - 1];
+		}
+		paths[at] = path;
+		doubts[at] = d;
+	}
+}
+
 /* All paths but those between the two ports that it is on: with other addresses they are as dead. */
-static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+static size_t others(const struct mv_path_request *request, enum mv_ctl_reason reason, struct mesh_view *view)
 {
 	size_t i, n = 0, now = current(request, view);
 	struct mv_path path;
 
-	if (now == view->n_paths)
+	if (now == view->n_paths) {
+		sort(view->paths, view->n_paths, NULL);
 		return view->n_paths;
+	}
 	path = view->paths[now];
 	for (i = 0; i < view->n_paths; i++)
 		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
 			view->paths[n++] = view->paths[i];
+	sort(view->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
 	return n;
 }
 
@@ -162,7 +202,7 @@ static size_t paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason,
 		return way_home(conn, ret);
 	request_of(conn, &request);
 	mesh_view_paths(&request, &view);
-	n = others(&request, &view);
+	n = others(&request, reason, &view);
 	memcpy(ret, view.paths, n * sizeof(*ret));
 	return n;
 }
@@ -236,13 +276,26 @@ static bool may_move(const struct mesh_conn *conn)
 	       conn->rts_mask && !mesh_live_lost(conn->held);
 }
 
+/*
+ * A path that has answered probes before it was left, or since, has to go on doing so before anyone returns; of one that never
+ * did, carrier is all there is to know.
+ */
+static bool is_proven(const struct mesh_conn *conn)
+{
+	enum mv_probed state = mesh_probed_of(conn->probed.home);
+
+	if (!mesh_probed_on() || !mesh_detects(MESH_DETECT_PROBE))
+		return true;
+	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
+}
+
 /* Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
 
-	if (!way_home(conn, &path) || would_lose(conn, MV_CTL_REASON_HOME)) {
+	if (!way_home(conn, &path) || !is_proven(conn) || would_lose(conn, MV_CTL_REASON_HOME)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
@@ -277,13 +330,46 @@ static void spare(struct mesh_conn *conn)
 }
 
 /* Return: when to look again. A peer that refused is not asked again at once. */
-static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
+static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
-	if (conn->stayed && now_ns < conn->stayed_ns + DRAIN_AGAIN_NS)
-		return conn->stayed_ns + DRAIN_AGAIN_NS;
+	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
+		return conn->stayed_ns + LEAVE_AGAIN_NS;
 	conn->stayed_ns = now_ns;
-	start(conn, MV_CTL_REASON_DRAIN, now_ns);
-	return now_ns + DRAIN_AGAIN_NS;
+	start(conn, reason, now_ns);
+	return now_ns + LEAVE_AGAIN_NS;
+}
+
+static void unwatch(struct mesh_conn *conn)
+{
+	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
+}
+
+/* Have the path that it is on watched, the way home, and others to compare with. */
+static void watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
+{
+	struct mesh_conn_probed *probed = &conn->probed;
+	struct mesh_conn_home *home = &conn->home;
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	if (!mesh_probed_on() || request->sgid_type == MV_GID_TYPE_IB) {
+		unwatch(conn);
+		return;
+	}
+	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
+	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
+	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
+	if (mesh_probed_wants_spares(probed->work, view->generation))
+		mesh_probed_spares(probed->work, paths, paths_for(conn, MV_CTL_REASON_PATH, paths));
+}
+
+/* Nothing gets through any more, and there is a path that is better. */
+static bool is_dead(const struct mesh_conn *conn)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	return mesh_detects(MESH_DETECT_PROBE) && mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN && paths_for(conn, MV_CTL_REASON_PATH, paths) &&
+	       doubt(&paths[0], NULL) < 3;
 }
 
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
@@ -291,21 +377,28 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (!may_move(conn))
+	if (!may_move(conn)) {
+		if (!conn->move.live)
+			unwatch(conn);
 		return UINT64_MAX;
+	}
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		start(conn, MV_CTL_REASON_PATH, now_ns);
 		return UINT64_MAX;
 	}
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
-	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
+	watch(conn, &request, &view);
+	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
+	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
 		if (!view.drained)
 			start(conn, MV_CTL_REASON_PORT, now_ns);
 		else if (!would_lose(conn, MV_CTL_REASON_DRAIN))
-			return leave_drained(conn, now_ns);
+			return leave(conn, MV_CTL_REASON_DRAIN, now_ns);
 		return UINT64_MAX;
 	}
+	if (is_dead(conn))
+		return leave(conn, MV_CTL_REASON_PATH, now_ns);
 	spare(conn);
 	return conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
 }
@@ -336,6 +429,7 @@ void mesh_conn_leave(struct mesh_conn *conn)
 	if (conn->home.spare)
 		mesh_pd_put(conn->home.spare);
 	conn->next_path.pd = conn->home.spare = NULL;
+	unwatch(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -378,7 +472,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held) || would_lose(conn, conn->move.reason)) {
+	if (mesh_live_lost(conn->held) || would_lose(conn, conn->move.reason) ||
+	    (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -485,7 +580,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held) || would_lose(conn, action->reason)) {
+	if (mesh_live_lost(conn->held) || would_lose(conn, action->reason) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
