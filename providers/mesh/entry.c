@@ -132,6 +132,9 @@ static bool configure(struct mesh_root *root)
 		mv_config_load(&again, root->config_file, report_config_line, root);
 		return false;
 	}
+	root->move_times = mv_move_default_times;
+	/* To agree, and again to tell what was executed. */
+	root->move_times.move_ns = 2 * root->config.move_timeout_ms * 1000000ull;
 	known = apply_environment(&root->config);
 	mv_log_init(&root->log, root->config.log_target, root->config.log_level);
 	mesh_stage(root, "config", MESH_STAGE_OK, "%s", root->config_file);

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "counts.h"
 #include "log.h"
+#include "move.h"
 
 /*
  * The plugin's rooms share one root. It is filled once, by the constructor, before any hook exists;
@@ -91,6 +92,7 @@ enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_C
 
 struct mesh_root {
 	struct mv_config config;
+	struct mv_move_times move_times;
 	unsigned int undetected; /* mask of enum mesh_detect: what does not count */
 	struct mv_log log;
 	char config_file[256];
