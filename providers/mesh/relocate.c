@@ -14,6 +14,9 @@
 #define HOLD_MAX_NS (600 * 1000000000ull)
 /* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define LEAVE_AGAIN_NS 1000000000ull
+/* A path that comes is told of; but the peer may hear of it a little later. */
+#define PATHLESS_AGAIN_NS 10000000ull
+#define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -231,6 +234,22 @@ static void begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struc
 
 static const char no_rail[] = "no other rail of this host reaches one of the peer's";
 
+/*
+ * Ports that flap may leave a QP that has used up its retries without any path for a moment. Its errors are not the program's yet: they
+ * can wait for a while. Return: whether they still can.
+ */
+static bool waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t limit_ns = mesh_root.config.move_timeout_ms * 1000000ull / PATHLESS_PART;
+
+	if (!conn->pathless_ns) {
+		conn->pathless_ns = now_ns;
+		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: has failed, and there is no path; waits %u ms for one",
+		       conn->mc->device, conn->qpn, conn->peer_host, (unsigned int)(limit_ns / 1000000));
+	}
+	return now_ns - conn->pathless_ns < limit_ns;
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -238,7 +257,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 
 	if (n)
 		begin(conn, reason, paths, n, now_ns);
-	else if (mesh_live_broken(conn->held))
+	else if (mesh_live_broken(conn->held) && !waits_for_path(conn, now_ns))
 		fail(conn, no_rail);
 	else if (reason != MV_CTL_REASON_HOME)
 		conn->stayed = no_rail;
@@ -384,7 +403,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	}
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		start(conn, MV_CTL_REASON_PATH, now_ns);
-		return UINT64_MAX;
+		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
@@ -552,6 +571,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	conn->pathless_ns = 0;
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
@@ -563,7 +583,7 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held)) {
+	if (mesh_live_broken(conn->held) && (action->reason != MV_CTL_REASON_NO_PATH || !waits_for_path(conn, mesh_now_ns()))) {
 		fail(conn, why);
 		return;
 	}

@@ -37,7 +37,7 @@ STACK = contextlib.ExitStack()
 def setUpModule():
     stage = STACK.enter_context(hosts.staged(BUILD))
     conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
-    conf.write_text(conf.read_text().replace("survive = on\n", "survive = on\nhold_down_ms = 500\n"))
+    conf.write_text(conf.read_text().replace("survive = on\n", "survive = on\nhold_down_ms = 500\nmove_timeout_ms = 40000\n"))
     Alone.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "detect"))
 
 
@@ -206,6 +206,24 @@ class Alone(unittest.TestCase):
         self.found_by_probes(anyone=False)
         self.hosts.fault("a.0", "clear")
         self.end()
+
+    def test_no_path_for_a_moment(self):
+        """Retries are used up while there is no path at all; then there is one again."""
+        for up in ("a.1", "b.1"):
+            with self.subTest(up=up):
+                self.begin("retry,peer", "retry,peer", IMPATIENT)
+                self.hosts.link(up, False)
+                self.wait_for("the port is down", lambda up=up: self.metric(up[0], "rails_up") == 1)
+                before = self.waiting()
+                self.hosts.fault("a.0", "drop")
+                self.wait_for("some wait for a path", lambda before=before: self.waiting() > before)
+                self.hosts.link(up, True)
+                self.moves()
+                self.hosts.fault("a.0", "clear")
+                self.end()
+
+    def waiting(self):
+        return sum(self.hosts.world.log(host).count("waits 10000 ms for one") for host in ENDS)
 
     def test_peer_without_probes(self):
         """An agent that is gone, and one that comes back: nothing moves."""
