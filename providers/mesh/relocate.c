@@ -144,10 +144,23 @@ static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
 	}
 }
 
+/* By its events, which come before the directory has it. */
+static bool own_port_is_down(const struct mesh_conn *conn)
+{
+	struct mesh_rail *rail = conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail : NULL;
+
+	if (rail)
+		return mesh_port_is_down(&rail->ports_down, rail->context, conn->path.port);
+	return conn->state == MESH_CONN_NATIVE &&
+	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->rtr.ah_attr.port_num);
+}
+
 /* All paths but those between the two ports that it is on: with other addresses they are as dead. */
-static size_t others(const struct mv_path_request *request, enum mv_ctl_reason reason, struct mesh_view *view)
+static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
+		     struct mesh_view *view)
 {
 	size_t i, n = 0, now = current(request, view);
+	bool from_elsewhere = reason == MV_CTL_REASON_PORT && own_port_is_down(conn);
 	struct mv_path path;
 
 	if (now == view->n_paths) {
@@ -156,7 +169,8 @@ static size_t others(const struct mv_path_request *request, enum mv_ctl_reason r
 	}
 	path = view->paths[now];
 	for (i = 0; i < view->n_paths; i++)
-		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
+		if (view->paths[i].local_rail != path.local_rail ||
+		    (view->paths[i].remote_rail != path.remote_rail && !from_elsewhere))
 			view->paths[n++] = view->paths[i];
 	sort(view->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
 	return n;
@@ -205,7 +219,7 @@ static size_t paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason,
 		return way_home(conn, ret);
 	request_of(conn, &request);
 	mesh_view_paths(&request, &view);
-	n = others(&request, reason, &view);
+	n = others(conn, &request, reason, &view);
 	memcpy(ret, view.paths, n * sizeof(*ret));
 	return n;
 }
@@ -416,6 +430,8 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 			return leave(conn, MV_CTL_REASON_DRAIN, now_ns);
 		return UINT64_MAX;
 	}
+	if (own_port_is_down(conn))
+		return leave(conn, MV_CTL_REASON_PORT, now_ns);
 	if (is_dead(conn))
 		return leave(conn, MV_CTL_REASON_PATH, now_ns);
 	spare(conn);

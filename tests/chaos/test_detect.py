@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -36,7 +37,7 @@ STACK = contextlib.ExitStack()
 
 def setUpModule():
     stage = STACK.enter_context(hosts.staged(BUILD))
-    conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
+    Alone.conf = conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
     conf.write_text(conf.read_text().replace("survive = on\n", "survive = on\nhold_down_ms = 500\nmove_timeout_ms = 40000\n"))
     Alone.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "detect"))
 
@@ -46,7 +47,7 @@ def tearDownModule():
 
 
 class Alone(unittest.TestCase):
-    hosts = None
+    hosts = conf = None
 
     def setUp(self):
         self.programs = ()
@@ -155,6 +156,29 @@ class Alone(unittest.TestCase):
                 self.moves()
                 self.end()
                 self.hosts.link("a.0", True)
+
+    def test_event(self):
+        """Of the NIC that they have moved to: its events are the plugin's to read."""
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            # None of them is to return by itself meanwhile.
+            conf.write(Alone.conf.read_text().replace("hold_down_ms = 500", "hold_down_ms = 60000"))
+            conf.flush()
+            with mock.patch.dict(os.environ, MESHVERBS_CONF=conf.name):
+                self.begin("event,peer", "event,peer")
+        status, said = self.tool(SERVER, "drain", "mlx5_0")
+        self.assertEqual(status, 0, f"{said}\n{self.story()}")
+        self.moves()
+        self.assertEqual(self.tool(SERVER, "undrain", "mlx5_0")[0], 0)
+        self.wait_for("the NIC is back", lambda: self.states(CLIENT)["mlx5_0"] == "up")
+        self.hosts.link("a.1", False)
+        self.moves("mlx5_0")
+        self.end()
+
+    def states(self, host):
+        """Of the other's ports."""
+        other = CLIENT if host == SERVER else SERVER
+        return {rail["device"]: rail["state"] for rail in json.loads(self.tool(host, "peers", "--json")[1])["rails"]
+                if rail["host"] == other}
 
     def test_nobodys_word(self):
         """Whoever is told by nobody goes on as without meshverbs."""

@@ -281,6 +281,53 @@ static void test_detect(void **state)
 	assert_true(mesh_detects(MESH_DETECT_PROBE));
 }
 
+/* A port that is down by its events is asked, and believed when it is up. */
+static enum ibv_port_state port_state;
+
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	(void)context;
+	(void)size;
+	assert_int_equal(port, 2);
+	attr->state = port_state;
+	return port_state == IBV_PORT_NOP ? EIO : 0;
+}
+
+static void test_port_event(void **state)
+{
+	struct verbs_context verbs = {.sz = sizeof(verbs), .query_port = query_port, .context.abi_compat = __VERBS_ABI_IS_EXTENDED};
+	struct ibv_context *context = &verbs.context;
+	struct ibv_async_event event = {.event_type = IBV_EVENT_PORT_ERR, .element.port_num = 2};
+	_Atomic uint32_t down = 0;
+
+	(void)state;
+	port_state = IBV_PORT_DOWN;
+	assert_false(mesh_port_is_down(&down, context, 2));
+	mesh_port_event(&down, &event);
+	assert_int_equal(n_woken, 0); /* no helper thread: no connections */
+	assert_true(mesh_port_is_down(&down, context, 2));
+	assert_false(mesh_port_is_down(&down, context, 1));
+	mesh_root.undetected = MESH_DETECT_EVENT;
+	assert_false(mesh_port_is_down(&down, context, 2));
+	mesh_root.undetected = 0;
+	port_state = IBV_PORT_NOP; /* that cannot be asked */
+	assert_true(mesh_port_is_down(&down, context, 2));
+	port_state = IBV_PORT_ACTIVE;
+	assert_false(mesh_port_is_down(&down, context, 2));
+	port_state = IBV_PORT_DOWN;
+	assert_false(mesh_port_is_down(&down, context, 2)); /* until it says so again */
+	mesh_port_event(&down, &event);
+	event.event_type = IBV_EVENT_PORT_ACTIVE;
+	mesh_port_event(&down, &event);
+	assert_false(mesh_port_is_down(&down, context, 2));
+	/* No port that there could be, and no event of a port. */
+	event = (struct ibv_async_event){.event_type = IBV_EVENT_PORT_ERR, .element.port_num = 77};
+	mesh_port_event(&down, &event);
+	event = (struct ibv_async_event){.event_type = IBV_EVENT_GID_CHANGE, .element.port_num = 2};
+	mesh_port_event(&down, &event);
+	assert_int_equal(down, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +337,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_spares, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_again, setup, teardown),
 		cmocka_unit_test(test_detect),
+		cmocka_unit_test_setup(test_port_event, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
