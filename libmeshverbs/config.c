@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 16
+#define N_SETTINGS 17
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -38,6 +38,11 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "How long a connection that moves while it is at work waits for the other end, in "
 	 "milliseconds from 100 to 60000: to agree, and then to say what it has executed. After "
 	 "that it stays where it is, or the program gets the errors that it would have had."},
+	{"meshverbs", "prearm", "on",
+	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
+	 "connection would move to, in the background, before it has to. That memory counts "
+	 "against the limit of locked memory once more for each NIC. off: when it moves, which "
+	 "takes longer."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -80,6 +85,7 @@ static const struct {
 	{offsetof(struct mv_config, survive), &mv_config_switch},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
 	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval},
+	{offsetof(struct mv_config, prearm), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},
 	{offsetof(struct mv_config, agent_port), &mv_config_port},

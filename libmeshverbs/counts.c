@@ -23,6 +23,9 @@ _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 #define MOVED    "Connections that moved to another path, by when: as they were made, or why at work"
 #define GIVEN_UP "Connections that were to move and stayed, by reason"
 
+#define AHEAD                                                                                      \
+	"Memory regions and queue pairs made on the NIC that connections would move to next"
+
 #define DECIDED_TO(action, word)                                                                   \
 	[MV_COUNT_DECIDED + (action)] = {"decisions", "action", word, DECIDED}
 #define GAVE_UP(reason, word)                                                                      \
@@ -61,10 +64,15 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	GAVE_UP(GONE, "gone"),
 	GAVE_UP(TIMEOUT, "peer_timeout"),
 	GAVE_UP(UNREADABLE, "unreadable"),
+	GAVE_UP(BUSY, "busy"),
 	PLAIN(MV_COUNT_RELAYED_AH, "relayed_handles",
 	      "Address handles whose datagrams go by another NIC"),
 	PLAIN(MV_COUNT_SURFACED, "surfaced_errors",
 	      "Connections that were given an error because no way was left"),
+	[MV_COUNT_AHEAD_MR] = {"made_ahead", "what", "mr", AHEAD},
+	[MV_COUNT_AHEAD_QP] = {"made_ahead", "what", "qp", AHEAD},
+	PLAIN(MV_COUNT_AHEAD_FAILED, "made_ahead_failed",
+	      "Processes that could not make everything for the next move ahead"),
 };
 
 const struct mv_count_row *mv_count_row(size_t place)

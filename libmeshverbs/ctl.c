@@ -156,6 +156,8 @@ const char *mv_ctl_reason_text(unsigned int reason)
 		return "there was no agreement in time";
 	case MV_CTL_REASON_UNREADABLE:
 		return "what has been executed could not be found out";
+	case MV_CTL_REASON_BUSY:
+		return "atomics did not finish, and a move could lose their results";
 	case MV_CTL_REASON_PORT:
 		return "a port on the path is down";
 	case MV_CTL_REASON_PATH:

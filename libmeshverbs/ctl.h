@@ -80,6 +80,7 @@ enum mv_ctl_reason {
 	MV_CTL_REASON_GONE, /* the QP was destroyed, reset or failed */
 	MV_CTL_REASON_TIMEOUT, /* the peer did not answer in time */
 	MV_CTL_REASON_UNREADABLE, /* what a fenced QP has executed could not be found out */
+	MV_CTL_REASON_BUSY, /* atomics did not finish, and the path works: moving could lose their results */
 	/* Why a live QP moves. */
 	MV_CTL_REASON_PORT, /* a port on the path went down */
 	MV_CTL_REASON_PATH, /* the ports are up, but nothing gets through: probes, or retries exceeded */

@@ -18,7 +18,7 @@ const struct mv_move_times mv_move_default_times = {
 };
 
 /*
- * Room that messages and WANTED leave: between two drains come at most ACTIVATE of a connect,
+ * Room that messages, WANTED and QUIESCE leave: between two drains come at most ACTIVATE of a connect,
  * RELEASE, PREPARE, and RELEASE and STAY, because no outcome is there before its action was taken.
  */
 #define RESERVED_ACTIONS 5
@@ -26,7 +26,13 @@ const struct mv_move_times mv_move_default_times = {
 /* ---- actions -----------------------------------------------------------------------------------
  */
 
-/* Return: NULL for a message or WANTED too many: it is as good as lost. */
+/* They come again, so there need not be room for them. */
+static bool is_repeated(enum mv_move_action_type type)
+{
+	return type == MV_DO_SEND || type == MV_DO_WANTED || type == MV_DO_QUIESCE;
+}
+
+/* Return: NULL for a message, WANTED or QUIESCE too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type)
 {
 	if (m->next_action) {
@@ -35,8 +41,7 @@ struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type 
 			m->n_actions * sizeof(m->actions[0]));
 		m->next_action = 0;
 	}
-	if ((type == MV_DO_SEND || type == MV_DO_WANTED) &&
-	    m->n_actions >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
+	if (is_repeated(type) && m->n_actions >= MV_MOVE_MAX_ACTIONS - RESERVED_ACTIONS)
 		return NULL;
 	assert(m->n_actions < MV_MOVE_MAX_ACTIONS);
 	m->actions[m->n_actions] = (struct mv_move_action){.type = type};
@@ -136,6 +141,8 @@ void mv_move_say(struct mv_move *m)
 		mv_move_send(m, MV_CTL_OFFER, 0, m->live ? m->reason : MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
+	else if (m->state == MV_MOVE_QUIESCING)
+		mv_move_push(m, MV_DO_QUIESCE);
 	else if (m->state == MV_MOVE_FENCED)
 		mv_move_send_sync(m, m->next.offer, 0);
 }
@@ -464,13 +471,12 @@ void mv_move_connected(struct mv_move *m, bool ok, uint64_t now_ns)
 		return;
 	if (!ok) {
 		path_failed(m, now_ns);
+	} else if (m->live) {
+		mv_move_quiesce(m, now_ns);
 	} else if (m->leader) {
-		/* The peer first: it can use the path, or fence, while we do. */
+		/* The peer first: it can use the path while we do. */
 		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
-		if (m->live)
-			mv_move_fence(m, now_ns);
-		else
-			mv_move_activate(m, false);
+		mv_move_activate(m, false);
 	} else {
 		m->answered_at = now_ns;
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
@@ -545,7 +551,9 @@ uint64_t mv_move_deadline(const struct mv_move *m)
 void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
 	if (now_ns >= give_up_at(m)) {
-		if (m->live)
+		if (m->live && m->state == MV_MOVE_QUIESCING)
+			mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
+		else if (m->live)
 			mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
 		else if (m->state == MV_MOVE_ANSWERED)
 			mv_move_activate(m, true);
@@ -582,6 +590,8 @@ const char *mv_move_state_name(enum mv_move_state state)
 		return "active";
 	case MV_MOVE_NATIVE:
 		return "native";
+	case MV_MOVE_QUIESCING:
+		return "quiescing";
 	case MV_MOVE_FENCING:
 		return "fencing";
 	case MV_MOVE_FENCED:

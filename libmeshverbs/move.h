@@ -48,19 +48,24 @@
  *   leader   WANTED, and then            its caller answers with mv_move_start()
  *   leader   PREPARE
  *   leader   --OFFER--> follower
- *   follower PREPARE, CONNECT
+ *   follower PREPARE, CONNECT, QUIESCE
  *   follower --ANSWER(READY)--> leader
- *   leader   CONNECT                     up to here the old QP is at work and either may call it off: STAY
+ *   leader   CONNECT, QUIESCE            up to here the old QP is at work and either may call it off: STAY
  *   leader   --CONFIRM--> follower       from here on each FENCEs its old QP, both at the same time
  *   each     --SYNC--> the other         once it has: what its old QP executed
  *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
+ *
+ * QUIESCE: the fence throws away what is on its way, and all of it can be had again but the result of an atomic. So as long as the
+ * path works, the caller posts no more atomics and waits for those that are outstanding; where it does not, they are as lost
+ * as they would be without a move, and nothing is waited for. Each end is through with that before it says so to the other, so
+ * neither fence, which cuts off both directions, finds any.
  *
  * So nothing is fenced before both ends have their QPs on the new path, connected (CONFIRM says so; a SYNC says it as
  * well); nothing is posted there before both have fenced. A leader that does not know its peer's attempt asks for
  * it first, by a HELLO that the follower answers with its own.
  *
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
- * is agreed upon in half of move_ns. After FENCE there is no way back: if the peer's SYNC does not come in the other
+ * is agreed upon in half of move_ns, or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC does not come in the other
  * half, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
  * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
@@ -79,6 +84,7 @@ enum mv_move_state {
 	MV_MOVE_ACTIVE, /* on the agreed path */
 	MV_MOVE_NATIVE, /* given up, or found unnecessary: the program's own attributes (see action NATIVE) */
 	/* Of a live QP only (ASKING to ANSWERED as above): */
+	MV_MOVE_QUIESCING, /* connected; QUIESCE given out. After CONNECTING at either end */
 	MV_MOVE_FENCING, /* FENCE given out */
 	MV_MOVE_FENCED, /* waiting for the peer's SYNC */
 	MV_MOVE_FAILED, /* SURFACE given out: this QP does not work any more */
@@ -95,7 +101,12 @@ enum mv_move_action_type {
 	 */
 	MV_DO_ACTIVATE,
 	MV_DO_NATIVE, /* connect the program's own QP; with @gid_type instead of its entry's if that differs */
-	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more */
+	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more; what QUIESCE held back goes on */
+	/*
+	 * Post no more atomics until RELEASE or FENCE, and what comes behind one waits, too. If none is outstanding, or the
+	 * path does not work any more, mv_move_quiesced(); else this comes again after a while
+	 */
+	MV_DO_QUIESCE,
 	/*
 	 * Put the old QP into ERR, drain it, read its rq_psn, post the receives that it did not consume to the new QP;
 	 * sends that the program posts wait from now on, it sees no completion of a send that was flushed, and sees what the
@@ -294,6 +305,9 @@ void mv_move_abort(struct mv_move *m, uint64_t now_ns);
  * The receives must be on the new QP by now: the peer may send.
  */
 void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns);
+
+/** mv_move_quiesced - QUIESCE: there is nothing any more that the fence could lose */
+void mv_move_quiesced(struct mv_move *m, uint64_t now_ns);
 
 /** mv_move_rts - the program brought its QP to RTS */
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);

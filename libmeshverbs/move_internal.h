@@ -36,7 +36,7 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-/* Return: NULL for a message or WANTED too many: it is as good as lost. */
+/* Return: NULL for a message, WANTED or QUIESCE too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type);
 
 /* Changes the state; nothing is repeated any more. */
@@ -112,6 +112,8 @@ void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64
 /* Follower: it could not take up an offer. */
 void mv_move_decline_live(struct mv_move *m, uint64_t now_ns);
 
+/* Both QPs of the next path are there, as far as this end knows: asks for QUIESCE, now and again. */
+void mv_move_quiesce(struct mv_move *m, uint64_t now_ns);
 void mv_move_fence(struct mv_move *m, uint64_t now_ns); /* asks for FENCE */
 void mv_move_activate_live(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);

@@ -171,6 +171,25 @@ void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
 		stay(m, MV_CTL_REASON_NO_RESOURCES, false);
 }
 
+void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
+{
+	mv_move_enter(m, MV_MOVE_QUIESCING, now_ns);
+}
+
+void mv_move_quiesced(struct mv_move *m, uint64_t now_ns)
+{
+	if (m->state != MV_MOVE_QUIESCING)
+		return;
+	if (!m->leader) {
+		m->answered_at = now_ns;
+		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
+		return;
+	}
+	/* The peer first: it can fence while we do. */
+	mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+	mv_move_fence(m, now_ns);
+}
+
 void mv_move_fence(struct mv_move *m, uint64_t now_ns)
 {
 	mv_move_set_state(m, MV_MOVE_FENCING);

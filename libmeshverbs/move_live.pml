@@ -13,6 +13,9 @@
  * way. What it has executed is counted, and SYNC carries the count. Who ACTIVATEs posts everything beyond the count
  * that it was told, so that must be what was executed, and final.
  *
+ * One of the ends may have an atomic outstanding, which comes to its end only while neither QP is fenced. If nobody dies, none may
+ * be outstanding when either QP is fenced.
+ *
  * A run is calm (nobody dies, nobody's patience ends once he may have made the other one fence), or it is not. Calm, no QP may
  * fail and both ends must be on the same path in the end; otherwise, an end may fail, but not the rest of what is claimed.
  *
@@ -27,6 +30,8 @@
  *   8 BUG_REFUSE_ANY     a REFUSE is taken for whatever is going on
  *   9 BUG_DEAF           the leader does not repeat CONFIRM, and the follower waits for that alone
  *  10 BUG_PENDING        what comes up during PREPARE, CONNECT and FENCE is forgotten
+ *  11 BUG_HASTY          the leader does not wait for its atomics
+ *  12 BUG_HASTY_ANSWER   the follower does not
  * And GOAL_MOVED, GOAL_TWICE, GOAL_SURFACED claim that nothing is ever moved, moved again, fails: found to be wrong, too.
  */
 
@@ -40,9 +45,11 @@
 #define BUG_REFUSE_ANY  8
 #define BUG_DEAF        9
 #define BUG_PENDING     10
-#define GOAL_MOVED      11
-#define GOAL_TWICE      12
-#define GOAL_SURFACED   13
+#define BUG_HASTY       11
+#define BUG_HASTY_ANSWER 12
+#define GOAL_MOVED      13
+#define GOAL_TWICE      14
+#define GOAL_SURFACED   15
 
 #ifndef OFFERS
 #define OFFERS 3 /* numbers */
@@ -70,6 +77,7 @@ hidden byte bug; /* from the environment: one program for all mistakes */
 #define FENCING    7
 #define FENCED     8
 #define FAILED     9
+#define QUIESCING  10
 
 /* What comes up while PREPARE, CONNECT or FENCE is out. */
 #define NONE    0
@@ -77,6 +85,8 @@ hidden byte bug; /* from the environment: one program for all mistakes */
 #define AGAIN   2
 
 bool calm;
+/* Atomics: may be posted, once; is outstanding. */
+bool l_may, l_out, f_may, f_out;
 
 /* The network, by number of the offer; base: the path that it is to replace. */
 bool wish[N], healed, offer[N], ready[N], decline[N], confirm[N];
@@ -105,6 +115,9 @@ inline maybe_send(bit_)
 #define F_FENCE_OUT (f_state == FENCING || f_state == FENCED)
 #define L_BUSY (l_state == PREPARING || l_state == CONNECTING || l_state == FENCING)
 #define F_BUSY (f_state == PREPARING || f_state == CONNECTING || f_state == FENCING)
+#define L_QUIET (l_state == QUIESCING || L_FENCE_OUT)
+#define F_QUIET (f_state == QUIESCING || f_state == ANSWERED || F_FENCE_OUT)
+#define BOTH_AT_WORK (!l_fenced && !f_fenced && !l_dead && !f_dead && l_now == f_now)
 #define L_LIVE (l_state != SETTLED && l_state != FAILED)
 #define F_LIVE (f_state != SETTLED && f_state != FAILED)
 
@@ -151,6 +164,7 @@ inline l_fence()
 {
 	/* Nothing is fenced before both have a QP to go on with. */
 	assert(l_up && (!calm || (f_up && f_next == l_next)));
+	assert(!calm || (!l_out && !f_out));
 	l_count = f_done; /* as it is now: to be wrong, with BUG_READ_EARLY */
 	l_state = FENCING
 }
@@ -185,8 +199,7 @@ inline l_outcome()
 	:: l_state != FENCING && l_pending == AGAIN -> l_pending = NONE; l_up = false; l_try_path()
 	:: l_state == PREPARING && l_pending == NONE ->
 		l_last++; l_next = l_last; l_state = OFFERED; base[l_next] = l_now; offer[l_next] = true
-	:: l_state == CONNECTING && l_pending == NONE ->
-		l_up = true; maybe_send(confirm[l_next]); l_fence()
+	:: l_state == CONNECTING && l_pending == NONE -> l_up = true; l_state = QUIESCING
 	:: l_state != FENCING && l_pending == NONE -> l_up = false; l_try_path() /* it failed */
 	fi
 }
@@ -205,7 +218,7 @@ inline l_start()
 	if
 	:: l_state == SETTLED -> l_try_path()
 	:: L_BUSY && l_pending == NONE -> l_pending = AGAIN
-	:: l_state == OFFERED -> l_try_path()
+	:: l_state == OFFERED || l_state == QUIESCING -> l_up = false; l_try_path()
 	:: else
 	fi
 }
@@ -252,6 +265,10 @@ end:	do
 	L_ON_WISH(1)
 	L_ON_WISH(2)
 	:: atomic { L_BUSY && !l_dead -> l_outcome() }
+	:: atomic { l_may && !L_QUIET && BOTH_AT_WORK -> l_may = false; l_out = true }
+	:: atomic { l_out && BOTH_AT_WORK -> l_out = false }
+	:: atomic { l_state == QUIESCING && !l_dead && (!l_out || bug == BUG_HASTY) ->
+			maybe_send(confirm[l_next]); l_fence() }
 	:: atomic { l_state == FENCED && !l_sync[l_next] -> l_sync[l_next] = true } /* again and again */
 	/* A path is bad, and then another one; it heals. */
 	:: atomic { l_starts < STARTS && !l_dead && !L_FENCE_OUT && l_state != FAILED -> l_start() }
@@ -298,6 +315,7 @@ inline f_call_off()
 inline f_fence()
 {
 	assert(f_up && l_up && l_next == f_next || !calm || l_now == f_next);
+	assert(!calm || (!l_out && !f_out));
 	f_count = l_done;
 	f_state = FENCING
 }
@@ -330,8 +348,7 @@ inline f_outcome()
 		fi
 	:: f_state != FENCING && f_pending == OFF -> f_end(SETTLED)
 	:: f_state == PREPARING && f_pending == NONE -> f_state = CONNECTING
-	:: f_state == CONNECTING && f_pending == NONE ->
-		f_up = true; f_state = ANSWERED; ready[f_next] = true
+	:: f_state == CONNECTING && f_pending == NONE -> f_up = true; f_state = QUIESCING
 	:: f_state != FENCING && f_pending == NONE ->
 		f_declined = f_next; maybe_send(decline[f_next]); f_up = false;
 		if
@@ -364,7 +381,8 @@ inline f_take_sync(n)
 #define F_GONE(n) (((f_state == SETTLED && (n) != f_now) || f_state == FAILED) && !f_refuse[n])
 
 #define F_ON(n)                                                                                     \
-	:: atomic { offer[n] && (F_IDLE || f_state == ANSWERED) && base[n] == f_now && n > f_last -> \
+	:: atomic { offer[n] && (F_IDLE || f_state == ANSWERED || f_state == QUIESCING) &&          \
+			base[n] == f_now && n > f_last ->                                           \
 			f_take_offer(n) }                                                           \
 	:: atomic { offer[n] && F_IDLE && n == f_declined && !decline[n] -> decline[n] = true }     \
 	:: atomic { offer[n] && F_IDLE && n == f_last && n != f_declined && n != f_now &&           \
@@ -395,6 +413,10 @@ end:	do
 	F_ON(3)
 #endif
 	:: atomic { F_BUSY && !f_dead -> f_outcome() }
+	:: atomic { f_may && !F_QUIET && BOTH_AT_WORK -> f_may = false; f_out = true }
+	:: atomic { f_out && BOTH_AT_WORK -> f_out = false }
+	:: atomic { f_state == QUIESCING && !f_dead && (!f_out || bug == BUG_HASTY_ANSWER) ->
+			f_state = ANSWERED; ready[f_next] = true }
 	:: atomic { f_state == FENCED && !f_sync[f_next] -> f_sync[f_next] = true }
 	:: atomic { f_starts < STARTS && !f_dead && f_state == SETTLED ->
 			f_starts++; f_own = true; f_state = ASKING; wish[f_now] = true }
@@ -448,6 +470,11 @@ init
 		if
 		:: calm = true
 		:: calm = false
+		fi;
+		if
+		:: l_may = true
+		:: f_may = true
+		:: skip
 		fi;
 		run leader();
 		run follower();

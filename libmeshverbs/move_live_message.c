@@ -31,6 +31,13 @@ static void refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 	mv_move_send_refusal(m, number, reason);
 }
 
+/* That of the two ends decides to which the path is worse: what has failed need not be waited for. */
+static void note_reason(struct mv_move *m, uint8_t reason)
+{
+	if (reason == MV_CTL_REASON_PORT || reason == MV_CTL_REASON_PATH)
+		m->reason = reason;
+}
+
 /* ---- one function for each type ----------------------------------------------------------------
  */
 
@@ -49,8 +56,10 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 	}
 	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
 		return;
-	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m))
+	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m)) {
 		m->peer_wish = true;
+		note_reason(m, msg->reason);
+	}
 	if (asking) {
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	} else if (m->state == MV_MOVE_OFFERED) {
@@ -68,6 +77,7 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	uint32_t n = msg->request_id;
 	bool idle = mv_move_settled(m) || (m->live && m->state == MV_MOVE_ASKING);
 	bool answered = m->live && m->state == MV_MOVE_ANSWERED;
+	bool quiescing = m->state == MV_MOVE_QUIESCING;
 
 	if (m->leader || !n)
 		return;
@@ -75,11 +85,12 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	 * own. */
 	if (m->state == MV_MOVE_FENCED && msg->base == m->next.offer)
 		mv_move_say(m);
-	if (!idle && !answered)
+	if (!idle && !answered && !quiescing)
 		return;
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		if (!m->live)
 			mv_move_begin_live(m, msg->reason, false, now_ns);
+		note_reason(m, msg->reason);
 		mv_move_take_up(m, msg);
 	} else if (answered && n == m->next.offer) {
 		mv_move_say(m);

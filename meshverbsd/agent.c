@@ -63,7 +63,7 @@ static void on_view(void *arg, const struct md_view *old)
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
-	md_due_directory(agent);
+	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }
 
 /* Before a host's description goes. */
@@ -85,7 +85,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	sd_notify(0, "RELOADING=1");
 	md_files_hosts(agent);
 	md_files_reload_keys(agent);
-	md_due_directory(agent);
+	md_due_directory(agent, false);
 	sd_notify(0, "READY=1");
 	return 0;
 }

@@ -112,7 +112,8 @@ uint64_t md_now(void);
 
 /* due.c: what is due when */
 int md_due_start(struct md_agent *agent);
-void md_due_directory(struct md_agent *agent); /* it has to be written anew */
+/* It has to be written anew; @urgent: somebody's port went down, and connections wait for that. */
+void md_due_directory(struct md_agent *agent, bool urgent);
 
 /* files.c: what the administrator writes; mistakes are logged */
 void md_files_hosts(struct md_agent *agent);

@@ -50,9 +50,12 @@
 /* The directory file. */
 #define MD_PUBLISH_NS        (50 * MD_MS) /* between two */
 #define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
-#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone */
+#define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone; but for a port that went down, which is urgent */
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
+
+/* How late a timer may be: a port that went down passes two of them in each agent. */
+#define MD_TIMER_US 10
 
 /* The local view. */
 #define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
@@ -70,7 +73,9 @@
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
 #define MD_TRIES              5
-#define MD_PATHS_AT_ONCE      8 /* address pairs of one try; the next try takes the following ones */
+#define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
+#define MD_PATHS_FIRST        3 /* how many netdevs that are */
+#define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */

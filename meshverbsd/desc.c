@@ -34,6 +34,15 @@ size_t md_desc_bytes(const struct md_desc *desc)
 	       desc->n_gids * sizeof(struct mv_dir_gid);
 }
 
+uint32_t md_desc_n_up(const struct md_desc *desc)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < desc->n_rails; r++)
+		n += desc->rails[r].flags & MV_RAIL_UP;
+	return n;
+}
+
 static void put_gid(struct md_writer *w, const struct mv_dir_gid *gid)
 {
 	md_put(w, gid->gid.raw, sizeof(gid->gid.raw));

@@ -29,6 +29,9 @@ struct md_desc *md_desc_new(uint32_t n_rails, uint32_t n_gids);
 /** md_desc_bytes - what it takes in memory */
 size_t md_desc_bytes(const struct md_desc *desc);
 
+/** md_desc_n_up - how many of its rails are up */
+uint32_t md_desc_n_up(const struct md_desc *desc);
+
 /**
  * md_desc_encode - write a description
  * @desc: at most MD_RAILS_MAX rails, MD_GIDS_MAX GIDs

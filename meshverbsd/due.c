@@ -20,18 +20,21 @@ uint64_t md_now(void)
 
 /* ---- directory ------------------------------------------------------------------------------- */
 
-void md_due_directory(struct md_agent *agent)
+void md_due_directory(struct md_agent *agent, bool urgent)
 {
 	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
-	uint64_t at_ns;
+	uint64_t delay_ns = urgent ? 0 : MD_PUBLISH_DELAY_NS, at_ns;
 
-	if (agent->publish_ns != UINT64_MAX)
+	/* Until the first one of this agent is due, a former agent's may say more. */
+	if (agent->publish_ns != UINT64_MAX && (!urgent || !agent->counts.published))
 		return;
-	if (spacing_ns < MD_PUBLISH_NS)
+	if (!urgent && spacing_ns < MD_PUBLISH_NS)
 		spacing_ns = MD_PUBLISH_NS;
 	at_ns = agent->published_ns + spacing_ns;
-	agent->publish_ns =
-		at_ns > now_ns + MD_PUBLISH_DELAY_NS ? at_ns : now_ns + MD_PUBLISH_DELAY_NS;
+	if (at_ns < now_ns + delay_ns)
+		at_ns = now_ns + delay_ns;
+	if (at_ns < agent->publish_ns)
+		agent->publish_ns = at_ns;
 }
 
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
@@ -79,7 +82,7 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 static void expire(struct md_agent *agent, uint64_t now_ns)
 {
 	if (md_hosts_expire(&agent->hosts, now_ns))
-		md_due_directory(agent);
+		md_due_directory(agent, false);
 	/* Ten thousand hosts are looked through five times a second. */
 	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
 }
@@ -160,7 +163,7 @@ int md_due_start(struct md_agent *agent)
 {
 	int err;
 
-	err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, 1000, on_timer,
+	err = sd_event_add_time(agent->event, &agent->timer, CLOCK_BOOTTIME, 0, MD_TIMER_US, on_timer,
 				agent);
 	if (err >= 0)
 		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);

@@ -165,6 +165,7 @@ _Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
 static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
 		     uint64_t now_ns, unsigned int *news)
 {
+	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
 	int rc;
 
 	if (host->desc && host->generation == beacon->generation)
@@ -177,7 +178,7 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	if (rc < 0)
 		return rc;
 	if (rc)
-		*news |= MD_NEWS_DESC;
+		*news |= md_desc_n_up(host->desc) < n_up ? MD_NEWS_DESC | MD_NEWS_DOWN : MD_NEWS_DESC;
 	return 0;
 }
 

@@ -78,6 +78,7 @@ enum md_news {
 	MD_NEWS_DESC = 4, /* another description; the directory is to be written anew */
 	MD_NEWS_WANTED = 8, /* its description is not known: ask for it */
 	MD_NEWS_NAME = 16, /* another name */
+	MD_NEWS_DOWN = 32, /* with MD_NEWS_DESC: fewer of its rails are up */
 };
 
 /**

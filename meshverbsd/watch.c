@@ -172,7 +172,7 @@ int md_watch_start(struct md_watch *w, sd_event *event)
 	err = sd_event_add_io(event, &w->notice, w->netlink.event_fd, EPOLLIN, on_notice, w);
 	if (err < 0)
 		return err;
-	err = sd_event_add_time_relative(event, &w->timer, CLOCK_BOOTTIME, MD_POLL_NS / 1000, 1000,
+	err = sd_event_add_time_relative(event, &w->timer, CLOCK_BOOTTIME, MD_POLL_NS / 1000, MD_TIMER_US,
 					 on_timer, w);
 	return err < 0 ? err : 0;
 }

@@ -54,8 +54,14 @@ struct mesh_conn_home {
 	uint64_t hold_ns; /* how long home has to work before it moves back; grows with each flap */
 	uint64_t works_since_ns; /* 0: it does not */
 	uint64_t returned_at_ns; /* 0: it has not */
-	struct mesh_pd *spare; /* on the rail that would be next: opening one takes milliseconds */
+	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
+	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
+};
+
+/* When the steps of the last live move were through; ns of mesh_now_ns(). */
+struct mesh_conn_steps {
+	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
 };
 
 /* What a worker has to do with a connection. */
@@ -101,12 +107,14 @@ struct mesh_conn {
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
+	struct mesh_conn_steps steps;
 	char peer_host[64];
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
-	bool fenced; /* between FENCE and ACTIVATE */
+	bool fencing; /* FENCE is under way */
+	bool fenced; /* from its end to ACTIVATE */
 	struct mesh_conn_home home;
 	struct mesh_conn_probed probed;
 	bool shadow_connected, shadow_rts;

@@ -8,6 +8,7 @@
 #include "held.h"
 #include "live.h"
 #include "paths.h"
+#include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
@@ -128,6 +129,9 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	struct ibv_qp_attr repaired;
 	int err = mesh_srq_join_base(mc, qp);
 
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
+			    "by connections that have moved, and cannot be taken back: %s", mc->device, strerrordesc_np(-err));
 	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
@@ -444,11 +448,26 @@ static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 	return 0;
 }
 
+/*
+ * The program has ended a connection that was being agreed upon. Another path would be another QP with its receives, of which
+ * the program gets the flushes already; the peer is told what a QP that is not moved tells.
+ */
+static void end_agreement(struct mesh_conn *conn)
+{
+	say_bye(conn);
+	conn->state = MESH_CONN_FAILED;
+}
+
 static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
+	int err;
+
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
 		return held_to_rts(conn, attr, mask);
-	return -mesh_held_modify(conn->held, attr, mask);
+	err = -mesh_held_modify(conn->held, attr, mask);
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR && conn->state == MESH_CONN_HELD)
+		end_agreement(conn);
+	return err;
 }
 
 /*

@@ -48,6 +48,51 @@ static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow
 	return ex ? ibv_cq_ex_to_cq(ex) : NULL;
 }
 
+/* cq->lock */
+static void link_used(struct mesh_shadow_cq *scq)
+{
+	struct mesh_cq *cq = scq->owner;
+
+	/* The program may have armed its CQ already, and be waiting. */
+	if (cq->cq->channel)
+		ibv_req_notify_cq(scq->cq, 0);
+	scq->next = cq->shadows;
+	cq->shadows = scq;
+}
+
+static void link_ahead(struct mesh_shadow_cq *scq)
+{
+	scq->next = scq->owner->ahead;
+	scq->owner->ahead = scq;
+}
+
+/* cq->lock */
+static void use(struct mesh_shadow_cq *scq)
+{
+	struct mesh_shadow_cq **at;
+
+	for (at = &scq->owner->ahead; *at && *at != scq; at = &(*at)->next)
+		;
+	if (!*at)
+		return;
+	*at = scq->next;
+	link_used(scq);
+}
+
+void mesh_shadow_cq_use(struct mesh_shadow_cq *scq)
+{
+	pthread_mutex_lock(&scq->owner->lock);
+	use(scq);
+	pthread_mutex_unlock(&scq->owner->lock);
+}
+
+static struct mesh_shadow_cq *find_on(struct mesh_shadow_cq *list, const struct mesh_rail *rail)
+{
+	while (list && list->rail != rail)
+		list = list->next;
+	return list;
+}
+
 static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret)
 {
 	uint32_t own = (uint32_t)cq->cq->cqe;
@@ -66,11 +111,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 		mesh_shadow_cq_free(scq);
 		return err;
 	}
-	/* The program may have armed its CQ already, and be waiting. */
-	if (cq->cq->channel)
-		ibv_req_notify_cq(scq->cq, 0);
-	scq->next = cq->shadows;
-	cq->shadows = scq;
+	link_ahead(scq);
 	*ret = scq;
 	return 0;
 }
@@ -115,19 +156,36 @@ static void remove_srq(struct mesh_shadow_cq *scq, const struct mesh_srq_home *h
 	scq->n_wrs -= mesh_srq_size(home);
 }
 
+/* Twice as large, if it can be: hundreds of QPs come one after the other. */
+static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
+{
+	uint32_t twice = 2 * (uint32_t)scq->cq->cqe;
+	bool frozen = mesh_cq_freeze(scq->owner);
+	int err = -1;
+
+	if (twice > want && twice <= INT32_MAX)
+		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)twice);
+	if (err)
+		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)want);
+	mesh_cq_thaw(scq->owner, frozen);
+	return -mesh_positive(err);
+}
+
 int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
-			   const struct mesh_srq_home *home, struct mesh_shadow_cq **ret)
+			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret)
 {
 	struct mesh_shadow_cq *scq;
 	uint32_t own = n_wrs, want = 0;
-	bool frozen;
 	int err = 0;
 
 	pthread_mutex_lock(&cq->lock);
-	for (scq = cq->shadows; scq && scq->rail != rail; scq = scq->next)
-		;
+	scq = find_on(cq->shadows, rail);
+	if (!scq)
+		scq = find_on(cq->ahead, rail);
 	if (!scq)
 		err = shadow_new(cq, rail, n_wrs, &scq);
+	if (!err && !ahead)
+		use(scq);
 	if (!err && home)
 		err = add_srq(scq, home, &n_wrs);
 	if (!err) {
@@ -142,9 +200,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 	 * wait here for a thread that polls, and that one for cq->lock.
 	 */
 	if (want > (uint32_t)scq->cq->cqe) {
-		frozen = mesh_cq_freeze(cq);
-		err = -mesh_positive(mesh_root.lib.verbs.resize_cq(scq->cq, (int)want));
-		mesh_cq_thaw(cq, frozen);
+		err = enlarge(scq, want);
 		if (err)
 			mesh_shadow_cq_unreserve(scq, own, home);
 	}

@@ -43,6 +43,7 @@ void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
 void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 {
 	guard->n_kept = 0;
+	guard->n_own_flushed = 0;
 	guard->broken = false;
 	guard->rts = true;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
@@ -54,7 +55,6 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 
 	if (guard->lost)
 		return -1;
-	guard->atomics |= wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	err = mv_wrring_add(&guard->sends, wr);
 	if (err == -ENOSPC)
 		return ENOMEM;
@@ -102,6 +102,22 @@ void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *
 	};
 }
 
+/* No atomic of the program's works on this. */
+static const uint64_t nowhere;
+
+void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret)
+{
+	*ret = *atomic;
+	ret->send_flags |= IBV_SEND_SIGNALED;
+	ret->wr.atomic.remote_addr = (uintptr_t)&nowhere;
+}
+
+bool mesh_guard_is_lost(const struct ibv_send_wr *wr)
+{
+	return (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
+	       wr->wr.atomic.remote_addr == (uintptr_t)&nowhere;
+}
+
 static void received(struct mesh_guard *guard, uint64_t wr_id)
 {
 	struct mesh_srq_recv *first;
@@ -135,27 +151,45 @@ static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
 	return true;
 }
 
+/* What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. */
+static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
+{
+	if (!guard->lost)
+		guard->lost = guard->lost_atomic; /* else the program has brought it to ERR since */
+	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
+		c->status = IBV_WC_RETRY_EXC_ERR;
+}
+
+static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
+{
+	const struct ibv_send_wr *first;
+
+	first = guard->placeholders && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
+	if (first)
+		c->opcode = held_place_of(first);
+	if (c->receive)
+		received(guard, c->wr_id);
+	else if (mv_wrring_retire(&guard->sends, c->wr_id) < 0)
+		guard->lost = "a send completed that is not the first one outstanding";
+}
+
 /* held->lock. Return: whether to show it. */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
-	const struct ibv_send_wr *first;
+	bool ours = c->wr_id == mesh_guard_atomic_mark(guard);
 
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;
 	}
+	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
+		fail_lost(guard, c);
 	if (guard->lost)
-		return true;
+		return !ours;
 	if (c->status == IBV_WC_SUCCESS) {
-		first = guard->placeholders && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
-		if (first)
-			c->opcode = held_place_of(first);
-		if (c->receive)
-			received(guard, c->wr_id);
-		else if (mv_wrring_retire(&guard->sends, c->wr_id) < 0)
-			guard->lost = "a send completed that is not the first one outstanding";
-		return true;
+		one_that_succeeded(guard, c);
+		return !ours;
 	}
 	if (h->mode == MESH_HELD_FENCED) {
 		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
@@ -163,9 +197,11 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	}
 	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
 		guard->lost = "a work request failed";
-		return true;
+		return !ours;
 	}
-	if (!keep(guard, c)) {
+	if (ours) {
+		guard->n_own_flushed++;
+	} else if (!keep(guard, c)) {
 		guard->lost = "out of memory";
 		return true;
 	}

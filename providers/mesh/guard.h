@@ -31,9 +31,16 @@ struct mesh_guard {
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
-	bool atomics; /* it has been given some: a reply that is lost on the way cannot be had again */
 	uint32_t n_flushed; /* FENCED: receives that the QP that comes next has flushed: the move failed */
 	bool placeholders; /* there are some among @sends, or were; a later move may post them again */
+	/*
+	 * Among @sends is an atomic whose result was lost: it fails in its turn, and all that is behind it. NULL: not so. Its
+	 * completion is @lost_wr_id's.
+	 */
+	const char *lost_atomic;
+	uint64_t lost_wr_id;
+	uint32_t n_undone; /* FENCED: the last that many of @sends were flushed, so all before them are done */
+	uint32_t n_own_flushed; /* of ours, in place of the program's: mesh_guard_atomic_mark() */
 
 	/*
 	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its
@@ -47,6 +54,7 @@ struct mesh_guard {
 	 * it is through is told by a work request of ours, posted last to each of its queues.
 	 */
 	enum { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
+	bool atomic_mark; /* only its address counts */
 	/* What cannot be given back to the program by posting again happened: it is as without us from here on. */
 	const char *lost; /* why, for the operator; NULL: it has not */
 };
@@ -80,6 +88,9 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
  * READ of nothing: as there is one before it, the peer allows READs, and WRITEs perhaps not.
  */
 void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
+/** mesh_guard_lost - what is posted in the place of an atomic whose result is lost; mesh_guard_is_lost() - is it one? */
+void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret);
+bool mesh_guard_is_lost(const struct ibv_send_wr *wr);
 /** mesh_guard_wc_opcode - of the completion of a send, or of that whose place it holds */
 enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
 
@@ -102,6 +113,11 @@ static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
 static inline uint64_t mesh_guard_recv_mark(const struct mesh_guard *guard)
 {
 	return (uintptr_t)&guard->recv_mark;
+}
+/* Of an atomic of ours, among @sends. See mesh_post_atomic_mark(). */
+static inline uint64_t mesh_guard_atomic_mark(const struct mesh_guard *guard)
+{
+	return (uintptr_t)&guard->atomic_mark;
 }
 
 #endif

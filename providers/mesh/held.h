@@ -92,7 +92,7 @@ struct mesh_shadow_attr {
  * Makes shadow CQs and a shadow SRQ where there are none yet, the shadow QP with the capabilities of the program's,
  * and posts to it what receives the program has posted. Several system calls.
  *
- * Return: 0; -ENOMEM; -EALREADY: there is one; what the verbs returned.
+ * Return: 0; -ENOMEM; -EALREADY: there is one; -ESHUTDOWN: it is not waiting any more; what the verbs returned.
  */
 int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 		      uint32_t *ret_qpn);

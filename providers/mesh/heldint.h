@@ -85,6 +85,7 @@ struct mesh_cq {
 	pthread_mutex_t poll_lock;
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
 	struct mesh_shadow_cq *shadows;
+	struct mesh_shadow_cq *ahead; /* that nothing uses yet: nobody polls them */
 	bool shadows_first; /* under poll_lock: alternates, so that neither side starves the other */
 	/* Completions made up by us, of QPs that failed. Shown before anything else. */
 	struct ibv_wc *stash;
@@ -105,6 +106,7 @@ struct mesh_cq {
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
 	bool base_done; /* the base had its turn */
 	bool kicked; /* a kick was seen: look at all of them again */
+	bool restashed; /* likewise: something has gone behind what is in the stash */
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* likewise; NULL: as the shadow says */
 	struct ibv_wc current; /* source is the stash */
@@ -180,6 +182,18 @@ struct mesh_shadow {
 	bool rtr, rts; /* it is at least there */
 };
 
+/* Where the result of an atomic of ours goes. */
+struct mesh_mark {
+	void *page; /* NULL: none yet; as the next */
+	struct ibv_mr *mr;
+};
+
+/* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
+struct mesh_fence {
+	bool on;
+	uint64_t until_ns, again_ns, step_ns;
+};
+
 struct mesh_held {
 	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
@@ -211,7 +225,13 @@ struct mesh_held {
 
 	struct mesh_shadow now; /* that does the work, or will when the connection is made */
 	struct mesh_shadow next; /* that will do it when a live move is through */
+	struct mesh_shadow old; /* that did it before; conn->lock, as are the next three */
+	struct mesh_fence fence;
+	struct mesh_shadow ahead; /* that may come next, made ahead */
+	struct mesh_shadow_attr ahead_attr;
 	struct mesh_guard *guard; /* NULL: no log, so no live moves */
+	struct mesh_mark mark; /* conn->lock */
+	bool quiet; /* atomics wait in the queue, and what is behind them */
 	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
@@ -272,6 +292,8 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
  * No lock of ours but conn->lock is held. Return: whether the base does the work, and is to be brought to ERR.
  */
 bool mesh_live_give_up(struct mesh_held *h);
+/** mesh_live_end_fence - if it is being fenced, wait until it is empty; conn->lock */
+void mesh_live_end_fence(struct mesh_held *h);
 /** mesh_live_end - the QP goes: nothing of it is looked for in the base's CQs, and what comes next goes, too */
 void mesh_live_end(struct mesh_held *h);
 
@@ -313,11 +335,14 @@ bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc);
 /**
  * mesh_shadow_cq_reserve - a shadow CQ on a rail, with room for @n_wrs more; no lock of ours is held
  * @home: SRQ whose receives will complete there, too; NULL: none
+ * @ahead: nothing completes there before mesh_shadow_cq_use()
  *
  * Return: 0; -ENOMEM; what ibv_create_cq() or ibv_resize_cq() say.
  */
 int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
-			   const struct mesh_srq_home *home, struct mesh_shadow_cq **ret);
+			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret);
+/** mesh_shadow_cq_use - from now on it is polled, if it is not yet; no lock of ours is held */
+void mesh_shadow_cq_use(struct mesh_shadow_cq *scq);
 /** mesh_shadow_cq_free - nobody uses it any more; waits for events that the helper thread has taken */
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
@@ -394,6 +419,8 @@ void mesh_post_append(struct mesh_held *h, uint32_t n);
 void mesh_post_drain(struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
+/** mesh_post_atomic_mark - an atomic that changes nothing, behind the last one; live.c; held->lock. If there is room */
+void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 
@@ -428,10 +455,20 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock */
+/**
+ * mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock
+ * @wc: for the stash: the caller sees to it that it comes behind what is there
+ */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_base - poll the base's, without kicks and what its QPs' logs keep back; as above */
 int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked);
+/**
+ * mesh_poll_behind - if there is something in the stash, this comes behind it
+ *
+ * While who polls had a completion in his hands, those before it may have been put there, by a move that came to its end: the
+ * stash was empty when he looked. cq->lock and poll_lock. Return: whether there was, and it went there.
+ */
+bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of one of these was polled; @c->opcode is written; cq->lock. Return: whether to show it */
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
 
@@ -463,6 +500,11 @@ int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
  */
 int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
+/** mesh_shadow_make_ahead - the same for a QP without SRQ that may never be used: polling costs nothing more before the next */
+int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+			   struct mesh_shadow *ret);
+/** mesh_shadow_take_up - one that was made ahead is going to be used */
+void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_unmake - and away with it; its CQs are frozen meanwhile; nothing refers to it any more */
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
 /** mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock */

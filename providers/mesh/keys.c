@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "keyahead.h"
 #include "keys.h"
 
 LIST_HEAD(shadow_list, mesh_shadow_mr);
@@ -71,6 +72,8 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 
 			err = mesh_keytab_add(keytab(), key);
 			mesh_keys_unlock(locked);
+			if (!err)
+				mesh_keys_ahead_news(key->pd);
 		}
 	}
 	if (err) {
@@ -88,6 +91,9 @@ struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	struct ibv_mr *mr = mc->reg_mr(pd, addr, length, iova, access);
 
+	/* What we have registered ahead counts against the same limits. */
+	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
+		mr = mc->reg_mr(pd, addr, length, iova, access);
 	if (mr && is_noted(mc))
 		note(mc, mr, pd,
 		     &(struct mesh_key){.addr = addr, .length = length, .iova = iova, .access = access}, -1);
@@ -117,6 +123,17 @@ static void take_out(struct mesh_key *key)
 	mesh_keytab_del(*keytab(), key);
 	while (key->busy)
 		pthread_cond_wait(&process->keys_cond, &process->keys_lock);
+}
+
+/* keys_lock. Does the peer, or a queue pair, know a key of one of them? */
+static bool any_used(const struct mesh_key *key)
+{
+	const struct mesh_shadow_mr *shadow;
+
+	LIST_FOREACH(shadow, &key->shadows, of_key)
+		if (shadow->used)
+			return true;
+	return false;
 }
 
 /* keys_lock. Counterparts go from both their lists to @gone; their PDs are held until drop_shadows(). */
@@ -167,19 +184,17 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
 	int saved_errno = errno, cancel = mesh_keys_lock();
 	struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
-	bool was_used;
+	bool was_used = false;
 
 	if (key) {
 		take_out(key);
+		was_used = any_used(key);
 		unlink_shadows(key, &gone);
 	}
-	was_used = !LIST_EMPTY(&gone);
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
-	if (was_used) {
-		if (mesh_root.key_dropped)
-			mesh_root.key_dropped(key->pd, key->rkey);
-		drop_shadows(&gone);
-	}
+	if (was_used && mesh_root.key_dropped)
+		mesh_root.key_dropped(key->pd, key->rkey);
+	drop_shadows(&gone);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 	return key;
@@ -236,9 +251,12 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 		}
 		key->lkey = mr->lkey;
 		key->rkey = mr->rkey;
+		key->not_ahead = false;
 	}
-	if (key)
+	if (key) {
 		remember(key);
+		mesh_keys_ahead_news(key->pd);
+	}
 	errno = saved_errno;
 	return err;
 }
@@ -305,6 +323,7 @@ static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *s
 		return NULL;
 	shadow->key = key;
 	shadow->spd = spd;
+	shadow->used = false;
 	shadow->mr = register_with(key, spd, key->access);
 	/* A NIC of another make may lack what only makes things faster. */
 	if (!shadow->mr && key->access & ~ESSENTIAL_ACCESS)
@@ -329,7 +348,7 @@ static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const stru
 }
 
 /* keys_lock, which is let go meanwhile. Return: 0 or -errno; the counterpart may be gone again by then. */
-static int make_shadow(struct mesh_key *key, struct mesh_pd *spd)
+static int make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 {
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_shadow_mr *shadow;
@@ -338,7 +357,7 @@ static int make_shadow(struct mesh_key *key, struct mesh_pd *spd)
 	key->busy = true;
 	pthread_mutex_unlock(&process->keys_lock);
 	shadow = shadow_new(key, spd, &err);
-	if (err)
+	if (err && !ahead)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
 			    (unsigned long long)key->length, spd->rail->device, strerrordesc_np(-err));
 	pthread_mutex_lock(&process->keys_lock);
@@ -347,12 +366,13 @@ static int make_shadow(struct mesh_key *key, struct mesh_pd *spd)
 		LIST_INSERT_HEAD(&spd->shadows, shadow, of_pd);
 	}
 	key->busy = false;
+	key->not_ahead |= err && ahead;
 	pthread_cond_broadcast(&process->keys_cond);
 	return err;
 }
 
 /* Return: 0 with @ret_mr, which is valid under the lock. */
-static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value,
+static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
 			    struct ibv_mr **ret_mr)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -364,6 +384,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 	while ((key = mesh_keytab_find(*keytab(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
 		if (shadow) {
+			shadow->used |= !ahead;
 			*ret_mr = shadow->mr;
 			return 0;
 		}
@@ -371,7 +392,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
 			continue;
 		}
-		err = make_shadow(key, spd);
+		err = make_shadow(key, spd, ahead);
 		if (err)
 			return err;
 	}
@@ -383,7 +404,7 @@ static int translate(struct mesh_pd *spd, enum mesh_key_index index, uint32_t va
 	struct ibv_mr *mr = spd->dummy;
 	int saved_errno = errno, cancel = mesh_keys_lock(), err;
 
-	err = translate_locked(spd, index, value, &mr);
+	err = translate_locked(spd, index, value, false, &mr);
 	*ret = index == MESH_BY_LKEY ? mr->lkey : mr->rkey;
 	mesh_keys_unlock(cancel);
 	errno = saved_errno;
@@ -398,4 +419,37 @@ int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey)
 int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
 {
 	return translate(spd, MESH_BY_RKEY, rkey, ret_rkey);
+}
+
+int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey)
+{
+	int saved_errno = errno, cancel = mesh_keys_lock(), err;
+	struct ibv_mr *mr;
+
+	err = translate_locked(spd, MESH_BY_LKEY, lkey, true, &mr);
+	mesh_keys_unlock(cancel);
+	errno = saved_errno;
+	return err;
+}
+
+bool mesh_keys_drop_unused(void)
+{
+	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
+	struct mesh_shadow_mr *shadow, *next;
+	struct mesh_pd *spd;
+	int cancel = mesh_keys_lock();
+	bool any;
+
+	for (spd = mesh_root.keys.pds; spd; spd = spd->next) {
+		for (shadow = LIST_FIRST(&spd->shadows); shadow; shadow = next) {
+			next = LIST_NEXT(shadow, of_pd);
+			if (!shadow->used)
+				unlink_shadow(shadow, &gone);
+		}
+	}
+	any = !LIST_EMPTY(&gone);
+	pthread_mutex_unlock(&mesh_root.process->keys_lock);
+	drop_shadows(&gone);
+	mesh_cancel_restore(cancel);
+	return any;
 }

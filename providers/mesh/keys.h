@@ -38,6 +38,16 @@ int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey);
 int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 
 /**
+ * mesh_key_ahead - register a region on a rail before its key is used there; keyahead.c
+ *
+ * Nothing is logged. Return: as mesh_key_local(); after a failure it is not tried ahead again.
+ */
+int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey);
+
+/** mesh_keys_drop_unused - what was registered ahead and not used since goes. Return: was there any? */
+bool mesh_keys_drop_unused(void);
+
+/**
  * mesh_keys_epoch - changes whenever a translation that was given out becomes wrong
  *
  * It changes before the region on the rail goes.

@@ -160,6 +160,32 @@ struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const s
 	return NULL;
 }
 
+static bool is_missing(const struct mesh_key *key, const struct ibv_pd *pd, const struct mesh_pd *spd)
+{
+	const struct mesh_shadow_mr *shadow;
+
+	if (key->pd != pd || key->not_ahead)
+		return false;
+	LIST_FOREACH(shadow, &key->shadows, of_key)
+		if (shadow->spd == spd)
+			return false;
+	return true;
+}
+
+size_t mesh_keytab_missing(const struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+			   uint32_t **ret)
+{
+	const struct mesh_key *key;
+	size_t i, n = 0;
+
+	*ret = tab && tab->n_keys ? malloc(tab->n_keys * sizeof(**ret)) : NULL;
+	for (i = 0; *ret && i < tab->n_buckets; i++)
+		for (key = tab->buckets[i]; key; key = key->next[MESH_BY_MR])
+			if (is_missing(key, pd, spd))
+				(*ret)[n++] = key->lkey;
+	return n;
+}
+
 void mesh_keytab_free(struct mesh_keytab *tab)
 {
 	if (tab)

@@ -3,6 +3,7 @@
 #define MESH_KEYTAB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -22,6 +23,7 @@ struct mesh_shadow_mr {
 	struct mesh_key *key;
 	struct mesh_pd *spd;
 	struct ibv_mr *mr;
+	bool used; /* its keys were given out; else it was made ahead, and nobody would miss it */
 };
 
 enum mesh_key_index { MESH_BY_MR, MESH_BY_LKEY, MESH_BY_RKEY, MESH_N_INDEXES };
@@ -42,6 +44,7 @@ struct mesh_key {
 	uint64_t dmabuf_offset;
 
 	bool busy; /* some thread registers it on a rail without the lock */
+	bool not_ahead; /* that failed when it was tried ahead: not again until it is needed */
 	LIST_HEAD(, mesh_shadow_mr) shadows;
 };
 
@@ -66,6 +69,15 @@ struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_i
 				  const struct ibv_pd *pd, uint32_t key);
 /** mesh_keytab_find_context - any region of a context */
 struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs);
+
+/**
+ * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead
+ * @ret: to be released with free(); NULL if there is none
+ *
+ * Return: how many; 0 without memory, too.
+ */
+size_t mesh_keytab_missing(const struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
+			   uint32_t **ret);
 
 /** mesh_keytab_free - the table alone, not what is in it; NULL is fine */
 void mesh_keytab_free(struct mesh_keytab *tab);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "heldint.h"
@@ -14,6 +15,8 @@
 
 #define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
 #define FENCE_STEP_US 20
+#define FENCE_AGAIN_NS 1000000ull
+#define MARK_BYTES    4096 /* of which an atomic needs 8 */
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
 
@@ -68,11 +71,25 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
 
+/* Of a QP that is empty, or goes. */
+static void drop_mark(struct mesh_held *h)
+{
+	if (h->mark.mr)
+		mesh_root.lib.verbs.dereg_mr(h->mark.mr);
+	if (h->mark.page)
+		munmap(h->mark.page, MARK_BYTES);
+	h->mark = (struct mesh_mark){0};
+}
+
 void mesh_live_end(struct mesh_held *h)
 {
 	if (!h->guard)
 		return;
+	mesh_live_end_fence(h);
 	mesh_live_release(h);
+	mesh_live_disarm(h);
+	mesh_live_reap(h);
+	drop_mark(h);
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
@@ -83,7 +100,7 @@ const char *mesh_live_lost(struct mesh_held *h)
 	const char *lost;
 
 	pthread_mutex_lock(&h->lock);
-	lost = h->guard ? h->guard->lost : "it has no log";
+	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
 	pthread_mutex_unlock(&h->lock);
 	return lost;
 }
@@ -96,16 +113,6 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 	if (h->guard && !h->guard->broken && !h->guard->lost && h->mode != MESH_HELD_FENCED)
 		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
-}
-
-bool mesh_live_atomics(struct mesh_held *h)
-{
-	bool atomics;
-
-	pthread_mutex_lock(&h->lock);
-	atomics = h->guard && h->guard->atomics;
-	pthread_mutex_unlock(&h->lock);
-	return atomics;
 }
 
 bool mesh_live_broken(struct mesh_held *h)
@@ -142,6 +149,54 @@ static int make_room(struct mesh_cq *cq)
 	return err;
 }
 
+int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+{
+	int err;
+
+	if (h->ahead.qp)
+		return -EBUSY;
+	if (mesh_live_lost(h))
+		return -EOPNOTSUPP;
+	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead);
+	if (!err)
+		h->ahead_attr = *attr;
+	return err;
+}
+
+void mesh_live_reap(struct mesh_held *h)
+{
+	if (h->old.qp)
+		mesh_shadow_unmake(h, &h->old);
+	h->old = (struct mesh_shadow){0};
+}
+
+void mesh_live_disarm(struct mesh_held *h)
+{
+	if (h->ahead.qp)
+		mesh_shadow_unmake(h, &h->ahead);
+	h->ahead = (struct mesh_shadow){0};
+}
+
+bool mesh_live_armed(const struct mesh_held *h)
+{
+	return h->ahead.qp;
+}
+
+/* The one that was made ahead, if it fits. */
+static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		       struct mesh_shadow *ret)
+{
+	const struct mesh_shadow_attr *made = &h->ahead_attr;
+
+	if (!h->ahead.qp || h->ahead.spd != spd || made->port_num != attr->port_num || made->pkey_index != attr->pkey_index ||
+	    made->qp_access_flags != attr->qp_access_flags)
+		return false;
+	*ret = h->ahead;
+	h->ahead = (struct mesh_shadow){0};
+	mesh_shadow_take_up(h, ret);
+	return true;
+}
+
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
@@ -156,7 +211,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
 	}
-	if (!err)
+	if (!err && !take_ahead(h, spd, attr, &next))
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
@@ -194,6 +249,10 @@ void mesh_live_release(struct mesh_held *h)
 	pthread_mutex_lock(&h->lock);
 	next = h->next;
 	h->next = (struct mesh_shadow){0};
+	if (h->quiet) {
+		h->quiet = false;
+		mesh_post_drain(h);
+	}
 	pthread_mutex_unlock(&h->lock);
 	if (next.qp)
 		mesh_shadow_unmake(h, &next);
@@ -212,6 +271,61 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
 	return ibv_post_recv(h->next.qp, &wr, &bad);
 }
 
+/* ---- atomics --------------------------------------------------------------------------------------------------- */
+
+/* Return: whether there is one, on the device that does the work. */
+static bool get_mark(struct mesh_held *h)
+{
+	struct mesh_mark *mark = &h->mark;
+	struct ibv_pd *pd = h->now.qp ? h->now.spd->pd : mesh_pd_underlying(h->qp->pd);
+
+	if (!mark->page) {
+		mark->page = mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (mark->page == MAP_FAILED)
+			mark->page = NULL;
+	}
+	if (mark->page && !mark->mr)
+		mark->mr = mesh_root.lib.verbs.reg_mr_iova2(pd, mark->page, MARK_BYTES, (uintptr_t)mark->page, IBV_ACCESS_LOCAL_WRITE);
+	return mark->mr;
+}
+
+/*
+ * An unsignaled atomic that is done shows by the completion of one behind it. So one of ours is posted there that changes
+ * nothing, wherever the last one worked: if there is what it compares with, that is what it puts there. Whatever else it could
+ * be, the peer may not allow. Without room or memory it is for the next time.
+ */
+static void mark_atomics(struct mesh_held *h)
+{
+	bool silent;
+
+	if (!get_mark(h))
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (mv_wrring_last_atomic(&h->guard->sends, &silent) && silent && !h->guard->lost)
+		mesh_post_atomic_mark(h, h->mark.mr);
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool mesh_live_quiesce(struct mesh_held *h)
+{
+	bool some, silent = false;
+
+	pthread_mutex_lock(&h->lock);
+	h->quiet = true;
+	some = h->guard && mv_wrring_last_atomic(&h->guard->sends, &silent);
+	pthread_mutex_unlock(&h->lock);
+	if (!some)
+		return true;
+	/* The program may be waiting for us before it polls. */
+	mesh_shadow_collect(h, &h->now);
+	pthread_mutex_lock(&h->lock);
+	some = mv_wrring_last_atomic(&h->guard->sends, &silent);
+	pthread_mutex_unlock(&h->lock);
+	if (some && silent)
+		mark_atomics(h);
+	return !some;
+}
+
 /* ---- the fence ----------------------------------------------------------------------------------------------- */
 
 /* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
@@ -222,6 +336,7 @@ static int begin_fence(struct mesh_held *h)
 	pthread_mutex_lock(&h->lock);
 	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
+	h->quiet = false; /* everything waits now */
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
 		h->n_new_receives = 0;
@@ -274,20 +389,43 @@ static bool is_empty(struct mesh_held *h)
 	return empty;
 }
 
-static int wait_empty(struct mesh_held *h)
+/*
+ * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
+ * is brought there again, should the marks not come at once.
+ */
+static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 {
-	uint64_t until_ns = mesh_now_ns() + FENCE_NS;
+	struct mesh_fence *fence = &h->fence;
 
-	is_empty(h); /* posts the marks */
-	for (;;) {
-		/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
-		mesh_shadow_collect(h, &h->now);
-		if (is_empty(h))
-			return 0;
-		if (mesh_now_ns() > until_ns)
-			return -ETIMEDOUT;
+	if (now_ns < fence->again_ns)
+		return;
+	now_to_err(h);
+	fence->step_ns *= 2;
+	fence->again_ns = now_ns + fence->step_ns;
+}
+
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+static int look_whether_empty(struct mesh_held *h)
+{
+	uint64_t now_ns;
+
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
+	mesh_shadow_collect(h, &h->now);
+	if (is_empty(h))
+		return 0;
+	now_ns = mesh_now_ns();
+	if (now_ns > h->fence.until_ns)
+		return -ETIMEDOUT;
+	again_to_err(h, now_ns);
+	return -EAGAIN;
+}
+
+/* Others than who began it want it to be over. */
+void mesh_live_end_fence(struct mesh_held *h)
+{
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
 		usleep(FENCE_STEP_US);
-	}
+	h->fence.on = false;
 }
 
 static int read_psn(struct mesh_held *h, uint32_t *ret)
@@ -331,21 +469,42 @@ static void leave_srq(struct mesh_held *h)
 		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
 }
 
-int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
+/* All that was outstanding has been flushed, receives as well. held->lock */
+static uint32_t count_flushed_sends(const struct mesh_held *h)
 {
+	const struct mesh_guard *guard = h->guard;
+	uint32_t receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
+
+	return guard->n_kept + guard->n_own_flushed - receives;
+}
+
+static int start_fence(struct mesh_held *h)
+{
+	uint64_t now_ns = mesh_now_ns();
 	int err = begin_fence(h);
 
 	if (err)
 		return err;
+	h->fence = (struct mesh_fence){.on = true,
+				       .until_ns = now_ns + FENCE_NS,
+				       .step_ns = FENCE_AGAIN_NS,
+				       .again_ns = now_ns + FENCE_AGAIN_NS};
 	err = now_to_err(h);
-	if (!err)
-		err = wait_empty(h);
-	if (!err)
-		err = read_psn(h, &ret->next_psn);
+	if (err)
+		return err;
+	is_empty(h); /* posts the marks */
+	return -EAGAIN;
+}
+
+static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = read_psn(h, &ret->next_psn);
+
 	pthread_mutex_lock(&h->lock);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
 	ret->n_received = h->guard->n_received;
+	h->guard->n_undone = count_flushed_sends(h);
 	if (!err)
 		err = hand_receives_on(h);
 	if (!err) {
@@ -353,7 +512,22 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		h->mode = MESH_HELD_FENCED;
 	}
 	pthread_mutex_unlock(&h->lock);
-	if (!err)
-		leave_srq(h);
-	return err;
+	if (err)
+		return err;
+	drop_mark(h);
+	leave_srq(h);
+	return 0;
+}
+
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
+{
+	int err;
+
+	if (!first && !h->fence.on)
+		return -EOPNOTSUPP; /* the program has ended it */
+	err = first ? start_fence(h) : look_whether_empty(h);
+	if (err == -EAGAIN)
+		return err;
+	h->fence.on = false;
+	return err ? err : finish_fence(h, ret);
 }

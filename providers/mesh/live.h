@@ -11,6 +11,7 @@
  *   RTR       mesh_live_guard()      the base does the work, and it is logged; moved ones have a log from mesh_held_new() on
  *   RTS       mesh_live_base_rts()
  *   a move    mesh_live_prepare(), mesh_live_connect()   the QP that comes next, on the agreed rail
+ *             mesh_live_quiesce()    if its path works: atomics are let finish, and no more are posted
  *             mesh_live_fence()      what does the work is brought to ERR and emptied; receives are posted to the next one
  *             mesh_live_replay()     the peer has told how far it came: the rest is posted again, and work goes on
  *             or mesh_live_surface() it failed: the program gets its errors
@@ -34,6 +35,19 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
+ * mesh_live_arm - make the QP that may come next, in INIT, before it is needed
+ *
+ * mesh_live_prepare() takes it if it is what it wants.
+ *
+ * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: not with an SRQ, or something was lost; as mesh_held_prepare().
+ */
+int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
+/** mesh_live_disarm - and away with it; before its PD is put */
+void mesh_live_disarm(struct mesh_held *h);
+/** mesh_live_armed - is there one? */
+bool mesh_live_armed(const struct mesh_held *h);
+
+/**
  * mesh_live_prepare - make the QP that comes next, in INIT
  *
  * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
@@ -53,11 +67,24 @@ const char *mesh_live_lost(struct mesh_held *h);
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 
 /**
- * mesh_live_fence - bring what does the work to ERR, wait for all that it flushes, read how far it came
+ * mesh_live_quiesce - post no more atomics until mesh_live_fence() or mesh_live_release()
  *
- * Return: 0; -EOPNOTSUPP: see mesh_live_lost(); -ETIMEDOUT: not all was flushed; -errno of the verbs.
+ * What the program posts behind one waits, too.
+ *
+ * Return: whether none is outstanding. For an unsignaled one with nothing signaled behind it, one of ours is posted that is.
  */
-int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret);
+bool mesh_live_quiesce(struct mesh_held *h);
+
+/**
+ * mesh_live_fence - bring what does the work to ERR, have all that it flushes, read how far it came
+ * @first: begin; else go on
+ *
+ * Does not wait: of hundreds of QPs the device flushes all at the same time.
+ *
+ * Return: 0; -EAGAIN: not all is flushed, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or it was ended otherwise;
+ * -ETIMEDOUT: not all was flushed; -errno of the verbs.
+ */
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
 
 /**
  * mesh_live_replay - go on
@@ -65,11 +92,15 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret);
  * @max_rd_atomic: as the program set it
  *
  * What the peer executed completes, the rest is posted to the next QP, and so is what waited and all that comes. Should
- * there be an atomic whose result is lost, it and all behind it fail instead, as they would have without us.
+ * there be an atomic whose result is lost, it fails there in its turn, and all behind it, as they would have without us;
+ * mesh_live_lost() says so.
  *
- * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM, -ENODATA (that atomic): the caller surfaces.
+ * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller surfaces.
  */
 int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic);
+
+/** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
+void mesh_live_reap(struct mesh_held *h);
 
 /** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
 void mesh_live_surface(struct mesh_held *h);
@@ -77,13 +108,10 @@ void mesh_live_surface(struct mesh_held *h);
 /** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
 void mesh_live_end_of_peer(struct mesh_held *h);
 
-/** mesh_live_atomics - has it been given atomics? */
-bool mesh_live_atomics(struct mesh_held *h);
-
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
 bool mesh_live_broken(struct mesh_held *h);
 
-/** mesh_live_release - the QP that would have come next goes */
+/** mesh_live_release - the QP that would have come next goes, and atomics are posted again */
 void mesh_live_release(struct mesh_held *h);
 
 #endif

@@ -69,6 +69,8 @@ struct mesh_process {
 	pthread_mutex_t keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
 	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
+	/* keyahead.c, under keys_lock: its thread is there; it has to look again; nothing more is registered ahead */
+	bool ahead_thread, ahead_news, ahead_off;
 };
 
 /* Datagrams to other rails; udint.h. */

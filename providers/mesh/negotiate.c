@@ -7,6 +7,7 @@
 #include "conn.h"
 #include "count.h"
 #include "paths.h"
+#include "reasons.h"
 #include "relocate.h"
 
 /*
@@ -438,7 +439,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell;
+	uint64_t keys, tell, fence;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -453,11 +454,15 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 		if (mv_move_deadline(&conn->move) <= now_ns)
 			mv_move_tick(&conn->move, now_ns);
 		*ret_deadline = mesh_conn_check(conn, now_ns);
+		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
 		if (mv_move_deadline(&conn->move) < *ret_deadline)
 			*ret_deadline = mv_move_deadline(&conn->move);
+		fence = mesh_conn_fence_at(conn);
+		if (fence < *ret_deadline)
+			*ret_deadline = fence;
 		keys = mesh_conn_run_keys(conn, now_ns);
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
@@ -481,7 +486,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 		}
 		mv_move_message(&conn->move, msg, now_ns);
 		act(conn, now_ns, false);
-	} else if (!conn->gone && conn->state == MESH_CONN_NATIVE &&
+	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
 					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {

@@ -14,6 +14,8 @@
 /* An impossible errno of a provider: the work request has to wait. */
 #define WAIT (-1)
 
+#define MARK_WORD 0x9d5c3a7be14f8260ull /* any: an atomic that compares with it and puts it there changes nothing */
+
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
 	struct mesh_lkey *known = &h->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
@@ -88,12 +90,19 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	return 0;
 }
 
+static bool is_atomic(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 /* To whatever QP does the work now. Return: 0, WAIT, errno. */
 static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr translated = *wr, *bad;
 	int err = 0, logged = -1;
 
+	if (h->quiet && is_atomic(wr))
+		return WAIT;
 	translated.next = NULL;
 	if (h->now.qp)
 		err = translate_send(h, wr, &translated);
@@ -131,6 +140,46 @@ int mesh_post_poison(struct mesh_held *h)
 	return err;
 }
 
+/* In the place of an atomic that must not be done again. Return: 0, ENOMEM. */
+static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	int logged = mesh_guard_send(h->guard, wr), err;
+
+	if (logged > 0)
+		return logged;
+	err = send_poison(h, wr->wr_id);
+	if (err && !logged)
+		mv_wrring_undo(&h->guard->sends, 1);
+	return err;
+}
+
+void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr)
+{
+	bool silent;
+	const struct ibv_send_wr *last = mv_wrring_last_atomic(&h->guard->sends, &silent);
+	struct ibv_sge sge = {.addr = (uintptr_t)mr->addr, .length = 8, .lkey = mr->lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = mesh_guard_atomic_mark(h->guard),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = {.remote_addr = last->wr.atomic.remote_addr,
+			      .compare_add = MARK_WORD,
+			      .swap = MARK_WORD,
+			      .rkey = last->wr.atomic.rkey},
+	}, *bad;
+	int err;
+
+	if (mesh_guard_send(h->guard, &wr))
+		return;
+	err = h->now.qp ? remote_key(h, wr.wr.atomic.rkey, &wr.wr.atomic.rkey) : 0;
+	if (!err)
+		err = h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
+	if (err)
+		mv_wrring_undo(&h->guard->sends, 1);
+}
+
 static bool can_send(const struct mesh_held *h)
 {
 	switch (h->mode) {
@@ -155,10 +204,10 @@ void mesh_post_drain(struct mesh_held *h)
 		return;
 	while (h->queue.n) {
 		send = mesh_sendq_place(&h->queue, 0);
-		err = send_one(h, &send->wr);
+		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_poison(h, send->wr.wr_id);
-		/* For a key mesh_held_put_key() comes back here, for room the next poll or post. */
+		/* For a key mesh_held_put_key() comes back here, mesh_live_release() for atomics, for room the next poll or post. */
 		if (err == WAIT || err == ENOMEM)
 			break;
 		mesh_sendq_pop(&h->queue);
@@ -171,7 +220,7 @@ static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
 		h->ops->work_waits(h->arg);
-	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_ACTIVE, memory_order_relaxed);
+	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_ACTIVE || h->quiet, memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
@@ -206,7 +255,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 	for (; wr; wr = wr->next) {
 		direct = can_send(h) && !h->queue.n;
 		err = direct ? send_one(h, wr) : WAIT;
-		if (err == WAIT)
+		if (err == WAIT || (err == ENOMEM && h->quiet)) /* a place may be taken by one of ours */
 			err = enqueue(h, wr);
 		if (err) {
 			*bad_wr = wr;

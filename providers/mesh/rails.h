@@ -99,6 +99,7 @@ struct mesh_pd {
 	struct ibv_mr *dummy;
 	void *dummy_page;
 	LIST_HEAD(, mesh_shadow_mr) shadows; /* keys_lock; keys.c */
+	bool ahead; /* keys_lock; regions of the program are registered here before they are used; keyahead.c */
 };
 
 /**

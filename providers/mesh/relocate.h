@@ -5,8 +5,8 @@
 #include "conn.h"
 
 /*
- * Moving connections that are at work: when to, and carrying out what the transaction wants of a live QP. Called by the
- * helper thread with conn->lock held, but for the first.
+ * Moving connections that are at work: carrying out what the transaction wants of a live QP; reasons.h says when. Called by
+ * the helper thread with conn->lock held, but for the first.
  */
 
 /** mesh_conn_guard - log what the base's QP does, so that it can be moved later; conn->lock; program's thread */
@@ -15,14 +15,16 @@ void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
-/** mesh_conn_bound - why it stays where it is whatever happens; NULL: it can be moved; a constant; conn->lock, any thread */
-const char *mesh_conn_bound(const struct mesh_conn *conn);
+/** mesh_conn_fence - go on with a fence, if there is one under way */
+void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_fence_at - when to do that again; UINT64_MAX: there is none */
+uint64_t mesh_conn_fence_at(const struct mesh_conn *conn);
 
-/** mesh_conn_settled - the connection has been made: this is where it belongs */
-void mesh_conn_settled(struct mesh_conn *conn);
+/** mesh_conn_note_begin - a move begins, ours or the peer's */
+void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_check - is there a reason to move? Return: when to look again, UINT64_MAX: when something changes */
-uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_fail - it cannot be saved: the program gets its errors; @why: for the log */
+void mesh_conn_fail(struct mesh_conn *conn, const char *why);
 
 /** mesh_conn_peer_gone - the peer's QP was destroyed or reset */
 void mesh_conn_peer_gone(struct mesh_conn *conn);

@@ -27,6 +27,7 @@ struct replay {
 	char *data; /* max_inline bytes for each */
 	struct mesh_sendq queue; /* what goes to the next QP */
 	bool placeholders; /* are in it */
+	const struct ibv_send_wr *lost; /* the first atomic whose result is lost; NULL: none */
 };
 
 static void replay_fini(struct replay *r)
@@ -102,8 +103,8 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
 					 .mtu_bytes = h->guard->mtu_bytes,
+					 .n_done = h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0,
 					 .max_rd_atomic = max_rd_atomic};
-	size_t i;
 	int err;
 
 	if (!h->guard->rts)
@@ -111,19 +112,28 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
-	for (i = 0; i < r->n; i++)
-		if (r->fates[i] == MV_FATE_LOST)
-			return -ENODATA;
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
 
 /* ---- going on ------------------------------------------------------------------------------------------------ */
 
+static bool is_ours(const struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	return wr->wr_id == mesh_guard_atomic_mark(h->guard);
+}
+
 /* What was done behind a READ that has to be done again must not complete before that one. held->lock */
-static int push_again(struct replay *r, size_t i)
+static int push_again(const struct mesh_held *h, struct replay *r, size_t i)
 {
 	struct ibv_send_wr place;
 
+	if (is_ours(h, &r->wrs[i].wr))
+		return 0; /* it has served */
+	if (r->fates[i] == MV_FATE_LOST) {
+		mesh_guard_lost(&r->wrs[i].wr, &place);
+		r->lost = r->lost ? r->lost : &r->wrs[i].wr;
+		return -mesh_positive(mesh_sendq_push(&r->queue, &place));
+	}
 	if (r->fates[i] == MV_FATE_REPLAY)
 		return -mesh_positive(mesh_sendq_push(&r->queue, &r->wrs[i].wr));
 	if (!r->queue.n)
@@ -143,7 +153,7 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	cap.max_send_wr = (uint32_t)r->n + h->queue.size;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
-		err = push_again(r, i);
+		err = push_again(h, r, i);
 #if MESH_MUTANT
 	mutate(&r->queue);
 #endif
@@ -165,7 +175,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 
 	/* One that is done behind one that is not waits for its turn: push_again(). */
 	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
-		if (!is_signaled(h, &r->wrs[i].wr))
+		if (!is_signaled(h, &r->wrs[i].wr) || is_ours(h, &r->wrs[i].wr))
 			continue;
 		wc = (struct ibv_wc){
 			.wr_id = r->wrs[i].wr.wr_id,
@@ -196,6 +206,10 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	if (h->now.rts)
 		mesh_guard_rts(h->guard, h->next_sq_psn);
 	h->guard->placeholders |= r->placeholders;
+	if (r->lost) {
+		h->guard->lost_atomic = "the result of an atomic is lost";
+		h->guard->lost_wr_id = r->lost->wr_id;
+	}
 	h->guard->n_kept = 0;
 	h->guard->broken = false;
 	h->mode = MESH_HELD_ACTIVE;
@@ -217,20 +231,18 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 		err = judge(h, &r, next_psn, n_received, max_rd_atomic);
 	if (!err)
 		err = build_queue(h, &r);
-	if ((!err || err == -ENODATA) && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
+	if (!err && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
 		err = -ENOMEM;
 	if (!err)
 		old = take_over(h, &r);
-	else if (err == -ENODATA)
-		mv_wrring_retire_n(&h->guard->sends, complete_done(h, &r));
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->send_cq->lock);
 	pthread_mutex_unlock(&h->post_lock);
 	replay_fini(&r);
 	if (err)
 		return err;
-	if (old.qp)
-		mesh_shadow_unmake(h, &old);
+	mesh_live_reap(h);
+	h->old = old; /* it is empty, and taking it away can wait */
 	mesh_kick(h->send_cq);
 	return 0;
 }
@@ -287,7 +299,8 @@ static void give_sends(struct mesh_held *h)
 			status = guard->kept[i].status;
 	if (!read_log(h, &r))
 		for (i = 0; i < r.n; i++)
-			stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, i ? IBV_WC_WR_FLUSH_ERR : status);
+			if (!is_ours(h, &r.wrs[i].wr))
+				stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, i ? IBV_WC_WR_FLUSH_ERR : status);
 	replay_fini(&r);
 }
 
@@ -374,6 +387,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 
 	if (!h->guard)
 		return false;
+	mesh_live_end_fence(h);
 	mesh_live_surface(h);
 	pthread_mutex_lock(&h->lock);
 	base = h->mode == MESH_HELD_GUARDED;

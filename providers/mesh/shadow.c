@@ -18,7 +18,7 @@ static uint32_t recv_wrs(const struct mesh_held *h)
 	return h->srq ? 0 : h->cap.max_recv_wr; /* an SRQ's are counted with its home */
 }
 
-static int use_cqs(struct mesh_held *h)
+static int use_cqs(struct mesh_held *h, bool ahead)
 {
 	struct mesh_data *data = &h->mc->data;
 	int err;
@@ -27,7 +27,7 @@ static int use_cqs(struct mesh_held *h)
 	err = mesh_kick_prepare(h->send_cq);
 	if (!err)
 		err = mesh_kick_prepare(h->recv_cq);
-	if (!err) {
+	if (!err && !ahead) {
 		mesh_cq_use(h->send_cq);
 		mesh_cq_use(h->recv_cq);
 	}
@@ -78,22 +78,22 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 	return 0;
 }
 
-int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
-		     struct mesh_shadow *ret)
+static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool ahead,
+		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
 	int err;
 
-	err = use_cqs(h);
+	err = use_cqs(h, ahead);
 	if (err)
 		return err;
 	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, live, &shadow.home) : 0;
 	if (err)
 		return err;
-	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, &shadow.send_cq);
+	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, ahead, &shadow.send_cq);
 	if (err)
 		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), shadow.home, &shadow.recv_cq);
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), shadow.home, ahead, &shadow.recv_cq);
 	if (err)
 		goto err_send;
 	err = make_qp(h, attr, &shadow);
@@ -110,6 +110,31 @@ err_srq:
 	if (shadow.home)
 		mesh_srq_leave_shadow(shadow.home);
 	return err;
+}
+
+int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
+		     struct mesh_shadow *ret)
+{
+	return make(h, spd, attr, live, false, ret);
+}
+
+int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+			   struct mesh_shadow *ret)
+{
+	/* An SRQ that is on one more NIC has its receives dealt out anew. */
+	return h->srq ? -EOPNOTSUPP : make(h, spd, attr, true, true, ret);
+}
+
+void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow)
+{
+	struct mesh_data *data = &h->mc->data;
+
+	pthread_mutex_lock(&data->lock);
+	mesh_cq_use(h->send_cq);
+	mesh_cq_use(h->recv_cq);
+	pthread_mutex_unlock(&data->lock);
+	mesh_shadow_cq_use(shadow->send_cq);
+	mesh_shadow_cq_use(shadow->recv_cq);
 }
 
 /* held->lock */
@@ -143,6 +168,8 @@ int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 
 	if (h->now.qp)
 		return -EALREADY;
+	if (mesh_held_mode(h) != MESH_HELD_WAITING)
+		return -ESHUTDOWN; /* what it would get to receive is flushed, or was received */
 	err = mesh_shadow_make(h, spd, attr, false, &shadow);
 	if (err)
 		return err;

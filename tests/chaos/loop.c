@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ static void took(struct thread *t, const struct ibv_wc *wc)
 			say(q, "pause of %.3f ms until %.3f", (double)(now - q->success_ns) / 1e6,
 			    (double)now / 1e6);
 		q->success_ns = now;
+		atomic_fetch_add_explicit(&t->opt->progress[t->number * t->opt->n_qps + index], 1, memory_order_relaxed);
 	}
 	q->progress_ns = now;
 	if (receive)
@@ -48,10 +50,10 @@ static void took(struct thread *t, const struct ibv_wc *wc)
 static bool poll_one(struct thread *t, struct ibv_cq *cq)
 {
 	struct ibv_wc wcs[BATCH];
-	int n = ibv_poll_cq(cq, BATCH, wcs), i;
+	int n = poll_cq(t, cq, BATCH, wcs), i;
 
 	if (n < 0)
-		violated(NULL, "ibv_poll_cq(): %d", n);
+		violated(NULL, "polling: %d", n);
 	for (i = 0; i < n; i++)
 		took(t, &wcs[i]);
 	return n;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -9,12 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "traffic.h"
 
-volatile bool traffic_stop;
+_Atomic bool traffic_stop;
 
 static const char usage[] =
 	"usage: chaos-traffic [OPTIONS] [HOST]\n"
@@ -35,6 +37,13 @@ static const char usage[] =
 	"  -T N         timeout as in ibv_modify_qp (14)\n"
 	"  -R N         retry_cnt (7)\n"
 	"  -w SECONDS   without progress until it is stuck (20)\n"
+	"  -m BYTES     path MTU (1024)\n"
+	"  -W           post by ibv_wr_*()\n"
+	"  -E           extended CQs\n"
+	"  -C           CQs with room for signaled work requests only\n"
+	"  -N           so few receives that the other end has to wait\n"
+	"  -b           short send queues, filled to the brim\n"
+	"  -P FILE      count successful completions there: 64 bits for each queue pair\n"
 	"  -e           completion events\n"
 	"  -S           shared receive queues\n"
 	"  -1           one CQ for sends and receives\n"
@@ -121,6 +130,31 @@ void cannot(const char *format, ...)
 	_exit(USAGE);
 }
 
+static enum ibv_mtu mtu_of(unsigned int bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && 128u << mtu < bytes)
+		mtu++;
+	return mtu;
+}
+
+static _Atomic uint64_t *share_progress(const char *path, size_t n)
+{
+	size_t bytes = n * sizeof(uint64_t);
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
+	void *page;
+
+	if (path && (fd < 0 || ftruncate(fd, (off_t)bytes)))
+		cannot("%s: %s", path, strerror(errno));
+	page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	if (page == MAP_FAILED)
+		cannot("memory: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return page;
+}
+
 static struct options parse(int argc, char **argv)
 {
 	struct options o = {.device = "mlx5_0",
@@ -131,11 +165,13 @@ static struct options parse(int argc, char **argv)
 			    .seed = 1,
 			    .kinds = (1u << OP_KINDS) - 1,
 			    .stuck_seconds = 20,
+			    .mtu = IBV_MTU_1024,
 			    .timeout = 14,
 			    .retry_cnt = 7};
+	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:w:eS1xkh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:w:m:P:WECNbeS1xkh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -170,6 +206,27 @@ static struct options parse(int argc, char **argv)
 		case 'w':
 			o.stuck_seconds = atof(optarg);
 			break;
+		case 'm':
+			o.mtu = mtu_of((unsigned int)atoi(optarg));
+			break;
+		case 'P':
+			progress = optarg;
+			break;
+		case 'W':
+			o.builders = true;
+			break;
+		case 'E':
+			o.extended = true;
+			break;
+		case 'C':
+			o.small_cq = true;
+			break;
+		case 'N':
+			o.few_recvs = true;
+			break;
+		case 'b':
+			o.brim = true;
+			break;
 		case 'e':
 			o.events = true;
 			break;
@@ -195,6 +252,7 @@ static struct options parse(int argc, char **argv)
 		exit(USAGE);
 	}
 	o.host = argv[optind];
+	o.progress = share_progress(progress, (size_t)o.n_threads * o.n_qps);
 	return o;
 }
 
@@ -295,5 +353,7 @@ int main(int argc, char **argv)
 		if (sum.errors[s])
 			say(NULL, "first errors: %s: %lu", ibv_wc_status_str((enum ibv_wc_status)s),
 			    sum.errors[s]);
+	free(threads);
+	free(ids);
 	return sum.broken ? SURFACED : CLEAN;
 }

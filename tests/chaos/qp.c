@@ -35,19 +35,31 @@ static void open_device(struct thread *t)
 	cannot("%s has no IPv4 address", t->opt->device);
 }
 
+static struct ibv_cq *make_cq(struct thread *t, int cqe)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = (uint32_t)cqe, .cq_context = t, .channel = t->channel, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq_ex *cq;
+
+	if (!t->opt->extended)
+		return ibv_create_cq(t->ctx, cqe, t, t->channel, 0);
+	cq = ibv_create_cq_ex(t->ctx, &attr);
+	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
+}
+
 void thread_open(struct thread *t)
 {
-	struct ibv_srq_init_attr srq = {.attr = {.max_wr = N_RECVS * t->opt->n_qps, .max_sge = 1}};
-	int n_send = (int)(N_RECORDS * t->opt->n_qps), n_recv = (int)(N_RECVS * t->opt->n_qps);
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = thread_recvs(t) * t->opt->n_qps, .max_sge = 1}};
+	int n_send = (int)((t->opt->small_cq ? SIGNALED : N_RECORDS) * t->opt->n_qps);
+	int n_recv = (int)(thread_recvs(t) * t->opt->n_qps);
 	unsigned int i;
 
 	open_device(t);
 	t->pd = ibv_alloc_pd(t->ctx);
 	if (t->opt->events)
 		t->channel = ibv_create_comp_channel(t->ctx);
-	t->send_cq =
-		ibv_create_cq(t->ctx, t->opt->one_cq ? n_send + n_recv : n_send, t, t->channel, 0);
-	t->recv_cq = t->opt->one_cq ? t->send_cq : ibv_create_cq(t->ctx, n_recv, t, t->channel, 0);
+	t->send_cq = make_cq(t, t->opt->one_cq ? n_send + n_recv : n_send);
+	t->recv_cq = t->opt->one_cq ? t->send_cq : make_cq(t, n_recv);
 	if (t->opt->srq)
 		t->srq = ibv_create_srq(t->pd, &srq);
 	t->qps = calloc(t->opt->n_qps, sizeof(*t->qps));
@@ -82,7 +94,7 @@ void thread_close(struct thread *t)
 		qp_free(&t->qps[i]);
 	/* A destroyed QP's completions may be left out, but after all were taken there is nothing
 	 * more to come. */
-	if (ibv_poll_cq(t->send_cq, 1, &wc) || ibv_poll_cq(t->recv_cq, 1, &wc))
+	if (poll_cq(t, t->send_cq, 1, &wc) || poll_cq(t, t->recv_cq, 1, &wc))
 		violated(NULL, "a completion after the QPs were destroyed: wr_id 0x%lx status %s",
 			 wc.wr_id, ibv_wc_status_str(wc.status));
 	if (t->n_events)
@@ -130,33 +142,46 @@ static void forget(struct link_qp *q)
 	q->progress_ns = now_ns();
 }
 
-void qp_new(struct link_qp *q)
+static struct ibv_qp *make_qp(struct thread *t, uint32_t *ret_depth)
 {
-	struct thread *t = q->thread;
-	struct ibv_qp_init_attr init = {
+	struct ibv_qp_init_attr_ex init = {
 		.send_cq = t->send_cq,
 		.recv_cq = t->recv_cq,
 		.srq = t->srq,
-		.cap = {.max_send_wr = N_RECORDS,
-			.max_recv_wr = t->srq ? 0 : N_RECVS,
+		.cap = {.max_send_wr = t->opt->brim ? BRIM_WRS : N_RECORDS,
+			.max_recv_wr = t->srq ? 0 : thread_recvs(t),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			.max_inline_data = INLINE_BYTES},
 		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (t->opt->builders ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0u),
+		.pd = t->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+				  IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
 	};
+	struct ibv_qp *qp = ibv_create_qp_ex(t->ctx, &init);
+
+	*ret_depth = init.cap.max_send_wr < N_RECORDS ? init.cap.max_send_wr : N_RECORDS;
+	return qp;
+}
+
+void qp_new(struct link_qp *q)
+{
+	struct thread *t = q->thread;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS};
 	struct message m = {0};
 	uint32_t i;
 
 	forget(q);
-	q->qp = ibv_create_qp(t->pd, &init);
+	q->qp = make_qp(t, &q->depth);
 	if (!q->qp)
 		cannot("QP: %s", strerror(errno));
 	must(ibv_modify_qp(q->qp, &attr,
 			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "INIT");
-	for (i = 0; i < N_RECVS && (!t->srq || !q->epoch); i++)
+	for (i = 0; i < thread_recvs(t) && (!t->srq || !q->epoch); i++)
 		recv_post(q, i);
 	/* Near the end of the numbers, so that they wrap. */
 	q->mine = (struct address){.gid = t->gid,
@@ -179,11 +204,12 @@ void qp_connect(struct link_qp *q)
 	struct thread *t = q->thread;
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
+		.path_mtu = t->opt->mtu,
 		.dest_qp_num = q->theirs.qpn,
 		.rq_psn = q->theirs.psn,
 		.max_dest_rd_atomic = RD_ATOMIC,
-		.min_rnr_timer = 1,
+		/* 1.28 ms: a sender that tries again every 10 us leaves no processor to who would post the receive. */
+		.min_rnr_timer = t->opt->few_recvs ? 14 : 1,
 		.ah_attr = {.is_global = 1,
 			    .port_num = 1,
 			    .grh = {.dgid = q->theirs.gid,

@@ -45,17 +45,27 @@ static void post(struct link_qp *q, struct ibv_send_wr *wr, struct record record
 	q->records[q->n_posted % N_RECORDS] = record;
 	q->n_posted++;
 	q->since_signal = record.signaled ? 0 : q->since_signal + 1;
-	err = ibv_post_send(q->qp, wr, &bad);
+	q->n_signaled += record.signaled;
+	if (q->thread->opt->builders)
+		err = build_send(ibv_qp_to_qp_ex(q->qp), wr);
+	else
+		err = ibv_post_send(q->qp, wr, &bad);
 	if (err)
-		violated(q, "ibv_post_send() of work request %u: %s, with %u of %u outstanding",
-			 q->n_posted - 1, strerror(err), q->n_posted - 1 - q->n_completed,
-			 N_RECORDS);
+		violated(q, "posting work request %u: %s, with %u of %u outstanding", q->n_posted - 1,
+			 strerror(err), q->n_posted - 1 - q->n_completed, q->depth);
 }
 
+/* @keep: places that are left for others, of the send queue and, if it is small, of the CQ */
+static bool has_room_but(const struct link_qp *q, uint32_t keep)
+{
+	return q->n_posted - q->n_completed + keep < q->depth &&
+	       (!q->thread->opt->small_cq || q->n_signaled + keep < SIGNALED);
+}
+
+/* The last ones are for acknowledgements; with -b every place is used. */
 static bool has_room(const struct link_qp *q)
 {
-	return q->n_posted - q->n_completed <
-	       N_RECORDS - 4; /* the last ones are for acknowledgements */
+	return has_room_but(q, q->thread->opt->brim ? 0 : 4);
 }
 
 static void *target_of(struct link_qp *q, const struct op *op)
@@ -156,7 +166,7 @@ bool send_ack(struct link_qp *q)
 		.wr.rdma = {.remote_addr = theirs(q, &q->area->acked), .rkey = q->theirs.rkey},
 	};
 
-	if (q->n_posted - q->n_completed >= N_RECORDS)
+	if (!has_room_but(q, 0))
 		return false;
 	q->area->ack_out = q->acked = q->their_script.n;
 	post(q, &wr, (struct record){.type = REC_ACK});
@@ -275,5 +285,6 @@ void send_completed(struct link_qp *q, const struct ibv_wc *wc)
 			   : record->type == REC_ACK ? "ack"
 						     : "fin");
 	}
+	q->n_signaled -= q->n_signaled && record->signaled;
 	q->n_completed++;
 }

@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from storm import hosts  # noqa: E402
-from storm.hosts import CLIENT, SERVER, Program, until  # noqa: E402
+from schedule import hosts  # noqa: E402
+from schedule.hosts import CLIENT, SERVER, Program, until  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", HERE.parents[1] / "build/release")).resolve()

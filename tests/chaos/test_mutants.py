@@ -8,8 +8,8 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from storm import drive, hosts  # noqa: E402  (the path comes first)
-from storm.cli import NO_ATOMICS, need  # noqa: E402
+from schedule import drive, hosts  # noqa: E402  (the path comes first)
+from schedule.cli import NO_ATOMICS, need  # noqa: E402
 
 MISTAKES = {0: "none", 1: "skips one", 2: "repeats one", 3: "PSN off by one", 4: "reorders"}
 TRIES = 4  # of three faults: one with nothing outstanding shows nothing

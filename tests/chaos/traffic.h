@@ -13,15 +13,20 @@
  *   script.c  what is done; both ends compute it
  *   qp.c      objects and connecting
  *   send.c    posting, send completions
+ *   build.c   posting by ibv_wr_*()
  *   recv.c    receive completions, memory, acknowledgements
- *   error.c   a queue pair that failed: what may have been executed and what not; then it is
- * replaced wire.c    what the ends tell each other beside the queue pairs loop.c    one thread: its
- * CQs, its queue pairs
+ *   poll.c    polling of either kind of CQ
+ *   error.c   a queue pair that failed: what may have been executed and what not; then it is replaced
+ *   wire.c    what the ends tell each other beside the queue pairs
+ *   loop.c    one thread: its CQs, its queue pairs
  */
 
 #define WINDOW    24u /* operations that the other end has not verified yet */
 #define N_RECVS   40u /* receives posted; more than WINDOW */
-#define N_RECORDS 64u /* send queue */
+#define N_RECORDS 64u /* send queue; with -b as few as the provider gives for BRIM_WRS */
+#define BRIM_WRS  16u /* more than can be unsignaled in a row */
+#define FEW_RECVS 2u /* -N: so few that the other end has to wait */
+#define SIGNALED  12u /* -C: completions of each send queue that its CQ has room for */
 #define N_SOURCES 64u /* source or destination of operation n is n % N_SOURCES */
 #define STRIDE    5120u /* of all places for data; more than MAX_BYTES */
 #define ACK_EVERY 6u
@@ -42,7 +47,11 @@ struct options {
 	unsigned int kinds;
 	double seconds, stuck_seconds;
 	bool events, srq, one_cq, replace, peer_may_die;
+	bool builders, extended, small_cq, few_recvs, brim;
 	unsigned int timeout, retry_cnt;
+	enum ibv_mtu mtu;
+	/* Completions without an error so far, of all queue pairs of the first thread, then of the next: for who watches. */
+	_Atomic uint64_t *progress;
 };
 
 /* Memory of a queue pair; one MR. */
@@ -105,6 +114,8 @@ struct link_qp {
 	bool has_next, fin_posted;
 	struct record records[N_RECORDS];
 	uint32_t n_posted, n_completed; /* work requests */
+	uint32_t depth; /* of the send queue; at most N_RECORDS */
+	uint32_t n_signaled; /* outstanding */
 	uint32_t ops_completed; /* all before this number are known to be done */
 	bool failed; /* a completion in error came: each further one has to come */
 	double tokens;
@@ -162,7 +173,7 @@ static inline uint64_t wr_id_of(const struct link_qp *q, uint32_t number)
 }
 
 /* main.c */
-extern volatile bool traffic_stop;
+extern _Atomic bool traffic_stop;
 uint64_t now_ns(void);
 __attribute__((format(printf, 2, 3))) void say(const struct link_qp *q, const char *format, ...);
 /** violated() - say what, and end the process with status VIOLATION */
@@ -180,6 +191,12 @@ void qp_connect(struct link_qp *q);
 void qp_to_err(struct link_qp *q);
 void qp_free(struct link_qp *q);
 uint64_t qp_id(const struct link_qp *q, unsigned int side);
+
+/** thread_recvs - receives that each queue pair has posted */
+static inline uint32_t thread_recvs(const struct thread *t)
+{
+	return t->opt->few_recvs ? FEW_RECVS : N_RECVS;
+}
 
 /* send.c */
 void send_some(struct link_qp *q, uint64_t now);
@@ -213,6 +230,14 @@ void wire_say(struct thread *t, enum word word, const struct link_qp *q,
 	      const struct message *more);
 /** wire_hear() - take what there is; whether there was something */
 bool wire_hear(struct thread *t);
+
+/* poll.c */
+/** poll_cq - as ibv_poll_cq(), by the functions of extended CQs if it is one */
+int poll_cq(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs);
+
+/* build.c */
+/** build_send - as ibv_post_send() of one work request, by the functions of struct ibv_qp_ex. Return: 0 or errno */
+int build_send(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr);
 
 /* loop.c */
 void *thread_run(void *arg);

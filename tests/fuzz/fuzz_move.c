@@ -36,6 +36,9 @@ struct caller {
 static void act_live(struct caller *c, const struct mv_move_action *action)
 {
 	switch (action->type) {
+	case MV_DO_QUIESCE:
+		FUZZ_CHECK(c->at_work && c->has_next && !c->fenced);
+		break;
 	case MV_DO_FENCE:
 		FUZZ_CHECK(c->at_work && c->has_next && !c->fenced);
 		c->fencing = true;
@@ -91,6 +94,7 @@ static void act(struct caller *c, const struct mv_move_action *action)
 		FUZZ_CHECK(c->has_next && !c->fenced);
 		c->has_next = false;
 		break;
+	case MV_DO_QUIESCE:
 	case MV_DO_FENCE:
 	case MV_DO_STAY:
 	case MV_DO_SURFACE:
@@ -169,6 +173,8 @@ static void outcome(struct caller *c, bool ok, uint64_t now_ns)
 
 		c->fencing = false;
 		mv_move_fenced(&c->m, ok ? &sync : NULL, now_ns);
+	} else if (ok) {
+		mv_move_quiesced(&c->m, now_ns);
 	}
 }
 

@@ -262,11 +262,19 @@ int cmd_destroy_qp(struct cmd_args *a)
 	return 0;
 }
 
+/* IPv6, or IPv4 as ::ffff:a.b.c.d, as RoCE v2 has its groups. */
+static bool is_multicast(const uint8_t *gid)
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+
+	return gid[0] == 0xff || (!memcmp(gid, v4, sizeof(v4)) && gid[12] >> 4 == 14);
+}
+
 static struct qp *mcast_qp(struct cmd_args *a, uint32_t handle, const uint8_t *gid)
 {
 	struct qp *qp = (struct qp *)obj_get(a->uc, handle, OBJ_QP);
 
-	return qp && qp->type == IBV_QPT_UD && gid[0] == 0xff ? qp : NULL;
+	return qp && qp->type == IBV_QPT_UD && is_multicast(gid) ? qp : NULL;
 }
 
 int cmd_attach_mcast(struct cmd_args *a)

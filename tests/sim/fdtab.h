@@ -4,7 +4,7 @@
 #ifndef SIM_FDTAB_H
 #define SIM_FDTAB_H
 
-enum fd_kind { FD_FREE, FD_UVERBS, FD_EVENTS };
+enum fd_kind { FD_FREE, FD_UVERBS, FD_EVENTS, FD_UCMA };
 
 /** fdtab_set() - note that @fd is a file of ours, or (FD_FREE, NULL) no more. Descriptors beyond
  * 65535 are ignored. */

@@ -212,6 +212,8 @@ uint64_t faults_run(struct hca *h);
 int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,
 		  const uint8_t *own_mac, struct sim_state *st, uint8_t *ret_mac);
 
+int neigh_route(const uint8_t *src, const uint8_t *dst, uint32_t ifindex, uint8_t *ret_src,
+		uint32_t *ret_ifindex, bool *ret_local);
 int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_t *ret_mac);
 
 /* engine.c */

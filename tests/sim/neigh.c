@@ -159,6 +159,54 @@ static void ask(int fd, struct address hop, uint32_t ifindex)
 	talk(fd, &r, buf, sizeof(buf), &err);
 }
 
+/**
+ * neigh_route() - how the IP stack would reach @dst. Addresses in GID form.
+ * @src: what to send from, or NULL. @ifindex: the only netdev to use, or 0.
+ * @ret_src: @src, or what the route prefers. @ret_local: @dst is an address of this host.
+ *
+ * Return: 0, or what the look-up says (-ENETUNREACH); -EIO for an answer without a netdev.
+ */
+int neigh_route(const uint8_t *src, const uint8_t *dst, uint32_t ifindex, uint8_t *ret_src,
+		uint32_t *ret_ifindex, bool *ret_local)
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = -EIO;
+	uint8_t buf[4096] __attribute__((aligned(8)));
+	struct address to = address_of(dst), from = src ? address_of(src) : to;
+	const struct rtattr *a;
+	struct nlmsghdr *h;
+	struct request r;
+
+	if (fd < 0)
+		return -errno;
+	begin(&r, RTM_GETROUTE, 0, sizeof(r.u.rt));
+	r.u.rt.rtm_family = (uint8_t)to.family;
+	r.u.rt.rtm_dst_len = (uint8_t)(to.len * 8);
+	add_attr(&r, RTA_DST, to.bytes, to.len);
+	if (src && from.family == to.family) {
+		r.u.rt.rtm_src_len = (uint8_t)(from.len * 8);
+		add_attr(&r, RTA_SRC, from.bytes, from.len);
+	}
+	if (ifindex)
+		add_attr(&r, RTA_OIF, &ifindex, sizeof(ifindex));
+	h = talk(fd, &r, buf, sizeof(buf), &err);
+	a = h ? find_attr(h, sizeof(struct rtmsg), RTA_OIF) : NULL;
+	if (a) {
+		memcpy(ret_ifindex, RTA_DATA(a), sizeof(*ret_ifindex));
+		*ret_local = ((struct rtmsg *)NLMSG_DATA(h))->rtm_type == RTN_LOCAL;
+		a = find_attr(h, sizeof(struct rtmsg), RTA_PREFSRC);
+		memcpy(ret_src, src ? src : dst, 16);
+		if (!src && a && RTA_PAYLOAD(a) == to.len) {
+			memcpy(ret_src, v4, 12);
+			memcpy(ret_src + 16 - to.len, RTA_DATA(a), to.len);
+		}
+	} else if (h) {
+		err = -EIO;
+	}
+	syscall(SYS_close, fd);
+	return err;
+}
+
 static int resolve(int fd, struct address hop, uint32_t ifindex, uint8_t *ret_mac)
 {
 	const struct timespec pause = {.tv_nsec = 500000};

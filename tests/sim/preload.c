@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The system calls that make a uverbs device, answered inside the process: a library to be
- * preloaded. Everything that is not about one of our files goes on to the next definition of the
+ * The system calls that make a uverbs device and rdma_cm, answered inside the process: a library to
+ * be preloaded. Everything that is not about one of our files goes on to the next definition of the
  * function. Without SIM_STATE in the environment it does nothing at all.
  */
 #include <dlfcn.h>
@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cm/client.h"
 #include "fdtab.h"
 #include "hca.h"
 #include "root.h"
@@ -123,6 +124,20 @@ static int uverbs_open(int minor, int flags)
 	return fd;
 }
 
+/* Return: true with *ret_fd, a descriptor or -1 with errno, if the path is one of ours. */
+static bool open_ours(const char *path, int flags, int *ret_fd)
+{
+	int minor = uverbs_minor(path);
+
+	if (minor >= 0)
+		*ret_fd = uverbs_open(minor, flags);
+	else if (path && !strcmp(path, RDMA_CM_PATH) && getenv(SIM_STATE_ENV))
+		*ret_fd = ucma_open(flags);
+	else
+		return false;
+	return true;
+}
+
 static mode_t mode_arg(int flags, va_list ap)
 {
 	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
@@ -131,28 +146,27 @@ static mode_t mode_arg(int flags, va_list ap)
 #define DEFINE_OPEN(name)                                                                          \
 	EXPORT int name(const char *path, int flags, ...)                                          \
 	{                                                                                          \
-		int minor = uverbs_minor(path);                                                    \
 		mode_t mode;                                                                       \
 		va_list ap;                                                                        \
+		int fd;                                                                            \
                                                                                                    \
 		va_start(ap, flags);                                                               \
 		mode = mode_arg(flags, ap);                                                        \
 		va_end(ap);                                                                        \
-		return minor >= 0 ? uverbs_open(minor, flags) : NEXT(name)(path, flags, mode);     \
+		return open_ours(path, flags, &fd) ? fd : NEXT(name)(path, flags, mode);           \
 	}
 
 #define DEFINE_OPENAT(name)                                                                        \
 	EXPORT int name(int dir, const char *path, int flags, ...)                                 \
 	{                                                                                          \
-		int minor = uverbs_minor(path);                                                    \
 		mode_t mode;                                                                       \
 		va_list ap;                                                                        \
+		int fd;                                                                            \
                                                                                                    \
 		va_start(ap, flags);                                                               \
 		mode = mode_arg(flags, ap);                                                        \
 		va_end(ap);                                                                        \
-		return minor >= 0 ? uverbs_open(minor, flags)                                      \
-				  : NEXT(name)(dir, path, flags, mode);                            \
+		return open_ours(path, flags, &fd) ? fd : NEXT(name)(dir, path, flags, mode);      \
 	}
 
 DEFINE_OPEN(open)
@@ -164,14 +178,15 @@ DEFINE_OPENAT(openat64)
 int __open_2(const char *path, int flags);
 EXPORT int __open_2(const char *path, int flags)
 {
-	int minor = uverbs_minor(path);
+	int fd;
 
-	return minor >= 0 ? uverbs_open(minor, flags) : NEXT(__open_2)(path, flags);
+	return open_ours(path, flags, &fd) ? fd : NEXT(__open_2)(path, flags);
 }
 
 EXPORT int close(int fd)
 {
 	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	struct ucma_file *f = fdtab_get(fd, FD_UCMA);
 	struct evq *q = fdtab_get(fd, FD_EVENTS);
 
 	if (uc) {
@@ -191,18 +206,25 @@ EXPORT int close(int fd)
 		evq_put(q);
 		if (h)
 			hca_unlock(h);
+	} else if (f) {
+		fdtab_set(fd, FD_FREE, NULL);
+		ucma_close(f);
 	}
 	return NEXT(close)(fd);
 }
 
-/* A duplicate of a uverbs file is the same file. Return: @copy. */
+/* A duplicate of a uverbs or rdma_cm file is the same file. Return: @copy. */
 static int note_copy(int fd, int copy)
 {
 	struct ucontext *uc = copy >= 0 && copy != fd ? fdtab_get(fd, FD_UVERBS) : NULL;
+	struct ucma_file *f = copy >= 0 && copy != fd ? fdtab_get(fd, FD_UCMA) : NULL;
 
 	if (uc) {
 		ucontext_hold(uc);
 		fdtab_set(copy, FD_UVERBS, uc);
+	} else if (f) {
+		ucma_hold(f);
+		fdtab_set(copy, FD_UCMA, f);
 	}
 	return copy;
 }
@@ -232,7 +254,10 @@ DEFINE_FCNTL(fcntl64)
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+	struct ucma_file *f = uc ? NULL : fdtab_get(fd, FD_UCMA);
 
+	if (f)
+		return ucma_write(f, fd, buf, len);
 	return uc ? cmd_write(uc, buf, len) : NEXT(write)(fd, buf, len);
 }
 
@@ -256,19 +281,28 @@ EXPORT int ioctl(int fd, unsigned long req, ...)
 	return uc ? cmd_ioctl(uc, req, arg) : NEXT(ioctl)(fd, req, arg);
 }
 
-static void stat_uverbs(struct stat *st, uint32_t minor)
+static void stat_device(struct stat *st, unsigned int major, unsigned int minor)
 {
 	st->st_mode = S_IFCHR | 0666;
-	st->st_rdev = makedev(UVERBS_MAJOR, UVERBS_MINOR + minor);
+	st->st_rdev = makedev(major, minor);
+}
+
+static void stat_ours(int fd, struct stat *st)
+{
+	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
+
+	if (uc)
+		stat_device(st, UVERBS_MAJOR, UVERBS_MINOR + uc->dev->minor);
+	else if (fdtab_get(fd, FD_UCMA))
+		stat_device(st, RDMA_CM_MAJOR, RDMA_CM_MINOR);
 }
 
 EXPORT int fstat(int fd, struct stat *st)
 {
-	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
 	int err = NEXT(fstat)(fd, st);
 
-	if (!err && uc)
-		stat_uverbs(st, uc->dev->minor);
+	if (!err)
+		stat_ours(fd, st);
 	return err;
 }
 
@@ -281,11 +315,10 @@ EXPORT int fstat64(int fd, struct stat64 *st)
 int __fxstat(int version, int fd, struct stat *st);
 EXPORT int __fxstat(int version, int fd, struct stat *st)
 {
-	struct ucontext *uc = fdtab_get(fd, FD_UVERBS);
 	int err = NEXT(__fxstat)(version, fd, st);
 
-	if (!err && uc)
-		stat_uverbs(st, uc->dev->minor);
+	if (!err)
+		stat_ours(fd, st);
 	return err;
 }
 
@@ -308,7 +341,7 @@ EXPORT int stat(const char *path, struct stat *st)
 		return -1;
 	}
 	memset(st, 0, sizeof(*st));
-	stat_uverbs(st, (uint32_t)minor);
+	stat_device(st, UVERBS_MAJOR, UVERBS_MINOR + (unsigned int)minor);
 	return 0;
 }
 

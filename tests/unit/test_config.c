@@ -106,7 +106,7 @@ static void test_bad_lines(void **state)
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
-		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms\n"},
+		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, prearm\n"},
 		{"[log]\nMode = on\n",
 		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",

@@ -122,8 +122,15 @@ static struct mv_ctl_msg to_offer(void)
 	return take_message(&l, MV_CTL_OFFER);
 }
 
-/* Return: ANSWER. */
-static struct mv_ctl_msg to_answer(void)
+static void quiesced(struct mv_move *m)
+{
+	take(m, MV_DO_QUIESCE);
+	assert_quiet(m);
+	mv_move_quiesced(m, START);
+}
+
+/* The follower is connected. */
+static void to_quiesce(void)
 {
 	struct mv_ctl_msg msg = to_offer();
 	struct mv_move_action action;
@@ -139,6 +146,13 @@ static struct mv_ctl_msg to_answer(void)
 	assert_int_equal(action.peer.qpn, 0x1001);
 	assert_int_equal(action.rq_psn, msg.path_psn);
 	mv_move_connected(&f, true, START);
+}
+
+/* Return: ANSWER. */
+static struct mv_ctl_msg to_answer(void)
+{
+	to_quiesce();
+	quiesced(&f);
 	return take_message(&f, MV_CTL_ANSWER);
 }
 
@@ -154,6 +168,7 @@ static struct mv_ctl_msg to_confirm(void)
 	assert_int_equal(action.rq_psn, msg.path_psn);
 	assert_int_not_equal(action.sq_psn, LEADER_PSN);
 	mv_move_connected(&l, true, START);
+	quiesced(&l);
 	msg = take_message(&l, MV_CTL_CONFIRM);
 	take(&l, MV_DO_FENCE);
 	assert_quiet(&l);
@@ -422,6 +437,80 @@ static void test_out_of_time(void **state)
 	run_out_of_time(&times);
 }
 
+/* Nobody is told of a path, and nothing is fenced, before atomics have finished; that is asked for again and again. */
+static void test_quiesce(void **state)
+{
+	struct mv_ctl_msg answer, msg;
+	uint64_t now;
+
+	(void)state;
+	introduce();
+	to_quiesce();
+	take(&f, MV_DO_QUIESCE);
+	assert_quiet(&f);
+	for (unsigned int i = 0; i < 3; i++) {
+		mv_move_tick(&f, mv_move_deadline(&f));
+		take(&f, MV_DO_QUIESCE);
+		assert_quiet(&f);
+	}
+	mv_move_quiesced(&f, START);
+	answer = take_message(&f, MV_CTL_ANSWER);
+	hear(&l, &answer);
+	take(&l, MV_DO_CONNECT);
+	mv_move_connected(&l, true, START);
+	take(&l, MV_DO_QUIESCE);
+	assert_quiet(&l);
+	hear(&l, &answer); /* again */
+	assert_quiet(&l);
+	/* They do not finish. */
+	do {
+		assert_int_equal(l.state, MV_MOVE_QUIESCING);
+		now = mv_move_deadline(&l);
+		mv_move_tick(&l, now);
+	} while (l.live && take(&l, MV_DO_QUIESCE).type);
+	assert_true(now == START + T->move_ns / 2);
+	msg = take_message(&l, MV_CTL_REFUSE);
+	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_BUSY, false);
+	mv_move_quiesced(&l, now); /* too late */
+	assert_quiet(&l);
+	hear(&f, &msg);
+	take(&f, MV_DO_RELEASE);
+	assert_stays(&f, MV_CTL_REASON_BUSY, false);
+}
+
+/* The leader has another path meanwhile, and a worse reason. */
+static void test_quiesce_is_left(void **state)
+{
+	struct mv_ctl_msg msg;
+
+	(void)state;
+	introduce();
+	assert_int_equal(mv_move_start(&l, MV_CTL_REASON_DRAIN, paths, 2, START), 0);
+	take_prepare(&l, "10.2.0.1");
+	prepared(&l, "10.2.0.1", 0x1001);
+	msg = take_message(&l, MV_CTL_OFFER);
+	hear(&f, &msg);
+	take(&f, MV_DO_PREPARE);
+	prepared(&f, "10.2.0.2", 0x2002);
+	take(&f, MV_DO_CONNECT);
+	mv_move_connected(&f, true, START);
+	take(&f, MV_DO_QUIESCE);
+	assert_int_equal(f.reason, MV_CTL_REASON_DRAIN);
+	hear(&f, &msg); /* again */
+	assert_quiet(&f);
+	assert_int_equal(mv_move_start(&l, MV_CTL_REASON_PORT, &paths[1], 1, START), 0);
+	take(&l, MV_DO_RELEASE);
+	take_prepare(&l, "10.3.0.1");
+	prepared(&l, "10.3.0.1", 0x1003);
+	msg = take_message(&l, MV_CTL_OFFER);
+	hear(&f, &msg);
+	take(&f, MV_DO_RELEASE);
+	take_prepare(&f, "10.3.0.2");
+	assert_int_equal(f.reason, MV_CTL_REASON_PORT);
+}
+
 /* ---- after FENCE -------------------------------------------------------------------------------
  */
 
@@ -567,6 +656,7 @@ static void test_not_ours(void **state)
 	prepared(&f, "10.2.0.2", 0x2002);
 	take(&f, MV_DO_CONNECT);
 	mv_move_connected(&f, true, START);
+	quiesced(&f);
 	take_message(&f, MV_CTL_ANSWER);
 	/* The peer's program has connected anew: what ours is connected to is gone. */
 	msg = offer;
@@ -666,6 +756,8 @@ int main(void)
 		cmocka_unit_test(test_refused_by_kind),
 		cmocka_unit_test(test_start_again),
 		cmocka_unit_test(test_out_of_time),
+		cmocka_unit_test(test_quiesce),
+		cmocka_unit_test(test_quiesce_is_left),
 		cmocka_unit_test(test_lost_messages),
 		cmocka_unit_test(test_fence_fails),
 		cmocka_unit_test(test_peer_is_gone),

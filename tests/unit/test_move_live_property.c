@@ -55,6 +55,7 @@ struct end {
 	struct qp *work, *next;
 	bool failed; /* SURFACE: the program has been given errors */
 	bool wants_off; /* its path is bad as far as it knows */
+	bool quiet, lossy; /* QUIESCE; and its path is dead: what is outstanding is not waited for */
 	/* of the program */
 	unsigned int posted, completed, executed;
 	/* */
@@ -208,9 +209,9 @@ static void acknowledge(unsigned int i)
 
 	if (!peer || !peer->alive || peer->err || e->work->err || !w.up[e->work->path])
 		return;
-	known = e->work->first_wr + rnd(peer->executed + 1);
+	known = e->work->first_wr + peer->executed;
 	if (known > e->completed)
-		e->completed = known;
+		e->completed += rnd(known - e->completed + 1);
 }
 
 static void traffic(void)
@@ -220,7 +221,7 @@ static void traffic(void)
 
 		if (!e->dead && !e->failed && e->posted - e->completed < 20)
 			e->posted += rnd(3);
-		if (!e->dead && e->work && !e->work->err && e->posted > e->work->first_wr)
+		if (!e->dead && e->work && !e->work->err && !e->quiet && e->posted > e->work->first_wr)
 			e->work->sent = e->posted - e->work->first_wr;
 		for (size_t q = 0; q < e->n_qps; q++)
 			arrive(i, &e->qps[q]);
@@ -301,6 +302,18 @@ static void do_connect(unsigned int i, const struct mv_move_action *action)
 	schedule(rnd(5) * MS, EV_OUTCOME, i)->ok = true;
 }
 
+/* All work requests here are atomics, as it were. */
+static void do_quiesce(unsigned int i)
+{
+	struct end *e = &w.ends[i];
+
+	CHECK(e->next && e->next->connected && e->work && !e->work->err);
+	e->quiet = true;
+	e->lossy = !w.up[e->work->path];
+	if (e->lossy || e->completed >= e->work->first_wr + e->work->sent)
+		mv_move_quiesced(&e->m, w.now);
+}
+
 static void do_fence(unsigned int i)
 {
 	struct end *e = &w.ends[i];
@@ -309,6 +322,7 @@ static void do_fence(unsigned int i)
 	CHECK(e->next && e->next->connected && e->work && !e->work->err);
 	/* (The follower may have given up since it answered, by time or because its program did.) */
 	CHECK(!w.calm || peer_of(i, e->next));
+	CHECK(e->quiet && (e->lossy || e->completed >= e->work->first_wr + e->work->sent));
 	schedule(rnd(8) * MS, EV_OUTCOME, i)->ok = w.calm || !chance(3);
 }
 
@@ -324,6 +338,8 @@ static void replay(unsigned int i, const struct mv_move_action *action)
 	CHECK(action->n_received == peer->executed);
 	done = old->first_wr + mv_psn_ahead(old->my_psn, action->next_psn);
 	CHECK(done >= e->completed && done <= e->posted);
+	/* What was waited for is through, so the peer's fence has not cut it off either. */
+	CHECK(e->lossy || done == e->completed);
 	e->completed = done;
 	e->next->first_wr = done;
 	old->alive = false;
@@ -344,6 +360,7 @@ static void do_activate(unsigned int i, const struct mv_move_action *action)
 	e->work = e->next;
 	e->next = NULL;
 	e->live_since = 0;
+	e->quiet = false;
 	e->wants_off = !w.up[e->work->path];
 	if (e->wants_off)
 		schedule(rnd(20) * MS, EV_RETRY, i);
@@ -353,7 +370,7 @@ static void do_stay(unsigned int i, const struct mv_move_action *action)
 {
 	struct end *e = &w.ends[i];
 
-	CHECK(!e->next && e->work && !e->work->err);
+	CHECK(!e->next && e->work && !e->work->err && !e->quiet);
 	CHECK(action->reason < MV_CTL_REASON_END && action->reason != MV_CTL_REASON_NONE);
 	e->live_since = 0;
 	e->n_stays++;
@@ -388,8 +405,9 @@ static void do_native(unsigned int i)
 static void do_action(unsigned int i, const struct mv_move_action *action)
 {
 	static const char *const names[] = {"nothing",  "send",    "prepare", "connect",
-					    "activate", "native",  "release", "fence",
-					    "stay",     "surface", "decide"};
+					    "activate", "native",  "release",
+					    "quiesce",  "fence",   "stay",    "surface",
+					    "decide"};
 	struct end *e = &w.ends[i];
 
 	if (action->type != MV_DO_SEND)
@@ -405,6 +423,9 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_CONNECT:
 		do_connect(i, action);
 		break;
+	case MV_DO_QUIESCE:
+		do_quiesce(i);
+		break;
 	case MV_DO_FENCE:
 		do_fence(i);
 		break;
@@ -417,6 +438,7 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 		CHECK(!e->next->executed);
 		e->next->alive = e->next->connected = false;
 		e->next = NULL;
+		e->quiet = false;
 		break;
 	case MV_DO_STAY:
 		do_stay(i, action);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../cm/server.h"
 #include "control.h"
 #include "fault_rule.h"
 
@@ -215,8 +216,12 @@ void control_answer(struct host *h, char *request, char *answer, size_t size)
 		status(h, &r);
 		return;
 	}
+	if (!strcmp(request, "cm")) {
+		cm_server_show(h->cm, answer, size);
+		return;
+	}
 	if (!action) {
-		say(&r, "error: write: status, or DEVICE ACTION");
+		say(&r, "error: write: status, cm, or DEVICE ACTION");
 		return;
 	}
 	*action++ = '\0';

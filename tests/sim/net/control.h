@@ -16,7 +16,7 @@ int control_accept(struct host *h, int fd);
 
 /**
  * control_answer() - carry out one request.
- * @request: "status", or "DEV ACTION ..." with what `sim fault --help` lists; is cut up.
+ * @request: "status", "cm" (identifiers of the connection manager), or "DEV ACTION ..." with what `sim fault --help` lists; is cut up.
  * @answer: text to send back, never empty; starts with "error: " if the request cannot be.
  */
 void control_answer(struct host *h, char *request, char *answer, size_t size);

@@ -8,6 +8,7 @@
 #include "netmon.h"
 
 struct host;
+struct cm_server;
 
 /* What a GID table needs to ask whether a slot is referred to. */
 struct gid_user {
@@ -20,6 +21,7 @@ struct host {
 	struct sim_state *state; /* shared; see state.h for who writes what */
 	int state_fd;
 	struct netmon net;
+	struct cm_server *cm;
 	struct gid_table tables[SIM_MAX_DEVS]; /* of port 1 of each device; unused on InfiniBand */
 	struct gid_user users[SIM_MAX_DEVS];
 	uint64_t shown[SIM_MAX_DEVS][sizeof(struct sim_counters) / sizeof(uint64_t)];

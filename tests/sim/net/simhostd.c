@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "../cm/server.h"
 #include "control.h"
 #include "host.h"
 
@@ -27,21 +29,37 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+static long long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
 static int serve(struct host *h, int control, int signals)
 {
 	struct pollfd fds[] = {{.fd = h->net.fd, .events = POLLIN},
 			       {.fd = control, .events = POLLIN},
-			       {.fd = signals, .events = POLLIN}};
-	int err = 0;
+			       {.fd = signals, .events = POLLIN},
+			       {.fd = cm_server_fd(h->cm), .events = POLLIN}};
+	long long show_at = 0;
+	int err = 0, wait = COUNTERS_MS;
 
 	while (!err && !fds[2].revents) {
-		if (poll(fds, 3, COUNTERS_MS) < 0 && errno != EINTR)
+		if (poll(fds, 4, wait) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[0].revents)
 			err = netmon_read(&h->net);
 		if (!err && fds[1].revents)
 			err = control_accept(h, control);
-		host_show_counters(h);
+		wait = cm_server_run(h->cm);
+		if (now_ms() >= show_at) {
+			host_show_counters(h);
+			show_at = now_ms() + COUNTERS_MS;
+		}
+		if (wait < 0 || wait > show_at - now_ms())
+			wait = show_at > now_ms() ? (int)(show_at - now_ms()) : 0;
 	}
 	return err;
 }
@@ -72,8 +90,11 @@ int main(int argc, char **argv)
 	err = host_open(h);
 	if (err)
 		goto err_close;
-	control = control_listen(h->config.socket_path);
-	err = control < 0 ? control : say_ready();
+	err = cm_server_open(h, &h->cm);
+	if (!err) {
+		control = control_listen(h->config.socket_path);
+		err = control < 0 ? control : say_ready();
+	}
 	if (!err)
 		err = serve(h, control, signals);
 	if (err)
@@ -81,6 +102,7 @@ int main(int argc, char **argv)
 	unlink(h->config.socket_path);
 	if (control >= 0)
 		close(control);
+	cm_server_close(h->cm);
 err_close:
 	host_close(h);
 	close(signals);

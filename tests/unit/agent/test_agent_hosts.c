@@ -86,6 +86,25 @@ static void test_news(void **state)
 	assert_int_equal(hosts.n, 1);
 }
 
+static void test_down(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_false(news & MD_NEWS_DOWN);
+	peer.generation = 2;
+	peer.text = "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 down; gid 10.2.0.2/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC | MD_NEWS_DOWN);
+	/* Up again is no hurry. */
+	peer.generation = 3;
+	peer.text = "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+}
+
 static void test_own_and_old(void **state)
 {
 	struct peer self = {0, 100, 1, 1000, ONE_RAIL}, peer = {1, 100, 1, 1000, ONE_RAIL};
@@ -296,6 +315,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_news, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_carrier, setup, teardown),

@@ -154,6 +154,11 @@ def do_fault(args):
     return 0
 
 
+def do_cm(args):
+    print(runtime.choose(args.name).control(args.host, "cm").rstrip())
+    return 0
+
+
 def do_script(args):
     """Timed faults: lines "MILLISECONDS link|addr|fault ARGUMENTS", counted from the start of the script."""
     with open(args.file, encoding="utf-8") as file:
@@ -230,6 +235,7 @@ def parser():
               formatter_class=argparse.RawDescriptionHelpFormatter, epilog=FAULT_HELP)
     sub.add_argument("port", metavar="HOST.INDEX")
     sub.add_argument("words", metavar="ACTION", nargs="+")
+    add("cm", do_cm, "list the connection manager's identifiers of a host").add_argument("host", metavar="HOST")
     add("script", do_script, "run a file of timed links, addresses and faults").add_argument("file", metavar="FILE")
     add("status", do_status, "show what is up")
     sub = add("down", do_down, "take a simulation down", named=False)

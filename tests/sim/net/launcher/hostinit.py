@@ -17,6 +17,7 @@ from . import SimError, mounts, plan as plans, sysfs
 import topo as topologies
 
 UVERBS_MAJOR, UVERBS_MINOR = 231, 192
+RDMA_CM = 231, 255  # no misc device, as the kernel has it: its number could be another device's
 DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "kmsg", "fuse", "kvm",
              "cpu_dma_latency", "net/tun")
 DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
@@ -88,10 +89,10 @@ def make_dev(root, plan):
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         (root / name).symlink_to(f"/proc/self/{target}")
     (root / "infiniband").mkdir()
-    for dev in plan.devices:
+    nodes = {f"uverbs{dev.minor}": (UVERBS_MAJOR, UVERBS_MINOR + dev.minor) for dev in plan.devices}
+    for name, number in {**nodes, "rdma_cm": RDMA_CM}.items():
         try:
-            mounts.device_node(root / f"infiniband/uverbs{dev.minor}", stat.S_IFCHR, 0o666,
-                               os.makedev(UVERBS_MAJOR, UVERBS_MINOR + dev.minor))
+            mounts.device_node(root / "infiniband" / name, stat.S_IFCHR, 0o666, os.makedev(*number))
         except PermissionError:
             raise SimError("making a device node is not permitted here: this needs CAP_MKNOD (and a "
                            "container must be run with it)") from None

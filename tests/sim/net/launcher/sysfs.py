@@ -64,6 +64,8 @@ class Tree:
         for name in ("infiniband", "infiniband_verbs"):
             self.sort(self.root / "class" / name)
         put(self.root / "class/infiniband_verbs/abi_version", 6)
+        put_all(self.root / "class/misc/rdma_cm", abi_version=4, dev="231:255",
+                uevent="MAJOR=231\nMINOR=255\nDEVNAME=infiniband/rdma_cm\nDEVMODE=0666")
         for entry in os.scandir(self.real / "class/net"):
             there = self.root / "class/net" / entry.name
             if entry.is_symlink() and not there.is_symlink():
@@ -102,9 +104,10 @@ class Tree:
             mounts.mirror(real_pci / "devices", pci / "devices")
             mounts.mirror(real_pci / "drivers", pci / "drivers", skip=("mlx5_core",))
         mounts.mirror(self.real / "class", self.root / "class",
-                      skip=("net", "infiniband", "infiniband_verbs", "infiniband_mad", "infiniband_cm"))
-        for name in ("net", "infiniband", "infiniband_verbs"):
+                      skip=("net", "misc", "infiniband", "infiniband_verbs", "infiniband_mad", "infiniband_cm"))
+        for name in ("net", "misc", "infiniband", "infiniband_verbs"):
             (self.root / "class" / name).mkdir()
+        mounts.mirror(self.real / "class/misc", self.root / "class/misc", skip=("rdma_cm",))
         for kind in ("block", "char"):
             mounts.mirror(self.real / "dev" / kind, self.root / "dev" / kind)
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -263,6 +264,22 @@ static void pause_a_little(void)
 	nanosleep(&t, NULL);
 }
 
+/* What each queue pair is waiting for. */
+static void tell_missing(struct worker *w)
+{
+	for (unsigned int q = 0; q < w->script.n_qps; q++) {
+		const struct endpoint *ep = &w->eps[q];
+		unsigned int done = 0, last = 0;
+
+		for (unsigned int i = 0; i < ep->n_posted; i++) {
+			done += ep->send_done[i];
+			last = ep->send_done[i] ? i + 1 : last;
+		}
+		fprintf(stderr, "connstress: side %u, thread %u: QP %u (%#x to %#x) has posted %u, the last completed is %u, %u in all; received %u of %u\n",
+			w->side, w->number, q, ep->qp_num, ep->peer_qpn, ep->n_posted, last, done, ep->n_received, ep->n_recv);
+	}
+}
+
 void wait_for(struct worker *w, bool (*done)(struct worker *w), const char *what)
 {
 	double limit = now() + WAIT_S;
@@ -271,8 +288,10 @@ void wait_for(struct worker *w, bool (*done)(struct worker *w), const char *what
 	while (!done(w)) {
 		if (take_some(w))
 			continue;
-		if (now() > limit)
+		if (now() > limit) {
+			tell_missing(w);
 			die(w, 0, "waiting for %s: lost", what);
+		}
 		if (my_side(w)->events)
 			sleep_until_event(w);
 		else

@@ -211,7 +211,7 @@ void qp_to(struct worker *w, unsigned int q, enum ibv_qp_state state)
 		to_rtr(w, q, &attr, &mask);
 	} else if (state == IBV_QPS_RTS) {
 		attr.sq_psn = my_side(w)->qps[q].psn;
-		attr.timeout = 16;
+		attr.timeout = 17; /* 0.5 s: beside other work, the threads of one side may wait that long */
 		attr.retry_cnt = 7;
 		attr.rnr_retry = 7;
 		attr.max_rd_atomic = 4;

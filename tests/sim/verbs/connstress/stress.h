@@ -37,7 +37,7 @@ struct domain {
 	struct ibv_mr *local_mr, *target_mr, *other_mr;
 	unsigned int n_events;
 	unsigned int n_slots; /* posted receives */
-	bool slot_done[N_SLOTS];
+	uint8_t slot_done[N_SLOTS]; /* 1 + status of its completion; 0: none yet */
 };
 
 struct endpoint {

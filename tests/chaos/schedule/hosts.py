@@ -17,11 +17,15 @@ SERVER, CLIENT = "a", "b"
 world.PREFIX = "chaos"
 
 
+# Back home at once, so that there is somewhere to leave.
+FLAPPING = SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 100\n")
+
+
 @contextlib.contextmanager
-def staged(build):
+def staged(build, conf=SURVIVE):
     """A folder with meshverbs installed, live moves switched on."""
     with world.staged(build) as stage:
-        pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf").write_text(SURVIVE)
+        pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf").write_text(conf)
         yield stage
 
 
@@ -36,6 +40,11 @@ class Program(world.Running):
     def stop(self):
         self.process.stdin.close()
 
+    def says(self, words, seconds):
+        """Whether it does in that time."""
+        until(lambda: words in self.said() or self.poll() is not None, seconds)
+        return words in self.said()
+
 
 class Hosts:
     """What a schedule acts on. Ports are named like a.0, links l0 and l1."""
@@ -48,6 +57,10 @@ class Hosts:
     def up(cls, build, stage=None, label="chaos"):
         with world.World.up(PAIR, build, stage, label) as place:
             yield cls(place)
+
+    def linger(self, random, low=0.3, high=1.5):  # pylint: disable=no-self-use
+        """How long a fault lasts."""
+        time.sleep(random.uniform(low, high))
 
     def link(self, what, on):
         record = self.sim.record()
@@ -88,12 +101,12 @@ class Hosts:
             agents.start(self.sim, [SERVER, CLIENT])
             agents.wait(self.sim, self.topo)
 
-    def both(self, program, options):
-        """(server, client), running"""
+    def both(self, program, options, before=()):
+        """(server, client), running; before: what comes before the program in its command"""
         port = str(self.world.fresh_port())
-        server = Program(self.world.argv(SERVER, program, "-p", port, *options))
+        server = Program(self.world.argv(SERVER, *before, program, "-p", port, *options))
         self.world.wait_listening(server, SERVER, int(port))
-        client = Program(self.world.argv(CLIENT, program, "-p", port, *options, SERVER))
+        client = Program(self.world.argv(CLIENT, *before, program, "-p", port, *options, SERVER))
         return server, client
 
 

@@ -9,7 +9,7 @@ def port(hosts, random, rail):
     """A port goes down, and comes back."""
     where = f"{random.choice(ENDS)}.{rail}"
     hosts.link(where, False)
-    time.sleep(random.uniform(0.3, 1.5))
+    hosts.linger(random)
     hosts.link(where, True)
     return where
 
@@ -17,7 +17,7 @@ def port(hosts, random, rail):
 def cable(hosts, random, rail):
     """All ports of a rail."""
     hosts.link(f"l{rail}", False)
-    time.sleep(random.uniform(0.3, 1.5))
+    hosts.linger(random)
     hosts.link(f"l{rail}", True)
     return f"l{rail}"
 
@@ -38,7 +38,7 @@ def rails(hosts, random, rail):
     end = random.choice(ENDS)
     for which in (rail, 1 - rail):
         hosts.link(f"{end}.{which}", False)
-        time.sleep(random.uniform(0.5, 1.5))
+        hosts.linger(random)
         hosts.link(f"{end}.{which}", True)
         time.sleep(random.uniform(0.0, 0.3))
     return end
@@ -52,14 +52,14 @@ def second(hosts, random, rail):
     hosts.link(f"{end}.{1 - rail}", False)
     time.sleep(random.uniform(0.0, 0.1))
     hosts.link(f"{end}.{1 - rail}", True)
-    time.sleep(random.uniform(0.3, 1.5))
+    hosts.linger(random)
     hosts.link(f"{end}.{rail}", True)
     return end
 
 
-def lossy(hosts, where, words, seconds):
+def lossy(hosts, random, where, words):
     hosts.fault(where, words)
-    time.sleep(seconds)
+    hosts.linger(random, 1.0, 3.0)
     hosts.fault(where, "clear")
     return f"{where} {words}"
 
@@ -67,7 +67,7 @@ def lossy(hosts, where, words, seconds):
 def oneway(hosts, random, rail):
     """Nothing leaves one NIC any more, or nothing comes in; carrier stays."""
     where = f"{random.choice(ENDS)}.{rail}"
-    return lossy(hosts, where, f"drop dir={random.choice(('tx', 'rx'))}", random.uniform(1.0, 3.0))
+    return lossy(hosts, random, where, f"drop dir={random.choice(('tx', 'rx'))}")
 
 
 def acks(hosts, random, rail):
@@ -77,7 +77,7 @@ def acks(hosts, random, rail):
     hosts.fault(where, "drop dir=rx class=response")
     time.sleep(random.uniform(0.0, 0.05))
     hosts.link(where, False)
-    time.sleep(random.uniform(0.3, 1.5))
+    hosts.linger(random)
     hosts.fault(where, "clear")
     hosts.link(where, True)
     return where
@@ -90,7 +90,7 @@ def nth(hosts, random, rail):
     hosts.fault(where, f"drop dir={random.choice(('tx', 'rx'))} class={kind} skip={random.randrange(20)} limit={random.randrange(1, 4)}")
     time.sleep(random.uniform(0.0, 0.05))
     hosts.link(where, False)
-    time.sleep(random.uniform(0.3, 1.5))
+    hosts.linger(random)
     hosts.fault(where, "clear")
     hosts.link(where, True)
     return f"{where} {kind}"
@@ -100,7 +100,7 @@ def switch(hosts, random, rail):
     """A port of the switch is dead, its carrier is on."""
     where = f"{random.choice(ENDS)}.{rail}"
     hosts.forward(where, False)
-    time.sleep(random.uniform(1.0, 3.0))
+    hosts.linger(random, 1.0, 3.0)
     hosts.forward(where, True)
     return where
 
@@ -118,7 +118,7 @@ def agent(hosts, random, rail):
         hosts.agent_kill(end)
     time.sleep(random.uniform(0.0, 0.3))
     hosts.agent_start(end)
-    time.sleep(random.uniform(0.5, 1.5))
+    hosts.linger(random, 0.5, 1.5)
     hosts.link(where, True)
     return f"{where}, agent of {end} {'first' if first else 'then'}"
 
@@ -129,7 +129,7 @@ def control(hosts, random, rail):
     for end in ENDS:
         hosts.control_loss(end, percent)
     hosts.link(where, False)
-    time.sleep(random.uniform(1.0, 2.0))
+    hosts.linger(random, 1.0, 2.0)
     hosts.link(where, True)
     for end in ENDS:
         hosts.control_loss(end, 0)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_PREARM_H
+#define MESH_PREARM_H
+
+#include "conn.h"
+
+/*
+ * What the next move of a connection will need and takes long to make, made while its path works: the NIC opened, a
+ * protection domain, the program's memory registered there (keyahead.h), a queue pair and CQ (live.h). Without prearm the
+ * first two only. What cannot be made is left to the move.
+ *
+ * Helper thread, with conn->lock held.
+ */
+
+/** mesh_conn_prearm - make what is missing. Return: when to come again, UINT64_MAX: when something changes */
+uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_disarm - all of it goes; conn->held may be gone already (mesh_held_destroy()), then any thread */
+void mesh_conn_disarm(struct mesh_conn *conn);
+
+/** mesh_conn_reap - what the last move has left behind goes; as mesh_conn_disarm() */
+void mesh_conn_reap(struct mesh_conn *conn);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_REASONS_H
+#define MESH_REASONS_H
+
+#include "conn.h"
+
+/*
+ * When a connection at work moves, and when not; relocate.h carries it out. With conn->lock held, by the helper thread
+ * unless it says otherwise.
+ */
+
+/* A home that keeps failing is left alone for this long at most. */
+#define MESH_HOLD_MAX_NS (600 * 1000000000ull)
+
+/** mesh_conn_bound - why it stays where it is whatever happens; NULL: it can be moved; a constant; any thread */
+const char *mesh_conn_bound(const struct mesh_conn *conn);
+
+/** mesh_conn_settled - the connection has been made: this is where it belongs */
+void mesh_conn_settled(struct mesh_conn *conn);
+
+/** mesh_conn_check - is there a reason to move? Return: when to look again, UINT64_MAX: when something changes */
+uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_paths_for - where it could go for a reason, best first; @ret: MV_MOVE_MAX_PATHS. Return: how many */
+size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
+
+/** mesh_conn_begin - go; paths as mesh_conn_paths_for() gave them, at least one */
+void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
+
+/**
+ * mesh_conn_waits_for_path - one that has failed, and for which there is no path now
+ *
+ * Return: whether one may still come; from the first call on, time runs.
+ */
+bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
+void mesh_conn_unwatch(struct mesh_conn *conn);
+
+/** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
+bool mesh_conn_path_works(const struct mesh_conn *conn);
+
+#endif

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Many faults of one transport case, or of all, one after the other under traffic that goes on.
+
+The hosts stay up for all of them, the programs for a group. A fault lasts until all queue pairs have gone on without what it took, or,
+as often, some milliseconds: so the next one comes in the middle of a move.
+"""
+import argparse
+import collections
+import pathlib
+import random as randoms
+import re
+import sys
+import time
+
+from nicmatrix.stress import SANITIZERS
+from nicmatrix.world import need
+
+from . import REPO, drive, faults, hosts, watch
+from .cli import story
+
+# What each does; a message now and then lets the other end look (script.c).
+CASES = {
+    "send": ["-o", "send,send_imm"],
+    "send+srq": ["-o", "send,send_imm", "-S"],
+    "write": ["-o", "write,private"],
+    "write_imm": ["-o", "write_imm"],
+    "read": ["-o", "private,read"],
+    "fetch_add": ["-o", "add"],
+    "cmp_swap": ["-o", "swap"],
+    "mixed": ["-o", "send,send_imm,write,write_imm,private,read,add,swap"],
+}
+ATOMIC = ("fetch_add", "cmp_swap", "mixed")
+GROUP = 50
+GO_ON_S = 8.0  # generous: until a queue pair that has to be replaced goes on
+EXCUSED_S = 6.0  # after a moment without any path: when the last retries are used up
+VIOLATIONS = (
+    ("repeated", r"written again|after the last one|after it had been|with success after"),
+    ("reordered", r"but due is|but none of|outstanding are"),
+    ("lost", r"missing|was lost|nothing was written|no event"),
+    ("corrupted", r"."),
+)
+
+
+def parse(words):
+    top = argparse.ArgumentParser(prog="storm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--case", choices=(*CASES, "all"), default="all")
+    top.add_argument("--faults", type=int, default=1000, help="of each case (default: 1000)")
+    top.add_argument("--kinds", default=",".join(faults.KINDS), help="with commas between them (default: all)")
+    top.add_argument("--seed", type=int, help="default: a new one, printed; the same faults and options again")
+    top.add_argument("--build", default=str(REPO / "build/release"), help="of plugin and traffic program; may be one of the presets asan and tsan")
+    top.add_argument("--sim", help="build of HCA and agent, not sanitized (default: build/release beside BUILD, or BUILD)")
+    top.add_argument("--options", help="of chaos-traffic, instead of those that are drawn for each group")
+    top.add_argument("-v", "--verbose", action="store_true", help="tell each fault")
+    return top.parse_args(words)
+
+
+def draw_options(random, case):
+    """What else a program may do differently. Without atomics, nothing may fail, so CQs need not have room for what would be flushed."""
+    options = ["-t", str(random.randrange(1, 3)), "-q", str(random.randrange(1, 4)), "-m", random.choice(("256", "512", "1024", "2048", "4096"))]
+    options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-W", 0.5), ("-E", 0.4), ("-b", 0.3), ("-N", 0.2)) if random.random() < chance]
+    if case not in ATOMIC and random.random() < 0.3:
+        options.append("-C")
+    return options
+
+
+def n_qps(options):
+    value = {flag: int(options[options.index(flag) + 1]) if flag in options else 1 for flag in ("-t", "-q")}
+    return value["-t"] * value["-q"]
+
+
+class Pace:
+    """Faults last as long as it takes; see hosts.linger()."""
+
+    def __init__(self, progress, alive):
+        self.progress, self.alive = progress, alive
+
+    def linger(self, random, low=0.0, high=0.0):  # pylint: disable=unused-argument
+        if random.random() < 0.3:
+            time.sleep(random.uniform(0.0, 0.03))
+        else:
+            self.progress.wait(self.alive, GO_ON_S)
+
+
+class Tally:
+    def __init__(self):
+        self.faults, self.moved, self.surfaced, self.seconds = collections.Counter(), 0, 0, 0.0
+        self.violations, self.good = collections.Counter(), True
+
+    def add_violation(self, line):
+        self.good = False
+        if line:
+            self.violations[next(name for name, words in VIOLATIONS if re.search(words, line))] += 1
+
+    def row(self, case):
+        done = sum(self.faults.values())
+        return (f"{case:10} {done:7} {done / self.seconds if self.seconds else 0:7.1f} {self.moved:7} {self.surfaced:9} "
+                + " ".join(f"{self.violations[name]:9}" for name, _ in VIOLATIONS) + ("" if self.good else "  WRONG"))
+
+
+HEAD = f"{'case':10} {'faults':>7} {'per s':>7} {'moved':>7} {'surfaced':>9} " + " ".join(f"{name:>9}" for name, _ in VIOLATIONS)
+
+
+def moves_of(place):
+    return sum(place.world.log(host).count("; moved to ") for host in (hosts.SERVER, hosts.CLIENT))
+
+
+def group(args, place, program, options, kinds, random, tally):
+    """One run of the programs. Return: whether all was right."""
+    before = moves_of(place)
+    server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZERS])
+    alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
+    excused, done, begun, stalled = [], [], time.monotonic(), False
+    try:
+        if not client.says("running", 20):
+            raise RuntimeError(f"chaos-traffic does not start:\n{client.said()}{server.said()}")
+        progress = watch.Progress(place.world, (hosts.SERVER, hosts.CLIENT), n_qps(options))
+        progress.wait(alive, 2 * GO_ON_S, 1)
+        pace = Pace(progress, alive)
+        place.linger = pace.linger
+        for kind in kinds:
+            if not alive():
+                break
+            since = time.monotonic()
+            rail = drive.busy_rail(place)
+            what = faults.KINDS[kind](place, random, rail)
+            done.append((kind, what))
+            stalled = not progress.wait(alive, GO_ON_S) and alive()
+            if kind in faults.NO_PATH:
+                excused.append((since, time.monotonic() + EXCUSED_S))
+            if args.verbose:
+                print(f"   {since:.3f} {kind}: {what}, rail {rail}, {time.monotonic() - since:.3f} s{', STALLED' if stalled else ''}", flush=True)
+        for end in (client, server):
+            end.stop()
+        statuses = [client.wait(40), server.wait(40)]
+        outcome = drive.Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
+    finally:
+        vars(place).pop("linger", None)
+        client.kill()
+        server.kill()
+    tally.seconds += time.monotonic() - begun
+    tally.faults.update(kind for kind, _ in done)
+    tally.moved += moves_of(place) - before
+    tally.surfaced += len(outcome.failures())
+    wrong = outcome.failures_but(excused)
+    if outcome.consistent and not wrong:
+        return True
+    tally.add_violation(next(iter(re.findall("VIOLATION: .*", outcome.said)), "") if not outcome.consistent else "")
+    print(f"WRONG: {outcome.text()}: {outcome.complaint()}\n{wrong}\n{done}\n{outcome.said}{story(place.world)}", flush=True)
+    return False
+
+
+def storm(args, place, program, case, seed):
+    random, tally, left = randoms.Random(f"{seed} {case}"), Tally(), args.faults
+    while left > 0 and tally.good:
+        options = args.options.split() if args.options else draw_options(random, case)
+        options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
+        kinds = [kind for kind in args.kinds.split(",") if "-C" not in options or kind not in faults.NO_PATH]
+        if "-C" not in options:
+            options.append("-x")
+        chosen = [random.choice(kinds) for _ in range(min(left, GROUP))]
+        left -= len(chosen)
+        place.heal()
+        print(f"  {' '.join(options)}", flush=True)
+        if not group(args, place, program, options, chosen, random, tally):
+            print(f"again: --case {case} --seed {seed} --faults {args.faults - left}", flush=True)
+    print(f"  {tally.row(case)}", flush=True)
+    return tally
+
+
+def main(words=None):
+    args = parse(words)
+    need("ip", "nft", "bridge")
+    build = pathlib.Path(args.build).resolve()
+    beside = build.parent / "release"
+    sim = pathlib.Path(args.sim).resolve() if args.sim else beside if (beside / "tests/sim/libsimhca.so").exists() else build
+    program = build / "tests/chaos/chaos-traffic"
+    if not program.exists():
+        sys.exit(f"storm: no {program}; build it")
+    seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
+    print(f"storm: seed {seed}", flush=True)
+    rows = {}
+    with hosts.staged(build, hosts.FLAPPING) as stage, hosts.Hosts.up(sim, stage, "storm") as place:
+        for case in CASES if args.case == "all" else [args.case]:
+            rows[case] = storm(args, place, str(program), case, seed)
+    print("\n".join([HEAD, *(tally.row(case) for case, tally in rows.items())]))
+    return 0 if all(tally.good for tally in rows.values()) else 1

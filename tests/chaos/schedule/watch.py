@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""How far each queue pair has come, as chaos-traffic counts it for us; so that nobody has to sleep."""
+import mmap
+import struct
+import time
+
+PATH = "/run/chaos.progress"
+STEP_S = 0.002
+
+
+class Progress:
+    """Completions of every queue pair at both ends."""
+
+    def __init__(self, world, hosts, n_qps):
+        self.n, self.pages = n_qps, []
+        for host in hosts:
+            with open(f"/proc/{world.pids[host]}/root{PATH}", "rb") as file:
+                self.pages.append(mmap.mmap(file.fileno(), 8 * n_qps, prot=mmap.PROT_READ))
+
+    def counts(self):
+        return [count for page in self.pages for count in struct.unpack(f"{self.n}Q", page[:8 * self.n])]
+
+    def wait(self, alive, seconds, at_least=2):
+        """Whether every queue pair has completed some more in that time; @alive: whether the programs still run."""
+        before, limit = self.counts(), time.monotonic() + seconds
+        while time.monotonic() < limit and alive():
+            if all(now >= then + at_least for now, then in zip(self.counts(), before)):
+                return True
+            time.sleep(STEP_S)
+        return False

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What is made for a move before it is needed, in a host of the simulator with two NICs: memory regions registered on the
+ * other NIC, a queue pair there; and that nobody is worse off when it cannot be made.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fault.h"
+#include "heldint.h"
+#include "keyahead.h"
+#include "live.h"
+#include "loop.h"
+#include "moved.h"
+
+#define SIZE       65536
+#define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define PATIENCE_S 20
+
+static struct world world;
+
+/* Registrations on rails. */
+static struct {
+	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
+	_Atomic unsigned int n_ok, n_failed;
+	_Atomic int fail; /* errno; 0: none */
+} rail_regs;
+
+static struct ibv_mr *reg_on_rail(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	int fail = atomic_load(&rail_regs.fail);
+
+	if (fail) {
+		atomic_fetch_add(&rail_regs.n_failed, 1);
+		errno = fail;
+		return NULL;
+	}
+	atomic_fetch_add(&rail_regs.n_ok, 1);
+	return rail_regs.real(pd, addr, length, iova, access);
+}
+
+static unsigned int n_dropped;
+
+static void note_drop(struct ibv_pd *of, uint32_t rkey)
+{
+	(void)of;
+	(void)rkey;
+	n_dropped++;
+}
+
+/* The base's own registration, for the program. */
+static struct {
+	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, int);
+	unsigned int n_fail;
+} base_regs;
+
+static struct ibv_mr *reg_on_base(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	if (base_regs.n_fail) {
+		base_regs.n_fail--;
+		errno = ENOMEM;
+		return NULL;
+	}
+	return base_regs.real(pd, addr, length, iova, access);
+}
+
+static bool idle(void)
+{
+	int cancel = mesh_keys_lock();
+	bool there = mesh_root.process->ahead_thread;
+
+	mesh_keys_unlock(cancel);
+	return !there;
+}
+
+static bool until(bool (*condition)(void))
+{
+	unsigned int ms;
+
+	for (ms = 0; ms < PATIENCE_S * 1000 && !condition(); ms++)
+		usleep(1000);
+	return condition();
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	mesh_root.config.survive = true;
+	mesh_root.key_dropped = note_drop;
+	mesh_root.process->ahead_off = false;
+	n_dropped = 0;
+	rail_regs.real = mesh_root.lib.verbs.reg_mr_iova2;
+	mesh_root.lib.verbs.reg_mr_iova2 = reg_on_rail;
+	atomic_store(&rail_regs.n_ok, 0);
+	atomic_store(&rail_regs.n_failed, 0);
+	atomic_store(&rail_regs.fail, 0);
+	base_regs.real = world.mc->reg_mr;
+	base_regs.n_fail = 0;
+	world.mc->reg_mr = reg_on_base;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_true(until(idle));
+	mesh_root.lib.verbs.reg_mr_iova2 = rail_regs.real;
+	world.mc->reg_mr = base_regs.real;
+	world_close(&world);
+	return 0;
+}
+
+static char memory[8][SIZE];
+
+static struct ibv_mr *reg(unsigned int i)
+{
+	struct ibv_mr *mr = ibv_reg_mr(world.pd, memory[i], SIZE, ACCESS);
+
+	assert_non_null(mr);
+	return mr;
+}
+
+static unsigned int n_shadows(void)
+{
+	struct mesh_shadow_mr *shadow;
+	unsigned int n = 0;
+	int cancel = mesh_keys_lock();
+
+	LIST_FOREACH(shadow, &world.spd->shadows, of_pd)
+		n++;
+	mesh_keys_unlock(cancel);
+	return n;
+}
+
+/* What was registered ahead needs no registration when it is used. */
+static void test_registered(void **state)
+{
+	struct ibv_mr *mrs[3] = {reg(0), reg(1)};
+	uint32_t from, to;
+
+	(void)state;
+	mesh_keys_ahead(world.spd);
+	assert_true(until(idle));
+	assert_int_equal(n_shadows(), 2);
+	/* One that is new later. */
+	mrs[2] = reg(2);
+	assert_true(until(idle));
+	assert_int_equal(rail_regs.n_ok, 3);
+	atomic_store(&rail_regs.fail, EIO);
+	memset(memory[0], 0x17, SIZE);
+	assert_int_equal(mesh_key_local(world.spd, mrs[0]->lkey, &from), 0);
+	assert_int_equal(mesh_key_remote(world.spd, mrs[2]->rkey, &to), 0);
+	assert_int_equal(loop_once(world.spd, memory[0], from, (uintptr_t)memory[2], to, SIZE), IBV_WC_SUCCESS);
+	assert_int_equal(memcmp(memory[0], memory[2], SIZE), 0);
+	assert_int_equal(rail_regs.n_failed, 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+	assert_int_equal(n_shadows(), 0);
+	/* The peer is told of those that it may know. */
+	assert_int_equal(n_dropped, 2);
+}
+
+/* What the program takes away before anybody looks is not registered, and its PD may go first or last. */
+static void test_short_lived(void **state)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(world.context);
+	struct ibv_mr *mr, *stays;
+	struct mesh_pd *spd;
+	char why[256];
+
+	(void)state;
+	spd = mesh_pd_get(world.mc, pd, world.rail, why, sizeof(why));
+	assert_non_null(spd);
+	mesh_keys_ahead(spd);
+	mr = ibv_reg_mr(pd, memory[0], SIZE, ACCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_true(until(idle));
+	assert_int_equal(n_dropped, 0);
+	stays = ibv_reg_mr(pd, memory[1], SIZE, ACCESS);
+	assert_true(until(idle));
+	assert_int_equal(rail_regs.n_ok, 2); /* that, and the PD's dummy */
+	mesh_pd_put(spd);
+	assert_int_not_equal(ibv_dealloc_pd(pd), 0); /* ours is gone by then; the base says no */
+	assert_int_equal(ibv_dereg_mr(stays), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+/* No memory for it: registered with the first use, as without this. */
+static void test_no_room(void **state)
+{
+	struct ibv_mr *a, *b;
+	uint32_t key;
+
+	(void)state;
+	a = reg(0);
+	mesh_keys_ahead(world.spd);
+	assert_true(until(idle));
+	assert_int_equal(n_shadows(), 1);
+	atomic_store(&rail_regs.fail, ENOMEM);
+	b = reg(1);
+	assert_true(until(idle));
+	assert_true(rail_regs.n_failed > 0);
+	assert_int_equal(n_shadows(), 0); /* given back */
+	atomic_store(&rail_regs.fail, 0);
+	assert_int_equal(mesh_key_local(world.spd, b->lkey, &key), 0);
+	assert_int_equal(mesh_key_local(world.spd, a->lkey, &key), 0);
+	assert_int_equal(ibv_dereg_mr(a), 0);
+	assert_int_equal(ibv_dereg_mr(b), 0);
+}
+
+/* A region that the other NIC cannot take does not keep the others from being registered. */
+static void test_refused(void **state)
+{
+	struct ibv_mr *a, *b;
+
+	(void)state;
+	mesh_keys_ahead(world.spd);
+	atomic_store(&rail_regs.fail, EOPNOTSUPP);
+	a = reg(0);
+	assert_true(until(idle));
+	atomic_store(&rail_regs.fail, 0);
+	b = reg(1);
+	assert_true(until(idle));
+	assert_int_equal(n_shadows(), 1);
+	assert_int_equal(ibv_dereg_mr(a), 0);
+	assert_int_equal(ibv_dereg_mr(b), 0);
+}
+
+/* The program is refused memory because of what we have: it gets that. What is in use stays. */
+static void test_given_back(void **state)
+{
+	struct ibv_mr *used, *unused, *more;
+	uint32_t key, again;
+
+	(void)state;
+	used = reg(0);
+	unused = reg(1);
+	mesh_keys_ahead(world.spd);
+	assert_true(until(idle));
+	assert_int_equal(n_shadows(), 2);
+	assert_int_equal(mesh_key_local(world.spd, used->lkey, &key), 0);
+	base_regs.n_fail = 1;
+	more = reg(2);
+	assert_int_equal(base_regs.n_fail, 0);
+	assert_int_equal(n_shadows(), 1);
+	assert_int_equal(mesh_key_local(world.spd, used->lkey, &again), 0);
+	assert_int_equal(again, key);
+	/* With nothing to give back, the program's error is its own. */
+	base_regs.n_fail = 2;
+	assert_null(ibv_reg_mr(world.pd, memory[3], SIZE, ACCESS));
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(base_regs.n_fail, 1);
+	base_regs.n_fail = 0;
+	assert_true(until(idle));
+	assert_int_equal(n_shadows(), 1);
+	assert_int_equal(ibv_dereg_mr(used), 0);
+	assert_int_equal(ibv_dereg_mr(unused), 0);
+	assert_int_equal(ibv_dereg_mr(more), 0);
+}
+
+/* Whatever allocation fails. */
+static void test_no_memory(void **state)
+{
+	struct ibv_mr *mr;
+
+	(void)state;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		mesh_root.process->ahead_off = false;
+		world.spd->ahead = false;
+		mr = ibv_reg_mr(world.pd, memory[0], SIZE, ACCESS);
+		mesh_keys_ahead(world.spd);
+		assert_true(until(idle));
+		if (mr)
+			assert_int_equal(ibv_dereg_mr(mr), 0);
+		assert_int_equal(n_shadows(), 0);
+	})
+}
+
+static void test_fork(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+	skip();
+#endif
+	struct ibv_mr *mr = reg(0);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	mesh_keys_ahead(world.spd);
+	assert_true(until(idle));
+	pid = fork();
+	if (!pid) {
+		/* It begins with nothing, and ends in peace. */
+		mesh_keys_ahead_news(world.pd);
+		_exit(!idle() || n_shadows() != 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(n_shadows(), 1);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------------------------------- */
+
+static const struct manner manner = {.how = MOVED};
+static const struct shape shape = {0};
+static const struct mesh_held_ops no_ops = {0};
+static const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+static void test_qp(void **state)
+{
+	struct mesh_shadow_attr other = {.port_num = 1, .qp_access_flags = 0};
+	struct end e;
+	struct mesh_held *h;
+	uint32_t qpn, ahead;
+	struct ibv_wc wc;
+
+	(void)state;
+	end_open(&e, &world, &manner, &shape);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_false(mesh_live_armed(h));
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_true(mesh_live_armed(h));
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), -EBUSY);
+	ahead = h->ahead.qp->qp_num;
+	/* Until it is taken up, polling looks at nothing more. */
+	assert_null(h->send_cq->shadows);
+	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
+	assert_int_equal(qpn, ahead);
+	assert_false(mesh_live_armed(h));
+	assert_non_null(h->send_cq->shadows);
+	assert_null(h->send_cq->ahead);
+	mesh_live_release(h);
+	/* One that does not fit is left, and goes with the rest. */
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	ahead = h->ahead.qp->qp_num;
+	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
+	assert_int_not_equal(qpn, ahead);
+	assert_true(mesh_live_armed(h));
+	mesh_held_destroy(h);
+	end_close(&e);
+}
+
+static void test_qp_disarm(void **state)
+{
+	struct end e;
+	struct mesh_held *h;
+
+	(void)state;
+	end_open(&e, &world, &manner, &shape);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	mesh_live_disarm(h);
+	assert_false(mesh_live_armed(h));
+	mesh_live_disarm(h);
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	mesh_held_destroy(h);
+	end_close(&e);
+}
+
+/* Whatever fails, there is none, and the next try may succeed. */
+static void test_qp_faults(void **state)
+{
+	struct end e;
+	struct mesh_held *h;
+	unsigned int failed = 0;
+	int err;
+
+	(void)state;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		fault_disarm();
+		end_open(&e, &world, &manner, &shape);
+		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		fault_arm(FAULT_ALLOC, fault_nth, ENOMEM);
+		err = mesh_live_arm(h, world.spd, &attr);
+		if (fault_fired() && err) {
+			failed++;
+			assert_false(mesh_live_armed(h));
+			assert_null(h->send_cq->shadows);
+		} else {
+			assert_int_equal(err, 0);
+		}
+		mesh_held_destroy(h);
+		end_close(&e);
+	})
+	assert_true(failed > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
+		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
