@@ -65,6 +65,8 @@
 /* Processes. */
 #define MD_CLIENTS_MAX       4096
 #define MD_CLIENTS_PER_UID   1024 /* a host full of one user's ranks; root may have all */
+/* Frames that a process has not read: several of each QP, when a thousand of them move at once. */
+#define MD_CLIENT_SOCKET_BYTES (4 << 20)
 #define MD_QPS_MAX           262144
 #define MD_QPS_PER_UID       131072
 #define MD_FRAMES_PER_TURN   32 /* of one process before the next one has its turn */
