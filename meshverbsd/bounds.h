@@ -58,6 +58,8 @@
 #define MD_TIMER_US 10
 
 /* The local view. */
+#define MD_LOOK_SHARE 20 /* of one processor, the part that looking may take in the long run */
+#define MD_LOOKS_AT_ONCE 10 /* and how many of them may come before that counts: two changes and what follows them */
 #define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
