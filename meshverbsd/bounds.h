@@ -73,7 +73,9 @@
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
 #define MD_TRIES              5
-#define MD_PATHS_AT_ONCE      8 /* address pairs of one try; the next try takes the following ones */
+#define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
+#define MD_PATHS_FIRST        3 /* how many netdevs that are */
+#define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */

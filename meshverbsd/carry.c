@@ -9,15 +9,14 @@
 
 /* After each try, until the next one or the end. A second in all. */
 static const uint64_t wait_ns[MD_TRIES + 1] = {
-	0, 50 * MD_MS, 100 * MD_MS, 200 * MD_MS, 300 * MD_MS, 350 * MD_MS,
+	0, 20 * MD_MS, 80 * MD_MS, 200 * MD_MS, 300 * MD_MS, 400 * MD_MS,
 };
 
 /* Parcels that go out at once when a cookie was learnt or a host became known; others wait for
  * their turn. */
 #define AT_ONCE_MAX 256
 
-/* Answers to what went out before a cookie was learnt come within a round trip; the next try is due
- * after 50 ms. */
+/* Answers to what went out before a cookie was learnt come within a round trip. */
 #define LEARNED_NS (20 * MD_MS)
 
 void md_carry_init(struct md_carry *carry, const struct md_carry_ops *ops, void *arg,
@@ -71,13 +70,67 @@ static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
  * All endpoints, or as many as go at once, spread over the list: neighbours in it often share a
  * netdev. Each try begins one further on.
  */
-static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
-			const struct md_endpoint *to, size_t n)
+static void send_many(struct md_carry *carry, const struct md_parcel *parcel,
+		      const struct md_endpoint *to, size_t n)
 {
 	size_t at_once = n < MD_PATHS_AT_ONCE ? n : MD_PATHS_AT_ONCE;
 
 	for (size_t i = 0; i < at_once; i++)
 		send_to(carry, parcel, &to[(i * n / at_once + parcel->tries) % n]);
+}
+
+/* How many netdevs lead there; *@ret_first: places in @to of the first endpoint of each. */
+static size_t netdevs_of(const struct md_endpoint *to, size_t n, size_t ret_first[static MD_PATHS_MAX])
+{
+	size_t n_first = 0, i, k;
+
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < n_first && to[ret_first[k]].ifindex != to[i].ifindex; k++)
+			;
+		if (k == n_first)
+			ret_first[n_first++] = i;
+	}
+	return n_first;
+}
+
+/* The @nth endpoint, counted round and round, of those by the netdev of @to[at]. */
+static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, unsigned int nth)
+{
+	uint32_t ifindex = to[at].ifindex;
+
+	while (nth--)
+		do
+			at = (at + 1) % n;
+		while (to[at].ifindex != ifindex);
+	return at;
+}
+
+/*
+ * One for each of some netdevs: when a connection of hundreds of queue pairs loses its path, every
+ * copy counts, and two NICs do not fail at once. The second try takes other addresses.
+ */
+static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
+		     const struct md_endpoint *to, size_t n)
+{
+	size_t first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
+	size_t few = n_netdevs < MD_PATHS_FIRST ? n_netdevs : MD_PATHS_FIRST;
+
+	for (size_t i = 0; i < few; i++) {
+		size_t at = first[(i * n_netdevs / few + parcel->id) % n_netdevs];
+
+		send_to(carry, parcel, &to[nth_of_netdev(to, n, at, parcel->tries - 1)]);
+	}
+}
+
+static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
+			const struct md_endpoint *to, size_t n)
+{
+	/* A link-local GID may be several hosts', and all of them are to get it. */
+	if (parcel->tries <= MD_TRIES_FEW &&
+	    mv_gid_family(&parcel->dgid) != MV_FAMILY_LINK_LOCAL)
+		send_few(carry, parcel, to, n);
+	else
+		send_many(carry, parcel, to, n);
 }
 
 /* Return: false when there is nobody to send to and no use in waiting. */

@@ -130,6 +130,9 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 	int err = mesh_srq_join_base(mc, qp);
 
 	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
+			    "by connections that have moved, and cannot be taken back: %s", mc->device, strerrordesc_np(-err));
+	if (err)
 		return -err;
 	if (!attr->ah_attr.is_global || index == attr->ah_attr.grh.sgid_index)
 		return modify_base(mc, held, qp, attr, mask);
@@ -194,7 +197,7 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
 	mesh_count(MV_COUNT_HELD);
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
+	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);
 	return 0;
 }
 
@@ -305,7 +308,7 @@ static void adopt(struct mesh_conn *conn)
 					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
 					    .attempt = conn->attempt};
 
-	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mv_move_default_times, mesh_now_ns());
+	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mesh_root.move_times, mesh_now_ns());
 }
 
 /* RTR with the log begun. conn->lock */

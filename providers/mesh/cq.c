@@ -46,6 +46,7 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 	return mcq;
 }
 
+#define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
 #define FREEZE_TRIES 1000 /* of 100 us */
 
 bool mesh_cq_freeze(struct mesh_cq *cq)
@@ -53,9 +54,10 @@ bool mesh_cq_freeze(struct mesh_cq *cq)
 	int tries;
 
 	for (tries = 0; pthread_mutex_trylock(&cq->poll_lock); tries++) {
-		if (tries == FREEZE_TRIES)
+		if (tries == FREEZE_SPINS + FREEZE_TRIES)
 			return false;
-		usleep(100);
+		if (tries >= FREEZE_SPINS)
+			usleep(100);
 	}
 	return true;
 }

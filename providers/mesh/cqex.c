@@ -100,6 +100,9 @@ static void start_over(struct mesh_cq *cq)
 	cq->kicked = false;
 }
 
+/* The current completion, which cq->source has, goes into the stash if it has to: mesh_poll_behind(). cq->lock */
+static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
+
 /* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. Return: whether to show it. */
 static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -122,7 +125,8 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		if (cq->natives.places[i].home && !qp)
 			qp = &cq->natives.places[i];
 	}
-	show = !qp || mesh_poll_noticed(qp, &c);
+	cq->source = MESH_FROM_BASE;
+	show = (!qp || mesh_poll_noticed(qp, &c)) && !goes_behind(cq, ex);
 	pthread_mutex_unlock(&cq->lock);
 	return show;
 }
@@ -145,14 +149,13 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	if (show) {
 		cq->current_qpn = qp->qpn;
 		cq->current_opcode = c.opcode;
+		cq->source = MESH_FROM_SHADOW;
+		ex->status = c.status;
+		ex->wr_id = shadow->wr_id;
+		show = !goes_behind(cq, ex);
 	}
 	pthread_mutex_unlock(&cq->lock);
-	if (!show)
-		return false;
-	ex->status = c.status;
-	ex->wr_id = shadow->wr_id;
-	cq->source = MESH_FROM_SHADOW;
-	return true;
+	return show;
 }
 
 /* The open source has a completion. Return: whether it is one to show. */
@@ -312,6 +315,28 @@ static uint32_t mesh_cqex_read_qp_num(struct ibv_cq_ex *ex)
 	default:
 		return cq->base.read_qp_num(ex);
 	}
+}
+
+/* What the program asked to be able to read. */
+static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	struct ibv_wc wc = {.wr_id = ex->wr_id, .status = ex->status};
+
+	if (!cq->n_stash)
+		return false;
+	wc.vendor_err = mesh_cqex_read_vendor_err(ex);
+	if (cq->source == MESH_FROM_SHADOW || cq->base.read_qp_num)
+		wc.qp_num = mesh_cqex_read_qp_num(ex);
+	if (ex->status == IBV_WC_SUCCESS) {
+		wc.opcode = mesh_cqex_read_opcode(ex);
+		if (cq->base.read_byte_len)
+			wc.byte_len = mesh_cqex_read_byte_len(ex);
+		if (cq->base.read_wc_flags)
+			wc.wc_flags = mesh_cqex_read_wc_flags(ex);
+		if (cq->base.read_imm_data)
+			wc.imm_data = mesh_cqex_read_imm_data(ex);
+	}
+	return mesh_poll_behind(cq, &wc);
 }
 
 static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm_info)

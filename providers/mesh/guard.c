@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect.h"
 #include "heldint.h"
 
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
@@ -137,7 +138,7 @@ static void received(struct mesh_guard *guard, uint64_t wr_id)
  */
 static bool is_of_path(enum ibv_wc_status status)
 {
-	return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR;
+	return mesh_detects(MESH_DETECT_RETRY) && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
 }
 
 static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
@@ -153,7 +154,8 @@ static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)
 /* What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. */
 static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
 {
-	guard->lost = guard->lost_atomic;
+	if (!guard->lost)
+		guard->lost = guard->lost_atomic; /* else the program has brought it to ERR since */
 	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
@@ -171,7 +173,25 @@ static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion 
 		guard->lost = "a send completed that is not the first one outstanding";
 }
 
-/* held->lock. Return: whether to show it. */
+/*
+ * mesh_live_surface() gives back what was kept, whoever is polling meanwhile: what is polled before that has been given back or taken
+ * from the stash was flushed behind it, and comes after it. c->cq->lock, held->lock. Return: whether it has to wait for its turn.
+ */
+static bool wait_turn(struct mesh_held *h, const struct mesh_completion *c)
+{
+	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
+
+	if (c->status == IBV_WC_SUCCESS)
+		return false;
+	if (h->guard->n_kept)
+		return keep(h->guard, c);
+	if (!c->cq->n_stash || mesh_cq_stash_reserve(c->cq, 1))
+		return false;
+	mesh_cq_stash(c->cq, &wc);
+	return true;
+}
+
+/* c->cq->lock, held->lock. Return: whether to show it. */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
@@ -181,17 +201,12 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;
 	}
-	if (guard->lost) {
-		if (guard->lost == guard->lost_atomic)
-			fail_lost(guard, c);
-		return !ours;
-	}
+	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
+		fail_lost(guard, c);
+	if (guard->lost)
+		return !ours && !wait_turn(h, c);
 	if (c->status == IBV_WC_SUCCESS) {
 		one_that_succeeded(guard, c);
-		return !ours;
-	}
-	if (guard->lost_atomic) {
-		fail_lost(guard, c);
 		return !ours;
 	}
 	if (h->mode == MESH_HELD_FENCED) {

@@ -106,6 +106,7 @@ struct mesh_cq {
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
 	bool base_done; /* the base had its turn */
 	bool kicked; /* a kick was seen: look at all of them again */
+	bool restashed; /* likewise: something has gone behind what is in the stash */
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* likewise; NULL: as the shadow says */
 	struct ibv_wc current; /* source is the stash */
@@ -187,6 +188,12 @@ struct mesh_mark {
 	struct ibv_mr *mr;
 };
 
+/* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
+struct mesh_fence {
+	bool on;
+	uint64_t until_ns, again_ns, step_ns;
+};
+
 struct mesh_held {
 	struct mesh_held *next_made; /* in data->all; constant */
 	struct mesh_held *next_free; /* data->lock */
@@ -218,7 +225,9 @@ struct mesh_held {
 
 	struct mesh_shadow now; /* that does the work, or will when the connection is made */
 	struct mesh_shadow next; /* that will do it when a live move is through */
-	struct mesh_shadow ahead; /* that may come next, made ahead; conn->lock, as is the next */
+	struct mesh_shadow old; /* that did it before; conn->lock, as are the next three */
+	struct mesh_fence fence;
+	struct mesh_shadow ahead; /* that may come next, made ahead */
 	struct mesh_shadow_attr ahead_attr;
 	struct mesh_guard *guard; /* NULL: no log, so no live moves */
 	struct mesh_mark mark; /* conn->lock */
@@ -283,6 +292,8 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
  * No lock of ours but conn->lock is held. Return: whether the base does the work, and is to be brought to ERR.
  */
 bool mesh_live_give_up(struct mesh_held *h);
+/** mesh_live_end_fence - if it is being fenced, wait until it is empty; conn->lock */
+void mesh_live_end_fence(struct mesh_held *h);
 /** mesh_live_end - the QP goes: nothing of it is looked for in the base's CQs, and what comes next goes, too */
 void mesh_live_end(struct mesh_held *h);
 
@@ -444,10 +455,20 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/** mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock */
+/**
+ * mesh_poll_shadow - poll one shadow CQ, as the program is to see it; poll_lock, not cq->lock
+ * @wc: for the stash: the caller sees to it that it comes behind what is there
+ */
 int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc);
 /** mesh_poll_base - poll the base's, without kicks and what its QPs' logs keep back; as above */
 int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked);
+/**
+ * mesh_poll_behind - if there is something in the stash, this comes behind it
+ *
+ * While who polls had a completion in his hands, those before it may have been put there, by a move that came to its end: the
+ * stash was empty when he looked. cq->lock and poll_lock. Return: whether there was, and it went there.
+ */
+bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of one of these was polled; @c->opcode is written; cq->lock. Return: whether to show it */
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
 

@@ -13,7 +13,7 @@
 
 /* From the first log to the fence; replay.c has what comes after it. */
 
-#define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
+#define FENCE_NS      1800000000ull /* what does not flush in that time is not going to; and the peer waits for 2 s */
 #define FENCE_STEP_US 20
 #define FENCE_AGAIN_NS 1000000ull
 #define MARK_BYTES    4096 /* of which an atomic needs 8 */
@@ -85,8 +85,10 @@ void mesh_live_end(struct mesh_held *h)
 {
 	if (!h->guard)
 		return;
+	mesh_live_end_fence(h);
 	mesh_live_release(h);
 	mesh_live_disarm(h);
+	mesh_live_reap(h);
 	drop_mark(h);
 	if (h->logged_base)
 		unlist(h);
@@ -159,6 +161,13 @@ int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_sh
 	if (!err)
 		h->ahead_attr = *attr;
 	return err;
+}
+
+void mesh_live_reap(struct mesh_held *h)
+{
+	if (h->old.qp)
+		mesh_shadow_unmake(h, &h->old);
+	h->old = (struct mesh_shadow){0};
 }
 
 void mesh_live_disarm(struct mesh_held *h)
@@ -384,26 +393,39 @@ static bool is_empty(struct mesh_held *h)
  * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
  * is brought there again, should the marks not come at once.
  */
-static int wait_empty(struct mesh_held *h)
+static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 {
-	uint64_t now_ns = mesh_now_ns(), until_ns = now_ns + FENCE_NS, step_ns = FENCE_AGAIN_NS, again_ns = now_ns + step_ns;
+	struct mesh_fence *fence = &h->fence;
 
-	is_empty(h); /* posts the marks */
-	for (;;) {
-		/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
-		mesh_shadow_collect(h, &h->now);
-		if (is_empty(h))
-			return 0;
-		now_ns = mesh_now_ns();
-		if (now_ns > until_ns)
-			return -ETIMEDOUT;
-		if (now_ns > again_ns) {
-			now_to_err(h);
-			step_ns *= 2;
-			again_ns = now_ns + step_ns;
-		}
+	if (now_ns < fence->again_ns)
+		return;
+	now_to_err(h);
+	fence->step_ns *= 2;
+	fence->again_ns = now_ns + fence->step_ns;
+}
+
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+static int look_whether_empty(struct mesh_held *h)
+{
+	uint64_t now_ns;
+
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
+	mesh_shadow_collect(h, &h->now);
+	if (is_empty(h))
+		return 0;
+	now_ns = mesh_now_ns();
+	if (now_ns > h->fence.until_ns)
+		return -ETIMEDOUT;
+	again_to_err(h, now_ns);
+	return -EAGAIN;
+}
+
+/* Others than who began it want it to be over. */
+void mesh_live_end_fence(struct mesh_held *h)
+{
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
 		usleep(FENCE_STEP_US);
-	}
+	h->fence.on = false;
 }
 
 static int read_psn(struct mesh_held *h, uint32_t *ret)
@@ -456,17 +478,28 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 	return guard->n_kept + guard->n_own_flushed - receives;
 }
 
-int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
+static int start_fence(struct mesh_held *h)
 {
+	uint64_t now_ns = mesh_now_ns();
 	int err = begin_fence(h);
 
 	if (err)
 		return err;
+	h->fence = (struct mesh_fence){.on = true,
+				       .until_ns = now_ns + FENCE_NS,
+				       .step_ns = FENCE_AGAIN_NS,
+				       .again_ns = now_ns + FENCE_AGAIN_NS};
 	err = now_to_err(h);
-	if (!err)
-		err = wait_empty(h);
-	if (!err)
-		err = read_psn(h, &ret->next_psn);
+	if (err)
+		return err;
+	is_empty(h); /* posts the marks */
+	return -EAGAIN;
+}
+
+static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = read_psn(h, &ret->next_psn);
+
 	pthread_mutex_lock(&h->lock);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
@@ -484,4 +517,17 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	drop_mark(h);
 	leave_srq(h);
 	return 0;
+}
+
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
+{
+	int err;
+
+	if (!first && !h->fence.on)
+		return -EOPNOTSUPP; /* the program has ended it */
+	err = first ? start_fence(h) : look_whether_empty(h);
+	if (err == -EAGAIN)
+		return err;
+	h->fence.on = false;
+	return err ? err : finish_fence(h, ret);
 }

@@ -76,11 +76,15 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 bool mesh_live_quiesce(struct mesh_held *h);
 
 /**
- * mesh_live_fence - bring what does the work to ERR, wait for all that it flushes, read how far it came
+ * mesh_live_fence - bring what does the work to ERR, have all that it flushes, read how far it came
+ * @first: begin; else go on
  *
- * Return: 0; -EOPNOTSUPP: see mesh_live_lost(); -ETIMEDOUT: not all was flushed; -errno of the verbs.
+ * Does not wait: of hundreds of QPs the device flushes all at the same time.
+ *
+ * Return: 0; -EAGAIN: not all is flushed, call again soon; -EOPNOTSUPP: see mesh_live_lost(), or it was ended otherwise;
+ * -ETIMEDOUT: not all was flushed; -errno of the verbs.
  */
-int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret);
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
 
 /**
  * mesh_live_replay - go on
@@ -94,6 +98,9 @@ int mesh_live_fence(struct mesh_held *h, struct mv_move_sync *ret);
  * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller surfaces.
  */
 int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic);
+
+/** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
+void mesh_live_reap(struct mesh_held *h);
 
 /** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
 void mesh_live_surface(struct mesh_held *h);

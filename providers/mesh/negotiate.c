@@ -17,7 +17,7 @@
 
 /* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
 #define PATIENCE_NS 1000000l
-/* When the agent has not read what it was told before. */
+/* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 20000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
@@ -111,13 +111,22 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	conn->told_stayed = conn->stayed;
 }
 
+void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
+{
+	conn->told = false;
+	conn->tell_at_ns = now_ns + TELL_AGAIN_NS;
+}
+
 /* Return: when to come again. */
 static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
 	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
-	    conn->told_bound != mesh_conn_bound(conn))
+	    conn->told_bound != mesh_conn_bound(conn)) {
+		if (now_ns < conn->tell_at_ns)
+			return conn->tell_at_ns;
 		mesh_conn_tell(conn);
+	}
 	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
 }
 
@@ -439,7 +448,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell;
+	uint64_t keys, tell, fence;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -454,11 +463,15 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 		if (mv_move_deadline(&conn->move) <= now_ns)
 			mv_move_tick(&conn->move, now_ns);
 		*ret_deadline = mesh_conn_check(conn, now_ns);
+		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
 		if (mv_move_deadline(&conn->move) < *ret_deadline)
 			*ret_deadline = mv_move_deadline(&conn->move);
+		fence = mesh_conn_fence_at(conn);
+		if (fence < *ret_deadline)
+			*ret_deadline = fence;
 		keys = mesh_conn_run_keys(conn, now_ns);
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;

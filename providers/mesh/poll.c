@@ -64,8 +64,22 @@ static struct mesh_completion completion_of(struct mesh_cq *cq, const struct ibv
 	return (struct mesh_completion){.wr_id = wc->wr_id, .cq = cq, .status = wc->status, .receive = is_receive(wc)};
 }
 
+bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
+{
+	if (!cq->n_stash)
+		return false;
+	if (!mesh_cq_stash_room(cq) && mesh_cq_stash_reserve(cq, 64))
+		return false; /* out of order is better than not at all */
+	mesh_cq_stash(cq, wc);
+	cq->restashed = true;
+	return true;
+}
+
+/* Who polls: the program, or we, for the stash. */
+enum for_whom { FOR_PROGRAM, FOR_STASH };
+
 /* Of a QP of the base that has a log, or shares an SRQ with moved QPs. Return: whether to show it. */
-static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc)
+static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, enum for_whom who)
 {
 	struct mesh_completion c = completion_of(cq, wc);
 	const struct mesh_cq_qp *qp;
@@ -74,12 +88,14 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc)
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
+	if (show && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
+		show = false;
 	pthread_mutex_unlock(&cq->lock);
 	return show;
 }
 
 /* Those that are to be shown, closed up. */
-static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_kicked)
+static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
 {
 	bool counts = atomic_load_explicit(&cq->counts, memory_order_relaxed);
 	int i, kept = 0;
@@ -90,7 +106,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_k
 			*ret_kicked = true;
 			continue;
 		}
-		if (counts && !notice_native(cq, &wc[i]))
+		if (counts && !notice_native(cq, &wc[i], who))
 			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
@@ -99,7 +115,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_k
 	return kept;
 }
 
-static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked)
+static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
 {
 	int got, kept;
 
@@ -107,13 +123,13 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 		got = cq->mc->poll_cq(cq->cq, n, wc);
 		if (got <= 0)
 			return got;
-		kept = sift_base(cq, got, wc, ret_kicked);
+		kept = sift_base(cq, got, wc, ret_kicked, who);
 	} while (!kept && !*ret_kicked);
 	return kept;
 }
 
 /* Those that are to be shown, closed up. cq->lock */
-static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
+static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc, enum for_whom who)
 {
 	struct mesh_completion c;
 	struct mesh_cq_qp *qp;
@@ -132,12 +148,14 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc)
 		wc[kept].status = c.status;
 		if (c.opcode)
 			wc[kept].opcode = *c.opcode;
+		if (who == FOR_PROGRAM && mesh_poll_behind(scq->owner, &wc[kept]))
+			continue;
 		kept++;
 	}
 	return kept;
 }
 
-int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+static int poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc, enum for_whom who)
 {
 	int got, kept;
 
@@ -146,10 +164,15 @@ int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 		if (got <= 0)
 			return got;
 		pthread_mutex_lock(&scq->owner->lock);
-		kept = translate(scq, got, wc);
+		kept = translate(scq, got, wc, who);
 		pthread_mutex_unlock(&scq->owner->lock);
 	} while (!kept);
 	return kept;
+}
+
+int mesh_poll_shadow(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
+{
+	return poll_shadow(scq, n, wc, FOR_STASH);
 }
 
 /* Return: how many, or what the device said if the first one failed. */
@@ -158,7 +181,7 @@ static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (; scq && got < n; scq = scq->next) {
-		more = mesh_poll_shadow(scq, n - got, wc + got);
+		more = poll_shadow(scq, n - got, wc + got, FOR_PROGRAM);
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -173,7 +196,7 @@ int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicke
 
 	do {
 		kicked = false;
-		got = poll_base(cq, n, wc, &kicked);
+		got = poll_base(cq, n, wc, &kicked, FOR_STASH);
 		*ret_kicked |= kicked;
 	} while (!got && kicked);
 	return got;
@@ -186,13 +209,13 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	do {
-		kicked = false;
+		kicked = cq->restashed = false;
 		got += take_stash(cq, n - got, wc + got, &shadows);
 		more = shadows_first && got < n ? poll_shadows(shadows, n - got, wc + got) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-		more = got < n ? poll_base(cq, n - got, wc + got, &kicked) : 0;
+		more = got < n ? poll_base(cq, n - got, wc + got, &kicked, FOR_PROGRAM) : 0;
 		if (more < 0)
 			return got ? got : more;
 		got += more;
@@ -200,7 +223,7 @@ static int poll_sources(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 		if (more < 0)
 			return got ? got : more;
 		got += more;
-	} while (kicked && got < n);
+	} while ((kicked || cq->restashed) && got < n);
 	cq->shadows_first = !shadows_first;
 	return got;
 }
@@ -234,7 +257,7 @@ static void reap_kick(struct mesh_cq *cq)
 	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self() || !mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
-		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked) == 1 ? &wc : NULL))
+		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked, FOR_STASH) == 1 ? &wc : NULL))
 			break;
 	mesh_cq_thaw(cq, true);
 }

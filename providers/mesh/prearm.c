@@ -68,6 +68,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX;
 	if (mesh_now_ns() > now_ns + TURN_NS)
 		return now_ns + AGAIN_NS;
+	mesh_conn_reap(conn);
 	if (!find_next(conn, &place))
 		return UINT64_MAX;
 	home->spared = true;
@@ -91,4 +92,13 @@ void mesh_conn_disarm(struct mesh_conn *conn)
 		mesh_pd_put(home->spare);
 	home->spare = NULL;
 	home->spared = false;
+}
+
+void mesh_conn_reap(struct mesh_conn *conn)
+{
+	if (conn->held)
+		mesh_live_reap(conn->held);
+	if (conn->home.old_pd)
+		mesh_pd_put(conn->home.old_pd);
+	conn->home.old_pd = NULL;
 }

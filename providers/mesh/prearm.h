@@ -18,4 +18,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_disarm - all of it goes; conn->held may be gone already (mesh_held_destroy()), then any thread */
 void mesh_conn_disarm(struct mesh_conn *conn);
 
+/** mesh_conn_reap - what the last move has left behind goes; as mesh_conn_disarm() */
+void mesh_conn_reap(struct mesh_conn *conn);
+
 #endif

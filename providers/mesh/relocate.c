@@ -6,9 +6,13 @@
 #include <string.h>
 
 #include "count.h"
+#include "detect.h"
 #include "live.h"
 #include "prearm.h"
 #include "reasons.h"
+
+/* From one look at a queue pair that is being fenced to the next. */
+#define FENCE_STEP_NS 20000ull
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -96,6 +100,8 @@ void mesh_conn_leave(struct mesh_conn *conn)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path.pd = NULL;
 	mesh_conn_disarm(conn);
+	mesh_conn_reap(conn);
+	mesh_conn_unwatch(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -138,7 +144,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -180,13 +186,14 @@ static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
 		mv_move_quiesced(&conn->move, now_ns);
 }
 
-static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err;
+	int err = mesh_live_fence(conn->held, first, &sync);
 
-	conn->steps.fencing_ns = mesh_now_ns();
-	err = mesh_live_fence(conn->held, &sync);
+	conn->fencing = err == -EAGAIN;
+	if (conn->fencing)
+		return;
 	conn->steps.fenced_ns = mesh_now_ns();
 	conn->fenced = true;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: fenced: next PSN 0x%x, %u received", conn->mc->device, conn->qpn,
@@ -195,6 +202,23 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: what it has executed cannot be found out: %s", conn->mc->device,
 		       conn->qpn, err == -EOPNOTSUPP ? mesh_live_lost(conn->held) : strerrordesc_np(-err));
 	mv_move_fenced(&conn->move, err ? NULL : &sync, now_ns);
+}
+
+static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	conn->steps.fencing_ns = mesh_now_ns();
+	fence(conn, true, now_ns);
+}
+
+void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (conn->fencing)
+		fence(conn, false, now_ns);
+}
+
+uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
+{
+	return conn->fencing ? mesh_now_ns() + FENCE_STEP_NS : UINT64_MAX;
 }
 
 /* On the next path: perhaps that is home. */
@@ -225,6 +249,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err;
 
 	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	mesh_conn_reap(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
@@ -233,20 +258,20 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 		return;
 	}
-	if (conn->path.pd)
-		mesh_pd_put(conn->path.pd);
+	conn->home.old_pd = conn->path.pd;
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->shadow_connected = true;
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	conn->pathless_ns = 0;
 	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
 	log_moved(conn);
 	note_lost(conn);
-	mesh_conn_tell(conn);
+	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
@@ -254,7 +279,8 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held)) {
+	if (mesh_live_broken(conn->held) &&
+	    (action->reason != MV_CTL_REASON_NO_PATH || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
@@ -271,7 +297,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);

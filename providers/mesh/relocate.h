@@ -15,6 +15,11 @@ void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
+/** mesh_conn_fence - go on with a fence, if there is one under way */
+void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_fence_at - when to do that again; UINT64_MAX: there is none */
+uint64_t mesh_conn_fence_at(const struct mesh_conn *conn);
+
 /** mesh_conn_note_begin - a move begins, ours or the peer's */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 

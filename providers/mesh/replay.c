@@ -241,8 +241,8 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	replay_fini(&r);
 	if (err)
 		return err;
-	if (old.qp)
-		mesh_shadow_unmake(h, &old);
+	mesh_live_reap(h);
+	h->old = old; /* it is empty, and taking it away can wait */
 	mesh_kick(h->send_cq);
 	return 0;
 }
@@ -387,6 +387,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 
 	if (!h->guard)
 		return false;
+	mesh_live_end_fence(h);
 	mesh_live_surface(h);
 	pthread_mutex_lock(&h->lock);
 	base = h->mode == MESH_HELD_GUARDED;

@@ -116,8 +116,9 @@ static inline struct mesh_srq *mesh_srq_find(struct mesh_context *mc, const stru
 /**
  * mesh_srq_join_base - before a QP of the base goes to RTR: it will receive from its SRQ
  *
- * Harmless for a QP without an SRQ, or with one that is not noted. Return: 0; -ENOMEM; -EBUSY: its receives cannot be
- * had back from where they are.
+ * Harmless for a QP without an SRQ, or with one that is not noted. Return: 0; -ENOMEM; -ETIMEDOUT: no port there is up, and
+ * without one the receives that moved QPs have in their turn cannot be taken out of the base's SRQ; -EBUSY: they cannot for
+ * another reason.
  */
 int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp);
 /**

@@ -67,12 +67,14 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 	if (err && m->split)
 		return err;
 	pthread_mutex_lock(&m->lock);
-	m->base.n_qps++;
-	if (m->split && m->base.n_qps == 1)
-		wake = mesh_srq_share(m, true, NULL);
-	if (m->stale) {
-		m->base.n_qps--;
-		err = -EBUSY;
+	err = mesh_srq_unstale(m);
+	if (!err) {
+		m->base.n_qps++;
+		if (m->split && m->base.n_qps == 1)
+			wake = mesh_srq_share(m, true, NULL);
+	} else {
+		/* Behind a port that is down, RTR says what it says there when the peer's address cannot be resolved. */
+		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
 	}
 	pthread_mutex_unlock(&m->lock);
 	if (wake)

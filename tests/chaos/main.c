@@ -16,7 +16,7 @@
 
 #include "traffic.h"
 
-volatile bool traffic_stop;
+_Atomic bool traffic_stop;
 
 static const char usage[] =
 	"usage: chaos-traffic [OPTIONS] [HOST]\n"
@@ -325,7 +325,8 @@ int main(int argc, char **argv)
 	if (!threads || !ids)
 		cannot("no memory");
 	connect_threads(&o, threads);
-	pthread_create(&watcher, NULL, watch_input, &o);
+	if (!pthread_create(&watcher, NULL, watch_input, &o))
+		pthread_detach(watcher);
 	for (i = 0; i < o.n_threads; i++) {
 		threads[i].opt = &o;
 		threads[i].number = i;
@@ -353,5 +354,7 @@ int main(int argc, char **argv)
 		if (sum.errors[s])
 			say(NULL, "first errors: %s: %lu", ibv_wc_status_str((enum ibv_wc_status)s),
 			    sum.errors[s]);
+	free(threads);
+	free(ids);
 	return sum.broken ? SURFACED : CLEAN;
 }

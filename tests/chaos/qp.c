@@ -208,7 +208,8 @@ void qp_connect(struct link_qp *q)
 		.dest_qp_num = q->theirs.qpn,
 		.rq_psn = q->theirs.psn,
 		.max_dest_rd_atomic = RD_ATOMIC,
-		.min_rnr_timer = 1,
+		/* 1.28 ms: a sender that tries again every 10 us leaves no processor to who would post the receive. */
+		.min_rnr_timer = t->opt->few_recvs ? 14 : 1,
 		.ah_attr = {.is_global = 1,
 			    .port_num = 1,
 			    .grh = {.dgid = q->theirs.gid,

@@ -173,7 +173,7 @@ static inline uint64_t wr_id_of(const struct link_qp *q, uint32_t number)
 }
 
 /* main.c */
-extern volatile bool traffic_stop;
+extern _Atomic bool traffic_stop;
 uint64_t now_ns(void);
 __attribute__((format(printf, 2, 3))) void say(const struct link_qp *q, const char *format, ...);
 /** violated() - say what, and end the process with status VIOLATION */

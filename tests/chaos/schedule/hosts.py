@@ -101,12 +101,12 @@ class Hosts:
             agents.start(self.sim, [SERVER, CLIENT])
             agents.wait(self.sim, self.topo)
 
-    def both(self, program, options):
-        """(server, client), running"""
+    def both(self, program, options, before=()):
+        """(server, client), running; before: what comes before the program in its command"""
         port = str(self.world.fresh_port())
-        server = Program(self.world.argv(SERVER, program, "-p", port, *options))
+        server = Program(self.world.argv(SERVER, *before, program, "-p", port, *options))
         self.world.wait_listening(server, SERVER, int(port))
-        client = Program(self.world.argv(CLIENT, program, "-p", port, *options, SERVER))
+        client = Program(self.world.argv(CLIENT, *before, program, "-p", port, *options, SERVER))
         return server, client
 
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "heldint.h"
 #include "moved.h"
 
 static struct world world;
@@ -682,6 +683,41 @@ static void test_fails(void **state)
 	fails(&extended, 1, false);
 }
 
+/* The program ends a connection that is not agreed upon: its receives are flushed once, and nothing else gets them. */
+static void ends_early(bool prepared)
+{
+	struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	const struct shape shape = {0};
+	struct ibv_wc wc;
+	unsigned int i;
+	uint32_t qpn;
+	struct run r;
+
+	both_open(&r, &plain, &shape);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&r.a, i, 0, 64), 0);
+	end_rtr(&r.a, &r.b, &shape);
+	if (prepared)
+		end_prepare(&r.a);
+	assert_int_equal(mesh_held_modify(r.a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_held_prepare(r.a.held, world.spd, &attr, &qpn), -ESHUTDOWN);
+	for (i = 0; i < 3; i++) {
+		wc = end_wait(&r.a);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+static void test_ends_early(void **state)
+{
+	(void)state;
+	ends_early(false);
+	ends_early(true);
+}
+
 /* Work that waits is bounded as the provider bounds it, and what does not fit is not half taken. */
 static void test_queue_full(void **state)
 {
@@ -786,6 +822,83 @@ static void test_destroy(void **state)
 	for (i = 0; i < 5; i++)
 		assert_int_equal(end_wait(&r.b).wr_id, i);
 	both_close(&r);
+}
+
+static void stash_of(struct mesh_cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
+
+	pthread_mutex_lock(&cq->lock);
+	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
+	mesh_cq_stash(cq, &wc);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* What we have of a QP that is destroyed goes with it, as what a provider has does, and nothing else. */
+static void test_destroy_with_stash(void **state)
+{
+	const struct shape shape = {0};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp *other;
+	struct mesh_cq *cq;
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	ends_connect(&r.a, &r.b, &shape);
+	init.send_cq = init.recv_cq = r.a.cq;
+	other = ibv_create_qp(world.pd, &init);
+	assert_non_null(other);
+	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
+	assert_non_null(cq);
+	stash_of(cq, 1, r.a.qp->qp_num);
+	stash_of(cq, 2, other->qp_num);
+	stash_of(cq, 3, r.a.qp->qp_num);
+	stash_of(cq, 4, other->qp_num);
+	assert_int_equal(ibv_destroy_qp(other), 0);
+	assert_int_equal(end_wait(&r.a).wr_id, 1);
+	assert_int_equal(end_wait(&r.a).wr_id, 3);
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+/* A completion that was polled when a move put those before it into the stash comes behind them. */
+static void behind(const struct manner *manner)
+{
+	const struct shape shape = {0};
+	struct ibv_wc late = {.wr_id = 3};
+	struct mesh_cq *cq;
+	bool went;
+	struct run r;
+
+	both_open(&r, manner, &shape);
+	ends_connect(&r.a, &r.b, &shape);
+	late.qp_num = r.a.qp->qp_num;
+	cq = mesh_map_get(&world.mc->data.cqs, r.a.cq);
+	assert_non_null(cq);
+	pthread_mutex_lock(&cq->lock);
+	went = mesh_poll_behind(cq, &late);
+	pthread_mutex_unlock(&cq->lock);
+	assert_false(went); /* nothing is before it */
+	stash_of(cq, 1, r.a.qp->qp_num);
+	stash_of(cq, 2, r.a.qp->qp_num);
+	pthread_mutex_lock(&cq->lock);
+	went = mesh_poll_behind(cq, &late);
+	pthread_mutex_unlock(&cq->lock);
+	assert_true(went);
+	for (late.wr_id = 1; late.wr_id <= 3; late.wr_id++)
+		assert_int_equal(end_wait(&r.a).wr_id, late.wr_id);
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+static void test_behind(void **state)
+{
+	const struct manner extended = {.how = MOVED, .extended = true};
+
+	(void)state;
+	behind(&plain);
+	behind(&extended);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
@@ -935,9 +1048,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_native, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_way_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ends_early, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_queue_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_destroy_with_stash, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
 

@@ -18,6 +18,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "pair.h"
+#include "random.h"
 #include "wrmlx5.h"
 
 #define ROUNDS     250
@@ -28,16 +29,6 @@
 #define MARKER     UINT64_C(0xabcdef0123456789)
 #define MTU        1024
 #define PATIENCE   2000000000 /* polls; minutes */
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t below)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % below);
-}
 
 /* A work request as it was posted, without what leaves no trace: empty entries. */
 struct posted {

@@ -13,6 +13,7 @@
 static struct md_carry carry;
 static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
+static size_t n_netdevs; /* that they are spread over */
 static bool willing = true; /* to ask */
 static unsigned int n_asked, n_sent, n_done, n_arrived;
 static uint64_t last_client, last_id;
@@ -24,7 +25,8 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 	(void)arg;
 	(void)dgid;
 	for (size_t i = 0; i < n_endpoints && i < max; i++)
-		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)i};
+		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
+					      .ip.s6_addr = {[15] = (uint8_t)i}};
 	return n_endpoints;
 }
 
@@ -65,7 +67,7 @@ static void send_copy(void *arg, const struct md_endpoint *to, const uint8_t *pa
 	assert_memory_equal(wire.data, "abc", 3);
 	last_id = wire.id;
 	n_sent++;
-	sent_to[to->ifindex]++;
+	sent_to[to->ip.s6_addr[15]]++;
 }
 
 static void done(void *arg, const struct md_parcel *parcel, bool arrived)
@@ -87,6 +89,7 @@ static int setup(void **state)
 	md_carry_init(&carry, &ops, NULL, 1000);
 	now = MD_S;
 	n_endpoints = 2;
+	n_netdevs = MD_PATHS_MAX;
 	willing = true;
 	n_asked = n_sent = n_done = n_arrived = 0;
 	memset(sent_to, 0, sizeof(sent_to));
@@ -189,7 +192,7 @@ static void test_unknown_host(void **state)
 static void test_cookie_learnt(void **state)
 {
 	struct mv_host_id one = peers_id(1), two = peers_id(2);
-	struct md_endpoint to = {.ifindex = 1};
+	struct md_endpoint to = {.ifindex = 1, .ip.s6_addr = {[15] = 1}};
 
 	(void)state;
 	assert_int_equal(send_one(5), 0);
@@ -212,11 +215,36 @@ static void test_many_ways(void **state)
 	(void)state;
 	n_endpoints = 24;
 	assert_int_equal(send_one(5), 0);
-	assert_int_equal(n_sent, MD_PATHS_AT_ONCE);
+	assert_int_equal(n_sent, MD_PATHS_FIRST);
 	run(now + MD_S);
-	assert_int_equal(n_sent, MD_PATHS_AT_ONCE * MD_TRIES);
+	assert_int_equal(n_sent, MD_PATHS_FIRST * MD_TRIES_FEW +
+					 MD_PATHS_AT_ONCE * (MD_TRIES - MD_TRIES_FEW));
 	for (size_t i = 0; i < n_endpoints; i++)
 		assert_true(sent_to[i] > 0);
+}
+
+/* The first tries take every netdev once, and each another address of it. */
+static void test_few_netdevs(void **state)
+{
+	unsigned int on[2] = {0};
+
+	(void)state;
+	n_endpoints = 6;
+	n_netdevs = 2;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, 2);
+	for (size_t i = 0; i < n_endpoints; i++)
+		on[i % 2] += sent_to[i];
+	assert_int_equal(on[0], 1);
+	assert_int_equal(on[1], 1);
+	now = md_carry_next(&carry);
+	md_carry_tick(&carry, now);
+	assert_int_equal(n_sent, 4);
+	for (size_t i = 0; i < n_endpoints; i++)
+		assert_true(sent_to[i] <= 1);
+	now = md_carry_next(&carry);
+	md_carry_tick(&carry, now);
+	assert_int_equal(n_sent, 10);
 }
 
 static void test_client_goes(void **state)
@@ -282,6 +310,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
