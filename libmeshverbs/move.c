@@ -10,6 +10,7 @@
 
 const struct mv_move_times mv_move_default_times = {
 	.resend_ns = 2 * MS,
+	.live_resend_ns = 10 * MS,
 	.resend_max_ns = 500 * MS,
 	.live_resend_max_ns = 50 * MS,
 	.ask_ns = 2000 * MS,
@@ -155,7 +156,7 @@ void mv_move_set_state(struct mv_move *m, enum mv_move_state state)
 
 void mv_move_start_timer(struct mv_move *m, uint64_t now_ns)
 {
-	m->resend_step = m->times->resend_ns;
+	m->resend_step = m->live ? m->times->live_resend_ns : m->times->resend_ns;
 	m->resend_at = now_ns + m->resend_step;
 }
 

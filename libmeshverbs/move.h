@@ -158,6 +158,7 @@ struct mv_move_action {
 struct mv_move_times {
 	uint64_t resend_ns; /* first repetition; doubles up to resend_max_ns. Default 2 ms, 500 ms */
 	uint64_t resend_max_ns;
+	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */

@@ -207,6 +207,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 			;
 		*at = conn->next;
 		conn->linked = false;
+		conn->due_ns = 0; /* the queue's reference goes soon */
 		conns->n--;
 		was = true;
 	}
@@ -216,10 +217,13 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 }
 
 /* Called with conns_lock held. */
-static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
+static void queue(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
 {
+	if (conn->queued && due_ns < conn->due_ns)
+		conn->due_ns = due_ns;
 	if (conn->queued || !conn->linked)
 		return;
+	conn->due_ns = due_ns;
 	conn->next_queued = conns->queued;
 	conns->queued = conn;
 	conn->queued = true;
@@ -233,9 +237,20 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 	lock_conns();
 	conns = conns_locked(false);
 	if (conns) {
-		queue(conns, conn);
+		queue(conns, conn, 0);
 		conns->news |= news;
 	}
+	unlock_conns();
+}
+
+void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
+{
+	struct mesh_conns *conns;
+
+	lock_conns();
+	conns = conns_locked(false);
+	if (conns)
+		queue(conns, conn, due_ns);
 	unlock_conns();
 }
 
@@ -249,7 +264,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	conn->native_sq_psn = MV_CTL_PSN_NONE;
 	conns = conns_locked(false);
 	if (conns) {
-		queue(conns, conn);
+		queue(conns, conn, 0);
 		conns->news = true;
 	}
 	unlock_conns();
@@ -304,27 +319,43 @@ void mesh_conns_queue_all(bool claim)
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
-			queue(conns, conn);
+			queue(conns, conn, 0);
 		}
 	}
 	unlock_conns();
 }
 
-struct mesh_conn *mesh_conns_take(void)
+/* Called with conns_lock held. Those that are not due stay. Return: chain by @next_taken of the others. */
+static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
 {
-	struct mesh_conn *first = NULL, *conn;
+	struct mesh_conn **at = &conns->queued, *first = NULL, *conn;
+
+	while ((conn = *at)) {
+		if (conn->due_ns > now_ns) {
+			if (conn->due_ns < *ret_next)
+				*ret_next = conn->due_ns;
+			at = &conn->next_queued;
+			continue;
+		}
+		*at = conn->next_queued;
+		conn->queued = false;
+		conn->next_taken = first;
+		first = conn;
+	}
+	return first;
+}
+
+struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
+{
+	struct mesh_conn *first = NULL;
 	struct mesh_conns *conns;
 
+	*ret_next = UINT64_MAX;
 	lock_conns();
 	conns = conns_locked(false);
 	if (conns) {
-		first = conns->queued;
-		conns->queued = NULL;
+		first = take_due(conns, now_ns, ret_next);
 		conns->news = false;
-		for (conn = first; conn; conn = conn->next_queued) {
-			conn->queued = false;
-			conn->next_taken = conn->next_queued;
-		}
 	}
 	unlock_conns();
 	return first;

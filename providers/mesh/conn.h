@@ -91,6 +91,7 @@ struct mesh_conn {
 	struct mesh_conn *next_queued;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at */
+	uint64_t due_ns; /* if queued: not before then; 0: at once */
 	bool claimed; /* the agent has been told of it */
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	bool native; /* went that way at RTR: all there is to do is to answer */
@@ -124,6 +125,7 @@ struct mesh_conn {
 	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */
 	bool told;
+	uint64_t tell_at_ns; /* not before: 0: at once */
 	enum mesh_conn_state told_state;
 	const char *told_bound, *told_stayed;
 
@@ -169,9 +171,11 @@ void mesh_conn_unlink(struct mesh_conn *conn);
 
 /**
  * mesh_conn_queue - have the helper thread look at it when it wakes next
- * @news: something happened; mesh_thread_wake() follows. Not so when the thread itself waits for a deadline.
+ * @news: mesh_thread_wake() follows; not so when it is the thread itself
  */
 void mesh_conn_queue(struct mesh_conn *conn, bool news);
+/** mesh_conn_queue_at - have it looked at then, or earlier; helper thread */
+void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns);
 /** mesh_conn_connected - the same, with news, for one whose own end is known now; @native: and which stays */
 void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native);
 /**
@@ -191,11 +195,12 @@ bool mesh_conns_news(void);
 void mesh_conns_queue_all(bool claim);
 
 /**
- * mesh_conns_take - take what is queued; helper thread only
+ * mesh_conns_take - take what is queued and due; helper thread only
+ * @ret_next: when the first of the others is; UINT64_MAX: there are none
  *
  * Return: chain by @next_taken; the caller puts each one.
  */
-struct mesh_conn *mesh_conns_take(void);
+struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 
 /** mesh_conn_claim - is the agent to be told of it? Counts as done afterwards. */
 bool mesh_conn_claim(struct mesh_conn *conn);
@@ -243,6 +248,8 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 			const struct mv_move_action *action, struct ibv_qp_attr *ret);
 /** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; what gets lost is told again by mesh_conn_run() */
 void mesh_conn_tell(struct mesh_conn *conn);
+/** mesh_conn_tell_later - the same, when hundreds of moves are through */
+void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
 
 /* remotekeys.c: the peer's keys, and ours for the peer */
 

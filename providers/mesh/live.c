@@ -13,7 +13,7 @@
 
 /* From the first log to the fence; replay.c has what comes after it. */
 
-#define FENCE_NS      1000000000ull /* a device that does not flush in that time is not going to */
+#define FENCE_NS      1800000000ull /* what does not flush in that time is not going to; and the peer waits for 2 s */
 #define FENCE_STEP_US 20
 #define FENCE_AGAIN_NS 1000000ull
 #define MARK_BYTES    4096 /* of which an atomic needs 8 */

@@ -17,7 +17,7 @@
 
 /* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
 #define PATIENCE_NS 1000000l
-/* When the agent has not read what it was told before. */
+/* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 20000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
@@ -111,13 +111,22 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	conn->told_stayed = conn->stayed;
 }
 
+void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
+{
+	conn->told = false;
+	conn->tell_at_ns = now_ns + TELL_AGAIN_NS;
+}
+
 /* Return: when to come again. */
 static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
 	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
-	    conn->told_bound != mesh_conn_bound(conn))
+	    conn->told_bound != mesh_conn_bound(conn)) {
+		if (now_ns < conn->tell_at_ns)
+			return conn->tell_at_ns;
 		mesh_conn_tell(conn);
+	}
 	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;
 }
 

@@ -252,6 +252,13 @@ static bool is_proven(const struct mesh_conn *conn)
 	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
 }
 
+/* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
+static bool is_stranded(const struct mesh_conn *conn)
+{
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live && conn->held &&
+	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
+}
+
 /* Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -320,6 +327,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	uint64_t armed_ns, home_ns;
 	struct mesh_view view;
 
+	if (is_stranded(conn)) {
+		mesh_conn_fail(conn, mesh_live_lost(conn->held));
+		return UINT64_MAX;
+	}
 	if (!may_move(conn)) {
 		if (!conn->move.live)
 			mesh_conn_unwatch(conn);

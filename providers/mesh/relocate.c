@@ -77,6 +77,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->state = MESH_CONN_FAILED;
+	mesh_conn_unwatch(conn);
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
 }
@@ -271,7 +272,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	arrived(conn);
 	log_moved(conn);
 	note_lost(conn);
-	mesh_conn_tell(conn);
+	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)

@@ -13,7 +13,7 @@
  * KEY_DROPPED). Each is repeated by the helper thread until it is answered; the program does not wait for that.
  */
 
-#define RESEND_NS 5000000ull
+#define RESEND_NS 10000000ull
 #define RESEND_MAX_NS 200000000ull
 /* An answer that does not come within this time means a peer that is gone: a key fails, as its QP would. */
 #define GIVE_UP_NS 10000000000ull

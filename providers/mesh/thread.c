@@ -260,10 +260,10 @@ void mesh_thread_rail(struct mesh_rail *rail)
 /* Return: when to come again. */
 static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 {
-	uint64_t next = UINT64_MAX, deadline;
 	struct mesh_conn *conn, *rest;
+	uint64_t next, deadline;
 
-	for (conn = mesh_conns_take(); conn; conn = rest) {
+	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
 		if (mesh_conn_claim(conn)) {
 			claim(conn);
@@ -272,7 +272,7 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 		}
 		mesh_conn_run(conn, now_ns, &deadline);
 		if (deadline != UINT64_MAX)
-			mesh_conn_queue(conn, false);
+			mesh_conn_queue_at(conn, deadline);
 		if (deadline < next)
 			next = deadline;
 		mesh_conn_put(conn);
