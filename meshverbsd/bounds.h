@@ -58,6 +58,8 @@
 #define MD_TIMER_US 10
 
 /* The local view. */
+#define MD_LOOK_SHARE 20 /* of one processor, the part that looking may take in the long run */
+#define MD_LOOKS_AT_ONCE 10 /* and how many of them may come before that counts: two changes and what follows them */
 #define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
@@ -65,6 +67,8 @@
 /* Processes. */
 #define MD_CLIENTS_MAX       4096
 #define MD_CLIENTS_PER_UID   1024 /* a host full of one user's ranks; root may have all */
+/* Frames that a process has not read: several of each QP, when a thousand of them move at once. */
+#define MD_CLIENT_SOCKET_BYTES (4 << 20)
 #define MD_QPS_MAX           262144
 #define MD_QPS_PER_UID       131072
 #define MD_FRAMES_PER_TURN   32 /* of one process before the next one has its turn */

@@ -421,6 +421,7 @@ int md_clients_adopt(struct md_clients *clients, int fd)
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_clients *clients = arg;
+	const int room = MD_CLIENT_SOCKET_BYTES;
 	int err;
 
 	(void)source;
@@ -428,6 +429,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 	fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return 0;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or what the kernel allows */
 	err = md_clients_adopt(clients, fd);
 	if (err)
 		md_say(MD_DEBUG, "a process is refused: %s", md_strerror(err));

@@ -80,6 +80,17 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
 }
 
+/* What looking has taken beyond its share: a twentieth of one processor. */
+static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
+{
+	uint64_t earned = (now - w->spent_at_ns) / MD_LOOK_SHARE;
+	uint64_t free_ns = MD_LOOKS_AT_ONCE * w->look_ns;
+
+	w->spent_ns -= earned < w->spent_ns ? earned : w->spent_ns;
+	w->spent_at_ns = now;
+	return w->spent_ns > free_ns ? w->spent_ns - free_ns : 0;
+}
+
 static void refresh(struct md_watch *w)
 {
 	struct md_view *old = w->view, *view;
@@ -87,8 +98,9 @@ static void refresh(struct md_watch *w)
 	int err = look(w, &view);
 
 	w->n_looks++;
-	w->looked_ns = now_ns();
-	w->look_ns = w->looked_ns - begun;
+	w->look_ns = now_ns() - begun;
+	overspent_ns(w, begun + w->look_ns);
+	w->spent_ns += w->look_ns;
 	if (err) {
 		/* What is known stays; the next poll tries again. */
 		w->n_failed++;
@@ -146,13 +158,14 @@ static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *ar
 		return 0;
 	/*
 	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
-	 * for long: looking is not to take more than a twentieth of one processor.
+	 * for long: then they wait until looking has earned its time. A port that goes down a moment
+	 * after it came up does not.
 	 */
 	if (w->looks_due != N_LOOKS - 1) {
-		uint64_t now = now_ns(), earliest = w->looked_ns + 20 * w->look_ns;
+		uint64_t wait_ns = MD_LOOK_SHARE * overspent_ns(w, now_ns());
 
 		w->looks_due = N_LOOKS - 1;
-		set_timer(w, earliest > now + MD_AT_ONCE_NS ? earliest - now : MD_AT_ONCE_NS);
+		set_timer(w, wait_ns > MD_AT_ONCE_NS ? wait_ns : MD_AT_ONCE_NS);
 	}
 	return 0;
 }

@@ -21,7 +21,8 @@ struct md_watch {
 	struct md_view *view; /* never NULL after md_watch_start() */
 	unsigned int looks_due; /* further looks after the next one */
 	uint64_t n_looks, n_failed;
-	uint64_t looked_ns, look_ns; /* end of the last one (CLOCK_BOOTTIME), and what it took */
+	uint64_t look_ns; /* what the last one took */
+	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
 	int last_err; /* of the last look that failed; 0: the last one did not */
 	sd_event_source *notice, *timer;
 	/* Called after view has changed; @old is released afterwards. */

@@ -55,6 +55,9 @@ int mesh_agentlink_recv(const struct mesh_agentlink *link, struct mv_frame *ret)
 	return mv_frame_decode(buf, (size_t)len, ret);
 }
 
+/* Frames that the agent has not read: a few of each queue pair, when a thousand of them move at once. */
+#define ROOM_BYTES (4 << 20)
+
 /* REGISTER, with the page of figures where there is one. */
 static int register_process(int fd)
 {
@@ -89,6 +92,7 @@ static int register_process(int fd)
 int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const int room = ROOM_BYTES;
 	struct stat st;
 	int fd, err;
 
@@ -99,6 +103,7 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or what the kernel allows */
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || fstat(fd, &st)) {
 		err = -errno;
 		close(fd);

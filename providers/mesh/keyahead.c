@@ -183,5 +183,10 @@ bool mesh_keys_ahead_give_back(void)
 
 	mesh_root.process->ahead_off = true;
 	mesh_keys_unlock(cancel);
-	return mesh_keys_drop_unused();
+	if (!mesh_keys_drop_unused())
+		return false;
+	mv_log_once(&mesh_root.log, MV_LOG_WARN,
+		    "there is no more memory to register: what was registered for moves ahead is given back, and will be registered "
+		    "when a connection moves; a larger limit of locked memory helps");
+	return true;
 }

@@ -6,6 +6,7 @@
 
 #include "conn.h"
 #include "count.h"
+#include "live.h"
 #include "paths.h"
 #include "reasons.h"
 #include "relocate.h"
@@ -84,6 +85,12 @@ static const char *state_name(const struct mesh_conn *conn)
 	return names[conn->state];
 }
 
+/* Where a queue pair waits for the next move. */
+static const char *ahead_on(const struct mesh_conn *conn)
+{
+	return conn->held && conn->home.spare && mesh_live_armed(conn->held) ? conn->home.spare->rail->device : "";
+}
+
 /* For `meshverbs qps`. */
 void mesh_conn_tell(struct mesh_conn *conn)
 {
@@ -96,11 +103,11 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	len = snprintf((char *)frame.payload, sizeof(frame.payload),
 		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
 		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
-		       "\"movable\":%s%s%s%s}",
+		       "\"ahead\":\"%s\",\"movable\":%s%s%s%s}",
 		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
 		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
 		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
-		       mv_gid_format(&conn->path.peer_gid, to), bound ? "false" : "true", why ? ",\"why\":\"" : "",
+		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), bound ? "false" : "true", why ? ",\"why\":\"" : "",
 		       why ? why : "", why ? "\"" : "");
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;

@@ -26,8 +26,10 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port)
 					.qp_access_flags = conn->init.qp_access_flags};
 	int err = mesh_live_arm(conn->held, conn->home.spare, &attr);
 
-	if (!err)
+	if (!err) {
 		mesh_count(MV_COUNT_AHEAD_QP);
+		conn->told = false;
+	}
 	return err == -EOPNOTSUPP || err == -EBUSY ? 0 : err;
 }
 

@@ -239,6 +239,13 @@ static bool may_move(const struct mesh_conn *conn)
 	       conn->rts_mask && !mesh_live_lost(conn->held);
 }
 
+/* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
+static bool is_stranded(const struct mesh_conn *conn)
+{
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live && conn->held &&
+	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
+}
+
 /*
  * A path that has answered probes before it was left, or since, has to go on doing so before anyone returns; of one that never
  * did, carrier is all there is to know.
@@ -250,13 +257,6 @@ static bool is_proven(const struct mesh_conn *conn)
 	if (!mesh_probed_on() || !mesh_detects(MESH_DETECT_PROBE))
 		return true;
 	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
-}
-
-/* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
-static bool is_stranded(const struct mesh_conn *conn)
-{
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live && conn->held &&
-	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
 }
 
 /* Return: when to look again. */

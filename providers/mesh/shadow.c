@@ -82,6 +82,8 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 		struct mesh_shadow *ret)
 {
 	struct mesh_shadow shadow = {.spd = spd};
+	/* Of one CQ for both, room for both at once. */
+	uint32_t recv = h->recv_cq == h->send_cq ? 0 : recv_wrs(h), send = send_wrs(h) + recv_wrs(h) - recv;
 	int err;
 
 	err = use_cqs(h, ahead);
@@ -90,10 +92,10 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 	err = h->srq ? mesh_srq_join_shadow(h->srq, spd->rail, live, &shadow.home) : 0;
 	if (err)
 		return err;
-	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send_wrs(h), NULL, ahead, &shadow.send_cq);
+	err = mesh_shadow_cq_reserve(h->send_cq, spd->rail, send, NULL, ahead, &shadow.send_cq);
 	if (err)
 		goto err_srq;
-	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv_wrs(h), shadow.home, ahead, &shadow.recv_cq);
+	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, ahead, &shadow.recv_cq);
 	if (err)
 		goto err_send;
 	err = make_qp(h, attr, &shadow);
@@ -103,9 +105,9 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 	return 0;
 
 err_recv:
-	mesh_shadow_cq_unreserve(shadow.recv_cq, recv_wrs(h), shadow.home);
+	mesh_shadow_cq_unreserve(shadow.recv_cq, recv, shadow.home);
 err_send:
-	mesh_shadow_cq_unreserve(shadow.send_cq, send_wrs(h), NULL);
+	mesh_shadow_cq_unreserve(shadow.send_cq, send, NULL);
 err_srq:
 	if (shadow.home)
 		mesh_srq_leave_shadow(shadow.home);
