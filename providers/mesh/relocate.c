@@ -77,6 +77,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->state = MESH_CONN_FAILED;
+	mesh_conn_unwatch(conn);
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
 }
