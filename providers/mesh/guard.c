@@ -172,7 +172,25 @@ static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion 
 		guard->lost = "a send completed that is not the first one outstanding";
 }
 
-/* held->lock. Return: whether to show it. */
+/*
+ * mesh_live_surface() gives back what was kept, whoever is polling meanwhile: what is polled before that has been given back or taken
+ * from the stash was flushed behind it, and comes after it. c->cq->lock, held->lock. Return: whether it has to wait for its turn.
+ */
+static bool wait_turn(struct mesh_held *h, const struct mesh_completion *c)
+{
+	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
+
+	if (c->status == IBV_WC_SUCCESS)
+		return false;
+	if (h->guard->n_kept)
+		return keep(h->guard, c);
+	if (!c->cq->n_stash || mesh_cq_stash_reserve(c->cq, 1))
+		return false;
+	mesh_cq_stash(c->cq, &wc);
+	return true;
+}
+
+/* c->cq->lock, held->lock. Return: whether to show it. */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
@@ -185,7 +203,7 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
 		fail_lost(guard, c);
 	if (guard->lost)
-		return !ours;
+		return !ours && !wait_turn(h, c);
 	if (c->status == IBV_WC_SUCCESS) {
 		one_that_succeeded(guard, c);
 		return !ours;

@@ -95,7 +95,7 @@ bool mesh_guard_is_lost(const struct ibv_send_wr *wr);
 enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
 
 /**
- * mesh_guard_completed - a completion of the QP that does the work was polled; hot
+ * mesh_guard_completed - a completion of the QP that does the work was polled, c->cq->lock is held; hot
  * @c: its opcode is written
  *
  * Return: whether the program is to see it.

@@ -165,6 +165,13 @@ static bool may_move(const struct mesh_conn *conn)
 	       conn->rts_mask && !mesh_live_lost(conn->held);
 }
 
+/* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
+static bool is_stranded(const struct mesh_conn *conn)
+{
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live && conn->held &&
+	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
+}
+
 /* Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -200,6 +207,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	uint64_t armed_ns, home_ns;
 	struct mesh_view view;
 
+	if (is_stranded(conn)) {
+		mesh_conn_fail(conn, mesh_live_lost(conn->held));
+		return UINT64_MAX;
+	}
 	if (!may_move(conn))
 		return UINT64_MAX;
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {

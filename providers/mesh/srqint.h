@@ -31,6 +31,14 @@ bool mesh_srq_call_helper(struct mesh_srq *m);
  */
 bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err);
 
+/**
+ * mesh_srq_unstale - take out of the base's SRQ what counts as being elsewhere; before a QP of the base receives from it
+ *
+ * Return: 0; -EHOSTUNREACH: no port is up; as mesh_srqloop_drain(). Where receives are does not change: dealt out to a home that
+ * nobody may join, they would be lost.
+ */
+int mesh_srq_unstale(struct mesh_srq *m);
+
 /** mesh_srq_home_free - srqjoin.c; nobody receives there any more */
 void mesh_srq_home_free(struct mesh_srq_home *home);
 /** mesh_srq_put - srq.c; one reference less */

@@ -62,19 +62,19 @@ static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv
 static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 {
 	int err = m->split || mesh_root.config.survive ? watch(m, native) : 0;
-	int not_had = 0;
 	bool wake = false;
 
 	if (err && m->split)
 		return err;
 	pthread_mutex_lock(&m->lock);
-	m->base.n_qps++;
-	if (m->split && m->base.n_qps == 1)
-		wake = mesh_srq_share(m, true, &not_had);
-	if (m->stale) {
-		/* Behind a port that is down: RTR says what it says there when the peer's address cannot be resolved. */
-		m->base.n_qps--;
-		err = not_had == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
+	err = mesh_srq_unstale(m);
+	if (!err) {
+		m->base.n_qps++;
+		if (m->split && m->base.n_qps == 1)
+			wake = mesh_srq_share(m, true, NULL);
+	} else {
+		/* Behind a port that is down, RTR says what it says there when the peer's address cannot be resolved. */
+		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
 	}
 	pthread_mutex_unlock(&m->lock);
 	if (wake)

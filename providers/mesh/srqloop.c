@@ -14,6 +14,7 @@
 #define WINDOW	   16
 #define ATTEMPTS   8 /* GIDs tried */
 #define PATIENCE_NS 1000000000ull /* without any completion */
+#define LOOK_NS	    5000000ull /* without one, until the port is looked at */
 
 struct loop {
 	struct ibv_context *verbs;
@@ -22,6 +23,7 @@ struct loop {
 	const struct mesh_srqloop_verbs *qps;
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
+	uint8_t port_num; /* that they use */
 };
 
 static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -84,8 +86,8 @@ static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *pe
 			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
-	/* Not ready means empty: no repetition then. Others: 7 times 17 ms. */
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7, .rnr_retry = 0, .max_rd_atomic = 1};
+	/* Not ready means empty: no repetition then. Others: 7 times 4 ms. */
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 7, .rnr_retry = 0, .max_rd_atomic = 1};
 	return modify(l, qp, &attr,
 		      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			      IBV_QP_MAX_QP_RD_ATOMIC);
@@ -95,6 +97,7 @@ static int connect_both(struct loop *l, const struct ibv_ah_attr *ah)
 {
 	int err = make_qps(l);
 
+	l->port_num = ah->port_num;
 	if (!err)
 		err = connect_qp(l, l->to, l->from, ah);
 	if (!err)
@@ -172,7 +175,7 @@ static int connect_somehow(struct loop *l)
 static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	uint64_t last_ns = mesh_now_ns();
+	uint64_t last_ns = mesh_now_ns(), look_ns = last_ns + LOOK_NS, now_ns;
 	unsigned int under_way = 0;
 	int err = -EINPROGRESS, n;
 	struct ibv_wc wc;
@@ -182,11 +185,18 @@ static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), vo
 			under_way++;
 		n = ibv_poll_cq(l->cq, 1, &wc);
 		if (n <= 0) {
-			if (n < 0 || mesh_now_ns() - last_ns > PATIENCE_NS)
+			now_ns = mesh_now_ns();
+			if (n < 0 || now_ns - last_ns > PATIENCE_NS)
 				return -ETIMEDOUT;
+			/* Nothing comes any more, and a queue pair is waiting to leave this port. */
+			if (now_ns > look_ns && !port_active(l, l->port_num))
+				return -EHOSTUNREACH;
+			if (now_ns > look_ns)
+				look_ns = now_ns + LOOK_NS;
 			continue;
 		}
 		last_ns = mesh_now_ns();
+		look_ns = last_ns + LOOK_NS;
 		if (wc.qp_num == l->to->qp_num) {
 			if (wc.status == IBV_WC_SUCCESS)
 				taken(arg, wc.wr_id);

@@ -110,19 +110,22 @@ static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_i
 				  &m->base);
 }
 
+int mesh_srq_unstale(struct mesh_srq *m)
+{
+	int err = m->stale ? drain_base(m, to_nowhere) : 0;
+
+	m->stale = err;
+	return err;
+}
+
 /* lock */
 static int collect_base(struct mesh_srq *m, bool was_native)
 {
 	struct mesh_srqlog *log = &m->base.log;
 	int err;
 
-	if (m->stale) {
-		if (!m->base.n_qps)
-			return 0; /* and nothing else is there */
-		err = drain_base(m, to_nowhere);
-		m->stale = err;
-		return err;
-	}
+	if (m->stale)
+		return 0; /* nobody receives there, and nothing else is there */
 	if (m->base.n_qps || (!m->split && was_native)) {
 		err = drain_base(m, to_pool);
 		/* What is left of the log was consumed: before the first move nobody looked. */

@@ -325,7 +325,8 @@ int main(int argc, char **argv)
 	if (!threads || !ids)
 		cannot("no memory");
 	connect_threads(&o, threads);
-	pthread_create(&watcher, NULL, watch_input, &o);
+	if (!pthread_create(&watcher, NULL, watch_input, &o))
+		pthread_detach(watcher);
 	for (i = 0; i < o.n_threads; i++) {
 		threads[i].opt = &o;
 		threads[i].number = i;

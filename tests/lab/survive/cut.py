@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from rdmalab import LabError
-from storm.hosts import until
+from schedule.hosts import until
 
 from .guests import BARE, CLIENT, ENDS, LOG, SERVER, WAIT_S
 

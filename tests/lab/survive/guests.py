@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The two hosts of tests/topo/pair.topo as guests, and all that can be done to them.
 
-Has what the fault schedules of tests/chaos/storm act on, and what they ask of its world; ports are named like a.0, links l0 and l1.
+Has what the fault schedules of tests/chaos/schedule act on, and what they ask of its world; ports are named like a.0, links l0 and l1.
 """
 import base64
 import contextlib
@@ -16,7 +16,7 @@ from gids import stage
 from launcher import directory
 from rdmalab import Lab, LabError
 from rdmalab.progress import Progress
-from storm.hosts import until
+from schedule.hosts import until
 
 ENDS = ("a", "b")
 SERVER, CLIENT = ENDS

@@ -14,8 +14,8 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "rightnic"), str(HERE.parents[1] / "chaos")]
-from storm import hosts  # noqa: E402
-from storm.hosts import until  # noqa: E402
+from schedule import hosts  # noqa: E402
+from schedule.hosts import until  # noqa: E402
 from nicmatrix import REPO  # noqa: E402
 from nicmatrix.world import World, need, staged  # noqa: E402
 

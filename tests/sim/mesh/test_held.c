@@ -683,6 +683,41 @@ static void test_fails(void **state)
 	fails(&extended, 1, false);
 }
 
+/* The program ends a connection that is not agreed upon: its receives are flushed once, and nothing else gets them. */
+static void ends_early(bool prepared)
+{
+	struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	const struct shape shape = {0};
+	struct ibv_wc wc;
+	unsigned int i;
+	uint32_t qpn;
+	struct run r;
+
+	both_open(&r, &plain, &shape);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&r.a, i, 0, 64), 0);
+	end_rtr(&r.a, &r.b, &shape);
+	if (prepared)
+		end_prepare(&r.a);
+	assert_int_equal(mesh_held_modify(r.a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(mesh_held_prepare(r.a.held, world.spd, &attr, &qpn), -ESHUTDOWN);
+	for (i = 0; i < 3; i++) {
+		wc = end_wait(&r.a);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+	end_quiet(&r.a);
+	both_close(&r);
+}
+
+static void test_ends_early(void **state)
+{
+	(void)state;
+	ends_early(false);
+	ends_early(true);
+}
+
 /* Work that waits is bounded as the provider bounds it, and what does not fit is not half taken. */
 static void test_queue_full(void **state)
 {
@@ -1013,6 +1048,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_native, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_way_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ends_early, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_queue_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),

@@ -12,6 +12,7 @@
 
 #include "fault.h"
 #include "heldint.h"
+#include "live.h"
 #include "srq.h"
 
 /* ---- map ----------------------------------------------------------------------------------------------------- */
@@ -266,9 +267,128 @@ static void test_srqlog(void **state)
 	fault_disarm();
 }
 
+/* ---- errors that are kept back and given back ----------------------------------------------------------------------- */
+
+static unsigned int n_path_failed;
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+	n_path_failed++;
+}
+
+static const struct mesh_held_ops kept_ops = {.path_failed = path_failed};
+
+struct kept_world {
+	struct ibv_cq ibv[2];
+	struct ibv_qp qp;
+	struct mesh_cq send_cq, recv_cq;
+	struct mesh_held h;
+};
+
+static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
+{
+	cq->cq = ibv;
+	pthread_mutex_init(&cq->poll_lock, NULL);
+	pthread_mutex_init(&cq->lock, NULL);
+	pthread_mutex_init(&cq->kick_lock, NULL);
+}
+
+/* A guarded QP that can send. */
+static struct kept_world *kept_begin(void)
+{
+	const struct ibv_qp_cap limits = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+	struct kept_world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	init_cq(&w->send_cq, &w->ibv[0]);
+	init_cq(&w->recv_cq, &w->ibv[1]);
+	w->qp.qp_num = 7;
+	w->h = (struct mesh_held){.qp = &w->qp,
+				  .mode = MESH_HELD_GUARDED,
+				  .ops = &kept_ops,
+				  .cap = limits,
+				  .send_cq = &w->send_cq,
+				  .recv_cq = &w->recv_cq,
+				  .guard = mesh_guard_new(&limits, false, false)};
+	assert_non_null(w->h.guard);
+	pthread_mutex_init(&w->h.lock, NULL);
+	pthread_mutex_init(&w->h.post_lock, NULL);
+	mesh_guard_rtr(w->h.guard, 1024);
+	mesh_guard_rts(w->h.guard, 0);
+	n_path_failed = 0;
+	return w;
+}
+
+static void kept_end(struct kept_world *w)
+{
+	mesh_guard_free(w->h.guard);
+	free(w->send_cq.stash);
+	free(w->recv_cq.stash);
+	free(w);
+}
+
+/* Whether the program is shown it. */
+static bool kept_poll(struct kept_world *w, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct mesh_completion c = {.wr_id = wr_id, .cq = cq, .status = status};
+	bool show;
+
+	pthread_mutex_lock(&cq->lock);
+	show = mesh_guard_completed(&w->h, &c);
+	pthread_mutex_unlock(&cq->lock);
+	return show;
+}
+
+static void assert_stash(const struct mesh_cq *cq, uint64_t first, size_t n)
+{
+	size_t i;
+
+	assert_int_equal(cq->n_stash, n);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(cq->stash[i].wr_id, first + i);
+		assert_int_equal(cq->stash[i].status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(cq->stash[i].qp_num, 7);
+	}
+}
+
+/* The helper gives them back while the program is in the middle of what it has polled. */
+static void test_errors_keep_their_order(void **state)
+{
+	struct kept_world *w = kept_begin();
+
+	(void)state;
+	assert_false(kept_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
+	assert_false(kept_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
+	assert_int_equal(n_path_failed, 1);
+	mesh_live_surface(&w->h);
+	assert_false(kept_poll(w, &w->recv_cq, 3, IBV_WC_WR_FLUSH_ERR));
+	assert_stash(&w->recv_cq, 1, 3);
+	mesh_cq_unstash(&w->recv_cq, 3);
+	assert_true(kept_poll(w, &w->recv_cq, 4, IBV_WC_WR_FLUSH_ERR));
+	assert_int_equal(w->send_cq.n_stash, 0);
+	kept_end(w);
+}
+
+/* What failed is polled after some of what it flushed, and no other path would help. */
+static void test_errors_of_another_kind(void **state)
+{
+	struct kept_world *w = kept_begin();
+
+	(void)state;
+	assert_false(kept_poll(w, &w->recv_cq, 1, IBV_WC_WR_FLUSH_ERR));
+	assert_true(kept_poll(w, &w->send_cq, 9, IBV_WC_REM_ACCESS_ERR));
+	assert_false(kept_poll(w, &w->recv_cq, 2, IBV_WC_WR_FLUSH_ERR));
+	mesh_live_surface(&w->h);
+	assert_stash(&w->recv_cq, 1, 2);
+	kept_end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_errors_keep_their_order),
+		cmocka_unit_test(test_errors_of_another_kind),
 		cmocka_unit_test(test_map),	cmocka_unit_test(test_map_without_memory),
 		cmocka_unit_test(test_map_looked_at), cmocka_unit_test(test_sendq),
 		cmocka_unit_test(test_recvlog),	cmocka_unit_test(test_srqlog),
