@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 16
+#define N_SETTINGS 17
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -34,6 +34,10 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},
+	{"meshverbs", "move_timeout_ms", "2000",
+	 "How long a connection that moves while it is at work waits for the other end, in "
+	 "milliseconds from 100 to 60000: to agree, and then to say what it has executed. After "
+	 "that it stays where it is, or the program gets the errors that it would have had."},
 	{"meshverbs", "prearm", "on",
 	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
 	 "connection would move to, in the background, before it has to. That memory counts "
@@ -80,6 +84,7 @@ static const struct {
 	{offsetof(struct mv_config, moves), &mv_config_switch},
 	{offsetof(struct mv_config, survive), &mv_config_switch},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
+	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval},
 	{offsetof(struct mv_config, prearm), &mv_config_switch},
 	{offsetof(struct mv_config, log_target), &mv_config_target},
 	{offsetof(struct mv_config, log_level), &mv_config_level},

@@ -44,6 +44,7 @@ struct mv_config {
 	bool moves; /* connections may leave through another NIC */
 	bool survive; /* and move while they are at work */
 	uint32_t hold_down_ms; /* how long the path they came from has to work before they return */
+	uint32_t move_timeout_ms; /* how long the other end may take at each of the two steps of that */
 	bool prearm; /* what a move needs is made before it is needed */
 	char log_target[MV_CONFIG_PATH_MAX]; /* "syslog" or an absolute path */
 	enum mv_log_level log_level;

@@ -13,8 +13,8 @@
  * way. What it has executed is counted, and SYNC carries the count. Who ACTIVATEs posts everything beyond the count
  * that it was told, so that must be what was executed, and final.
  *
- * One of the ends may have an atomic outstanding, which comes to its end only while neither QP is fenced. If nobody dies, none may
- * be outstanding when either QP is fenced.
+ * In a calm run, one of the ends may have an atomic outstanding, which comes to its end only while neither QP is fenced; none may be
+ * outstanding when either QP is.
  *
  * A run is calm (nobody dies, nobody's patience ends once he may have made the other one fence), or it is not. Calm, no QP may
  * fail and both ends must be on the same path in the end; otherwise, an end may fail, but not the rest of what is claimed.
@@ -472,9 +472,9 @@ init
 		:: calm = false
 		fi;
 		if
-		:: l_may = true
-		:: f_may = true
-		:: skip
+		:: calm -> l_may = true
+		:: calm -> f_may = true
+		:: !calm
 		fi;
 		run leader();
 		run follower();

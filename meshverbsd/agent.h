@@ -151,6 +151,8 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 /* prober.c: probes of paths, to and from the network and processes */
 void md_prober_init(struct md_agent *agent);
 void md_prober_tick(struct md_agent *agent);
+/* Came in by a netdev that has not the address it was sent to? Counted. */
+bool md_prober_is_astray(struct md_agent *agent, const struct md_received *received);
 void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_prober_challenged(struct md_agent *agent, const struct md_received *received);

@@ -198,8 +198,9 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 static void reply(struct md_agent *agent, const struct md_received *received,
 		  const struct md_opened *opened)
 {
-	md_talk_raw(agent, &received->ip, received->port,
-		    IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
+	bool same_netdev = IN6_IS_ADDR_LINKLOCAL(&received->ip) || md_is_of_path(received->bytes, received->len);
+
+	md_talk_raw(agent, &received->ip, received->port, same_netdev ? received->ifindex : 0,
 		    md_udp_is_multicast(&received->to) ? NULL : &received->to, opened->reply,
 		    opened->reply_len);
 }
@@ -234,8 +235,11 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	enum md_verdict verdict;
 
 	agent->counts.datagrams_received++;
-	if (md_is_of_path(received->bytes, received->len))
+	if (md_is_of_path(received->bytes, received->len)) {
+		if (md_prober_is_astray(agent, received))
+			return;
 		from.ifindex = received->ifindex;
+	}
 	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
 			  now_ns, &opened);
 	agent->counts.verdicts[verdict]++;

@@ -98,8 +98,11 @@ static bool decode(struct md_agent *agent, const struct md_opened *opened, struc
 	return !err;
 }
 
-/* Did it come in by the netdev that has the address? Hosts answer for all their addresses on all links. */
-static bool is_astray(struct md_agent *agent, const struct md_received *received)
+/*
+ * Hosts answer for all their addresses on all links: what came in by another netdev says nothing of the path. It is dropped before it
+ * is looked at, so that no cookie is made of it.
+ */
+bool md_prober_is_astray(struct md_agent *agent, const struct md_received *received)
 {
 	union ibv_gid to = md_paths_gid(&received->to);
 
@@ -114,7 +117,7 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	struct md_probe_wire probe;
 
 	agent->counts.probes_received++;
-	if (!decode(agent, opened, &probe) || is_astray(agent, received))
+	if (!decode(agent, opened, &probe))
 		return;
 	if (!take_echo_room(agent, md_now())) {
 		agent->counts.probes_refused++;
@@ -135,7 +138,7 @@ void md_prober_echo(struct md_agent *agent, const struct md_received *received, 
 	const struct md_probe_key path = path_of(received);
 	struct md_probe_wire echo;
 
-	if (decode(agent, opened, &echo) && !is_astray(agent, received))
+	if (decode(agent, opened, &echo))
 		md_probes_echo(&agent->probes, &path, &echo, &opened->sender, md_now());
 }
 
@@ -143,6 +146,5 @@ void md_prober_challenged(struct md_agent *agent, const struct md_received *rece
 {
 	const struct md_probe_key path = path_of(received);
 
-	if (!is_astray(agent, received))
-		md_probes_challenged(&agent->probes, &path, md_now());
+	md_probes_challenged(&agent->probes, &path, md_now());
 }

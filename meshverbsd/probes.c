@@ -110,12 +110,12 @@ static uint64_t pace(const struct md_probes *probes, const struct md_probe *p, u
 	return age < 10 * brisk ? 10 * interval : 100 * interval;
 }
 
-/* On a grid, so that paths of different phases do not each need a turn of their own. */
+/* On a grid, so that paths of different phases do not each need a turn of their own, and turns that come a little late do not add up. */
 static void schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t grid = part_of(probes);
+	uint64_t grid = part_of(probes), steps = (pace(probes, p, now_ns) + grid - 1) / grid;
 
-	p->next_ns = (now_ns + pace(probes, p, now_ns) + grid - 1) / grid * grid;
+	p->next_ns = (now_ns + grid / 4) / grid * grid + steps * grid;
 }
 
 static void set_next(struct md_probes *probes, uint64_t now_ns)
@@ -461,7 +461,7 @@ static unsigned int send_witnesses(struct md_probes *probes, const struct md_pro
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)
 {
 	uint64_t slack = part_of(probes) / 2;
-	bool lost = dropped != probes->dropped;
+	bool lost = dropped != probes->dropped, late = false;
 	unsigned int n_sent = 0;
 	struct md_probe *p, *next;
 
@@ -477,7 +477,9 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 
 		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
 			continue;
-		review(probes, p, lost || now_ns > due_ns + probes->interval_ns, now_ns);
+		/* Being late takes nothing from the proof: both echoes had the same time, and more of it. */
+		late |= now_ns > due_ns + probes->interval_ns;
+		review(probes, p, lost, now_ns);
 		send_probe(probes, p, now_ns);
 		n_sent++;
 		if (p->suspect) {
@@ -489,6 +491,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	HASH_ITER(hh, probes->by_key, p, next)
 	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
 		n_sent += send_witnesses(probes, p, now_ns);
+	probes->count.late += late;
 	tell_the_rest(probes);
 	set_next(probes, now_ns);
 }

@@ -21,7 +21,7 @@
  * one on each other path that we know to the same host (witnesses); then the echo of a witness is there and that of the path is
  * not. Who has answered the later datagram has had the earlier one for at least as long. MD_PROBE_PARTS * (multiplier - 1)
  * such rounds, a part of the interval apart, after a probe that had a whole interval to be answered, and not one echo in between,
- * however late, make a path DOWN: some three intervals after it died. A busy agent at either end makes rounds late, or void; a dead
+ * however late, make a path DOWN: some three intervals after it died. A busy agent at either end makes rounds late; a dead
  * one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
  * there is nowhere to go. Datagrams that an end had no room for would be missed without guilt of the path, so ends count
  * them, and each that is counted begins the rounds anew.
@@ -95,7 +95,7 @@ struct md_probes {
 	uint64_t turn;
 	uint32_t dropped; /* here, as of the last tick */
 	struct {
-		uint64_t sent, not_sent, echoes, stray, down, recovered, rounds, void_rounds;
+		uint64_t sent, not_sent, echoes, stray, down, recovered, rounds, void_rounds, late;
 	} count;
 };
 

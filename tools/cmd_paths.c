@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
+#include "agentask.h"
 #include "dirview.h"
 #include "entry.h"
 
@@ -211,6 +214,7 @@ static int parse_args(struct cli *cli, struct question *question, int argc, char
 static int run(struct cli *cli, int argc, char **argv)
 {
 	struct question question = {.from = ""};
+	struct json_object *answer = NULL;
 	struct dirview view;
 	struct out *out;
 	int rc;
@@ -230,7 +234,11 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (!rc)
 		rc = find_from(&view.dir, &question);
 	out = rc ? NULL : cli_out(cli);
+	/* Without an answer, or with one of an agent that does not probe, nothing is said of it. */
+	if (out && !agent_ask(cli->run_dir, "probes", "probes", json_type_array, &answer))
+		view.probes = agent_member(answer, "probes", json_type_array);
 	rc = out ? show(out, &view, &question) : CLI_ERROR;
+	json_object_put(answer);
 	mv_directory_close(&view.dir);
 	return rc;
 }
@@ -246,7 +254,10 @@ const struct cli_command cmd_paths = {
 		"address instead of\n"
 		"a name also what becomes of programs that connect to it, by the GID they use "
 		"(routes are left\n"
-		"out of account; meshverbs explain looks them up).\n\n"
+		"out of account; meshverbs explain looks them up). PROBE is what the agent's probes "
+		"say of paths that\n"
+		"connections with survive = on use, or could: up, silent, down, unknown (never "
+		"answered), none.\n\n"
 		"      --from DEV[:PORT]   the program's RDMA device and port (1): paths that "
 		"keep it come first\n"
 		"  -j, --json              print JSON\n\n"

@@ -4,6 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <json-c/json.h>
+
+#include "agentask.h"
 #include "ctl.h"
 #include "dirview.h"
 #include "entry.h"
@@ -95,9 +98,37 @@ static void rate_text(uint32_t rate_mbps, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-static void show_path(struct out *out, const struct mv_directory *dir, const struct mv_path *path,
+/* "up", ...; NULL: it is not watched. */
+static const char *probe_of(struct json_object *probes, const struct mv_path *path)
+{
+	char local[MV_GID_STRLEN], remote[MV_GID_STRLEN];
+	const char *gid, *peer_gid;
+	size_t i;
+
+	mv_gid_format(&path->local_gid, local);
+	mv_gid_format(&path->remote_gid, remote);
+	for (i = 0; i < json_object_array_length(probes); i++) {
+		struct json_object *probe = json_object_array_get_idx(probes, i);
+
+		gid = agent_text(probe, "gid");
+		peer_gid = agent_text(probe, "peer_gid");
+		if (gid && peer_gid && !strcmp(gid, local) && !strcmp(peer_gid, remote))
+			return agent_text(probe, "state");
+	}
+	return NULL;
+}
+
+static enum out_tone probe_tone(const char *probe)
+{
+	if (!strcmp(probe, mv_probed_name(MV_PROBED_UP)))
+		return OUT_GOOD;
+	return !strcmp(probe, mv_probed_name(MV_PROBED_DOWN)) ? OUT_BAD : OUT_PLAIN;
+}
+
+static void show_path(struct out *out, const struct dirview *view, const struct mv_path *path,
 		      size_t rank)
 {
+	const struct mv_directory *dir = &view->dir;
 	const struct mv_dir_rail *local = &dir->rails[path->local_rail];
 	const struct mv_dir_rail *remote = &dir->rails[path->remote_rail];
 	char gid[MV_GID_STRLEN], rate[32];
@@ -119,6 +150,11 @@ static void show_path(struct out *out, const struct mv_directory *dir, const str
 	out_uint(out, "rate_mbps", NULL, path->rate_mbps);
 	out_uint(out, "mtu_bytes", NULL, path->mtu_bytes);
 	out_text(out, NULL, "RATE", OUT_PLAIN, rate);
+	if (view->probes) {
+		const char *probe = probe_of(view->probes, path);
+
+		out_text(out, "probe", "PROBE", probe ? probe_tone(probe) : OUT_PLAIN, probe ? probe : "none");
+	}
 }
 
 void dirview_paths(struct out *out, const struct dirview *view, const struct mv_path *paths,
@@ -128,7 +164,7 @@ void dirview_paths(struct out *out, const struct dirview *view, const struct mv_
 
 	out_list(out, "paths", title);
 	for (i = 0; i < n; i++)
-		show_path(out, &view->dir, &paths[i], i + 1);
+		show_path(out, view, &paths[i], i + 1);
 	out_list_end(out);
 }
 

@@ -5,11 +5,15 @@
 #include "cli.h"
 #include "pathfind.h"
 
+struct json_object;
+
 /* What the agent of this host has written about the others. */
 struct dirview {
 	struct mv_directory dir;
 	uint64_t now_ns; /* CLOCK_BOOTTIME when it was opened */
 	bool alive; /* its agent is */
+	/* What the agent's probes say of paths, an array of objects; NULL: nobody asked, or there is no answer. */
+	struct json_object *probes;
 };
 
 /**
@@ -31,7 +35,7 @@ void dirview_agent(struct out *out, const struct dirview *view);
 /** dirview_heard_ms - how long ago a host's agent was heard; UINT64_MAX: never */
 uint64_t dirview_heard_ms(const struct dirview *view, uint32_t host);
 
-/** dirview_paths - list "paths" */
+/** dirview_paths - list "paths"; with view->probes also what those say */
 void dirview_paths(struct out *out, const struct dirview *view, const struct mv_path *paths,
 		   size_t n, const char *title);
 

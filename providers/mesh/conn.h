@@ -72,6 +72,12 @@ enum mesh_job {
 	MESH_JOB_AGAIN, /* at work, and there is more since */
 };
 
+/* Paths of a connection that the agent watches; probed.h. */
+struct mesh_conn_probed {
+	struct mesh_probed *work, *home; /* NULL: not watched */
+	bool home_answers; /* home has answered probes, so it is to do so again before the connection returns */
+};
+
 struct mesh_conn {
 	/* Constant. */
 	struct ibv_qp *qp;
@@ -111,10 +117,12 @@ struct mesh_conn {
 	bool fencing; /* FENCE is under way */
 	bool fenced; /* from its end to ACTIVATE */
 	struct mesh_conn_home home;
+	struct mesh_conn_probed probed;
 	bool shadow_connected, shadow_rts;
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */
 	uint64_t stayed_ns; /* when that was */
+	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */
 	bool told;
 	uint64_t tell_at_ns; /* not before: 0: at once */

@@ -197,7 +197,7 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
 	mesh_count(MV_COUNT_HELD);
-	mv_move_begin(&conn->move, &begin, &mv_move_default_times, conn->held_ns);
+	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);
 	return 0;
 }
 
@@ -308,7 +308,7 @@ static void adopt(struct mesh_conn *conn)
 					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
 					    .attempt = conn->attempt};
 
-	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mv_move_default_times, mesh_now_ns());
+	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mesh_root.move_times, mesh_now_ns());
 }
 
 /* RTR with the log begun. conn->lock */

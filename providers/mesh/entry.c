@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "detect.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -131,12 +132,21 @@ static bool configure(struct mesh_root *root)
 		mv_config_load(&again, root->config_file, report_config_line, root);
 		return false;
 	}
+	root->move_times = mv_move_default_times;
+	/* To agree, and again to tell what was executed. */
+	root->move_times.move_ns = 2 * root->config.move_timeout_ms * 1000000ull;
 	known = apply_environment(&root->config);
 	mv_log_init(&root->log, root->config.log_target, root->config.log_level);
 	mesh_stage(root, "config", MESH_STAGE_OK, "%s", root->config_file);
 	if (!known) {
 		mesh_stage(root, "environment", MESH_STAGE_FAILED, "MESHVERBS=%s is none of on, observe, off",
 			   secure_getenv("MESHVERBS"));
+		return false;
+	}
+	if (!mesh_detect_parse(secure_getenv("MESHVERBS_DETECT"), &root->undetected)) {
+		mesh_stage(root, "environment", MESH_STAGE_FAILED,
+			   "MESHVERBS_DETECT=%s: write some of carrier, event, probe, retry, peer, with commas",
+			   secure_getenv("MESHVERBS_DETECT"));
 		return false;
 	}
 	if (root->config.mode == MV_MODE_OFF) {

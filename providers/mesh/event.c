@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
+#include "detect.h"
 #include "paths.h"
 
 /*
@@ -10,10 +11,15 @@
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	int saved_errno = errno;
+	int saved_errno = errno, cancel;
 
 	if (event->event_type == IBV_EVENT_GID_CHANGE && mesh_context_active(mc))
 		mesh_paths_refresh(mc, context);
+	if (mesh_context_active(mc)) {
+		cancel = mesh_cancel_off();
+		mesh_port_event(&mc->ports_down, event);
+		mesh_cancel_restore(cancel);
+	}
 	errno = saved_errno;
 	mc->async_event(context, event);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "detect.h"
 #include "heldint.h"
 
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
@@ -137,7 +138,7 @@ static void received(struct mesh_guard *guard, uint64_t wr_id)
  */
 static bool is_of_path(enum ibv_wc_status status)
 {
-	return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR;
+	return mesh_detects(MESH_DETECT_RETRY) && (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_WR_FLUSH_ERR);
 }
 
 static bool keep(struct mesh_guard *guard, const struct mesh_completion *c)

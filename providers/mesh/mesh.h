@@ -14,6 +14,7 @@
 #include "config.h"
 #include "counts.h"
 #include "log.h"
+#include "move.h"
 
 /*
  * The plugin's rooms share one root. It is filled once, by the constructor, before any hook exists;
@@ -48,6 +49,8 @@ struct mesh_process {
 	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
 	pthread_mutex_t view_lock; /* guards view */
 	struct mesh_view_state *view; /* peerview.c */
+	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock only */
+	struct mesh_probeds *probed; /* NULL before the first one; probed.c */
 	pthread_mutex_t conns_lock; /* guards conns; conn.c */
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
@@ -91,6 +94,8 @@ enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_C
 
 struct mesh_root {
 	struct mv_config config;
+	struct mv_move_times move_times;
+	unsigned int undetected; /* mask of enum mesh_detect: what does not count */
 	struct mv_log log;
 	char config_file[256];
 	char run_dir[96]; /* of the agent; fits a socket's address */

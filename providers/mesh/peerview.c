@@ -133,10 +133,13 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 	ret->drained = false;
 	ret->agent_version = 0;
 	ret->n_paths = 0;
+	ret->generation = 0;
 	pthread_mutex_lock(&mesh_root.process->view_lock);
 	dir = current_directory();
-	if (dir)
+	if (dir) {
+		ret->generation = dir->header->generation;
 		ret->verdict = judge(dir, request, !find, &host, &rail);
+	}
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 		ret->agent_version = dir->hosts[host].agent_version;

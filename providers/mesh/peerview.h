@@ -17,6 +17,7 @@ struct mesh_view {
 	char host[64]; /* of the destination; "" when not known */
 	bool drained; /* MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN: by the administrator of that port */
 	uint32_t agent_version; /* of that host; 0: no agent heard */
+	uint64_t generation; /* of the directory; 0: there is none */
 	size_t n_paths;
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only for verdicts that need another path */
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
+#include "detect.h"
 #include "ud.h"
 
 /*
@@ -26,6 +27,7 @@ void mesh_rail_async_events(struct mesh_rail *rail)
 
 	while (!ibv_get_async_event(rail->context, &event)) {
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: event %s", rail->device, ibv_event_type_str(event.event_type));
+		mesh_port_event(&rail->ports_down, &event);
 		ibv_ack_async_event(&event);
 	}
 }

@@ -21,6 +21,7 @@ struct mesh_rail {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
+	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 };
 
 /**

@@ -4,13 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "detect.h"
 #include "live.h"
 #include "paths.h"
 #include "prearm.h"
+#include "probed.h"
 #include "relocate.h"
 
-/* Until a connection that did not leave a drained NIC tries again. */
-#define DRAIN_AGAIN_NS 1000000000ull
+/* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
+#define LEAVE_AGAIN_NS 1000000000ull
+/* A path that comes is told of; but the peer may hear of it a little later. */
+#define PATHLESS_AGAIN_NS 10000000ull
+#define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
 
 /* The path that the work goes to now. */
 static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret)
@@ -37,18 +42,70 @@ static size_t current(const struct mv_path_request *request, const struct mesh_v
 	return i;
 }
 
+/*
+ * How little a path is to be trusted, the ports of which are up. @left: the one that does not work any more, although its
+ * ports are up, NULL: one does not say so: which of its two ends is to blame is not known.
+ */
+static unsigned int doubt(const struct mv_path *path, const struct mv_path *left)
+{
+	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
+	case MV_PROBED_UP:
+		return 0;
+	case MV_PROBED_UNKNOWN:
+		return left && (path->local_rail == left->local_rail || path->remote_rail == left->remote_rail) ? 2 : 1;
+	default:
+		return 3;
+	}
+}
+
+/* Those that are known to work come first; else the order is as it was. */
+static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
+{
+	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
+	struct mv_path path;
+	size_t i, at;
+
+	for (i = 0; i < n; i++) {
+		path = paths[i];
+		d = doubt(&path, left);
+		for (at = i; at && doubts[at - 1] > d; at--) {
+			paths[at] = paths[at - 1];
+			doubts[at] = doubts[at - 1];
+		}
+		paths[at] = path;
+		doubts[at] = d;
+	}
+}
+
+/* By its events, which come before the directory has it. */
+static bool own_port_is_down(const struct mesh_conn *conn)
+{
+	struct mesh_rail *rail = conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail : NULL;
+
+	if (rail)
+		return mesh_port_is_down(&rail->ports_down, rail->context, conn->path.port);
+	return conn->state == MESH_CONN_NATIVE &&
+	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->rtr.ah_attr.port_num);
+}
+
 /* All paths but those between the two ports that it is on: with other addresses they are as dead. */
-static size_t others(const struct mv_path_request *request, struct mesh_view *view)
+static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
+		     struct mesh_view *view)
 {
 	size_t i, n = 0, now = current(request, view);
+	bool from_elsewhere = reason == MV_CTL_REASON_PORT && own_port_is_down(conn);
 	struct mv_path path;
 
-	if (now == view->n_paths)
+	if (now == view->n_paths) {
+		sort(view->paths, view->n_paths, NULL);
 		return view->n_paths;
+	}
 	path = view->paths[now];
 	for (i = 0; i < view->n_paths; i++)
-		if (view->paths[i].local_rail != path.local_rail || view->paths[i].remote_rail != path.remote_rail)
+		if (view->paths[i].local_rail != path.local_rail ||
+		    (view->paths[i].remote_rail != path.remote_rail && !from_elsewhere))
 			view->paths[n++] = view->paths[i];
+	sort(view->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
 	return n;
 }
 
@@ -94,7 +151,7 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 		return way_home(conn, ret);
 	request_of(conn, &request);
 	mesh_view_paths(&request, &view);
-	n = others(&request, &view);
+	n = others(conn, &request, reason, &view);
 	memcpy(ret, view.paths, n * sizeof(*ret));
 	return n;
 }
@@ -123,6 +180,22 @@ void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const st
 
 static const char no_rail[] = "no other rail of this host reaches one of the peer's";
 
+/*
+ * Ports that flap may leave a QP that has used up its retries without any path for a moment. Its errors are not the program's yet: they
+ * can wait for a while.
+ */
+bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t limit_ns = mesh_root.config.move_timeout_ms * 1000000ull / PATHLESS_PART;
+
+	if (!conn->pathless_ns) {
+		conn->pathless_ns = now_ns;
+		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: has failed, and there is no path; waits %u ms for one",
+		       conn->mc->device, conn->qpn, conn->peer_host, (unsigned int)(limit_ns / 1000000));
+	}
+	return now_ns - conn->pathless_ns < limit_ns;
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -130,7 +203,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
-	else if (mesh_live_broken(conn->held))
+	else if (mesh_live_broken(conn->held) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, no_rail);
 	else if (reason != MV_CTL_REASON_HOME)
 		conn->stayed = no_rail;
@@ -152,7 +225,8 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH || mesh_live_broken(conn->held))
+	if (conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH || mesh_live_broken(conn->held) ||
+	    mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
@@ -172,13 +246,26 @@ static bool is_stranded(const struct mesh_conn *conn)
 	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
 }
 
+/*
+ * A path that has answered probes before it was left, or since, has to go on doing so before anyone returns; of one that never
+ * did, carrier is all there is to know.
+ */
+static bool is_proven(const struct mesh_conn *conn)
+{
+	enum mv_probed state = mesh_probed_of(conn->probed.home);
+
+	if (!mesh_probed_on() || !mesh_detects(MESH_DETECT_PROBE))
+		return true;
+	return state == MV_PROBED_UP || (state == MV_PROBED_UNKNOWN && !conn->probed.home_answers);
+}
+
 /* Return: when to look again. */
 static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
 
-	if (!way_home(conn, &path)) {
+	if (!way_home(conn, &path) || !is_proven(conn)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
@@ -192,13 +279,46 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 }
 
 /* Return: when to look again. A peer that refused is not asked again at once. */
-static uint64_t leave_drained(struct mesh_conn *conn, uint64_t now_ns)
+static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
-	if (conn->stayed && now_ns < conn->stayed_ns + DRAIN_AGAIN_NS)
-		return conn->stayed_ns + DRAIN_AGAIN_NS;
+	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
+		return conn->stayed_ns + LEAVE_AGAIN_NS;
 	conn->stayed_ns = now_ns;
-	start(conn, MV_CTL_REASON_DRAIN, now_ns);
-	return now_ns + DRAIN_AGAIN_NS;
+	start(conn, reason, now_ns);
+	return now_ns + LEAVE_AGAIN_NS;
+}
+
+void mesh_conn_unwatch(struct mesh_conn *conn)
+{
+	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_use(&conn->probed.work, MV_WATCH_WORK, NULL, NULL);
+}
+
+/* Have the path that it is on watched, the way home, and others to compare with. */
+static void watch(struct mesh_conn *conn, const struct mv_path_request *request, const struct mesh_view *view)
+{
+	struct mesh_conn_probed *probed = &conn->probed;
+	struct mesh_conn_home *home = &conn->home;
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	if (!mesh_probed_on() || request->sgid_type == MV_GID_TYPE_IB) {
+		mesh_conn_unwatch(conn);
+		return;
+	}
+	mesh_probed_use(&probed->home, MV_WATCH_HOME, home->away ? &home->gid : NULL, &home->peer_gid);
+	mesh_probed_use(&probed->work, MV_WATCH_WORK, &request->sgid, &request->dgid);
+	probed->home_answers |= mesh_probed_of(home->away ? probed->home : probed->work) != MV_PROBED_UNKNOWN;
+	if (mesh_probed_wants_spares(probed->work, view->generation))
+		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
+}
+
+/* Nothing gets through any more, and there is a path that is better. */
+static bool is_dead(const struct mesh_conn *conn)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+
+	return mesh_detects(MESH_DETECT_PROBE) && mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN &&
+	       mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && doubt(&paths[0], NULL) < 3;
 }
 
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
@@ -211,21 +331,30 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		mesh_conn_fail(conn, mesh_live_lost(conn->held));
 		return UINT64_MAX;
 	}
-	if (!may_move(conn))
+	if (!may_move(conn)) {
+		if (!conn->move.live)
+			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
+	}
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		start(conn, MV_CTL_REASON_PATH, now_ns);
-		return UINT64_MAX;
+		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
-	if (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) {
+	watch(conn, &request, &view);
+	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
+	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
 		if (!view.drained)
 			start(conn, MV_CTL_REASON_PORT, now_ns);
 		else
-			return leave_drained(conn, now_ns);
+			return leave(conn, MV_CTL_REASON_DRAIN, now_ns);
 		return UINT64_MAX;
 	}
+	if (own_port_is_down(conn))
+		return leave(conn, MV_CTL_REASON_PORT, now_ns);
+	if (is_dead(conn))
+		return leave(conn, MV_CTL_REASON_PATH, now_ns);
 	armed_ns = mesh_conn_prearm(conn, now_ns);
 	home_ns = conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
 	return armed_ns < home_ns ? armed_ns : home_ns;

@@ -27,6 +27,16 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 /** mesh_conn_begin - go; paths as mesh_conn_paths_for() gave them, at least one */
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
 
+/**
+ * mesh_conn_waits_for_path - one that has failed, and for which there is no path now
+ *
+ * Return: whether one may still come; from the first call on, time runs.
+ */
+bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
+void mesh_conn_unwatch(struct mesh_conn *conn);
+
 /** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "detect.h"
 #include "live.h"
 #include "prearm.h"
 #include "reasons.h"
@@ -100,6 +101,7 @@ void mesh_conn_leave(struct mesh_conn *conn)
 	conn->next_path.pd = NULL;
 	mesh_conn_disarm(conn);
 	mesh_conn_reap(conn);
+	mesh_conn_unwatch(conn);
 }
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
@@ -142,7 +144,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
@@ -263,6 +265,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	conn->pathless_ns = 0;
 	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
@@ -276,7 +279,8 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held)) {
+	if (mesh_live_broken(conn->held) &&
+	    (action->reason != MV_CTL_REASON_NO_PATH || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
@@ -293,7 +297,7 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
-	if (mesh_live_lost(conn->held)) {
+	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);

@@ -12,6 +12,7 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "paths.h"
+#include "probed.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -176,6 +177,19 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	mesh_conn_put(conn);
 }
 
+/* What concerns all connections. */
+static void take_note(const struct mv_frame *frame)
+{
+	if (frame->type == MV_FRAME_PATH && !mesh_probed_told(frame))
+		return;
+	if (frame->type == MV_FRAME_CHANGED)
+		mesh_probed_changed();
+	else if (frame->type != MV_FRAME_PATH)
+		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
+	if (frame->type != MV_FRAME_WELCOME)
+		mesh_conns_queue_all(false);
+}
+
 /* Return: whether anything came. */
 static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -193,13 +207,15 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 			deliver(&frame, now_ns);
 		else if (frame.type == MV_FRAME_UNREACHABLE)
 			unreachable(&frame, now_ns);
-		else if (frame.type == MV_FRAME_CHANGED)
-			mesh_conns_queue_all(false);
+		else if (frame.type == MV_FRAME_CHANGED || frame.type == MV_FRAME_WELCOME ||
+			 frame.type == MV_FRAME_PROBES || frame.type == MV_FRAME_PATH)
+			take_note(&frame);
 	}
 	if (err == -ECONNRESET) {
 		pthread_mutex_lock(&thread->link_lock);
 		mesh_agentlink_close(&thread->link);
 		pthread_mutex_unlock(&thread->link_lock);
+		mesh_probed_lost();
 		thread->reconnect_at_ns = now_ns;
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
 	}
@@ -317,7 +333,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, ud, srqs, work, brisk;
+	uint64_t now, next, probed, ud, srqs, work, brisk;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -333,10 +349,14 @@ static void *helper(void *arg)
 			pthread_mutex_lock(&thread->link_lock);
 			mesh_agentlink_close(&thread->link);
 			pthread_mutex_unlock(&thread->link_lock);
+			mesh_probed_lost();
 		}
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		next = run_conns(now, &worked);
+		probed = mesh_probed_run(now);
+		if (probed < next)
+			next = probed;
 		ud = mesh_ud_run(now);
 		if (ud < next)
 			next = ud;

@@ -2,10 +2,13 @@
 /*
  * A process of the plugin's kind, by hand: connects to RUN_DIR/agent and does what standard input
  * says, one line each: claim DEVICE QPN unclaim DEVICE QPN status DEVICE QPN TEXT send FROM_GID
- * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) What comes is written to standard output:
+ * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) watch FROM_GID TO_GID MASK
+ * What comes is written to standard output:
  *   welcome VERSION
  *   deliver DEVICE QPN FROM_GID FROM_QPN N
  *   unreachable GID QPN N
+ *   probes
+ *   path FROM_GID TO_GID STATE
  *   closed
  */
 #include <errno.h>
@@ -73,6 +76,17 @@ static void do_send(int fd, char *const *words)
 	put(fd, &frame);
 }
 
+static void do_watch(int fd, char *const *words)
+{
+	struct mv_frame frame = {.type = MV_FRAME_WATCH, .watch = (uint8_t)atoi(words[3])};
+
+	if (mv_gid_parse(words[1], &frame.sgid) || mv_gid_parse(words[2], &frame.dgid)) {
+		errno = EINVAL;
+		die("GID");
+	}
+	put(fd, &frame);
+}
+
 static void do_line(int fd, char *line)
 {
 	struct mv_frame frame = {.qp_type = IBV_QPT_RC};
@@ -83,6 +97,10 @@ static void do_line(int fd, char *line)
 		words[n++] = w;
 	if (n == 6 && !strcmp(words[0], "send")) {
 		do_send(fd, words);
+		return;
+	}
+	if (n == 4 && !strcmp(words[0], "watch")) {
+		do_watch(fd, words);
 		return;
 	}
 	if (n < 3) {
@@ -105,7 +123,7 @@ static void do_line(int fd, char *line)
 
 static void show(const struct mv_frame *frame)
 {
-	char text[MV_GID_STRLEN];
+	char text[MV_GID_STRLEN], from[MV_GID_STRLEN];
 	struct mv_ctl_msg msg;
 
 	switch (frame->type) {
@@ -125,6 +143,13 @@ static void show(const struct mv_frame *frame)
 		else
 			printf("deliver %s %u %s %u %u\n", frame->device, frame->qpn,
 			       mv_gid_format(&msg.from.gid, text), msg.from.qpn, msg.attempt);
+		break;
+	case MV_FRAME_PROBES:
+		printf("probes\n");
+		break;
+	case MV_FRAME_PATH:
+		printf("path %s %s %s\n", mv_gid_format(&frame->sgid, from),
+		       mv_gid_format(&frame->dgid, text), mv_probed_name(frame->probed));
 		break;
 	default:
 		printf("frame %u\n", frame->type);

@@ -44,6 +44,12 @@ class AgentTest(unittest.TestCase):
         b.device("mlx5_0", "eth0", ["10.1.0.2"])
         return a, b
 
+    def key(self, host, text):
+        path = host.dir / "key"
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        os.chown(path, hosts.NOBODY, hosts.NOBODY)
+
     def converge(self, *group, timeout=5.0):
         """Each of them knows all the others. Returns how long it took."""
         took = 0
@@ -316,12 +322,6 @@ class Pair(AgentTest):
 
 
 class Keys(AgentTest):
-    def key(self, host, text):
-        path = host.dir / "key"
-        path.write_text(text + "\n")
-        path.chmod(0o600)
-        os.chown(path, hosts.NOBODY, hosts.NOBODY)
-
     def test_with_key(self):
         a, b = self.pair()
         for host in (a, b):
@@ -368,6 +368,94 @@ class Keys(AgentTest):
         self.assertEqual(a.agent.wait(timeout=5), 1)
         a.agent = None
         self.assertIn(f"{a.dir}/key", a.log.read_text())
+
+
+class Probes(AgentTest):
+    """Paths that processes have watched."""
+    key_text = None
+    work, home, spare = 1, 2, 4
+
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = self.pair()
+        self.world.cable(self.a, "eth1", self.b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        self.a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        self.b.device("mlx5_1", "eth1", ["10.2.0.2"])
+        self.b.settings["probe_interval_ms"] = 0  # it answers all the same
+        for host in (self.a, self.b):
+            if self.key_text:
+                self.key(host, self.key_text)
+            host.start()
+        self.converge(self.a, self.b)
+
+    def states(self):
+        return {(probe["gid"], probe["peer_gid"]): probe["state"] for probe in self.a.get("probes")["probes"]}
+
+    def test_path_dies_and_recovers(self):
+        talk = self.a.talk()
+        talk.expect("probes")
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work}")
+        talk.say(f"watch 10.2.0.1 10.2.0.2 {self.spare}")
+        talk.expect("path 10.1.0.1 10.1.0.2 up")
+        talk.expect("path 10.2.0.1 10.2.0.2 unknown")
+        # Carrier stays, and beacons come; but nobody takes what is sent to this address.
+        self.b.ip("addr", "del", "10.1.0.2/24", "dev", "eth0")
+        talk.expect("path 10.1.0.1 10.1.0.2 down")
+        lines = talk.poll()
+        self.assertLess(lines.index("path 10.2.0.1 10.2.0.2 up"), lines.index("path 10.1.0.1 10.1.0.2 down"))
+        self.assertEqual(self.a.metric("path_failures"), 1)
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
+        self.b.ip("addr", "add", "10.1.0.2/24", "dev", "eth0")
+        wait_for("it is up", lambda: self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
+        self.assertEqual(self.a.metric("path_recoveries"), 1)
+        # Nobody wants it any more: nothing is sent.
+        talk.say("watch 10.1.0.1 10.1.0.2 0")
+        wait_for("it is forgotten", lambda: ("10.1.0.1", "10.1.0.2") not in self.states())
+        sent = self.a.metric("probes_sent")
+        time.sleep(0.1)
+        self.assertEqual(self.a.metric("probes_sent"), sent)
+        self.assertEqual((self.b.metric("probes_sent"), self.a.metric("echoes_sent")), (0, 0))
+
+    def test_agent_starts_again(self):
+        talk = self.a.talk()
+        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
+            talk.say(f"watch {path} {self.work + self.home}")
+            talk.expect(f"path {path} up")
+        self.b.stop(signal.SIGKILL)
+        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
+            talk.expect(f"path {path} silent")
+        self.b.start()
+        wait_for("both answer again", lambda: set(self.states().values()) == {"up"}, 10)
+        self.assertEqual(self.a.metric("path_failures"), 0)
+
+    def test_what_is_not_watched(self):
+        """Paths from addresses of others, or to those of nobody."""
+        talk = self.a.talk()
+        talk.say(f"watch 10.1.0.9 10.1.0.2 {self.work}")
+        talk.say(f"watch 10.1.0.1 10.1.0.77 {self.work}")
+        wait_for("both are refused", lambda: self.a.metric("watches_refused") == 2)
+        self.assertEqual(self.states(), {})
+
+    def test_out_of_several_netdevs(self):
+        """To one address: the netdevs' cookies are not each other's."""
+        self.a.ip("addr", "add", "10.1.0.3/24", "dev", "eth1")
+        self.a.device("mlx5_1", "eth1", ["10.2.0.1", "10.1.0.3"])
+        self.b.sysctl("ipv4/conf/all/rp_filter", 0)
+        self.b.sysctl("ipv4/conf/eth1/rp_filter", 0)
+        wait_for("its address is known", lambda: any(gid["gid"] == "10.1.0.3" for rail in self.a.get("status")["rails"]
+                                                     for gid in rail["gids"]), 10)
+        talk = self.a.talk()
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work}")
+        talk.say(f"watch 10.1.0.3 10.1.0.2 {self.work}")
+        talk.expect("path 10.1.0.1 10.1.0.2 up")
+        # These come in by another netdev than the address is on: such a path is none.
+        wait_for("they go astray", lambda: self.b.metric("probes_astray") > 3)
+        self.assertEqual(self.states(), {("10.1.0.1", "10.1.0.2"): "up", ("10.1.0.3", "10.1.0.2"): "unknown"})
+        self.assertEqual(self.a.metric("path_failures"), 0)
+
+
+class SealedProbes(Probes):
+    key_text = "22" * 32
 
 
 class Routed(AgentTest):

@@ -59,6 +59,7 @@ static void test_defaults(void **state)
 	assert_string_equal(config.agent_hosts, "/etc/libibverbs.d/mesh/hosts");
 	assert_string_equal(config.agent_key, "/etc/libibverbs.d/mesh/key");
 	assert_int_equal(config.beacon_interval_ms, 1000);
+	assert_int_equal(config.move_timeout_ms, 2000);
 	assert_int_equal(config.probe_interval_ms, 10);
 	assert_int_equal(config.probe_multiplier, 3);
 	assert_true(config.exclude_default_route);
@@ -105,7 +106,7 @@ static void test_bad_lines(void **state)
 		{"[meshverbs]\nmode = on # really\n",
 		 "2: bad value 'on # really' for mode: write one of on, observe, off\n"},
 		{"[meshverbs]\nmodus = on\n",
-		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, prearm\n"},
+		 "2: unknown setting 'modus' in [meshverbs]: known are mode, base, exclude, moves, survive, hold_down_ms, move_timeout_ms, prearm\n"},
 		{"[log]\nMode = on\n",
 		 "2: unknown setting 'Mode' in [log]: known are target, level\n"},
 		{"[meshverbs]\nlevel = info\n",
@@ -143,6 +144,12 @@ static void test_bad_lines(void **state)
 		{"[agent]\nbeacon_interval_ms = 99\n",
 		 "2: bad value '99' for beacon_interval_ms: write a number of milliseconds from "
 		 "100 to 60000\n"},
+		{"[meshverbs]\nmove_timeout_ms = 99\n",
+		 "2: bad value '99' for move_timeout_ms: write a number of milliseconds from 100 to 60000\n"},
+		{"[meshverbs]\nmove_timeout_ms = 60001\n",
+		 "2: bad value '60001' for move_timeout_ms: write a number of milliseconds from 100 to 60000\n"},
+		{"[meshverbs]\nmove_timeout_ms = 2s\n",
+		 "2: bad value '2s' for move_timeout_ms: write a number of milliseconds from 100 to 60000\n"},
 		{"[agent]\nprobe_interval_ms = 4\n",
 		 "2: bad value '4' for probe_interval_ms: write 0, or a number of milliseconds from 5 to 1000\n"},
 		{"[agent]\nprobe_interval_ms = 1001\n",
@@ -259,7 +266,7 @@ static void test_format(void **state)
 
 	(void)state;
 	assert_int_equal(parse(&config,
-			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\n[log]\n"
+			       "[meshverbs]\nmode=observe\nbase=mlx5 rxe\nexclude=a b c\nmove_timeout_ms=60000\n[log]\n"
 			       "target=/x\nlevel=err\n[agent]\nport=65535\nhosts=/h\nkey=/k\n"
 			       "beacon_interval_ms=60000\nprobe_interval_ms=0\nprobe_multiplier=50\n"
 			       "exclude_default_route=off\n",

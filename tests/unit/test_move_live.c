@@ -401,13 +401,13 @@ static void test_start_again(void **state)
 	assert_quiet(&l);
 }
 
-static void test_out_of_time(void **state)
+static void run_out_of_time(const struct mv_move_times *times)
 {
 	uint64_t now = START;
 	struct mv_ctl_msg msg;
 
-	(void)state;
 	introduce();
+	l.times = times;
 	to_offer();
 	for (;;) {
 		assert_true(mv_move_deadline(&l) > now);
@@ -417,11 +417,24 @@ static void test_out_of_time(void **state)
 			break;
 		take_message(&l, MV_CTL_OFFER);
 	}
-	assert_true(now == START + T->move_ns / 2);
+	assert_true(now == START + times->move_ns / 2);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_TIMEOUT);
 	take(&l, MV_DO_RELEASE);
 	assert_stays(&l, MV_CTL_REASON_TIMEOUT, true);
+}
+
+/* As the administrator says. */
+static void test_out_of_time(void **state)
+{
+	struct mv_move_times times = mv_move_default_times;
+
+	(void)state;
+	run_out_of_time(T);
+	times.move_ns = 200000000;
+	run_out_of_time(&times);
+	times.move_ns = 120000000000;
+	run_out_of_time(&times);
 }
 
 /* Nobody is told of a path, and nothing is fenced, before atomics have finished; that is asked for again and again. */

@@ -100,9 +100,9 @@ class Tally:
 HEAD = f"{'case':10} {'faults':>7} {'per s':>7} {'moved':>7} {'surfaced':>9} {'late':>5} " + " ".join(f"{name:>9}" for name, _ in VIOLATIONS)
 
 
-# What a move ends with that did not come about in time. It is no other error than bare programs get, but with a fault that leaves
-# another path it takes a busy machine, or a defect.
-LATE = re.compile("not moved: (?:the peer's process did not answer|there was no agreement in time)")
+# What a move ends with that did not come about in time, or found no path at that moment: one fault follows the other before agents have
+# told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
+LATE = re.compile("not moved: (?:the peer's process did not answer|there was no agreement in time|no other rail of this host)")
 
 
 def told_of(place):

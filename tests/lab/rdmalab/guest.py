@@ -88,9 +88,9 @@ class Guest:
             fds += [wires.fds[port]] if port in wires.fds else []
         (self.root / "command").write_text(" ".join(command) + "\n")
         with open(self.root / "qemu.log", "wb") as log:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds,
-                                     start_new_session=True)
-        state.write(self.root / "pid", process.identity(child.pid) or f"{child.pid} 0")
+            # It puts itself on record before it is QEMU: whoever starts it may be killed at any moment.
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
+                                     preexec_fn=lambda: state.write(self.root / "pid", process.identity(os.getpid())))
         child.returncode = 0  # it outlives this object, which must not warn of that
 
     def control(self, line):

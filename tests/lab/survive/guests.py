@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import time
 
 from gids import stage
 from launcher import directory
@@ -24,6 +25,7 @@ TRAFFIC = f"/{stage.PLACE}/chaos-traffic"
 BARE = f"/{stage.PLACE}/bare "
 BOOT_S = 300.0
 WAIT_S = 180.0  # for what takes a second on an idle machine
+EMULATED = 2.0  # what takes time takes so much longer than on simulated hosts
 HOLD_DOWN_MS = 1000  # so that paths are returned to while a test runs
 LOG = "/var/log/meshverbs.log"
 CONF = stage.CONF.replace("[log]", f"survive = on\nhold_down_ms = {HOLD_DOWN_MS}\n[log]")
@@ -102,6 +104,10 @@ class Guests:
                 yield guests
 
     # ---- what schedules do
+
+    def linger(self, random, low=0.3, high=1.5):  # pylint: disable=no-self-use
+        """How long a fault lasts."""
+        time.sleep(EMULATED * random.uniform(low, high))
 
     def link(self, what, on):
         self.lab.link(what, on)

@@ -22,16 +22,24 @@ uint32_t addr_size(const union cm_addr *a)
 	}
 }
 
-/* addr_is_any() - the wildcard of its family. */
+/* addr_is_loopback() - 127.0.0.0/8, ::1. */
+bool addr_is_loopback(const union cm_addr *a)
+{
+	return (a->sa.sa_family == AF_INET && ntohl(a->v4.sin_addr.s_addr) >> 24 == 127) ||
+	       (a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr));
+}
+
+/* addr_is_any() - the wildcard of its family; or a loopback address, which no device has, so that
+ * rdma_cm takes it for one. */
 bool addr_is_any(const union cm_addr *a)
 {
 	static const uint8_t zero[16];
 
 	switch (a->sa.sa_family) {
 	case AF_INET:
-		return !a->v4.sin_addr.s_addr;
+		return !a->v4.sin_addr.s_addr || addr_is_loopback(a);
 	case AF_INET6:
-		return !memcmp(&a->v6.sin6_addr, zero, 16);
+		return !memcmp(&a->v6.sin6_addr, zero, 16) || addr_is_loopback(a);
 	case AF_IB:
 		return !memcmp((const uint8_t *)a + 8, zero, 16);
 	default:
@@ -134,6 +142,27 @@ bool dev_of_gid(struct cm *cm, const uint8_t *gid, uint32_t ifindex, struct cm_p
 	return false;
 }
 
+/* dev_for_loopback() - the first device that works, to talk to itself with the family's first GID.
+ */
+bool dev_for_loopback(struct cm *cm, uint16_t family, struct cm_path *ret)
+{
+	for (uint32_t d = 0; d < cm->state->n_devs && d < SIM_MAX_DEVS; d++) {
+		struct sim_port *p = &cm->state->devs[d].ports[0];
+
+		if (p->state != SIM_PORT_ACTIVE)
+			continue;
+		for (uint32_t i = 0; i < p->n_gids && i < SIM_MAX_GIDS; i++) {
+			struct sim_gid g = p->gids[i];
+
+			if (g.type == SIM_GID_ROCE_V2 &&
+			    !memcmp(g.raw, v4_prefix, 12) == (family == AF_INET) &&
+			    dev_of_gid(cm, g.raw, g.ifindex, ret))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool same_host_address(const union cm_addr *a, const union cm_addr *b)
 {
 	uint8_t x[16], y[16];
@@ -145,26 +174,30 @@ static bool same_host_address(const union cm_addr *a, const union cm_addr *b)
 	return !memcmp(x, y, 16);
 }
 
-/* Two identifiers may have one port if they cannot be taken for each other. */
-static bool clashes(const struct cm_id *a, const struct cm_id *b)
+/* Two identifiers may have one port if they cannot be taken for each other. -EADDRNOTAVAIL if one
+ * of them has the wildcard: the kernel's choice. */
+static int clash(const struct cm_id *a, const struct cm_id *b)
 {
 	if (a->reuse_addr && b->reuse_addr && b->state != ID_LISTEN)
-		return false;
+		return 0;
+	if (a->only_family && a->src.sa.sa_family != b->src.sa.sa_family)
+		return 0;
 	if (addr_is_any(&a->src) || addr_is_any(&b->src))
-		return a->src.sa.sa_family == b->src.sa.sa_family ||
-		       (!a->only_family && !b->only_family);
-	return same_host_address(&a->src, &b->src);
+		return -EADDRNOTAVAIL;
+	return same_host_address(&a->src, &b->src) ? -EADDRINUSE : 0;
 }
 
-static bool port_free(struct cm *cm, const struct cm_id *id, uint16_t port)
+/* Whether @id can have the port. */
+static int check_port(struct cm *cm, const struct cm_id *id, uint16_t port)
 {
 	struct cm_id *other;
+	int err = 0;
 
 	TAILQ_FOREACH(other, &cm->all, link)
-		if (other != id && other->bound && other->ps == id->ps &&
-		    addr_port(&other->src) == port && clashes(id, other))
-			return false;
-	return true;
+		if (!err && other != id && other->bound && other->ps == id->ps &&
+		    addr_port(&other->src) == port)
+			err = clash(id, other);
+	return err;
 }
 
 /* port_take() - the port in id->src, or any if that is 0. -EADDRINUSE, -EADDRNOTAVAIL. */
@@ -175,16 +208,16 @@ int port_take(struct cm *cm, struct cm_id *id)
 	if (id->bound)
 		return 0;
 	if (addr_port(&id->src)) {
-		if (!port_free(cm, id, addr_port(&id->src)))
-			return -EADDRINUSE;
-		id->bound = true;
-		return 0;
+		int err = check_port(cm, id, addr_port(&id->src));
+
+		id->bound = !err;
+		return err;
 	}
 	first = cm_random(cm) % n;
 	for (uint32_t i = 0; i < n; i++) {
 		uint16_t port = (uint16_t)(CM_PORT_FIRST + (first + i) % n);
 
-		if (!port_free(cm, id, port))
+		if (check_port(cm, id, port))
 			continue;
 		addr_set_port(&id->src, port);
 		id->bound = true;

@@ -22,22 +22,22 @@ void id_ah_attr(const struct cm_id *id, struct ib_uverbs_ah_attr *ret)
 	ret->port_num = (uint8_t)p->port;
 }
 
+/* What any state takes before there is a connection, and datagrams always. */
+static void without_connection(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
+{
+	bool ud = id->qp_type == IBV_QPT_UD;
+
+	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			  (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	a->port_num = (uint8_t)id->conn.path.port;
+	a->qkey = ud ? CM_UDP_QKEY : 0;
+}
+
 static void to_init(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 {
-	const struct conn *c = &id->conn;
-
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	a->port_num = (uint8_t)c->path.port;
-	if (id->qp_type == IBV_QPT_UD) {
-		a->qp_attr_mask |= IBV_QP_QKEY;
-		a->qkey = CM_UDP_QKEY;
-		return;
-	}
-	a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-	if (c->state == CONN_IDLE)
-		return;
+	without_connection(id, a);
 	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (c->responder_resources)
+	if (id->conn.responder_resources)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
@@ -91,32 +91,21 @@ static bool agreed(const struct conn *c)
 /* id_qp_attr() - for going to @state (IBV_QPS_INIT, RTR, RTS). */
 int id_qp_attr(const struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *ret)
 {
-	bool ud = id->qp_type == IBV_QPT_UD;
+	const struct conn *c = &id->conn;
 
 	memset(ret, 0, sizeof(*ret));
-	if (!id->has_dev)
+	if (!id->has_dev || state < IBV_QPS_INIT || state > IBV_QPS_RTS)
 		return -EINVAL;
-	switch (state) {
-	case IBV_QPS_INIT:
-		to_init(id, ret);
-		break;
-	case IBV_QPS_RTR:
-		if (!ud && !agreed(&id->conn))
-			return -EINVAL;
-		if (ud)
-			ret->qp_attr_mask = IBV_QP_STATE;
-		else
-			to_rtr(id, ret);
-		break;
-	case IBV_QPS_RTS:
-		if (!ud && !agreed(&id->conn))
-			return -EINVAL;
-		to_rts(id, ret);
-		break;
-	default:
-		return -EINVAL;
-	}
 	ret->qp_state = (uint8_t)state;
-	ret->cur_qp_state = 0;
+	if (id->qp_type == IBV_QPT_UD || id->state != ID_CONNECT)
+		without_connection(id, ret);
+	else if (state == IBV_QPS_INIT && (agreed(c) || c->state == CONN_REQ_SENT))
+		to_init(id, ret);
+	else if (state == IBV_QPS_RTR && agreed(c))
+		to_rtr(id, ret);
+	else if (state == IBV_QPS_RTS && agreed(c))
+		to_rts(id, ret);
+	else
+		return -EINVAL;
 	return 0;
 }

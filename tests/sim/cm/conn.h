@@ -12,7 +12,7 @@
 #define CM_RESPONSE_TIMEOUT 20 /* 4.096 us * 2^n */
 #define CM_MAX_RETRIES      15
 #define CM_MRA_TIMEOUT      24
-#define CM_PACKET_LIFETIME  16 /* of RoCE, where no subnet manager tells */
+#define CM_PACKET_LIFETIME  18 /* of RoCE, as Linux 6.1 has it; newer kernels take 16 */
 #define CM_ACK_DELAY        16 /* of the HCA; cmd_dev.c says the same */
 
 /* Where messages and the connection itself go. */

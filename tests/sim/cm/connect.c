@@ -60,17 +60,20 @@ void id_send(struct cm *cm, struct cm_id *id, const struct conn_out *out)
 	cm->ops->send(cm->arg, &id->conn.path, bytes);
 }
 
-static void tell_ud(struct cm *cm, struct cm_id *id, const struct mad *m)
+static void tell_ud(struct cm *cm, struct cm_id *id, uint32_t event, int status,
+		    const struct mad *m)
 {
 	struct rdma_ucm_ud_param *p;
 	struct cm_event *e;
 
-	if (!id->uid || event_new(cm, id, EVENT_ESTABLISHED, 0, &e))
+	if (!id->uid || event_new(cm, id, event, status, &e))
 		return;
 	p = &e->resp.param.ud;
-	p->qp_num = m->qpn;
-	p->qkey = m->qkey;
-	id_ah_attr(id, &p->ah_attr);
+	if (event == EVENT_ESTABLISHED) {
+		p->qp_num = m->qpn;
+		p->qkey = m->qkey;
+		id_ah_attr(id, &p->ah_attr);
+	}
 	p->private_data_len = m->private_len;
 	memcpy(p->private_data, m->private_data, m->private_len);
 	event_queue(cm, e);
@@ -83,8 +86,7 @@ static void tell_conn(struct cm *cm, struct cm_id *id, uint32_t event, int statu
 
 	if (!id->uid || event_new(cm, id, event, status, &e))
 		return;
-	if (m)
-		event_conn(e, m);
+	event_conn(e, m);
 	event_queue(cm, e);
 }
 
@@ -99,19 +101,23 @@ void id_conn_event(struct cm *cm, struct cm_id *id, const struct conn_out *out, 
 		tell_conn(cm, id, EVENT_CONNECT_RESPONSE, 0, m);
 		break;
 	case CONN_UP:
-		tell_conn(cm, id, EVENT_ESTABLISHED, 0, m);
+		id_event(cm, id, EVENT_ESTABLISHED,
+			 0); /* private data of RTU, DREQ, DREP is not told */
 		break;
 	case CONN_REJECTED:
 		tell_conn(cm, id, EVENT_REJECTED, out->status, m);
 		break;
 	case CONN_UNREACHABLE:
-		tell_conn(cm, id, EVENT_UNREACHABLE, out->status, NULL);
+		if (m)
+			tell_ud(cm, id, EVENT_UNREACHABLE, out->status, m);
+		else
+			id_event(cm, id, EVENT_UNREACHABLE, out->status);
 		break;
 	case CONN_DOWN:
-		tell_conn(cm, id, EVENT_DISCONNECTED, out->status, m);
+		id_event(cm, id, EVENT_DISCONNECTED, out->status);
 		break;
 	case CONN_SIDR_REP:
-		tell_ud(cm, id, m);
+		tell_ud(cm, id, EVENT_ESTABLISHED, 0, m);
 		break;
 	case CONN_TIMEWAIT_EXIT:
 		id_event(cm, id, EVENT_TIMEWAIT_EXIT, 0);
@@ -174,7 +180,9 @@ int id_accept(struct cm *cm, struct cm_id *id, const struct rdma_ucm_conn_param 
 		err = p->valid ? conn_accept(&id->conn, &param, cm->now_ns, &out)
 			       : conn_ready(&id->conn, &out);
 	}
-	if (!err)
+	if (err)
+		id_reject(cm, id, NULL, 0, 0); /* rdma_cm lets the peer know */
+	else
 		id_send(cm, id, &out);
 	return err;
 }
@@ -202,9 +210,9 @@ int id_disconnect(struct cm *cm, struct cm_id *id)
 {
 	struct conn_out out;
 
-	if (!id->has_dev || id->qp_type == IBV_QPT_UD || id->state != ID_CONNECT)
+	if (!id->has_dev || id->state != ID_CONNECT)
 		return -EINVAL;
-	/* A connection that is down already is no error. */
+	/* A connection that is down already is no error; nor are datagrams, which have none. */
 	if (!conn_disconnect(&id->conn, cm->now_ns, &out))
 		id_send(cm, id, &out);
 	return 0;

@@ -72,8 +72,7 @@ static void fill_device(struct cm *cm, const struct cm_id *id, struct rdma_ucm_q
 		return;
 	r->node_guid = guid_of(cm, id);
 	r->port_num = (uint8_t)id->conn.path.port;
-	r->pkey = htobe16(PKEY);
-	r->ibdev_index = id->conn.path.dev;
+	r->ibdev_index = id->conn.path.dev; /* and no P_Key: that is IPoIB's */
 }
 
 static void query_addr(struct cm *cm, const struct cm_id *id, struct rdma_ucm_query_addr_resp *r)
@@ -87,7 +86,7 @@ static void query_addr(struct cm *cm, const struct cm_id *id, struct rdma_ucm_qu
 
 static void fill_ib(const struct cm_id *id, const union cm_addr *a, const uint8_t *gid, void *dst)
 {
-	struct addr_ib ib = {.family = AF_IB, .pkey = htobe16(PKEY)};
+	struct addr_ib ib = {.family = AF_IB};
 
 	if (a->sa.sa_family == AF_IB) {
 		memcpy(dst, a, sizeof(ib));

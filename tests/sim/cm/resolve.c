@@ -22,6 +22,15 @@ static bool is_link_local(const union cm_addr *a)
 	return a->sa.sa_family == AF_INET6 && b[0] == 0xfe && (b[1] & 0xc0) == 0x80;
 }
 
+static void set_dev(struct cm *cm, struct cm_id *id)
+{
+	id->has_dev = true;
+	id->conn.local_guid = 0;
+	for (int i = 0; i < 8; i++)
+		id->conn.local_guid =
+			id->conn.local_guid << 8 | cm->state->devs[id->conn.path.dev].node_guid[i];
+}
+
 /* The device with that address. -ENODEV: it belongs to a netdev without one. */
 static int acquire_dev(struct cm *cm, struct cm_id *id, const union cm_addr *a)
 {
@@ -29,11 +38,7 @@ static int acquire_dev(struct cm *cm, struct cm_id *id, const union cm_addr *a)
 
 	addr_to_gid(a, gid);
 	if (dev_of_gid(cm, gid, scope_of(a), &id->conn.path)) {
-		id->has_dev = true;
-		id->conn.local_guid = 0;
-		for (int i = 0; i < 8; i++)
-			id->conn.local_guid = id->conn.local_guid << 8 |
-					      cm->state->devs[id->conn.path.dev].node_guid[i];
+		set_dev(cm, id);
 		return 0;
 	}
 	return cm->ops->own_address(cm->arg, gid) ? -ENODEV : -EADDRNOTAVAIL;
@@ -54,9 +59,11 @@ int id_bind(struct cm *cm, struct cm_id *id, const union cm_addr *a)
 	if (err)
 		return err;
 	id->src = *a;
+	id->dst.sa.sa_family = a->sa.sa_family;
 	err = port_take(cm, id);
 	if (err) {
 		memset(&id->src, 0, sizeof(id->src));
+		memset(&id->dst, 0, sizeof(id->dst));
 		id->has_dev = false;
 		return err;
 	}
@@ -135,6 +142,26 @@ void id_resolve_more(struct cm *cm, struct cm_id *id)
 		resolved(cm, id, err == -EAGAIN ? -ETIMEDOUT : err);
 }
 
+/* To whoever listens on this host. */
+static void resolve_loopback(struct cm *cm, struct cm_id *id)
+{
+	struct cm_path *path = &id->conn.path;
+	uint16_t port = addr_port(&id->src);
+
+	if (!id->has_dev && !dev_for_loopback(cm, id->dst.sa.sa_family, path)) {
+		resolved(cm, id, -ENODEV);
+		return;
+	}
+	set_dev(cm, id);
+	memcpy(path->dgid, path->sgid, 16);
+	memcpy(path->dmac, path->smac, 6);
+	if (addr_is_any(&id->src)) {
+		id->src = id->dst;
+		addr_set_port(&id->src, port);
+	}
+	resolved(cm, id, 0);
+}
+
 int id_resolve_addr(struct cm *cm, struct cm_id *id, const union cm_addr *src,
 		    const union cm_addr *dst, uint32_t timeout_ms)
 {
@@ -147,9 +174,13 @@ int id_resolve_addr(struct cm *cm, struct cm_id *id, const union cm_addr *src,
 					       : bind_any(cm, id, dst->sa.sa_family);
 	if (err)
 		return err;
-	if (id->state != ID_BOUND || id->src.sa.sa_family != dst->sa.sa_family || addr_is_any(dst))
+	if (id->state != ID_BOUND || id->src.sa.sa_family != dst->sa.sa_family)
 		return -EINVAL;
 	id->dst = *dst;
+	if (addr_is_any(dst)) {
+		resolve_loopback(cm, id);
+		return 0;
+	}
 	id->state = ID_ADDR_QUERY;
 	id->resolve_until_ns = cm->now_ns + (uint64_t)timeout_ms * 1000000;
 	id->resolve_at_ns = cm->now_ns;

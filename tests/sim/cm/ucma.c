@@ -284,7 +284,7 @@ static int set_option_id(struct call *c, struct cm_id *id, uint32_t name)
 		id->reuse_addr = word;
 		return 0;
 	case RDMA_OPTION_ID_AFONLY:
-		if (id->state != ID_IDLE)
+		if (id->state != ID_IDLE && id->state != ID_BOUND)
 			return -EINVAL;
 		id->only_family = word;
 		return 0;

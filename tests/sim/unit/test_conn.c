@@ -154,8 +154,8 @@ static void test_agree(void **state)
 		assert_int_equal(b->retry_count, 7);
 		assert_int_equal(b->rnr_retry_count, 6);
 		assert_int_equal(a->rnr_retry_count, 4);
-		assert_int_equal(a->ack_timeout, 18);
-		assert_int_equal(b->ack_timeout, 18);
+		assert_int_equal(a->ack_timeout, 19);
+		assert_int_equal(b->ack_timeout, 19);
 		assert_int_equal(w.n_told[0], 1);
 		assert_int_equal(w.told[0][0], CONN_REP);
 		assert_int_equal(w.n_told[1], 1);
@@ -210,7 +210,7 @@ static void test_nobody_there(void **state)
 	assert_int_equal(w.status[0], -ETIMEDOUT);
 	assert_int_equal(w.end[0].state, CONN_IDLE);
 	/* Once and 15 times more, each after 2 * 4.096 s and a packet's life. */
-	assert_in_range(w.now_ns / MS, 16 * 8448, 16 * 8448 + 16 * 500);
+	assert_in_range(w.now_ns / MS, 16 * 9216, 16 * 9216 + 16 * 500);
 }
 
 static void test_refused(void **state)

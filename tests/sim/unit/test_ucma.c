@@ -378,7 +378,7 @@ static void test_connection(void **state)
 	assert_int_equal(a.ah_attr.grh.sgid_index, 3); /* RoCE v2 */
 	assert_int_equal(a.ah_attr.grh.dgid[13], 1);
 	assert_int_equal(a.ah_attr.grh.dgid[15], 2);
-	assert_int_equal(b.timeout, 18);
+	assert_int_equal(b.timeout, 19);
 	assert_int_equal(b.retry_cnt, 7);
 	a = attr_of(w.a, w.fa, w.ida, IBV_QPS_INIT);
 	assert_int_equal(a.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -395,7 +395,7 @@ static void test_connection(void **state)
 	exchange();
 	expect(w.a, w.fa, EVENT_DISCONNECTED, 1);
 	for (int i = 0; i < 2; i++) {
-		hosts[i].cm.now_ns += 2 * SECOND;
+		hosts[i].cm.now_ns += 3 * SECOND;
 		cm_timers(&hosts[i].cm);
 	}
 	expect(w.a, w.fa, EVENT_TIMEWAIT_EXIT, 1);
@@ -519,7 +519,8 @@ static void test_addresses(void **state)
 	assert_int_equal(bind_to(h, f, a, "192.0.2.1", 1), -ENODEV);
 	assert_int_equal(bind_to(h, f, a, "10.1.0.1", 7000), 0);
 	assert_int_equal(bind_to(h, f, a, "10.1.0.1", 7000), -EINVAL);
-	assert_int_equal(bind_to(h, f, b, "0.0.0.0", 7000), -EADDRINUSE);
+	assert_int_equal(bind_to(h, f, b, "10.1.0.1", 7000), -EADDRINUSE);
+	assert_int_equal(bind_to(h, f, b, "0.0.0.0", 7000), -EADDRNOTAVAIL);
 	assert_int_equal(bind_to(h, f, b, "10.0.0.1", 7000), 0);
 	assert_int_equal(bind_to(h, f, c, "0.0.0.0", 7000), 0);
 }

@@ -40,6 +40,7 @@ static struct wire wires[N_PATHS];
 static struct flying flying[N_FLYING];
 static size_t n_flying;
 static uint64_t now_ns, order, n_sent[N_PATHS];
+static uint64_t late_ns; /* our timer, always */
 static uint64_t peer_runs_ns, we_run_ns; /* not before: who has the processor is somebody else */
 static uint32_t peer_dropped, we_dropped;
 static size_t queue_room; /* of a socket of the peer's */
@@ -120,7 +121,7 @@ static void begin(void)
 	n_flying = 0;
 	n_tells = 0;
 	now_ns = 100 * MD_S;
-	peer_runs_ns = we_run_ns = 0;
+	peer_runs_ns = we_run_ns = late_ns = 0;
 	peer_dropped = we_dropped = 0;
 	queue_room = 200;
 	socket_full = false;
@@ -235,7 +236,8 @@ static void we_read(void)
 /* When something happens next. */
 static uint64_t next_event(uint64_t until_ns)
 {
-	uint64_t next = probes.next_ns > we_run_ns ? probes.next_ns : we_run_ns;
+	uint64_t tick_ns = probes.next_ns == UINT64_MAX ? UINT64_MAX : probes.next_ns + late_ns;
+	uint64_t next = tick_ns > we_run_ns ? tick_ns : we_run_ns;
 
 	for (size_t i = 0; i < n_flying; i++) {
 		uint64_t at = flying[i].at_ns, runs = flying[i].back ? we_run_ns : peer_runs_ns;
@@ -256,7 +258,7 @@ static void step(uint64_t until_ns)
 	if (we_run_ns > now_ns)
 		return;
 	we_read();
-	if (probes.next_ns <= now_ns)
+	if (probes.next_ns <= now_ns && probes.next_ns + late_ns <= now_ns)
 		md_probes_tick(&probes, true, we_dropped, now_ns);
 }
 
@@ -332,6 +334,7 @@ static void test_never_answered(void **state)
 static void die_and_tell(bool there, bool back)
 {
 	begin();
+	late_ns = rnd(1500000);
 	watch(0, MV_WATCH_WORK);
 	watch(1, MV_WATCH_SPARE);
 	watch(2, MV_WATCH_SPARE);

@@ -57,6 +57,41 @@ static void test_unicast(void **state)
 	check_unicast(&keys);
 }
 
+/* To one address out of two netdevs: neither takes the other's cookie away. */
+static void check_path(const struct md_keys *keys)
+{
+	struct wire wire;
+
+	start_all(keys);
+	wire = seal(&a, MD_KIND_MESSAGE, &b, "x");
+	assert_false(md_is_of_path(wire.bytes, wire.len));
+	for (int kind = MD_KIND_PROBE; kind <= MD_KIND_ECHO; kind++) {
+		wire = seal(&a, kind, &b, "x");
+		assert_true(md_is_of_path(wire.bytes, wire.len));
+		assert_false(md_is_of_path(wire.bytes, MD_HEADER_BYTES - 1));
+		assert_verdict(receive(&b, &wire), MD_OPEN_UNPROVEN);
+		wire = wire_reply(&b);
+		assert_true(md_is_of_path(wire.bytes, wire.len));
+		assert_verdict(receive(&a, &wire), MD_OPEN_LEARNED);
+		assert_int_equal(opened.about, kind);
+		assert_verdict(tell(&a, kind, &b, "x"), MD_OPEN_OK);
+		assert_int_equal(opened.kind, kind);
+		/* The next kind without. */
+		host_restart(&a, keys);
+		host_restart(&b, keys);
+	}
+	stop_all(NULL);
+}
+
+static void test_path(void **state)
+{
+	struct md_keys keys = keys_of(1, 'k', 0);
+
+	(void)state;
+	check_path(NULL);
+	check_path(&keys);
+}
+
 static void test_plain_beacon(void **state)
 {
 	struct wire wire;
@@ -447,6 +482,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unicast),
+		cmocka_unit_test(test_path),
 		cmocka_unit_test_teardown(test_plain_beacon, stop_all),
 		cmocka_unit_test_teardown(test_sealed_beacon, stop_all),
 		cmocka_unit_test(test_off_link),

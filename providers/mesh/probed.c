@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "probed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn.h"
+
+#define N_BUCKETS 64 /* a power of two */
+/* When the agent has not read what it was told before. */
+#define AGAIN_NS 20000000ull
+
+enum { WORK, HOME, SPARE, N_USES };
+
+struct mesh_probed {
+	struct mesh_probed *next; /* in its bucket */
+	union ibv_gid local, remote;
+	unsigned int uses[N_USES];
+	uint8_t sent; /* mask of enum mv_watch, as the agent knows it */
+	bool answered; /* it has said something of the path */
+	uint8_t state; /* enum mv_probed */
+	uint64_t generation; /* of the directory, for which there are: */
+	struct mesh_probed *spares[MESH_SPARES];
+};
+
+/* Hangs in the process's wiped page. */
+struct mesh_probeds {
+	bool on; /* mesh_probed_on() */
+	bool listens; /* this agent has said PROBES */
+	bool news; /* some entry is not as the agent knows it */
+	struct mesh_probed *buckets[N_BUCKETS];
+};
+
+/* ---- entries; process->probed_lock ------------------------------------------------------------------------------- */
+
+static void lock(void)
+{
+	pthread_mutex_lock(&mesh_root.process->probed_lock);
+}
+
+static void unlock(void)
+{
+	pthread_mutex_unlock(&mesh_root.process->probed_lock);
+}
+
+static struct mesh_probeds *all(void)
+{
+	struct mesh_process *process = mesh_root.process;
+
+	if (!process->probed)
+		process->probed = calloc(1, sizeof(*process->probed));
+	return process->probed;
+}
+
+static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	unsigned int hash = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(local->raw); i++)
+		hash = 31 * hash + local->raw[i] + 7 * remote->raw[i];
+	return &probeds->buckets[hash % N_BUCKETS];
+}
+
+static bool is_of(const struct mesh_probed *probed, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return mv_gid_equal(&probed->local, local) && mv_gid_equal(&probed->remote, remote);
+}
+
+static struct mesh_probed *find(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	struct mesh_probed *probed = probeds ? *bucket_of(probeds, local, remote) : NULL;
+
+	while (probed && !is_of(probed, local, remote))
+		probed = probed->next;
+	return probed;
+}
+
+static unsigned int use_of(enum mv_watch watch)
+{
+	return watch == MV_WATCH_WORK ? WORK : watch == MV_WATCH_HOME ? HOME : SPARE;
+}
+
+static uint8_t mask_of(const struct mesh_probed *probed)
+{
+	return (uint8_t)((probed->uses[WORK] ? MV_WATCH_WORK : 0) | (probed->uses[HOME] ? MV_WATCH_HOME : 0) |
+			 (probed->uses[SPARE] ? MV_WATCH_SPARE : 0));
+}
+
+static struct mesh_probed *get(struct mesh_probeds *probeds, enum mv_watch watch, const union ibv_gid *local,
+			       const union ibv_gid *remote)
+{
+	struct mesh_probed *probed = find(probeds, local, remote), **bucket;
+
+	if (!probed) {
+		probed = calloc(1, sizeof(*probed));
+		if (!probed)
+			return NULL;
+		probed->local = *local;
+		probed->remote = *remote;
+		bucket = bucket_of(probeds, local, remote);
+		probed->next = *bucket;
+		*bucket = probed;
+	}
+	probed->uses[use_of(watch)]++;
+	probeds->news |= probed->sent != mask_of(probed);
+	return probed;
+}
+
+static void put(struct mesh_probeds *probeds, struct mesh_probed *probed, enum mv_watch watch)
+{
+	size_t i;
+
+	probed->uses[use_of(watch)]--;
+	probeds->news |= probed->sent != mask_of(probed);
+	/* Spares of spares there are none, so this ends. */
+	for (i = 0; watch == MV_WATCH_WORK && !probed->uses[WORK] && i < MESH_SPARES; i++) {
+		if (probed->spares[i])
+			put(probeds, probed->spares[i], MV_WATCH_SPARE);
+		probed->spares[i] = NULL;
+		probed->generation = 0;
+	}
+}
+
+/* ---- what connections want --------------------------------------------------------------------------------------- */
+
+bool mesh_probed_on(void)
+{
+	bool on;
+
+	lock();
+	on = mesh_root.process->probed && mesh_root.process->probed->on;
+	unlock();
+	return on;
+}
+
+void mesh_probed_use(struct mesh_probed **place, enum mv_watch watch, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	struct mesh_probed *before = *place;
+	struct mesh_probeds *probeds;
+	bool news = false;
+
+	if (!before && !local)
+		return;
+	lock();
+	probeds = all();
+	if (probeds && !(before && local && is_of(before, local, remote))) {
+		/* First the new one: what is known of a path that stays in use, if for another reason, stays, too. */
+		*place = local ? get(probeds, watch, local, remote) : NULL;
+		if (before)
+			put(probeds, before, watch);
+		news = probeds->news;
+	}
+	unlock();
+	if (news)
+		mesh_thread_wake(false);
+}
+
+enum mv_probed mesh_probed_of(const struct mesh_probed *probed)
+{
+	enum mv_probed state;
+
+	if (!probed)
+		return MV_PROBED_UNKNOWN;
+	lock();
+	state = probed->state;
+	unlock();
+	return state;
+}
+
+enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mesh_probed *probed;
+	enum mv_probed state;
+
+	lock();
+	probed = find(mesh_root.process->probed, local, remote);
+	state = probed ? probed->state : MV_PROBED_UNKNOWN;
+	unlock();
+	return state;
+}
+
+bool mesh_probed_wants_spares(struct mesh_probed *probed, uint64_t generation)
+{
+	bool wants;
+
+	if (!probed)
+		return false;
+	lock();
+	wants = probed->generation != generation;
+	probed->generation = generation;
+	unlock();
+	return wants;
+}
+
+void mesh_probed_spares(struct mesh_probed *probed, const struct mv_path *paths, size_t n)
+{
+	struct mesh_probed *before[MESH_SPARES];
+	struct mesh_probeds *probeds;
+	size_t i;
+
+	lock();
+	probeds = all();
+	memcpy(before, probed->spares, sizeof(before));
+	for (i = 0; i < MESH_SPARES; i++)
+		probed->spares[i] =
+			i < n ? get(probeds, MV_WATCH_SPARE, &paths[i].local_gid, &paths[i].remote_gid) : NULL;
+	for (i = 0; i < MESH_SPARES; i++)
+		if (before[i])
+			put(probeds, before[i], MV_WATCH_SPARE);
+	unlock();
+}
+
+/* ---- the agent --------------------------------------------------------------------------------------------------- */
+
+static void for_all(struct mesh_probeds *probeds, void (*each)(struct mesh_probed *probed))
+{
+	struct mesh_probed *probed;
+	size_t i;
+
+	for (i = 0; probeds && i < N_BUCKETS; i++)
+		for (probed = probeds->buckets[i]; probed; probed = probed->next)
+			each(probed);
+	if (probeds)
+		probeds->news = true;
+}
+
+static void forget(struct mesh_probed *probed)
+{
+	probed->sent = 0;
+	probed->answered = false;
+	probed->state = MV_PROBED_UNKNOWN;
+}
+
+void mesh_probed_lost(void)
+{
+	lock();
+	for_all(mesh_root.process->probed, forget);
+	if (mesh_root.process->probed)
+		mesh_root.process->probed->listens = false;
+	unlock();
+}
+
+void mesh_probed_agent(bool probes)
+{
+	struct mesh_probeds *probeds;
+
+	lock();
+	probeds = all();
+	for_all(probeds, forget);
+	if (probeds)
+		probeds->on = probeds->listens = probes;
+	unlock();
+}
+
+static void ask_again(struct mesh_probed *probed)
+{
+	if (!probed->answered)
+		probed->sent = 0;
+}
+
+void mesh_probed_changed(void)
+{
+	lock();
+	for_all(mesh_root.process->probed, ask_again);
+	unlock();
+}
+
+bool mesh_probed_told(const struct mv_frame *frame)
+{
+	struct mesh_probed *probed;
+	bool news = false;
+
+	lock();
+	probed = find(mesh_root.process->probed, &frame->sgid, &frame->dgid);
+	if (probed) {
+		news = probed->state != frame->probed;
+		probed->state = frame->probed;
+		probed->answered = true;
+	}
+	unlock();
+	return news;
+}
+
+/* Return: whether the agent knows of it, or need not. */
+static bool tell_agent(struct mesh_probed *probed)
+{
+	struct mv_frame frame = {
+		.type = MV_FRAME_WATCH, .sgid = probed->local, .dgid = probed->remote, .watch = mask_of(probed)};
+
+	if (probed->sent == frame.watch)
+		return true;
+	if (mesh_thread_frame(&frame))
+		return false;
+	probed->sent = frame.watch;
+	return true;
+}
+
+/* Return: whether all of a bucket is as the agent knows it. */
+static bool send_bucket(struct mesh_probeds *probeds, struct mesh_probed **at)
+{
+	struct mesh_probed *probed;
+	bool all_sent = true;
+
+	while ((probed = *at)) {
+		if (probeds->listens && !tell_agent(probed))
+			all_sent = false;
+		if (mask_of(probed) || (probeds->listens && probed->sent)) {
+			at = &probed->next;
+		} else {
+			*at = probed->next;
+			free(probed);
+		}
+	}
+	return all_sent;
+}
+
+uint64_t mesh_probed_run(uint64_t now_ns)
+{
+	struct mesh_probeds *probeds;
+	bool sent = true;
+	size_t i;
+
+	lock();
+	probeds = mesh_root.process->probed;
+	if (probeds && probeds->news) {
+		for (i = 0; i < N_BUCKETS; i++)
+			sent = send_bucket(probeds, &probeds->buckets[i]) && sent;
+		probeds->news = !sent;
+	}
+	unlock();
+	return sent ? UINT64_MAX : now_ns + AGAIN_NS;
+}
