@@ -76,6 +76,7 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_text(out, "rail", "USES", status);
 	show_text(out, "rail_gid", "FROM", status);
 	show_text(out, "rail_peer_gid", "TO", status);
+	show_text(out, "ahead", NULL, status);
 	show_text(out, "reason", "BECAUSE", status);
 	show_movable(out, status);
 }
