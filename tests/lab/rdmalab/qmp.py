@@ -2,6 +2,7 @@
 """QEMU's control socket."""
 import json
 import socket
+import time
 
 from .errors import LabError
 
@@ -11,13 +12,25 @@ def execute(path, command, **arguments):
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(20)
         try:
-            sock.connect(str(path))
+            connect(sock, str(path))
             stream = sock.makefile("rw", encoding="utf-8")
             stream.readline()  # greeting
             ask(stream, "qmp_capabilities", {})
             return ask(stream, command, arguments)
         except (OSError, ValueError) as err:
             raise LabError(f"QEMU does not answer on {path}: {err}") from None
+
+
+def connect(sock, path):
+    """A socket that QEMU has made, but does not listen on yet, refuses."""
+    end = time.monotonic() + 5
+    while True:
+        try:
+            return sock.connect(path)
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def ask(stream, command, arguments):

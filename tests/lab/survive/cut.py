@@ -38,8 +38,8 @@ def perftest(name, count, options="", peer=SERVER, cm=False):
 PINGPONG = f"ibv_rc_pingpong -d rxe0 -g {GID} -e -c -n 1500 -p {{port}}"
 RPING = f"rping {{}} -a {SERVER}-{CABLE} -p {{{{port}}}} -C 800 -S 2048 -V"
 PROGRAMS = (
-    perftest("ib_write_bw", 250),
-    perftest("ib_send_bw", 200),
+    perftest("ib_write_bw", 700),
+    perftest("ib_send_bw", 600),
     Program("ibv_rc_pingpong -e", PINGPONG, f"{PINGPONG} {SERVER}", r"\n1500 iters in ", 12),
     Program("rping", RPING.format("-s"), f"set -o pipefail; {RPING.format('-c -v')} | tail -c 4200", r"ping data: rdma-ping-799: ", 3.2,
             cm=True),
