@@ -212,7 +212,8 @@ class Agent:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(run_dir / "control"))
         self.listener.listen()
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.server = threading.Thread(target=self.serve, daemon=True)
+        self.server.start()
 
     def serve(self):
         while True:
@@ -232,6 +233,10 @@ class Agent:
                     pass
 
     def close(self):
+        # A thread still on its way into accept() would do so at whatever is opened next under the same number,
+        # and give this test's answers to another's questions.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.server.join()
         self.listener.close()
 
 
