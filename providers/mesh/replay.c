@@ -308,10 +308,12 @@ static void give_sends(struct mesh_held *h)
 	for (i = 0; i < guard->n_kept; i++)
 		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
 			status = guard->kept[i].status;
-	if (!read_log(h, &r))
-		for (i = 0; i < r.n; i++)
-			if (!is_ours(h, &r.wrs[i].wr))
-				stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, i ? IBV_WC_WR_FLUSH_ERR : status);
+	for (i = read_log(h, &r) ? r.n : 0; i < r.n; i++) {
+		if (is_ours(h, &r.wrs[i].wr))
+			continue;
+		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
+		status = IBV_WC_WR_FLUSH_ERR;
+	}
 	replay_fini(&r);
 }
 

@@ -234,6 +234,28 @@ static void test_done_behind_a_lost_atomic(void **state)
 	assert_posted(1, 84, IBV_WR_RDMA_READ);
 }
 
+static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
+{
+	assert_true(f->cq.n_stash > at);
+	assert_int_equal(f->cq.stash[at].wr_id, wr_id);
+	assert_int_equal(f->cq.stash[at].status, status);
+}
+
+/* When the move fails, the first error names the cause, as without us, also where ours comes before it. */
+static void test_errors_behind_our_mark(void **state)
+{
+	struct fenced *f = *state;
+
+	f->h.next = (struct mesh_shadow){0};
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	was_posted(f, 85, IBV_WR_SEND, false);
+	mesh_live_surface(&f->h);
+	assert_int_equal(f->cq.n_stash, 2);
+	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
+	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +266,7 @@ int main(void)
 		T(test_all_done_behind_our_mark),
 		T(test_nothing_done_behind_our_mark),
 		T(test_done_behind_a_lost_atomic),
+		T(test_errors_behind_our_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
