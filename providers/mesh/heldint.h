@@ -320,7 +320,7 @@ void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
 void mesh_cq_free(struct mesh_cq *cq);
-/** mesh_cq_stash_reserve - room for some more; cq->lock; 0 or -ENOMEM */
+/** mesh_cq_stash_reserve - room for that many more than there are and are being polled; cq->lock; 0 or -ENOMEM */
 int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
 /** mesh_cq_stash_room - is there some? cq->lock */
 static inline bool mesh_cq_stash_room(const struct mesh_cq *cq)

@@ -161,7 +161,10 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	size_t i;
 	int err;
 
-	cap.max_send_wr = (uint32_t)r->n + h->queue.size;
+	/* As many as before, or all that there are: not what an earlier move needed. */
+	if (cap.max_send_wr < r->n + h->queue.n)
+		cap.max_send_wr = (uint32_t)r->n + h->queue.n;
+	cap.max_send_wr += MESH_MUTANT != 0;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
 		err = push_again(h, r, i);

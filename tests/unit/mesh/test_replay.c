@@ -256,6 +256,52 @@ static void test_errors_behind_our_mark(void **state)
 	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* However often a connection moves, it does not need more and more memory. */
+static void test_many_moves(void **state)
+{
+	struct fenced *f = *state;
+	const struct mesh_shadow next = f->h.next;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		mesh_guard_rts(f->h.guard, FIRST_PSN);
+		was_posted(f, 1, IBV_WR_SEND, true);
+		was_posted(f, 2, IBV_WR_SEND, true);
+		posted.n = 0;
+		replay(f, 2, 1, 1);
+		assert_completed(f, 0, 1, IBV_WC_SEND);
+		assert_int_equal(posted.n, 1);
+		assert_true(f->h.queue.size <= 2 * MAX_WR);
+		assert_true(f->cq.stash_size <= 4 * MAX_WR);
+		mesh_cq_unstash(&f->cq, f->cq.n_stash);
+		f->h.now = f->h.old = (struct mesh_shadow){0};
+		f->h.next = next;
+		f->h.mode = MESH_HELD_FENCED;
+	}
+}
+
+/* What waits is the more the longer a move takes; all of it comes, in order. */
+static void test_full_queue(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct fenced *f = *state;
+	unsigned int i;
+
+	for (i = 0; i < MAX_WR; i++)
+		was_posted(f, i, IBV_WR_SEND, true);
+	for (i = 0; i < MAX_WR; i++) {
+		wr.wr_id = MAX_WR + i;
+		assert_int_equal(mesh_sendq_push(&f->h.queue, &wr), 0);
+	}
+	replay(f, MAX_WR, 0, 0);
+	assert_int_equal(posted.n, MAX_WR); /* the log has room for no more */
+	assert_int_equal(f->h.queue.n, MAX_WR);
+	for (i = 0; i < MAX_WR; i++) {
+		assert_posted(i, i, IBV_WR_SEND);
+		assert_int_equal(mesh_sendq_place(&f->h.queue, i)->wr.wr_id, MAX_WR + i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +313,8 @@ int main(void)
 		T(test_nothing_done_behind_our_mark),
 		T(test_done_behind_a_lost_atomic),
 		T(test_errors_behind_our_mark),
+		T(test_many_moves),
+		T(test_full_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
