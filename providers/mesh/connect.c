@@ -277,27 +277,36 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 		judge_by(mc, qp, attr, true, choice, view);
 }
 
-/* Why it cannot be moved later; NULL: it can. */
-static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-		       const struct mesh_view *view)
+/* Of another pair of rails: one that is down now may be all that is left later. */
+static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
 					  .port_num = attr->ah_attr.port_num,
 					  .sgid = choice->gid,
 					  .sgid_type = choice->type,
 					  .dgid = attr->ah_attr.grh.dgid,
-					  .routed = choice->fits};
-	struct mesh_view others;
+					  .routed = choice->fits,
+					  .down_too = true};
+	struct mesh_view view;
+	size_t i;
 
+	mesh_view_paths(&request, &view);
+	for (i = 0; i < view.n_paths && view.paths[i].stays == 3; i++)
+		;
+	return i < view.n_paths;
+}
+
+/* Why it cannot be moved later; NULL: it can. */
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+		       const struct mesh_view *view)
+{
 	if (!mesh_root.config.survive)
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
 	if (view->verdict != MV_PATH_WORKS || !view->agent_version)
 		return "the peer's host had no agent when it was made";
-	mesh_view_paths(&request, &others);
-	/* Its own is among them. */
-	return others.n_paths > 1 ? NULL : "no other rail reached one of the peer's when it was made";
+	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
 }
 
 static void adopt(struct mesh_conn *conn)
