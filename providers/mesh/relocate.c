@@ -275,13 +275,20 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
+/*
+ * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment.
+ */
+static bool may_pass(enum mv_ctl_reason reason)
+{
+	return reason == MV_CTL_REASON_NO_PATH || reason == MV_CTL_REASON_NO_RESOURCES;
+}
+
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held) &&
-	    (action->reason != MV_CTL_REASON_NO_PATH || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_live_broken(conn->held) && (!may_pass(action->reason) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
