@@ -80,6 +80,7 @@ static void drop(struct mesh_conn *conn)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;
 	mesh_conn_leave(conn);
+	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 	unclaim(conn);
@@ -409,6 +410,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 				pthread_mutex_lock(&conn->lock);
 				mesh_held_destroy(conn->held); /* its receives are at the base, too */
 				conn->held = NULL;
+				mesh_conn_key_peer(conn);
 				pthread_mutex_unlock(&conn->lock);
 			}
 			why = strerrordesc_np(err < 0 ? -err : err);
@@ -498,6 +500,7 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		conn->rts = *attr;
 		conn->rts_mask = mask;
 	}
+	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	if (*ret_taken) {
 		mesh_conn_queue(conn, true);

@@ -445,12 +445,18 @@ bool mesh_conn_enter(struct mesh_conn *conn)
 	return !pthread_mutex_timedlock(&conn->lock, &until);
 }
 
+static void leave(struct mesh_conn *conn)
+{
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+}
+
 void mesh_conn_work(struct mesh_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
@@ -486,7 +492,7 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -508,7 +514,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -523,5 +529,5 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns, false);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }

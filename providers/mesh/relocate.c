@@ -249,7 +249,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 {
 	int err;
 
-	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	mesh_conn_ask_no_more(conn); /* replay asks its own */
 	mesh_conn_reap(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
