@@ -489,6 +489,8 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
 	}
+	if (conn->state == MESH_CONN_FAILED)
+		mesh_conn_unwatch(conn);
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;

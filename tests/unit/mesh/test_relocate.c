@@ -11,11 +11,13 @@
 
 #include "conn.h"
 #include "heldint.h"
+#include "probed.h"
 #include "relocate.h"
 
 #define MS 1000000ull
 
 uint64_t __wrap_mesh_now_ns(void);
+int __wrap_mesh_thread_wake(bool urgent);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 
 static uint64_t now_ns;
@@ -23,6 +25,12 @@ static uint64_t now_ns;
 uint64_t __wrap_mesh_now_ns(void)
 {
 	return now_ns;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
 }
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
@@ -124,6 +132,21 @@ static void test_will_never_be(void **state)
 	assert_int_equal(cq.n_stash, 1);
 }
 
+/* Nobody needs to know any more whether the path of one that has failed works. */
+static void test_failed_one_is_not_watched(void **state)
+{
+	const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}};
+	uint64_t deadline;
+
+	(void)state;
+	pthread_mutex_init(&conn.lock, NULL);
+	mesh_probed_use(&conn.probed.work, MV_WATCH_WORK, &local, &remote);
+	assert_non_null(conn.probed.work);
+	conn.state = MESH_CONN_FAILED;
+	mesh_conn_run(&conn, now_ns, &deadline);
+	assert_null(conn.probed.work);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +154,7 @@ int main(void)
 		T(test_no_path),
 		T(test_path_that_does_not_work),
 		T(test_will_never_be),
+		T(test_failed_one_is_not_watched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
