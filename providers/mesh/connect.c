@@ -305,8 +305,11 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choi
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
-	if (view->verdict != MV_PATH_WORKS || !view->agent_version)
+	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
+	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
+	if (view->verdict != MV_PATH_WORKS && view->verdict != MV_PATH_LOCAL_DOWN && view->verdict != MV_PATH_REMOTE_DOWN)
+		return "its path did not fit when it was made";
 	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
 }
 
@@ -334,9 +337,9 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	}
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (err && conn->held) {
-		mesh_held_destroy(conn->held); /* its receives are not known any more */
+		/* Programs try again where the kernel did not find the neighbour. */
+		mesh_live_unguard(conn->held);
 		conn->held = NULL;
-		conn->gone = true;
 	}
 	if (err)
 		return err;
@@ -347,6 +350,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (conn->held) {
 		adopt(conn);
 		mesh_conn_settled(conn);
+	} else {
+		mesh_conn_log_unlogged(conn);
 	}
 	return 0;
 }
@@ -355,7 +360,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	bool gone, logged;
+	bool logged;
 	int err, saved_errno;
 
 	if (!conn)
@@ -363,14 +368,11 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	pthread_mutex_lock(&conn->lock);
 	err = rtr_logged(conn, attr, mask, choice, view);
 	saved_errno = errno;
-	gone = conn->gone;
 	logged = conn->held;
 	pthread_mutex_unlock(&conn->lock);
-	if (gone)
-		mesh_conn_unlink(conn);
 	if (err)
 		goto out;
-	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
+	if (logged || (view->verdict == MV_PATH_WORKS && view->agent_version)) {
 		/* So that the peer, if it sees things differently, gets an answer. */
 		mesh_conn_connected(conn, &choice->gid, !logged);
 		mesh_thread_wake(false);

@@ -339,6 +339,7 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
 		conn->unlogged = "no other path was agreed upon when it was made";
+		mesh_conn_log_unlogged(conn);
 		conn->local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,

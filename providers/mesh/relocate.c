@@ -39,6 +39,13 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+void mesh_conn_log_unlogged(const struct mesh_conn *conn)
+{
+	if (mesh_root.config.survive)
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: cannot be moved later: %s; the program gets its errors",
+		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
+}
+
 /* For bench/failover. */
 static void log_steps(const struct mesh_conn *conn)
 {

@@ -46,6 +46,10 @@ class Explain(unittest.TestCase):
         left = self.rest(client=failed("a", 0x11, "Protocol error"))
         self.assertEqual(left["0", "1.0"][1], ["Protocol error"])
 
+    def test_unlogged(self):
+        line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.UNLOGGED[0]}; the program gets its errors\n"
+        self.assertEqual(explain.reasons_of(line), {0x11: list(explain.UNLOGGED)})
+
     def test_lost_atomic(self):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.LOST_ATOMIC[0]}; the program gets its error\n"
         self.assertFalse(self.rest(client=line))

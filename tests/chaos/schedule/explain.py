@@ -11,8 +11,8 @@ LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)[ :].*?: (?:not moved: )?(.+); the progr
 # have told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
 LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's")
 LOST_ATOMIC = ("the result of an atomic is lost",)
-# The other end has failed for one of these, and has brought its queue pair to ERR.
-FOLLOWS = ("the peer's QP is gone",)
+# docs/guarantees.md, Not protected: it was made in the middle of a fault.
+UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",)
 
 
 def pairs_of(said):

@@ -143,7 +143,7 @@ def group(args, place, program, options, kinds, random, tally):
     logs = [log[length:] for log, length in zip(logs_of(place), before)]
     tally.moved += sum(log.count("; moved to ") for log in logs)
     tally.surfaced += len(outcome.failures())
-    wrong = explain.Explained(zip(said, logs)).unexplained(outcome.failures(), [*explain.LATE, *explain.LOST_ATOMIC])
+    wrong = explain.Explained(zip(said, logs)).unexplained(outcome.failures(), [*explain.LATE, *explain.LOST_ATOMIC, *explain.UNLOGGED])
     if outcome.consistent and not wrong:
         tally.late += len(outcome.failures_but(excused))
         return True
