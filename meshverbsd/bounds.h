@@ -81,6 +81,9 @@
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
+#define MD_BUNDLES            32 /* places to which bundles are filled at once, 1.2 KiB each */
+#define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
+#define MD_BUNDLES_ASK_MAX    6 /* so often */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */

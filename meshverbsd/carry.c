@@ -61,9 +61,11 @@ static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
 {
 	const struct md_parcel_wire wire = {
 		.op = MD_PARCEL_CARRY, .id = parcel->id, .len = parcel->len, .data = parcel->data};
-	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	struct md_endpoint at = *to;
 
-	carry->ops->send(carry->arg, to, payload, md_parcel_encode(&wire, payload));
+	/* Should its agent be an older one by now, that nobody has heard of yet. */
+	at.bundles &= parcel->tries <= MD_TRIES_FEW;
+	carry->ops->send(carry->arg, &at, &wire);
 }
 
 /*
@@ -313,7 +315,7 @@ bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uin
 	bool first;
 
 	memcpy(what.data, parcel->data, parcel->len);
-	first = md_copies_first(&carry->copies, md_hash64(&what, sizeof(what)), now_ns);
+	first = md_copies_first(&carry->copies, md_hash64(&what, offsetof(typeof(what), data) + parcel->len), now_ns);
 	if (first)
 		carry->count.received++;
 	else

@@ -19,6 +19,7 @@
 struct md_endpoint {
 	struct in6_addr ip;
 	uint32_t ifindex; /* to leave by; 0: as routes say */
+	bool bundles; /* whoever is there takes bundles; nothing, where an endpoint is looked for */
 };
 
 struct md_parcel {
@@ -53,7 +54,8 @@ struct md_carry_ops {
 	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
 	/* Nobody has it: ask. Return: false: asked lately, in vain. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid);
-	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
+	/* A copy of a message goes there, now or, if @to->bundles, together with others of this turn. */
+	void (*send)(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel);
 	/* A parcel is done with: receipt or not. It is released afterwards. */
 	void (*done)(void *arg, const struct md_parcel *parcel, bool arrived);
 };

@@ -148,12 +148,13 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* After whatever has happened: one timer, set for what is due next. */
+/* After whatever has happened: what waits for company goes; and one timer, set for what is due next. */
 static int on_post(sd_event_source *source, void *arg)
 {
 	struct md_agent *agent = arg;
 
 	(void)source;
+	md_post_flush(agent);
 	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
 	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
 	return 0;

@@ -15,7 +15,8 @@ static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
 static bool willing = true; /* to ask */
-static unsigned int n_asked, n_sent, n_done, n_arrived;
+static bool bundles; /* does it take them? */
+static unsigned int n_asked, n_sent, n_bundled, n_done, n_arrived;
 static uint64_t last_client, last_id;
 static uint32_t last_qpn;
 static unsigned int sent_to[MD_PATHS_MAX]; /* copies by endpoint */
@@ -26,7 +27,8 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 	(void)dgid;
 	for (size_t i = 0; i < n_endpoints && i < max; i++)
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
-					      .ip.s6_addr = {[15] = (uint8_t)i}};
+					      .ip.s6_addr = {[15] = (uint8_t)i},
+					      .bundles = bundles};
 	return n_endpoints;
 }
 
@@ -56,17 +58,15 @@ static bool ask(void *arg, const union ibv_gid *dgid)
 	return willing;
 }
 
-static void send_copy(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len)
+static void send_copy(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *wire)
 {
-	struct md_parcel_wire wire;
-
 	(void)arg;
-	assert_int_equal(md_parcel_decode(payload, len, &wire), 0);
-	assert_int_equal(wire.op, MD_PARCEL_CARRY);
-	assert_int_equal(wire.len, 3);
-	assert_memory_equal(wire.data, "abc", 3);
-	last_id = wire.id;
+	assert_int_equal(wire->op, MD_PARCEL_CARRY);
+	assert_int_equal(wire->len, 3);
+	assert_memory_equal(wire->data, "abc", 3);
+	last_id = wire->id;
 	n_sent++;
+	n_bundled += to->bundles;
 	sent_to[to->ip.s6_addr[15]]++;
 }
 
@@ -91,7 +91,8 @@ static int setup(void **state)
 	n_endpoints = 2;
 	n_netdevs = MD_PATHS_MAX;
 	willing = true;
-	n_asked = n_sent = n_done = n_arrived = 0;
+	bundles = false;
+	n_asked = n_sent = n_bundled = n_done = n_arrived = 0;
 	memset(sent_to, 0, sizeof(sent_to));
 	return 0;
 }
@@ -142,6 +143,25 @@ static void test_arrives(void **state)
 	md_carry_receipt(&carry, 1000, &here);
 	assert_int_equal(n_done, 1);
 	assert_true(md_carry_next(&carry) == UINT64_MAX);
+}
+
+/* An agent may be an older one now than that which said that it takes bundles: the later tries are for that. */
+static void test_bundles_at_first(void **state)
+{
+	unsigned int n_few;
+
+	(void)state;
+	bundles = true;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_bundled, 2);
+	run(now + 20 * MD_MS);
+	assert_int_equal(n_sent, 2 * MD_TRIES_FEW);
+	n_few = n_sent;
+	assert_int_equal(n_bundled, n_few);
+	run(now + MD_S);
+	assert_int_equal(n_done, 1);
+	assert_true(n_sent > n_few);
+	assert_int_equal(n_bundled, n_few);
 }
 
 static void test_gives_up(void **state)
@@ -306,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bundles_at_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_BUNDLES_H
+#define MD_BUNDLES_H
+
+#include <netinet/in.h>
+
+#include "bounds.h"
+#include "bundle_wire.h"
+
+/*
+ * Messages and receipts that wait for the end of a turn of the event loop, or until a datagram is full: those to one
+ * place go together. Nothing waits longer, so nothing here has a time. No I/O: what is full goes to @send. Zeroed, but
+ * for @send and @arg, to begin with.
+ */
+
+/* Where a bundle goes, and what all of it has in common. */
+struct md_bundle_to {
+	struct in6_addr ip, from; /* @from: own address to send from; unspecified: the kernel's choice */
+	uint16_t port;
+	uint32_t ifindex; /* to leave by; 0: as routes say */
+	enum md_parcel_op op;
+	uint64_t start; /* RECEIPT: as in the datagram */
+};
+
+struct md_bundle {
+	struct md_bundle_to to;
+	uint16_t n; /* 0: the place is free */
+	struct md_writer w;
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+};
+
+struct md_bundles {
+	void (*send)(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
+	void *arg;
+	unsigned int next; /* place that is emptied when there is no free one */
+	struct md_bundle bundles[MD_BUNDLES];
+};
+
+/** md_bundles_add - have one go to a place, perhaps at once; @parcel: of @to->op, its data is copied */
+void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel);
+
+/** md_bundles_flush - send all of it */
+void md_bundles_flush(struct md_bundles *bundles);
+
+#endif
