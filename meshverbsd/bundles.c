@@ -38,7 +38,8 @@ static struct md_bundle *bundle_for(struct md_bundles *bundles, const struct md_
 	return bundle;
 }
 
-void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel)
+void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
+		    uint64_t now_ns)
 {
 	struct md_bundle *bundle = bundle_for(bundles, to);
 
@@ -48,10 +49,17 @@ void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, c
 		md_bundle_add(&bundle->w, parcel);
 	}
 	bundle->n++;
+	if (to->op == MD_PARCEL_RECEIPT && !bundles->due_ns)
+		bundles->due_ns = now_ns + MD_RECEIPTS_NS;
 }
 
-void md_bundles_flush(struct md_bundles *bundles)
+void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns)
 {
+	bool due = bundles->due_ns && now_ns >= bundles->due_ns;
+
 	for (unsigned int i = 0; i < MD_BUNDLES; i++)
-		send_one(bundles, &bundles->bundles[i]);
+		if (due || bundles->bundles[i].to.op == MD_PARCEL_CARRY)
+			send_one(bundles, &bundles->bundles[i]);
+	if (due)
+		bundles->due_ns = 0;
 }

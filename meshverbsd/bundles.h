@@ -8,9 +8,9 @@
 #include "bundle_wire.h"
 
 /*
- * Messages and receipts that wait for the end of a turn of the event loop, or until a datagram is full: those to one
- * place go together. Nothing waits longer, so nothing here has a time. No I/O: what is full goes to @send. Zeroed, but
- * for @send and @arg, to begin with.
+ * Messages and receipts that wait until a datagram is full, or for the end of a turn of the event loop; receipts longer,
+ * MD_RECEIPTS_NS. Those to one place go together. No I/O, no clock: what is full goes to @send. Zeroed, but for @send and
+ * @arg, to begin with.
  */
 
 /* Where a bundle goes, and what all of it has in common. */
@@ -32,14 +32,22 @@ struct md_bundle {
 struct md_bundles {
 	void (*send)(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len);
 	void *arg;
+	uint64_t due_ns; /* when receipts are; 0: there are none */
 	unsigned int next; /* place that is emptied when there is no free one */
 	struct md_bundle bundles[MD_BUNDLES];
 };
 
 /** md_bundles_add - have one go to a place, perhaps at once; @parcel: of @to->op, its data is copied */
-void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel);
+void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
+		    uint64_t now_ns);
 
-/** md_bundles_flush - send all of it */
-void md_bundles_flush(struct md_bundles *bundles);
+/** md_bundles_flush - the end of a turn: send what is not to wait longer */
+void md_bundles_flush(struct md_bundles *bundles, uint64_t now_ns);
+
+/** md_bundles_next - when that is to be called at the latest; UINT64_MAX: nothing waits */
+static inline uint64_t md_bundles_next(const struct md_bundles *bundles)
+{
+	return bundles->due_ns ? bundles->due_ns : UINT64_MAX;
+}
 
 #endif

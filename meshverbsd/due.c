@@ -131,6 +131,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
 		agent->probes.next_ns,
+		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};
 	uint64_t next_ns = UINT64_MAX;
 

@@ -130,7 +130,7 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const struct md
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
-		md_bundles_add(&agent->bundles, &place, parcel);
+		md_bundles_add(&agent->bundles, &place, parcel, md_now());
 	else
 		md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
 			     md_parcel_encode(parcel, payload));
@@ -147,7 +147,8 @@ static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t 
 
 void md_post_flush(struct md_agent *agent)
 {
-	md_bundles_flush(&agent->bundles);
+	md_bundles_flush(&agent->bundles, md_now());
+	md_clients_flush(&agent->clients);
 }
 
 static void done(void *arg, const struct md_parcel *parcel, bool arrived)
@@ -202,7 +203,7 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 
 	/* Who sends bundles takes them. */
 	if (opened->kind == MD_KIND_BUNDLE)
-		md_bundles_add(&agent->bundles, &to, &wire);
+		md_bundles_add(&agent->bundles, &to, &wire, md_now());
 	else
 		md_talk_send(agent, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
 			     md_parcel_encode(&wire, payload));

@@ -20,9 +20,11 @@
 
 #define TURN_PACKETS 32 /* of one queue pair per round */
 #define SPIN_NS      5000 /* without work, before the first sleep */
-#define SLEEP_MIN_NS 20000
+#define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
 #define SLEEP_MAX_NS 2000000
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
+#define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
+#define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -174,7 +176,10 @@ static uint64_t nearest_timer(struct hca *h)
 static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 {
 	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
+	uint64_t share_ns = IDLE_SHARE * (engine_clock() - h->now_ns);
 
+	if (share_ns > ns)
+		ns = share_ns < IDLE_MAX_NS ? share_ns : ns < IDLE_MAX_NS ? IDLE_MAX_NS : ns;
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
 	if (t && t < h->now_ns + ns)

@@ -11,6 +11,7 @@
 #define MESSAGE_BYTES 116 /* as most are */
 
 static struct md_bundles bundles;
+static uint64_t now;
 static unsigned int n_sent; /* datagrams */
 static struct md_bundle_to sent_to[4 * MD_BUNDLES];
 static struct md_bundle_wire sent[4 * MD_BUNDLES];
@@ -34,6 +35,7 @@ static int setup(void **state)
 	bundles.send = on_send;
 	bundles.arg = &bundles;
 	n_sent = 0;
+	now = MD_S;
 	return 0;
 }
 
@@ -51,7 +53,7 @@ static void add(const struct md_bundle_to *to, uint64_t id)
 					      .len = to->op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0,
 					      .data = data};
 
-	md_bundles_add(&bundles, to, &parcel);
+	md_bundles_add(&bundles, to, &parcel, now);
 }
 
 /* Ids of a bundle are these, in this order. */
@@ -79,12 +81,12 @@ static void test_together(void **state)
 	add(&b, 20);
 	add(&a, 11);
 	assert_int_equal(n_sent, 0);
-	md_bundles_flush(&bundles);
+	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 2);
 	assert_int_equal(sent_to[0].ip.s6_addr[15], 1);
 	assert_ids(sent[0], 10, 2);
 	assert_ids(sent[1], 20, 1);
-	md_bundles_flush(&bundles);
+	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 2);
 }
 
@@ -102,7 +104,8 @@ static void test_apart(void **state)
 	to[5].start++;
 	for (int i = 0; i < 6; i++)
 		add(&to[i], 5);
-	md_bundles_flush(&bundles);
+	now += MD_RECEIPTS_NS;
+	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 6);
 	for (int i = 0; i < 6; i++) {
 		assert_memory_equal(&sent_to[i], &to[i], sizeof(to[i]));
@@ -120,7 +123,7 @@ static void test_full(void **state)
 	for (unsigned int i = 0; i < 3 * in_one; i++)
 		add(&to, i);
 	assert_int_equal(n_sent, 2);
-	md_bundles_flush(&bundles);
+	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 3);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_ids(sent[i], (uint64_t)i * in_one, in_one);
@@ -141,6 +144,30 @@ static void test_many_receipts(void **state)
 	assert_true(sent[0].start == 77);
 }
 
+/* Receipts wait for more of them, but not for ever; messages do not. */
+static void test_receipts_wait(void **state)
+{
+	struct md_bundle_to to = place(1), receipts = to;
+
+	(void)state;
+	receipts.op = MD_PARCEL_RECEIPT;
+	assert_true(md_bundles_next(&bundles) == UINT64_MAX);
+	add(&receipts, 1);
+	add(&to, 7);
+	assert_true(md_bundles_next(&bundles) == now + MD_RECEIPTS_NS);
+	now += MD_RECEIPTS_NS / 2;
+	add(&receipts, 2);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 1);
+	assert_ids(sent[0], 7, 1);
+	now += MD_RECEIPTS_NS / 2;
+	assert_true(md_bundles_next(&bundles) == now);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 2);
+	assert_ids(sent[1], 1, 2);
+	assert_true(md_bundles_next(&bundles) == UINT64_MAX);
+}
+
 /* More places than there is room for: none is lost, and no place waits for ever. */
 static void test_many_places(void **state)
 {
@@ -153,7 +180,7 @@ static void test_many_places(void **state)
 		add(&to, i);
 	}
 	assert_int_equal(n_sent, MD_BUNDLES);
-	md_bundles_flush(&bundles);
+	md_bundles_flush(&bundles, now);
 	assert_int_equal(n_sent, 2 * MD_BUNDLES);
 	for (unsigned int i = 0; i < n_sent; i++) {
 		assert_ids(sent[i], sent_to[i].ip.s6_addr[15], 1);
@@ -225,7 +252,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_together, setup),      cmocka_unit_test_setup(test_apart, setup),
 		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test_setup(test_many_receipts, setup),
-		cmocka_unit_test_setup(test_many_places, setup),   cmocka_unit_test(test_refuses),
+		cmocka_unit_test_setup(test_many_places, setup),
+		cmocka_unit_test_setup(test_receipts_wait, setup),   cmocka_unit_test(test_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,9 @@ static int registered(void)
 	put(fd, &frame);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
 	assert_int_equal(frame.version, MV_CTL_VERSION);
+	if (probing)
+		assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
 	return fd;
 }
 
@@ -236,7 +239,6 @@ static void test_watch(void **state)
 	run_events();
 	probing = true;
 	fd = registered();
-	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
 	put(fd, &watch);
 	assert_int_equal(watched, MV_WATCH_HOME);
 	assert_int_equal(clients.count.watches_refused, 0);
