@@ -77,6 +77,7 @@
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
 #define MD_TRIES              5
+#define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second one waits so long at most, where receipts take long */
 #define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */

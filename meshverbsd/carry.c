@@ -149,11 +149,30 @@ static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 	return true;
 }
 
+/*
+ * Agents that have much to do send receipts late, and copies give them more to do. So the second try waits for twice what
+ * receipts took lately.
+ */
+static uint64_t wait_after(const struct md_carry *carry, unsigned int tries)
+{
+	uint64_t slow_ns = 2 * carry->slow_ns < MD_TRIES_SLOW_NS ? 2 * carry->slow_ns : MD_TRIES_SLOW_NS;
+
+	return tries == 1 && slow_ns > wait_ns[1] ? slow_ns : wait_ns[tries];
+}
+
+/* Of one that was sent more than once the receipt may be for any copy; too long is the safe side. */
+static void note_receipt(struct md_carry *carry, const struct md_parcel *parcel, uint64_t now_ns)
+{
+	uint64_t took_ns = now_ns - parcel->begun_ns;
+
+	carry->slow_ns = (7 * carry->slow_ns + took_ns) / 8;
+}
+
 static void queue_up(struct md_carry *carry, struct md_parcel *parcel, unsigned int tries,
 		     uint64_t now_ns)
 {
 	parcel->tries = tries;
-	parcel->due_ns = now_ns + wait_ns[tries];
+	parcel->due_ns = now_ns + wait_after(carry, tries);
 	TAILQ_INSERT_TAIL(&carry->tries[tries], parcel, queue);
 }
 
@@ -173,6 +192,7 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	parcel->client = client;
 	parcel->dgid = *dgid;
 	parcel->qpn = qpn;
+	parcel->begun_ns = now_ns;
 	parcel->len = len;
 	memcpy(parcel->data, data, len);
 	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
@@ -190,13 +210,15 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	return 0;
 }
 
-void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from, uint64_t now_ns)
 {
 	struct md_parcel *parcel;
 
 	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
-	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
-		finish(carry, parcel, true);
+	if (!parcel || !carry->ops->is_from(carry->arg, &parcel->dgid, from))
+		return;
+	note_receipt(carry, parcel, now_ns);
+	finish(carry, parcel, true);
 }
 
 void md_carry_known(struct md_carry *carry)

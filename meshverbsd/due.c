@@ -98,6 +98,14 @@ static void count_heard(struct md_agent *agent, uint64_t now_ns)
 	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 
+/* Receipts that nobody has had the time to take count. */
+static void repeat(struct md_agent *agent, uint64_t now_ns)
+{
+	md_listen_drain(agent);
+	if (md_carry_next(&agent->carry) <= now_ns)
+		md_carry_tick(&agent->carry, now_ns);
+}
+
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 {
 	if (agent->expire_ns <= now_ns)
@@ -109,7 +117,7 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 	if (agent->targets_ns <= now_ns)
 		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
 	if (md_carry_next(&agent->carry) <= now_ns)
-		md_carry_tick(&agent->carry, now_ns);
+		repeat(agent, now_ns);
 	if (agent->probes.next_ns <= now_ns)
 		md_prober_tick(agent);
 	if (agent->publish_ns <= now_ns)

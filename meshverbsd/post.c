@@ -239,7 +239,7 @@ static void on_parcel(struct md_agent *agent, const struct md_received *received
 	if (parcel->op == MD_PARCEL_CARRY)
 		on_carry(agent, received, opened, parcel);
 	else if (parcel->start == agent->start)
-		md_carry_receipt(&agent->carry, parcel->id, &from);
+		md_carry_receipt(&agent->carry, parcel->id, &from, md_now());
 }
 
 static void count_bad(struct md_agent *agent, int err)

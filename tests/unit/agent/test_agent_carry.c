@@ -133,16 +133,53 @@ static void test_arrives(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 2); /* over both ways */
 	assert_true(last_id == 1000);
-	md_carry_receipt(&carry, 1001, &here);
-	md_carry_receipt(&carry, 1000, &elsewhere);
+	md_carry_receipt(&carry, 1001, &here, now);
+	md_carry_receipt(&carry, 1000, &elsewhere, now);
 	assert_int_equal(n_done, 0);
-	md_carry_receipt(&carry, 1000, &here);
+	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
 	assert_int_equal(n_arrived, 1);
 	assert_int_equal(last_client, 5);
-	md_carry_receipt(&carry, 1000, &here);
+	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
 	assert_true(md_carry_next(&carry) == UINT64_MAX);
+}
+
+/* Where receipts take long, copies are not sent before they can be there; and no longer, when they are quick again. */
+static void test_slow_receipts(void **state)
+{
+	uint64_t begun;
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(send_one(5), 0);
+		run(now + 60 * MD_MS);
+		md_carry_receipt(&carry, last_id, &here, now);
+	}
+	n_sent = 0;
+	begun = now;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 110 * MD_MS);
+	assert_int_equal(n_sent, 2);
+	run(begun + 121 * MD_MS);
+	assert_int_equal(n_sent, 4);
+	md_carry_receipt(&carry, last_id, &here, now);
+	for (int i = 0; i < 60; i++) {
+		assert_int_equal(send_one(5), 0);
+		run(now + MD_MS);
+		md_carry_receipt(&carry, last_id, &here, now);
+	}
+	n_sent = 0;
+	begun = now;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 20 * MD_MS);
+	assert_int_equal(n_sent, 4);
+	/* Never so long that a message that does not arrive is told of much later. */
+	carry.slow_ns = 10 * MD_S;
+	n_done = 0;
+	assert_int_equal(send_one(5), 0);
+	run(now + MD_S + MD_TRIES_SLOW_NS);
+	assert_true(n_done >= 1);
 }
 
 /* An agent may be an older one now than that which said that it takes bundles: the later tries are for that. */
@@ -198,7 +235,7 @@ static void test_unknown_host(void **state)
 	assert_int_equal(n_sent, 1);
 	md_carry_known(&carry);
 	assert_int_equal(n_sent, 1);
-	md_carry_receipt(&carry, last_id, &here);
+	md_carry_receipt(&carry, last_id, &here, now);
 	assert_int_equal(n_arrived, 1);
 	/* One that was asked in vain lately. */
 	n_endpoints = 0;
@@ -327,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_arrives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bundles_at_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow_receipts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
