@@ -455,7 +455,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell, fence;
+	uint64_t keys, tell, fence, move;
 	bool live = false;
 
 	*ret_deadline = UINT64_MAX;
@@ -478,8 +478,11 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		live = conn->move.live;
 		if (live)
 			atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
-		if (mv_move_deadline(&conn->move) < *ret_deadline)
-			*ret_deadline = mv_move_deadline(&conn->move);
+		move = mv_move_deadline(&conn->move);
+		if (move < UINT64_MAX - now_ns)
+			move += now_ns - silent_ns;
+		if (move < *ret_deadline)
+			*ret_deadline = move;
 		fence = mesh_conn_fence_at(conn);
 		if (fence < *ret_deadline)
 			*ret_deadline = fence;
