@@ -221,8 +221,14 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
  * that comes while a worker has it counts as lost, as any may be.
  */
 
-/** mesh_conn_run - carry out what the move wants; @ret_deadline: when to come again (ns), UINT64_MAX: on events only */
-void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline);
+/**
+ * mesh_conn_run - carry out what the move wants
+ * @silent_ns: all that the peer had sent by then has been taken
+ * @ret_deadline: when to come again (ns), UINT64_MAX: on events only
+ *
+ * Return: whether it is at work and moving.
+ */
+bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */
@@ -298,6 +304,8 @@ int mesh_thread_wake(bool urgent);
 void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
+/** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
+void mesh_thread_send_later(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS. Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost */
 int mesh_thread_frame(const struct mv_frame *frame);
 /** mesh_thread_rail - read completion events of that rail from now on; helper thread only */

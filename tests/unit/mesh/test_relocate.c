@@ -143,7 +143,7 @@ static void test_failed_one_is_not_watched(void **state)
 	mesh_probed_use(&conn.probed.work, MV_WATCH_WORK, &local, &remote);
 	assert_non_null(conn.probed.work);
 	conn.state = MESH_CONN_FAILED;
-	mesh_conn_run(&conn, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
 	assert_null(conn.probed.work);
 }
 
