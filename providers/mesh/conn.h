@@ -246,7 +246,7 @@ void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int
 /** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */
 int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
 			char *why, size_t why_size);
-/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO */
+/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO; helper thread */
 int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
 			  uint16_t *ret_lid);
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */

@@ -20,6 +20,8 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
+/* How long what a port said of itself is believed. */
+#define PORT_NS 50000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -154,19 +156,36 @@ static int release(struct mesh_conn *conn)
 	return 0;
 }
 
+/* Hundreds that move at once ask the device once. */
+static int ask_port(struct mesh_rail *rail, uint8_t port_num)
+{
+	uint64_t now_ns = mesh_now_ns();
+	struct ibv_port_attr port;
+
+	if (rail->asked_port == port_num && now_ns < rail->asked_ns + PORT_NS)
+		return 0;
+	if (ibv_query_port(rail->context, port_num, &port))
+		return -EIO;
+	rail->asked_ns = now_ns;
+	rail->asked_port = port_num;
+	rail->active_mtu = (uint8_t)port.active_mtu;
+	rail->lid = port.lid;
+	return 0;
+}
+
 int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
 			  uint16_t *ret_lid)
 {
-	struct ibv_port_attr port;
+	struct mesh_rail *rail = path->pd->rail;
 	unsigned int mtu;
 
-	if (ibv_query_port(path->pd->rail->context, path->port, &port))
+	if (ask_port(rail, path->port))
 		return -EIO;
-	mtu = mesh_mtu_bytes(port.active_mtu);
+	mtu = mesh_mtu_bytes(rail->active_mtu);
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
-	*ret_lid = port.lid;
+	*ret_lid = rail->lid;
 	return 0;
 }
 
