@@ -20,6 +20,8 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
+/* Connections that move at once. */
+#define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
 #define PORT_NS 50000000ull
 
@@ -446,6 +448,27 @@ static bool is_moving(const struct mesh_conn *conn)
 	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
 }
 
+bool mesh_conn_has_turn(void)
+{
+	return atomic_load_explicit(&mesh_root.process->n_moving, memory_order_relaxed) < MAX_MOVING;
+}
+
+/* Before conn->lock is given back: what was done with it may have begun a move or ended one. Return: whether it moves. */
+static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool moving = is_moving(conn) && conn->move.live;
+
+	if (moving)
+		atomic_store_explicit(&process->moving_ns, now_ns, memory_order_relaxed);
+	if (moving && !conn->counted)
+		atomic_fetch_add_explicit(&process->n_moving, 1, memory_order_relaxed);
+	else if (!moving && conn->counted)
+		atomic_fetch_sub_explicit(&process->n_moving, 1, memory_order_relaxed);
+	conn->counted = moving;
+	return moving;
+}
+
 bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
@@ -469,13 +492,14 @@ void mesh_conn_work(struct mesh_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
+	note_moving(conn, mesh_now_ns());
 	pthread_mutex_unlock(&conn->lock);
 }
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
 	uint64_t keys, tell, fence, move;
-	bool live = false;
+	bool live;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -494,9 +518,6 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
-		live = conn->move.live;
-		if (live)
-			atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
 		move = mv_move_deadline(&conn->move);
 		if (move < UINT64_MAX - now_ns)
 			move += now_ns - silent_ns;
@@ -512,6 +533,7 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
+	live = note_moving(conn, now_ns);
 	pthread_mutex_unlock(&conn->lock);
 	return live;
 }
@@ -535,6 +557,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
+	note_moving(conn, now_ns);
 	pthread_mutex_unlock(&conn->lock);
 }
 
@@ -550,5 +573,6 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns, false);
 	}
+	note_moving(conn, now_ns);
 	pthread_mutex_unlock(&conn->lock);
 }
