@@ -145,6 +145,7 @@ struct mesh_conn {
 	struct mesh_conn_key *keys; /* not answered yet */
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
+	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
 };
 
 /**
@@ -275,7 +276,16 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
 void mesh_conn_peer_left(struct mesh_conn *conn);
-/** mesh_conn_free_keys - nobody asks any more */
+/**
+ * mesh_conn_key_peer - note whom to tell of keys that are to be forgotten
+ *
+ * The program's thread does that, and waits for nobody. So whoever changes what a message is addressed by calls this before he lets
+ * conn->lock go, which is held.
+ */
+void mesh_conn_key_peer(struct mesh_conn *conn);
+/** mesh_conn_ask_no_more - of keys of the last path; those of ours that the peer has to forget it may have asked for on this one */
+void mesh_conn_ask_no_more(struct mesh_conn *conn);
+/** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);

@@ -360,6 +360,7 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
 		conn->unlogged = "no other path was agreed upon when it was made";
+		mesh_conn_log_unlogged(conn);
 		conn->local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
@@ -487,13 +488,19 @@ bool mesh_conn_enter(struct mesh_conn *conn)
 	return !pthread_mutex_timedlock(&conn->lock, &until);
 }
 
+static void leave(struct mesh_conn *conn)
+{
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+}
+
 void mesh_conn_work(struct mesh_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
 	note_moving(conn, mesh_now_ns());
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
@@ -530,11 +537,13 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
 	}
+	if (conn->state == MESH_CONN_FAILED)
+		mesh_conn_unwatch(conn);
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
 	live = note_moving(conn, now_ns);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 	return live;
 }
 
@@ -558,7 +567,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 		mesh_thread_send(&reply);
 	}
 	note_moving(conn, now_ns);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -574,5 +583,5 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 		act(conn, now_ns, false);
 	}
 	note_moving(conn, now_ns);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
