@@ -21,7 +21,7 @@
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
 /* Connections that move at once. */
-#define MAX_MOVING 128
+#define MAX_MOVING 64
 /* How long what a port said of itself is believed. */
 #define PORT_NS 50000000ull
 
