@@ -22,6 +22,8 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 bool mesh_srq_hungry(const struct mesh_srq *m);
 /** mesh_srq_call_helper - have the helper thread deal out anew; returns whether it is to be woken, without @lock */
 bool mesh_srq_call_helper(struct mesh_srq *m);
+/** mesh_srq_call_helper_soon - the same in a millisecond, unless it is called already */
+bool mesh_srq_call_helper_soon(struct mesh_srq *m);
 /**
  * mesh_srq_share - deal out anew because QPs came or went; join_lock, too
  * @was_native: QPs of the base may have consumed what is in the base's log

@@ -6,7 +6,7 @@
 
 /*
  * Posting to an SRQ and polling from it. Hot: no allocation, no system call, no log; but a home that has run out has the
- * helper thread woken.
+ * helper thread woken, and so does one that is left without while the program posts.
  */
 
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
@@ -62,6 +62,7 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 {
 	struct mesh_context *mc = mesh_context_get(srq->context);
 	struct mesh_srq *m = mesh_context_active(mc) ? mesh_srq_find(mc, srq) : NULL;
+	bool wake;
 	int err = 0;
 
 	if (!m)
@@ -74,6 +75,10 @@ int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 		if (err)
 			*bad_wr = wr;
 	}
+	/* Where there were none at all, these may be elsewhere than where they are waited for. */
+	wake = m->split && mesh_srq_hungry(m) && mesh_srq_call_helper_soon(m);
 	pthread_mutex_unlock(&m->lock);
+	if (wake)
+		mesh_thread_wake(true);
 	return err;
 }

@@ -7,6 +7,11 @@
 
 /* Which receive is where: collecting them, and dealing them out to the homes that have QPs. */
 
+/* A program that posts one after the other gives every home its share meanwhile. */
+#define FEED_SOON_NS	 1000000ull
+#define FEED_STEP_NS	 20000000ull
+#define FEED_STEP_MAX_NS 320000000ull
+
 static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_home *b)
 {
 	if (!b->n_qps)
@@ -195,6 +200,16 @@ bool mesh_srq_call_helper(struct mesh_srq *m)
 	return wake;
 }
 
+/* The same for what may be over in a moment. lock */
+bool mesh_srq_call_helper_soon(struct mesh_srq *m)
+{
+	if (m->is_hungry)
+		return false;
+	mesh_srq_call_helper(m);
+	m->feed_at_ns = mesh_now_ns() + FEED_SOON_NS;
+	return true;
+}
+
 /*
  * Share everything out anew.
  * @was_native: QPs of the base may have consumed what is in the base's log
@@ -226,9 +241,6 @@ bool mesh_srq_share(struct mesh_srq *m, bool was_native, int *ret_err)
 		*ret_err = err;
 	return mesh_srq_hungry(m) && mesh_srq_call_helper(m);
 }
-
-#define FEED_STEP_NS 20000000ull
-#define FEED_STEP_MAX_NS 320000000ull
 
 /* Return: when again; 0: it is not hungry any more. */
 static uint64_t feed(struct mesh_srq *m, uint64_t now_ns)

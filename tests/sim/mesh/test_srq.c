@@ -225,6 +225,31 @@ static void test_joins(void **state)
 	joins(&moved_ex, &bare_ex, &bare_ex);
 }
 
+/* The only receive there is, posted when there was none at all, goes to whoever is sent something. */
+static void test_late(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	uint32_t i;
+
+	(void)state;
+	assert_non_null(h);
+	hub_open(h, &bare);
+	pair_open(h, 0, &bare);
+	pair_open(h, 1, &moved);
+	for (i = 0; i < 8; i++) {
+		post_slot(h, i);
+		pair_send(h, i % 2);
+		take_all(h, &h->pairs[i % 2]);
+	}
+	for (i = 0; i < 8; i++) {
+		post_slot(h, i);
+		pair_send(h, i / 4);
+		take_all(h, &h->pairs[i / 4]);
+	}
+	hub_close(h);
+	free(h);
+}
+
 /* As many as the program's SRQ takes, wherever they are. */
 static void test_full(void **state)
 {
@@ -353,6 +378,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_joins, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
