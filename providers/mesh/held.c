@@ -61,7 +61,12 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
 	if (!h->guard)
 		return -ENOMEM;
-	return mode == MESH_HELD_GUARDED ? log_noted(h) : 0;
+	if (mode != MESH_HELD_GUARDED)
+		return 0;
+	if (mesh_reader_open(h))
+		return log_noted(h);
+	mesh_recvlog_fini(&h->log); /* they are in its queue */
+	return 0;
 }
 
 /* data->lock and held->lock are held. */
@@ -81,11 +86,13 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	h->recv_cq = mesh_cq_get(h->mc, qp->recv_cq);
 	if (!h->send_cq || !h->recv_cq)
 		return -ENOMEM;
-	err = begin_guard(h, mode);
+	err = mesh_wrex_alloc(h);
 	if (!err)
-		err = mesh_wrex_install(h);
+		err = begin_guard(h, mode);
 	if (err)
 		return err;
+	if (!h->guard || !h->guard->reader)
+		mesh_wrex_install(h);
 	h->mode = mode;
 	return 0;
 }
