@@ -77,24 +77,25 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 static const struct {
 	size_t offset;
 	const struct mv_config_type *type;
+	bool decides; /* what is left alone: its default may be the opposite of what was meant */
 } fields[N_SETTINGS] = {
-	{offsetof(struct mv_config, mode), &mv_config_mode},
-	{offsetof(struct mv_config, base), &mv_config_names},
-	{offsetof(struct mv_config, exclude), &mv_config_names},
-	{offsetof(struct mv_config, moves), &mv_config_switch},
-	{offsetof(struct mv_config, survive), &mv_config_switch},
-	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval},
-	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval},
-	{offsetof(struct mv_config, prearm), &mv_config_switch},
-	{offsetof(struct mv_config, log_target), &mv_config_target},
-	{offsetof(struct mv_config, log_level), &mv_config_level},
-	{offsetof(struct mv_config, agent_port), &mv_config_port},
-	{offsetof(struct mv_config, agent_hosts), &mv_config_path},
-	{offsetof(struct mv_config, agent_key), &mv_config_path},
-	{offsetof(struct mv_config, beacon_interval_ms), &mv_config_interval},
-	{offsetof(struct mv_config, probe_interval_ms), &mv_config_probe_interval},
-	{offsetof(struct mv_config, probe_multiplier), &mv_config_multiplier},
-	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch},
+	{offsetof(struct mv_config, mode), &mv_config_mode, true},
+	{offsetof(struct mv_config, base), &mv_config_names, true},
+	{offsetof(struct mv_config, exclude), &mv_config_names, true},
+	{offsetof(struct mv_config, moves), &mv_config_switch, true},
+	{offsetof(struct mv_config, survive), &mv_config_switch, false},
+	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval, false},
+	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval, false},
+	{offsetof(struct mv_config, prearm), &mv_config_switch, false},
+	{offsetof(struct mv_config, log_target), &mv_config_target, false},
+	{offsetof(struct mv_config, log_level), &mv_config_level, false},
+	{offsetof(struct mv_config, agent_port), &mv_config_port, false},
+	{offsetof(struct mv_config, agent_hosts), &mv_config_path, false},
+	{offsetof(struct mv_config, agent_key), &mv_config_path, false},
+	{offsetof(struct mv_config, beacon_interval_ms), &mv_config_interval, false},
+	{offsetof(struct mv_config, probe_interval_ms), &mv_config_probe_interval, false},
+	{offsetof(struct mv_config, probe_multiplier), &mv_config_multiplier, false},
+	{offsetof(struct mv_config, exclude_default_route), &mv_config_switch, false},
 };
 
 const struct mv_config_key *mv_config_keys(size_t *ret_n)
@@ -141,6 +142,7 @@ struct parser {
 	unsigned int n_reports;
 	const char *section; /* of the table; NULL: none yet */
 	bool skip_section; /* unknown, reported at its head */
+	bool in_doubt; /* what this line was meant to say is not known */
 };
 
 __attribute__((format(printf, 2, 3))) static void complain(struct parser *parser, const char *fmt,
@@ -150,6 +152,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct parser *parser
 	va_list args;
 
 	parser->n_reports++;
+	parser->config->doubtful |= parser->in_doubt;
 	if (!parser->report)
 		return;
 	va_start(args, fmt);
@@ -264,6 +267,7 @@ static void parse_setting(struct parser *parser, char *text)
 		if (strcmp(keys[i].section, parser->section) || strcmp(keys[i].key, key))
 			continue;
 		expected = fields[i].type->parse((char *)parser->config + fields[i].offset, value);
+		parser->in_doubt = fields[i].decides;
 		if (expected)
 			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown),
 				 key, expected);
@@ -308,6 +312,7 @@ unsigned int mv_config_parse(struct mv_config *config, const char *file, const c
 		size_t line_len = end ? (size_t)(end - text) - pos : len - pos;
 
 		parser.line++;
+		parser.in_doubt = true;
 		parse_line(&parser, text + pos, line_len);
 		pos += line_len + 1;
 	}

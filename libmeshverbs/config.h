@@ -13,7 +13,8 @@
  *
  * The format: `[section]`, `key = value`, `#` or `;` starts a comment line, blank lines. The plugin
  * reads it inside other people's processes, so the parser is small, allocates nothing but the
- * result and gives up on no bad line: that line is reported and its default stays. The plugin then steps aside.
+ * result and gives up on no bad line: that line is reported and its default stays. If it may have been meant to leave
+ * something alone (@doubtful), the plugin steps aside.
  */
 
 enum mv_mode {
@@ -56,6 +57,8 @@ struct mv_config {
 	uint32_t probe_interval_ms; /* of paths at work; 0: none */
 	uint32_t probe_multiplier; /* intervals without an answer until a path counts as dead */
 	bool exclude_default_route;
+	/* Some line was not understood that may have said what to leave alone: no default is sure to be what was meant. */
+	bool doubtful;
 };
 
 /* One setting, for listing. */

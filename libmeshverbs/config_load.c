@@ -38,15 +38,17 @@ static ssize_t read_file(int fd, char *buf)
 	return (ssize_t)len;
 }
 
-static unsigned int report_file(const char *file, mv_config_report report, void *arg,
-				const char *text)
+static unsigned int report_file(struct mv_config *config, const char *file, mv_config_report report,
+				void *arg, const char *text)
 {
+	config->doubtful = true;
 	if (report)
 		report(arg, file, 0, text);
 	return 1;
 }
 
-static unsigned int report_errno(const char *file, mv_config_report report, void *arg, int err)
+static unsigned int report_errno(struct mv_config *config, const char *file,
+				 mv_config_report report, void *arg, int err)
 {
 	char text[160], reason[96];
 
@@ -56,7 +58,7 @@ static unsigned int report_errno(const char *file, mv_config_report report, void
 	 */
 	snprintf(text, sizeof(text), "cannot be read, defaults serve: %s",
 		 strerror_r(err, reason, sizeof(reason)));
-	return report_file(file, report, arg, text);
+	return report_file(config, file, report, arg, text);
 }
 
 unsigned int mv_config_load(struct mv_config *config, const char *file, mv_config_report report,
@@ -74,17 +76,17 @@ unsigned int mv_config_load(struct mv_config *config, const char *file, mv_confi
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (fd < 0)
-		return report_errno(file, report, arg, errno);
+		return report_errno(config, file, report, arg, errno);
 
 	buf = malloc(FILE_MAX_BYTES + 1);
 	len = buf ? read_file(fd, buf) : -ENOMEM;
 	close(fd);
 	if (len == -EMEDIUMTYPE)
-		n_reports = report_file(file, report, arg, "is not a regular file, defaults serve");
+		n_reports = report_file(config, file, report, arg, "is not a regular file, defaults serve");
 	else if (len < 0)
-		n_reports = report_errno(file, report, arg, (int)-len);
+		n_reports = report_errno(config, file, report, arg, (int)-len);
 	else if (len > FILE_MAX_BYTES)
-		n_reports = report_file(file, report, arg,
+		n_reports = report_file(config, file, report, arg,
 					"is longer than 64 KiB, defaults serve: shorten it");
 	else
 		n_reports = mv_config_parse(config, file, buf, (size_t)len, report, arg);

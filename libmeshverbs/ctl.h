@@ -153,7 +153,7 @@ const char *mv_ctl_type_name(unsigned int type);
 const char *mv_ctl_reason_text(unsigned int reason); /* a sentence part */
 
 /*
- * Frames between a process and its agent: one per packet of the SOCK_SEQPACKET socket RUN_DIR/agent. The process
+ * Frames between a process and its agent: one or, by agreement, several per packet of the SOCK_SEQPACKET socket RUN_DIR/agent. The process
  * connects, sends REGISTER and gets WELCOME; everything after that may go either way at any time. A new connection
  * starts from nothing: the process claims its QPs again.
  */
@@ -174,6 +174,11 @@ enum mv_frame_type {
 	MV_FRAME_PROBES, /* agent: I probe paths, tell me which */
 	MV_FRAME_WATCH, /* process: @sgid to @dgid: what for, @watch, from now on; 0: nothing any more */
 	MV_FRAME_PATH, /* agent: @sgid to @dgid, which you watch, is @probed; answers WATCH, and later ones come by themselves */
+	/*
+	 * Several frames in one packet, one behind the other. An agent takes them of anybody, but old ones do not; so it says PACKS first. It
+	 * sends them itself to processes that have said PACKS after that.
+	 */
+	MV_FRAME_PACKS,
 	MV_FRAME_TYPE_END,
 };
 
@@ -196,7 +201,7 @@ enum mv_probed {
 
 struct mv_frame {
 	uint8_t type; /* enum mv_frame_type */
-	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES: MV_CTL_VERSION */
+	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES, PACKS: MV_CTL_VERSION */
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
 	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
@@ -213,6 +218,7 @@ struct mv_frame {
 };
 
 #define MV_FRAME_MAX_BYTES (MV_CTL_MAX_BYTES + 128)
+#define MV_PACK_MAX_BYTES  8192 /* of a packet with several frames: some fifty messages */
 
 /**
  * mv_frame_encode - write a frame
@@ -233,6 +239,14 @@ size_t mv_frame_encode(const struct mv_frame *frame, uint8_t *buf);
  * Return: 0 or -EBADMSG; @ret is written on success only.
  */
 int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret);
+
+/**
+ * mv_frame_take - read and check the first frame of a packet that may have several
+ * @ret_used: its length
+ *
+ * Return: as mv_frame_decode().
+ */
+int mv_frame_take(const uint8_t *buf, size_t len, size_t *ret_used, struct mv_frame *ret);
 
 const char *mv_frame_type_name(unsigned int type);
 const char *mv_probed_name(unsigned int probed); /* "up": one word */

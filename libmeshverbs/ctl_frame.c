@@ -37,6 +37,7 @@ static const struct {
 	[MV_FRAME_PROBES] = {"probes", HAS_VERSION},
 	[MV_FRAME_WATCH] = {"watch", HAS_DGID | HAS_PATH},
 	[MV_FRAME_PATH] = {"path", HAS_DGID | HAS_PATH},
+	[MV_FRAME_PACKS] = {"packs", HAS_VERSION},
 };
 
 static unsigned int has_of(unsigned int type)
@@ -129,7 +130,7 @@ static bool path_valid(const struct mv_frame *frame)
 	return !(frame->watch & ~watches) && frame->probed < states;
 }
 
-int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
+int mv_frame_take(const uint8_t *buf, size_t len, size_t *ret_used, struct mv_frame *ret)
 {
 	struct mv_get get = {.at = buf, .left = len};
 	struct mv_frame frame = {0};
@@ -145,7 +146,7 @@ int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
 	frame.len = mv_get_u16(&get);
 	has = has_of(frame.type);
 	if (get.short_read || !has || !lengths_valid(has, device_len, frame.len) ||
-	    get.left != device_len + frame.len)
+	    get.left < device_len + frame.len)
 		return -EBADMSG;
 	mv_get_bytes(&get, frame.device, device_len);
 	if (has & HAS_PATH) {
@@ -157,6 +158,18 @@ int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
 	if (frame.qpn > 0xffffff || !unused_are_zero(&frame, has) ||
 	    !text_valid(frame.device, device_len) || !path_valid(&frame) ||
 	    ((has & HAS_TEXT) && !text_valid(frame.payload, frame.len)))
+		return -EBADMSG;
+	*ret = frame;
+	*ret_used = len - get.left;
+	return 0;
+}
+
+int mv_frame_decode(const uint8_t *buf, size_t len, struct mv_frame *ret)
+{
+	struct mv_frame frame;
+	size_t used;
+
+	if (mv_frame_take(buf, len, &used, &frame) || used != len)
 		return -EBADMSG;
 	*ret = frame;
 	return 0;

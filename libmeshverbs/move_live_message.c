@@ -41,7 +41,13 @@ static void note_reason(struct mv_move *m, uint8_t reason)
 /* ---- one function for each type ----------------------------------------------------------------
  */
 
-static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
+/* The offer may have crossed the HELLO: both ends often hear of a port at the same time. */
+static bool has_just_offered(const struct mv_move *m, uint64_t now_ns)
+{
+	return m->resend_at && now_ns + m->resend_step < m->resend_at + m->times->live_resend_ns / 2;
+}
+
+static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	bool asking = m->state == MV_MOVE_ASKING;
 	struct mv_move_action *action;
@@ -63,7 +69,8 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 	if (asking) {
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	} else if (m->state == MV_MOVE_OFFERED) {
-		mv_move_say(m);
+		if (!has_just_offered(m, now_ns))
+			mv_move_say(m);
 	} else if (mv_move_settled(m) && msg->reason != MV_CTL_REASON_NONE) {
 		m->peer_wish = true;
 		action = mv_move_push(m, MV_DO_WANTED);
@@ -241,7 +248,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 	}
 	switch (msg->type) {
 	case MV_CTL_HELLO:
-		on_hello(m, msg);
+		on_hello(m, msg, now_ns);
 		break;
 	case MV_CTL_OFFER:
 		on_offer(m, msg, now_ns);

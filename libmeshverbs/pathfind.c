@@ -289,9 +289,9 @@ static int ranked_cmp(const struct ranked *a, const struct ranked *b)
 	return memcmp(p->remote_gid.raw, q->remote_gid.raw, sizeof(p->remote_gid.raw));
 }
 
-static bool eligible(const struct mv_dir_rail *rail)
+static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 {
-	return is_up(rail) && !(rail->flags & MV_RAIL_EXCLUDED);
+	return (is_up(rail) || s->request->down_too) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
 static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
@@ -383,7 +383,7 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 	struct ranked best, ranked;
 	bool found = false;
 
-	if (!eligible(a) || !eligible(b) || a->link_layer != b->link_layer)
+	if (!eligible(s, a) || !eligible(s, b) || a->link_layer != b->link_layer)
 		return;
 	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {

@@ -30,6 +30,7 @@ struct mv_path_request {
 	uint8_t sgid_type; /* enum mv_gid_type */
 	union ibv_gid dgid; /* what the program gave as destination */
 	uint8_t routed; /* not 0: mv_decide() found a way from the program's entry to @dgid */
+	uint8_t down_too; /* mv_path_find(): not 0: ports need not be up */
 };
 
 /* A way to the peer: a pair of rails and a pair of GIDs that can talk. */
@@ -72,7 +73,7 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * @remote_rail: the rail the peer's program uses
  * @ret: array of @max
  *
- * Only pairs that are up, not excluded, of the same link layer, address family and RoCE version, and either on
+ * Only pairs that are up (but see @down_too), not excluded, of the same link layer, address family and RoCE version, and either on
  * one link (beacons heard and, unless link-local, not in different subnets) or in one subnet (each one's prefix
  * covers the other; where the link is heard, an unknown prefix covers all), link-local ones of the same VLAN. Order:
  * heard links before merely equal subnets; both ends stay, one stays, none; the programs' own addresses at both

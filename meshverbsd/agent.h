@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "announce.h"
+#include "bundles.h"
 #include "carry.h"
 #include "client.h"
 #include "control.h"
@@ -43,6 +44,7 @@ struct md_counts {
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
 	uint64_t payloads_malformed, payloads_version;
 	uint64_t messages_not_ours, messages_unclaimed;
+	uint64_t bundles_sent, bundles_received;
 	uint64_t probes_received, probes_astray, probes_refused, echoes_sent;
 	uint64_t published, publish_failed;
 };
@@ -65,6 +67,7 @@ struct md_agent {
 	struct md_targets targets;
 	struct md_announce announce;
 	struct md_carry carry;
+	struct md_bundles bundles;
 	struct md_probes probes;
 	struct md_clients clients;
 	struct md_controls controls;
@@ -146,7 +149,8 @@ bool md_listen_drain(struct md_agent *agent); /* take all that has arrived; fals
 /* post.c: messages of processes */
 void md_post_init(struct md_agent *agent);
 void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
-
+void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_post_flush(struct md_agent *agent); /* the end of a turn: what waits for company has waited enough */
 
 /* prober.c: probes of paths, to and from the network and processes */
 void md_prober_init(struct md_agent *agent);

@@ -71,16 +71,21 @@
 #define MD_CLIENT_SOCKET_BYTES (4 << 20)
 #define MD_QPS_MAX           262144
 #define MD_QPS_PER_UID       131072
-#define MD_FRAMES_PER_TURN   32 /* of one process before the next one has its turn */
+#define MD_FRAMES_PER_TURN   64 /* of one process, and the rest of a packet, before the next one has its turn */
 
 /* Messages on their way. */
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
 #define MD_TRIES              5
+#define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second one waits so long at most, where receipts take long */
 #define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
+#define MD_BUNDLES            32 /* places to which bundles are filled at once, 1.2 KiB each */
+#define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
+#define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
+#define MD_BUNDLES_ASK_MAX    6 /* so often */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */

@@ -61,9 +61,11 @@ static void send_to(struct md_carry *carry, const struct md_parcel *parcel,
 {
 	const struct md_parcel_wire wire = {
 		.op = MD_PARCEL_CARRY, .id = parcel->id, .len = parcel->len, .data = parcel->data};
-	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	struct md_endpoint at = *to;
 
-	carry->ops->send(carry->arg, to, payload, md_parcel_encode(&wire, payload));
+	/* Should its agent be an older one by now, that nobody has heard of yet. */
+	at.bundles &= parcel->tries <= MD_TRIES_FEW;
+	carry->ops->send(carry->arg, &at, &wire);
 }
 
 /*
@@ -147,11 +149,30 @@ static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 	return true;
 }
 
+/*
+ * Agents that have much to do send receipts late, and copies give them more to do. So the second try waits for twice what
+ * receipts took lately.
+ */
+static uint64_t wait_after(const struct md_carry *carry, unsigned int tries)
+{
+	uint64_t slow_ns = 2 * carry->slow_ns < MD_TRIES_SLOW_NS ? 2 * carry->slow_ns : MD_TRIES_SLOW_NS;
+
+	return tries == 1 && slow_ns > wait_ns[1] ? slow_ns : wait_ns[tries];
+}
+
+/* Of one that was sent more than once the receipt may be for any copy; too long is the safe side. */
+static void note_receipt(struct md_carry *carry, const struct md_parcel *parcel, uint64_t now_ns)
+{
+	uint64_t took_ns = now_ns - parcel->begun_ns;
+
+	carry->slow_ns = (7 * carry->slow_ns + took_ns) / 8;
+}
+
 static void queue_up(struct md_carry *carry, struct md_parcel *parcel, unsigned int tries,
 		     uint64_t now_ns)
 {
 	parcel->tries = tries;
-	parcel->due_ns = now_ns + wait_ns[tries];
+	parcel->due_ns = now_ns + wait_after(carry, tries);
 	TAILQ_INSERT_TAIL(&carry->tries[tries], parcel, queue);
 }
 
@@ -171,6 +192,7 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	parcel->client = client;
 	parcel->dgid = *dgid;
 	parcel->qpn = qpn;
+	parcel->begun_ns = now_ns;
 	parcel->len = len;
 	memcpy(parcel->data, data, len);
 	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
@@ -188,13 +210,15 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	return 0;
 }
 
-void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from)
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from, uint64_t now_ns)
 {
 	struct md_parcel *parcel;
 
 	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
-	if (parcel && carry->ops->is_from(carry->arg, &parcel->dgid, from))
-		finish(carry, parcel, true);
+	if (!parcel || !carry->ops->is_from(carry->arg, &parcel->dgid, from))
+		return;
+	note_receipt(carry, parcel, now_ns);
+	finish(carry, parcel, true);
 }
 
 void md_carry_known(struct md_carry *carry)
@@ -313,7 +337,7 @@ bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uin
 	bool first;
 
 	memcpy(what.data, parcel->data, parcel->len);
-	first = md_copies_first(&carry->copies, md_hash64(&what, sizeof(what)), now_ns);
+	first = md_copies_first(&carry->copies, md_hash64(&what, offsetof(typeof(what), data) + parcel->len), now_ns);
 	if (first)
 		carry->count.received++;
 	else

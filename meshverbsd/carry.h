@@ -19,12 +19,13 @@
 struct md_endpoint {
 	struct in6_addr ip;
 	uint32_t ifindex; /* to leave by; 0: as routes say */
+	bool bundles; /* whoever is there takes bundles; nothing, where an endpoint is looked for */
 };
 
 struct md_parcel {
 	TAILQ_ENTRY(md_parcel) queue; /* of its try */
 	UT_hash_handle hh;
-	uint64_t id, due_ns;
+	uint64_t id, due_ns, begun_ns;
 	uint64_t client; /* who sent it */
 	unsigned int tries; /* so far */
 	bool sent; /* to some endpoint at least */
@@ -53,7 +54,8 @@ struct md_carry_ops {
 	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
 	/* Nobody has it: ask. Return: false: asked lately, in vain. */
 	bool (*ask)(void *arg, const union ibv_gid *dgid);
-	void (*send)(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len);
+	/* A copy of a message goes there, now or, if @to->bundles, together with others of this turn. */
+	void (*send)(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel);
 	/* A parcel is done with: receipt or not. It is released afterwards. */
 	void (*done)(void *arg, const struct md_parcel *parcel, bool arrived);
 };
@@ -64,7 +66,8 @@ struct md_carry {
 	uint64_t next_id;
 	size_t n, n_unsent;
 	struct md_parcel *by_id;
-	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each in order of due_ns */
+	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each about in order of due_ns */
+	uint64_t slow_ns; /* how long receipts take lately */
 	struct md_copies copies; /* of what has arrived */
 	struct md_learned learned[MD_LEARNED_MAX]; /* a ring */
 	unsigned int next_learned;
@@ -90,7 +93,7 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
  *
  * One from where the message did not go is ignored: ids are easily guessed by who has got one.
  */
-void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from);
+void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpoint *from, uint64_t now_ns);
 
 /** md_carry_known - a host has become known: send what was waiting for one */
 void md_carry_known(struct md_carry *carry);

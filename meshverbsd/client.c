@@ -54,25 +54,69 @@ static void close_client(struct md_client *client)
 	clients->n--;
 	sd_event_source_disable_unref(client->source);
 	close(client->fd);
+	if (client->waits)
+		LIST_REMOVE(client, waiting);
+	free(client->out);
 	free(client);
 }
 
 /* ---- frames to a process --------------------------------------------------------------------- */
 
+/* Return: 0 or -errno. */
+static int send_packet(struct md_client *client, const uint8_t *bytes, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(client->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
+}
+
+/* Return: false when they have to wait for room in its socket. */
+static bool flush_client(struct md_client *client)
+{
+	if (client->out_len && send_packet(client, client->out, client->out_len) == -EAGAIN)
+		return false;
+	client->out_len = 0;
+	if (client->waits)
+		LIST_REMOVE(client, waiting);
+	client->waits = false;
+	return true;
+}
+
+void md_clients_flush(struct md_clients *clients)
+{
+	struct md_client *client = LIST_FIRST(&clients->waiting), *next;
+
+	for (; client; client = next) {
+		next = LIST_NEXT(client, waiting);
+		flush_client(client);
+	}
+}
+
+/*
+ * One that does not read its socket loses messages; one that is gone shows by its hang-up.
+ *
+ * Return: whether it was sent, or will be.
+ */
 static bool put_frame(struct md_client *client, const struct mv_frame *frame)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	size_t len = mv_frame_encode(frame, buf);
-	ssize_t n;
 
 	if (!len)
 		return false;
-	/* One that does not read its socket loses messages; one that is gone shows by its hang-up.
-	 */
-	do
-		n = send(client->fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)len;
+	if (!client->packs)
+		return !send_packet(client, buf, len);
+	if (len > MV_PACK_MAX_BYTES - client->out_len && !flush_client(client))
+		return false;
+	memcpy(client->out + client->out_len, buf, len);
+	client->out_len += len;
+	if (!client->waits)
+		LIST_INSERT_HEAD(&client->clients->waiting, client, waiting);
+	client->waits = true;
+	return true;
 }
 
 bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn,
@@ -131,6 +175,7 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 {
 	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
 	const struct mv_frame probes = {.type = MV_FRAME_PROBES, .version = MV_CTL_VERSION};
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
 	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
 
 	memset(client->name, 0, sizeof(client->name));
@@ -145,7 +190,16 @@ static int on_register(struct md_client *client, const struct mv_frame *frame)
 	client->registered = true;
 	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
 		put_frame(client, &probes);
+	put_frame(client, &packs);
 	return 0;
+}
+
+/* Without memory it gets them one by one. */
+static void on_packs(struct md_client *client)
+{
+	if (!client->out)
+		client->out = malloc(MV_PACK_MAX_BYTES);
+	client->packs = client->out;
 }
 
 /* Return: 0, or why that process may not have that QP. */
@@ -270,6 +324,9 @@ static int on_frame(struct md_client *client, const struct mv_frame *frame)
 	case MV_FRAME_WATCH:
 		on_watch(client, frame);
 		return 0;
+	case MV_FRAME_PACKS:
+		on_packs(client);
+		return 0;
 	}
 	return -EPROTO;
 }
@@ -293,10 +350,28 @@ static void take_page(struct md_client *client, struct msghdr *msg)
 	}
 }
 
-/* Return: 0 to go on; -EAGAIN: nothing more for now; another -errno: close. */
-static int take_frame(struct md_client *client)
+/* Frames of one packet. Return: as take_packet(). */
+static int take_frames(struct md_client *client, const uint8_t *buf, size_t len, unsigned int *n_frames)
 {
-	uint8_t buf[MV_FRAME_MAX_BYTES + 1]; /* one more, so that longer ones show */
+	struct mv_frame frame;
+	size_t used;
+	int err = 0;
+
+	for (; len && !err; buf += used, len -= used) {
+		if (mv_frame_take(buf, len, &used, &frame)) {
+			client->clients->count.malformed++;
+			return -EBADMSG;
+		}
+		(*n_frames)++;
+		err = on_frame(client, &frame);
+	}
+	return err;
+}
+
+/* Return: 0 to go on; -EAGAIN: nothing more for now; another -errno: close. */
+static int take_packet(struct md_client *client, unsigned int *n_frames)
+{
+	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one more, so that longer ones show */
 	struct iovec data = {.iov_base = buf, .iov_len = sizeof(buf)};
 	union {
 		struct cmsghdr align;
@@ -306,7 +381,6 @@ static int take_frame(struct md_client *client)
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
 			     .msg_controllen = CMSG_LEN(sizeof(int))};
-	struct mv_frame frame;
 	ssize_t n = recvmsg(client->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0)
@@ -314,23 +388,24 @@ static int take_frame(struct md_client *client)
 	take_page(client, &msg);
 	if (!n)
 		return -ESHUTDOWN;
-	if (n > MV_FRAME_MAX_BYTES || mv_frame_decode(buf, (size_t)n, &frame)) {
+	if (n > MV_PACK_MAX_BYTES) {
 		client->clients->count.malformed++;
 		return -EBADMSG;
 	}
-	return on_frame(client, &frame);
+	return take_frames(client, buf, (size_t)n, n_frames);
 }
 
 static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_client *client = arg;
+	unsigned int n_frames = 0;
 	int rc = 0;
 
 	(void)source;
 	(void)fd;
 	(void)revents;
-	for (int i = 0; i < MD_FRAMES_PER_TURN && !rc; i++)
-		rc = take_frame(client);
+	while (n_frames < MD_FRAMES_PER_TURN && !rc)
+		rc = take_packet(client, &n_frames);
 	if (rc && rc != -EAGAIN) {
 		if (rc != -ESHUTDOWN && rc != -ECONNRESET)
 			md_say(MD_NOTICE, "connection of process %d (%s) closed: %s",

@@ -25,6 +25,12 @@ struct md_client {
 	pid_t pid; /* of who connected; 0: of another PID namespace */
 	uid_t uid;
 	bool registered;
+	/* Frames that go out at the end of the turn. */
+	bool packs; /* it takes several in one packet */
+	bool waits; /* in clients->waiting: there are some */
+	LIST_ENTRY(md_client) waiting;
+	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
+	size_t out_len;
 	char name[64]; /* as it says; printable */
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
@@ -49,6 +55,7 @@ struct md_client_ops {
 };
 
 struct md_clients {
+	LIST_HEAD(, md_client) waiting;
 	sd_event *event;
 	const struct md_client_ops *ops;
 	void *arg;
@@ -91,6 +98,9 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
  */
 bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
 			uint16_t len);
+
+/** md_clients_flush - the end of a turn: hand over what waits for company */
+void md_clients_flush(struct md_clients *clients);
 
 /** md_clients_changed - tell all processes that there is a new directory */
 void md_clients_changed(struct md_clients *clients);

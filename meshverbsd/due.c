@@ -98,6 +98,14 @@ static void count_heard(struct md_agent *agent, uint64_t now_ns)
 	agent->count_ns = now_ns + MD_S + agent->hosts.n * MD_MS;
 }
 
+/* Receipts that nobody has had the time to take count. */
+static void repeat(struct md_agent *agent, uint64_t now_ns)
+{
+	md_listen_drain(agent);
+	if (md_carry_next(&agent->carry) <= now_ns)
+		md_carry_tick(&agent->carry, now_ns);
+}
+
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 {
 	if (agent->expire_ns <= now_ns)
@@ -109,7 +117,7 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 	if (agent->targets_ns <= now_ns)
 		agent->targets_ns = md_targets_tick(&agent->targets, now_ns, md_talk_ask, agent);
 	if (md_carry_next(&agent->carry) <= now_ns)
-		md_carry_tick(&agent->carry, now_ns);
+		repeat(agent, now_ns);
 	if (agent->probes.next_ns <= now_ns)
 		md_prober_tick(agent);
 	if (agent->publish_ns <= now_ns)
@@ -131,6 +139,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
 		agent->probes.next_ns,
+		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};
 	uint64_t next_ns = UINT64_MAX;
 
@@ -148,12 +157,13 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* After whatever has happened: one timer, set for what is due next. */
+/* After whatever has happened: what waits for company goes; and one timer, set for what is due next. */
 static int on_post(sd_event_source *source, void *arg)
 {
 	struct md_agent *agent = arg;
 
 	(void)source;
+	md_post_flush(agent);
 	sd_event_source_set_time(agent->timer, earliest(agent) / 1000 + 1);
 	sd_event_source_set_enabled(agent->timer, SD_EVENT_ONESHOT);
 	return 0;

@@ -45,6 +45,9 @@ struct md_host {
 	struct in6_addr told_by; /* address that ENTRYs are taken from */
 	uint64_t told_expires_ns; /* how long an ENTRY counts; 0: none */
 	uint64_t queried_ns; /* when it was last asked for its description */
+	uint64_t bundles_start; /* in which of its lives it takes bundles; 0: not known */
+	uint64_t bundles_ask_ns; /* not to be asked whether it does before */
+	unsigned int bundles_asked; /* so often, in vain */
 	size_t n_sightings, cap_sightings;
 	struct md_sighting *sightings;
 };
@@ -60,6 +63,12 @@ struct md_hosts {
 	uint64_t room_at_ns; /* MD_NEW_HOSTS_RATE: as if each new host took up 1/RATE seconds */
 	uint64_t n_refused; /* hosts for which there was no room */
 };
+
+/** md_host_takes_bundles - does its agent know bundle_wire.h? */
+static inline bool md_host_takes_bundles(const struct md_host *host)
+{
+	return host->bundles_start && host->bundles_start == host->start;
+}
 
 /* How a beacon or an answer came. */
 struct md_heard {

@@ -140,7 +140,7 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		       const struct md_opened *opened, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
-	const struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
+	struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
 	const struct md_host *host;
 
 	switch (opened->about) {
@@ -151,10 +151,13 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		md_talk_query(agent, &received->ip, ifindex);
 		break;
 	case MD_KIND_MESSAGE:
+	case MD_KIND_BUNDLE:
 		/* What processes say to a host goes to that host, whoever says that he is it. */
 		host = md_hosts_find(&agent->hosts, &opened->sender);
-		if (host && md_paths_is_of(host, &to))
-			md_carry_learned(&agent->carry, &host->id, &to, now_ns);
+		if (!host || !md_paths_is_of(host, &to))
+			break;
+		to.bundles = md_host_takes_bundles(host);
+		md_carry_learned(&agent->carry, &host->id, &to, now_ns);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_challenged(agent, received);
@@ -181,6 +184,9 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 		break;
 	case MD_KIND_MESSAGE:
 		md_post_message(agent, received, opened);
+		break;
+	case MD_KIND_BUNDLE:
+		md_post_bundle(agent, received, opened);
 		break;
 	case MD_KIND_PROBE:
 		md_prober_probe(agent, received, opened);

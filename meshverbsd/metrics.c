@@ -132,6 +132,8 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "probe_rounds_void", probes->count.void_rounds,
 		"Rounds that said nothing of the path: no other one answered, or datagrams had been dropped");
 	counter(list, "probes_late", probes->count.late, "Turns of probing that came more than an interval late: no processor");
+	counter(list, "bundles_sent", agent->counts.bundles_sent, "Datagrams with many messages or receipts sent");
+	counter(list, "bundles_received", agent->counts.bundles_received, "Such datagrams of other hosts");
 	counter(list, "probes_received", agent->counts.probes_received, "Probes of other hosts");
 	counter(list, "probes_astray", agent->counts.probes_astray,
 		"Probes and echoes that came in by another netdev than the address is on");

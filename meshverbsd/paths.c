@@ -24,14 +24,15 @@ struct list {
 	size_t n, max;
 };
 
-static void add(struct list *list, const struct in6_addr *ip, uint32_t ifindex)
+static void add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
 {
 	if (list->n == list->max)
 		return;
 	for (size_t i = 0; i < list->n; i++)
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
 			return;
-	list->ends[list->n++] = (struct md_endpoint){.ip = *ip, .ifindex = ifindex};
+	list->ends[list->n++] =
+		(struct md_endpoint){.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host)};
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -41,7 +42,7 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
 
 		if (net && net->running)
-			add(list, &sighting->ip, sighting->ifindex);
+			add(list, host, &sighting->ip, sighting->ifindex);
 	}
 }
 
@@ -59,7 +60,7 @@ static void add_on_link(struct list *list, const struct md_view *view, const str
 		for (size_t n = 0; n < view->n_nets; n++)
 			if (view->nets[n].running &&
 			    md_view_on_link(view, view->nets[n].ifindex, &gid->gid))
-				add(list, &ip, view->nets[n].ifindex);
+				add(list, host, &ip, view->nets[n].ifindex);
 	}
 }
 
@@ -77,7 +78,7 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 		    memcmp(&target->host, &host->id, sizeof(host->id)))
 			continue;
 		ip = md_paths_ip(&target->gid);
-		add(list, &ip, 0);
+		add(list, host, &ip, 0);
 	}
 }
 

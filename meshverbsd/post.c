@@ -122,12 +122,33 @@ static bool ask(void *arg, const union ibv_gid *dgid)
 	return true;
 }
 
-static void send_parcel(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len)
+static void send_parcel(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel)
+{
+	struct md_agent *agent = arg;
+	const struct md_bundle_to place = {
+		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+
+	if (to->bundles)
+		md_bundles_add(&agent->bundles, &place, parcel, md_now());
+	else
+		md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
+			     md_parcel_encode(parcel, payload));
+}
+
+static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
 {
 	struct md_agent *agent = arg;
 
-	md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
-		     len);
+	agent->counts.bundles_sent++;
+	md_talk_send(agent, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
+		     IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
+}
+
+void md_post_flush(struct md_agent *agent)
+{
+	md_bundles_flush(&agent->bundles, md_now());
+	md_clients_flush(&agent->clients);
 }
 
 static void done(void *arg, const struct md_parcel *parcel, bool arrived)
@@ -153,22 +174,39 @@ void md_post_init(struct md_agent *agent)
 	/* Far from wrapping around, and never 0. */
 	randombytes_buf(&first_id, sizeof(first_id));
 	md_carry_init(&agent->carry, &carry_ops, agent, (first_id >> 2) + 1);
+	agent->bundles.send = send_bundle;
+	agent->bundles.arg = agent;
 	agent->clients.ops = &client_ops;
 	agent->clients.arg = agent;
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
+/* What is said to who has sent something: from where he has sent it to. */
+static struct md_bundle_to back_to(const struct md_received *received, const struct md_opened *opened)
+{
+	return (struct md_bundle_to){.ip = received->ip,
+				     .from = received->to,
+				     .port = received->port,
+				     .ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
+				     .op = MD_PARCEL_RECEIPT,
+				     .start = opened->start};
+}
+
 static void send_receipt(struct md_agent *agent, const struct md_received *received,
 			 const struct md_opened *opened, uint64_t id)
 {
 	const struct md_parcel_wire wire = {
 		.op = MD_PARCEL_RECEIPT, .id = id, .start = opened->start};
+	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
-	md_talk_send(agent, MD_KIND_MESSAGE, &received->ip, received->port,
-		     IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0, &received->to,
-		     payload, md_parcel_encode(&wire, payload));
+	/* Who sends bundles takes them. */
+	if (opened->kind == MD_KIND_BUNDLE)
+		md_bundles_add(&agent->bundles, &to, &wire, md_now());
+	else
+		md_talk_send(agent, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
+			     md_parcel_encode(&wire, payload));
 }
 
 static void on_carry(struct md_agent *agent, const struct md_received *received,
@@ -191,21 +229,99 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 	send_receipt(agent, received, opened, parcel->id);
 }
 
-void md_post_message(struct md_agent *agent, const struct md_received *received,
-		     const struct md_opened *opened)
+static void on_parcel(struct md_agent *agent, const struct md_received *received,
+		      const struct md_opened *opened, const struct md_parcel_wire *parcel)
 {
 	const struct md_endpoint from = {
 		.ip = received->ip,
 		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
+
+	if (parcel->op == MD_PARCEL_CARRY)
+		on_carry(agent, received, opened, parcel);
+	else if (parcel->start == agent->start)
+		md_carry_receipt(&agent->carry, parcel->id, &from, md_now());
+}
+
+static void count_bad(struct md_agent *agent, int err)
+{
+	if (err == -EPROTONOSUPPORT)
+		agent->counts.payloads_version++;
+	else
+		agent->counts.payloads_malformed++;
+}
+
+/* ---- do they take bundles? ------------------------------------------------------------------- */
+
+/* The host that a datagram says it comes from, if it comes from where that host is; else NULL. */
+static struct md_host *host_at(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
+
+	return host && host->start == opened->start && md_paths_is_of(host, &from) ? host : NULL;
+}
+
+static void send_empty(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
+		       enum md_parcel_op op)
+{
+	const struct md_bundle_to to = back_to(received, opened);
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	struct md_writer w;
+
+	md_bundle_begin(&w, payload, op, op == MD_PARCEL_RECEIPT ? to.start : 0);
+	send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
+}
+
+/* Old agents drop the question. So it is asked before there is anything to be sent in bundles, and seldom. */
+static void ask_for_bundles(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	struct md_host *host = host_at(agent, received, opened);
+	uint64_t now_ns = md_now();
+
+	if (!host || md_host_takes_bundles(host) || now_ns < host->bundles_ask_ns)
+		return;
+	host->bundles_ask_ns = now_ns + (MD_BUNDLES_ASK_NS << host->bundles_asked);
+	if (host->bundles_asked < MD_BUNDLES_ASK_MAX)
+		host->bundles_asked++;
+	send_empty(agent, received, opened, MD_PARCEL_CARRY);
+}
+
+void md_post_message(struct md_agent *agent, const struct md_received *received,
+		     const struct md_opened *opened)
+{
 	struct md_parcel_wire parcel;
 	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
 
-	if (err == -EPROTONOSUPPORT)
-		agent->counts.payloads_version++;
-	else if (err)
-		agent->counts.payloads_malformed++;
-	else if (parcel.op == MD_PARCEL_CARRY)
-		on_carry(agent, received, opened, &parcel);
-	else if (parcel.start == agent->start)
-		md_carry_receipt(&agent->carry, parcel.id, &from);
+	if (err) {
+		count_bad(agent, err);
+		return;
+	}
+	on_parcel(agent, received, opened, &parcel);
+	ask_for_bundles(agent, received, opened);
+}
+
+void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	struct md_host *host = host_at(agent, received, opened);
+	struct md_bundle_wire bundle;
+	struct md_parcel_wire parcel;
+	int err = md_bundle_decode(opened->payload, opened->payload_len, &bundle);
+
+	if (err) {
+		count_bad(agent, err);
+		return;
+	}
+	agent->counts.bundles_received++;
+	if (host) {
+		host->bundles_start = opened->start;
+		host->bundles_asked = 0;
+	}
+	if (!bundle.n && bundle.op == MD_PARCEL_CARRY)
+		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);
+	for (unsigned int i = 0; i < bundle.n; i++) {
+		md_bundle_next(&bundle, &parcel);
+		on_parcel(agent, received, opened, &parcel);
+	}
 }

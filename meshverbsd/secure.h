@@ -66,6 +66,7 @@ enum md_kind {
 	/* Agents from before these take them for no datagram of an agent, and drop them. */
 	MD_KIND_PROBE, /* does anything get through between these two addresses? */
 	MD_KIND_ECHO, /* answer: yes */
+	MD_KIND_BUNDLE, /* many of what MESSAGE carries; to those only who have sent one: likewise */
 	MD_KIND_END,
 };
 

@@ -150,7 +150,7 @@ static void check_devices(struct doctor *d)
 			return;
 		}
 	}
-	if (step_of_any_way(d) || d->status.config_errors.n) {
+	if (step_of_any_way(d) || d->status.config.doubtful) {
 		doctor_skip(d, "the plugin serves no device at all, for reasons told elsewhere");
 		return;
 	}
@@ -235,9 +235,9 @@ const struct doctor_check doctor_plugin_checks[] = {
 	{"devices", "RDMA devices that are to be served",
 	 "Programs on a device that is not served run as without meshverbs.", check_devices},
 	{"config", "mesh.conf",
-	 "A line that cannot be used switches meshverbs off, so that no slip of the pen turns an "
-	 "exclude or mode = off into "
-	 "its opposite.",
+	 "A line that cannot be used is as if it were not there. If it may have said what to leave "
+	 "alone, it switches meshverbs off, so that no slip of the pen turns an exclude or mode = "
+	 "off into its opposite.",
 	 check_config},
 	{"mode", "mode, in mesh.conf and in the environment",
 	 "Programs that are started like this run as without meshverbs.", check_mode},

@@ -310,7 +310,7 @@ void status_judge(struct status *status)
 
 	for (i = 0; i < status->config_errors.n; i++)
 		status_add(status, &status->attention, "%s", status->config_errors.lines[i]);
-	if (status->config_errors.n)
+	if (status->config.doubtful)
 		status_add(status, &status->attention,
 			   "%s cannot be used as it is, so the plugin does nothing", status->config_file);
 	if (status->config.mode == MV_MODE_OFF && status->mode_by_env)

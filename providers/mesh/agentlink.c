@@ -27,32 +27,82 @@ void mesh_agentlink_close(struct mesh_agentlink *link)
 	if (mesh_agentlink_intact(link))
 		close(link->fd);
 	link->fd = -1;
+	link->packs = false;
+	link->out_len = link->in_len = link->in_at = 0;
 	mesh_counts_unshare();
 }
 
-int mesh_agentlink_send(const struct mesh_agentlink *link, const struct mv_frame *frame)
+static int send_packet(const struct mesh_agentlink *link, const uint8_t *bytes, size_t len)
+{
+	if (!mesh_agentlink_intact(link))
+		return -ENOTCONN;
+	return send(link->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+}
+
+void mesh_agentlink_packs(struct mesh_agentlink *link)
+{
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+
+	/* Should it be lost, the agent goes on with single ones. */
+	mesh_agentlink_send(link, &packs);
+	link->packs = true;
+}
+
+int mesh_agentlink_flush(struct mesh_agentlink *link)
+{
+	int err = link->out_len ? send_packet(link, link->out, link->out_len) : 0;
+
+	if (err != -EAGAIN)
+		link->out_len = 0;
+	return err;
+}
+
+int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *frame)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	size_t len = mv_frame_encode(frame, buf);
+	int err;
 
-	if (!mesh_agentlink_intact(link))
-		return -ENOTCONN;
-	return send(link->fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+	if (!link->packs)
+		return send_packet(link, buf, len);
+	if (len > sizeof(link->out) - link->out_len) {
+		err = mesh_agentlink_flush(link);
+		if (err)
+			return err;
+	}
+	memcpy(link->out + link->out_len, buf, len);
+	link->out_len += len;
+	return 0;
 }
 
-int mesh_agentlink_recv(const struct mesh_agentlink *link, struct mv_frame *ret)
+/* The next packet. Return: as mesh_agentlink_recv() */
+static int receive(struct mesh_agentlink *link)
 {
-	uint8_t buf[MV_FRAME_MAX_BYTES];
 	ssize_t len;
 
 	if (!mesh_agentlink_intact(link))
 		return -ECONNRESET;
-	len = recv(link->fd, buf, sizeof(buf), MSG_DONTWAIT);
+	len = recv(link->fd, link->in, sizeof(link->in), MSG_DONTWAIT);
 	if (len == 0)
 		return -ECONNRESET;
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -ECONNRESET;
-	return mv_frame_decode(buf, (size_t)len, ret);
+	link->in_len = (size_t)len;
+	link->in_at = 0;
+	return 0;
+}
+
+int mesh_agentlink_recv(struct mesh_agentlink *link, struct mv_frame *ret)
+{
+	int err = mesh_agentlink_has(link) ? 0 : receive(link);
+	size_t used = 0;
+
+	if (err)
+		return err;
+	err = mv_frame_take(link->in + link->in_at, link->in_len - link->in_at, &used, ret);
+	/* Where one that is malformed ends nobody knows. */
+	link->in_at = err ? link->in_len : link->in_at + used;
+	return err;
 }
 
 /* Frames that the agent has not read: a few of each queue pair, when a thousand of them move at once. */
@@ -97,6 +147,8 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	int fd, err;
 
 	link->fd = -1;
+	link->packs = false;
+	link->out_len = link->in_len = link->in_at = 0;
 	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/agent", run_dir) >=
 	    sizeof(address.sun_path))
 		return -ENAMETOOLONG;

@@ -144,6 +144,7 @@ struct mesh_conn {
 	struct mesh_conn_key *keys; /* not answered yet */
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
+	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
 };
 
 /**
@@ -220,8 +221,14 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
  * that comes while a worker has it counts as lost, as any may be.
  */
 
-/** mesh_conn_run - carry out what the move wants; @ret_deadline: when to come again (ns), UINT64_MAX: on events only */
-void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline);
+/**
+ * mesh_conn_run - carry out what the move wants
+ * @silent_ns: all that the peer had sent by then has been taken
+ * @ret_deadline: when to come again (ns), UINT64_MAX: on events only
+ *
+ * Return: whether it is at work and moving.
+ */
+bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */
@@ -261,7 +268,16 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
 void mesh_conn_peer_left(struct mesh_conn *conn);
-/** mesh_conn_free_keys - nobody asks any more */
+/**
+ * mesh_conn_key_peer - note whom to tell of keys that are to be forgotten
+ *
+ * The program's thread does that, and waits for nobody. So whoever changes what a message is addressed by calls this before he lets
+ * conn->lock go, which is held.
+ */
+void mesh_conn_key_peer(struct mesh_conn *conn);
+/** mesh_conn_ask_no_more - of keys of the last path; those of ours that the peer has to forget it may have asked for on this one */
+void mesh_conn_ask_no_more(struct mesh_conn *conn);
+/** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
@@ -288,6 +304,8 @@ int mesh_thread_wake(bool urgent);
 void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
+/** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
+void mesh_thread_send_later(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS. Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost */
 int mesh_thread_frame(const struct mv_frame *frame);
 /** mesh_thread_rail - read completion events of that rail from now on; helper thread only */

@@ -80,6 +80,7 @@ static void drop(struct mesh_conn *conn)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;
 	mesh_conn_leave(conn);
+	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
 	unclaim(conn);
@@ -277,27 +278,39 @@ static void judge(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_q
 		judge_by(mc, qp, attr, true, choice, view);
 }
 
-/* Why it cannot be moved later; NULL: it can. */
-static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-		       const struct mesh_view *view)
+/* Of another pair of rails: one that is down now may be all that is left later. */
+static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
 					  .port_num = attr->ah_attr.port_num,
 					  .sgid = choice->gid,
 					  .sgid_type = choice->type,
 					  .dgid = attr->ah_attr.grh.dgid,
-					  .routed = choice->fits};
-	struct mesh_view others;
+					  .routed = choice->fits,
+					  .down_too = true};
+	struct mesh_view view;
+	size_t i;
 
+	mesh_view_paths(&request, &view);
+	for (i = 0; i < view.n_paths && view.paths[i].stays == 3; i++)
+		;
+	return i < view.n_paths;
+}
+
+/* Why it cannot be moved later; NULL: it can. */
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+		       const struct mesh_view *view)
+{
 	if (!mesh_root.config.survive)
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
-	if (view->verdict != MV_PATH_WORKS || !view->agent_version)
+	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
-	mesh_view_paths(&request, &others);
-	/* Its own is among them. */
-	return others.n_paths > 1 ? NULL : "no other rail reached one of the peer's when it was made";
+	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
+	if (view->verdict != MV_PATH_WORKS && view->verdict != MV_PATH_LOCAL_DOWN && view->verdict != MV_PATH_REMOTE_DOWN)
+		return "its path did not fit when it was made";
+	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
 }
 
 static void adopt(struct mesh_conn *conn)
@@ -324,9 +337,9 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	}
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (err && conn->held) {
-		mesh_held_destroy(conn->held); /* its receives are not known any more */
+		/* Programs try again where the kernel did not find the neighbour. */
+		mesh_live_unguard(conn->held);
 		conn->held = NULL;
-		conn->gone = true;
 	}
 	if (err)
 		return err;
@@ -337,6 +350,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	if (conn->held) {
 		adopt(conn);
 		mesh_conn_settled(conn);
+	} else {
+		mesh_conn_log_unlogged(conn);
 	}
 	return 0;
 }
@@ -345,7 +360,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
 {
-	bool gone, logged;
+	bool logged;
 	int err, saved_errno;
 
 	if (!conn)
@@ -353,14 +368,11 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	pthread_mutex_lock(&conn->lock);
 	err = rtr_logged(conn, attr, mask, choice, view);
 	saved_errno = errno;
-	gone = conn->gone;
 	logged = conn->held;
 	pthread_mutex_unlock(&conn->lock);
-	if (gone)
-		mesh_conn_unlink(conn);
 	if (err)
 		goto out;
-	if (view->verdict == MV_PATH_WORKS && view->agent_version) {
+	if (logged || (view->verdict == MV_PATH_WORKS && view->agent_version)) {
 		/* So that the peer, if it sees things differently, gets an answer. */
 		mesh_conn_connected(conn, &choice->gid, !logged);
 		mesh_thread_wake(false);
@@ -400,6 +412,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 				pthread_mutex_lock(&conn->lock);
 				mesh_held_destroy(conn->held); /* its receives are at the base, too */
 				conn->held = NULL;
+				mesh_conn_key_peer(conn);
 				pthread_mutex_unlock(&conn->lock);
 			}
 			why = strerrordesc_np(err < 0 ? -err : err);
@@ -489,6 +502,7 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		conn->rts = *attr;
 		conn->rts_mask = mask;
 	}
+	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	if (*ret_taken) {
 		mesh_conn_queue(conn, true);

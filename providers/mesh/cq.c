@@ -117,12 +117,16 @@ void mesh_cq_put(struct mesh_cq *cq)
 
 int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
 {
-	struct ibv_wc *larger = reallocarray(cq->stash, cq->stash_size + n, sizeof(*larger));
+	size_t want = cq->n_stash + cq->stash_kept + n;
+	struct ibv_wc *larger;
 
+	if (want <= cq->stash_size)
+		return 0;
+	larger = reallocarray(cq->stash, want, sizeof(*larger));
 	if (!larger)
 		return -ENOMEM;
 	cq->stash = larger;
-	cq->stash_size += n;
+	cq->stash_size = want;
 	return 0;
 }
 

@@ -115,6 +115,7 @@ void mesh_data_open(struct mesh_context *mc)
 {
 	memset(&mc->data, 0, sizeof(mc->data));
 	pthread_mutex_init(&mc->data.lock, NULL);
+	pthread_mutex_init(&mc->data.srq_table_lock, NULL);
 }
 
 static void close_cqs(struct mesh_data *data)
@@ -151,5 +152,6 @@ void mesh_data_close(struct mesh_context *mc)
 	mesh_map_fini(&data->cqs);
 	mesh_map_fini(&data->srqs);
 	mesh_map_fini(&data->extended);
+	pthread_mutex_destroy(&data->srq_table_lock);
 	pthread_mutex_destroy(&data->lock);
 }

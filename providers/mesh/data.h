@@ -34,6 +34,11 @@ struct mesh_data {
 	struct mesh_mlx5 mlx5;
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
+	/*
+	 * Held while the base makes or destroys an SRQ: libmlx5 (rdma-core 44 to 64) counts its table of SRQs up with a lock
+	 * and down without, and two threads at once make it free the table too early. Takes no lock of ours.
+	 */
+	pthread_mutex_t srq_table_lock;
 };
 
 /* What a context has for datagrams to other rails (ud.h); part of struct mesh_context. Changed under ud_lock. */

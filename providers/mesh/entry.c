@@ -73,6 +73,14 @@ static void report_config_line(void *arg, const char *file, unsigned int line, c
 		mesh_stage(arg, "config", MESH_STAGE_FAILED, "%s: %s", file, text);
 }
 
+/* Nothing that is to be left alone depends on it. */
+static void log_config_line(void *arg, const char *file, unsigned int line, const char *text)
+{
+	struct mesh_root *root = arg;
+
+	mv_log_once(&root->log, MV_LOG_WARN, "config: %s:%u: %s; its default serves", file, line, text);
+}
+
 /*
  * The environment of one process overrides the file.
  *
@@ -109,8 +117,8 @@ static void set_run_dir(struct mesh_root *root, const char *wanted)
 }
 
 /*
- * Settings that cannot be read for sure switch everything off: whoever mistyped "mode = off" or "exclude" must
- * not get the opposite of what they meant.
+ * Settings of what to leave alone that cannot be read for sure switch everything off: whoever mistyped "mode = off" or "exclude"
+ * must not get the opposite of what they meant. Of others the default serves.
  *
  * Return: whether to go on.
  */
@@ -129,8 +137,9 @@ static bool configure(struct mesh_root *root)
 		apply_environment(&root->config);
 		mv_log_init(&root->log, root->config.log_target, root->config.log_level);
 		mv_config_defaults(&again);
-		mv_config_load(&again, root->config_file, report_config_line, root);
-		return false;
+		mv_config_load(&again, root->config_file, root->config.doubtful ? report_config_line : log_config_line, root);
+		if (root->config.doubtful)
+			return false;
 	}
 	root->move_times = mv_move_default_times;
 	/* To agree, and again to tell what was executed. */

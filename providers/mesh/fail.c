@@ -190,7 +190,7 @@ void mesh_held_fail_now(struct mesh_held *h)
 
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&h->lock);
-	if (h->mode == MESH_HELD_FAILING && h->queue.n && mesh_cq_stash_room(cq)) {
+	if (h->mode == MESH_HELD_FAILING && h->queue.n && (mesh_cq_stash_room(cq) || !mesh_cq_stash_reserve(cq, 1))) {
 		stash_first(h, h->fail_status);
 		stashed = true;
 		flush(h);

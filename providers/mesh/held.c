@@ -65,8 +65,7 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 		return 0;
 	if (mesh_reader_open(h))
 		return log_noted(h);
-	mesh_recvlog_fini(&h->log); /* they are in its queue */
-	return 0;
+	return 0; /* they are in its queue, and are noted on for mesh_held_begin_again() */
 }
 
 /* data->lock and held->lock are held. */
@@ -131,6 +130,50 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	if (!err)
 		*ret = h;
 	return err;
+}
+
+/* held->lock */
+static void note_logged(struct mesh_held *h)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	struct mesh_srq_recv *recv;
+	uint32_t i;
+
+	for (i = 0; !h->guard->shared && i < log->n; i++) {
+		recv = mesh_srqlog_at(log, i);
+		mesh_recvlog_add(&h->log, &(struct ibv_recv_wr){
+						  .wr_id = recv->wr_id, .sg_list = recv->sges, .num_sge = recv->num_sge});
+	}
+}
+
+void mesh_held_begin_again(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+
+	pthread_mutex_lock(&h->post_lock);
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_remove(h);
+	if (!h->guard->reader)
+		note_logged(h);
+	mesh_reader_close(h);
+	put_cqs(h);
+	h->send_cq = h->recv_cq = NULL;
+	mesh_sendq_fini(&h->queue);
+	mesh_guard_free(h->guard);
+	h->guard = NULL;
+	free(h->sges);
+	h->sges = NULL;
+	h->srq = NULL;
+	h->ops = NULL;
+	h->arg = NULL;
+	h->mode = MESH_HELD_NOTING;
+	data->n_held--;
+	data->n_noted++;
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+	pthread_mutex_unlock(&h->post_lock);
 }
 
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,

@@ -296,6 +296,8 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
 /** mesh_held_begin - mesh_held_new() into mode WAITING or, with a log, GUARDED */
 int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    enum mesh_held_mode mode, struct mesh_held **ret);
+/** mesh_held_begin_again - the other way, before anything completed: mode NOTING, with the receives that the log had */
+void mesh_held_begin_again(struct mesh_held *h);
 /** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */
 int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 /**
@@ -371,7 +373,7 @@ void mesh_fast_drop(const struct ibv_cq *cq);
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
 void mesh_cq_free(struct mesh_cq *cq);
-/** mesh_cq_stash_reserve - room for some more; cq->lock; 0 or -ENOMEM */
+/** mesh_cq_stash_reserve - room for that many more than there are and are being polled; cq->lock; 0 or -ENOMEM */
 int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n);
 /** mesh_cq_stash_room - is there some? cq->lock */
 static inline bool mesh_cq_stash_room(const struct mesh_cq *cq)

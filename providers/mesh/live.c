@@ -67,11 +67,19 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 	return 0;
 }
 
+void mesh_live_unguard(struct mesh_held *h)
+{
+	unlist(h);
+	h->logged_base = false;
+	mesh_held_begin_again(h);
+}
+
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	pthread_mutex_lock(&h->lock);
 	mesh_guard_rts(h->guard, attr->sq_psn);
 	pthread_mutex_unlock(&h->lock);
+	mesh_reader_connected(h);
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
 

@@ -31,6 +31,9 @@
 int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    uint32_t mtu_bytes, struct mesh_held **ret);
 
+/** mesh_live_unguard - it could not be brought to RTR: its receives are noted as before; @h is not the caller's any more */
+void mesh_live_unguard(struct mesh_held *h);
+
 /** mesh_live_base_rts - the program brings the base's QP to RTS; what mc->modify_qp() returns */
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 

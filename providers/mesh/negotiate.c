@@ -19,7 +19,7 @@
 /* How long the helper thread waits for a connection that somebody else is at, and before it looks again. */
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
-#define TELL_AGAIN_NS 20000000ull
+#define TELL_AGAIN_NS 50000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -339,6 +339,7 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
 		conn->unlogged = "no other path was agreed upon when it was made";
+		mesh_conn_log_unlogged(conn);
 		conn->local_type = gid_type;
 	} else {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
@@ -399,7 +400,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 			continue;
 		switch (action.type) {
 		case MV_DO_SEND:
-			mesh_thread_send(&action.msg);
+			mesh_thread_send_later(&action.msg); /* a worker wakes the helper thread afterwards */
 			break;
 		case MV_DO_PREPARE:
 			do_prepare(conn, &action, now_ns);
@@ -445,37 +446,50 @@ bool mesh_conn_enter(struct mesh_conn *conn)
 	return !pthread_mutex_timedlock(&conn->lock, &until);
 }
 
+static void leave(struct mesh_conn *conn)
+{
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+}
+
 void mesh_conn_work(struct mesh_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
-void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadline)
+bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell, fence;
+	uint64_t keys, tell, fence, move;
+	bool live = false;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
 		/* One that comes from a worker is queued again then. */
 		if (!atomic_load_explicit(&conn->at_work, memory_order_acquire))
 			*ret_deadline = now_ns + PATIENCE_NS;
-		return;
+		return false;
 	}
 	if (is_moving(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
-		if (mv_move_deadline(&conn->move) <= now_ns)
+		if (mv_move_deadline(&conn->move) <= silent_ns)
 			mv_move_tick(&conn->move, now_ns);
 		*ret_deadline = mesh_conn_check(conn, now_ns);
 		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
-		if (mv_move_deadline(&conn->move) < *ret_deadline)
-			*ret_deadline = mv_move_deadline(&conn->move);
+		live = conn->move.live;
+		if (live)
+			atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
+		move = mv_move_deadline(&conn->move);
+		if (move < UINT64_MAX - now_ns)
+			move += now_ns - silent_ns;
+		if (move < *ret_deadline)
+			*ret_deadline = move;
 		fence = mesh_conn_fence_at(conn);
 		if (fence < *ret_deadline)
 			*ret_deadline = fence;
@@ -483,10 +497,13 @@ void mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t *ret_deadli
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;
 	}
+	if (conn->state == MESH_CONN_FAILED)
+		mesh_conn_unwatch(conn);
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
+	return live;
 }
 
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -508,7 +525,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }
 
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
@@ -523,5 +540,5 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns, false);
 	}
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn);
 }

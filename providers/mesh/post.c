@@ -340,8 +340,12 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	copy.next = NULL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
 		return EINVAL;
-	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard)))
-		return h->mc->post_recv(h->qp, &copy, &bad);
+	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
+		err = h->mc->post_recv(h->qp, &copy, &bad);
+		if (!err && h->guard->reader && h->guard->reader->noting)
+			mesh_recvlog_add(&h->log, wr);
+		return err;
+	}
 	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
 		log = &h->guard->reader->later;
 	if (log->n_left == log->size)

@@ -12,6 +12,8 @@
 /* Of one turn of the helper thread: others wait for it. */
 #define TURN_NS  1000000ull
 #define AGAIN_NS 5000000ull
+/* Since anything moved in this process: others may be waiting for that thread and for the NIC. */
+#define AFTER_NS 100000000ull
 
 static bool is_shortage(int err)
 {
@@ -64,10 +66,14 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_home *home = &conn->home;
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
+	uint64_t moved_ns;
 	char why[256];
 
 	if (home->spared)
 		return UINT64_MAX;
+	moved_ns = atomic_load_explicit(&mesh_root.process->moving_ns, memory_order_relaxed);
+	if (now_ns < moved_ns + AFTER_NS)
+		return moved_ns + AFTER_NS;
 	if (mesh_now_ns() > now_ns + TURN_NS)
 		return now_ns + AGAIN_NS;
 	mesh_conn_reap(conn);

@@ -88,6 +88,7 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
 		goto err_channel;
 	}
+	pthread_mutex_init(&rail->srq_table_lock, NULL);
 	return rail;
 
 err_channel:
@@ -154,6 +155,7 @@ void mesh_rail_put(struct mesh_rail *rail)
 	if (last) {
 		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
 		mesh_root.lib.close_device(rail->context);
+		pthread_mutex_destroy(&rail->srq_table_lock);
 		free(rail);
 	}
 	mesh_cancel_restore(cancel);
@@ -164,4 +166,24 @@ int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid
 		       uint8_t *ret_index)
 {
 	return mesh_tables_find_gid(&mesh_root.lib, rail->context, port, gid, type, ret_index);
+}
+
+struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq *srq;
+
+	pthread_mutex_lock(&rail->srq_table_lock);
+	srq = mesh_root.lib.verbs.create_srq(pd, attr);
+	pthread_mutex_unlock(&rail->srq_table_lock);
+	return srq;
+}
+
+int mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq)
+{
+	int err;
+
+	pthread_mutex_lock(&rail->srq_table_lock);
+	err = mesh_root.lib.verbs.destroy_srq(srq);
+	pthread_mutex_unlock(&rail->srq_table_lock);
+	return err;
 }

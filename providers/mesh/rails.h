@@ -22,6 +22,7 @@ struct mesh_rail {
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
+	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
 };
 
 /**
@@ -44,6 +45,12 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail);
  * All objects made on it by this user must be gone. NULL is fine; in a fork's child nothing happens.
  */
 void mesh_rail_put(struct mesh_rail *rail);
+
+/** mesh_rail_create_srq - ibv_create_srq(), by one thread at a time: see srq_table_lock. Any thread. */
+struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+
+/** mesh_rail_destroy_srq - the other end of mesh_rail_create_srq() */
+int mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq);
 
 /** mesh_rail_current - was it opened by this process? */
 static inline bool mesh_rail_current(const struct mesh_rail *rail)

@@ -77,6 +77,8 @@ int mesh_reader_open(struct mesh_held *h)
 	reader->guard = h->guard;
 	h->guard->reader = reader;
 	h->mc->data.n_read++;
+	reader->noting = true;
+	h->mc->data.n_noted++;
 	atomic_fetch_add_explicit(&h->send_cq->n_readers, 1, memory_order_release);
 	atomic_fetch_add_explicit(&h->recv_cq->n_readers, 1, memory_order_release);
 	return 0;
@@ -89,6 +91,7 @@ void mesh_reader_close(struct mesh_held *h)
 	if (!reader)
 		return;
 	h->mc->data.n_read -= !reader->engaged;
+	h->mc->data.n_noted -= reader->noting;
 	atomic_fetch_sub_explicit(&h->send_cq->n_readers, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&h->recv_cq->n_readers, 1, memory_order_relaxed);
 	h->guard->reader = NULL;
@@ -101,6 +104,23 @@ void mesh_reader_rts(struct mesh_reader *reader)
 		return;
 	reader->sq_at = mv_mlx5_sq_end(&reader->sq);
 	reader->failed = false;
+}
+
+void mesh_reader_connected(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	struct mesh_reader *reader = reader_of(h);
+
+	if (!reader)
+		return;
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	data->n_noted -= reader->noting;
+	reader->noting = false;
+	mesh_recvlog_fini(&h->log);
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
 }
 
 /* From now on its completions are looked at properly, those that are being polled included. */
@@ -366,34 +386,34 @@ static inline int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, 
 	return ready;
 }
 
-/* @cqe: at @at */
+/* Claimed, until it returns. @cqe: at @at */
 __attribute__((noinline)) static int take_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at,
 					       const struct mlx5_cqe64 *cqe)
 {
-	int ready = 0, got = 0;
+	int ready = notice_some(cq, cqe, at, n), got = 0;
 
-	if (!atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire)) {
-		/* Nobody has polled or switched this off since it was looked at. */
-		if (mv_mlx5_consumer(&cq->ring) == at && atomic_load_explicit(&cq->fast, memory_order_relaxed))
-			ready = notice_some(cq, cqe, at, n);
-		if (ready)
-			got = cq->mc->poll_cq(cq->cq, ready, wc);
-		if (ready && (got != ready || !took(cq, at, ready)))
-			lose_all(cq, took_others);
-		mesh_cq_unclaim(cq);
-	}
+	if (ready)
+		got = cq->mc->poll_cq(cq->cq, ready, wc);
+	if (ready && (got != ready || !took(cq, at, ready)))
+		lose_all(cq, took_others);
+	mesh_cq_unclaim(cq);
 	return ready ? got : mesh_poll_properly(cq->cq, n, wc);
 }
 
 int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 {
-	uint32_t at = mv_mlx5_consumer(&cq->ring);
-	const struct mlx5_cqe64 *cqe = mv_mlx5_cqe_at(&cq->ring, at);
+	const struct mlx5_cqe64 *cqe;
+	uint32_t at;
 
-	if (cqe)
+	/* The CQ may be resized, so not even whether it is empty can be seen before. */
+	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
+		return mesh_poll_properly(cq->cq, n, wc);
+	at = mv_mlx5_consumer(&cq->ring);
+	cqe = mv_mlx5_cqe_at(&cq->ring, at);
+	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
 		return take_some(cq, n, wc, at, cqe);
-	/* True of a moment, if nobody took anything out in between. */
-	return mv_mlx5_consumer(&cq->ring) == at ? 0 : mesh_poll_properly(cq->cq, n, wc);
+	mesh_cq_unclaim(cq);
+	return cqe ? mesh_poll_properly(cq->cq, n, wc) : 0;
 }
 
 /* ---- what is outstanding ------------------------------------------------------------------------------------- */

@@ -37,7 +37,8 @@ struct mesh_reader {
 	 * the last completion that was looked at.
 	 */
 	uint16_t sq_at, rq_at;
-	bool engaged; /* our functions are in; data->lock and held->lock */
+	bool engaged; /* our functions are in; data->lock and held->lock, as the next */
+	bool noting; /* it may go back to INIT, so what is received there is noted, and for that posting receives is ours */
 	bool failed; /* from the first error on each has a completion; held->lock, as is the rest */
 	bool ended; /* it is empty, and nothing may be posted to it any more: */
 	uint16_t sq_end, rq_end;
@@ -60,6 +61,9 @@ void mesh_reader_close(struct mesh_held *h); /* data->lock, held->lock; without 
 
 /** mesh_reader_rts - it can send from now on: nothing is outstanding; held->lock */
 void mesh_reader_rts(struct mesh_reader *reader);
+
+/** mesh_reader_connected - it does not go back to INIT: receives are not noted any more; no lock but conn->lock */
+void mesh_reader_connected(struct mesh_held *h);
 
 /** mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock */
 void mesh_reader_engage(struct mesh_held *h);

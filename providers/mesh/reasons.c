@@ -337,6 +337,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX;
 	}
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
+		/* What cannot be had now is not tried again at once. */
+		if (conn->pathless_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
+			return conn->stayed_ns + PATHLESS_AGAIN_NS;
 		start(conn, MV_CTL_REASON_PATH, now_ns);
 		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}

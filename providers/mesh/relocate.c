@@ -39,6 +39,13 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 	       conn->qpn, conn->peer_host, why);
 }
 
+void mesh_conn_log_unlogged(const struct mesh_conn *conn)
+{
+	if (mesh_root.config.survive)
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: cannot be moved later: %s; the program gets its errors",
+		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
+}
+
 /* For bench/failover. */
 static void log_steps(const struct mesh_conn *conn)
 {
@@ -249,7 +256,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 {
 	int err;
 
-	mesh_conn_free_keys(conn); /* questions of the old path; replay asks its own */
+	mesh_conn_ask_no_more(conn); /* replay asks its own */
 	mesh_conn_reap(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
@@ -275,13 +282,20 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	mesh_conn_tell_later(conn, mesh_now_ns());
 }
 
+/*
+ * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment.
+ */
+static bool may_pass(enum mv_ctl_reason reason)
+{
+	return reason == MV_CTL_REASON_NO_PATH || reason == MV_CTL_REASON_NO_RESOURCES;
+}
+
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held) &&
-	    (action->reason != MV_CTL_REASON_NO_PATH || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_live_broken(conn->held) && (!may_pass(action->reason) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}

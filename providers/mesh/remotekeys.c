@@ -262,16 +262,47 @@ void mesh_conn_free_keys(struct mesh_conn *conn)
 	}
 }
 
-/* Called with conn->lock. */
+void mesh_conn_ask_no_more(struct mesh_conn *conn)
+{
+	struct mesh_conn_key **at;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (at = &conn->keys; *at;) {
+		if ((*at)->drop)
+			at = &(*at)->next;
+		else
+			free(unlink_key(conn, at));
+	}
+	pthread_mutex_unlock(&conn->key_lock);
+}
+
+void mesh_conn_key_peer(struct mesh_conn *conn)
+{
+	struct mv_ctl_msg drop = {0};
+
+	if (conn->held && !conn->gone && conn->move.peer_attempt)
+		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
+	pthread_mutex_lock(&conn->key_lock);
+	conn->key_drop = drop;
+	pthread_mutex_unlock(&conn->key_lock);
+}
+
+/* The program waits for this: not for conn->lock, which a worker may have while the kernel looks for a neighbour. */
 static void tell_dropped(struct mesh_conn *conn, uint32_t rkey, bool *ret_queued)
 {
-	struct mesh_conn_key once = {.key = rkey, .drop = true};
+	struct mv_ctl_msg msg;
 
-	if (!add(conn, rkey, true, &once.request_id)) {
+	pthread_mutex_lock(&conn->key_lock);
+	msg = conn->key_drop;
+	pthread_mutex_unlock(&conn->key_lock);
+	if (msg.type != MV_CTL_KEY_DROP)
+		return;
+	if (!add(conn, rkey, true, &msg.request_id)) {
 		mesh_conn_queue(conn, true);
 		*ret_queued = true;
 	}
-	ask(conn, &once);
+	msg.key = rkey;
+	mesh_thread_send(&msg);
 }
 
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
@@ -285,10 +316,7 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), skip);
 		skip += n;
 		for (i = 0; i < n; i++) {
-			pthread_mutex_lock(&some[i]->lock);
-			if (some[i]->held && !some[i]->gone && some[i]->move.peer_attempt)
-				tell_dropped(some[i], rkey, &any);
-			pthread_mutex_unlock(&some[i]->lock);
+			tell_dropped(some[i], rkey, &any);
 			mesh_conn_put(some[i]);
 		}
 	} while (n == sizeof(some) / sizeof(some[0]));

@@ -97,6 +97,21 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 	return consumed == n_received;
 }
 
+static bool is_ours(const struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	return wr->wr_id == mesh_guard_atomic_mark(h->guard);
+}
+
+/* The result of an atomic of ours is nobody's: if it was executed, it is done, and what was done behind it may complete. */
+static void have_served(const struct mesh_held *h, struct replay *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (r->fates[i] == MV_FATE_LOST && is_ours(h, &r->wrs[i].wr))
+			r->fates[i] = MV_FATE_DONE;
+}
+
 /* held->lock */
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
@@ -112,15 +127,11 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
+	have_served(h, r);
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
 
 /* ---- going on ------------------------------------------------------------------------------------------------ */
-
-static bool is_ours(const struct mesh_held *h, const struct ibv_send_wr *wr)
-{
-	return wr->wr_id == mesh_guard_atomic_mark(h->guard);
-}
 
 /* What was done behind a READ that has to be done again must not complete before that one. held->lock */
 static int push_again(const struct mesh_held *h, struct replay *r, size_t i)
@@ -150,7 +161,10 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	size_t i;
 	int err;
 
-	cap.max_send_wr = (uint32_t)r->n + h->queue.size;
+	/* As many as before, or all that there are: not what an earlier move needed. */
+	if (cap.max_send_wr < r->n + h->queue.n)
+		cap.max_send_wr = (uint32_t)r->n + h->queue.n;
+	cap.max_send_wr += MESH_MUTANT != 0;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
 		err = push_again(h, r, i);
@@ -299,10 +313,12 @@ static void give_sends(struct mesh_held *h)
 	for (i = 0; i < guard->n_kept; i++)
 		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
 			status = guard->kept[i].status;
-	if (!read_log(h, &r))
-		for (i = 0; i < r.n; i++)
-			if (!is_ours(h, &r.wrs[i].wr))
-				stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, i ? IBV_WC_WR_FLUSH_ERR : status);
+	for (i = read_log(h, &r) ? r.n : 0; i < r.n; i++) {
+		if (is_ours(h, &r.wrs[i].wr))
+			continue;
+		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
+		status = IBV_WC_WR_FLUSH_ERR;
+	}
 	replay_fini(&r);
 }
 

@@ -98,11 +98,30 @@ static bool is_noted(const struct mesh_context *mc)
 	return mc->can_move && mesh_context_active(mc) && mesh_view_agent();
 }
 
+/* See struct mesh_data. Not in a fork's child, where the lock may be anybody's. Return: for mesh_cancel_restore(). */
+static int srq_table_lock(struct mesh_context *mc)
+{
+	int cancel = mesh_cancel_off();
+
+	if (mesh_context_active(mc))
+		pthread_mutex_lock(&mc->data.srq_table_lock);
+	return cancel;
+}
+
+static void srq_table_unlock(struct mesh_context *mc)
+{
+	if (mesh_context_active(mc))
+		pthread_mutex_unlock(&mc->data.srq_table_lock);
+}
+
 struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
+	int cancel = srq_table_lock(mc);
 	struct ibv_srq *srq = mc->create_srq(pd, attr);
-	int saved_errno = errno, cancel = mesh_cancel_off();
+	int saved_errno = errno;
+
+	srq_table_unlock(mc);
 
 	if (srq && is_noted(mc))
 		mesh_srq_note(mc, pd, srq, &attr->attr);
@@ -114,10 +133,12 @@ struct ibv_srq *mesh_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 struct ibv_srq *mesh_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct mesh_context *mc = mesh_context_get(context);
+	int cancel = srq_table_lock(mc);
 	struct ibv_srq *srq = mc->create_srq_ex(context, attr);
-	int saved_errno = errno, cancel = mesh_cancel_off();
+	int saved_errno = errno;
 	bool basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
 
+	srq_table_unlock(mc);
 	if (srq && basic && attr->comp_mask & IBV_SRQ_INIT_ATTR_PD && is_noted(mc))
 		mesh_srq_note(mc, attr->pd, srq, &attr->attr);
 	mesh_cancel_restore(cancel);
@@ -140,7 +161,9 @@ int mesh_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_unlock(&data->lock);
 	if (m)
 		pthread_mutex_lock(&m->join_lock); /* the helper thread may be dealing out */
+	pthread_mutex_lock(&data->srq_table_lock);
 	err = mc->destroy_srq(srq);
+	pthread_mutex_unlock(&data->srq_table_lock);
 	if (m && !err)
 		srq_kill(m);
 	if (m)

@@ -163,7 +163,7 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 void mesh_srq_home_free(struct mesh_srq_home *home)
 {
 	if (home->srq)
-		mesh_root.lib.verbs.destroy_srq(home->srq);
+		mesh_rail_destroy_srq(home->rail, home->srq);
 	mesh_pd_put(home->spd);
 	mesh_srqlog_fini(&home->log);
 	free(home);
@@ -201,7 +201,7 @@ static int home_open(struct mesh_srq_home *home)
 
 	if (home->srq)
 		return 0;
-	home->srq = mesh_root.lib.verbs.create_srq(home->spd->pd, &attr);
+	home->srq = mesh_rail_create_srq(home->rail, home->spd->pd, &attr);
 	return home->srq ? 0 : errno ? -errno : -EIO;
 }
 

@@ -146,7 +146,7 @@ static int collect_shadow(struct mesh_srq_home *home)
 
 	if (home->n_qps)
 		return mesh_srqloop_drain(home->rail->context, home->spd->pd, home->srq, &qps, to_pool, home);
-	mesh_root.lib.verbs.destroy_srq(home->srq);
+	mesh_rail_destroy_srq(home->rail, home->srq);
 	home->srq = NULL;
 	move_log(&home->log, &home->owner->pool);
 	return 0;

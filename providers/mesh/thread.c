@@ -34,6 +34,12 @@
 #define BRISK_FOR_NS 2000000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
+/* What is to be sent waits for company no longer than that in a turn. */
+#define FLUSH_NS 500000ull
+/* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
+#define SILENCE_LATE_NS 100000000ull
+#define SILENCE_EACH_NS 400000ull
+#define LIVE_NS         100000000ull
 
 /* Hangs in the process's wiped page. */
 struct mesh_thread {
@@ -42,8 +48,15 @@ struct mesh_thread {
 	int wake[2]; /* a socket pair: [0] is read, [1] written */
 	uint64_t wake_ino[2];
 	_Atomic bool asleep; /* nobody looks until a byte comes */
+	_Atomic bool woken; /* a byte is on its way; set by who sends it, cleared by the thread when it has read it and before it looks */
 
 	/* The thread's own. */
+	pthread_t self; /* other threads read it, too: under link_lock */
+	bool runs; /* @self is known; likewise */
+	uint64_t sent_ns; /* when it has handed over what it had to send */
+	uint64_t drained_ns; /* when it had read all that there was from the agent */
+	unsigned int n_live; /* connections that moved lately, all at once */
+	uint64_t live_ns; /* when they did */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
 	uint64_t reconnect_at_ns;
@@ -98,14 +111,16 @@ static void close_wake(struct mesh_thread *thread)
 
 static void wake(struct mesh_thread *thread)
 {
-	if (is_ours(thread->wake[1], thread->wake_ino[1]) &&
-	    send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return; /* full: it is being woken already */
+	if (atomic_exchange_explicit(&thread->woken, true, memory_order_seq_cst))
+		return;
+	if (!is_ours(thread->wake[1], thread->wake_ino[1]) || send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		atomic_store_explicit(&thread->woken, false, memory_order_relaxed);
 }
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
 
-int mesh_thread_frame(const struct mv_frame *frame)
+/* @later: the thread hands it over at the end of its turn */
+static int send_frame(const struct mv_frame *frame, bool later)
 {
 	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
 	int err = -ENOTCONN;
@@ -115,16 +130,46 @@ int mesh_thread_frame(const struct mv_frame *frame)
 	pthread_mutex_lock(&thread->link_lock);
 	if (thread->link.fd >= 0)
 		err = mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
+	if (thread->link.fd >= 0 && !later && !(thread->runs && pthread_equal(thread->self, pthread_self())))
+		mesh_agentlink_flush(&thread->link);
 	pthread_mutex_unlock(&thread->link_lock);
 	return err;
 }
 
-void mesh_thread_send(const struct mv_ctl_msg *msg)
+int mesh_thread_frame(const struct mv_frame *frame)
+{
+	return send_frame(frame, false);
+}
+
+/* Return: false when there is no room for it yet. */
+static bool flush(struct mesh_thread *thread, uint64_t now_ns)
+{
+	int err = 0;
+
+	thread->sent_ns = now_ns;
+	pthread_mutex_lock(&thread->link_lock);
+	if (thread->link.fd >= 0)
+		err = mesh_agentlink_flush(&thread->link);
+	pthread_mutex_unlock(&thread->link_lock);
+	return err != -EAGAIN;
+}
+
+static void send_message(const struct mv_ctl_msg *msg, bool later)
 {
 	struct mv_frame frame = {.type = MV_FRAME_SEND, .qpn = msg->to.qpn, .dgid = msg->to.gid};
 
 	frame.len = (uint16_t)mv_ctl_encode(msg, frame.payload);
-	mesh_thread_frame(&frame);
+	send_frame(&frame, later);
+}
+
+void mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	send_message(msg, false);
+}
+
+void mesh_thread_send_later(const struct mv_ctl_msg *msg)
+{
+	send_message(msg, true);
 }
 
 static void claim(const struct mesh_conn *conn)
@@ -190,6 +235,13 @@ static void take_note(const struct mv_frame *frame)
 		mesh_conns_queue_all(false);
 }
 
+static void take_packs(struct mesh_thread *thread)
+{
+	pthread_mutex_lock(&thread->link_lock);
+	mesh_agentlink_packs(&thread->link);
+	pthread_mutex_unlock(&thread->link_lock);
+}
+
 /* Return: whether anything came. */
 static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -197,7 +249,7 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 	unsigned int n;
 	int err = 0;
 
-	for (n = 0; n < MAX_FRAMES; n++) {
+	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->link); n++) {
 		err = mesh_agentlink_recv(&thread->link, &frame);
 		if (err == -EBADMSG)
 			continue;
@@ -210,7 +262,11 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 		else if (frame.type == MV_FRAME_CHANGED || frame.type == MV_FRAME_WELCOME ||
 			 frame.type == MV_FRAME_PROBES || frame.type == MV_FRAME_PATH)
 			take_note(&frame);
+		else if (frame.type == MV_FRAME_PACKS && frame.version == MV_CTL_VERSION)
+			take_packs(thread);
 	}
+	if (err)
+		thread->drained_ns = now_ns;
 	if (err == -ECONNRESET) {
 		pthread_mutex_lock(&thread->link_lock);
 		mesh_agentlink_close(&thread->link);
@@ -257,11 +313,35 @@ void mesh_thread_rail(struct mesh_rail *rail)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-/* Return: when to come again. */
-static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
+/*
+ * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
+ * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
+ * chatty peer does not keep them waiting for ever.
+ */
+static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
 {
+	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
+
+	if (thread->link.fd >= 0 && behind_ns > late_ns)
+		late_ns = behind_ns;
+	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
+}
+
+/* Of this turn, or of an earlier one with more, if that is not long ago. */
+static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t now_ns)
+{
+	if (n_live < thread->n_live && now_ns - thread->live_ns < LIVE_NS)
+		return;
+	thread->n_live = n_live;
+	thread->live_ns = now_ns;
+}
+
+/* Return: when to come again. */
+static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret_worked)
+{
+	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
-	uint64_t next, deadline;
+	unsigned int n_live = 0;
 
 	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
@@ -270,13 +350,17 @@ static uint64_t run_conns(uint64_t now_ns, bool *ret_worked)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 			*ret_worked = true;
 		}
-		mesh_conn_run(conn, now_ns, &deadline);
+		n_live += mesh_conn_run(conn, now_ns, silent_ns, &deadline);
 		if (deadline != UINT64_MAX)
 			mesh_conn_queue_at(conn, deadline);
 		if (deadline < next)
 			next = deadline;
 		mesh_conn_put(conn);
+		/* The peers can begin with what there is. */
+		if (rest && mesh_now_ns() > thread->sent_ns + FLUSH_NS)
+			flush(thread, mesh_now_ns());
 	}
+	note_live(thread, n_live, now_ns);
 	return next;
 }
 
@@ -322,6 +406,8 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
 		while (recv(thread->wake[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
 			;
+	if (fds[WAKE].revents)
+		atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
 	for (i = 0; i < thread->n_rails; i++) {
 		if (fds[N_FIXED + 2 * i].revents)
 			mesh_rail_events(thread->rails[i]);
@@ -337,12 +423,17 @@ static void *helper(void *arg)
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
+	pthread_mutex_lock(&thread->link_lock);
+	thread->self = pthread_self();
+	thread->runs = true;
+	pthread_mutex_unlock(&thread->link_lock);
 	for (;;) {
 		/* Somebody may have closed all descriptors and use the numbers. */
 		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
 			close_wake(thread);
 			if (open_wake(thread))
 				close_wake(thread);
+			atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
 		}
 		now = mesh_now_ns();
 		if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link)) {
@@ -353,7 +444,7 @@ static void *helper(void *arg)
 		}
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
-		next = run_conns(now, &worked);
+		next = run_conns(thread, now, &worked);
 		probed = mesh_probed_run(now);
 		if (probed < next)
 			next = probed;
@@ -370,6 +461,8 @@ static void *helper(void *arg)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
+		if (!flush(thread, now) && now + FLUSH_NS < next)
+			next = now + FLUSH_NS;
 		brisk = brisk_at(thread, now);
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}

@@ -18,7 +18,7 @@ static void release(struct mesh_ud_rail *rail)
 	if (rail->memory)
 		munmap(rail->memory, MEMORY_BYTES);
 	if (rail->srq)
-		ibv_destroy_srq(rail->srq);
+		mesh_rail_destroy_srq(rail->rail, rail->srq);
 	if (rail->cq)
 		ibv_destroy_cq(rail->cq);
 	if (rail->pd)
@@ -37,7 +37,7 @@ static bool fill(struct mesh_ud_rail *rail)
 	if (!rail->pd)
 		return false;
 	rail->cq = ibv_create_cq(rail->rail->context, (int)(UD_RECEIVES + UD_SENDS), NULL, rail->rail->channel, 0);
-	rail->srq = rail->cq ? ibv_create_srq(rail->pd, &srq) : NULL;
+	rail->srq = rail->cq ? mesh_rail_create_srq(rail->rail, rail->pd, &srq) : NULL;
 	if (!rail->srq)
 		return false;
 	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -147,6 +147,8 @@ static void show(const struct mv_frame *frame)
 	case MV_FRAME_PROBES:
 		printf("probes\n");
 		break;
+	case MV_FRAME_PACKS:
+		break; /* said to all */
 	case MV_FRAME_PATH:
 		printf("path %s %s %s\n", mv_gid_format(&frame->sgid, from),
 		       mv_gid_format(&frame->dgid, text), mv_probed_name(frame->probed));

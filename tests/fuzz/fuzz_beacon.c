@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What other agents say: payloads of beacons and answers, descriptions, parcels, probes. First byte: which.
+ * What other agents say: payloads of beacons and answers, descriptions, parcels, bundles, probes. First byte: which.
  * What is accepted is written back and has to be the same bytes: there is one way to say a thing.
  */
 #include "fuzz.h"
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "beacon.h"
+#include "bundle_wire.h"
 #include "hosts.h"
 #include "parcel_wire.h"
 #include "probe_wire.h"
@@ -58,6 +59,25 @@ static void check_parcel(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!memcmp(data, again, size));
 }
 
+static void check_bundle(const uint8_t *data, size_t size)
+{
+	uint8_t again[MD_PAYLOAD_MAX_BYTES];
+	struct md_bundle_wire bundle;
+	struct md_parcel_wire parcel;
+	struct md_writer w;
+
+	if (size > sizeof(again) || md_bundle_decode(data, size, &bundle))
+		return;
+	md_bundle_begin(&w, again, bundle.op, bundle.start);
+	for (unsigned int i = 0; i < bundle.n; i++) {
+		md_bundle_next(&bundle, &parcel);
+		FUZZ_CHECK(!parcel.len || (parcel.data >= data && parcel.data + parcel.len <= data + size));
+		FUZZ_CHECK(md_bundle_add(&w, &parcel));
+	}
+	FUZZ_CHECK(md_bundle_end(&w, bundle.n) == size);
+	FUZZ_CHECK(!memcmp(data, again, size));
+}
+
 static void check_probe(const uint8_t *data, size_t size)
 {
 	uint8_t again[MD_PROBE_BYTES];
@@ -105,7 +125,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (!size)
 		return 0;
-	/* Files of the corpus from before there were probes mean what they meant. */
+	/* Files of the corpus from before there were probes and bundles mean what they meant. */
+	if (data[0] == 0xfe) {
+		check_bundle(data + 1, size - 1);
+		return 0;
+	}
 	if (data[0] == 0xff) {
 		check_probe(data + 1, size - 1);
 		return 0;

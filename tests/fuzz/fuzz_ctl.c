@@ -46,6 +46,20 @@ static void check_frame(const uint8_t *buf, size_t size)
 	check_message(frame.payload, frame.len);
 }
 
+/* Frames behind each other: each is what it would be alone. */
+static void check_pack(const uint8_t *buf, size_t size)
+{
+	struct mv_frame frame;
+	size_t used;
+
+	while (!mv_frame_take(buf, size, &used, &frame)) {
+		FUZZ_CHECK(used && used <= size);
+		check_frame(buf, used);
+		buf += used;
+		size -= used;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *buf = malloc(size ? size : 1);
@@ -55,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(buf, data, size);
 	check_message(buf, size);
 	check_frame(buf, size);
+	check_pack(buf, size);
 	free(buf);
 	return 0;
 }

@@ -20,9 +20,12 @@
 
 #define TURN_PACKETS 32 /* of one queue pair per round */
 #define SPIN_NS      5000 /* without work, before the first sleep */
-#define SLEEP_MIN_NS 20000
+#define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
 #define SLEEP_MAX_NS 2000000
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
+#define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
+#define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
+#define DOORBELLS_MAX_NS 500000 /* from one look at all doorbells to the next */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -97,11 +100,16 @@ static bool dead(const struct qp *qp)
 	return atomic_load_explicit(&qp->dev->dead, memory_order_relaxed);
 }
 
+/* Looking at thousands of queues after each packet would take all the time there is; a real HCA is told of those that matter. */
 static void poll_doorbells(struct hca *h)
 {
+	uint64_t began_ns, took_ns;
 	struct qp *qp;
 	struct cq *cq;
 
+	if (h->now_ns < h->doorbells_ns)
+		return;
+	began_ns = engine_clock();
 	LIST_FOREACH(qp, &h->all_qps, link) {
 		if (dead(qp))
 			continue;
@@ -115,6 +123,8 @@ static void poll_doorbells(struct hca *h)
 		if (cq->fail_pending)
 			cq_run_failures(h);
 	}
+	took_ns = engine_clock() - began_ns;
+	h->doorbells_ns = began_ns + took_ns + (IDLE_SHARE * took_ns < DOORBELLS_MAX_NS ? IDLE_SHARE * took_ns : DOORBELLS_MAX_NS);
 }
 
 /* One turn for every queue pair with work. Return: whether one of them could go on at once. */
@@ -174,7 +184,10 @@ static uint64_t nearest_timer(struct hca *h)
 static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 {
 	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
+	uint64_t share_ns = IDLE_SHARE * (engine_clock() - h->now_ns);
 
+	if (share_ns > ns)
+		ns = share_ns < IDLE_MAX_NS ? share_ns : ns < IDLE_MAX_NS ? IDLE_MAX_NS : ns;
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
 	if (t && t < h->now_ns + ns)

@@ -48,6 +48,7 @@ struct hca {
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;
+	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send or a timer running */
 	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress

@@ -231,6 +231,11 @@ class Plugin(DoctorTest):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nmoves = of\n")
         self.found("config", "DIR/etc/libibverbs.d/mesh/mesh.conf", "mesh.conf:2: bad value 'of' for moves: write", "mesh.conf.5.")
 
+    def test_bad_harmless_line(self):
+        """Devices are served all the same."""
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nhold_down_ms = 50\n")
+        self.found("config", "DIR/etc/libibverbs.d/mesh/mesh.conf", "mesh.conf:2: bad value '50' for hold_down_ms: write", "mesh.conf.5.")
+
     def test_off(self):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nmode = off\n")
         self.found("mode", "DIR/etc/libibverbs.d/mesh/mesh.conf", "mode is off", "mode = on")

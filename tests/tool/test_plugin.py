@@ -69,6 +69,50 @@ class PluginTest(ToolTest):
         self.assertIs(got["active"], False)
         self.assertEqual([line for line in got["attention"] if "colour" in line], got["config"]["errors"])
 
+    def wrong_everywhere(self, but=()):
+        """A mesh.conf in which every setting but some has a value that none takes. Return: {setting: its line}"""
+        settings, lines, at = self.run_json("status", status=1)["config"]["settings"], [], {}
+        for name in settings:
+            section, key = name["section"], name["key"]
+            if (section, key) not in but:
+                lines += [f"[{section}]", f"{key} = {'x' * 300}"]
+                at[key] = len(lines)
+        self.conf.write_text("\n".join(lines) + "\n")
+        return at
+
+    def test_every_wrong_value(self):
+        """Each is named, and where the default may be the opposite of what was meant, nothing is done."""
+        at = self.wrong_everywhere()
+        log = self.dir / "named"
+        got = self.run_json("status", status=1, env={"MESHVERBS_LOG": str(log)})
+        self.assertEqual(self.stages(got).get("config"), "failed")
+        self.assertNotIn("base:mlx5", self.stages(got))
+        for key, line in at.items():
+            self.assertIn(f"{self.conf}:{line}: bad value", log.read_text())
+            self.assertRegex(log.read_text(), f":{line}: bad value 'x+...' for {key}: write .*; running as without meshverbs")
+            self.assertIn(f"mesh.conf:{line}: ", "".join(got["config"]["errors"]))
+
+    def test_every_harmless_wrong_value(self):
+        at = self.wrong_everywhere(but=[("meshverbs", key) for key in ("mode", "base", "exclude", "moves")])
+        log = self.dir / "named"
+        got = self.run_json("status", status=1, env={"MESHVERBS_LOG": str(log)})
+        self.assertEqual((self.stages(got).get("config"), self.stages(got).get("base:mlx5")), ("ok", "ok"))
+        for key, line in at.items():
+            self.assertRegex(log.read_text(), f"{self.conf}:{line}: bad value 'x+...' for {key}: write .*; its default serves")
+            self.assertIn(f"mesh.conf:{line}: ", "".join(got["attention"]))
+        self.assertNotIn("does nothing", "".join(got["attention"]))
+
+    def test_every_wrong_value_in_the_agent(self):
+        agent = os.environ.get("MESHVERBSD")
+        if not agent:
+            self.skipTest("no MESHVERBSD")
+        at = self.wrong_everywhere()
+        got = subprocess.run([agent, "--foreground", "--config", self.conf, "--run-dir", self.dir / "no/such/folder"],
+                             text=True, capture_output=True, timeout=60, check=False)
+        self.assertEqual(got.returncode, 1, got)
+        for key, line in at.items():
+            self.assertRegex(got.stderr, f"{self.conf}:{line}: bad value 'x+...' for {key}: write ")
+
     def test_missing_plugin(self):
         got = self.run_json("status", status=1, env={"IBV_DRIVERS": "/nonexistent/mesh"})
         self.assertIs(got["ways"]["libibverbs"]["loaded"], False)

@@ -39,6 +39,7 @@ static bool is_default(const struct mv_config *config)
 	struct mv_config defaults;
 
 	mv_config_defaults(&defaults);
+	defaults.doubtful = config->doubtful;
 	return !memcmp(config, &defaults, sizeof(defaults));
 }
 
@@ -257,6 +258,47 @@ static void test_lists(void **state)
 }
 
 /* What is listed can be written into a file and gives the same settings. */
+/* Of every setting a wrong value is named and its default stays; where that may be the opposite, it says so. */
+static void test_wrong_values(void **state)
+{
+	static const char *const deciding[] = {"mode", "base", "exclude", "moves"};
+	struct complaints complaints;
+	const struct mv_config_key *keys;
+	struct mv_config config;
+	char text[512], wrong[301];
+	bool decides;
+	size_t n;
+
+	(void)state;
+	memset(wrong, 'x', sizeof(wrong) - 1);
+	wrong[sizeof(wrong) - 1] = '\0';
+	keys = mv_config_keys(&n);
+	for (size_t i = 0; i < n; i++) {
+		decides = false;
+		for (size_t d = 0; d < sizeof(deciding) / sizeof(deciding[0]); d++)
+			decides |= !strcmp(keys[i].key, deciding[d]) && !strcmp(keys[i].section, "meshverbs");
+		snprintf(text, sizeof(text), "[%s]\n%s = %s\n", keys[i].section, keys[i].key, wrong);
+		assert_int_equal(parse(&config, text, &complaints), 1);
+		assert_true(is_default(&config));
+		assert_int_equal(config.doubtful, decides);
+		assert_non_null(strstr(complaints.text, keys[i].key));
+	}
+	/* What is not known may have been meant for any of them. */
+	assert_int_equal(parse(&config, "[meshverbs]\nexlude = mlx5_1\n", &complaints), 1);
+	assert_true(config.doubtful);
+	assert_int_equal(parse(&config, "[meshverb]\nmode = off\n", &complaints), 1);
+	assert_true(config.doubtful);
+	assert_int_equal(parse(&config, "[meshverbs]\nmode off\n", &complaints), 1);
+	assert_true(config.doubtful);
+	/* A harmless one does not hide it. */
+	assert_int_equal(parse(&config, "[meshverbs]\nmode = of\nhold_down_ms = 50\n", &complaints), 2);
+	assert_true(config.doubtful);
+	assert_int_equal(parse(&config, "[meshverbs]\nhold_down_ms = 50\nsurvive = on\n", &complaints), 1);
+	assert_false(config.doubtful);
+	assert_true(config.survive);
+	assert_int_equal(config.hold_down_ms, 5000);
+}
+
 static void test_format(void **state)
 {
 	struct mv_config config, again;
@@ -462,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_good_file),
 		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_goes_on_after_bad_lines),
 		cmocka_unit_test(test_odd_bytes), cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_wrong_values),
 		cmocka_unit_test(test_format),    cmocka_unit_test(test_sample_file),
 		cmocka_unit_test(test_load),      cmocka_unit_test(test_load_faults),
 	};

@@ -250,6 +250,7 @@ static void test_frames(void **state)
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
 		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
 		[MV_FRAME_WATCH] = "GSW",       [MV_FRAME_PATH] = "GSR",
+		[MV_FRAME_PACKS] = "V",
 	};
 
 	(void)state;
@@ -267,6 +268,32 @@ static void test_frames(void **state)
 		assert_int_equal(got.watch, strchr(uses[type], 'W') ? MV_WATCH_WORK | MV_WATCH_HOME : 0);
 		assert_int_equal(got.probed, strchr(uses[type], 'R') ? MV_PROBED_DOWN : 0);
 	}
+}
+
+/* All types in one packet, and what is cut off is none. */
+static void test_packs(void **state)
+{
+	uint8_t buf[MV_FRAME_TYPE_END * MV_FRAME_MAX_BYTES];
+	size_t len = 0, at = 0, last = 0, used = 0;
+	struct mv_frame got;
+
+	(void)state;
+	for (unsigned int type = MV_FRAME_REGISTER; type < MV_FRAME_TYPE_END; type++) {
+		struct mv_frame frame = frame_of(type);
+
+		last = len;
+		len += mv_frame_encode(&frame, &buf[len]);
+	}
+	for (unsigned int type = MV_FRAME_REGISTER; type < MV_FRAME_TYPE_END; type++) {
+		assert_int_equal(mv_frame_take(&buf[at], len - at, &used, &got), 0);
+		assert_int_equal(got.type, type);
+		assert_int_equal(mv_frame_decode(&buf[at], len - at, &got), at == last ? 0 : -EBADMSG);
+		at += used;
+	}
+	assert_int_equal(at, len);
+	assert_int_equal(mv_frame_take(&buf[at], 0, &used, &got), -EBADMSG);
+	for (size_t cut = last; cut < len; cut++)
+		assert_int_equal(mv_frame_take(&buf[last], cut - last, &used, &got), -EBADMSG);
 }
 
 static void test_frame_limits(void **state)
@@ -353,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_refused_psns),
 		cmocka_unit_test(test_lengths_and_version),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_packs),
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_frame_limits),
 		cmocka_unit_test(test_frames_refused),

@@ -278,6 +278,25 @@ static void test_wanted(void **state)
 	to_answer();
 }
 
+/* Both hear of a port at once: the follower's wish crosses the offer. One that comes later says that the offer was lost. */
+static void test_wish_crosses_offer(void **state)
+{
+	struct mv_ctl_msg wish;
+
+	(void)state;
+	introduce();
+	assert_int_equal(mv_move_start(&f, MV_CTL_REASON_PATH, paths, 2, START), 0);
+	wish = take_message(&f, MV_CTL_HELLO);
+	to_offer();
+	hear(&l, &wish);
+	assert_quiet(&l);
+	assert_true(l.peer_wish);
+	assert_int_equal(l.reason, MV_CTL_REASON_PATH);
+	mv_move_message(&l, &wish, START + T->live_resend_ns / 2);
+	take_message(&l, MV_CTL_OFFER);
+	assert_quiet(&l);
+}
+
 static void test_no_paths(void **state)
 {
 	struct mv_ctl_msg msg;
@@ -751,7 +770,7 @@ int main(void)
 		cmocka_unit_test(test_move),
 		cmocka_unit_test(test_meet),
 		cmocka_unit_test(test_wanted),
-		cmocka_unit_test(test_no_paths),
+		cmocka_unit_test(test_wish_crosses_offer), cmocka_unit_test(test_no_paths),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_refused_by_kind),
 		cmocka_unit_test(test_start_again),

@@ -340,6 +340,29 @@ static void test_find_figures(void **state)
 	dirworld_fini(&world);
 }
 
+/* Whoever asks for what may be there later finds rails that are down, and excluded ones never. */
+static void test_find_down(void **state)
+{
+	struct mv_path_request request;
+	struct mv_path paths[4];
+	struct dirworld world;
+	char device[64], text[2048];
+
+	(void)state;
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1 down; gid 10.2.0.1/24 v2; rail d2 down excluded; gid "
+			      "10.3.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v2; rail d1; gid 10.2.0.2/24 v2; rail d2 down; "
+			      "gid 10.3.0.2/24 v2;");
+	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
+	format_paths(paths, mv_path_find(&world.dir, &request, 1, 3, paths, 4), text);
+	assert_string_equal(text, "0>3 10.1.0.1>10.1.0.2 v2; ");
+	assert_int_equal(paths[0].stays, 3);
+	request.down_too = 1;
+	format_paths(paths, mv_path_find(&world.dir, &request, 1, 3, paths, 4), text);
+	assert_string_equal(text, "0>3 10.1.0.1>10.1.0.2 v2; 1>4 10.2.0.1>10.2.0.2 v2; ");
+	assert_int_equal(paths[1].stays, 0);
+	dirworld_fini(&world);
+}
+
 /* Many addresses on the programs' own rails leave room for other rails. */
 static void test_find_room(void **state)
 {
@@ -423,7 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
-		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room),
+		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down),
 		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
 	};
 

@@ -15,7 +15,7 @@ import time
 from nicmatrix.stress import SANITIZERS
 from nicmatrix.world import need
 
-from . import REPO, drive, faults, hosts, watch
+from . import REPO, drive, explain, faults, hosts, watch
 from .cli import story
 
 # What each does; a message now and then lets the other end look (script.c).
@@ -100,20 +100,13 @@ class Tally:
 HEAD = f"{'case':10} {'faults':>7} {'per s':>7} {'moved':>7} {'surfaced':>9} {'late':>5} " + " ".join(f"{name:>9}" for name, _ in VIOLATIONS)
 
 
-# What a move ends with that did not come about in time, or found no path at that moment: one fault follows the other before agents have
-# told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
-LATE = re.compile("not moved: (?:the peer's process did not answer|there was no agreement in time|no other rail of this host)")
-
-
-def told_of(place):
-    """(moves, moves that were late), so far, at both ends"""
-    logs = [place.world.log(host) for host in (hosts.SERVER, hosts.CLIENT)]
-    return sum(log.count("; moved to ") for log in logs), sum(len(LATE.findall(log)) for log in logs)
+def logs_of(place):
+    return [place.world.log(host) for host in (hosts.CLIENT, hosts.SERVER)]
 
 
 def group(args, place, program, options, kinds, random, tally):
     """One run of the programs. Return: whether all was right."""
-    moved, late = told_of(place)
+    before = [len(log) for log in logs_of(place)]
     server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZERS])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
     excused, done, begun, stalled = [], [], time.monotonic(), False
@@ -139,19 +132,20 @@ def group(args, place, program, options, kinds, random, tally):
         for end in (client, server):
             end.stop()
         statuses = [client.wait(40), server.wait(40)]
-        outcome = drive.Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
+        said = [client.said(), server.said()]
+        outcome = drive.Outcome(statuses, f"-- client\n{said[0]}-- server\n{said[1]}", done)
     finally:
         vars(place).pop("linger", None)
         client.kill()
         server.kill()
     tally.seconds += time.monotonic() - begun
     tally.faults.update(kind for kind, _ in done)
-    moved, late = (now - then for now, then in zip(told_of(place), (moved, late)))
-    tally.moved += moved
+    logs = [log[length:] for log, length in zip(logs_of(place), before)]
+    tally.moved += sum(log.count("; moved to ") for log in logs)
     tally.surfaced += len(outcome.failures())
-    wrong = outcome.failures_but(excused)
-    if outcome.consistent and len(wrong) <= late:
-        tally.late += len(wrong)
+    wrong = explain.Explained(zip(said, logs)).unexplained(outcome.failures(), [*explain.LATE, *explain.LOST_ATOMIC, *explain.UNLOGGED])
+    if outcome.consistent and not wrong:
+        tally.late += len(outcome.failures_but(excused))
         return True
     tally.add_violation(next(iter(re.findall("VIOLATION: .*", outcome.said)), "") if not outcome.consistent else "")
     print(f"WRONG: {outcome.text()}: {outcome.complaint()}\n{wrong}\n{done}\n{outcome.said}{story(place.world)}", flush=True)

@@ -367,6 +367,44 @@ static void test_qp_disarm(void **state)
 	end_close(&e);
 }
 
+/* Receives: with a reader the log has none, but they are noted until the QP is connected. */
+static size_t n_known(const struct mesh_held *h)
+{
+	return h->guard->reader ? h->log.n : h->guard->receives.n_left;
+}
+
+/* RTR may fail, and be tried again: what was posted is known then, too. */
+static void test_qp_not_connected(void **state)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct mesh_held *h, *again;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &manner, &shape);
+	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	wr.wr_id = 2;
+	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
+	assert_int_equal(n_known(h), 2);
+	mesh_live_unguard(h);
+	assert_int_equal(h->mode, MESH_HELD_NOTING);
+	assert_int_equal(h->log.n, 2);
+	wr.wr_id = 3;
+	assert_int_equal(ibv_post_recv(e.qp, &wr, &bad), 0);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &again), 0);
+	assert_ptr_equal(again, h);
+	assert_int_equal(n_known(h), 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(h->guard->reader ? h->log.notes[i].wr_id : mesh_srqlog_at(&h->guard->receives, i)->wr_id, i + 1);
+	mesh_live_unguard(h);
+	/* And it may be held then. */
+	assert_int_equal(mesh_held_new(world.mc, e.qp, &no_ops, NULL, &again), 0);
+	assert_int_equal(again->log.n, 3);
+	mesh_held_destroy(again);
+	end_close(&e);
+}
+
 /* Whatever fails, there is none, and the next try may succeed. */
 static void test_qp_faults(void **state)
 {
@@ -400,7 +438,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
-		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults),
+		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

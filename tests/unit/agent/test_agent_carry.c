@@ -15,7 +15,8 @@ static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
 static bool willing = true; /* to ask */
-static unsigned int n_asked, n_sent, n_done, n_arrived;
+static bool bundles; /* does it take them? */
+static unsigned int n_asked, n_sent, n_bundled, n_done, n_arrived;
 static uint64_t last_client, last_id;
 static uint32_t last_qpn;
 static unsigned int sent_to[MD_PATHS_MAX]; /* copies by endpoint */
@@ -26,7 +27,8 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 	(void)dgid;
 	for (size_t i = 0; i < n_endpoints && i < max; i++)
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
-					      .ip.s6_addr = {[15] = (uint8_t)i}};
+					      .ip.s6_addr = {[15] = (uint8_t)i},
+					      .bundles = bundles};
 	return n_endpoints;
 }
 
@@ -56,17 +58,15 @@ static bool ask(void *arg, const union ibv_gid *dgid)
 	return willing;
 }
 
-static void send_copy(void *arg, const struct md_endpoint *to, const uint8_t *payload, size_t len)
+static void send_copy(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *wire)
 {
-	struct md_parcel_wire wire;
-
 	(void)arg;
-	assert_int_equal(md_parcel_decode(payload, len, &wire), 0);
-	assert_int_equal(wire.op, MD_PARCEL_CARRY);
-	assert_int_equal(wire.len, 3);
-	assert_memory_equal(wire.data, "abc", 3);
-	last_id = wire.id;
+	assert_int_equal(wire->op, MD_PARCEL_CARRY);
+	assert_int_equal(wire->len, 3);
+	assert_memory_equal(wire->data, "abc", 3);
+	last_id = wire->id;
 	n_sent++;
+	n_bundled += to->bundles;
 	sent_to[to->ip.s6_addr[15]]++;
 }
 
@@ -91,7 +91,8 @@ static int setup(void **state)
 	n_endpoints = 2;
 	n_netdevs = MD_PATHS_MAX;
 	willing = true;
-	n_asked = n_sent = n_done = n_arrived = 0;
+	bundles = false;
+	n_asked = n_sent = n_bundled = n_done = n_arrived = 0;
 	memset(sent_to, 0, sizeof(sent_to));
 	return 0;
 }
@@ -132,16 +133,72 @@ static void test_arrives(void **state)
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(n_sent, 2); /* over both ways */
 	assert_true(last_id == 1000);
-	md_carry_receipt(&carry, 1001, &here);
-	md_carry_receipt(&carry, 1000, &elsewhere);
+	md_carry_receipt(&carry, 1001, &here, now);
+	md_carry_receipt(&carry, 1000, &elsewhere, now);
 	assert_int_equal(n_done, 0);
-	md_carry_receipt(&carry, 1000, &here);
+	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
 	assert_int_equal(n_arrived, 1);
 	assert_int_equal(last_client, 5);
-	md_carry_receipt(&carry, 1000, &here);
+	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
 	assert_true(md_carry_next(&carry) == UINT64_MAX);
+}
+
+/* Where receipts take long, copies are not sent before they can be there; and no longer, when they are quick again. */
+static void test_slow_receipts(void **state)
+{
+	uint64_t begun;
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(send_one(5), 0);
+		run(now + 60 * MD_MS);
+		md_carry_receipt(&carry, last_id, &here, now);
+	}
+	n_sent = 0;
+	begun = now;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 110 * MD_MS);
+	assert_int_equal(n_sent, 2);
+	run(begun + 121 * MD_MS);
+	assert_int_equal(n_sent, 4);
+	md_carry_receipt(&carry, last_id, &here, now);
+	for (int i = 0; i < 60; i++) {
+		assert_int_equal(send_one(5), 0);
+		run(now + MD_MS);
+		md_carry_receipt(&carry, last_id, &here, now);
+	}
+	n_sent = 0;
+	begun = now;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 20 * MD_MS);
+	assert_int_equal(n_sent, 4);
+	/* Never so long that a message that does not arrive is told of much later. */
+	carry.slow_ns = 10 * MD_S;
+	n_done = 0;
+	assert_int_equal(send_one(5), 0);
+	run(now + MD_S + MD_TRIES_SLOW_NS);
+	assert_true(n_done >= 1);
+}
+
+/* An agent may be an older one now than that which said that it takes bundles: the later tries are for that. */
+static void test_bundles_at_first(void **state)
+{
+	unsigned int n_few;
+
+	(void)state;
+	bundles = true;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_bundled, 2);
+	run(now + 20 * MD_MS);
+	assert_int_equal(n_sent, 2 * MD_TRIES_FEW);
+	n_few = n_sent;
+	assert_int_equal(n_bundled, n_few);
+	run(now + MD_S);
+	assert_int_equal(n_done, 1);
+	assert_true(n_sent > n_few);
+	assert_int_equal(n_bundled, n_few);
 }
 
 static void test_gives_up(void **state)
@@ -178,7 +235,7 @@ static void test_unknown_host(void **state)
 	assert_int_equal(n_sent, 1);
 	md_carry_known(&carry);
 	assert_int_equal(n_sent, 1);
-	md_carry_receipt(&carry, last_id, &here);
+	md_carry_receipt(&carry, last_id, &here, now);
 	assert_int_equal(n_arrived, 1);
 	/* One that was asked in vain lately. */
 	n_endpoints = 0;
@@ -306,6 +363,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bundles_at_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow_receipts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_host, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),

@@ -163,6 +163,9 @@ static int registered(void)
 	put(fd, &frame);
 	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
 	assert_int_equal(frame.version, MV_CTL_VERSION);
+	if (probing)
+		assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
 	return fd;
 }
 
@@ -236,7 +239,6 @@ static void test_watch(void **state)
 	run_events();
 	probing = true;
 	fd = registered();
-	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PROBES);
 	put(fd, &watch);
 	assert_int_equal(watched, MV_WATCH_HOME);
 	assert_int_equal(clients.count.watches_refused, 0);
@@ -287,6 +289,121 @@ static void test_garbage(void **state)
 		assert_int_equal(next_frame(fd, &frame), -1);
 		close(fd);
 	}
+}
+
+/* Appends a frame. */
+static size_t pack(uint8_t *buf, size_t len, const struct mv_frame *frame)
+{
+	size_t more = mv_frame_encode(frame, buf + len);
+
+	assert_true(more > 0);
+	return len + more;
+}
+
+static size_t pack_claim(uint8_t *buf, size_t len, uint32_t qpn)
+{
+	const struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = qpn, .device = "mlx5_0"};
+
+	return pack(buf, len, &frame);
+}
+
+/* Of a process, which need not have said that it can do so. */
+static void test_pack_from_process(void **state)
+{
+	const struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
+	uint8_t buf[MV_PACK_MAX_BYTES + 1];
+	struct mv_frame frame;
+	size_t len = 0;
+	int fd = join();
+
+	(void)state;
+	len = pack(buf, len, &hello);
+	for (uint32_t qpn = 1; qpn <= 100; qpn++)
+		len = pack_claim(buf, len, qpn);
+	assert_int_equal(send(fd, buf, len, 0), len);
+	run_events();
+	assert_int_equal(clients.qps.n, 100);
+	assert_int_equal(clients.count.frames, 101);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_WELCOME);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_PACKS);
+	/* What comes before one that is malformed has been said. */
+	len = pack_claim(buf, 0, 200);
+	memset(buf + len, 0xff, 30);
+	assert_int_equal(send(fd, buf, len + 30, 0), len + 30);
+	run_events();
+	assert_int_equal(clients.count.claims, 101);
+	assert_int_equal(clients.count.malformed, 1);
+	assert_int_equal(clients.n, 0);
+	close(fd);
+	/* As long as may be, and one byte more. */
+	fd = registered();
+	memset(buf, 0, sizeof(buf));
+	for (len = 0; len < MV_PACK_MAX_BYTES;) {
+		struct mv_frame status = {.type = MV_FRAME_STATUS, .qpn = 1, .device = "mlx5_0", .len = 100};
+		size_t left = MV_PACK_MAX_BYTES - len, bytes;
+
+		memset(status.payload, 'x', sizeof(status.payload) - 1);
+		bytes = pack(buf, len, &status) - len;
+		if (left < 2 * bytes) {
+			status.len = (uint16_t)(status.len + left - bytes);
+			bytes = pack(buf, len, &status) - len;
+			assert_int_equal(bytes, left);
+		}
+		len += bytes;
+	}
+	assert_int_equal(send(fd, buf, MV_PACK_MAX_BYTES, 0), MV_PACK_MAX_BYTES);
+	run_events();
+	assert_int_equal(clients.n, 1);
+	assert_int_equal(send(fd, buf, MV_PACK_MAX_BYTES + 1, 0), MV_PACK_MAX_BYTES + 1);
+	run_events();
+	assert_int_equal(clients.n, 0);
+	close(fd);
+}
+
+/* To a process: only one that says that it takes them gets them, at the end of a turn. */
+static void test_pack_to_process(void **state)
+{
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	const uint8_t data[100] = {1, 2, 3};
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	struct mv_frame frame;
+	size_t used, at = 0;
+	int fd = registered(), n;
+	ssize_t len;
+
+	(void)state;
+	claim(fd, "mlx5_0", 1);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_DELIVER);
+	put(fd, &packs);
+	for (n = 0; n < 3; n++)
+		assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+	assert_int_equal(next_frame(fd, &frame), 0);
+	md_clients_flush(&clients);
+	len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+	for (n = 0; (ssize_t)at < len; n++, at += used) {
+		assert_int_equal(mv_frame_take(buf + at, (size_t)len - at, &used, &frame), 0);
+		assert_int_equal(frame.type, MV_FRAME_DELIVER);
+		assert_memory_equal(frame.payload, data, sizeof(data));
+	}
+	assert_int_equal(n, 3);
+	md_clients_flush(&clients);
+	assert_int_equal(next_frame(fd, &frame), 0);
+	/* One that does not read loses what there is no room for, and that is counted. */
+	for (n = 0; n < 1000000 && !clients.count.not_delivered; n++)
+		md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data));
+	assert_int_equal(clients.count.not_delivered, 1);
+	/* What it was promised comes when it reads. */
+	for (at = 0; (len = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0; md_clients_flush(&clients))
+		at += (size_t)len;
+	assert_true(at / clients.count.delivered >= sizeof(data));
+	assert_int_equal(at % (clients.count.delivered - 4), 0);
+	/* One that goes while something waits for it. */
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, data, sizeof(data)));
+	close(fd);
+	run_events();
+	assert_int_equal(clients.n, 0);
+	md_clients_flush(&clients);
 }
 
 static void test_claims(void **state)
@@ -604,6 +721,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_register_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),

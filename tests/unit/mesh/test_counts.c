@@ -124,6 +124,66 @@ static void test_kept_when_the_process_ends(void **state)
 	mesh_agentlink_close(&link_);
 }
 
+/* Frames go together where the agent says that it takes them so, and come together; each end understands the other. */
+static void test_packs(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .device = "mlx5_0"}, got;
+	const uint8_t data[MV_CTL_MAX_BYTES] = {1, 2, 3};
+	unsigned int n;
+
+	(void)state;
+	connect_agent();
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
+	assert_int_equal(got.type, MV_FRAME_WELCOME);
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
+	assert_int_equal(got.type, MV_FRAME_PACKS);
+	mesh_agentlink_packs(&link_);
+	/* More than one packet has room for. */
+	for (frame.qpn = 1; frame.qpn <= 500; frame.qpn++)
+		assert_int_equal(mesh_agentlink_send(&link_, &frame), 0);
+	run_events();
+	assert_true(clients.count.claims > 0 && clients.count.claims < 500);
+	assert_int_equal(mesh_agentlink_flush(&link_), 0);
+	assert_int_equal(mesh_agentlink_flush(&link_), 0);
+	run_events();
+	assert_int_equal(clients.count.claims, 500);
+	assert_int_equal(clients.count.malformed, 0);
+
+	for (n = 1; n <= 40; n++)
+		assert_true(md_clients_deliver(&clients, "mlx5_0", n, data, sizeof(data)));
+	md_clients_flush(&clients);
+	for (n = 1; n <= 40; n++) {
+		assert_int_equal(mesh_agentlink_recv(&link_, &got), 0);
+		assert_int_equal(got.type, MV_FRAME_DELIVER);
+		assert_int_equal(got.qpn, n);
+		assert_memory_equal(got.payload, data, sizeof(data));
+	}
+	assert_false(mesh_agentlink_has(&link_));
+	assert_int_equal(mesh_agentlink_recv(&link_, &got), -EAGAIN);
+	mesh_agentlink_close(&link_);
+}
+
+/* An agent that does not read: what was accepted is kept until there is room, what was not is said to be lost. */
+static void test_packs_without_room(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 1, .device = "mlx5_0"};
+	unsigned int n = 0;
+	int err = 0;
+
+	(void)state;
+	connect_agent();
+	mesh_agentlink_packs(&link_);
+	for (; !err && n < 1000000; n++, frame.qpn = n + 1)
+		err = mesh_agentlink_send(&link_, &frame);
+	assert_int_equal(err, -EAGAIN);
+	assert_int_equal(mesh_agentlink_flush(&link_), -EAGAIN);
+	run_events();
+	assert_int_equal(mesh_agentlink_flush(&link_), 0);
+	run_events();
+	assert_int_equal(clients.count.claims, n - 1);
+	mesh_agentlink_close(&link_);
+}
+
 /* What one connection has shown is not shown again by the next; what came in between is. */
 static void test_connected_again(void **state)
 {
@@ -319,6 +379,8 @@ static void test_many_descriptors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_packs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_packs_without_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_seen_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_when_the_process_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_connected_again, setup, teardown),

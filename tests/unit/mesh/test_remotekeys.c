@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Keys that the peer has to forget are told until it says that it has, and not for ever. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "conn.h"
@@ -69,6 +71,7 @@ static struct mesh_conn *moved(void)
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
+	mesh_conn_key_peer(conn);
 	n_sent = n_queued = 0;
 	now_ns = 1000 * MS;
 	return conn;
@@ -167,8 +170,73 @@ static void test_peer_not_met(void **state)
 
 	(void)state;
 	conn->move.peer_attempt = 0;
+	mesh_conn_key_peer(conn);
 	mesh_conns_key_dropped(&pd, 1);
 	assert_int_equal(n_sent, 0);
+	end(conn);
+}
+
+/* Who takes the memory away is not kept waiting by whoever is at the connection, perhaps for seconds. */
+static void *drop_one(void *arg)
+{
+	(void)arg;
+	mesh_conns_key_dropped(&pd, 0x77);
+	return NULL;
+}
+
+static void test_nobody_waits(void **state)
+{
+	struct mesh_conn *conn = moved();
+	struct timespec limit;
+	pthread_t thread;
+
+	(void)state;
+	pthread_mutex_lock(&conn->lock);
+	assert_int_equal(pthread_create(&thread, NULL, drop_one, NULL), 0);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 60;
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &limit), 0);
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(sent[0].key, 0x77);
+	assert_int_equal(sent[0].attempt, 3);
+	assert_int_equal(sent[0].to_attempt, 4);
+	assert_int_equal(conn->n_drops, 1);
+	pthread_mutex_unlock(&conn->lock);
+	end(conn);
+}
+
+/* One that has left is told nothing. */
+static void test_gone(void **state)
+{
+	struct mesh_conn *conn = moved();
+
+	(void)state;
+	conn->gone = true;
+	mesh_conn_key_peer(conn);
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_equal(n_sent, 0);
+	end(conn);
+}
+
+/* The peer may have been on the next path before us, and have asked there: what it has to forget it is told again after the move. */
+static void test_told_behind_a_move(void **state)
+{
+	struct mesh_conn *conn = moved();
+	uint32_t path_key;
+	uint64_t next;
+
+	(void)state;
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &path_key), 0);
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &path_key), 0);
+	mesh_conn_ask_no_more(conn);
+	next = mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 1);
+	mesh_conn_run_keys(conn, next);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(sent[1].type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[1].key, 0x77);
+	mesh_conn_peer_left(conn);
 	end(conn);
 }
 
@@ -179,6 +247,9 @@ int main(void)
 		cmocka_unit_test(test_not_for_ever),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_peer_not_met),
+		cmocka_unit_test(test_nobody_waits),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_told_behind_a_move),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,14 @@ class Stacked(WithHosts):
         self.assertEqual((client, server), (0, 0), out + said)
         self.assertIn("200 iters", out)
 
+    def test_srqs_of_many_threads(self):
+        """libmlx5 alone breaks down on this, in one to three of ten runs, so only the other half can be asserted."""
+        for _ in range(15):
+            done = subprocess.run(self.argv("a", True, str(BUILD / "tests/sim/sim_srqthreads")), text=True, capture_output=True,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assert_overlaid()
+
     def test_switched_off(self):
         with_off = self.argv("a", True, "env", "MESHVERBS=off", "ibv_devinfo")
         bare = self.argv("a", False, "ibv_devinfo")

@@ -157,7 +157,7 @@ class World:
 
     def told(self, host, n_lines=40):
         """The end of the plugin's log without what it says when a program starts."""
-        dull = re.compile(r"config: /|libibverbs: /|driver-list:|base:\w+:|calibration:|: overlaid|: kept, ")
+        dull = re.compile(r"config: \S+$|libibverbs: /|driver-list:|base:\w+:|calibration:|: overlaid|: kept, ")
         return "\n".join([line for line in self.log(host).splitlines() if not dull.search(line)][-n_lines:])
 
     def agent_log(self, host):

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Why queue pairs of chaos-traffic failed, by what the plugin's log says of that very queue pair."""
+import collections
+import re
+
+# A queue pair of the traffic program as both its lines and the plugin's name it; "failed consistently" comes from either end.
+SAID = re.compile(r"thread (\d+), queue pair ([\d.]+) \((0x[0-9a-f]+)\): (?:then )?failed")
+LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)[ :].*?: (?:not moved: )?(.+); the program gets its errors?$", re.M)
+
+# What a move ends with that did not come about in time, or found no path at that moment: one fault follows the other before agents
+# have told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
+LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's")
+LOST_ATOMIC = ("the result of an atomic is lost",)
+# docs/guarantees.md, Not protected: it was made in the middle of a fault.
+UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",)
+
+
+def pairs_of(said):
+    """{(thread, queue pair and how often it was replaced): QP number} of those that failed, by what one end said."""
+    return {(thread, pair): int(qpn, 16) for thread, pair, qpn in SAID.findall(said)}
+
+
+def reasons_of(log):
+    """{QP number: reasons, in their order}, by the log of one host"""
+    found = collections.defaultdict(list)
+    for qpn, why in LOGGED.findall(log):
+        found[int(qpn, 16)].append(why)
+    return found
+
+
+class Explained:
+    """@ends: [(what the program said, what the plugin logged meanwhile)], of both"""
+
+    def __init__(self, ends):
+        self.ends = [(pairs_of(said), reasons_of(log)) for said, log in ends]
+
+    def why(self, pair):
+        """What the log of either end says of this pair of queue pairs."""
+        return [reason for pairs, reasons in self.ends if pair in pairs for reason in reasons.get(pairs[pair], ())]
+
+    def unexplained(self, failures, allowed):
+        """{pair: (its failures, what the logs say)} of those for which no allowed reason is given"""
+        return {pair: (lines, self.why(pair)) for pair, lines in failures.items() if not set(self.why(pair)) & set(allowed)}

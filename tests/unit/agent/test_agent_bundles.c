@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Bundles: their codec, and what goes together into which. */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "bundles.h"
+#include "ctl.h"
+
+#define MESSAGE_BYTES 116 /* as most are */
+
+static struct md_bundles bundles;
+static uint64_t now;
+static unsigned int n_sent; /* datagrams */
+static struct md_bundle_to sent_to[4 * MD_BUNDLES];
+static struct md_bundle_wire sent[4 * MD_BUNDLES];
+static uint8_t payloads[4 * MD_BUNDLES][MD_PAYLOAD_MAX_BYTES];
+
+static void on_send(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
+{
+	assert_ptr_equal(arg, &bundles);
+	assert_true(n_sent < 4 * MD_BUNDLES);
+	assert_true(len <= MD_PAYLOAD_MAX_BYTES);
+	memcpy(payloads[n_sent], payload, len);
+	assert_int_equal(md_bundle_decode(payloads[n_sent], len, &sent[n_sent]), 0);
+	assert_int_equal(sent[n_sent].op, to->op);
+	sent_to[n_sent++] = *to;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&bundles, 0, sizeof(bundles));
+	bundles.send = on_send;
+	bundles.arg = &bundles;
+	n_sent = 0;
+	now = MD_S;
+	return 0;
+}
+
+static struct md_bundle_to place(uint8_t which)
+{
+	return (struct md_bundle_to){.ip.s6_addr = {[15] = which}, .port = 7, .op = MD_PARCEL_CARRY};
+}
+
+static void add(const struct md_bundle_to *to, uint64_t id)
+{
+	static const uint8_t data[MESSAGE_BYTES] = {1, 2, 3};
+	const struct md_parcel_wire parcel = {.op = to->op,
+					      .id = id,
+					      .start = to->start,
+					      .len = to->op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0,
+					      .data = data};
+
+	md_bundles_add(&bundles, to, &parcel, now);
+}
+
+/* Ids of a bundle are these, in this order. */
+static void assert_ids(struct md_bundle_wire bundle, uint64_t first, unsigned int n)
+{
+	struct md_parcel_wire parcel;
+
+	assert_int_equal(bundle.n, n);
+	for (unsigned int i = 0; i < n; i++) {
+		md_bundle_next(&bundle, &parcel);
+		assert_true(parcel.id == first + i);
+		assert_true(parcel.start == bundle.start);
+		assert_int_equal(parcel.len, bundle.op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0);
+		if (parcel.len)
+			assert_int_equal(parcel.data[2], 3);
+	}
+}
+
+static void test_together(void **state)
+{
+	const struct md_bundle_to a = place(1), b = place(2);
+
+	(void)state;
+	add(&a, 10);
+	add(&b, 20);
+	add(&a, 11);
+	assert_int_equal(n_sent, 0);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(sent_to[0].ip.s6_addr[15], 1);
+	assert_ids(sent[0], 10, 2);
+	assert_ids(sent[1], 20, 1);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 2);
+}
+
+/* Everything that a datagram is sent with has to be the same. */
+static void test_apart(void **state)
+{
+	struct md_bundle_to to[] = {place(1), place(1), place(1), place(1), place(1), place(1)};
+
+	(void)state;
+	to[1].port++;
+	to[2].ifindex++;
+	to[3].from.s6_addr[0]++;
+	to[4].op = MD_PARCEL_RECEIPT;
+	to[5].op = MD_PARCEL_RECEIPT;
+	to[5].start++;
+	for (int i = 0; i < 6; i++)
+		add(&to[i], 5);
+	now += MD_RECEIPTS_NS;
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 6);
+	for (int i = 0; i < 6; i++) {
+		assert_memory_equal(&sent_to[i], &to[i], sizeof(to[i]));
+		assert_ids(sent[i], 5, 1);
+	}
+}
+
+static void test_full(void **state)
+{
+	const unsigned int in_one = (MD_PAYLOAD_MAX_BYTES - MD_BUNDLE_HEADER_BYTES) / (MD_BUNDLE_CARRY_BYTES + MESSAGE_BYTES);
+	const struct md_bundle_to to = place(1);
+
+	(void)state;
+	assert_int_equal(in_one, 8);
+	for (unsigned int i = 0; i < 3 * in_one; i++)
+		add(&to, i);
+	assert_int_equal(n_sent, 2);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_ids(sent[i], (uint64_t)i * in_one, in_one);
+}
+
+static void test_many_receipts(void **state)
+{
+	const unsigned int in_one = (MD_PAYLOAD_MAX_BYTES - MD_BUNDLE_HEADER_BYTES) / MD_BUNDLE_RECEIPT_BYTES;
+	struct md_bundle_to to = place(1);
+
+	(void)state;
+	to.op = MD_PARCEL_RECEIPT;
+	to.start = 77;
+	for (unsigned int i = 0; i <= in_one; i++)
+		add(&to, i);
+	assert_int_equal(n_sent, 1);
+	assert_ids(sent[0], 0, in_one);
+	assert_true(sent[0].start == 77);
+}
+
+/* Receipts wait for more of them, but not for ever; messages do not. */
+static void test_receipts_wait(void **state)
+{
+	struct md_bundle_to to = place(1), receipts = to;
+
+	(void)state;
+	receipts.op = MD_PARCEL_RECEIPT;
+	assert_true(md_bundles_next(&bundles) == UINT64_MAX);
+	add(&receipts, 1);
+	add(&to, 7);
+	assert_true(md_bundles_next(&bundles) == now + MD_RECEIPTS_NS);
+	now += MD_RECEIPTS_NS / 2;
+	add(&receipts, 2);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 1);
+	assert_ids(sent[0], 7, 1);
+	now += MD_RECEIPTS_NS / 2;
+	assert_true(md_bundles_next(&bundles) == now);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 2);
+	assert_ids(sent[1], 1, 2);
+	assert_true(md_bundles_next(&bundles) == UINT64_MAX);
+}
+
+/* More places than there is room for: none is lost, and no place waits for ever. */
+static void test_many_places(void **state)
+{
+	unsigned int n = 0;
+
+	(void)state;
+	for (uint8_t i = 0; i < 2 * MD_BUNDLES; i++) {
+		const struct md_bundle_to to = place(i);
+
+		add(&to, i);
+	}
+	assert_int_equal(n_sent, MD_BUNDLES);
+	md_bundles_flush(&bundles, now);
+	assert_int_equal(n_sent, 2 * MD_BUNDLES);
+	for (unsigned int i = 0; i < n_sent; i++) {
+		assert_ids(sent[i], sent_to[i].ip.s6_addr[15], 1);
+		n += sent_to[i].ip.s6_addr[15];
+	}
+	assert_int_equal(n, MD_BUNDLES * (2 * MD_BUNDLES - 1));
+}
+
+static size_t encode(uint8_t *bytes, enum md_parcel_op op, uint64_t start, unsigned int n)
+{
+	static const uint8_t data[MV_CTL_MAX_BYTES];
+	struct md_writer w;
+
+	md_bundle_begin(&w, bytes, op, start);
+	for (unsigned int i = 0; i < n; i++) {
+		const struct md_parcel_wire parcel = {
+			.op = op, .id = i, .len = op == MD_PARCEL_CARRY ? MV_CTL_MAX_BYTES : 0, .data = data};
+
+		assert_true(md_bundle_add(&w, &parcel));
+	}
+	return md_bundle_end(&w, (uint16_t)n);
+}
+
+static void test_refuses(void **state)
+{
+	uint8_t bytes[MD_PAYLOAD_MAX_BYTES + 1];
+	struct md_bundle_wire again;
+	size_t len;
+
+	(void)state;
+	for (unsigned int n = 0; n <= 2; n++) {
+		len = encode(bytes, MD_PARCEL_CARRY, 0, n);
+		assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
+		for (size_t cut = 0; cut < len; cut++)
+			assert_int_equal(md_bundle_decode(bytes, cut, &again), -EBADMSG);
+		assert_int_equal(md_bundle_decode(bytes, len + 1, &again), -EBADMSG);
+		bytes[0]++;
+		assert_int_equal(md_bundle_decode(bytes, len, &again), -EPROTONOSUPPORT);
+		bytes[0]--;
+		bytes[1] = 3;
+		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+		bytes[1] = MD_PARCEL_CARRY;
+		bytes[3]++; /* how many */
+		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+		bytes[3]--;
+		bytes[11] = 1; /* a start number that nobody asked for */
+		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	}
+	len = encode(bytes, MD_PARCEL_CARRY, 0, 2);
+	bytes[MD_BUNDLE_HEADER_BYTES + 8] = 2; /* 513 bytes and 511 */
+	bytes[MD_BUNDLE_HEADER_BYTES + 9] = 1;
+	bytes[MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES + 513 + 8] = 1;
+	bytes[MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES + 513 + 9] = 255;
+	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	memset(bytes, 0, sizeof(bytes));
+	len = encode(bytes, MD_PARCEL_CARRY, 0, 1);
+	bytes[MD_BUNDLE_HEADER_BYTES + 8] = 0; /* an empty message */
+	assert_int_equal(md_bundle_decode(bytes, MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES, &again), -EBADMSG);
+
+	len = encode(bytes, MD_PARCEL_RECEIPT, 9, 3);
+	assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
+	assert_int_equal(again.n, 3);
+	for (size_t cut = 0; cut < len; cut++)
+		assert_int_equal(md_bundle_decode(bytes, cut, &again), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_together, setup),      cmocka_unit_test_setup(test_apart, setup),
+		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test_setup(test_many_receipts, setup),
+		cmocka_unit_test_setup(test_many_places, setup),
+		cmocka_unit_test_setup(test_receipts_wait, setup),   cmocka_unit_test(test_refuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

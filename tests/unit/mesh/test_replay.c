@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What becomes of the work of a fenced queue pair: every signaled work request completes once, in its turn, from the stash or on the
+ * queue pair that comes next. That one is made up here, and keeps what is posted to it.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "live.h"
+
+#define QPN       7u
+#define FIRST_PSN 0xfffffeu /* wraps */
+#define MAX_WR    16u
+
+static struct {
+	uint64_t wr_ids[MAX_WR];
+	enum ibv_wr_opcode opcodes[MAX_WR];
+	unsigned int n;
+} posted;
+
+static int keep_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	assert_null(wr->next);
+	assert_true(posted.n < MAX_WR);
+	posted.wr_ids[posted.n] = wr->wr_id;
+	posted.opcodes[posted.n++] = wr->opcode;
+	return 0;
+}
+
+/* Every key is the same on the other rail. */
+static int same_key(void *arg, uint32_t rkey, uint32_t *ret)
+{
+	(void)arg;
+	*ret = rkey;
+	return 0;
+}
+
+static const struct mesh_held_ops ops = {.want_key = same_key};
+
+struct fenced {
+	struct mesh_cq cq;
+	struct ibv_cq ibv;
+	struct ibv_context next_device;
+	struct ibv_qp qp, next;
+	struct ibv_pd dummy_pd;
+	struct ibv_mr dummy;
+	struct mesh_pd spd;
+	struct mesh_held h;
+};
+
+static int setup(void **state)
+{
+	const struct ibv_qp_cap cap = {.max_send_wr = MAX_WR, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+	struct fenced *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	memset(&posted, 0, sizeof(posted));
+	f->cq.cq = &f->ibv;
+	pthread_mutex_init(&f->cq.poll_lock, NULL);
+	pthread_mutex_init(&f->cq.lock, NULL);
+	pthread_mutex_init(&f->cq.kick_lock, NULL);
+	f->qp = (struct ibv_qp){.qp_num = QPN, .state = IBV_QPS_RTS};
+	f->next_device.ops.post_send = keep_post;
+	f->next = (struct ibv_qp){.context = &f->next_device, .qp_num = QPN + 1};
+	f->spd.dummy = &f->dummy;
+	f->h = (struct mesh_held){.qp = &f->qp,
+				  .mode = MESH_HELD_FENCED,
+				  .ops = &ops,
+				  .cap = cap,
+				  .send_cq = &f->cq,
+				  .recv_cq = &f->cq,
+				  .guard = mesh_guard_new(&cap, false, false),
+				  .next = {.qp = &f->next, .spd = &f->spd, .rts = true},
+				  .next_mtu_bytes = 1024};
+	assert_non_null(f->h.guard);
+	assert_int_equal(mesh_sendq_init(&f->h.queue, &cap), 0);
+	f->h.sges = calloc(1, sizeof(*f->h.sges));
+	pthread_mutex_init(&f->h.lock, NULL);
+	pthread_mutex_init(&f->h.post_lock, NULL);
+	mesh_guard_rtr(f->h.guard, 1024);
+	mesh_guard_rts(f->h.guard, FIRST_PSN);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fenced *f = *state;
+
+	mesh_guard_free(f->h.guard);
+	mesh_sendq_fini(&f->h.queue);
+	free(f->h.sges);
+	free(f->cq.stash);
+	free(f);
+	return 0;
+}
+
+/* One of a single packet that was posted before the fence, and not completed. */
+static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opcode, bool signaled)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode, .send_flags = signaled ? IBV_SEND_SIGNALED : 0u};
+
+	assert_int_equal(mesh_guard_send(f->h.guard, &wr), 0);
+}
+
+/* The atomic that mesh_live_quiesce() posts behind the last one of the program's. */
+static void was_marked(struct fenced *f)
+{
+	was_posted(f, mesh_guard_atomic_mark(f->h.guard), IBV_WR_ATOMIC_CMP_AND_SWP, true);
+}
+
+/* The last @n were flushed; the peer has executed the first @executed ones, of which @received consumed a receive. */
+static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
+{
+	f->h.guard->n_undone = n_flushed;
+	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4), 0);
+	assert_int_equal(f->h.mode, MESH_HELD_ACTIVE);
+}
+
+static void assert_completed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_opcode opcode)
+{
+	assert_true(f->cq.n_stash > at);
+	assert_int_equal(f->cq.stash[at].wr_id, wr_id);
+	assert_int_equal(f->cq.stash[at].status, IBV_WC_SUCCESS);
+	assert_int_equal(f->cq.stash[at].opcode, opcode);
+	assert_int_equal(f->cq.stash[at].qp_num, QPN);
+}
+
+static void assert_posted(unsigned int at, uint64_t wr_id, enum ibv_wr_opcode opcode)
+{
+	assert_true(posted.n > at);
+	assert_int_equal(posted.wr_ids[at], wr_id);
+	assert_int_equal(posted.opcodes[at], opcode);
+}
+
+static void test_done_and_not(void **state)
+{
+	struct fenced *f = *state;
+
+	was_posted(f, 1, IBV_WR_SEND, true);
+	was_posted(f, 2, IBV_WR_SEND, false);
+	was_posted(f, 3, IBV_WR_SEND, true);
+	was_posted(f, 4, IBV_WR_SEND, true);
+	replay(f, 4, 3, 3);
+	assert_int_equal(f->cq.n_stash, 2);
+	assert_completed(f, 0, 1, IBV_WC_SEND);
+	assert_completed(f, 1, 3, IBV_WC_SEND);
+	assert_int_equal(posted.n, 1);
+	assert_posted(0, 4, IBV_WR_SEND);
+}
+
+/* What was done behind a READ that is repeated waits for it. */
+static void test_done_behind_a_read(void **state)
+{
+	struct fenced *f = *state;
+
+	was_posted(f, 1, IBV_WR_RDMA_READ, true);
+	was_posted(f, 2, IBV_WR_SEND, true);
+	was_posted(f, 3, IBV_WR_SEND, true);
+	replay(f, 3, 2, 1);
+	assert_int_equal(f->cq.n_stash, 0);
+	assert_int_equal(posted.n, 3);
+	assert_posted(0, 1, IBV_WR_RDMA_READ);
+	assert_posted(1, 2, IBV_WR_RDMA_READ); /* holds its place */
+	assert_posted(2, 3, IBV_WR_SEND);
+}
+
+/* Our own atomic was executed and its result is lost: nobody waits for that, but what was done behind it completes. */
+static void test_done_behind_our_mark(void **state)
+{
+	struct fenced *f = *state;
+
+	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	was_posted(f, 85, IBV_WR_SEND, true);
+	replay(f, 3, 3, 1); /* the program's atomic was not flushed: its result is there */
+	assert_null(f->h.guard->lost_atomic);
+	assert_int_equal(f->cq.n_stash, 1);
+	assert_completed(f, 0, 84, IBV_WC_SEND);
+	assert_int_equal(posted.n, 1);
+	assert_posted(0, 85, IBV_WR_SEND);
+}
+
+/* The same with all of it done, and with nothing done. */
+static void test_all_done_behind_our_mark(void **state)
+{
+	struct fenced *f = *state;
+
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	was_posted(f, 85, IBV_WR_SEND, true);
+	replay(f, 3, 3, 2);
+	assert_int_equal(f->cq.n_stash, 2);
+	assert_completed(f, 0, 84, IBV_WC_SEND);
+	assert_completed(f, 1, 85, IBV_WC_SEND);
+	assert_int_equal(posted.n, 0);
+}
+
+static void test_nothing_done_behind_our_mark(void **state)
+{
+	struct fenced *f = *state;
+
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	replay(f, 2, 0, 0);
+	assert_int_equal(f->cq.n_stash, 0);
+	assert_int_equal(posted.n, 1);
+	assert_posted(0, 84, IBV_WR_SEND);
+}
+
+/* The program's own atomic whose result is lost fails in its turn, and what was done behind it comes after it. */
+static void test_done_behind_a_lost_atomic(void **state)
+{
+	struct fenced *f = *state;
+
+	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	replay(f, 3, 3, 1);
+	assert_non_null(f->h.guard->lost_atomic);
+	assert_int_equal(f->cq.n_stash, 0);
+	assert_int_equal(posted.n, 2);
+	assert_posted(0, 1, IBV_WR_RDMA_WRITE); /* which the device will not have */
+	assert_posted(1, 84, IBV_WR_RDMA_READ);
+}
+
+static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
+{
+	assert_true(f->cq.n_stash > at);
+	assert_int_equal(f->cq.stash[at].wr_id, wr_id);
+	assert_int_equal(f->cq.stash[at].status, status);
+}
+
+/* When the move fails, the first error names the cause, as without us, also where ours comes before it. */
+static void test_errors_behind_our_mark(void **state)
+{
+	struct fenced *f = *state;
+
+	f->h.next = (struct mesh_shadow){0};
+	was_marked(f);
+	was_posted(f, 84, IBV_WR_SEND, true);
+	was_posted(f, 85, IBV_WR_SEND, false);
+	mesh_live_surface(&f->h);
+	assert_int_equal(f->cq.n_stash, 2);
+	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
+	assert_failed(f, 1, 85, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* However often a connection moves, it does not need more and more memory. */
+static void test_many_moves(void **state)
+{
+	struct fenced *f = *state;
+	const struct mesh_shadow next = f->h.next;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		mesh_guard_rts(f->h.guard, FIRST_PSN);
+		was_posted(f, 1, IBV_WR_SEND, true);
+		was_posted(f, 2, IBV_WR_SEND, true);
+		posted.n = 0;
+		replay(f, 2, 1, 1);
+		assert_completed(f, 0, 1, IBV_WC_SEND);
+		assert_int_equal(posted.n, 1);
+		assert_true(f->h.queue.size <= 2 * MAX_WR);
+		assert_true(f->cq.stash_size <= 4 * MAX_WR);
+		mesh_cq_unstash(&f->cq, f->cq.n_stash);
+		f->h.now = f->h.old = (struct mesh_shadow){0};
+		f->h.next = next;
+		f->h.mode = MESH_HELD_FENCED;
+	}
+}
+
+/* What waits is the more the longer a move takes; all of it comes, in order. */
+static void test_full_queue(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct fenced *f = *state;
+	unsigned int i;
+
+	for (i = 0; i < MAX_WR; i++)
+		was_posted(f, i, IBV_WR_SEND, true);
+	for (i = 0; i < MAX_WR; i++) {
+		wr.wr_id = MAX_WR + i;
+		assert_int_equal(mesh_sendq_push(&f->h.queue, &wr), 0);
+	}
+	replay(f, MAX_WR, 0, 0);
+	assert_int_equal(posted.n, MAX_WR); /* the log has room for no more */
+	assert_int_equal(f->h.queue.n, MAX_WR);
+	for (i = 0; i < MAX_WR; i++) {
+		assert_posted(i, i, IBV_WR_SEND);
+		assert_int_equal(mesh_sendq_place(&f->h.queue, i)->wr.wr_id, MAX_WR + i);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_done_and_not),
+		T(test_done_behind_a_read),
+		T(test_done_behind_our_mark),
+		T(test_all_done_behind_our_mark),
+		T(test_nothing_done_behind_our_mark),
+		T(test_done_behind_a_lost_atomic),
+		T(test_errors_behind_our_mark),
+		T(test_many_moves),
+		T(test_full_queue),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
