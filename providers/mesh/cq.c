@@ -313,7 +313,10 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 
 	if (!mcq || !atomic_load_explicit(&mcq->n_readers, memory_order_relaxed))
 		return mc->resize_cq(cq, cqe);
-	frozen = mesh_cq_freeze(mcq);
+	/* Where it is must not change under who looks. Nobody polls one of these for long. */
+	do
+		frozen = mesh_cq_freeze(mcq);
+	while (!frozen);
 	err = mc->resize_cq(cq, cqe);
 	mesh_reader_cq_refresh(mcq);
 	mesh_cq_thaw(mcq, frozen);

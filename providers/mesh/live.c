@@ -155,7 +155,9 @@ static int make_room(struct mesh_cq *cq)
 	pthread_mutex_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
-	frozen = mesh_cq_freeze(cq);
+	do
+		frozen = mesh_cq_freeze(cq);
+	while (!frozen && atomic_load_explicit(&cq->n_readers, memory_order_relaxed)); /* as mesh_resize_cq() */
 	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)want));
 	if (atomic_load_explicit(&cq->n_readers, memory_order_relaxed))
 		mesh_reader_cq_refresh(cq);
