@@ -136,6 +136,8 @@ struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn)
 static void destroy(struct mesh_conn *conn)
 {
 	mesh_conn_free_keys(conn);
+	if (conn->counted)
+		atomic_fetch_sub_explicit(&mesh_root.process->n_moving, 1, memory_order_relaxed);
 	pthread_mutex_destroy(&conn->key_lock);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn);

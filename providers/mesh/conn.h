@@ -114,6 +114,7 @@ struct mesh_conn {
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
+	bool counted; /* in process->n_moving */
 	bool fencing; /* FENCE is under way */
 	bool fenced; /* from its end to ACTIVATE */
 	struct mesh_conn_home home;
@@ -229,6 +230,13 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
  * Return: whether it is at work and moving.
  */
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline);
+/**
+ * mesh_conn_has_turn - may one more begin to move?
+ *
+ * All that move at once wait for each other, each as long as all of them take; and the time they have is limited. So some wait
+ * before they begin, where nothing runs out. What the peer has begun is not asked.
+ */
+bool mesh_conn_has_turn(void);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */
@@ -247,7 +255,7 @@ void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int
 /** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */
 int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
 			char *why, size_t why_size);
-/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO */
+/** mesh_conn_path_limits - the largest path MTU our end of a path can do, and its LID; 0 or -EIO; helper thread */
 int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
 			  uint16_t *ret_lid);
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */

@@ -20,6 +20,10 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
+/* Connections that move at once. */
+#define MAX_MOVING 64
+/* How long what a port said of itself is believed. */
+#define PORT_NS 50000000ull
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -154,19 +158,36 @@ static int release(struct mesh_conn *conn)
 	return 0;
 }
 
+/* Hundreds that move at once ask the device once. */
+static int ask_port(struct mesh_rail *rail, uint8_t port_num)
+{
+	uint64_t now_ns = mesh_now_ns();
+	struct ibv_port_attr port;
+
+	if (rail->asked_port == port_num && now_ns < rail->asked_ns + PORT_NS)
+		return 0;
+	if (ibv_query_port(rail->context, port_num, &port))
+		return -EIO;
+	rail->asked_ns = now_ns;
+	rail->asked_port = port_num;
+	rail->active_mtu = (uint8_t)port.active_mtu;
+	rail->lid = port.lid;
+	return 0;
+}
+
 int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_path *path, uint16_t *ret_mtu_bytes,
 			  uint16_t *ret_lid)
 {
-	struct ibv_port_attr port;
+	struct mesh_rail *rail = path->pd->rail;
 	unsigned int mtu;
 
-	if (ibv_query_port(path->pd->rail->context, path->port, &port))
+	if (ask_port(rail, path->port))
 		return -EIO;
-	mtu = mesh_mtu_bytes(port.active_mtu);
+	mtu = mesh_mtu_bytes(rail->active_mtu);
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
-	*ret_lid = port.lid;
+	*ret_lid = rail->lid;
 	return 0;
 }
 
@@ -428,6 +449,27 @@ static bool is_moving(const struct mesh_conn *conn)
 	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
 }
 
+bool mesh_conn_has_turn(void)
+{
+	return atomic_load_explicit(&mesh_root.process->n_moving, memory_order_relaxed) < MAX_MOVING;
+}
+
+/* Before conn->lock is given back: what was done with it may have begun a move or ended one. Return: whether it moves. */
+static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool moving = is_moving(conn) && conn->move.live;
+
+	if (moving)
+		atomic_store_explicit(&process->moving_ns, now_ns, memory_order_relaxed);
+	if (moving && !conn->counted)
+		atomic_fetch_add_explicit(&process->n_moving, 1, memory_order_relaxed);
+	else if (!moving && conn->counted)
+		atomic_fetch_sub_explicit(&process->n_moving, 1, memory_order_relaxed);
+	conn->counted = moving;
+	return moving;
+}
+
 bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
@@ -457,13 +499,14 @@ void mesh_conn_work(struct mesh_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
+	note_moving(conn, mesh_now_ns());
 	leave(conn);
 }
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
 	uint64_t keys, tell, fence, move;
-	bool live = false;
+	bool live;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -482,9 +525,6 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		act(conn, now_ns, false);
 	}
 	if (is_moving(conn)) {
-		live = conn->move.live;
-		if (live)
-			atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
 		move = mv_move_deadline(&conn->move);
 		if (move < UINT64_MAX - now_ns)
 			move += now_ns - silent_ns;
@@ -502,6 +542,7 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
+	live = note_moving(conn, now_ns);
 	leave(conn);
 	return live;
 }
@@ -525,6 +566,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
+	note_moving(conn, now_ns);
 	leave(conn);
 }
 
@@ -540,5 +582,6 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns, false);
 	}
+	note_moving(conn, now_ns);
 	leave(conn);
 }

@@ -22,6 +22,10 @@ struct mesh_rail {
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
+	/* What a port was like a moment ago; the helper thread's, negotiate.c. */
+	uint64_t asked_ns;
+	uint8_t asked_port, active_mtu;
+	uint16_t lid;
 	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
 };
 

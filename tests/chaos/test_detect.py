@@ -19,15 +19,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
-from schedule.hosts import CLIENT, SERVER, Program, until  # noqa: E402
+from schedule.hosts import CLIENT, SERVER, Program  # noqa: E402
+from schedule.watched import BUILD, ENDS, N_QPS, TRAFFIC, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
-BUILD = pathlib.Path(os.environ.get("SIM_BUILD", HERE.parents[1] / "build/release")).resolve()
-TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
-TOOL = str(BUILD / "tools/meshverbs")
-SECONDS = 30  # generous: what is waited for takes milliseconds
-N_QPS = 4
-ENDS = (SERVER, CLIENT)
 ALL = "carrier,event,probe,retry,peer"
 SURFACED = 5  # chaos-traffic: right, but work requests failed
 # So long that retries are not used up while a test lasts; and so short that they are soon.
@@ -46,16 +41,15 @@ def tearDownModule():
     STACK.close()
 
 
-class Alone(unittest.TestCase):
-    hosts = conf = None
+class Alone(Watched):
+    conf = None
 
     def setUp(self):
         self.programs = ()
         self.addCleanup(self.clean)
 
     def clean(self):
-        for program in self.programs:
-            program.kill()
+        self.kill()
         for host in ENDS:
             self.oneway(host, None)
         self.hosts.heal()
@@ -71,8 +65,7 @@ class Alone(unittest.TestCase):
         self.hosts.world.wait_listening(first, SERVER, int(port))
         with mock.patch.dict(os.environ, MESHVERBS_DETECT=client):
             self.programs = (first, Program(self.hosts.world.argv(CLIENT, TRAFFIC, *words, SERVER)))
-        self.wait_for("the agents know all queue pairs",
-                      lambda: all(sum(qp["movable"] is True for qp in self.qps(host)) == N_QPS for host in ENDS))
+        self.wait_for("the agents know all queue pairs", lambda: self.known((True,)))
         self.wait_for("the path has been probed", lambda: all(self.probed(host, "mlx5_0") == "up" for host in ENDS))
         self.failures = {host: self.metric(host, "path_failures") for host in ENDS}
 
@@ -84,13 +77,6 @@ class Alone(unittest.TestCase):
                       f"add rule inet oneway c {way} {netdev} udp dport {{ 4791, 28791 }} drop\n")
         subprocess.run(["nsenter", "-t", str(self.hosts.sim.pid(host)), "--net", "nft", "-f", "-"], input=rules, text=True,
                        check=True)
-
-    def tool(self, host, *words):
-        return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
-
-    def qps(self, host):
-        status, said = self.tool(host, "qps", "--json")
-        return json.loads(said)["qps"] if status == 0 else []
 
     def metric(self, host, name):
         status, said = self.tool(host, "metrics")
@@ -105,18 +91,9 @@ class Alone(unittest.TestCase):
         return next(path["probe"] for path in json.loads(said)["paths"]
                     if path["device"] == path["peer_device"] == device)
 
-    def used(self, host):
-        return {qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)}
-
-    def story(self):
+    def figures(self, host):
         counted = re.compile(r"^meshverbs_(?:path|probe|echo|moves).* [1-9]\d*$", re.MULTILINE)
-        return "\n".join(f"-- {host}: {self.qps(host)}\n{counted.findall(self.tool(host, 'metrics')[1])}\n"
-                         f"{self.tool(host, 'paths', CLIENT if host == SERVER else SERVER)[1]}\n{self.hosts.world.told(host, 30)}\n"
-                         f"{self.hosts.world.agent_log(host)[-1500:]}" for host in ENDS)
-
-    def wait_for(self, what, condition):
-        if not until(condition, SECONDS):
-            self.fail(f"not within {SECONDS} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
+        return f"{counted.findall(self.tool(host, 'metrics')[1])}\n{self.tool(host, 'paths', CLIENT if host == SERVER else SERVER)[1]}\n"
 
     def moves(self, where="mlx5_1"):
         self.wait_for(f"all are on {where}", lambda: all(self.used(host) == {where} for host in ENDS))
@@ -124,14 +101,6 @@ class Alone(unittest.TestCase):
     def found_by_probes(self, *, anyone):
         found = [self.metric(host, "path_failures") - self.failures[host] for host in ENDS]
         self.assertEqual(any(found), anyone, f"{found}\n{self.story()}")
-
-    def end(self, *statuses):
-        server, client = self.programs
-        client.stop()
-        server.stop()
-        ended = client.wait(SECONDS), server.wait(SECONDS)
-        for status in ended:
-            self.assertIn(status, statuses or (0,), f"{ended}\n{client.said()}\n{server.said()}\n{self.story()}")
 
     def test_nothing_is_wrong(self):
         """No probe takes a path for dead that works, however little of the processors agents get here."""

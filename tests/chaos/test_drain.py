@@ -4,7 +4,6 @@
 build."""
 import contextlib
 import json
-import os
 import pathlib
 import sys
 import unittest
@@ -14,14 +13,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
-from schedule.hosts import CLIENT, SERVER, until  # noqa: E402
+from schedule.hosts import CLIENT, SERVER  # noqa: E402
+from schedule.watched import BUILD, N_QPS, TRAFFIC, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
-BUILD = pathlib.Path(os.environ.get("SIM_BUILD", HERE.parents[1] / "build/release")).resolve()
-TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
-TOOL = str(BUILD / "tools/meshverbs")
-SECONDS = 30  # generous: what is waited for takes milliseconds
-N_QPS = 4
 STACK = contextlib.ExitStack()
 PLACES = {}  # hosts by survive: bringing them up takes most of the time
 
@@ -30,8 +25,7 @@ def tearDownModule():
     STACK.close()
 
 
-
-class Drained(unittest.TestCase):
+class Drained(Watched):
     survive = True
     ops = "send,send_imm,write,write_imm,private,read"
     movable = (True,)  # what is said of them before
@@ -53,39 +47,8 @@ class Drained(unittest.TestCase):
     def setUp(self):
         # chaos-traffic takes mlx5_0; few operations, so that a busy machine keeps up.
         self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", str(N_QPS // 2), "-r", "50", "-s", "1", "-o", self.ops])
-        self.addCleanup(self.end_programs)
-        self.wait_for("the agents know all queue pairs", lambda: all(
-            sum(qp["movable"] in self.movable for qp in self.qps(host)) == N_QPS for host in (SERVER, CLIENT)))
-
-    def end_programs(self):
-        for program in self.programs:
-            program.kill()
-
-    def tool(self, host, *words):
-        return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
-
-    def qps(self, host):
-        status, said = self.tool(host, "qps", "--json")
-        return json.loads(said)["qps"] if status == 0 else []
-
-    def used(self, host):
-        """The devices that the connections of a host use."""
-        return {qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)}
-
-    def story(self):
-        return "\n".join(f"-- {host}: {self.qps(host)}\n{self.hosts.world.told(host, 30)}\n{self.hosts.world.agent_log(host)[-1500:]}"
-                         for host in (SERVER, CLIENT))
-
-    def wait_for(self, what, condition):
-        if not until(condition, SECONDS):
-            self.fail(f"not within {SECONDS} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
-
-    def end_well(self):
-        """The traffic ends as if nothing had been: every work request right, none failed."""
-        server, client = self.programs
-        client.stop()
-        server.stop()
-        self.assertEqual((client.wait(SECONDS), server.wait(SECONDS)), (0, 0), f"{client.said()}\n{server.said()}\n{self.story()}")
+        self.addCleanup(self.kill)
+        self.wait_for("the agents know all queue pairs", lambda: self.known(self.movable))
 
     def states(self, host, about):
         status, said = self.tool(host, "peers", "--json")
@@ -111,7 +74,7 @@ class Moves(Drained):
         self.assertEqual(status, 0, said)
         self.wait_for("they return", lambda: self.used(SERVER) == self.used(CLIENT) == {"mlx5_0"})
         self.assertEqual(self.states(SERVER, SERVER), {"mlx5_0": "up", "mlx5_1": "up"})
-        self.end_well()
+        self.end()
 
 
 class Atomics(Moves):
@@ -143,7 +106,7 @@ class Stays(Drained):
         self.assertEqual({qp["pid"] for qp in left["qps"]}, pid)
         self.assertEqual(self.used(SERVER) | self.used(CLIENT), {"mlx5_0"})
         self.assertEqual(self.tool(SERVER, "undrain", "mlx5_0")[0], 0)
-        self.end_well()
+        self.end()
 
 
 del Drained  # is none by itself

@@ -209,10 +209,12 @@ int neigh_route(const uint8_t *src, const uint8_t *dst, uint32_t ifindex, uint8_
 
 static int resolve(int fd, struct address hop, uint32_t ifindex, uint8_t *ret_mac)
 {
-	const struct timespec pause = {.tv_nsec = 500000};
+	struct timespec pause = {.tv_nsec = 50000}; /* a neighbour on the same machine answers at once */
 	uint64_t end = engine_clock() + RESOLVE_TIMEOUT_NS;
 
 	for (bool asked = false; engine_clock() < end; nanosleep(&pause, NULL)) {
+		if (asked && pause.tv_nsec < 800000)
+			pause.tv_nsec *= 2;
 		if (look_up(fd, hop, ifindex, ret_mac))
 			return 0;
 		if (!asked)

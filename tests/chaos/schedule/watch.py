@@ -4,7 +4,7 @@ import mmap
 import struct
 import time
 
-PATH = "/run/chaos.progress"
+PATH = "/run/meshverbs/chaos.progress"  # a folder that each host has for itself; /run is the machine's
 STEP_S = 0.002
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What tests of chaos-traffic on two simulated hosts have in common: the command `meshverbs`, what it says, how to wait and to end."""
+import json
+import os
+import pathlib
+import unittest
+
+from . import REPO
+from .hosts import CLIENT, SERVER, until
+
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
+TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
+TOOL = str(BUILD / "tools/meshverbs")
+SECONDS = 30  # generous: what is waited for takes milliseconds
+N_QPS = 4
+ENDS = (SERVER, CLIENT)
+
+
+class Watched(unittest.TestCase):
+    hosts, programs = None, ()  # Hosts; (server, client)
+
+    def tool(self, host, *words):
+        return self.hosts.world.run(host, TOOL, *words, seconds=SECONDS)
+
+    def qps(self, host):
+        status, said = self.tool(host, "qps", "--json")
+        return json.loads(said)["qps"] if status == 0 else []
+
+    def used(self, host):
+        """The devices that the connections of a host use."""
+        return {qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)}
+
+    def known(self, movable):
+        """Whether the agents know all queue pairs, of which that is said."""
+        return all(sum(qp["movable"] in movable for qp in self.qps(host)) == N_QPS for host in ENDS)
+
+    def figures(self, host):  # pylint: disable=unused-argument,no-self-use
+        """What else is to be told of a host when something was wrong."""
+        return ""
+
+    def story(self):
+        return "\n".join(f"-- {host}: {self.qps(host)}\n{self.figures(host)}{self.hosts.world.told(host, 30)}\n"
+                         f"{self.hosts.world.agent_log(host)[-1500:]}" for host in ENDS)
+
+    def wait_for(self, what, condition):
+        if not until(condition, SECONDS):
+            self.fail(f"not within {SECONDS} s: {what}\n{self.story()}\n{[p.said() for p in self.programs]}")
+
+    def kill(self):
+        for program in self.programs:
+            program.kill()
+
+    def end(self, *statuses):
+        """The traffic ends as if nothing had been, every work request right, or with one of these."""
+        server, client = self.programs
+        client.stop()
+        server.stop()
+        ended = client.wait(SECONDS), server.wait(SECONDS)
+        for status in ended:
+            self.assertIn(status, statuses or (0,), f"{ended}\n{client.said()}\n{server.said()}\n{self.story()}")
