@@ -11,11 +11,8 @@
 #include "psn.h"
 
 /*
- * The work requests that a send queue has outstanding, in the form in which they can be posted again: one interface,
- * two places where they are found.
- *
- *   wrring.h    a ring written when they are posted; for any provider
- *   wrmlx5.h    mlx5's own send queue, read back once its QP is fenced; posting costs nothing
+ * The work requests that a send queue has outstanding, in the form in which they can be posted again: wrring.h. They come there when
+ * they are posted, for any provider; or, for mlx5, when they were flushed, read from the queue (wrmlx5.h).
  *
  * Nothing here locks: who posts, retires or reads is serialised by the caller. Nothing here calls a verbs function.
  */
@@ -23,7 +20,6 @@
 /* A work request as it was posted. */
 struct mv_wr {
 	struct ibv_send_wr wr; /* next is NULL; sg_list is the caller's array, or with IBV_SEND_INLINE unused */
-	bool named; /* wr.wr_id is known */
 	/*
 	 * IBV_SEND_INLINE: its data, one after the other, in @data of mv_wrlog_get(). wr.sg_list then has one entry, which
 	 * points there (no entry when there is no data).
@@ -59,7 +55,7 @@ static inline size_t mv_wrlog_count(const struct mv_wrlog *log)
  *
  * lkeys and rkeys are those that were posted.
  *
- * Return: 0; -EBADMSG: it is not one that can be posted again (mlx5: another opcode, or not well-formed).
+ * Return: 0.
  */
 static inline int mv_wrlog_get(const struct mv_wrlog *log, size_t i, struct ibv_sge *sges, void *data,
 			       struct mv_wr *ret)

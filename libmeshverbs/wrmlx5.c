@@ -3,10 +3,11 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <infiniband/mlx5dv.h>
+
+#include "wrmlx5_hot.h"
 
 #define BLOCK_BYTES    64u /* MLX5_SEND_WQE_BB */
 #define UNIT_BYTES     16u /* what the size of a work request is counted in */
@@ -17,7 +18,6 @@
 #define ATOMIC_UNITS   1u
 #define INVALID_LKEY   0x100u /* ends a receive's list */
 #define COMPRESSED     3 /* mlx5dv_get_cqe_format() */
-#define CONSUMER_INDEX 0 /* of a CQ's doorbell record */
 #define INLINE_HEADER  4u /* struct mlx5_wqe_inl_data_seg */
 
 /* ---- completions -------------------------------------------------------------------------------
@@ -25,18 +25,13 @@
 
 int mv_mlx5_cqe_peek(const struct mv_mlx5_cq *cq, uint32_t ahead, struct mv_mlx5_cqe *ret)
 {
-	uint32_t i = be32toh(__atomic_load_n(&cq->dbrec[CONSUMER_INDEX], __ATOMIC_RELAXED)) + ahead;
-	const char *place = (const char *)cq->buf + (size_t)(i & (cq->n_cqes - 1)) * cq->cqe_bytes;
-	const struct mlx5_cqe64 *cqe =
-		(const struct mlx5_cqe64 *)(const void *)(place + cq->cqe_bytes - sizeof(*cqe));
-	/* The device writes it last. */
-	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
-	uint8_t opcode = op_own >> 4;
-	bool turn = (i & cq->n_cqes) != 0;
+	const struct mlx5_cqe64 *cqe = mv_mlx5_cqe_at(cq, mv_mlx5_consumer(cq) + ahead);
+	uint8_t opcode;
 
-	if (opcode == MLX5_CQE_INVALID || (op_own & MLX5_CQE_OWNER_MASK) != turn)
+	if (!cqe)
 		return -EAGAIN;
-	if ((op_own >> 2 & 3) == COMPRESSED)
+	opcode = cqe->op_own >> 4;
+	if ((cqe->op_own >> 2 & 3) == COMPRESSED)
 		return -EBADMSG;
 	switch (opcode) {
 	case MLX5_CQE_REQ:
@@ -266,140 +261,23 @@ uint16_t mv_mlx5_sq_end(const struct mv_mlx5_ring *ring)
 	return (uint16_t)be32toh(__atomic_load_n(&ring->dbrec[MLX5_SND_DBR], __ATOMIC_ACQUIRE));
 }
 
-bool mv_mlx5_sq_flushed(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t wqe_counter)
+int mv_mlx5_sq_get(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t at, uint32_t max_sge, uint32_t max_inline_bytes,
+		   struct ibv_sge *sges, void *data, struct mv_wr *ret, uint16_t *ret_next)
 {
-	uint16_t end = mv_mlx5_sq_end(ring);
-	struct wqe wqe;
-
-	if (read_wqe(ring, qpn, wqe_counter, (uint16_t)(end - wqe_counter), &wqe))
-		return false;
-	return (uint16_t)(wqe_counter + wqe.blocks) == end;
-}
-
-static const struct mv_mlx5_sq *of_log(const struct mv_wrlog *log)
-{
-	return (const struct mv_mlx5_sq *)(const void *)log; /* its first member */
-}
-
-static size_t count(const struct mv_wrlog *log)
-{
-	return of_log(log)->n;
-}
-
-static int get(const struct mv_wrlog *log, size_t i, struct ibv_sge *sges, void *data,
-	       struct mv_wr *ret)
-{
-	const struct mv_mlx5_sq *sq = of_log(log);
-	const struct mv_mlx5_place *place = &sq->places[i];
-	struct gather g = {.sges = sges,
-			   .data = data,
-			   .max_sge = log->max_sge,
-			   .max_inline_bytes = log->max_inline_bytes};
+	struct gather g = {.sges = sges, .data = data, .max_sge = max_sge, .max_inline_bytes = max_inline_bytes};
 	struct mv_wr wr;
 	struct wqe wqe;
 
-	if (read_wqe(&sq->ring, sq->qpn, place->index, UINT16_MAX, &wqe) ||
-	    read_wr(&sq->ring, &wqe, &g, &wr))
+	if (read_wqe(ring, qpn, at, UINT16_MAX, &wqe) || read_wr(ring, &wqe, &g, &wr))
 		return -EBADMSG;
-	wr.wr.wr_id = place->wr_id;
-	wr.named = place->named;
 	wr.wr.sg_list = sges;
 	if (g.inlined) {
 		sges[0] = (struct ibv_sge){.addr = (uintptr_t)data, .length = g.inline_bytes};
 		wr.wr.num_sge = 1;
 	}
 	*ret = wr;
+	*ret_next = (uint16_t)(at + wqe.blocks);
 	return 0;
-}
-
-static const struct mv_wrlog_ops ops = {.count = count, .get = get};
-
-/* Finds where each one begins. */
-static int find_places(struct mv_mlx5_sq *sq, uint16_t from, uint16_t end)
-{
-	uint16_t left = (uint16_t)(end - from);
-	struct wqe wqe;
-
-	if (left > sq->ring.n_wqes)
-		return -EBADMSG;
-	sq->places = calloc(left ? left : 1, sizeof(*sq->places));
-	if (!sq->places)
-		return -ENOMEM;
-	for (; left; left = (uint16_t)(left - wqe.blocks)) {
-		if (read_wqe(&sq->ring, sq->qpn, (uint16_t)(end - left), left, &wqe))
-			return -EBADMSG;
-		sq->places[sq->n++].index = wqe.index;
-	}
-	return 0;
-}
-
-/* Whether a completion of it, which is not there, should be: all have one from the first error on.
- */
-static bool lacks_completion(const struct mv_mlx5_sq *sq, size_t at, bool failed)
-{
-	struct wqe wqe;
-
-	if (sq->places[at].named)
-		return false;
-	return failed || read_wqe(&sq->ring, sq->qpn, sq->places[at].index, UINT16_MAX, &wqe) ||
-	       (wqe.flags & MLX5_WQE_CTRL_CQ_UPDATE);
-}
-
-/* Completions are of some of the places, in their order. */
-static int name_places(struct mv_mlx5_sq *sq, const struct mv_mlx5_done *done, size_t n_done)
-{
-	bool failed = false;
-	size_t at = 0;
-
-	for (size_t i = 0; i < n_done; i++) {
-		while (at < sq->n && sq->places[at].index != done[i].wqe_counter)
-			at++;
-		if (at == sq->n || (failed && !done[i].error))
-			return -EPROTO;
-		sq->places[at].wr_id = done[i].wr_id;
-		sq->places[at].named = true;
-		if (!failed)
-			sq->n_done = at;
-		failed = done[i].error;
-		at++;
-	}
-	/* No error: unsignaled ones behind the last completion are done, too. */
-	if (!failed)
-		sq->n_done = sq->n;
-	for (at = 0; at < sq->n; at++) {
-		if (lacks_completion(sq, at, at >= sq->n_done))
-			return -EPROTO;
-	}
-	return 0;
-}
-
-int mv_mlx5_sq_read(struct mv_mlx5_sq *sq, const struct mv_mlx5_ring *ring, uint32_t qpn,
-		    uint32_t max_sge, uint32_t max_inline_bytes, uint16_t end,
-		    const struct mv_mlx5_done *done, size_t n_done)
-{
-	int err;
-
-	*sq = (struct mv_mlx5_sq){.log = {.ops = &ops,
-					  .max_sge = max_sge ? max_sge : 1,
-					  .max_inline_bytes = max_inline_bytes},
-				  .ring = *ring,
-				  .qpn = qpn};
-	if (!n_done)
-		return 0;
-	err = find_places(sq, done[0].wqe_counter, end);
-	if (!err)
-		err = name_places(sq, done, n_done);
-	if (err)
-		mv_mlx5_sq_fini(sq);
-	return err;
-}
-
-void mv_mlx5_sq_fini(struct mv_mlx5_sq *sq)
-{
-	free(sq->places);
-	sq->places = NULL;
-	sq->n = 0;
-	sq->n_done = 0;
 }
 
 int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t to,
@@ -427,6 +305,52 @@ int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
 	*ret_psns = psns;
 	if (ret_consumes)
 		*ret_consumes = consumes;
+	return 0;
+}
+
+static int pass_one(const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t mtu_bytes, struct mv_mlx5_run *run)
+{
+	struct gather g = {.max_sge = MAX_UNITS, .max_inline_bytes = MAX_UNITS * UNIT_BYTES};
+	struct mv_wr wr;
+	struct wqe wqe;
+	uint32_t n;
+
+	if (read_wqe(ring, qpn, run->next, UINT16_MAX, &wqe))
+		return -EBADMSG;
+	if (read_wr(ring, &wqe, &g, &wr))
+		return -EOPNOTSUPP;
+	n = mv_psn_count(wr.wr.opcode, wr.length_bytes, mtu_bytes);
+	if (!n)
+		return -EOPNOTSUPP;
+	run->psns += n;
+	run->consumes += mv_psn_consumes(wr.wr.opcode);
+	run->next = (uint16_t)(run->next + wqe.blocks);
+	return 0;
+}
+
+int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t last, uint32_t mtu_bytes,
+		    struct mv_mlx5_run *ret)
+{
+	struct mv_mlx5_run run = {.next = from};
+	uint16_t left = (uint16_t)(last - from), done;
+	int err;
+
+	if (left >= ring->n_wqes)
+		return -EBADMSG;
+	for (;;) {
+		done = (uint16_t)(run.next - from);
+		if (done > left)
+			return -EBADMSG; /* none begins there */
+		if (!mv_mlx5_pass_one(ring, qpn, mtu_bytes, &run)) {
+			err = pass_one(ring, qpn, mtu_bytes, &run);
+			if (err)
+				return err;
+		}
+		if (done == left)
+			break;
+	}
+	run.psns &= MV_PSN_MASK;
+	*ret = run;
 	return 0;
 }
 

@@ -5,22 +5,19 @@
 #include "wrlog.h"
 
 /*
- * Outstanding work read back from the memory of an mlx5 QP that is in ERR: what mlx5dv_init_obj() gives. The rings hold
- * everything but the wr_ids, which libmlx5 keeps to itself; these come with the completions.
+ * The work of an mlx5 QP, read from the memory of its queues: what mlx5dv_init_obj() gives. They hold everything but the wr_ids, which
+ * libmlx5 keeps to itself; these come with the completions. Each completion names the place of its work request (wqe_counter), and
+ * can be looked at before ibv_poll_cq() takes it.
  *
- * A QP that goes to ERR completes every outstanding work request with an error, unsignaled ones, too, in order (IBTA
- * 10.3.1). Each completion names the place of its work request in the ring (wqe_counter; mv_mlx5_cqe_peek() reads it from the
- * CQ, before ibv_poll_cq() takes it and tells the wr_id). So the order of things is:
+ * libmlx5 counts a place as free when it takes the completion of its work request, or of one behind it. So who looks at a completion
+ * before it is taken finds all that it stands for, whoever posts meanwhile: mv_mlx5_sq_pass() for those that were
+ * successful, mv_mlx5_sq_get() and mv_mlx5_rq_read() for those that were not.
  *
- *   1. QP to ERR
- *   2. one more work request is posted to each of its queues, a marker, whose completion comes last (a queue that has no
- *      room for one has something outstanding: then the flush is through when mv_mlx5_sq_flushed() says so of a completion)
- *   3. for each completion until the markers': mv_mlx5_cqe_peek(), ibv_poll_cq(cq, 1, &wc)
- *   4. mv_mlx5_sq_read() with those of this QP's send queue, and mv_mlx5_rq_read() with those of its receive queue; the
- *      markers' places are where they end
+ * A QP that goes to ERR completes every outstanding work request with an error, unsignaled ones, too, in order (IBTA 10.3.1); so
+ * with the last of these all has been read.
  *
- * Pure functions over the rings, which must not change meanwhile. The rings are the program's memory: nothing in them
- * is trusted, a reader never leaves them, and what does not fit is refused.
+ * Pure functions over the queues. These are the program's memory: nothing in them is trusted, a reader never leaves them, and what
+ * does not fit is refused.
  */
 
 /* ---- completions --------------------------------------------------------------------------------------------- */
@@ -61,54 +58,9 @@ struct mv_mlx5_ring {
 	const __be32 *dbrec; /* [0]: receive queue's, [1]: send queue's producer index, 16 bits */
 };
 
-/* A completion of the QP's own, as the fence drained it. */
-struct mv_mlx5_done {
-	uint64_t wr_id;
-	uint16_t wqe_counter;
-	bool error;
-};
-
-struct mv_mlx5_place {
-	uint64_t wr_id;
-	uint16_t index; /* where it starts */
-	bool named;
-};
-
-/* An implementation of struct mv_wrlog. */
-struct mv_mlx5_sq {
-	struct mv_wrlog log; /* &sq->log is what wrlog.h takes */
-	struct mv_mlx5_ring ring;
-	uint32_t qpn;
-	struct mv_mlx5_place *places; /* @n, oldest first */
-	size_t n;
-	size_t n_done; /* that many of them have completed successfully: n_done of struct mv_psn_view */
-};
-
 /** mv_mlx5_sq_end, mv_mlx5_rq_end - place behind the last work request that was posted */
 uint16_t mv_mlx5_sq_end(const struct mv_mlx5_ring *ring);
 uint16_t mv_mlx5_rq_end(const struct mv_mlx5_ring *ring);
-
-/** mv_mlx5_sq_flushed - is the work request at @wqe_counter the last one that was posted? */
-bool mv_mlx5_sq_flushed(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t wqe_counter);
-
-/**
- * mv_mlx5_sq_read - what was outstanding
- * @ring: valid until mv_mlx5_sq_fini(), and until then nothing may be posted
- * @done: completions of the send queue that the fence drained, in their order, successful ones of before the flush
- * included: array of @n_done; none: nothing was outstanding
- * @max_sge, @max_inline_bytes: of the QP
- * @end: the place of the marker; without one mv_mlx5_sq_end(), once mv_mlx5_sq_flushed() has said so
- *
- * Reads from the first one's place to @end. What is before the first error is done, and if there is none, everything: a
- * queue completes in order, and unsignaled work requests that were successful have no completion.
- *
- * Return: 0; -ENOMEM; -EBADMSG: a place that does not hold a work request of this QP; -EPROTO: completions are not of
- * places in this order, a successful one comes after an error, or one that has to be there is not: completions were
- * lost. Nothing may be replayed then.
- */
-int mv_mlx5_sq_read(struct mv_mlx5_sq *sq, const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t max_sge,
-		    uint32_t max_inline_bytes, uint16_t end, const struct mv_mlx5_done *done, size_t n_done);
-void mv_mlx5_sq_fini(struct mv_mlx5_sq *sq); /* zeroed or read */
 
 /**
  * mv_mlx5_sq_psns - PSNs that a run of work requests takes
@@ -117,15 +69,47 @@ void mv_mlx5_sq_fini(struct mv_mlx5_sq *sq); /* zeroed or read */
  * @ret_psns: modulo 2^24
  * @ret_consumes: those among them that consume a receive of the peer, modulo 2^32; may be NULL
  *
- * For work requests that may be completed, as long as their places have not been used again. Posting keeps no account
- * of PSNs; who calls this before the queue has gone round once, again and again, has the PSN of the first outstanding
- * work request when it is needed. That is not checked beyond the index that each work request carries: one that is
- * overwritten is noticed, unless 65,536 basic blocks were posted in between.
+ * As mv_mlx5_sq_pass(), for a run whose end is known, and not where its last one begins.
  *
  * Return: 0; -ESTALE: overwritten; -EOPNOTSUPP: one that mv_psn_judge() cannot account for.
  */
 int mv_mlx5_sq_psns(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t to,
 		    uint32_t mtu_bytes, uint32_t *ret_psns, uint32_t *ret_consumes);
+
+/* What a run of work requests adds up to. */
+struct mv_mlx5_run {
+	uint32_t psns; /* modulo 2^24 */
+	uint32_t consumes; /* those among them that consume a receive of the peer */
+	uint16_t next; /* place behind the last of them */
+};
+
+/**
+ * mv_mlx5_sq_pass - what those that a completion stands for add up to; hot
+ * @from: place of the first
+ * @last: place of the last one: wqe_counter of the completion
+ *
+ * To be called before ibv_poll_cq() takes that completion: until then none of these places is used again, whoever posts
+ * meanwhile, because libmlx5 counts them as free only when it has taken it. So nothing is missed, and nothing has to be noted when
+ * it is posted.
+ *
+ * Return: 0; -EBADMSG: from @from on, no work request of this QP begins at @last; -EOPNOTSUPP: one that mv_psn_judge() cannot
+ * account for.
+ */
+int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from, uint16_t last, uint32_t mtu_bytes,
+		    struct mv_mlx5_run *ret);
+
+/**
+ * mv_mlx5_sq_get - one work request
+ * @at: its place; not used again meanwhile
+ * @sges: array of @max_sge, for ret->wr.sg_list
+ * @data: array of @max_inline_bytes bytes, for the data of an inline one
+ * @ret: without wr_id
+ * @ret_next: place behind it
+ *
+ * Return: 0; -EBADMSG: none of this QP begins there, or none that can be posted again.
+ */
+int mv_mlx5_sq_get(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t at, uint32_t max_sge, uint32_t max_inline_bytes,
+		   struct ibv_sge *sges, void *data, struct mv_wr *ret, uint16_t *ret_next);
 
 /* ---- receive queue ------------------------------------------------------------------------------------------- */
 

@@ -54,7 +54,7 @@ static int get(const struct mv_wrlog *log, size_t i, struct ibv_sge *sges, void 
 	const struct mv_wrring *ring = of_log(log);
 	struct place *place = place_at(ring, ring->tail + (uint32_t)i);
 
-	*ret = (struct mv_wr){.wr = place->wr, .named = true, .length_bytes = length_of(place)};
+	*ret = (struct mv_wr){.wr = place->wr, .length_bytes = length_of(place)};
 	ret->wr.sg_list = sges;
 	if (place->inline_bytes) {
 		memcpy(data, data_of(ring, place), place->inline_bytes);

@@ -50,6 +50,17 @@ void mv_wrring_connect(struct mv_wrring *ring, uint32_t mtu_bytes, uint32_t sq_p
  */
 int mv_wrring_add(struct mv_wrring *ring, const struct ibv_send_wr *wr);
 
+/**
+ * mv_wrring_pass - work requests that were never in the log are done; it is empty
+ * @psns: that they took together
+ * @consumes: those among them that consume a receive of the peer
+ */
+static inline void mv_wrring_pass(struct mv_wrring *ring, uint32_t psns, uint32_t consumes)
+{
+	ring->first_psn = mv_psn_add(ring->first_psn, psns);
+	ring->n_sent += consumes;
+}
+
 /** mv_wrring_undo - the @n last ones added were not posted after all */
 void mv_wrring_undo(struct mv_wrring *ring, uint32_t n);
 

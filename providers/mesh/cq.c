@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,26 @@
 #include "heldint.h"
 
 /* What is kept of the program's CQs. Their shadows are in cqshadow.c, the polling is in poll.c and cqex.c. */
+
+struct mesh_fast_cq mesh_fast_cqs[MESH_FAST_CQS];
+
+#define TAKEN ((const struct ibv_cq *)mesh_fast_cqs) /* no CQ of anybody's */
+
+void mesh_fast_put(struct mesh_cq *cq)
+{
+	struct mesh_fast_cq *place = mesh_fast_place(cq->cq);
+	const struct ibv_cq *none = NULL;
+
+	if (!atomic_compare_exchange_strong_explicit(&place->key, &none, TAKEN, memory_order_acquire, memory_order_relaxed))
+		return;
+	place->cq = cq;
+	atomic_store_explicit(&place->key, cq->cq, memory_order_release);
+}
+
+void mesh_fast_drop(const struct ibv_cq *cq)
+{
+	atomic_compare_exchange_strong_explicit(&mesh_fast_place(cq)->key, &cq, NULL, memory_order_release, memory_order_relaxed);
+}
 
 static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 {
@@ -49,6 +70,15 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 #define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
 #define FREEZE_TRIES 1000 /* of 100 us */
 
+void mesh_cq_claim(struct mesh_cq *cq)
+{
+	int tries;
+
+	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
+		if (tries >= FREEZE_SPINS)
+			sched_yield();
+}
+
 bool mesh_cq_freeze(struct mesh_cq *cq)
 {
 	int tries;
@@ -59,19 +89,23 @@ bool mesh_cq_freeze(struct mesh_cq *cq)
 		if (tries >= FREEZE_SPINS)
 			usleep(100);
 	}
+	mesh_cq_claim(cq);
 	return true;
 }
 
 void mesh_cq_thaw(struct mesh_cq *cq, bool frozen)
 {
-	if (frozen)
-		pthread_mutex_unlock(&cq->poll_lock);
+	if (!frozen)
+		return;
+	mesh_cq_unclaim(cq);
+	pthread_mutex_unlock(&cq->poll_lock);
 }
 
 void mesh_cq_use(struct mesh_cq *cq)
 {
 	cq->mc->data.n_used_cqs += !cq->used;
 	cq->used = true;
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 }
 
 void mesh_cq_put(struct mesh_cq *cq)
@@ -98,6 +132,7 @@ int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
 
 void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
 {
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
 	if (cq->n_stash < cq->stash_size)
 		cq->stash[cq->n_stash++] = *wc;
 }
@@ -201,6 +236,7 @@ static void cq_release(struct mesh_cq *cq)
 
 void mesh_cq_free(struct mesh_cq *cq)
 {
+	mesh_fast_drop(cq->cq);
 	cq_release(cq);
 	free(cq->stash);
 	free(cq->natives.places);
@@ -249,6 +285,7 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 		return mc->destroy_cq(cq);
 	if (!take_cq(data, cq, &mcq, &flags))
 		return EBUSY; /* as the kernel says for a CQ with QPs */
+	mesh_fast_drop(cq); /* the next one may be at this address */
 	/* The kicker is a QP, too: without it the base decides as it would have. */
 	if (mcq)
 		cq_release(mcq);
@@ -265,6 +302,25 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 		mesh_cq_free(mcq);
 	}
 	return 0;
+}
+
+int mesh_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	struct mesh_context *mc = mesh_context_get(cq->context);
+	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+	bool frozen;
+	int err;
+
+	if (!mcq || !atomic_load_explicit(&mcq->n_readers, memory_order_relaxed))
+		return mc->resize_cq(cq, cqe);
+	/* Where it is must not change under who looks. Nobody polls one of these for long. */
+	do
+		frozen = mesh_cq_freeze(mcq);
+	while (!frozen);
+	err = mc->resize_cq(cq, cqe);
+	mesh_reader_cq_refresh(mcq);
+	mesh_cq_thaw(mcq, frozen);
+	return err;
 }
 
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)

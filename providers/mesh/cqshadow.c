@@ -290,21 +290,39 @@ void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 	pthread_mutex_unlock(&scq->owner->lock);
 }
 
+/* cq->lock */
+static struct mesh_reader *reader_of(struct mesh_held *h)
+{
+	struct mesh_reader *reader = NULL;
+
+	if (!h)
+		return NULL;
+	pthread_mutex_lock(&h->lock);
+	if (h->guard && h->guard->reader && !h->guard->reader->engaged)
+		reader = h->guard->reader;
+	pthread_mutex_unlock(&h->lock);
+	return reader;
+}
+
 int mesh_cq_add_native(struct mesh_cq *cq, uint32_t qpn, struct mesh_srq_home *home, struct mesh_held *held)
 {
 	struct mesh_cq_qp entry = {.key = qpn, .qpn = qpn, .home = home, .held = held};
 	const struct mesh_cq_qp *old;
 	int err;
 
+	mesh_cq_claim(cq);
 	pthread_mutex_lock(&cq->lock);
 	old = mesh_qpns_find(&cq->natives, qpn);
 	if (old && !home)
 		entry.home = old->home;
 	if (old && !held)
 		entry.held = old->held;
+	entry.reader = reader_of(entry.held);
+	cq->hot_reader = NULL;
 	err = qpns_add(&cq->natives, &entry);
 	atomic_store_explicit(&cq->counts, true, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_unclaim(cq);
 	return err;
 }
 
@@ -312,11 +330,16 @@ void mesh_cq_remove_native(struct mesh_cq *cq, uint32_t qpn, const struct mesh_s
 {
 	struct mesh_cq_qp *entry;
 
+	mesh_cq_claim(cq);
 	pthread_mutex_lock(&cq->lock);
 	entry = mesh_qpns_find(&cq->natives, qpn);
 	if (entry && entry->home == home)
 		entry->home = NULL;
-	if (entry && entry->held == held)
+	if (entry && entry->held == held) {
 		entry->held = NULL;
+		entry->reader = NULL;
+		cq->hot_reader = NULL;
+	}
 	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_unclaim(cq);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "heldint.h"
+#include "reader.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -10,19 +11,19 @@
  * The program's threads read these places without any order, in functions that libibverbs' headers put into the program.
  * An aligned pointer is written whole; a sanitizer that watches the program must not take it for a race.
  */
-__attribute__((no_sanitize("thread"), noinline)) static void put_posting(struct ibv_context_ops *ops,
+__attribute__((no_sanitize("thread"), noinline)) static void put_polling(struct ibv_context_ops *ops,
 									  const struct mesh_context *mc, bool ours)
 {
-	__atomic_store_n(&ops->post_send, ours ? mesh_post_send : mc->post_send, __ATOMIC_RELEASE);
 	__atomic_store_n(&ops->poll_cq, ours ? mesh_poll_cq : mc->poll_cq, __ATOMIC_RELEASE);
 	__atomic_store_n(&ops->req_notify_cq, ours ? mesh_req_notify_cq : mc->req_notify_cq, __ATOMIC_RELEASE);
 }
 
-__attribute__((no_sanitize("thread"), noinline)) static void put_receiving(struct ibv_context_ops *ops,
-									    const struct mesh_context *mc, bool ours,
-									    bool shared)
+__attribute__((no_sanitize("thread"), noinline)) static void put_posting(struct ibv_context_ops *ops,
+									  const struct mesh_context *mc, bool sends,
+									  bool receives, bool shared)
 {
-	__atomic_store_n(&ops->post_recv, ours ? mesh_post_recv : mc->post_recv, __ATOMIC_RELEASE);
+	__atomic_store_n(&ops->post_send, sends ? mesh_post_send : mc->post_send, __ATOMIC_RELEASE);
+	__atomic_store_n(&ops->post_recv, receives ? mesh_post_recv : mc->post_recv, __ATOMIC_RELEASE);
 	__atomic_store_n(&ops->post_srq_recv, shared ? mesh_post_srq_recv : mc->post_srq_recv, __ATOMIC_RELEASE);
 }
 
@@ -32,8 +33,9 @@ void mesh_data_slots(struct mesh_context *mc)
 	const struct mesh_data *data = &mc->data;
 
 	/* A used CQ may have completions that only our functions show, or hide. */
-	put_posting(&verbs->ops, mc, data->n_held || data->n_used_cqs || mesh_ud_active(mc));
-	put_receiving(&verbs->ops, mc, data->n_held || data->n_noted, data->n_srqs);
+	put_polling(&verbs->ops, mc, data->n_held || data->n_used_cqs || mesh_ud_active(mc));
+	put_posting(&verbs->ops, mc, data->n_held > data->n_read || mesh_ud_active(mc),
+		    data->n_held > data->n_read || data->n_noted, data->n_srqs);
 }
 
 static struct mesh_held *held_new(struct mesh_context *mc)
@@ -78,6 +80,7 @@ void mesh_held_release(struct mesh_held *h)
 {
 	mesh_recvlog_fini(&h->log);
 	mesh_sendq_fini(&h->queue);
+	mesh_reader_close(h);
 	mesh_guard_free(h->guard);
 	h->guard = NULL;
 	free(h->sges);

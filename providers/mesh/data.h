@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include "map.h"
+#include "mlx5.h"
 
 struct mesh_held;
 
@@ -17,7 +18,7 @@ struct mesh_held;
  *
  * The public places ops.post_send, ops.post_recv, ops.poll_cq and ops.req_notify_cq of the context have the base's
  * functions, except: post_recv ours while a QP's receives are noted; all four ours while a QP is held, and after that
- * until no completion of ours is left to be shown or hidden. ops.post_srq_recv is ours while there are SRQs that may
+ * until no completion of ours is left to be shown or hidden. While all that are held have a reader (reader.h), both posts are the base's. ops.post_srq_recv is ours while there are SRQs that may
  * have to be shared with moved QPs (srq.h).
  */
 struct mesh_data {
@@ -29,6 +30,8 @@ struct mesh_data {
 	struct mesh_held *all; /* every record ever made; they are freed with the context */
 	struct mesh_held *free; /* those not in use */
 	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
+	unsigned int n_read; /* of n_held: those whose posts go to the base itself (reader.h) */
+	struct mesh_mlx5 mlx5;
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
 	/*

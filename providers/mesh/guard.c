@@ -47,13 +47,15 @@ void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 	guard->broken = false;
 	guard->rts = true;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
+	if (guard->reader)
+		mesh_reader_rts(guard->reader);
 }
 
 int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 {
 	int err;
 
-	if (guard->lost)
+	if (guard->lost || mesh_guard_reads(guard))
 		return -1;
 	err = mv_wrring_add(&guard->sends, wr);
 	if (err == -ENOSPC)
@@ -118,12 +120,17 @@ bool mesh_guard_is_lost(const struct ibv_send_wr *wr)
 	       wr->wr.atomic.remote_addr == (uintptr_t)&nowhere;
 }
 
+bool mesh_guard_reads(const struct mesh_guard *guard)
+{
+	return guard->reader && !guard->reader->ended;
+}
+
 static void received(struct mesh_guard *guard, uint64_t wr_id)
 {
 	struct mesh_srq_recv *first;
 
 	guard->n_received++;
-	if (guard->shared)
+	if (guard->shared || mesh_guard_reads(guard))
 		return;
 	first = mesh_srqlog_first(&guard->receives);
 	if (!first || first->wr_id != wr_id)
@@ -169,7 +176,7 @@ static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion 
 		c->opcode = held_place_of(first);
 	if (c->receive)
 		received(guard, c->wr_id);
-	else if (mv_wrring_retire(&guard->sends, c->wr_id) < 0)
+	else if (!mesh_guard_reads(guard) && mv_wrring_retire(&guard->sends, c->wr_id) < 0)
 		guard->lost = "a send completed that is not the first one outstanding";
 }
 
@@ -217,6 +224,8 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		guard->lost = "a work request failed";
 		return !ours;
 	}
+	if (mesh_guard_reads(guard))
+		mesh_reader_keep(guard, c->wr_id);
 	if (ours) {
 		guard->n_own_flushed++;
 	} else if (!keep(guard, c)) {

@@ -6,8 +6,8 @@
 #include "wrring.h"
 
 struct mesh_held;
-
 struct mesh_cq;
+struct mesh_reader;
 
 /* A completion, as far as it matters here. */
 struct mesh_completion {
@@ -27,6 +27,11 @@ struct mesh_completion {
 struct mesh_guard {
 	struct mv_wrring sends; /* of the QP that does the work, with the program's own keys */
 	struct mesh_srqlog receives; /* of that QP, or while it is being fenced: of the one that comes next */
+	/*
+	 * NULL: both are written when the program posts. Else until the fence is through they have only what was flushed, and the base's
+	 * own queues have the rest.
+	 */
+	struct mesh_reader *reader;
 	bool shared; /* receives are an SRQ's: not logged here */
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
@@ -67,6 +72,9 @@ struct mesh_guard {
  */
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
 void mesh_guard_free(struct mesh_guard *guard); /* NULL is fine */
+
+/** mesh_guard_reads - is the work read from the base's queues, and not logged? held->lock */
+bool mesh_guard_reads(const struct mesh_guard *guard);
 
 /** mesh_guard_rtr - the QP that does the work from now on can receive; no receive has been consumed yet */
 void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes);

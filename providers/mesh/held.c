@@ -61,7 +61,11 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
 	if (!h->guard)
 		return -ENOMEM;
-	return mode == MESH_HELD_GUARDED ? log_noted(h) : 0;
+	if (mode != MESH_HELD_GUARDED)
+		return 0;
+	if (mesh_reader_open(h))
+		return log_noted(h);
+	return 0; /* they are in its queue, and are noted on for mesh_held_begin_again() */
 }
 
 /* data->lock and held->lock are held. */
@@ -81,11 +85,13 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	h->recv_cq = mesh_cq_get(h->mc, qp->recv_cq);
 	if (!h->send_cq || !h->recv_cq)
 		return -ENOMEM;
-	err = begin_guard(h, mode);
+	err = mesh_wrex_alloc(h);
 	if (!err)
-		err = mesh_wrex_install(h);
+		err = begin_guard(h, mode);
 	if (err)
 		return err;
+	if (!h->guard || !h->guard->reader)
+		mesh_wrex_install(h);
 	h->mode = mode;
 	return 0;
 }
@@ -148,7 +154,9 @@ void mesh_held_begin_again(struct mesh_held *h)
 	pthread_mutex_lock(&data->lock);
 	pthread_mutex_lock(&h->lock);
 	mesh_wrex_remove(h);
-	note_logged(h);
+	if (!h->guard->reader)
+		note_logged(h);
+	mesh_reader_close(h);
 	put_cqs(h);
 	h->send_cq = h->recv_cq = NULL;
 	mesh_sendq_fini(&h->queue);

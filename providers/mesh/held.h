@@ -227,5 +227,6 @@ void mesh_data_close(struct mesh_context *mc);
 /* Verbs entry points. Contracts are those of libibverbs. */
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int mesh_destroy_cq(struct ibv_cq *cq);
+int mesh_resize_cq(struct ibv_cq *cq, int cqe);
 
 #endif

@@ -5,6 +5,7 @@
 #include "guard.h"
 #include "held.h"
 #include "rails.h"
+#include "reader.h"
 
 /*
  * What the files of the data path share: held.c shadow.c fail.c guard.c live.c post.c sendq.c recvlog.c poll.c kick.c wrex.c
@@ -21,6 +22,7 @@ struct mesh_cq_qp {
 	/* In a shadow CQ NULL: the QP is gone, late completions may still be there. In the base's: only with a log */
 	struct mesh_held *held;
 	struct mesh_srq_home *home; /* whose receives it consumes; NULL: its own */
+	struct mesh_reader *reader; /* of @held, of a healthy QP of the base: looked at without held->lock. Changed while claimed, too */
 };
 
 /* Open addressing by key; a power of two of places, at most half of them used. */
@@ -83,6 +85,16 @@ struct mesh_cq {
 	 * or resizes a CQ of a provider with @lock held.
 	 */
 	pthread_mutex_t poll_lock;
+	/*
+	 * mesh_reader_fast_poll() takes this alone. Who polls otherwise, or freezes, has both, poll_lock first; who changes @natives or
+	 * @ring has this one, but data->lock does for the first reader.
+	 */
+	_Atomic bool claimed;
+	_Atomic bool fast; /* there is nothing of ours among its completions, and nothing to be hidden; written while claimed to true */
+	_Atomic unsigned int n_readers; /* QPs of the base whose completions have to be looked at; twice if it is both their CQs */
+	struct mv_mlx5_cq ring; /* buf NULL: not known */
+	uint32_t hot_qpn; /* the last one that was found in @natives with @hot_reader; changed while claimed, as that */
+	struct mesh_reader *hot_reader; /* NULL: none */
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
 	struct mesh_shadow_cq *shadows;
 	struct mesh_shadow_cq *ahead; /* that nothing uses yet: nobody polls them */
@@ -318,6 +330,45 @@ void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
  */
 bool mesh_cq_freeze(struct mesh_cq *cq);
 void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
+/** mesh_cq_claim, mesh_cq_unclaim - see @claimed; not for long; waits */
+void mesh_cq_claim(struct mesh_cq *cq);
+static inline void mesh_cq_unclaim(struct mesh_cq *cq)
+{
+	atomic_store_explicit(&cq->claimed, false, memory_order_release);
+}
+/*
+ * The CQs that mesh_reader_fast_poll() polls, for finding one without walking through contexts and maps: one in each place, and it
+ * stays there until it is destroyed.
+ */
+#define MESH_FAST_CQS 64u /* power of two */
+
+struct mesh_fast_cq {
+	_Atomic(const struct ibv_cq *) key; /* NULL: free */
+	struct mesh_cq *cq; /* constant while key is set */
+};
+
+extern struct mesh_fast_cq mesh_fast_cqs[MESH_FAST_CQS]; /* cq.c */
+
+static inline struct mesh_fast_cq *mesh_fast_place(const struct ibv_cq *cq)
+{
+	return &mesh_fast_cqs[((uintptr_t)cq >> 4 ^ (uintptr_t)cq >> 12) & (MESH_FAST_CQS - 1)];
+}
+
+/** mesh_fast_get - NULL: not one of these, or the process was forked. Hot; @cq is alive */
+static inline struct mesh_cq *mesh_fast_get(const struct ibv_cq *cq)
+{
+	const struct mesh_fast_cq *place = mesh_fast_place(cq);
+
+	if (atomic_load_explicit(&place->key, memory_order_acquire) != cq ||
+	    !atomic_load_explicit(&place->cq->fast, memory_order_relaxed) || !mesh_context_active(place->cq->mc))
+		return NULL;
+	return place->cq;
+}
+
+/** mesh_fast_put - if its place is free; mesh_fast_drop - it goes */
+void mesh_fast_put(struct mesh_cq *cq);
+void mesh_fast_drop(const struct ibv_cq *cq);
+
 /** mesh_cq_use - from now on our functions have to poll it; data->lock */
 void mesh_cq_use(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; the base's CQ stays */
@@ -421,8 +472,8 @@ void mesh_post_append(struct mesh_held *h, uint32_t n);
 void mesh_post_drain(struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
-/** mesh_post_atomic_mark - an atomic that changes nothing, behind the last one; live.c; held->lock. If there is room */
-void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr);
+/** mesh_post_atomic_mark - an atomic that changes nothing, behind @last; live.c; held->lock. If there is room */
+void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr, const struct ibv_send_wr *last);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 
@@ -455,6 +506,8 @@ void mesh_recvlog_fini(struct mesh_recvlog *log);
 /* ---- poll.c: hot --------------------------------------------------------------------------------------------- */
 
 int mesh_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/** mesh_poll_properly - the same, whatever is in the CQ */
+int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /**
@@ -476,8 +529,10 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
 
 /* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
 
-/** mesh_wrex_install - put ours over a QP's ibv_wr_* functions, if it has them; 0 or -ENOMEM */
-int mesh_wrex_install(struct mesh_held *h);
+/** mesh_wrex_alloc - what the next one needs; 0 or -ENOMEM */
+int mesh_wrex_alloc(struct mesh_held *h);
+/** mesh_wrex_install - put ours over a QP's ibv_wr_* functions, if it has them; once it is in use, with post_lock and held->lock */
+void mesh_wrex_install(struct mesh_held *h);
 /** mesh_wrex_remove - and take them out again; post_lock and held->lock */
 void mesh_wrex_remove(struct mesh_held *h);
 /** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */

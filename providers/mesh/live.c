@@ -59,6 +59,10 @@ int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 		mesh_held_destroy(h);
 		return err;
 	}
+	if (mesh_guard_reads(h->guard)) {
+		mesh_reader_quicken(h->send_cq);
+		mesh_reader_quicken(h->recv_cq);
+	}
 	*ret = h;
 	return 0;
 }
@@ -75,6 +79,7 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	pthread_mutex_lock(&h->lock);
 	mesh_guard_rts(h->guard, attr->sq_psn);
 	pthread_mutex_unlock(&h->lock);
+	mesh_reader_connected(h);
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
 
@@ -150,8 +155,12 @@ static int make_room(struct mesh_cq *cq)
 	pthread_mutex_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
-	frozen = mesh_cq_freeze(cq);
-	err = -mesh_positive(mesh_root.lib.verbs.resize_cq(cq->cq, (int)want));
+	do
+		frozen = mesh_cq_freeze(cq);
+	while (!frozen && atomic_load_explicit(&cq->n_readers, memory_order_relaxed)); /* as mesh_resize_cq() */
+	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)want));
+	if (atomic_load_explicit(&cq->n_readers, memory_order_relaxed))
+		mesh_reader_cq_refresh(cq);
 	mesh_cq_thaw(cq, frozen);
 	return err;
 }
@@ -213,6 +222,8 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
+	if (h->guard)
+		mesh_reader_engage(h);
 	if (mesh_held_mode(h) == MESH_HELD_GUARDED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)
@@ -296,6 +307,19 @@ static bool get_mark(struct mesh_held *h)
 	return mark->mr;
 }
 
+/* held->lock */
+static bool last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret)
+{
+	const struct ibv_send_wr *last;
+
+	if (mesh_guard_reads(h->guard))
+		return mesh_reader_last_atomic(h, ret_silent, ret);
+	last = mv_wrring_last_atomic(&h->guard->sends, ret_silent);
+	if (last)
+		*ret = *last;
+	return last;
+}
+
 /*
  * An unsignaled atomic that is done shows by the completion of one behind it. So one of ours is posted there that changes
  * nothing, wherever the last one worked: if there is what it compares with, that is what it puts there. Whatever else it could
@@ -303,30 +327,38 @@ static bool get_mark(struct mesh_held *h)
  */
 static void mark_atomics(struct mesh_held *h)
 {
-	bool silent;
+	struct ibv_send_wr last;
+	bool silent, reads, wanted;
 
 	if (!get_mark(h))
 		return;
 	pthread_mutex_lock(&h->lock);
-	if (mv_wrring_last_atomic(&h->guard->sends, &silent) && silent && !h->guard->lost)
-		mesh_post_atomic_mark(h, h->mark.mr);
+	wanted = last_atomic(h, &silent, &last) && silent && !h->guard->lost;
+	reads = mesh_guard_reads(h->guard);
+	if (wanted && !reads)
+		mesh_post_atomic_mark(h, h->mark.mr, &last);
 	pthread_mutex_unlock(&h->lock);
+	if (wanted && reads)
+		mesh_post_atomic_mark(h, h->mark.mr, &last); /* for the base alone, as marks of a fence */
 }
 
 bool mesh_live_quiesce(struct mesh_held *h)
 {
 	bool some, silent = false;
+	struct ibv_send_wr last;
 
+	if (h->guard)
+		mesh_reader_engage(h);
 	pthread_mutex_lock(&h->lock);
 	h->quiet = true;
-	some = h->guard && mv_wrring_last_atomic(&h->guard->sends, &silent);
+	some = h->guard && last_atomic(h, &silent, &last);
 	pthread_mutex_unlock(&h->lock);
 	if (!some)
 		return true;
 	/* The program may be waiting for us before it polls. */
 	mesh_shadow_collect(h, &h->now);
 	pthread_mutex_lock(&h->lock);
-	some = mv_wrring_last_atomic(&h->guard->sends, &silent);
+	some = last_atomic(h, &silent, &last);
 	pthread_mutex_unlock(&h->lock);
 	if (some && silent)
 		mark_atomics(h);
@@ -364,7 +396,7 @@ static int now_to_err(struct mesh_held *h)
 	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
 }
 
-/* held->lock. 0 or errno */
+/* 0 or errno */
 static int post_send_mark(struct mesh_held *h)
 {
 	struct ibv_send_wr mark = {
@@ -380,18 +412,56 @@ static int post_recv_mark(struct mesh_held *h)
 	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
 }
 
+/* Return: whether it is to be posted; then it counts as posted. held->lock is not held. */
+static bool wants_mark(struct mesh_held *h, bool send)
+{
+	bool wants;
+
+	pthread_mutex_lock(&h->lock);
+	if (send) {
+		wants = h->guard->send_mark == MESH_MARK_NONE;
+		h->guard->send_mark = wants ? MESH_MARK_POSTED : h->guard->send_mark;
+	} else {
+		wants = h->guard->recv_mark == MESH_MARK_NONE;
+		h->guard->recv_mark = wants ? MESH_MARK_POSTED : h->guard->recv_mark;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return wants;
+}
+
+/*
+ * Without held->lock: the base's lock may be that of a thread that is in a batch (ibv_wr_start()), and that thread may poll. Nobody
+ * else posts to what is being fenced but who posts past us, and then the base has locks (reader.h).
+ */
+static void post_marks(struct mesh_held *h)
+{
+	if (wants_mark(h, true) && post_send_mark(h)) {
+		pthread_mutex_lock(&h->lock);
+		h->guard->send_mark = MESH_MARK_NONE;
+		pthread_mutex_unlock(&h->lock);
+	}
+	if (wants_mark(h, false) && post_recv_mark(h)) {
+		pthread_mutex_lock(&h->lock);
+		h->guard->recv_mark = MESH_MARK_NONE;
+		pthread_mutex_unlock(&h->lock);
+	}
+}
+
 /* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
 static bool is_empty(struct mesh_held *h)
 {
 	struct mesh_guard *guard = h->guard;
 	bool empty;
 
+	post_marks(h);
 	pthread_mutex_lock(&h->lock);
-	if (guard->send_mark == MESH_MARK_NONE && !post_send_mark(h))
-		guard->send_mark = MESH_MARK_POSTED;
-	if (guard->recv_mark == MESH_MARK_NONE && !post_recv_mark(h))
-		guard->recv_mark = MESH_MARK_POSTED;
 	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
+	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
+		/* Something was posted behind the marks: others come behind that. */
+		guard->send_mark = guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
+		guard->recv_mark = guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+		empty = false;
+	}
 	pthread_mutex_unlock(&h->lock);
 	return empty;
 }
@@ -480,7 +550,11 @@ static void leave_srq(struct mesh_held *h)
 static uint32_t count_flushed_sends(const struct mesh_held *h)
 {
 	const struct mesh_guard *guard = h->guard;
-	uint32_t receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
+	uint32_t receives;
+
+	if (mesh_guard_reads(guard))
+		return (uint32_t)mv_wrlog_count(&guard->sends.log);
+	receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
 
 	return guard->n_kept + guard->n_own_flushed - receives;
 }
@@ -488,7 +562,11 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 static int start_fence(struct mesh_held *h)
 {
 	uint64_t now_ns = mesh_now_ns();
-	int err = begin_fence(h);
+	int err;
+
+	if (h->guard)
+		mesh_reader_engage(h);
+	err = begin_fence(h);
 
 	if (err)
 		return err;
@@ -508,6 +586,13 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	int err = read_psn(h, &ret->next_psn);
 
 	pthread_mutex_lock(&h->lock);
+	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_reader_through(h->guard)) {
+		h->fence.on = true; /* posted a moment ago */
+		pthread_mutex_unlock(&h->lock);
+		return -EAGAIN;
+	}
+	if (mesh_guard_reads(h->guard))
+		mesh_reader_settle(h->guard);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;
 	ret->n_received = h->guard->n_received;
@@ -515,6 +600,8 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	if (!err)
 		err = hand_receives_on(h);
 	if (!err) {
+		if (mesh_guard_reads(h->guard))
+			mesh_reader_end(h->guard);
 		h->guard->n_received = 0;
 		h->mode = MESH_HELD_FENCED;
 	}

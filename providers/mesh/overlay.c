@@ -42,7 +42,7 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
 	KEEP(CREATE_CQ, create_cq),
 	OURS(CREATE_CQ_EX, create_cq_ex, mesh_create_cq_ex),
-	KEEP(RESIZE_CQ, resize_cq),
+	OURS(RESIZE_CQ, resize_cq, mesh_resize_cq),
 	OURS(DESTROY_CQ, destroy_cq, mesh_destroy_cq),
 	KEEP(CQ_EVENT, cq_event),
 	KEEP(POLL_CQ, poll_cq),

@@ -153,10 +153,8 @@ static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 	return err;
 }
 
-void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr)
+void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr, const struct ibv_send_wr *last)
 {
-	bool silent;
-	const struct ibv_send_wr *last = mv_wrring_last_atomic(&h->guard->sends, &silent);
 	struct ibv_sge sge = {.addr = (uintptr_t)mr->addr, .length = 8, .lkey = mr->lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = mesh_guard_atomic_mark(h->guard),
@@ -169,14 +167,15 @@ void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr)
 			      .swap = MARK_WORD,
 			      .rkey = last->wr.atomic.rkey},
 	}, *bad;
-	int err;
+	int err, logged;
 
-	if (mesh_guard_send(h->guard, &wr))
+	logged = mesh_guard_send(h->guard, &wr);
+	if (logged > 0 || (logged && !mesh_guard_reads(h->guard)))
 		return;
 	err = h->now.qp ? remote_key(h, wr.wr.atomic.rkey, &wr.wr.atomic.rkey) : 0;
 	if (!err)
 		err = h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
-	if (err)
+	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
 }
 
@@ -250,6 +249,8 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 	bool direct;
 	int err;
 
+	if (h->guard && mesh_reader_strayed(h->guard->reader))
+		mesh_reader_stray(h);
 	if (h->queue.n)
 		mesh_post_drain(h);
 	for (; wr; wr = wr->next) {
@@ -332,15 +333,22 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 /* With a log, and no shadow in use. */
 static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 {
+	struct mesh_srqlog *log = &h->guard->receives;
 	struct ibv_recv_wr copy = *wr, *bad;
 	int err = 0;
 
 	copy.next = NULL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
 		return EINVAL;
-	if (h->mode == MESH_HELD_GUARDED && h->guard->lost)
-		return h->mc->post_recv(h->qp, &copy, &bad);
-	if (h->guard->receives.n_left == h->guard->receives.size)
+	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
+		err = h->mc->post_recv(h->qp, &copy, &bad);
+		if (!err && h->guard->reader && h->guard->reader->noting)
+			mesh_recvlog_add(&h->log, wr);
+		return err;
+	}
+	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
+		log = &h->guard->reader->later;
+	if (log->n_left == log->size)
 		return ENOMEM;
 	if (h->mode == MESH_HELD_GUARDED)
 		err = h->mc->post_recv(h->qp, &copy, &bad);
@@ -349,7 +357,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	else
 		h->n_new_receives++;
 	if (!err)
-		mesh_srqlog_push(&h->guard->receives, wr->wr_id, wr->sg_list, wr->num_sge);
+		mesh_srqlog_push(log, wr->wr_id, wr->sg_list, wr->num_sge);
 	return err;
 }
 
@@ -361,6 +369,8 @@ static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct 
 				     atomic_load_explicit(&h->consumed, memory_order_relaxed)));
 	int err;
 
+	if (h->guard && mesh_reader_strayed(h->guard->reader))
+		mesh_reader_stray(h);
 	for (; wr; wr = wr->next) {
 		if (logged)
 			err = recv_logged(h, wr);

@@ -241,6 +241,8 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	pthread_mutex_lock(&h->send_cq->lock);
 	pthread_mutex_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? read_log(h, &r) : -EINVAL;
+	if (!err && mesh_reader_strayed(h->guard->reader))
+		err = -EPROTO;
 	if (!err)
 		err = judge(h, &r, next_psn, n_received, max_rd_atomic);
 	if (!err)
@@ -376,6 +378,8 @@ void mesh_live_surface(struct mesh_held *h)
 	if (h->next.qp)
 		end_next(h);
 	lock_cqs(h);
+	if (mesh_guard_reads(h->guard))
+		mesh_reader_settle(h->guard);
 	if (h->mode == MESH_HELD_FENCED) {
 		/* It is empty, and what it had may have been completed by the next one. */
 		give_sends(h);

@@ -32,9 +32,9 @@
 	X(wr_set_inline_data_list)                                                                           \
 	X(wr_set_sge)                                                                                        \
 	X(wr_set_sge_list)                                                                                   \
-	X(wr_start)                                                                                          \
 	X(wr_complete)                                                                                       \
-	X(wr_abort)
+	X(wr_abort)                                                                                          \
+	X(wr_start)
 
 /* Under held->post_lock; base and installed also under held->lock. */
 struct mesh_wrex {
@@ -42,10 +42,32 @@ struct mesh_wrex {
 	struct { WR_FUNCTIONS(X) } base;
 #undef X
 	bool installed;
+	_Atomic uintptr_t builder; /* thread in a batch that our wr_start began; under post_lock */
 	uint32_t end, room, n; /* end of the queue, free places, requests of this batch */
 	struct mesh_send *current; /* NULL: none, or the batch has failed */
 	int err;
 };
+
+/*
+ * Ours may be put in while a thread is in a batch that the base's wr_start began (reader.h): that goes on with the base's.
+ * Return: the base's functions, for this call; NULL: the batch is ours.
+ */
+static const struct mesh_wrex *of_base(struct ibv_qp_ex *qp)
+{
+	struct mesh_held *h = mesh_held_find(mesh_context_get(qp->qp_base.context), &qp->qp_base);
+	const struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_acquire);
+
+	return atomic_load_explicit(&w->builder, memory_order_relaxed) == (uintptr_t)pthread_self() ? NULL : w;
+}
+
+#define LEAVE_TO_BASE(f, ...)                                                                               \
+	do {                                                                                                 \
+		const struct mesh_wrex *base_ = of_base(qp);                                                 \
+		if (base_) {                                                                                 \
+			base_->base.f(qp, ##__VA_ARGS__);                                                    \
+			return;                                                                              \
+		}                                                                                            \
+	} while (0)
 
 /* Only between wr_start and the end of a batch, so the QP is held and post_lock is ours. */
 static struct mesh_held *held_of(struct ibv_qp_ex *qp)
@@ -116,38 +138,46 @@ static void rdma(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32_t rkey,
 static void mesh_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
 				   uint64_t swap)
 {
+	LEAVE_TO_BASE(wr_atomic_cmp_swp, rkey, remote_addr, compare, swap);
 	atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
 }
 
 static void mesh_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add)
 {
+	LEAVE_TO_BASE(wr_atomic_fetch_add, rkey, remote_addr, add);
 	atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
 static void mesh_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
+	LEAVE_TO_BASE(wr_rdma_read, rkey, remote_addr);
 	rdma(qp, IBV_WR_RDMA_READ, rkey, remote_addr, 0);
 }
 
 static void mesh_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
+	LEAVE_TO_BASE(wr_rdma_write, rkey, remote_addr);
 	rdma(qp, IBV_WR_RDMA_WRITE, rkey, remote_addr, 0);
 }
 
 static void mesh_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
 {
+	LEAVE_TO_BASE(wr_rdma_write_imm, rkey, remote_addr, imm_data);
 	rdma(qp, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr, imm_data);
 }
 
 static void mesh_wr_send(struct ibv_qp_ex *qp)
 {
+	LEAVE_TO_BASE(wr_send);
 	begin(qp, IBV_WR_SEND);
 }
 
 static void mesh_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 {
-	struct ibv_send_wr *wr = begin(qp, IBV_WR_SEND_WITH_IMM);
+	struct ibv_send_wr *wr;
 
+	LEAVE_TO_BASE(wr_send_imm, imm_data);
+	wr = begin(qp, IBV_WR_SEND_WITH_IMM);
 	if (wr)
 		wr->imm_data = imm_data;
 }
@@ -155,43 +185,37 @@ static void mesh_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 static void mesh_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 			    const struct ibv_mw_bind_info *bind_info)
 {
-	(void)mw;
-	(void)rkey;
-	(void)bind_info;
+	LEAVE_TO_BASE(wr_bind_mw, mw, rkey, bind_info);
 	refuse(qp);
 }
 
 static void mesh_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
-	(void)invalidate_rkey;
+	LEAVE_TO_BASE(wr_local_inv, invalidate_rkey);
 	refuse(qp);
 }
 
 static void mesh_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
-	(void)invalidate_rkey;
+	LEAVE_TO_BASE(wr_send_inv, invalidate_rkey);
 	refuse(qp);
 }
 
 static void mesh_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	(void)hdr;
-	(void)hdr_sz;
-	(void)mss;
+	LEAVE_TO_BASE(wr_send_tso, hdr, hdr_sz, mss);
 	refuse(qp);
 }
 
 static void mesh_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
-	(void)ah;
-	(void)remote_qpn;
-	(void)remote_qkey;
+	LEAVE_TO_BASE(wr_set_ud_addr, ah, remote_qpn, remote_qkey);
 	refuse(qp);
 }
 
 static void mesh_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 {
-	(void)remote_srqn;
+	LEAVE_TO_BASE(wr_set_xrc_srqn, remote_srqn);
 	refuse(qp);
 }
 
@@ -200,6 +224,7 @@ static void mesh_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const str
 	struct mesh_held *h = held_of(qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 
+	LEAVE_TO_BASE(wr_set_sge_list, num_sge, sg_list);
 	if (!w->current)
 		return;
 	if (num_sge > h->queue.max_sge) {
@@ -214,6 +239,7 @@ static void mesh_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, 
 {
 	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
 
+	LEAVE_TO_BASE(wr_set_sge, lkey, addr, length);
 	mesh_wr_set_sge_list(qp, 1, &sge);
 }
 
@@ -224,6 +250,7 @@ static void mesh_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, c
 	size_t used = 0, i;
 	char *data;
 
+	LEAVE_TO_BASE(wr_set_inline_data_list, num_buf, buf_list);
 	if (!w->current)
 		return;
 	data = (char *)&w->current->sges[h->queue.max_sge];
@@ -245,6 +272,7 @@ static void mesh_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t len
 {
 	struct ibv_data_buf buf = {.addr = addr, .length = length};
 
+	LEAVE_TO_BASE(wr_set_inline_data, addr, length);
 	mesh_wr_set_inline_data_list(qp, 1, &buf);
 }
 
@@ -272,6 +300,7 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 		w->n = 0;
 		w->current = NULL;
 		w->err = 0;
+		atomic_store_explicit(&w->builder, (uintptr_t)pthread_self(), memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&h->lock);
 	if (!ours) {
@@ -284,9 +313,12 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
-	int err = w->err;
 	bool fails = false;
+	int err;
 
+	if (of_base(qp))
+		return w->base.wr_complete(qp);
+	err = w->err;
 	if (!err && !mesh_held_takes_sends(h))
 		err = EINVAL; /* what mlx5 says */
 	if (!err) {
@@ -295,6 +327,7 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 		fails = mesh_held_fails(h);
 		pthread_mutex_unlock(&h->lock);
 	}
+	atomic_store_explicit(&w->builder, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&h->post_lock);
 	if (fails)
 		mesh_held_fail_now(h);
@@ -303,31 +336,48 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 
 static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
+	LEAVE_TO_BASE(wr_abort);
+	atomic_store_explicit(&atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed)->builder, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&held_of(qp)->post_lock);
 }
 
-int mesh_wrex_install(struct mesh_held *h)
+int mesh_wrex_alloc(struct mesh_held *h)
+{
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+
+	if (w || !mesh_root.lib.verbs.qp_to_qp_ex(h->qp))
+		return 0;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	atomic_store_explicit(&h->wrex, w, memory_order_release);
+	return 0;
+}
+
+/* The program's threads read these places without any order; see data.c. */
+__attribute__((no_sanitize("thread"), noinline)) static void put_functions(struct ibv_qp_ex *qp)
+{
+	/* What the provider does not have stays without. wr_start last: a batch of ours finds all of them. */
+#define X(f)                                                                                                 \
+	if (qp->f)                                                                                           \
+		__atomic_store_n(&qp->f, mesh_##f, __ATOMIC_RELEASE);
+	WR_FUNCTIONS(X)
+#undef X
+}
+
+void mesh_wrex_install(struct mesh_held *h)
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 
-	if (!qp)
-		return 0;
-	if (!w) {
-		w = calloc(1, sizeof(*w));
-		if (!w)
-			return -ENOMEM;
-		atomic_store_explicit(&h->wrex, w, memory_order_release);
-	}
-	/* What the provider does not have stays without. */
-#define X(f)                                                                                                 \
-	w->base.f = qp->f;                                                                                   \
-	if (qp->f)                                                                                           \
-		qp->f = mesh_##f;
+	if (!qp || w->installed)
+		return;
+#define X(f) w->base.f = qp->f;
 	WR_FUNCTIONS(X)
 #undef X
+	atomic_thread_fence(memory_order_release);
+	put_functions(qp);
 	w->installed = true;
-	return 0;
 }
 
 void mesh_wrex_remove(struct mesh_held *h)

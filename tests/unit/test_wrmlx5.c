@@ -11,7 +11,6 @@
 
 #include <infiniband/mlx5dv.h>
 
-#include "fault.h"
 #include "wrmlx5.h"
 
 #define QPN        0x123456
@@ -59,90 +58,23 @@ static uint16_t put_write(uint16_t index, uint8_t n, uint8_t flags)
 	return (uint16_t)(index + (2 + n + 3) / 4);
 }
 
-static int read_sq(struct mv_mlx5_sq *sq, const struct mv_mlx5_done *done, size_t n)
-{
-	return mv_mlx5_sq_read(sq, &ring, QPN, MAX_SGE, MAX_INLINE, mv_mlx5_sq_end(&ring), done, n);
-}
-
 static int get_one(uint16_t index, struct mv_wr *ret)
 {
 	static struct ibv_sge sges[MAX_SGE];
 	static uint8_t data[MAX_INLINE];
-	struct mv_mlx5_done done = {.wr_id = 5, .wqe_counter = index, .error = true};
-	struct mv_mlx5_sq sq;
-	int err;
+	uint16_t next;
 
-	assert_int_equal(read_sq(&sq, &done, 1), 0);
-	assert_int_equal(mv_wrlog_count(&sq.log), 1);
-	err = mv_wrlog_get(&sq.log, 0, sges, data, ret);
-	mv_mlx5_sq_fini(&sq);
-	return err;
+	return mv_mlx5_sq_get(&ring, QPN, index, MAX_SGE, MAX_INLINE, sges, data, ret, &next);
 }
 
-/* ---- the queue ---------------------------------------------------------------------------------
- */
-
-static void test_places(void **state)
+static void test_psns(void **state)
 {
-	/* Across the end of the ring, and of its counter. */
-	uint16_t start = 0xfffd, second = put_write(start, 3, 0), third = put_write(second, 1, 0);
-	uint16_t end = put_write(third, 2, 8);
-	struct mv_mlx5_done done[] = {{1, start, false}, {2, second, true}, {3, third, true}};
-	struct ibv_sge sges[MAX_SGE];
-	struct mv_mlx5_sq sq;
-	struct mv_wr got;
+	uint16_t start = 0xfffd, end = put_write(put_write(put_write(start, 3, 0), 1, 0), 2, 8);
 	uint32_t psns, consumes;
 
 	(void)state;
-	assert_int_equal(second, 0xffff);
 	assert_int_equal(end, 1);
 	assert_int_equal(mv_mlx5_sq_end(&ring), end);
-	assert_false(mv_mlx5_sq_flushed(&ring, QPN, start));
-	assert_false(mv_mlx5_sq_flushed(&ring, QPN, second));
-	assert_true(mv_mlx5_sq_flushed(&ring, QPN, third));
-	assert_int_equal(read_sq(&sq, done, 3), 0);
-	assert_int_equal(sq.n, 3);
-	assert_int_equal(sq.n_done, 1);
-	for (unsigned int i = 0; i < 3; i++) {
-		assert_int_equal(mv_wrlog_get(&sq.log, i, sges, NULL, &got), 0);
-		assert_true(got.named);
-		assert_int_equal(got.wr.wr_id, i + 1);
-		assert_int_equal(got.wr.num_sge, i == 0 ? 3 : i);
-		assert_int_equal(got.wr.send_flags, i == 2 ? IBV_SEND_SIGNALED : 0);
-		assert_true(got.wr.wr.rdma.remote_addr == 0x1122334455667788);
-		assert_int_equal(got.wr.wr.rdma.rkey, 0x99aabbcc);
-		assert_true(sges[0].addr == 0x8877665544332211);
-		assert_int_equal(sges[0].length, 100);
-		assert_int_equal(sges[0].lkey, 0x4242);
-	}
-	mv_mlx5_sq_fini(&sq);
-	/* Unsignaled ones that have no completion: before the first error all are done. */
-	assert_int_equal(read_sq(&sq, done, 1), -EPROTO); /* there is more behind it */
-	done[1] = done[2];
-	assert_int_equal(read_sq(&sq, done, 2), 0);
-	assert_int_equal(sq.n_done, 2);
-	assert_int_equal(mv_wrlog_get(&sq.log, 1, sges, NULL, &got), 0);
-	assert_false(got.named);
-	mv_mlx5_sq_fini(&sq);
-	/* The third is a marker: the second was successful, too, and says nothing. */
-	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1), 0);
-	assert_int_equal(sq.n, 2);
-	assert_int_equal(sq.n_done, 2);
-	mv_mlx5_sq_fini(&sq);
-	/* It would have to if it were signaled, or if the first had failed. */
-	done[0].error = true;
-	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1),
-			 -EPROTO);
-	done[0].error = false;
-	put_write(second, 1, 8);
-	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN, MAX_SGE, MAX_INLINE, third, done, 1),
-			 -EPROTO);
-	put_write(second, 1, 0);
-	dbrec[MLX5_SND_DBR] = htobe32(end);
-	assert_int_equal(read_sq(&sq, NULL, 0), 0);
-	assert_int_equal(mv_wrlog_count(&sq.log), 0);
-	mv_mlx5_sq_fini(&sq);
-
 	assert_int_equal(mv_mlx5_sq_psns(&ring, QPN, start, end, 256, &psns, &consumes), 0);
 	assert_int_equal(psns, 2 + 1 + 1);
 	assert_int_equal(consumes, 0);
@@ -151,43 +83,7 @@ static void test_places(void **state)
 	/* Used again since. */
 	put_write((uint16_t)(start + N_BLOCKS), 1, 0);
 	assert_int_equal(mv_mlx5_sq_psns(&ring, QPN, start, end, 256, &psns, NULL), -ESTALE);
-	assert_int_equal(mv_mlx5_sq_psns(&ring, QPN, start, (uint16_t)(end + 1), 256, &psns, NULL),
-			 -ESTALE);
-}
-
-static void test_contradictions(void **state)
-{
-	uint16_t second = put_write(0, 1, 0), end = put_write(second, 1, 0);
-	struct mv_mlx5_done done[] = {{1, 0, true}, {2, second, true}, {3, second, true}};
-	struct mv_mlx5_sq sq;
-
-	(void)state;
-	assert_int_equal(read_sq(&sq, done, 2), 0);
-	mv_mlx5_sq_fini(&sq);
-	assert_int_equal(read_sq(&sq, done, 3), -EPROTO); /* one twice */
-	done[1].error = false; /* after an error */
-	assert_int_equal(read_sq(&sq, done, 2), -EPROTO);
-	done[1] = (struct mv_mlx5_done){2, end, true}; /* not posted */
-	assert_int_equal(read_sq(&sq, done, 2), -EPROTO);
-	done[1] = (struct mv_mlx5_done){2, second, true};
-	done[0].wqe_counter = (uint16_t)(end + 1); /* farther than the ring is large */
-	assert_int_equal(read_sq(&sq, done, 2), -EBADMSG);
-	done[0].wqe_counter = 0;
-	assert_int_equal(mv_mlx5_sq_read(&sq, &ring, QPN + 1, 1, 1, end, done, 2), -EBADMSG);
-	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	assert_int_equal(read_sq(&sq, done, 2), -ENOMEM);
-	fault_disarm();
-	/* Sizes that are none, or lead out of what was posted. */
-	put_ctrl(second, MLX5_OPCODE_RDMA_WRITE, 0, 0);
-	dbrec[MLX5_SND_DBR] = htobe32(end);
-	assert_int_equal(read_sq(&sq, done, 2), -EBADMSG);
-	put_ctrl(second, MLX5_OPCODE_RDMA_WRITE, 0, 5);
-	dbrec[MLX5_SND_DBR] = htobe32(end);
-	assert_int_equal(read_sq(&sq, done, 2), -EBADMSG);
-	assert_false(mv_mlx5_sq_flushed(&ring, QPN, second));
-	put_write(second, 1, 0);
-	buf[2] ^= 1; /* index of the first */
-	assert_int_equal(read_sq(&sq, done, 2), -EBADMSG);
+	assert_int_equal(mv_mlx5_sq_psns(&ring, QPN, start, (uint16_t)(end + 1), 256, &psns, NULL), -ESTALE);
 }
 
 /* ---- one work request --------------------------------------------------------------------------
@@ -316,6 +212,123 @@ static void test_flags_and_atomics(void **state)
 	assert_int_equal(get_one(1, &got), -EBADMSG);
 }
 
+/* ---- what completions stand for -----------------------------------------------------------------
+ */
+
+static int pass(uint16_t from, uint16_t last, struct mv_mlx5_run *run)
+{
+	memset(run, 0xee, sizeof(*run));
+	return mv_mlx5_sq_pass(&ring, QPN, from, last, 256, run);
+}
+
+static void test_pass(void **state)
+{
+	/* Across the end of the ring and of its counter: two blocks, one, one. */
+	uint16_t start = 0xfffd, second = put_write(start, 3, 0), third = put_write(second, 1, 0);
+	uint16_t end = put_write(third, 2, 0);
+	struct mv_mlx5_run run;
+
+	(void)state;
+	assert_int_equal(pass(start, start, &run), 0);
+	assert_int_equal(run.psns, 2); /* 300 bytes */
+	assert_int_equal(run.consumes, 0);
+	assert_int_equal(run.next, second);
+	assert_int_equal(pass(start, third, &run), 0);
+	assert_int_equal(run.psns, 2 + 1 + 1);
+	assert_int_equal(run.next, end);
+	assert_int_equal(pass(second, second, &run), 0);
+	assert_int_equal(run.psns, 1);
+	/* Sizes that are none, or more than there can be. */
+	put_ctrl(third, MLX5_OPCODE_RDMA_WRITE, 0, 0);
+	assert_int_equal(pass(start, third, &run), -EBADMSG);
+	put_ctrl(third, MLX5_OPCODE_RDMA_WRITE, 0, 4 * N_BLOCKS + 1);
+	assert_int_equal(pass(start, third, &run), -EBADMSG);
+	put_write(third, 2, 0);
+	/* In the middle of one; before the first; farther than the ring is large; another QP's. */
+	assert_int_equal(pass(start, (uint16_t)(start + 1), &run), -EBADMSG);
+	assert_int_equal(pass(second, start, &run), -EBADMSG);
+	assert_int_equal(pass(start, (uint16_t)(start + N_BLOCKS), &run), -EBADMSG);
+	assert_int_equal(mv_mlx5_sq_pass(&ring, QPN + 1, start, start, 256, &run), -EBADMSG);
+	assert_int_equal(mv_mlx5_sq_pass(&ring, QPN + 1, second, second, 256, &run), -EBADMSG);
+	/* Used again since, by one of another size, and of the same. */
+	put_write((uint16_t)(start + N_BLOCKS), 1, 0);
+	assert_int_equal(pass(start, third, &run), -EBADMSG);
+	put_write((uint16_t)(second + N_BLOCKS), 1, 0);
+	assert_int_equal(pass(second, second, &run), -EBADMSG);
+}
+
+/* The quick look says the same as the proper one, or nothing. */
+static void test_pass_is_quick(void **state)
+{
+	static const uint32_t lengths[] = {1, 255, 256, 257, 512, 513, 4097, 0x7fffffff};
+	static const uint8_t opcodes[] = {MLX5_OPCODE_SEND,       MLX5_OPCODE_SEND_IMM,
+					  MLX5_OPCODE_RDMA_WRITE, MLX5_OPCODE_RDMA_WRITE_IMM,
+					  MLX5_OPCODE_RDMA_READ};
+	struct mv_mlx5_run run;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(opcodes) * 8; i++) {
+		uint32_t bytes = lengths[i % 8], psns, consumes;
+		bool send = opcodes[i / 8] == MLX5_OPCODE_SEND || opcodes[i / 8] == MLX5_OPCODE_SEND_IMM;
+
+		memset(buf, 0, sizeof(buf));
+		put_ctrl(0x1235, opcodes[i / 8], 0, send ? 2 : 3);
+		put_data(0x1235, send ? 1 : 2, bytes);
+		assert_int_equal(pass(0x1235, 0x1235, &run), 0);
+		assert_int_equal(mv_mlx5_sq_psns(&ring, QPN, 0x1235, 0x1236, 256, &psns, &consumes), 0);
+		assert_int_equal(run.psns, psns);
+		assert_int_equal(run.psns, ((bytes + 255ull) / 256) & 0xffffff);
+		assert_int_equal(run.consumes, consumes);
+		assert_int_equal(run.consumes, send || opcodes[i / 8] == MLX5_OPCODE_RDMA_WRITE_IMM);
+		/* A modifier, flags, another index. */
+		buf[0x1235 * 64 % sizeof(buf)] = 1;
+		assert_int_equal(pass(0x1235, 0x1235, &run), -EOPNOTSUPP);
+		buf[0x1235 * 64 % sizeof(buf)] = 0;
+		buf[0x1235 * 64 % sizeof(buf) + 2] ^= 0x40;
+		assert_int_equal(pass(0x1235, 0x1235, &run), -EBADMSG);
+	}
+	/* Nothing to send, an atomic, inline data; what takes no PSN, and what has no size. */
+	put_ctrl(4, MLX5_OPCODE_SEND, 0, 1);
+	assert_int_equal(pass(4, 4, &run), 0);
+	assert_int_equal(run.psns, 1);
+	put_ctrl(4, MLX5_OPCODE_ATOMIC_FA, 0, 4);
+	put_data(4, 3, 8);
+	assert_int_equal(pass(4, 4, &run), 0);
+	assert_int_equal(run.psns, 1);
+	assert_int_equal(run.consumes, 0);
+	put_ctrl(4, MLX5_OPCODE_SEND, 0, 2);
+	put_inline(4, 1, 12);
+	assert_int_equal(pass(4, 4, &run), 0);
+	assert_int_equal(run.psns, 1);
+	put_ctrl(4, MLX5_OPCODE_NOP, 0, 1);
+	assert_int_equal(pass(4, 4, &run), -EOPNOTSUPP);
+	put_ctrl(4, MLX5_OPCODE_NOP, 0, 0);
+	assert_int_equal(pass(4, 4, &run), -EBADMSG);
+	put_ctrl(4, MLX5_OPCODE_UMR, 0, 3);
+	assert_int_equal(pass(4, 4, &run), -EOPNOTSUPP);
+	put_ctrl(4, 0x20 | MLX5_OPCODE_SEND, 0, 2);
+	put_data(4, 1, 8);
+	assert_int_equal(pass(4, 4, &run), -EOPNOTSUPP);
+}
+
+static void test_get(void **state)
+{
+	uint16_t second = put_write(0xfffe, 3, 8), next;
+	struct ibv_sge sges[MAX_SGE];
+	uint8_t data[MAX_INLINE];
+	struct mv_wr wr;
+
+	(void)state;
+	assert_int_equal(mv_mlx5_sq_get(&ring, QPN, 0xfffe, MAX_SGE, MAX_INLINE, sges, data, &wr, &next), 0);
+	assert_int_equal(next, second);
+	assert_int_equal(wr.wr.num_sge, 3);
+	assert_ptr_equal(wr.wr.sg_list, sges);
+	assert_int_equal(wr.wr.send_flags, IBV_SEND_SIGNALED);
+	assert_int_equal(wr.length_bytes, 300);
+	assert_int_equal(mv_mlx5_sq_get(&ring, QPN, 0xfffe, 2, MAX_INLINE, sges, data, &wr, &next), -EBADMSG);
+	assert_int_equal(mv_mlx5_sq_get(&ring, QPN, 0xffff, MAX_SGE, MAX_INLINE, sges, data, &wr, &next), -EBADMSG);
+}
+
 /* ---- receives, completions ---------------------------------------------------------------------
  */
 
@@ -392,9 +405,11 @@ static void test_peek(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_contradictions),
+		cmocka_unit_test(test_psns),
 		cmocka_unit_test(test_inline),
+		cmocka_unit_test(test_pass),
+		cmocka_unit_test(test_pass_is_quick),
+		cmocka_unit_test(test_get),
 		cmocka_unit_test(test_opcodes),
 		cmocka_unit_test(test_flags_and_atomics),
 		cmocka_unit_test(test_receives),

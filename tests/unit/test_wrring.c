@@ -48,7 +48,7 @@ static void check(const struct mv_wrring *ring, size_t i, uint64_t id, enum ibv_
 	struct mv_wr got;
 
 	assert_int_equal(mv_wrlog_get(&ring->log, i, sges, data, &got), 0);
-	assert_true(got.named && got.wr.wr_id == id && !got.wr.next);
+	assert_true(got.wr.wr_id == id && !got.wr.next);
 	assert_int_equal(got.wr.opcode, opcode);
 	assert_int_equal(got.wr.send_flags, flags);
 	assert_int_equal(got.length_bytes, bytes);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MV_WRMLX5_HOT_H
+#define MV_WRMLX5_HOT_H
+
+#include <endian.h>
+#include <string.h>
+
+#include <infiniband/mlx5dv.h>
+
+#include "wrmlx5.h"
+
+/*
+ * The part of wrmlx5.h that is done for every completion. Hot: no allocation, no system call, and inlined, because half of what it
+ * costs would be the calls.
+ */
+
+#define MV_MLX5_CONSUMER_BITS 0xffffffu
+
+/** mv_mlx5_consumer - index of the completion that ibv_poll_cq() would give next, 24 bits */
+static inline uint32_t mv_mlx5_consumer(const struct mv_mlx5_cq *cq)
+{
+	return be32toh(__atomic_load_n(&cq->dbrec[0], __ATOMIC_RELAXED));
+}
+
+/** mv_mlx5_cqe_at - the completion at @index; NULL: it is not there yet */
+static inline const struct mlx5_cqe64 *mv_mlx5_cqe_at(const struct mv_mlx5_cq *cq, uint32_t index)
+{
+	const char *end = (const char *)cq->buf + ((size_t)(index & (cq->n_cqes - 1)) + 1) * cq->cqe_bytes;
+	const struct mlx5_cqe64 *cqe = (const struct mlx5_cqe64 *)(const void *)(end - sizeof(*cqe));
+	/* The device writes it last. */
+	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
+
+	if ((op_own & MLX5_CQE_OWNER_MASK) != !!(index & cq->n_cqes) || op_own >> 4 == MLX5_CQE_INVALID)
+		return NULL;
+	return cqe;
+}
+
+/** mv_mlx5_cqe_good - was it successful, and of a kind that is known? */
+static inline bool mv_mlx5_cqe_good(const struct mlx5_cqe64 *cqe)
+{
+	return cqe->op_own >> 4 <= MLX5_CQE_RESP_SEND_INV && (cqe->op_own & 12) != 12;
+}
+
+/*
+ * Most work requests have one entry, and one look tells all of them. Places begin where blocks of 64 bytes do, so nothing wraps.
+ */
+
+/**
+ * mv_mlx5_pass_one - add the work request at run->next, if it is of that kind
+ *
+ * Return: whether it was; if not nothing was done, and it has to be looked at properly.
+ */
+static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t mtu_bytes, struct mv_mlx5_run *run)
+{
+	/* By opcode: units of 16 bytes with one entry; 0: not one of these. In the high bit: consumes a receive. */
+	static const uint8_t kinds[32] = {
+		[MLX5_OPCODE_SEND] = 2 | 0x80,
+		[MLX5_OPCODE_SEND_IMM] = 2 | 0x80,
+		[MLX5_OPCODE_RDMA_WRITE] = 3,
+		[MLX5_OPCODE_RDMA_WRITE_IMM] = 3 | 0x80,
+		[MLX5_OPCODE_RDMA_READ] = 3,
+	};
+	const char *place = (const char *)ring->buf + (size_t)(run->next & (ring->n_wqes - 1)) * 64;
+	const struct mlx5_wqe_ctrl_seg *ctrl = (const struct mlx5_wqe_ctrl_seg *)(const void *)place;
+	uint32_t what = be32toh(ctrl->opmod_idx_opcode) ^ (uint32_t)run->next << 8, bytes;
+	unsigned int kind, units;
+
+	/* No modifier, its own index, one of the first 32 opcodes; then this queue pair and as many units as one entry takes. */
+	if (what > 31)
+		return false;
+	kind = kinds[what];
+	units = kind & 0x7f;
+	if (!units || be32toh(ctrl->qpn_ds) != (qpn << 8 | units))
+		return false;
+	memcpy(&bytes, place + (units - 1) * 16, sizeof(bytes));
+	bytes = be32toh(bytes) - 1;
+	if (bytes >= MLX5_INLINE_SEG - 1)
+		return false; /* inline, or of 2^31 bytes */
+	run->psns += (bytes >> __builtin_ctz(mtu_bytes)) + 1;
+	run->consumes += kind >> 7;
+	run->next++;
+	return true;
+}
+
+#endif

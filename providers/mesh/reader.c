@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "reader.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "wrmlx5_hot.h"
+
+static const char no_order[] = "completions do not come in the order of its queue";
+
+/* Of a QP of the base that does the work. */
+static struct mesh_reader *reader_of(const struct mesh_held *h)
+{
+	return h->guard ? h->guard->reader : NULL;
+}
+
+/* ---- begin and end ------------------------------------------------------------------------------------------- */
+
+/* data->lock. Nobody peeks before there is a reader. */
+static int open_cq(struct mesh_cq *cq)
+{
+	if (cq->extended)
+		return -EOPNOTSUPP;
+	if (cq->ring.buf)
+		return 0;
+	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
+}
+
+static int alloc_staging(struct mesh_reader *reader, const struct ibv_qp_cap *cap, bool shared)
+{
+	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
+
+	reader->sges = calloc(max_sge + 1, sizeof(*reader->sges));
+	reader->data = calloc(cap->max_inline_data + 1, 1);
+	if (!reader->sges || !reader->data)
+		return -ENOMEM;
+	return shared ? 0 : mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+}
+
+static void reader_free(struct mesh_reader *reader)
+{
+	if (!reader)
+		return;
+	mesh_srqlog_fini(&reader->later);
+	free(reader->sges);
+	free(reader->data);
+	free(reader);
+}
+
+/* A parent domain may have a thread domain, and then its queues have no locks. */
+static bool is_read(const struct mesh_held *h)
+{
+	return mesh_pd_underlying(h->qp->pd) == h->qp->pd && mesh_mlx5_known(h->mc);
+}
+
+int mesh_reader_open(struct mesh_held *h)
+{
+	struct mesh_reader *reader;
+	int err;
+
+	if (!is_read(h) || open_cq(h->send_cq) || open_cq(h->recv_cq))
+		return -EOPNOTSUPP;
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
+	if (!err)
+		err = alloc_staging(reader, &h->cap, h->guard->shared);
+	if (err) {
+		reader_free(reader);
+		return err;
+	}
+	reader->qpn = h->qp->qp_num;
+	reader->guard = h->guard;
+	h->guard->reader = reader;
+	h->mc->data.n_read++;
+	reader->noting = true;
+	h->mc->data.n_noted++;
+	atomic_fetch_add_explicit(&h->send_cq->n_readers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->recv_cq->n_readers, 1, memory_order_release);
+	return 0;
+}
+
+void mesh_reader_close(struct mesh_held *h)
+{
+	struct mesh_reader *reader = reader_of(h);
+
+	if (!reader)
+		return;
+	h->mc->data.n_read -= !reader->engaged;
+	h->mc->data.n_noted -= reader->noting;
+	atomic_fetch_sub_explicit(&h->send_cq->n_readers, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->recv_cq->n_readers, 1, memory_order_relaxed);
+	h->guard->reader = NULL;
+	reader_free(reader);
+}
+
+void mesh_reader_rts(struct mesh_reader *reader)
+{
+	if (reader->ended)
+		return;
+	reader->sq_at = mv_mlx5_sq_end(&reader->sq);
+	reader->failed = false;
+}
+
+void mesh_reader_connected(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	struct mesh_reader *reader = reader_of(h);
+
+	if (!reader)
+		return;
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	data->n_noted -= reader->noting;
+	reader->noting = false;
+	mesh_recvlog_fini(&h->log);
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+}
+
+/* From now on its completions are looked at properly, those that are being polled included. */
+static void slow_down(struct mesh_cq *cq, uint32_t qpn)
+{
+	struct mesh_cq_qp *qp;
+
+	mesh_cq_claim(cq);
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
+	cq->hot_reader = NULL;
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->natives, qpn);
+	if (qp)
+		qp->reader = NULL;
+	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_unclaim(cq);
+}
+
+void mesh_reader_engage(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	struct mesh_reader *reader = reader_of(h);
+
+	if (!reader || reader->engaged)
+		return;
+	slow_down(h->send_cq, reader->qpn);
+	slow_down(h->recv_cq, reader->qpn);
+	pthread_mutex_lock(&h->post_lock);
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	reader->engaged = true;
+	data->n_read--;
+	mesh_data_slots(h->mc);
+	mesh_wrex_install(h);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+	pthread_mutex_unlock(&h->post_lock);
+}
+
+void mesh_reader_quicken(struct mesh_cq *cq)
+{
+	struct mesh_data *data = &cq->mc->data;
+
+	mesh_cq_claim(cq);
+	pthread_mutex_lock(&cq->lock);
+	pthread_mutex_lock(&data->lock);
+	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
+	if (cq->ring.buf && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
+		mesh_fast_put(cq);
+		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&data->lock);
+	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_unclaim(cq);
+}
+
+/* ---- looking at completions ---------------------------------------------------------------------------------- */
+
+static void lose(struct mesh_guard *guard, const char *why)
+{
+	if (!guard->lost)
+		guard->lost = why;
+}
+
+/* Claimed. */
+static void lose_all(struct mesh_cq *cq, const char *why)
+{
+	struct mesh_held *h;
+	size_t i;
+
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
+	pthread_mutex_lock(&cq->lock);
+	for (i = 0; i < cq->natives.n_places; i++) {
+		h = cq->natives.places[i].held;
+		if (!h)
+			continue;
+		pthread_mutex_lock(&h->lock);
+		if (reader_of(h))
+			lose(h->guard, why);
+		pthread_mutex_unlock(&h->lock);
+	}
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Successful ones up to @last, or with @last_too false before it. Return: 0 or -errno. */
+static int pass(struct mesh_guard *guard, uint16_t last, bool last_too)
+{
+	struct mesh_reader *reader = guard->reader;
+	struct mv_mlx5_run run = {.next = reader->sq_at};
+	int err = 0;
+
+	if (last_too)
+		err = mv_mlx5_sq_pass(&reader->sq, reader->qpn, reader->sq_at, last, guard->mtu_bytes, &run);
+	else if (last != reader->sq_at)
+		err = mv_mlx5_sq_psns(&reader->sq, reader->qpn, reader->sq_at, last, guard->mtu_bytes, &run.psns, &run.consumes);
+	if (err)
+		return err;
+	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
+	reader->sq_at = last_too ? run.next : last;
+	return 0;
+}
+
+static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
+{
+	struct mesh_reader *reader = guard->reader;
+	int err;
+
+	if (!cqe->error) {
+		err = reader->failed ? -EPROTO : pass(guard, cqe->wqe_counter, true);
+		if (err)
+			lose(guard, err == -EOPNOTSUPP ? "it posted a work request of a kind that cannot be posted again" : no_order);
+		return;
+	}
+	/* Those before the first that fails and have no completion are done. */
+	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : pass(guard, cqe->wqe_counter, false);
+	reader->failed = true;
+	reader->staged_send = true;
+	if (err) {
+		lose(guard, no_order);
+		return;
+	}
+	if (mv_mlx5_sq_get(&reader->sq, reader->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
+			   guard->sends.log.max_inline_bytes, reader->sges, reader->data, &reader->staged, &reader->sq_at))
+		lose(guard, "it posted a work request of a kind that cannot be posted again");
+}
+
+static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
+{
+	struct mesh_reader *reader = guard->reader;
+
+	if (guard->shared)
+		return;
+	if (cqe->wqe_counter != reader->rq_at)
+		lose(guard, no_order);
+	reader->rq_at = (uint16_t)(cqe->wqe_counter + 1);
+	if (!cqe->error)
+		return;
+	reader->staged_send = false;
+	reader->n_staged = mv_mlx5_rq_read(&reader->rq, reader->rq_at, 1, 0, guard->receives.max_sge, reader->sges);
+	if (reader->n_staged < 0)
+		lose(guard, no_order);
+}
+
+/* claimed, cq->lock */
+static void stage(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
+{
+	struct mesh_reader *reader;
+
+	pthread_mutex_lock(&h->lock);
+	reader = reader_of(h);
+	if (reader && reader->ended)
+		mesh_reader_stray(h);
+	else if (reader && !h->guard->lost && cqe->send)
+		stage_send(h->guard, cqe);
+	else if (reader && !h->guard->lost)
+		stage_receive(h->guard, cqe);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Has the base taken just @n? If a QP is destroyed meanwhile, it takes others away. */
+static bool took(const struct mesh_cq *cq, uint32_t before, int n)
+{
+	return ((mv_mlx5_consumer(&cq->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
+}
+
+static const char took_others[] = "completions were taken away while one was polled";
+
+int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
+{
+	uint32_t before = mv_mlx5_consumer(&cq->ring);
+	const struct mesh_cq_qp *qp;
+	struct mv_mlx5_cqe cqe;
+	int err, got;
+
+	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
+	if (err == -EAGAIN)
+		return 0;
+	if (err) {
+		lose_all(cq, "its CQ has completions of a kind that is not known");
+		return cq->mc->poll_cq(cq->cq, 1, wc);
+	}
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->natives, cqe.qpn);
+	if (qp && qp->held)
+		stage(qp->held, &cqe);
+	pthread_mutex_unlock(&cq->lock);
+	got = cq->mc->poll_cq(cq->cq, 1, wc);
+	if (got != 1 || !took(cq, before, 1))
+		lose_all(cq, took_others);
+	return got;
+}
+
+void mesh_reader_cq_refresh(struct mesh_cq *cq)
+{
+	struct ibv_wc none;
+
+	if (!cq->ring.buf)
+		return;
+	cq->mc->poll_cq(cq->cq, 0, &none); /* brings the doorbell record up to date */
+	if (mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring))
+		lose_all(cq, "its CQ was resized and cannot be read any more");
+}
+
+/* ---- polling a healthy CQ: hot -------------------------------------------------------------------------------- */
+
+/* Return: the QP's reader; NULL: none, and @ret_other says whether it is one that has to be looked at properly. */
+static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
+{
+	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, qpn);
+
+	*ret_other = qp && (qp->home || (qp->held && !qp->reader));
+	if (!qp || qp->home || !qp->reader)
+		return NULL;
+	cq->hot_qpn = qpn;
+	cq->hot_reader = qp->reader;
+	return qp->reader;
+}
+
+/* Those up to @last are done. Return: whether that was taken account of; if not, nothing was done. */
+static inline bool pass_fast(struct mesh_reader *reader, uint16_t last)
+{
+	struct mesh_guard *guard = reader->guard;
+	struct mv_mlx5_run run = {.next = reader->sq_at};
+
+	if (reader->sq_at != last || !mv_mlx5_pass_one(&reader->sq, reader->qpn, guard->mtu_bytes, &run))
+		return !pass(guard, last, true);
+	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
+	reader->sq_at = run.next;
+	return true;
+}
+
+/* Return: whether it was taken account of; if not, nothing was done. */
+static inline bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
+{
+	uint32_t qpn = be32toh(cqe->sop_drop_qpn) & 0xffffff;
+	struct mesh_reader *reader = cq->hot_reader;
+	uint16_t at = be16toh(cqe->wqe_counter);
+	bool other;
+
+	if (!mv_mlx5_cqe_good(cqe))
+		return false;
+	if (!reader || cq->hot_qpn != qpn) {
+		reader = reader_by_qpn(cq, qpn, &other);
+		if (!reader)
+			return !other;
+	}
+	if (cqe->op_own >> 4 == MLX5_CQE_REQ)
+		return pass_fast(reader, at);
+	if (!reader->guard->shared && at != reader->rq_at)
+		return false;
+	reader->rq_at++;
+	reader->guard->n_received++;
+	return true;
+}
+
+/* Claimed. Return: how many of the next completions, @n at most, were taken account of. */
+static inline int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, uint32_t at, int n)
+{
+	int ready = 0;
+
+	while (cqe && notice(cq, cqe) && ++ready < n)
+		cqe = mv_mlx5_cqe_at(&cq->ring, at + (uint32_t)ready);
+	return ready;
+}
+
+/* Claimed, until it returns. @cqe: at @at */
+__attribute__((noinline)) static int take_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at,
+					       const struct mlx5_cqe64 *cqe)
+{
+	int ready = notice_some(cq, cqe, at, n), got = 0;
+
+	if (ready)
+		got = cq->mc->poll_cq(cq->cq, ready, wc);
+	if (ready && (got != ready || !took(cq, at, ready)))
+		lose_all(cq, took_others);
+	mesh_cq_unclaim(cq);
+	return ready ? got : mesh_poll_properly(cq->cq, n, wc);
+}
+
+int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
+{
+	const struct mlx5_cqe64 *cqe;
+	uint32_t at;
+
+	/* The CQ may be resized, so not even whether it is empty can be seen before. */
+	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
+		return mesh_poll_properly(cq->cq, n, wc);
+	at = mv_mlx5_consumer(&cq->ring);
+	cqe = mv_mlx5_cqe_at(&cq->ring, at);
+	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
+		return take_some(cq, n, wc, at, cqe);
+	mesh_cq_unclaim(cq);
+	return cqe ? mesh_poll_properly(cq->cq, n, wc) : 0;
+}
+
+/* ---- what is outstanding ------------------------------------------------------------------------------------- */
+
+void mesh_reader_keep(struct mesh_guard *guard, uint64_t wr_id)
+{
+	struct mesh_reader *reader = guard->reader;
+
+	if (guard->lost)
+		return;
+	if (!reader->staged_send) {
+		mesh_srqlog_push(&guard->receives, wr_id, reader->sges, reader->n_staged);
+		return;
+	}
+	reader->staged.wr.wr_id = wr_id;
+	if (mv_wrring_add(&guard->sends, &reader->staged.wr))
+		lose(guard, "it has more outstanding than its queue takes");
+}
+
+void mesh_reader_settle(struct mesh_guard *guard)
+{
+	struct mesh_reader *reader = guard->reader;
+	const struct mesh_srq_recv *recv;
+	uint32_t i;
+
+	if (!reader || guard->shared || reader->ended)
+		return;
+	if (guard->receives.n_left + reader->later.n_left > guard->receives.size)
+		lose(guard, "it has more receives outstanding than its queue takes");
+	for (i = 0; i < reader->later.n && !guard->lost; i++) {
+		recv = mesh_srqlog_at(&reader->later, i);
+		mesh_srqlog_push(&guard->receives, recv->wr_id, recv->sges, recv->num_sge);
+	}
+	mesh_srqlog_clear(&reader->later);
+}
+
+bool mesh_reader_through(const struct mesh_guard *guard)
+{
+	const struct mesh_reader *reader = guard->reader;
+
+	return !reader || ((!guard->rts || mv_mlx5_sq_end(&reader->sq) == reader->sq_at) &&
+			   (guard->shared || mv_mlx5_rq_end(&reader->rq) == reader->rq_at));
+}
+
+void mesh_reader_end(struct mesh_guard *guard)
+{
+	struct mesh_reader *reader = guard->reader;
+
+	if (!reader)
+		return;
+	reader->ended = true;
+	reader->sq_end = reader->sq_at;
+	reader->rq_end = guard->shared ? mv_mlx5_rq_end(&reader->rq) : reader->rq_at;
+}
+
+/* What the program posts from now on must not overtake what was posted past us, which nobody does. */
+void mesh_reader_stray(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	lose(h->guard, "a thread posted to it past us while it was moved");
+	if (h->mode == MESH_HELD_ACTIVE && h->now.qp)
+		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
+}
+
+bool mesh_reader_last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret)
+{
+	struct mesh_reader *reader = h->guard->reader;
+	uint16_t at = reader->sq_at, end = mv_mlx5_sq_end(&reader->sq);
+	struct mv_wr wr;
+	bool some = false;
+
+	*ret_silent = true;
+	while (at != end && !h->guard->lost) {
+		if (mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge,
+				   h->guard->sends.log.max_inline_bytes, reader->sges, reader->data, &wr, &at)) {
+			lose(h->guard, "it posted a work request of a kind that cannot be posted again");
+			return some;
+		}
+		if (wr.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+			some = true;
+			*ret_silent = true;
+			*ret = wr.wr;
+		}
+		if (wr.wr.send_flags & IBV_SEND_SIGNALED)
+			*ret_silent = false;
+	}
+	return some;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_READER_H
+#define MESH_READER_H
+
+#include "guard.h"
+#include "wrmlx5.h"
+
+struct mesh_cq;
+struct mesh_held;
+
+/*
+ * The log of a QP of mlx5 that does the work itself: not written when the program posts, but read from the QP's own queues when
+ * it polls. So posting is the base's own functions, with nothing in between.
+ *
+ * Each completion is looked at before the base takes it. Until then the places in the queue of all that it stands for are not used
+ * again, whoever posts meanwhile: libmlx5 counts them as free when it takes it. So
+ *
+ *   a send that was successful      what it and the unsignaled ones before it took is added to PSN and counts
+ *   one that was not                itself is copied to the log of guard.h, where from there on everything is as for any other base
+ *   a receive                       is counted; one that was flushed is copied
+ *
+ * A QP in ERR completes all that it has, in order. When it is through, the log has all that was outstanding, and nothing else.
+ *
+ * Nothing is taken on trust: each work request has its place and its QP in it, completions have to be of the places that come next, and
+ * the base has to take those that were looked at, and only those. If not, the log is lost, and the QP is as without us.
+ *
+ * *Posting past us.* Before it is fenced, our functions are put in again, so that what is posted from then on waits. A thread that
+ * was about to call the base's cannot be stopped. What it posts before the fence is through is as what was posted before. What
+ * it posts later is found when anybody posts or polls next: the producer's index has moved. Then the connection fails, as without us.
+ */
+struct mesh_reader {
+	struct mv_mlx5_ring sq, rq; /* constant */
+	struct mesh_guard *guard; /* likewise, as is the next */
+	uint32_t qpn;
+	/*
+	 * Guarded by the lock of polling of their CQ (mesh_cq_claim()), and written with held->lock, too, once engaged: places behind
+	 * the last completion that was looked at.
+	 */
+	uint16_t sq_at, rq_at;
+	bool engaged; /* our functions are in; data->lock and held->lock, as the next */
+	bool noting; /* it may go back to INIT, so what is received there is noted, and for that posting receives is ours */
+	bool failed; /* from the first error on each has a completion; held->lock, as is the rest */
+	bool ended; /* it is empty, and nothing may be posted to it any more: */
+	uint16_t sq_end, rq_end;
+	/* The completion in error that is being polled. */
+	bool staged_send;
+	struct mv_wr staged;
+	int n_staged; /* entries of a receive; -1: none could be read */
+	struct ibv_sge *sges; /* for either kind */
+	char *data;
+	struct mesh_srqlog later; /* receives that were posted since the fence began */
+};
+
+/**
+ * mesh_reader_open - give a new log a reader, if that can be
+ *
+ * data->lock, held->lock; in INIT. Return: 0; -EOPNOTSUPP: not mlx5, or a kind of QP or CQ that is not read; -ENOMEM.
+ */
+int mesh_reader_open(struct mesh_held *h);
+void mesh_reader_close(struct mesh_held *h); /* data->lock, held->lock; without one: nothing */
+
+/** mesh_reader_rts - it can send from now on: nothing is outstanding; held->lock */
+void mesh_reader_rts(struct mesh_reader *reader);
+
+/** mesh_reader_connected - it does not go back to INIT: receives are not noted any more; no lock but conn->lock */
+void mesh_reader_connected(struct mesh_held *h);
+
+/** mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock */
+void mesh_reader_engage(struct mesh_held *h);
+
+/** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if it can be; no lock but conn->lock */
+void mesh_reader_quicken(struct mesh_cq *cq);
+
+/** mesh_reader_poll - as ibv_poll_cq() of the base, for one completion, after having looked at it; claimed */
+int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc);
+
+/** mesh_reader_keep - the staged work request was not done; cq->lock, held->lock */
+void mesh_reader_keep(struct mesh_guard *guard, uint64_t wr_id);
+
+/** mesh_reader_settle - receives posted since the fence began come behind those that it flushed; held->lock */
+void mesh_reader_settle(struct mesh_guard *guard);
+
+/** mesh_reader_through - has all been looked at that was posted? held->lock. Return: false: there is something behind the marks */
+bool mesh_reader_through(const struct mesh_guard *guard);
+/** mesh_reader_end - the fence is through: from now on nothing may be posted to it; held->lock */
+void mesh_reader_end(struct mesh_guard *guard);
+
+/** mesh_reader_stray - something was: it fails, and what is posted from now on with it; held->lock */
+void mesh_reader_stray(struct mesh_held *h);
+/** mesh_reader_strayed - was something posted past us since? held->lock */
+static inline bool mesh_reader_strayed(const struct mesh_reader *reader)
+{
+	return reader && reader->ended &&
+	       (mv_mlx5_sq_end(&reader->sq) != reader->sq_end || mv_mlx5_rq_end(&reader->rq) != reader->rq_end);
+}
+
+/** mesh_reader_last_atomic - as mv_wrring_last_atomic(), for one that is engaged and not fenced; held->lock */
+bool mesh_reader_last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret);
+
+/** mesh_reader_cq_refresh - a CQ was resized; claimed */
+void mesh_reader_cq_refresh(struct mesh_cq *cq);
+
+/**
+ * mesh_reader_fast_poll - poll a CQ all of whose logged QPs have readers; hot
+ *
+ * An empty one is seen to be empty without the base.
+ *
+ * What has to be looked at more closely goes to mesh_poll_properly(). @n: more than 0. Return: as ibv_poll_cq().
+ */
+int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc);
+
+#endif

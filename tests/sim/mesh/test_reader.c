@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the distribution's libmlx5: that posting is
+ * the base's, that the count of PSNs is right whatever was posted, that after a fence the log has what is outstanding, that who posts
+ * past us is found, and that a CQ is as it was. Seeded: TEST_SEED=n
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "moved.h"
+#include "random.h"
+
+#define MTU      1024
+#define SQ_PSN   0xfffff0
+#define RQ_PSN   0x77
+#define DEPTH    64
+#define ROUNDS   2000
+#define PATIENCE 20000 /* ms */
+
+static struct world world;
+static struct end a, b; /* a is read, b answers */
+static struct mesh_held *h;
+
+/* What a was given to do. */
+static struct {
+	uint32_t psn, consumes, n;
+	uint64_t last_id;
+	struct ibv_send_wr wrs[DEPTH];
+	uint64_t lengths[DEPTH];
+} posted;
+static uint32_t fed; /* receives of b */
+
+static const struct manner noted = {.how = MOVED}, bare = {.how = BARE};
+static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+}
+
+static const struct mesh_held_ops ops = {.path_failed = path_failed};
+static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+/* ---- the connection -------------------------------------------------------------------------------------------- */
+
+static struct ibv_qp_attr rtr(uint32_t peer, uint32_t rq_psn)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer,
+		.rq_psn = rq_psn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
+	};
+}
+
+static struct ibv_qp_attr rts(uint32_t sq_psn)
+{
+	return (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+				    .sq_psn = sq_psn,
+				    .timeout = 17,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .max_rd_atomic = 4};
+}
+
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+static void connect_b(void)
+{
+	struct ibv_qp_attr attr = rtr(a.qp->qp_num, SQ_PSN);
+
+	assert_int_equal(world.mc->modify_qp(b.qp, &attr, RTR_MASK), 0);
+	attr = rts(RQ_PSN);
+	assert_int_equal(world.mc->modify_qp(b.qp, &attr, RTS_MASK), 0);
+	b.qp->state = IBV_QPS_RTS;
+}
+
+static void connect_a(void)
+{
+	struct ibv_qp_attr attr = rtr(b.qp->qp_num, RQ_PSN);
+
+	assert_int_equal(mesh_live_guard(world.mc, a.qp, &ops, NULL, MTU, &h), 0);
+	assert_int_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
+	a.qp->state = IBV_QPS_RTR;
+	attr = rts(SQ_PSN);
+	assert_int_equal(mesh_live_base_rts(h, &attr, RTS_MASK), 0);
+	a.qp->state = IBV_QPS_RTS;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	mesh_root.config.survive = true;
+	memset(&posted, 0, sizeof(posted));
+	posted.psn = SQ_PSN;
+	fed = 0;
+	end_open(&a, &world, &noted, &shape);
+	end_open(&b, &world, &bare, &shape);
+	h = NULL;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (h)
+		mesh_held_destroy(h);
+	end_close(&a);
+	end_close(&b);
+	world_close(&world);
+	return 0;
+}
+
+/* ---- what is posted --------------------------------------------------------------------------------------------- */
+
+static struct ibv_send_wr some_wr(struct ibv_sge *sges, uint64_t *ret_length)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE,		  IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct ibv_send_wr wr = {.wr_id = rng, .sg_list = sges, .opcode = opcodes[rnd(6)]};
+	int i;
+
+	*ret_length = 0;
+	wr.num_sge = (int)rnd(4);
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		wr.num_sge = 1;
+	else if (wr.opcode != IBV_WR_RDMA_READ && !rnd(3))
+		wr.send_flags = IBV_SEND_INLINE;
+	for (i = 0; i < wr.num_sge; i++) {
+		sges[i] = (struct ibv_sge){(uintptr_t)a.buf + rnd(1000), wr.send_flags ? 1 + rnd(16) : 1 + rnd(3000), a.mr->lkey};
+		if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+			sges[i].length = 8;
+		*ret_length += sges[i].length;
+	}
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)b.buf;
+		wr.wr.atomic.rkey = b.mr->rkey;
+	} else if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
+		wr.wr.rdma.remote_addr = (uintptr_t)b.buf + 4096;
+		wr.wr.rdma.rkey = b.mr->rkey;
+	}
+	return wr;
+}
+
+/* @always: signaled. Return: what the base said. */
+static int post_one(bool always)
+{
+	struct ibv_sge sges[4];
+	uint64_t length;
+	struct ibv_send_wr wr = some_wr(sges, &length), *bad;
+	int err;
+
+	wr.send_flags |= always || rnd(2) ? IBV_SEND_SIGNALED : 0;
+	err = ibv_post_send(a.qp, &wr, &bad);
+	if (err)
+		return err;
+	posted.psn = mv_psn_add(posted.psn, mv_psn_count(wr.opcode, length, MTU));
+	posted.consumes += mv_psn_consumes(wr.opcode);
+	posted.last_id = wr.wr_id;
+	if (posted.n < DEPTH) {
+		posted.wrs[posted.n] = wr;
+		posted.lengths[posted.n] = length;
+	}
+	posted.n++;
+	return 0;
+}
+
+/* As many receives as one round takes at most; earlier ones have been executed. */
+static void feed_b(void)
+{
+	for (; fed - posted.consumes < 16; fed++)
+		assert_int_equal(end_recv(&b, fed, 8192, 16384), 0);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------ */
+
+static void test_posting_is_the_bases(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_a();
+	assert_non_null(h->guard->reader);
+	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_true(h->send_cq->fast);
+	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+	/* Once a move is prepared they are ours. */
+	mesh_reader_engage(h);
+	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
+	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
+	assert_false(h->send_cq->fast);
+}
+
+/* Many times round the queue, across the wrap of PSNs; in batches with one signaled at the end. */
+static void test_count(void **state)
+{
+	unsigned int round, i, n;
+	struct ibv_wc wc[8];
+	bool last;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	for (round = 0; round < ROUNDS; round++) {
+		n = 1 + rnd(12);
+		feed_b();
+		for (i = 0; i < n; i++)
+			assert_int_equal(post_one(i + 1 == n), 0);
+		/* The last one is signaled: when its completion is there, all are counted. */
+		for (i = 0, last = false; i < PATIENCE * 100 && !last; i++) {
+			int got = ibv_poll_cq(a.cq, 1 + (int)rnd(8), wc);
+
+			assert_true(got >= 0);
+			while (got--) {
+				assert_int_equal(wc[got].status, IBV_WC_SUCCESS);
+				last |= wc[got].wr_id == posted.last_id;
+			}
+			if (i > 1000)
+				usleep(10);
+		}
+		assert_null(h->guard->lost);
+		assert_int_equal(h->guard->sends.first_psn, posted.psn);
+		assert_int_equal(h->guard->sends.n_sent, posted.consumes);
+		while (ibv_poll_cq(b.cq, 8, wc) > 0)
+			;
+	}
+	/* What the other end says. */
+	{
+		struct ibv_qp_init_attr init;
+		struct ibv_qp_attr attr;
+
+		assert_int_equal(world.mc->query_qp(b.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+		assert_int_equal(attr.rq_psn, posted.psn);
+	}
+}
+
+static void fence(struct mv_move_sync *sync, bool first)
+{
+	unsigned int ms;
+	int err = -EAGAIN;
+
+	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
+		err = mesh_live_fence(h, first, sync);
+		first = false;
+		if (err == -EAGAIN)
+			usleep(1000);
+	}
+	assert_int_equal(err, 0);
+}
+
+static void check_log(uint32_t n)
+{
+	struct ibv_sge sges[8];
+	char data[256];
+	struct mv_wr wr;
+	uint32_t i;
+
+	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n);
+	assert_int_equal(h->guard->n_undone, n);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(mv_wrlog_get(&h->guard->sends.log, i, sges, data, &wr), 0);
+		assert_true(wr.wr.wr_id == posted.wrs[i].wr_id);
+		assert_int_equal(wr.wr.opcode, posted.wrs[i].opcode);
+		assert_int_equal(wr.length_bytes, posted.lengths[i]);
+		assert_int_equal(wr.wr.send_flags & IBV_SEND_SIGNALED, posted.wrs[i].send_flags & IBV_SEND_SIGNALED);
+	}
+}
+
+/* The peer does not answer. */
+static void test_outstanding(void **state)
+{
+	struct mv_move_sync sync;
+	uint32_t qpn, i, n_recvs = 9;
+	struct ibv_wc wc;
+
+	(void)state;
+	for (i = 0; i < 4; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0); /* before it is connected */
+	connect_a();
+	for (; i < n_recvs; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	for (i = 0; i < 30; i++)
+		assert_int_equal(post_one(false), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+	assert_int_equal(h->guard->sends.first_psn, SQ_PSN);
+	assert_int_equal(sync.next_psn, RQ_PSN);
+	assert_int_equal(sync.n_received, 0);
+	check_log(30);
+	assert_int_equal(h->guard->receives.n_left, n_recvs);
+	for (i = 0; i < n_recvs; i++) {
+		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->guard->receives, i);
+
+		assert_int_equal(recv->wr_id, 100 + i);
+		assert_int_equal(recv->num_sge, 1);
+		assert_true(recv->sges[0].addr == (uintptr_t)a.buf + 64ull * i);
+	}
+	assert_null(h->guard->lost);
+}
+
+/* Who was about to call the base's function when ours were put in. */
+static void test_past_us(void **state)
+{
+	struct ibv_send_wr late = {.wr_id = 4711, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct mv_move_sync sync;
+	uint32_t qpn;
+
+	(void)state;
+	connect_a();
+	assert_int_equal(post_one(false), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	/* Behind the marks: it is as what was posted before. */
+	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
+	posted.wrs[1] = late;
+	fence(&sync, false);
+	check_log(2);
+	assert_false(mesh_reader_strayed(h->guard->reader));
+	/* Too late: nothing may overtake it. */
+	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
+	assert_true(mesh_reader_strayed(h->guard->reader));
+	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), -EPROTO);
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(ibv_post_send(a.qp, &late, &bad), 0);
+	assert_non_null(mesh_live_lost(h));
+}
+
+/* libmlx5 has to go on taking the completions of a QP out of its CQ when that is destroyed. */
+static void test_cq_is_as_it_was(void **state)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	usleep(50000);
+	mesh_held_destroy(h);
+	h = NULL;
+	mesh_recvlog_end(world.mc, a.qp);
+	assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+static void test_resized(void **state)
+{
+	unsigned int i, round;
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	for (round = 0; round < 4; round++) {
+		feed_b();
+		for (i = 0; i < 8; i++)
+			assert_int_equal(post_one(true), 0);
+		wc = end_wait(&a);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(ibv_resize_cq(a.cq, round % 2 ? 100 : 2000), 0); /* with some in it */
+		for (i = 1; i < 8; i++)
+			assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+		assert_null(h->guard->lost);
+		assert_int_equal(h->guard->sends.first_psn, posted.psn);
+		while (ibv_poll_cq(b.cq, 1, &wc) > 0)
+			;
+	}
+}
+
+int main(void)
+{
+	const char *seed = getenv("TEST_SEED");
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
+		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
+	};
+
+	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;
+	print_message("TEST_SEED=%llu\n", (unsigned long long)rng);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
