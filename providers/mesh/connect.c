@@ -356,6 +356,18 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	return 0;
 }
 
+/* It was in INIT while nobody could have agreed upon anything for it, and what it receives is not noted. */
+static void log_unknown(const struct mesh_context *mc, const struct ibv_qp *qp)
+{
+	int saved_errno = errno;
+
+	if (mc->can_move && mesh_root.config.survive && qp->qp_type == IBV_QPT_RC)
+		mv_log(&mesh_root.log, MV_LOG_DEBUG,
+		       "%s QP 0x%x: cannot be moved later: this host had no agent when it was made; the program gets its errors",
+		       mc->device, qp->qp_num);
+	errno = saved_errno;
+}
+
 /* @conn: may be NULL */
 static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			  int mask, const struct mesh_choice *choice, const struct mesh_view *view)
@@ -363,8 +375,12 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	bool logged;
 	int err, saved_errno;
 
-	if (!conn)
-		return rtr_native(mc, NULL, qp, attr, mask, choice->index);
+	if (!conn) {
+		err = rtr_native(mc, NULL, qp, attr, mask, choice->index);
+		if (!err)
+			log_unknown(mc, qp);
+		return err;
+	}
 	pthread_mutex_lock(&conn->lock);
 	err = rtr_logged(conn, attr, mask, choice, view);
 	saved_errno = errno;

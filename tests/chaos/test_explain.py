@@ -50,6 +50,13 @@ class Explain(unittest.TestCase):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.UNLOGGED[0]}; the program gets its errors\n"
         self.assertEqual(explain.reasons_of(line), {0x11: list(explain.UNLOGGED)})
 
+    def test_without_agent(self):
+        for why in explain.AGENTLESS:
+            line = f"{STAMP}mlx5_0 QP 0x11: {why}; the program gets its errors\n"
+            self.assertEqual(explain.reasons_of(line), {0x11: [why]})
+            self.assertIn(why, explain.allowed({"port", "agent"}))
+            self.assertNotIn(why, explain.allowed({"port", "control"}))
+
     def test_lost_atomic(self):
         line = f"{STAMP}mlx5_0 QP 0x11 to host a: {explain.LOST_ATOMIC[0]}; the program gets its error\n"
         self.assertFalse(self.rest(client=line))

@@ -5,14 +5,16 @@ import re
 
 # A queue pair of the traffic program as both its lines and the plugin's name it; "failed consistently" comes from either end.
 SAID = re.compile(r"thread (\d+), queue pair ([\d.]+) \((0x[0-9a-f]+)\): (?:then )?failed")
-LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)[ :].*?: (?:not moved: )?(.+); the program gets its errors?$", re.M)
+LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)(?: to host \S+)?: (?:not moved: )?(.+); the program gets its errors?$", re.M)
 
 # What a move ends with that did not come about in time, or found no path at that moment: one fault follows the other before agents
 # have told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
 LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's")
 LOST_ATOMIC = ("the result of an atomic is lost",)
-# docs/guarantees.md, Not protected: it was made in the middle of a fault.
+# docs/guarantees.md, Not protected: it was made in the middle of a fault; or of one that had taken an agent away.
 UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",)
+AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
+             "cannot be moved later: this host had no agent when it was made")
 
 
 def pairs_of(said):
@@ -26,6 +28,11 @@ def reasons_of(log):
     for qpn, why in LOGGED.findall(log):
         found[int(qpn, 16)].append(why)
     return found
+
+
+def allowed(kinds):
+    """What may be the reason where these faults were done."""
+    return [*LATE, *LOST_ATOMIC, *UNLOGGED, *(AGENTLESS if "agent" in kinds else ())]
 
 
 class Explained:

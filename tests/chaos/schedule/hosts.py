@@ -2,6 +2,7 @@
 """Two hosts with two NICs each, bare or with meshverbs and live moves, and everything that can be done to them."""
 import contextlib
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import time
@@ -29,6 +30,18 @@ def staged(build, conf=SURVIVE):
         yield stage
 
 
+def come_from(place, host, build):
+    """As in a fleet that is being upgraded: plugin and agent of one host are of another build. Before agents are started."""
+    agents.come_from(place.sim, host, build)
+    with world.staged(build) as stage:
+        for file in pathlib.Path(stage).rglob("*.so*"):
+            if file.is_file() and not file.is_symlink():
+                kept = pathlib.Path(place.sim.dir, file.name)
+                shutil.copy(file, kept)
+                subprocess.run(["nsenter", "-t", str(place.pids[host]), "--mount", "mount", "--bind", str(kept),
+                                f"/{file.relative_to(stage)}"], check=True)
+
+
 class Program(world.Running):
     """One end of the traffic; it goes on until its standard input ends."""
 
@@ -54,8 +67,10 @@ class Hosts:
 
     @classmethod
     @contextlib.contextmanager
-    def up(cls, build, stage=None, label="chaos"):
-        with world.World.up(PAIR, build, stage, label) as place:
+    def up(cls, build, stage=None, label="chaos", server_build=None):
+        """server_build: where that host's plugin and agent are from, if not from where the client's are"""
+        other = (lambda place: come_from(place, SERVER, server_build)) if server_build else None
+        with world.World.up(PAIR, build, stage, label, other) as place:
             yield cls(place)
 
     def linger(self, random, low=0.3, high=1.5):  # pylint: disable=no-self-use

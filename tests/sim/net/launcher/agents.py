@@ -14,8 +14,9 @@ PRIORITY = ["chrt", "--rr", "1"]
 _children = []  # kept, for they outlive what started them and nobody waits for them
 
 
-def binary(sim):
-    path = pathlib.Path(sim.record()["build"]) / "meshverbsd/meshverbsd"
+def binary(sim, host):
+    record = sim.record()
+    path = pathlib.Path(record.get("agent_builds", {}).get(host, record["build"])) / "meshverbsd/meshverbsd"
     if not path.is_file():
         raise SimError(f"no agent in {path.parent}; build it first")
     return str(path)
@@ -43,8 +44,8 @@ def spawn(sim, host, program, args):
 
 def start(sim, hosts, args=()):
     """Start those that do not run yet."""
-    program, there = binary(sim), running(sim)
-    children = {host: spawn(sim, host, program, args) for host in hosts if host not in there}
+    there = running(sim)
+    children = {host: spawn(sim, host, binary(sim, host), args) for host in hosts if host not in there}
     _children.extend(children.values())
     record = sim.record()
     agents = {host: pair for host, pair in record.get("agents", {}).items() if host in there}
@@ -57,6 +58,13 @@ def start(sim, hosts, args=()):
         except subprocess.TimeoutExpired:
             continue
         raise SimError(f"the agent of {host} ended at once:\n{log_path(sim, host).read_text(errors='replace')[-2000:]}")
+
+
+def come_from(sim, host, build):
+    """The agent of that host is of another build from now on, when it is started."""
+    record = sim.record()
+    record.setdefault("agent_builds", {})[host] = str(build)
+    sim.write_record(record)
 
 
 def stop(sim, hosts):
