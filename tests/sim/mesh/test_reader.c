@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <infiniband/mlx5dv.h>
 
 #include "heldint.h"
 #include "live.h"
@@ -482,6 +483,60 @@ static void test_cq_is_as_it_was(void **state)
 	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
 }
 
+static int (*init_obj)(void *obj, uint64_t type);
+
+/* As if another thread did it while libmlx5 is asked. */
+static int destroy_meanwhile(void *obj, uint64_t type)
+{
+	int err = init_obj(obj, type);
+
+	if (a.qp)
+		assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	return err;
+}
+
+static void test_destroyed_meanwhile(void **state)
+{
+	struct mv_mlx5_cq ring;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	usleep(50000);
+	mesh_held_destroy(h);
+	h = NULL;
+	mesh_recvlog_end(world.mc, a.qp);
+	init_obj = world.mc->data.mlx5.init_obj;
+	world.mc->data.mlx5.init_obj = destroy_meanwhile;
+	assert_int_equal(mesh_mlx5_cq(world.mc, a.cq, &ring), 0);
+	world.mc->data.mlx5.init_obj = init_obj;
+	assert_null(a.qp);
+	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+/* A CQ that the program has asked libmlx5 for is one that it may poll by itself. */
+static void test_polled_by_itself(void **state)
+{
+	struct mlx5dv_cq dv;
+	struct mlx5dv_obj obj = {.cq = {.in = a.cq, .out = &dv}};
+
+	(void)state;
+	memset(&dv, 0, sizeof(dv));
+	pthread_mutex_lock(&world.mc->data.lock);
+	assert_true(mesh_mlx5_known(world.mc));
+	pthread_mutex_unlock(&world.mc->data.lock);
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	connect_a();
+	assert_null(h->guard->reader);
+}
+
 static void test_resized(void **state)
 {
 	unsigned int i, round;
@@ -513,6 +568,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
+		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 	};
 
