@@ -55,8 +55,9 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "File that names hosts which no beacon reaches, because a router is in between: a name "
 	 "and one or more addresses on each line. It need not exist."},
 	{"agent", "key", "/etc/libibverbs.d/mesh/key",
-	 "File with the key that all hosts of a mesh share. Without the file, agents trust "
-	 "their network as far as RoCE itself does."},
+	 "File with the key that all hosts of a mesh share. Without that file, agents trust "
+	 "their network as far as RoCE itself does; but one that is named here has to be there, "
+	 "or the agent does not start."},
 	{"agent", "beacon_interval_ms", "1000",
 	 "How often a host announces itself on each link, in milliseconds from 100 to 60000. "
 	 "The agent takes longer where more than 250 announcements a second would come "
@@ -125,6 +126,12 @@ bool mv_config_list_match(const struct mv_config_list *list, const char *name)
 	return false;
 }
 
+void mv_config_may_name_key(struct mv_config *config)
+{
+	if (config->agent_key_from == MV_KEY_DEFAULT)
+		config->agent_key_from = MV_KEY_MAYBE;
+}
+
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Longest line: 16 list names of 63 characters, with room for the key. */
@@ -142,6 +149,7 @@ struct parser {
 	unsigned int n_reports;
 	const char *section; /* of the table; NULL: none yet */
 	bool skip_section; /* unknown, reported at its head */
+	bool unknown; /* no setting is known that this line is about */
 	bool in_doubt; /* what this line was meant to say is not known */
 };
 
@@ -153,6 +161,8 @@ __attribute__((format(printf, 2, 3))) static void complain(struct parser *parser
 
 	parser->n_reports++;
 	parser->config->doubtful |= parser->in_doubt;
+	if (parser->unknown)
+		mv_config_may_name_key(parser->config);
 	if (!parser->report)
 		return;
 	va_start(args, fmt);
@@ -267,7 +277,10 @@ static void parse_setting(struct parser *parser, char *text)
 		if (strcmp(keys[i].section, parser->section) || strcmp(keys[i].key, key))
 			continue;
 		expected = fields[i].type->parse((char *)parser->config + fields[i].offset, value);
+		parser->unknown = false;
 		parser->in_doubt = fields[i].decides;
+		if (fields[i].offset == offsetof(struct mv_config, agent_key))
+			parser->config->agent_key_from = expected ? MV_KEY_UNUSABLE : MV_KEY_NAMED;
 		if (expected)
 			complain(parser, "bad value '%s' for %s: write %s", quote(value, shown),
 				 key, expected);
@@ -312,7 +325,7 @@ unsigned int mv_config_parse(struct mv_config *config, const char *file, const c
 		size_t line_len = end ? (size_t)(end - text) - pos : len - pos;
 
 		parser.line++;
-		parser.in_doubt = true;
+		parser.unknown = parser.in_doubt = true;
 		parse_line(&parser, text + pos, line_len);
 		pos += line_len + 1;
 	}

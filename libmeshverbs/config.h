@@ -38,6 +38,14 @@ struct mv_config_list {
 	char names[MV_CONFIG_LIST_MAX][MV_CONFIG_NAME_MAX];
 };
 
+/* Where mv_config.agent_key is from: who named a key does not want to be without one. */
+enum mv_key_from {
+	MV_KEY_DEFAULT, /* nobody named one */
+	MV_KEY_MAYBE, /* likewise, but a line of mesh.conf, or all of it, was not understood, and may have */
+	MV_KEY_NAMED, /* mesh.conf */
+	MV_KEY_UNUSABLE, /* mesh.conf names one in a way that cannot be used; agent_key is not what was meant */
+};
+
 struct mv_config {
 	enum mv_mode mode;
 	struct mv_config_list base; /* providers to stack over, by libibverbs driver name */
@@ -53,6 +61,7 @@ struct mv_config {
 	uint32_t agent_port; /* UDP */
 	char agent_hosts[MV_CONFIG_PATH_MAX]; /* absolute path */
 	char agent_key[MV_CONFIG_PATH_MAX]; /* likewise */
+	enum mv_key_from agent_key_from;
 	uint32_t beacon_interval_ms;
 	uint32_t probe_interval_ms; /* of paths at work; 0: none */
 	uint32_t probe_multiplier; /* intervals without an answer until a path counts as dead */

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config_types.h"
+
 #define FILE_MAX_BYTES (64 * 1024)
 
 /*
@@ -42,6 +44,7 @@ static unsigned int report_file(struct mv_config *config, const char *file, mv_c
 				void *arg, const char *text)
 {
 	config->doubtful = true;
+	mv_config_may_name_key(config);
 	if (report)
 		report(arg, file, 0, text);
 	return 1;

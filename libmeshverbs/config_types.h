@@ -25,4 +25,7 @@ extern const struct mv_config_type mv_config_probe_interval; /* likewise, or 0 *
 extern const struct mv_config_type mv_config_multiplier; /* uint32_t */
 extern const struct mv_config_type mv_config_switch; /* bool */
 
+/* config.c: something of the file was not understood */
+void mv_config_may_name_key(struct mv_config *config);
+
 #endif

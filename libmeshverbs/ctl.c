@@ -157,7 +157,7 @@ const char *mv_ctl_reason_text(unsigned int reason)
 	case MV_CTL_REASON_UNREADABLE:
 		return "what has been executed could not be found out";
 	case MV_CTL_REASON_BUSY:
-		return "atomics did not finish, and a move could lose their results";
+		return "atomics did not finish, or nothing signaled came behind them: a move could lose their results";
 	case MV_CTL_REASON_PORT:
 		return "a port on the path is down";
 	case MV_CTL_REASON_PATH:

@@ -103,7 +103,8 @@ enum mv_move_action_type {
 	MV_DO_NATIVE, /* connect the program's own QP; with @gid_type instead of its entry's if that differs */
 	MV_DO_RELEASE, /* the QP made by PREPARE is not needed any more; what QUIESCE held back goes on */
 	/*
-	 * Post no more atomics until RELEASE or FENCE, and what comes behind one waits, too. If none is outstanding, or the
+	 * Post no more atomics until RELEASE or FENCE, but for what brings a completion that tells of those outstanding; what comes
+	 * behind one waits, too. If none is outstanding, or the
 	 * path does not work any more, mv_move_quiesced(); else this comes again after a while
 	 */
 	MV_DO_QUIESCE,

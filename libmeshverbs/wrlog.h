@@ -71,4 +71,17 @@ static inline struct mv_psn_wr mv_wr_psn(const struct mv_wr *wr)
 				  .length_bytes = wr->length_bytes};
 }
 
+/** mv_wr_is_atomic - does it give back what was there? The one kind that cannot be had again */
+static inline bool mv_wr_is_atomic(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Of the atomics that a send queue has outstanding. */
+enum mv_atomics {
+	MV_ATOMICS_NONE,
+	MV_ATOMICS_TOLD, /* a completion will tell that they are done: that of the last one, or of one behind it */
+	MV_ATOMICS_SILENT, /* none will, as things are: nothing from the last one on is signaled */
+};
+
 #endif

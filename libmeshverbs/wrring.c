@@ -190,18 +190,19 @@ const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring)
 	return NULL;
 }
 
-const struct ibv_send_wr *mv_wrring_last_atomic(const struct mv_wrring *ring, bool *ret_silent)
+enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring)
 {
-	*ret_silent = true;
+	enum mv_atomics found = MV_ATOMICS_SILENT;
+
 	for (uint32_t i = ring->head; i-- != ring->tail;) {
 		const struct ibv_send_wr *wr = &place_at(ring, i)->wr;
 
 		if (wr->send_flags & IBV_SEND_SIGNALED)
-			*ret_silent = false;
-		if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			return wr;
+			found = MV_ATOMICS_TOLD;
+		if (mv_wr_is_atomic(wr))
+			return found;
 	}
-	return NULL;
+	return MV_ATOMICS_NONE;
 }
 
 int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id)

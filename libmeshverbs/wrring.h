@@ -77,11 +77,8 @@ int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
 /** mv_wrring_first_signaled - the oldest signaled one, without its lists; NULL: there is none */
 const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring);
 
-/**
- * mv_wrring_last_atomic - the youngest that is outstanding, without its lists; NULL: there is none. Looks at all
- * @ret_silent: no completion will tell that it is done: neither it nor any behind it is signaled
- */
-const struct ibv_send_wr *mv_wrring_last_atomic(const struct mv_wrring *ring, bool *ret_silent);
+/** mv_wrring_atomics - are some outstanding? Looks at all */
+enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring);
 
 /** mv_wrring_retire_n - the @n oldest are done, by other evidence than completions (mv_psn_judge()) */
 void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n);

@@ -23,6 +23,8 @@
 /* What was asked for on the command line. */
 struct md_options {
 	const char *run_dir, *sysfs;
+	const char *config_file;
+	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
 	struct mv_config config; /* with --port in it */
 };
 
@@ -121,8 +123,8 @@ void md_due_directory(struct md_agent *agent, bool urgent);
 /* files.c: what the administrator writes; mistakes are logged */
 void md_files_hosts(struct md_agent *agent);
 /*
- * Return: 0, also without a key file; -errno: there is one that cannot be used, and going on without would be no
- * protection.
+ * Return: 0, also without a key file if nobody named one; -errno: there is one that cannot be used, or was to be one, and going on
+ * without would be no protection.
  */
 int md_files_keys(const struct md_options *options, struct md_keys *ret);
 void md_files_reload_keys(struct md_agent *agent);

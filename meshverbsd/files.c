@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hostsfile.h"
 #include "say.h"
@@ -30,31 +32,68 @@ void md_files_hosts(struct md_agent *agent)
 	agent->targets_ns = 0;
 }
 
-/* The unit's copy of a key file that only root may read: systemd.exec(5), LoadCredential=. */
-static int load_credential(struct md_keys *ret, char *why, size_t why_size)
+/* The unit's copy of a key file that only root may read: systemd.exec(5), LoadCredential=. Return: whether there may be one. */
+static bool credential_of(const struct md_options *options, char *ret, size_t size)
 {
-	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY");
-	char path[PATH_MAX];
+	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY"), *file = options->config.agent_key;
+	size_t n = strlen(options->conf_dir);
 
-	if (!dir)
-		return -EACCES;
-	snprintf(path, sizeof(path), "%s/mesh_key", dir);
-	return md_keys_load(path, ret, why, why_size);
+	if (!dir || strncmp(file, options->conf_dir, n) || file[n] != '/' || strchr(file + n + 1, '/'))
+		return false;
+	return snprintf(ret, size, "%s/mesh_%s", dir, file + n + 1) < (int)size && !access(ret, F_OK);
+}
+
+static int load_keys(const struct md_options *options, struct md_keys *ret, char *why, size_t size)
+{
+	char credential[PATH_MAX];
+	int err = md_keys_load(options->config.agent_key, ret, why, size);
+
+	if (err == -EACCES && credential_of(options, credential, sizeof(credential)))
+		err = md_keys_load(credential, ret, why, size);
+	return err;
+}
+
+/* What there is to do about a key that cannot be had. */
+static void say_key(const struct md_options *options, int err, const char *why)
+{
+	const char *file = options->config.agent_key, *conf = options->config_file;
+
+	if (err == -EACCES)
+		md_say(MD_ERROR,
+		       "%s: %s: let the agent's user read it, and nobody else; what is directly below %s may be root's alone if systemd "
+		       "starts the agent",
+		       file, why, options->conf_dir);
+	else if (err == -ENOENT && options->config.agent_key_from == MV_KEY_MAYBE)
+		md_say(MD_ERROR,
+		       "%s: %s, but %s, which was not understood, may name another key file: correct it; without a key the agent runs only "
+		       "if nobody can have wanted one",
+		       file, why, conf);
+	else if (options->config.agent_key_from == MV_KEY_NAMED)
+		md_say(MD_ERROR, "%s: %s: key in [agent] of %s names this file: put the mesh's key there, or correct that line", file, why,
+		       conf);
+	else
+		md_say(MD_ERROR, "%s: %s: put the mesh's key there, or remove the file", file, why);
 }
 
 int md_files_keys(const struct md_options *options, struct md_keys *ret)
 {
+	enum mv_key_from from = options->config.agent_key_from;
 	char why[160] = "";
-	int err = md_keys_load(options->config.agent_key, ret, why, sizeof(why));
+	int err;
 
-	if (err == -EACCES)
-		err = load_credential(ret, why, sizeof(why));
-	else if (err == -ENOENT) {
+	if (from == MV_KEY_UNUSABLE) {
+		md_say(MD_ERROR,
+		       "%s: what stands for key in [agent] cannot be used: write the absolute path of the key file, or take that line out",
+		       options->config_file);
+		return -EINVAL;
+	}
+	err = load_keys(options, ret, why, sizeof(why));
+	if (err == -ENOENT && from == MV_KEY_DEFAULT) {
 		memset(ret, 0, sizeof(*ret));
 		return 0;
 	}
 	if (err)
-		md_say(MD_ERROR, "%s: %s", options->config.agent_key, why);
+		say_key(options, err, why);
 	return err;
 }
 
@@ -63,7 +102,7 @@ void md_files_reload_keys(struct md_agent *agent)
 	struct md_keys keys;
 
 	if (md_files_keys(agent->options, &keys)) {
-		md_say(MD_ERROR, "the former key stays in use");
+		md_say(MD_ERROR, md_secure_has_key(agent->secure) ? "the former key stays in use" : "it goes on without a key");
 		return;
 	}
 	/* A mistake more often than a wish, and the wish has another way. */

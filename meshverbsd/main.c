@@ -49,7 +49,6 @@ static const struct option long_options[] = {
 
 struct arguments {
 	struct md_options options;
-	const char *config_file;
 	unsigned long port; /* 0: as configured */
 };
 
@@ -89,7 +88,7 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 			arguments->options.run_dir = optarg;
 			break;
 		case OPT_CONFIG:
-			arguments->config_file = optarg;
+			arguments->options.config_file = optarg;
 			break;
 		case OPT_SYSFS:
 			arguments->options.sysfs = optarg;
@@ -140,8 +139,10 @@ int main(int argc, char **argv)
 	static struct md_agent agent; /* half a megabyte of tables, too much for a stack */
 	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
 	struct arguments arguments = {
-		.options = {.run_dir = run_dir ? run_dir : "/run/meshverbs", .sysfs = "/sys"},
-		.config_file = MESHVERBS_CONF_DIR "/mesh.conf",
+		.options = {.run_dir = run_dir ? run_dir : "/run/meshverbs",
+			    .sysfs = "/sys",
+			    .config_file = MESHVERBS_CONF_DIR "/mesh.conf",
+			    .conf_dir = MESHVERBS_CONF_DIR},
 	};
 	int rc = parse(&arguments, argc, argv);
 
@@ -149,7 +150,8 @@ int main(int argc, char **argv)
 		return rc;
 	md_say_init(MD_INFO);
 	mv_config_defaults(&arguments.options.config);
-	mv_config_load(&arguments.options.config, arguments.config_file, report_config, NULL);
+	mv_config_load(&arguments.options.config, arguments.options.config_file, report_config,
+		       NULL);
 	md_say_init(level_of(arguments.options.config.log_level));
 	if (arguments.port)
 		arguments.options.config.agent_port = (uint32_t)arguments.port;

@@ -2,6 +2,7 @@
 /* doctor: this host's agent, what it hears, its key. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -150,10 +151,48 @@ static void check_rejected(struct doctor *d, const char *reason, const char *wha
 			    words("%s", fix));
 }
 
+/* The agent runs without a key only if nobody can have wanted one. Return: whether it starts. */
+static bool starts_with_key(struct doctor *d)
+{
+	enum mv_key_from from = d->status.config.agent_key_from;
+	const char *conf = d->status.config_file, *file = d->status.config.agent_key;
+
+	if (d->container || from == MV_KEY_DEFAULT)
+		return true;
+	if (from == MV_KEY_UNUSABLE) {
+		doctor_find(d, DOCTOR_ACTION, words("fleet key"),
+			    words("what stands for key in [agent] of %s cannot be used, so the agent "
+				  "does not start",
+				  conf),
+			    words("write the absolute path of the key file there, or take that line "
+				  "out; systemctl restart meshverbsd"));
+		return false;
+	}
+	if (files_access(d, F_OK, "%s", file) != -ENOENT)
+		return true;
+	if (from == MV_KEY_NAMED)
+		doctor_find(d, DOCTOR_ACTION, words("fleet key"),
+			    words("%s is not there, but key in [agent] of %s names it, so the agent "
+				  "does not start",
+				  file, conf),
+			    words("put the mesh's key there, with mode 0600, or correct that line; "
+				  "systemctl restart meshverbsd"));
+	else
+		doctor_find(d, DOCTOR_ACTION, words("fleet key"),
+			    words("%s is not there, and a line of %s that is not understood may "
+				  "name another, so the agent does not start",
+				  file, conf),
+			    words("correct that line; systemctl restart meshverbsd"));
+	return false;
+}
+
 static void check_key(struct doctor *d)
 {
+	bool starts = starts_with_key(d);
+
 	if (!d->agent) {
-		doctor_skip(d, NO_AGENT);
+		if (starts)
+			doctor_skip(d, NO_AGENT);
 		return;
 	}
 	if (!json_object_get_boolean(agent_member(d->agent, "has_key", json_type_boolean)))

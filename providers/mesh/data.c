@@ -87,7 +87,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->sges = NULL;
 	h->qp = NULL;
 	h->mode = MESH_HELD_FREE;
-	h->quiet = false;
+	h->quiet = MESH_QUIET_NO;
 	h->ops = NULL;
 	h->arg = NULL;
 	h->send_cq = h->recv_cq = NULL;

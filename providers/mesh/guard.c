@@ -43,7 +43,6 @@ void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
 void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 {
 	guard->n_kept = 0;
-	guard->n_own_flushed = 0;
 	guard->broken = false;
 	guard->rts = true;
 	mv_wrring_connect(&guard->sends, guard->mtu_bytes, sq_psn & 0xffffff);
@@ -116,8 +115,7 @@ void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret)
 
 bool mesh_guard_is_lost(const struct ibv_send_wr *wr)
 {
-	return (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
-	       wr->wr.atomic.remote_addr == (uintptr_t)&nowhere;
+	return mv_wr_is_atomic(wr) && wr->wr.atomic.remote_addr == (uintptr_t)&nowhere;
 }
 
 bool mesh_guard_reads(const struct mesh_guard *guard)
@@ -202,7 +200,6 @@ static bool wait_turn(struct mesh_held *h, const struct mesh_completion *c)
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
-	bool ours = c->wr_id == mesh_guard_atomic_mark(guard);
 
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
@@ -211,10 +208,10 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
 		fail_lost(guard, c);
 	if (guard->lost)
-		return !ours && !wait_turn(h, c);
+		return !wait_turn(h, c);
 	if (c->status == IBV_WC_SUCCESS) {
 		one_that_succeeded(guard, c);
-		return !ours;
+		return true;
 	}
 	if (h->mode == MESH_HELD_FENCED) {
 		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
@@ -222,13 +219,11 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	}
 	if (h->mode != MESH_HELD_FENCING && !is_of_path(c->status)) {
 		guard->lost = "a work request failed";
-		return !ours;
+		return true;
 	}
 	if (mesh_guard_reads(guard))
 		mesh_reader_keep(guard, c->wr_id);
-	if (ours) {
-		guard->n_own_flushed++;
-	} else if (!keep(guard, c)) {
+	if (!keep(guard, c)) {
 		guard->lost = "out of memory";
 		return true;
 	}

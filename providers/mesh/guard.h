@@ -45,7 +45,6 @@ struct mesh_guard {
 	const char *lost_atomic;
 	uint64_t lost_wr_id;
 	uint32_t n_undone; /* FENCED: the last that many of @sends were flushed, so all before them are done */
-	uint32_t n_own_flushed; /* of ours, in place of the program's: mesh_guard_atomic_mark() */
 
 	/*
 	 * The QP that does the work went to ERR for a reason that another path may help against, or is being fenced: its
@@ -59,7 +58,6 @@ struct mesh_guard {
 	 * it is through is told by a work request of ours, posted last to each of its queues.
 	 */
 	enum { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
-	bool atomic_mark; /* only its address counts */
 	/* What cannot be given back to the program by posting again happened: it is as without us from here on. */
 	const char *lost; /* why, for the operator; NULL: it has not */
 };
@@ -121,11 +119,6 @@ static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
 static inline uint64_t mesh_guard_recv_mark(const struct mesh_guard *guard)
 {
 	return (uintptr_t)&guard->recv_mark;
-}
-/* Of an atomic of ours, among @sends. See mesh_post_atomic_mark(). */
-static inline uint64_t mesh_guard_atomic_mark(const struct mesh_guard *guard)
-{
-	return (uintptr_t)&guard->atomic_mark;
 }
 
 #endif

@@ -194,12 +194,6 @@ struct mesh_shadow {
 	bool rtr, rts; /* it is at least there */
 };
 
-/* Where the result of an atomic of ours goes. */
-struct mesh_mark {
-	void *page; /* NULL: none yet; as the next */
-	struct ibv_mr *mr;
-};
-
 /* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
 struct mesh_fence {
 	bool on;
@@ -242,8 +236,11 @@ struct mesh_held {
 	struct mesh_shadow ahead; /* that may come next, made ahead */
 	struct mesh_shadow_attr ahead_attr;
 	struct mesh_guard *guard; /* NULL: no log, so no live moves */
-	struct mesh_mark mark; /* conn->lock */
-	bool quiet; /* atomics wait in the queue, and what is behind them */
+	enum {
+		MESH_QUIET_NO,
+		MESH_QUIET_SOON, /* when something signaled is posted, which will tell that the atomics before it are done */
+		MESH_QUIET_YES, /* atomics wait in the queue, and what is behind them */
+	} quiet;
 	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
@@ -269,6 +266,12 @@ static inline enum mesh_held_mode mesh_held_mode(struct mesh_held *h)
 static inline bool mesh_held_takes_sends(const struct mesh_held *h)
 {
 	return h->qp->state >= IBV_QPS_RTS;
+}
+
+/* Will the device complete it, if it is done? */
+static inline bool mesh_held_signals(const struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	return h->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 }
 
 /* ---- data.c -------------------------------------------------------------------------------------------------- */
@@ -472,8 +475,6 @@ void mesh_post_append(struct mesh_held *h, uint32_t n);
 void mesh_post_drain(struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
-/** mesh_post_atomic_mark - an atomic that changes nothing, behind @last; live.c; held->lock. If there is room */
-void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr, const struct ibv_send_wr *last);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 

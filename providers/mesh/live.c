@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "heldint.h"
@@ -16,7 +15,6 @@
 #define FENCE_NS      1800000000ull /* what does not flush in that time is not going to; and the peer waits for 2 s */
 #define FENCE_STEP_US 20
 #define FENCE_AGAIN_NS 1000000ull
-#define MARK_BYTES    4096 /* of which an atomic needs 8 */
 
 /* ---- the log of a QP of the base ----------------------------------------------------------------------------- */
 
@@ -83,16 +81,6 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
 
-/* Of a QP that is empty, or goes. */
-static void drop_mark(struct mesh_held *h)
-{
-	if (h->mark.mr)
-		mesh_root.lib.verbs.dereg_mr(h->mark.mr);
-	if (h->mark.page)
-		munmap(h->mark.page, MARK_BYTES);
-	h->mark = (struct mesh_mark){0};
-}
-
 void mesh_live_end(struct mesh_held *h)
 {
 	if (!h->guard)
@@ -101,7 +89,6 @@ void mesh_live_end(struct mesh_held *h)
 	mesh_live_release(h);
 	mesh_live_disarm(h);
 	mesh_live_reap(h);
-	drop_mark(h);
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
@@ -268,7 +255,7 @@ void mesh_live_release(struct mesh_held *h)
 	next = h->next;
 	h->next = (struct mesh_shadow){0};
 	if (h->quiet) {
-		h->quiet = false;
+		h->quiet = MESH_QUIET_NO;
 		mesh_post_drain(h);
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -291,78 +278,35 @@ int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sg
 
 /* ---- atomics --------------------------------------------------------------------------------------------------- */
 
-/* Return: whether there is one, on the device that does the work. */
-static bool get_mark(struct mesh_held *h)
-{
-	struct mesh_mark *mark = &h->mark;
-	struct ibv_pd *pd = h->now.qp ? h->now.spd->pd : mesh_pd_underlying(h->qp->pd);
-
-	if (!mark->page) {
-		mark->page = mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (mark->page == MAP_FAILED)
-			mark->page = NULL;
-	}
-	if (mark->page && !mark->mr)
-		mark->mr = mesh_root.lib.verbs.reg_mr_iova2(pd, mark->page, MARK_BYTES, (uintptr_t)mark->page, IBV_ACCESS_LOCAL_WRITE);
-	return mark->mr;
-}
-
-/* held->lock */
-static bool last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret)
-{
-	const struct ibv_send_wr *last;
-
-	if (mesh_guard_reads(h->guard))
-		return mesh_reader_last_atomic(h, ret_silent, ret);
-	last = mv_wrring_last_atomic(&h->guard->sends, ret_silent);
-	if (last)
-		*ret = *last;
-	return last;
-}
-
 /*
- * An unsignaled atomic that is done shows by the completion of one behind it. So one of ours is posted there that changes
- * nothing, wherever the last one worked: if there is what it compares with, that is what it puts there. Whatever else it could
- * be, the peer may not allow. Without room or memory it is for the next time.
+ * Which are done shows by completions. Where none is to come (SILENT), we post nothing of our own that would bring one: a SEND takes a
+ * receive, whether the peer allows READs or WRITEs, of nothing even, is not known here, and the word of the last atomic may be gone by
+ * now. What the peer refuses breaks a queue pair that was well. So the program goes on until it has posted something that is signaled,
+ * as it has to before its queue is full.
  */
-static void mark_atomics(struct mesh_held *h)
+static enum mv_atomics quieten(struct mesh_held *h)
 {
-	struct ibv_send_wr last;
-	bool silent, reads, wanted;
+	enum mv_atomics found = MV_ATOMICS_NONE;
 
-	if (!get_mark(h))
-		return;
 	pthread_mutex_lock(&h->lock);
-	wanted = last_atomic(h, &silent, &last) && silent && !h->guard->lost;
-	reads = mesh_guard_reads(h->guard);
-	if (wanted && !reads)
-		mesh_post_atomic_mark(h, h->mark.mr, &last);
+	if (h->guard && mesh_guard_reads(h->guard))
+		found = mesh_reader_atomics(h);
+	else if (h->guard)
+		found = mv_wrring_atomics(&h->guard->sends);
+	h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
 	pthread_mutex_unlock(&h->lock);
-	if (wanted && reads)
-		mesh_post_atomic_mark(h, h->mark.mr, &last); /* for the base alone, as marks of a fence */
+	return found;
 }
 
 bool mesh_live_quiesce(struct mesh_held *h)
 {
-	bool some, silent = false;
-	struct ibv_send_wr last;
-
 	if (h->guard)
 		mesh_reader_engage(h);
-	pthread_mutex_lock(&h->lock);
-	h->quiet = true;
-	some = h->guard && last_atomic(h, &silent, &last);
-	pthread_mutex_unlock(&h->lock);
-	if (!some)
+	if (quieten(h) == MV_ATOMICS_NONE)
 		return true;
 	/* The program may be waiting for us before it polls. */
 	mesh_shadow_collect(h, &h->now);
-	pthread_mutex_lock(&h->lock);
-	some = last_atomic(h, &silent, &last);
-	pthread_mutex_unlock(&h->lock);
-	if (some && silent)
-		mark_atomics(h);
-	return !some;
+	return quieten(h) == MV_ATOMICS_NONE;
 }
 
 /* ---- the fence ----------------------------------------------------------------------------------------------- */
@@ -375,7 +319,7 @@ static int begin_fence(struct mesh_held *h)
 	pthread_mutex_lock(&h->lock);
 	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
 		err = -EOPNOTSUPP;
-	h->quiet = false; /* everything waits now */
+	h->quiet = MESH_QUIET_NO; /* everything waits now */
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
 		h->n_new_receives = 0;
@@ -556,7 +500,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 		return (uint32_t)mv_wrlog_count(&guard->sends.log);
 	receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
 
-	return guard->n_kept + guard->n_own_flushed - receives;
+	return guard->n_kept - receives;
 }
 
 static int start_fence(struct mesh_held *h)
@@ -608,7 +552,6 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	pthread_mutex_unlock(&h->lock);
 	if (err)
 		return err;
-	drop_mark(h);
 	leave_srq(h);
 	return 0;
 }

@@ -72,9 +72,10 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 /**
  * mesh_live_quiesce - post no more atomics until mesh_live_fence() or mesh_live_release()
  *
- * What the program posts behind one waits, too.
+ * What the program posts behind one waits, too. Where the last one outstanding is unsignaled, with nothing signaled behind it, nothing
+ * waits before the program has posted something that is: else nobody would ever know that it is done.
  *
- * Return: whether none is outstanding. For an unsignaled one with nothing signaled behind it, one of ours is posted that is.
+ * Return: whether none is outstanding. If some are, to be called again: what was posted past us meanwhile counts, too.
  */
 bool mesh_live_quiesce(struct mesh_held *h);
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -14,8 +15,7 @@
 
 #include "context.h"
 
-#define LOOK_WORDS 256u /* of a CQ's structure; mlx5's has some 500 bytes in rdma-core 28 to 64 */
-#define LOOK_CQS   2u
+#define CQ_BYTES 2048u /* mlx5's structure has some 500 in rdma-core 28 to 64 */
 
 /* ---- the function -------------------------------------------------------------------------------------------- */
 
@@ -37,42 +37,46 @@ static int find_init_obj(struct mesh_context *mc, struct mesh_mlx5 *m)
 	return 0;
 }
 
-/* ---- the mark ------------------------------------------------------------------------------------------------ */
+/* ---- asking for a CQ ------------------------------------------------------------------------------------------ */
 
-struct look {
-	size_t n;
-	uint32_t words[LOOK_WORDS];
+/* Of the structure that libmlx5 keeps of a CQ, and of what happens to lie behind it. */
+union cq_copy {
+	struct ibv_cq cq;
+	max_align_t align;
+	char bytes[CQ_BYTES];
 };
 
-/*
- * How large the structure is only its library knows, so what is behind it may be looked at, too, but no page that is not there: a
- * pipe says EFAULT of such. What lies behind may change at any time.
- */
-__attribute__((no_sanitize("address", "thread"), noinline)) static void look_at(const struct ibv_cq *cq, struct look *ret)
+/* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
+static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
 {
-	const volatile uint32_t *from = (const volatile uint32_t *)(const volatile void *)cq;
-	size_t i;
-
-	for (i = 0; i < ret->n; i++)
-		ret->words[i] = from[i];
+	return syscall(SYS_write, pipe[1], from, n) == (long)n && syscall(SYS_read, pipe[0], to, n) == (long)n;
 }
 
-static size_t readable_words(const struct ibv_cq *cq)
+/*
+ * How large the structure is only its library knows, so what is behind it is copied, too, but of no page that is not there: a pipe
+ * says EFAULT of such. Return: 0 or -errno.
+ */
+static int copy_cq(const struct ibv_cq *cq, union cq_copy *ret)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = ((uintptr_t)cq / page + 1) * page;
-	size_t words = (end - (uintptr_t)cq) / sizeof(uint32_t);
-	int fds[2];
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)cq % page;
+	const char *from = (const char *)cq;
+	int fds[2], saved = errno, err = 0;
 
-	if (words >= LOOK_WORDS)
-		return LOOK_WORDS;
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
-		return words;
-	/* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
-	if (syscall(SYS_write, fds[1], end, 1) == 1)
-		words = LOOK_WORDS;
-	close(fds[0]);
-	close(fds[1]);
-	return words;
+	memset(ret, 0, sizeof(*ret));
+	if (n > CQ_BYTES)
+		n = CQ_BYTES;
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		err = -errno;
+	} else {
+		if (!copy_through(fds, ret->bytes, from, n))
+			err = -EFAULT;
+		else if (n < CQ_BYTES)
+			copy_through(fds, ret->bytes + n, from + n, CQ_BYTES - n);
+		close(fds[0]);
+		close(fds[1]);
+	}
+	errno = saved;
+	return err;
 }
 
 static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_cq *ret)
@@ -80,77 +84,47 @@ static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_c
 	struct mlx5dv_obj obj = {.cq = {.in = cq, .out = ret}};
 
 	memset(ret, 0, sizeof(*ret));
-	return -abs(m->init_obj(&obj, MLX5DV_OBJ_CQ));
-}
-
-static bool is_bit(uint32_t word)
-{
-	return word && !(word & (word - 1));
+	return m->init_obj(&obj, MLX5DV_OBJ_CQ) ? -EIO : 0;
 }
 
 /*
- * Asking for the first time sets it, asking again changes nothing. All places where one bit was set the first time.
- * Return: 0 or -errno.
+ * As mlx5dv_init_obj(), but the CQ is left as it is: what is marked is the copy. Return: 0; -EBUSY: that changed nothing, so it was
+ * marked; -errno.
  */
-static int changes(const struct mesh_mlx5 *m, struct ibv_cq *cq, uint32_t set[LOOK_WORDS])
+static int ask(const struct mesh_mlx5 *m, const struct ibv_cq *cq, struct mlx5dv_cq *ret)
 {
-	struct look before, after, again;
-	struct mlx5dv_cq dv;
-	size_t i;
+	union cq_copy before, copy;
+	int err;
 
-	before.n = after.n = again.n = readable_words(cq);
-	look_at(cq, &before);
-	if (init_cq(m, cq, &dv))
-		return -EIO;
-	look_at(cq, &after);
-	if (init_cq(m, cq, &dv))
-		return -EIO;
-	look_at(cq, &again);
-	memset(set, 0, LOOK_WORDS * sizeof(*set));
-	for (i = 0; i < before.n; i++)
-		if (after.words[i] == again.words[i] && (after.words[i] & before.words[i]) == before.words[i])
-			set[i] = after.words[i] ^ before.words[i];
-	return 0;
+	err = copy_cq(cq, &before);
+	if (err)
+		return err;
+	copy = before;
+	err = init_cq(m, &copy.cq, ret);
+	if (err)
+		return err;
+	return memcmp(&before, &copy, sizeof(copy)) ? 0 : -EBUSY;
 }
 
-static int changes_of_new(struct mesh_context *mc, const struct mesh_mlx5 *m, uint32_t set[LOOK_WORDS])
+static bool same(const struct mlx5dv_cq *a, const struct mlx5dv_cq *b)
+{
+	return a->buf == b->buf && a->dbrec == b->dbrec && a->cqe_cnt == b->cqe_cnt && a->cqe_size == b->cqe_size && a->cqn == b->cqn;
+}
+
+/* On a CQ of ours: a copy says what the CQ says, asking leaves no mark, and a mark shows. */
+static bool asks_copies(struct mesh_context *mc, const struct mesh_mlx5 *m)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
 	struct ibv_cq *cq = mesh_root.lib.verbs.create_cq(verbs, 1, NULL, NULL, 0);
-	int err;
+	struct mlx5dv_cq copied, again, own;
+	bool does;
 
 	if (!cq)
-		return -errno;
-	err = changes(m, cq, set);
+		return false;
+	does = !ask(m, cq, &copied) && !ask(m, cq, &again) && !init_cq(m, cq, &own) && same(&copied, &own) && same(&again, &own) &&
+	       ask(m, cq, &again) == -EBUSY;
 	mc->destroy_cq(cq); /* ours would want data->lock */
-	return err;
-}
-
-/* The same bit of the same word, and no other, on each CQ. */
-static int find_mark(struct mesh_context *mc, struct mesh_mlx5 *m)
-{
-	uint32_t set[LOOK_WORDS], both[LOOK_WORDS];
-	size_t i, n = 0;
-	unsigned int c;
-	int err;
-
-	memset(both, 0xff, sizeof(both));
-	for (c = 0; c < LOOK_CQS; c++) {
-		err = changes_of_new(mc, m, set);
-		if (err)
-			return err;
-		for (i = 0; i < LOOK_WORDS; i++)
-			both[i] &= set[i];
-	}
-	for (i = 0; i < LOOK_WORDS; i++) {
-		if (!both[i])
-			continue;
-		if (n++ || !is_bit(both[i]))
-			return -ENOTUNIQ;
-		m->mark_at = i * sizeof(uint32_t);
-		m->mark = both[i];
-	}
-	return n ? 0 : -ENOENT;
+	return does;
 }
 
 bool mesh_mlx5_known(struct mesh_context *mc)
@@ -165,7 +139,7 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
 	else if (find_init_obj(mc, m))
 		m->why = "it is not mlx5";
-	else if (find_mark(mc, m))
+	else if (!asks_copies(mc, m))
 		m->why = "it cannot be told what mlx5dv_init_obj() does to a CQ";
 	else
 		m->state = MESH_MLX5_YES;
@@ -181,21 +155,15 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 
 static bool power_of_two(uint32_t n)
 {
-	return is_bit(n);
+	return n && !(n & (n - 1));
 }
 
 int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *ret)
 {
-	const struct mesh_mlx5 *m = &mc->data.mlx5;
-	uint32_t *word = (uint32_t *)(void *)((char *)cq + m->mark_at);
 	struct mlx5dv_cq dv;
-	bool marked = *word & m->mark;
 	int err;
 
-	err = init_cq(m, cq, &dv);
-	if (marked)
-		return -EBUSY; /* the program asked for it before: it may poll by itself */
-	*word &= ~m->mark;
+	err = ask(&mc->data.mlx5, cq, &dv);
 	if (err)
 		return err;
 	if (!dv.buf || !dv.dbrec || !power_of_two(dv.cqe_cnt) || (dv.cqe_size != 64 && dv.cqe_size != 128))

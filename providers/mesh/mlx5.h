@@ -14,22 +14,24 @@ struct mesh_context;
  * libmlx5: the function is looked for in the object that the base's own functions lie in.
  *
  * To ask for a CQ has a price: from then on libmlx5 takes it for one that its caller polls himself, and leaves the completions of a QP that
- * is destroyed in it, which makes the next ibv_poll_cq() fail. It notes that in a bit of its own structure. Which bit it is can
- * be seen on a CQ of ours, and on the program's CQ the bit is then put back. If it cannot be told for sure, no CQ of the
- * program is asked for.
+ * is destroyed in it, which makes the next ibv_poll_cq() fail. It notes that in its own structure. So a copy of that is what it is
+ * asked for, and the program's CQ is never marked, whoever destroys a QP meanwhile. Whether that says the same is tried on a CQ of ours; if
+ * not, no CQ of the program is asked for.
  */
 struct mesh_mlx5 {
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
 	const char *why; /* NO: in words */
 	int (*init_obj)(void *obj, uint64_t obj_type);
-	size_t mark_at; /* offset from the struct ibv_cq; multiple of 4 */
-	uint32_t mark; /* one bit */
 };
 
 /** mesh_mlx5_known - find out, once for each context; data->lock. Return: whether the following can be called */
 bool mesh_mlx5_known(struct mesh_context *mc);
 
-/** mesh_mlx5_cq - where the completions of a CQ are; again after it was resized; data->lock or poll_lock. 0 or -errno */
+/**
+ * mesh_mlx5_cq - where the completions of a CQ are; again after it was resized; nobody resizes it meanwhile
+ *
+ * Return: 0; -EBUSY: the program asked for it before, and may poll by itself; -EOPNOTSUPP: not as wrmlx5.h wants it; -errno
+ */
 int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *ret);
 
 /** mesh_mlx5_qp - where its queues are; 0; -EOPNOTSUPP: not as wrmlx5.h wants them, -errno */

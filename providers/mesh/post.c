@@ -14,8 +14,6 @@
 /* An impossible errno of a provider: the work request has to wait. */
 #define WAIT (-1)
 
-#define MARK_WORD 0x9d5c3a7be14f8260ull /* any: an atomic that compares with it and puts it there changes nothing */
-
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
 	struct mesh_lkey *known = &h->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
@@ -90,18 +88,13 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	return 0;
 }
 
-static bool is_atomic(const struct ibv_send_wr *wr)
-{
-	return wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /* To whatever QP does the work now. Return: 0, WAIT, errno. */
 static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr translated = *wr, *bad;
 	int err = 0, logged = -1;
 
-	if (h->quiet && is_atomic(wr))
+	if (h->quiet == MESH_QUIET_YES && mv_wr_is_atomic(wr))
 		return WAIT;
 	translated.next = NULL;
 	if (h->now.qp)
@@ -113,6 +106,8 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
+	if (!err && h->quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
+		h->quiet = MESH_QUIET_YES;
 	return err;
 }
 
@@ -151,32 +146,6 @@ static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
 	return err;
-}
-
-void mesh_post_atomic_mark(struct mesh_held *h, const struct ibv_mr *mr, const struct ibv_send_wr *last)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)mr->addr, .length = 8, .lkey = mr->lkey};
-	struct ibv_send_wr wr = {
-		.wr_id = mesh_guard_atomic_mark(h->guard),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.atomic = {.remote_addr = last->wr.atomic.remote_addr,
-			      .compare_add = MARK_WORD,
-			      .swap = MARK_WORD,
-			      .rkey = last->wr.atomic.rkey},
-	}, *bad;
-	int err, logged;
-
-	logged = mesh_guard_send(h->guard, &wr);
-	if (logged > 0 || (logged && !mesh_guard_reads(h->guard)))
-		return;
-	err = h->now.qp ? remote_key(h, wr.wr.atomic.rkey, &wr.wr.atomic.rkey) : 0;
-	if (!err)
-		err = h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
-	if (err && !logged)
-		mv_wrring_undo(&h->guard->sends, 1);
 }
 
 static bool can_send(const struct mesh_held *h)
@@ -256,7 +225,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 	for (; wr; wr = wr->next) {
 		direct = can_send(h) && !h->queue.n;
 		err = direct ? send_one(h, wr) : WAIT;
-		if (err == WAIT || (err == ENOMEM && h->quiet)) /* a place may be taken by one of ours */
+		if (err == WAIT)
 			err = enqueue(h, wr);
 		if (err) {
 			*bad_wr = wr;

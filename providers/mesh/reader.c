@@ -479,27 +479,23 @@ void mesh_reader_stray(struct mesh_held *h)
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 }
 
-bool mesh_reader_last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret)
+enum mv_atomics mesh_reader_atomics(struct mesh_held *h)
 {
 	struct mesh_reader *reader = h->guard->reader;
 	uint16_t at = reader->sq_at, end = mv_mlx5_sq_end(&reader->sq);
+	enum mv_atomics found = MV_ATOMICS_NONE;
 	struct mv_wr wr;
-	bool some = false;
 
-	*ret_silent = true;
 	while (at != end && !h->guard->lost) {
 		if (mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge,
 				   h->guard->sends.log.max_inline_bytes, reader->sges, reader->data, &wr, &at)) {
 			lose(h->guard, "it posted a work request of a kind that cannot be posted again");
-			return some;
+			return found;
 		}
-		if (wr.wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-			some = true;
-			*ret_silent = true;
-			*ret = wr.wr;
-		}
-		if (wr.wr.send_flags & IBV_SEND_SIGNALED)
-			*ret_silent = false;
+		if (mv_wr_is_atomic(&wr.wr))
+			found = MV_ATOMICS_SILENT;
+		if (found != MV_ATOMICS_NONE && wr.wr.send_flags & IBV_SEND_SIGNALED)
+			found = MV_ATOMICS_TOLD;
 	}
-	return some;
+	return found;
 }

@@ -94,8 +94,8 @@ static inline bool mesh_reader_strayed(const struct mesh_reader *reader)
 	       (mv_mlx5_sq_end(&reader->sq) != reader->sq_end || mv_mlx5_rq_end(&reader->rq) != reader->rq_end);
 }
 
-/** mesh_reader_last_atomic - as mv_wrring_last_atomic(), for one that is engaged and not fenced; held->lock */
-bool mesh_reader_last_atomic(struct mesh_held *h, bool *ret_silent, struct ibv_send_wr *ret);
+/** mesh_reader_atomics - as mv_wrring_atomics(), for one that is engaged and not fenced; held->lock */
+enum mv_atomics mesh_reader_atomics(struct mesh_held *h);
 
 /** mesh_reader_cq_refresh - a CQ was resized; claimed */
 void mesh_reader_cq_refresh(struct mesh_cq *cq);

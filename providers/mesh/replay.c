@@ -97,21 +97,6 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 	return consumed == n_received;
 }
 
-static bool is_ours(const struct mesh_held *h, const struct ibv_send_wr *wr)
-{
-	return wr->wr_id == mesh_guard_atomic_mark(h->guard);
-}
-
-/* The result of an atomic of ours is nobody's: if it was executed, it is done, and what was done behind it may complete. */
-static void have_served(const struct mesh_held *h, struct replay *r)
-{
-	size_t i;
-
-	for (i = 0; i < r->n; i++)
-		if (r->fates[i] == MV_FATE_LOST && is_ours(h, &r->wrs[i].wr))
-			r->fates[i] = MV_FATE_DONE;
-}
-
 /* held->lock */
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
@@ -127,19 +112,16 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	err = mv_psn_judge(r->psns, r->n, &view, r->fates, NULL);
 	if (err)
 		return err;
-	have_served(h, r);
 	return counts_agree(h, r, n_received) ? 0 : -EPROTO;
 }
 
 /* ---- going on ------------------------------------------------------------------------------------------------ */
 
 /* What was done behind a READ that has to be done again must not complete before that one. held->lock */
-static int push_again(const struct mesh_held *h, struct replay *r, size_t i)
+static int push_again(struct replay *r, size_t i)
 {
 	struct ibv_send_wr place;
 
-	if (is_ours(h, &r->wrs[i].wr))
-		return 0; /* it has served */
 	if (r->fates[i] == MV_FATE_LOST) {
 		mesh_guard_lost(&r->wrs[i].wr, &place);
 		r->lost = r->lost ? r->lost : &r->wrs[i].wr;
@@ -167,18 +149,13 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	cap.max_send_wr += MESH_MUTANT != 0;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
-		err = push_again(h, r, i);
+		err = push_again(r, i);
 #if MESH_MUTANT
 	mutate(&r->queue);
 #endif
 	for (i = 0; i < h->queue.n && !err; i++)
 		err = -mesh_positive(mesh_sendq_push(&r->queue, &mesh_sendq_place(&h->queue, (uint32_t)i)->wr));
 	return err;
-}
-
-static bool is_signaled(const struct mesh_held *h, const struct ibv_send_wr *wr)
-{
-	return h->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 }
 
 /* cq->lock, held->lock. Return: how many, from the first on, are done. */
@@ -189,7 +166,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 
 	/* One that is done behind one that is not waits for its turn: push_again(). */
 	for (i = 0; i < r->n && r->fates[i] == MV_FATE_DONE; i++) {
-		if (!is_signaled(h, &r->wrs[i].wr) || is_ours(h, &r->wrs[i].wr))
+		if (!mesh_held_signals(h, &r->wrs[i].wr))
 			continue;
 		wc = (struct ibv_wc){
 			.wr_id = r->wrs[i].wr.wr_id,
@@ -314,8 +291,6 @@ static void give_sends(struct mesh_held *h)
 		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
 			status = guard->kept[i].status;
 	for (i = read_log(h, &r) ? r.n : 0; i < r.n; i++) {
-		if (is_ours(h, &r.wrs[i].wr))
-			continue;
 		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
 		status = IBV_WC_WR_FLUSH_ERR;
 	}

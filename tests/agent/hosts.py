@@ -93,7 +93,7 @@ class Host:
         self.conf = self.dir / "mesh.conf"
         self.log = self.dir / "log"
         self.agent = None
-        self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts", "key": self.dir / "key"}
+        self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
         (self.sysfs / "class/infiniband").mkdir(parents=True)
         self.run_dir.mkdir()
         for path in (self.dir, self.run_dir):
@@ -132,7 +132,9 @@ class Host:
         new.rename(port)
 
     def start(self, wait=True):
-        lines = "".join(f"{key} = {value}\n" for key, value in self.settings.items())
+        key = self.dir / "key"
+        settings = {**self.settings, **({"key": key} if key.exists() else {})}  # one that is named has to be there
+        lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
         self.conf.write_text(f"[agent]\n{lines}[log]\nlevel = debug\n")
         with self.log.open("a") as log:
             self.agent = subprocess.Popen(

@@ -108,9 +108,7 @@ class Agent:
         self.key_file = self.dir / "key"
         if key:
             self.write_key(key)
-        config = self.dir / "mesh.conf"
-        config.write_text(f"[agent]\nkey = {self.key_file}\nhosts = {self.dir}/hosts\nexclude_default_route = off\n"
-                          f"beacon_interval_ms = 500\n{settings}")
+        self.settings = f"hosts = {self.dir}/hosts\nexclude_default_route = off\nbeacon_interval_ms = 500\n{settings}"
         (self.dir / "hosts").write_text("")
         self.log = open(self.dir / "log", "a+")
         self.process = None
@@ -128,7 +126,11 @@ class Agent:
         self.key_file.write_text(text + "\n")
         self.key_file.chmod(0o600)
 
-    def start(self):
+    def start(self, key_line=None):
+        """@key_line: of mesh.conf; else it names the key file if there is one."""
+        if key_line is None:
+            key_line = f"key = {self.key_file}\n" if self.key_file.exists() else ""
+        (self.dir / "mesh.conf").write_text(f"[agent]\n{key_line}{self.settings}")
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.namespace, AGENT, "--foreground", "--run-dir", self.run_dir,
              "--sysfs", self.dir / "sys", "--config", self.dir / "mesh.conf"],

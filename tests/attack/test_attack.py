@@ -604,6 +604,18 @@ class KeyTest(AttackTest):
         self.v.write_key(KEY)
         self.v.start()
 
+    def test_named_key_that_is_not_there(self):
+        """Nor does one whose mesh.conf names a key that is not there, or in a way that cannot be used."""
+        self.v.stop()
+        for line, why in ((f"key = {self.v.dir}/kee\n", "kee: No such file or directory: .*mesh.conf names this file"),
+                          ("key = key\n", "mesh.conf: what stands for key in .agent. cannot be used"),
+                          (f"kee = {self.v.key_file}\n", "mesh.conf, which was not understood, may name another key file")):
+            with self.subTest(line=line):
+                with self.assertRaisesRegex(AssertionError, f"(?s){why}.*cannot start"):
+                    self.v.start(line)
+                self.v.log.truncate(0)
+        self.v.start()
+
 
 if __name__ == "__main__":
     if not attacknet.AGENT:

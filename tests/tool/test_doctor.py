@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import unittest
+from unittest import mock
 
 from fixture import TOOL, V1, V2, Directory, Netlink, Sysfs, ToolTest
 
@@ -427,6 +428,24 @@ class Agents(DoctorTest):
     def test_no_key(self):
         self.status["has_key"] = False
         self.found("key", "fleet key", "the agent has none", "meshverbsd --make-key.*/etc/libibverbs.d/mesh/key", level="note")
+
+    def test_key_that_is_not_there(self):
+        for line, there, what in (("key = /etc/mesh.key", "etc/other.key", "/etc/mesh.key is not there, but key in .agent. of .*mesh.conf names it"),
+                                  ("kee = /etc/mesh.key", "etc/mesh.key", "/mesh/key is not there, and a line of .*mesh.conf that is not understood"),
+                                  ("key = mesh.key", "etc/mesh.key", "what stands for key in .agent. of .*mesh.conf cannot be used")):
+            for status in (self.status, None):
+                with self.subTest(line=line, runs=bool(status)), mock.patch.object(self, "status", status):
+                    self.file("etc/libibverbs.d/mesh/mesh.conf", f"[agent]\n{line}\n")
+                    self.file(there, "")
+                    found = [f for f in self.doctor()["findings"] if f["check"] == "key"]
+                    self.assertEqual([f["level"] for f in found], ["action"])
+                    self.assertRegex(found[0]["what"], what + ".*does not start")
+                    (self.dir / "run/control").unlink(missing_ok=True)
+
+    def test_key_that_is_there(self):
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[agent]\nkey = /etc/mesh.key\n")
+        self.file("etc/mesh.key", "")
+        self.assertEqual(self.doctor()["findings"], [])
 
     def test_keys_differ(self):
         for reason, what in (("plain", "without a fleet key"), ("sealed", "with a fleet key"), ("other_key", "another fleet key")):

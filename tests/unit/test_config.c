@@ -40,6 +40,7 @@ static bool is_default(const struct mv_config *config)
 
 	mv_config_defaults(&defaults);
 	defaults.doubtful = config->doubtful;
+	defaults.agent_key_from = config->agent_key_from;
 	return !memcmp(config, &defaults, sizeof(defaults));
 }
 
@@ -299,6 +300,42 @@ static void test_wrong_values(void **state)
 	assert_int_equal(config.hold_down_ms, 5000);
 }
 
+/* Who has named a key, or may have, does not want to be without one: the agent looks at that. */
+static void test_key_from(void **state)
+{
+	static const struct {
+		const char *text;
+		enum mv_key_from from;
+	} cases[] = {
+		{"", MV_KEY_DEFAULT},
+		{"[agent]\n#key = /k\nport = 1\n", MV_KEY_DEFAULT},
+		{"[agent]\nkey = /k\n", MV_KEY_NAMED},
+		{"[agent]\nkey = /etc/libibverbs.d/mesh/key\n", MV_KEY_NAMED},
+		{"[agent]\nkey = k\n", MV_KEY_UNUSABLE},
+		{"[agent]\nkey =\n", MV_KEY_UNUSABLE},
+		{"[agent]\nkey = /k\nkey = k\n", MV_KEY_UNUSABLE},
+		{"[agent]\nkey = k\nkey = /k\n", MV_KEY_NAMED},
+		/* Not understood. */
+		{"[agent]\nkeys = /k\n", MV_KEY_MAYBE},
+		{"[agent]\nkey /k\n", MV_KEY_MAYBE},
+		{"[agnet]\nkey = /k\n", MV_KEY_MAYBE},
+		{"key = /k\n", MV_KEY_MAYBE},
+		{"[agent]\nkeys = /k\nkey = /k\n", MV_KEY_NAMED},
+		{"[agent]\nkey = /k\nkeys = /k\n", MV_KEY_NAMED},
+		/* Understood, and about something else. */
+		{"[agent]\nport = 0\n", MV_KEY_DEFAULT},
+		{"[meshverbs]\nmode = of\n", MV_KEY_DEFAULT},
+	};
+	struct complaints complaints;
+	struct mv_config config;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		parse(&config, cases[i].text, &complaints);
+		assert_int_equal(config.agent_key_from, cases[i].from);
+	}
+}
+
 static void test_format(void **state)
 {
 	struct mv_config config, again;
@@ -455,6 +492,7 @@ static void test_load(void **state)
 	assert_string_equal(complaints.text,
 			    "0: is longer than 64 KiB, defaults serve: shorten it\n");
 	assert_true(is_default(&config));
+	assert_int_equal(config.agent_key_from, MV_KEY_MAYBE);
 	free(big);
 	tmpdir_remove(&dir);
 }
@@ -504,7 +542,7 @@ int main(void)
 		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_good_file),
 		cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_goes_on_after_bad_lines),
 		cmocka_unit_test(test_odd_bytes), cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_wrong_values),
+		cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_key_from),
 		cmocka_unit_test(test_format),    cmocka_unit_test(test_sample_file),
 		cmocka_unit_test(test_load),      cmocka_unit_test(test_load_faults),
 	};

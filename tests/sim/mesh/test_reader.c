@@ -2,7 +2,7 @@
 /*
  * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the distribution's libmlx5: that posting is
  * the base's, that the count of PSNs is right whatever was posted, that after a fence the log has what is outstanding, that who posts
- * past us is found, and that a CQ is as it was. Seeded: TEST_SEED=n
+ * past us is found, that a CQ is as it was, and that atomics are waited for without posting anything. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <infiniband/mlx5dv.h>
 
 #include "heldint.h"
 #include "live.h"
@@ -347,6 +348,119 @@ static void test_past_us(void **state)
 	assert_non_null(mesh_live_lost(h));
 }
 
+/* ---- atomics before a path that works is left -------------------------------------------------------------------- */
+
+#define RESULTS 2048 /* where those of atomics go, in a's buffer */
+#define BEFORE  5 /* what the remote word is at first */
+
+static volatile uint64_t *result(unsigned int i)
+{
+	return (volatile uint64_t *)(void *)(a.buf + RESULTS) + i;
+}
+
+static void add_one(unsigned int i, unsigned int flags)
+{
+	struct ibv_sge sge = {(uintptr_t)result(i), 8, a.mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = i,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				 .send_flags = flags,
+				 .wr.atomic = {.remote_addr = (uintptr_t)b.buf, .compare_add = 1, .rkey = b.mr->rkey}}, *bad;
+
+	*result(i) = UINT64_MAX;
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+}
+
+static void send_one(uint64_t wr_id)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+}
+
+static void connect_for_atomics(void)
+{
+	connect_a();
+	connect_b();
+	feed_b();
+	memcpy(b.buf, &(uint64_t){BEFORE}, 8);
+}
+
+static void assert_done(uint64_t wr_id)
+{
+	struct ibv_wc wc = end_wait(&a);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, wr_id);
+}
+
+/* The peer may have taken its memory away since the last atomic was done, which nobody tells us. Nothing of ours touches it. */
+static void test_atomic_of_the_past(void **state)
+{
+	unsigned int i;
+	bool none;
+
+	(void)state;
+	connect_for_atomics();
+	add_one(0, 0);
+	for (i = 0; *result(0) != BEFORE && i < PATIENCE; i++)
+		usleep(1000);
+	assert_int_equal(*result(0), BEFORE);
+	assert_int_equal(ibv_dereg_mr(b.mr), 0);
+	b.mr = ibv_reg_mr(world.pd, b.buf + 65536, 4096, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(b.mr);
+	for (i = 0; i < 20; i++) {
+		none = mesh_live_quiesce(h);
+		usleep(2000);
+		end_quiet(&a);
+		assert_null(mesh_live_lost(h));
+		assert_false(none); /* it could be on its way, for all that is known here */
+	}
+	mesh_live_release(h);
+	assert_false(mesh_live_broken(h));
+	send_one(7);
+	assert_done(7);
+	assert_true(mesh_live_quiesce(h));
+}
+
+/* Atomics go on until a completion will tell that they are done. Else those before would never be known to be. */
+static void test_atomics_until_one_tells(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	connect_for_atomics();
+	add_one(0, 0);
+	assert_false(mesh_live_quiesce(h));
+	add_one(1, 0);
+	assert_int_equal(h->queue.n, 0);
+	assert_false(mesh_live_quiesce(h));
+	send_one(2); /* tells */
+	assert_int_equal(h->queue.n, 0);
+	add_one(3, 0);
+	assert_int_equal(h->queue.n, 1);
+	send_one(4);
+	assert_int_equal(h->queue.n, 2);
+	assert_done(2);
+	assert_int_equal(*result(1), BEFORE + 1);
+	for (i = 0; !mesh_live_quiesce(h) && i < PATIENCE; i++)
+		usleep(1000);
+	assert_true(mesh_live_quiesce(h));
+	assert_int_equal(h->queue.n, 2);
+	mesh_live_release(h);
+	assert_int_equal(h->queue.n, 0);
+	assert_done(4);
+	assert_int_equal(*result(3), BEFORE + 2);
+	/* With nothing outstanding none begins, signaled or not. */
+	assert_true(mesh_live_quiesce(h));
+	add_one(5, IBV_SEND_SIGNALED);
+	assert_int_equal(h->queue.n, 1);
+	mesh_live_release(h);
+	assert_done(5);
+	assert_null(mesh_live_lost(h));
+}
+
 /* libmlx5 has to go on taking the completions of a QP out of its CQ when that is destroyed. */
 static void test_cq_is_as_it_was(void **state)
 {
@@ -367,6 +481,60 @@ static void test_cq_is_as_it_was(void **state)
 	assert_int_equal(ibv_destroy_qp(a.qp), 0);
 	a.qp = NULL;
 	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+static int (*init_obj)(void *obj, uint64_t type);
+
+/* As if another thread did it while libmlx5 is asked. */
+static int destroy_meanwhile(void *obj, uint64_t type)
+{
+	int err = init_obj(obj, type);
+
+	if (a.qp)
+		assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	return err;
+}
+
+static void test_destroyed_meanwhile(void **state)
+{
+	struct mv_mlx5_cq ring;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	usleep(50000);
+	mesh_held_destroy(h);
+	h = NULL;
+	mesh_recvlog_end(world.mc, a.qp);
+	init_obj = world.mc->data.mlx5.init_obj;
+	world.mc->data.mlx5.init_obj = destroy_meanwhile;
+	assert_int_equal(mesh_mlx5_cq(world.mc, a.cq, &ring), 0);
+	world.mc->data.mlx5.init_obj = init_obj;
+	assert_null(a.qp);
+	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+/* A CQ that the program has asked libmlx5 for is one that it may poll by itself. */
+static void test_polled_by_itself(void **state)
+{
+	struct mlx5dv_cq dv;
+	struct mlx5dv_obj obj = {.cq = {.in = a.cq, .out = &dv}};
+
+	(void)state;
+	memset(&dv, 0, sizeof(dv));
+	pthread_mutex_lock(&world.mc->data.lock);
+	assert_true(mesh_mlx5_known(world.mc));
+	pthread_mutex_unlock(&world.mc->data.lock);
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	connect_a();
+	assert_null(h->guard->reader);
 }
 
 static void test_resized(void **state)
@@ -400,6 +568,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
+		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
+		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;

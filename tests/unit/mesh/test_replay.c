@@ -112,12 +112,6 @@ static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opco
 	assert_int_equal(mesh_guard_send(f->h.guard, &wr), 0);
 }
 
-/* The atomic that mesh_live_quiesce() posts behind the last one of the program's. */
-static void was_marked(struct fenced *f)
-{
-	was_posted(f, mesh_guard_atomic_mark(f->h.guard), IBV_WR_ATOMIC_CMP_AND_SWP, true);
-}
-
 /* The last @n were flushed; the peer has executed the first @executed ones, of which @received consumed a receive. */
 static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
 {
@@ -174,16 +168,15 @@ static void test_done_behind_a_read(void **state)
 	assert_posted(2, 3, IBV_WR_SEND);
 }
 
-/* Our own atomic was executed and its result is lost: nobody waits for that, but what was done behind it completes. */
-static void test_done_behind_our_mark(void **state)
+/* One that was not flushed is done, signaled or not, and its result is there. */
+static void test_done_behind_an_atomic(void **state)
 {
 	struct fenced *f = *state;
 
 	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
-	was_marked(f);
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, true);
-	replay(f, 3, 3, 1); /* the program's atomic was not flushed: its result is there */
+	replay(f, 2, 2, 1);
 	assert_null(f->h.guard->lost_atomic);
 	assert_int_equal(f->cq.n_stash, 1);
 	assert_completed(f, 0, 84, IBV_WC_SEND);
@@ -191,42 +184,14 @@ static void test_done_behind_our_mark(void **state)
 	assert_posted(0, 85, IBV_WR_SEND);
 }
 
-/* The same with all of it done, and with nothing done. */
-static void test_all_done_behind_our_mark(void **state)
-{
-	struct fenced *f = *state;
-
-	was_marked(f);
-	was_posted(f, 84, IBV_WR_SEND, true);
-	was_posted(f, 85, IBV_WR_SEND, true);
-	replay(f, 3, 3, 2);
-	assert_int_equal(f->cq.n_stash, 2);
-	assert_completed(f, 0, 84, IBV_WC_SEND);
-	assert_completed(f, 1, 85, IBV_WC_SEND);
-	assert_int_equal(posted.n, 0);
-}
-
-static void test_nothing_done_behind_our_mark(void **state)
-{
-	struct fenced *f = *state;
-
-	was_marked(f);
-	was_posted(f, 84, IBV_WR_SEND, true);
-	replay(f, 2, 0, 0);
-	assert_int_equal(f->cq.n_stash, 0);
-	assert_int_equal(posted.n, 1);
-	assert_posted(0, 84, IBV_WR_SEND);
-}
-
-/* The program's own atomic whose result is lost fails in its turn, and what was done behind it comes after it. */
+/* One whose result is lost fails in its turn, and what was done behind it comes after it. */
 static void test_done_behind_a_lost_atomic(void **state)
 {
 	struct fenced *f = *state;
 
 	was_posted(f, 1, IBV_WR_ATOMIC_FETCH_AND_ADD, false);
-	was_marked(f);
 	was_posted(f, 84, IBV_WR_SEND, true);
-	replay(f, 3, 3, 1);
+	replay(f, 2, 2, 1);
 	assert_non_null(f->h.guard->lost_atomic);
 	assert_int_equal(f->cq.n_stash, 0);
 	assert_int_equal(posted.n, 2);
@@ -241,13 +206,12 @@ static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enu
 	assert_int_equal(f->cq.stash[at].status, status);
 }
 
-/* When the move fails, the first error names the cause, as without us, also where ours comes before it. */
-static void test_errors_behind_our_mark(void **state)
+/* When the move fails, the first error names the cause, as without us. */
+static void test_errors(void **state)
 {
 	struct fenced *f = *state;
 
 	f->h.next = (struct mesh_shadow){0};
-	was_marked(f);
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
 	mesh_live_surface(&f->h);
@@ -308,11 +272,9 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_done_and_not),
 		T(test_done_behind_a_read),
-		T(test_done_behind_our_mark),
-		T(test_all_done_behind_our_mark),
-		T(test_nothing_done_behind_our_mark),
+		T(test_done_behind_an_atomic),
 		T(test_done_behind_a_lost_atomic),
-		T(test_errors_behind_our_mark),
+		T(test_errors),
 		T(test_many_moves),
 		T(test_full_queue),
 	};
