@@ -158,8 +158,8 @@ static int post_noted(struct mesh_held *h)
 /* Keys of one rail mean nothing on another. held->lock */
 void mesh_held_forget_keys(struct mesh_held *h)
 {
-	memset(h->rkeys, 0, sizeof(h->rkeys));
-	memset(h->lkeys, 0, sizeof(h->lkeys));
+	if (h->keys)
+		memset(h->keys, 0, sizeof(*h->keys));
 }
 
 int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
