@@ -130,27 +130,37 @@ enum mv_move_action_type {
 
 struct mv_move_action {
 	enum mv_move_action_type type;
-	struct mv_ctl_msg msg; /* SEND */
-	/* PREPARE, CONNECT. On a follower @local_gid is the leader's wish: refuse what is not ours or is excluded */
-	union ibv_gid local_gid;
-	union ibv_gid remote_gid; /* the other end of the path */
-	uint8_t gid_type; /* PREPARE, CONNECT, NATIVE */
-	/* CONNECT */
-	struct mv_ctl_end peer;
-	uint16_t peer_lid;
-	uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
-	uint8_t peer_stays; /* the peer's keys are its program's own */
-	uint32_t sq_psn, rq_psn; /* CONNECT: first PSNs there; MV_CTL_PSN_NONE: the program's own */
-	/*
-	 * NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed, or when
-	 * @timed_out says enough. WANTED: why one
-	 */
-	enum mv_ctl_reason reason;
-	bool timed_out; /* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
-	/* ACTIVATE */
-	bool replay; /* of a live QP; else the rest does not count */
-	uint32_t next_psn; /* rq_psn of the peer's fenced QP */
-	uint32_t n_received; /* receives that it consumed since it was connected, modulo 2^32: to check the former by */
+	/* Each connection has room for ten of these. */
+	union {
+		struct mv_ctl_msg msg; /* SEND; no other has it */
+		struct {
+			/*
+			 * PREPARE, CONNECT. On a follower @local_gid is the leader's wish: refuse what is not ours or is
+			 * excluded
+			 */
+			union ibv_gid local_gid;
+			union ibv_gid remote_gid; /* the other end of the path */
+			uint8_t gid_type; /* PREPARE, CONNECT, NATIVE */
+			/* CONNECT */
+			struct mv_ctl_end peer;
+			uint16_t peer_lid;
+			uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
+			uint8_t peer_stays; /* the peer's keys are its program's own */
+			uint32_t sq_psn, rq_psn; /* CONNECT: first PSNs there; MV_CTL_PSN_NONE: the program's own */
+			/*
+			 * NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed, or
+			 * when @timed_out says enough. WANTED: why one
+			 */
+			enum mv_ctl_reason reason;
+			/* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
+			bool timed_out;
+			/* ACTIVATE */
+			bool replay; /* of a live QP; else the rest does not count */
+			uint32_t next_psn; /* rq_psn of the peer's fenced QP */
+			/* receives that it consumed since it was connected, modulo 2^32: to check the former by */
+			uint32_t n_received;
+		};
+	};
 };
 
 #define MV_MOVE_MAX_PATHS 16

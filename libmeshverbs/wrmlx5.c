@@ -271,7 +271,7 @@ int mv_mlx5_sq_get(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t at, u
 	if (read_wqe(ring, qpn, at, UINT16_MAX, &wqe) || read_wr(ring, &wqe, &g, &wr))
 		return -EBADMSG;
 	wr.wr.sg_list = sges;
-	if (g.inlined) {
+	if (g.inlined && sges) {
 		sges[0] = (struct ibv_sge){.addr = (uintptr_t)data, .length = g.inline_bytes};
 		wr.wr.num_sge = 1;
 	}

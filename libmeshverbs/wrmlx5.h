@@ -102,7 +102,7 @@ int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
  * mv_mlx5_sq_get - one work request
  * @at: its place; not used again meanwhile
  * @sges: array of @max_sge, for ret->wr.sg_list
- * @data: array of @max_inline_bytes bytes, for the data of an inline one
+ * @data: array of @max_inline_bytes bytes, for the data of an inline one; both NULL: what it does is not wanted, only what it is
  * @ret: without wr_id
  * @ret_next: place behind it
  *

@@ -80,7 +80,7 @@ static uint32_t power_of_two(uint32_t at_least)
 	return n;
 }
 
-int mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all)
+void mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all)
 {
 	uint32_t max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	size_t align = _Alignof(struct place);
@@ -94,7 +94,12 @@ int mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq
 	ring->stride =
 		sizeof(struct place) + max_sge * sizeof(struct ibv_sge) + cap->max_inline_data;
 	ring->stride = (ring->stride + align - 1) / align * align;
-	ring->places = calloc(ring->size, ring->stride);
+}
+
+int mv_wrring_room(struct mv_wrring *ring)
+{
+	if (!ring->places)
+		ring->places = calloc(ring->size, ring->stride);
 	return ring->places ? 0 : -ENOMEM;
 }
 

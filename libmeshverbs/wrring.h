@@ -15,7 +15,7 @@
  */
 struct mv_wrring {
 	struct mv_wrlog log; /* &ring->log is what wrlog.h takes */
-	char *places; /* @size of them, @stride bytes each */
+	char *places; /* @size of them, @stride bytes each; NULL: no room yet */
 	size_t stride;
 	uint32_t size; /* power of two, at least max_send_wr */
 	uint32_t head, tail; /* next one to be added, oldest; free-running; readable */
@@ -27,12 +27,12 @@ struct mv_wrring {
 };
 
 /**
- * mv_wrring_init - an empty log
+ * mv_wrring_init - an empty log, without room: PSNs can be counted (mv_wrring_pass()), and that is all
  * @cap: max_send_wr, max_send_sge and max_inline_data as the QP has them
- *
- * Return: 0; -ENOMEM.
  */
-int mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all);
+void mv_wrring_init(struct mv_wrring *ring, const struct ibv_qp_cap *cap, bool sq_sig_all);
+/** mv_wrring_room - give it its room, if it has none: before the first mv_wrring_add(). Return: 0; -ENOMEM */
+int mv_wrring_room(struct mv_wrring *ring);
 void mv_wrring_fini(struct mv_wrring *ring); /* zeroed or initialised */
 
 /** mv_wrring_connect - empties it for a QP that was just connected (RTR, RTS): path MTU, first PSN of its sends */

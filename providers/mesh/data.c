@@ -98,8 +98,8 @@ void mesh_held_release(struct mesh_held *h)
 	h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);
-	memset(h->rkeys, 0, sizeof(h->rkeys));
-	memset(h->lkeys, 0, sizeof(h->lkeys));
+	free(h->keys);
+	h->keys = NULL;
 	h->next_free = h->mc->data.free;
 	h->mc->data.free = h;
 }

@@ -15,12 +15,17 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
 		return NULL;
 	guard->shared = shared;
 	guard->max_kept = cap->max_send_wr + (shared ? 0 : cap->max_recv_wr);
-	if (mv_wrring_init(&guard->sends, cap, sq_sig_all) ||
-	    (!shared && mesh_srqlog_init(&guard->receives, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1))) {
-		mesh_guard_free(guard);
-		return NULL;
-	}
+	mv_wrring_init(&guard->sends, cap, sq_sig_all);
 	return guard;
+}
+
+int mesh_guard_room(struct mesh_guard *guard, const struct ibv_qp_cap *cap)
+{
+	int err = mv_wrring_room(&guard->sends);
+
+	if (err || guard->shared || guard->receives.places)
+		return err;
+	return mesh_srqlog_init(&guard->receives, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 }
 
 void mesh_guard_free(struct mesh_guard *guard)

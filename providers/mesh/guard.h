@@ -63,12 +63,20 @@ struct mesh_guard {
 };
 
 /**
- * mesh_guard_new - an empty log
+ * mesh_guard_new - an empty log, without room for any work request
  * @shared: the receives are an SRQ's
  *
  * Return: to be freed with mesh_guard_free(); NULL: no memory.
  */
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
+/**
+ * mesh_guard_room - give it room for all that its QP can have outstanding, if it has none yet
+ * @cap: as above
+ *
+ * With a reader that is before the first completion in error is looked at, or when a move is prepared; else before anything is
+ * posted. held->lock. Return: 0; -ENOMEM.
+ */
+int mesh_guard_room(struct mesh_guard *guard, const struct ibv_qp_cap *cap);
 void mesh_guard_free(struct mesh_guard *guard); /* NULL is fine */
 
 /** mesh_guard_reads - is the work read from the base's queues, and not logged? held->lock */

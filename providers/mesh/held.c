@@ -24,9 +24,20 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 	h->sq_sig_all = init.sq_sig_all;
 	max_sge = h->cap.max_send_sge > h->cap.max_recv_sge ? h->cap.max_send_sge : h->cap.max_recv_sge;
 	h->sges = calloc(max_sge ? max_sge : 1, sizeof(*h->sges));
-	if (!h->sges)
+	return h->sges ? 0 : -ENOMEM;
+}
+
+int mesh_held_room(struct mesh_held *h)
+{
+	int err = 0;
+
+	if (!h->keys)
+		h->keys = calloc(1, sizeof(*h->keys));
+	if (!h->keys)
 		return -ENOMEM;
-	return mesh_sendq_init(&h->queue, &h->cap);
+	if (!h->queue.places)
+		err = mesh_sendq_init(&h->queue, &h->cap);
+	return err || !h->guard ? err : mesh_guard_room(h->guard, &h->cap);
 }
 
 static void put_cqs(struct mesh_held *h)
@@ -53,19 +64,26 @@ static int log_noted(struct mesh_held *h)
 	return 0;
 }
 
-/* held->lock */
+/* data->lock, held->lock */
 static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_root.config.survive)
 		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
-	if (!h->guard)
-		return -ENOMEM;
-	if (mode != MESH_HELD_GUARDED)
-		return 0;
-	if (mesh_reader_open(h))
-		return log_noted(h);
-	return 0; /* they are in its queue, and are noted on for mesh_held_begin_again() */
+	return h->guard ? 0 : -ENOMEM;
+}
+
+/* data->lock, held->lock */
+static int begin_log(struct mesh_held *h, enum mesh_held_mode mode)
+{
+	int err = begin_guard(h, mode);
+
+	if (err)
+		return err;
+	if (mode == MESH_HELD_GUARDED && !mesh_reader_open(h))
+		return 0; /* receives are in its queue, and are noted on for mesh_held_begin_again() */
+	err = mesh_held_room(h);
+	return err || mode != MESH_HELD_GUARDED ? err : log_noted(h);
 }
 
 /* data->lock and held->lock are held. */
@@ -87,7 +105,7 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 		return -ENOMEM;
 	err = mesh_wrex_alloc(h);
 	if (!err)
-		err = begin_guard(h, mode);
+		err = begin_log(h, mode);
 	if (err)
 		return err;
 	if (!h->guard || !h->guard->reader)
@@ -160,6 +178,8 @@ void mesh_held_begin_again(struct mesh_held *h)
 	put_cqs(h);
 	h->send_cq = h->recv_cq = NULL;
 	mesh_sendq_fini(&h->queue);
+	free(h->keys);
+	h->keys = NULL;
 	mesh_guard_free(h->guard);
 	h->guard = NULL;
 	free(h->sges);
@@ -223,16 +243,20 @@ void mesh_held_destroy(struct mesh_held *h)
 
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
+/* NULL: none was ever translated. */
 static struct mesh_rkey *rkey_place(struct mesh_held *h, uint32_t rkey)
 {
-	return &h->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
+	return h->keys ? &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
 }
 
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 {
+	struct mesh_rkey *known;
+
 	pthread_mutex_lock(&h->lock);
-	*rkey_place(h, rkey) =
-		(struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
+	known = rkey_place(h, rkey);
+	if (known)
+		*known = (struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
 	mesh_post_drain(h);
 	pthread_mutex_unlock(&h->lock);
 }
@@ -243,7 +267,7 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 
 	pthread_mutex_lock(&h->lock);
 	known = rkey_place(h, rkey);
-	if (known->key == rkey)
+	if (known && known->key == rkey)
 		known->state = MESH_RKEY_NONE;
 	pthread_mutex_unlock(&h->lock);
 }
@@ -251,7 +275,8 @@ void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 void mesh_held_drop_keys(struct mesh_held *h)
 {
 	pthread_mutex_lock(&h->lock);
-	memset(h->rkeys, 0, sizeof(h->rkeys));
+	if (h->keys)
+		memset(h->keys->rkeys, 0, sizeof(h->keys->rkeys));
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -184,6 +184,12 @@ struct mesh_lkey {
 	uint64_t epoch; /* 0: empty place */
 };
 
+/* Translations for the QP that does the work. */
+struct mesh_key_places {
+	struct mesh_rkey rkeys[MESH_KEYS];
+	struct mesh_lkey lkeys[MESH_KEYS];
+};
+
 /* A QP of ours in the program's place, on another rail. */
 struct mesh_shadow {
 	struct ibv_qp *qp; /* NULL: none; then the rest does not count */
@@ -222,7 +228,7 @@ struct mesh_held {
 	struct mesh_cq *send_cq, *recv_cq; /* constant while held */
 	struct mesh_srq *srq; /* NULL: none */
 	struct mesh_recvlog log;
-	struct mesh_sendq queue;
+	struct mesh_sendq queue; /* without room as long as @keys is NULL */
 	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
 	_Atomic bool consumed; /* a receive of the shadow has completed */
 	bool stashing; /* in send_cq->stashing; under its lock, as is the next */
@@ -247,8 +253,7 @@ struct mesh_held {
 	enum ibv_wc_status fail_status; /* mode FAILING */
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
-	struct mesh_rkey rkeys[MESH_KEYS];
-	struct mesh_lkey lkeys[MESH_KEYS];
+	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so there is no shadow in use */
 };
 
 /* Takes held->lock. */
@@ -299,6 +304,15 @@ struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
 /** mesh_held_begin - mesh_held_new() into mode WAITING or, with a log, GUARDED */
 int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    enum mesh_held_mode mode, struct mesh_held **ret);
+/**
+ * mesh_held_room - the memory that is needed once posts pass by us: where they wait, where they are logged, and keys
+ *
+ * All of it before our functions are put in: from there on nothing that the program posts fails for lack of it. While the base does
+ * the work and it is read from its queues (reader.h), that is when a move is prepared: most never move.
+ *
+ * held->lock. Return: 0, also if it is there already; -ENOMEM: nothing has changed, and it may be tried again.
+ */
+int mesh_held_room(struct mesh_held *h);
 /** mesh_held_begin_again - the other way, before anything completed: mode NOTING, with the receives that the log had */
 void mesh_held_begin_again(struct mesh_held *h);
 /** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */

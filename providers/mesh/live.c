@@ -203,15 +203,14 @@ static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const str
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
 {
 	struct mesh_shadow next;
-	int err = 0;
+	int err;
 
 	if (h->next.qp)
 		return -EBUSY;
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
-	if (h->guard)
-		mesh_reader_engage(h);
-	if (mesh_held_mode(h) == MESH_HELD_GUARDED) {
+	err = mesh_reader_engage(h);
+	if (!err && mesh_held_mode(h) == MESH_HELD_GUARDED) {
 		err = make_room(h->send_cq);
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
@@ -300,8 +299,8 @@ static enum mv_atomics quieten(struct mesh_held *h)
 
 bool mesh_live_quiesce(struct mesh_held *h)
 {
-	if (h->guard)
-		mesh_reader_engage(h);
+	if (mesh_reader_engage(h))
+		return false;
 	if (quieten(h) == MV_ATOMICS_NONE)
 		return true;
 	/* The program may be waiting for us before it polls. */
@@ -506,12 +505,10 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 static int start_fence(struct mesh_held *h)
 {
 	uint64_t now_ns = mesh_now_ns();
-	int err;
+	int err = mesh_reader_engage(h);
 
-	if (h->guard)
-		mesh_reader_engage(h);
-	err = begin_fence(h);
-
+	if (!err)
+		err = begin_fence(h);
 	if (err)
 		return err;
 	h->fence = (struct mesh_fence){.on = true,

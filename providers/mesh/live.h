@@ -53,6 +53,8 @@ bool mesh_live_armed(const struct mesh_held *h);
 /**
  * mesh_live_prepare - make the QP that comes next, in INIT
  *
+ * Takes what memory the move and the work after it need, so that the lack of it is no reason to fail later.
+ *
  * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
  * mesh_held_prepare().
  */

@@ -16,7 +16,7 @@
 
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
-	struct mesh_lkey *known = &h->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
+	struct mesh_lkey *known = &h->keys->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
 	uint64_t epoch = mesh_keys_epoch() + 1; /* of a place that is empty: 0 */
 	uint32_t path_key;
 
@@ -31,7 +31,7 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 /* Return: 0 or WAIT. */
 static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 {
-	struct mesh_rkey *known = &h->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
+	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
 		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};

@@ -29,15 +29,13 @@ static int open_cq(struct mesh_cq *cq)
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
 }
 
-static int alloc_staging(struct mesh_reader *reader, const struct ibv_qp_cap *cap, bool shared)
+static int alloc_staging(struct mesh_reader *reader, const struct ibv_qp_cap *cap)
 {
 	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
 
 	reader->sges = calloc(max_sge + 1, sizeof(*reader->sges));
 	reader->data = calloc(cap->max_inline_data + 1, 1);
-	if (!reader->sges || !reader->data)
-		return -ENOMEM;
-	return shared ? 0 : mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+	return reader->sges && reader->data ? 0 : -ENOMEM;
 }
 
 static void reader_free(struct mesh_reader *reader)
@@ -68,7 +66,7 @@ int mesh_reader_open(struct mesh_held *h)
 		return -ENOMEM;
 	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
 	if (!err)
-		err = alloc_staging(reader, &h->cap, h->guard->shared);
+		err = alloc_staging(reader, &h->cap);
 	if (err) {
 		reader_free(reader);
 		return err;
@@ -139,13 +137,31 @@ static void slow_down(struct mesh_cq *cq, uint32_t qpn)
 	mesh_cq_unclaim(cq);
 }
 
-void mesh_reader_engage(struct mesh_held *h)
+/* For all that the functions that come in may have to put somewhere. */
+static int get_room(struct mesh_held *h, struct mesh_reader *reader)
+{
+	const struct ibv_qp_cap *cap = &h->cap;
+	int err;
+
+	pthread_mutex_lock(&h->lock);
+	err = mesh_held_room(h);
+	if (!err && !h->guard->shared && !reader->later.places)
+		err = mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+int mesh_reader_engage(struct mesh_held *h)
 {
 	struct mesh_data *data = &h->mc->data;
 	struct mesh_reader *reader = reader_of(h);
+	int err;
 
 	if (!reader || reader->engaged)
-		return;
+		return 0;
+	err = get_room(h, reader);
+	if (err)
+		return err;
 	slow_down(h->send_cq, reader->qpn);
 	slow_down(h->recv_cq, reader->qpn);
 	pthread_mutex_lock(&h->post_lock);
@@ -158,6 +174,7 @@ void mesh_reader_engage(struct mesh_held *h)
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&data->lock);
 	pthread_mutex_unlock(&h->post_lock);
+	return 0;
 }
 
 void mesh_reader_quicken(struct mesh_cq *cq)
@@ -264,6 +281,17 @@ static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cq
 		lose(guard, no_order);
 }
 
+/* held->lock. What was not done goes to the log, which may have no room yet: the path has failed before any move was prepared. */
+static void stage_logged(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
+{
+	if (cqe->error && mesh_guard_room(h->guard, &h->cap))
+		lose(h->guard, "out of memory"); /* its errors are the program's, as without us */
+	else if (cqe->send)
+		stage_send(h->guard, cqe);
+	else
+		stage_receive(h->guard, cqe);
+}
+
 /* claimed, cq->lock */
 static void stage(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
 {
@@ -273,10 +301,8 @@ static void stage(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
 	reader = reader_of(h);
 	if (reader && reader->ended)
 		mesh_reader_stray(h);
-	else if (reader && !h->guard->lost && cqe->send)
-		stage_send(h->guard, cqe);
 	else if (reader && !h->guard->lost)
-		stage_receive(h->guard, cqe);
+		stage_logged(h, cqe);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -488,7 +514,7 @@ enum mv_atomics mesh_reader_atomics(struct mesh_held *h)
 
 	while (at != end && !h->guard->lost) {
 		if (mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge,
-				   h->guard->sends.log.max_inline_bytes, reader->sges, reader->data, &wr, &at)) {
+				   h->guard->sends.log.max_inline_bytes, NULL, NULL, &wr, &at)) {
 			lose(h->guard, "it posted a work request of a kind that cannot be posted again");
 			return found;
 		}

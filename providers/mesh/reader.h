@@ -48,7 +48,7 @@ struct mesh_reader {
 	int n_staged; /* entries of a receive; -1: none could be read */
 	struct ibv_sge *sges; /* for either kind */
 	char *data;
-	struct mesh_srqlog later; /* receives that were posted since the fence began */
+	struct mesh_srqlog later; /* receives that were posted since the fence began; has room once engaged */
 };
 
 /**
@@ -65,8 +65,13 @@ void mesh_reader_rts(struct mesh_reader *reader);
 /** mesh_reader_connected - it does not go back to INIT: receives are not noted any more; no lock but conn->lock */
 void mesh_reader_connected(struct mesh_held *h);
 
-/** mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock */
-void mesh_reader_engage(struct mesh_held *h);
+/**
+ * mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock
+ *
+ * Return: 0, also without a reader or if they are; -ENOMEM: there is no room for what is posted (mesh_held_room()), and nothing has
+ * changed.
+ */
+int mesh_reader_engage(struct mesh_held *h);
 
 /** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if it can be; no lock but conn->lock */
 void mesh_reader_quicken(struct mesh_cq *cq);

@@ -6,8 +6,8 @@
 #include "heldint.h"
 
 /*
- * Sends that wait: before a connection is agreed upon, and while a remote key is being asked for. All memory is taken at the
- * beginning; the system gives it page by page as it is used.
+ * Sends that wait: before a connection is agreed upon, while a remote key is being asked for, and while a queue pair is fenced. All
+ * memory is taken at the beginning, so that who posts never has to be told that there is none.
  */
 
 int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
@@ -21,6 +21,8 @@ int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
 	q->stride = (q->stride + align - 1) / align * align;
 	q->head = q->n = 0;
 	q->places = calloc(q->size, q->stride);
+	if (!q->places)
+		mesh_sendq_fini(q); /* takes nothing */
 	return q->places ? 0 : -ENOMEM;
 }
 

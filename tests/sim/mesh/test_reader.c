@@ -2,7 +2,8 @@
 /*
  * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the distribution's libmlx5: that posting is
  * the base's, that the count of PSNs is right whatever was posted, that after a fence the log has what is outstanding, that who posts
- * past us is found, that a CQ is as it was, and that atomics are waited for without posting anything. Seeded: TEST_SEED=n
+ * past us is found, that a CQ is as it was, that atomics are waited for without posting anything, and what becomes of it all without
+ * memory. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 #include <infiniband/mlx5dv.h>
 
+#include "fault.h"
 #include "heldint.h"
 #include "live.h"
 #include "moved.h"
@@ -561,6 +563,124 @@ static void test_resized(void **state)
 	}
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
+static unsigned int n_rooms(void)
+{
+	return !!h->keys + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places + !!h->guard->reader->later.places;
+}
+
+#define ALL_ROOMS 5u
+
+static void test_room_is_for_moves(void **state)
+{
+	unsigned int i;
+	uint32_t qpn;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(n_rooms(), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	assert_int_equal(n_rooms(), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(n_rooms(), ALL_ROOMS);
+}
+
+/* Nothing has happened then, and nothing is forgotten. */
+static void test_no_room_for_a_move(void **state)
+{
+	struct mv_move_sync sync;
+	unsigned int failed;
+	uint32_t qpn;
+	int err;
+
+	(void)state;
+	connect_a();
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	for (failed = 0;; failed++) {
+		assert_int_equal(post_one(false), 0);
+		/* What was had before is not asked for again, so each time another one fails. */
+		fault_arm(FAULT_ALLOC, failed ? 2 : 1, ENOMEM);
+		err = mesh_live_prepare(h, world.spd, &shadow_attr, &qpn);
+		fault_disarm();
+		if (!err)
+			break;
+		assert_int_equal(err, -ENOMEM);
+		assert_null(mesh_live_lost(h));
+		assert_false(h->guard->reader->engaged);
+		assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+		assert_null(h->next.qp);
+		assert_true(mesh_live_armed(h));
+	}
+	assert_int_equal(failed, ALL_ROOMS);
+	fence(&sync, true);
+	check_log(failed + 1);
+}
+
+static void to_err(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(world.mc->modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+}
+
+/* The path fails before any move was prepared. */
+static void test_errors_come_first(void **state)
+{
+	struct mv_move_sync sync;
+	uint32_t qpn;
+
+	(void)state;
+	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
+	connect_a();
+	to_err();
+	end_quiet(&a);
+	assert_true(h->guard->broken);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	check_log(3);
+	assert_int_equal(h->guard->receives.n_left, 1);
+}
+
+/* The same, and nowhere to keep what was not done: the program has its errors, as without us. */
+static void test_no_room_for_errors(void **state)
+{
+	unsigned int sends = 0, receives = 0, i;
+	struct ibv_wc wc;
+	uint32_t qpn;
+
+	(void)state;
+	for (i = 0; i < 2; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 0, 64), 0);
+	connect_a();
+	to_err();
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	for (i = 0; i < 5; i++) {
+		wc = end_wait(&a);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(wc.qp_num, a.qp->qp_num);
+		if (receives < 2 && wc.wr_id == 100 + receives)
+			receives++;
+		else
+			assert_true(wc.wr_id == posted.wrs[sends++].wr_id);
+	}
+	assert_true(fault_fired());
+	fault_disarm();
+	end_quiet(&a);
+	assert_non_null(mesh_live_lost(h));
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
+}
+
 int main(void)
 {
 	const char *seed = getenv("TEST_SEED");
@@ -570,6 +690,8 @@ int main(void)
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
+		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
+		T(test_errors_come_first),    T(test_no_room_for_errors),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;

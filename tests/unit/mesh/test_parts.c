@@ -312,6 +312,7 @@ static struct kept_world *kept_begin(void)
 				  .recv_cq = &w->recv_cq,
 				  .guard = mesh_guard_new(&limits, false, false)};
 	assert_non_null(w->h.guard);
+	assert_int_equal(mesh_guard_room(w->h.guard, &limits), 0);
 	pthread_mutex_init(&w->h.lock, NULL);
 	pthread_mutex_init(&w->h.post_lock, NULL);
 	mesh_guard_rtr(w->h.guard, 1024);

@@ -73,6 +73,7 @@ static int setup(void **state)
 				  .recv_cq = &cq,
 				  .guard = mesh_guard_new(&cap, false, false)};
 	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .held = &held};
+	assert_int_equal(mesh_guard_room(held.guard, &cap), 0);
 	mesh_guard_rtr(held.guard, 1024);
 	mesh_guard_rts(held.guard, 0);
 	assert_int_equal(mesh_guard_send(held.guard, &wr), 0);

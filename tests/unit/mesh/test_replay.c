@@ -82,7 +82,7 @@ static int setup(void **state)
 				  .next = {.qp = &f->next, .spd = &f->spd, .rts = true},
 				  .next_mtu_bytes = 1024};
 	assert_non_null(f->h.guard);
-	assert_int_equal(mesh_sendq_init(&f->h.queue, &cap), 0);
+	assert_int_equal(mesh_held_room(&f->h), 0);
 	f->h.sges = calloc(1, sizeof(*f->h.sges));
 	pthread_mutex_init(&f->h.lock, NULL);
 	pthread_mutex_init(&f->h.post_lock, NULL);
@@ -98,6 +98,7 @@ static int teardown(void **state)
 
 	mesh_guard_free(f->h.guard);
 	mesh_sendq_fini(&f->h.queue);
+	free(f->h.keys);
 	free(f->h.sges);
 	free(f->cq.stash);
 	free(f);
