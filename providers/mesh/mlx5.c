@@ -37,6 +37,13 @@ static int find_init_obj(struct mesh_context *mc, struct mesh_mlx5 *m)
 	return 0;
 }
 
+bool mesh_mlx5_is_base(struct mesh_context *mc)
+{
+	struct mesh_mlx5 *m = &mc->data.mlx5;
+
+	return m->init_obj || !find_init_obj(mc, m);
+}
+
 /* ---- the mark ------------------------------------------------------------------------------------------------ */
 
 struct look {
@@ -163,7 +170,7 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 	/* Without locks in libmlx5, its queues are nobody's but the program's threads'. Signed work requests look otherwise. */
 	if (getauxval(AT_SECURE) || secure_getenv("MLX5_SINGLE_THREADED") || secure_getenv("MLX5_QP_SIGNATURE"))
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
-	else if (find_init_obj(mc, m))
+	else if (!mesh_mlx5_is_base(mc))
 		m->why = "it is not mlx5";
 	else if (find_mark(mc, m))
 		m->why = "it cannot be told what mlx5dv_init_obj() does to a CQ";

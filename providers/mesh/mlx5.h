@@ -21,10 +21,13 @@ struct mesh_context;
 struct mesh_mlx5 {
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
 	const char *why; /* NO: in words */
-	int (*init_obj)(void *obj, uint64_t obj_type);
+	int (*init_obj)(void *obj, uint64_t obj_type); /* NULL: the base is not mlx5, or nobody has asked yet */
 	size_t mark_at; /* offset from the struct ibv_cq; multiple of 4 */
 	uint32_t mark; /* one bit */
 };
+
+/** mesh_mlx5_is_base - is the base mlx5? data->lock */
+bool mesh_mlx5_is_base(struct mesh_context *mc);
 
 /** mesh_mlx5_known - find out, once for each context; data->lock. Return: whether the following can be called */
 bool mesh_mlx5_known(struct mesh_context *mc);

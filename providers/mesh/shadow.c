@@ -42,6 +42,44 @@ static void forget_shadow(const struct mesh_shadow *shadow, uint32_t qpn)
 	mesh_shadow_cq_remove(shadow->recv_cq, qpn);
 }
 
+/* All that is ever posted to it: see translate_send() of post.c. */
+#define SHADOW_OPS                                                                                           \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |                    \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+/*
+ * If nobody says what he is going to post, libmlx5 makes each place large enough for the binding of a memory window: 192 bytes before
+ * the first entry, and not 48. Of small work requests that is half of the queue. For the rest the queue pair is as any.
+ */
+static struct ibv_qp *create_lean(const struct mesh_shadow *shadow, const struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = init->send_cq,
+		.recv_cq = init->recv_cq,
+		.cap = init->cap,
+		.srq = init->srq,
+		.qp_type = init->qp_type,
+		.sq_sig_all = init->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = shadow->spd->pd,
+		.send_ops_flags = SHADOW_OPS,
+	};
+
+	return ibv_create_qp_ex(shadow->spd->rail->context, &attr);
+}
+
+static bool is_mlx5(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	bool is;
+
+	pthread_mutex_lock(&data->lock);
+	is = mesh_mlx5_is_base(h->mc);
+	pthread_mutex_unlock(&data->lock);
+	return is;
+}
+
 static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
@@ -58,9 +96,11 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		.port_num = attr->port_num,
 		.qp_access_flags = attr->qp_access_flags,
 	};
-	struct ibv_qp *qp = mesh_root.lib.verbs.create_qp(shadow->spd->pd, &init);
+	struct ibv_qp *qp = is_mlx5(h) ? create_lean(shadow, &init) : NULL;
 	int err;
 
+	if (!qp)
+		qp = mesh_root.lib.verbs.create_qp(shadow->spd->pd, &init);
 	if (!qp)
 		return errno ? -errno : -EIO;
 	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);

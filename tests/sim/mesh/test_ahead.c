@@ -4,6 +4,7 @@
  * other NIC, a queue pair there; and that nobody is worse off when it cannot be made.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "conn.h"
 #include "fault.h"
 #include "heldint.h"
 #include "keyahead.h"
@@ -433,12 +435,134 @@ static void test_qp_faults(void **state)
 	assert_true(failed > 0);
 }
 
+#define MANY      16
+#define OUR_BYTES 8192
+
+struct guarded {
+	uint32_t depth;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct mesh_held *h;
+};
+
+/* Of the whole process: the plugin, libmlx5 and the simulated HCAs. */
+static size_t allocated(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static void make_bare(struct guarded *p)
+{
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = p->depth, .max_recv_wr = p->depth, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp_attr to_init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+	p->cq = ibv_create_cq(world.context, 4 * (int)p->depth, NULL, NULL, 0);
+	assert_non_null(p->cq);
+	init.send_cq = init.recv_cq = p->cq;
+	p->qp = ibv_create_qp(world.pd, &init);
+	assert_non_null(p->qp);
+	assert_int_equal(
+		world.mc->modify_qp(p->qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	p->qp->state = IBV_QPS_INIT;
+}
+
+static void guard(struct guarded *p)
+{
+	assert_int_equal(mesh_recvlog_begin(world.mc, p->qp), 0);
+	assert_int_equal(mesh_live_guard(world.mc, p->qp, &no_ops, NULL, 1024, &p->h), 0);
+	assert_non_null(p->h->guard->reader);
+}
+
+static void arm(struct guarded *p)
+{
+	assert_int_equal(mesh_live_arm(p->h, world.spd, &attr), 0);
+}
+
+/* Return: bytes that each takes. */
+static size_t for_each(struct guarded *all, void (*make)(struct guarded *))
+{
+	size_t before = allocated();
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		make(&all[i]);
+	return (allocated() - before) / MANY;
+}
+
+/*
+ * A protected queue pair that has not moved takes this much of ours, however deep its queues are: what only a move needs is not
+ * there yet. The one that waits for it, with its CQ, takes less than the program's.
+ */
+static void check_memory(uint32_t depth)
+{
+	struct guarded all[MANY];
+	size_t bare, ours, ahead;
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		all[i].depth = depth;
+	bare = for_each(all, make_bare);
+	ours = for_each(all, guard) + sizeof(struct mesh_conn);
+	ahead = for_each(all, arm);
+	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu\n", depth, bare, ahead, ours);
+	for (i = 0; i < MANY; i++) {
+		mesh_held_destroy(all[i].h);
+		assert_int_equal(ibv_destroy_qp(all[i].qp), 0);
+		assert_int_equal(ibv_destroy_cq(all[i].cq), 0);
+	}
+	assert_true(ours <= OUR_BYTES);
+	assert_true(ahead < bare);
+}
+
+static void test_qp_memory(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* they have allocators of their own, which do not count so */
+#endif
+	check_memory(16);
+	check_memory(512);
+}
+
+static struct ibv_qp *refuse_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
+{
+	(void)context;
+	(void)init;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* A NIC whose library does not want to be told what will be posted. */
+static void test_qp_of_any_kind(void **state)
+{
+	struct verbs_context *rail = verbs_get_ctx(world.rail->context);
+	struct ibv_qp *(*real)(struct ibv_context *, struct ibv_qp_init_attr_ex *) = rail->create_qp_ex;
+	struct mesh_held *h;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &manner, &shape);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+	rail->create_qp_ex = refuse_ex;
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	rail->create_qp_ex = real;
+	assert_true(mesh_live_armed(h));
+	mesh_held_destroy(h);
+	end_close(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
 		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
+		T(test_qp_memory),  T(test_qp_of_any_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
