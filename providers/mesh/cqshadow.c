@@ -103,7 +103,8 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 		return -ENOMEM;
 	scq->owner = cq;
 	scq->rail = mesh_rail_ref(rail);
-	err = mesh_cq_stash_reserve(cq, STASH_AT_LEAST);
+	/* Without a channel there is no kick, and nobody waits for one. */
+	err = cq->cq->channel ? mesh_cq_stash_reserve(cq, STASH_AT_LEAST) : 0;
 	if (!err)
 		scq->cq = shadow_create(cq, scq, n_wrs > own ? n_wrs : own);
 	if (!scq->cq) {
@@ -230,7 +231,7 @@ static void insert(struct mesh_cq_qp *places, size_t n_places, const struct mesh
 /* Twice the places, or the same without the QPs that are gone. */
 static int rebuild(struct mesh_qpns *qpns)
 {
-	size_t live = 0, n_places = 16, i;
+	size_t live = 0, n_places = 4, i;
 	struct mesh_cq_qp *places, *at;
 
 	for (i = 0; i < qpns->n_places; i++)
