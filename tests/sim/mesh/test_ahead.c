@@ -436,10 +436,10 @@ static void test_qp_faults(void **state)
 }
 
 #define MANY      16
-#define DEEP      512
 #define OUR_BYTES 8192
 
 struct guarded {
+	uint32_t depth;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct mesh_held *h;
@@ -455,11 +455,13 @@ static size_t allocated(void)
 
 static void make_bare(struct guarded *p)
 {
-	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = DEEP, .max_recv_wr = DEEP, .max_send_sge = 1, .max_recv_sge = 1},
-					.qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = p->depth, .max_recv_wr = p->depth, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
 	struct ibv_qp_attr to_init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-	p->cq = ibv_create_cq(world.context, 4 * DEEP, NULL, NULL, 0);
+	p->cq = ibv_create_cq(world.context, 4 * (int)p->depth, NULL, NULL, 0);
 	assert_non_null(p->cq);
 	init.send_cq = init.recv_cq = p->cq;
 	p->qp = ibv_create_qp(world.pd, &init);
@@ -496,20 +498,18 @@ static size_t for_each(struct guarded *all, void (*make)(struct guarded *))
  * A protected queue pair that has not moved takes this much of ours, however deep its queues are: what only a move needs is not
  * there yet. The one that waits for it, with its CQ, takes less than the program's.
  */
-static void test_qp_memory(void **state)
+static void check_memory(uint32_t depth)
 {
 	struct guarded all[MANY];
 	size_t bare, ours, ahead;
 	unsigned int i;
 
-	(void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* they have allocators of their own, which do not count so */
-#endif
+	for (i = 0; i < MANY; i++)
+		all[i].depth = depth;
 	bare = for_each(all, make_bare);
 	ours = for_each(all, guard) + sizeof(struct mesh_conn);
 	ahead = for_each(all, arm);
-	print_message("queue pair and CQ: %zu bytes; the ones made ahead: %zu; of ours: %zu\n", bare, ahead, ours);
+	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu\n", depth, bare, ahead, ours);
 	for (i = 0; i < MANY; i++) {
 		mesh_held_destroy(all[i].h);
 		assert_int_equal(ibv_destroy_qp(all[i].qp), 0);
@@ -517,6 +517,16 @@ static void test_qp_memory(void **state)
 	}
 	assert_true(ours <= OUR_BYTES);
 	assert_true(ahead < bare);
+}
+
+static void test_qp_memory(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* they have allocators of their own, which do not count so */
+#endif
+	check_memory(16);
+	check_memory(512);
 }
 
 static struct ibv_qp *refuse_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
