@@ -48,9 +48,10 @@ static int load_keys(const struct md_options *options, struct md_keys *ret, char
 	char credential[PATH_MAX];
 	int err = md_keys_load(options->config.agent_key, ret, why, size);
 
-	if (err == -EACCES && credential_of(options, credential, sizeof(credential)))
-		err = md_keys_load(credential, ret, why, size);
-	return err;
+	if (err != -EACCES || !credential_of(options, credential, sizeof(credential)))
+		return err;
+	err = md_keys_load(credential, ret, why, size);
+	return err == -ENOENT ? -EACCES : err; /* there is one */
 }
 
 /* What there is to do about a key that cannot be had. */
