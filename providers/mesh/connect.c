@@ -128,7 +128,7 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		      int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
-	int err = mesh_srq_join_base(mc, qp);
+	int err = mesh_srq_join_base(mc, qp, !held);
 
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
@@ -305,6 +305,8 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choi
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
+	if (view->verdict == MV_PATH_SELF)
+		return "its peer is on this host";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
@@ -562,7 +564,7 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 		mesh_ud_gone(mc, qp);
 		leaving = mesh_srq_leaving(mc, qp);
 	}
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp))
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
 		return EBUSY;
 	err = mc->modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);

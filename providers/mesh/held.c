@@ -287,7 +287,7 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
-		err = mesh_srq_join_base(h->mc, h->qp);
+		err = mesh_srq_join_base(h->mc, h->qp, !h->guard);
 		if (err)
 			return -err;
 	}

@@ -32,6 +32,7 @@ static void srq_free(struct mesh_srq *m)
 		free(native);
 	}
 	mesh_srqlog_fini(&m->base.log);
+	mesh_srqlog_fini(&m->reserve.log);
 	mesh_srqlog_fini(&m->pool);
 	free(m->sges);
 	pthread_mutex_destroy(&m->lock);
@@ -67,6 +68,7 @@ static struct mesh_srq *srq_new(struct mesh_context *mc, struct ibv_pd *pd, stru
 	pthread_mutex_init(&m->lock, NULL);
 	m->base.owner = m;
 	m->base.srq = srq;
+	m->reserve.owner = m;
 	m->sges = calloc(m->max_sge ? m->max_sge : 1, sizeof(*m->sges));
 	if (!m->sges || mesh_srqlog_init(&m->base.log, m->max_wr, m->max_sge) ||
 	    mesh_srqlog_init(&m->pool, m->max_wr, m->max_sge)) {

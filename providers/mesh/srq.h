@@ -20,6 +20,10 @@
  * that has none left while others have some is *hungry*, and the helper thread deals out anew; with fewer receives than
  * homes they go round. Meanwhile peers are told that the receiver is not ready, as they are when a program posts late.
  *
+ * What is at a home whose port is down cannot be collected, unless all QPs have left it. So where some QPs of the base could move and
+ * others could not (their peer is on this host, or has no agent), a quarter of the receives is kept back in a *reserve*: it is
+ * what those who move begin with. It takes none before the base has plenty, and gives them when the base runs out.
+ *
  * Not done: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are elsewhere.
  *
  * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock.
@@ -75,6 +79,7 @@ struct mesh_srq_native {
 	struct mesh_srq *owner;
 	struct ibv_qp *qp; /* not to be followed any more while it is leaving */
 	uint32_t qpn;
+	bool stays; /* it cannot move, whatever happens to its port */
 	struct mesh_cq *cq; /* where its completions are counted; NULL: not yet */
 };
 
@@ -92,11 +97,13 @@ struct mesh_srq {
 	bool dead; /* the base's is gone; join_lock */
 	struct mesh_srq_native *natives;
 	bool was_native; /* some QP of the base has been connected, and what it consumed was not counted */
+	unsigned int n_staying; /* of the natives */
 
 	pthread_mutex_t lock;
 	bool split; /* receives may be elsewhere than at the base */
 	bool stale; /* the base's SRQ has receives that count as being elsewhere */
 	struct mesh_srq_home base, *shadows;
+	struct mesh_srq_home reserve; /* no SRQ; n_qps: 1 while it is wanted */
 	struct mesh_srqlog pool; /* receives that are at no home now */
 	struct ibv_sge *sges; /* max_sge: translated */
 	bool is_hungry; /* queued for the helper thread, or it is at it */
@@ -116,11 +123,13 @@ static inline struct mesh_srq *mesh_srq_find(struct mesh_context *mc, const stru
 /**
  * mesh_srq_join_base - before a QP of the base goes to RTR: it will receive from its SRQ
  *
+ * @stays: it cannot move
+ *
  * Harmless for a QP without an SRQ, or with one that is not noted. Return: 0; -ENOMEM; -ETIMEDOUT: no port there is up, and
  * without one the receives that moved QPs have in their turn cannot be taken out of the base's SRQ; -EBUSY: they cannot for
  * another reason.
  */
-int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp);
+int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays);
 /**
  * mesh_srq_leaving - before it is reset or destroyed
  *

@@ -70,8 +70,11 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 	err = mesh_srq_unstale(m);
 	if (!err) {
 		m->base.n_qps++;
+		m->n_staying += native->stays;
 		if (m->split && m->base.n_qps == 1)
 			wake = mesh_srq_share(m, true, NULL);
+		else if (!m->reserve.n_qps && mesh_srq_reserve_wanted(m))
+			wake = mesh_srq_share(m, m->was_native, NULL);
 	} else {
 		/* Behind a port that is down, RTR says what it says there when the peer's address cannot be resolved. */
 		err = err == -EHOSTUNREACH ? -ETIMEDOUT : -EBUSY;
@@ -82,7 +85,7 @@ static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 	return err;
 }
 
-int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp)
+int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 {
 	struct mesh_srq *m = mesh_srq_find(mc, qp->srq);
 	struct mesh_srq_native *native;
@@ -98,6 +101,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp)
 			native->owner = m;
 			native->qp = qp;
 			native->qpn = qp->qp_num;
+			native->stays = stays;
 			err = join_base(m, native);
 		} else {
 			err = -ENOMEM;
@@ -145,7 +149,8 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really)
 		unwatch(native);
 		pthread_mutex_lock(&m->lock);
 		m->base.n_qps--;
-		if (m->split && !m->base.n_qps)
+		m->n_staying -= native->stays;
+		if (m->split && (!m->base.n_qps || (m->reserve.n_qps && !mesh_srq_reserve_wanted(m))))
 			wake = mesh_srq_share(m, true, NULL);
 		pthread_mutex_unlock(&m->lock);
 		free(native);

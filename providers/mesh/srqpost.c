@@ -28,7 +28,7 @@ void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 static uint32_t outstanding(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = m->base.log.n_left + m->pool.n_left;
+	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left;
 
 	for (home = m->shadows; home; home = home->next)
 		n += home->log.n_left;

@@ -12,6 +12,9 @@
 #define FEED_STEP_NS	 20000000ull
 #define FEED_STEP_MAX_NS 320000000ull
 
+#define PLENTY	     16u /* receives at the base before the reserve gets one */
+#define RESERVE_PART 3u /* and so many to each in the reserve */
+
 static struct mesh_srq_home *poorer(struct mesh_srq_home *a, struct mesh_srq_home *b)
 {
 	if (!b->n_qps)
@@ -28,6 +31,8 @@ struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m)
 
 	for (home = m->shadows; home; home = home->next)
 		best = poorer(best, home);
+	if (best && m->reserve.n_qps && best->log.n_left >= PLENTY && m->reserve.log.n_left < best->log.n_left / RESERVE_PART)
+		return &m->reserve;
 	return best;
 }
 
@@ -40,6 +45,10 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 
 	if (num_sge < 0 || (uint32_t)num_sge > m->max_sge)
 		return EINVAL;
+	if (home == &m->reserve) {
+		mesh_srqlog_push(&home->log, wr_id, sges, num_sge);
+		return 0;
+	}
 	for (i = 0; i < num_sge; i++) {
 		m->sges[i] = sges[i];
 		/* If there is no such key, the device says what it says of one. */
@@ -74,6 +83,28 @@ static void move_log(struct mesh_srqlog *from, struct mesh_srqlog *to)
 		mesh_srqlog_push(to, recv->wr_id, recv->sges, recv->num_sge);
 		mesh_srqlog_drop(from, recv);
 	}
+}
+
+/* ---- the reserve --------------------------------------------------------------------------------------------- */
+
+bool mesh_srq_reserve_wanted(const struct mesh_srq *m)
+{
+	const struct mesh_srq_home *home;
+
+	for (home = m->shadows; home && !home->n_qps; home = home->next)
+		;
+	return mesh_root.config.survive && !home && m->n_staying && m->base.n_qps > m->n_staying;
+}
+
+/* join_lock, lock */
+static void collect_reserve(struct mesh_srq *m)
+{
+	bool wanted = mesh_srq_reserve_wanted(m);
+
+	if (wanted && !m->reserve.log.places)
+		wanted = !mesh_srqlog_init(&m->reserve.log, m->max_wr, m->max_sge); /* none: they may have to wait */
+	move_log(&m->reserve.log, &m->pool);
+	m->reserve.n_qps = wanted;
 }
 
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
@@ -161,7 +192,7 @@ static int collect_shadow(struct mesh_srq_home *home)
 bool mesh_srq_hungry(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	bool some = mesh_srq_home_hungry(&m->base), rich = m->base.log.n_left;
+	bool some = mesh_srq_home_hungry(&m->base), rich = m->base.log.n_left || m->reserve.log.n_left;
 
 	for (home = m->shadows; home; home = home->next) {
 		some |= mesh_srq_home_hungry(home);
@@ -214,7 +245,7 @@ bool mesh_srq_call_helper_soon(struct mesh_srq *m)
  * Share everything out anew.
  * @was_native: QPs of the base may have consumed what is in the base's log
  *
- * Return: 0, or why something could not be collected; what could has been dealt out. lock
+ * Return: 0, or why something could not be collected; what could has been dealt out. join_lock, lock
  */
 static int share(struct mesh_srq *m, bool was_native)
 {
@@ -222,6 +253,7 @@ static int share(struct mesh_srq *m, bool was_native)
 	int err, more;
 
 	remember_hungry(m);
+	collect_reserve(m);
 	err = collect_base(m, was_native);
 	for (home = m->shadows; home; home = home->next) {
 		more = home->srq && (home->log.n_left || !home->n_qps) ? collect_shadow(home) : 0;

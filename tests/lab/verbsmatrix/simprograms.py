@@ -92,7 +92,7 @@ def mpi():
     for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
         yield Program(f"mpich 4 ranks {transport}", "",
                       f"{ACCEPT}/mpi {{here}},{{peer}} 2 UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}}",
-                      r"mpi: (?P<ranks>4) ranks on (?P<hosts>2) hosts, (?P<checks>\d+) checks, (?P<wrong>0) wrong",
+                      r"mpi: (?P<ranks>4) ranks on (?P<hosts>2) hosts, 1 rounds, (?P<checks>\d+) checks, (?P<wrong>0) wrong",
                       on=SIM, timeout=60.0, core=transport == "rc_x")
 
 

@@ -31,17 +31,12 @@ class Cases:
     """Runs pairs of programs; `world` is set by who inherits."""
     world = None
 
-    def identifiers(self, host):
-        return self.world.sim.control(host, "cm").splitlines()
-
     def wait_listening(self, server, host, port):
-        listens = re.compile(rf"/{port} \S+ listen$")
-        ok = until(lambda: server.poll() is not None or any(listens.search(line) for line in self.identifiers(host)), SECONDS)
-        self.assertTrue(ok and server.poll() is None, f"no server: {server.said()}")
+        self.assertTrue(self.world.wait_cm_listening(server, host, port, SECONDS), f"no server: {server.said()}")
 
     def story(self, *programs):
         return "\n".join([program.said() for program in programs] +
-                         [f"-- {host}: {self.identifiers(host)}\n{self.world.told(host, 15)}" for host in self.world.pids])
+                         [f"-- {host}: {self.world.identifiers(host)}\n{self.world.told(host, 15)}" for host in self.world.pids])
 
     def talk(self, client, server, client_command, server_command, port):
         """Both end well. Returns what the client said."""
@@ -135,7 +130,7 @@ class Programs(Cases, unittest.TestCase):
         self.assertTrue(until(lambda: "rdma-ping-5:" in client.said(), SECONDS), client.said())
         server.kill()
         self.assertIsNotNone(client.wait(SECONDS), self.story(client, server))
-        self.assertTrue(until(lambda: self.identifiers("b") == ["none"], SECONDS), self.identifiers("b"))
+        self.assertTrue(until(lambda: self.world.identifiers("b") == ["none"], SECONDS), self.world.identifiers("b"))
 
     def test_nobody_listens(self):
         status, said = self.world.run("a", "rping", "-c", "-a", PAIR["b"][0], "-p", "999", "-C", "1", seconds=SECONDS)
@@ -219,6 +214,14 @@ class Survival(Cases, unittest.TestCase):
 
     def test_the_servers_end(self):
         self.pulled("b.0")
+
+    def test_own_host(self):
+        """A connection that stays, and why."""
+        before = len(self.world.log("b"))
+        port = self.world.fresh_port()
+        ends = ["-v", "-V", "-a", PAIR["b"][0], "-p", str(port), "-C", "10"]
+        self.talk("b", "b", ["rping", "-c", *ends], ["rping", "-s", *ends], port)
+        self.assertIn("cannot be moved later: its peer is on this host", self.world.log("b")[before:])
 
     def test_stays_out(self):
         """All is done, and right; but the message that says good-bye is the kernels', and takes the dead link."""

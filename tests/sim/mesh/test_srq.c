@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "moved.h"
@@ -250,6 +251,74 @@ static void test_late(void **state)
 	free(h);
 }
 
+/* The far end of this host's cable, which the simulator keeps in a namespace of its own. */
+static void cable(bool plugged)
+{
+	struct ibv_port_attr port;
+	char command[128];
+	int i;
+
+	snprintf(command, sizeof(command), "ip -n msim-$SIM_NAME link set p1n0 %s", plugged ? "up" : "down");
+	assert_int_equal(system(command), 0);
+	for (i = 0; i < 5000; i++) {
+		memset(&port, 0, sizeof(port));
+		assert_int_equal(ibv_query_port(world.context, 1, &port), 0);
+		if ((port.state == IBV_PORT_ACTIVE) == plugged)
+			return;
+		usleep(1000);
+	}
+	fail_msg("the port does not go %s", plugged ? "up" : "down");
+}
+
+/* One connection cannot leave a port that is down, and what is posted there cannot be taken back: another, that can, has receives. */
+static void test_port_down(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	struct mesh_srq_home *home;
+	struct mesh_srq *srq;
+	struct end movable;
+	uint32_t i;
+
+	(void)state;
+	assert_non_null(h);
+	mesh_root.config.survive = true;
+	hub_open(h, &bare);
+	post_missing(h, 40);
+	srq = mesh_srq_find(world.mc, h->end.srq);
+	assert_non_null(srq);
+	pair_open(h, 0, &bare);
+	end_open(&movable, &world, &bare, &(struct shape){.hub = &h->end});
+	assert_int_equal(srq->reserve.log.n_left, 0);
+	assert_int_equal(mesh_srq_join_base(world.mc, movable.qp, false), 0);
+	assert_int_equal(srq->reserve.log.n_left, 10);
+	/* All of them can be had, though. */
+	for (i = 0; i < 40; i++) {
+		pair_send(h, 0);
+		take_all(h, &h->pairs[0]);
+	}
+	assert_int_equal(srq->reserve.log.n_left, 0);
+	post_missing(h, 40);
+	cable(false);
+	/* What may wait for what others have: as where it is at work. */
+	assert_int_equal(mesh_srq_join_shadow(srq, world.rail, true, &home), 0);
+	pair_open(h, 1, &moved);
+	for (i = 0; i < 10; i++)
+		pair_send(h, 1);
+	take_all(h, &h->pairs[1]);
+	cable(true);
+	for (i = 0; i < 10; i++) {
+		pair_send(h, 0);
+		pair_send(h, 1);
+	}
+	pair_close(h, 0);
+	pair_close(h, 1);
+	mesh_srq_leave_shadow(home);
+	end_close(&movable);
+	hub_close(h);
+	free(h);
+	mesh_root.config.survive = false;
+}
+
 /* As many as the program's SRQ takes, wherever they are. */
 static void test_full(void **state)
 {
@@ -379,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_joins, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_port_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),

@@ -138,7 +138,7 @@ class Triangle(Worlds):
 
     def mpi(self, world, *settings):
         status, said = world.run("a", MPI, "a,b,c", "1", *settings, seconds=60)
-        return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, \d+ checks, 0 wrong", said)), said
+        return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, 1 rounds, \d+ checks, 0 wrong", said)), said
 
     def test_mpi(self):
         self.both(lambda world: self.mpi(world, *UCX), MPI_UNREACHED)

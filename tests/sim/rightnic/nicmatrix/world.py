@@ -128,9 +128,23 @@ class World:
 
     def wait_listening(self, server, host, port, seconds=15):
         """Whether the program listens; False too when it ended."""
+        return self.wait_running(server, lambda: self.listening(host, port), seconds)
+
+    def identifiers(self, host):
+        """Of librdmacm's programs on a host, a line for each."""
+        return self.sim.control(host, "cm").splitlines()
+
+    def wait_cm_listening(self, server, host, port, seconds=60):
+        """The same of a program of librdmacm."""
+        listens = re.compile(rf"/{port} \S+ listen$")
+        return self.wait_running(server, lambda: any(listens.search(line) for line in self.identifiers(host)), seconds)
+
+    @staticmethod
+    def wait_running(program, condition, seconds):
+        """Whether the condition came true while the program ran."""
         limit = time.monotonic() + seconds
-        while time.monotonic() < limit and server.poll() is None:
-            if self.listening(host, port):
+        while time.monotonic() < limit and program.poll() is None:
+            if condition():
                 return True
             time.sleep(0.01)
         return False
