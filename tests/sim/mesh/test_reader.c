@@ -320,6 +320,38 @@ static void test_outstanding(void **state)
 	assert_null(h->guard->lost);
 }
 
+static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	*bad = wr;
+	return ENOMEM;
+}
+
+/* What does not flush is waited for as long as the peer waits for us, less what it takes to tell. */
+static void test_not_flushed(void **state)
+{
+	const struct mv_move_times times = mesh_root.move_times;
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = world.mc->post_send;
+	struct mv_move_sync sync;
+	uint64_t begun_ns;
+	uint32_t qpn;
+	int err;
+
+	(void)state;
+	connect_a();
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	mesh_root.move_times.move_ns = 2 * 2500000000ull;
+	world.mc->post_send = no_room;
+	begun_ns = mesh_now_ns();
+	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
+		usleep(1000);
+	begun_ns = mesh_now_ns() - begun_ns;
+	world.mc->post_send = post_send;
+	mesh_root.move_times = times;
+	assert_int_equal(err, -ETIMEDOUT);
+	assert_true(begun_ns >= 2250000000ull);
+}
+
 /* Who was about to call the base's function when ours were put in. */
 static void test_past_us(void **state)
 {
@@ -400,6 +432,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
+		T(test_not_flushed),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;
