@@ -39,6 +39,13 @@ class Judge(unittest.TestCase):
         self.assertEqual(verdict(drive.SURFACED, FAILED.format("send"), too_long=True), storm.VOID)
         self.assertEqual(verdict(drive.SURFACED, FAILED.format("add"), unexplained={"pair"}, too_long=True), storm.VOID)
 
+    def test_soft_roce(self):
+        lost = "VIOLATION: 120.500 thread 0, queue pair 1.0 (0x11): {}, operation 9, was completed without its result\n"
+        for what in ("read", "add", "swap"):
+            self.assertEqual(verdict(drive.VIOLATION, lost.format(what)), storm.SOFT)
+        for said in (lost.format("add") + LOST, lost.format("send")):
+            self.assertEqual(verdict(drive.VIOLATION, said), storm.WRONG)
+
     def test_never_excused(self):
         for status, said in ((drive.VIOLATION, LOST), (drive.STUCK, "")):
             self.assertEqual(verdict(status, said, ("second",), too_long=True), storm.WRONG)

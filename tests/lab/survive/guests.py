@@ -29,7 +29,8 @@ EMULATED = 2.0  # what takes time takes so much longer than on simulated hosts
 HOLD_DOWN_MS = 1000  # so that paths are returned to while a test runs
 LOG = "/var/log/meshverbs.log"
 MOVE_TIMEOUT_MS = 2000  # as it comes
-CONF = "survive = on\nhold_down_ms = {}\nmove_timeout_ms = {}\n"
+PROBE_INTERVAL_MS = 10
+CONF = "survive = on\nhold_down_ms = {}\nmove_timeout_ms = {}\n[agent]\nprobe_interval_ms = {}\n"
 FLOWS = 20000  # bytes on the links by which traffic is known to have begun
 
 # BTH opcodes of RC: the first byte behind the UDP header.
@@ -91,8 +92,8 @@ class Guests:
     @classmethod
     @contextlib.contextmanager
     def up(cls, build, label, patience=1):
-        """Both booted, their agents running and each hearing the other; a move may take @patience times as long as it does by default."""
-        conf = stage.CONF.replace("[log]", CONF.format(HOLD_DOWN_MS, MOVE_TIMEOUT_MS * patience) + "[log]")
+        """Both booted, their agents running and each hearing the other; @patience: times are so many times what they are by default."""
+        conf = stage.CONF.replace("[log]", CONF.format(HOLD_DOWN_MS, MOVE_TIMEOUT_MS * patience, PROBE_INTERVAL_MS * patience) + "[log]")
         name = f"{label}-{os.getpid()}"
         with tempfile.TemporaryDirectory(prefix=f"lab-{label}.") as folder:
             stage.build(build, folder)
