@@ -288,3 +288,30 @@ int mv_sysfs_fill(struct mv_topo *topo, const char *root)
 		qsort(topo->devices, topo->n_devices, sizeof(topo->devices[0]), compare_devices);
 	return 0;
 }
+
+static int fill_state(struct mv_port *port, int root_dir, const char *device)
+{
+	char path[128], text[ATTR_SIZE];
+	int err;
+
+	snprintf(path, sizeof(path), "class/infiniband/%s/ports/%u/state", device, port->num);
+	err = read_attr(root_dir, path, text);
+	if (is_fatal(err))
+		return err;
+	if (mv_sysfs_parse_state(text, &port->state))
+		port->state = IBV_PORT_NOP;
+	return 0;
+}
+
+int mv_sysfs_fill_states(struct mv_topo *topo, const char *root)
+{
+	int root_dir = open_at(AT_FDCWD, root, O_DIRECTORY), err = 0;
+
+	if (root_dir < 0)
+		return root_dir;
+	for (size_t d = 0; d < topo->n_devices && !err; d++)
+		for (size_t p = 0; p < topo->devices[d].n_ports && !err; p++)
+			err = fill_state(&topo->devices[d].ports[p], root_dir, topo->devices[d].name);
+	close(root_dir);
+	return err;
+}

@@ -23,6 +23,16 @@
  */
 int mv_sysfs_fill(struct mv_topo *topo, const char *root);
 
+/**
+ * mv_sysfs_fill_states - read the states of the ports that the snapshot has, and nothing else
+ * @root: as for mv_sysfs_fill()
+ *
+ * One file for each port. A state that cannot be read becomes IBV_PORT_NOP.
+ *
+ * Return: 0; -EMFILE, -ENFILE, -ENOMEM, or another -errno of opening @root; then some states may have been read.
+ */
+int mv_sysfs_fill_states(struct mv_topo *topo, const char *root);
+
 /*
  * The parsers behind it, for any bytes. @text ends in NUL. Results are written on success only.
  * Return: 0 or -EINVAL.

@@ -59,25 +59,32 @@ static uint32_t only_default_netdev(struct md_watch *w)
 	return found;
 }
 
-static int look(struct md_watch *w, struct md_view **ret)
+/* @whole: with devices and GID tables, else what ports and netdevs are now of those that are known */
+static int look(struct md_watch *w, bool whole, struct md_view **ret)
 {
 	int err;
 
-	mv_topo_clear_devices(&w->topo);
+	if (whole)
+		mv_topo_clear_devices(&w->topo);
 	err = mv_netlink_fill(&w->netlink, &w->topo);
 	if (!err)
-		err = mv_sysfs_fill(&w->topo, w->sysfs);
+		err = whole ? mv_sysfs_fill(&w->topo, w->sysfs) : mv_sysfs_fill_states(&w->topo, w->sysfs);
 	if (err && err != -ENOENT)
 		return err;
 	return md_view_make(&w->topo, w->config, w->drained, only_default_netdev(w), ret);
 }
 
-static uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_BOOTTIME, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_BOOTTIME);
 }
 
 /* What looking has taken beyond its share: a twentieth of one processor. */
@@ -91,16 +98,21 @@ static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
 	return w->spent_ns > free_ns ? w->spent_ns - free_ns : 0;
 }
 
-static void refresh(struct md_watch *w)
+static void refresh(struct md_watch *w, bool whole)
 {
 	struct md_view *old = w->view, *view;
-	uint64_t begun = now_ns();
-	int err = look(w, &view);
+	uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID), took; /* not what others took meanwhile */
+	int err = look(w, whole, &view);
 
-	w->n_looks++;
-	w->look_ns = now_ns() - begun;
-	overspent_ns(w, begun + w->look_ns);
-	w->spent_ns += w->look_ns;
+	took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
+	if (whole) {
+		w->n_looks++;
+		w->look_ns = took;
+		overspent_ns(w, now_ns());
+		w->spent_ns += took;
+	} else {
+		w->states_at_ns = now_ns() + MD_LOOK_SHARE * took;
+	}
 	if (err) {
 		/* What is known stays; the next poll tries again. */
 		w->n_failed++;
@@ -122,7 +134,7 @@ static void refresh(struct md_watch *w)
 
 void md_watch_look(struct md_watch *w)
 {
-	refresh(w);
+	refresh(w, true);
 }
 
 static void set_timer(struct md_watch *w, uint64_t delay_ns)
@@ -134,10 +146,18 @@ static void set_timer(struct md_watch *w, uint64_t delay_ns)
 static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 {
 	struct md_watch *w = arg;
+	uint64_t now;
 
 	(void)source;
 	(void)usec;
-	refresh(w);
+	if (w->states_due) {
+		w->states_due = false;
+		refresh(w, false);
+		now = now_ns();
+		set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
+		return 0;
+	}
+	refresh(w, true);
 	if (w->looks_due) {
 		w->looks_due--;
 		set_timer(w, settle_ns[w->looks_due]);
@@ -147,6 +167,36 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
+void md_watch_noticed(struct md_watch *w)
+{
+	uint64_t now = now_ns(), wait_ns, at_ns;
+
+	/*
+	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
+	 * for long: then they wait until looking has earned its time.
+	 */
+	if (w->looks_due != N_LOOKS - 1) {
+		wait_ns = MD_LOOK_SHARE * overspent_ns(w, now);
+		if (wait_ns < MD_AT_ONCE_NS)
+			wait_ns = MD_AT_ONCE_NS;
+		w->looks_due = N_LOOKS - 1;
+		w->whole_at_ns = now + wait_ns;
+		w->states_due = false;
+		set_timer(w, wait_ns);
+	}
+	/*
+	 * A port that goes down does not wait, however many have before: GID tables are what takes long. After a look that
+	 * failed there is nothing of which the states could be read.
+	 */
+	at_ns = now + MD_AT_ONCE_NS;
+	if (w->states_at_ns > at_ns)
+		at_ns = w->states_at_ns;
+	if (!w->states_due && !w->last_err && at_ns < w->whole_at_ns) {
+		w->states_due = true;
+		set_timer(w, at_ns - now);
+	}
+}
+
 static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_watch *w = arg;
@@ -154,19 +204,8 @@ static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *ar
 	(void)source;
 	(void)fd;
 	(void)revents;
-	if (!mv_netlink_changed(&w->netlink))
-		return 0;
-	/*
-	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
-	 * for long: then they wait until looking has earned its time. A port that goes down a moment
-	 * after it came up does not.
-	 */
-	if (w->looks_due != N_LOOKS - 1) {
-		uint64_t wait_ns = MD_LOOK_SHARE * overspent_ns(w, now_ns());
-
-		w->looks_due = N_LOOKS - 1;
-		set_timer(w, wait_ns > MD_AT_ONCE_NS ? wait_ns : MD_AT_ONCE_NS);
-	}
+	if (mv_netlink_changed(&w->netlink))
+		md_watch_noticed(w);
 	return 0;
 }
 
@@ -179,7 +218,7 @@ int md_watch_start(struct md_watch *w, sd_event *event)
 	err = mv_netlink_open(&w->netlink);
 	if (err)
 		return err;
-	err = look(w, &w->view);
+	err = look(w, true, &w->view);
 	if (err)
 		return err;
 	err = sd_event_add_io(event, &w->notice, w->netlink.event_fd, EPOLLIN, on_notice, w);

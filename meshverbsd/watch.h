@@ -21,7 +21,10 @@ struct md_watch {
 	struct md_view *view; /* never NULL after md_watch_start() */
 	unsigned int looks_due; /* further looks after the next one */
 	uint64_t n_looks, n_failed;
-	uint64_t look_ns; /* what the last one took */
+	uint64_t look_ns; /* what the last one took of a processor */
+	uint64_t whole_at_ns; /* when the next one is due after a notice (CLOCK_BOOTTIME) */
+	uint64_t states_at_ns; /* the states of ports alone are not read again before that */
+	bool states_due; /* they are what comes next */
 	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
 	int last_err; /* of the last look that failed; 0: the last one did not */
 	sd_event_source *notice, *timer;
@@ -41,6 +44,9 @@ struct md_watch {
 int md_watch_start(struct md_watch *w, sd_event *event);
 /** md_watch_look - look at once: what the caller keeps has changed; changed() is called before it returns */
 void md_watch_look(struct md_watch *w);
+
+/** md_watch_noticed - what follows when the kernel has said that something changed; for tests */
+void md_watch_noticed(struct md_watch *w);
 
 void md_watch_stop(struct md_watch *w); /* also one that did not start */
 

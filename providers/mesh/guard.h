@@ -57,7 +57,7 @@ struct mesh_guard {
 	 * A QP in ERR flushes what it has, in order; but it says nothing of unsignaled sends that were done before. So that
 	 * it is through is told by a work request of ours, posted last to each of its queues.
 	 */
-	enum { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
+	enum mesh_mark_state { MESH_MARK_NONE, MESH_MARK_POSTED, MESH_MARK_SEEN } send_mark, recv_mark;
 	/* What cannot be given back to the program by posting again happened: it is as without us from here on. */
 	const char *lost; /* why, for the operator; NULL: it has not */
 };

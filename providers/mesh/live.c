@@ -12,7 +12,6 @@
 
 /* From the first log to the fence; replay.c has what comes after it. */
 
-#define FENCE_NS      1800000000ull /* what does not flush in that time is not going to; and the peer waits for 2 s */
 #define FENCE_STEP_US 20
 #define FENCE_AGAIN_NS 1000000ull
 
@@ -310,6 +309,12 @@ bool mesh_live_quiesce(struct mesh_held *h)
 
 /* ---- the fence ----------------------------------------------------------------------------------------------- */
 
+/* The peer waits for half of move_ns, so it hears in time, too, that something does not flush. */
+static uint64_t fence_ns(void)
+{
+	return mesh_root.move_times.move_ns / 20 * 9;
+}
+
 /* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
 static int begin_fence(struct mesh_held *h)
 {
@@ -424,6 +429,19 @@ static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 	fence->again_ns = now_ns + fence->step_ns;
 }
 
+static const char *mark_text(enum mesh_mark_state mark)
+{
+	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
+}
+
+static void log_not_empty(struct mesh_held *h)
+{
+	const struct mesh_guard *guard = h->guard;
+
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
+	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark), mark_text(guard->recv_mark));
+}
+
 /* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
 static int look_whether_empty(struct mesh_held *h)
 {
@@ -434,8 +452,10 @@ static int look_whether_empty(struct mesh_held *h)
 	if (is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();
-	if (now_ns > h->fence.until_ns)
+	if (now_ns > h->fence.until_ns) {
+		log_not_empty(h);
 		return -ETIMEDOUT;
+	}
 	again_to_err(h, now_ns);
 	return -EAGAIN;
 }
@@ -512,7 +532,7 @@ static int start_fence(struct mesh_held *h)
 	if (err)
 		return err;
 	h->fence = (struct mesh_fence){.on = true,
-				       .until_ns = now_ns + FENCE_NS,
+				       .until_ns = now_ns + fence_ns(),
 				       .step_ns = FENCE_AGAIN_NS,
 				       .again_ns = now_ns + FENCE_AGAIN_NS};
 	err = now_to_err(h);

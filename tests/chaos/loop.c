@@ -8,7 +8,6 @@
 #include "traffic.h"
 
 #define BATCH    16
-#define TICK_MS  1
 #define GAP_NS   100000000ull /* pauses from this length on are told */
 
 static void took(struct thread *t, const struct ibv_wc *wc)
@@ -171,7 +170,7 @@ static void rest(struct thread *t)
 	struct pollfd fds[2] = {{.fd = t->fd, .events = POLLIN},
 				{.fd = t->channel ? t->channel->fd : -1, .events = POLLIN}};
 
-	poll(t->peer_gone ? fds + 1 : fds, t->peer_gone ? 1 : 2, TICK_MS);
+	poll(t->peer_gone ? fds + 1 : fds, t->peer_gone ? 1 : 2, t->opt->tick_ms);
 }
 
 /* On a busy machine it may take as long as anything else. */

@@ -36,6 +36,7 @@ static const char usage[] =
 	"  -D SECONDS   (0: until standard input ends)\n"
 	"  -T N         timeout as in ibv_modify_qp (14)\n"
 	"  -R N         retry_cnt (7)\n"
+	"  -i MS        what it sleeps between two looks at everything (1)\n"
 	"  -w SECONDS   without progress until it is stuck (20)\n"
 	"  -m BYTES     path MTU (1024)\n"
 	"  -W           post by ibv_wr_*()\n"
@@ -167,11 +168,12 @@ static struct options parse(int argc, char **argv)
 			    .stuck_seconds = 20,
 			    .mtu = IBV_MTU_1024,
 			    .timeout = 14,
+			    .tick_ms = 1,
 			    .retry_cnt = 7};
 	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:w:m:P:WECNbeS1xkh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS1xkh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -202,6 +204,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'R':
 			o.retry_cnt = (unsigned int)atoi(optarg);
+			break;
+		case 'i':
+			o.tick_ms = atoi(optarg);
 			break;
 		case 'w':
 			o.stuck_seconds = atof(optarg);

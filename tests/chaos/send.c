@@ -199,12 +199,24 @@ void send_some(struct link_qp *q, uint64_t now)
 /* ---- completions
  * --------------------------------------------------------------------------------------------- */
 
+/* It is there as it was when the work request was posted; survive_storm knows these words. */
+static void check_written(const struct link_qp *q, const struct op *op, const uint8_t *data)
+{
+	uint32_t i;
+
+	for (i = 0; i < op->bytes && data[i] == POISON; i++)
+		;
+	if (op->bytes >= 8 && i == op->bytes)
+		violated(q, "%s, operation %u, was completed without its result", script_kind_name(op->kind), op->number);
+}
+
 static void check_result(struct link_qp *q, const struct op *op)
 {
 	const uint8_t *data = source_of(q, op);
 	uint64_t got;
 	int at;
 
+	check_written(q, op, data);
 	if (op->kind == OP_READ) {
 		at = script_differs(q->script.id, op->source, data, op->bytes);
 		if (at >= 0)

@@ -49,6 +49,7 @@ struct options {
 	bool events, srq, one_cq, replace, peer_may_die;
 	bool builders, extended, small_cq, few_recvs, brim;
 	unsigned int timeout, retry_cnt;
+	int tick_ms;
 	enum ibv_mtu mtu;
 	/* Completions without an error so far, of all queue pairs of the first thread, then of the next: for who watches. */
 	_Atomic uint64_t *progress;

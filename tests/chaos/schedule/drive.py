@@ -73,7 +73,10 @@ class Outcome:
                 and not any(begin <= line.at <= end for line in lines for begin, end in excused)}
 
 
-def run(hosts, program, options, kinds, random, on_fault=None):
+END_S = 40  # in which the programs end that have been told to
+
+
+def run(hosts, program, options, kinds, random, on_fault=None, end_s=END_S):
     """An Outcome; @kinds: names of faults, one after the other."""
     server, client = hosts.both(program, options)
     done = []
@@ -90,8 +93,7 @@ def run(hosts, program, options, kinds, random, on_fault=None):
             time.sleep(SETTLE_S)
         for end in (client, server):
             end.stop()
-        statuses = [client.wait(40)]
-        statuses.append(server.wait(40))
+        statuses = [client.wait(end_s), server.wait(end_s)]
         return Outcome(statuses, f"-- client\n{client.said()}-- server\n{server.said()}", done)
     finally:
         client.kill()

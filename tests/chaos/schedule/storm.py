@@ -36,7 +36,7 @@ EXCUSED_S = 6.0  # after a moment without any path: when the last retries are us
 VIOLATIONS = (
     ("repeated", r"written again|after the last one|after it had been|with success after"),
     ("reordered", r"but due is|but none of|outstanding are"),
-    ("lost", r"missing|was lost|nothing was written|no event"),
+    ("lost", r"missing|was lost|nothing was written|no event|without its result"),
     ("corrupted", r"."),
 )
 

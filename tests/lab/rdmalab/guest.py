@@ -90,7 +90,7 @@ class Guest:
         with open(self.root / "qemu.log", "wb") as log:
             # It puts itself on record before it is QEMU: whoever starts it may be killed at any moment.
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
-                                     preexec_fn=lambda: state.write(self.root / "pid", process.identity(os.getpid())))
+                                     preexec_fn=lambda: (process.keep_nice(), state.write(self.root / "pid", process.identity(os.getpid()))))
         child.returncode = 0  # it outlives this object, which must not warn of that
 
     def control(self, line):

@@ -16,6 +16,14 @@ def identity(pid):
     return None if fields[0] in "ZX" else f"{pid} {fields[19]}"
 
 
+def keep_nice():
+    """Sessions share the processors by a nice value of their own (sched(7), autogroup), which is 0 in a new one: make it the process's."""
+    try:
+        pathlib.Path("/proc/self/autogroup").write_text(str(os.nice(0)))
+    except OSError:
+        pass  # no autogroups, or negative and not allowed
+
+
 def alive(ident):
     """Whether the process that identity() named still lives."""
     return bool(ident) and identity(ident.split()[0]) == ident

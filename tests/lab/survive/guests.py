@@ -28,7 +28,9 @@ WAIT_S = 180.0  # for what takes a second on an idle machine
 EMULATED = 2.0  # what takes time takes so much longer than on simulated hosts
 HOLD_DOWN_MS = 1000  # so that paths are returned to while a test runs
 LOG = "/var/log/meshverbs.log"
-CONF = stage.CONF.replace("[log]", f"survive = on\nhold_down_ms = {HOLD_DOWN_MS}\n[log]")
+MOVE_TIMEOUT_MS = 2000  # as it comes
+PROBE_INTERVAL_MS = 10
+CONF = "survive = on\nhold_down_ms = {}\nmove_timeout_ms = {}\n[agent]\nprobe_interval_ms = {}\n"
 FLOWS = 20000  # bytes on the links by which traffic is known to have begun
 
 # BTH opcodes of RC: the first byte behind the UDP header.
@@ -89,12 +91,13 @@ class Guests:
 
     @classmethod
     @contextlib.contextmanager
-    def up(cls, build, label):
-        """Both booted, their agents running and each hearing the other."""
+    def up(cls, build, label, patience=1):
+        """Both booted, their agents running and each hearing the other; @patience: times are so many times what they are by default."""
+        conf = stage.CONF.replace("[log]", CONF.format(HOLD_DOWN_MS, MOVE_TIMEOUT_MS * patience, PROBE_INTERVAL_MS * patience) + "[log]")
         name = f"{label}-{os.getpid()}"
         with tempfile.TemporaryDirectory(prefix=f"lab-{label}.") as folder:
             stage.build(build, folder)
-            pathlib.Path(folder, "etc/libibverbs.d/mesh/mesh.conf").write_text(CONF)
+            pathlib.Path(folder, "etc/libibverbs.d/mesh/mesh.conf").write_text(conf)
             shutil.copy(pathlib.Path(build, "tests/chaos/chaos-traffic"), pathlib.Path(folder, stage.PLACE))
             with Lab.up("pair", name=name, overlays=[folder], mem=512, timeout=BOOT_S, progress=Progress(name)) as lab:
                 guests = cls(lab)
