@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the
- * distribution's libmlx5: that posting is the base's, that the count of PSNs is right whatever was
- * posted, that after a fence the log has what is outstanding, that who posts past us is found, that
- * a CQ is as it was, that atomics are waited for without posting anything, and what becomes of it
- * all without memory. Seeded: TEST_SEED=n
+ * Work that is read from mlx5's own queues (reader.h), in a host of the simulator, with the distribution's libmlx5: that posting is
+ * the base's, that the count of PSNs is right whatever was posted, that after a fence the log has what is outstanding, that who posts
+ * past us is found, that a CQ is as it was, that atomics are waited for without posting anything, and what becomes of it all without
+ * memory. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -52,11 +51,9 @@ static void path_failed(void *arg)
 }
 
 static const struct mesh_held_ops ops = {.path_failed = path_failed};
-static const struct mesh_shadow_attr shadow_attr = {.port_num = 1,
-						    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-/* ---- the connection
- * -------------------------------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------------------------- */
 
 static struct ibv_qp_attr rtr(uint32_t peer, uint32_t rq_psn)
 {
@@ -69,9 +66,7 @@ static struct ibv_qp_attr rtr(uint32_t peer, uint32_t rq_psn)
 		.min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1,
 			    .port_num = 1,
-			    .grh = {.dgid = world.gid,
-				    .sgid_index = world.gid_index,
-				    .hop_limit = 4}},
+			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
 	};
 }
 
@@ -85,11 +80,11 @@ static struct ibv_qp_attr rts(uint32_t sq_psn)
 				    .max_rd_atomic = 4};
 }
 
-#define RTR_MASK                                                                                   \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
 	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                   \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |     \
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 static void connect_b(void)
@@ -139,14 +134,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- what is posted
- * --------------------------------------------------------------------------------------------- */
+/* ---- what is posted --------------------------------------------------------------------------------------------- */
 
 static struct ibv_send_wr some_wr(struct ibv_sge *sges, uint64_t *ret_length)
 {
-	static const enum ibv_wr_opcode opcodes[] = {
-		IBV_WR_RDMA_WRITE,    IBV_WR_RDMA_READ,           IBV_WR_SEND,
-		IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE,		  IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD};
 	struct ibv_send_wr wr = {.wr_id = rng, .sg_list = sges, .opcode = opcodes[rnd(6)]};
 	int i;
 
@@ -157,8 +150,7 @@ static struct ibv_send_wr some_wr(struct ibv_sge *sges, uint64_t *ret_length)
 	else if (wr.opcode != IBV_WR_RDMA_READ && !rnd(3))
 		wr.send_flags = IBV_SEND_INLINE;
 	for (i = 0; i < wr.num_sge; i++) {
-		sges[i] = (struct ibv_sge){(uintptr_t)a.buf + rnd(1000),
-					   wr.send_flags ? 1 + rnd(16) : 1 + rnd(3000), a.mr->lkey};
+		sges[i] = (struct ibv_sge){(uintptr_t)a.buf + rnd(1000), wr.send_flags ? 1 + rnd(16) : 1 + rnd(3000), a.mr->lkey};
 		if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 			sges[i].length = 8;
 		*ret_length += sges[i].length;
@@ -203,9 +195,7 @@ static void feed_b(void)
 		assert_int_equal(end_recv(&b, fed, 8192, 16384), 0);
 }
 
-/* ---- tests
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------------------------------------ */
 
 static void test_posting_is_the_bases(void **state)
 {
@@ -296,8 +286,7 @@ static void check_log(uint32_t n)
 		assert_true(wr.wr.wr_id == posted.wrs[i].wr_id);
 		assert_int_equal(wr.wr.opcode, posted.wrs[i].opcode);
 		assert_int_equal(wr.length_bytes, posted.lengths[i]);
-		assert_int_equal(wr.wr.send_flags & IBV_SEND_SIGNALED,
-				 posted.wrs[i].send_flags & IBV_SEND_SIGNALED);
+		assert_int_equal(wr.wr.send_flags & IBV_SEND_SIGNALED, posted.wrs[i].send_flags & IBV_SEND_SIGNALED);
 	}
 }
 
@@ -341,13 +330,11 @@ static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ENOMEM;
 }
 
-/* What does not flush is waited for as long as the peer waits for us, less what it takes to tell.
- */
+/* What does not flush is waited for as long as the peer waits for us, less what it takes to tell. */
 static void test_not_flushed(void **state)
 {
 	const struct mv_move_times times = mesh_root.move_times;
-	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) =
-		world.mc->post_send;
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = world.mc->post_send;
 	struct mv_move_sync sync;
 	uint64_t begun_ns;
 	uint32_t qpn;
@@ -359,8 +346,7 @@ static void test_not_flushed(void **state)
 	mesh_root.move_times.move_ns = 2 * 2500000000ull;
 	world.mc->post_send = no_room;
 	begun_ns = mesh_now_ns();
-	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN;
-	     err = mesh_live_fence(h, false, &sync))
+	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
 		usleep(1000);
 	begun_ns = mesh_now_ns() - begun_ns;
 	world.mc->post_send = post_send;
@@ -372,10 +358,7 @@ static void test_not_flushed(void **state)
 /* Who was about to call the base's function when ours were put in. */
 static void test_past_us(void **state)
 {
-	struct ibv_send_wr late = {.wr_id = 4711,
-				   .opcode = IBV_WR_SEND,
-				   .send_flags = IBV_SEND_SIGNALED},
-			   *bad;
+	struct ibv_send_wr late = {.wr_id = 4711, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct mv_move_sync sync;
 	uint32_t qpn;
 
@@ -399,8 +382,7 @@ static void test_past_us(void **state)
 	assert_non_null(mesh_live_lost(h));
 }
 
-/* ---- atomics before a path that works is left
- * -------------------------------------------------------------------- */
+/* ---- atomics before a path that works is left -------------------------------------------------------------------- */
 
 #define RESULTS 2048 /* where those of atomics go, in a's buffer */
 #define BEFORE  5 /* what the remote word is at first */
@@ -418,10 +400,7 @@ static void add_one(unsigned int i, unsigned int flags)
 				 .num_sge = 1,
 				 .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 				 .send_flags = flags,
-				 .wr.atomic = {.remote_addr = (uintptr_t)b.buf,
-					       .compare_add = 1,
-					       .rkey = b.mr->rkey}},
-			   *bad;
+				 .wr.atomic = {.remote_addr = (uintptr_t)b.buf, .compare_add = 1, .rkey = b.mr->rkey}}, *bad;
 
 	*result(i) = UINT64_MAX;
 	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
@@ -429,10 +408,7 @@ static void add_one(unsigned int i, unsigned int flags)
 
 static void send_one(uint64_t wr_id)
 {
-	struct ibv_send_wr wr = {.wr_id = wr_id,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED},
-			   *bad;
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 
 	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
 }
@@ -453,8 +429,7 @@ static void assert_done(uint64_t wr_id)
 	assert_int_equal(wc.wr_id, wr_id);
 }
 
-/* The peer may have taken its memory away since the last atomic was done, which nobody tells us.
- * Nothing of ours touches it. */
+/* The peer may have taken its memory away since the last atomic was done, which nobody tells us. Nothing of ours touches it. */
 static void test_atomic_of_the_past(void **state)
 {
 	unsigned int i;
@@ -483,8 +458,7 @@ static void test_atomic_of_the_past(void **state)
 	assert_true(mesh_live_quiesce(h));
 }
 
-/* Atomics go on until a completion will tell that they are done. Else those before would never be
- * known to be. */
+/* Atomics go on until a completion will tell that they are done. Else those before would never be known to be. */
 static void test_atomics_until_one_tells(void **state)
 {
 	unsigned int i;
@@ -611,8 +585,7 @@ static void test_resized(void **state)
 			assert_int_equal(post_one(true), 0);
 		wc = end_wait(&a);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
-		assert_int_equal(ibv_resize_cq(a.cq, round % 2 ? 100 : 2000),
-				 0); /* with some in it */
+		assert_int_equal(ibv_resize_cq(a.cq, round % 2 ? 100 : 2000), 0); /* with some in it */
 		for (i = 1; i < 8; i++)
 			assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
 		assert_null(h->guard->lost);
@@ -622,16 +595,12 @@ static void test_resized(void **state)
 	}
 }
 
-/* ---- memory
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced.
- */
+/* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
 static unsigned int n_rooms(void)
 {
-	return !!h->keys + !!h->queue.places + !!h->guard->sends.places +
-	       !!h->guard->receives.places + !!h->guard->reader->later.places;
+	return !!h->keys + !!h->queue.places + !!h->guard->sends.places + !!h->guard->receives.places + !!h->guard->reader->later.places;
 }
 
 #define ALL_ROOMS 5u
@@ -749,9 +718,8 @@ int main(void)
 	const char *seed = getenv("TEST_SEED");
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_posting_is_the_bases), T(test_count),
-		T(test_outstanding),          T(test_past_us),
-		T(test_cq_is_as_it_was),      T(test_resized),
+		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
+		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
