@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 import unittest
+import zlib
 
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
@@ -140,6 +141,8 @@ def main():
     args.add_argument("--share", default="0/1", help="I/N: the tests with number = I modulo N")
     args.add_argument("--timeout", type=float, default=20.0)
     args.add_argument("--only", default="", help="regular expression")
+    args.add_argument("--one-in", type=int, default=1, metavar="N", help="of these only about every Nth, by its name and --seed")
+    args.add_argument("--seed", type=int, default=0)
     args.add_argument("--hugepages", action="store_true", help="reserve a few, which some tests want, in this kernel")
     options = args.parse_args()
     if options.hugepages:
@@ -147,7 +150,8 @@ def main():
     index, shares = map(int, options.share.split("/"))
     with tempfile.TemporaryDirectory() as directory:
         unpack(pathlib.Path(directory))
-        tests = [t for t in load(pathlib.Path(directory), options.dev, options.gid) if re.search(options.only, t.id())]
+        tests = [t for t in load(pathlib.Path(directory), options.dev, options.gid)
+                 if re.search(options.only, t.id()) and zlib.crc32(f"{options.seed} {t.id()}".encode()) % options.one_in == 0]
         for test in tests[index::shares]:
             print("@@" + json.dumps({"id": test.id(), **run_one(test, options.timeout)}), flush=True)
 

@@ -46,13 +46,14 @@ def parser():
         p.add_argument("-n", "--name", metavar="LAB", help="use this lab, a pair that is up; else one is booted")
         p.add_argument("--overlay", metavar="DIR", action="append", default=[], help="as in lab up; with --sim: installed in each host, its front made")
         p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="for the programs")
+        p.add_argument("--seed", type=int, default=0, metavar="S", help="of --sample and --one-in")
         p.add_argument("--only", metavar="REGEX", default="", help="only names in which this is found")
         if name == "run":
             p.add_argument("--strict", action="store_true", help="exit status 1 if a program did not work")
             p.add_argument("--sample", type=int, metavar="N", help="the core of the list and N others, picked by --seed")
-            p.add_argument("--seed", type=int, default=0, metavar="S")
         if name == "pyverbs":
             p.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one test (20)")
+            p.add_argument("--one-in", type=int, default=1, metavar="N", help="about every Nth test, picked by --seed")
     p = verbs.add_parser("explain", help="check that a pyverbs run's skips and failures are the explained ones")
     p.set_defaults(function=do_explain)
     p.add_argument("results", metavar="PYVERBS.json")
@@ -112,7 +113,7 @@ def sample(found, number, seed):
 def do_pyverbs(args):
     start = time.monotonic()
     with hosts(args) as place:
-        found = suite.run(place, (CLIENT, SERVER), LINK, args.env, args.only, args.timeout,
+        found = suite.run(place, (CLIENT, SERVER), LINK, args,
                           lambda name, e: show(e["outcome"], name, e["seconds"], e["reason"]))
         taken = {host: place.overlaid(host) for host in (CLIENT, SERVER)} if place.logs else {}
     if taken:

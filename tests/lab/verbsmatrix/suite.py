@@ -10,14 +10,14 @@ from rdmalab import job as job_module
 RUNNER = pathlib.Path(__file__).resolve().parent.parent / "guest" / "pyverbs_suite.py"
 
 
-def run(place, hosts, link, env, only, timeout, report):
-    """Results by test id; report(id, result) is called as each one ends."""
+def run(place, hosts, link, options, report):
+    """Results by test id; report(id, result) is called as each one ends. options: those of the command"""
     jobs = {}
     for number, host in enumerate(hosts):
         nic = next(n for n in place.topo.links[link].ports if n.host == host)
-        words = ["env", *env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
-                 "--gid", str(place.gid("ipv4")), "--share", f"{number}/{len(hosts)}", "--timeout", f"{timeout:g}",
-                 "--only", only]
+        words = ["env", *options.env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
+                 "--gid", str(place.gid("ipv4")), "--share", f"{number}/{len(hosts)}", "--timeout", f"{options.timeout:g}",
+                 "--only", options.only, "--one-in", str(options.one_in), "--seed", str(options.seed)]
         if place.kind == "lab":
             words.append("--hugepages")
         jobs[host] = place.start(host, shlex.join(words))
