@@ -170,17 +170,21 @@ static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
 
+/* Also of a log that is lost: what was noted before completes in its order, and what came before a lost atomic is as it was. */
 static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
 {
+	const char *lost = guard->lost;
 	const struct ibv_send_wr *first;
 
 	first = guard->placeholders && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
-	if (first)
+	if (first && first->wr_id == c->wr_id)
 		c->opcode = held_place_of(first);
 	if (c->receive)
 		received(guard, c->wr_id);
 	else if (!mesh_guard_reads(guard) && mv_wrring_retire(&guard->sends, c->wr_id) < 0)
 		guard->lost = "a send completed that is not the first one outstanding";
+	if (lost)
+		guard->lost = lost; /* the first reason */
 }
 
 /*
@@ -191,8 +195,6 @@ static bool wait_turn(struct mesh_held *h, const struct mesh_completion *c)
 {
 	const struct ibv_wc wc = {.wr_id = c->wr_id, .status = c->status, .qp_num = h->qp->qp_num};
 
-	if (c->status == IBV_WC_SUCCESS)
-		return false;
 	if (h->guard->n_kept)
 		return keep(h->guard, c);
 	if (!c->cq->n_stash || mesh_cq_stash_reserve(c->cq, 1))
@@ -212,12 +214,12 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	}
 	if (guard->lost_atomic && c->status != IBV_WC_SUCCESS)
 		fail_lost(guard, c);
-	if (guard->lost)
-		return !wait_turn(h, c);
 	if (c->status == IBV_WC_SUCCESS) {
 		one_that_succeeded(guard, c);
 		return true;
 	}
+	if (guard->lost)
+		return !wait_turn(h, c);
 	if (h->mode == MESH_HELD_FENCED) {
 		guard->n_flushed++; /* mesh_live_surface() gives the errors itself */
 		return false;

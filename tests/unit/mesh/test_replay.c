@@ -200,6 +200,43 @@ static void test_done_behind_a_lost_atomic(void **state)
 	assert_posted(1, 84, IBV_WR_RDMA_READ);
 }
 
+static struct mesh_completion polled(struct fenced *f, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct mesh_completion c = {.wr_id = wr_id, .cq = &f->cq, .status = status};
+
+	assert_true(mesh_guard_completed(&f->h, &c));
+	return c;
+}
+
+/* Receives are flushed as soon as such an atomic fails, and may be polled before what came before it. */
+static void test_done_before_a_lost_atomic(void **state)
+{
+	struct fenced *f = *state;
+	struct mesh_completion c;
+
+	was_posted(f, 1, IBV_WR_RDMA_READ, true);
+	was_posted(f, 2, IBV_WR_RDMA_WRITE, true);
+	was_posted(f, 3, IBV_WR_SEND, true);
+	was_posted(f, 4, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
+	replay(f, 4, 4, 1);
+	assert_non_null(f->h.guard->lost_atomic);
+	assert_int_equal(posted.n, 4);
+	assert_posted(1, 2, IBV_WR_RDMA_READ); /* holds its place */
+	c = polled(f, 99, IBV_WC_WR_FLUSH_ERR);
+	assert_null(c.opcode);
+	c = polled(f, 1, IBV_WC_SUCCESS);
+	assert_null(c.opcode);
+	c = polled(f, 2, IBV_WC_SUCCESS);
+	assert_non_null(c.opcode);
+	assert_int_equal(*c.opcode, IBV_WC_RDMA_WRITE);
+	c = polled(f, 3, IBV_WC_SUCCESS);
+	assert_non_null(c.opcode);
+	assert_int_equal(*c.opcode, IBV_WC_SEND);
+	c = polled(f, 4, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(c.status, IBV_WC_RETRY_EXC_ERR);
+	assert_ptr_equal(f->h.guard->lost, f->h.guard->lost_atomic);
+}
+
 static void assert_failed(const struct fenced *f, size_t at, uint64_t wr_id, enum ibv_wc_status status)
 {
 	assert_true(f->cq.n_stash > at);
@@ -275,6 +312,7 @@ int main(void)
 		T(test_done_behind_a_read),
 		T(test_done_behind_an_atomic),
 		T(test_done_behind_a_lost_atomic),
+		T(test_done_before_a_lost_atomic),
 		T(test_errors),
 		T(test_many_moves),
 		T(test_full_queue),
