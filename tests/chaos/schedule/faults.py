@@ -137,4 +137,6 @@ def control(hosts, random, rail):
 
 
 NO_PATH = ("second",)  # for a moment; queue pairs that have used up their retries by then fail
+# The port says so at once. Of the others it may be retries that tell, as bare: then a CQ with room for signaled work requests only is overrun.
+SEEN = ("port", "cable", "flap", "rails")
 KINDS = {f.__name__: f for f in (port, cable, flap, rails, second, oneway, acks, nth, switch, agent, control)}

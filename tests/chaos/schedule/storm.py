@@ -158,7 +158,9 @@ def storm(args, place, program, case, seed):
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
         options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
-        kinds = [kind for kind in args.kinds.split(",") if "-C" not in options or kind not in faults.NO_PATH]
+        kinds = args.kinds.split(",")
+        if "-C" in options:
+            kinds = [kind for kind in kinds if kind in faults.SEEN] or list(faults.SEEN)
         if "-C" not in options:
             options.append("-x")
         chosen = [random.choice(kinds) for _ in range(min(left, GROUP))]
