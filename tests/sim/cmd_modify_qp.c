@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "av.h"
+#include "doorbell.h"
 #include "qp_state.h"
 
 static void read_av(const struct ib_uverbs_qp_dest *d, struct av *av)
@@ -141,10 +142,12 @@ static void enter(struct qp *qp, uint8_t to)
 		return;
 	}
 	if (to == IBV_QPS_ERR) {
-		if (qp->state == IBV_QPS_RESET)
+		if (qp->state == IBV_QPS_RESET) {
 			qp->state = IBV_QPS_ERR;
-		else
+			doorbell_state(qp->obj.uc->hca, qp);
+		} else {
 			qp_enter_err(qp);
+		}
 		return;
 	}
 	qp->sqd_drained = false;

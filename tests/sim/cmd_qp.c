@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "doorbell.h"
+
 #define QPN_MASK ((1u << SIM_SLOT_QPN_BITS) - 1)
 #define MAX_BBS  32768
 
@@ -122,9 +124,12 @@ static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
 	err = qpn_alloc(h, qp);
 	if (err)
 		goto err_ring;
-	err = obj_add(a->uc, &qp->obj, OBJ_QP);
+	err = doorbell_add(h, qp);
 	if (err)
 		goto err_qpn;
+	err = obj_add(a->uc, &qp->obj, OBJ_QP);
+	if (err)
+		goto err_doorbell;
 	qp->obj.user_handle = in->user_handle;
 	qp->dev = a->uc->dev;
 	qp->dev_index = a->uc->dev_index;
@@ -148,6 +153,8 @@ static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
 	cmd_drv_out(a, &resp, sizeof(resp));
 	return 0;
 
+err_doorbell:
+	doorbell_remove(h, qp);
 err_qpn:
 	h->qps[qp->qpn & QPN_MASK] = NULL;
 	h->n_qps--;

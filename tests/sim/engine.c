@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "doorbell.h"
+
 #define TURN_PACKETS 32 /* of one queue pair per round */
 #define SPIN_NS      5000 /* without work, before the first sleep */
 #define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
@@ -26,6 +28,8 @@
 #define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
 #define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
 #define DOORBELLS_MAX_NS 500000 /* from one look at all doorbells to the next */
+#define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
+#define DOORBELLS_SHARE  12     /* and then there is other work to do meanwhile */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -94,7 +98,7 @@ static int poll_events(struct hca *h)
 	return done;
 }
 
-/* A dead HCA looks at nothing and completes nothing. */
+/* A dead HCA sends nothing and completes nothing. */
 static bool dead(const struct qp *qp)
 {
 	return atomic_load_explicit(&qp->dev->dead, memory_order_relaxed);
@@ -103,20 +107,13 @@ static bool dead(const struct qp *qp)
 /* Looking at thousands of queues after each packet would take all the time there is; a real HCA is told of those that matter. */
 static void poll_doorbells(struct hca *h)
 {
-	uint64_t began_ns, took_ns;
-	struct qp *qp;
+	uint64_t began_ns, took_ns, rest_ns;
 	struct cq *cq;
 
 	if (h->now_ns < h->doorbells_ns)
 		return;
 	began_ns = engine_clock();
-	LIST_FOREACH(qp, &h->all_qps, link) {
-		if (dead(qp))
-			continue;
-		qp_poll_send(qp);
-		if (qp->state == IBV_QPS_ERR && qp->rq_cnt)
-			rq_flush(qp);
-	}
+	doorbells_look(h);
 	LIST_FOREACH(cq, &h->cqs, link) {
 		if (cq->channel)
 			cq_poll_arm(cq);
@@ -124,30 +121,64 @@ static void poll_doorbells(struct hca *h)
 			cq_run_failures(h);
 	}
 	took_ns = engine_clock() - began_ns;
-	h->doorbells_ns = began_ns + took_ns + (IDLE_SHARE * took_ns < DOORBELLS_MAX_NS ? IDLE_SHARE * took_ns : DOORBELLS_MAX_NS);
+	rest_ns = took_ns * (took_ns < DOORBELLS_FEW_NS ? IDLE_SHARE : DOORBELLS_SHARE);
+	h->doorbells_ns = began_ns + took_ns + (rest_ns < DOORBELLS_MAX_NS ? rest_ns : DOORBELLS_MAX_NS);
+}
+
+/* When the timer of a queue pair is due; 0: none is running. */
+static uint64_t timer_of(const struct qp *qp)
+{
+	return qp->req.rnr_until_ns ? qp->req.rnr_until_ns : qp->req.deadline_ns;
+}
+
+/* Those whose timer is due have a turn. Acknowledgements come by the thousand, timers hardly ever. */
+static void run_timers(struct hca *h)
+{
+	struct qp *qp, *next;
+
+	if (!h->timer_ns || h->now_ns < h->timer_ns)
+		return;
+	h->timer_ns = 0;
+	for (qp = TAILQ_FIRST(&h->waiting); qp; qp = next) {
+		uint64_t t = timer_of(qp);
+
+		next = TAILQ_NEXT(qp, queue_link);
+		if (h->now_ns >= t)
+			qp_kick(qp);
+		else if (!h->timer_ns || t < h->timer_ns)
+			h->timer_ns = t;
+	}
+}
+
+static void wait_for_timer(struct hca *h, struct qp *qp)
+{
+	uint64_t t = timer_of(qp);
+
+	qp_enqueue(qp, &h->waiting);
+	if (!h->timer_ns || t < h->timer_ns)
+		h->timer_ns = t;
 }
 
 /* One turn for every queue pair with work. Return: whether one of them could go on at once. */
 static bool run_queues(struct hca *h)
 {
-	struct qp_queue queue = TAILQ_HEAD_INITIALIZER(queue);
+	struct qp *qp, *last = TAILQ_LAST(&h->busy, qp_queue), *next;
 	bool more = false;
-	struct qp *qp;
 
-	TAILQ_CONCAT(&queue, &h->busy, busy_link);
-	while ((qp = TAILQ_FIRST(&queue))) {
+	for (qp = TAILQ_FIRST(&h->busy); qp; qp = next) {
 		uint32_t cur = qp->req.cur;
+		bool was_last = qp == last, again = true;
 
-		TAILQ_REMOVE(&queue, qp, busy_link);
-		qp->busy = false;
-		if (dead(qp)) {
-			qp_kick(qp);
-			continue;
+		next = was_last ? NULL : TAILQ_NEXT(qp, queue_link);
+		if (!dead(qp)) {
+			qp_enqueue(qp, NULL);
+			again = qp_transmit(qp, TURN_PACKETS);
+			if (again)
+				qp_kick(qp);
+			else if (!qp->queue && timer_of(qp))
+				wait_for_timer(h, qp);
+			more |= qp->req.cur != cur || (qp->queue == &h->busy && !timer_of(qp));
 		}
-		if (qp_transmit(qp, TURN_PACKETS))
-			qp_kick(qp);
-		more |= qp->req.cur != cur ||
-			(qp->busy && qp->req.deadline_ns == 0 && qp->req.rnr_until_ns == 0);
 	}
 	return more;
 }
@@ -159,6 +190,7 @@ static bool round_once(struct hca *h)
 	h->now_ns = engine_clock();
 	work = net_receive(h, 0) > 0;
 	poll_doorbells(h);
+	run_timers(h);
 	work |= run_queues(h);
 	work |= poll_events(h) > 0;
 	faults_run(h);
@@ -172,8 +204,10 @@ static uint64_t nearest_timer(struct hca *h)
 	uint64_t t = faults_run(h);
 	struct qp *qp;
 
-	TAILQ_FOREACH(qp, &h->busy, busy_link) {
-		uint64_t q = qp->req.rnr_until_ns ? qp->req.rnr_until_ns : qp->req.deadline_ns;
+	if (h->timer_ns && (!t || h->timer_ns < t))
+		t = h->timer_ns;
+	TAILQ_FOREACH(qp, &h->busy, queue_link) {
+		uint64_t q = timer_of(qp);
 
 		if (!dead(qp) && q && (!t || q < t))
 			t = q;

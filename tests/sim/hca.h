@@ -50,7 +50,11 @@ struct hca {
 	LIST_HEAD(, qp) all_qps;
 	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
-	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send or a timer running */
+	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
+	uint32_t n_doorbells, doorbell_room;
+	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send */
+	struct qp_queue waiting; /* those that have no more than a timer running */
+	uint64_t timer_ns; /* none of @waiting is due before; 0: none is waiting */
 	uint32_t in_flight; /* PSNs sent and not acknowledged, of all queue pairs that make progress
 			     */
 	uint64_t events_seen; /* of state->n_events */
@@ -153,6 +157,7 @@ void rq_flush(struct qp *qp);
 /* qp.c: queue pairs */
 struct qp *qp_find(struct hca *h, uint32_t qpn);
 void qp_kick(struct qp *qp);
+void qp_enqueue(struct qp *qp, struct qp_queue *queue);
 void qp_poll_send(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_enter_err(struct qp *qp);

@@ -242,8 +242,9 @@ struct qp {
 	bool last_wqe_event; /* already told */
 	uint32_t async_events;
 
-	bool busy; /* on hca->busy */
-	TAILQ_ENTRY(qp) busy_link;
+	uint32_t doorbell; /* place in hca->doorbells */
+	struct qp_queue *queue; /* that it is on: hca->busy, hca->waiting; NULL: none */
+	TAILQ_ENTRY(qp) queue_link;
 	LIST_ENTRY(qp) link; /* hca->all_qps */
 	struct mcast_group {
 		uint8_t gid[16];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dma.h"
+#include "doorbell.h"
 
 /** qp_find() - queue pair of this process by its number, or NULL. */
 struct qp *qp_find(struct hca *h, uint32_t qpn)
@@ -18,13 +19,22 @@ struct qp *qp_find(struct hca *h, uint32_t qpn)
 	return h->qps[qpn & ((1u << SIM_SLOT_QPN_BITS) - 1)];
 }
 
-/** qp_kick() - there is something to send, or a timer to watch. */
+/** qp_kick() - there is something to send, or a timer to be set. */
 void qp_kick(struct qp *qp)
 {
-	if (qp->busy)
+	qp_enqueue(qp, &qp->obj.uc->hca->busy);
+}
+
+/** qp_enqueue() - to the end of another queue, if it is not there already; NULL: of none */
+void qp_enqueue(struct qp *qp, struct qp_queue *queue)
+{
+	if (qp->queue == queue)
 		return;
-	qp->busy = true;
-	TAILQ_INSERT_TAIL(&qp->obj.uc->hca->busy, qp, busy_link);
+	if (qp->queue)
+		TAILQ_REMOVE(qp->queue, qp, queue_link);
+	qp->queue = queue;
+	if (queue)
+		TAILQ_INSERT_TAIL(queue, qp, queue_link);
 }
 
 /** qp_async() - tell the program about an event of the queue pair: IBV_EVENT_*. */
@@ -117,10 +127,7 @@ void qp_reset(struct qp *qp)
 	struct send_wqe *ring = qp->req.ring;
 	struct hca *h = qp->obj.uc->hca;
 
-	if (qp->busy) {
-		TAILQ_REMOVE(&h->busy, qp, busy_link);
-		qp->busy = false;
-	}
+	qp_enqueue(qp, NULL);
 	if (qp->holds_gid)
 		path_hold_gid(h, qp->dev_index, qp->attr.av_port, qp->path.sgid_index, -1);
 	qp->holds_gid = false;
@@ -134,6 +141,7 @@ void qp_reset(struct qp *qp)
 	qp->sq_parsed = qp->rq_taken = 0;
 	qp->sqd_notify = qp->sqd_drained = qp->last_wqe_event = false;
 	qp->state = IBV_QPS_RESET;
+	doorbell_state(h, qp);
 }
 
 /** qp_enter_err() - stop both directions and flush; rq_psn stays to be read. */
@@ -142,6 +150,7 @@ void qp_enter_err(struct qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	qp->state = IBV_QPS_ERR;
+	doorbell_state(qp->obj.uc->hca, qp);
 	qp->resp.q_head = qp->resp.q_tail;
 	qp->resp.ack_due = false;
 	qp_poll_send(qp);
@@ -164,7 +173,7 @@ void qp_fatal(struct qp *qp, uint32_t event)
 }
 
 /** qp_transmit() - one turn of a queue pair on the busy list. Return: false if it may leave the
- * list. */
+ * list; a timer may be running. */
 bool qp_transmit(struct qp *qp, int budget)
 {
 	bool more = false;
@@ -179,7 +188,7 @@ bool qp_transmit(struct qp *qp, int budget)
 			rc_req_timer(qp);
 		more = rc_resp_transmit(qp, budget);
 		more |= rc_req_transmit(qp, budget);
-		return more || qp->req.deadline_ns || qp->req.rnr_until_ns;
+		return more;
 	case IBV_QPT_UC:
 		return uc_transmit(qp, budget);
 	case IBV_QPT_UD:
@@ -195,6 +204,7 @@ void qp_destroy(struct qp *qp)
 	struct hca *h = qp->obj.uc->hca;
 
 	qp_reset(qp);
+	doorbell_remove(h, qp);
 	evq_drop(qp->obj.uc->async, qp);
 	LIST_REMOVE(qp, link);
 	h->qps[qp->qpn & ((1u << SIM_SLOT_QPN_BITS) - 1)] = NULL;

@@ -91,6 +91,7 @@ static void hca_free(struct hca *h)
 	close(h->state_fd);
 	if (h->wake_fd >= 0)
 		close(h->wake_fd);
+	free(h->doorbells);
 	free(h->qps);
 	free(h->mrs);
 	free(h);
@@ -112,6 +113,7 @@ static struct hca *hca_new(void)
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&h->lock, &attr);
 	TAILQ_INIT(&h->busy);
+	TAILQ_INIT(&h->waiting);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	h->events_seen = atomic_load(&h->state->n_events);
 	/* Keys differ from host to host and from process to process, so that a mixed-up key is

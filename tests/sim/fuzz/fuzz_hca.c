@@ -205,6 +205,7 @@ static void set_up(void)
 	set_up_state();
 	pthread_mutex_init(&hca.lock, NULL);
 	TAILQ_INIT(&hca.busy);
+	TAILQ_INIT(&hca.waiting);
 	hca.qps = calloc(1u << SIM_SLOT_QPN_BITS, sizeof(struct qp *));
 	hca.mr_base = 0x100;
 	hca.wake_fd = -1;

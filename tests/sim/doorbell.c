@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "doorbell.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+
+#include "dma.h"
+#include "hca.h"
+
+#define FIRST_ROOM 64
+#define AHEAD      16 /* records that are on their way from memory while one is looked at */
+
+static bool make_room(struct hca *h)
+{
+	uint32_t room = h->doorbell_room ? 2 * h->doorbell_room : FIRST_ROOM;
+	struct doorbell *larger;
+
+	if (h->n_doorbells < h->doorbell_room)
+		return true;
+	larger = realloc(h->doorbells, room * sizeof(*larger));
+	if (!larger)
+		return false;
+	h->doorbells = larger;
+	h->doorbell_room = room;
+	return true;
+}
+
+int doorbell_add(struct hca *h, struct qp *qp)
+{
+	if (!make_room(h))
+		return -ENOMEM;
+	qp->doorbell = h->n_doorbells++;
+	h->doorbells[qp->doorbell] = (struct doorbell){
+		.db = qp->db, .qp = qp, .seen_recv = DOORBELL_NONE, .seen_send = DOORBELL_NONE};
+	return 0;
+}
+
+void doorbell_remove(struct hca *h, struct qp *qp)
+{
+	struct doorbell *last = &h->doorbells[--h->n_doorbells];
+
+	h->doorbells[qp->doorbell] = *last;
+	last->qp->doorbell = qp->doorbell;
+	if (h->n_doorbells)
+		return;
+	free(h->doorbells);
+	h->doorbells = NULL;
+	h->doorbell_room = 0;
+}
+
+void doorbell_state(struct hca *h, struct qp *qp)
+{
+	struct doorbell *d = &h->doorbells[qp->doorbell];
+
+	d->seen_recv = d->seen_send = DOORBELL_NONE;
+	d->flushes = qp->state == IBV_QPS_ERR && qp->rq_cnt;
+}
+
+/* What follows a record is read after it by those who take it. */
+static uint32_t peek(const volatile uint32_t *db)
+{
+	return __atomic_load_n(db, __ATOMIC_RELAXED);
+}
+
+static void take(struct doorbell *d)
+{
+	uint32_t recv = peek(&d->db[0]), send = peek(&d->db[1]);
+	struct qp *qp = d->qp;
+
+	/* A dead HCA looks at nothing and completes nothing. */
+	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+		return;
+	qp_poll_send(qp);
+	/* Before RTS nothing is taken. */
+	if ((uint16_t)be32toh(send) == qp->sq_parsed)
+		d->seen_send = send;
+	if (!d->flushes)
+		return;
+	rq_flush(qp);
+	if ((uint16_t)be32toh(recv) == qp->rq_taken)
+		d->seen_recv = recv;
+}
+
+void doorbells_look(struct hca *h)
+{
+	struct doorbell *d;
+
+	for (uint32_t i = 0; i < h->n_doorbells; i++) {
+		if (i + AHEAD < h->n_doorbells)
+			__builtin_prefetch((const void *)h->doorbells[i + AHEAD].db);
+		d = &h->doorbells[i];
+		if (peek(&d->db[1]) != d->seen_send ||
+		    (d->flushes && peek(&d->db[0]) != d->seen_recv))
+			take(d);
+	}
+}
