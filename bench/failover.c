@@ -6,7 +6,8 @@
  *     -p PORT  TCP                            -f FILE  shared with the cable; default: no faults
  *     -q N     queue pairs                    -c       a completion queue for each
  *     -r N     WRITEs a second, of all queue pairs together; 0: as fast as they complete. When nothing has completed for
- *              2 ms, one goes to every queue pair that has none outstanding: so all of them wait for the new path
+ *              2 ms, one goes to every queue pair that has none outstanding, or none that was posted since the fault: so all of
+ *              them wait for the new path
  *     -s N     bytes of each                  -d N     outstanding on each at most
  *   failover cable FILE NETNS                 pulls and plugs what is named on its standard input
  *
@@ -389,6 +390,14 @@ static bool poll_all(struct end *e)
 	return any;
 }
 
+/* Is there no work request whose completion would say that it goes on after the last fault? */
+static bool is_silent(const struct end *e, const struct channel *c)
+{
+	uint64_t down_ns = e->fault ? atomic_load_explicit(&e->fault->down_ns, memory_order_relaxed) : 0;
+
+	return c->head == c->tail || c->posted_ns[(c->head - 1) % e->opt.depth] < down_ns;
+}
+
 /* Return: whether anything was posted. */
 static bool post_due(struct end *e)
 {
@@ -404,7 +413,7 @@ static bool post_due(struct end *e)
 	}
 	if (now > e->heard_ns + STALL_NS) {
 		for (i = 0; i < e->opt.n_qps; i++)
-			if (e->channels[i].head == e->channels[i].tail)
+			if (is_silent(e, &e->channels[i]))
 				any |= post(e, &e->channels[i]);
 		e->heard_ns = now;
 	}

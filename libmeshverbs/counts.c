@@ -24,7 +24,7 @@ _Static_assert(MV_N_COUNTS <= MV_COUNTS_MAX, "room");
 #define GIVEN_UP "Connections that were to move and stayed, by reason"
 
 #define AHEAD                                                                                      \
-	"Memory regions and queue pairs made on the NIC that connections would move to next"
+	"Memory regions, queue pairs and their connections made on the NIC that would be moved to next"
 
 #define DECIDED_TO(action, word)                                                                   \
 	[MV_COUNT_DECIDED + (action)] = {"decisions", "action", word, DECIDED}
@@ -73,6 +73,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	[MV_COUNT_AHEAD_QP] = {"made_ahead", "what", "qp", AHEAD},
 	PLAIN(MV_COUNT_AHEAD_FAILED, "made_ahead_failed",
 	      "Processes that could not make everything for the next move ahead"),
+	[MV_COUNT_AHEAD_CONNECTED] = {"made_ahead", "what", "connection", AHEAD},
 };
 
 const struct mv_count_row *mv_count_row(size_t place)

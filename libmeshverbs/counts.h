@@ -65,6 +65,7 @@ enum mv_count {
 	MV_COUNT_AHEAD_MR = MV_COUNT_LIVE_PAUSE + MV_COUNT_LIVE_REASONS * MV_PAUSE_PLACES,
 	MV_COUNT_AHEAD_QP,
 	MV_COUNT_AHEAD_FAILED, /* and given up for this process */
+	MV_COUNT_AHEAD_CONNECTED, /* queue pairs, to the peer's */
 	MV_N_COUNTS,
 };
 

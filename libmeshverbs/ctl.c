@@ -67,6 +67,8 @@ static bool last_fields_valid(const struct mv_ctl_msg *msg)
 {
 	if (msg->type == MV_CTL_SYNC)
 		return msg->next_psn <= 0xffffff;
+	if (msg->type == MV_CTL_AHEAD)
+		return (msg->flags & MV_CTL_MOVE) && msg->path_psn <= 0xffffff;
 	if ((msg->flags & MV_CTL_MOVE) && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER))
 		return msg->path_psn <= 0xffffff;
 	return true;
@@ -123,7 +125,7 @@ const char *mv_ctl_type_name(unsigned int type)
 		[MV_CTL_KEY_GET] = "key-get",   [MV_CTL_KEY_PUT] = "key-put",
 		[MV_CTL_KEY_DROP] = "key-drop", [MV_CTL_KEY_DROPPED] = "key-dropped",
 		[MV_CTL_UD_GET] = "ud-get",     [MV_CTL_UD_PUT] = "ud-put",
-		[MV_CTL_SYNC] = "sync",
+		[MV_CTL_SYNC] = "sync",         [MV_CTL_AHEAD] = "ahead",
 	};
 
 	return type < MV_CTL_TYPE_END && names[type] ? names[type] : "unknown";

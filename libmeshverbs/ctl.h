@@ -47,13 +47,18 @@ enum mv_ctl_type {
 	MV_CTL_UD_PUT,
 	/* Moving a live QP, beside HELLO to REFUSE with MV_CTL_MOVE (move.h). */
 	MV_CTL_SYNC, /* my old QP is fenced; it has executed all before @next_psn */
+	/*
+	 * Of a QP at work: @path is a QP of mine that would take its place if it had to leave; the one of yours on @path_peer_gid can be
+	 * connected to it now. With MV_CTL_MOVE always
+	 */
+	MV_CTL_AHEAD,
 	MV_CTL_TYPE_END,
 };
 
 enum mv_ctl_flags {
 	MV_CTL_NATIVE = 1, /* HELLO: my end is connected with the program's own attributes */
 	/*
-	 * My QP on the path can receive; ANSWER without: not on this path, try another. SYNC: I have yours, do not answer.
+	 * My QP on the path can receive; ANSWER without: not on this path, try another. SYNC, AHEAD: I have yours, do not answer.
 	 */
 	MV_CTL_READY = 2,
 	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: no such key in the QP's protection domain; @rkey fails every access */
@@ -93,7 +98,7 @@ struct mv_ctl_msg {
 	uint8_t type; /* enum mv_ctl_type */
 	uint8_t flags; /* enum mv_ctl_flags */
 	uint8_t reason; /* enum mv_ctl_reason */
-	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM), else of the entry the sender's own QP uses */
+	/* enum mv_gid_type of the path (OFFER, ANSWER, CONFIRM, AHEAD), else of the entry the sender's own QP uses */
 	uint8_t gid_type;
 	uint32_t attempt; /* which connect of the sender's QP: grows; older ones are ignored. Never 0 */
 	/*
@@ -103,7 +108,7 @@ struct mv_ctl_msg {
 	uint32_t to_attempt;
 	/*
 	 * KEY_*, UD_*: chosen by who asks, repeated in the answer. OFFER: which offer of this attempt, grows, never 0;
-	 * repeated in ANSWER, CONFIRM, SYNC and, with MV_CTL_MOVE, REFUSE (there 0: a follower's wish).
+	 * repeated in ANSWER, CONFIRM, SYNC and, with MV_CTL_MOVE, REFUSE (there 0: a follower's wish). AHEAD: which the next one will be.
 	 */
 	uint32_t request_id;
 	struct mv_ctl_end from, to; /* as the programs know them */
@@ -112,9 +117,9 @@ struct mv_ctl_msg {
 	 * MV_CTL_PSN_NONE where one is not known yet (before RTS). A receiver that knows its own compares.
 	 */
 	uint32_t from_psn, to_psn;
-	/* OFFER, ANSWER, CONFIRM: the sender's end of the agreed path; UD_PUT likewise. */
+	/* OFFER, ANSWER, CONFIRM, AHEAD: the sender's end of the path; UD_PUT likewise. */
 	struct mv_ctl_end path;
-	union ibv_gid path_peer_gid; /* OFFER: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
+	union ibv_gid path_peer_gid; /* OFFER, AHEAD: the GID that the receiver is to use; UD_GET: likewise; ANSWER: repeats OFFER's path.gid */
 	uint16_t path_lid;
 	uint16_t mtu_bytes; /* largest path MTU the sender's end allows: 256 .. 4096; 0: unknown */
 	union {
@@ -124,7 +129,7 @@ struct mv_ctl_msg {
 	};
 	union {
 		uint32_t rkey; /* KEY_* */
-		uint32_t path_psn; /* OFFER, ANSWER with MV_CTL_MOVE: first PSN of @path's sends, 24 bits */
+		uint32_t path_psn; /* AHEAD, OFFER and ANSWER with MV_CTL_MOVE: first PSN of @path's sends, 24 bits */
 		uint32_t n_received; /* SYNC: receives that the old QP consumed since it was connected, modulo 2^32 */
 	};
 };

@@ -30,10 +30,11 @@ const struct mv_move_times mv_move_default_times = {
 /* They come again, so there need not be room for them. */
 static bool is_repeated(enum mv_move_action_type type)
 {
-	return type == MV_DO_SEND || type == MV_DO_WANTED || type == MV_DO_QUIESCE;
+	return type == MV_DO_SEND || type == MV_DO_WANTED || type == MV_DO_QUIESCE ||
+	       type == MV_DO_STANDBY;
 }
 
-/* Return: NULL for a message, WANTED or QUIESCE too many: it is as good as lost. */
+/* Return: NULL for a message, WANTED, QUIESCE or STANDBY too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type)
 {
 	if (m->next_action) {
@@ -323,16 +324,21 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 	return m->local_type;
 }
 
-void mv_move_number(struct mv_move *m, uint32_t offer)
+uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer)
 {
 	/* Any odd number will do that spreads: a late packet of an earlier QP of that number is not
 	 * taken for one of this. */
 	static const uint32_t spread = 0x9e3779;
 	uint32_t base = m->sq_psn == MV_CTL_PSN_NONE ? 0 : m->sq_psn;
 
+	return (base + offer * spread) & 0xffffff;
+}
+
+void mv_move_number(struct mv_move *m, uint32_t offer)
+{
 	m->last_offer = offer;
 	m->next.offer = offer;
-	m->next.my_psn = m->live ? (base + offer * spread) & 0xffffff : MV_CTL_PSN_NONE;
+	m->next.my_psn = m->live ? mv_move_psn(m, offer) : MV_CTL_PSN_NONE;
 }
 
 /* ---- what the program does ---------------------------------------------------------------------

@@ -55,6 +55,11 @@
  *   each     --SYNC--> the other         once it has: what its old QP executed
  *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
  *
+ * What takes long before CONFIRM can be done while all is well: each end that has made a QP for the next move (PREPARE will be
+ * answered with that) tells the other in AHEAD, and connects it to the one that it is told of: STANDBY. The states do not know of it. An
+ * end that is to CONNECT finds that it is connected already, to just that QP with just those PSNs, or it is not, and does it then. So
+ * an AHEAD that is lost, late or wrong costs time and nothing else.
+ *
  * QUIESCE: the fence throws away what is on its way, and all of it can be had again but the result of an atomic. So as long as the
  * path works, the caller posts no more atomics and waits for those that are outstanding; where it does not, they are as lost
  * as they would be without a move, and nothing is waited for. Each end is through with that before it says so to the other, so
@@ -126,6 +131,11 @@ enum mv_move_action_type {
 	 * mv_move_start() and paths, or mv_move_refuse(). Comes again if neither is done
 	 */
 	MV_DO_WANTED,
+	/*
+	 * The peer has a QP that it would move to. If there is one on @local_gid for which PREPARE would be answered, it can be connected as
+	 * CONNECT would say (@mtu_bytes: the peer's). @answer: then mv_move_ahead(ready)
+	 */
+	MV_DO_STANDBY,
 };
 
 struct mv_move_action {
@@ -141,12 +151,13 @@ struct mv_move_action {
 			union ibv_gid local_gid;
 			union ibv_gid remote_gid; /* the other end of the path */
 			uint8_t gid_type; /* PREPARE, CONNECT, NATIVE */
-			/* CONNECT */
+			/* CONNECT, STANDBY */
 			struct mv_ctl_end peer;
 			uint16_t peer_lid;
 			uint16_t mtu_bytes; /* the smaller of both ends'; 0: neither is known */
 			uint8_t peer_stays; /* the peer's keys are its program's own */
-			uint32_t sq_psn, rq_psn; /* CONNECT: first PSNs there; MV_CTL_PSN_NONE: the program's own */
+			uint32_t sq_psn, rq_psn; /* first PSNs there; CONNECT: MV_CTL_PSN_NONE: the program's own */
+			bool answer; /* STANDBY */
 			/*
 			 * NATIVE, STAY, SURFACE: why no move, for the log; REASON_NONE when agreed that none is needed, or
 			 * when @timed_out says enough. WANTED: why one
@@ -266,12 +277,16 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
 		   const struct mv_move_times *times, uint64_t now_ns);
 
 /**
- * mv_move_meet - let the ends of a live QP learn each other's attempts, before they have to move
+ * mv_move_ahead - tell the peer of a QP that is ready to be the next one
+ * @mine: on the path that would be taken; @peer_gid: its other end
+ * @lid, @mtu_bytes: as for mv_move_prepared()
+ * @ready: it is connected to the peer's
  *
- * Sends one HELLO, on an end that is settled and has not heard of its peer; it may be lost, and the caller may try again.
- * Nothing depends on it, but a leader that has to ask first loses a round trip when every one counts.
+ * On an end that is settled, else nothing happens. It may be lost, and the caller may try again. By it the ends learn each other's
+ * attempts, too: a leader that has to ask for that first loses a round trip when every one counts.
  */
-void mv_move_meet(struct mv_move *m);
+void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
+		   uint16_t mtu_bytes, bool ready);
 
 /**
  * mv_move_start - the QP is to leave its path

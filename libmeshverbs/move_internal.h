@@ -36,7 +36,7 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-/* Return: NULL for a message, WANTED or QUIESCE too many: it is as good as lost. */
+/* Return: NULL for a message, WANTED, QUIESCE or STANDBY too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type);
 
 /* Changes the state; nothing is repeated any more. */
@@ -86,6 +86,9 @@ void mv_move_try_path(struct mv_move *m, enum mv_ctl_reason reason);
 /* The RoCE version of the program's own address that fits the peer's; changed for verdict ASK only.
  */
 uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type);
+
+/* The first PSN of what a live QP sends on the path of an offer. */
+uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer);
 
 /* The path that is being negotiated gets its number and, if the QP is live, the first PSN of our sends there. */
 void mv_move_number(struct mv_move *m, uint32_t offer);

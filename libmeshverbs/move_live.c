@@ -232,10 +232,25 @@ static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
 }
 
-void mv_move_meet(struct mv_move *m)
+void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid,
+		   uint8_t type, uint16_t lid, uint16_t mtu_bytes, bool ready)
 {
-	if (mv_move_settled(m) && !m->peer_attempt)
-		mv_move_send_hello_live(m);
+	struct mv_move_action *action = mv_move_settled(m) ? mv_move_push(m, MV_DO_SEND) : NULL;
+	struct mv_ctl_msg *msg;
+
+	if (!action)
+		return;
+	msg = &action->msg;
+	mv_move_header(m, MV_CTL_AHEAD, msg);
+	msg->flags = MV_CTL_MOVE | (ready ? MV_CTL_READY : 0);
+	msg->gid_type = type;
+	msg->request_id = m->last_offer + 1;
+	msg->base = m->now.offer;
+	msg->path = *mine;
+	msg->path_peer_gid = *peer_gid;
+	msg->path_lid = lid;
+	msg->mtu_bytes = mtu_bytes;
+	msg->path_psn = mv_move_psn(m, msg->request_id);
 }
 
 /* Other paths, in the middle of negotiating. A follower's caller is asked about each that the

@@ -206,6 +206,27 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
 }
 
+/* Of the same path as ours, and with the number that we expect: else it is late, or early. */
+static void on_ahead(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	struct mv_move_action *action;
+
+	if (!mv_move_settled(m) || msg->base != m->now.offer || msg->request_id != m->last_offer + 1)
+		return;
+	action = mv_move_push(m, MV_DO_STANDBY);
+	if (!action)
+		return;
+	action->local_gid = msg->path_peer_gid;
+	action->remote_gid = msg->path.gid;
+	action->gid_type = msg->gid_type;
+	action->peer = msg->path;
+	action->peer_lid = msg->path_lid;
+	action->mtu_bytes = msg->mtu_bytes;
+	action->sq_psn = mv_move_psn(m, msg->request_id);
+	action->rq_psn = msg->path_psn;
+	action->answer = !(msg->flags & MV_CTL_READY);
+}
+
 /* ---- to whom? ----------------------------------------------------------------------------------
  */
 
@@ -234,7 +255,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 			  uint64_t now_ns)
 {
 	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
-	bool asks = msg->type == MV_CTL_HELLO && !msg->to_attempt;
+	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_AHEAD) && !msg->to_attempt;
 
 	if (!proved || (msg->to_attempt != m->attempt && !asks))
 		return;
@@ -242,7 +263,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 		return;
 	m->heard_at = now_ns;
 	if (m->state == MV_MOVE_FAILED) {
-		if (msg->type != MV_CTL_REFUSE)
+		if (msg->type != MV_CTL_REFUSE && msg->type != MV_CTL_AHEAD)
 			refuse(m, msg);
 		return;
 	}
@@ -264,6 +285,9 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 		break;
 	case MV_CTL_REFUSE:
 		on_refuse(m, msg);
+		break;
+	case MV_CTL_AHEAD:
+		on_ahead(m, msg);
 		break;
 	}
 }

@@ -45,6 +45,15 @@ struct mesh_conn_path {
 	uint32_t sq_psn; /* first one, or MV_CTL_PSN_NONE: as the program says */
 };
 
+/* The path of a QP that was made ahead. */
+struct mesh_conn_spare {
+	union ibv_gid gid, peer_gid;
+	uint8_t port, gid_type;
+	uint16_t mtu_bytes, lid; /* of our end */
+	unsigned int n_told; /* how often the peer has been told of it */
+	uint64_t tell_ns; /* when it is to be told again */
+};
+
 /* Where a connection belongs: the path that it was made on. */
 struct mesh_conn_home {
 	char device[IBV_SYSFS_NAME_MAX]; /* "": not made yet */
@@ -56,6 +65,7 @@ struct mesh_conn_home {
 	uint64_t returned_at_ns; /* 0: it has not */
 	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
+	struct mesh_conn_spare ahead; /* the path with @spare at this end, if a QP waits there */
 	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
 };
 

@@ -198,6 +198,13 @@ struct mesh_shadow {
 	struct mesh_srq_home *home; /* where its receives are; NULL: its own */
 	bool recv_failed; /* it did not take a receive that the base took */
 	bool rtr, rts; /* it is at least there */
+	struct mesh_standby *standby; /* how it was connected ahead; NULL: it was not, or that does not matter any more */
+};
+
+/* What a QP that was made ahead was brought to RTR and RTS with. */
+struct mesh_standby {
+	struct ibv_qp_attr rtr, rts;
+	int rtr_mask, rts_mask;
 };
 
 /* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
@@ -575,6 +582,8 @@ int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh
 /** mesh_shadow_make_ahead - the same for a QP without SRQ that may never be used: polling costs nothing more before the next */
 int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 			   struct mesh_shadow *ret);
+/** mesh_shadow_to_init - from RESET to INIT. Return: as ibv_modify_qp(). */
+int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
 /** mesh_shadow_take_up - one that was made ahead is going to be used */
 void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_unmake - and away with it; its CQs are frozen meanwhile; nothing refers to it any more */

@@ -179,9 +179,9 @@ void mesh_live_disarm(struct mesh_held *h)
 	h->ahead = (struct mesh_shadow){0};
 }
 
-bool mesh_live_armed(const struct mesh_held *h)
+uint32_t mesh_live_armed(const struct mesh_held *h)
 {
-	return h->ahead.qp;
+	return h->ahead.qp ? h->ahead.qp->qp_num : 0;
 }
 
 /* The one that was made ahead, if it fits. */
@@ -225,17 +225,83 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	return 0;
 }
 
+/* Nothing was ever posted to it. Return: 0 or errno. */
+static int back_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *made)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	int err = mesh_root.lib.verbs.modify_qp(qp, &reset, IBV_QP_STATE);
+
+	return err ? err : mesh_shadow_to_init(qp, made);
+}
+
+/* Return: 0 or errno. */
+static int to_rts(struct ibv_qp *qp, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+{
+	int err = mesh_root.lib.verbs.modify_qp(qp, rtr, rtr_mask);
+
+	return err || !rts_mask ? err : mesh_root.lib.verbs.modify_qp(qp, rts, rts_mask);
+}
+
+static bool same(const struct mesh_standby *standby, const struct ibv_qp_attr *rtr, int rtr_mask,
+		 const struct ibv_qp_attr *rts, int rts_mask)
+{
+	return standby->rtr_mask == rtr_mask && standby->rts_mask == rts_mask &&
+	       !memcmp(&standby->rtr, rtr, sizeof(*rtr)) && !memcmp(&standby->rts, rts, sizeof(*rts));
+}
+
+int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
+{
+	struct mesh_shadow *ahead = &h->ahead;
+	struct mesh_standby *standby = ahead->standby;
+	int err = 0;
+
+	if (!ahead->qp)
+		return -ENOENT;
+	if (standby && same(standby, rtr, rtr_mask, rts, rts_mask))
+		return 0;
+	if (standby)
+		err = back_to_init(ahead->qp, &h->ahead_attr);
+	else
+		standby = ahead->standby = calloc(1, sizeof(*standby));
+	if (!standby)
+		return -ENOMEM;
+	/* As it is in memory: modify_qp() may write there. */
+	memcpy(&standby->rtr, rtr, sizeof(*rtr));
+	memcpy(&standby->rts, rts, sizeof(*rts));
+	standby->rtr_mask = rtr_mask;
+	standby->rts_mask = rts_mask;
+	if (!err)
+		err = to_rts(ahead->qp, rtr, rtr_mask, rts, rts_mask);
+	if (err)
+		standby->rtr_mask = 0; /* is as none that could be wanted: what is wanted next begins with RESET */
+	return -mesh_positive(err);
+}
+
+bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer)
+{
+	const struct mesh_standby *standby = h->next.qp ? h->next.standby : NULL;
+
+	return standby && standby->rtr_mask && standby->rtr.dest_qp_num == peer->qpn &&
+	       mv_gid_equal(&standby->rtr.ah_attr.grh.dgid, &peer->gid);
+}
+
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
 {
-	int err;
+	struct mesh_standby *standby = h->next.standby;
+	int err = 0;
 
 	if (!h->next.qp)
 		return -EINVAL;
-	err = mesh_root.lib.verbs.modify_qp(h->next.qp, rtr, rtr_mask);
-	if (!err && rts_mask)
-		err = mesh_root.lib.verbs.modify_qp(h->next.qp, rts, rts_mask);
+	if (!standby || !same(standby, rtr, rtr_mask, rts, rts_mask)) {
+		if (standby)
+			err = back_to_init(h->next.qp, &h->ahead_attr);
+		if (!err)
+			err = to_rts(h->next.qp, rtr, rtr_mask, rts, rts_mask);
+	}
 	if (err)
 		return -mesh_positive(err);
+	h->next.standby = NULL;
+	free(standby);
 	pthread_mutex_lock(&h->lock);
 	h->next.rtr = true;
 	h->next.rts = rts_mask;

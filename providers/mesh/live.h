@@ -47,8 +47,18 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /** mesh_live_disarm - and away with it; before its PD is put */
 void mesh_live_disarm(struct mesh_held *h);
-/** mesh_live_armed - is there one? */
-bool mesh_live_armed(const struct mesh_held *h);
+/** mesh_live_armed - is there one? Its number, or 0 */
+uint32_t mesh_live_armed(const struct mesh_held *h);
+/**
+ * mesh_live_standby - connect it as mesh_live_connect() would, before it is taken; a worker, too
+ *
+ * Once more with other attributes is fine. mesh_live_connect() does what is left to do.
+ *
+ * Return: 0; -ENOENT: there is none; -ENOMEM; -errno of ibv_modify_qp().
+ */
+int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
+/** mesh_live_on_standby - is the one that was taken connected to that peer's QP already? */
+bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer);
 
 /**
  * mesh_live_prepare - make the QP that comes next, in INIT
@@ -64,7 +74,7 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 const char *mesh_live_lost(struct mesh_held *h);
 
 /**
- * mesh_live_connect - bring it to RTR and RTS
+ * mesh_live_connect - bring it to RTR and RTS, unless it is there as is wanted now
  * @rtr, @rts: the program's attributes, made to fit the rail; @rts_mask 0: not in RTS yet
  *
  * Return: 0; -errno of ibv_modify_qp().

@@ -59,6 +59,7 @@ struct mesh_process {
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
+	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
 	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */

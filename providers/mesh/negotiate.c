@@ -21,7 +21,7 @@
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
 /* Connections that move at once. */
-#define MAX_MOVING 64
+#define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
 #define PORT_NS 50000000ull
 
@@ -392,7 +392,7 @@ static void do_native(struct mesh_conn *conn, const struct mv_move_action *actio
 /* The kernel looks for the destination's neighbour when a QP is connected. */
 static bool is_slow(const struct mv_move_action *action)
 {
-	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE;
+	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE || action->type == MV_DO_STANDBY;
 }
 
 /*
@@ -401,10 +401,12 @@ static bool is_slow(const struct mv_move_action *action)
  */
 static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
 {
-	const union ibv_gid *to = next->type == MV_DO_CONNECT ? &next->peer.gid : &conn->peer.gid;
+	const union ibv_gid *to = next->type == MV_DO_NATIVE ? &conn->peer.gid : &next->peer.gid;
 
 	if (worker)
 		return next->type == MV_DO_PREPARE;
+	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->held, &next->peer))
+		return false;
 	return is_slow(next) && mesh_work_submit(conn, to);
 }
 

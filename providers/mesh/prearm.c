@@ -14,11 +14,88 @@
 #define AGAIN_NS 5000000ull
 /* Since anything moved in this process: others may be waiting for that thread and for the NIC. */
 #define AFTER_NS 100000000ull
+/* The peer may not have got so far yet, or not understand it. */
+#define MAX_TOLD      4
+#define TELL_AGAIN_NS 250000000ull /* four times as long each time */
+/*
+ * A neighbour who does not answer keeps a worker, and the connection that it works for, for seconds. So when one could not be connected
+ * ahead, no others are for a while.
+ */
+#define STANDBY_AGAIN_NS 60000000000ull
 
 static bool is_shortage(int err)
 {
 	return err == -ENOMEM || err == -EAGAIN;
 }
+
+/* ---- connected ahead ----------------------------------------------------------------------------------------- */
+
+static bool may_stand_by(uint64_t now_ns)
+{
+	return now_ns >= atomic_load_explicit(&mesh_root.process->standby_at_ns, memory_order_relaxed);
+}
+
+static void tell_peer(struct mesh_conn *conn, bool ready)
+{
+	const struct mesh_conn_spare *ahead = &conn->home.ahead;
+	const struct mv_ctl_end mine = {.gid = ahead->gid, .qpn = mesh_live_armed(conn->held)};
+
+	mv_move_ahead(&conn->move, &mine, &ahead->peer_gid, ahead->gid_type, ahead->lid, ahead->mtu_bytes, ready);
+}
+
+/* Until ours is connected: by the answer. Return: when to come again. */
+static uint64_t tell_of_ours(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_conn_spare *ahead = &conn->home.ahead;
+
+	if (!conn->held || !mesh_live_armed(conn->held) || !conn->rts_mask || ahead->n_told == MAX_TOLD || !may_stand_by(now_ns))
+		return UINT64_MAX;
+	if (now_ns < ahead->tell_ns)
+		return ahead->tell_ns;
+	ahead->tell_ns = now_ns + (TELL_AGAIN_NS << (2 * ahead->n_told));
+	ahead->n_told++;
+	tell_peer(conn, false);
+	return ahead->tell_ns;
+}
+
+static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
+{
+	struct mesh_conn_spare *ahead = &conn->home.ahead;
+	const struct mesh_conn_path path = {.pd = conn->home.spare, .port = ahead->port, .gid = ahead->gid, .gid_type = ahead->gid_type};
+	struct ibv_qp_attr rtr, rts = conn->rts;
+	int err;
+
+	if (ahead->mtu_bytes && (!action->mtu_bytes || ahead->mtu_bytes < action->mtu_bytes))
+		action->mtu_bytes = ahead->mtu_bytes;
+	err = mesh_conn_path_attr(conn, &path, action, &rtr);
+	rtr.rq_psn = action->rq_psn;
+	rts.sq_psn = action->sq_psn;
+	if (!err)
+		err = mesh_live_standby(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
+	if (err) {
+		atomic_store_explicit(&mesh_root.process->standby_at_ns, mesh_now_ns() + STANDBY_AGAIN_NS, memory_order_relaxed);
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: not connected ahead on %s: %s", conn->mc->device, conn->qpn,
+		       path.pd->rail->device, strerrordesc_np(-err));
+		return;
+	}
+	mesh_count(MV_COUNT_AHEAD_CONNECTED);
+	ahead->n_told = MAX_TOLD;
+	if (action->answer)
+		tell_peer(conn, true);
+}
+
+void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const struct mesh_conn_spare *ahead = &conn->home.ahead;
+	struct mv_move_action ours = *action;
+
+	if (conn->move.live || !conn->rts_mask || !conn->home.spare || !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) ||
+	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
+		return;
+	connect_ahead(conn, &ours);
+}
+
+/* ---- made ahead ---------------------------------------------------------------------------------------------- */
 
 /* Return: 0, also when there is none; -errno of what cannot be made. */
 static int arm_qp(struct mesh_conn *conn, uint8_t port)
@@ -35,7 +112,19 @@ static int arm_qp(struct mesh_conn *conn, uint8_t port)
 	return err == -EOPNOTSUPP || err == -EBUSY ? 0 : err;
 }
 
-static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place)
+/* What the peer is to be told of it. */
+static void note_path(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
+{
+	struct mesh_conn_path end = {.pd = conn->home.spare, .port = place->port};
+	struct mesh_conn_spare *ahead = &conn->home.ahead;
+
+	*ahead = (struct mesh_conn_spare){
+		.gid = path->local_gid, .peer_gid = path->remote_gid, .port = place->port, .gid_type = path->type};
+	if (mesh_conn_path_limits(conn, &end, &ahead->mtu_bytes, &ahead->lid))
+		ahead->n_told = MAX_TOLD; /* nothing that could be used */
+}
+
+static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, const struct mv_path *path)
 {
 	int err;
 
@@ -43,8 +132,10 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place)
 		return;
 	mesh_keys_ahead(conn->home.spare);
 	err = arm_qp(conn, place->port);
-	if (!err)
+	if (!err) {
+		note_path(conn, place, path);
 		return;
+	}
 	mesh_count(MV_COUNT_AHEAD_FAILED);
 	if (is_shortage(err))
 		mesh_keys_ahead_give_back();
@@ -54,11 +145,14 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place)
 }
 
 /* Return: false when there is no other path now. */
-static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret)
+static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret, struct mv_path *ret_path)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	return mesh_conn_paths_for(conn, MV_CTL_REASON_PORT, paths) && !mesh_view_rail(&paths[0].local_gid, paths[0].type, ret);
+	if (!mesh_conn_paths_for(conn, MV_CTL_REASON_PORT, paths) || mesh_view_rail(&paths[0].local_gid, paths[0].type, ret))
+		return false;
+	*ret_path = paths[0];
+	return true;
 }
 
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
@@ -66,18 +160,19 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_home *home = &conn->home;
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
+	struct mv_path path;
 	uint64_t moved_ns;
 	char why[256];
 
 	if (home->spared)
-		return UINT64_MAX;
+		return tell_of_ours(conn, now_ns);
 	moved_ns = atomic_load_explicit(&mesh_root.process->moving_ns, memory_order_relaxed);
 	if (now_ns < moved_ns + AFTER_NS)
 		return moved_ns + AFTER_NS;
 	if (mesh_now_ns() > now_ns + TURN_NS)
 		return now_ns + AGAIN_NS;
 	mesh_conn_reap(conn);
-	if (!find_next(conn, &place))
+	if (!find_next(conn, &place, &path))
 		return UINT64_MAX;
 	home->spared = true;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
@@ -85,9 +180,10 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX; /* it will be said when it matters */
 	home->spare = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why));
 	mesh_rail_put(rail);
-	if (home->spare)
-		arm(conn, &place);
-	return UINT64_MAX;
+	if (!home->spare)
+		return UINT64_MAX;
+	arm(conn, &place, &path);
+	return tell_of_ours(conn, now_ns);
 }
 
 void mesh_conn_disarm(struct mesh_conn *conn)

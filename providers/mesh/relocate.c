@@ -359,6 +359,9 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 	case MV_DO_WANTED:
 		wanted(conn, action, now_ns);
 		return true;
+	case MV_DO_STANDBY:
+		mesh_conn_standby(conn, action);
+		return true;
 	default:
 		return false;
 	}

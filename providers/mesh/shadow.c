@@ -80,6 +80,18 @@ static bool is_mlx5(struct mesh_held *h)
 	return is;
 }
 
+int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr)
+{
+	struct ibv_qp_attr init = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = attr->pkey_index,
+		.port_num = attr->port_num,
+		.qp_access_flags = attr->qp_access_flags,
+	};
+
+	return mesh_root.lib.verbs.modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
 static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
@@ -90,12 +102,6 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->sq_sig_all,
 	};
-	struct ibv_qp_attr to_init = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = attr->pkey_index,
-		.port_num = attr->port_num,
-		.qp_access_flags = attr->qp_access_flags,
-	};
 	struct ibv_qp *qp = is_mlx5(h) ? create_lean(shadow, &init) : NULL;
 	int err;
 
@@ -103,7 +109,7 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		qp = mesh_root.lib.verbs.create_qp(shadow->spd->pd, &init);
 	if (!qp)
 		return errno ? -errno : -EIO;
-	err = mesh_root.lib.verbs.modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = mesh_shadow_to_init(qp, attr);
 	if (!err) {
 		err = mesh_shadow_cq_add(shadow->send_cq, qp->qp_num, h, shadow->home);
 		if (!err)
@@ -294,6 +300,7 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 	mesh_root.lib.verbs.destroy_qp(shadow->qp);
 	thaw(h, frozen);
 	release_cqs(h, shadow);
+	free(shadow->standby);
 }
 
 /* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */

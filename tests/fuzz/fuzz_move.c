@@ -56,6 +56,11 @@ static void act_live(struct caller *c, const struct mv_move_action *action)
 	case MV_DO_WANTED:
 		FUZZ_CHECK(c->at_work && !c->fenced && c->m.leader);
 		break;
+	case MV_DO_STANDBY:
+		FUZZ_CHECK(c->at_work && !c->fenced && action->sq_psn <= 0xffffff && action->rq_psn <= 0xffffff);
+		if (action->answer)
+			mv_move_ahead(&c->m, &action->peer, &action->remote_gid, action->gid_type, 0, 0, true);
+		break;
 	default:
 		FUZZ_CHECK(0);
 	}
@@ -99,6 +104,7 @@ static void act(struct caller *c, const struct mv_move_action *action)
 	case MV_DO_STAY:
 	case MV_DO_SURFACE:
 	case MV_DO_WANTED:
+	case MV_DO_STANDBY:
 		act_live(c, action);
 		break;
 	case MV_DO_NOTHING:

@@ -229,25 +229,55 @@ static void test_move(void **state)
 	assert_int_not_equal(psn, l.now.my_psn);
 }
 
-static void test_meet(void **state)
+/* Each end tells of the QP that it has made for the next move; the move then is about just these. */
+static void test_ahead(void **state)
 {
-	struct mv_ctl_msg msg;
+	struct mv_ctl_end of_l = {.gid = unit_gid("10.1.0.1"), .qpn = 0x77}, of_f = {.gid = unit_gid("10.1.0.2"), .qpn = 0x88};
+	struct mv_move_action action;
+	struct mv_ctl_msg msg, early;
 
 	(void)state;
 	begin();
-	mv_move_meet(&l);
-	msg = take_message(&l, MV_CTL_HELLO);
-	assert_int_equal(msg.reason, MV_CTL_REASON_NONE);
+	mv_move_ahead(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
+	msg = early = take_message(&l, MV_CTL_AHEAD);
 	assert_true(mv_move_deadline(&l) == UINT64_MAX);
 	hear(&f, &msg);
-	msg = take_message(&f, MV_CTL_HELLO);
-	hear(&l, &msg);
-	assert_quiet(&l);
-	mv_move_meet(&l);
-	mv_move_meet(&f);
-	assert_quiet(&l);
+	action = take(&f, MV_DO_STANDBY);
+	assert_true(mv_gid_equal(&action.local_gid, &of_f.gid) && mv_gid_equal(&action.peer.gid, &of_l.gid));
+	assert_int_equal(action.peer.qpn, 0x77);
+	assert_int_equal(action.peer_lid, 3);
+	assert_int_equal(action.mtu_bytes, 2048);
+	assert_true(action.answer);
 	assert_quiet(&f);
-	move_once(); /* without asking first */
+
+	mv_move_ahead(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, true);
+	msg = take_message(&f, MV_CTL_AHEAD);
+	assert_int_equal(msg.to_attempt, l.attempt); /* the leader need not ask for it any more */
+	assert_int_equal(msg.path_psn, action.sq_psn);
+	hear(&l, &msg);
+	action = take(&l, MV_DO_STANDBY);
+	assert_false(action.answer);
+	assert_int_equal(action.peer.qpn, 0x88);
+	assert_int_equal(action.rq_psn, msg.path_psn);
+	assert_quiet(&l);
+
+	/* The next offer has the PSNs that were told. */
+	move_once();
+	assert_int_equal(l.now.my_psn, action.sq_psn);
+	assert_int_equal(l.now.peer_psn, action.rq_psn);
+
+	/* Of the path that was left. */
+	hear(&f, &early);
+	assert_quiet(&f);
+	/* In the middle of a move there is nothing to say, and nothing to hear. */
+	assert_int_equal(mv_move_start(&f, MV_CTL_REASON_DRAIN, NULL, 0, START), 0);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_ahead(&f, &of_f, &of_l.gid, MV_GID_TYPE_ROCE_V2, 4, 4096, false);
+	assert_quiet(&f);
+	mv_move_ahead(&l, &of_l, &of_f.gid, MV_GID_TYPE_ROCE_V2, 3, 2048, false);
+	msg = take_message(&l, MV_CTL_AHEAD);
+	hear(&f, &msg);
+	assert_quiet(&f);
 }
 
 /* The follower wants to; the leader's caller is asked. */
@@ -768,7 +798,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_move),
-		cmocka_unit_test(test_meet),
+		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_wish_crosses_offer), cmocka_unit_test(test_no_paths),
 		cmocka_unit_test(test_cancel),

@@ -239,6 +239,7 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 	case MV_DO_STAY:
 	case MV_DO_SURFACE:
 	case MV_DO_WANTED:
+	case MV_DO_STANDBY:
 	case MV_DO_NOTHING:
 		CHECK(false);
 	}
