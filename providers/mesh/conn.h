@@ -132,6 +132,7 @@ struct mesh_conn {
 	bool shadow_connected, shadow_rts;
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */
+	uint8_t untold_move; /* it has moved, and the log does not have it yet: enum mv_ctl_reason, why; NONE: it has */
 	uint64_t stayed_ns; /* when that was */
 	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */

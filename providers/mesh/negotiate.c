@@ -136,6 +136,7 @@ static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 	    conn->told_bound != mesh_conn_bound(conn)) {
 		if (now_ns < conn->tell_at_ns)
 			return conn->tell_at_ns;
+		mesh_conn_log_moved(conn);
 		mesh_conn_tell(conn);
 	}
 	return conn->told ? UINT64_MAX : now_ns + TELL_AGAIN_NS;

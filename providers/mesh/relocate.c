@@ -24,13 +24,17 @@ void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 
 /* ---- what people see ----------------------------------------------------------------------------------------- */
 
-static void log_moved(const struct mesh_conn *conn)
+/* Hundreds move at once, and writing a line takes as long as half of a move: so it is said when there is time. */
+void mesh_conn_log_moved(struct mesh_conn *conn)
 {
 	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
 
+	if (!conn->untold_move)
+		return;
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: %s; moved to %s (%s) to %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, mv_ctl_reason_text(conn->move.reason), conn->path.device, mv_gid_format(&conn->path.gid, from),
+	       conn->peer_host, mv_ctl_reason_text(conn->untold_move), conn->path.device, mv_gid_format(&conn->path.gid, from),
 	       mv_gid_format(&conn->path.peer_gid, to));
+	conn->untold_move = MV_CTL_REASON_NONE;
 }
 
 static void log_failed(const struct mesh_conn *conn, const char *why)
@@ -77,6 +81,7 @@ static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *ac
 
 void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 {
+	mesh_conn_log_moved(conn);
 	mesh_count(MV_COUNT_SURFACED);
 	conn->moving_ns = 0;
 	mesh_live_surface(conn->held);
@@ -92,6 +97,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 /* The end that hears of it from its peer first has no reason of its own to start from. */
 void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
+	mesh_conn_log_moved(conn);
 	conn->stayed = NULL;
 	if (!conn->moving_ns)
 		conn->moving_ns = now_ns;
@@ -104,6 +110,7 @@ void mesh_conn_peer_gone(struct mesh_conn *conn)
 
 void mesh_conn_leave(struct mesh_conn *conn)
 {
+	mesh_conn_log_moved(conn);
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path.pd = NULL;
@@ -277,7 +284,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
-	log_moved(conn);
+	conn->untold_move = conn->move.reason;
 	note_lost(conn);
 	mesh_conn_tell_later(conn, mesh_now_ns());
 }

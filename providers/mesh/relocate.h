@@ -26,6 +26,9 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_fail - it cannot be saved: the program gets its errors; @why: for the log */
 void mesh_conn_fail(struct mesh_conn *conn, const char *why);
 
+/** mesh_conn_log_moved - say that it has, if it is not in the log yet; conn->lock; any thread */
+void mesh_conn_log_moved(struct mesh_conn *conn);
+
 /** mesh_conn_log_unlogged - it is native, and will stay where it is; conn->lock; any thread */
 void mesh_conn_log_unlogged(const struct mesh_conn *conn);
 
