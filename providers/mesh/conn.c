@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ struct mesh_conns {
 	struct mesh_conn **buckets;
 	size_t n_buckets, n; /* n_buckets: a power of two */
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
+	struct mesh_due *due; /* for it later */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
 
@@ -209,7 +211,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 			;
 		*at = conn->next;
 		conn->linked = false;
-		conn->due_ns = 0; /* the queue's reference goes soon */
+		mesh_due_remove(&conns->due, &conn->due);
 		conns->n--;
 		was = true;
 	}
@@ -219,13 +221,11 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 }
 
 /* Called with conns_lock held. */
-static void queue(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
+static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
 {
-	if (conn->queued && due_ns < conn->due_ns)
-		conn->due_ns = due_ns;
 	if (conn->queued || !conn->linked)
 		return;
-	conn->due_ns = due_ns;
+	mesh_due_remove(&conns->due, &conn->due);
 	conn->next_queued = conns->queued;
 	conns->queued = conn;
 	conn->queued = true;
@@ -239,7 +239,7 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 	lock_conns();
 	conns = conns_locked(false);
 	if (conns) {
-		queue(conns, conn, 0);
+		queue(conns, conn);
 		conns->news |= news;
 	}
 	unlock_conns();
@@ -251,8 +251,10 @@ void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
 
 	lock_conns();
 	conns = conns_locked(false);
-	if (conns)
-		queue(conns, conn, due_ns);
+	if (conns && conn->linked && !conn->queued && !(mesh_due_waits(&conn->due) && conn->due.at_ns <= due_ns)) {
+		mesh_due_remove(&conns->due, &conn->due);
+		mesh_due_add(&conns->due, &conn->due, due_ns);
+	}
 	unlock_conns();
 }
 
@@ -266,7 +268,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	conn->native_sq_psn = MV_CTL_PSN_NONE;
 	conns = conns_locked(false);
 	if (conns) {
-		queue(conns, conn, 0);
+		queue(conns, conn);
 		conns->news = true;
 	}
 	unlock_conns();
@@ -321,25 +323,28 @@ void mesh_conns_queue_all(bool claim)
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
-			queue(conns, conn, 0);
+			queue(conns, conn);
 		}
 	}
 	unlock_conns();
 }
 
+static struct mesh_conn *conn_of(struct mesh_due *due)
+{
+	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
+}
+
 /* Called with conns_lock held. Those that are not due stay. Return: chain by @next_taken of the others. */
 static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
 {
-	struct mesh_conn **at = &conns->queued, *first = NULL, *conn;
+	struct mesh_conn *first = NULL, *conn;
 
-	while ((conn = *at)) {
-		if (conn->due_ns > now_ns) {
-			if (conn->due_ns < *ret_next)
-				*ret_next = conn->due_ns;
-			at = &conn->next_queued;
-			continue;
-		}
-		*at = conn->next_queued;
+	while (conns->due && conns->due->at_ns <= now_ns)
+		queue(conns, conn_of(conns->due));
+	if (conns->due)
+		*ret_next = conns->due->at_ns;
+	while ((conn = conns->queued)) {
+		conns->queued = conn->next_queued;
 		conn->queued = false;
 		conn->next_taken = first;
 		first = conn;

@@ -3,6 +3,7 @@
 #define MESH_CONN_H
 
 #include "context.h"
+#include "due.h"
 #include "held.h"
 #include "move.h"
 #include "peerview.h"
@@ -100,8 +101,8 @@ struct mesh_conn {
 	struct mesh_conn *next; /* in its bucket */
 	struct mesh_conn *next_queued;
 	bool linked; /* in the table */
-	bool queued; /* for the thread to look at */
-	uint64_t due_ns; /* if queued: not before then; 0: at once */
+	bool queued; /* for the thread to look at, at once */
+	struct mesh_due due; /* or when it is to, if it is in the table */
 	bool claimed; /* the agent has been told of it */
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	bool native; /* went that way at RTR: all there is to do is to answer */
