@@ -36,6 +36,9 @@
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
 #define FLUSH_NS 500000ull
+/* But where so many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
+#define MANY_LIVE 16
+#define GATHER_NS 300000ull
 /* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
 #define SILENCE_LATE_NS 100000000ull
 #define SILENCE_EACH_NS 400000ull
@@ -139,6 +142,12 @@ static int send_frame(const struct mv_frame *frame, bool later)
 int mesh_thread_frame(const struct mv_frame *frame)
 {
 	return send_frame(frame, false);
+}
+
+/* Return: when what there is to send may wait for company; @now_ns or earlier: it may not. */
+static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
+{
+	return thread->n_live >= MANY_LIVE && now_ns - thread->live_ns < LIVE_NS ? thread->sent_ns + GATHER_NS : now_ns;
 }
 
 /* Return: false when there is no room for it yet. */
@@ -419,7 +428,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, probed, ud, srqs, work, brisk;
+	uint64_t now, next, probed, ud, srqs, work, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -461,7 +470,10 @@ static void *helper(void *arg)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
-		if (!flush(thread, now) && now + FLUSH_NS < next)
+		gather = gather_until(thread, now);
+		if (gather > now)
+			next = gather < next ? gather : next;
+		else if (!flush(thread, now) && now + FLUSH_NS < next)
 			next = now + FLUSH_NS;
 		brisk = brisk_at(thread, now);
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
