@@ -141,8 +141,33 @@ void boot_allgather(struct boot *boot, const void *mine, size_t size, void *all)
 		give(boot->fds[i], all, total);
 }
 
+/* The sockets that a rank has: rank 0 all but its own, the others the one to it. */
+static int first_fd(const struct boot *boot)
+{
+	return boot->rank ? 0 : 1;
+}
+
+static int end_fd(const struct boot *boot)
+{
+	return boot->rank ? 1 : boot->n_ranks;
+}
+
+void boot_watch(struct boot *boot)
+{
+	time_t now = time(NULL);
+	char byte;
+
+	if (now == boot->watched)
+		return;
+	boot->watched = now;
+	for (int i = first_fd(boot); i < end_fd(boot); i++) {
+		if (!recv(boot->fds[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT))
+			die(0, "another rank is gone");
+	}
+}
+
 void boot_close(struct boot *boot)
 {
-	for (int i = boot->rank ? 0 : 1; i < (boot->rank ? 1 : boot->n_ranks); i++)
+	for (int i = first_fd(boot); i < end_fd(boot); i++)
 		close(boot->fds[i]);
 }

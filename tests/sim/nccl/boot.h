@@ -5,12 +5,14 @@
 #define NCCL_TEST_BOOT_H
 
 #include <stddef.h>
+#include <time.h>
 
 #define MAX_RANKS 8
 
 struct boot {
 	int rank, n_ranks;
 	int fds[MAX_RANKS]; /* rank 0: of each other rank; the others: [0] of rank 0 */
+	time_t watched; /* when that was */
 };
 
 /** die() - says what went wrong, with strerror(@err) if that is not 0, and ends the program with 1.
@@ -32,6 +34,12 @@ void boot_init(struct boot *boot, int rank, int n_ranks, const char *host, int p
  * Waits for all ranks; ends the program when one is gone.
  */
 void boot_allgather(struct boot *boot, const void *mine, size_t size, void *all);
+
+/**
+ * boot_watch() - ends the program when another rank has ended, as a job's launcher would. To be
+ * called all the time; costs nothing most times.
+ */
+void boot_watch(struct boot *boot);
 
 void boot_close(struct boot *boot);
 

@@ -43,6 +43,7 @@ static struct {
 	int (*ncclCommInitRank)(void **, int, struct unique_id, int);
 	int (*ncclAllReduce)(const void *, void *, size_t, int, int, void *, void *);
 	int (*ncclCommGetAsyncError)(void *, int *);
+	int (*ncclCommAbort)(void *);
 	int (*ncclCommDestroy)(void *);
 	const char *(*ncclGetErrorString)(int);
 } api;
@@ -95,6 +96,7 @@ static int load_nccl(void)
 	FIND(nccl, ncclCommInitRank);
 	FIND(nccl, ncclAllReduce);
 	FIND(nccl, ncclCommGetAsyncError);
+	FIND(nccl, ncclCommAbort);
 	FIND(nccl, ncclCommDestroy);
 	FIND(nccl, ncclGetErrorString);
 	return version;
@@ -113,7 +115,7 @@ static void nccl(int result, const char *what)
 }
 
 /* The kernel never ends when the network fails: NCCL tells of that beside it. */
-static void finish(void *stream, void *comm)
+static void finish(struct boot *boot, void *stream, void *comm)
 {
 	int result;
 
@@ -121,7 +123,10 @@ static void finish(void *stream, void *comm)
 		int error = 0;
 
 		nccl(api.ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError");
+		if (error && error != NCCL_IN_PROGRESS)
+			api.ncclCommAbort(comm);
 		nccl(error, "all_reduce");
+		boot_watch(boot);
 		sched_yield();
 	}
 	cuda(result, "all_reduce");
@@ -169,7 +174,7 @@ int main(int argc, char **argv)
 		nccl(api.ncclAllReduce(memory, memory, job.count, NCCL_UINT32, NCCL_SUM, comm,
 				       stream),
 		     "ncclAllReduce");
-		finish(stream, comm);
+		finish(&boot, stream, comm);
 		took = now_ms() - took;
 		cuda(api.cudaMemcpy(numbers, memory, size, CUDA_TO_HOST), "cudaMemcpy");
 		job_check(&job, round, numbers, took);

@@ -4,9 +4,9 @@
  *
  *   sim_nccl_net RANK RANKS HOST-OF-RANK-0 PORT [-n ROUNDS] [-s BYTES] [-r SEED] [-t SECONDS]
  *
- * NCCL's settings are in its environment, as always. CHANNELS: connections each way per device, 2
- * by default. Ends with 0 when every number of every all_reduce was right, with 77 where there is
- * no NCCL 2.28.
+ * NCCL's settings are in its environment, as always, and two of ours: CHANNELS, connections each
+ * way per device, 2 by default; FLUSH, with any value: what came is flushed. Ends with 0 when every
+ * number of every all_reduce was right, with 77 where there is no NCCL 2.28.
  */
 #include "job.h"
 #include "ring.h"
@@ -30,6 +30,7 @@ int main(int argc, char **argv)
 	net = netib_load(&version);
 	boot_init(&boot, job.rank, job.n_ranks, job.root, job.port);
 	ring_init(&ring, net, &boot, channels ? atoi(channels) : 2);
+	ring.flush = getenv("FLUSH");
 	numbers = malloc(job.count * sizeof(*numbers));
 	if (!numbers)
 		die(0, "no memory");

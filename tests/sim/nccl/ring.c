@@ -94,8 +94,10 @@ void ring_init(struct ring *ring, const struct netib *net, struct boot *boot, in
 	boot_allgather(boot, mine, sizeof(mine), all);
 	for (int c = 0; c < ring->n_channels; c++)
 		memcpy(ring->channels[c].handle, all[next][c], NETIB_HANDLE_BYTES);
-	while (!connect_some(ring))
+	while (!connect_some(ring)) {
+		boot_watch(boot);
 		sched_yield();
+	}
 	for (int c = 0; c < ring->n_channels; c++)
 		register_buffers(ring, &ring->channels[c]);
 }
@@ -169,7 +171,8 @@ static void use(struct ring *ring, struct channel *ch, const uint32_t *got)
 		step.at[i] += got[i];
 }
 
-/* As NCCL does with memory of the GPU. NULL back where it is not needed, as is decided by NCCL. */
+/* By a READ over a queue pair to itself. None is made where NCCL finds no driver for GPUDirect on
+ * the host. */
 static void begin_flush(struct ring *ring, struct channel *ch, void *data, int size)
 {
 	check(ring->net->flush(ch->receiver, 1, &data, &size, &ch->in_memory, &ch->flush),
@@ -193,7 +196,8 @@ static void take_receives(struct ring *ring, struct channel *ch)
 				die(0, "%d bytes came, not %zu", size,
 				    step.count * sizeof(uint32_t));
 			ch->in_requests[slot] = NULL;
-			begin_flush(ring, ch, data, size);
+			if (ring->flush)
+				begin_flush(ring, ch, data, size);
 		}
 		if (ch->flush) {
 			check(ring->net->test(ch->flush, &done, NULL), "iflush");
@@ -273,6 +277,7 @@ void ring_all_reduce(struct ring *ring, uint32_t *numbers, size_t count)
 			take_sends(ring, ch);
 			busy = busy || ch->received < ch->n_steps || ch->sent < ch->n_steps;
 		}
+		boot_watch(ring->boot);
 		sched_yield(); /* so does NCCL's proxy */
 	}
 }

@@ -37,6 +37,8 @@ struct ring {
 	struct boot *boot;
 	void *ctx;
 	int n_devs, n_channels;
+	bool flush; /* what came, as NCCL does for GPUs before Hopper with GPUDirect; set after
+		       ring_init() */
 	struct channel channels[MAX_CHANNELS];
 	double last_ms, pause_ms; /* of a completion; the longest time without one */
 };
