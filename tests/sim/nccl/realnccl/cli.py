@@ -47,7 +47,7 @@ def main(words=None):
     done, wanted = [], chosen(paths.PATHS, paths.SHORT)
     if wanted and not args.gaps and args.part != "cable":
         with staged(build) as stage:
-            done += paths.run_all(build, stage, Ranks.find(build, args.gpu, 20, args.size), wanted, halves)
+            done += paths.run_all(build, stage, Ranks.find(build, args.gpu, 20, args.size), wanted, halves, args.gpu)
     wanted = chosen(pulls.gaps(looped) if args.gaps else pulls.cases(looped), pulls.SHORT)
     if wanted and args.part != "connections":
         go_before()

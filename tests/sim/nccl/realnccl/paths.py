@@ -80,7 +80,7 @@ def play(world, program, path):
     return verdict, row
 
 
-def run_all(build, stage, program, paths, halves):
+def run_all(build, stage, program, paths, halves, gpu):
     """[(verdict, row)]"""
     done = []
     print(HEAD, flush=True)
@@ -89,5 +89,7 @@ def run_all(build, stage, program, paths, halves):
             with contextlib.ExitStack() as stack:
                 label = getattr(topology, "stem", topology)
                 world = stack.enter_context(World.up(topology, build, stage if half == "stacked" else None, label))
+                if not gpu:
+                    ranks.seem_gpudirect(world)
                 done += [play(world, program, path) for path in paths if path.topology == topology]
     return done

@@ -3,7 +3,6 @@
 import contextlib
 import random as randoms
 import shlex
-import subprocess
 import time
 
 from pulled import cli, judge
@@ -47,14 +46,6 @@ def gaps(program):
     return (case(program, "NCCL, flush of GPUDirect", ONE | {"FLUSH": "1"}),)
 
 
-def peer_memory(place):
-    """NCCL takes the hosts for ones with GPUDirect, and makes a queue pair to itself for each connection, to flush what came."""
-    for host in judge.ENDS:
-        subprocess.run(["nsenter", "-t", str(place.sim.pid(host)), "--mount", "sh", "-c",
-                        "mount -t tmpfs tmpfs /sys/kernel/mm && mkdir -p /sys/kernel/mm/memory_peers/nv_mem && "
-                        "echo 1 >/sys/kernel/mm/memory_peers/nv_mem/version"], check=True)
-
-
 def play(place, one, half, seed):
     """(verdict, row)"""
     begun, played = time.monotonic(), Play(place, one, randoms.Random(f"{seed} {one.name}"))
@@ -83,6 +74,6 @@ def run_all(build, program, chosen, halves, seed, gpu):
             stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
             place = stack.enter_context(hosts.Hosts.up(build, stage, "nccl"))
             if not gpu:
-                peer_memory(place)
+                ranks.seem_gpudirect(place.world)
             done += [play(place, one, half, seed) for one in chosen]
     return done
