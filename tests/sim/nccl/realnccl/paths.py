@@ -67,8 +67,7 @@ def judge(path, stacked, ends, said, rounds):
 def play(world, program, path):
     """(verdict, row)"""
     ends, said = run(world, program, path)
-    if 77 in ends:
-        ranks.skip(re.search(r"skipped: (.*)", said).group(1))
+    ranks.skip_if_told(said)
     verdict, got, wrong = judge(path, world.stacked, ends, said, program.rounds)
     half = "stacked" if world.stacked else "bare"
     row = (f"{path.name:30} {half:8} {verdict:8} {got or '-':9} {f'{ranks.longest(said):.1f} ms' if got else '-':>11}  "

@@ -57,6 +57,7 @@ def play(place, one, half, seed):
     except Early as err:
         out, verdict, wrong = played.out, "WRONG", str(err)
     said = "\n".join(out.said.values())
+    ranks.skip_if_told(said)
     got, _ = ranks.results(said, 2, one.count)
     row = cli.row(one, half, verdict, out, time.monotonic() - begun) + f" {f'{ranks.longest(said):.1f} ms' if got else '-':>11} {got or '-'}"
     print(row, flush=True)

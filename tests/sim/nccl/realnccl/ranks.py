@@ -63,6 +63,13 @@ def seem_gpudirect(world):
                         "echo 1 >/sys/kernel/mm/memory_peers/nv_mem/version"], check=True)
 
 
+def skip_if_told(said):
+    """End with 77 where a rank did, and say why."""
+    found = re.search(r"^skipped: (.*)", said, re.M)
+    if found:
+        skip(found.group(1))
+
+
 def results(said, n_ranks, rounds):
     """(what all ranks got, "") or ("", what is wrong)"""
     lines = RIGHT.findall(said)
