@@ -20,6 +20,7 @@ UVERBS_MAJOR, UVERBS_MINOR = 231, 192
 RDMA_CM = 231, 255  # no misc device, as the kernel has it: its number could be another device's
 DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "kmsg", "fuse", "kvm",
              "cpu_dma_latency", "net/tun")
+GPUS = "nvidia*"  # nodes and folders of all GPUs of the machine: simulated hosts share them
 DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
 AGENT_DIR = pathlib.Path("/run/meshverbs")  # of meshverbs' agent: each host has its own
 SYSCTLS = {  # one NIC must not answer for another; addresses must be usable at once
@@ -85,6 +86,11 @@ def make_dev(root, plan):
     for name in DEV_DIRS:
         if os.path.isdir(f"/dev/{name}"):
             mounts.bind(f"/dev/{name}", root / name)
+    for path in pathlib.Path("/dev").glob(GPUS):
+        if path.is_dir():
+            mounts.bind(path, root / path.name)
+        elif path.is_char_device():
+            mounts.clone_node(path, root / path.name)
     mounts.tmpfs(root / "shm", "1777")
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         (root / name).symlink_to(f"/proc/self/{target}")

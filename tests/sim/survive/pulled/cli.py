@@ -40,6 +40,13 @@ def row(case, half, verdict, out, seconds):
             f"{out.client!s:>4} {out.server!s:>4} {seconds:5.1f}")
 
 
+def explain(case, half, wrong, out):
+    """Print what was said, of something that is not as it has to be."""
+    said = "".join(f"-- {who}\n{text[-3000:]}\n" for who, text in out.said.items())
+    logs = "".join(f"-- log of {host}\n" + "\n".join(log.splitlines()[-N_LINES:]) + "\n" for host, log in out.logs.items() if log)
+    print(f"{case.name}, {half}: {wrong}\n{said}{logs}", flush=True)
+
+
 def play(place, case, half, seed):
     """(verdict, row of the table)"""
     begun, one = time.monotonic(), Play(place, case, randoms.Random(f"{seed} {case.name}"))
@@ -51,9 +58,7 @@ def play(place, case, half, seed):
     line = row(case, half, verdict, out, time.monotonic() - begun)
     print(line, flush=True)
     if wrong:
-        said = "".join(f"-- {who}\n{text[-3000:]}\n" for who, text in out.said.items())
-        logs = "".join(f"-- log of {host}\n" + "\n".join(log.splitlines()[-N_LINES:]) + "\n" for host, log in out.logs.items() if log)
-        print(f"{case.name}, {half}: {wrong}\n{said}{logs}", flush=True)
+        explain(case, half, wrong, out)
     return verdict, line
 
 

@@ -18,6 +18,7 @@ class Case:
     may_surface: bool = False  # an atomic whose result is lost (docs/guarantees.md)
     stays_out: bool = False  # the cable: all that is left has to go without it
     fault: str = ""  # at the client's NIC just before; then it has to surface
+    both_nics: bool = False  # it uses both from the start
 
     @property
     def name(self):

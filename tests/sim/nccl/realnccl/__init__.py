@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""An unmodified NCCL on simulated hosts: README.md beside this package."""
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+REPO = HERE.parents[2]
+sys.path[:0] = [str(REPO / path) for path in ("tests/sim/survive", "tests/sim/net", "tests/lab", "tests/topo", "tests/sim/rightnic", "tests/chaos")]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A cable is pulled in the middle of a loop of all_reduces."""
+import contextlib
+import random as randoms
+import shlex
+import time
+
+from pulled import cli, judge
+from pulled.play import Early, Play
+from pulled.programs import Case
+from schedule import hosts
+from verbsmatrix.program import Program
+
+from . import ranks
+from .paths import ONE, SPLIT
+
+LIMIT_S = 100  # before this the test itself ends it
+HEAD = cli.HEAD + f" {'longest':>11} results"
+
+
+def command(program, rank, settings):
+    return " ".join(map(shlex.quote, program.argv(rank, 2, "ROOT", "PORT", LIMIT_S, settings)[1:])).replace("ROOT", hosts.SERVER).replace("PORT", "{port}")
+
+
+def case(program, name, settings, **more):
+    """Each rank gives and gets what an all_reduce has, once each way."""
+    sane = (r"rank 0 of 2: \d+ all_reduces of \d+ bytes, every number right, results (?P<first>[0-9a-f]+);[^\0]*"
+            r"rank 1 of 2: (?P<count>\d+) all_reduces of \d+ bytes, every number right, results (?P=first);")
+    return Case(Program(name, command(program, 0, settings), command(program, 1, settings), sane, forbidden="nccl: wrong:"),
+                2 * program.rounds * program.size / 1e6, program.rounds, **more)
+
+
+def cases(program):
+    own = {"NCCL_IB_TIMEOUT": None}
+    return (case(program, "NCCL, one NIC", ONE),
+            case(program, "NCCL, one NIC, cable stays out", ONE, stays_out=True),
+            case(program, "NCCL, 4 queue pairs, split", ONE | SPLIT),
+            case(program, "NCCL, its own timeouts", ONE | own),
+            case(program, "NCCL, both NICs", {}, both_nics=True))
+
+
+SHORT = ("NCCL, one NIC",)
+
+
+def gaps(program):
+    return (case(program, "NCCL, flush of GPUDirect", ONE | {"FLUSH": "1"}),)
+
+
+def play(place, one, half, seed):
+    """(verdict, row)"""
+    begun, played = time.monotonic(), Play(place, one, randoms.Random(f"{seed} {one.name}"))
+    try:
+        out = played.go()
+        verdict, wrong = getattr(judge, half)(one, out)
+        if verdict == "failed" and None in (out.client, out.server):
+            verdict = "hung"  # until it was ended; then the other rank found it gone
+    except Early as err:
+        out, verdict, wrong = played.out, "WRONG", str(err)
+    said = "\n".join(out.said.values())
+    ranks.skip_if_told(said)
+    got, _ = ranks.results(said, 2, one.count)
+    row = cli.row(one, half, verdict, out, time.monotonic() - begun) + f" {f'{ranks.longest(said):.1f} ms' if got else '-':>11} {got or '-'}"
+    print(row, flush=True)
+    if wrong:
+        cli.explain(one, half, wrong, out)
+    return verdict, row
+
+
+def run_all(build, program, chosen, halves, seed, gpu):
+    """[(verdict, row)]"""
+    done = []
+    print(HEAD, flush=True)
+    for half in halves:
+        with contextlib.ExitStack() as stack:
+            stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
+            place = stack.enter_context(hosts.Hosts.up(build, stage, "nccl"))
+            if not gpu:
+                ranks.seem_gpudirect(place.world)
+            done += [play(place, one, half, seed) for one in chosen]
+    return done

@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What is thought of ranks; on made-up output."""
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from realnccl import paths, pulls, ranks  # noqa: E402  (the path comes first)
+from pulled import judge  # noqa: E402
+from pulled.play import Outcome  # noqa: E402
+
+LINE = ("nccl: rank {} of 2: {} all_reduces of 1048576 bytes, every number right, results {}; median 2.96 ms, longest 6.88 ms{}\n")
+NET = ", longest pause {} ms; NET/IB of NCCL 2.28.9, 4 channels"
+BOTH = LINE.format(0, 20, "0d366dc4", NET.format("3.14")) + "noise\n" + LINE.format(1, 20, "0d366dc4", NET.format("2.11"))
+PROGRAM = ranks.Ranks("/b/sim_nccl_net", {"NCCL_LIBRARY": "/l", "NCCL_IB_TIMEOUT": "14"}, 20, 1 << 20)
+BROKEN = paths.Path("p", "pair", "ab", gids=(3, 2))
+
+
+class Results(unittest.TestCase):
+    def test_results(self):
+        self.assertEqual(ranks.results(BOTH, 2, 20), ("0d366dc4", ""))
+        for said, words in ((BOTH.replace("rank 1", "rank 0"), "of 2 ranks"), (LINE.format(0, 20, "0d366dc4", ""), "1 of 2"),
+                            (BOTH.replace("20 all", "19 all"), "not all rounds"), (BOTH.replace("results 0d", "results 1d", 1), "different")):
+            self.assertIn(words, ranks.results(said, 2, 20)[1])
+
+    def test_longest(self):
+        self.assertEqual(ranks.longest(BOTH), 3.14)
+        self.assertEqual(ranks.longest(LINE.format(0, 20, "0d366dc4", "; NCCL 2.28.9 on a GPU")), 6.88)
+        self.assertEqual(ranks.longest("nccl: too late"), 0.0)
+
+
+class Settings(unittest.TestCase):
+    def test_argv(self):
+        words = PROGRAM.argv(1, 2, "a", 18, 60, {"NCCL_IB_TIMEOUT": None, "FLUSH": "1"})
+        self.assertEqual(words, ["env", "NCCL_LIBRARY=/l", "FLUSH=1", "/b/sim_nccl_net", "1", "2", "a", "18", "-n", "20", "-s", "1048576", "-t", "60"])
+
+
+class Connections(unittest.TestCase):
+    def verdict(self, stacked, ends, said, path=BROKEN):
+        return paths.judge(path, stacked, ends, said, 20)[0]
+
+    def test_bare(self):
+        self.assertEqual(self.verdict(False, [1, 1], "WARN Call to ibv_modify_qp failed with 110 Connection timed out"), "fails")
+        self.assertEqual(self.verdict(False, [1, 1], "no memory"), "WRONG")
+        self.assertEqual(self.verdict(False, [0, 0], BOTH), "WRONG")
+
+    def test_has_to_work(self):
+        self.assertEqual(self.verdict(True, [0, 0], BOTH), "works")
+        self.assertEqual(self.verdict(True, [0, 1], BOTH), "WRONG")
+        self.assertEqual(self.verdict(True, [1, 1], "ibv_modify_qp failed with 110"), "WRONG")
+        self.assertEqual(self.verdict(False, [1, 1], "ibv_modify_qp failed with 110", paths.PATHS[0]), "WRONG")
+
+
+class Cable(unittest.TestCase):
+    """That the lines of both ranks are what the judge of tests/sim/survive looks for."""
+
+    def test_sane(self):
+        one = pulls.cases(PROGRAM)[0]
+        server, client = BOTH.split("noise\n")
+        self.assertEqual(judge.results(one, Outcome(said={"server": server, "client": client})), "")
+        for changed in (client.replace("0d366dc4", "1d366dc4"), client.replace("20 all", "19 all"), "nccl: wrong: rank 1, number 3", ""):
+            self.assertNotEqual(judge.results(one, Outcome(said={"server": server, "client": changed})), "")
+
+    def test_both_nics(self):
+        alone, both = (next(one for one in pulls.cases(PROGRAM) if one.both_nics == use) for use in (False, True))
+        out = Outcome(before=30.0, elsewhere=30.0)
+        self.assertIn("another NIC", judge.was_pulled(alone, out))
+        self.assertEqual(judge.was_pulled(both, out), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
