@@ -364,7 +364,8 @@ static void begin_life(struct mv_move *m, const struct mv_move_begin *begin,
 {
 	memset(m, 0, sizeof(*m));
 	m->times = times;
-	m->leader = leads(&begin->local, &begin->peer);
+	m->self = begin->local.qpn == begin->peer.qpn && mv_gid_equal(&begin->local.gid, &begin->peer.gid);
+	m->leader = m->self || leads(&begin->local, &begin->peer);
 	m->local = begin->local;
 	m->peer = begin->peer;
 	m->local_type = begin->local_type;
@@ -464,6 +465,9 @@ void mv_move_prepared(struct mv_move *m, const struct mv_ctl_end *mine, uint16_t
 		return;
 	if (!mine) {
 		path_failed(m, now_ns);
+	} else if (m->self) {
+		mv_move_answer_self(m);
+		mv_move_connect(m);
 	} else if (m->leader) {
 		mv_move_number(m, m->last_offer + 1);
 		mv_move_enter(m, MV_MOVE_OFFERED, now_ns);

@@ -75,6 +75,9 @@
  * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
  *
+ * A QP that is connected to itself is both ends, and leads: what the other end would answer is what it has done itself. So nothing is
+ * sent, and the steps are PREPARE, CONNECT, QUIESCE, FENCE, ACTIVATE.
+ *
  * A second failure during a move: before FENCE, mv_move_start() again, with other paths; after it, the move ends as it would have
  * (messages do not need the path), and the next one starts from there.
  */
@@ -209,6 +212,7 @@ struct mv_move {
 	enum mv_move_state state; /* readable */
 	const struct mv_move_times *times;
 	bool leader; /* readable */
+	bool self; /* the QP is connected to itself; readable */
 	bool live; /* a QP is at work while the next is negotiated; readable */
 	enum mv_path_verdict verdict;
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
@@ -270,7 +274,8 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin, const s
  * @begin: verdict, paths and n_paths are not looked at; local_type is the one in use
  * @sq_psn: MV_CTL_PSN_NONE: not in RTS yet; then mv_move_rts() follows
  *
- * As after mv_move_begin() and the action NATIVE: it answers its peer, and may be moved. To be kept, once made, for as long as
+ * As after mv_move_begin() and the action NATIVE: it answers its peer, and may be moved. One that is connected to itself begins here
+ * only: nobody has to agree to where it is connected first. To be kept, once made, for as long as
  * the QP is connected: it numbers the moves.
  */
 void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_t sq_psn,
@@ -282,7 +287,7 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
  * @lid, @mtu_bytes: as for mv_move_prepared()
  * @ready: it is connected to the peer's
  *
- * On an end that is settled, else nothing happens. It may be lost, and the caller may try again. By it the ends learn each other's
+ * On an end that is settled, else nothing happens. With a QP that is connected to itself STANDBY follows. It may be lost, and the caller may try again. By it the ends learn each other's
  * attempts, too: a leader that has to ask for that first loses a round trip when every one counts.
  */
 void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
@@ -346,7 +351,7 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
  * mv_move_message - a message from the peer's process
  *
  * Ignored, without any effect: messages whose ends are not ours, of an older attempt, meant for another attempt of
- * ours, with PSNs that contradict ours, or of a type that does not fit. All but a HELLO that asks are acted upon only
+ * ours, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a HELLO that asks are acted upon only
  * when a PSN that we know proves them; as long as neither program has brought its QP to RTS there is none, and
  * nothing that could wait.
  */

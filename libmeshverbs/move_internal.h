@@ -102,6 +102,9 @@ void mv_move_take_paths(struct mv_move *m, const struct mv_path *paths, size_t n
 void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
 			uint64_t now_ns);
 
+/* A QP that is connected to itself has been prepared: number it, and take its end for the peer's. */
+void mv_move_answer_self(struct mv_move *m);
+
 /*
  * It is off: STAY, or after FENCE SURFACE; now, or when the outcome is there.
  * @tell: what to tell the peer; REASON_NONE: nothing

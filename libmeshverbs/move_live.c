@@ -149,6 +149,16 @@ void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64
 /* ---- steps -------------------------------------------------------------------------------------
  */
 
+void mv_move_answer_self(struct mv_move *m)
+{
+	mv_move_number(m, m->last_offer + 1);
+	m->next.peer = m->next.mine;
+	m->next.peer_lid = m->next.my_lid;
+	m->next.peer_mtu_bytes = m->next.my_mtu_bytes;
+	m->next.peer_stays = m->next.my_stays;
+	m->next.peer_psn = m->next.my_psn;
+}
+
 void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_wish,
 			uint64_t now_ns)
 {
@@ -186,7 +196,8 @@ void mv_move_quiesced(struct mv_move *m, uint64_t now_ns)
 		return;
 	}
 	/* The peer first: it can fence while we do. */
-	mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+	if (!m->self)
+		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
 	mv_move_fence(m, now_ns);
 }
 
@@ -213,6 +224,11 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 	}
 	m->my_sync = *sync;
 	m->fenced_for_now = false;
+	if (m->self) {
+		m->peer_sync = *sync;
+		mv_move_activate_live(m);
+		return;
+	}
 	if (!m->peer_synced) {
 		mv_move_enter(m, MV_MOVE_FENCED, now_ns);
 		return;
@@ -226,18 +242,41 @@ void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t
 
 static void lead_or_ask(struct mv_move *m, uint64_t now_ns)
 {
-	if (m->leader && (m->peer_attempt || !m->n_paths))
+	if (m->self || (m->leader && (m->peer_attempt || !m->n_paths)))
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	else
 		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
 }
 
+/* The one that waits is its own peer. */
+static void stand_by(struct mv_move *m, const struct mv_ctl_end *mine, uint8_t type, uint16_t lid,
+		     uint16_t mtu_bytes)
+{
+	struct mv_move_action *action = mv_move_settled(m) ? mv_move_push(m, MV_DO_STANDBY) : NULL;
+
+	if (!action)
+		return;
+	action->local_gid = mine->gid;
+	action->remote_gid = mine->gid;
+	action->gid_type = type;
+	action->peer = *mine;
+	action->peer_lid = lid;
+	action->mtu_bytes = mtu_bytes;
+	action->sq_psn = mv_move_psn(m, m->last_offer + 1);
+	action->rq_psn = action->sq_psn;
+}
+
 void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid,
 		   uint8_t type, uint16_t lid, uint16_t mtu_bytes, bool ready)
 {
-	struct mv_move_action *action = mv_move_settled(m) ? mv_move_push(m, MV_DO_SEND) : NULL;
+	struct mv_move_action *action;
 	struct mv_ctl_msg *msg;
 
+	if (m->self) {
+		stand_by(m, mine, type, lid, mtu_bytes);
+		return;
+	}
+	action = mv_move_settled(m) ? mv_move_push(m, MV_DO_SEND) : NULL;
 	if (!action)
 		return;
 	msg = &action->msg;

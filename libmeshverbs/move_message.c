@@ -297,7 +297,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 {
 	bool proved = proves(m, msg);
 
-	if (m->state == MV_MOVE_IDLE || !msg->attempt ||
+	if (m->state == MV_MOVE_IDLE || m->self || !msg->attempt ||
 	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC && msg->type != MV_CTL_AHEAD) ||
 	    !is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg))
 		return;

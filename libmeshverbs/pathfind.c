@@ -221,6 +221,11 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 
 	if (rail < 0 || mv_gid_is_zero(&request->dgid))
 		return MV_PATH_UNKNOWN;
+	if (request->self) {
+		*ret_host = 0;
+		*ret_remote_rail = (uint32_t)rail;
+		return is_up(&dir->rails[rail]) ? MV_PATH_WORKS : MV_PATH_LOCAL_DOWN;
+	}
 	own = own_entry(dir, (uint32_t)rail, request);
 	if (!judge_all(dir, request, &own, &best, &verdict))
 		return verdict;
@@ -313,6 +318,13 @@ static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b
 	return reach == REACH_SUBNET || (linked && reach == REACH_UNKNOWN);
 }
 
+/* Two entries of this host: the loop of one address? */
+static bool is_itself(const struct mv_directory *dir, uint32_t a, uint32_t b)
+{
+	return a == b && dir->gids[a].type != MV_GID_TYPE_UNKNOWN &&
+	       mv_gid_family(&dir->gids[a].gid) != MV_FAMILY_MULTICAST;
+}
+
 static uint8_t family_rank(const union ibv_gid *gid)
 {
 	switch (mv_gid_family(gid)) {
@@ -387,7 +399,8 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 		return;
 	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
-			if (!pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+			if (s->request->self ? !is_itself(s->dir, g, h) :
+					       !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
 				continue;
 			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
 			if (all)
@@ -419,7 +432,7 @@ size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request
 	}
 	for (uint32_t l = 0; l < dir->hosts[0].n_rails; l++)
 		for (uint32_t r = host->first_rail; r < host->first_rail + host->n_rails; r++)
-			if (l != s.own_rail || r != remote_rail)
+			if ((l != s.own_rail || r != remote_rail) && (!request->self || l == r))
 				search_rails(&s, l, r);
 	for (size_t i = 0; i < s.n; i++)
 		ret[i] = s.best[i].path;

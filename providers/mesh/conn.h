@@ -116,6 +116,7 @@ struct mesh_conn {
 	int init_mask, rtr_mask, rts_mask; /* 0: not yet */
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
+	bool self; /* it is connected to itself: @peer is @local */
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
@@ -280,7 +281,8 @@ void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
 
 /* remotekeys.c: the peer's keys, and ours for the peer */
 
-extern const struct mesh_held_ops mesh_conn_held_ops; /* argument: the connection */
+/* Argument: the connection; the second: of one that is connected to itself. */
+extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
 
 /** mesh_conn_key_message - KEY_*; takes conn->lock */
 void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);

@@ -164,11 +164,20 @@ static uint32_t next_attempt(void)
 	return (uint32_t)next;
 }
 
+/* Is it its own peer? */
+static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+		      const struct mesh_view *view)
+{
+	return view->verdict == MV_PATH_SELF && attr->dest_qp_num == conn->qpn &&
+	       mv_gid_equal(&attr->ah_attr.grh.dgid, &choice->gid);
+}
+
 static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		     const struct mesh_view *view)
 {
 	conn->rtr = *attr;
 	conn->rtr_mask = mask;
+	conn->self = is_itself(conn, choice, attr, view);
 	conn->local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
 	conn->peer = (struct mv_ctl_end){.gid = attr->ah_attr.grh.dgid, .qpn = attr->dest_qp_num};
 	conn->local_type = choice->type;
@@ -287,6 +296,7 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 					  .sgid_type = choice->type,
 					  .dgid = attr->ah_attr.grh.dgid,
 					  .routed = choice->fits,
+					  .self = conn->self,
 					  .down_too = true};
 	struct mesh_view view;
 	size_t i;
@@ -305,6 +315,8 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choi
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
+	if (conn->self)
+		return has_another_way(conn, choice, attr) ? NULL : "this host had no other rail when it was made";
 	if (view->verdict == MV_PATH_SELF)
 		return "its peer is on this host";
 	if (!view->agent_version)
@@ -332,6 +344,7 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 {
 	int err;
 
+	describe(conn, attr, mask, choice, view);
 	conn->unlogged = bound_by(conn, choice, attr, view);
 	if (!conn->unlogged) {
 		mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
@@ -347,7 +360,6 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		return err;
 	if (!conn->held)
 		mesh_recvlog_end(conn->mc, conn->qp);
-	describe(conn, attr, mask, choice, view);
 	conn->state = MESH_CONN_NATIVE;
 	if (conn->held) {
 		adopt(conn);

@@ -43,7 +43,8 @@ struct mesh_held_ops {
 	 * or sees to it that mesh_held_put_key() will be called some time; it is not called again for a key until
 	 * then, or until the key is dropped.
 	 *
-	 * Return: 0 with @ret written; -EAGAIN: later.
+	 * Return: 0 with @ret written; -EAGAIN: later. NULL: it is connected to itself, and the keys that it uses are its program's
+	 * own, of the same PD.
 	 */
 	int (*want_key)(void *arg, uint32_t rkey, uint32_t *ret);
 

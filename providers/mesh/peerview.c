@@ -83,7 +83,8 @@ static bool is_same(const struct works *works, const struct mv_path_request *req
 	const struct mv_path_request *known = &works->request;
 
 	return works->valid && mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
-	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->port_num == request->port_num &&
+	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->self == request->self &&
+	       known->port_num == request->port_num &&
 	       !strcmp(works->device, request->device);
 }
 
@@ -140,8 +141,9 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 		ret->generation = dir->header->generation;
 		ret->verdict = judge(dir, request, !find, &host, &rail);
 	}
-	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
+	if (ret->verdict != MV_PATH_UNKNOWN)
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
+	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		ret->agent_version = dir->hosts[host].agent_version;
 		ret->drained = is_drained(dir, request, ret->verdict, rail);
 		if (find || ret->verdict != MV_PATH_WORKS)

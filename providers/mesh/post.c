@@ -33,6 +33,10 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 {
 	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
+	if (!h->ops->want_key) {
+		mesh_key_remote(h->now.spd, rkey, ret); /* not remembered: nobody would tell that it is gone */
+		return 0;
+	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
 		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};
 		if (h->ops->want_key(h->arg, rkey, &known->path_key))

@@ -29,7 +29,8 @@ static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret
 					.sgid = moved ? conn->path.gid : conn->local.gid,
 					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
 					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
-					.routed = 1};
+					.routed = 1,
+					.self = conn->self};
 }
 
 /* Index of the path that it is on; view->n_paths: it is not among them. */
@@ -121,7 +122,8 @@ static void home_request(const struct mesh_conn *conn, struct mv_path_request *r
 					.sgid = home->gid,
 					.sgid_type = home->gid_type,
 					.dgid = home->peer_gid,
-					.routed = 1};
+					.routed = 1,
+					.self = conn->self};
 }
 
 /* The path home, if it works. Return: how many. */
@@ -303,7 +305,8 @@ static void watch(struct mesh_conn *conn, const struct mv_path_request *request,
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	if (!mesh_probed_on() || request->sgid_type == MV_GID_TYPE_IB) {
+	/* Nobody probes a NIC's own loop: its port is all there is to know. */
+	if (!mesh_probed_on() || conn->self || request->sgid_type == MV_GID_TYPE_IB) {
 		mesh_conn_unwatch(conn);
 		return;
 	}

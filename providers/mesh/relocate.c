@@ -18,7 +18,9 @@
 
 void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
-	if (mesh_live_guard(conn->mc, conn->qp, &mesh_conn_held_ops, conn, mtu_bytes, &conn->held))
+	const struct mesh_held_ops *ops = conn->self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
+
+	if (mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held))
 		conn->held = NULL;
 }
 

@@ -119,6 +119,11 @@ const struct mesh_held_ops mesh_conn_held_ops = {
 	.path_failed = path_failed,
 };
 
+const struct mesh_held_ops mesh_conn_self_ops = {
+	.work_waits = work_waits,
+	.path_failed = path_failed,
+};
+
 /* Take one off the list; the caller frees it. NULL: not asked, or answered before. */
 static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t key, uint32_t request_id)
 {

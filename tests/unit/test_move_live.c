@@ -794,6 +794,131 @@ static void test_confirm_lost(void **state)
 	assert_true(f.live);
 }
 
+/* One that is connected to itself, in the leader's place. */
+static void begin_self(void)
+{
+	struct mv_move_begin a = {.local_type = MV_GID_TYPE_ROCE_V2, .rq_psn = LEADER_PSN, .attempt = 5};
+
+	begin();
+	a.local = a.peer = ends[0];
+	for (unsigned int i = 0; i < 2; i++)
+		paths[i].remote_gid = paths[i].local_gid;
+	mv_move_adopt(&l, &a, LEADER_PSN, T, START);
+	assert_true(l.self && l.leader);
+}
+
+static void test_self(void **state)
+{
+	const struct mv_move_sync sync = {.next_psn = 0x77, .n_received = 3};
+	struct mv_move_action action;
+
+	(void)state;
+	begin_self();
+	assert_int_equal(start_leader(), 0);
+	take_prepare(&l, "10.2.0.1");
+	assert_quiet(&l);
+	prepared(&l, "10.2.0.1", 0x1001);
+	action = take(&l, MV_DO_CONNECT);
+	assert_gid(action.local_gid, "10.2.0.1");
+	assert_gid(action.peer.gid, "10.2.0.1");
+	assert_int_equal(action.peer.qpn, 0x1001);
+	assert_int_equal(action.peer_lid, 3);
+	assert_int_equal(action.mtu_bytes, 4096);
+	assert_int_not_equal(action.sq_psn, MV_CTL_PSN_NONE);
+	assert_int_equal(action.sq_psn, action.rq_psn);
+	mv_move_connected(&l, true, START);
+	quiesced(&l);
+	take(&l, MV_DO_FENCE);
+	assert_quiet(&l);
+	mv_move_fenced(&l, &sync, START);
+	action = take(&l, MV_DO_ACTIVATE);
+	assert_true(action.replay);
+	assert_int_equal(action.next_psn, 0x77);
+	assert_int_equal(action.n_received, 3);
+	assert_quiet(&l);
+	assert_int_equal(l.state, MV_MOVE_ACTIVE);
+	assert_false(l.live);
+	assert_true(mv_move_deadline(&l) == UINT64_MAX);
+	assert_int_equal(start_leader(), 0); /* and on */
+	take_prepare(&l, "10.2.0.1");
+}
+
+/* Whatever comes to nothing before the fence leaves it where it is, and whatever comes of others does nothing. */
+static void test_self_stays(void **state)
+{
+	struct mv_ctl_msg msg, bye;
+
+	(void)state;
+	begin_self();
+	assert_int_equal(mv_move_start(&l, MV_CTL_REASON_PORT, paths, 0, START), 0);
+	assert_stays(&l, MV_CTL_REASON_NO_PATH, false);
+	assert_int_equal(start_leader(), 0);
+	take_prepare(&l, "10.2.0.1");
+	mv_move_prepared(&l, NULL, 0, 0, false, START);
+	take_prepare(&l, "10.3.0.1");
+	prepared(&l, "10.3.0.1", 0x1002);
+	take(&l, MV_DO_CONNECT);
+	mv_move_connected(&l, false, START);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_NO_RESOURCES, false);
+
+	assert_int_equal(start_leader(), 0);
+	take(&l, MV_DO_PREPARE);
+	prepared(&l, "10.2.0.1", 0x1003);
+	take(&l, MV_DO_CONNECT);
+	mv_move_connected(&l, true, START);
+	take(&l, MV_DO_QUIESCE);
+	mv_move_header(&l, MV_CTL_REFUSE, &msg);
+	msg.flags = MV_CTL_MOVE;
+	msg.to_attempt = l.attempt;
+	msg.request_id = l.last_offer;
+	msg.reason = MV_CTL_REASON_GONE;
+	hear(&l, &msg);
+	assert_quiet(&l);
+	assert_false(mv_move_bye(&l, &bye));
+	mv_move_tick(&l, START + T->move_ns / 2);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_BUSY, false);
+
+	assert_int_equal(start_leader(), 0);
+	take(&l, MV_DO_PREPARE);
+	prepared(&l, "10.2.0.1", 0x1004);
+	take(&l, MV_DO_CONNECT);
+	mv_move_connected(&l, true, START);
+	quiesced(&l);
+	take(&l, MV_DO_FENCE);
+	mv_move_fenced(&l, NULL, START);
+	assert_surfaces(&l, MV_CTL_REASON_UNREADABLE, false);
+}
+
+/* The one that was made ahead is connected to itself as it will be asked for. */
+static void test_self_ahead(void **state)
+{
+	struct mv_ctl_end mine;
+	struct mv_move_action ahead, action;
+
+	(void)state;
+	begin_self();
+	mine = (struct mv_ctl_end){.gid = unit_gid("10.2.0.1"), .qpn = 0x1001};
+	mv_move_ahead(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false);
+	ahead = take(&l, MV_DO_STANDBY);
+	assert_false(ahead.answer);
+	assert_gid(ahead.local_gid, "10.2.0.1");
+	assert_int_equal(start_leader(), 0);
+	take(&l, MV_DO_PREPARE);
+	mv_move_ahead(&l, &mine, &mine.gid, MV_GID_TYPE_ROCE_V2, 3, 4096, false); /* too late */
+	assert_quiet(&l);
+	prepared(&l, "10.2.0.1", 0x1001);
+	action = take(&l, MV_DO_CONNECT);
+	assert_int_equal(action.sq_psn, ahead.sq_psn);
+	assert_int_equal(action.rq_psn, ahead.rq_psn);
+	assert_int_equal(action.peer_lid, ahead.peer_lid);
+	assert_int_equal(action.mtu_bytes, ahead.mtu_bytes);
+	assert_int_equal(action.gid_type, ahead.gid_type);
+	assert_int_equal(action.peer.qpn, ahead.peer.qpn);
+	assert_gid(ahead.peer.gid, "10.2.0.1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -814,6 +939,9 @@ int main(void)
 		cmocka_unit_test(test_not_ours),
 		cmocka_unit_test(test_connect_meets_live),
 		cmocka_unit_test(test_confirm_lost),
+		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_self_stays),
+		cmocka_unit_test(test_self_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

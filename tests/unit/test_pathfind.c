@@ -363,6 +363,40 @@ static void test_find_down(void **state)
 	dirworld_fini(&world);
 }
 
+/* A queue pair that is connected to itself: each rail's way to itself, as long as its port is up. */
+static void test_self(void **state)
+{
+	uint32_t host = 9, rail = 9;
+	struct mv_path_request request;
+	struct mv_path paths[8];
+	struct dirworld world;
+	char device[64], text[2048];
+
+	(void)state;
+	dirworld_init(&world, "host a; rail d0; gid fe80::a v2; gid 10.1.0.1/24 v1; gid 10.1.0.1/24 v2; rail d1; gid fe80::b v2; gid "
+			      "10.2.0.1 v2; rail d2 down; gid 10.3.0.1/24 v2; rail d3 excluded; gid 10.4.0.1/24 v2; "
+			      "host b; rail d0; gid 10.1.0.2/24 v2; rail d1; gid 10.2.0.2/24 v2; link 0 4; link 1 5;");
+	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_SELF);
+	request.self = 1;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
+	assert_int_equal(host, 0);
+	assert_int_equal(rail, 0);
+	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
+	assert_string_equal(text, "0>0 10.1.0.1>10.1.0.1 v2; 0>0 10.1.0.1>10.1.0.1 v1; 0>0 fe80::a>fe80::a v2; 1>1 10.2.0.1>10.2.0.1 v2; ");
+	assert_int_equal(paths[0].stays, 3);
+	assert_int_equal(paths[3].stays, 0);
+	request.down_too = 1;
+	assert_int_equal(mv_path_find(&world.dir, &request, host, rail, paths, 8), 5);
+	request = request_of("d2 10.3.0.1 v2 10.3.0.1", device);
+	request.self = 1;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	assert_int_equal(rail, 2);
+	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
+	assert_string_equal(text, "0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.2.0.1>10.2.0.1 v2; ");
+	dirworld_fini(&world);
+}
+
 /* Many addresses on the programs' own rails leave room for other rails. */
 static void test_find_room(void **state)
 {
@@ -446,7 +480,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
-		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down),
+		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_self),
 		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
 	};
 
