@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Queue pairs that are connected to themselves, every work request checked, on a simulated host with two NICs. Needs root; SIM_BUILD is
+the build."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+import unittest
+from unittest import mock
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from schedule import hosts  # noqa: E402
+from schedule.hosts import SERVER, Program  # noqa: E402
+from schedule.watched import BUILD, SECONDS, Watched  # noqa: E402
+from nicmatrix.world import need  # noqa: E402
+
+SELF = str(BUILD / "tests/chaos/chaos-self")
+N_QPS = 3
+FAILED = 5  # chaos-self: right, but work requests failed
+STACK = contextlib.ExitStack()
+
+
+def setUpModule():
+    stage = STACK.enter_context(hosts.staged(BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\n")))
+    Self.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "self"))
+
+
+def tearDownModule():
+    STACK.close()
+
+
+class Self(Watched):
+    def setUp(self):
+        self.programs = ()
+        self.addCleanup(self.clean)
+
+    def clean(self):
+        self.kill()
+        self.hosts.heal()
+
+    def begin(self, *options):
+        self.programs = (Program(self.hosts.world.argv(SERVER, SELF, "-q", str(N_QPS), *options)),)
+        self.wait_for("it has begun", lambda: "begun" in self.programs[0].said())
+
+    def begin_guarded(self, *options):
+        self.begin(*options)
+        self.wait_for("the agent knows all", lambda: sum(qp["movable"] for qp in self.qps(SERVER)) == N_QPS)
+
+    def is_on(self, device):
+        self.wait_for(f"all are on {device}", lambda: self.used(SERVER) == {device})
+
+    def end(self, status=0):
+        program, = self.programs
+        program.stop()
+        self.assertEqual(program.wait(SECONDS), status, f"{program.said()}\n{self.story()}")
+        self.assertIn("all right", program.said())
+
+    def test_cable(self):
+        for options in ((), ("-R", "1")):  # and where retries tell of it
+            with self.subTest(options=options):
+                self.begin_guarded(*options)
+                self.hosts.link("a.0", False)
+                self.is_on("mlx5_1")
+                time.sleep(0.2)
+                self.hosts.link("a.0", True)
+                self.is_on("mlx5_0")
+                self.end()
+
+    def test_flaps(self):
+        self.begin_guarded()
+        for _ in range(8):
+            for port in ("a.0", "a.1"):
+                self.hosts.link(port, False)
+                time.sleep(random.uniform(0, 0.1))
+                self.hosts.link(port, True)
+                time.sleep(random.uniform(0, 0.3))
+        self.is_on("mlx5_0")
+        self.end()
+
+    def test_drain(self):
+        """Atomics, too: they are let finish."""
+        self.begin_guarded("-a")
+        status, said = self.tool(SERVER, "drain", "mlx5_0", "--json")
+        self.assertEqual(status, 0, f"{said}\n{self.story()}")
+        self.assertEqual(json.loads(said), {"device": "mlx5_0", "drained": True, "safe": True, "timed_out": False, "qps": []})
+        self.assertEqual(self.used(SERVER), {"mlx5_1"})
+        status, said = self.tool(SERVER, "undrain", "mlx5_0")
+        self.assertEqual(status, 0, said)
+        self.is_on("mlx5_0")
+        self.end()
+
+    def test_no_other_port(self):
+        """The errors of a bare NIC, each once."""
+        self.hosts.link("a.1", False)
+        self.begin_guarded("-R", "2")
+        self.hosts.link("a.0", False)
+        self.wait_for("it fails", lambda: self.programs[0].poll() is not None)
+        self.end(FAILED)
+
+    def test_bare(self):
+        """What is prevented above."""
+        with mock.patch.dict(os.environ, MESHVERBS="off"):
+            self.begin("-R", "2")
+        self.hosts.link("a.0", False)
+        self.wait_for("it fails", lambda: self.programs[0].poll() is not None)
+        self.end(FAILED)
+
+
+if __name__ == "__main__":
+    need("ip", "tc", "bridge")
+    unittest.main()
