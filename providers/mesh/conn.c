@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct mesh_conns {
 	size_t n_buckets, n; /* n_buckets: a power of two */
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
+	size_t n_follow; /* that follow others */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
 
@@ -213,6 +215,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		conn->linked = false;
 		mesh_due_remove(&conns->due, &conn->due);
 		conns->n--;
+		conns->n_follow -= conn->follows;
 		was = true;
 	}
 	unlock_conns();
@@ -298,6 +301,78 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 	psn = conn->native_sq_psn;
 	unlock_conns();
 	return psn;
+}
+
+/* Called with conns_lock held, which keeps the QPs of those that are in the table. */
+static bool goes_with(const struct mesh_conn *self, const struct mesh_conn *conn)
+{
+	const struct ibv_cq *cq = self->qp->send_cq;
+
+	return self->qp->context == conn->qp->context && (cq == conn->qp->recv_cq || cq == conn->qp->send_cq);
+}
+
+static void lead(struct mesh_conn *self, const struct mesh_conn *conn)
+{
+	memcpy(self->went_to, conn->went_to, sizeof(self->went_to));
+	self->went_why = conn->went_why;
+}
+
+void mesh_conn_goes(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why)
+{
+	struct mesh_conns *conns;
+	struct mesh_conn *other;
+	size_t i;
+
+	lock_conns();
+	snprintf(conn->went_to, sizeof(conn->went_to), "%s", device);
+	conn->went_why = (uint8_t)why;
+	conns = conns_locked(false);
+	for (i = 0; conns && conns->n_follow && conn->linked && i < conns->n_buckets; i++) {
+		for (other = conns->buckets[i]; other; other = other->next) {
+			if (!other->follows || !goes_with(other, conn))
+				continue;
+			lead(other, conn);
+			queue(conns, other);
+			conns->news = true;
+		}
+	}
+	unlock_conns();
+}
+
+void mesh_conn_follows(struct mesh_conn *conn)
+{
+	struct mesh_conns *conns;
+	struct mesh_conn *other;
+	size_t i;
+
+	lock_conns();
+	conns = conns_locked(false);
+	if (conns && conn->linked && !conn->follows) {
+		conn->follows = true;
+		conns->n_follow++;
+	}
+	for (i = 0; conns && i < conns->n_buckets; i++)
+		for (other = conns->buckets[i]; other; other = other->next)
+			if (!other->follows && other->went_to[0] && goes_with(conn, other))
+				lead(conn, other);
+	unlock_conns();
+}
+
+void mesh_conn_leaves(struct mesh_conn *conn, const char *device)
+{
+	lock_conns();
+	if (!strcmp(conn->went_to, device))
+		conn->went_to[0] = '\0';
+	unlock_conns();
+}
+
+bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_reason *ret_why)
+{
+	lock_conns();
+	memcpy(ret_device, conn->went_to, sizeof(conn->went_to));
+	*ret_why = conn->went_why;
+	unlock_conns();
+	return ret_device[0];
 }
 
 bool mesh_conns_news(void)

@@ -107,6 +107,10 @@ struct mesh_conn {
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	bool native; /* went that way at RTR: all there is to do is to answer */
 	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
+	/* Where its work went last, and why; of one that is connected to itself: that of the one that it goes with. "": nowhere else yet */
+	char went_to[IBV_SYSFS_NAME_MAX];
+	uint8_t went_why; /* enum mv_ctl_reason */
+	bool follows; /* it is connected to itself, and may move */
 	struct mesh_conn *next_taken; /* helper thread's own */
 
 	pthread_mutex_t lock; /* guards the rest */
@@ -201,6 +205,19 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
  * Return: true: the base's own function does all there is to do; false: see mesh_conn_get().
  */
 bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/**
+ * mesh_conn_goes - a connection goes to another rail: those that are connected to themselves and go with it are to follow
+ *
+ * Those go with it whose completions are in the same CQ. NCCL has one for each connection that receives, and reads over it what
+ * came last: that read has to be the NIC's that brought it, or it does not wait for what is on its way to a GPU's memory.
+ */
+void mesh_conn_goes(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why);
+/** mesh_conn_follows - one that is connected to itself: go where those are that have gone already */
+void mesh_conn_follows(struct mesh_conn *conn);
+/** mesh_conn_led - where it is to go with another. @ret_device: IBV_SYSFS_NAME_MAX bytes. Return: false: wherever it likes */
+bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_reason *ret_why);
+/** mesh_conn_leaves - it leaves a rail for a reason of its own, and goes where it likes until it is led again */
+void mesh_conn_leaves(struct mesh_conn *conn, const char *device);
 /** mesh_conn_sq_psn - what a native one has told the peer's program, MV_CTL_PSN_NONE: nothing yet */
 uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 /** mesh_conns_news - was anything queued with @news since the thread took the queue? */

@@ -404,6 +404,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 		goto out;
 	if (logged || (view->verdict == MV_PATH_WORKS && view->agent_version)) {
 		/* So that the peer, if it sees things differently, gets an answer. */
+		if (logged && conn->self)
+			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);
 		mesh_thread_wake(false);
 	} else {

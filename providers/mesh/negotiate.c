@@ -316,6 +316,7 @@ static void do_activate(struct mesh_conn *conn)
 	mesh_held_activate(conn->held);
 	conn->state = MESH_CONN_MOVED;
 	mesh_conn_settled(conn);
+	mesh_conn_goes(conn, conn->path.device, MV_CTL_REASON_PATH);
 	mesh_count(MV_COUNT_MOVED);
 	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
 	log_moved(conn);

@@ -91,6 +91,36 @@ static bool own_port_is_down(const struct mesh_conn *conn)
 	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->rtr.ah_attr.port_num);
 }
 
+/* The first path from a rail; @n: there is none. */
+static size_t find_from(const char *device, const struct mv_path *paths, size_t n)
+{
+	struct mesh_view_rail place;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!mesh_view_rail(&paths[i].local_gid, paths[i].type, &place) && !strcmp(place.device, device))
+			break;
+	return i;
+}
+
+/* One that goes with others goes first where they are. */
+static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size_t n)
+{
+	char device[IBV_SYSFS_NAME_MAX];
+	enum mv_ctl_reason why;
+	struct mv_path path;
+	size_t i;
+
+	if (!conn->self || !mesh_conn_led(conn, device, &why))
+		return;
+	i = find_from(device, paths, n);
+	if (i == n)
+		return;
+	path = paths[i];
+	memmove(&paths[1], &paths[0], i * sizeof(path));
+	paths[0] = path;
+}
+
 /* All paths but those between the two ports that it is on: with other addresses they are as dead. */
 static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
 		     struct mesh_view *view)
@@ -156,6 +186,7 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 	request_of(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = others(conn, &request, reason, &view);
+	prefer_led(conn, view.paths, n);
 	memcpy(ret, view.paths, n * sizeof(*ret));
 	return n;
 }
@@ -224,13 +255,20 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 	return mesh_live_lost(conn->held);
 }
 
+/* One that is connected to itself may follow others, whose reasons say nothing of its own path. */
+static bool has_reason(const struct mesh_conn *conn)
+{
+	if (conn->self)
+		return own_port_is_down(conn);
+	return conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH;
+}
+
 bool mesh_conn_path_works(const struct mesh_conn *conn)
 {
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH || mesh_live_broken(conn->held) ||
-	    mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
+	if (has_reason(conn) || mesh_live_broken(conn->held) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
 	request_of(conn, &request);
 	mesh_view_judge(&request, &view);
@@ -292,6 +330,35 @@ static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_
 	return now_ns + LEAVE_AGAIN_NS;
 }
 
+/* Is it elsewhere than those that it goes with? It is as well off where it is, so this comes last. */
+static bool strays(struct mesh_conn *conn, const struct mv_path_request *request, char *ret_device, enum mv_ctl_reason *ret_why)
+{
+	return conn->self && mesh_conn_led(conn, ret_device, ret_why) && strcmp(ret_device, request->device);
+}
+
+/* Return: when to look again. */
+static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why, uint64_t now_ns)
+{
+	struct mv_path_request request;
+	struct mesh_view view;
+	struct mv_path home;
+	size_t i;
+
+	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
+		return conn->stayed_ns + LEAVE_AGAIN_NS;
+	if (!strcmp(device, conn->home.device) && way_home(conn, &home)) {
+		mesh_conn_begin(conn, why, &home, 1, now_ns);
+		return UINT64_MAX;
+	}
+	request_of(conn, &request);
+	mesh_view_paths(&request, &view);
+	i = find_from(device, view.paths, view.n_paths);
+	if (i == view.n_paths)
+		return now_ns + LEAVE_AGAIN_NS;
+	mesh_conn_begin(conn, why, &view.paths[i], 1, now_ns);
+	return UINT64_MAX;
+}
+
 void mesh_conn_unwatch(struct mesh_conn *conn)
 {
 	mesh_probed_use(&conn->probed.home, MV_WATCH_HOME, NULL, NULL);
@@ -328,8 +395,10 @@ static bool is_dead(const struct mesh_conn *conn)
 
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 {
+	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
 	uint64_t armed_ns, home_ns;
+	enum mv_ctl_reason why;
 	struct mesh_view view;
 
 	if (is_stranded(conn)) {
@@ -365,8 +434,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		return leave(conn, MV_CTL_REASON_PORT, now_ns);
 	if (is_dead(conn))
 		return leave(conn, MV_CTL_REASON_PATH, now_ns);
+	if (strays(conn, &request, device, &why))
+		return follow(conn, device, why, now_ns);
 	armed_ns = mesh_conn_prearm(conn, now_ns);
-	home_ns = conn->home.away ? check_home(conn, now_ns) : UINT64_MAX;
+	home_ns = conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)) ? check_home(conn, now_ns) : UINT64_MAX;
 	return armed_ns < home_ns ? armed_ns : home_ns;
 }
 

@@ -224,6 +224,10 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->steps.fencing_ns = mesh_now_ns();
+	if (conn->self)
+		mesh_conn_leaves(conn, conn->state == MESH_CONN_MOVED ? conn->path.device : conn->mc->device);
+	else
+		mesh_conn_goes(conn, conn->next_path.device, conn->move.reason);
 	fence(conn, true, now_ns);
 }
 

@@ -14,10 +14,12 @@
 /* Queue pairs that are connected to themselves, in plain verbs: each work request has to be executed once, and in its turn. */
 
 static const char usage[] =
-	"usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a]\n"
+	"usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a] [-c]\n"
 	"\n"
 	"Rounds of SEND with immediate data, WRITE, READ of what was written, and with -a FETCH_ADD, over queue pairs that are connected\n"
 	"to themselves, so many rounds per second and queue pair (default: 200), until standard input ends. -R: retry_cnt (7).\n"
+	"-c: one more, which does nothing, is connected to that of another such program: their numbers and GIDs are lines of standard\n"
+	"output and input. It has the same CQ.\n"
 	"\n"
 	"Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, but work requests failed.\n";
 
@@ -49,6 +51,7 @@ static struct {
 	union ibv_gid gid;
 	uint8_t gid_index;
 	struct self selves[MAX_QPS];
+	struct ibv_qp *other; /* NULL: none */
 	unsigned int n, rounds_per_s, retry_cnt;
 	bool atomics;
 } t = {.n = 1, .rounds_per_s = 200, .retry_cnt = 7};
@@ -125,18 +128,18 @@ static void open_device(const char *name)
 	t.cq = must(ibv_create_cq(t.ctx, (int)(t.n * DEPTH * N_KINDS), NULL, NULL, 0), "CQ");
 }
 
-static void connect_self(struct self *s)
+static void connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
 	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
 				  .path_mtu = IBV_MTU_1024,
-				  .dest_qp_num = s->qp->qp_num,
+				  .dest_qp_num = qpn,
 				  .rq_psn = 0xfffff0, /* wraps soon */
 				  .max_dest_rd_atomic = 4,
 				  .min_rnr_timer = 1,
 				  .ah_attr = {.is_global = 1,
 					      .port_num = 1,
-					      .grh = {.dgid = t.gid, .sgid_index = t.gid_index, .hop_limit = 1}}};
+					      .grh = {.dgid = *gid, .sgid_index = t.gid_index, .hop_limit = 1}}};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
 				  .sq_psn = 0xfffff0,
 				  .timeout = 14,
@@ -144,30 +147,55 @@ static void connect_self(struct self *s)
 				  .rnr_retry = 7,
 				  .max_rd_atomic = 4};
 
-	if (ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(s->qp, &rtr,
+	if (ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
+	    ibv_modify_qp(qp, &rtr,
 			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(s->qp, &rts,
+	    ibv_modify_qp(qp, &rts,
 			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				  IBV_QP_MAX_QP_RD_ATOMIC))
-		wrong("QP 0x%x cannot be connected: %m", s->qp->qp_num);
+		wrong("QP 0x%x cannot be connected: %m", qp->qp_num);
 }
 
-static void open_self(struct self *s)
+static struct ibv_qp *make_qp(void)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = t.cq,
 		.recv_cq = t.cq,
 		.cap = {.max_send_wr = DEPTH * RECV, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC};
+
+	return must(ibv_create_qp(t.pd, &attr), "QP");
+}
+
+static void open_other(void)
+{
+	union ibv_gid gid;
+	uint32_t qpn;
+	unsigned int i;
+
+	t.other = make_qp();
+	printf("%u", t.other->qp_num);
+	for (i = 0; i < sizeof(gid.raw); i++)
+		printf(" %u", t.gid.raw[i]);
+	puts("");
+	if (scanf("%u", &qpn) != 1)
+		wrong("nothing to connect to");
+	for (i = 0; i < sizeof(gid.raw); i++)
+		if (scanf("%hhu", &gid.raw[i]) != 1)
+			wrong("no GID to connect to");
+	connect(t.other, qpn, &gid);
+}
+
+static void open_self(struct self *s)
+{
 	size_t size = (size_t)N_PLACES * DEPTH * LINE;
 
 	s->memory = must(aligned_alloc(4096, size), "memory");
 	memset(s->memory, 0, size);
 	s->mr = must(ibv_reg_mr(t.pd, s->memory, size, ALL_ACCESS), "MR");
-	s->qp = must(ibv_create_qp(t.pd, &attr), "QP");
-	connect_self(s);
+	s->qp = make_qp();
+	connect(s->qp, s->qp->qp_num, &t.gid);
 }
 
 /* ---- a round ------------------------------------------------------------------------------------------------- */
@@ -385,10 +413,11 @@ static int run(void)
 int main(int argc, char *argv[])
 {
 	const char *device = "mlx5_0";
+	bool other = false;
 	unsigned int q;
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "d:q:r:R:a")) > 0) {
+	while ((c = getopt(argc, argv, "d:q:r:R:ac")) > 0) {
 		if (c == 'd')
 			device = optarg;
 		else if (c == 'q')
@@ -397,8 +426,10 @@ int main(int argc, char *argv[])
 			t.rounds_per_s = (unsigned int)atoi(optarg);
 		else if (c == 'R')
 			t.retry_cnt = (unsigned int)atoi(optarg);
+		else if (c == 'a')
+			t.atomics = true;
 		else
-			t.atomics = c == 'a';
+			other = c == 'c';
 		if (c == '?' || !t.n || t.n > MAX_QPS || !t.rounds_per_s || t.retry_cnt > 7) {
 			fputs(usage, stderr);
 			return 2;
@@ -406,11 +437,15 @@ int main(int argc, char *argv[])
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	open_device(device);
+	if (other)
+		open_other();
 	for (q = 0; q < t.n; q++)
 		open_self(&t.selves[q]);
 	puts("begun");
 	rc = run();
 	for (q = 0; q < t.n; q++)
 		ibv_destroy_qp(t.selves[q].qp);
+	if (t.other)
+		ibv_destroy_qp(t.other);
 	return rc;
 }

@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import SERVER, Program  # noqa: E402
-from schedule.watched import BUILD, SECONDS, Watched  # noqa: E402
+from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 SELF = str(BUILD / "tests/chaos/chaos-self")
@@ -95,6 +95,33 @@ class Self(Watched):
         self.assertEqual(status, 0, said)
         self.is_on("mlx5_0")
         self.end()
+
+    def test_made_without_port(self):
+        self.hosts.link("a.0", False)
+        self.begin()
+        self.is_on("mlx5_1")
+        self.hosts.link("a.0", True)
+        self.is_on("mlx5_0")
+        self.end()
+
+    def test_follows(self):
+        """Where the connection goes that has the same CQ, though its own port is well: there and back."""
+        self.programs = [Program(self.hosts.world.argv(host, SELF, "-c", "-q", "1")) for host in ENDS]
+        first, second = self.programs
+        self.wait_for("they say where they are", lambda: all("\n" in program.said() for program in self.programs))
+        for program, other in ((first, second.said()), (second, first.said())):
+            program.process.stdin.write(other.encode())
+            program.process.stdin.flush()
+        self.wait_for("the agents know all", lambda: all(sum(qp["movable"] for qp in self.qps(host)) == 2 for host in ENDS))
+        for _ in range(3):
+            self.hosts.forward("b.0", False)
+            self.wait_for("all are on mlx5_1", lambda: all(self.used(host) == {"mlx5_1"} for host in ENDS))
+            self.hosts.forward("b.0", True)
+            self.wait_for("all are on mlx5_0", lambda: all(self.used(host) == {"mlx5_0"} for host in ENDS))
+        for program in self.programs:
+            program.stop()
+        for program in self.programs:
+            self.assertEqual(program.wait(SECONDS), 0, f"{program.said()}\n{self.story()}")
 
     def test_no_other_port(self):
         """The errors of a bare NIC, each once."""
