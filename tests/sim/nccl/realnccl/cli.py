@@ -28,7 +28,6 @@ def parse(words):
                      help="storm: cables are pulled one after the other, with meshverbs only")
     top.add_argument("--only", metavar="REGEX", default="", help="of the cases' names")
     top.add_argument("--short", action="store_true", help=f"only {'; '.join((*paths.SHORT, *pulls.SHORT))}")
-    top.add_argument("--gaps", action="store_true", help="of cables, only what is known not to survive: queue pairs of a process with itself")
     top.add_argument("-n", dest="rounds", type=int, help=f"all_reduces under which cables are pulled; default: {N_ROUNDS}, with a GPU {N_ROUNDS_GPU}")
     top.add_argument("-s", dest="size", type=int, default=1 << 20, help="bytes of each; default: 1 MiB")
     top.add_argument("--seed", type=int, help="when and where the cable is pulled; default: a new one, printed")
@@ -45,12 +44,12 @@ def play(args, build, seed, halves):
     print(f"nccl: {looped.settings['NCCL_LIBRARY']}, seed {seed}", flush=True)
     if args.part == "storm":
         go_before()
-        return storm.run_all(build, looped, {"both NICs": {}, "both NICs, 4 queue pairs": paths.SPLIT}, seed, args.gpu)
+        return storm.run_all(build, looped, {"both NICs": {}, "both NICs, 4 queue pairs": paths.SPLIT, "both NICs, flush": paths.FLUSH}, seed, args.gpu)
     done, wanted = [], chosen(args, paths.PATHS, paths.SHORT)
     if wanted and args.part != "cable":
         with staged(build) as stage:
             done += paths.run_all(build, stage, Ranks.find(build, args.gpu, N_SHORT, args.size), wanted, halves, args.gpu)
-    wanted = chosen(args, pulls.gaps(looped) if args.gaps else pulls.cases(looped), pulls.SHORT)
+    wanted = chosen(args, pulls.cases(looped), pulls.SHORT)
     if wanted and args.part != "connections":
         go_before()
         done += pulls.run_all(build, looped, wanted, halves, seed, args.gpu)

@@ -12,7 +12,7 @@ from schedule import hosts
 from verbsmatrix.program import Program
 
 from . import ranks
-from .paths import ONE, SPLIT
+from .paths import FLUSH, ONE, SPLIT
 
 LIMIT_S = 100  # before this the test itself ends it
 HEAD = cli.HEAD + f" {'longest':>11} results"
@@ -36,14 +36,12 @@ def cases(program):
             case(program, "NCCL, one NIC, cable stays out", ONE, stays_out=True),
             case(program, "NCCL, 4 queue pairs, split", ONE | SPLIT),
             case(program, "NCCL, its own timeouts", ONE | own),
-            case(program, "NCCL, both NICs", {}, both_nics=True))
+            case(program, "NCCL, both NICs", {}, both_nics=True),
+            case(program, "NCCL, flush of GPUDirect", ONE | FLUSH),
+            case(program, "NCCL, both NICs, flush", FLUSH, both_nics=True))
 
 
-SHORT = ("NCCL, one NIC",)
-
-
-def gaps(program):
-    return (case(program, "NCCL, flush of GPUDirect", ONE | {"FLUSH": "1"}),)
+SHORT = ("NCCL, flush of GPUDirect",)
 
 
 def play(place, one, half, seed):
