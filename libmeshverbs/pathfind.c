@@ -210,6 +210,26 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 	return best->found;
 }
 
+/* An address that several ports have is taken for that of the program's own. */
+static enum mv_path_verdict judge_own_host(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t rail,
+					   uint32_t *ret_host, uint32_t *ret_remote_rail)
+{
+	uint32_t remote = UINT32_MAX, r;
+
+	for (ssize_t at = -1; (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
+		r = dir->gids[dir->order[at]].rail;
+		if (!dir->rails[r].host && (remote == UINT32_MAX || r == rail))
+			remote = r;
+	}
+	if (remote == UINT32_MAX)
+		return MV_PATH_UNKNOWN;
+	*ret_host = 0;
+	*ret_remote_rail = remote;
+	if (!is_up(&dir->rails[rail]))
+		return MV_PATH_LOCAL_DOWN;
+	return is_up(&dir->rails[remote]) ? MV_PATH_WORKS : MV_PATH_REMOTE_DOWN;
+}
+
 enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 				   const struct mv_path_request *request, uint32_t *ret_host,
 				   uint32_t *ret_remote_rail)
@@ -221,11 +241,8 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 
 	if (rail < 0 || mv_gid_is_zero(&request->dgid))
 		return MV_PATH_UNKNOWN;
-	if (request->self) {
-		*ret_host = 0;
-		*ret_remote_rail = (uint32_t)rail;
-		return is_up(&dir->rails[rail]) ? MV_PATH_WORKS : MV_PATH_LOCAL_DOWN;
-	}
+	if (request->own_host)
+		return judge_own_host(dir, request, (uint32_t)rail, ret_host, ret_remote_rail);
 	own = own_entry(dir, (uint32_t)rail, request);
 	if (!judge_all(dir, request, &own, &best, &verdict))
 		return verdict;
@@ -318,8 +335,8 @@ static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b
 	return reach == REACH_SUBNET || (linked && reach == REACH_UNKNOWN);
 }
 
-/* Two entries of this host: the loop of one address? */
-static bool is_itself(const struct mv_directory *dir, uint32_t a, uint32_t b)
+/* Two entries of one rail: the way of an address to itself? */
+static bool is_loop(const struct mv_directory *dir, uint32_t a, uint32_t b)
 {
 	return a == b && dir->gids[a].type != MV_GID_TYPE_UNKNOWN &&
 	       mv_gid_family(&dir->gids[a].gid) != MV_FAMILY_MULTICAST;
@@ -399,8 +416,8 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 		return;
 	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
-			if (s->request->self ? !is_itself(s->dir, g, h) :
-					       !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+			if (local == remote ? !is_loop(s->dir, g, h) :
+					      !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
 				continue;
 			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
 			if (all)
@@ -432,7 +449,7 @@ size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request
 	}
 	for (uint32_t l = 0; l < dir->hosts[0].n_rails; l++)
 		for (uint32_t r = host->first_rail; r < host->first_rail + host->n_rails; r++)
-			if ((l != s.own_rail || r != remote_rail) && (!request->self || l == r))
+			if ((l != s.own_rail || r != remote_rail) && (!request->own_host || l == r))
 				search_rails(&s, l, r);
 	for (size_t i = 0; i < s.n; i++)
 		ret[i] = s.best[i].path;

@@ -30,7 +30,7 @@ struct mv_path_request {
 	uint8_t sgid_type; /* enum mv_gid_type */
 	union ibv_gid dgid; /* what the program gave as destination */
 	uint8_t routed; /* not 0: mv_decide() found a way from the program's entry to @dgid */
-	uint8_t self; /* not 0: it is connected to itself on @sgid: @dgid is the same, and the way is the port's own loop */
+	uint8_t own_host; /* not 0: @dgid is this host's, too, and the way from a port to itself is its own loop */
 	uint8_t down_too; /* mv_path_find(): not 0: ports need not be up */
 };
 
@@ -65,7 +65,8 @@ struct mv_path {
  *
  * On InfiniBand: works when both are up and the subnet prefixes agree.
  *
- * Of a queue pair that is connected to itself all there is to know is whether its port is up: WORKS or LOCAL_DOWN; it is on host 0.
+ * Of one whose peer is on this host (@own_host) all there is to know is whether the ports are up: WORKS, LOCAL_DOWN or REMOTE_DOWN. It is
+ * host 0.
  */
 enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct mv_path_request *request,
 				   uint32_t *ret_host, uint32_t *ret_remote_rail);
@@ -85,7 +86,8 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  * most one path per pair of rails, except that the pair the programs use may appear with several GID pairs, which
  * take half of the room at most.
  *
- * For a queue pair that is connected to itself, paths from each rail of this host to itself, from an address to the same.
+ * With a peer on this host: besides those between the two rails that the programs use, from each rail to itself, from an address to
+ * the same. What goes from one port to another goes through the network, and with either it ends.
  *
  * Return: how many were written, at most MV_PATH_FIND_MAX.
  */

@@ -120,7 +120,8 @@ struct mesh_conn {
 	int init_mask, rtr_mask, rts_mask; /* 0: not yet */
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
-	bool self; /* it is connected to itself: @peer is @local */
+	bool own_host; /* its peer is on this host */
+	bool self; /* it is its own peer: @peer is @local */
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */

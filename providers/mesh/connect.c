@@ -177,6 +177,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 {
 	conn->rtr = *attr;
 	conn->rtr_mask = mask;
+	conn->own_host = view->verdict == MV_PATH_SELF;
 	conn->self = is_itself(conn, choice, attr, view);
 	conn->local = (struct mv_ctl_end){.gid = choice->gid, .qpn = conn->qpn};
 	conn->peer = (struct mv_ctl_end){.gid = attr->ah_attr.grh.dgid, .qpn = attr->dest_qp_num};
@@ -296,7 +297,7 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 					  .sgid_type = choice->type,
 					  .dgid = attr->ah_attr.grh.dgid,
 					  .routed = choice->fits,
-					  .self = conn->self,
+					  .own_host = conn->own_host,
 					  .down_too = true};
 	struct mesh_view view;
 	size_t i;
@@ -315,10 +316,8 @@ static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choi
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
-	if (conn->self)
-		return has_another_way(conn, choice, attr) ? NULL : "this host had no other rail when it was made";
-	if (view->verdict == MV_PATH_SELF)
-		return "its peer is on this host";
+	if (conn->own_host)
+		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */

@@ -83,7 +83,7 @@ static bool is_same(const struct works *works, const struct mv_path_request *req
 	const struct mv_path_request *known = &works->request;
 
 	return works->valid && mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
-	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->self == request->self &&
+	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host &&
 	       known->port_num == request->port_num &&
 	       !strcmp(works->device, request->device);
 }

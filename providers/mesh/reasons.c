@@ -30,7 +30,7 @@ static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret
 					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
 					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
 					.routed = 1,
-					.self = conn->self};
+					.own_host = conn->own_host};
 }
 
 /* Index of the path that it is on; view->n_paths: it is not among them. */
@@ -153,7 +153,7 @@ static void home_request(const struct mesh_conn *conn, struct mv_path_request *r
 					.sgid_type = home->gid_type,
 					.dgid = home->peer_gid,
 					.routed = 1,
-					.self = conn->self};
+					.own_host = conn->own_host};
 }
 
 /* The path home, if it works. Return: how many. */
@@ -372,8 +372,8 @@ static void watch(struct mesh_conn *conn, const struct mv_path_request *request,
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	/* Nobody probes a NIC's own loop: its port is all there is to know. */
-	if (!mesh_probed_on() || conn->self || request->sgid_type == MV_GID_TYPE_IB) {
+	/* Nobody probes ways to oneself: ports are all there is to know. */
+	if (!mesh_probed_on() || conn->own_host || request->sgid_type == MV_GID_TYPE_IB) {
 		mesh_conn_unwatch(conn);
 		return;
 	}

@@ -363,8 +363,8 @@ static void test_find_down(void **state)
 	dirworld_fini(&world);
 }
 
-/* A queue pair that is connected to itself: each rail's way to itself, as long as its port is up. */
-static void test_self(void **state)
+/* A peer on this host: each rail's way to itself, as long as its port is up, and that between the two that are used. */
+static void test_own_host(void **state)
 {
 	uint32_t host = 9, rail = 9;
 	struct mv_path_request request;
@@ -378,7 +378,7 @@ static void test_self(void **state)
 			      "host b; rail d0; gid 10.1.0.2/24 v2; rail d1; gid 10.2.0.2/24 v2; link 0 4; link 1 5;");
 	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
 	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_SELF);
-	request.self = 1;
+	request.own_host = 1;
 	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
 	assert_int_equal(host, 0);
 	assert_int_equal(rail, 0);
@@ -389,11 +389,25 @@ static void test_self(void **state)
 	request.down_too = 1;
 	assert_int_equal(mv_path_find(&world.dir, &request, host, rail, paths, 8), 5);
 	request = request_of("d2 10.3.0.1 v2 10.3.0.1", device);
-	request.self = 1;
+	request.own_host = 1;
 	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	assert_int_equal(rail, 2);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
 	assert_string_equal(text, "0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.2.0.1>10.2.0.1 v2; ");
+	request.dgid = unit_gid("10.1.0.2");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_UNKNOWN);
+	dirworld_fini(&world);
+
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.1.0.2/24 v2; rail d2 down; gid 10.1.0.3/24 v2;");
+	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
+	request.own_host = 1;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_WORKS);
+	assert_int_equal(rail, 1);
+	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
+	assert_string_equal(text, "0>1 10.1.0.1>10.1.0.2 v2; 0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.1.0.2>10.1.0.2 v2; ");
+	request.dgid = unit_gid("10.1.0.3");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(rail, 2);
 	dirworld_fini(&world);
 }
 
@@ -480,7 +494,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
-		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_self),
+		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_own_host),
 		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
 	};
 

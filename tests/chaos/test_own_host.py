@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Queue pairs that are connected to themselves, every work request checked, on a simulated host with two NICs. Needs root; SIM_BUILD is
-the build."""
+"""Connections within one host that has two NICs, every work request checked: of a queue pair with itself, and of two processes. Needs
+root; SIM_BUILD is the build."""
 import contextlib
 import json
 import os
@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import SERVER, Program  # noqa: E402
-from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
+from schedule.watched import BUILD, ENDS, SECONDS, TRAFFIC, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 SELF = str(BUILD / "tests/chaos/chaos-self")
@@ -29,14 +29,14 @@ STACK = contextlib.ExitStack()
 
 def setUpModule():
     stage = STACK.enter_context(hosts.staged(BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\n")))
-    Self.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "self"))
+    Watched.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "self"))
 
 
 def tearDownModule():
     STACK.close()
 
 
-class Self(Watched):
+class OwnHost(Watched):
     def setUp(self):
         self.programs = ()
         self.addCleanup(self.clean)
@@ -45,16 +45,46 @@ class Self(Watched):
         self.kill()
         self.hosts.heal()
 
+    def is_on(self, device):
+        self.wait_for(f"all are on {device}", lambda: self.used(SERVER) == {device})
+
+    def knows(self, n):
+        self.wait_for("the agent knows all", lambda: sum(qp["movable"] for qp in self.qps(SERVER)) == n)
+
+    def flap(self):
+        for _ in range(8):
+            for port in ("a.0", "a.1"):
+                self.hosts.link(port, False)
+                time.sleep(random.uniform(0, 0.1))
+                self.hosts.link(port, True)
+                time.sleep(random.uniform(0, 0.3))
+        self.is_on("mlx5_0")
+
+    def pull(self):
+        self.hosts.link("a.0", False)
+        self.is_on("mlx5_1")
+        time.sleep(0.2)
+        self.hosts.link("a.0", True)
+        self.is_on("mlx5_0")
+
+    def drain(self):
+        status, said = self.tool(SERVER, "drain", "mlx5_0", "--json")
+        self.assertEqual(status, 0, f"{said}\n{self.story()}")
+        self.assertEqual(json.loads(said), {"device": "mlx5_0", "drained": True, "safe": True, "timed_out": False, "qps": []})
+        self.assertEqual(self.used(SERVER), {"mlx5_1"})
+        status, said = self.tool(SERVER, "undrain", "mlx5_0")
+        self.assertEqual(status, 0, said)
+        self.is_on("mlx5_0")
+
+
+class Self(OwnHost):
     def begin(self, *options):
         self.programs = (Program(self.hosts.world.argv(SERVER, SELF, "-q", str(N_QPS), *options)),)
         self.wait_for("it has begun", lambda: "begun" in self.programs[0].said())
 
     def begin_guarded(self, *options):
         self.begin(*options)
-        self.wait_for("the agent knows all", lambda: sum(qp["movable"] for qp in self.qps(SERVER)) == N_QPS)
-
-    def is_on(self, device):
-        self.wait_for(f"all are on {device}", lambda: self.used(SERVER) == {device})
+        self.knows(N_QPS)
 
     def end(self, status=0):
         program, = self.programs
@@ -66,34 +96,18 @@ class Self(Watched):
         for options in ((), ("-R", "1")):  # and where retries tell of it
             with self.subTest(options=options):
                 self.begin_guarded(*options)
-                self.hosts.link("a.0", False)
-                self.is_on("mlx5_1")
-                time.sleep(0.2)
-                self.hosts.link("a.0", True)
-                self.is_on("mlx5_0")
+                self.pull()
                 self.end()
 
     def test_flaps(self):
         self.begin_guarded()
-        for _ in range(8):
-            for port in ("a.0", "a.1"):
-                self.hosts.link(port, False)
-                time.sleep(random.uniform(0, 0.1))
-                self.hosts.link(port, True)
-                time.sleep(random.uniform(0, 0.3))
-        self.is_on("mlx5_0")
+        self.flap()
         self.end()
 
     def test_drain(self):
         """Atomics, too: they are let finish."""
         self.begin_guarded("-a")
-        status, said = self.tool(SERVER, "drain", "mlx5_0", "--json")
-        self.assertEqual(status, 0, f"{said}\n{self.story()}")
-        self.assertEqual(json.loads(said), {"device": "mlx5_0", "drained": True, "safe": True, "timed_out": False, "qps": []})
-        self.assertEqual(self.used(SERVER), {"mlx5_1"})
-        status, said = self.tool(SERVER, "undrain", "mlx5_0")
-        self.assertEqual(status, 0, said)
-        self.is_on("mlx5_0")
+        self.drain()
         self.end()
 
     def test_made_without_port(self):
@@ -139,6 +153,38 @@ class Self(Watched):
         self.wait_for("it fails", lambda: self.programs[0].poll() is not None)
         self.end(FAILED)
 
+
+class Processes(OwnHost):
+    """Two of them, connected over the NIC of their host."""
+
+    def begin(self, *options, ops="send,send_imm,write,write_imm,private,read"):
+        port = str(self.hosts.world.fresh_port())
+        words = [TRAFFIC, "-p", port, "-t", "2", "-q", "2", "-r", "50", "-s", "1", "-o", ops, *options]
+        server = Program(self.hosts.world.argv(SERVER, *words))
+        self.programs = (server,)
+        self.hosts.world.wait_listening(server, SERVER, int(port))
+        self.programs = (server, Program(self.hosts.world.argv(SERVER, *words, SERVER)))
+        self.knows(8)
+
+    def test_cable(self):
+        for options in ((), ("-S", "-e")):
+            with self.subTest(options=options):
+                self.begin(*options)
+                self.pull()
+                self.end()
+
+    def test_flaps(self):
+        self.begin()
+        self.flap()
+        self.end()
+
+    def test_drain(self):
+        self.begin(ops="send,add,swap")
+        self.drain()
+        self.end()
+
+
+del OwnHost  # is none by itself
 
 if __name__ == "__main__":
     need("ip", "tc", "bridge")
