@@ -410,7 +410,8 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
 	}
-	if (!mesh_conn_has_turn())
+	/* One that is its own peer keeps nobody waiting, and may be waited for. */
+	if (!conn->self && !mesh_conn_has_turn())
 		return now_ns + TURN_NS;
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		/* What cannot be had now is not tried again at once. */

@@ -174,14 +174,14 @@ class Survival(Cases, unittest.TestCase):
     def setUp(self):
         self.addCleanup(self.place.heal)
 
-    def begin(self):
+    def begin(self, client_host="a"):
         """(client, server), in the middle of their work"""
         port = self.world.fresh_port()
         ends = ["-v", "-V", "-a", PAIR["b"][0], "-p", str(port), "-C", str(self.rounds)]
         server = self.world.start("b", "stdbuf", "-oL", "rping", "-s", *ends)
         self.addCleanup(server.kill)
         self.wait_listening(server, "b", port)
-        client = self.world.start("a", "stdbuf", "-oL", "rping", "-c", *ends)
+        client = self.world.start(client_host, "stdbuf", "-oL", "rping", "-c", *ends)
         self.addCleanup(client.kill)
         self.reach(client, 300)
         return client, server
@@ -216,12 +216,15 @@ class Survival(Cases, unittest.TestCase):
         self.pulled("b.0")
 
     def test_own_host(self):
-        """A connection that stays, and why."""
-        before = len(self.world.log("b"))
-        port = self.world.fresh_port()
-        ends = ["-v", "-V", "-a", PAIR["b"][0], "-p", str(port), "-C", "10"]
-        self.talk("b", "b", ["rping", "-c", *ends], ["rping", "-s", *ends], port)
-        self.assertIn("cannot be moved later: its peer is on this host", self.world.log("b")[before:])
+        """Both ends are on one, and move."""
+        before = self.moves("b")
+        client, server = self.begin("b")
+        self.place.link("b.0", False)
+        self.reach(client, 600)
+        self.assertEqual(self.moves("b"), before + 2)
+        self.place.link("b.0", True)
+        self.assertEqual((client.wait(SECONDS), server.wait(SECONDS)), (0, 0), self.story(client, server))
+        self.all_right(client, server)
 
     def test_stays_out(self):
         """All is done, and right; but the message that says good-bye is the kernels', and takes the dead link."""
