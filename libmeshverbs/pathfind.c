@@ -211,12 +211,14 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 }
 
 /* An address that several ports have is taken for that of the program's own. */
-static enum mv_path_verdict judge_own_host(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t rail,
+static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
+					   const struct mv_path_request *request, uint32_t rail,
 					   uint32_t *ret_host, uint32_t *ret_remote_rail)
 {
 	uint32_t remote = UINT32_MAX, r;
 
-	for (ssize_t at = -1; (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
+	for (ssize_t at = -1;
+	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {
 		r = dir->gids[dir->order[at]].rail;
 		if (!dir->rails[r].host && (remote == UINT32_MAX || r == rail))
 			remote = r;
@@ -416,8 +418,9 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 		return;
 	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
-			if (local == remote ? !is_loop(s->dir, g, h) :
-					      !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+			if (local == remote
+				    ? !is_loop(s->dir, g, h)
+				    : !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
 				continue;
 			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
 			if (all)

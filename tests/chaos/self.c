@@ -11,24 +11,30 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Queue pairs that are connected to themselves, in plain verbs: each work request has to be executed once, and in its turn. */
+/* Queue pairs that are connected to themselves, in plain verbs: each work request has to be
+ * executed once, and in its turn. */
 
-static const char usage[] =
-	"usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a] [-c]\n"
-	"\n"
-	"Rounds of SEND with immediate data, WRITE, READ of what was written, and with -a FETCH_ADD, over queue pairs that are connected\n"
-	"to themselves, so many rounds per second and queue pair (default: 200), until standard input ends. -R: retry_cnt (7).\n"
-	"-c: one more, which does nothing, is connected to that of another such program: their numbers and GIDs are lines of standard\n"
-	"output and input. It has the same CQ.\n"
-	"\n"
-	"Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, but work requests failed.\n";
+static const char usage[] = "usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a] [-c]\n"
+			    "\n"
+			    "Rounds of SEND with immediate data, WRITE, READ of what was written, "
+			    "and with -a FETCH_ADD, over queue pairs that are connected\n"
+			    "to themselves, so many rounds per second and queue pair (default: "
+			    "200), until standard input ends. -R: retry_cnt (7).\n"
+			    "-c: one more, which does nothing, is connected to that of another "
+			    "such program: their numbers and GIDs are lines of standard\n"
+			    "output and input. It has the same CQ.\n"
+			    "\n"
+			    "Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, "
+			    "but work requests failed.\n";
 
-#define DEPTH	   8u /* rounds that are outstanding */
-#define MAX_QPS	   16u
-#define BYTES	   3000u /* of each message: three packets */
-#define LINE	   4096u
+#define DEPTH      8u /* rounds that are outstanding */
+#define MAX_QPS    16u
+#define BYTES      3000u /* of each message: three packets */
+#define LINE       4096u
 #define PATIENCE_S 20
-#define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_ACCESS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 enum kind { SEND, WRITE, READ, ADD, RECV, N_KINDS };
 
@@ -87,18 +93,22 @@ static uint8_t byte_of(uint64_t round, unsigned int i)
 	return (uint8_t)(1 + (round * 31 + i * 7 + (i >> 8)) % 255); /* never 0 */
 }
 
-static void check(const struct self *s, enum place what, uint64_t round, bool empty, const char *name)
+static void check(const struct self *s, enum place what, uint64_t round, bool empty,
+		  const char *name)
 {
 	const uint8_t *at = place(s, what, round);
 	unsigned int i;
 
 	for (i = 0; i < BYTES; i++)
 		if (at[i] != (empty ? 0 : byte_of(round, i)))
-			wrong("QP 0x%x, round %llu: byte %u of %s is %02x%s", s->qp->qp_num, (unsigned long long)round, i, name, at[i],
+			wrong("QP 0x%x, round %llu: byte %u of %s is %02x%s", s->qp->qp_num,
+			      (unsigned long long)round, i, name, at[i],
 			      empty ? " and was not to be there" : "");
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------- */
+/* ---- objects
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void *must(void *made, const char *what)
 {
@@ -130,16 +140,18 @@ static void open_device(const char *name)
 
 static void connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .path_mtu = IBV_MTU_1024,
-				  .dest_qp_num = qpn,
-				  .rq_psn = 0xfffff0, /* wraps soon */
-				  .max_dest_rd_atomic = 4,
-				  .min_rnr_timer = 1,
-				  .ah_attr = {.is_global = 1,
-					      .port_num = 1,
-					      .grh = {.dgid = *gid, .sgid_index = t.gid_index, .hop_limit = 1}}};
+	struct ibv_qp_attr init = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.rq_psn = 0xfffff0, /* wraps soon */
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = *gid, .sgid_index = t.gid_index, .hop_limit = 1}}};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
 				  .sq_psn = 0xfffff0,
 				  .timeout = 14,
@@ -147,23 +159,27 @@ static void connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
 				  .rnr_retry = 7,
 				  .max_rd_atomic = 4};
 
-	if (ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
+	if (ibv_modify_qp(qp, &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
 	    ibv_modify_qp(qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				  IBV_QP_MIN_RNR_TIMER) ||
 	    ibv_modify_qp(qp, &rts,
-			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
+			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
 		wrong("QP 0x%x cannot be connected: %m", qp->qp_num);
 }
 
 static struct ibv_qp *make_qp(void)
 {
-	struct ibv_qp_init_attr attr = {
-		.send_cq = t.cq,
-		.recv_cq = t.cq,
-		.cap = {.max_send_wr = DEPTH * RECV, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr attr = {.send_cq = t.cq,
+					.recv_cq = t.cq,
+					.cap = {.max_send_wr = DEPTH * RECV,
+						.max_recv_wr = DEPTH,
+						.max_send_sge = 1,
+						.max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC};
 
 	return must(ibv_create_qp(t.pd, &attr), "QP");
 }
@@ -198,7 +214,9 @@ static void open_self(struct self *s)
 	connect(s->qp, s->qp->qp_num, &t.gid);
 }
 
-/* ---- a round ------------------------------------------------------------------------------------------------- */
+/* ---- a round
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t id_of(uint64_t round, enum kind kind)
 {
@@ -226,14 +244,16 @@ static void post(struct self *s, uint64_t round, enum kind kind)
 		[READ] = {IBV_WR_RDMA_READ, BACK, SLOT, BYTES},
 		[ADD] = {IBV_WR_ATOMIC_FETCH_AND_ADD, RESULT, COUNTER, 8},
 	};
-	struct ibv_sge sge = {(uintptr_t)place(s, kinds[kind].local, round), kinds[kind].bytes, s->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)place(s, kinds[kind].local, round), kinds[kind].bytes,
+			      s->mr->lkey};
 	struct ibv_send_wr wr = {.wr_id = id_of(round, kind),
 				 .sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = kinds[kind].opcode,
 				 /* Of those that a READ stands behind, some are unsignaled. */
 				 .send_flags = kind >= READ || round % 3 ? IBV_SEND_SIGNALED : 0,
-				 .imm_data = htobe32((uint32_t)round)}, *bad;
+				 .imm_data = htobe32((uint32_t)round)},
+			   *bad;
 
 	if (kind == ADD) {
 		wr.wr.atomic.remote_addr = (uintptr_t)place(s, COUNTER, 0);
@@ -272,13 +292,16 @@ static void begin(struct self *s)
 		post(s, round, ADD);
 }
 
-/* ---- completions --------------------------------------------------------------------------------------------- */
+/* ---- completions
+ * --------------------------------------------------------------------------------------------- */
 
 static void received(struct self *s, const struct ibv_wc *wc, uint64_t round)
 {
-	if (wc->opcode != IBV_WC_RECV || wc->byte_len != BYTES || be32toh(wc->imm_data) != (uint32_t)round || round != s->n_received)
-		wrong("QP 0x%x: received %u bytes, number %u, opcode %u, in round %llu", s->qp->qp_num, wc->byte_len,
-		      be32toh(wc->imm_data), wc->opcode, (unsigned long long)round);
+	if (wc->opcode != IBV_WC_RECV || wc->byte_len != BYTES ||
+	    be32toh(wc->imm_data) != (uint32_t)round || round != s->n_received)
+		wrong("QP 0x%x: received %u bytes, number %u, opcode %u, in round %llu",
+		      s->qp->qp_num, wc->byte_len, be32toh(wc->imm_data), wc->opcode,
+		      (unsigned long long)round);
 	check(s, INBOX, round, false, "what was received");
 	s->n_received++;
 }
@@ -286,7 +309,8 @@ static void received(struct self *s, const struct ibv_wc *wc, uint64_t round)
 static void was_read(struct self *s, uint64_t round)
 {
 	if (round != s->n_read)
-		wrong("QP 0x%x: READ of round %llu, not %llu", s->qp->qp_num, (unsigned long long)round, (unsigned long long)s->n_read);
+		wrong("QP 0x%x: READ of round %llu, not %llu", s->qp->qp_num,
+		      (unsigned long long)round, (unsigned long long)s->n_read);
 	check(s, BACK, round, false, "what was read");
 	check(s, SLOT, round, false, "what was written");
 	memset(place(s, SLOT, round), 0, BYTES); /* and has to stay so */
@@ -299,8 +323,8 @@ static void added(struct self *s, uint64_t round)
 
 	memcpy(&before, place(s, RESULT, round), sizeof(before));
 	if (round != s->n_added || before != round)
-		wrong("QP 0x%x: FETCH_ADD of round %llu returned %llu", s->qp->qp_num, (unsigned long long)round,
-		      (unsigned long long)before);
+		wrong("QP 0x%x: FETCH_ADD of round %llu returned %llu", s->qp->qp_num,
+		      (unsigned long long)round, (unsigned long long)before);
 	s->n_added++;
 }
 
@@ -308,9 +332,11 @@ static void failed(struct self *s, const struct ibv_wc *wc)
 {
 	enum ibv_wc_status want = s->n_errors++ ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 
-	if (wc->status != want && !(s->n_errors == 1 && wc->wr_id % N_KINDS == RECV && wc->status == IBV_WC_WR_FLUSH_ERR))
+	if (wc->status != want &&
+	    !(s->n_errors == 1 && wc->wr_id % N_KINDS == RECV && wc->status == IBV_WC_WR_FLUSH_ERR))
 		wrong("QP 0x%x: %s", s->qp->qp_num, ibv_wc_status_str(wc->status));
-	printf("QP 0x%x: round %llu: %s\n", s->qp->qp_num, (unsigned long long)(wc->wr_id / N_KINDS), ibv_wc_status_str(wc->status));
+	printf("QP 0x%x: round %llu: %s\n", s->qp->qp_num,
+	       (unsigned long long)(wc->wr_id / N_KINDS), ibv_wc_status_str(wc->status));
 	if (wc->status == IBV_WC_WR_FLUSH_ERR && s->n_errors == 1)
 		s->n_errors = 0; /* a receive may be polled before what failed */
 }
@@ -321,8 +347,8 @@ static void completed(struct self *s, const struct ibv_wc *wc)
 	enum kind kind = wc->wr_id % N_KINDS;
 
 	if (round >= s->n_begun || (kind != RECV && wc->wr_id < s->last))
-		wrong("QP 0x%x: work request %llu completes after %llu", s->qp->qp_num, (unsigned long long)wc->wr_id,
-		      (unsigned long long)s->last);
+		wrong("QP 0x%x: work request %llu completes after %llu", s->qp->qp_num,
+		      (unsigned long long)wc->wr_id, (unsigned long long)s->last);
 	if (kind != RECV)
 		s->last = wc->wr_id + 1;
 	if (wc->status) {
@@ -330,9 +356,11 @@ static void completed(struct self *s, const struct ibv_wc *wc)
 		return;
 	}
 	if (s->n_errors)
-		wrong("QP 0x%x: round %llu: right after an error", s->qp->qp_num, (unsigned long long)round);
+		wrong("QP 0x%x: round %llu: right after an error", s->qp->qp_num,
+		      (unsigned long long)round);
 	if (kind < READ && round % 3 == 0)
-		wrong("QP 0x%x: round %llu: unsignaled, and completes", s->qp->qp_num, (unsigned long long)round);
+		wrong("QP 0x%x: round %llu: unsignaled, and completes", s->qp->qp_num,
+		      (unsigned long long)round);
 	if (kind == RECV)
 		received(s, wc, round);
 	else if (kind == READ)
