@@ -210,12 +210,15 @@ static bool judge_all(const struct mv_directory *dir, const struct mv_path_reque
 	return best->found;
 }
 
-/* An address that several ports have is taken for that of the program's own. */
+/*
+ * An address that several ports have is taken for that of the program's own. Of a port that is shut
+ * down there may be none any more; that of the program's own is known all the same.
+ */
 static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 					   const struct mv_path_request *request, uint32_t rail,
 					   uint32_t *ret_host, uint32_t *ret_remote_rail)
 {
-	uint32_t remote = UINT32_MAX, r;
+	uint32_t remote = mv_gid_equal(&request->dgid, &request->sgid) ? rail : UINT32_MAX, r;
 
 	for (ssize_t at = -1;
 	     (at = mv_directory_find_gid(dir, &request->dgid, (size_t)(at + 1))) >= 0;) {

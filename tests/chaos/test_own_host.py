@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Connections within one host that has two NICs, every work request checked: of a queue pair with itself, and of two processes. Needs
-root; SIM_BUILD is the build."""
+root; SIM_BUILD is the build, PLUGIN_BUILD, if it is another (asan, tsan), that of plugin and programs."""
 import contextlib
 import json
 import os
@@ -18,17 +18,18 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import SERVER, Program  # noqa: E402
-from schedule.watched import BUILD, ENDS, SECONDS, TRAFFIC, Watched  # noqa: E402
+from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
-SELF = str(BUILD / "tests/chaos/chaos-self")
+PLUGIN_BUILD = pathlib.Path(os.environ.get("PLUGIN_BUILD", BUILD)).resolve()
+SELF, TRAFFIC = (str(PLUGIN_BUILD / "tests/chaos" / name) for name in ("chaos-self", "chaos-traffic"))
 N_QPS = 3
 FAILED = 5  # chaos-self: right, but work requests failed
 STACK = contextlib.ExitStack()
 
 
 def setUpModule():
-    stage = STACK.enter_context(hosts.staged(BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\n")))
+    stage = STACK.enter_context(hosts.staged(PLUGIN_BUILD, hosts.SURVIVE.replace("survive = on\n", "survive = on\nhold_down_ms = 500\n")))
     Watched.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "self"))
 
 
@@ -177,6 +178,13 @@ class Processes(OwnHost):
         self.begin()
         self.flap()
         self.end()
+
+    def test_killed(self):
+        """The other one gets its errors."""
+        self.begin("-k")
+        server, client = self.programs
+        server.kill()
+        self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")
 
     def test_drain(self):
         self.begin(ops="send,add,swap")

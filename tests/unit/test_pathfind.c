@@ -394,6 +394,9 @@ static void test_own_host(void **state)
 	assert_int_equal(rail, 2);
 	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 8), text);
 	assert_string_equal(text, "0>0 10.1.0.1>10.1.0.1 v2; 1>1 10.2.0.1>10.2.0.1 v2; ");
+	request = request_of("d2 10.3.0.9 v2 10.3.0.9", device); /* an address that it has lost with its port */
+	request.own_host = 1;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	request.dgid = unit_gid("10.1.0.2");
 	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_UNKNOWN);
 	dirworld_fini(&world);
