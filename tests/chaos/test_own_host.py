@@ -50,7 +50,7 @@ class OwnHost(Watched):
         self.wait_for(f"all are on {device}", lambda: self.used(SERVER) == {device})
 
     def knows(self, n):
-        self.wait_for("the agent knows all", lambda: sum(qp["movable"] for qp in self.qps(SERVER)) == n)
+        self.wait_for("the agent knows all", lambda: sum(qp["movable"] is True for qp in self.qps(SERVER)) == n)
 
     def flap(self):
         for _ in range(8):
@@ -127,7 +127,7 @@ class Self(OwnHost):
         for program, other in ((first, second.said()), (second, first.said())):
             program.process.stdin.write(other.encode())
             program.process.stdin.flush()
-        self.wait_for("the agents know all", lambda: all(sum(qp["movable"] for qp in self.qps(host)) == 2 for host in ENDS))
+        self.wait_for("the agents know all", lambda: all(sum(qp["movable"] is True for qp in self.qps(host)) == 2 for host in ENDS))
         for _ in range(3):
             self.hosts.forward("b.0", False)
             self.wait_for("all are on mlx5_1", lambda: all(self.used(host) == {"mlx5_1"} for host in ENDS))
