@@ -195,14 +195,17 @@ class World:
         self.prefix = f"mvagent{os.getpid()}"
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-agent-"))
         os.chmod(self.dir, 0o755)
-        self.hosts, self.talks = {}, []
+        self.hosts, self.talks, self.index = {}, [], 10
 
     def host(self, name):
         self.hosts[name] = Host(self, name)
         return self.hosts[name]
 
     def cable(self, a, a_dev, b, b_dev, a_addrs=(), b_addrs=()):
-        ip("link", "add", a_dev, "netns", a.netns, "type", "veth", "peer", "name", b_dev, "netns", b.netns)
+        # Ends with the same number would be told of a lost carrier up to a second later.
+        self.index += 2
+        ip("link", "add", a_dev, "index", self.index, "netns", a.netns, "type", "veth",
+           "peer", "name", b_dev, "index", self.index + 1, "netns", b.netns)
         for host, dev, addrs in ((a, a_dev, a_addrs), (b, b_dev, b_addrs)):
             host.ip("link", "set", dev, "up")
             for addr in addrs:

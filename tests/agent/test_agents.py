@@ -416,6 +416,52 @@ class Probes(AgentTest):
         self.assertEqual(self.a.metric("probes_sent"), sent)
         self.assertEqual((self.b.metric("probes_sent"), self.a.metric("echoes_sent")), (0, 0))
 
+    def neighbours(self, dev):
+        """[(address, state)] of which the kernel does not know who has them."""
+        lines = [line.split() for line in self.a.ip("neigh", "show", "dev", dev).splitlines()]
+        return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
+
+    def test_nothing_leaves_without_carrier(self):
+        """What is sent then leaves an entry for the neighbour that others have to wait for when the link is back."""
+        (self.a.dir / "hosts").write_text("b 10.1.0.2\n")
+        self.a.agent.send_signal(signal.SIGHUP)
+        talk = self.a.talk()
+        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
+            talk.say(f"watch {path} {self.work + self.home}")
+            talk.expect(f"path {path} up")
+        for says in (True,) * 9 + (False,):
+            # b says that its port is down, or nothing. What is sent each 10 ms does not wait for notices.
+            talk.lines.clear()
+            if not says:
+                self.b.agent.send_signal(signal.SIGSTOP)
+            self.b.ip("link", "set", "eth0", "down")
+            talk.expect(f"path 10.1.0.1 10.1.0.2 {'down' if says else 'silent'}")
+            wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                self.assertEqual(self.neighbours("eth0"), [])
+                time.sleep(0.05)
+            self.b.agent.send_signal(signal.SIGCONT)
+            self.b.ip("link", "set", "eth0", "up")
+            talk.expect("path 10.1.0.1 10.1.0.2 up", 10)
+        self.assertGreater(self.a.metric("datagrams_held"), 0)
+
+    def test_nothing_is_sent_to_a_port_that_is_down(self):
+        """Its host says so. The link itself works here."""
+        talk = self.a.talk()
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work + self.home}")
+        talk.expect("path 10.1.0.1 10.1.0.2 up")
+        sent = lambda: (self.a.metric("probes_sent"), self.b.metric("probes_received"))
+        known = lambda: {rail["device"]: rail["up"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]}
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2"], state="1: DOWN")
+        wait_for("b says that it is down", lambda: not known()["mlx5_0"], 10)
+        time.sleep(0.1)
+        before = sent()
+        time.sleep(0.5)
+        self.assertEqual(sent(), before)
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2"])
+        wait_for("it is probed again", lambda: sent() > before and self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
+
     def test_agent_starts_again(self):
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
