@@ -131,7 +131,7 @@ class Host:
         shutil.rmtree(port, ignore_errors=True)
         new.rename(port)
 
-    def start(self, wait=True):
+    def start(self, wait=True, config=True):
         key = self.dir / "key"
         settings = {**self.settings, **({"key": key} if key.exists() else {})}  # one that is named has to be there
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
@@ -140,7 +140,7 @@ class Host:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
                  *AS_NOBODY, f"{self.world.build}/meshverbsd/meshverbsd", "--foreground", "--run-dir", self.run_dir,
-                 "--config", self.conf, "--sysfs", self.sysfs], stdout=log, stderr=log)
+                 *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
         return self

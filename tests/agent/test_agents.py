@@ -571,6 +571,18 @@ class Alone(AgentTest):
             self.assertEqual(done.returncode, status, args)
             self.assertIn(text, done.stdout)
 
+    def test_config_that_is_named_has_to_be_there(self):
+        a = self.world.host("a")
+        done = self.run_agent(a, "--config", a.dir / "no.conf", "--run-dir", a.run_dir, "--sysfs", a.sysfs)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{a.dir}/no.conf: No such file or directory", done.stdout)
+        self.assertFalse((a.run_dir / "agent").exists())
+        # The one of the installation may be missing: somebody may have removed it.
+        missing = "/etc/libibverbs.d/mesh/mesh.conf"
+        if not os.path.exists(missing):
+            a.start(config=False)
+            self.assertTrue(a.get("status"))
+
     def test_config_errors_are_named(self):
         a, _ = self.pair()
         a.settings["beacon_interval_ms"] = "often"
