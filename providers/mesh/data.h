@@ -34,6 +34,7 @@ struct mesh_data {
 	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
 	unsigned int n_read; /* of n_held: those whose posts go to the base itself (reader.h) */
 	struct mesh_mlx5 mlx5;
+	struct mesh_cq_resize *resizing; /* CQs that are being resized, and of which nobody is to ask meanwhile where they are */
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPs for which there was no memory when they went to INIT, and then no record */
 	unsigned int n_forgotten;
 	bool forgotten_more; /* there was no room for one there */

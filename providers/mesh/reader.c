@@ -22,10 +22,12 @@ static struct mesh_reader *reader_of(const struct mesh_held *h)
 /* data->lock. Nobody peeks before there is a reader. */
 static int open_cq(struct mesh_cq *cq)
 {
-	if (cq->extended)
+	if (cq->extended || cq->unreadable)
 		return -EOPNOTSUPP;
 	if (cq->ring.buf)
 		return 0;
+	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
+		return -EBUSY;
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
 }
 
@@ -316,11 +318,14 @@ static const char took_others[] = "completions were taken away while one was pol
 
 int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 {
-	uint32_t before = mv_mlx5_consumer(&cq->ring);
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
+	uint32_t before;
 	int err, got;
 
+	if (!cq->ring.buf)
+		return cq->mc->poll_cq(cq->cq, 1, wc); /* nobody reads it any more */
+	before = mv_mlx5_consumer(&cq->ring);
 	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
 	if (err == -EAGAIN)
 		return 0;
@@ -341,13 +346,19 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 
 void mesh_reader_cq_refresh(struct mesh_cq *cq)
 {
+	struct mesh_data *data = &cq->mc->data;
+	struct mv_mlx5_cq ring = {0};
 	struct ibv_wc none;
+	int err;
 
-	if (!cq->ring.buf)
-		return;
 	cq->mc->poll_cq(cq->cq, 0, &none); /* brings the doorbell record up to date */
-	if (mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring))
+	err = mesh_mlx5_cq(cq->mc, cq->cq, &ring);
+	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");
+	pthread_mutex_lock(&data->lock);
+	cq->ring = ring;
+	cq->unreadable = err;
+	pthread_mutex_unlock(&data->lock);
 }
 
 /* ---- polling a healthy CQ: hot -------------------------------------------------------------------------------- */
@@ -434,6 +445,10 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	/* The CQ may be resized, so not even whether it is empty can be seen before. */
 	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
+	if (!cq->ring.buf) {
+		mesh_cq_unclaim(cq);
+		return mesh_poll_properly(cq->cq, n, wc);
+	}
 	at = mv_mlx5_consumer(&cq->ring);
 	cqe = mv_mlx5_cqe_at(&cq->ring, at);
 	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
