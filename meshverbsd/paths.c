@@ -118,8 +118,22 @@ bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
 	return false;
 }
 
-bool md_paths_leave(const struct md_view *view, bool (*runs)(void *arg, const struct md_net *net), void *arg,
-		    const struct in6_addr *to, uint32_t *ifindex)
+/* To an address on none of our links. Routes are asked only where it matters. */
+static bool leaves_by_route(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to)
+{
+	const struct md_net *net;
+	size_t i;
+
+	for (i = 0; i < view->n_nets && ops->runs(arg, &view->nets[i]); i++)
+		;
+	if (i == view->n_nets)
+		return true;
+	net = md_view_net(view, ops->route(arg, to));
+	return !net || ops->runs(arg, net);
+}
+
+bool md_paths_leave(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to,
+		    uint32_t *ifindex)
 {
 	const union ibv_gid gid = md_paths_gid(to);
 	uint32_t dead = 0, other = 0;
@@ -129,8 +143,10 @@ bool md_paths_leave(const struct md_view *view, bool (*runs)(void *arg, const st
 
 		if (*ifindex ? *ifindex != net->ifindex : !md_view_on_link(view, net->ifindex, &gid))
 			continue;
-		*(runs(arg, net) ? &other : &dead) = net->ifindex;
+		*(ops->runs(arg, net) ? &other : &dead) = net->ifindex;
 	}
+	if (!*ifindex && !dead && !other)
+		return leaves_by_route(view, ops, arg, to);
 	if (dead && !*ifindex)
 		*ifindex = other;
 	return !dead || other;

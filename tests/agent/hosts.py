@@ -107,6 +107,11 @@ class Host:
     def ip(self, *words):
         return ip("-n", self.netns, *words)
 
+    def neighbours(self, dev):
+        """[(address, state)] of which the kernel does not know who has them."""
+        lines = [line.split() for line in self.ip("neigh", "show", "dev", dev).splitlines()]
+        return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
+
     def sysctl(self, key, value):
         sh("ip", "netns", "exec", self.netns, "sh", "-c", f"echo {value} >/proc/sys/net/{key}")
 

@@ -416,11 +416,6 @@ class Probes(AgentTest):
         self.assertEqual(self.a.metric("probes_sent"), sent)
         self.assertEqual((self.b.metric("probes_sent"), self.a.metric("echoes_sent")), (0, 0))
 
-    def neighbours(self, dev):
-        """[(address, state)] of which the kernel does not know who has them."""
-        lines = [line.split() for line in self.a.ip("neigh", "show", "dev", dev).splitlines()]
-        return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
-
     def test_nothing_leaves_without_carrier(self):
         """What is sent then leaves an entry for the neighbour that others have to wait for when the link is back."""
         (self.a.dir / "hosts").write_text("b 10.1.0.2\n")
@@ -439,7 +434,7 @@ class Probes(AgentTest):
             wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
             end = time.monotonic() + 0.3
             while time.monotonic() < end:
-                self.assertEqual(self.neighbours("eth0"), [])
+                self.assertEqual(self.a.neighbours("eth0"), [])
                 time.sleep(0.05)
             self.b.agent.send_signal(signal.SIGCONT)
             self.b.ip("link", "set", "eth0", "up")
@@ -545,6 +540,25 @@ class Routed(AgentTest):
         pb = self.b.talk()
         pb.claim("mlx5_0", 22)
         self.message(pa, pb, 3, "10.1.0.2", "10.2.0.2")
+
+
+    def test_no_router_without_carrier(self):
+        """As Probes.test_nothing_leaves_without_carrier: who connects through the router would wait for its entry."""
+        self.world.cable(self.a, "eth1", self.r, "eth2", ["10.4.0.2/24"], ["10.4.0.1/24"])
+        self.a.start()
+        talk = self.a.talk()
+        talk.claim("mlx5_0", 11)
+        self.r.ip("link", "set", "eth0", "down")
+        wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
+        held = self.a.metric("datagrams_held")
+        talk.say("send 10.1.0.2 11 10.2.0.2 22 1")
+        wait_for("it is not asked for", lambda: self.a.metric("datagrams_held") > held)
+        self.assertEqual(self.a.neighbours("eth0"), [])
+        # Where routes lead elsewhere it is.
+        self.a.ip("route", "replace", "default", "via", "10.4.0.1")
+        sent = self.a.metric("datagrams_sent")
+        talk.say("send 10.1.0.2 11 10.2.0.2 22 2")
+        wait_for("it is asked for", lambda: self.a.metric("datagrams_sent") > sent)
 
 
 class Alone(AgentTest):

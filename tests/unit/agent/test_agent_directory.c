@@ -234,13 +234,25 @@ static bool runs(void *arg, const struct md_net *net)
 	return !(dead >> net->ifindex & 1);
 }
 
+static uint32_t router; /* by which netdev it is reached */
+
+static uint32_t route(void *arg, const struct in6_addr *to)
+{
+	(void)arg;
+	(void)to;
+	assert_int_not_equal(dead, 0); /* else it does not matter */
+	return router;
+}
+
+static const struct md_paths_ops paths_ops = {runs, route};
+
 /* Return: by what it leaves, -1: by nothing. */
 static int leaves(const char *ip_text, uint32_t ifindex)
 {
 	union ibv_gid gid = unit_gid(ip_text);
 	struct in6_addr ip = md_paths_ip(&gid);
 
-	return md_paths_leave(view, runs, NULL, &ip, &ifindex) ? (int)ifindex : -1;
+	return md_paths_leave(view, &paths_ops, NULL, &ip, &ifindex) ? (int)ifindex : -1;
 }
 
 static void test_leaves_by_carrier(void **state)
@@ -251,6 +263,7 @@ static void test_leaves_by_carrier(void **state)
 	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2; rail mlx5_2; gid 10.1.0.7/24 v2;");
 	assert_int_equal(leaves("10.1.0.2", 1), 1);
 	assert_int_equal(leaves("10.1.0.2", 0), 0);
+	assert_int_equal(leaves("10.77.0.2", 0), 0);
 	dead = 1 << 1;
 	assert_int_equal(leaves("10.1.0.2", 1), -1);
 	assert_int_equal(leaves("fe80::1:0", 1), -1);
@@ -260,8 +273,9 @@ static void test_leaves_by_carrier(void **state)
 	assert_int_equal(leaves("10.2.0.2", 0), 0);
 	dead |= 1 << 3;
 	assert_int_equal(leaves("10.1.0.2", 0), -1);
-	/* Only routes know, and a netdev of which we know nothing. */
-	assert_int_equal(leaves("10.77.0.2", 0), 0);
+	/* Behind a router; and by a netdev of which we know nothing. */
+	for (router = 0; router < 5; router++)
+		assert_int_equal(leaves("10.77.0.2", 0), router == 1 || router == 3 ? -1 : 0);
 	assert_int_equal(leaves("10.1.0.2", 9), 9);
 }
 
