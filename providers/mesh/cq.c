@@ -313,7 +313,7 @@ bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struc
 
 	pthread_mutex_lock(&data->lock);
 	mcq = mesh_map_get(&data->cqs, cq);
-	known = mcq && mcq->ring.buf;
+	known = mcq && mcq->ring.buf && !mcq->unreadable;
 	if (!known) {
 		*ret = (struct mesh_cq_resize){.cq = cq, .next = data->resizing};
 		data->resizing = ret;

@@ -36,7 +36,7 @@ struct mesh_data {
 	struct mesh_mlx5 mlx5;
 	struct mesh_cq_resize *resizing; /* CQs that are being resized, and of which nobody is to ask meanwhile where they are */
 	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPs for which there was no memory when they went to INIT, and then no record */
-	unsigned int n_forgotten;
+	_Atomic unsigned int n_forgotten; /* read without the lock, too: mostly there are none */
 	bool forgotten_more; /* there was no room for one there */
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */

@@ -93,7 +93,7 @@ struct mesh_cq {
 	_Atomic bool fast; /* there is nothing of ours among its completions, and nothing to be hidden; written while claimed to true */
 	_Atomic unsigned int n_readers; /* QPs of the base whose completions have to be looked at; twice if it is both their CQs */
 	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too */
-	bool unreadable; /* it could not be told any more where it is; data->lock */
+	bool unreadable; /* it could not be told any more where it is; as @ring */
 	uint32_t hot_qpn; /* the last one that was found in @natives with @hot_reader; changed while claimed, as that */
 	struct mesh_reader *hot_reader; /* NULL: none */
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */

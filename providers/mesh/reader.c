@@ -187,7 +187,7 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&data->lock);
 	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
-	if (cq->ring.buf && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
+	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
 		mesh_fast_put(cq);
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	}
@@ -323,8 +323,8 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 	uint32_t before;
 	int err, got;
 
-	if (!cq->ring.buf)
-		return cq->mc->poll_cq(cq->cq, 1, wc); /* nobody reads it any more */
+	if (cq->unreadable)
+		return cq->mc->poll_cq(cq->cq, 1, wc);
 	before = mv_mlx5_consumer(&cq->ring);
 	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
 	if (err == -EAGAIN)
@@ -344,10 +344,18 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 	return got;
 }
 
+/*
+ * In place of a CQ of which it is not known where it is: something is always there, so mesh_reader_fast_poll() leaves it to others without
+ * asking for that.
+ */
+static const struct mlx5_cqe64 anything;
+static const __be32 no_record[2];
+static const struct mv_mlx5_cq nowhere = {.buf = &anything, .n_cqes = 1, .cqe_bytes = sizeof(anything), .dbrec = no_record};
+
 void mesh_reader_cq_refresh(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
-	struct mv_mlx5_cq ring = {0};
+	struct mv_mlx5_cq ring = nowhere;
 	struct ibv_wc none;
 	int err;
 
@@ -445,10 +453,6 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 	/* The CQ may be resized, so not even whether it is empty can be seen before. */
 	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
 		return mesh_poll_properly(cq->cq, n, wc);
-	if (!cq->ring.buf) {
-		mesh_cq_unclaim(cq);
-		return mesh_poll_properly(cq->cq, n, wc);
-	}
 	at = mv_mlx5_consumer(&cq->ring);
 	cqe = mv_mlx5_cqe_at(&cq->ring, at);
 	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))

@@ -108,6 +108,8 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory)
 	struct mesh_data *data = &mc->data;
 	uint32_t *place;
 
+	if (!no_memory && !atomic_load_explicit(&data->n_forgotten, memory_order_relaxed))
+		return;
 	pthread_mutex_lock(&data->lock);
 	place = find_forgotten(data, qpn);
 	if (place && !no_memory)
