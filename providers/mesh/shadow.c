@@ -288,8 +288,8 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 	forget_shadow(shadow, shadow->qp->qp_num);
 	mesh_root.lib.verbs.destroy_qp(shadow->qp);
 	thaw(h, frozen);
-	release_cqs(h, shadow);
 	free(shadow->standby);
+	release_cqs(h, shadow);
 }
 
 /* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */
