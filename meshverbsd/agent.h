@@ -42,7 +42,7 @@ struct md_counts {
 	uint64_t beacons_sent, beacons_received, beacons_rejected;
 	uint64_t beacons_unchanged; /* of those received */
 	uint64_t queries_sent, queries_received, queries_refused, entries_sent, entries_received, entries_rejected;
-	uint64_t datagrams_sent, datagrams_failed, datagrams_received;
+	uint64_t datagrams_sent, datagrams_failed, datagrams_held, datagrams_received;
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
 	uint64_t payloads_malformed, payloads_version;
 	uint64_t messages_not_ours, messages_unclaimed;
@@ -131,8 +131,9 @@ void md_files_reload_keys(struct md_agent *agent);
 
 /* talk.c: what goes out */
 struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t ifindex);
-void md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
-		 const struct in6_addr *from, const void *bytes, size_t len);
+/* Return: 0; -ENETDOWN: nothing would come of it, see md_paths_leave(); another -errno. Counted. */
+int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+		const struct in6_addr *from, const void *bytes, size_t len);
 void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
 		  uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
 void md_talk_describe(struct md_agent *agent); /* the view has changed: make the description anew */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "say.h"
@@ -50,6 +51,7 @@ static const struct option long_options[] = {
 struct arguments {
 	struct md_options options;
 	unsigned long port; /* 0: as configured */
+	bool config_named; /* by --config: then it has to be there */
 };
 
 static void report_config(void *arg, const char *file, unsigned int line, const char *text)
@@ -89,6 +91,7 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 			break;
 		case OPT_CONFIG:
 			arguments->options.config_file = optarg;
+			arguments->config_named = true;
 			break;
 		case OPT_SYSFS:
 			arguments->options.sysfs = optarg;
@@ -149,6 +152,10 @@ int main(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	md_say_init(MD_INFO);
+	if (arguments.config_named && access(arguments.options.config_file, F_OK)) {
+		md_say(MD_ERROR, "cannot start: %s: %s", arguments.options.config_file, md_strerror(-errno));
+		return 1;
+	}
 	mv_config_defaults(&arguments.options.config);
 	mv_config_load(&arguments.options.config, arguments.options.config_file, report_config,
 		       NULL);

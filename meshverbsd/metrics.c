@@ -36,6 +36,8 @@ static void add_datagrams(struct list *list, const struct md_agent *agent)
 		"Datagrams to single agents that were sent");
 	counter(list, "datagrams_failed", counts->datagrams_failed,
 		"Datagrams that the kernel would not send");
+	counter(list, "datagrams_held", counts->datagrams_held,
+		"Datagrams that were not sent because their netdev had no carrier");
 	counter(list, "datagrams_received", counts->datagrams_received, "Datagrams received");
 	for (int v = MD_OPEN_UNPROVEN; v < MD_OPEN_N_VERDICTS; v++)
 		add(list, true, "datagrams_rejected", "reason", md_verdict_name((enum md_verdict)v),
@@ -125,7 +127,7 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "path_failures", probes->count.down, "Times that probes found a path dead");
 	counter(list, "path_recoveries", probes->count.recovered, "Times that such a path answered again");
 	counter(list, "probes_sent", probes->count.sent, "Probes sent");
-	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent");
+	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent, or were for a port that is down");
 	counter(list, "probes_answered", probes->count.echoes, "Probes answered");
 	counter(list, "probe_rounds", probes->count.rounds,
 		"Rounds in which a path was silent while another one to the same host answered");

@@ -117,3 +117,63 @@ bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at)
 			return true;
 	return false;
 }
+
+/* To an address on none of our links. Routes are asked only where it matters. */
+static bool leaves_by_route(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to)
+{
+	const struct md_net *net;
+	size_t i;
+
+	for (i = 0; i < view->n_nets && ops->runs(arg, &view->nets[i]); i++)
+		;
+	if (i == view->n_nets)
+		return true;
+	net = md_view_net(view, ops->route(arg, to));
+	return !net || ops->runs(arg, net);
+}
+
+bool md_paths_leave(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to,
+		    uint32_t *ifindex)
+{
+	const union ibv_gid gid = md_paths_gid(to);
+	uint32_t dead = 0, other = 0;
+
+	for (size_t i = 0; i < view->n_nets; i++) {
+		const struct md_net *net = &view->nets[i];
+
+		if (*ifindex ? *ifindex != net->ifindex : !md_view_on_link(view, net->ifindex, &gid))
+			continue;
+		*(ops->runs(arg, net) ? &other : &dead) = net->ifindex;
+	}
+	if (!*ifindex && !dead && !other)
+		return leaves_by_route(view, ops, arg, to);
+	if (dead && !*ifindex)
+		*ifindex = other;
+	return !dead || other;
+}
+
+static bool says_down(const struct md_host *host, const union ibv_gid *gid)
+{
+	bool down = false;
+
+	for (uint32_t g = 0; host && host->desc && g < host->desc->n_gids; g++) {
+		const struct mv_dir_gid *own = &host->desc->gids[g];
+
+		if (!mv_gid_equal(&own->gid, gid))
+			continue;
+		if (host->desc->rails[own->rail].flags & (MV_RAIL_UP | MV_RAIL_DRAINED))
+			return false;
+		down = true;
+	}
+	return down;
+}
+
+bool md_paths_said_down(const struct md_hosts *hosts, const struct md_gidmap *map, const union ibv_gid *gid)
+{
+	const struct md_holder *holder = md_gidmap_find(map, gid);
+
+	for (unsigned int h = 0; holder && h < holder->n; h++)
+		if (!says_down(md_hosts_find(hosts, &holder->hosts[h]), gid))
+			return false;
+	return holder && holder->n;
+}

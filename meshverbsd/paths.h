@@ -20,6 +20,32 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, c
 /** md_paths_is_of - is that one of the addresses by which we reach, or hear, this host? Pure. */
 bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at);
 
+struct md_paths_ops {
+	bool (*runs)(void *arg, const struct md_net *net); /* has that one of ours carrier now? */
+	uint32_t (*route)(void *arg, const struct in6_addr *to); /* by which netdev do routes lead there? 0: not known */
+};
+
+/**
+ * md_paths_leave - by which netdev may a datagram leave?
+ * @ifindex: it is meant to leave by; 0: as routes say. Where a link that it is for is one of a netdev without carrier, that of
+ *           another netdev of ours on which the address is, too
+ *
+ * What is sent by a netdev without carrier arrives nowhere, but leaves an entry in the kernel's table of neighbours that waits for an
+ * answer. It is still there for up to three seconds when the carrier is back, and whoever connects a queue pair then waits for it, where
+ * a new entry would be asked for at once. The same goes for a router's.
+ *
+ * Return: false: by none. Pure.
+ */
+bool md_paths_leave(const struct md_view *view, const struct md_paths_ops *ops, void *arg, const struct in6_addr *to,
+		    uint32_t *ifindex);
+
+/**
+ * md_paths_said_down - does the host that has a GID say that its port is down?
+ *
+ * Not of one that is drained. False where nobody, or not everybody who has it, says so. Pure.
+ */
+bool md_paths_said_down(const struct md_hosts *hosts, const struct md_gidmap *map, const union ibv_gid *gid);
+
 /** md_paths_ip - the address of a RoCE GID */
 struct in6_addr md_paths_ip(const union ibv_gid *gid);
 union ibv_gid md_paths_gid(const struct in6_addr *ip);

@@ -11,7 +11,7 @@
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* As md_is_of_path() says: the netdev belongs to the address. */
-static void send_over(struct md_agent *agent, enum md_kind kind, const struct in6_addr *from, const struct in6_addr *to,
+static int send_over(struct md_agent *agent, enum md_kind kind, const struct in6_addr *from, const struct in6_addr *to,
 		      uint16_t port, uint32_t ifindex, const struct md_probe_wire *wire)
 {
 	const struct md_addr addr = {.ip = *to, .port = port, .ifindex = ifindex};
@@ -19,7 +19,7 @@ static void send_over(struct md_agent *agent, enum md_kind kind, const struct in
 	size_t len = md_seal(agent->secure, kind, &addr, ifindex, payload, md_probe_encode(wire, payload), md_now(),
 			     datagram);
 
-	md_talk_raw(agent, to, port, ifindex, from, datagram, len);
+	return md_talk_raw(agent, to, port, ifindex, from, datagram, len);
 }
 
 static int send_probe(void *arg, const struct md_probe_key *path, const struct md_probe_wire *probe)
@@ -27,12 +27,13 @@ static int send_probe(void *arg, const struct md_probe_key *path, const struct m
 	struct md_agent *agent = arg;
 	uint32_t ifindex = md_view_gid_ifindex(agent->watch.view, &path->local);
 	struct in6_addr from = md_paths_ip(&path->local), to = md_paths_ip(&path->remote);
-	uint64_t failed = agent->counts.datagrams_failed;
 
 	if (!ifindex)
 		return -EADDRNOTAVAIL;
-	send_over(agent, MD_KIND_PROBE, &from, &to, agent->udp.port, ifindex, probe);
-	return agent->counts.datagrams_failed == failed ? 0 : -EIO;
+	/* Nobody answers there, and the kernel would ask for the neighbour until nobody does: see md_paths_leave(). */
+	if (md_paths_said_down(&agent->hosts, &agent->gidmap, &path->remote))
+		return -EHOSTDOWN;
+	return send_over(agent, MD_KIND_PROBE, &from, &to, agent->udp.port, ifindex, probe);
 }
 
 static bool host_of(void *arg, const struct md_probe_key *path, struct mv_host_id *ret)

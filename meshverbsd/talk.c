@@ -6,6 +6,7 @@
 #include "agent.h"
 #include "ctl.h"
 #include "paths.h"
+#include "route.h"
 
 /*
  * How secure.h names an address: link-local ones with their netdev. Others without, in both
@@ -17,13 +18,44 @@ struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t i
 		.ip = *ip, .port = port, .ifindex = IN6_IS_ADDR_LINKLOCAL(ip) ? ifindex : 0};
 }
 
-void md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
-		 const struct in6_addr *from, const void *bytes, size_t len)
+struct leaving {
+	const struct md_agent *agent;
+	const struct in6_addr *from;
+};
+
+/* Asked anew each time: notices of a carrier that is lost come too late for probes. */
+static bool runs(void *arg, const struct md_net *net)
 {
-	if (md_udp_send(&agent->udp, ip, port, ifindex, from, bytes, len))
+	const struct leaving *leaving = arg;
+
+	return net->running && md_udp_runs(&leaving->agent->udp, net->name) != 0;
+}
+
+static uint32_t route(void *arg, const struct in6_addr *to)
+{
+	const struct leaving *leaving = arg;
+
+	return md_route_ifindex(to, leaving->from);
+}
+
+static const struct md_paths_ops paths_ops = {runs, route};
+
+int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex,
+		const struct in6_addr *from, const void *bytes, size_t len)
+{
+	struct leaving leaving = {agent, from};
+	int err;
+
+	if (!md_paths_leave(agent->watch.view, &paths_ops, &leaving, ip, &ifindex)) {
+		agent->counts.datagrams_held++;
+		return -ENETDOWN;
+	}
+	err = md_udp_send(&agent->udp, ip, port, ifindex, from, bytes, len);
+	if (err)
 		agent->counts.datagrams_failed++;
 	else
 		agent->counts.datagrams_sent++;
+	return err;
 }
 
 void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip,

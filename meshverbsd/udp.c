@@ -3,7 +3,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <linux/sock_diag.h>
@@ -236,6 +238,16 @@ int md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint16_t po
 
 	return md_udp_is_ipv4(to) ? send4(udp, to, port, ifindex, from, &msg)
 				  : send6(udp, to, port, ifindex, from, &msg);
+}
+
+int md_udp_runs(const struct md_udp *udp, const char *netdev)
+{
+	struct ifreq request = {0};
+
+	memcpy(request.ifr_name, netdev, strnlen(netdev, sizeof(request.ifr_name) - 1));
+	if (ioctl(udp->fd4 >= 0 ? udp->fd4 : udp->fd6, SIOCGIFFLAGS, &request))
+		return -errno;
+	return (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
 }
 
 static struct in6_addr mapped(struct in_addr ip)

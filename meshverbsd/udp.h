@@ -56,6 +56,13 @@ void md_udp_leave(struct md_udp *udp, uint32_t ifindex, bool ipv6);
 int md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint16_t port, uint32_t ifindex,
 		const struct in6_addr *from, const void *bytes, size_t len);
 
+/**
+ * md_udp_runs - is a netdev up, with carrier, at this very moment?
+ *
+ * Return: 1, 0, or -errno: -ENODEV when there is none of that name.
+ */
+int md_udp_runs(const struct md_udp *udp, const char *netdev);
+
 /** md_udp_group - where beacons go */
 struct in6_addr md_udp_group(bool ipv6);
 

@@ -15,6 +15,7 @@ struct mesh_conns {
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
 	size_t n_follow; /* that follow others */
+	struct mesh_conn *waiting, **waiting_end; /* for their turn to move, each with a reference */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
 
@@ -64,8 +65,10 @@ static struct mesh_conns *conns_locked(bool make)
 
 	if (!process->conns && make) {
 		process->conns = calloc(1, sizeof(*process->conns));
-		if (process->conns)
+		if (process->conns) {
+			process->conns->waiting_end = &process->conns->waiting;
 			grow(process->conns);
+		}
 		if (process->conns && !process->conns->buckets) {
 			free(process->conns);
 			process->conns = NULL;
@@ -441,6 +444,56 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	}
 	unlock_conns();
 	return first;
+}
+
+void mesh_conn_wait_turn(struct mesh_conn *conn)
+{
+	struct mesh_conns *conns;
+
+	lock_conns();
+	conns = conns_locked(false);
+	if (conns && conn->linked && !conn->waits) {
+		conn->waits = true;
+		conn->next_waiting = NULL;
+		*conns->waiting_end = conn;
+		conns->waiting_end = &conn->next_waiting;
+		mesh_conn_ref(conn);
+	}
+	unlock_conns();
+}
+
+/* Called with conns_lock held. Return: with its reference, or NULL */
+static struct mesh_conn *take_waiting(struct mesh_conns *conns)
+{
+	struct mesh_conn *conn = conns->waiting;
+
+	if (!conn)
+		return NULL;
+	conns->waiting = conn->next_waiting;
+	if (!conns->waiting)
+		conns->waiting_end = &conns->waiting;
+	conn->waits = false;
+	return conn;
+}
+
+void mesh_conns_next_turn(void)
+{
+	struct mesh_conns *conns;
+	struct mesh_conn *conn;
+	bool gone;
+
+	do {
+		lock_conns();
+		conns = conns_locked(false);
+		conn = conns ? take_waiting(conns) : NULL;
+		gone = conn && !conn->linked;
+		if (conn && !gone) {
+			queue(conns, conn);
+			conns->news = true;
+		}
+		unlock_conns();
+		mesh_conn_put(conn);
+	} while (gone);
 }
 
 bool mesh_conn_claim(struct mesh_conn *conn)

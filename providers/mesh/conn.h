@@ -104,6 +104,8 @@ struct mesh_conn {
 	bool queued; /* for the thread to look at, at once */
 	struct mesh_due due; /* or when it is to, if it is in the table */
 	bool claimed; /* the agent has been told of it */
+	struct mesh_conn *next_waiting;
+	bool waits; /* for its turn to move; the list of those has a reference */
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	bool native; /* went that way at RTR: all there is to do is to answer */
 	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
@@ -268,6 +270,10 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
  * before they begin, where nothing runs out. What the peer has begun is not asked.
  */
 bool mesh_conn_has_turn(void);
+/** mesh_conn_wait_turn - it would begin to move: have it looked at when another one is through, first come, first served */
+void mesh_conn_wait_turn(struct mesh_conn *conn);
+/** mesh_conns_next_turn - one is through */
+void mesh_conns_next_turn(void);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */

@@ -92,24 +92,28 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 {
 	int err = mc->modify_qp(qp, attr, mask), cancel, saved_errno;
 	struct mesh_conn *conn;
+	bool no_memory = false;
 
 	if (err)
 		return err;
 	saved_errno = errno;
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
-	if (!conn && moves_possible(mc))
+	if (!conn && moves_possible(mc)) {
 		conn = mesh_conn_new(mc, qp);
+		no_memory = !conn;
+	}
 	if (conn) {
 		pthread_mutex_lock(&conn->lock);
 		if (!conn->init_mask && mesh_recvlog_begin(mc, qp))
-			conn->gone = true; /* no memory to note its receives: it stays where it is */
+			conn->gone = no_memory = true; /* to note its receives: it stays where it is */
 		mesh_attr_merge(&conn->init, attr, mask);
 		conn->init_mask |= mask;
 		pthread_mutex_unlock(&conn->lock);
 		if (conn->gone)
 			mesh_conn_unlink(conn);
 	}
+	mesh_forgotten_note(mc, qp->qp_num, no_memory);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -218,10 +222,10 @@ static bool needs_agreement(const struct mesh_view *view)
 }
 
 /* Why a connection that cannot work as it is is left as it is; NULL when it can be moved. */
-static const char *cannot_move(const struct mesh_context *mc, const struct mesh_conn *conn, const struct mesh_view *view)
+static const char *cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn, const struct mesh_view *view)
 {
 	if (!conn && !mc->logged_only)
-		return "it was in INIT before there was an agent";
+		return mesh_forgotten_why(mc, qpn);
 	if (!view->agent_version)
 		return "the peer's host has no agent";
 	if (!view->n_paths)
@@ -369,15 +373,15 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	return 0;
 }
 
-/* It was in INIT while nobody could have agreed upon anything for it, and what it receives is not noted. */
-static void log_unknown(const struct mesh_context *mc, const struct ibv_qp *qp)
+/* What it receives is not noted. */
+static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 {
 	int saved_errno = errno;
 
 	if (mc->can_move && mesh_root.config.survive && qp->qp_type == IBV_QPT_RC)
 		mv_log(&mesh_root.log, MV_LOG_DEBUG,
-		       "%s QP 0x%x: cannot be moved later: this host had no agent when it was made; the program gets its errors",
-		       mc->device, qp->qp_num);
+		       "%s QP 0x%x: cannot be moved later: %s; the program gets its errors", mc->device, qp->qp_num,
+		       mesh_forgotten_why(mc, qp->qp_num));
 	errno = saved_errno;
 }
 
@@ -425,7 +429,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 
 	judge(mc, qp, attr, &choice, &view);
 	if (needs_agreement(&view)) {
-		why = cannot_move(mc, conn, &view);
+		why = cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &view);
 			goto native;

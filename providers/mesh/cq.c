@@ -304,15 +304,61 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 	return 0;
 }
 
+/* ---- another size -------------------------------------------------------------------------------------------- */
+
+bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struct mesh_cq_resize *ret)
+{
+	const struct mesh_cq *mcq;
+	bool known;
+
+	pthread_mutex_lock(&data->lock);
+	mcq = mesh_map_get(&data->cqs, cq);
+	known = mcq && mcq->ring.buf && !mcq->unreadable;
+	if (!known) {
+		*ret = (struct mesh_cq_resize){.cq = cq, .next = data->resizing};
+		data->resizing = ret;
+	}
+	pthread_mutex_unlock(&data->lock);
+	return known;
+}
+
+void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize)
+{
+	struct mesh_cq_resize **at;
+
+	pthread_mutex_lock(&data->lock);
+	for (at = &data->resizing; *at != resize; at = &(*at)->next)
+		;
+	*at = resize->next;
+	pthread_mutex_unlock(&data->lock);
+}
+
+bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
+{
+	const struct mesh_cq_resize *resize;
+
+	for (resize = data->resizing; resize; resize = resize->next)
+		if (resize->cq == cq)
+			return true;
+	return false;
+}
+
 int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
-	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+	struct mesh_cq_resize resize;
+	struct mesh_cq *mcq;
 	bool frozen;
 	int err;
 
-	if (!mcq || !atomic_load_explicit(&mcq->n_readers, memory_order_relaxed))
+	if (!mesh_context_active(mc))
 		return mc->resize_cq(cq, cqe);
+	if (!mesh_cq_resize_begin(&mc->data, cq, &resize)) {
+		err = mc->resize_cq(cq, cqe);
+		mesh_cq_resize_end(&mc->data, &resize);
+		return err;
+	}
+	mcq = mesh_map_get(&mc->data.cqs, cq);
 	/* Where it is must not change under who looks. Nobody polls one of these for long. */
 	do
 		frozen = mesh_cq_freeze(mcq);

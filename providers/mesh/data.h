@@ -21,6 +21,8 @@ struct mesh_held;
  * until no completion of ours is left to be shown or hidden. While all that are held have a reader (reader.h), both posts are the base's. ops.post_srq_recv is ours while there are SRQs that may
  * have to be shared with moved QPs (srq.h).
  */
+#define MESH_FORGOTTEN_MAX 64u
+
 struct mesh_data {
 	pthread_mutex_t lock; /* guards changes of the maps and everything below; see held.h for its order */
 	struct mesh_map qps; /* struct mesh_held; look-ups need no lock */
@@ -32,6 +34,10 @@ struct mesh_data {
 	unsigned int n_noted, n_held, n_used_cqs, n_srqs;
 	unsigned int n_read; /* of n_held: those whose posts go to the base itself (reader.h) */
 	struct mesh_mlx5 mlx5;
+	struct mesh_cq_resize *resizing; /* CQs that are being resized, and of which nobody is to ask meanwhile where they are */
+	uint32_t forgotten[MESH_FORGOTTEN_MAX]; /* QPs for which there was no memory when they went to INIT, and then no record */
+	_Atomic unsigned int n_forgotten; /* read without the lock, too: mostly there are none */
+	bool forgotten_more; /* there was no room for one there */
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
 	/*

@@ -123,6 +123,7 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
 
 	if (qp->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
+	mesh_mlx5_is_base(mc); /* before there are locks */
 	pthread_mutex_lock(&data->lock);
 	h = mesh_held_find(mc, qp);
 	if (!h) {

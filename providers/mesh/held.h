@@ -202,6 +202,14 @@ int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp);
 /** mesh_recvlog_end - no more; the QP is connected by the base alone, reset or destroyed. Harmless if there is none. */
 void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp);
 
+/**
+ * mesh_forgotten_note - a QP has gone to INIT
+ * @no_memory: what is needed to move it later could not be noted
+ */
+void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory);
+/** mesh_forgotten_why - why is there no record of a QP that has been in INIT? A constant. */
+const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn);
+
 /* kick.c */
 
 /**

@@ -87,12 +87,13 @@ struct mesh_cq {
 	pthread_mutex_t poll_lock;
 	/*
 	 * mesh_reader_fast_poll() takes this alone. Who polls otherwise, or freezes, has both, poll_lock first; who changes @natives or
-	 * @ring has this one, but data->lock does for the first reader.
+	 * @ring has this one, but data->lock does while @ring is not known.
 	 */
 	_Atomic bool claimed;
 	_Atomic bool fast; /* there is nothing of ours among its completions, and nothing to be hidden; written while claimed to true */
 	_Atomic unsigned int n_readers; /* QPs of the base whose completions have to be looked at; twice if it is both their CQs */
-	struct mv_mlx5_cq ring; /* buf NULL: not known */
+	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too */
+	bool unreadable; /* it could not be told any more where it is; as @ring */
 	uint32_t hot_qpn; /* the last one that was found in @natives with @hot_reader; changed while claimed, as that */
 	struct mesh_reader *hot_reader; /* NULL: none */
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
@@ -354,6 +355,24 @@ void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
  */
 bool mesh_cq_freeze(struct mesh_cq *cq);
 void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
+/* A resize under way, on the stack of who does it. */
+struct mesh_cq_resize {
+	const struct ibv_cq *cq;
+	struct mesh_cq_resize *next;
+};
+
+/**
+ * mesh_cq_resize_begin - a CQ is about to be resized by the base; takes data->lock
+ * @cq: of the program
+ *
+ * Return: true: it is known where its completions are. It has to be frozen, and mesh_reader_cq_refresh() has to follow. False: nobody
+ * asks for that until mesh_cq_resize_end().
+ */
+bool mesh_cq_resize_begin(struct mesh_data *data, const struct ibv_cq *cq, struct mesh_cq_resize *ret);
+void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize);
+/** mesh_cq_is_resizing - data->lock */
+bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq);
+
 /** mesh_cq_claim, mesh_cq_unclaim - see @claimed; not for long; waits */
 void mesh_cq_claim(struct mesh_cq *cq);
 static inline void mesh_cq_unclaim(struct mesh_cq *cq)

@@ -132,8 +132,9 @@ bool mesh_live_broken(struct mesh_held *h)
 static int make_room(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
+	struct mesh_cq_resize resize;
+	bool frozen, known;
 	uint32_t want;
-	bool frozen;
 	int err;
 
 	pthread_mutex_lock(&data->lock);
@@ -141,12 +142,15 @@ static int make_room(struct mesh_cq *cq)
 	pthread_mutex_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
+	known = mesh_cq_resize_begin(data, cq->cq, &resize);
 	do
 		frozen = mesh_cq_freeze(cq);
-	while (!frozen && atomic_load_explicit(&cq->n_readers, memory_order_relaxed)); /* as mesh_resize_cq() */
+	while (!frozen && known); /* as mesh_resize_cq() */
 	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)want));
-	if (atomic_load_explicit(&cq->n_readers, memory_order_relaxed))
+	if (known)
 		mesh_reader_cq_refresh(cq);
+	else
+		mesh_cq_resize_end(data, &resize);
 	mesh_cq_thaw(cq, frozen);
 	return err;
 }

@@ -19,29 +19,47 @@
 
 /* ---- the function -------------------------------------------------------------------------------------------- */
 
-static int find_init_obj(struct mesh_context *mc, struct mesh_mlx5 *m)
+/* Of a base that is not mlx5. */
+static int is_not_mlx5(void *obj, uint64_t obj_type)
 {
+	(void)obj;
+	(void)obj_type;
+	return EOPNOTSUPP;
+}
+
+static mesh_init_obj_fn *find_init_obj(const struct mesh_context *mc)
+{
+	mesh_init_obj_fn *ret = is_not_mlx5;
 	Dl_info base, found;
 	void *handle, *sym;
 
 	if (!dladdr((const void *)mc->poll_cq, &base))
-		return -ENOENT;
+		return ret;
 	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 	if (!handle)
-		return -ENOENT;
+		return ret;
 	sym = dlsym(handle, "mlx5dv_init_obj");
 	dlclose(handle); /* it is loaded as long as the context lives */
-	if (!sym || !dladdr(sym, &found) || found.dli_fbase != base.dli_fbase)
-		return -ENOENT;
-	memcpy(&m->init_obj, &sym, sizeof(sym));
-	return 0;
+	if (sym && dladdr(sym, &found) && found.dli_fbase == base.dli_fbase)
+		memcpy(&ret, &sym, sizeof(sym));
+	return ret;
 }
 
 bool mesh_mlx5_is_base(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
+	mesh_init_obj_fn *init_obj = atomic_load_explicit(&m->init_obj, memory_order_relaxed);
 
-	return m->init_obj || !find_init_obj(mc, m);
+	if (!init_obj) {
+		init_obj = find_init_obj(mc);
+		atomic_store_explicit(&m->init_obj, init_obj, memory_order_relaxed);
+	}
+	return init_obj != is_not_mlx5;
+}
+
+static int call_init_obj(const struct mesh_mlx5 *m, struct mlx5dv_obj *obj, uint64_t obj_type)
+{
+	return atomic_load_explicit(&m->init_obj, memory_order_relaxed)(obj, obj_type);
 }
 
 /* ---- asking for a CQ ------------------------------------------------------------------------------------------ */
@@ -91,7 +109,7 @@ static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_c
 	struct mlx5dv_obj obj = {.cq = {.in = cq, .out = ret}};
 
 	memset(ret, 0, sizeof(*ret));
-	return m->init_obj(&obj, MLX5DV_OBJ_CQ) ? -EIO : 0;
+	return call_init_obj(m, &obj, MLX5DV_OBJ_CQ) ? -EIO : 0;
 }
 
 /*
@@ -185,7 +203,7 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	struct mlx5dv_obj obj = {.qp = {.in = qp, .out = &dv}};
 
 	memset(&dv, 0, sizeof(dv));
-	if (mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_QP))
+	if (call_init_obj(&mc->data.mlx5, &obj, MLX5DV_OBJ_QP))
 		return -EOPNOTSUPP;
 	if (!dv.dbrec || !dv.sq.buf || dv.sq.stride != 64 || !power_of_two(dv.sq.wqe_cnt) || dv.sq.wqe_cnt > 32768)
 		return -EOPNOTSUPP;

@@ -2,6 +2,7 @@
 #ifndef MESH_MLX5_H
 #define MESH_MLX5_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,16 +19,25 @@ struct mesh_context;
  * asked for, and the program's CQ is never marked, whoever destroys a QP meanwhile. Whether that says the same is tried on a CQ of ours; if
  * not, no CQ of the program is asked for.
  */
+typedef int mesh_init_obj_fn(void *obj, uint64_t obj_type);
+
 struct mesh_mlx5 {
+	/* data->lock */
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
 	const char *why; /* NO: in words */
-	int (*init_obj)(void *obj, uint64_t obj_type); /* NULL: the base is not mlx5, or nobody has asked yet */
+	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
+	mesh_init_obj_fn *_Atomic init_obj;
 };
 
-/** mesh_mlx5_is_base - is the base mlx5? data->lock */
+/**
+ * mesh_mlx5_is_base - is the base mlx5?
+ *
+ * Asks the loader the first time. So that first time is to be without locks: the loader waits for programs' constructors and
+ * destructors, and these may call anything.
+ */
 bool mesh_mlx5_is_base(struct mesh_context *mc);
 
-/** mesh_mlx5_known - find out, once for each context; data->lock. Return: whether the following can be called */
+/** mesh_mlx5_known - find out, once for each context; data->lock, behind mesh_mlx5_is_base(). Return: whether the following can be called */
 bool mesh_mlx5_known(struct mesh_context *mc);
 
 /**

@@ -466,10 +466,12 @@ static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 
 	if (moving)
 		atomic_store_explicit(&process->moving_ns, now_ns, memory_order_relaxed);
-	if (moving && !conn->counted)
+	if (moving && !conn->counted) {
 		atomic_fetch_add_explicit(&process->n_moving, 1, memory_order_relaxed);
-	else if (!moving && conn->counted)
+	} else if (!moving && conn->counted) {
 		atomic_fetch_sub_explicit(&process->n_moving, 1, memory_order_relaxed);
+		mesh_conns_next_turn();
+	}
 	conn->counted = moving;
 	return moving;
 }

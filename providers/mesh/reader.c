@@ -22,10 +22,12 @@ static struct mesh_reader *reader_of(const struct mesh_held *h)
 /* data->lock. Nobody peeks before there is a reader. */
 static int open_cq(struct mesh_cq *cq)
 {
-	if (cq->extended)
+	if (cq->extended || cq->unreadable)
 		return -EOPNOTSUPP;
 	if (cq->ring.buf)
 		return 0;
+	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
+		return -EBUSY;
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
 }
 
@@ -185,7 +187,7 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&data->lock);
 	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
-	if (cq->ring.buf && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
+	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
 		mesh_fast_put(cq);
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
 	}
@@ -316,11 +318,14 @@ static const char took_others[] = "completions were taken away while one was pol
 
 int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 {
-	uint32_t before = mv_mlx5_consumer(&cq->ring);
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
+	uint32_t before;
 	int err, got;
 
+	if (cq->unreadable)
+		return cq->mc->poll_cq(cq->cq, 1, wc);
+	before = mv_mlx5_consumer(&cq->ring);
 	err = mv_mlx5_cqe_peek(&cq->ring, 0, &cqe);
 	if (err == -EAGAIN)
 		return 0;
@@ -339,15 +344,29 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 	return got;
 }
 
+/*
+ * In place of a CQ of which it is not known where it is: something is always there, so mesh_reader_fast_poll() leaves it to others without
+ * asking for that.
+ */
+static const struct mlx5_cqe64 anything;
+static const __be32 no_record[2];
+static const struct mv_mlx5_cq nowhere = {.buf = &anything, .n_cqes = 1, .cqe_bytes = sizeof(anything), .dbrec = no_record};
+
 void mesh_reader_cq_refresh(struct mesh_cq *cq)
 {
+	struct mesh_data *data = &cq->mc->data;
+	struct mv_mlx5_cq ring = nowhere;
 	struct ibv_wc none;
+	int err;
 
-	if (!cq->ring.buf)
-		return;
 	cq->mc->poll_cq(cq->cq, 0, &none); /* brings the doorbell record up to date */
-	if (mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring))
+	err = mesh_mlx5_cq(cq->mc, cq->cq, &ring);
+	if (err)
 		lose_all(cq, "its CQ was resized and cannot be read any more");
+	pthread_mutex_lock(&data->lock);
+	cq->ring = ring;
+	cq->unreadable = err;
+	pthread_mutex_unlock(&data->lock);
 }
 
 /* ---- polling a healthy CQ: hot -------------------------------------------------------------------------------- */

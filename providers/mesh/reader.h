@@ -102,7 +102,7 @@ static inline bool mesh_reader_strayed(const struct mesh_reader *reader)
 /** mesh_reader_atomics - as mv_wrring_atomics(), for one that is engaged and not fenced; held->lock */
 enum mv_atomics mesh_reader_atomics(struct mesh_held *h);
 
-/** mesh_reader_cq_refresh - a CQ was resized; claimed */
+/** mesh_reader_cq_refresh - a CQ of which it is known where its completions are was resized; claimed; takes data->lock */
 void mesh_reader_cq_refresh(struct mesh_cq *cq);
 
 /**

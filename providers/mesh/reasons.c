@@ -13,8 +13,8 @@
 
 /* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define LEAVE_AGAIN_NS 1000000000ull
-/* Until a connection that waits for others to have moved looks again. */
-#define TURN_NS 5000000ull
+/* Until a connection that waits for others to have moved looks again, should it not be called. */
+#define TURN_NS 50000000ull
 /* A path that comes is told of; but the peer may hear of it a little later. */
 #define PATHLESS_AGAIN_NS 10000000ull
 #define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
@@ -411,8 +411,10 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX;
 	}
 	/* One that is its own peer keeps nobody waiting, and may be waited for. */
-	if (!conn->self && !mesh_conn_has_turn())
+	if (!conn->self && !mesh_conn_has_turn()) {
+		mesh_conn_wait_turn(conn);
 		return now_ns + TURN_NS;
+	}
 	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
 		/* What cannot be had now is not tried again at once. */
 		if (conn->pathless_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)

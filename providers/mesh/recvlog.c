@@ -91,3 +91,48 @@ void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
 	}
 	pthread_mutex_unlock(&data->lock);
 }
+
+/* ---- of which nothing is known ------------------------------------------------------------------------------- */
+
+/* data->lock */
+static uint32_t *find_forgotten(struct mesh_data *data, uint32_t qpn)
+{
+	for (unsigned int i = 0; i < data->n_forgotten; i++)
+		if (data->forgotten[i] == qpn)
+			return &data->forgotten[i];
+	return NULL;
+}
+
+void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory)
+{
+	struct mesh_data *data = &mc->data;
+	uint32_t *place;
+
+	if (!no_memory && !atomic_load_explicit(&data->n_forgotten, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&data->lock);
+	place = find_forgotten(data, qpn);
+	if (place && !no_memory)
+		*place = data->forgotten[--data->n_forgotten];
+	else if (!place && no_memory && data->n_forgotten < MESH_FORGOTTEN_MAX)
+		data->forgotten[data->n_forgotten++] = qpn;
+	else if (!place && no_memory)
+		data->forgotten_more = true;
+	pthread_mutex_unlock(&data->lock);
+}
+
+const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
+{
+	struct mesh_data *data = &mc->data;
+	const char *why;
+
+	pthread_mutex_lock(&data->lock);
+	if (find_forgotten(data, qpn))
+		why = "there was no memory when it was made";
+	else if (data->forgotten_more)
+		why = "this host had no agent when it was made, or there was no memory";
+	else
+		why = "this host had no agent when it was made";
+	pthread_mutex_unlock(&data->lock);
+	return why;
+}

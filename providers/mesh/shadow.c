@@ -69,17 +69,6 @@ static struct ibv_qp *create_lean(const struct mesh_shadow *shadow, const struct
 	return ibv_create_qp_ex(shadow->spd->rail->context, &attr);
 }
 
-static bool is_mlx5(struct mesh_held *h)
-{
-	struct mesh_data *data = &h->mc->data;
-	bool is;
-
-	pthread_mutex_lock(&data->lock);
-	is = mesh_mlx5_is_base(h->mc);
-	pthread_mutex_unlock(&data->lock);
-	return is;
-}
-
 int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr)
 {
 	struct ibv_qp_attr init = {
@@ -102,7 +91,7 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = h->sq_sig_all,
 	};
-	struct ibv_qp *qp = is_mlx5(h) ? create_lean(shadow, &init) : NULL;
+	struct ibv_qp *qp = mesh_mlx5_is_base(h->mc) ? create_lean(shadow, &init) : NULL;
 	int err;
 
 	if (!qp)
@@ -299,8 +288,8 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 	forget_shadow(shadow, shadow->qp->qp_num);
 	mesh_root.lib.verbs.destroy_qp(shadow->qp);
 	thaw(h, frozen);
-	release_cqs(h, shadow);
 	free(shadow->standby);
+	release_cqs(h, shadow);
 }
 
 /* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */

@@ -466,6 +466,8 @@ static void *helper(void *arg)
 		work = mesh_work_run(now);
 		if (work < next)
 			next = work;
+		if (mesh_conns_news())
+			next = now;
 		if (worked)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)

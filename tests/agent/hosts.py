@@ -107,6 +107,11 @@ class Host:
     def ip(self, *words):
         return ip("-n", self.netns, *words)
 
+    def neighbours(self, dev):
+        """[(address, state)] of which the kernel does not know who has them."""
+        lines = [line.split() for line in self.ip("neigh", "show", "dev", dev).splitlines()]
+        return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
+
     def sysctl(self, key, value):
         sh("ip", "netns", "exec", self.netns, "sh", "-c", f"echo {value} >/proc/sys/net/{key}")
 
@@ -131,7 +136,7 @@ class Host:
         shutil.rmtree(port, ignore_errors=True)
         new.rename(port)
 
-    def start(self, wait=True):
+    def start(self, wait=True, config=True):
         key = self.dir / "key"
         settings = {**self.settings, **({"key": key} if key.exists() else {})}  # one that is named has to be there
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
@@ -140,7 +145,7 @@ class Host:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
                  *AS_NOBODY, f"{self.world.build}/meshverbsd/meshverbsd", "--foreground", "--run-dir", self.run_dir,
-                 "--config", self.conf, "--sysfs", self.sysfs], stdout=log, stderr=log)
+                 *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
         return self
@@ -195,14 +200,17 @@ class World:
         self.prefix = f"mvagent{os.getpid()}"
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-agent-"))
         os.chmod(self.dir, 0o755)
-        self.hosts, self.talks = {}, []
+        self.hosts, self.talks, self.index = {}, [], 10
 
     def host(self, name):
         self.hosts[name] = Host(self, name)
         return self.hosts[name]
 
     def cable(self, a, a_dev, b, b_dev, a_addrs=(), b_addrs=()):
-        ip("link", "add", a_dev, "netns", a.netns, "type", "veth", "peer", "name", b_dev, "netns", b.netns)
+        # Ends with the same number would be told of a lost carrier up to a second later.
+        self.index += 2
+        ip("link", "add", a_dev, "index", self.index, "netns", a.netns, "type", "veth",
+           "peer", "name", b_dev, "index", self.index + 1, "netns", b.netns)
         for host, dev, addrs in ((a, a_dev, a_addrs), (b, b_dev, b_addrs)):
             host.ip("link", "set", dev, "up")
             for addr in addrs:

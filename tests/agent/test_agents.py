@@ -416,6 +416,47 @@ class Probes(AgentTest):
         self.assertEqual(self.a.metric("probes_sent"), sent)
         self.assertEqual((self.b.metric("probes_sent"), self.a.metric("echoes_sent")), (0, 0))
 
+    def test_nothing_leaves_without_carrier(self):
+        """What is sent then leaves an entry for the neighbour that others have to wait for when the link is back."""
+        (self.a.dir / "hosts").write_text("b 10.1.0.2\n")
+        self.a.agent.send_signal(signal.SIGHUP)
+        talk = self.a.talk()
+        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
+            talk.say(f"watch {path} {self.work + self.home}")
+            talk.expect(f"path {path} up")
+        for says in (True,) * 9 + (False,):
+            # b says that its port is down, or nothing. What is sent each 10 ms does not wait for notices.
+            talk.lines.clear()
+            if not says:
+                self.b.agent.send_signal(signal.SIGSTOP)
+            self.b.ip("link", "set", "eth0", "down")
+            talk.expect(f"path 10.1.0.1 10.1.0.2 {'down' if says else 'silent'}")
+            wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                self.assertEqual(self.a.neighbours("eth0"), [])
+                time.sleep(0.05)
+            self.b.agent.send_signal(signal.SIGCONT)
+            self.b.ip("link", "set", "eth0", "up")
+            talk.expect("path 10.1.0.1 10.1.0.2 up", 10)
+        self.assertGreater(self.a.metric("datagrams_held"), 0)
+
+    def test_nothing_is_sent_to_a_port_that_is_down(self):
+        """Its host says so. The link itself works here."""
+        talk = self.a.talk()
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work + self.home}")
+        talk.expect("path 10.1.0.1 10.1.0.2 up")
+        sent = lambda: (self.a.metric("probes_sent"), self.b.metric("probes_received"))
+        known = lambda: {rail["device"]: rail["up"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]}
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2"], state="1: DOWN")
+        wait_for("b says that it is down", lambda: not known()["mlx5_0"], 10)
+        time.sleep(0.1)
+        before = sent()
+        time.sleep(0.5)
+        self.assertEqual(sent(), before)
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2"])
+        wait_for("it is probed again", lambda: sent() > before and self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
+
     def test_agent_starts_again(self):
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
@@ -501,6 +542,25 @@ class Routed(AgentTest):
         self.message(pa, pb, 3, "10.1.0.2", "10.2.0.2")
 
 
+    def test_no_router_without_carrier(self):
+        """As Probes.test_nothing_leaves_without_carrier: who connects through the router would wait for its entry."""
+        self.world.cable(self.a, "eth1", self.r, "eth2", ["10.4.0.2/24"], ["10.4.0.1/24"])
+        self.a.start()
+        talk = self.a.talk()
+        talk.claim("mlx5_0", 11)
+        self.r.ip("link", "set", "eth0", "down")
+        wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
+        held = self.a.metric("datagrams_held")
+        talk.say("send 10.1.0.2 11 10.2.0.2 22 1")
+        wait_for("it is not asked for", lambda: self.a.metric("datagrams_held") > held)
+        self.assertEqual(self.a.neighbours("eth0"), [])
+        # Where routes lead elsewhere it is.
+        self.a.ip("route", "replace", "default", "via", "10.4.0.1")
+        sent = self.a.metric("datagrams_sent")
+        talk.say("send 10.1.0.2 11 10.2.0.2 22 2")
+        wait_for("it is asked for", lambda: self.a.metric("datagrams_sent") > sent)
+
+
 class Alone(AgentTest):
     def run_agent(self, host, *args):
         return subprocess.run(["ip", "netns", "exec", host.netns, *hosts.AS_NOBODY, f"{BUILD}/meshverbsd/meshverbsd", *map(str, args)],
@@ -524,6 +584,18 @@ class Alone(AgentTest):
             done = self.run_agent(a, *args)
             self.assertEqual(done.returncode, status, args)
             self.assertIn(text, done.stdout)
+
+    def test_config_that_is_named_has_to_be_there(self):
+        a = self.world.host("a")
+        done = self.run_agent(a, "--config", a.dir / "no.conf", "--run-dir", a.run_dir, "--sysfs", a.sysfs)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{a.dir}/no.conf: No such file or directory", done.stdout)
+        self.assertFalse((a.run_dir / "agent").exists())
+        # The one of the installation may be missing: somebody may have removed it.
+        missing = "/etc/libibverbs.d/mesh/mesh.conf"
+        if not os.path.exists(missing):
+            a.start(config=False)
+            self.assertTrue(a.get("status"))
 
     def test_config_errors_are_named(self):
         a, _ = self.pair()

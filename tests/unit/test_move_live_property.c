@@ -248,7 +248,7 @@ static union ibv_gid path_gid(unsigned int path, uint8_t host)
 
 static size_t make_paths(const struct end *e, struct mv_path *ret)
 {
-	unsigned int first = rnd(N_PATHS);
+	unsigned int first = e->ahead && chance(80) ? e->ahead->path : rnd(N_PATHS);
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < N_PATHS; i++) {

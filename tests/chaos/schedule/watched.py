@@ -51,10 +51,11 @@ class Watched(unittest.TestCase):
             program.kill()
 
     def end(self, *statuses):
-        """The traffic ends as if nothing had been, every work request right, or with one of these."""
+        """The traffic ends as if nothing had been, every work request right, or with one of these, which it returns."""
         server, client = self.programs
         client.stop()
         server.stop()
         ended = client.wait(SECONDS), server.wait(SECONDS)
         for status in ended:
             self.assertIn(status, statuses or (0,), f"{ended}\n{client.said()}\n{server.said()}\n{self.story()}")
+        return ended

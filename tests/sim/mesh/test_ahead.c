@@ -435,6 +435,180 @@ static void test_qp_faults(void **state)
 	assert_true(failed > 0);
 }
 
+/* ---- connected ahead
+ * ------------------------------------------------------------------------------------------- */
+
+/* What is done to queue pairs of rails. */
+static struct {
+	int (*real)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	unsigned int n, fail; /* calls; the one that fails, 0: none does */
+} modify;
+
+static int count_modify(struct ibv_qp *qp, struct ibv_qp_attr *qp_attr, int mask)
+{
+	return ++modify.n == modify.fail ? ETIMEDOUT : modify.real(qp, qp_attr, mask);
+}
+
+struct wanted {
+	struct ibv_qp_attr rtr, rts;
+};
+
+#define RTR_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |     \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+/* To itself. */
+static struct wanted to_itself(uint32_t qpn, uint32_t psn)
+{
+	struct wanted w = {
+		.rtr = {.qp_state = IBV_QPS_RTR,
+			.path_mtu = IBV_MTU_1024,
+			.dest_qp_num = qpn,
+			.rq_psn = psn,
+			.ah_attr = {.is_global = 1,
+				    .port_num = 1,
+				    .grh = {.dgid = world.rail_gid,
+					    .sgid_index = world.rail_gid_index,
+					    .hop_limit = 64}}},
+		.rts = {.qp_state = IBV_QPS_RTS,
+			.timeout = 14,
+			.retry_cnt = 7,
+			.rnr_retry = 7,
+			.sq_psn = psn},
+	};
+
+	return w;
+}
+
+static int stand_by(struct mesh_held *h, struct wanted want)
+{
+	modify.n = 0;
+	return mesh_live_standby(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
+}
+
+static int connect_next(struct mesh_held *h, struct wanted want)
+{
+	modify.n = 0;
+	return mesh_live_connect(h, &want.rtr, RTR_MASK, &want.rts, RTS_MASK);
+}
+
+static void assert_connected(struct ibv_qp *qp, uint32_t psn)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr is;
+
+	assert_int_equal(
+		ibv_query_qp(qp, &is,
+			     IBV_QP_STATE | IBV_QP_RQ_PSN | IBV_QP_SQ_PSN | IBV_QP_DEST_QPN, &init),
+		0);
+	assert_int_equal(is.qp_state, IBV_QPS_RTS);
+	assert_int_equal(is.rq_psn, psn);
+	assert_int_equal(is.sq_psn, psn);
+	assert_int_equal(is.dest_qp_num, qp->qp_num);
+}
+
+static struct mesh_held *armed(struct end *e)
+{
+	struct mesh_held *h;
+
+	end_open(e, &world, &manner, &shape);
+	assert_int_equal(mesh_live_guard(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	return h;
+}
+
+static void test_standby(void **state)
+{
+	struct mv_ctl_end peer = {.gid = world.rail_gid};
+	struct mesh_held *h;
+	uint32_t qpn, taken;
+	struct end e;
+
+	(void)state;
+	modify.real = mesh_root.lib.verbs.modify_qp;
+	mesh_root.lib.verbs.modify_qp = count_modify;
+	h = armed(&e);
+	qpn = mesh_live_armed(h);
+	/* It goes with the rest, whatever it is connected to. */
+	assert_int_equal(stand_by(h, to_itself(qpn, 7)), 0);
+	assert_int_equal(modify.n, 2);
+	assert_int_equal(stand_by(h, to_itself(qpn, 7)), 0);
+	assert_int_equal(modify.n, 0);
+	assert_int_equal(stand_by(h, to_itself(qpn, 0xfffff0)), 0);
+	assert_connected(h->ahead.qp, 0xfffff0);
+	mesh_live_disarm(h);
+	assert_int_equal(stand_by(h, to_itself(qpn, 7)), -ENOENT);
+
+	/* As it was said: nothing is left to do. */
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	peer.qpn = mesh_live_armed(h);
+	assert_int_equal(stand_by(h, to_itself(peer.qpn, 9)), 0);
+	assert_false(mesh_live_on_standby(h, &peer)); /* not taken */
+	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(taken, peer.qpn);
+	assert_true(mesh_live_on_standby(h, &peer));
+	peer.qpn++;
+	assert_false(mesh_live_on_standby(h, &peer));
+	assert_int_equal(connect_next(h, to_itself(taken, 9)), 0);
+	assert_int_equal(modify.n, 0);
+	assert_connected(h->next.qp, 9);
+	mesh_live_release(h);
+
+	/* Not quite: it is done anew. */
+	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 9)), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
+	assert_connected(h->next.qp, 10);
+	mesh_held_destroy(h);
+	end_close(&e);
+	mesh_root.lib.verbs.modify_qp = modify.real;
+}
+
+/* Whatever fails while nothing needs it, the move has its queue pair. */
+static void test_standby_fails(void **state)
+{
+	unsigned int n_failed = 0, nth;
+	struct mesh_held *h;
+	uint32_t taken;
+	struct end e;
+	int err = 0;
+
+	(void)state;
+	modify.real = mesh_root.lib.verbs.modify_qp;
+	for (nth = 1; nth < 7; nth++) {
+		h = armed(&e);
+		mesh_root.lib.verbs.modify_qp = count_modify;
+		modify.fail = nth;
+		err = stand_by(h, to_itself(mesh_live_armed(h), 5));
+		if (nth > 2) {
+			modify.fail = nth - 2;
+			err = stand_by(h, to_itself(mesh_live_armed(h), 6));
+		}
+		n_failed += err == -ETIMEDOUT;
+		modify.fail = 0;
+		assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+		assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
+		assert_connected(h->next.qp, 6);
+		mesh_held_destroy(h);
+		end_close(&e);
+		mesh_root.lib.verbs.modify_qp = modify.real;
+	}
+	assert_int_equal(n_failed, 6); /* RTR, RTS; RESET, INIT, RTR, RTS */
+	h = armed(&e);
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), -ENOMEM);
+	assert_true(fault_fired());
+	fault_disarm();
+	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
+	mesh_held_destroy(h);
+	end_close(&e);
+}
+
 #define MANY      16
 #define OUR_BYTES 8192
 
@@ -562,7 +736,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
 		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
-		T(test_qp_memory),  T(test_qp_of_any_kind),
+		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

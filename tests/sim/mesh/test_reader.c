@@ -28,6 +28,7 @@
 #define DEPTH    64
 #define ROUNDS   2000
 #define PATIENCE 20000 /* ms */
+#define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct world world;
 static struct end a, b; /* a is read, b answers */
@@ -592,6 +593,98 @@ static void test_resized(void **state)
 	}
 }
 
+/* Some work, and all that is known of it is right. */
+static void one_round(void)
+{
+	struct ibv_wc wc;
+	unsigned int i;
+
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	while (ibv_poll_cq(b.cq, 1, &wc) > 0)
+		;
+}
+
+static void life_ends(struct end *e)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	e->qp->state = IBV_QPS_RESET;
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
+	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	e->qp->state = IBV_QPS_INIT;
+}
+
+/* Between one queue pair whose completions were read and the next one. */
+static void test_resized_between(void **state)
+{
+	(void)state;
+	connect_a();
+	connect_b();
+	one_round();
+	mesh_held_destroy(h);
+	h = NULL;
+	life_ends(&a);
+	life_ends(&b);
+	assert_int_equal(ibv_resize_cq(a.cq, 2000), 0);
+	posted.psn = SQ_PSN;
+	posted.consumes = fed = 0;
+	assert_int_equal(mesh_recvlog_begin(world.mc, a.qp), 0);
+	connect_a();
+	assert_non_null(h->guard->reader);
+	connect_b();
+	one_round();
+	assert_null(h->guard->lost);
+	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+}
+
+static int (*resize_cq)(struct ibv_cq *cq, int cqe);
+
+/* As if another thread connected it while libmlx5 resizes its CQ. */
+static int connect_meanwhile(struct ibv_cq *cq, int cqe)
+{
+	connect_a();
+	return resize_cq(cq, cqe);
+}
+
+static void test_resized_meanwhile(void **state)
+{
+	int err;
+
+	(void)state;
+	resize_cq = world.mc->resize_cq;
+	world.mc->resize_cq = connect_meanwhile;
+	err = ibv_resize_cq(a.cq, 2000);
+	world.mc->resize_cq = resize_cq;
+	assert_int_equal(err, 0);
+	connect_b();
+	one_round();
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+}
+
+/* It cannot be asked where the CQ is now: the program has no descriptor left. */
+static void test_resized_unknown(void **state)
+{
+	(void)state;
+	connect_a();
+	connect_b();
+	one_round();
+	fault_arm(FAULT_PIPE2, 1, EMFILE);
+	assert_int_equal(ibv_resize_cq(a.cq, 2000), 0);
+	assert_true(fault_fired());
+	fault_disarm();
+	one_round();
+	assert_non_null(mesh_live_lost(h));
+	/* Nor is it asked again while others are looked at. */
+	assert_int_equal(ibv_resize_cq(a.cq, 100), 0);
+	one_round();
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Keys, the queue of sends that wait, the log's two sides, receives that come while it is fenced. */
@@ -717,6 +810,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
+		T(test_resized_between),      T(test_resized_meanwhile), T(test_resized_unknown),
 		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),

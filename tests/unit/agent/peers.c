@@ -29,6 +29,8 @@ static void read_rail(struct mv_dir_rail *rail, char *words, uint32_t first_gid)
 	while ((word = strtok(NULL, " "))) {
 		if (!strcmp(word, "down"))
 			rail->flags &= (uint8_t)~MV_RAIL_UP;
+		else if (!strcmp(word, "drained"))
+			rail->flags |= MV_RAIL_DRAINED;
 		else if (!strcmp(word, "excluded"))
 			rail->flags |= MV_RAIL_EXCLUDED;
 		else if (!strcmp(word, "ib"))

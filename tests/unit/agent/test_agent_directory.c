@@ -226,6 +226,82 @@ static void test_paths(void **state)
 	assert_int_equal(paths("10.1.0.2"), 1);
 }
 
+static uint32_t dead; /* bit per ifindex: without carrier */
+
+static bool runs(void *arg, const struct md_net *net)
+{
+	(void)arg;
+	return !(dead >> net->ifindex & 1);
+}
+
+static uint32_t router; /* by which netdev it is reached */
+
+static uint32_t route(void *arg, const struct in6_addr *to)
+{
+	(void)arg;
+	(void)to;
+	assert_int_not_equal(dead, 0); /* else it does not matter */
+	return router;
+}
+
+static const struct md_paths_ops paths_ops = {runs, route};
+
+/* Return: by what it leaves, -1: by nothing. */
+static int leaves(const char *ip_text, uint32_t ifindex)
+{
+	union ibv_gid gid = unit_gid(ip_text);
+	struct in6_addr ip = md_paths_ip(&gid);
+
+	return md_paths_leave(view, &paths_ops, NULL, &ip, &ifindex) ? (int)ifindex : -1;
+}
+
+static void test_leaves_by_carrier(void **state)
+{
+	(void)state;
+	dead = 0;
+	md_view_free(view);
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2; rail mlx5_2; gid 10.1.0.7/24 v2;");
+	assert_int_equal(leaves("10.1.0.2", 1), 1);
+	assert_int_equal(leaves("10.1.0.2", 0), 0);
+	assert_int_equal(leaves("10.77.0.2", 0), 0);
+	dead = 1 << 1;
+	assert_int_equal(leaves("10.1.0.2", 1), -1);
+	assert_int_equal(leaves("fe80::1:0", 1), -1);
+	assert_int_equal(leaves("fe80::1:0", 2), 2);
+	/* One that routes would send: by another netdev of that link, if there is one. */
+	assert_int_equal(leaves("10.1.0.2", 0), 3);
+	assert_int_equal(leaves("10.2.0.2", 0), 0);
+	dead |= 1 << 3;
+	assert_int_equal(leaves("10.1.0.2", 0), -1);
+	/* Behind a router; and by a netdev of which we know nothing. */
+	for (router = 0; router < 5; router++)
+		assert_int_equal(leaves("10.77.0.2", 0), router == 1 || router == 3 ? -1 : 0);
+	assert_int_equal(leaves("10.1.0.2", 9), 9);
+}
+
+static bool said_down(const char *text)
+{
+	union ibv_gid gid = unit_gid(text);
+
+	return md_paths_said_down(&hosts, &map, &gid);
+}
+
+static void test_said_down(void **state)
+{
+	(void)state;
+	assert_false(said_down("10.1.0.2"));
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v1; rail mlx5_1 down; gid 10.2.0.2/24 v2; gid fe80::7 v2;", 1, 0, MD_S);
+	assert_false(said_down("10.1.0.2"));
+	assert_true(said_down("10.2.0.2"));
+	assert_true(said_down("fe80::7"));
+	/* A drained one works; and another host's is up. */
+	hear(2, 1, "rail mlx5_0 down drained; gid 10.1.0.3/24 v2; rail mlx5_1; gid fe80::7 v2;", 1, 0, MD_S);
+	assert_false(said_down("10.1.0.3"));
+	assert_false(said_down("fe80::7"));
+	hear(1, 2, "rail mlx5_0; gid 10.1.0.2/24 v1; rail mlx5_1; gid 10.2.0.2/24 v2;", 1, 0, 2 * MD_S);
+	assert_false(said_down("10.2.0.2"));
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static struct md_content_from from(void)
@@ -398,6 +474,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leaves_by_carrier, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 	};

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The table of connections: who is looked at, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+
+#define N 200 /* more than the table has places at first */
+
+static struct mesh_process processes[2]; /* the table of a process is for ever */
+static unsigned int n_processes;
+static struct mesh_context context = {.device = "mlx5_0"};
+static struct ibv_qp qps[N];
+static struct mesh_conn *conns[N];
+
+static int setup(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	assert_true(n_processes < sizeof(processes) / sizeof(processes[0]));
+	mesh_root.process = &processes[n_processes++];
+	pthread_mutex_init(&mesh_root.process->conns_lock, NULL);
+	for (i = 0; i < N; i++) {
+		qps[i].qp_num = 100 + i;
+		conns[i] = mesh_conn_new(&context, &qps[i]);
+		assert_non_null(conns[i]);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	uint64_t next;
+	struct mesh_conn *conn, *rest;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < N; i++) {
+		mesh_conn_unlink(conns[i]);
+		mesh_conn_put(conns[i]);
+	}
+	for (conn = mesh_conns_take(UINT64_MAX, &next); conn; conn = rest) {
+		rest = conn->next_taken;
+		mesh_conn_put(conn);
+	}
+	mesh_conns_next_turn(); /* lets go of those that were waiting, and are gone */
+	return 0;
+}
+
+/* How many are to be looked at; which[i] says whether conns[i] is one. */
+static unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next)
+{
+	struct mesh_conn *conn, *rest;
+	unsigned int n = 0;
+
+	memset(which, 0, N * sizeof(*which));
+	for (conn = mesh_conns_take(now_ns, ret_next); conn; conn = rest) {
+		rest = conn->next_taken;
+		assert_false(which[conn->qpn - 100]);
+		which[conn->qpn - 100] = true;
+		n++;
+		mesh_conn_put(conn);
+	}
+	return n;
+}
+
+static void test_due(void **state)
+{
+	bool which[N];
+	uint64_t next;
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(take(0, which, &next), 0);
+	assert_true(next == UINT64_MAX);
+	for (i = 0; i < N; i++)
+		mesh_conn_queue_at(conns[i], 1000 + (i * 37) % N);
+	mesh_conn_queue_at(conns[5], 500); /* earlier */
+	mesh_conn_queue_at(conns[6], 5000); /* later does not count */
+	assert_int_equal(take(499, which, &next), 0);
+	assert_int_equal(next, 500);
+	assert_int_equal(take(500, which, &next), 1);
+	assert_true(which[5]);
+	assert_int_equal(next, 1000);
+	/* At once, and not once more at its time. */
+	mesh_conn_queue(conns[7], false);
+	assert_int_equal(take(600, which, &next), 1);
+	assert_true(which[7]);
+	/* One that is gone is not looked at. */
+	mesh_conn_unlink(conns[8]);
+	assert_int_equal(take(1000 + N, which, &next), N - 3);
+	assert_true(which[6] && !which[5] && !which[7] && !which[8]);
+	assert_true(next == UINT64_MAX);
+}
+
+static void test_turns(void **state)
+{
+	bool which[N];
+	uint64_t next;
+
+	(void)state;
+	mesh_conns_next_turn(); /* of nobody */
+	assert_false(mesh_conns_news());
+	mesh_conn_wait_turn(conns[3]);
+	mesh_conn_wait_turn(conns[1]);
+	mesh_conn_wait_turn(conns[3]);
+	mesh_conn_wait_turn(conns[2]);
+	mesh_conns_next_turn();
+	assert_true(mesh_conns_news());
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[3]);
+	assert_false(mesh_conns_news());
+	/* Who is gone has no turn, and keeps nobody from his. */
+	mesh_conn_unlink(conns[1]);
+	mesh_conns_next_turn();
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[2]);
+	/* And it may wait again. */
+	mesh_conn_wait_turn(conns[3]);
+	mesh_conn_wait_turn(conns[4]);
+	mesh_conns_next_turn();
+	mesh_conns_next_turn();
+	assert_int_equal(take(0, which, &next), 2);
+	assert_true(which[3] && which[4]);
+	mesh_conn_wait_turn(conns[9]); /* for teardown() */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
