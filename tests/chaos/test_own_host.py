@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import sys
 import time
 import unittest
@@ -109,6 +110,18 @@ class Self(OwnHost):
         """Atomics, too: they are let finish."""
         self.begin_guarded("-a")
         self.drain()
+        self.end()
+
+    def connected_ahead(self):
+        return int(re.search(r'^meshverbs_made_ahead_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
+
+    def test_ahead(self):
+        """The next one waits, connected to itself."""
+        before = self.connected_ahead()
+        self.begin_guarded()
+        self.wait_for("there are others on mlx5_1", lambda: all(qp["ahead"] == "mlx5_1" for qp in self.qps(SERVER)))
+        self.wait_for("they are connected", lambda: self.connected_ahead() == before + N_QPS)
+        self.pull()
         self.end()
 
     def test_made_without_port(self):
