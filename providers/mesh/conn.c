@@ -14,7 +14,7 @@ struct mesh_conns {
 	size_t n_buckets, n; /* n_buckets: a power of two */
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
-	size_t n_follow; /* that follow others */
+	struct mesh_conn *followers; /* by @next_follower: those that follow others */
 	struct mesh_conn *waiting, **waiting_end; /* for their turn to move, each with a reference */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
@@ -203,6 +203,17 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 	return conn;
 }
 
+/* Called with conns_lock held. */
+static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn)
+{
+	struct mesh_conn **at;
+
+	for (at = &conns->followers; *at != conn; at = &(*at)->next_follower)
+		;
+	*at = conn->next_follower;
+	conn->follows = false;
+}
+
 void mesh_conn_unlink(struct mesh_conn *conn)
 {
 	struct mesh_conns *conns;
@@ -218,7 +229,8 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		conn->linked = false;
 		mesh_due_remove(&conns->due, &conn->due);
 		conns->n--;
-		conns->n_follow -= conn->follows;
+		if (conn->follows)
+			take_from_followers(conns, conn);
 		was = true;
 	}
 	unlock_conns();
@@ -324,20 +336,17 @@ void mesh_conn_goes(struct mesh_conn *conn, const char *device, enum mv_ctl_reas
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *other;
-	size_t i;
 
 	lock_conns();
 	snprintf(conn->went_to, sizeof(conn->went_to), "%s", device);
 	conn->went_why = (uint8_t)why;
 	conns = conns_locked(false);
-	for (i = 0; conns && conns->n_follow && conn->linked && i < conns->n_buckets; i++) {
-		for (other = conns->buckets[i]; other; other = other->next) {
-			if (!other->follows || !goes_with(other, conn))
-				continue;
-			lead(other, conn);
-			queue(conns, other);
-			conns->news = true;
-		}
+	for (other = conns && conn->linked ? conns->followers : NULL; other; other = other->next_follower) {
+		if (!goes_with(other, conn))
+			continue;
+		lead(other, conn);
+		queue(conns, other);
+		conns->news = true;
 	}
 	unlock_conns();
 }
@@ -352,7 +361,8 @@ void mesh_conn_follows(struct mesh_conn *conn)
 	conns = conns_locked(false);
 	if (conns && conn->linked && !conn->follows) {
 		conn->follows = true;
-		conns->n_follow++;
+		conn->next_follower = conns->followers;
+		conns->followers = conn;
 	}
 	for (i = 0; conns && i < conns->n_buckets; i++)
 		for (other = conns->buckets[i]; other; other = other->next)

@@ -113,6 +113,7 @@ struct mesh_conn {
 	char went_to[IBV_SYSFS_NAME_MAX];
 	uint8_t went_why; /* enum mv_ctl_reason */
 	bool follows; /* it is connected to itself, and may move */
+	struct mesh_conn *next_follower;
 	struct mesh_conn *next_taken; /* helper thread's own */
 
 	pthread_mutex_t lock; /* guards the rest */
