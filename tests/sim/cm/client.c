@@ -172,14 +172,19 @@ static int wait_for_event(int fd)
 
 static int get_event(struct ucma_file *f, int fd, const struct cm_request *q, struct cm_reply *r)
 {
-	int err;
+	int err, flags;
 
 	do {
 		err = wait_for_event(fd);
 		if (!err)
 			err = exchange(f, fd, q, r);
-	} while (err == -EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK));
-	return err;
+		flags = fcntl(fd, F_GETFL);
+	} while (err == -EAGAIN && flags >= 0 && !(flags & O_NONBLOCK));
+	if (err != -EAGAIN || flags >= 0)
+		return err;
+	/* Another thread has closed it, as rping does at its end: in the kernel this one waits on. */
+	pause();
+	return -EINTR;
 }
 
 /* Turn what the program's memory and descriptors are needed for into bytes. */
