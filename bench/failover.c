@@ -9,7 +9,8 @@
  *              2 ms, one goes to every queue pair that has none outstanding, or none that was posted since the fault: so all of
  *              them wait for the new path
  *     -s N     bytes of each                  -d N     outstanding on each at most
- *   failover cable FILE NETNS                 pulls and plugs what is named on its standard input
+ *   failover cable FILE NETNS                 pulls and plugs what is named on its standard input: "down NETDEV", "up NETDEV";
+ *                                             "leave NETDEV BRIDGE", "join NETDEV BRIDGE": a switch's port is dead, and carrier stays
  *
  * Both ends write to each other all the time. The cable stamps when a netdev goes down and tells FILE; each end notes for
  * each queue pair when the first WRITE completed that was posted after that: it cannot have gone by the port that is down. All
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <infiniband/verbs.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
@@ -151,11 +153,20 @@ static void set_netdev(int sock, const char *name, bool up)
 	zero(ioctl(sock, SIOCSIFFLAGS, &request), name);
 }
 
+static void set_port(int sock, const char *name, const char *bridge, bool joins)
+{
+	struct ifreq request = {0};
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", bridge);
+	request.ifr_ifindex = (int)if_nametoindex(name);
+	zero(ioctl(sock, joins ? SIOCBRADDIF : SIOCBRDELIF, &request), bridge);
+}
+
 static int cable(const char *file, const char *netns)
 {
 	struct fault *fault = map_fault(file);
-	int ns = open(netns, O_RDONLY | O_CLOEXEC), sock;
-	char line[64], word[8], name[IFNAMSIZ];
+	int ns = open(netns, O_RDONLY | O_CLOEXEC), sock, n;
+	char line[64], word[8], name[IFNAMSIZ], bridge[IFNAMSIZ];
 	uint64_t before, after;
 
 	if (ns < 0 || setns(ns, CLONE_NEWNET))
@@ -164,12 +175,16 @@ static int cable(const char *file, const char *netns)
 	if (sock < 0)
 		die("socket");
 	while (fgets(line, sizeof(line), stdin)) {
-		if (sscanf(line, "%7s %15s", word, name) != 2)
+		n = sscanf(line, "%7s %15s %15s", word, name, bridge);
+		if (n < 2)
 			die("what is '%s'?", line);
 		before = now_ns();
-		set_netdev(sock, name, !strcmp(word, "up"));
+		if (n == 3)
+			set_port(sock, name, bridge, !strcmp(word, "join"));
+		else
+			set_netdev(sock, name, !strcmp(word, "up"));
 		after = now_ns();
-		if (!strcmp(word, "down")) {
+		if (!strcmp(word, "down") || !strcmp(word, "leave")) {
 			atomic_store_explicit(&fault->down_ns, after, memory_order_relaxed);
 			atomic_fetch_add_explicit(&fault->number, 1, memory_order_release);
 		}
