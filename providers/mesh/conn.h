@@ -273,7 +273,7 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 bool mesh_conn_has_turn(void);
 /** mesh_conn_wait_turn - it would begin to move: have it looked at when another one is through, first come, first served */
 void mesh_conn_wait_turn(struct mesh_conn *conn);
-/** mesh_conns_next_turn - one is through */
+/** mesh_conns_next_turn - one is through, or does not want to: call the next */
 void mesh_conns_next_turn(void);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);

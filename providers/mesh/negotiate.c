@@ -470,9 +470,11 @@ static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 		atomic_fetch_add_explicit(&process->n_moving, 1, memory_order_relaxed);
 	} else if (!moving && conn->counted) {
 		atomic_fetch_sub_explicit(&process->n_moving, 1, memory_order_relaxed);
-		mesh_conns_next_turn();
 	}
 	conn->counted = moving;
+	/* One that was called, and has no reason to move, passes its turn on. */
+	if (!moving && mesh_conn_has_turn())
+		mesh_conns_next_turn();
 	return moving;
 }
 

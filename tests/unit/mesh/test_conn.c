@@ -11,7 +11,7 @@
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[2]; /* the table of a process is for ever */
+static struct mesh_process processes[3]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -130,11 +130,35 @@ static void test_turns(void **state)
 	mesh_conn_wait_turn(conns[9]); /* for teardown() */
 }
 
+/* Those that wait need not have a reason to move. Each that has none calls the next, or they would wait for one that ends. */
+static void test_turn_is_passed_on(void **state)
+{
+	uint64_t next, deadline;
+	bool which[N];
+
+	(void)state;
+	mesh_conn_wait_turn(conns[1]);
+	mesh_conn_wait_turn(conns[2]);
+	mesh_conn_run(conns[0], 1, 1, &deadline);
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[1]);
+	mesh_conn_run(conns[1], 1, 1, &deadline);
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[2]);
+	/* Not while as many move as may. */
+	mesh_conn_wait_turn(conns[3]);
+	atomic_store(&mesh_root.process->n_moving, 1000);
+	mesh_conn_run(conns[2], 1, 1, &deadline);
+	assert_int_equal(take(0, which, &next), 0);
+	atomic_store(&mesh_root.process->n_moving, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
