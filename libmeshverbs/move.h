@@ -287,8 +287,9 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
  * @lid, @mtu_bytes: as for mv_move_prepared()
  * @ready: it is connected to the peer's
  *
- * On an end that is settled, else nothing happens. With a QP that is connected to itself STANDBY follows. It may be lost, and the caller may try again. By it the ends learn each other's
- * attempts, too: a leader that has to ask for that first loses a round trip when every one counts.
+ * On an end that is settled, else nothing happens. It may be lost, and the caller may try again. By it the ends learn each other's
+ * attempts, too: a leader that has to ask for that first loses a round trip when every one counts. With a QP that is connected to
+ * itself nothing is sent, and STANDBY follows.
  */
 void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union ibv_gid *peer_gid, uint8_t type, uint16_t lid,
 		   uint16_t mtu_bytes, bool ready);
@@ -351,8 +352,8 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
  * mv_move_message - a message from the peer's process
  *
  * Ignored, without any effect: messages whose ends are not ours, of an older attempt, meant for another attempt of
- * ours, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a HELLO that asks are acted upon only
- * when a PSN that we know proves them; as long as neither program has brought its QP to RTS there is none, and
+ * ours, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a
+ * HELLO or AHEAD that asks are acted upon only when a PSN that we know proves them; as long as neither program has brought its QP to RTS there is none, and
  * nothing that could wait.
  */
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "srq.h"
+
+/* What does the work is brought to rest: first atomics, then all of it. */
+
+#define FENCE_STEP_US  20
+#define FENCE_AGAIN_NS 1000000ull
+
+/* ---- atomics --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Which are done shows by completions. Where none is to come (SILENT), we post nothing of our own that would bring one: a SEND takes a
+ * receive, whether the peer allows READs or WRITEs, of nothing even, is not known here, and the word of the last atomic may be gone by
+ * now. What the peer refuses breaks a queue pair that was well. So the program goes on until it has posted something that is signaled,
+ * as it has to before its queue is full.
+ */
+static enum mv_atomics quieten(struct mesh_held *h)
+{
+	enum mv_atomics found = MV_ATOMICS_NONE;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->guard && mesh_guard_reads(h->guard))
+		found = mesh_reader_atomics(h);
+	else if (h->guard)
+		found = mv_wrring_atomics(&h->guard->sends);
+	h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
+	pthread_mutex_unlock(&h->lock);
+	return found;
+}
+
+bool mesh_live_quiesce(struct mesh_held *h)
+{
+	if (mesh_reader_engage(h))
+		return false;
+	if (quieten(h) == MV_ATOMICS_NONE)
+		return true;
+	/* The program may be waiting for us before it polls. */
+	mesh_shadow_collect(h, &h->now);
+	return quieten(h) == MV_ATOMICS_NONE;
+}
+
+/* ---- the fence ----------------------------------------------------------------------------------------------- */
+
+/* The peer waits for half of move_ns, so it hears in time, too, that something does not flush. */
+static uint64_t fence_ns(void)
+{
+	return mesh_root.move_times.move_ns / 20 * 9;
+}
+
+/* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
+static int begin_fence(struct mesh_held *h)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->guard->lost || (h->mode != MESH_HELD_GUARDED && h->mode != MESH_HELD_ACTIVE))
+		err = -EOPNOTSUPP;
+	h->quiet = MESH_QUIET_NO; /* everything waits now */
+	if (!err) {
+		h->mode = MESH_HELD_FENCING;
+		h->n_new_receives = 0;
+		/* A QP that has never sent takes nothing, and has nothing; an SRQ's receives are not its own. */
+		h->guard->send_mark = h->guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
+		h->guard->recv_mark = h->guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+static int now_to_err(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (h->now.qp)
+		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+}
+
+/* 0 or errno */
+static int post_send_mark(struct mesh_held *h)
+{
+	struct ibv_send_wr mark = {
+		.wr_id = mesh_guard_send_mark(h->guard), .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	return h->now.qp ? ibv_post_send(h->now.qp, &mark, &bad) : h->mc->post_send(h->qp, &mark, &bad);
+}
+
+static int post_recv_mark(struct mesh_held *h)
+{
+	struct ibv_recv_wr mark = {.wr_id = mesh_guard_recv_mark(h->guard)}, *bad;
+
+	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
+}
+
+/* Return: whether it is to be posted; then it counts as posted. held->lock is not held. */
+static bool wants_mark(struct mesh_held *h, bool send)
+{
+	bool wants;
+
+	pthread_mutex_lock(&h->lock);
+	if (send) {
+		wants = h->guard->send_mark == MESH_MARK_NONE;
+		h->guard->send_mark = wants ? MESH_MARK_POSTED : h->guard->send_mark;
+	} else {
+		wants = h->guard->recv_mark == MESH_MARK_NONE;
+		h->guard->recv_mark = wants ? MESH_MARK_POSTED : h->guard->recv_mark;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return wants;
+}
+
+/*
+ * Without held->lock: the base's lock may be that of a thread that is in a batch (ibv_wr_start()), and that thread may poll. Nobody
+ * else posts to what is being fenced but who posts past us, and then the base has locks (reader.h).
+ */
+static void post_marks(struct mesh_held *h)
+{
+	if (wants_mark(h, true) && post_send_mark(h)) {
+		pthread_mutex_lock(&h->lock);
+		h->guard->send_mark = MESH_MARK_NONE;
+		pthread_mutex_unlock(&h->lock);
+	}
+	if (wants_mark(h, false) && post_recv_mark(h)) {
+		pthread_mutex_lock(&h->lock);
+		h->guard->recv_mark = MESH_MARK_NONE;
+		pthread_mutex_unlock(&h->lock);
+	}
+}
+
+/* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
+static bool is_empty(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	bool empty;
+
+	post_marks(h);
+	pthread_mutex_lock(&h->lock);
+	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
+	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
+		/* Something was posted behind the marks: others come behind that. */
+		guard->send_mark = guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
+		guard->recv_mark = guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+		empty = false;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return empty;
+}
+
+/*
+ * Soft-RoCE looks for receives to flush when a queue pair is brought to ERR, but not when one is posted to it there. So it
+ * is brought there again, should the marks not come at once.
+ */
+static void again_to_err(struct mesh_held *h, uint64_t now_ns)
+{
+	struct mesh_fence *fence = &h->fence;
+
+	if (now_ns < fence->again_ns)
+		return;
+	now_to_err(h);
+	fence->step_ns *= 2;
+	fence->again_ns = now_ns + fence->step_ns;
+}
+
+static const char *mark_text(enum mesh_mark_state mark)
+{
+	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
+}
+
+static void log_not_empty(struct mesh_held *h)
+{
+	const struct mesh_guard *guard = h->guard;
+
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
+	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark), mark_text(guard->recv_mark));
+}
+
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+static int look_whether_empty(struct mesh_held *h)
+{
+	uint64_t now_ns;
+
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
+	mesh_shadow_collect(h, &h->now);
+	if (is_empty(h))
+		return 0;
+	now_ns = mesh_now_ns();
+	if (now_ns > h->fence.until_ns) {
+		log_not_empty(h);
+		return -ETIMEDOUT;
+	}
+	again_to_err(h, now_ns);
+	return -EAGAIN;
+}
+
+/* Others than who began it want it to be over. */
+void mesh_live_end_fence(struct mesh_held *h)
+{
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
+		usleep(FENCE_STEP_US);
+	h->fence.on = false;
+}
+
+static int read_psn(struct mesh_held *h, uint32_t *ret)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err;
+
+	memset(&attr, 0, sizeof(attr));
+	memset(&init, 0, sizeof(init));
+	if (h->now.qp)
+		err = mesh_root.lib.verbs.query_qp(h->now.qp, &attr, IBV_QP_RQ_PSN, &init);
+	else
+		err = h->mc->query_qp(h->qp, &attr, IBV_QP_RQ_PSN, &init);
+	if (err)
+		return -mesh_positive(err);
+	*ret = attr.rq_psn & MV_PSN_MASK;
+	return 0;
+}
+
+/* What is outstanding, and what was posted meanwhile. held->lock */
+static int hand_receives_on(struct mesh_held *h)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	const struct mesh_srq_recv *recv;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < log->n && !err; i++) {
+		recv = mesh_srqlog_at(log, i);
+		if (!recv->gone)
+			err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
+	}
+	return -mesh_positive(err);
+}
+
+/* It consumes nothing of its SRQ any more: what is there may go to the others. */
+static void leave_srq(struct mesh_held *h)
+{
+	if (h->srq && !h->now.qp)
+		mesh_srq_left(mesh_srq_leaving(h->mc, h->qp), true);
+}
+
+/* All that was outstanding has been flushed, receives as well. held->lock */
+static uint32_t count_flushed_sends(const struct mesh_held *h)
+{
+	const struct mesh_guard *guard = h->guard;
+	uint32_t receives;
+
+	if (mesh_guard_reads(guard))
+		return (uint32_t)mv_wrlog_count(&guard->sends.log);
+	receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
+
+	return guard->n_kept - receives;
+}
+
+static int start_fence(struct mesh_held *h)
+{
+	uint64_t now_ns = mesh_now_ns();
+	int err = mesh_reader_engage(h);
+
+	if (!err)
+		err = begin_fence(h);
+	if (err)
+		return err;
+	h->fence = (struct mesh_fence){.on = true,
+				       .until_ns = now_ns + fence_ns(),
+				       .step_ns = FENCE_AGAIN_NS,
+				       .again_ns = now_ns + FENCE_AGAIN_NS};
+	err = now_to_err(h);
+	if (err)
+		return err;
+	is_empty(h); /* posts the marks */
+	return -EAGAIN;
+}
+
+static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = read_psn(h, &ret->next_psn);
+
+	pthread_mutex_lock(&h->lock);
+	if (!err && !h->guard->lost && mesh_guard_reads(h->guard) && !mesh_reader_through(h->guard)) {
+		h->fence.on = true; /* posted a moment ago */
+		pthread_mutex_unlock(&h->lock);
+		return -EAGAIN;
+	}
+	if (mesh_guard_reads(h->guard))
+		mesh_reader_settle(h->guard);
+	if (!err && h->guard->lost)
+		err = -EOPNOTSUPP;
+	ret->n_received = h->guard->n_received;
+	h->guard->n_undone = count_flushed_sends(h);
+	if (!err)
+		err = hand_receives_on(h);
+	if (!err) {
+		if (mesh_guard_reads(h->guard))
+			mesh_reader_end(h->guard);
+		h->guard->n_received = 0;
+		h->mode = MESH_HELD_FENCED;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (err)
+		return err;
+	leave_srq(h);
+	return 0;
+}
+
+int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
+{
+	int err;
+
+	if (!first && !h->fence.on)
+		return -EOPNOTSUPP; /* the program has ended it */
+	err = first ? start_fence(h) : look_whether_empty(h);
+	if (err == -EAGAIN)
+		return err;
+	h->fence.on = false;
+	return err ? err : finish_fence(h, ret);
+}
