@@ -353,7 +353,8 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
  *
  * Ignored, without any effect: messages whose ends are not ours, of an older attempt, meant for another attempt of
  * ours, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a
- * HELLO or AHEAD that asks are acted upon only when a PSN that we know proves them; as long as neither program has brought its QP to RTS there is none, and
+ * HELLO that asks are acted upon only when a PSN that we know proves them, AHEAD as well; as long as neither program has
+ * brought its QP to RTS there is none, and
  * nothing that could wait.
  */
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
