@@ -5,6 +5,7 @@ build."""
 import contextlib
 import json
 import pathlib
+import re
 import sys
 import unittest
 
@@ -14,7 +15,7 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import CLIENT, SERVER  # noqa: E402
-from schedule.watched import BUILD, N_QPS, TRAFFIC, Watched  # noqa: E402
+from schedule.watched import BUILD, ENDS, N_QPS, TRAFFIC, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 STACK = contextlib.ExitStack()
@@ -74,6 +75,28 @@ class Moves(Drained):
         self.assertEqual(status, 0, said)
         self.wait_for("they return", lambda: self.used(SERVER) == self.used(CLIENT) == {"mlx5_0"})
         self.assertEqual(self.states(SERVER, SERVER), {"mlx5_0": "up", "mlx5_1": "up"})
+        self.end()
+
+
+class Ahead(Drained):
+    """Those that wait for the next move are connected to each other, at both ends, before there is a reason for one, and after it again."""
+
+    def setUp(self):
+        self.before = {host: self.connected(host) for host in ENDS}
+        super().setUp()
+
+    def connected(self, host):
+        return int(re.search(r'^meshverbs_made_ahead_total{what="connection"} (\d+)$', self.tool(host, "metrics")[1], re.MULTILINE).group(1))
+
+    def since(self):
+        return {self.connected(host) - self.before[host] for host in ENDS}
+
+    def test_connected(self):
+        self.wait_for("they are connected", lambda: min(self.since()) >= N_QPS)
+        self.assertEqual(self.tool(SERVER, "drain", "mlx5_0")[0], 0)
+        self.assertEqual(self.tool(SERVER, "undrain", "mlx5_0")[0], 0)
+        self.wait_for("they return", lambda: self.used(SERVER) == self.used(CLIENT) == {"mlx5_0"})
+        self.wait_for("others are connected", lambda: min(self.since()) >= 2 * N_QPS)
         self.end()
 
 
