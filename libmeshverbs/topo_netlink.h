@@ -13,7 +13,10 @@
  * that may carry their own.
  */
 
-/* A long-lived connection: one socket for requests, one subscribed to changes. Not thread-safe. */
+/*
+ * A long-lived connection: one socket for requests, one subscribed to changes. Not thread-safe, but one thread may make requests while
+ * another calls mv_netlink_changed().
+ */
 struct mv_netlink {
 	int request_fd; /* -1: opened again by the next request, after a failed one */
 	int event_fd;

@@ -22,31 +22,13 @@
 
 /* ---- view ------------------------------------------------------------------------------------ */
 
-static void join_nets(struct md_agent *agent)
-{
-	const struct md_view *view = agent->watch.view;
-
-	for (size_t i = 0; i < view->n_nets; i++) {
-		int err6 = md_udp_join(&agent->udp, view->nets[i].ifindex, true);
-		int err4 = md_udp_join(&agent->udp, view->nets[i].ifindex, false);
-
-		if (err6 && err4)
-			md_say(MD_WARNING, "no beacons can be heard on %s: %s", view->nets[i].name,
-			       md_strerror(err6));
-	}
-}
-
 /* Nothing is heard any more where there is no netdev, or no carrier. */
-static void leave_nets(struct md_agent *agent, const struct md_view *old)
+static void forget_nets(struct md_agent *agent, const struct md_view *old)
 {
 	for (size_t i = 0; i < old->n_nets; i++) {
 		uint32_t ifindex = old->nets[i].ifindex;
 		const struct md_net *net = md_view_net(agent->watch.view, ifindex);
 
-		if (!net) {
-			md_udp_leave(&agent->udp, ifindex, true);
-			md_udp_leave(&agent->udp, ifindex, false);
-		}
 		if (!net || !net->running)
 			md_hosts_forget_net(&agent->hosts, ifindex);
 	}
@@ -57,8 +39,8 @@ static void on_view(void *arg, const struct md_view *old)
 	struct md_agent *agent = arg;
 	uint64_t now_ns = md_now();
 
-	leave_nets(agent, old);
-	join_nets(agent);
+	forget_nets(agent, old);
+	md_members_follow(&agent->members, agent->watch.view);
 	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
@@ -136,7 +118,9 @@ static int start_network(struct md_agent *agent)
 	agent->announce.random = randombytes_uniform;
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, md_now());
-	join_nets(agent);
+	agent->members.udp = &agent->udp;
+	agent->members.errands = &agent->errands;
+	md_members_start(&agent->members, agent->watch.view);
 	md_files_hosts(agent);
 	return md_listen_start(agent);
 }
@@ -149,6 +133,7 @@ static int start_watch(struct md_agent *agent)
 	agent->watch.sysfs = agent->options->sysfs;
 	agent->watch.config = &agent->options->config;
 	agent->watch.drained = &agent->drained;
+	agent->watch.errands = &agent->errands;
 	agent->watch.changed = on_view;
 	agent->watch.arg = agent;
 	err = md_watch_start(&agent->watch, agent->event);
@@ -252,7 +237,9 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 		err = sd_event_new(&agent->event);
 	if (err < 0)
 		return err;
-	err = start_identity(agent);
+	err = md_errands_start(&agent->errands, agent->event);
+	if (!err)
+		err = start_identity(agent);
 	if (!err)
 		err = start_watch(agent);
 	if (!err)
@@ -280,7 +267,7 @@ static void stop_events(struct md_agent *agent)
 		*sources[i] = sd_event_source_disable_unref(*sources[i]);
 }
 
-void md_agent_stop(struct md_agent *agent)
+bool md_agent_stop(struct md_agent *agent)
 {
 	sd_notify(0, "STOPPING=1");
 	if (agent->clients.event) {
@@ -292,6 +279,10 @@ void md_agent_stop(struct md_agent *agent)
 		md_rundir_remove(&agent->rundir, "control");
 	}
 	stop_events(agent);
+	if (!md_errands_stop(&agent->errands)) {
+		md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_ERRANDS_STOP_MS);
+		return false;
+	}
 	if (agent->carry.ops)
 		md_carry_fini(&agent->carry);
 	md_probes_fini(&agent->probes);
@@ -304,4 +295,5 @@ void md_agent_stop(struct md_agent *agent)
 	md_secure_free(agent->secure);
 	md_rundir_close(&agent->rundir);
 	sd_event_unref(agent->event);
+	return true;
 }

@@ -10,8 +10,10 @@
 #include "client.h"
 #include "control.h"
 #include "drained.h"
+#include "errands.h"
 #include "gidmap.h"
 #include "hosts.h"
+#include "members.h"
 #include "probes.h"
 #include "publish.h"
 #include "rundir.h"
@@ -51,7 +53,7 @@ struct md_counts {
 	uint64_t published, publish_failed;
 };
 
-/* Everything. One thread. */
+/* Everything. The event loop's thread, but for what is out on errands. */
 struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
@@ -61,8 +63,10 @@ struct md_agent {
 	uint64_t start, begun_ns;
 
 	struct md_drained drained;
+	struct md_errands errands;
 	struct md_watch watch;
 	struct md_udp udp;
+	struct md_members members;
 	struct md_secure *secure;
 	struct md_hosts hosts;
 	struct md_gidmap gidmap;
@@ -108,7 +112,13 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options);
 /** md_agent_run - until a signal ends it; 0 or -errno */
 int md_agent_run(struct md_agent *agent);
 
-void md_agent_stop(struct md_agent *agent);
+/**
+ * md_agent_stop - take everything down
+ *
+ * Return: true; false: a system call of an errand has not come back, so the process has to end by _exit(2), and nothing may be
+ * released before.
+ */
+bool md_agent_stop(struct md_agent *agent);
 
 /* ---- between the files of the agent ------------------------------------------------------------ */
 

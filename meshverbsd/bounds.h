@@ -64,6 +64,8 @@
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
 
+#define MD_ERRANDS_STOP_MS 2000 /* how long the end of the agent waits for a system call that waits for the kernel */
+
 /* Processes. */
 #define MD_CLIENTS_MAX       4096
 #define MD_CLIENTS_PER_UID   1024 /* a host full of one user's ranks; root may have all */

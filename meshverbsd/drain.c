@@ -97,7 +97,7 @@ static int carry_out(struct md_agent *agent, const struct md_order *order)
 	}
 	md_say(MD_INFO, "%s is %s", order->device,
 	       order->undo ? "in use again" : "drained: announced as down");
-	md_watch_look(&agent->watch);
+	md_watch_drained(&agent->watch);
 	return 0;
 }
 

@@ -171,6 +171,8 @@ int main(int argc, char **argv)
 	} else {
 		md_say(MD_ERROR, "cannot start: %s", md_strerror(rc));
 	}
-	md_agent_stop(&agent);
-	return rc < 0 ? 1 : 0;
+	rc = rc < 0 ? 1 : 0;
+	if (!md_agent_stop(&agent))
+		_exit(rc);
+	return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Standard error belongs to the process, and so does what is known of it. */
@@ -17,6 +18,16 @@ void md_say_init(enum md_level level)
 {
 	least = level;
 	to_journal = getenv("JOURNAL_STREAM") != NULL;
+}
+
+/* The journal's is a socket; a line that it has no room for is lost rather than waited for. */
+static void put(const char *line, size_t len)
+{
+	if (send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK)
+		return;
+	/* Nobody to tell when that fails. */
+	if (write(STDERR_FILENO, line, len) < 0)
+		return;
 }
 
 void md_say(enum md_level level, const char *fmt, ...)
@@ -41,9 +52,7 @@ void md_say(enum md_level level, const char *fmt, ...)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	line[used++] = '\n';
-	/* Nobody to tell when that fails. */
-	if (write(STDERR_FILENO, line, used) < 0)
-		errno = saved;
+	put(line, used);
 	errno = saved;
 }
 

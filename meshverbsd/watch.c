@@ -2,6 +2,7 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <linux/rtnetlink.h>
@@ -26,10 +27,10 @@ static bool has_default_route(struct md_watch *w, uint32_t ifindex)
 		union ibv_gid gid;
 
 		if (mv_gid_parse(nobody[i], &gid) ||
-		    mv_netlink_add_route(&w->netlink, &w->topo, ifindex, &gid) <= 0)
+		    mv_netlink_add_route(&w->netlink, &w->looked.topo, ifindex, &gid) <= 0)
 			continue;
-		for (size_t r = 0; r < w->topo.n_routes; r++) {
-			const struct mv_route *route = &w->topo.routes[r];
+		for (size_t r = 0; r < w->looked.topo.n_routes; r++) {
+			const struct mv_route *route = &w->looked.topo.routes[r];
 
 			if (route->ifindex == ifindex && route->table == RT_TABLE_MAIN &&
 			    mv_gid_is_zero(&route->src) && route->fib_len == default_len[i] &&
@@ -47,31 +48,16 @@ static uint32_t only_default_netdev(struct md_watch *w)
 
 	if (!w->config->exclude_default_route)
 		return 0;
-	for (size_t i = 0; i < w->topo.n_netdevs; i++) {
-		uint32_t ifindex = w->topo.netdevs[i].ifindex;
+	for (size_t i = 0; i < w->looked.topo.n_netdevs; i++) {
+		uint32_t ifindex = w->looked.topo.netdevs[i].ifindex;
 
-		if (!md_view_is_rail_netdev(&w->topo, ifindex) || !has_default_route(w, ifindex))
+		if (!md_view_is_rail_netdev(&w->looked.topo, ifindex) || !has_default_route(w, ifindex))
 			continue;
 		if (found)
 			return 0;
 		found = ifindex;
 	}
 	return found;
-}
-
-/* @whole: with devices and GID tables, else what ports and netdevs are now of those that are known */
-static int look(struct md_watch *w, bool whole, struct md_view **ret)
-{
-	int err;
-
-	if (whole)
-		mv_topo_clear_devices(&w->topo);
-	err = mv_netlink_fill(&w->netlink, &w->topo);
-	if (!err)
-		err = whole ? mv_sysfs_fill(&w->topo, w->sysfs) : mv_sysfs_fill_states(&w->topo, w->sysfs);
-	if (err && err != -ENOENT)
-		return err;
-	return md_view_make(&w->topo, w->config, w->drained, only_default_netdev(w), ret);
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -98,44 +84,113 @@ static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
 	return w->spent_ns > free_ns ? w->spent_ns - free_ns : 0;
 }
 
-static void refresh(struct md_watch *w, bool whole)
+static struct md_watch *watch_of(struct md_errand *look)
+{
+	return (struct md_watch *)((char *)look - offsetof(struct md_watch, look));
+}
+
+/* ---- the errand ------------------------------------------------------------------------------- */
+
+static int read_host(struct md_watch *w)
+{
+	struct mv_topo *topo = &w->looked.topo;
+	int err;
+
+	if (w->looked.whole)
+		mv_topo_clear_devices(topo);
+	err = mv_netlink_fill(&w->netlink, topo);
+	if (!err)
+		err = w->looked.whole ? mv_sysfs_fill(topo, w->sysfs) : mv_sysfs_fill_states(topo, w->sysfs);
+	if (err && err != -ENOENT)
+		return err;
+	w->looked.default_ifindex = only_default_netdev(w);
+	return 0;
+}
+
+static void run_look(struct md_errand *look)
+{
+	struct md_watch *w = watch_of(look);
+	uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	w->looked.err = read_host(w);
+	w->looked.took_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
+}
+
+/* ---- the view --------------------------------------------------------------------------------- */
+
+/* Return: 0; -ENOMEM: what is known stays. */
+static int make_view(struct md_watch *w)
 {
 	struct md_view *old = w->view, *view;
-	uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID), took; /* not what others took meanwhile */
-	int err = look(w, whole, &view);
+	int err = md_view_make(&w->looked.topo, w->config, w->drained, w->looked.default_ifindex, &view);
 
-	took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
-	if (whole) {
-		w->n_looks++;
-		w->look_ns = took;
-		overspent_ns(w, now_ns());
-		w->spent_ns += took;
-	} else {
-		w->states_at_ns = now_ns() + MD_LOOK_SHARE * took;
+	if (err)
+		return err;
+	if (old && md_view_same(old, view)) {
+		md_view_free(view);
+		return 0;
 	}
+	w->view = view;
+	if (old)
+		w->changed(w->arg, old);
+	md_view_free(old);
+	return 0;
+}
+
+static void begin_look(struct md_watch *w, bool whole)
+{
+	if (w->look.out) {
+		w->again = true;
+		w->again_whole |= whole;
+		return;
+	}
+	w->looked.whole = whole;
+	md_errands_give(w->errands, &w->look);
+}
+
+static void account(struct md_watch *w)
+{
+	if (w->looked.whole) {
+		w->n_looks++;
+		w->look_ns = w->looked.took_ns;
+		overspent_ns(w, now_ns());
+		w->spent_ns += w->looked.took_ns;
+	} else {
+		w->states_at_ns = now_ns() + MD_LOOK_SHARE * w->looked.took_ns;
+	}
+}
+
+static void on_looked(struct md_errand *look)
+{
+	struct md_watch *w = watch_of(look);
+	int err = w->looked.err;
+
+	account(w);
+	if (!err)
+		err = make_view(w);
 	if (err) {
 		/* What is known stays; the next poll tries again. */
 		w->n_failed++;
 		if (err != w->last_err)
 			md_say(MD_WARNING, "cannot read the RDMA devices below %s: %s", w->sysfs,
 			       md_strerror(err));
-		w->last_err = err;
-		return;
 	}
-	w->last_err = 0;
-	if (md_view_same(old, view)) {
-		md_view_free(view);
-		return;
+	w->last_err = err;
+	if (w->again) {
+		bool whole = w->again_whole;
+
+		w->again = w->again_whole = false;
+		begin_look(w, whole);
 	}
-	w->view = view;
-	w->changed(w->arg, old);
-	md_view_free(old);
 }
 
-void md_watch_look(struct md_watch *w)
+void md_watch_drained(struct md_watch *w)
 {
-	refresh(w, true);
+	if (w->look.out || w->last_err || make_view(w))
+		begin_look(w, true);
 }
+
+/* ---- when ------------------------------------------------------------------------------------- */
 
 static void set_timer(struct md_watch *w, uint64_t delay_ns)
 {
@@ -152,12 +207,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	(void)usec;
 	if (w->states_due) {
 		w->states_due = false;
-		refresh(w, false);
+		begin_look(w, false);
 		now = now_ns();
 		set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
 		return 0;
 	}
-	refresh(w, true);
+	begin_look(w, true);
 	if (w->looks_due) {
 		w->looks_due--;
 		set_timer(w, settle_ns[w->looks_due]);
@@ -213,12 +268,17 @@ int md_watch_start(struct md_watch *w, sd_event *event)
 {
 	int err;
 
-	mv_topo_init(&w->topo);
-	w->netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
+	w->look = (struct md_errand){.run = run_look, .done = on_looked};
+	mv_topo_init(&w->looked.topo);
 	err = mv_netlink_open(&w->netlink);
 	if (err)
 		return err;
-	err = look(w, true, &w->view);
+	/* The first one is waited for: without it there is nothing to tell anybody. */
+	w->looked.whole = true;
+	run_look(&w->look);
+	err = w->looked.err;
+	if (!err)
+		err = make_view(w);
 	if (err)
 		return err;
 	err = sd_event_add_io(event, &w->notice, w->netlink.event_fd, EPOLLIN, on_notice, w);
@@ -234,7 +294,7 @@ void md_watch_stop(struct md_watch *w)
 	w->notice = sd_event_source_disable_unref(w->notice);
 	w->timer = sd_event_source_disable_unref(w->timer);
 	mv_netlink_close(&w->netlink);
-	mv_topo_fini(&w->topo);
+	mv_topo_fini(&w->looked.topo);
 	md_view_free(w->view);
 	w->view = NULL;
 }

@@ -4,20 +4,31 @@
 
 #include <systemd/sd-event.h>
 
+#include "errands.h"
 #include "topo_netlink.h"
 #include "view.h"
 
 /*
  * Keeps the local view: looks at sysfs and rtnetlink soon after the kernel says that something changed, again a
  * little later (GID tables follow addresses with a delay), and every MD_POLL_NS for what has no notice (port states of
- * InfiniBand).
+ * InfiniBand). Looking is an errand (errands.h): the kernel may have it wait.
  */
 struct md_watch {
 	const char *sysfs; /* its root, the caller's */
 	const struct mv_config *config; /* the caller's */
-	const struct md_drained *drained; /* the caller's; md_watch_look() after a change */
-	struct mv_netlink netlink;
-	struct mv_topo topo; /* of the last look */
+	const struct md_drained *drained; /* the caller's; md_watch_drained() after a change */
+	struct md_errands *errands; /* the caller's, started */
+	struct md_errand look;
+	/* While it is out, its thread's; else of the event loop. */
+	struct {
+		bool whole; /* with devices and GID tables, else what ports and netdevs are now of those that are known */
+		struct mv_topo topo; /* of the last one */
+		uint32_t default_ifindex; /* only_default_netdev() */
+		uint64_t took_ns; /* of a processor, not what others took meanwhile */
+		int err;
+	} looked;
+	bool again, again_whole; /* asked for while one was out */
+	struct mv_netlink netlink; /* its requests are the errand's, its events the loop's */
 	struct md_view *view; /* never NULL after md_watch_start() */
 	unsigned int looks_due; /* further looks after the next one */
 	uint64_t n_looks, n_failed;
@@ -26,7 +37,7 @@ struct md_watch {
 	uint64_t states_at_ns; /* the states of ports alone are not read again before that */
 	bool states_due; /* they are what comes next */
 	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
-	int last_err; /* of the last look that failed; 0: the last one did not */
+	int last_err; /* of the last look; 0: it did not fail */
 	sd_event_source *notice, *timer;
 	/* Called after view has changed; @old is released afterwards. */
 	void (*changed)(void *arg, const struct md_view *old);
@@ -42,12 +53,17 @@ struct md_watch {
  * Return: 0; -errno of the netlink sockets or of sd-event; -ENOMEM.
  */
 int md_watch_start(struct md_watch *w, sd_event *event);
-/** md_watch_look - look at once: what the caller keeps has changed; changed() is called before it returns */
-void md_watch_look(struct md_watch *w);
+/**
+ * md_watch_drained - what is drained has changed
+ *
+ * changed() is called before it returns, unless the host is just being looked at, or could not be the last time: then it is called
+ * after the next look.
+ */
+void md_watch_drained(struct md_watch *w);
 
 /** md_watch_noticed - what follows when the kernel has said that something changed; for tests */
 void md_watch_noticed(struct md_watch *w);
 
-void md_watch_stop(struct md_watch *w); /* also one that did not start */
+void md_watch_stop(struct md_watch *w); /* also one that did not start; after md_errands_stop() */
 
 #endif

@@ -2,9 +2,12 @@
 /* When this host's devices are looked at; sysfs is a folder, the notices are ours. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "bounds.h"
+#include "fault.h"
 #include "tmpdir.h"
 #include "watch.h"
 
@@ -12,6 +15,8 @@
 
 static struct tmpdir sysfs;
 static struct mv_config config;
+static struct md_drained drained;
+static struct md_errands errands;
 static struct md_watch watch;
 static sd_event *event;
 static unsigned int n_changed;
@@ -32,9 +37,12 @@ static int setup(void **state)
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	tmpdir_write(&sysfs, PORT "gids/0", "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 	mv_config_defaults(&config);
-	watch = (struct md_watch){.sysfs = sysfs.path, .config = &config, .changed = changed};
+	watch = (struct md_watch){.sysfs = sysfs.path, .config = &config, .drained = &drained, .errands = &errands, .changed = changed};
+	drained = (struct md_drained){0};
 	n_changed = 0;
 	assert_true(sd_event_new(&event) >= 0);
+	errands = (struct md_errands){0};
+	assert_int_equal(md_errands_start(&errands, event), 0);
 	assert_int_equal(md_watch_start(&watch, event), 0);
 	assert_int_equal(watch.view->desc->n_rails, 1);
 	return 0;
@@ -43,6 +51,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	assert_true(md_errands_stop(&errands));
+	fault_recv_divert = NULL;
 	md_watch_stop(&watch);
 	sd_event_unref(event);
 	tmpdir_remove(&sysfs);
@@ -101,11 +111,105 @@ static void test_states_do_not_wait(void **state)
 	assert_int_equal(watch.view->desc->n_gids, 1);
 }
 
+/* The kernel's lock, which others have for long. */
+static pthread_mutex_t rtnl = PTHREAD_MUTEX_INITIALIZER;
+
+ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
+
+static ssize_t recv_behind_rtnl(int fd, void *buf, size_t len, int flags)
+{
+	if (!(flags & MSG_DONTWAIT)) {
+		pthread_mutex_lock(&rtnl);
+		pthread_mutex_unlock(&rtnl);
+	}
+	return __real_recv(fd, buf, len, flags);
+}
+
+static void run_until_out(bool out)
+{
+	for (int i = 0; i < 100 && watch.look.out != out; i++)
+		sd_event_run(event, 20000);
+	assert_int_equal(watch.look.out, out);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *arg)
+{
+	unsigned int *n = arg;
+
+	(void)source;
+	(void)usec;
+	++*n;
+	return 0;
+}
+
+static void others_have_the_lock(void)
+{
+	fault_recv_divert = recv_behind_rtnl;
+	pthread_mutex_lock(&rtnl);
+	md_watch_noticed(&watch);
+	run_until_out(true);
+}
+
+/* Other things go on while the kernel has it wait, and it catches up with all that happened meanwhile. */
+static void test_nobody_waits(void **state)
+{
+	unsigned int n_ticks = 0;
+
+	(void)state;
+	others_have_the_lock();
+	assert_true(sd_event_add_time_relative(event, NULL, CLOCK_BOOTTIME, 1000, 0, on_tick, &n_ticks) >= 0);
+	for (int i = 0; i < 10 && !n_ticks; i++)
+		sd_event_run(event, 20000);
+	assert_int_equal(n_ticks, 1);
+	assert_true(watch.look.out);
+	assert_int_equal(n_changed, 0);
+	assert_true(is_up());
+
+	/* Drained meanwhile: as soon as it can be told. */
+	assert_int_equal(md_drained_add(&drained, "mlx5_0"), 0);
+	md_watch_drained(&watch);
+	assert_true(watch.again && watch.again_whole);
+	assert_int_equal(n_changed, 0);
+	pthread_mutex_unlock(&rtnl);
+	run_until_changed(1);
+	assert_true(watch.view->desc->rails[0].flags & MV_RAIL_DRAINED);
+	assert_true(watch.look.out);
+	run_until_out(false);
+}
+
+/* The end does not wait for it for ever. */
+static void test_end(void **state)
+{
+	(void)state;
+	others_have_the_lock();
+	assert_false(md_errands_stop(&errands));
+	pthread_mutex_unlock(&rtnl);
+	/* Here it has come back, so all can be released: teardown(). */
+}
+
+/* Nothing is read for it, if what was read last is good. */
+static void test_drained_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(md_drained_add(&drained, "mlx5_0"), 0);
+	md_watch_drained(&watch);
+	assert_int_equal(n_changed, 1);
+	assert_false(watch.look.out);
+	assert_int_equal(watch.view->desc->rails[0].flags & (MV_RAIL_UP | MV_RAIL_DRAINED), MV_RAIL_DRAINED);
+	assert_int_equal(md_drained_remove(&drained, "mlx5_0"), 0);
+	md_watch_drained(&watch);
+	assert_int_equal(n_changed, 2);
+	assert_true(is_up());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_do_not_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_drained_at_once, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "errands.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bounds.h"
+
+static void add(struct md_errand ***end, struct md_errand *errand)
+{
+	errand->next = NULL;
+	**end = errand;
+	*end = &errand->next;
+}
+
+static struct md_errand *take(struct md_errand **first, struct md_errand ***end)
+{
+	struct md_errand *errand = *first;
+
+	if (errand)
+		*first = errand->next;
+	if (!*first)
+		*end = first;
+	return errand;
+}
+
+static void *run(void *arg)
+{
+	const uint64_t one = 1;
+	struct md_errands *e = arg;
+
+	pthread_mutex_lock(&e->lock);
+	for (;;) {
+		struct md_errand *errand;
+
+		while (!e->stop && !e->todo)
+			pthread_cond_wait(&e->wanted, &e->lock);
+		if (e->stop)
+			break;
+		errand = take(&e->todo, &e->todo_end);
+		pthread_mutex_unlock(&e->lock);
+		errand->run(errand);
+		pthread_mutex_lock(&e->lock);
+		add(&e->finished_end, errand);
+		/* Only fails when it counts to 2^64. */
+		while (write(e->done_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+	pthread_mutex_unlock(&e->lock);
+	return NULL;
+}
+
+static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_errands *e = arg;
+	struct md_errand *errand;
+	uint64_t count;
+
+	(void)source;
+	(void)revents;
+	if (read(fd, &count, sizeof(count)) < 0)
+		return 0;
+	for (;;) {
+		pthread_mutex_lock(&e->lock);
+		errand = take(&e->finished, &e->finished_end);
+		pthread_mutex_unlock(&e->lock);
+		if (!errand)
+			return 0;
+		errand->out = false;
+		errand->done(errand);
+	}
+}
+
+int md_errands_start(struct md_errands *e, sd_event *event)
+{
+	int err;
+
+	e->todo_end = &e->todo;
+	e->finished_end = &e->finished;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->wanted, NULL);
+	e->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->done_fd < 0)
+		return -errno;
+	err = sd_event_add_io(event, &e->source, e->done_fd, EPOLLIN, on_done, e);
+	if (err < 0)
+		return err;
+	err = pthread_create(&e->thread, NULL, run, e);
+	e->started = !err;
+	return -err;
+}
+
+void md_errands_give(struct md_errands *e, struct md_errand *errand)
+{
+	errand->out = true;
+	pthread_mutex_lock(&e->lock);
+	add(&e->todo_end, errand);
+	pthread_cond_signal(&e->wanted);
+	pthread_mutex_unlock(&e->lock);
+}
+
+bool md_errands_stop(struct md_errands *e)
+{
+	struct timespec until;
+
+	if (e->started) {
+		pthread_mutex_lock(&e->lock);
+		e->stop = true;
+		pthread_cond_signal(&e->wanted);
+		pthread_mutex_unlock(&e->lock);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += MD_ERRANDS_STOP_MS / 1000;
+		if (pthread_timedjoin_np(e->thread, NULL, &until))
+			return false;
+		e->started = false;
+	}
+	e->source = sd_event_source_disable_unref(e->source);
+	if (e->todo_end) { /* started, or tried to */
+		if (e->done_fd >= 0)
+			close(e->done_fd);
+		pthread_cond_destroy(&e->wanted);
+		pthread_mutex_destroy(&e->lock);
+	}
+	e->todo_end = NULL;
+	return true;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "members.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "say.h"
+
+static struct md_members *members_of(struct md_errand *errand)
+{
+	return (struct md_members *)((char *)errand - offsetof(struct md_members, errand));
+}
+
+static void run(struct md_errand *errand)
+{
+	struct md_members *m = members_of(errand);
+
+	for (size_t i = 0; i < m->n; i++) {
+		struct md_member *member = &m->members[i];
+
+		if (member->wanted) {
+			int err6 = md_udp_join(m->udp, member->ifindex, true);
+			int err4 = md_udp_join(m->udp, member->ifindex, false);
+
+			member->err = err4 ? err6 : 0; /* one of them will do */
+		} else {
+			md_udp_leave(m->udp, member->ifindex, true);
+			md_udp_leave(m->udp, member->ifindex, false);
+		}
+	}
+}
+
+static void want(struct md_members *m, const struct md_net *net)
+{
+	struct md_member *member = m->members;
+
+	while (member < m->members + m->n && member->ifindex != net->ifindex)
+		member++;
+	if (member == m->members + m->n) {
+		m->n++;
+		*member = (struct md_member){.ifindex = net->ifindex};
+	}
+	memcpy(member->name, net->name, sizeof(member->name));
+	member->wanted = true;
+}
+
+/* There were MD_NETS_MAX at most, for none but wanted ones are kept, and as many come. */
+static void set(struct md_members *m, const struct md_view *view)
+{
+	for (size_t i = 0; i < m->n; i++)
+		m->members[i].wanted = false;
+	for (size_t i = 0; i < view->n_nets; i++)
+		want(m, &view->nets[i]);
+}
+
+static void done(struct md_errand *errand)
+{
+	struct md_members *m = members_of(errand);
+	const struct md_view *view = m->view;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		struct md_member *member = &m->members[i];
+
+		if (!member->wanted)
+			continue;
+		if (member->err && !member->said)
+			md_say(MD_WARNING, "no beacons can be heard on %s: %s", member->name, md_strerror(member->err));
+		member->said = member->err;
+		m->members[n++] = *member;
+	}
+	m->n = n;
+	m->view = NULL;
+	if (view)
+		md_members_follow(m, view);
+}
+
+void md_members_start(struct md_members *m, const struct md_view *view)
+{
+	m->errand = (struct md_errand){.run = run, .done = done};
+	set(m, view);
+	run(&m->errand);
+	done(&m->errand);
+}
+
+void md_members_follow(struct md_members *m, const struct md_view *view)
+{
+	if (m->errand.out) {
+		m->view = view;
+		return;
+	}
+	set(m, view);
+	md_errands_give(m->errands, &m->errand);
+}
