@@ -47,6 +47,8 @@ struct mesh_process {
 	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
 	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
+	uint64_t last_paths; /* numbers of those given out; under paths_lock */
+	_Atomic uint64_t paths_watched; /* of those of which the helper thread sees every change; 0: of none; paths.c */
 	pthread_mutex_t view_lock; /* guards view */
 	struct mesh_view_state *view; /* peerview.c */
 	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock only */

@@ -14,10 +14,10 @@
 /* What the process knows of its network namespace; made with the first decision. */
 struct mesh_paths {
 	uint64_t generation; /* of the process that made it */
+	uint64_t number; /* of all there have been, from 1; see process->paths_watched */
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
 	bool current; /* nothing changed since the netdevs were read */
-	bool watched; /* the helper thread sleeps until something changes: no need to look */
 	bool broken; /* a descriptor has become somebody else's */
 	uint64_t changed_ns; /* when the last change was noticed; before the first, when the socket was opened */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
@@ -113,18 +113,25 @@ static void drop_paths(void)
 	}
 }
 
+/* Does the helper thread sleep until something changes? It may wake up, and say so, at any time. */
+static bool is_watched(const struct mesh_paths *paths)
+{
+	return atomic_load_explicit(&mesh_root.process->paths_watched, memory_order_acquire) == paths->number;
+}
+
 /*
- * @look: changes will be looked for, so the descriptor has to be ours
+ * @look: changes will be looked for, so the descriptor has to be ours; set when they have to be
  *
  * NULL when the network namespace cannot be looked at; the reason is logged.
  */
-static struct mesh_paths *open_paths(uint64_t generation, bool look)
+static struct mesh_paths *open_paths(uint64_t generation, bool *look)
 {
 	struct mesh_paths *paths = mesh_root.paths;
 	int err;
 
+	*look = *look || !paths || !is_watched(paths);
 	if (paths && paths->generation == generation && !paths->broken &&
-	    ((paths->watched && !look) || mv_netlink_events_intact(&paths->netlink)))
+	    (!*look || mv_netlink_events_intact(&paths->netlink)))
 		return paths;
 	if (paths)
 		drop_paths();
@@ -143,7 +150,9 @@ static struct mesh_paths *open_paths(uint64_t generation, bool look)
 		return NULL;
 	}
 	paths->changed_ns = mesh_now_ns();
+	paths->number = ++mesh_root.process->last_paths;
 	mesh_root.paths = paths;
+	*look = true;
 	return paths;
 }
 
@@ -358,8 +367,8 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool *sure,
 			       struct mv_decision *ret)
 {
-	struct mesh_paths *paths = open_paths(mc->generation, *sure);
-	bool looked = *sure || (paths && !paths->watched), read_tables;
+	bool looked = *sure, read_tables;
+	struct mesh_paths *paths = open_paths(mc->generation, &looked);
 	uint64_t now = mesh_now_ns();
 
 	if (!paths)
@@ -394,7 +403,7 @@ static bool choose_again(struct mesh_context *mc, const struct mv_request *reque
 	if (fit->port_num != request->port_num || fit->index != request->sgid_index || !mv_gid_equal(&fit->dgid, &request->dgid))
 		return false;
 	/* Only while somebody else looks for changes. */
-	if (!paths || paths->generation != mc->generation || !paths->watched || !paths->current || paths->broken ||
+	if (!paths || paths->generation != mc->generation || !is_watched(paths) || !paths->current || paths->broken ||
 	    !tables_believed(paths, mc, mesh_now_ns()))
 		return false;
 	mesh_count(MV_COUNT_DECIDED + MV_KEEP);
@@ -490,28 +499,28 @@ static struct mesh_paths *own_paths(void)
 		       NULL;
 }
 
-int mesh_paths_watch(void)
+int mesh_paths_watch(bool *ret_busy)
 {
-	int cancel = lock_paths(), fd = -1;
-	struct mesh_paths *paths = own_paths();
+	int cancel = mesh_cancel_off(), fd = -1;
 
-	if (paths && mv_netlink_events_intact(&paths->netlink)) {
-		notice_changes(paths, mesh_now_ns());
-		paths->watched = true;
-		fd = paths->netlink.event_fd;
+	*ret_busy = pthread_mutex_trylock(&mesh_root.process->paths_lock) != 0;
+	if (!*ret_busy) {
+		struct mesh_paths *paths = own_paths();
+
+		if (paths && mv_netlink_events_intact(&paths->netlink)) {
+			notice_changes(paths, mesh_now_ns());
+			fd = paths->netlink.event_fd;
+			atomic_store_explicit(&mesh_root.process->paths_watched, paths->number, memory_order_release);
+		}
+		pthread_mutex_unlock(&mesh_root.process->paths_lock);
 	}
-	unlock_paths(cancel);
+	mesh_cancel_restore(cancel);
 	return fd;
 }
 
 void mesh_paths_unwatch(void)
 {
-	int cancel = lock_paths();
-	struct mesh_paths *paths = own_paths();
-
-	if (paths)
-		paths->watched = false;
-	unlock_paths(cancel);
+	atomic_store_explicit(&mesh_root.process->paths_watched, 0, memory_order_release);
 }
 
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,

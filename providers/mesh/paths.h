@@ -76,11 +76,14 @@ void mesh_paths_why_not(const struct mesh_choice *choice);
 /**
  * mesh_paths_watch - the helper thread is about to sleep until something changes
  *
- * Until mesh_paths_unwatch() decisions need no system call to know that nothing did.
+ * @ret_busy: set: somebody is deciding, and the kernel may have him wait for its locks for long, as connections that move must not;
+ *            to be tried again soon
+ *
+ * Until mesh_paths_unwatch() decisions need no system call to know that nothing did. Never waits.
  *
  * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now.
  */
-int mesh_paths_watch(void);
+int mesh_paths_watch(bool *ret_busy);
 /** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */
 void mesh_paths_unwatch(void);
 

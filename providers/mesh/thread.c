@@ -32,6 +32,8 @@
 #define BRISK_MIN_NS 1000000ull
 #define BRISK_PART 16u /* of the time since something happened */
 #define BRISK_FOR_NS 2000000000ull
+/* When to try again to watch for changes, while somebody is looking at them. */
+#define WATCH_AGAIN_NS 20000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
@@ -385,17 +387,22 @@ static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
 
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
+	bool busy;
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
-		[NETDEVS] = {.fd = mesh_paths_watch(), .events = POLLIN},
+		[NETDEVS] = {.fd = mesh_paths_watch(&busy), .events = POLLIN},
 	};
-	uint64_t now = mesh_now_ns(), wait = until_ns > now ? until_ns - now : 0;
-	struct timespec timeout = {.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
+	uint64_t now = mesh_now_ns(), wait;
+	struct timespec timeout;
 	char drain[64];
 	size_t i;
 	int n;
 
+	if (busy && until_ns > now + WATCH_AGAIN_NS)
+		until_ns = now + WATCH_AGAIN_NS;
+	wait = until_ns > now ? until_ns - now : 0;
+	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	for (i = 0; i < thread->n_rails; i++) {
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = thread->rails[i]->channel->fd, .events = POLLIN};
 		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = thread->rails[i]->context->async_fd, .events = POLLIN};

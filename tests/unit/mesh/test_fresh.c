@@ -101,13 +101,22 @@ static void what_changes_something_is_read_for_it(void)
 	fake.close_device(context);
 }
 
+static int watch(void)
+{
+	bool busy;
+	int fd = mesh_paths_watch(&busy);
+
+	assert_false(busy);
+	return fd;
+}
+
 static void helper_watches(void)
 {
 	struct ibv_context *context = open_at(1000 * MS);
 	unsigned int before;
 
 	connect_at(context, 1500 * MS);
-	assert_true(mesh_paths_watch() >= 0);
+	assert_true(watch() >= 0);
 	flap(); /* its thread is about to wake */
 	before = n_fills;
 	assert_int_equal(connect_at(context, 1501 * MS), 1);
@@ -121,8 +130,34 @@ static void helper_watches(void)
 	mesh_paths_unwatch();
 	assert_int_equal(connect_at(context, 2001 * MS), 1);
 	flap();
-	mesh_paths_watch(); /* looks before it sleeps */
+	watch(); /* looks before it sleeps */
 	assert_int_equal(connect_at(context, 2002 * MS), 4);
+	fake.close_device(context);
+}
+
+static void *watch_beside(void *arg)
+{
+	bool *busy = arg;
+
+	assert_int_equal(mesh_paths_watch(busy), -1);
+	mesh_paths_unwatch();
+	return NULL;
+}
+
+/* Connections that move do not wait with those that are made, whom the kernel may have wait for its locks. */
+static void helper_never_waits(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	bool busy = false;
+	pthread_t helper;
+
+	connect_at(context, 1500 * MS);
+	pthread_mutex_lock(&mesh_root.process->paths_lock);
+	assert_int_equal(pthread_create(&helper, NULL, watch_beside, &busy), 0);
+	assert_int_equal(pthread_join(helper, NULL), 0);
+	pthread_mutex_unlock(&mesh_root.process->paths_lock);
+	assert_true(busy);
+	assert_true(watch() >= 0);
 	fake.close_device(context);
 }
 
@@ -144,7 +179,7 @@ static void tells_whether_it_is_sure(void)
 	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, true, &choice);
 	assert_true(choice.sure);
 	assert_int_equal(choice.index, 4);
-	mesh_paths_watch();
+	watch();
 	mesh_paths_choose(mc, context, &ah, MV_CONNECTED, true, &choice);
 	assert_true(choice.sure);
 	fake.close_device(context);
@@ -160,7 +195,7 @@ static void answers_are_remembered(void)
 
 	mesh_root.log.level = MV_LOG_INFO; /* debugging wants to see each decision */
 	connect_at(context, 1500 * MS);
-	mesh_paths_watch();
+	watch();
 	before = fake.state->n_queries;
 	n = mc->tables.devices[0].ports[0].n_gids;
 	mc->tables.devices[0].ports[0].n_gids = 0; /* who looks there finds nothing, and reads it anew */
@@ -171,7 +206,7 @@ static void answers_are_remembered(void)
 	flap();
 	assert_int_equal(connect_at(context, 2000 * MS), 4);
 	connect_at(context, 2500 * MS);
-	mesh_paths_watch();
+	watch();
 	assert_int_equal(connect_at(context, 2501 * MS), 4); /* and nothing is remembered of the ground before */
 	fake.close_device(context);
 }
@@ -182,6 +217,7 @@ TEST(believed_for_as_long_again)
 TEST(news_end_belief)
 TEST(what_changes_something_is_read_for_it)
 TEST(helper_watches)
+TEST(helper_never_waits)
 TEST(tells_whether_it_is_sure)
 TEST(answers_are_remembered)
 
@@ -194,6 +230,7 @@ int main(void)
 		cmocka_unit_test(test_news_end_belief),
 		cmocka_unit_test(test_what_changes_something_is_read_for_it),
 		cmocka_unit_test(test_helper_watches),
+		cmocka_unit_test(test_helper_never_waits),
 		cmocka_unit_test(test_tells_whether_it_is_sure),
 		cmocka_unit_test(test_answers_are_remembered),
 	};
