@@ -144,7 +144,8 @@ static void begin_look(struct md_watch *w, bool whole)
 		w->again_whole |= whole;
 		return;
 	}
-	w->looked.whole = whole;
+	/* After one that failed nothing is known of which the states could be read. */
+	w->looked.whole = whole || w->last_err;
 	md_errands_give(w->errands, &w->look);
 }
 
@@ -239,10 +240,7 @@ void md_watch_noticed(struct md_watch *w)
 		w->states_due = false;
 		set_timer(w, wait_ns);
 	}
-	/*
-	 * A port that goes down does not wait, however many have before: GID tables are what takes long. After a look that
-	 * failed there is nothing of which the states could be read.
-	 */
+	/* A port that goes down does not wait, however many have before: GID tables are what takes long. */
 	at_ns = now + MD_AT_ONCE_NS;
 	if (w->states_at_ns > at_ns)
 		at_ns = w->states_at_ns;

@@ -2,6 +2,7 @@
 /* When this host's devices are looked at; sysfs is a folder, the notices are ours. */
 #include "unit.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -114,6 +115,7 @@ static void test_states_do_not_wait(void **state)
 /* The kernel's lock, which others have for long. */
 static pthread_mutex_t rtnl = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned int n_waited;
+static _Atomic bool broken; /* then the next answer does not come */
 
 ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
 
@@ -123,6 +125,11 @@ static ssize_t recv_behind_rtnl(int fd, void *buf, size_t len, int flags)
 		n_waited++;
 		pthread_mutex_lock(&rtnl);
 		pthread_mutex_unlock(&rtnl);
+		if (broken) {
+			broken = false;
+			errno = EIO;
+			return -1;
+		}
 	}
 	return __real_recv(fd, buf, len, flags);
 }
@@ -176,6 +183,26 @@ static void test_nobody_waits(void **state)
 	assert_true(watch.n_looks >= 2 && !watch.again);
 }
 
+/* Of what a look that failed has left, no states can be read. */
+static void test_states_after_a_failure(void **state)
+{
+	(void)state;
+	others_have_the_lock();
+	overspend();
+	md_watch_noticed(&watch);
+	for (int i = 0; i < 100 && !watch.again; i++)
+		sd_event_run(event, 20000);
+	assert_true(watch.again && !watch.again_whole);
+	broken = true;
+	pthread_mutex_unlock(&rtnl);
+	for (int i = 0; i < 100 && (!watch.n_failed || watch.look.out); i++)
+		sd_event_run(event, 20000);
+	assert_int_equal(watch.n_failed, 1);
+	assert_int_equal(watch.last_err, 0);
+	assert_int_equal(watch.view->desc->n_rails, 1);
+	assert_int_equal(n_changed, 0);
+}
+
 /* The end does not wait for it for ever. */
 static void test_end(void **state)
 {
@@ -207,6 +234,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_do_not_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_states_after_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drained_at_once, setup, teardown),
 	};
