@@ -97,6 +97,19 @@ static bool counts_agree(const struct mesh_held *h, const struct replay *r, uint
 	return consumed == n_received;
 }
 
+/*
+ * How many READs and atomics the HCA has outstanding at most. mlx5 takes it as a power of two, rounded up (mlx5_ib: log_sra_max); a
+ * greater number only makes less certain which results have come.
+ */
+static uint32_t outstanding(uint32_t max_rd_atomic)
+{
+	uint32_t n = 1;
+
+	while (n < max_rd_atomic)
+		n *= 2;
+	return max_rd_atomic ? n : 0;
+}
+
 /* held->lock */
 static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
 {
@@ -104,7 +117,7 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
 					 .mtu_bytes = h->guard->mtu_bytes,
 					 .n_done = h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0,
-					 .max_rd_atomic = max_rd_atomic};
+					 .max_rd_atomic = outstanding(max_rd_atomic)};
 	int err;
 
 	if (!h->guard->rts)

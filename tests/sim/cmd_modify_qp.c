@@ -96,6 +96,16 @@ static void set_sport(struct qp *qp)
 	qp->path.wire.udp_sport = (uint16_t)(0xc000 | ((fl & 0x3fff) ^ (fl >> 14)));
 }
 
+/* As mlx5_ib has it: the queue pair's context has logarithms, rounded up. */
+static uint8_t power_of_two(uint8_t max)
+{
+	uint8_t n = 1;
+
+	while (n < max)
+		n = (uint8_t)(2 * n);
+	return max ? n : 0;
+}
+
 static void set_plain(struct qp *qp, const struct ib_uverbs_modify_qp *in)
 {
 	uint32_t mask = in->attr_mask;
@@ -118,9 +128,9 @@ static void set_plain(struct qp *qp, const struct ib_uverbs_modify_qp *in)
 	if (mask & IBV_QP_RNR_RETRY)
 		qp->req.rnr_retries = at->rnr_retry = in->rnr_retry;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		at->max_rd_atomic = in->max_rd_atomic;
+		at->max_rd_atomic = power_of_two(in->max_rd_atomic);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-		at->max_dest_rd_atomic = in->max_dest_rd_atomic;
+		at->max_dest_rd_atomic = power_of_two(in->max_dest_rd_atomic);
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		at->min_rnr_timer = in->min_rnr_timer;
 	if (mask & IBV_QP_DEST_QPN)
