@@ -256,7 +256,7 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
 	/* Those before the first that fails and have no completion are done. */
 	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : pass(guard, cqe->wqe_counter, false);
 	reader->failed = true;
-	reader->staged_send = true;
+	reader->is_staged = MESH_STAGED_SEND;
 	if (err) {
 		lose(guard, no_order);
 		return;
@@ -277,7 +277,7 @@ static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cq
 	reader->rq_at = (uint16_t)(cqe->wqe_counter + 1);
 	if (!cqe->error)
 		return;
-	reader->staged_send = false;
+	reader->is_staged = MESH_STAGED_RECEIVE;
 	reader->n_staged = mv_mlx5_rq_read(&reader->rq, reader->rq_at, 1, 0, guard->receives.max_sge, reader->sges);
 	if (reader->n_staged < 0)
 		lose(guard, no_order);
@@ -286,6 +286,7 @@ static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cq
 /* held->lock. What was not done goes to the log, which may have no room yet: the path has failed before any move was prepared. */
 static void stage_logged(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
 {
+	reader_of(h)->is_staged = MESH_STAGED_NONE;
 	if (cqe->error && mesh_guard_room(h->guard, &h->cap))
 		lose(h->guard, "out of memory"); /* its errors are the program's, as without us */
 	else if (cqe->send)
@@ -469,7 +470,9 @@ void mesh_reader_keep(struct mesh_guard *guard, uint64_t wr_id)
 
 	if (guard->lost)
 		return;
-	if (!reader->staged_send) {
+	if (reader->is_staged == MESH_STAGED_NONE)
+		return; /* a receive of an SRQ, which has a log of its own */
+	if (reader->is_staged == MESH_STAGED_RECEIVE) {
 		mesh_srqlog_push(&guard->receives, wr_id, reader->sges, reader->n_staged);
 		return;
 	}

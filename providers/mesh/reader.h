@@ -43,7 +43,7 @@ struct mesh_reader {
 	bool ended; /* it is empty, and nothing may be posted to it any more: */
 	uint16_t sq_end, rq_end;
 	/* The completion in error that is being polled. */
-	bool staged_send;
+	enum { MESH_STAGED_NONE, MESH_STAGED_SEND, MESH_STAGED_RECEIVE } is_staged;
 	struct mv_wr staged;
 	int n_staged; /* entries of a receive; -1: none could be read */
 	struct ibv_sge *sges; /* for either kind */

@@ -324,6 +324,51 @@ static void test_outstanding(void **state)
 	assert_null(h->guard->lost);
 }
 
+/*
+ * What is flushed of an SRQ is the receive of the message that was under way: its log has it, and it is nothing that was posted to
+ * the queue pair. That one flushes a send before, and has posted none.
+ */
+static void under_way(unsigned int n_sends)
+{
+	static const struct shape shared = {.cqe = 512, .max_wr = DEPTH, .srq = true};
+	struct ibv_sge halves[2];
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = halves, .num_sge = 2}, *bad;
+	struct mv_move_sync sync;
+	struct ibv_wc wc;
+	uint32_t qpn, i;
+
+	end_close(&a);
+	end_open(&a, &world, &noted, &shared);
+	assert_int_equal(end_recv(&a, 100, 0, 16384), 0);
+	connect_a();
+	connect_b();
+	halves[0] = (struct ibv_sge){(uintptr_t)b.buf, 2 * MTU, b.mr->lkey};
+	halves[1] = (struct ibv_sge){(uintptr_t)b.buf, 2 * MTU, ~b.mr->lkey};
+	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
+	wc = end_wait(&b);
+	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+	for (i = 0; i < n_sends; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+	assert_null(h->guard->lost);
+	assert_int_equal(sync.n_received, 0);
+	check_log(n_sends);
+}
+
+static void test_under_way(void **state)
+{
+	(void)state;
+	under_way(0);
+}
+
+static void test_under_way_beside_sends(void **state)
+{
+	(void)state;
+	under_way(3);
+}
+
 static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	(void)qp;
@@ -815,6 +860,7 @@ int main(void)
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
 		T(test_errors_come_first),    T(test_no_room_for_errors),
+		T(test_under_way),	      T(test_under_way_beside_sends),
 		T(test_not_flushed),
 	};
 
