@@ -29,8 +29,9 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		return false;
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
-	/* There may be room in the send queue now. Whoever has the lock looks for himself. */
-	if (atomic_load_explicit(&h->backlog, memory_order_relaxed) && !pthread_mutex_trylock(&h->lock)) {
+	/* There may be room in the send queue now. */
+	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
+		pthread_mutex_lock(&h->lock);
 		mesh_post_drain(h);
 		pthread_mutex_unlock(&h->lock);
 	}
