@@ -517,6 +517,13 @@ bool mesh_conn_claim(struct mesh_conn *conn)
 	return claim;
 }
 
+void mesh_conn_unclaimed(struct mesh_conn *conn)
+{
+	lock_conns();
+	conn->claimed = false;
+	unlock_conns();
+}
+
 size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip)
 {
 	struct mesh_conns *conns;

@@ -240,6 +240,8 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 
 /** mesh_conn_claim - is the agent to be told of it? Counts as done afterwards. */
 bool mesh_conn_claim(struct mesh_conn *conn);
+/** mesh_conn_unclaimed - it could not be told, or may not have it any more: mesh_conn_claim() says so again */
+void mesh_conn_unclaimed(struct mesh_conn *conn);
 
 /** mesh_conns_of - connections of a context, with references; written to @ret: array of @max; the first @skip are left out */
 size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip);
@@ -281,6 +283,8 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_moves_no_more - the program has ended it: its turn is the next one's. conn->lock */
+void mesh_conn_moves_no_more(struct mesh_conn *conn);
 /** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
 bool mesh_conn_enter(struct mesh_conn *conn);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */

@@ -407,6 +407,9 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 
 	if (worker)
 		return next->type == MV_DO_PREPARE;
+	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
+	if (next->type == MV_DO_STANDBY && conn->move.live)
+		return false;
 	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->held, &next->peer))
 		return false;
 	return is_slow(next) && mesh_work_submit(conn, to);
@@ -478,6 +481,15 @@ static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 	return moving;
 }
 
+void mesh_conn_moves_no_more(struct mesh_conn *conn)
+{
+	bool counted = conn->counted;
+
+	note_moving(conn, mesh_now_ns());
+	if (counted)
+		mesh_thread_wake(false); /* others may have been called */
+}
+
 bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
@@ -513,7 +525,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell, fence, move;
+	uint64_t keys, tell, fence, move, again;
 	bool live;
 
 	*ret_deadline = UINT64_MAX;
@@ -541,6 +553,10 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		fence = mesh_conn_fence_at(conn);
 		if (fence < *ret_deadline)
 			*ret_deadline = fence;
+		/* What has just begun may have come to nothing already. */
+		again = mesh_conn_again_at(conn, now_ns);
+		if (again < *ret_deadline)
+			*ret_deadline = again;
 		keys = mesh_conn_run_keys(conn, now_ns);
 		if (keys < *ret_deadline)
 			*ret_deadline = keys;

@@ -410,8 +410,8 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
 	}
-	/* One that is its own peer keeps nobody waiting, and may be waited for. */
-	if (!conn->self && !mesh_conn_has_turn()) {
+	/* One that is its own peer keeps nobody waiting, and may be waited for; one that has failed has not long to find a path. */
+	if (!conn->self && !conn->pathless_ns && !mesh_conn_has_turn()) {
 		mesh_conn_wait_turn(conn);
 		return now_ns + TURN_NS;
 	}
@@ -427,6 +427,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
 	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
+		/* What the peer has refused just now it may refuse for a while. */
+		if (conn->stayed_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
+			return conn->stayed_ns + PATHLESS_AGAIN_NS;
 		if (!view.drained)
 			start(conn, MV_CTL_REASON_PORT, now_ns);
 		else
@@ -442,6 +445,11 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	armed_ns = mesh_conn_prearm(conn, now_ns);
 	home_ns = conn->home.away && !(conn->self && mesh_conn_led(conn, device, &why)) ? check_home(conn, now_ns) : UINT64_MAX;
 	return armed_ns < home_ns ? armed_ns : home_ns;
+}
+
+uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)
+{
+	return conn->pathless_ns && may_move(conn) ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 }
 
 void mesh_conn_settled(struct mesh_conn *conn)

@@ -165,6 +165,11 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
+	/* The next one would be in RTR as this one is, and the program's RTS would be for neither of them. */
+	if (!conn->rts_mask) {
+		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_RESOURCES, now_ns);
+		return;
+	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
@@ -271,6 +276,8 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 
 	mesh_conn_ask_no_more(conn); /* replay asks its own */
 	mesh_conn_reap(conn);
+	/* Before: from then on the next one may fail at any time, and say so once. */
+	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	conn->fenced = false;
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
@@ -285,7 +292,6 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_connected = true;
 	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
-	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
 	conn->pathless_ns = 0;
 	log_steps(conn);
 	count_moved(conn);
@@ -296,11 +302,22 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 }
 
 /*
- * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment.
+ * Ports that flap: there is no path, or one is tried that is dead by then, at either end. That may be over in a moment. Or an end says
+ * that an attempt which began earlier, or for another reason, has come to nothing: then it is there, and another one may succeed.
  */
-static bool may_pass(enum mv_ctl_reason reason)
+static bool may_pass(const struct mv_move_action *action)
 {
-	return reason == MV_CTL_REASON_NO_PATH || reason == MV_CTL_REASON_NO_RESOURCES;
+	switch (action->reason) {
+	case MV_CTL_REASON_NO_PATH:
+	case MV_CTL_REASON_NO_RESOURCES:
+		return true;
+	case MV_CTL_REASON_TIMEOUT:
+	case MV_CTL_REASON_BUSY:
+	case MV_CTL_REASON_HEALED:
+		return !action->timed_out;
+	default:
+		return false;
+	}
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
@@ -308,12 +325,14 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
-	if (mesh_live_broken(conn->held) && (!may_pass(action->reason) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
+	if (mesh_live_broken(conn->held) && (!may_pass(action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;
 	}
 	conn->stayed = why;
 	conn->stayed_ns = mesh_now_ns();
+	if (action->timed_out)
+		mesh_conn_unclaimed(conn); /* the agent may have refused to take it, and what it sends */
 	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
 		conn->home.hold_ns *= 2; /* what the peer does not want now it may never want */
 	mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn,
@@ -325,6 +344,8 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
+	if (!conn->rts_mask)
+		return; /* see do_prepare(); it asks again */
 	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {

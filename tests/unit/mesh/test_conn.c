@@ -11,7 +11,7 @@
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[3]; /* the table of a process is for ever */
+static struct mesh_process processes[5]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -153,12 +153,45 @@ static void test_turn_is_passed_on(void **state)
 	atomic_store(&mesh_root.process->n_moving, 0);
 }
 
+/* One that the program has destroyed while it moved leaves its turn to others. */
+static void test_turn_of_one_that_is_gone(void **state)
+{
+	bool which[N];
+	uint64_t next;
+
+	(void)state;
+	conns[0]->counted = true;
+	mesh_root.process->n_moving = 1000;
+	mesh_conn_wait_turn(conns[1]);
+	assert_false(mesh_conn_has_turn());
+	conns[0]->gone = true;
+	mesh_root.process->n_moving = 1;
+	mesh_conn_moves_no_more(conns[0]);
+	assert_int_equal(mesh_root.process->n_moving, 0);
+	assert_false(conns[0]->counted);
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[1]);
+	mesh_conn_moves_no_more(conns[0]);
+	assert_int_equal(mesh_root.process->n_moving, 0);
+}
+
+static void test_claims(void **state)
+{
+	(void)state;
+	assert_true(mesh_conn_claim(conns[0]));
+	assert_false(mesh_conn_claim(conns[0]));
+	mesh_conn_unclaimed(conns[0]);
+	assert_true(mesh_conn_claim(conns[0]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

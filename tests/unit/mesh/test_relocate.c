@@ -39,6 +39,26 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 	return 0;
 }
 
+/* The paths that the directory has. */
+static struct mesh_view view;
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to);
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+/* Its turn has not come. */
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to)
+{
+	(void)c;
+	(void)to;
+	return true;
+}
+
 static void no_path_failed(void *arg)
 {
 	(void)arg;
@@ -62,6 +82,7 @@ static int setup(void **state)
 
 	(void)state;
 	memset(&process, 0, sizeof(process));
+	memset(&view, 0, sizeof(view));
 	mesh_root.process = &process;
 	mesh_root.config.move_timeout_ms = 2000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};
@@ -148,6 +169,125 @@ static void test_failed_one_is_not_watched(void **state)
 	assert_null(conn.probed.work);
 }
 
+/* An attempt that began earlier, or for another reason: the peer is there. */
+static void test_peer_gave_up(void **state)
+{
+	(void)state;
+	waits_for(MV_CTL_REASON_TIMEOUT);
+}
+
+static void test_peer_has_atomics(void **state)
+{
+	(void)state;
+	waits_for(MV_CTL_REASON_BUSY);
+}
+
+static void test_peer_does_not_answer(void **state)
+{
+	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = MV_CTL_REASON_TIMEOUT, .timed_out = true};
+
+	(void)state;
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+}
+
+/* It leads, and there is a path, on a rail that does not exist. */
+static void is_to_move(void)
+{
+	const struct mv_move_begin begin = {.local = {.gid = {.raw = {1}}, .qpn = 7},
+					    .peer = {.gid = {.raw = {2}}, .qpn = 8},
+					    .local_type = MV_GID_TYPE_ROCE_V2,
+					    .attempt = 1};
+	
+	pthread_mutex_init(&conn.lock, NULL);
+	pthread_mutex_init(&conn.key_lock, NULL);
+	conn.local = begin.local;
+	conn.peer = begin.peer;
+	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	mv_move_adopt(&conn.move, &begin, 0, &mv_move_default_times, now_ns);
+	conn.path_failed = true;
+	view.n_paths = 1;
+	view.paths[0] = (struct mv_path){.local_rail = 1,
+					 .remote_rail = 1,
+					 .local_gid = {.raw = {3}},
+					 .remote_gid = {.raw = {4}},
+					 .type = MV_GID_TYPE_ROCE_V2};
+}
+
+/* What begins, and fails in the same moment, is tried again, and given up in time, though nobody tells of anything. */
+static void test_fails_at_once(void **state)
+{
+	uint64_t deadline = now_ns, begun_ns = now_ns;
+
+	(void)state;
+	is_to_move();
+	conn.move.peer_attempt = 1; /* so it need not ask */
+	while (conn.state == MESH_CONN_NATIVE && now_ns < begun_ns + 2000 * MS) {
+		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		if (conn.state != MESH_CONN_NATIVE)
+			break;
+		assert_false(conn.move.live);
+		assert_true(deadline <= now_ns + 10 * MS);
+		now_ns = deadline;
+	}
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_true(now_ns >= begun_ns + 500 * MS && now_ns <= begun_ns + 520 * MS);
+	assert_int_equal(cq.n_stash, 1);
+}
+
+/* One that has failed, and waits for a path, does not wait for its turn as well: it has not the time. */
+static void test_turn_is_kept(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_to_move();
+	view.n_paths = 0;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	process.n_moving = 1000;
+	view.n_paths = 1;
+	now_ns += 400 * MS;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_true(conn.move.live);
+}
+
+/* A queue pair that is to be connected ahead does not keep the move waiting that has begun since. */
+static void test_standby_is_passed(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_to_move();
+	conn.move.peer_attempt = 1;
+	conn.path_failed = false;
+	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_STANDBY};
+	conn.path_failed = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_null(mv_move_peek(&conn.move));
+	assert_non_null(conn.stayed); /* it has been tried */
+}
+
+/* The peer moves, and the program has not been in RTS: what it brings to RTS has to be what does the work then. */
+static void test_not_before_rts(void **state)
+{
+	const struct mv_move_action prepare = {.type = MV_DO_PREPARE};
+	struct mv_move_action action;
+
+	(void)state;
+	is_to_move();
+	conn.move.peer_attempt = 1;
+	mv_move_start(&conn.move, MV_CTL_REASON_PATH, view.paths, 1, now_ns);
+	conn.rts_mask = 0;
+	assert_true(mesh_conn_live(&conn, &prepare, now_ns));
+	assert_false(conn.move.live);
+	while (mv_move_next(&conn.move, &action) && action.type != MV_DO_STAY)
+		;
+	assert_int_equal(action.type, MV_DO_STAY);
+	assert_int_equal(action.reason, MV_CTL_REASON_NO_RESOURCES);
+	assert_int_equal(conn.steps.prepared_ns, 0); /* it was not tried */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +296,13 @@ int main(void)
 		T(test_path_that_does_not_work),
 		T(test_will_never_be),
 		T(test_failed_one_is_not_watched),
+		T(test_peer_gave_up),
+		T(test_peer_has_atomics),
+		T(test_peer_does_not_answer),
+		T(test_fails_at_once),
+		T(test_turn_is_kept),
+		T(test_standby_is_passed),
+		T(test_not_before_rts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
