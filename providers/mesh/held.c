@@ -230,6 +230,8 @@ void mesh_held_destroy(struct mesh_held *h)
 {
 	if (!h)
 		return;
+	/* With what it waits for gone it would wait as long as a peer does. */
+	mesh_live_end_fence(h);
 	mesh_shadow_destroy(h);
 	mesh_live_end(h);
 	pthread_mutex_lock(&h->post_lock);
