@@ -95,6 +95,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->now = h->next = (struct mesh_shadow){0};
 	h->n_new_receives = 0;
 	h->logged_base = false;
+	h->unwoken = false;
 	h->stashing = false;
 	atomic_store_explicit(&h->backlog, false, memory_order_relaxed);
 	atomic_store_explicit(&h->consumed, false, memory_order_relaxed);

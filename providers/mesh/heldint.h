@@ -257,6 +257,7 @@ struct mesh_held {
 	} quiet;
 	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
+	bool unwoken; /* there are completions in the stash, and no kicker could be made that tells of them; conn->lock */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
 	enum ibv_wc_status fail_status; /* mode FAILING */
 

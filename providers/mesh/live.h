@@ -120,6 +120,12 @@ void mesh_live_reap(struct mesh_held *h);
 
 /** mesh_live_surface - the program gets every error that was kept from it, and the QP fails from now on */
 void mesh_live_surface(struct mesh_held *h);
+/**
+ * mesh_live_wake - whoever waits for completion events gets one, if that could not be had when there were errors to give
+ *
+ * Return: whether that is done; else it is to be tried again. Costs nothing where there is nothing to do.
+ */
+bool mesh_live_wake(struct mesh_held *h);
 
 /** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
 void mesh_live_end_of_peer(struct mesh_held *h);

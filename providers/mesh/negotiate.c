@@ -20,6 +20,8 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
+/* When there was no memory for what wakes a program that waits for completion events. */
+#define WAKE_AGAIN_NS 250000000ull
 /* Connections that move at once. */
 #define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
@@ -563,6 +565,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	}
 	if (conn->state == MESH_CONN_FAILED)
 		mesh_conn_unwatch(conn);
+	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && *ret_deadline > now_ns + WAKE_AGAIN_NS)
+		*ret_deadline = now_ns + WAKE_AGAIN_NS;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;

@@ -359,6 +359,45 @@ static void end_next(struct mesh_held *h)
 	}
 }
 
+/* What is in the stash makes no event, and a CQ of which nothing was ever moved has no kicker. Return: 0 or -errno. */
+static int wake(struct mesh_cq *cq)
+{
+	struct mesh_data *data;
+	bool some;
+	int err;
+
+	pthread_mutex_lock(&cq->lock);
+	some = cq->n_stash;
+	pthread_mutex_unlock(&cq->lock);
+	if (!some || !cq->cq->channel)
+		return 0;
+	data = &cq->mc->data;
+	pthread_mutex_lock(&data->lock);
+	err = mesh_kick_prepare(cq);
+	mesh_cq_use(cq); /* a kick is to be hidden for as long as the CQ lives */
+	pthread_mutex_unlock(&data->lock);
+	mesh_kick(cq);
+	return err;
+}
+
+static void wake_both(struct mesh_held *h)
+{
+	int err = wake(h->send_cq), recv_err = h->recv_cq == h->send_cq ? 0 : wake(h->recv_cq);
+
+	h->unwoken = err || recv_err;
+	if (h->unwoken)
+		mv_log_once(&mesh_root.log, MV_LOG_ERR,
+			    "%s: programs that wait for completion events may wait for longer: no queue pair that makes them: %s",
+			    h->mc->device, strerrordesc_np(err ? -err : -recv_err));
+}
+
+bool mesh_live_wake(struct mesh_held *h)
+{
+	if (h->unwoken)
+		wake_both(h);
+	return !h->unwoken;
+}
+
 void mesh_live_surface(struct mesh_held *h)
 {
 	if (!h->guard)
@@ -384,9 +423,7 @@ void mesh_live_surface(struct mesh_held *h)
 	mesh_post_drain(h);
 	unlock_cqs(h);
 	mesh_live_release(h);
-	mesh_kick(h->send_cq);
-	if (h->recv_cq != h->send_cq)
-		mesh_kick(h->recv_cq);
+	wake_both(h);
 }
 
 bool mesh_live_give_up(struct mesh_held *h)

@@ -125,6 +125,9 @@ static void step(struct link_qp *q, uint64_t now, double elapsed_s)
 	}
 	if (q->state == QP_RUNNING)
 		send_some(q, now);
+	/* One that has nothing outstanding never hears that nobody is there. */
+	if (q->state == QP_RUNNING && t->peer_gone && !q->tried_gone)
+		q->tried_gone = send_ack(q);
 	error_step(q);
 	if (!is_done(q) && now > q->progress_ns &&
 	    now - q->progress_ns > (uint64_t)(t->opt->stuck_seconds * 1e9)) {
@@ -254,7 +257,8 @@ void *thread_run(void *arg)
 			t->told_done = true;
 			wire_say(t, WORD_DONE, NULL, NULL);
 		}
-		rest(t);
+		if (!(t->told_done && t->peer_gone))
+			rest(t);
 	}
 	finish(t);
 	return NULL;

@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -25,6 +26,7 @@ from nicmatrix.world import need  # noqa: E402
 PLUGIN_BUILD = pathlib.Path(os.environ.get("PLUGIN_BUILD", BUILD)).resolve()
 SELF, TRAFFIC = (str(PLUGIN_BUILD / "tests/chaos" / name) for name in ("chaos-self", "chaos-traffic"))
 N_QPS = 3
+MOVE_TIMEOUT_S = 2  # as it comes
 FAILED = 5  # chaos-self: right, but work requests failed
 STACK = contextlib.ExitStack()
 
@@ -198,6 +200,21 @@ class Processes(OwnHost):
         server, client = self.programs
         server.kill()
         self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")
+
+    def test_killed_asleep(self):
+        """Also one that does nothing before there is a completion event, and for which nothing was made ahead."""
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write(hosts.SURVIVE.replace("survive = on\n", "survive = on\nprearm = off\n"))
+            conf.flush()
+            for options, env in ((("-S",), {}), ((), {"MESHVERBS_CONF": conf.name})):
+                with self.subTest(options=options), mock.patch.dict(os.environ, env):
+                    # As many as it can: something is outstanding at any time.
+                    self.begin("-k", "-e", "-i", str(SECONDS * 1000), "-r", "100000", *options)
+                    server, client = self.programs
+                    server.kill()
+                    begun = time.monotonic()
+                    self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")
+                    self.assertLess(time.monotonic() - begun, MOVE_TIMEOUT_S + 2, f"{client.said()}\n{self.story()}")
 
     def test_drain(self):
         self.begin(ops="send,add,swap")

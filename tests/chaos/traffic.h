@@ -130,7 +130,7 @@ struct link_qp {
 	uint32_t acked; /* last one sent */
 
 	/* When it failed. */
-	bool told_broken, report_sent, heard_report;
+	bool told_broken, report_sent, heard_report, tried_gone;
 	struct report report; /* theirs */
 
 	uint64_t progress_ns, success_ns;

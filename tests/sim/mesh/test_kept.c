@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Errors that are kept from the program until it is known how a move ends, in a host of the simulator, where nothing was made ahead:
+ * who sleeps until there is a completion event is woken when they are given.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "moved.h"
+
+#define NOBODY   0xfffff0u /* no queue pair has this number */
+#define PATIENCE 5000 /* ms */
+#define SOON     1000
+#define QUIET    100
+
+static struct world world;
+static struct end e;
+static struct mesh_held *h;
+static _Atomic unsigned int n_failed;
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&n_failed, 1);
+}
+
+static const struct manner noted = {.how = MOVED};
+static const struct mesh_held_ops ops = {.path_failed = path_failed};
+
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+static void begin(const struct shape *shape)
+{
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = NOBODY,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
+	};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 7, .max_rd_atomic = 4};
+
+	end_open(&e, &world, &noted, shape);
+	assert_int_equal(mesh_live_guard(world.mc, e.qp, &ops, NULL, 1024, &h), 0);
+	assert_int_equal(mesh_held_modify_base(h, &rtr, RTR_MASK), 0);
+	e.qp->state = IBV_QPS_RTR;
+	assert_int_equal(mesh_live_base_rts(h, &rts, RTS_MASK), 0);
+	e.qp->state = IBV_QPS_RTS;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	mesh_root.config.survive = true;
+	n_failed = 0;
+	h = NULL;
+	memset(&e, 0, sizeof(e));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (h)
+		mesh_held_destroy(h);
+	if (e.mr)
+		end_close(&e);
+	world_close(&world);
+	return 0;
+}
+
+static void send_one(uint64_t wr_id)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	assert_int_equal(ibv_post_send(e.qp, &wr, &bad), 0);
+}
+
+static void arm(void)
+{
+	assert_int_equal(ibv_req_notify_cq(e.cq, 0), 0);
+}
+
+/* Return: whether it came. */
+static bool take_event(int ms)
+{
+	struct pollfd fd = {.fd = e.channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *arg;
+
+	if (poll(&fd, 1, ms) != 1)
+		return false;
+	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &arg), 0);
+	assert_ptr_equal(cq, e.cq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+/* Its queue pair fails, it is woken by that and looks, and there is nothing. */
+static void break_it(void)
+{
+	struct ibv_wc wc;
+	unsigned int ms;
+
+	arm();
+	send_one(1);
+	send_one(2);
+	assert_true(take_event(PATIENCE));
+	for (ms = 0; h->guard->n_kept < 2 && ms < PATIENCE; ms++) {
+		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
+		usleep(1000);
+	}
+	assert_int_equal(h->guard->n_kept, 2);
+	assert_int_equal(n_failed, 1);
+	assert_null(h->send_cq->kicker); /* nothing was made ahead */
+}
+
+/* And so it sleeps. */
+static void fail_and_sleep(void)
+{
+	break_it();
+	do
+		arm();
+	while (take_event(QUIET)); /* of what had come by then */
+}
+
+static void assert_given(void)
+{
+	struct ibv_wc wc;
+
+	arm();
+	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+}
+
+static void wakes(const struct shape *shape)
+{
+	begin(shape);
+	fail_and_sleep();
+	mesh_live_surface(h);
+	assert_true(take_event(SOON));
+	assert_given();
+}
+
+static void test_wakes(void **state)
+{
+	(void)state;
+	wakes(&(struct shape){0});
+}
+
+/* Where nothing is ever made ahead. */
+static void test_wakes_srq(void **state)
+{
+	(void)state;
+	wakes(&(struct shape){.srq = true});
+}
+
+static void test_wakes_who_ends_it(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	begin(&(struct shape){0});
+	fail_and_sleep();
+	assert_int_equal(mesh_held_modify(h, &attr, IBV_QP_STATE), 0);
+	assert_true(take_event(SOON));
+	assert_given();
+}
+
+/* By then the errors are where no event comes from. */
+static void test_wakes_who_arms_late(void **state)
+{
+	(void)state;
+	begin(&(struct shape){.srq = true});
+	break_it();
+	mesh_live_surface(h);
+	assert_false(take_event(QUIET));
+	arm();
+	assert_true(take_event(SOON));
+	assert_given();
+}
+
+/* What wakes is never seen, also when nothing of ours is left. */
+static void test_nothing_is_left(void **state)
+{
+	(void)state;
+	begin(&(struct shape){0});
+	fail_and_sleep();
+	mesh_live_surface(h);
+	assert_true(take_event(SOON));
+	mesh_held_destroy(h);
+	h = NULL;
+	end_quiet(&e);
+}
+
+/* A program that brings what is well to its end costs nothing more. */
+static void test_no_more_than_needed(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	begin(&(struct shape){0});
+	assert_int_equal(mesh_held_modify(h, &attr, IBV_QP_STATE), 0);
+	assert_null(h->send_cq->kicker);
+	assert_true(mesh_live_wake(h));
+	assert_null(h->send_cq->kicker);
+}
+
+static struct ibv_qp *no_memory(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	(void)pd;
+	(void)init;
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void test_woken_later(void **state)
+{
+	struct ibv_qp *(*real)(struct ibv_pd *, struct ibv_qp_init_attr *) = mesh_root.lib.verbs.create_qp;
+	bool woken;
+
+	(void)state;
+	begin(&(struct shape){.srq = true});
+	fail_and_sleep();
+	mesh_root.lib.verbs.create_qp = no_memory;
+	mesh_live_surface(h);
+	woken = mesh_live_wake(h);
+	mesh_root.lib.verbs.create_qp = real;
+	assert_false(woken);
+	assert_false(take_event(QUIET));
+	assert_true(mesh_live_wake(h));
+	assert_true(take_event(SOON));
+	assert_given();
+	assert_true(mesh_live_wake(h));
+	assert_false(take_event(QUIET));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
+		T(test_no_more_than_needed), T(test_woken_later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
