@@ -627,6 +627,30 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 
 /* ---- query, destroy ------------------------------------------------------------------------------------------ */
 
+static void say_state(struct ibv_qp *qp, struct ibv_qp_attr *attr, enum ibv_qp_state state)
+{
+	attr->qp_state = attr->cur_qp_state = state;
+	qp->state = state;
+}
+
+/* conn->lock */
+static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+	const enum ibv_qp_state state = conn->rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
+
+	if (is_taken(conn)) {
+		/* As the program set it, with the state of the QP that does the work. */
+		mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
+		mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
+		attr->qp_state = state;
+		mesh_held_query(conn->held, attr); /* -ENODATA: none does the work yet */
+		say_state(qp, attr, attr->qp_state);
+	}
+	/* Programs that look at the state give up a connection that is in ERR; this one is being moved, or is about to be. */
+	if (conn->held && attr->qp_state == IBV_QPS_ERR && mesh_live_goes_on(conn->held))
+		say_state(qp, attr, state);
+}
+
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
@@ -639,15 +663,7 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 	conn = mesh_conn_get(qp);
 	if (conn) {
 		pthread_mutex_lock(&conn->lock);
-		if (is_taken(conn)) {
-			/* As the program set it, with the state of the QP that does the work. */
-			mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
-			mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
-			attr->qp_state = conn->rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
-			mesh_held_query(conn->held, attr); /* -ENODATA: none does the work yet */
-			attr->cur_qp_state = attr->qp_state;
-			qp->state = attr->qp_state;
-		}
+		correct(conn, qp, attr);
 		pthread_mutex_unlock(&conn->lock);
 	}
 	mesh_conn_put(conn);

@@ -17,7 +17,8 @@
  *             or mesh_live_surface() it failed: the program gets its errors
  *             or mesh_live_release() it was called off before the fence
  *
- * Calls for one QP are serialised by the caller (conn->lock) and come from the helper thread, except the first two.
+ * Calls for one QP are serialised by the caller (conn->lock) and come from the helper thread, except the first two and those that
+ * say so.
  */
 
 /**
@@ -126,6 +127,13 @@ void mesh_live_surface(struct mesh_held *h);
  * Return: whether that is done; else it is to be tried again. Costs nothing where there is nothing to do.
  */
 bool mesh_live_wake(struct mesh_held *h);
+/**
+ * mesh_live_goes_on - the QP that does the work is in ERR: does the program not know of it, and may never have to?
+ *
+ * Not so when the program has brought it there, or has been given an error. What has not been polled yet is looked at, for which its
+ * CQs are frozen, unless the caller is polling them. A thread of the program, with conn->lock.
+ */
+bool mesh_live_goes_on(struct mesh_held *h);
 
 /** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
 void mesh_live_end_of_peer(struct mesh_held *h);

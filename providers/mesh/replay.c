@@ -426,6 +426,34 @@ void mesh_live_surface(struct mesh_held *h)
 	wake_both(h);
 }
 
+/* Between start_poll and end_poll of one of its CQs: who waits for that would wait for himself. */
+static bool is_polling(const struct mesh_held *h)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+
+	return atomic_load_explicit(&h->send_cq->poller, memory_order_relaxed) == self ||
+	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed) == self;
+}
+
+bool mesh_live_goes_on(struct mesh_held *h)
+{
+	bool looked = false, fenced, may, on;
+
+	for (;;) {
+		pthread_mutex_lock(&h->lock);
+		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
+		on = may && (fenced || h->guard->broken);
+		pthread_mutex_unlock(&h->lock);
+		if (on || !may || looked || is_polling(h))
+			return on;
+		/* Why it is there nobody has polled yet. */
+		mesh_shadow_collect(h, &h->now);
+		wake_both(h);
+		looked = true;
+	}
+}
+
 bool mesh_live_give_up(struct mesh_held *h)
 {
 	bool base;

@@ -53,6 +53,8 @@ void error_seen(struct link_qp *q, const struct ibv_wc *wc, const char *what)
 	    (uint32_t)wc->wr_id, (double)(now_ns() - q->success_ns) / 1e6);
 	t->totals.errors[wc->status < 32 ? wc->status : 31]++;
 	t->totals.broken++;
+	if (t->opt->ask && thread_ask(q) != IBV_QPS_ERR)
+		violated(q, "an error, but not in ERR");
 	breaks(q);
 	wire_say(t, WORD_BROKEN, q, NULL);
 }

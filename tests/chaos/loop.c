@@ -89,6 +89,39 @@ static void tell_state(struct thread *t, struct link_qp *q)
 	    q->report_sent, q->heard_report, t->stopping, t->told_done, t->peer_done);
 }
 
+enum ibv_qp_state thread_ask(struct link_qp *q)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(q->qp, &attr, IBV_QP_STATE, &init))
+		violated(q, "ibv_query_qp(): %s", strerror(errno));
+	if (attr.qp_state != attr.cur_qp_state || attr.qp_state != q->qp->state)
+		violated(q, "in state %d, but %d, and %d in struct ibv_qp", attr.qp_state,
+			 attr.cur_qp_state, q->qp->state);
+	return attr.qp_state;
+}
+
+static bool is_connected(const struct link_qp *q)
+{
+	return q->state == QP_CONNECTED || q->state == QP_RUNNING;
+}
+
+/* A program that finds its queue pair in ERR gives it up: not before there is an error. */
+static void check_state(struct link_qp *q)
+{
+	enum ibv_qp_state state;
+
+	if (!is_connected(q))
+		return;
+	state = thread_ask(q);
+	if (state == IBV_QPS_RTS)
+		return;
+	poll_all(q->thread); /* what was given between polling and asking */
+	if (is_connected(q))
+		violated(q, "in state %d without an error", state);
+}
+
 static bool is_done(const struct link_qp *q)
 {
 	if (q->state == QP_OVER)
@@ -250,6 +283,8 @@ void *thread_run(void *arg)
 			wire_say(t, WORD_STOP, NULL, NULL);
 		}
 		now = now_ns();
+		for (i = 0; t->opt->ask && i < t->opt->n_qps; i++)
+			check_state(&t->qps[i]);
 		for (i = 0; i < t->opt->n_qps; i++)
 			step(&t->qps[i], now, (double)(now - before) / 1e9);
 		before = now;

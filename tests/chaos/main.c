@@ -50,6 +50,7 @@ static const char usage[] =
 	"  -1           one CQ for sends and receives\n"
 	"  -x           queue pairs that failed are replaced\n"
 	"  -k           the other end may be killed\n"
+	"  -Q           ask for the state of queue pairs all the time: ERR comes after the first error\n"
 	"\n"
 	"Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, but work requests "
 	"failed.\n";
@@ -173,7 +174,7 @@ static struct options parse(int argc, char **argv)
 	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS1xkh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS1xkQh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -246,6 +247,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'k':
 			o.peer_may_die = true;
+			break;
+		case 'Q':
+			o.ask = true;
 			break;
 		default:
 			o.kinds = 0;

@@ -194,7 +194,7 @@ class Alone(Watched):
 
     def test_retry(self):
         """RoCE alone is lost: probes see nothing."""
-        self.begin("retry,peer", "retry,peer", IMPATIENT)
+        self.begin("retry,peer", "retry,peer", IMPATIENT, ("-Q",))
         self.hosts.fault("a.0", "drop")
         self.moves()
         self.found_by_probes(anyone=False)

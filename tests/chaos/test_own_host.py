@@ -183,7 +183,7 @@ class Processes(OwnHost):
         self.knows(8)
 
     def test_cable(self):
-        for options in ((), ("-S", "-e")):
+        for options in (("-Q",), ("-S", "-e")):
             with self.subTest(options=options):
                 self.begin(*options)
                 self.pull()
@@ -209,7 +209,7 @@ class Processes(OwnHost):
             for options, env in ((("-S",), {}), ((), {"MESHVERBS_CONF": conf.name})):
                 with self.subTest(options=options), mock.patch.dict(os.environ, env):
                     # As many as it can: something is outstanding at any time.
-                    self.begin("-k", "-e", "-i", str(SECONDS * 1000), "-r", "100000", *options)
+                    self.begin("-k", "-Q", "-e", "-i", str(SECONDS * 1000), "-r", "100000", *options)
                     server, client = self.programs
                     server.kill()
                     begun = time.monotonic()

@@ -46,7 +46,7 @@ struct options {
 	uint64_t seed;
 	unsigned int kinds;
 	double seconds, stuck_seconds;
-	bool events, srq, one_cq, replace, peer_may_die;
+	bool events, srq, one_cq, replace, peer_may_die, ask;
 	bool builders, extended, small_cq, few_recvs, brim;
 	unsigned int timeout, retry_cnt;
 	int tick_ms;
@@ -242,6 +242,8 @@ int build_send(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr);
 
 /* loop.c */
 void *thread_run(void *arg);
+/** thread_ask() - the state of a queue pair */
+enum ibv_qp_state thread_ask(struct link_qp *q);
 /** thread_tell() - how far the queue pairs are that are not done */
 void thread_tell(struct thread *t);
 

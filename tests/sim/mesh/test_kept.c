@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Errors that are kept from the program until it is known how a move ends, in a host of the simulator, where nothing was made ahead:
- * who sleeps until there is a completion event is woken when they are given.
+ * who sleeps until there is a completion event is woken when they are given, and what the program is told of the state fits.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "conn.h"
 #include "heldint.h"
 #include "live.h"
 #include "moved.h"
@@ -34,6 +35,7 @@ static void path_failed(void *arg)
 
 static const struct manner noted = {.how = MOVED};
 static const struct mesh_held_ops ops = {.path_failed = path_failed};
+static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
 #define RTR_MASK                                                                                             \
 	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
@@ -257,12 +259,124 @@ static void test_woken_later(void **state)
 	assert_false(take_event(QUIET));
 }
 
+/* ---- the state ------------------------------------------------------------------------------------------------- */
+
+/* As connect.c has it; the queue pair's end is its own, too. */
+static struct mesh_conn *connection(void)
+{
+	struct mesh_conn *conn = mesh_conn_new(world.mc, e.qp);
+
+	assert_non_null(conn);
+	conn->state = MESH_CONN_NATIVE;
+	conn->rtr_mask = RTR_MASK;
+	conn->rts_mask = RTS_MASK;
+	conn->held = h;
+	h = NULL;
+	return conn;
+}
+
+static enum ibv_qp_state state_of(bool device)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (device) {
+		assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+		return attr.qp_state;
+	}
+	assert_int_equal(ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, attr.cur_qp_state);
+	assert_int_equal(attr.qp_state, e.qp->state);
+	return attr.qp_state;
+}
+
+static void wait_until_it_failed(void)
+{
+	unsigned int ms;
+
+	for (ms = 0; state_of(true) != IBV_QPS_ERR && ms < PATIENCE; ms++)
+		usleep(1000);
+	assert_int_equal(state_of(true), IBV_QPS_ERR);
+}
+
+static void test_state_of_kept(void **state)
+{
+	struct mesh_conn *conn;
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(&(struct shape){0});
+	conn = connection();
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	send_one(1);
+	send_one(2);
+	wait_until_it_failed();
+	/* Before anybody polls, and afterwards. */
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	assert_int_equal(n_failed, 1);
+	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	conn->rts_mask = 0;
+	assert_int_equal(state_of(false), IBV_QPS_RTR);
+	conn->rts_mask = RTS_MASK;
+	mesh_live_surface(conn->held);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	assert_given();
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	mesh_conn_put(conn);
+}
+
+static void test_state_while_fenced(void **state)
+{
+	struct mv_move_sync sync;
+	struct mesh_conn *conn;
+	unsigned int ms;
+	uint32_t qpn;
+	int err;
+
+	(void)state;
+	begin(&(struct shape){0});
+	conn = connection();
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	assert_int_equal(mesh_live_prepare(conn->held, world.spd, &shadow_attr, &qpn), 0);
+	err = mesh_live_fence(conn->held, true, &sync);
+	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
+		assert_int_equal(state_of(true), IBV_QPS_ERR);
+		assert_int_equal(state_of(false), IBV_QPS_RTS);
+		usleep(1000);
+		err = mesh_live_fence(conn->held, false, &sync);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	mesh_live_surface(conn->held);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	mesh_conn_put(conn);
+}
+
+/* The program's own wish, and what no path would help against. */
+static void test_state_of_the_programs(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct mesh_conn *conn;
+
+	(void)state;
+	begin(&(struct shape){0});
+	conn = connection();
+	assert_int_equal(world.mc->modify_qp(e.qp, &attr, IBV_QP_STATE), 0); /* as a device does by itself */
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	e.qp->state = IBV_QPS_RTS;
+	assert_int_equal(mesh_held_modify(conn->held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	mesh_conn_put(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
 		T(test_no_more_than_needed), T(test_woken_later),
+		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
