@@ -78,6 +78,8 @@ struct mesh_held *mesh_held_claim(struct mesh_context *mc, struct ibv_qp *qp)
 
 void mesh_held_release(struct mesh_held *h)
 {
+	mesh_last_wqe_forget(h);
+	h->ended = false;
 	mesh_recvlog_fini(&h->log);
 	mesh_sendq_fini(&h->queue);
 	mesh_reader_close(h);
@@ -117,6 +119,7 @@ void mesh_data_open(struct mesh_context *mc)
 	memset(&mc->data, 0, sizeof(mc->data));
 	pthread_mutex_init(&mc->data.lock, NULL);
 	pthread_mutex_init(&mc->data.srq_table_lock, NULL);
+	mesh_last_wqe_open(mc);
 }
 
 static void close_cqs(struct mesh_data *data)
@@ -137,6 +140,7 @@ void mesh_data_close(struct mesh_context *mc)
 	for (h = data->all; h; h = h->next_made)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);
+	mesh_last_wqe_close(mc);
 	mesh_srqs_close(mc);
 	close_cqs(data);
 	if (data->pd)

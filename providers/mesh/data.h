@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include <infiniband/verbs.h>
 
@@ -22,6 +23,17 @@ struct mesh_held;
  * have to be shared with moved QPs (srq.h).
  */
 #define MESH_FORGOTTEN_MAX 64u
+
+/* Of events that say that a QP with an SRQ is in ERR: those that the program read before it was to know. lastwqe.c */
+struct mesh_last_wqe {
+	/* Guards the rest, and last_wqe and next_due of every struct mesh_held. Taken with any other lock of ours; takes none of them. */
+	pthread_mutex_t lock;
+	struct ibv_qp *qp; /* our own, on the base's device; NULL before it was needed; stays then, as do the next two */
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	bool speaking; /* it has an event for the first of @due that the program has not read */
+	TAILQ_HEAD(, mesh_held) due; /* QPs whose event has to come now */
+};
 
 struct mesh_data {
 	pthread_mutex_t lock; /* guards changes of the maps and everything below; see held.h for its order */
@@ -45,6 +57,7 @@ struct mesh_data {
 	 * and down without, and two threads at once make it free the table too early. Takes no lock of ours.
 	 */
 	pthread_mutex_t srq_table_lock;
+	struct mesh_last_wqe last_wqe;
 };
 
 /* What a context has for datagrams to other rails (ud.h); part of struct mesh_context. Changed under ud_lock. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "detect.h"
+#include "held.h"
 #include "paths.h"
 
 /*
@@ -17,6 +18,8 @@ void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event
 		mesh_paths_refresh(mc, context);
 	if (mesh_context_active(mc)) {
 		cancel = mesh_cancel_off();
+		if (mc->can_move)
+			mesh_last_wqe_event(mc, event);
 		mesh_port_event(&mc->ports_down, event);
 		mesh_cancel_restore(cancel);
 	}

@@ -10,16 +10,19 @@
  * take none before, in ERR neither. Otherwise their completions are made up here, in the stash of the CQ.
  */
 
+/* held->lock */
 static int to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int err;
 
+	h->ended = true;
 	if (h->now.qp) {
 		err = mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 		/*
 		 * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys the QP. The base's has no
-		 * receives of its own that would be flushed, and gives that event on the program's own device.
+		 * receives of its own that would be flushed, and gives that event on the program's own device, unless a
+		 * live move has brought it to ERR before (lastwqe.c).
 		 */
 		if (!err && h->srq)
 			h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
@@ -121,7 +124,7 @@ static int prepare_stash(struct mesh_held *h)
 	return err;
 }
 
-int mesh_held_flush(struct mesh_held *h)
+static int bring_to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr to_err_attr = {.qp_state = IBV_QPS_ERR};
 	struct mesh_cq *cq = h->send_cq;
@@ -143,6 +146,14 @@ int mesh_held_flush(struct mesh_held *h)
 	pthread_mutex_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
+	return err;
+}
+
+int mesh_held_flush(struct mesh_held *h)
+{
+	int err = bring_to_err(h);
+
+	mesh_last_wqe_due(h); /* not before nothing is received any more */
 	return err;
 }
 

@@ -17,10 +17,11 @@ static int take_caps(struct mesh_held *h, struct ibv_qp *qp)
 
 	memset(&init, 0, sizeof(init));
 	memset(&attr, 0, sizeof(attr));
-	err = h->mc->query_qp(qp, &attr, IBV_QP_CAP, &init);
+	err = h->mc->query_qp(qp, &attr, IBV_QP_CAP | IBV_QP_PORT, &init);
 	if (err)
 		return -mesh_positive(err);
 	h->cap = init.cap;
+	h->port_num = attr.port_num;
 	h->sq_sig_all = init.sq_sig_all;
 	max_sge = h->cap.max_send_sge > h->cap.max_recv_sge ? h->cap.max_send_sge : h->cap.max_recv_sge;
 	h->sges = calloc(max_sge ? max_sge : 1, sizeof(*h->sges));

@@ -210,6 +210,14 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory);
 /** mesh_forgotten_why - why is there no record of a QP that has been in INIT? A constant. */
 const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn);
 
+/* lastwqe.c */
+
+/**
+ * mesh_last_wqe_event - the program has read an event of the base's; any thread, no lock of ours
+ * @event: changed if it is not for the program, or not yet
+ */
+void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event);
+
 /* kick.c */
 
 /**

@@ -229,9 +229,11 @@ struct mesh_held {
 	pthread_mutex_t lock; /* guards the rest but for the atomics */
 	struct ibv_qp *qp; /* NULL: record is free */
 	enum mesh_held_mode mode;
+	bool ended; /* the program knows that it is in ERR: it brought it there, or was given an error of it */
 	const struct mesh_held_ops *ops;
 	void *arg;
 	struct ibv_qp_cap cap;
+	uint8_t port_num; /* of the base's */
 	bool sq_sig_all;
 	struct mesh_cq *send_cq, *recv_cq; /* constant while held */
 	struct mesh_srq *srq; /* NULL: none */
@@ -263,6 +265,14 @@ struct mesh_held {
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
 	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so there is no shadow in use */
+
+	/* IBV_EVENT_QP_LAST_WQE_REACHED of the base's, as the program read it; last_wqe->lock, as the next. */
+	enum mesh_last_wqe_state {
+		MESH_LAST_WQE_NONE,
+		MESH_LAST_WQE_KEPT, /* and did not get it, and so did not acknowledge it */
+		MESH_LAST_WQE_DUE, /* likewise, but it gets it as soon as it reads the next one */
+	} last_wqe;
+	TAILQ_ENTRY(mesh_held) next_due;
 };
 
 /* Takes held->lock. */
@@ -632,6 +642,22 @@ static inline bool mesh_held_fails(const struct mesh_held *h)
 }
 /** mesh_held_stash - flush what waits into the stash, if that is the way; cq->lock, held->lock; whether there was any */
 bool mesh_held_stash(struct mesh_held *h);
+
+/* ---- lastwqe.c ----------------------------------------------------------------------------------------------- */
+
+/** mesh_last_wqe_open - a context gets the overlay; mesh_last_wqe_close - it goes, and so have its QPs */
+void mesh_last_wqe_open(struct mesh_context *mc);
+void mesh_last_wqe_close(struct mesh_context *mc);
+/**
+ * mesh_last_wqe_due - what was kept of that event is to come now; any locks of ours
+ *
+ * For one that has ended (held->ended), when the QP that does the work is in ERR. Several system calls, if there was any.
+ */
+void mesh_last_wqe_due(struct mesh_held *h);
+/** mesh_last_wqe_ended - the program is shown an error of a QP that is in ERR; held->lock, and any other */
+void mesh_last_wqe_ended(struct mesh_held *h);
+/** mesh_last_wqe_forget - the record is given up; held->lock, and any other */
+void mesh_last_wqe_forget(struct mesh_held *h);
 
 static inline int mesh_positive(int err)
 {

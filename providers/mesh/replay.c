@@ -398,10 +398,8 @@ bool mesh_live_wake(struct mesh_held *h)
 	return !h->unwoken;
 }
 
-void mesh_live_surface(struct mesh_held *h)
+static void surface(struct mesh_held *h)
 {
-	if (!h->guard)
-		return;
 	if (h->next.qp)
 		end_next(h);
 	lock_cqs(h);
@@ -418,6 +416,7 @@ void mesh_live_surface(struct mesh_held *h)
 	h->guard->n_kept = 0;
 	h->guard->broken = false;
 	h->guard->lost = "it failed";
+	h->ended = true;
 	if (h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		h->mode = h->now.qp ? MESH_HELD_ACTIVE : MESH_HELD_GUARDED; /* of a QP in ERR */
 	mesh_post_drain(h);
@@ -454,6 +453,14 @@ bool mesh_live_goes_on(struct mesh_held *h)
 	}
 }
 
+void mesh_live_surface(struct mesh_held *h)
+{
+	if (!h->guard)
+		return;
+	surface(h);
+	mesh_last_wqe_due(h);
+}
+
 bool mesh_live_give_up(struct mesh_held *h)
 {
 	bool base;
@@ -461,7 +468,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 	if (!h->guard)
 		return false;
 	mesh_live_end_fence(h);
-	mesh_live_surface(h);
+	surface(h);
 	pthread_mutex_lock(&h->lock);
 	base = h->mode == MESH_HELD_GUARDED;
 	pthread_mutex_unlock(&h->lock);

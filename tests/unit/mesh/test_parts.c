@@ -283,6 +283,7 @@ struct kept_world {
 	struct ibv_cq ibv[2];
 	struct ibv_qp qp;
 	struct mesh_cq send_cq, recv_cq;
+	struct mesh_context mc;
 	struct mesh_held h;
 };
 
@@ -304,7 +305,8 @@ static struct kept_world *kept_begin(void)
 	init_cq(&w->send_cq, &w->ibv[0]);
 	init_cq(&w->recv_cq, &w->ibv[1]);
 	w->qp.qp_num = 7;
-	w->h = (struct mesh_held){.qp = &w->qp,
+	w->h = (struct mesh_held){.mc = &w->mc,
+				  .qp = &w->qp,
 				  .mode = MESH_HELD_GUARDED,
 				  .ops = &kept_ops,
 				  .cap = limits,

@@ -86,7 +86,8 @@ static int setup(void **state)
 	mesh_root.process = &process;
 	mesh_root.config.move_timeout_ms = 2000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};
-	held = (struct mesh_held){.qp = &qp,
+	held = (struct mesh_held){.mc = &context,
+				  .qp = &qp,
 				  .mode = MESH_HELD_GUARDED,
 				  .ops = &ops,
 				  .cap = cap,

@@ -54,6 +54,7 @@ struct fenced {
 	struct ibv_pd dummy_pd;
 	struct ibv_mr dummy;
 	struct mesh_pd spd;
+	struct mesh_context mc;
 	struct mesh_held h;
 };
 
@@ -72,7 +73,8 @@ static int setup(void **state)
 	f->next_device.ops.post_send = keep_post;
 	f->next = (struct ibv_qp){.context = &f->next_device, .qp_num = QPN + 1};
 	f->spd.dummy = &f->dummy;
-	f->h = (struct mesh_held){.qp = &f->qp,
+	f->h = (struct mesh_held){.mc = &f->mc,
+				  .qp = &f->qp,
 				  .mode = MESH_HELD_FENCED,
 				  .ops = &ops,
 				  .cap = cap,

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "heldint.h"
+
+/*
+ * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR. To a program that did not bring it there it is a fault of the
+ * connection; one that did waits for it before it destroys the queue pair. The base's QP gives it once, when it gets there, and who
+ * brings it there is a fence, or the device because the path is gone. So one that the program has read before it knows of ERR is kept,
+ * not acknowledged, and the program gets an event that says nothing in its place: it may be blocked until there is one. When it does
+ * know, the event has to come. What was read cannot be put back, but a QP of our own on the same device can give one; that is turned
+ * into the one that was kept, which the program acknowledges then.
+ *
+ * One that the program has not read by then is left to it.
+ */
+
+/* From RESET or ERR, to ERR; the base's own function, as in kick.c. last_wqe->lock. Return: 0 or errno */
+static int speak(struct mesh_context *mc)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = 1},
+			   err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp *qp = mc->data.last_wqe.qp;
+	int ret = 0;
+
+	if (qp->state != IBV_QPS_RESET)
+		ret = mc->modify_qp(qp, &reset, IBV_QP_STATE);
+	if (!ret) {
+		qp->state = IBV_QPS_RESET;
+		ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	}
+	if (!ret) {
+		qp->state = IBV_QPS_INIT;
+		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
+	}
+	if (!ret)
+		qp->state = IBV_QPS_ERR;
+	return mesh_positive(ret);
+}
+
+/* One at a time: of a QP that leaves ERR before its event is read a device may forget it. last_wqe->lock */
+static void speak_for_first(struct mesh_context *mc)
+{
+	struct mesh_last_wqe *own = &mc->data.last_wqe;
+	int err;
+
+	if (own->speaking || TAILQ_EMPTY(&own->due))
+		return;
+	err = speak(mc);
+	own->speaking = !err;
+	if (err)
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s: no event for a queue pair that is in ERR: %s", mc->device,
+		       strerrordesc_np(err));
+}
+
+static void destroy_own(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_cq *cq)
+{
+	if (qp)
+		mesh_root.lib.verbs.destroy_qp(qp);
+	if (srq)
+		mesh_root.lib.verbs.destroy_srq(srq);
+	if (cq)
+		mesh_root.lib.verbs.destroy_cq(cq);
+}
+
+/* No lock of ours is held. Return: whether there is a QP of our own that can speak. */
+static bool prepare(struct mesh_context *mc)
+{
+	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
+	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct mesh_last_wqe *own = &mc->data.last_wqe;
+	struct ibv_qp *qp = NULL;
+	struct ibv_pd *pd;
+	bool there;
+
+	pthread_mutex_lock(&own->lock);
+	there = own->qp;
+	pthread_mutex_unlock(&own->lock);
+	if (there)
+		return true;
+	pthread_mutex_lock(&mc->data.lock);
+	pd = mesh_data_pd(mc);
+	pthread_mutex_unlock(&mc->data.lock);
+	if (!pd)
+		return false;
+	attr.send_cq = attr.recv_cq = mesh_root.lib.verbs.create_cq(verbs, 1, NULL, NULL, 0);
+	attr.srq = mesh_root.lib.verbs.create_srq(pd, &srq_attr);
+	if (attr.send_cq && attr.srq)
+		qp = mesh_root.lib.verbs.create_qp(pd, &attr);
+	pthread_mutex_lock(&own->lock);
+	there = own->qp; /* another thread's */
+	if (qp && !there) {
+		own->qp = qp;
+		own->srq = attr.srq;
+		own->cq = attr.send_cq;
+	}
+	pthread_mutex_unlock(&own->lock);
+	if (!qp || there)
+		destroy_own(qp, attr.srq, attr.send_cq);
+	return qp || there;
+}
+
+/* Nobody takes this for more than it is, and it is not acknowledged to any object. */
+static void say_nothing(struct ibv_async_event *event, uint8_t port_num)
+{
+	event->event_type = IBV_EVENT_GID_CHANGE;
+	event->element.port_num = port_num;
+}
+
+/* Return: whether it was our own QP's. */
+static bool is_spoken(struct mesh_context *mc, struct ibv_async_event *event)
+{
+	struct mesh_last_wqe *own = &mc->data.last_wqe;
+	struct ibv_async_event ours = *event;
+	struct mesh_held *h;
+
+	pthread_mutex_lock(&own->lock);
+	if (!own->qp || event->element.qp != own->qp) {
+		pthread_mutex_unlock(&own->lock);
+		return false;
+	}
+	own->speaking = false;
+	h = TAILQ_FIRST(&own->due);
+	if (h) {
+		TAILQ_REMOVE(&own->due, h, next_due);
+		h->last_wqe = MESH_LAST_WQE_NONE;
+		event->element.qp = h->qp;
+	} else {
+		say_nothing(event, 1); /* it was destroyed meanwhile */
+	}
+	speak_for_first(mc);
+	pthread_mutex_unlock(&own->lock);
+	mesh_root.lib.verbs.ack_async_event(&ours);
+	return true;
+}
+
+/*
+ * What is not guarded is never brought to ERR behind the program's back, and what the base still does itself and cannot be moved any
+ * more is as without us. held->lock
+ */
+static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *qp)
+{
+	return h->qp == qp && h->guard && !h->ended && (h->mode != MESH_HELD_GUARDED || !h->guard->lost);
+}
+
+static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
+{
+	struct mesh_held *h = mesh_held_find(mc, event->element.qp);
+	struct ibv_async_event kept = *event;
+	bool again = false;
+
+	if (!h || !prepare(mc))
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (is_behind_its_back(h, event->element.qp)) {
+		pthread_mutex_lock(&mc->data.last_wqe.lock);
+		again = h->last_wqe != MESH_LAST_WQE_NONE;
+		if (!again)
+			h->last_wqe = MESH_LAST_WQE_KEPT;
+		pthread_mutex_unlock(&mc->data.last_wqe.lock);
+		say_nothing(event, h->port_num);
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (again)
+		mesh_root.lib.verbs.ack_async_event(&kept);
+}
+
+/* The device says that it went to ERR, and the program reads that. */
+static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
+{
+	struct mesh_held *h = mesh_held_find(mc, qp);
+
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (h->qp == qp && h->guard && !h->now.qp)
+		mesh_last_wqe_ended(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		if (!is_spoken(mc, event))
+			keep_back(mc, event);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		told_of_err(mc, event->element.qp);
+		break;
+	default:
+		break;
+	}
+}
+
+void mesh_last_wqe_due(struct mesh_held *h)
+{
+	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
+
+	pthread_mutex_lock(&own->lock);
+	if (h->last_wqe == MESH_LAST_WQE_KEPT) {
+		h->last_wqe = MESH_LAST_WQE_DUE;
+		TAILQ_INSERT_TAIL(&own->due, h, next_due);
+	}
+	speak_for_first(h->mc);
+	pthread_mutex_unlock(&own->lock);
+}
+
+void mesh_last_wqe_ended(struct mesh_held *h)
+{
+	if (h->ended)
+		return;
+	h->ended = true;
+	mesh_last_wqe_due(h);
+}
+
+void mesh_last_wqe_forget(struct mesh_held *h)
+{
+	struct ibv_async_event kept = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = h->qp};
+	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
+	enum mesh_last_wqe_state was;
+
+	pthread_mutex_lock(&own->lock);
+	was = h->last_wqe;
+	if (was == MESH_LAST_WQE_DUE)
+		TAILQ_REMOVE(&own->due, h, next_due);
+	h->last_wqe = MESH_LAST_WQE_NONE;
+	pthread_mutex_unlock(&own->lock);
+	if (was != MESH_LAST_WQE_NONE)
+		mesh_root.lib.verbs.ack_async_event(&kept); /* or destroying it would wait for that */
+}
+
+void mesh_last_wqe_open(struct mesh_context *mc)
+{
+	pthread_mutex_init(&mc->data.last_wqe.lock, NULL);
+	TAILQ_INIT(&mc->data.last_wqe.due);
+}
+
+void mesh_last_wqe_close(struct mesh_context *mc)
+{
+	struct mesh_last_wqe *own = &mc->data.last_wqe;
+
+	destroy_own(own->qp, own->srq, own->cq);
+	pthread_mutex_destroy(&own->lock);
+}
