@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "heldint.h"
+#include "live.h"
 #include "moved.h"
 #include "srq.h"
 
@@ -381,6 +383,306 @@ static void test_last_wqe(void **state)
 	last_wqe(&moved);
 }
 
+/* ---- the same event, of one that is moved while it is at work ---------------------------------------------------- */
+
+#define PSN 0x123u
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+}
+
+static const struct mesh_held_ops live_ops = {.path_failed = path_failed};
+
+/* Queue pairs that are connected to themselves, with the hub's SRQ. */
+#define MAX_LIVE 3u
+
+struct live {
+	struct hub hub;
+	uint32_t n;
+	struct end ends[MAX_LIVE];
+};
+
+static struct ibv_qp_attr rtr_to_itself(uint32_t qpn, bool rail)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.rq_psn = PSN,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = rail ? world.rail_gid : world.gid,
+				    .sgid_index = rail ? world.rail_gid_index : world.gid_index,
+				    .hop_limit = 4}},
+	};
+}
+
+static struct ibv_qp_attr rts_to_itself(void)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+}
+
+static void live_connect(struct end *e)
+{
+	struct ibv_qp_attr attr = rtr_to_itself(e->qp->qp_num, false);
+
+	assert_int_equal(mesh_live_guard(world.mc, e->qp, &live_ops, NULL, 1024, &e->held), 0);
+	assert_int_equal(mesh_held_modify_base(e->held, &attr, RTR_MASK), 0);
+	attr = rts_to_itself();
+	assert_int_equal(mesh_live_base_rts(e->held, &attr, RTS_MASK), 0);
+	e->qp->state = IBV_QPS_RTS;
+}
+
+static struct live *live_open(uint32_t n)
+{
+	const struct manner noted = {.how = MOVED};
+	struct live *l = calloc(1, sizeof(*l));
+	uint32_t i;
+
+	assert_non_null(l);
+	mesh_root.config.survive = true;
+	hub_open(&l->hub, &bare);
+	post_missing(&l->hub, 20);
+	for (l->n = i = 0; i < n; i++) {
+		end_open(&l->ends[i], &world, &noted, &(struct shape){.hub = &l->hub.end});
+		l->ends[i].manner = &moved;
+		live_connect(&l->ends[i]);
+		l->n++;
+	}
+	return l;
+}
+
+/* If an event was not acknowledged, or once too often, destroying its queue pair does not return. */
+static void live_close(struct live *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->n; i++)
+		end_close(&l->ends[i]);
+	hub_close(&l->hub);
+	free(l);
+	mesh_root.config.survive = false;
+}
+
+/* What has been sent arrives, and takes one of the SRQ's receives. */
+static void live_works(struct live *l, struct end *e)
+{
+	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	uint32_t seen = 0;
+	struct ibv_wc wc;
+
+	assert_int_equal(end_send(e, &wr), 0);
+	while (seen != 3) {
+		wc = end_wait(&l->hub.end);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.qp_num, e->qp->qp_num);
+		seen |= wc.wr_id == 7 ? 1 : 2;
+	}
+}
+
+static void live_fence(struct end *e, struct mv_move_sync *sync)
+{
+	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr rtr, rts = rts_to_itself();
+	uint32_t qpn, ms;
+	int err;
+
+	assert_int_equal(mesh_live_prepare(e->held, world.spd, &attr, &qpn), 0);
+	rtr = rtr_to_itself(qpn, true);
+	assert_int_equal(mesh_live_connect(e->held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	err = mesh_live_fence(e->held, true, sync);
+	for (ms = 0; err == -EAGAIN && ms < 5000; ms++) {
+		usleep(1000);
+		err = mesh_live_fence(e->held, false, sync);
+	}
+	assert_int_equal(err, 0);
+}
+
+static void live_move(struct end *e)
+{
+	struct mv_move_sync sync;
+
+	live_fence(e, &sync);
+	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4), 0);
+}
+
+static bool next_event(struct ibv_async_event *ret, int ms)
+{
+	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
+
+	if (poll(&fd, 1, ms) != 1)
+		return false;
+	assert_int_equal(ibv_get_async_event(world.context, ret), 0);
+	ibv_ack_async_event(ret);
+	return true;
+}
+
+/* All that the program gets of a queue pair that it has not brought to ERR. */
+static void reads_nothing(void)
+{
+	struct ibv_async_event event;
+
+	assert_true(next_event(&event, 5000));
+	assert_int_equal(event.event_type, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(event.element.port_num, 1);
+}
+
+static void no_event(void)
+{
+	struct ibv_async_event event;
+
+	if (next_event(&event, 50))
+		fail_msg("%s", ibv_event_type_str(event.event_type));
+}
+
+static void reads_last_wqe(const struct end *e)
+{
+	struct ibv_async_event event;
+
+	assert_true(next_event(&event, 5000));
+	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(event.element.qp, e->qp);
+}
+
+static void live_to_err(struct end *e)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	assert_int_equal(mesh_held_modify(e->held, &err, IBV_QP_STATE), 0);
+}
+
+/* A move is not to be seen, and the end that the program makes is as bare. */
+static void test_last_wqe_live(void **state)
+{
+	struct live *l = live_open(1);
+
+	(void)state;
+	live_works(l, &l->ends[0]);
+	no_event();
+	live_move(&l->ends[0]);
+	reads_nothing();
+	no_event();
+	live_works(l, &l->ends[0]);
+	live_to_err(&l->ends[0]);
+	reads_last_wqe(&l->ends[0]);
+	no_event();
+	live_to_err(&l->ends[0]);
+	no_event();
+	live_close(l);
+}
+
+/* Who reads late gets the one of the move. */
+static void test_last_wqe_late(void **state)
+{
+	struct live *l = live_open(1);
+
+	(void)state;
+	live_move(&l->ends[0]);
+	live_to_err(&l->ends[0]);
+	reads_last_wqe(&l->ends[0]);
+	no_event();
+	live_close(l);
+}
+
+/* It failed: the program gets errors of it, before or after it has read what the fence made. */
+static void test_last_wqe_surfaced(void **state)
+{
+	struct mv_move_sync sync;
+	struct live *l = live_open(2);
+	struct ibv_wc wc;
+
+	(void)state;
+	live_fence(&l->ends[0], &sync);
+	reads_nothing();
+	mesh_live_surface(l->ends[0].held);
+	reads_last_wqe(&l->ends[0]);
+	live_fence(&l->ends[1], &sync);
+	mesh_live_surface(l->ends[1].held);
+	reads_last_wqe(&l->ends[1]);
+	/* They are there, and the program knows. */
+	live_to_err(&l->ends[0]);
+	live_to_err(&l->ends[1]);
+	no_event();
+	while (end_poll(&l->hub.end, &wc))
+		;
+	live_close(l);
+}
+
+/* The device itself brings it to ERR, and the event comes before the error that is the program's. */
+static void test_last_wqe_of_error(void **state)
+{
+	struct live *l = live_open(1);
+	struct end *e = &l->ends[0];
+	struct ibv_send_wr wr = {.wr_id = 8, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_sge sge = {.addr = (uintptr_t)e->buf, .length = 8, .lkey = e->mr->lkey ^ 0x55500};
+
+	(void)state;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	assert_int_equal(end_send(e, &wr), 0);
+	reads_nothing();
+	no_event();
+	assert_int_equal(end_wait(&l->hub.end).status, IBV_WC_LOC_PROT_ERR);
+	reads_last_wqe(e);
+	live_to_err(e);
+	no_event();
+	live_close(l);
+}
+
+/* Several at once: each its own. And nothing of one that is destroyed before, though it was brought to ERR. */
+static void test_last_wqe_of_many(void **state)
+{
+	struct live *l = live_open(3);
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		live_move(&l->ends[i]);
+	for (i = 0; i < 3; i++)
+		reads_nothing();
+	for (i = 0; i < 3; i++)
+		live_to_err(&l->ends[i]);
+	reads_last_wqe(&l->ends[0]);
+	end_close(&l->ends[1]);
+	reads_last_wqe(&l->ends[2]);
+	no_event();
+	end_close(&l->ends[0]);
+	l->n = 0;
+	end_close(&l->ends[2]);
+	live_close(l);
+}
+
+/* It goes as it is: kept, due, and not read at all. */
+static void test_last_wqe_destroyed(void **state)
+{
+	struct live *l = live_open(3);
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		live_move(&l->ends[i]);
+		reads_nothing();
+	}
+	live_move(&l->ends[2]);
+	live_to_err(&l->ends[1]);
+	for (i = 0; i < 3; i++)
+		end_close(&l->ends[i]);
+	l->n = 0;
+	reads_nothing(); /* instead of what was on its way */
+	no_event();
+	live_close(l);
+}
+
 static void churn(uint64_t seed, bool extended)
 {
 	const struct manner *of[2] = {extended ? &bare_ex : &bare, extended ? &moved_ex : &moved};
@@ -451,6 +753,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_port_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_live, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_surfaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
 	};
 
