@@ -122,6 +122,13 @@ static inline bool mesh_context_active(const struct mesh_context *mc)
 	       atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
 }
 
+/**
+ * mesh_own_qp - its address is the qp_context of QPs of ours on the program's device
+ *
+ * Their events are not the program's (lastwqe.c).
+ */
+extern const char mesh_own_qp;
+
 /* overlay.c */
 
 /**

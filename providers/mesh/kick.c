@@ -35,6 +35,7 @@ static int to_err(struct mesh_context *mc, struct ibv_qp *qp)
 int mesh_kick_prepare(struct mesh_cq *cq)
 {
 	struct ibv_qp_init_attr attr = {
+		.qp_context = (void *)&mesh_own_qp,
 		.send_cq = cq->cq,
 		.recv_cq = cq->cq,
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},

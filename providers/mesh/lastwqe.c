@@ -12,7 +12,12 @@
  * into the one that was kept, which the program acknowledges then.
  *
  * One that the program has not read by then is left to it.
+ *
+ * Other QPs of ours on the program's device have events, too: one that takes receives out of an SRQ (srqloop.c) is brought to ERR in the
+ * end. Of these the program is told nothing; while it had one that it does not acknowledge, they could not be destroyed.
  */
+
+const char mesh_own_qp;
 
 /* From RESET or ERR, to ERR; the base's own function, as in kick.c. last_wqe->lock. Return: 0 or errno */
 static int speak(struct mesh_context *mc)
@@ -66,7 +71,8 @@ static void destroy_own(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_cq *c
 static bool prepare(struct mesh_context *mc)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
-	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr attr = {
+		.qp_context = (void *)&mesh_own_qp, .cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
 	struct ibv_qp *qp = NULL;
@@ -107,31 +113,28 @@ static void say_nothing(struct ibv_async_event *event, uint8_t port_num)
 	event->element.port_num = port_num;
 }
 
-/* Return: whether it was our own QP's. */
-static bool is_spoken(struct mesh_context *mc, struct ibv_async_event *event)
+/* An event of our own QP that speaks is the first one's that is due; of others it is nothing. */
+static void translate(struct mesh_context *mc, struct ibv_async_event *event)
 {
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
 	struct ibv_async_event ours = *event;
-	struct mesh_held *h;
+	struct mesh_held *h = NULL;
 
 	pthread_mutex_lock(&own->lock);
-	if (!own->qp || event->element.qp != own->qp) {
-		pthread_mutex_unlock(&own->lock);
-		return false;
+	if (event->element.qp == own->qp && event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+		own->speaking = false;
+		h = TAILQ_FIRST(&own->due);
 	}
-	own->speaking = false;
-	h = TAILQ_FIRST(&own->due);
 	if (h) {
 		TAILQ_REMOVE(&own->due, h, next_due);
 		h->last_wqe = MESH_LAST_WQE_NONE;
 		event->element.qp = h->qp;
 	} else {
-		say_nothing(event, 1); /* it was destroyed meanwhile */
+		say_nothing(event, 1); /* perhaps it was destroyed meanwhile */
 	}
 	speak_for_first(mc);
 	pthread_mutex_unlock(&own->lock);
 	mesh_root.lib.verbs.ack_async_event(&ours);
-	return true;
 }
 
 /*
@@ -178,12 +181,33 @@ static void told_of_err(struct mesh_context *mc, const struct ibv_qp *qp)
 	pthread_mutex_unlock(&h->lock);
 }
 
-void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
+/* It is there until the event has been acknowledged. */
+static bool is_own(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		if (!is_spoken(mc, event))
-			keep_back(mc, event);
+		return event->element.qp->qp_context == &mesh_own_qp;
+	default:
+		return false;
+	}
+}
+
+void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
+{
+	if (is_own(event)) {
+		translate(mc, event);
+		return;
+	}
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		keep_back(mc, event);
 		break;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:

@@ -38,6 +38,7 @@ static int modify(struct loop *l, struct ibv_qp *qp, struct ibv_qp_attr *attr, i
 static struct ibv_qp *make_qp(struct loop *l, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr attr = {
+		.qp_context = (void *)&mesh_own_qp,
 		.send_cq = l->cq,
 		.recv_cq = l->cq,
 		.srq = srq,

@@ -683,6 +683,47 @@ static void test_last_wqe_destroyed(void **state)
 	live_close(l);
 }
 
+/* What a program reads while something of ours is on its device and is going to be destroyed. */
+static struct {
+	int (*real)(struct ibv_qp *);
+	unsigned int n_read;
+} destroying;
+
+static int destroy_when_read(struct ibv_qp *qp)
+{
+	struct ibv_async_event event;
+	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
+
+	if (poll(&fd, 1, 0) == 1) {
+		assert_int_equal(ibv_get_async_event(world.context, &event), 0);
+		assert_int_equal(event.event_type, IBV_EVENT_GID_CHANGE); /* and it need not be acknowledged */
+		destroying.n_read++;
+	}
+	return destroying.real(qp);
+}
+
+/* Receives are taken out of the program's SRQ by a queue pair of ours, of which the program does not know. */
+static void test_last_wqe_of_ours(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+
+	(void)state;
+	assert_non_null(h);
+	destroying.n_read = 0;
+	destroying.real = world.mc->destroy_qp;
+	world.mc->destroy_qp = destroy_when_read;
+	hub_open(h, &bare);
+	post_missing(h, 20);
+	pair_open(h, 0, &bare);
+	pair_open(h, 1, &moved);
+	assert_true(destroying.n_read > 0);
+	pair_send(h, 0);
+	pair_send(h, 1);
+	hub_close(h);
+	world.mc->destroy_qp = destroying.real;
+	free(h);
+}
+
 static void churn(uint64_t seed, bool extended)
 {
 	const struct manner *of[2] = {extended ? &bare_ex : &bare, extended ? &moved_ex : &moved};
@@ -759,6 +800,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
 	};
 
