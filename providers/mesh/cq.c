@@ -38,6 +38,7 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 		return NULL;
 	mcq->cq = cq;
 	mcq->mc = mc;
+	atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
 	pthread_mutex_init(&mcq->poll_lock, NULL);
 	pthread_mutex_init(&mcq->lock, NULL);
 	pthread_mutex_init(&mcq->kick_lock, NULL);
@@ -343,6 +344,18 @@ bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
 	return false;
 }
 
+/* The program has given it another size. */
+static void note_size(struct mesh_data *data, const struct ibv_cq *cq)
+{
+	struct mesh_cq *mcq;
+
+	pthread_mutex_lock(&data->lock);
+	mcq = mesh_map_get(&data->cqs, cq);
+	if (mcq)
+		atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
+	pthread_mutex_unlock(&data->lock);
+}
+
 int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
@@ -355,6 +368,8 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 		return mc->resize_cq(cq, cqe);
 	if (!mesh_cq_resize_begin(&mc->data, cq, &resize)) {
 		err = mc->resize_cq(cq, cqe);
+		if (!err)
+			note_size(&mc->data, cq);
 		mesh_cq_resize_end(&mc->data, &resize);
 		return err;
 	}
@@ -364,6 +379,8 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 		frozen = mesh_cq_freeze(mcq);
 	while (!frozen);
 	err = mc->resize_cq(cq, cqe);
+	if (!err)
+		note_size(&mc->data, cq);
 	mesh_reader_cq_refresh(mcq);
 	mesh_cq_thaw(mcq, frozen);
 	return err;

@@ -95,7 +95,7 @@ static struct mesh_shadow_cq *find_on(struct mesh_shadow_cq *list, const struct 
 
 static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs, struct mesh_shadow_cq **ret)
 {
-	uint32_t own = (uint32_t)cq->cq->cqe;
+	uint32_t own = atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
 	struct mesh_shadow_cq *scq = calloc(1, sizeof(*scq));
 	int err;
 

@@ -121,34 +121,54 @@ bool mesh_live_broken(struct mesh_held *h)
 
 /* ---- the next one -------------------------------------------------------------------------------------------- */
 
-/*
- * The program made its CQ for the completions that it asks for; a QP in ERR completes all of its work requests. So there has to
- * be room for all of them before it is brought there.
- */
-static int make_room(struct mesh_cq *cq)
+/* Return: 0 or -errno. */
+static int resize(struct mesh_cq *cq, uint32_t cqe)
 {
 	struct mesh_data *data = &cq->mc->data;
 	struct mesh_cq_resize resize;
 	bool frozen, known;
-	uint32_t want;
 	int err;
 
-	pthread_mutex_lock(&data->lock);
-	want = cq->n_base_wrs + 3; /* and a kick, and marks */
-	pthread_mutex_unlock(&data->lock);
-	if (want <= (uint32_t)cq->cq->cqe)
-		return 0;
 	known = mesh_cq_resize_begin(data, cq->cq, &resize);
 	do
 		frozen = mesh_cq_freeze(cq);
 	while (!frozen && known); /* as mesh_resize_cq() */
-	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)want));
+	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)cqe));
 	if (known)
 		mesh_reader_cq_refresh(cq);
 	else
 		mesh_cq_resize_end(data, &resize);
 	mesh_cq_thaw(cq, frozen);
 	return err;
+}
+
+/*
+ * The program made its CQ for the completions that it asks for; a QP in ERR completes all of its work requests. So there has to
+ * be room for all of them before it is brought there, beside what the program made it for: receives of an SRQ, and whatever QPs
+ * without a log have there, may all have completed and not been polled.
+ */
+static int make_room(struct mesh_cq *cq)
+{
+	struct mesh_data *data = &cq->mc->data;
+	uint32_t least;
+	uint64_t want;
+	int err;
+
+	pthread_mutex_lock(&data->lock);
+	least = cq->n_base_wrs + 3; /* and a kick, and marks */
+	want = (uint64_t)least + atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
+	pthread_mutex_unlock(&data->lock);
+	if (want <= (uint32_t)cq->cq->cqe)
+		return 0;
+	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
+		err = resize(cq, (uint32_t)want);
+		if (!err)
+			return 0;
+		if (err != -ENOMEM)
+			cq->no_cqe = (uint32_t)want;
+	}
+	/* So large it cannot be. Those that have a log fit at least, if there is nothing else in it. */
+	return least <= (uint32_t)cq->cq->cqe ? 0 : resize(cq, least);
 }
 
 int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr)

@@ -202,7 +202,7 @@ static void to_init(struct end *e, const struct shape *shape)
 
 void end_open(struct end *e, struct world *w, const struct manner *manner, const struct shape *shape)
 {
-	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 64, .max_sge = 4}};
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = shape->srq_wr ? shape->srq_wr : 64, .max_sge = 4}};
 
 	memset(e, 0, sizeof(*e));
 	e->world = w;

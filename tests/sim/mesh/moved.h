@@ -70,6 +70,7 @@ struct end;
 struct shape {
 	const struct end *hub; /* its CQ and SRQ are used, not own ones */
 	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
+	uint32_t srq_wr; /* 0: 64 */
 	bool srq, sig_all;
 	bool noted; /* the SRQ is noted, also if this end is not moved */
 	int access; /* of MR and QP besides local write; 0: all */

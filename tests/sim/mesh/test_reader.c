@@ -6,6 +6,7 @@
  * memory. Seeded: TEST_SEED=n
  */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -848,6 +849,162 @@ static void test_no_room_for_errors(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
 }
 
+/* ---- room in the CQ ---------------------------------------------------------------------------------------------- */
+
+#define ROOM 511
+
+static const struct shape with_srq = {.cqe = ROOM, .max_wr = 200, .srq = true, .srq_wr = ROOM, .max_inline = 16, .max_sge = 1};
+static const struct shape without = {.cqe = ROOM, .max_wr = 200, .max_inline = 16, .max_sge = 1};
+
+static void connect_pair(struct end *from, const struct end *to, bool guarded)
+{
+	struct ibv_qp_attr to_rtr = rtr(to->qp->qp_num, RQ_PSN), to_rts = rts(RQ_PSN);
+
+	to_rtr.min_rnr_timer = 0; /* 655 ms: it does not come again before the end */
+	if (guarded) {
+		assert_int_equal(mesh_live_guard(world.mc, from->qp, &ops, NULL, MTU, &h), 0);
+		assert_int_equal(mesh_held_modify_base(h, &to_rtr, RTR_MASK), 0);
+		from->qp->state = IBV_QPS_RTR;
+		assert_int_equal(mesh_live_base_rts(h, &to_rts, RTS_MASK), 0);
+	} else {
+		assert_int_equal(world.mc->modify_qp(from->qp, &to_rtr, RTR_MASK), 0);
+		assert_int_equal(world.mc->modify_qp(from->qp, &to_rts, RTS_MASK), 0);
+	}
+	from->qp->state = IBV_QPS_RTS;
+}
+
+static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
+
+	return ibv_post_send(e->qp, &wr, &bad);
+}
+
+/* Among other events: a QP with an SRQ that goes to ERR gives one. */
+static bool has_overrun(void)
+{
+	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+	bool overrun = false;
+
+	while (!overrun && poll(&fd, 1, 50) > 0 && !ibv_get_async_event(world.context, &event)) {
+		overrun = event.event_type == IBV_EVENT_CQ_ERR;
+		ibv_ack_async_event(&event);
+	}
+	return overrun;
+}
+
+/*
+ * Sends that are not signaled, and receives of an SRQ, have one CQ; it is full of the ones, and then all of the others are flushed. Nobody
+ * polls.
+ */
+static void test_room_beside_srq(void **state)
+{
+	uint32_t n_sends, n_recvs, i, qpn;
+	struct mv_move_sync sync;
+	struct end c, d;
+	struct ibv_wc wc;
+
+	(void)state;
+	end_open(&c, &world, &noted, &with_srq);
+	end_open(&d, &world, &bare, &without);
+	connect_pair(&c, &d, true);
+	connect_pair(&d, &c, false);
+	for (n_sends = 0; !send_nothing(&c, n_sends, 0); n_sends++)
+		; /* the peer has no receive */
+	/* By what is logged there is room enough, and no more than that. */
+	assert_true(h->send_cq->n_base_wrs + 3 <= (uint32_t)c.cq->cqe);
+	n_recvs = (uint32_t)c.cq->cqe - n_sends + 20;
+	assert_true(n_recvs < (uint32_t)c.cq->cqe);
+	for (i = 0; i < n_recvs; i++) {
+		assert_int_equal(end_recv(&c, 1000 + i, 0, 16), 0);
+		assert_int_equal(send_nothing(&d, i, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&d).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_false(has_overrun());
+	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n_sends);
+	for (i = 0; i < n_recvs; i++) {
+		wc = end_wait(&c);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, 1000 + i);
+	}
+	end_quiet(&c);
+	mesh_held_destroy(h);
+	h = NULL;
+	end_close(&c);
+	end_close(&d);
+}
+
+static struct {
+	int (*real)(struct ibv_cq *, int);
+	unsigned int n;
+	int max;
+} resizes;
+
+static int resize_to_max(struct ibv_cq *cq, int cqe)
+{
+	resizes.n++;
+	return cqe > resizes.max ? EINVAL : resizes.real(cq, cqe);
+}
+
+/* Return: as large as the CQ is then. */
+static uint32_t room_after_prepare(void)
+{
+	uint32_t qpn;
+
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	mesh_live_release(h);
+	return (uint32_t)a.cq->cqe;
+}
+
+/* What was added for a move does not count as the program's wish with the next one; what the program wishes later does. */
+static void test_room_does_not_grow(void **state)
+{
+	uint32_t room, own = (uint32_t)a.cq->cqe;
+
+	(void)state;
+	connect_a();
+	room = room_after_prepare();
+	assert_true(room >= own + h->send_cq->n_base_wrs + 3);
+	assert_int_equal(room_after_prepare(), room);
+	/* The QP on the other NIC needs room for its own work alone. */
+	assert_true((uint32_t)h->send_cq->shadows->cq->cqe <= own);
+	assert_int_equal(ibv_resize_cq(a.cq, 3000), 0);
+	own = (uint32_t)a.cq->cqe;
+	room = room_after_prepare();
+	assert_true(room >= own + h->send_cq->n_base_wrs + 3);
+	assert_int_equal(room_after_prepare(), room);
+	assert_int_equal(ibv_resize_cq(a.cq, 100), 0);
+	room = (uint32_t)a.cq->cqe;
+	assert_true(room < own);
+	assert_true(room_after_prepare() >= room + h->send_cq->n_base_wrs + 3);
+	assert_true((uint32_t)a.cq->cqe < own);
+}
+
+/* The device has no CQ of that size: those that have a log have room at least, and the move is made. */
+static void test_room_refused(void **state)
+{
+	uint32_t own = (uint32_t)a.cq->cqe, least;
+
+	(void)state;
+	connect_a();
+	resizes.real = world.mc->resize_cq;
+	resizes.n = 0;
+	resizes.max = (int)own;
+	world.mc->resize_cq = resize_to_max;
+	assert_int_equal(room_after_prepare(), own);
+	assert_int_equal(room_after_prepare(), own);
+	assert_int_equal(resizes.n, 1); /* it is not asked again */
+	assert_int_equal(ibv_resize_cq(a.cq, 10), 0);
+	least = h->send_cq->n_base_wrs + 3;
+	assert_true((uint32_t)a.cq->cqe < least);
+	resizes.max = (int)least;
+	assert_true(room_after_prepare() >= least);
+	world.mc->resize_cq = resizes.real;
+}
+
 int main(void)
 {
 	const char *seed = getenv("TEST_SEED");
@@ -861,7 +1018,8 @@ int main(void)
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
 		T(test_errors_come_first),    T(test_no_room_for_errors),
 		T(test_under_way),	      T(test_under_way_beside_sends),
-		T(test_not_flushed),
+		T(test_not_flushed),	      T(test_room_beside_srq), T(test_room_does_not_grow),
+		T(test_room_refused),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;
