@@ -119,7 +119,7 @@ struct mesh_conn {
 	pthread_mutex_t lock; /* guards the rest */
 	enum mesh_conn_state state;
 	bool gone; /* the program destroyed or reset it */
-	struct ibv_qp_attr init, rtr, rts; /* as the program gave them */
+	struct ibv_qp_attr init, rtr, rts; /* as the program gave them, with what it has changed since */
 	int init_mask, rtr_mask, rts_mask; /* 0: not yet */
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */

@@ -481,13 +481,32 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
 }
 
+/* What the next QP is made with. */
+static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+{
+	mesh_attr_merge(&conn->init, attr, mask & MESH_CHANGES & conn->init_mask);
+	mesh_attr_merge(&conn->rtr, attr, mask & MESH_CHANGES & conn->rtr_mask);
+	mesh_attr_merge(&conn->rts, attr, mask & MESH_CHANGES & conn->rts_mask);
+}
+
+/* Behind RTS. Return: what mc->modify_qp() does. */
+static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err = -mesh_held_modify(conn->held, attr, mask);
+
+	if (err)
+		return err;
+	remember(conn, attr, mask);
+	return -mesh_live_change(conn->held, attr, mask);
+}
+
 /* The base does the work, and it is logged. Return: what mc->modify_qp() does. */
 static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->rts_mask)
-		return -mesh_held_modify(conn->held, attr, mask);
+		return change(conn, attr, mask);
 	err = mesh_live_base_rts(conn->held, attr, mask);
 	if (err)
 		return err;
@@ -513,7 +532,7 @@ static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int ma
 
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
 		return held_to_rts(conn, attr, mask);
-	err = -mesh_held_modify(conn->held, attr, mask);
+	err = change(conn, attr, mask);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR && conn->state == MESH_CONN_HELD)
 		end_agreement(conn);
 	return err;
@@ -545,6 +564,15 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		mesh_thread_wake(true);
 	}
 	return err;
+}
+
+/* From INIT to INIT; not all say so. */
+static void note_in_init(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE))
+		mesh_attr_merge(&conn->init, attr, mask & conn->init_mask);
+	pthread_mutex_unlock(&conn->lock);
 }
 
 /* The base took those of its CQs away; some may be in our hands. */
@@ -620,9 +648,13 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	} else if (conn) {
 		err = modify_conn(conn, attr, attr_mask, &taken);
 	}
+	if (!taken)
+		err = mc->modify_qp(qp, attr, attr_mask);
+	if (conn && !taken && !err)
+		note_in_init(conn, attr, attr_mask);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
-	return taken ? err : mc->modify_qp(qp, attr, attr_mask);
+	return err;
 }
 
 /* ---- query, destroy ------------------------------------------------------------------------------------------ */
@@ -640,6 +672,7 @@ static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_att
 
 	if (is_taken(conn)) {
 		/* As the program set it, with the state of the QP that does the work. */
+		mesh_attr_merge(attr, &conn->init, conn->init_mask & IBV_QP_ACCESS_FLAGS);
 		mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
 		mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
 		attr->qp_state = state;

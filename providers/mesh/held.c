@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "heldint.h"
+#include "live.h"
 #include "srq.h"
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
@@ -337,11 +338,15 @@ int mesh_held_native(struct mesh_held *h)
 
 int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
+	enum mesh_held_mode mode = mesh_held_mode(h);
+
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		return mesh_held_flush(h);
-	if (mesh_held_mode(h) == MESH_HELD_GUARDED)
+	if (mode == MESH_HELD_FENCING || mode == MESH_HELD_FENCED || mesh_live_broken(h))
+		return 0; /* it would be refused there */
+	if (mode == MESH_HELD_GUARDED)
 		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
-	if (h->now.qp && mesh_held_mode(h) != MESH_HELD_WAITING)
+	if (h->now.qp && mode != MESH_HELD_WAITING)
 		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
 	return 0;
 }

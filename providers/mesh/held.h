@@ -158,7 +158,8 @@ void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
  * @attr, @attr_mask: the program's own
  *
  * With a shadow in use: applied to that one, as far as it makes sense there (no port, no address vector). To ERR
- * without one: what waits is flushed, by the base's own QP. Otherwise without a shadow: accepted; the caller remembers.
+ * without one: what waits is flushed, by the base's own QP. Otherwise without a shadow, or where the one that does the work is in
+ * ERR and the program does not know: accepted; the caller remembers, and sees to what comes next (mesh_live_change()).
  * Not to RESET: that is mesh_held_destroy(), then the base's.
  *
  * Return: 0 or -errno.

@@ -8,8 +8,8 @@
 #include "reader.h"
 
 /*
- * What the files of the data path share: held.c shadow.c fail.c guard.c live.c post.c sendq.c recvlog.c poll.c kick.c wrex.c
- * cq.c cqex.c cqshadow.c; srqint.h has what is the SRQs' alone.
+ * What the files of the data path share: held.c shadow.c fail.c guard.c live.c change.c post.c sendq.c recvlog.c poll.c kick.c
+ * wrex.c cq.c cqex.c cqshadow.c; srqint.h has what is the SRQs' alone.
  */
 
 /* ---- completion queues --------------------------------------------------------------------------------------- */

@@ -82,6 +82,19 @@ const char *mesh_live_lost(struct mesh_held *h);
  */
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
 
+/* What may be set again in RTS, for RC: which remote accesses are allowed, and how long a peer waits when there is no receive. */
+#define MESH_CHANGES (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+
+/**
+ * mesh_live_change - the program has changed something of it: so it is for what comes next, as far as that is made
+ * @attr_mask: of it MESH_CHANGES count
+ *
+ * The QP that does the work is mesh_held_modify()'s; what is not made yet is the caller's to remember. The program's thread.
+ *
+ * Return: 0; -errno of ibv_modify_qp(): what comes next does not have it.
+ */
+int mesh_live_change(struct mesh_held *h, const struct ibv_qp_attr *attr, int attr_mask);
+
 /**
  * mesh_live_quiesce - post no more atomics until mesh_live_fence() or mesh_live_release()
  *

@@ -14,7 +14,7 @@
 /* Queue pairs that are connected to themselves, in plain verbs: each work request has to be
  * executed once, and in its turn. */
 
-static const char usage[] = "usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a] [-c]\n"
+static const char usage[] = "usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-R N] [-a] [-c] [-A]\n"
 			    "\n"
 			    "Rounds of SEND with immediate data, WRITE, READ of what was written, "
 			    "and with -a FETCH_ADD, over queue pairs that are connected\n"
@@ -23,6 +23,8 @@ static const char usage[] = "usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-
 			    "-c: one more, which does nothing, is connected to that of another "
 			    "such program: their numbers and GIDs are lines of standard\n"
 			    "output and input. It has the same CQ.\n"
+			    "-A: they allow no remote access before they are in RTS; once more: "
+			    "nor while no round is outstanding.\n"
 			    "\n"
 			    "Exit status: 0 all was right; 1 something was not; 3 stuck; 5 right, "
 			    "but work requests failed.\n";
@@ -48,6 +50,7 @@ struct self {
 	uint64_t n_begun, n_read, n_added, n_received; /* rounds */
 	uint64_t last; /* wr_id of the last send that completed, plus one */
 	unsigned int n_errors;
+	bool closed; /* with -A: no remote access is allowed */
 };
 
 static struct {
@@ -59,6 +62,7 @@ static struct {
 	struct self selves[MAX_QPS];
 	struct ibv_qp *other; /* NULL: none */
 	unsigned int n, rounds_per_s, retry_cnt;
+	unsigned int changes; /* -A: 1: one; 2: with each round */
 	bool atomics;
 } t = {.n = 1, .rounds_per_s = 200, .retry_cnt = 7};
 
@@ -141,7 +145,9 @@ static void open_device(const char *name)
 static void connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
 {
 	struct ibv_qp_attr init = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = t.changes ? IBV_ACCESS_LOCAL_WRITE : ALL_ACCESS};
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
@@ -212,6 +218,19 @@ static void open_self(struct self *s)
 	s->mr = must(ibv_reg_mr(t.pd, s->memory, size, ALL_ACCESS), "MR");
 	s->qp = make_qp();
 	connect(s->qp, s->qp->qp_num, &t.gid);
+	s->closed = t.changes > 0;
+}
+
+static void allow(struct self *s, bool all)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = all ? ALL_ACCESS : IBV_ACCESS_LOCAL_WRITE,
+				   .min_rnr_timer = all ? 1 : 2};
+	int err = ibv_modify_qp(s->qp, &attr, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER);
+
+	if (err)
+		wrong("QP 0x%x: what it allows cannot be changed: %s", s->qp->qp_num,
+		      strerror(err));
+	s->closed = !all;
 }
 
 /* ---- a round
@@ -279,6 +298,8 @@ static void begin(struct self *s)
 	uint64_t round = s->n_begun++;
 	unsigned int i;
 
+	if (s->closed)
+		allow(s, true);
 	check(s, SLOT, round, true, "what was taken away after the last WRITE");
 	for (i = 0; i < BYTES; i++)
 		place(s, FROM, round)[i] = byte_of(round, i);
@@ -417,8 +438,12 @@ static int run(void)
 		else
 			usleep(500);
 		n_open = 0;
-		for (q = 0; q < t.n; q++)
+		for (q = 0; q < t.n; q++) {
 			n_open += t.selves[q].n_begun - n_done(&t.selves[q]);
+			if (t.changes > 1 && !t.selves[q].closed && !t.selves[q].n_errors &&
+			    t.selves[q].n_begun == n_done(&t.selves[q]))
+				allow(&t.selves[q], false);
+		}
 		if (!stop && now_ns() >= next) {
 			next = now_ns() + 1000000000u / t.rounds_per_s;
 			for (q = 0; q < t.n; q++)
@@ -445,7 +470,7 @@ int main(int argc, char *argv[])
 	unsigned int q;
 	int c, rc;
 
-	while ((c = getopt(argc, argv, "d:q:r:R:ac")) > 0) {
+	while ((c = getopt(argc, argv, "d:q:r:R:acA")) > 0) {
 		if (c == 'd')
 			device = optarg;
 		else if (c == 'q')
@@ -456,6 +481,8 @@ int main(int argc, char *argv[])
 			t.retry_cnt = (unsigned int)atoi(optarg);
 		else if (c == 'a')
 			t.atomics = true;
+		else if (c == 'A')
+			t.changes++;
 		else
 			other = c == 'c';
 		if (c == '?' || !t.n || t.n > MAX_QPS || !t.rounds_per_s || t.retry_cnt > 7) {

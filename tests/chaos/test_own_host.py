@@ -114,6 +114,15 @@ class Self(OwnHost):
         self.drain()
         self.end()
 
+    def test_rights(self):
+        """What is set in RTS is so wherever the queue pair is, also if it is set while that changes."""
+        for options in (("-A",), ("-A", "-A", "-a")):
+            with self.subTest(options=options):
+                self.begin_guarded(*options)
+                self.drain()
+                self.pull()
+                self.end()
+
     def connected_ahead(self):
         return int(re.search(r'^meshverbs_made_ahead_total{what="connection"} (\d+)$', self.tool(SERVER, "metrics")[1], re.MULTILINE).group(1))
 

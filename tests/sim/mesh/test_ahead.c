@@ -568,6 +568,85 @@ static void test_standby(void **state)
 	mesh_root.lib.verbs.modify_qp = modify.real;
 }
 
+static void assert_allows(struct ibv_qp *qp, unsigned int access)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr is;
+
+	assert_int_equal(ibv_query_qp(qp, &is, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, &init), 0);
+	assert_int_equal(is.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ), access);
+}
+
+static void change(struct mesh_held *h, struct wanted *want, unsigned int access, uint8_t min_rnr_timer)
+{
+	struct ibv_qp_attr changed = {.qp_access_flags = access, .min_rnr_timer = min_rnr_timer};
+
+	want->rtr.min_rnr_timer = min_rnr_timer;
+	modify.n = 0;
+	assert_int_equal(mesh_live_change(h, &changed, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER), 0);
+}
+
+/* What the program changes in RTS is so where it goes, however far that has come. */
+static void test_changed(void **state)
+{
+	struct mesh_shadow_attr want_attr = attr;
+	struct wanted want;
+	struct mesh_held *h;
+	uint32_t ahead, taken;
+	struct end e;
+
+	(void)state;
+	modify.real = mesh_root.lib.verbs.modify_qp;
+	mesh_root.lib.verbs.modify_qp = count_modify;
+	h = armed(&e);
+	ahead = mesh_live_armed(h);
+	want = to_itself(ahead, 7);
+	assert_allows(h->ahead.qp, IBV_ACCESS_REMOTE_WRITE);
+	/* Made ahead; connected ahead, and that is as good as it was; */
+	change(h, &want, IBV_ACCESS_REMOTE_READ, 3);
+	assert_allows(h->ahead.qp, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(stand_by(h, want), 0);
+	change(h, &want, 0, 4);
+	assert_allows(h->ahead.qp, 0);
+	assert_int_equal(stand_by(h, want), 0);
+	assert_int_equal(modify.n, 0);
+	/* taken; */
+	want_attr.qp_access_flags = 0;
+	assert_int_equal(mesh_live_prepare(h, world.spd, &want_attr, &taken), 0);
+	assert_int_equal(taken, ahead);
+	change(h, &want, IBV_ACCESS_REMOTE_WRITE, 5);
+	assert_int_equal(connect_next(h, want), 0);
+	assert_int_equal(modify.n, 0);
+	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_WRITE);
+	/* connected. */
+	change(h, &want, IBV_ACCESS_REMOTE_READ, 6);
+	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_READ);
+	mesh_live_release(h);
+
+	/* It was not to be changed: it begins anew, and has what was wanted. */
+	assert_int_equal(mesh_live_arm(h, world.spd, &want_attr), 0);
+	want = to_itself(mesh_live_armed(h), 9);
+	assert_int_equal(stand_by(h, want), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &want_attr, &taken), 0);
+	modify.fail = 1;
+	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
+	modify.fail = 0;
+	assert_int_equal(connect_next(h, want), 0);
+	assert_connected(h->next.qp, 9);
+	assert_allows(h->next.qp, IBV_ACCESS_REMOTE_READ);
+	mesh_live_release(h);
+
+	/* One that waits in INIT and was not to be changed goes. */
+	assert_int_equal(mesh_live_arm(h, world.spd, &want_attr), 0);
+	modify.fail = 1;
+	change(h, &want, IBV_ACCESS_REMOTE_READ, 8);
+	modify.fail = 0;
+	assert_false(mesh_live_armed(h));
+	mesh_held_destroy(h);
+	end_close(&e);
+	mesh_root.lib.verbs.modify_qp = modify.real;
+}
+
 /* Whatever fails while nothing needs it, the move has its queue pair. */
 static void test_standby_fails(void **state)
 {
@@ -736,7 +815,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
 		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
-		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails),
+		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails), T(test_changed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

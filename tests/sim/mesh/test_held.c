@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "heldint.h"
+#include "live.h"
 #include "moved.h"
 
 static struct world world;
@@ -589,6 +590,55 @@ static void goes_native(const struct manner *manner, enum progress progress)
 	assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
 }
 
+static unsigned int allows(int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *), struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr is;
+
+	assert_int_equal(query_qp(qp, &is, IBV_QP_ACCESS_FLAGS, &init), 0);
+	return is.qp_access_flags & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+static void change(struct end *e, unsigned int access)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = access, .min_rnr_timer = 5};
+	const int mask = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+
+	assert_int_equal(mesh_held_modify(e->held, &attr, mask), 0);
+	assert_int_equal(mesh_live_change(e->held, &attr, mask), 0);
+	assert_int_equal(allows(world.mc->query_qp, e->qp), access);
+	if (e->held->now.qp)
+		assert_int_equal(allows(mesh_root.lib.verbs.query_qp, e->held->now.qp), access);
+}
+
+/* What the program changes while nothing is connected is so at either QP that may be, however far that has come. */
+static void test_changed(void **state)
+{
+	const struct shape shape = {0};
+	struct run r;
+
+	(void)state;
+	both_open(&r, &plain, &shape);
+	end_rtr(&r.a, &r.b, &shape);
+	end_rtr(&r.b, &r.a, &shape);
+	early_rts(&r);
+	change(&r.b, 0);
+	change(&r.b, IBV_ACCESS_REMOTE_READ);
+	end_prepare(&r.a);
+	end_prepare(&r.b);
+	change(&r.b, 0);
+	end_connect(&r.a, &r.b, &shape);
+	end_connect(&r.b, &r.a, &shape);
+	end_shadow_rts(&r.a, &shape);
+	end_shadow_rts(&r.b, &shape);
+	change(&r.b, IBV_ACCESS_REMOTE_WRITE);
+	mesh_held_activate(r.a.held);
+	mesh_held_activate(r.b.held);
+	must_send(&r, 1, IBV_WR_RDMA_WRITE, 0, 1000, SIGNALED);
+	assert_int_equal(end_wait(&r.a).status, IBV_WC_SUCCESS);
+	both_close(&r);
+}
+
 static void test_native(void **state)
 {
 	(void)state;
@@ -1045,6 +1095,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_wrong_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_solicited, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_native, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_way_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fails, setup, teardown),

@@ -849,6 +849,47 @@ static void test_no_room_for_errors(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
 }
 
+static unsigned int allows(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr is;
+
+	assert_int_equal(mesh_root.lib.verbs.query_qp(qp, &is, IBV_QP_ACCESS_FLAGS, &init), 0);
+	return is.qp_access_flags & ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE;
+}
+
+/* What the program changes in RTS: of the QP that does the work, and when that is fenced, of the next one, which it does not know. */
+static void test_changed(void **state)
+{
+	struct ibv_qp_attr none = {.qp_access_flags = 0}, reads = {.qp_access_flags = IBV_ACCESS_REMOTE_READ}, next_rts = rts(SQ_PSN);
+	struct ibv_qp_attr next_rtr = rtr(0, RQ_PSN);
+	struct mv_move_sync sync;
+	uint32_t qpn;
+
+	(void)state;
+	connect_a();
+	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(allows(a.qp), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(allows(h->next.qp), 0);
+	next_rtr.dest_qp_num = qpn;
+	next_rtr.ah_attr.grh.dgid = world.rail_gid;
+	next_rtr.ah_attr.grh.sgid_index = world.rail_gid_index;
+	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
+	fence(&sync, true);
+	assert_int_equal(mesh_held_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(allows(h->next.qp), IBV_ACCESS_REMOTE_READ);
+	/* A further one: what does the work now is ours. */
+	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(allows(h->next.qp), 0);
+}
+
 /* ---- room in the CQ ---------------------------------------------------------------------------------------------- */
 
 #define ROOM 511
@@ -1019,7 +1060,7 @@ int main(void)
 		T(test_errors_come_first),    T(test_no_room_for_errors),
 		T(test_under_way),	      T(test_under_way_beside_sends),
 		T(test_not_flushed),	      T(test_room_beside_srq), T(test_room_does_not_grow),
-		T(test_room_refused),
+		T(test_room_refused),	      T(test_changed),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Why a connection cannot be moved later, as the log says it: nobody to ask when it was made, or no memory to note what it receives. */
+/*
+ * What is remembered of a program's queue pair: why it cannot be moved later, as the log says it (nobody to ask when it was made, or no
+ * memory to note what it receives), and what it changes of it.
+ */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +26,7 @@
 
 bool __wrap_mesh_view_agent(void);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
+int __wrap_mesh_thread_wake(bool urgent);
 
 static struct mesh_process process;
 static struct mesh_context *context;
@@ -41,12 +46,36 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 	return 0;
 }
 
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+/* By the base, and by libibverbs, for a queue pair of ours. */
+static struct modified {
+	unsigned int n, access;
+	int mask, err;
+} at_base, at_next;
+
+static int note_modify(struct modified *modified, const struct ibv_qp_attr *attr, int mask)
+{
+	modified->n++;
+	modified->mask = mask;
+	modified->access = attr->qp_access_flags;
+	return modified->err;
+}
+
 static int modify_qp(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
 {
 	(void)its;
-	(void)attr;
-	(void)mask;
-	return 0;
+	return note_modify(&at_base, attr, mask);
+}
+
+static int modify_next(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
+{
+	(void)its;
+	return note_modify(&at_next, attr, mask);
 }
 
 static int setup(void **state)
@@ -160,12 +189,92 @@ static void test_too_many_to_know(void **state)
 	connect_says(EITHER);
 }
 
+#define READS  IBV_ACCESS_REMOTE_READ
+#define WRITES IBV_ACCESS_REMOTE_WRITE
+
+static int change(unsigned int access, uint8_t min_rnr_timer, int mask)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qp_access_flags = access, .min_rnr_timer = min_rnr_timer, .timeout = 9};
+
+	at_base.n = at_next.n = 0;
+	return mesh_modify_qp(&qp, &attr, mask);
+}
+
+/* What the program may change in RTS is what the next queue pair is made with; one that is made already gets it at once. */
+static void test_changed(void **state)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .qp_access_flags = WRITES};
+	const int both = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
+	struct mesh_guard guard = {.broken = false};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_GUARDED, .guard = &guard};
+	struct mesh_conn *conn;
+
+	(void)state;
+	agent = true;
+	mesh_root.lib.verbs.modify_qp = modify_next;
+	assert_int_equal(mesh_modify_qp(&qp, &init, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS), 0);
+	conn = mesh_conn_get(&qp);
+	assert_non_null(conn);
+	/* In INIT, also of one that does not say that it stays there; */
+	assert_int_equal(change(0, 0, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(conn->init.qp_access_flags, 0);
+
+	conn->state = MESH_CONN_NATIVE;
+	conn->held = &held;
+	conn->rtr_mask = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
+	conn->rts_mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS;
+	/* at work; */
+	assert_int_equal(change(READS, 3, both), 0);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_next.n, 0);
+	assert_int_equal(conn->init.qp_access_flags, READS);
+	assert_int_equal(conn->rtr.qp_access_flags, 0); /* it was not given there */
+	assert_int_equal(conn->rtr.min_rnr_timer, 3);
+	assert_int_equal(conn->rts.qp_access_flags, READS);
+	/* if it is refused, it is as it was; */
+	at_base.err = EINVAL;
+	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), EINVAL);
+	at_base.err = 0;
+	assert_int_equal(conn->init.qp_access_flags, READS);
+	assert_int_equal(conn->rtr.min_rnr_timer, 3);
+	/* while the next one is there; */
+	held.next = (struct mesh_shadow){.qp = &next, .rtr = true, .rts = true};
+	assert_int_equal(change(WRITES, 4, both | IBV_QP_STATE), 0);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(at_next.n, 1);
+	assert_int_equal(at_next.mask, both);
+	assert_int_equal(at_next.access, WRITES);
+	/* while the last one is in ERR, of which the program does not know: before the fence and behind it. */
+	guard.broken = true;
+	assert_int_equal(change(READS, 5, both), 0);
+	assert_int_equal(at_base.n, 0);
+	assert_int_equal(at_next.access, READS);
+	guard.broken = false;
+	held.mode = MESH_HELD_FENCED;
+	assert_int_equal(change(0, 6, both), 0);
+	assert_int_equal(at_base.n, 0);
+	assert_int_equal(at_next.n, 1);
+	assert_int_equal(at_next.access, 0);
+	assert_int_equal(conn->init.qp_access_flags, 0);
+	assert_int_equal(conn->rtr.min_rnr_timer, 6);
+	at_next.err = EINVAL;
+	assert_int_equal(change(READS, 5, both), EINVAL);
+	at_next.err = 0;
+
+	conn->held = NULL;
+	mesh_conn_put(conn);
+	modify(IBV_QPS_RESET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_agent),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_too_many_to_know),
+		cmocka_unit_test(test_changed),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
