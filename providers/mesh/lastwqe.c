@@ -72,7 +72,10 @@ static bool prepare(struct mesh_context *mc)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
 	struct ibv_qp_init_attr attr = {
-		.qp_context = (void *)&mesh_own_qp, .cap = {.max_send_wr = 1, .max_send_sge = 1}, .qp_type = IBV_QPT_RC};
+		.qp_context = (void *)&mesh_own_qp,
+		.cap = {.max_send_wr = 1, .max_send_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
 	struct mesh_last_wqe *own = &mc->data.last_wqe;
 	struct ibv_qp *qp = NULL;
