@@ -367,8 +367,8 @@ static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 		mesh_conn_log_unlogged(conn);
 		conn->local_type = gid_type;
 	} else {
-		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s", conn->mc->device, conn->qpn,
-		       strerrordesc_np(-err));
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s; the program gets its errors",
+		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
 		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;

@@ -12,7 +12,8 @@ LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)(?: to host \S+)?: (?:not moved: )?(.+);
 LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's")
 LOST_ATOMIC = ("the result of an atomic is lost",)
 # docs/guarantees.md, Not protected: it was made in the middle of a fault; or of one that had taken an agent away.
-UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",)
+UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",
+            "the program's own path fails: Connection timed out")
 AGENTLESS = ("cannot be moved later: the peer's host had no agent when it was made",
              "cannot be moved later: this host had no agent when it was made")
 
