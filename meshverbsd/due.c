@@ -79,10 +79,18 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/*
+ * Without a processor for seconds (stopped, frozen, the machine suspended) we have heard nobody, and what has come since is in the
+ * sockets at best: hosts that are there would be forgotten, and connections made without them.
+ */
 static void expire(struct md_agent *agent, uint64_t now_ns)
 {
-	if (md_hosts_expire(&agent->hosts, now_ns))
+	if (now_ns - agent->expire_ns >= MD_LATE_NS) {
+		md_hosts_excuse(&agent->hosts, agent->expire_ns, now_ns);
+		md_listen_drain(agent);
+	} else if (md_hosts_expire(&agent->hosts, now_ns)) {
 		md_due_directory(agent, false);
+	}
 	/* Ten thousand hosts are looked through five times a second. */
 	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
 }
@@ -179,6 +187,7 @@ int md_due_start(struct md_agent *agent)
 		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
 	if (err < 0)
 		return err;
+	agent->expire_ns = md_now();
 	/* A former agent's directory serves until the neighbours have answered. */
 	agent->published.dir_fd = agent->rundir.fd;
 	agent->publish_ns = md_now();

@@ -353,6 +353,28 @@ bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns)
 	return changed;
 }
 
+static void put_off(uint64_t *time_ns, uint64_t heard_ns, uint64_t since_ns, uint64_t now_ns)
+{
+	/* What has been heard after it has its full time already. */
+	if (heard_ns <= since_ns && now_ns > since_ns)
+		*time_ns += now_ns - since_ns;
+}
+
+void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns)
+{
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, hosts->by_id, host, next)
+	{
+		for (size_t i = 0; i < host->n_sightings; i++)
+			put_off(&host->sightings[i].expires_ns, host->sightings[i].heard_ns, since_ns, now_ns);
+		if (host->told_expires_ns)
+			put_off(&host->told_expires_ns, host->heard_ns, since_ns, now_ns);
+		if (host->partial)
+			put_off(&host->partial->begun_ns, host->partial->begun_ns, since_ns, now_ns);
+	}
+}
+
 bool md_hosts_forget_net(struct md_hosts *hosts, uint32_t ifindex)
 {
 	struct md_host *host, *next;

@@ -112,6 +112,13 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const st
 bool md_hosts_expire(struct md_hosts *hosts, uint64_t now_ns);
 
 /**
+ * md_hosts_excuse - we took nothing from @since_ns until @now_ns, which was our own fault
+ *
+ * Who has not been heard since is not silent for that: everything lasts as much longer.
+ */
+void md_hosts_excuse(struct md_hosts *hosts, uint64_t since_ns, uint64_t now_ns);
+
+/**
  * md_hosts_forget_net - a netdev is gone or has lost its carrier: nothing is heard there any more
  *
  * Return: as md_hosts_expire(). Hosts stay until they expire, for their beacons may come another way.

@@ -212,6 +212,32 @@ class Pair(AgentTest):
         pa.expect("unreachable 10.1.0.2 22 3")
         self.assertEqual(a.metric("queries_sent"), asked)
 
+    def test_agent_that_was_late_forgets_nobody(self):
+        """Also not one of which nothing has come meanwhile: here because it has been stopped, too."""
+        a, b = self.pair()
+        c = self.world.host("c")
+        self.world.cable(a, "eth1", c, "eth0", ["10.2.0.1/24"], ["10.2.0.3/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        c.device("mlx5_0", "eth0", ["10.2.0.3"])
+        for host in (a, b, c):
+            host.start()
+        wait_for("a knows both", lambda: a.peers() == ["b", "c"])
+        time.sleep(0.3)
+        writes = a.metric("directory_writes")
+        for host in (a, c):
+            host.agent.send_signal(signal.SIGSTOP)
+        time.sleep(EXPIRY + 2)
+        for host in (c, a):
+            host.agent.send_signal(signal.SIGCONT)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            self.assertEqual(a.peers(), ["b", "c"])
+            time.sleep(0.005)
+        self.assertEqual(a.metric("directory_writes"), writes)
+        # Who is gone is forgotten all the same.
+        c.stop(signal.SIGKILL)
+        wait_for("c expires", lambda: a.peers() == ["b"])
+
     def test_message_before_claim_is_not_unreachable(self):
         a, b = self.pair()
         a.start()

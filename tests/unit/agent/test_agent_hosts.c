@@ -147,6 +147,33 @@ static void test_expiry(void **state)
 	assert_int_equal(hosts.n, 0);
 }
 
+/* Nobody is silent while we do not listen. */
+static void test_late(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL}, told = {2, 100, 1, 1000, ONE_RAIL}, heard = {3, 100, 1, 1000, ONE_RAIL};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &news), 0);
+	assert_int_equal(peers_tell(&hosts, &told, "10.7.0.1", 9 * MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 9 * MD_S, &news), 0);
+	assert_false(md_hosts_expire(&hosts, 10 * MD_S));
+	/* Six seconds later some of what has come has been taken already. */
+	assert_int_equal(peers_hear(&hosts, &heard, 1, 0, 16 * MD_S, &news), 0);
+	md_hosts_excuse(&hosts, 10 * MD_S, 16 * MD_S);
+	assert_false(md_hosts_expire(&hosts, 16 * MD_S));
+	assert_int_equal(hosts.n, 3);
+	/* They have the time that they had left. */
+	assert_false(md_hosts_expire(&hosts, 18499 * MD_MS));
+	assert_true(md_hosts_expire(&hosts, 18500 * MD_MS));
+	assert_null(host(1));
+	assert_null(host(2));
+	/* Whom we have heard since has no more than that. */
+	assert_non_null(host(3));
+	assert_true(md_hosts_expire(&hosts, 19500 * MD_MS));
+	assert_int_equal(hosts.n, 0);
+}
+
 static void test_lost_carrier(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
@@ -318,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
