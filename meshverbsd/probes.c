@@ -363,13 +363,16 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* One that was asked after the suspect, in the same turn, and has answered. */
+/*
+ * One that was asked after the suspect, in the same turn, and has answered. Or in a later turn: many suspects are not all asked in the
+ * same turns, but have the same witnesses.
+ */
 static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
 {
 	struct md_probe *p, *next;
 
 	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && same_host(p, suspect) && p->turn == suspect->turn && p->answered >= p->turn_number)
+	if (p != suspect && same_host(p, suspect) && p->turn >= suspect->turn && p->answered >= p->turn_number)
 		return p;
 	return NULL;
 }
@@ -424,6 +427,12 @@ static void review(struct md_probes *probes, struct md_probe *p, bool is_void, u
 	}
 }
 
+/* The newest probe may be on its way still; more than that is silence. */
+static bool answers(const struct md_probe *p)
+{
+	return p->number - p->answered < 2;
+}
+
 static void send_probe(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	const struct md_probe_wire wire = {.nonce = p->nonce, .number = ++p->number};
@@ -435,14 +444,15 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, uint64_t no
 		probes->count.sent++;
 }
 
-/* What is probed right behind the suspects of this turn. Return: how many. */
-static unsigned int send_witnesses(struct md_probes *probes, const struct md_probe *suspect, uint64_t now_ns)
+/* Those of one kind. Return: how many. */
+static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, const struct md_probe *suspect, unsigned int max,
+					uint64_t now_ns)
 {
 	struct md_probe *p, *next;
 	unsigned int n = 0;
 
 	HASH_ITER(hh, probes->by_key, p, next) {
-		if (p->suspect || p->turn == probes->turn || n == MD_WITNESSES_MAX)
+		if (p->suspect || p->turn == probes->turn || n == max || answers(p) != answer)
 			continue;
 		if (!p->has_host)
 			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
@@ -456,6 +466,15 @@ static unsigned int send_witnesses(struct md_probes *probes, const struct md_pro
 		n++;
 	}
 	return n;
+}
+
+/* What is probed right behind the suspects of this turn. Return: how many. */
+static unsigned int send_witnesses(struct md_probes *probes, const struct md_probe *suspect, uint64_t now_ns)
+{
+	/* However many are dead already, they come last. */
+	unsigned int n = send_witnesses_that(true, probes, suspect, MD_WITNESSES_MAX, now_ns);
+
+	return n + send_witnesses_that(false, probes, suspect, MD_WITNESSES_MAX - n, now_ns);
 }
 
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)

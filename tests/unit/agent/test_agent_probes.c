@@ -11,7 +11,8 @@
 #include "probes.h"
 #include "random.h"
 
-#define N_PATHS  4
+#define N_PATHS  28
+#define N_NAMED  4 /* of these; the others are more of path 0's kind */
 #define N_FLYING 4096
 #define INTERVAL (10 * MD_MS)
 
@@ -106,14 +107,20 @@ static const struct md_probe_ops ops = {on_send, on_host, on_tell};
 
 static void begin(void)
 {
-	static const char *const local[N_PATHS] = {"10.1.0.1", "10.2.0.1", "10.1.0.1", "10.3.0.1"};
-	static const char *const remote[N_PATHS] = {"10.1.0.2", "10.2.0.2", "10.2.0.2", "10.3.0.9"};
+	static const char *const local[N_NAMED] = {"10.1.0.1", "10.2.0.1", "10.1.0.1", "10.3.0.1"};
+	static const char *const remote[N_NAMED] = {"10.1.0.2", "10.2.0.2", "10.2.0.2", "10.3.0.9"};
 
 	memset(wires, 0, sizeof(wires));
 	memset(n_sent, 0, sizeof(n_sent));
 	memset(told, 0, sizeof(told));
 	memset(n_told, 0, sizeof(n_told));
-	for (unsigned int i = 0; i < N_PATHS; i++) {
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++) {
+		wires[i].key = (struct md_probe_key){.local = unit_gid(local[0]), .remote = unit_gid("10.1.1.0")};
+		wires[i].key.remote.raw[15] = (uint8_t)i;
+		wires[i].host = HOST;
+		wires[i].delay_ns = 20000;
+	}
+	for (unsigned int i = 0; i < N_NAMED; i++) {
 		wires[i].key = (struct md_probe_key){.local = unit_gid(local[i]), .remote = unit_gid(remote[i])};
 		wires[i].host = i == 3 ? OTHER_HOST : HOST;
 		wires[i].delay_ns = 20000 + 3000 * i;
@@ -376,6 +383,22 @@ static void test_dies_beside_work(void **state)
 	assert_int_equal(state_of(1), MV_PROBED_UP);
 	assert_int_equal(state_of(3), MV_PROBED_UP);
 	assert_int_equal(probes.count.down, 1);
+}
+
+/* All paths of one port: those that are dead already are no witnesses against the rest, nor do suspects take them from each other. */
+static void test_many_die(void **state)
+{
+	(void)state;
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		watch(i, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	for (unsigned int i = N_NAMED; i < N_PATHS - 1; i++)
+		wires[i].there_lost = true;
+	run(400 * MD_MS);
+	assert_int_equal(probes.count.down, N_PATHS - N_NAMED - 1);
+	wires[N_PATHS - 1].there_lost = true;
+	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 45 * MD_MS);
 }
 
 /* Nowhere to go: nobody is told, but for those who wait for it to work steadily. */
@@ -642,6 +665,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_witness, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_while_peer_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recovers, setup, teardown),
