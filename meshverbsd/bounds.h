@@ -101,6 +101,16 @@
 #define MD_PROBES_PER_TURN    512
 #define MD_WITNESSES_MAX      8 /* other paths to a suspect's host that are probed with it */
 #define MD_ECHOES_PER_S       20000 /* probes of others that are answered */
+/*
+ * All netdevs share a socket: what one with a queue that stands still has not sent takes room from all. In percent of the send
+ * buffer in use: from the first on, paths that do not answer get no more than a probe a second and those that complete the case
+ * against a few of them; from the second on not even these; from the third on probes over paths that we do not know are not answered.
+ */
+#define MD_SCARCE_PERCENT     25
+#define MD_SCARCER_PERCENT    50
+#define MD_SCARCEST_PERCENT   75
+#define MD_SCARCE_SUSPECTS    4 /* whose case is completed at a time: half of it each for twice as many proves nothing */
+#define MD_SCARCE_NS          MD_S
 
 /* Datagrams of one turn of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64

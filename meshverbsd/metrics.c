@@ -128,6 +128,7 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "path_recoveries", probes->count.recovered, "Times that such a path answered again");
 	counter(list, "probes_sent", probes->count.sent, "Probes sent");
 	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent, or were for a port that is down");
+	counter(list, "probes_held", probes->count.held, "Probes that were not sent because room to send was scarce");
 	counter(list, "probes_answered", probes->count.echoes, "Probes answered");
 	counter(list, "probe_rounds", probes->count.rounds,
 		"Rounds in which a path was silent while another one to the same host answered");
@@ -139,8 +140,9 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "probes_received", agent->counts.probes_received, "Probes of other hosts");
 	counter(list, "probes_astray", agent->counts.probes_astray,
 		"Probes and echoes that came in by another netdev than the address is on");
-	counter(list, "probes_refused", agent->counts.probes_refused, "Probes of other hosts that were too many to answer");
+	counter(list, "probes_refused", agent->counts.probes_refused, "Probes of other hosts that were too many to answer, or for which there was no room");
 	counter(list, "echoes_sent", agent->counts.echoes_sent, "Answers to probes of other hosts");
+	counter(list, "echoes_held", agent->counts.echoes_held, "Probes not answered over paths that are dead, because room to send was scarce");
 	counter(list, "echoes_stray", probes->count.stray, "Answers to probes that were not sent");
 	counter(list, "watches_refused", agent->clients.count.watches_refused,
 		"Paths that processes wanted watched and that are not");

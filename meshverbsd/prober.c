@@ -36,6 +36,14 @@ static int send_probe(void *arg, const struct md_probe_key *path, const struct m
 	return send_over(agent, MD_KIND_PROBE, &from, &to, agent->udp.port, ifindex, probe);
 }
 
+static unsigned int waiting(void *arg, const struct md_probe_key *path)
+{
+	const struct md_agent *agent = arg;
+	struct in6_addr to = md_paths_ip(&path->remote);
+
+	return md_udp_waiting(&agent->udp, !md_udp_is_ipv4(&to));
+}
+
 static bool host_of(void *arg, const struct md_probe_key *path, struct mv_host_id *ret)
 {
 	const struct md_agent *agent = arg;
@@ -55,7 +63,7 @@ static bool tell(void *arg, uint64_t client, const struct md_probe_key *path, en
 	return md_clients_path(&agent->clients, client, &path->local, &path->remote, state);
 }
 
-static const struct md_probe_ops probe_ops = {send_probe, host_of, tell};
+static const struct md_probe_ops probe_ops = {send_probe, waiting, host_of, tell};
 
 void md_prober_init(struct md_agent *agent)
 {
@@ -113,25 +121,45 @@ bool md_prober_is_astray(struct md_agent *agent, const struct md_received *recei
 	return true;
 }
 
-void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
-{
-	struct md_probe_wire probe;
-
-	agent->counts.probes_received++;
-	if (!decode(agent, opened, &probe))
-		return;
-	if (!take_echo_room(agent, md_now())) {
-		agent->counts.probes_refused++;
-		return;
-	}
-	probe.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
-	send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &probe);
-	agent->counts.echoes_sent++;
-}
-
 static struct md_probe_key path_of(const struct md_received *received)
 {
 	return (struct md_probe_key){.local = md_paths_gid(&received->to), .remote = md_paths_gid(&received->ip)};
+}
+
+/* Is it answered? Who asks is told of what is not for want of room. */
+static bool has_echo_room(struct md_agent *agent, const struct md_received *received)
+{
+	const struct md_probe_key path = path_of(received);
+
+	switch (md_probes_answer(&agent->probes, &path)) {
+	case MD_PROBES_LEAVE:
+		agent->counts.echoes_held++;
+		return false;
+	case MD_PROBES_ANSWER:
+		if (take_echo_room(agent, md_now()))
+			return true;
+		break;
+	case MD_PROBES_REFUSE:
+		break;
+	}
+	agent->counts.probes_refused++;
+	return false;
+}
+
+void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	struct md_probe_wire probe;
+	int err;
+
+	agent->counts.probes_received++;
+	if (!decode(agent, opened, &probe) || !has_echo_room(agent, received))
+		return;
+	probe.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
+	err = send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &probe);
+	if (md_probes_is_shortage(err))
+		agent->counts.probes_refused++;
+	else
+		agent->counts.echoes_sent++;
 }
 
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "probes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -371,6 +370,9 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 {
 	struct md_probe *p, *next;
 
+	/* Not asked itself. */
+	if (!suspect->turn)
+		return NULL;
 	HASH_ITER(hh, probes->by_key, p, next)
 	if (p != suspect && same_host(p, suspect) && p->turn >= suspect->turn && p->answered >= p->turn_number)
 		return p;
@@ -433,12 +435,72 @@ static bool answers(const struct md_probe *p)
 	return p->number - p->answered < 2;
 }
 
-static void send_probe(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+/* Is the case against it among the few that are furthest? */
+static bool is_among_first(const struct md_probes *probes, const struct md_probe *suspect)
 {
-	const struct md_probe_wire wire = {.nonce = p->nonce, .number = ++p->number};
+	const struct md_probe *p, *next;
+	unsigned int n_before = 0;
+	bool earlier = true;
 
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (p == suspect)
+			earlier = false;
+		else if (p->suspect && p->rounds >= suspect->rounds + !earlier)
+			n_before++;
+	}
+	return suspect->rounds && n_before < MD_SCARCE_SUSPECTS;
+}
+
+/*
+ * Whoever answers has room. Of the others, those that are about to be found dead, one after another; and now and then everyone, who
+ * might answer again.
+ */
+static bool has_room(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	unsigned int waiting;
+
+	if (answers(p))
+		return true;
+	waiting = probes->ops->waiting(probes->arg, &p->key);
+	if (waiting < MD_SCARCE_PERCENT)
+		return true;
+	if (waiting >= MD_SCARCER_PERCENT)
+		return false;
+	return is_among_first(probes, p) || now_ns - p->sent_ns >= MD_SCARCE_NS;
+}
+
+enum md_probes_answer md_probes_answer(const struct md_probes *probes, const struct md_probe_key *path)
+{
+	const struct md_probe *p = md_probes_find(probes, path);
+	unsigned int waiting;
+
+	if (p && answers(p))
+		return MD_PROBES_ANSWER;
+	waiting = probes->ops->waiting(probes->arg, path);
+	if (waiting < (p ? MD_SCARCE_PERCENT : MD_SCARCEST_PERCENT))
+		return MD_PROBES_ANSWER;
+	return p && p->state == MV_PROBED_DOWN ? MD_PROBES_LEAVE : MD_PROBES_REFUSE;
+}
+
+/* In a turn of suspects and witnesses, or by itself. */
+static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_turn, uint64_t now_ns)
+{
+	const struct md_probe_wire wire = {.nonce = p->nonce, .number = p->number + 1};
+	int err = has_room(probes, p, now_ns) ? probes->ops->send(probes->arg, &p->key, &wire) : -EAGAIN;
+
+	if (md_probes_is_shortage(err)) {
+		probes->count.held++;
+		if (in_turn)
+			p->turn = 0;
+		return;
+	}
+	p->number = wire.number;
 	p->sent_ns = now_ns;
-	if (probes->ops->send(probes->arg, &p->key, &wire))
+	if (in_turn) {
+		p->turn = probes->turn;
+		p->turn_number = p->number;
+	}
+	if (err)
 		probes->count.not_sent++;
 	else
 		probes->count.sent++;
@@ -458,9 +520,7 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
 		if (!same_host(p, suspect))
 			continue;
-		send_probe(probes, p, now_ns);
-		p->turn = probes->turn;
-		p->turn_number = p->number;
+		send_probe(probes, p, true, now_ns);
 		if (p->n_scheduled)
 			schedule(probes, p, now_ns);
 		n++;
@@ -499,12 +559,8 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		/* Being late takes nothing from the proof: both echoes had the same time, and more of it. */
 		late |= now_ns > due_ns + probes->interval_ns;
 		review(probes, p, lost, now_ns);
-		send_probe(probes, p, now_ns);
+		send_probe(probes, p, p->suspect, now_ns);
 		n_sent++;
-		if (p->suspect) {
-			p->turn = probes->turn;
-			p->turn_number = p->number;
-		}
 		schedule(probes, p, now_ns);
 	}
 	HASH_ITER(hh, probes->by_key, p, next)

@@ -2,6 +2,7 @@
 #ifndef MD_PROBES_H
 #define MD_PROBES_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -25,6 +26,10 @@
  * one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
  * there is nowhere to go. Datagrams that an end had no room for would be missed without guilt of the path, so ends count
  * them, and each that is counted begins the rounds anew.
+ *
+ * Nor is room that is missing here: a probe that could not be sent is none, and its round is void. A netdev that stands still keeps
+ * what it was given, in the send buffer that all paths share; so once a part of that is in use, paths that do not answer get
+ * little more (MD_SCARCE_PERCENT), and what they are not given makes rounds void, too.
  *
  * Nothing is sent as long as no path is watched for WORK or HOME; witnesses that are spare paths are only probed while some
  * path is suspect.
@@ -73,8 +78,10 @@ struct md_probe {
 };
 
 struct md_probe_ops {
-	/* Sends a probe. Return: 0; -errno: it was not sent. */
+	/* Sends a probe. Return: 0; -errno: it was not sent; md_probes_is_shortage() says whether that tells nothing of the path. */
 	int (*send)(void *arg, const struct md_probe_key *path, const struct md_probe_wire *probe);
+	/* How much of the room for what is to go there has not been sent yet? In percent. */
+	unsigned int (*waiting)(void *arg, const struct md_probe_key *path);
 	/* Whose address is that? Return: false when that is not known for sure. */
 	bool (*host)(void *arg, const struct md_probe_key *path, struct mv_host_id *ret);
 	/* Tells a process. Return: false: it is to be tried again. */
@@ -95,9 +102,22 @@ struct md_probes {
 	uint64_t turn;
 	uint32_t dropped; /* here, as of the last tick */
 	struct {
-		uint64_t sent, not_sent, echoes, stray, down, recovered, rounds, void_rounds, late;
+		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late;
 	} count;
 };
+
+/* What to do with a probe of somebody else's over a path. */
+enum md_probes_answer {
+	MD_PROBES_ANSWER,
+	MD_PROBES_LEAVE, /* the path is dead, and an answer would take room from others */
+	MD_PROBES_REFUSE, /* there is no room for it; who asks has to be told that this is no evidence */
+};
+
+/** md_probes_is_shortage - does this error of a send say something of us alone, and nothing of the path? */
+static inline bool md_probes_is_shortage(int err)
+{
+	return err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM;
+}
 
 /** md_probes_init - @interval_ns, @multiplier: see above; @nonce: random */
 void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
@@ -136,6 +156,9 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
  * @dropped: datagrams that were lost here for want of room, ever
  */
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns);
+
+/** md_probes_answer - a probe has come over a path, of which there may be nothing known here: is it to be answered? */
+enum md_probes_answer md_probes_answer(const struct md_probes *probes, const struct md_probe_key *path);
 
 /** md_probes_find - NULL: not watched */
 struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path);

@@ -12,6 +12,8 @@
 
 /* Beacons of 200 hosts that start together; the kernel cuts it to what it allows. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
+/* What a netdev has not sent counts until it has: the probes and answers of some hundred paths that all die with it. Cut likewise. */
+#define SEND_BUFFER_BYTES (4 << 20)
 
 #define GROUP4 "224.0.0.254"
 #define GROUP6 "ff12::6d65:7368"
@@ -28,6 +30,7 @@ static int open_socket(int family)
 	if (fd < 0)
 		return -errno;
 	set(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
+	set(fd, SOL_SOCKET, SO_SNDBUF, SEND_BUFFER_BYTES);
 	return fd;
 }
 
@@ -321,17 +324,29 @@ int md_udp_receive(int fd, struct md_received *ret)
 	return 0;
 }
 
-static uint32_t dropped_by(int fd)
-{
-	uint32_t info[SK_MEMINFO_VARS] = {0};
-	socklen_t len = sizeof(info);
+struct meminfo {
+	uint32_t of[SK_MEMINFO_VARS]; /* zero where it cannot be had */
+};
 
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
-		return 0;
-	return info[SK_MEMINFO_DROPS];
+static struct meminfo meminfo(int fd)
+{
+	struct meminfo info = {{0}};
+	socklen_t len = sizeof(info.of);
+
+	if (fd >= 0)
+		getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info.of, &len);
+	return info;
 }
 
 uint32_t md_udp_dropped(const struct md_udp *udp)
 {
-	return dropped_by(udp->fd6) + dropped_by(udp->fd4);
+	return meminfo(udp->fd6).of[SK_MEMINFO_DROPS] + meminfo(udp->fd4).of[SK_MEMINFO_DROPS];
+}
+
+unsigned int md_udp_waiting(const struct md_udp *udp, bool ipv6)
+{
+	struct meminfo info = meminfo(ipv6 ? udp->fd6 : udp->fd4);
+	uint64_t room = info.of[SK_MEMINFO_SNDBUF], taken = info.of[SK_MEMINFO_WMEM_ALLOC];
+
+	return room ? (unsigned int)(100 * taken / room) : 0;
 }

@@ -76,6 +76,9 @@ int md_udp_receive(int fd, struct md_received *ret);
 /** md_udp_dropped - datagrams that the kernel has dropped for want of room in the sockets, modulo 2^32 */
 uint32_t md_udp_dropped(const struct md_udp *udp);
 
+/** md_udp_waiting - how much of a socket's room for sending is taken by what netdevs have not sent yet, in percent */
+unsigned int md_udp_waiting(const struct md_udp *udp, bool ipv6);
+
 /** md_udp_is_ipv4 - is it an IPv4 address in mapped form? */
 static inline bool md_udp_is_ipv4(const struct in6_addr *ip)
 {

@@ -483,6 +483,37 @@ class Probes(AgentTest):
         self.b.device("mlx5_0", "eth0", ["10.1.0.2"])
         wait_for("it is probed again", lambda: sent() > before and self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
 
+    def test_netdev_that_stands_still(self):
+        """With carrier. What it was given takes room from all netdevs until it sends it, which it never does."""
+        addrs = [f"10.1.0.{n}" for n in range(101, 165)]
+        paths = [f"10.1.0.1 {addr}" for addr in addrs]
+        other = "10.2.0.1 10.2.0.2"
+        for addr in addrs:
+            self.b.ip("addr", "add", f"{addr}/24", "dev", "eth0")
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2", *addrs])
+        wait_for("a knows its addresses", lambda: sum(len(rail["gids"]) for host in self.a.get("peers")["hosts"]
+                                                      for rail in host["rails"]) > 2 * len(addrs), 10)
+        talk, peer = self.a.talk(), self.b.talk()
+        talk.claim("mlx5_1", 11)
+        peer.claim("mlx5_1", 22)
+        for path in (*paths, other):
+            talk.say(f"watch {path} {self.work + self.home}")
+        for path in (*paths, other):
+            talk.expect(f"path {path} up", 10)
+        hosts.sh("tc", "-n", self.a.netns, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "1kbit", "burst", "1600",
+                 "limit", "100000000")
+        for path in paths:
+            talk.expect(f"path {path} down", 10)
+        time.sleep(3)
+        answered = self.a.metric("probes_answered")
+        talk.say("send 10.2.0.1 11 10.2.0.2 22 1")
+        peer.expect("deliver mlx5_1 22 10.2.0.1 11 1")
+        peer.say("send 10.2.0.2 22 10.2.0.1 11 2")
+        talk.expect("deliver mlx5_1 11 10.2.0.2 22 2")
+        wait_for("it answers", lambda: self.a.metric("probes_answered") > answered + 5)
+        self.assertNotIn(f"path {other} down", talk.poll())
+        self.assertEqual(self.states()[tuple(other.split())], "up")
+
     def test_agent_starts_again(self):
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):

@@ -23,6 +23,8 @@ struct wire {
 	struct md_probe_key key;
 	uint8_t host;
 	bool there_lost, back_lost, mute; /* mute: the agent there does not know probes */
+	bool stuck; /* the netdev keeps what it is given */
+	bool no_room; /* of its socket's family, for others' sake */
 	uint64_t delay_ns; /* one way */
 	unsigned int loss_ppm; /* one way */
 };
@@ -45,6 +47,7 @@ static uint64_t late_ns; /* our timer, always */
 static uint64_t peer_runs_ns, we_run_ns; /* not before: who has the processor is somebody else */
 static uint32_t peer_dropped, we_dropped;
 static size_t queue_room; /* of a socket of the peer's */
+static size_t send_room, n_stuck; /* of our socket: datagrams */
 static enum mv_probed told[N_PATHS];
 static unsigned int n_told[N_PATHS], told_order[N_PATHS], n_tells;
 static bool socket_full;
@@ -75,10 +78,21 @@ static int on_send(void *arg, const struct md_probe_key *key, const struct md_pr
 	unsigned int path = path_of(key);
 
 	(void)arg;
+	if (wires[path].no_room || n_stuck >= send_room)
+		return -EAGAIN;
 	n_sent[path]++;
-	if (!wires[path].there_lost && !is_lost(&wires[path]))
+	if (wires[path].stuck)
+		n_stuck++;
+	else if (!wires[path].there_lost && !is_lost(&wires[path]))
 		fly(path, false, wire);
 	return 0;
+}
+
+static unsigned int on_waiting(void *arg, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)key;
+	return (unsigned int)(100 * n_stuck / send_room);
 }
 
 static bool on_host(void *arg, const struct md_probe_key *key, struct mv_host_id *ret)
@@ -103,7 +117,7 @@ static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, 
 	return true;
 }
 
-static const struct md_probe_ops ops = {on_send, on_host, on_tell};
+static const struct md_probe_ops ops = {on_send, on_waiting, on_host, on_tell};
 
 static void begin(void)
 {
@@ -131,6 +145,8 @@ static void begin(void)
 	peer_runs_ns = we_run_ns = late_ns = 0;
 	peer_dropped = we_dropped = 0;
 	queue_room = 200;
+	send_room = 1000;
+	n_stuck = 0;
 	socket_full = false;
 	LIST_INIT(&watches);
 	LIST_INIT(&others_watches);
@@ -539,6 +555,112 @@ static void test_we_overflow(void **state)
 	assert_int_equal(probes.count.down, 0);
 }
 
+/* Others have taken all the room to send: what does not leave us cannot be missed. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	for (int i = 0; i < 400; i++) {
+		wires[0].no_room = rnd(2);
+		run(1000ull * (1 + rnd(40000)));
+	}
+	wires[0].no_room = true;
+	run(5 * MD_S);
+	assert_int_equal(probes.count.down, 0);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_true(probes.count.held > 100);
+	wires[0].no_room = false;
+	wires[0].there_lost = true;
+	until_down(0, 2 * MD_S);
+}
+
+static void stick(size_t room)
+{
+	uint64_t echoes;
+
+	begin();
+	send_room = room;
+	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(1, MV_WATCH_WORK);
+	watch(2, MV_WATCH_WORK | MV_WATCH_HOME);
+	run(MD_S);
+	wires[0].stuck = wires[2].stuck = true;
+	run(100 * MD_MS);
+	assert_int_equal(state_of(0), MV_PROBED_DOWN);
+	assert_int_equal(state_of(2), MV_PROBED_DOWN);
+	echoes = probes.count.echoes;
+	run(60 * MD_S);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
+	assert_true(probes.count.echoes - echoes > 5900);
+	assert_true(n_stuck <= room / 2);
+	assert_int_equal(probes.count.down, 2);
+	/* The queue goes on. */
+	wires[0].stuck = wires[2].stuck = false;
+	n_stuck = 0;
+	run(3 * MD_S);
+	assert_int_equal(state_of(0), MV_PROBED_UP);
+	assert_int_equal(state_of(2), MV_PROBED_UP);
+	teardown(NULL);
+}
+
+/* Two paths out of a port whose queue stands still: they are found dead, and leave the rest of the room to others. */
+static void test_stuck_port(void **state)
+{
+	(void)state;
+	for (size_t room = 60; room <= 300; room += 40)
+		stick(room);
+	begin();
+}
+
+/* Very many of them, with too little room for the case against each: it is completed against some. */
+static void test_stuck_port_of_many(void **state)
+{
+	(void)state;
+	watch(1, MV_WATCH_WORK);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		watch(i, MV_WATCH_WORK);
+	run(MD_S);
+	assert_int_equal(n_stuck, 0);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		wires[i].stuck = true;
+	send_room = (N_PATHS - N_NAMED) * 12;
+	run(2 * MD_S);
+	assert_true(probes.count.down >= 6);
+	assert_true(n_stuck <= send_room / 2);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
+}
+
+/* Answers to the probes of others: those that would take room from others without hope are left out. */
+static void test_answers_need_room(void **state)
+{
+	const struct md_probe_key *known = &wires[0].key, *unknown = &wires[2].key;
+
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	send_room = 100;
+	n_stuck = 99;
+	assert_int_equal(md_probes_answer(&probes, known), MD_PROBES_ANSWER);
+	assert_int_equal(md_probes_answer(&probes, unknown), MD_PROBES_REFUSE);
+	n_stuck = 50;
+	assert_int_equal(md_probes_answer(&probes, unknown), MD_PROBES_ANSWER);
+	n_stuck = 0;
+	wires[0].there_lost = true;
+	run(25 * MD_MS);
+	assert_int_equal(state_of(0), MV_PROBED_UP);
+	assert_int_equal(md_probes_answer(&probes, known), MD_PROBES_ANSWER);
+	n_stuck = 50;
+	assert_int_equal(md_probes_answer(&probes, known), MD_PROBES_REFUSE);
+	n_stuck = 0;
+	until_down(0, MD_S);
+	assert_int_equal(md_probes_answer(&probes, known), MD_PROBES_ANSWER);
+	n_stuck = 50;
+	assert_int_equal(md_probes_answer(&probes, known), MD_PROBES_LEAVE);
+}
+
 /* Two of a hundred datagrams each way, for an hour; a path that loses three of ten is none. */
 static void test_loss(void **state)
 {
@@ -672,6 +794,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_peer_overflows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_we_overflow, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stuck_port, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stuck_port_of_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answers_need_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loss, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_challenged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_drained, setup, teardown),
