@@ -44,6 +44,8 @@
 #define MD_FILE_ADDRS_MAX    4096 /* of the hosts file */
 #define MD_QUERY_NS          (5 * MD_S) /* how often a host behind a router is asked */
 #define MD_QUERY_RATE        250 /* all of them together, in a second */
+#define MD_QUERY_TRIES       3 /* in vain, until one that did answer is silent */
+#define MD_QUERY_RETRY_NS    (250 * MD_MS) /* between them */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* one that no process needs any more is forgotten after */
 #define MD_SILENT_NS         (5 * MD_S) /* how long an address that did not answer is not asked for a process */
 #define MD_ANSWERS_PER_S     2000 /* queries answered */

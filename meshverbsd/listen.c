@@ -123,15 +123,9 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.entries_rejected++;
 		return;
 	}
-	if (target) {
-		bool first = !target->answered_ns || target->silent_since_ns;
-
-		md_target_answered(target, &opened->sender, now_ns);
-		/* Its address counts as a way to it from now on, and the hosts file speaks for it.
-		 */
-		if (first)
-			news |= MD_NEWS_SIGHTING;
-	}
+	/* Its address counts as a way to it from now on, and the hosts file speaks for it. */
+	if (target && md_target_answered(target, &opened->sender, now_ns))
+		news |= MD_NEWS_SIGHTING;
 	take_news(agent, &heard, news, now_ns);
 }
 

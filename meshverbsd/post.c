@@ -119,6 +119,8 @@ static bool ask(void *arg, const union ibv_gid *dgid)
 	if (!target || md_target_silent(target, now_ns))
 		return false;
 	md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
+	if (target->next_ns < agent->targets_ns)
+		agent->targets_ns = target->next_ns;
 	return true;
 }
 

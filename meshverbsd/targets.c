@@ -91,11 +91,21 @@ bool md_target_expects(const struct md_target *target, uint64_t now_ns)
 	return target->asked_ns && now_ns - target->asked_ns < MD_QUERY_NS;
 }
 
-void md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
+static bool is_answering(const struct md_target *target)
 {
+	return target->answered_ns && !target->silent_since_ns;
+}
+
+bool md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
+{
+	bool news = !is_answering(target) || memcmp(&target->host, host, sizeof(*host));
+
 	target->host = *host;
 	target->answered_ns = now_ns;
 	target->silent_since_ns = 0;
+	target->n_tries = 0;
+	target->next_ns = target->regular_ns;
+	return news;
 }
 
 uint32_t md_targets_interval_ms(const struct md_targets *targets)
@@ -123,12 +133,30 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 {
 	if (!take_room(targets, now_ns))
 		return;
-	/* What was asked last a minute ago begins a new time of silence. */
-	if (!target->silent_since_ns || now_ns - target->asked_ns >= MD_SILENT_NS)
-		target->silent_since_ns = now_ns;
+	target->regular_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
+	if (is_answering(target)) {
+		/* Questions of processes may come in between, and count for no more. */
+		if (!target->n_tries || target->next_ns <= now_ns) {
+			target->n_tries++;
+			target->next_ns = now_ns + MD_QUERY_RETRY_NS;
+		}
+	} else {
+		/* What was asked last a minute ago begins a new time of silence. */
+		if (!target->silent_since_ns || now_ns - target->asked_ns >= MD_SILENT_NS)
+			target->silent_since_ns = now_ns;
+		target->next_ns = target->regular_ns;
+	}
 	target->asked_ns = now_ns;
-	target->next_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
 	ask(arg, target);
+}
+
+/* One query or answer may be lost. */
+static void give_up(struct md_target *target, uint64_t now_ns)
+{
+	if (target->n_tries < MD_QUERY_TRIES)
+		return;
+	target->n_tries = 0;
+	target->silent_since_ns = now_ns;
 }
 
 static bool is_needed(const struct md_target *target, uint64_t now_ns)
@@ -148,8 +176,10 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 			remove_target(targets, target);
 			continue;
 		}
-		if (target->next_ns <= now_ns)
+		if (target->next_ns <= now_ns) {
+			give_up(target, now_ns);
 			md_targets_ask_now(targets, target, now_ns, ask, arg);
+		}
 		if (target->next_ns < next_ns)
 			next_ns = target->next_ns;
 	}

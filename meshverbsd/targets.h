@@ -20,9 +20,15 @@ struct md_target {
 	char name[64]; /* in the hosts file; "" for an address not from there */
 	uint64_t used_ns; /* when a process last needed it */
 	uint64_t next_ns; /* when it is to be asked again */
+	uint64_t regular_ns; /* the same, if it answers */
 	uint64_t asked_ns; /* when it was last asked; 0: not yet */
 	uint64_t answered_ns; /* 0: not yet */
-	uint64_t silent_since_ns; /* when it was first asked without having answered since; 0: it has */
+	/*
+	 * 0: it answers, or was not asked yet. Else since when it was asked in vain, or, if it did answer once, since when it was known
+	 * that it does not any more: MD_QUERY_TRIES in a row were in vain.
+	 */
+	uint64_t silent_since_ns;
+	unsigned int n_tries; /* of which there has been no answer so far, while it is not silent */
 	struct mv_host_id host; /* that answered last */
 };
 
@@ -57,7 +63,12 @@ bool md_target_silent(const struct md_target *target, uint64_t now_ns);
 /** md_targets_expects - was it asked so lately that an answer may come? */
 bool md_target_expects(const struct md_target *target, uint64_t now_ns);
 
-void md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns);
+/**
+ * md_target_answered - an answer has come
+ *
+ * Return: whether that is news: it did not answer before, or had fallen silent, or it is another host's address now.
+ */
+bool md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns);
 
 /** md_targets_interval_ms - how often each is asked: MD_QUERY_NS, longer when there are many */
 uint32_t md_targets_interval_ms(const struct md_targets *targets);

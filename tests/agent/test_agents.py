@@ -576,6 +576,12 @@ class Routed(AgentTest):
         self.assertEqual(self.a.get("peers")["hosts"][0]["heard"], [])
         asked = {entry["name"]: entry["answers"] for entry in self.a.get("peers")["asked"]}
         self.assertEqual(asked, {"b": True, "c": False})
+        # That it goes on answering is no news.
+        time.sleep(0.5)
+        before = self.a.get("metrics")
+        wait_for("another answer", lambda: self.a.metric("entries_received") > before["entries_received"], 8)
+        time.sleep(0.2)
+        self.assertEqual(self.a.metric("directory_writes"), before["directory_writes"])
         # Nobody told b of a, and it does not take what it has not asked for.
         self.assertEqual(self.b.peers(), [])
 

@@ -213,6 +213,55 @@ static void test_target_of_process(void **state)
 	assert_int_equal(targets.n, 0);
 }
 
+/* An answer is news once; and a query that is lost, or two, make nobody silent. */
+static void test_target_answers(void **state)
+{
+	union ibv_gid gid = unit_gid("10.9.0.1");
+	struct mv_host_id id = peers_id(1), other = peers_id(2);
+	uint64_t t = 100 * MD_S, silent;
+	struct md_target *target;
+
+	(void)state;
+	assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	target = md_targets_find(&targets, &gid);
+	tick(t);
+	assert_true(md_target_answered(target, &id, t + MD_MS));
+	for (int i = 1; i < 10; i++) {
+		t += MD_QUERY_NS;
+		assert_true(tick(t) == t + MD_QUERY_RETRY_NS);
+		assert_int_equal(target->silent_since_ns, 0);
+		assert_false(md_target_answered(target, &id, t + MD_MS));
+		assert_true(tick(t + MD_QUERY_RETRY_NS) == t + MD_QUERY_NS);
+	}
+	assert_int_equal(n_asked, 10);
+	/* Two are lost. A process that asks in between does not make it worse. */
+	t += MD_QUERY_NS;
+	tick(t);
+	for (int i = 0; i < 5; i++)
+		md_targets_ask_now(&targets, target, t + MD_MS, ask, NULL);
+	tick(t + MD_QUERY_RETRY_NS);
+	tick(t + 2 * MD_QUERY_RETRY_NS);
+	assert_int_equal(n_asked, 18);
+	assert_int_equal(target->silent_since_ns, 0);
+	assert_false(md_target_answered(target, &id, t + 2 * MD_QUERY_RETRY_NS + MD_MS));
+	/* Somebody else has that address now. */
+	t += 2 * MD_QUERY_NS;
+	tick(t);
+	assert_true(md_target_answered(target, &other, t + MD_MS));
+	/* All are lost. */
+	t += MD_QUERY_NS;
+	for (int i = 0; i < MD_QUERY_TRIES; i++) {
+		assert_int_equal(target->silent_since_ns, 0);
+		t = tick(t);
+	}
+	silent = t;
+	assert_true(tick(t) == t + MD_QUERY_NS);
+	assert_true(target->silent_since_ns == silent);
+	assert_true(md_target_silent(target, silent + MD_S));
+	assert_true(md_target_answered(target, &other, silent + 2 * MD_S));
+	assert_false(md_target_answered(target, &other, silent + 2 * MD_S));
+}
+
 static void test_query_rate(void **state)
 {
 	uint64_t t = 100 * MD_S;
@@ -345,6 +394,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_interval_grows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_target_of_process, reset_targets,
 						free_targets),
+		cmocka_unit_test_setup_teardown(test_target_answers, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
