@@ -8,7 +8,7 @@
 
 /*
  * What a process counts of its decisions, repairs and moves. It keeps the figures in a page of
- * shared memory, a memfd that nobody can shrink, and hands that to its agent with the REGISTER
+ * shared memory, a memfd of 1 MiB at most that nobody can shrink or enlarge, and hands that to its agent with the REGISTER
  * frame (ctl.h). The agent adds up the pages of all processes, also of those that have ended: so
  * counting costs no message, and nothing is lost when a process ends.
  *

@@ -17,8 +17,8 @@
 #include "report.h"
 #include "say.h"
 
-/* Descriptors that are not connections. */
-#define OTHER_FDS 64
+/* Descriptors that are not connections; and those that one user has sent and that are being closed, see client.h. */
+#define OTHER_FDS (64 + MD_STRAYS_MAX + MD_REFUSED_MAX)
 
 /* ---- view ------------------------------------------------------------------------------------ */
 
@@ -156,7 +156,7 @@ static size_t clients_max(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 	return limit.rlim_cur > 2 * OTHER_FDS + MD_CONTROLS_MAX
 		       ? limit.rlim_cur - OTHER_FDS - MD_CONTROLS_MAX
-		       : OTHER_FDS;
+		       : 64;
 }
 
 static int start_sockets(struct md_agent *agent)
@@ -267,11 +267,20 @@ static void stop_events(struct md_agent *agent)
 		*sources[i] = sd_event_source_disable_unref(*sources[i]);
 }
 
+static void say_not_back(void)
+{
+	md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_ERRANDS_STOP_MS);
+}
+
 bool md_agent_stop(struct md_agent *agent)
 {
+	bool closed = true;
+
 	sd_notify(0, "STOPPING=1");
 	if (agent->clients.event) {
-		md_clients_stop(&agent->clients);
+		closed = md_clients_stop(&agent->clients);
+		if (!closed)
+			say_not_back();
 		md_rundir_remove(&agent->rundir, "agent");
 	}
 	if (agent->controls.event) {
@@ -280,7 +289,7 @@ bool md_agent_stop(struct md_agent *agent)
 	}
 	stop_events(agent);
 	if (!md_errands_stop(&agent->errands)) {
-		md_say(MD_WARNING, "a system call has not come back for %d ms: not waited for", MD_ERRANDS_STOP_MS);
+		say_not_back();
 		return false;
 	}
 	if (agent->carry.ops)
@@ -295,5 +304,5 @@ bool md_agent_stop(struct md_agent *agent)
 	md_secure_free(agent->secure);
 	md_rundir_close(&agent->rundir);
 	sd_event_unref(agent->event);
-	return true;
+	return closed;
 }

@@ -115,8 +115,8 @@ int md_agent_run(struct md_agent *agent);
 /**
  * md_agent_stop - take everything down
  *
- * Return: true; false: a system call of an errand has not come back, so the process has to end by _exit(2), and nothing may be
- * released before.
+ * Return: true; false: a system call of an errand, or of md_clients.closer, has not come back, so the process has to end by
+ * _exit(2), and nothing may be released before. What the next agent needs has been, if it is the closer's.
  */
 bool md_agent_stop(struct md_agent *agent);
 

@@ -76,6 +76,8 @@
 #define MD_CLIENT_SOCKET_BYTES (4 << 20)
 #define MD_QPS_MAX           262144
 #define MD_QPS_PER_UID       131072
+#define MD_STRAYS_MAX        253 /* descriptors that come with one packet: SCM_MAX_FD of the kernel */
+#define MD_REFUSED_MAX       32 /* refused connections that are being closed; then no further one is accepted */
 #define MD_FRAMES_PER_TURN   64 /* of one process, and the rest of a packet, before the next one has its turn */
 
 /* Messages on their way. */

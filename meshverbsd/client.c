@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -38,25 +39,95 @@ void md_clients_counts(const struct md_clients *clients, uint64_t *ret)
 	md_counts_add(ret, client->page);
 }
 
+/* ---- the end of a connection ----------------------------------------------------------------- */
+
+static void uncount_client(struct md_clients *clients, uid_t uid, bool strays)
+{
+	struct md_uid_count *count = md_qps_uid(&clients->qps, uid);
+
+	if (!count)
+		return; /* cannot be: it was counted */
+	count->n_clients--;
+	if (strays)
+		count->n_strays--;
+	md_qps_uid_put(&clients->qps, count);
+}
+
+/* In the closer's thread. */
+static void close_all(struct md_errand *errand)
+{
+	struct md_client *client = (struct md_client *)((char *)errand - offsetof(struct md_client, leaving));
+
+	for (size_t i = 0; i < client->n_strays; i++)
+		close(client->strays[i]);
+	close(client->fd);
+}
+
+/* His other processes are read again. */
+static void resume(struct md_clients *clients, uid_t uid)
+{
+	struct md_client *client, *next;
+
+	HASH_ITER(hh, clients->by_number, client, next) {
+		if (client->uid == uid)
+			sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+	}
+}
+
+static void on_closed(struct md_errand *errand)
+{
+	struct md_client *client = (struct md_client *)((char *)errand - offsetof(struct md_client, leaving));
+	struct md_clients *clients = client->clients;
+
+	LIST_REMOVE(client, of_leaving);
+	clients->n_leaving--;
+	if (!client->number)
+		clients->n_refused--;
+	else
+		uncount_client(clients, client->uid, client->n_strays);
+	if (client->n_strays)
+		resume(clients, client->uid);
+	if (clients->full && clients->n_refused < MD_REFUSED_MAX) {
+		clients->full = false;
+		sd_event_source_set_enabled(clients->source, SD_EVENT_ON);
+	}
+	free(client);
+}
+
+/* The process is told at once, and what it may have sent with descriptors is closed by and by. */
+static void leave(struct md_client *client)
+{
+	struct md_clients *clients = client->clients;
+	struct md_uid_count *count = client->n_strays ? md_qps_uid(&clients->qps, client->uid) : NULL;
+
+	if (count)
+		count->n_strays++;
+	shutdown(client->fd, SHUT_RDWR);
+	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
+	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
+	clients->n_leaving++;
+	md_errands_give(&clients->closer, &client->leaving);
+}
+
 static void close_client(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
-	struct md_uid_count *count = md_qps_uid(&clients->qps, client->uid);
 
 	clients->ops->gone(clients->arg, client);
 	md_qps_drop(&clients->qps, &client->qps);
-	if (count) {
-		count->n_clients--;
-		md_qps_uid_put(&clients->qps, count);
-	}
 	md_counts_end(&clients->counts, client->page);
 	HASH_DEL(clients->by_number, client);
 	clients->n--;
-	sd_event_source_disable_unref(client->source);
-	close(client->fd);
+	client->source = sd_event_source_disable_unref(client->source);
 	if (client->waits)
 		LIST_REMOVE(client, waiting);
 	free(client->out);
+	if (!client->ended) {
+		leave(client);
+		return;
+	}
+	close(client->fd);
+	uncount_client(clients, client->uid, false);
 	free(client);
 }
 
@@ -331,23 +402,34 @@ static int on_frame(struct md_client *client, const struct mv_frame *frame)
 	return -EPROTO;
 }
 
-/* With what a process counts, if it sends that and has not done so before. */
-static void take_page(struct md_client *client, struct msghdr *msg)
+/* Return: 0; -ENODATA when it is no packet: there will be none any more. */
+static int take_descriptors(struct md_client *client, struct msghdr *msg)
 {
 	struct cmsghdr *cmsg;
-	int fd;
+	int err = -ENODATA;
 
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS ||
-		    cmsg->cmsg_len < CMSG_LEN(sizeof(fd)))
+		if (cmsg->cmsg_level != SOL_SOCKET)
 			continue;
-		/* There is room for one, so there are no more: the kernel closes those. */
-		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
-		if (client->page)
-			close(fd);
-		else
-			client->page = md_counts_map(fd);
+		if (cmsg->cmsg_type == SCM_CREDENTIALS)
+			err = 0;
+		if (cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		client->n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(client->strays, CMSG_DATA(cmsg), client->n_strays * sizeof(int));
 	}
+	return err;
+}
+
+/* With what a process counts, once. Return: 0; -EBADF: it sends what nobody wants. */
+static int take_page(struct md_client *client)
+{
+	if (!client->n_strays)
+		return 0;
+	if (client->n_strays > 1 || client->page || md_counts_map(client->strays[0], &client->page))
+		return -EBADF;
+	client->n_strays = 0;
+	return 0;
 }
 
 /* Frames of one packet. Return: as take_packet(). */
@@ -373,22 +455,25 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 {
 	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one more, so that longer ones show */
 	struct iovec data = {.iov_base = buf, .iov_len = sizeof(buf)};
+	/* For all descriptors there may be: the kernel would close the rest, here. */
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
+		char buf[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(client->strays))];
 	} control;
 	struct msghdr msg = {.msg_iov = &data,
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
-			     .msg_controllen = CMSG_LEN(sizeof(int))};
+			     .msg_controllen = sizeof(control.buf)};
 	ssize_t n = recvmsg(client->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	take_page(client, &msg);
-	if (!n)
+		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* one that left something unread: go on to the end */
+	client->ended = take_descriptors(client, &msg) && !n;
+	if (client->ended)
 		return -ESHUTDOWN;
-	if (n > MV_PACK_MAX_BYTES) {
+	if (take_page(client))
+		return -EBADF;
+	if (!n || n > MV_PACK_MAX_BYTES) {
 		client->clients->count.malformed++;
 		return -EBADMSG;
 	}
@@ -398,16 +483,20 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_client *client = arg;
+	struct md_uid_count *count = md_qps_uid(&client->clients->qps, client->uid);
 	unsigned int n_frames = 0;
 	int rc = 0;
 
-	(void)source;
+	if (count && count->n_strays) {
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+		return 0;
+	}
 	(void)fd;
 	(void)revents;
 	while (n_frames < MD_FRAMES_PER_TURN && !rc)
 		rc = take_packet(client, &n_frames);
 	if (rc && rc != -EAGAIN) {
-		if (rc != -ESHUTDOWN && rc != -ECONNRESET)
+		if (rc != -ESHUTDOWN)
 			md_say(MD_NOTICE, "connection of process %d (%s) closed: %s",
 			       (int)client->pid, client->name, md_strerror(rc));
 		close_client(client);
@@ -421,7 +510,7 @@ static int count_client(struct md_clients *clients, uid_t uid)
 {
 	struct md_uid_count *count;
 
-	if (clients->n >= clients->max)
+	if (clients->n + clients->n_leaving - clients->n_refused >= clients->max)
 		return -EUSERS;
 	count = md_qps_uid(&clients->qps, uid);
 	if (!count)
@@ -437,6 +526,7 @@ static int count_client(struct md_clients *clients, uid_t uid)
 static int add_client(struct md_clients *clients, int fd, const struct ucred *cred)
 {
 	struct md_client *client = calloc(1, sizeof(*client));
+	const int on = 1;
 	int err;
 
 	if (!client)
@@ -449,7 +539,10 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 	client->begun_ns = now_ns();
 	LIST_INIT(&client->qps);
 	LIST_INIT(&client->watches);
-	err = sd_event_add_io(clients->event, &client->source, fd, EPOLLIN, on_readable, client);
+	/* For each packet comes with them, but not the end: an empty packet is none. */
+	err = setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno : 0;
+	if (!err)
+		err = sd_event_add_io(clients->event, &client->source, fd, EPOLLIN, on_readable, client);
 	if (err < 0) {
 		free(client);
 		return err;
@@ -465,31 +558,42 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 	return 0;
 }
 
+/* Something may be in it already. */
+static void refuse(struct md_clients *clients, int fd)
+{
+	struct md_client *client = calloc(1, sizeof(*client));
+
+	clients->count.refused++;
+	if (!client) {
+		close(fd);
+		return;
+	}
+	client->clients = clients;
+	client->fd = fd;
+	clients->n_refused++;
+	leave(client);
+	if (clients->n_refused < MD_REFUSED_MAX)
+		return;
+	clients->full = true;
+	sd_event_source_set_enabled(clients->source, SD_EVENT_OFF);
+}
+
 int md_clients_adopt(struct md_clients *clients, int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	struct md_uid_count *count;
 	int err;
 
 	err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? -errno : 0;
 	if (!err)
 		err = count_client(clients, cred.uid);
-	if (err) {
-		clients->count.refused++;
-		close(fd);
-		return err;
+	if (!err) {
+		err = add_client(clients, fd, &cred);
+		if (err)
+			uncount_client(clients, cred.uid, false);
 	}
-	err = add_client(clients, fd, &cred);
-	if (err) {
-		count = md_qps_uid(&clients->qps, cred.uid);
-		if (count) {
-			count->n_clients--;
-			md_qps_uid_put(&clients->qps, count);
-		}
-		clients->count.refused++;
-		close(fd);
-	}
+	if (err)
+		refuse(clients, fd);
 	return err;
 }
 
@@ -517,14 +621,18 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 
 	clients->listen_fd = listen_fd;
 	md_resqp_open(&clients->resqp);
+	err = md_errands_start(&clients->closer, clients->event);
+	if (err < 0)
+		return err;
 	err = sd_event_add_io(clients->event, &clients->source, listen_fd, EPOLLIN, on_connection,
 			      clients);
 	return err < 0 ? err : 0;
 }
 
-void md_clients_stop(struct md_clients *clients)
+bool md_clients_stop(struct md_clients *clients)
 {
 	struct md_client *client, *next;
+	bool closed;
 
 	HASH_ITER(hh, clients->by_number, client, next)
 	close_client(client);
@@ -534,4 +642,10 @@ void md_clients_stop(struct md_clients *clients)
 	clients->listen_fd = -1;
 	md_resqp_close(&clients->resqp);
 	md_qps_fini(&clients->qps);
+	closed = md_errands_stop(&clients->closer);
+	for (client = LIST_FIRST(&clients->leaving); closed && client; client = next) {
+		next = LIST_NEXT(client, of_leaving);
+		free(client);
+	}
+	return closed;
 }

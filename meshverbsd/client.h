@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "ctl.h"
+#include "errands.h"
 #include "probes.h"
 #include "process_counts.h"
 #include "qps.h"
@@ -37,6 +38,12 @@ struct md_client {
 	struct md_probe_watch_list watches; /* paths */
 	uint64_t begun_ns;
 	const struct mv_counts_page *page; /* what it counts; NULL: it did not say */
+	bool ended; /* its socket has been read to the end, so that nothing is left in it */
+	/* Descriptors that it should not have sent, and its socket when it is gone: see md_clients.closer. */
+	int strays[MD_STRAYS_MAX];
+	size_t n_strays;
+	struct md_errand leaving;
+	LIST_ENTRY(md_client) of_leaving;
 };
 
 struct md_client_ops {
@@ -64,6 +71,16 @@ struct md_clients {
 	struct md_client *by_number;
 	uint64_t next_number;
 	size_t n, max; /* of connections: what descriptors allow, at most MD_CLIENTS_MAX */
+	/*
+	 * To close what others have made may wait for them, for ever: a file of their own FUSE mount, a TCP socket that lingers,
+	 * and a Unix socket in which such descriptors have not been read. One thread does nothing but that. Who makes it wait
+	 * has used up what he may have: those that are leaving count, and no more is read of a user of whom stray
+	 * descriptors are being closed.
+	 */
+	struct md_errands closer;
+	LIST_HEAD(, md_client) leaving;
+	size_t n_leaving, n_refused; /* in that list; of them, connections that were refused */
+	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	struct md_qps qps;
 	struct md_resqp resqp;
 	struct md_process_counts counts;
@@ -78,10 +95,12 @@ struct md_clients {
  * @clients: event, ops, arg and max are filled
  * @listen_fd: a listening SOCK_SEQPACKET socket; taken over also on failure
  *
- * Return: 0 or -errno of sd-event.
+ * Return: 0 or -errno of sd-event, and of md_errands_start().
  */
 int md_clients_start(struct md_clients *clients, int listen_fd);
-void md_clients_stop(struct md_clients *clients);
+
+/** md_clients_stop - drop all; false: a close(2) has not come back, so the process has to end by _exit(2) */
+bool md_clients_stop(struct md_clients *clients);
 
 /** md_clients_adopt - take a connected socket, as if it had been accepted (tests); 0 or -errno, then it is closed */
 int md_clients_adopt(struct md_clients *clients, int fd);

@@ -1,30 +1,52 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "process_counts.h"
 
-const struct mv_counts_page *md_counts_map(int fd)
+/* So much may have to be freed by who lets go of it last. */
+#define PAGES_MAX_BYTES (1 << 20)
+
+/*
+ * The seals first: to ask for them never asks a file system, and only memfds have these. Then which kind of memory it is: of huge
+ * pages, there may be none left for a hole that its owner has made, and a look at it would be SIGBUS; and munmap() of a part fails.
+ */
+static bool is_harmless(int fd)
 {
-	int seals = fcntl(fd, F_GET_SEALS); /* fails for all but a memfd */
-	const struct mv_counts_page *page;
-	void *memory = MAP_FAILED;
+	const int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
 	struct stat st;
 
-	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) &&
-	    st.st_size >= (off_t)sizeof(*page))
-		memory = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
+	return seals >= 0 && (seals & wanted) == wanted && !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC && !fstat(fd, &st) &&
+	       st.st_size >= (off_t)sizeof(struct mv_counts_page) && st.st_size <= PAGES_MAX_BYTES;
+}
+
+int md_counts_map(int fd, const struct mv_counts_page **ret)
+{
+	const struct mv_counts_page *page;
+	void *memory;
+
+	*ret = NULL;
+	if (!is_harmless(fd))
+		return -EBADF;
+	memory = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (memory == MAP_FAILED)
-		return NULL;
+		return 0;
 	page = memory;
 	if (page->magic == MV_COUNTS_MAGIC)
-		return page;
-	munmap(memory, sizeof(*page));
-	return NULL;
+		*ret = page;
+	else
+		munmap(memory, sizeof(*page));
+	return 0;
 }
 
 void md_counts_add(uint64_t sums[static MV_COUNTS_MAX], const struct mv_counts_page *page)

@@ -15,12 +15,15 @@ struct md_process_counts {
 
 /**
  * md_counts_map - the page behind a descriptor that a process sent
- * @fd: taken over
+ * @fd: closed, unless -EBADF is returned
+ * @ret: the page, to be given back with md_counts_end(); NULL: without memory, or it is not such a page
  *
- * Takes a memfd only that is large enough and cannot become smaller, so that looking at it later
- * can neither wait nor fail. Return: the page, to be given back with md_counts_end(); NULL.
+ * Takes a memfd only that is large enough, of ordinary pages, and can become neither smaller nor larger: so looking at it later,
+ * and letting go of it, can neither wait nor fail.
+ *
+ * Return: 0; -EBADF: it is something else, and to close it may wait for whoever made it: the caller's.
  */
-const struct mv_counts_page *md_counts_map(int fd);
+int md_counts_map(int fd, const struct mv_counts_page **ret);
 
 /** md_counts_end - the process is gone: its figures stay; @page: NULL is fine */
 void md_counts_end(struct md_process_counts *counts, const struct mv_counts_page *page);

@@ -34,6 +34,7 @@ struct md_uid_count {
 	UT_hash_handle hh;
 	uid_t uid;
 	size_t n_qps, n_clients;
+	size_t n_strays; /* clients, of which descriptors are being closed */
 };
 
 struct md_qps {

@@ -4,13 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agentlink.h"
@@ -290,52 +293,111 @@ static int make_memfd(size_t size, int seals, uint64_t magic)
 static bool takes(int fd)
 {
 	struct md_process_counts counts = {{0}};
-	const struct mv_counts_page *page;
+	const struct mv_counts_page *page = NULL;
+	int err;
 
 	assert_true(fd >= 0);
-	page = md_counts_map(fd);
-	assert_int_equal(fcntl(fd, F_GETFD), -1); /* closed in every case */
-	if (!page)
-		return false;
+	err = md_counts_map(fd, &page);
+	/* What may wait is left to the caller. */
+	assert_int_equal(fcntl(fd, F_GETFD), err ? FD_CLOEXEC : -1);
+	if (err) {
+		assert_int_equal(err, -EBADF);
+		assert_null(page);
+		close(fd);
+	}
 	md_counts_end(&counts, page);
-	return true;
+	return page;
 }
 
 static void test_takes_sealed_pages_only(void **state)
 {
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	size_t size = sizeof(struct mv_counts_page);
 	int pipes[2];
 
 	(void)state;
-	assert_true(takes(make_memfd(size, F_SEAL_SHRINK, MV_COUNTS_MAGIC)));
-	assert_true(takes(make_memfd(size + 8192, F_SEAL_SHRINK | F_SEAL_SEAL, MV_COUNTS_MAGIC)));
+	assert_true(takes(make_memfd(size, seals, MV_COUNTS_MAGIC)));
+	assert_true(takes(make_memfd(size + 8192, seals | F_SEAL_SEAL, MV_COUNTS_MAGIC)));
 	assert_false(takes(make_memfd(size, F_SEAL_GROW, MV_COUNTS_MAGIC)));
-	assert_false(takes(make_memfd(size - 1, F_SEAL_SHRINK, MV_COUNTS_MAGIC)));
-	assert_false(takes(make_memfd(size, F_SEAL_SHRINK, MV_COUNTS_MAGIC + 1)));
+	assert_false(takes(make_memfd(size, F_SEAL_SHRINK, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size, 0, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size - 1, seals, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd((1 << 20) + 4096, seals, MV_COUNTS_MAGIC)));
+	assert_false(takes(make_memfd(size, seals, MV_COUNTS_MAGIC + 1)));
 	assert_false(takes(open("/dev/zero", O_RDWR | O_CLOEXEC)));
+	assert_false(takes(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
 	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
 	assert_false(takes(pipes[0]));
 	close(pipes[1]);
 }
 
-static void send_with(int fd, const struct mv_frame *frame, int passed)
+/* A hole in it may have no page left to be filled with. */
+static void test_takes_no_huge_pages(void **state)
 {
-	uint8_t buf[MV_FRAME_MAX_BYTES];
-	struct iovec data = {.iov_base = buf, .iov_len = mv_frame_encode(frame, buf)};
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct mv_counts_page *page;
+	struct stat st;
+
+	(void)state;
+	if (fd < 0 || fstat(fd, &st) || ftruncate(fd, st.st_blksize))
+		skip();
+	page = mmap(NULL, (size_t)st.st_blksize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		print_message("no huge pages here\n");
+		close(fd);
+		skip();
+	}
+	page->magic = MV_COUNTS_MAGIC;
+	assert_int_equal(munmap(page, (size_t)st.st_blksize), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	if (st.st_blksize > 1 << 20) /* or the size would be enough of a reason */
+		print_message("refused for its size, too\n");
+	assert_false(takes(fd));
+}
+
+static int join(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	md_clients_adopt(&clients, pair[0]);
+	return pair[1];
+}
+
+/* @n times the same descriptor. */
+static void send_with(int fd, const void *bytes, size_t len, int passed, int n)
+{
+	struct iovec data = {.iov_base = (void *)bytes, .iov_len = len};
 	union {
 		struct cmsghdr align;
-		char buf[CMSG_SPACE(2 * sizeof(int))];
+		char buf[CMSG_SPACE(MD_STRAYS_MAX * sizeof(int))];
 	} control = {0};
-	struct msghdr msg = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)};
+	struct msghdr msg = {.msg_iov = &data,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-	int twice[2] = {passed, passed};
 
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(twice));
-	memcpy(CMSG_DATA(cmsg), twice, sizeof(twice));
-	assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), data.iov_len);
+	cmsg->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+	for (int i = 0; i < n; i++)
+		memcpy(CMSG_DATA(cmsg) + (size_t)i * sizeof(int), &passed, sizeof(int));
+	assert_int_equal(sendmsg(fd, &msg, MSG_NOSIGNAL), len);
+}
+
+static size_t hello(uint8_t *buf)
+{
+	const struct mv_frame frame = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION, .len = 1, .payload = "x"};
+
+	return mv_frame_encode(&frame, buf);
+}
+
+static void register_with(int fd, int passed, int n)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+
+	send_with(fd, buf, hello(buf), passed, n);
 	run_events();
 }
 
@@ -343,37 +405,168 @@ static unsigned int open_files(void)
 {
 	unsigned int n = 0;
 
-	for (int fd = 0; fd < 256; fd++)
+	for (int fd = 0; fd < 1024; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
 }
 
-/* However many it sends, and with whatever frame, none stays open and the first page counts. */
+/* Until the closer has nothing to do. */
+static void settle(void)
+{
+	for (int i = 0; clients.n_leaving && i < 100; i++)
+		sd_event_run(clients.event, 100000);
+	assert_int_equal(clients.n_leaving, 0);
+	run_events();
+}
+
+/* Who sends something else, or more, is not wanted; nothing of it stays open. */
 static void test_many_descriptors(void **state)
 {
-	struct mv_frame frame = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION, .len = 1, .payload = "x"};
-	int fd = make_memfd(sizeof(struct mv_counts_page), F_SEAL_SHRINK, MV_COUNTS_MAGIC), other, pair[2];
+	int page = make_memfd(sizeof(struct mv_counts_page), F_SEAL_SHRINK | F_SEAL_GROW, MV_COUNTS_MAGIC), fd;
+	static const int numbers[] = {1, 2, MD_STRAYS_MAX};
 	const uint64_t value = 7;
-	unsigned int before;
+	unsigned int before = open_files();
 
 	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(md_clients_adopt(&clients, pair[0]), 0);
-	before = open_files();
-	send_with(pair[1], &frame, STDERR_FILENO);
-	send_with(pair[1], &frame, fd);
-	assert_int_equal(pwrite(fd, &value, sizeof(value), offsetof(struct mv_counts_page, values)), sizeof(value));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		fd = join();
+		register_with(fd, i ? page : STDERR_FILENO, numbers[i]);
+		assert_int_equal(clients.n, 0);
+		close(fd);
+		settle();
+		assert_int_equal(open_files(), before);
+	}
+	fd = join();
+	register_with(fd, page, 1);
+	assert_int_equal(pwrite(page, &value, sizeof(value), offsetof(struct mv_counts_page, values)), sizeof(value));
 	assert_int_equal(seen(0), 7);
-	other = make_memfd(sizeof(struct mv_counts_page), F_SEAL_SHRINK, MV_COUNTS_MAGIC);
-	send_with(pair[1], &frame, other);
-	close(other);
-	assert_int_equal(seen(0), 7);
-	assert_int_equal(open_files(), before);
-	close(pair[1]);
-	run_events();
+	assert_int_equal(clients.n, 1);
+	register_with(fd, page, 1);
 	assert_int_equal(clients.n, 0);
-	assert_int_equal(seen(0), 7);
 	close(fd);
+	settle();
+	assert_int_equal(open_files(), before);
+	assert_int_equal(seen(0), 7);
+	close(page);
+}
+
+/* ---- descriptors that wait when they are closed ------------------------------------------------------------------ */
+
+/* A TCP socket whose last close waits until @ret_peer is closed, or ten seconds. */
+static int lingering(int *ret_peer)
+{
+	const struct linger linger = {.l_onoff = 1, .l_linger = 10};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(address);
+	char buf[65536] = {0};
+
+	assert_true(listener >= 0 && fd >= 0);
+	if (bind(listener, (struct sockaddr *)&address, len) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &len) || connect(fd, (struct sockaddr *)&address, len)) {
+		print_message("no IPv4 on the loopback device\n");
+		skip();
+	}
+	*ret_peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*ret_peer >= 0);
+	close(listener);
+	while (send(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+enum waiting_case {
+	WITH_REGISTER,
+	WITH_PAGE, /* in one packet */
+	UNREAD_AFTER_EMPTY,
+	UNREAD_AFTER_GARBAGE,
+	UNREAD_WHEN_REFUSED,
+	N_WAITING_CASES
+};
+
+static void send_what_waits(int fd, enum waiting_case what, int passed)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = hello(buf);
+
+	if (what == UNREAD_AFTER_EMPTY)
+		assert_int_equal(send(fd, buf, 0, 0), 0);
+	if (what == UNREAD_AFTER_GARBAGE)
+		assert_int_equal(send(fd, "garbage", 7, 0), 7);
+	send_with(fd, buf, len, passed, what == WITH_PAGE ? 2 : 1);
+	close(passed);
+}
+
+/* Neither what has been taken nor what has been left unread makes the event loop wait. */
+static void test_descriptors_that_wait(void **state)
+{
+	(void)state;
+	for (int what = 0; what < N_WAITING_CASES; what++) {
+		int peer, passed = lingering(&peer), other = join(), pair[2];
+		uint8_t buf[MV_FRAME_MAX_BYTES];
+		uint64_t begun = now_ms();
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+		clients.max = what == UNREAD_WHEN_REFUSED ? 1 : 8;
+		send_what_waits(pair[1], what, passed);
+		close(pair[1]);
+		assert_int_equal(md_clients_adopt(&clients, pair[0]), what == UNREAD_WHEN_REFUSED ? -EUSERS : 0);
+		run_events();
+		assert_int_equal(clients.n, 1);
+		/* This user can have one such packet wait, not one of each process. */
+		assert_int_equal(send(other, buf, hello(buf), 0), (ssize_t)hello(buf));
+		run_events();
+		assert_int_equal(clients.by_number->registered, what > WITH_PAGE);
+		assert_true(now_ms() - begun < 5000);
+		assert_int_equal(clients.n_leaving, 1);
+		close(peer);
+		settle();
+		assert_true(clients.by_number->registered);
+		close(other);
+		run_events();
+		assert_int_equal(clients.n, 0);
+		assert_null(clients.qps.uids);
+	}
+}
+
+/* Those who wait to be closed count; a refusal that waits stops accepting at some time, and not for ever. */
+static void test_leaving_are_bounded(void **state)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	int peer, passed = lingering(&peer), fd = join(), fds[MD_REFUSED_MAX];
+
+	(void)state;
+	clients.max = 1;
+	send_with(fd, "x", 1, passed, 1);
+	close(passed);
+	run_events();
+	close(fd);
+	assert_int_equal(clients.n, 0);
+	for (int i = 0; i < MD_REFUSED_MAX; i++) {
+		assert_false(clients.full);
+		fds[i] = join();
+	}
+	assert_int_equal(clients.count.refused, MD_REFUSED_MAX);
+	assert_true(clients.full);
+	assert_int_equal(recv(fds[0], buf, sizeof(buf), MSG_DONTWAIT), 0); /* told at once */
+	close(peer);
+	settle();
+	assert_false(clients.full);
+	for (int i = 0; i < MD_REFUSED_MAX; i++)
+		close(fds[i]);
+	fd = join();
+	assert_int_equal(clients.n, 1);
+	close(fd);
+	run_events();
 }
 
 int main(void)
@@ -388,7 +581,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pauses, setup, teardown),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test_setup_teardown(test_takes_sealed_pages_only, setup, teardown),
+		cmocka_unit_test(test_takes_no_huge_pages),
 		cmocka_unit_test_setup_teardown(test_many_descriptors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_descriptors_that_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leaving_are_bounded, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
