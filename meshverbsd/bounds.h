@@ -78,6 +78,8 @@
 #define MD_QPS_PER_UID       131072
 #define MD_STRAYS_MAX        253 /* descriptors that come with one packet: SCM_MAX_FD of the kernel */
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; then no further one is accepted */
+#define MD_QUESTIONS_PER_TURN 8 /* whose a QP is, of all processes: on some cards each is a command to the firmware */
+#define MD_INDEX_NS          (5 * MD_S) /* how long the kernel's number of a device is believed */
 #define MD_FRAMES_PER_TURN   64 /* of one process, and the rest of a packet, before the next one has its turn */
 
 /* Messages on their way. */

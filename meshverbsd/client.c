@@ -121,6 +121,9 @@ static void close_client(struct md_client *client)
 	client->source = sd_event_source_disable_unref(client->source);
 	if (client->waits)
 		LIST_REMOVE(client, waiting);
+	if (client->rest)
+		TAILQ_REMOVE(&clients->asking, client, asking);
+	free(client->rest);
 	free(client->out);
 	if (!client->ended) {
 		leave(client);
@@ -276,19 +279,35 @@ static void on_packs(struct md_client *client)
 /* Return: 0, or why that process may not have that QP. */
 static int check_owner(struct md_client *client, const struct mv_frame *frame)
 {
-	pid_t owner = md_resqp_owner(&client->clients->resqp, frame->device, frame->qpn);
+	struct md_clients *clients = client->clients;
+	pid_t owner;
 
+	if (clients->n_questions)
+		clients->n_questions--;
+	owner = md_resqp_owner(&clients->resqp, frame->device, frame->qpn, now_ns());
 	if (owner < 0)
 		return -ENOENT;
 	/* A pid of another namespace cannot be compared, and the first claim counts. */
 	return owner && client->pid && owner != client->pid ? -EPERM : 0;
 }
 
+/* What is somebody's already stays his: that needs no question. */
+static bool has_to_wait(const struct md_client *client, const struct mv_frame *frame)
+{
+	const struct md_clients *clients = client->clients;
+	struct md_qp_key key;
+
+	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->resqp.fd < 0 || clients->n_questions)
+		return false;
+	key = md_qp_key_make(frame->device, frame->qpn);
+	return !md_qps_find(&clients->qps, &key);
+}
+
 static void on_claim(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
-	int err = check_owner(client, frame);
+	int err = md_qps_find(&clients->qps, &key) ? 0 : check_owner(client, frame);
 
 	if (!err)
 		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
@@ -432,6 +451,22 @@ static int take_page(struct md_client *client)
 	return 0;
 }
 
+/* Return: -EINPROGRESS; -ENOMEM. */
+static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
+{
+	struct md_clients *clients = client->clients;
+
+	client->rest = malloc(len);
+	if (!client->rest)
+		return -ENOMEM;
+	memcpy(client->rest, buf, len);
+	client->rest_len = len;
+	TAILQ_INSERT_TAIL(&clients->asking, client, asking);
+	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
+	sd_event_source_set_enabled(clients->turn, SD_EVENT_ONESHOT);
+	return -EINPROGRESS;
+}
+
 /* Frames of one packet. Return: as take_packet(). */
 static int take_frames(struct md_client *client, const uint8_t *buf, size_t len, unsigned int *n_frames)
 {
@@ -444,13 +479,15 @@ static int take_frames(struct md_client *client, const uint8_t *buf, size_t len,
 			client->clients->count.malformed++;
 			return -EBADMSG;
 		}
+		if (has_to_wait(client, &frame))
+			return keep_rest(client, buf, len);
 		(*n_frames)++;
 		err = on_frame(client, &frame);
 	}
 	return err;
 }
 
-/* Return: 0 to go on; -EAGAIN: nothing more for now; another -errno: close. */
+/* Return: 0 to go on; -EAGAIN: nothing more for now; -EINPROGRESS: there is a rest; another -errno: close. */
 static int take_packet(struct md_client *client, unsigned int *n_frames)
 {
 	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one more, so that longer ones show */
@@ -480,6 +517,42 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 	return take_frames(client, buf, (size_t)n, n_frames);
 }
 
+static void end_of_turn(struct md_client *client, int rc)
+{
+	if (!rc || rc == -EAGAIN || rc == -EINPROGRESS)
+		return;
+	if (rc != -ESHUTDOWN)
+		md_say(MD_NOTICE, "connection of process %d (%s) closed: %s", (int)client->pid, client->name,
+		       md_strerror(rc));
+	close_client(client);
+}
+
+/* The next one in the queue may ask. */
+static int on_turn(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct md_clients *clients = arg;
+	struct md_client *client = TAILQ_FIRST(&clients->asking);
+	unsigned int n_frames = 0;
+	uint8_t *rest;
+	int rc;
+
+	(void)usec;
+	if (!client)
+		return 0;
+	TAILQ_REMOVE(&clients->asking, client, asking);
+	rest = client->rest;
+	client->rest = NULL;
+	clients->n_questions = MD_QUESTIONS_PER_TURN;
+	sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+	rc = take_frames(client, rest, client->rest_len, &n_frames);
+	clients->n_questions = 0;
+	free(rest);
+	if (!TAILQ_EMPTY(&clients->asking))
+		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	end_of_turn(client, rc);
+	return 0;
+}
+
 static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_client *client = arg;
@@ -487,7 +560,7 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 	unsigned int n_frames = 0;
 	int rc = 0;
 
-	if (count && count->n_strays) {
+	if (client->rest || (count && count->n_strays)) {
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 		return 0;
 	}
@@ -495,12 +568,7 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 	(void)revents;
 	while (n_frames < MD_FRAMES_PER_TURN && !rc)
 		rc = take_packet(client, &n_frames);
-	if (rc && rc != -EAGAIN) {
-		if (rc != -ESHUTDOWN)
-			md_say(MD_NOTICE, "connection of process %d (%s) closed: %s",
-			       (int)client->pid, client->name, md_strerror(rc));
-		close_client(client);
-	}
+	end_of_turn(client, rc);
 	return 0;
 }
 
@@ -621,9 +689,13 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 
 	clients->listen_fd = listen_fd;
 	md_resqp_open(&clients->resqp);
+	TAILQ_INIT(&clients->asking);
 	err = md_errands_start(&clients->closer, clients->event);
+	if (!err)
+		err = sd_event_add_time(clients->event, &clients->turn, CLOCK_MONOTONIC, 0, 1, on_turn, clients);
 	if (err < 0)
 		return err;
+	sd_event_source_set_enabled(clients->turn, SD_EVENT_OFF);
 	err = sd_event_add_io(clients->event, &clients->source, listen_fd, EPOLLIN, on_connection,
 			      clients);
 	return err < 0 ? err : 0;
@@ -637,6 +709,7 @@ bool md_clients_stop(struct md_clients *clients)
 	HASH_ITER(hh, clients->by_number, client, next)
 	close_client(client);
 	clients->source = sd_event_source_disable_unref(clients->source);
+	clients->turn = sd_event_source_disable_unref(clients->turn);
 	if (clients->listen_fd >= 0)
 		close(clients->listen_fd);
 	clients->listen_fd = -1;

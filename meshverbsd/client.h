@@ -33,6 +33,10 @@ struct md_client {
 	uint8_t *out; /* MV_PACK_MAX_BYTES; NULL without @packs */
 	size_t out_len;
 	char name[64]; /* as it says; printable */
+	/* Frames from one on that has to wait for a question: see md_clients.asking. */
+	uint8_t *rest; /* NULL: none */
+	size_t rest_len;
+	TAILQ_ENTRY(md_client) asking;
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
 	struct md_probe_watch_list watches; /* paths */
@@ -82,7 +86,14 @@ struct md_clients {
 	size_t n_leaving, n_refused; /* in that list; of them, connections that were refused */
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	struct md_qps qps;
+	/*
+	 * Whose a QP is that nobody has claimed the kernel is asked, MD_QUESTIONS_PER_TURN times in a turn of the event loop for all
+	 * processes together: it may take long. They come one after the other, and until it is its turn a process is not read.
+	 */
 	struct md_resqp resqp;
+	TAILQ_HEAD(, md_client) asking;
+	sd_event_source *turn; /* a time that is over: sd-event prefers its defer sources to all others */
+	unsigned int n_questions; /* that may still be asked in this turn */
 	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,

@@ -20,6 +20,7 @@ void md_resqp_open(struct md_resqp *resqp)
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK};
 
 	resqp->seq = 0;
+	md_resqp_forget(resqp);
 	resqp->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
 	if (resqp->fd >= 0 && bind(resqp->fd, (struct sockaddr *)&addr, sizeof(addr)))
 		md_resqp_close(resqp);
@@ -30,6 +31,11 @@ void md_resqp_close(struct md_resqp *resqp)
 	if (resqp->fd >= 0)
 		close(resqp->fd);
 	resqp->fd = -1;
+}
+
+void md_resqp_forget(struct md_resqp *resqp)
+{
+	resqp->n_known = resqp->oldest = 0;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -183,7 +189,7 @@ static void drain(const struct md_resqp *resqp)
 			return;
 }
 
-static int device_index(struct md_resqp *resqp, const char *device)
+static int ask_index(struct md_resqp *resqp, const char *device)
 {
 	static char answer[ANSWER_BYTES]; /* scratch; the agent has one thread */
 	struct request request = {0};
@@ -204,7 +210,31 @@ static int device_index(struct md_resqp *resqp, const char *device)
 	return -ENOENT;
 }
 
-pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn)
+static int device_index(struct md_resqp *resqp, const char *device, uint64_t now_ns)
+{
+	size_t i;
+	int index;
+
+	for (i = 0; i < resqp->n_known && strcmp(resqp->known[i].device, device); i++)
+		;
+	if (i < resqp->n_known && now_ns < resqp->known[i].until_ns)
+		return resqp->known[i].index;
+	drain(resqp);
+	index = ask_index(resqp, device);
+	/* Only of what there is: names that somebody makes up push nothing out. */
+	if (index < 0 || strlen(device) >= sizeof(resqp->known[i].device))
+		return index;
+	if (i == resqp->n_known && i < MD_RAILS_MAX)
+		resqp->n_known++;
+	else if (i == resqp->n_known)
+		i = resqp->oldest++ % MD_RAILS_MAX;
+	strcpy(resqp->known[i].device, device);
+	resqp->known[i].index = index;
+	resqp->known[i].until_ns = now_ns + MD_INDEX_NS;
+	return index;
+}
+
+pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns)
 {
 	char answer[4096];
 	struct request request = {0};
@@ -213,8 +243,7 @@ pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn)
 
 	if (resqp->fd < 0)
 		return 0;
-	drain(resqp);
-	index = device_index(resqp, device);
+	index = device_index(resqp, device, now_ns);
 	if (index < 0)
 		return 0;
 	drain(resqp);

@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bounds.h"
+
+#include <infiniband/verbs.h>
+
 /*
  * Whose QP is it? As RDMA netlink says (`rdma resource show qp`), which needs no privilege. Kernels before 4.17,
  * and hosts without ib_core, cannot tell.
@@ -13,21 +17,32 @@
 struct md_resqp {
 	int fd; /* NETLINK_RDMA; -1: not there */
 	uint32_t seq;
+	/* The kernel's numbers of devices, so that not each question asks for all devices. */
+	struct {
+		char device[IBV_SYSFS_NAME_MAX];
+		int index;
+		uint64_t until_ns;
+	} known[MD_RAILS_MAX];
+	size_t n_known, oldest;
 };
 
 /** md_resqp_open - never fails: without the socket nothing can be told */
 void md_resqp_open(struct md_resqp *resqp);
 void md_resqp_close(struct md_resqp *resqp);
 
+/** md_resqp_forget - devices may have come and gone, or have other names */
+void md_resqp_forget(struct md_resqp *resqp);
+
 /**
  * md_resqp_owner - the process that made a QP
+ * @now_ns: of a clock that is always the same
  *
  * The kernel answers at once, within the call.
  *
  * Return: its pid in our PID namespace; 0: the kernel cannot or does not say (also for a device it does not know);
  * -ENOENT: there is no such QP on that device.
  */
-pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn);
+pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns);
 
 /*
  * The parsers behind it: @len bytes of one answer, any content.

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -653,9 +654,182 @@ static void test_resqp_live(void **state)
 
 	(void)state;
 	md_resqp_open(&resqp);
-	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1), 0);
+	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
 	md_resqp_close(&resqp);
-	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1), 0);
+	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
+}
+
+/* The kernel: it has mlx5_0, all QPs of which are ours but 666. */
+static int kernel_fd = -1, kernel_end = -1;
+static unsigned int n_dumps, n_questions;
+
+ssize_t __real_send(int fd, const void *buf, size_t len, int flags);
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
+
+static void answer(const struct message *message)
+{
+	assert_int_equal(__real_send(kernel_end, message, message->head.nlmsg_len, 0), message->head.nlmsg_len);
+}
+
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
+{
+	struct message device = a_message(RDMA_NLDEV_CMD_GET), qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
+	uint32_t index = 3, pid = (uint32_t)getpid(), qpn;
+	struct nlmsghdr head;
+
+	if (fd < 0 || fd != kernel_fd)
+		return __real_send(fd, buf, len, flags);
+	memcpy(&head, buf, sizeof(head));
+	if (head.nlmsg_type == device.head.nlmsg_type) {
+		n_dumps++;
+		put_attr(&device, RDMA_NLDEV_ATTR_DEV_INDEX, &index, 4);
+		put_attr(&device, RDMA_NLDEV_ATTR_DEV_NAME, "mlx5_0", 7);
+		answer(&device);
+		device = (struct message){.head = {.nlmsg_len = sizeof(struct nlmsghdr), .nlmsg_type = NLMSG_DONE}};
+		answer(&device);
+		return (ssize_t)len;
+	}
+	n_questions++;
+	memcpy(&qpn, (const char *)buf + len - sizeof(qpn), sizeof(qpn));
+	pid += qpn == 666;
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
+	answer(&qp);
+	return (ssize_t)len;
+}
+
+static int setup_kernel(void **state)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+	n_dumps = n_questions = 0;
+	setup(state);
+	clients.resqp.fd = kernel_fd = pair[0];
+	kernel_end = pair[1];
+	return 0;
+}
+
+static int teardown_kernel(void **state)
+{
+	teardown(state); /* closes the one end */
+	close(kernel_end);
+	kernel_fd = kernel_end = -1;
+	return 0;
+}
+
+static bool has_qp(uint32_t qpn)
+{
+	struct md_qp_key key = md_qp_key_make("mlx5_0", qpn);
+
+	return md_qps_find(&clients.qps, &key);
+}
+
+static void send_claims(int fd, uint32_t from, uint32_t to)
+{
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	size_t len = 0;
+
+	for (uint32_t qpn = from; qpn <= to; qpn++)
+		len = pack_claim(buf, len, qpn);
+	assert_int_equal(send(fd, buf, len, 0), len);
+}
+
+/* One packet can have hundreds of questions: they take turns, and what comes behind them has to wait. */
+static void test_questions_are_rationed(void **state)
+{
+	const struct mv_frame gone = {.type = MV_FRAME_UNCLAIM, .qpn = 100, .device = "mlx5_0"};
+	int a = registered(), b = registered();
+	unsigned int before, most = 0, when_b = 0;
+	uint8_t buf[MV_PACK_MAX_BYTES];
+	size_t len = 0;
+
+	(void)state;
+	for (uint32_t qpn = 1; qpn <= 100; qpn++)
+		len = pack_claim(buf, len, qpn);
+	len = pack(buf, len, &gone);
+	len = pack_claim(buf, len, 666);
+	assert_int_equal(send(a, buf, len, 0), len);
+	send_claims(b, 200, 200);
+	/* Another packet behind, of which nothing is true before the first one is through. */
+	{
+		struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
+					 .gid_type = MV_GID_TYPE_ROCE_V2,
+					 .from_psn = MV_CTL_PSN_NONE,
+					 .to_psn = MV_CTL_PSN_NONE,
+					 .attempt = 1,
+					 .from = {.gid = unit_gid("10.1.0.1"), .qpn = 99},
+					 .to = {.gid = unit_gid("10.1.0.2"), .qpn = 9}};
+		struct mv_frame frame = {.type = MV_FRAME_SEND, .dgid = msg.to.gid};
+
+		frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
+		len = pack(buf, 0, &frame);
+		assert_int_equal(send(a, buf, len, 0), len);
+	}
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			break;
+		if (n_questions - before > most)
+			most = n_questions - before;
+		if (!when_b && has_qp(200))
+			when_b = n_questions;
+	} while (true);
+	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 102);
+	assert_int_equal(n_dumps, 1);
+	assert_in_range(when_b, 1, 2 * MD_QUESTIONS_PER_TURN);
+	assert_int_equal(clients.count.frames, 2 + 102 + 1 + 1);
+	assert_int_equal(clients.count.claims, 101);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(clients.qps.n, 100);
+	assert_false(has_qp(100) || has_qp(666));
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(clients.count.not_its_own, 0);
+	/* What is somebody's is no question, neither to him nor to others. */
+	send_claims(a, 1, 99);
+	send_claims(b, 1, 99);
+	run_events();
+	assert_int_equal(n_questions, 102);
+	assert_int_equal(clients.count.claims, 200);
+	assert_int_equal(clients.count.claims_refused, 100);
+	/* One that goes before it was its turn, and one that waits when the agent ends. */
+	send_claims(a, 301, 350);
+	while (!has_qp(301))
+		sd_event_run(clients.event, 0);
+	close(a);
+	send_claims(b, 401, 450);
+	while (clients.n > 1)
+		sd_event_run(clients.event, 0);
+	assert_true(has_qp(401));
+	close(b);
+}
+
+/* All devices are asked for only now and then. */
+static void test_device_index_is_kept(void **state)
+{
+	const uint64_t now_ns = 1000 * MD_S;
+	pid_t pid = getpid();
+
+	(void)state;
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 1, now_ns), pid);
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS - 1), pid);
+	assert_int_equal(n_dumps, 1);
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS), pid);
+	assert_int_equal(n_dumps, 2);
+	md_resqp_forget(&clients.resqp);
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 666, now_ns + MD_INDEX_NS), pid + 1);
+	assert_int_equal(n_dumps, 3);
+	for (int i = 0; i < 2 * MD_RAILS_MAX; i++) {
+		char name[IBV_SYSFS_NAME_MAX];
+
+		snprintf(name, sizeof(name), "made_up_%d", i);
+		assert_int_equal(md_resqp_owner(&clients.resqp, name, 1, now_ns), 0);
+	}
+	assert_int_equal(clients.resqp.n_known, 1);
+	n_dumps = 0;
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 1, now_ns + MD_INDEX_NS), pid);
+	assert_int_equal(n_dumps, 0);
 }
 
 /* ---- control requests ------------------------------------------------------------------------ */
@@ -733,6 +907,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_claim_faults, setup, teardown),
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
+		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 		cmocka_unit_test(test_control_requests),
 		cmocka_unit_test(test_control_orders),
 	};
