@@ -66,8 +66,10 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	agent->publish_ns = UINT64_MAX;
 	if (!err) {
 		md_clients_changed(&agent->clients);
-		if (!agent->counts.published++)
+		if (!agent->counts.published++) {
 			sd_notify(0, "READY=1");
+			sd_event_set_watchdog(agent->event, true); /* without, it just runs unwatched */
+		}
 		return;
 	}
 	if (!agent->counts.publish_failed++)

@@ -4,10 +4,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 import hosts
 from hosts import wait_for
@@ -639,6 +641,29 @@ class Alone(AgentTest):
         self.assertEqual(other.returncode, 1)
         self.assertIn("UDP port 28791: Address already in use", other.stdout)
         self.assertTrue(a.get("status"))
+
+    def test_watchdog(self):
+        """Once it is ready the event loop says that it comes round; one that is stopped does not."""
+        a = self.world.host("a")
+        path = a.dir / "notify"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.bind(str(path))
+            path.chmod(0o666)
+            notify.settimeout(5)
+            with unittest.mock.patch.dict(os.environ, {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}):
+                a.start()
+            self.assertEqual([notify.recv(100) for _ in range(4)], [b"READY=1"] + 3 * [b"WATCHDOG=1"])
+            a.agent.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+            notify.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    notify.recv(100)
+            time.sleep(1)
+            self.assertRaises(BlockingIOError, notify.recv, 100)
+            a.agent.send_signal(signal.SIGCONT)
+            notify.settimeout(5)
+            self.assertEqual(notify.recv(100), b"WATCHDOG=1")
 
     def test_arguments(self):
         a = self.world.host("a")
