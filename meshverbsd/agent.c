@@ -18,7 +18,7 @@
 #include "say.h"
 
 /* Descriptors that are not connections; and those that one user has sent and that are being closed, see client.h. */
-#define OTHER_FDS (64 + MD_STRAYS_MAX + MD_REFUSED_MAX)
+#define OTHER_FDS (64 + 2 * (MD_STRAYS_MAX + MD_REFUSED_MAX))
 
 /* ---- view ------------------------------------------------------------------------------------ */
 
@@ -176,6 +176,7 @@ static int start_sockets(struct md_agent *agent)
 		agent->controls.carry_out = md_drain_answer;
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
+		agent->controls.closer = &agent->clients.closer;
 		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
 	}
@@ -278,15 +279,17 @@ bool md_agent_stop(struct md_agent *agent)
 	bool closed = true;
 
 	sd_notify(0, "STOPPING=1");
-	if (agent->clients.event) {
-		closed = md_clients_stop(&agent->clients);
-		if (!closed)
-			say_not_back();
-		md_rundir_remove(&agent->rundir, "agent");
-	}
 	if (agent->controls.event) {
 		md_controls_stop(&agent->controls);
 		md_rundir_remove(&agent->rundir, "control");
+	}
+	if (agent->clients.event) {
+		closed = md_clients_stop(&agent->clients);
+		if (closed)
+			md_controls_fini(&agent->controls);
+		else
+			say_not_back();
+		md_rundir_remove(&agent->rundir, "agent");
 	}
 	stop_events(agent);
 	if (!md_errands_stop(&agent->errands)) {

@@ -2,10 +2,12 @@
 #include "control.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,16 +22,79 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
 }
 
+static struct md_control *leaving_control(struct md_errand *errand)
+{
+	return (struct md_control *)((char *)errand - offsetof(struct md_control, leaving));
+}
+
+/* In the closer's thread. */
+static void close_all(struct md_errand *errand)
+{
+	struct md_control *control = leaving_control(errand);
+
+	for (size_t i = 0; i < control->n_strays; i++)
+		close(control->strays[i]);
+	close(control->fd);
+}
+
+static void forget(struct md_control *control)
+{
+	if (control->refused)
+		control->controls->n_refused--;
+	else
+		control->controls->n--;
+	free(control);
+}
+
+static void on_closed(struct md_errand *errand)
+{
+	struct md_control *control = leaving_control(errand);
+	struct md_controls *controls = control->controls;
+
+	LIST_REMOVE(control, of_leaving);
+	forget(control);
+	if (!controls->full || controls->n_refused >= MD_REFUSED_MAX)
+		return;
+	controls->full = false;
+	sd_event_source_set_enabled(controls->source, SD_EVENT_ON);
+}
+
+/* Nothing comes into it any more, so that what is in it now is all. The answer can still be read. */
+static bool is_empty(int fd)
+{
+	int n;
+
+	return !shutdown(fd, SHUT_RD) && !ioctl(fd, FIONREAD, &n) && !n;
+}
+
+/* What has not been read may be descriptors, and to close those may wait. */
+static void leave(struct md_control *control)
+{
+	struct md_controls *controls = control->controls;
+
+	if (!control->n_strays && is_empty(control->fd)) {
+		close(control->fd);
+		forget(control);
+		return;
+	}
+	shutdown(control->fd, SHUT_RDWR);
+	control->leaving = (struct md_errand){.run = close_all, .done = on_closed};
+	LIST_INSERT_HEAD(&controls->leaving, control, of_leaving);
+	md_errands_give(controls->closer, &control->leaving);
+	if (controls->n_refused < MD_REFUSED_MAX)
+		return;
+	controls->full = true;
+	sd_event_source_set_enabled(controls->source, SD_EVENT_OFF);
+}
+
 static void close_control(struct md_control *control)
 {
 	control->controls->answers_bytes -= control->answer_len;
 	LIST_REMOVE(control, list);
-	control->controls->n--;
 	sd_event_source_disable_unref(control->source);
 	sd_event_source_disable_unref(control->timer);
-	close(control->fd);
 	free(control->answer);
-	free(control);
+	leave(control);
 }
 
 bool md_control_is_object(const char *text, size_t len)
@@ -185,16 +250,35 @@ static bool answer(struct md_control *control, size_t line_len)
 	return sd_event_source_set_io_events(control->source, EPOLLOUT) >= 0;
 }
 
+/* With room for all descriptors there may be, or the kernel would close them, here. */
+static ssize_t receive(struct md_control *control)
+{
+	struct iovec data = {.iov_base = control->request + control->request_len,
+			     .iov_len = sizeof(control->request) - control->request_len};
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(control->strays))];
+	} room;
+	struct msghdr msg = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = room.buf, .msg_controllen = sizeof(room.buf)};
+	ssize_t n = recvmsg(control->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
+		control->n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(control->strays, CMSG_DATA(cmsg), control->n_strays * sizeof(int));
+	}
+	return n;
+}
+
 static bool read_some(struct md_control *control)
 {
+	ssize_t n = receive(control);
 	const char *end;
-	ssize_t n;
 
-	n = recv(control->fd, control->request + control->request_len,
-		 sizeof(control->request) - control->request_len, MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
-	if (!n)
+	if (!n || control->n_strays)
 		return false;
 	control->request_len += (size_t)n;
 	end = memchr(control->request, '\n', control->request_len);
@@ -223,30 +307,29 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-static int add_control(struct md_controls *controls, int fd)
+/* Has that user, who is not root, something that is still being closed? */
+static bool is_leaving(const struct md_controls *controls, uid_t uid)
 {
-	struct md_control *control;
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	const struct md_control *control;
+
+	LIST_FOREACH(control, &controls->leaving, of_leaving)
+		if (uid && control->uid == uid)
+			return true;
+	return false;
+}
+
+static int add_control(struct md_controls *controls, struct md_control *control)
+{
 	int err;
 
-	if (controls->n >= MD_CONTROLS_MAX)
+	if (controls->n >= MD_CONTROLS_MAX || is_leaving(controls, control->uid))
 		return -EUSERS;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
-	control = calloc(1, sizeof(*control));
-	if (!control)
-		return -ENOMEM;
-	control->controls = controls;
-	control->fd = fd;
-	control->uid = cred.uid;
-	err = sd_event_add_io(controls->event, &control->source, fd, EPOLLIN, on_ready, control);
+	err = sd_event_add_io(controls->event, &control->source, control->fd, EPOLLIN, on_ready, control);
 	if (err >= 0)
 		err = sd_event_add_time_relative(controls->event, &control->timer, CLOCK_MONOTONIC,
 						 MD_CONTROL_NS / 1000, 100000, on_timeout, control);
 	if (err < 0) {
-		sd_event_source_disable_unref(control->source);
-		free(control);
+		control->source = sd_event_source_disable_unref(control->source);
 		return err;
 	}
 	LIST_INSERT_HEAD(&controls->list, control, list);
@@ -256,11 +339,28 @@ static int add_control(struct md_controls *controls, int fd)
 
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
+	struct md_control *control = calloc(1, sizeof(*control));
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
 	(void)source;
 	(void)revents;
-	fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0 && add_control(arg, fd))
-		close(fd);
+	fd = control ? accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+	if (fd < 0) {
+		free(control);
+		return 0;
+	}
+	control->controls = arg;
+	control->fd = fd;
+	control->refused = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	if (!control->refused) {
+		control->uid = cred.uid;
+		control->refused = add_control(arg, control);
+	}
+	if (control->refused) {
+		control->controls->n_refused++;
+		leave(control);
+	}
 	return 0;
 }
 
@@ -270,6 +370,7 @@ int md_controls_start(struct md_controls *controls, int listen_fd)
 
 	controls->listen_fd = listen_fd;
 	LIST_INIT(&controls->list);
+	LIST_INIT(&controls->leaving);
 	err = sd_event_add_io(controls->event, &controls->source, listen_fd, EPOLLIN, on_connection,
 			      controls);
 	return err < 0 ? err : 0;
@@ -285,4 +386,14 @@ void md_controls_stop(struct md_controls *controls)
 	if (controls->listen_fd >= 0)
 		close(controls->listen_fd);
 	controls->listen_fd = -1;
+}
+
+void md_controls_fini(struct md_controls *controls)
+{
+	struct md_control *control;
+
+	while ((control = LIST_FIRST(&controls->leaving))) {
+		LIST_REMOVE(control, of_leaving);
+		free(control);
+	}
 }

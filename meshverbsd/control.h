@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include "bounds.h"
+#include "errands.h"
 
 /*
  * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
@@ -29,6 +30,12 @@ struct md_control {
 	size_t request_len, answer_len, answer_at;
 	char *answer; /* NULL: the request is not complete */
 	char request[MD_REQUEST_MAX];
+	/* Descriptors that nobody asked for; and what closes them, see md_clients.closer. */
+	int strays[MD_STRAYS_MAX];
+	size_t n_strays;
+	bool refused;
+	struct md_errand leaving;
+	LIST_ENTRY(md_control) of_leaving;
 };
 
 /* What is to be done. */
@@ -50,6 +57,10 @@ struct md_controls {
 	/* May the answer be long? Those are not to be had at any time. NULL: none is. */
 	bool (*is_long)(const char *name);
 	void *arg;
+	struct md_errands *closer; /* for what may wait: md_clients.closer */
+	LIST_HEAD(, md_control) leaving; /* are being closed there; of each user but root, one */
+	size_t n_refused; /* of them */
+	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	int listen_fd;
 	sd_event_source *source;
 	LIST_HEAD(, md_control) list;
@@ -58,9 +69,12 @@ struct md_controls {
 	uint64_t busy_until_ns; /* nothing is made for others than root and us before */
 };
 
-/** md_controls_start - event, answer and arg are filled; @listen_fd is taken over; 0 or -errno */
+/** md_controls_start - event, answer, arg and closer are filled; @listen_fd is taken over; 0 or -errno */
 int md_controls_start(struct md_controls *controls, int listen_fd);
+
+/** md_controls_stop - drop all; before the closer is stopped, and md_controls_fini() after that */
 void md_controls_stop(struct md_controls *controls);
+void md_controls_fini(struct md_controls *controls);
 
 /** md_control_is_object - is a text of @len bytes one JSON object and nothing else? */
 bool md_control_is_object(const char *text, size_t len);

@@ -19,6 +19,7 @@
 #include "agentlink.h"
 #include "client.h"
 #include "conn.h"
+#include "control.h"
 #include "count.h"
 #include "say.h"
 #include "tmpdir.h"
@@ -569,6 +570,133 @@ static void test_leaving_are_bounded(void **state)
 	run_events();
 }
 
+/* ---- the control socket ------------------------------------------------------------------------------------------ */
+
+static char *make_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
+{
+	(void)arg;
+	(void)uid;
+	assert_string_equal(name, "peers");
+	*ret_len = 3;
+	return strdup("{}\n");
+}
+
+static void start_controls(struct md_controls *controls, struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s", tmpdir_at(&dir, "control"));
+	assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	*controls = (struct md_controls){.event = clients.event, .answer = make_answer, .closer = &clients.closer};
+	assert_int_equal(md_controls_start(controls, fd), 0);
+}
+
+static int connect_control(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)address, sizeof(*address)), 0);
+	return fd;
+}
+
+static void settle_controls(const struct md_controls *controls)
+{
+	for (int i = 0; !LIST_EMPTY(&controls->leaving) && i < 100; i++)
+		sd_event_run(clients.event, 100000);
+	assert_true(LIST_EMPTY(&controls->leaving));
+	assert_int_equal(controls->n_refused, 0);
+	run_events();
+}
+
+/* Read, left unread behind what is too long, left unread when refused: nothing of it makes the event loop wait. */
+static void test_control_descriptors_that_wait(void **state)
+{
+	static const char request[] = "{\"get\": \"peers\"}\n";
+	static const char long_request[MD_REQUEST_MAX] = "";
+	struct md_controls controls;
+	struct sockaddr_un address;
+	unsigned int before;
+	char buf[8];
+
+	(void)state;
+	start_controls(&controls, &address);
+	before = open_files();
+	for (int what = 0; what < 3; what++) {
+		int peer, passed = lingering(&peer), fd = connect_control(&address);
+		uint64_t begun = now_ms();
+
+		if (what == 1)
+			assert_int_equal(send(fd, long_request, sizeof(long_request), 0), sizeof(long_request));
+		if (what == 2)
+			controls.n = MD_CONTROLS_MAX;
+		send_with(fd, "x", 1, passed, what ? 1 : MD_STRAYS_MAX);
+		close(passed);
+		run_events();
+		assert_true(now_ms() - begun < 5000);
+		assert_false(LIST_EMPTY(&controls.leaving));
+		assert_true(recv(fd, buf, sizeof(buf), 0) <= 0); /* ECONNRESET, where the closer has begun */
+		close(fd);
+		close(peer);
+		settle_controls(&controls);
+		assert_int_equal(open_files(), before);
+		if (what == 2)
+			controls.n = 0;
+		/* Others, afterwards. */
+		fd = connect_control(&address);
+		assert_int_equal(send(fd, request, strlen(request), 0), strlen(request));
+		run_events();
+		assert_int_equal(recv(fd, buf, sizeof(buf), 0), 3);
+		assert_int_equal(recv(fd, buf, sizeof(buf), 0), 0);
+		assert_true(LIST_EMPTY(&controls.leaving)); /* nothing was in it: closed at once */
+		assert_int_equal(controls.n, 0);
+		close(fd);
+	}
+	md_controls_stop(&controls);
+	md_controls_fini(&controls);
+}
+
+/* Refusals that wait stop accepting at some time, and not for ever. */
+static void test_control_leaving_are_bounded(void **state)
+{
+	int peer, passed = lingering(&peer), fds[MD_REFUSED_MAX + 1];
+	struct md_controls controls;
+	struct sockaddr_un address;
+	char buf[8];
+
+	(void)state;
+	start_controls(&controls, &address);
+	fds[0] = connect_control(&address);
+	send_with(fds[0], "x", 1, passed, 1);
+	close(passed);
+	run_events();
+	close(fds[0]);
+	assert_int_equal(controls.n, 1);
+	controls.n += MD_CONTROLS_MAX;
+	for (int i = 0; i < MD_REFUSED_MAX; i++) {
+		assert_false(controls.full);
+		fds[i] = connect_control(&address);
+		assert_int_equal(send(fds[i], "x", 1, 0), 1);
+		run_events();
+	}
+	assert_true(controls.full);
+	fds[MD_REFUSED_MAX] = connect_control(&address);
+	run_events();
+	assert_int_equal(recv(fds[MD_REFUSED_MAX], buf, sizeof(buf), MSG_DONTWAIT), -1);
+	controls.n -= MD_CONTROLS_MAX;
+	close(peer);
+	settle_controls(&controls);
+	assert_false(controls.full);
+	assert_int_equal(controls.n, 1);
+	for (int i = 0; i <= MD_REFUSED_MAX; i++)
+		close(fds[i]);
+	run_events();
+	assert_int_equal(controls.n, 0);
+	md_controls_stop(&controls);
+	md_controls_fini(&controls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -585,6 +713,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_descriptors_that_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaving_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_control_descriptors_that_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_control_leaving_are_bounded, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
