@@ -239,6 +239,7 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 		if (md_prober_is_astray(agent, received))
 			return;
 		from.ifindex = received->ifindex;
+		from.local = received->to;
 	}
 	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
 			  now_ns, &opened);

@@ -10,11 +10,11 @@
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* As md_is_of_path() says: the netdev belongs to the address. */
+/* As md_is_of_path() says: the netdev and our own address belong to the address. */
 static int send_over(struct md_agent *agent, enum md_kind kind, const struct in6_addr *from, const struct in6_addr *to,
 		      uint16_t port, uint32_t ifindex, const struct md_probe_wire *wire)
 {
-	const struct md_addr addr = {.ip = *to, .port = port, .ifindex = ifindex};
+	const struct md_addr addr = {.ip = *to, .port = port, .ifindex = ifindex, .local = *from};
 	uint8_t payload[MD_PROBE_BYTES], datagram[MD_DATAGRAM_MAX_BYTES];
 	size_t len = md_seal(agent->secure, kind, &addr, ifindex, payload, md_probe_encode(wire, payload), md_now(),
 			     datagram);

@@ -80,6 +80,11 @@ struct md_addr {
 	 * it.
 	 */
 	uint32_t ifindex;
+	/*
+	 * This end's address, for what goes over a path (md_is_of_path()), else zero: what the other end has given us as a cookie is for
+	 * the address that we send from. Cookies that we give do not depend on it.
+	 */
+	struct in6_addr local;
 };
 
 enum md_verdict {
@@ -190,8 +195,9 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 /**
  * md_is_of_path - is a datagram a PROBE, an ECHO, or a CHALLENGE to one of them?
  *
- * Nothing else of it has been looked at. What goes over one path has cookies of that path: the netdev belongs to both
- * addresses of struct md_addr then, or probes out of several netdevs to one address would take each other's cookie away.
+ * Nothing else of it has been looked at. What goes over one path has cookies of that path: the netdev and this end's
+ * address belong to struct md_addr then, or probes from several addresses, or out of several netdevs, to one address would take each
+ * other's cookie away.
  */
 bool md_is_of_path(const uint8_t *datagram, size_t len);
 

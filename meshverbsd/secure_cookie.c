@@ -8,7 +8,7 @@
 
 /* An address without the padding of its struct. */
 struct key {
-	uint8_t ip[16];
+	uint8_t ip[16], local[16];
 	uint32_t ifindex;
 	uint32_t port;
 };
@@ -22,7 +22,7 @@ static_assert(sizeof(struct md_cookie) == crypto_shorthash_siphashx24_BYTES,
 	      "a cookie is a SipHash");
 static_assert(sizeof(((struct md_cookies *)0)->secrets[0]) == crypto_shorthash_siphashx24_KEYBYTES,
 	      "its key");
-static_assert(sizeof(struct key) == 24, "no padding");
+static_assert(sizeof(struct key) == 40, "no padding");
 
 int md_cookies_init(struct md_cookies *cookies, size_t max, uint64_t now_ns)
 {
@@ -56,6 +56,7 @@ static struct key key_of(const struct md_addr *addr)
 	struct key key = {.ifindex = addr->ifindex, .port = addr->port};
 
 	memcpy(key.ip, &addr->ip, sizeof(key.ip));
+	memcpy(key.local, &addr->local, sizeof(key.local));
 	return key;
 }
 
@@ -70,6 +71,7 @@ static struct md_cookie hash_addr(const uint8_t *secret, const struct md_addr *a
 	struct key key = key_of(addr);
 	struct md_cookie cookie;
 
+	memset(key.local, 0, sizeof(key.local));
 	if (!is_of_a_link(&addr->ip))
 		key.ifindex = 0;
 	crypto_shorthash_siphashx24(cookie.bytes, (const uint8_t *)&key, sizeof(key), secret);

@@ -553,6 +553,24 @@ class Probes(AgentTest):
         self.assertEqual(self.states(), {("10.1.0.1", "10.1.0.2"): "up", ("10.1.0.3", "10.1.0.2"): "unknown"})
         self.assertEqual(self.a.metric("path_failures"), 0)
 
+    def test_from_several_addresses(self):
+        """Of one netdev to one address: the cookies that this one gives are not each other's."""
+        addrs = ["10.1.0.1", "10.1.0.3", "10.1.0.4"]
+        for addr in addrs[1:]:
+            self.a.ip("addr", "add", f"{addr}/24", "dev", "eth0")
+        self.a.device("mlx5_0", "eth0", addrs)
+        wait_for("its addresses are known", lambda: len(self.a.get("status")["rails"][0]["gids"]) == 2 * len(addrs), 10)
+        talk = self.a.talk()
+        for path in ("10.2.0.1 10.2.0.2", *(f"{addr} 10.1.0.2" for addr in addrs)):
+            talk.say(f"watch {path} {self.work}")
+        for path in ("10.2.0.1 10.2.0.2", *(f"{addr} 10.1.0.2" for addr in addrs)):
+            talk.expect(f"path {path} up")
+        time.sleep(1)
+        unproven = self.b.metric("datagrams_rejected")["unproven"]
+        time.sleep(1)
+        self.assertEqual(self.b.metric("datagrams_rejected")["unproven"], unproven)
+        self.assertEqual(self.a.metric("path_failures"), 0)
+
 
 class SealedProbes(Probes):
     key_text = "22" * 32

@@ -359,6 +359,13 @@ static void test_global_addresses(void **state)
 	b.addr.ifindex = 9;
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_UNPROVEN);
 	meet(&a, &b);
+	/* So is another address of ours, on a path; and what is learnt there leaves the former as it was. */
+	b.addr.local = ip_of("10.1.0.3");
+	assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_UNPROVEN);
+	meet(&a, &b);
+	assert_verdict(tell(&a, MD_KIND_PROBE, &b, "x"), MD_OPEN_OK);
+	b.addr.local = in6addr_any;
+	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
 
 static void test_vouchers(void **state)
