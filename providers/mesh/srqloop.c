@@ -207,7 +207,7 @@ static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), vo
 		if (wc.status == IBV_WC_RNR_RETRY_EXC_ERR)
 			err = 0;
 		else if (wc.status != IBV_WC_SUCCESS && err == -EINPROGRESS)
-			err = -EIO;
+			err = port_active(l, l->port_num) ? -EIO : -EHOSTUNREACH;
 	}
 	return err;
 }

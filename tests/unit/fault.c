@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 static struct {
-	enum fault_call call;
-	unsigned int nth; /* 0: none armed */
-	int err;
-	bool fired;
+	/* Threads of what is tested call as well. */
+	_Atomic enum fault_call call;
+	_Atomic unsigned int nth; /* 0: none armed */
+	_Atomic int err;
+	_Atomic bool fired;
 	_Atomic unsigned int counts[FAULT_N_CALLS];
 } fault;
 
@@ -27,8 +28,8 @@ void fault_arm(enum fault_call call, unsigned int nth, int err)
 {
 	fault_disarm();
 	fault.call = call;
-	fault.nth = nth;
 	fault.err = call == FAULT_ALLOC ? ENOMEM : err;
+	fault.nth = nth;
 }
 
 void fault_disarm(void)

@@ -109,6 +109,8 @@ static int teardown(void **state)
 	(void)state;
 	mesh_guard_free(held.guard);
 	free(cq.stash);
+	free(process.view);
+	free(process.probed);
 	return 0;
 }
 
