@@ -70,9 +70,15 @@ void mesh_live_unguard(struct mesh_held *h)
 
 int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
+	bool fenced;
+
 	pthread_mutex_lock(&h->lock);
-	mesh_guard_rts(h->guard, attr->sq_psn);
+	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+	if (!fenced)
+		mesh_guard_rts(h->guard, attr->sq_psn);
 	pthread_mutex_unlock(&h->lock);
+	if (fenced)
+		return 0;
 	mesh_reader_connected(h);
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
@@ -108,6 +114,16 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 	if (h->guard && !h->guard->broken && !h->guard->lost && h->mode != MESH_HELD_FENCED)
 		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
+}
+
+bool mesh_live_sends(struct mesh_held *h)
+{
+	bool rts;
+
+	pthread_mutex_lock(&h->lock);
+	rts = h->now.qp && h->now.rts;
+	pthread_mutex_unlock(&h->lock);
+	return rts;
 }
 
 bool mesh_live_broken(struct mesh_held *h)

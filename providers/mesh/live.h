@@ -153,6 +153,8 @@ void mesh_live_end_of_peer(struct mesh_held *h);
 
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
 bool mesh_live_broken(struct mesh_held *h);
+/** mesh_live_sends - is the one that was moved to in RTS? */
+bool mesh_live_sends(struct mesh_held *h);
 
 /** mesh_live_release - the QP that would have come next goes, and atomics are posted again */
 void mesh_live_release(struct mesh_held *h);

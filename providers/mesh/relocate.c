@@ -165,11 +165,6 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
-	/* The next one would be in RTR as this one is, and the program's RTS would be for neither of them. */
-	if (!conn->rts_mask) {
-		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_RESOURCES, now_ns);
-		return;
-	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
@@ -290,8 +285,13 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->shadow_connected = true;
-	conn->shadow_rts = conn->rts_mask;
 	conn->state = MESH_CONN_MOVED;
+	/* The program may have gone to RTS since the next one was connected. */
+	conn->shadow_rts = mesh_live_sends(conn->held);
+	if (conn->rts_mask && mesh_conn_shadow_rts(conn)) {
+		mesh_conn_fail(conn, "it cannot be brought to RTS");
+		return;
+	}
 	conn->pathless_ns = 0;
 	log_steps(conn);
 	count_moved(conn);
@@ -344,8 +344,6 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
 
-	if (!conn->rts_mask)
-		return; /* see do_prepare(); it asks again */
 	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {

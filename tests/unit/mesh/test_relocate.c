@@ -11,6 +11,7 @@
 
 #include "conn.h"
 #include "heldint.h"
+#include "live.h"
 #include "probed.h"
 #include "relocate.h"
 
@@ -110,7 +111,6 @@ static int teardown(void **state)
 	mesh_guard_free(held.guard);
 	free(cq.stash);
 	free(process.view);
-	free(process.probed);
 	return 0;
 }
 
@@ -271,24 +271,17 @@ static void test_standby_is_passed(void **state)
 	assert_non_null(conn.stayed); /* it has been tried */
 }
 
-/* The peer moves, and the program has not been in RTS: what it brings to RTS has to be what does the work then. */
-static void test_not_before_rts(void **state)
+/* The program goes to RTS while the old one is in ERR: that is for the next one, and nothing of the old one's log is forgotten. */
+static void test_rts_behind_the_fence(void **state)
 {
-	const struct mv_move_action prepare = {.type = MV_DO_PREPARE};
-	struct mv_move_action action;
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 77};
 
 	(void)state;
-	is_to_move();
-	conn.move.peer_attempt = 1;
-	mv_move_start(&conn.move, MV_CTL_REASON_PATH, view.paths, 1, now_ns);
-	conn.rts_mask = 0;
-	assert_true(mesh_conn_live(&conn, &prepare, now_ns));
-	assert_false(conn.move.live);
-	while (mv_move_next(&conn.move, &action) && action.type != MV_DO_STAY)
-		;
-	assert_int_equal(action.type, MV_DO_STAY);
-	assert_int_equal(action.reason, MV_CTL_REASON_NO_RESOURCES);
-	assert_int_equal(conn.steps.prepared_ns, 0); /* it was not tried */
+	held.mode = MESH_HELD_FENCED;
+	assert_int_equal(mesh_live_base_rts(&held, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_true(held.guard->broken);
+	assert_int_equal(held.guard->sends.first_psn, 0);
+	assert_false(mesh_live_sends(&held));
 }
 
 int main(void)
@@ -298,14 +291,14 @@ int main(void)
 		T(test_no_path),
 		T(test_path_that_does_not_work),
 		T(test_will_never_be),
-		T(test_failed_one_is_not_watched),
 		T(test_peer_gave_up),
 		T(test_peer_has_atomics),
 		T(test_peer_does_not_answer),
 		T(test_fails_at_once),
 		T(test_turn_is_kept),
 		T(test_standby_is_passed),
-		T(test_not_before_rts),
+		T(test_rts_behind_the_fence),
+		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
