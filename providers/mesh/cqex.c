@@ -206,11 +206,17 @@ static int advance(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
+	bool drain;
+
 	close_open(cq, ex);
 	cq->source = MESH_FROM_NONE;
 	cq->shadows_first = !cq->shadows_first;
+	drain = cq->drain_wanted;
+	cq->drain_wanted = false;
 	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->poll_lock);
+	if (drain)
+		mesh_post_drain_all(cq->mc);
 }
 
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)

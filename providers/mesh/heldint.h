@@ -119,6 +119,7 @@ struct mesh_cq {
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
 	bool base_done; /* the base had its turn */
 	bool kicked; /* a kick was seen: look at all of them again */
+	bool drain_wanted; /* some send queue may have room; poll_lock */
 	bool restashed; /* likewise: something has gone behind what is in the stash */
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* likewise; NULL: as the shadow says */
@@ -496,6 +497,13 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n);
 
 /* ---- kick.c -------------------------------------------------------------------------------------------------- */
 
+/**
+ * mesh_own_to_err - bring a QP of our own from RESET or ERR to ERR
+ *
+ * By the base's own function: ours would take it for a connection of the program. One caller at a time for each QP.
+ * Return: 0 or errno
+ */
+int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp);
 /** mesh_kick - give the program's CQ an event, if it has a channel; any thread, no cq->lock needed */
 void mesh_kick(struct mesh_cq *cq);
 /** mesh_kick_prepare - make the kicker; data->lock. Return: 0 or -errno */
@@ -527,6 +535,15 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 void mesh_post_append(struct mesh_held *h, uint32_t n);
 /** mesh_post_drain - post what waits, as far as it goes; held->lock */
 void mesh_post_drain(struct mesh_held *h);
+/** mesh_post_drain_all - the same for all of a context that may have room; no lock of ours is held, nor a CQ open */
+void mesh_post_drain_all(struct mesh_context *mc);
+/**
+ * mesh_post_is_left - what is posted cannot be noted any more: it is left to the base, without our lock; held->lock
+ *
+ * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll, and waits for our
+ * lock meanwhile. As long as all is noted, what does not fit is known before. Of one that is read, receives are noted all the same.
+ */
+bool mesh_post_is_left(const struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */

@@ -16,20 +16,25 @@
  * the program made room, go elsewhere.
  */
 
-static int to_err(struct mesh_context *mc, struct ibv_qp *qp)
+int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1}, err = {.qp_state = IBV_QPS_ERR};
-	int ret;
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = 1},
+			   err = {.qp_state = IBV_QPS_ERR};
+	int ret = 0;
 
-	/* The base's own function: ours would take it for a connection of the program. */
-	ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (qp->state != IBV_QPS_RESET)
+		ret = mc->modify_qp(qp, &reset, IBV_QP_STATE);
+	if (!ret) {
+		qp->state = IBV_QPS_RESET;
+		ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	}
 	if (!ret) {
 		qp->state = IBV_QPS_INIT;
 		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
 	}
 	if (!ret)
 		qp->state = IBV_QPS_ERR;
-	return -mesh_positive(ret);
+	return mesh_positive(ret);
 }
 
 int mesh_kick_prepare(struct mesh_cq *cq)
@@ -55,7 +60,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	if (!cq->kicker)
 		err = errno ? -errno : -EIO;
 	else
-		err = to_err(cq->mc, cq->kicker);
+		err = -mesh_own_to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
 		mesh_root.lib.verbs.destroy_qp(cq->kicker);
 		cq->kicker = NULL;

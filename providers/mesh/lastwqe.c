@@ -19,29 +19,6 @@
 
 const char mesh_own_qp;
 
-/* From RESET or ERR, to ERR; the base's own function, as in kick.c. last_wqe->lock. Return: 0 or errno */
-static int speak(struct mesh_context *mc)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = 1},
-			   err = {.qp_state = IBV_QPS_ERR};
-	struct ibv_qp *qp = mc->data.last_wqe.qp;
-	int ret = 0;
-
-	if (qp->state != IBV_QPS_RESET)
-		ret = mc->modify_qp(qp, &reset, IBV_QP_STATE);
-	if (!ret) {
-		qp->state = IBV_QPS_RESET;
-		ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	}
-	if (!ret) {
-		qp->state = IBV_QPS_INIT;
-		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
-	}
-	if (!ret)
-		qp->state = IBV_QPS_ERR;
-	return mesh_positive(ret);
-}
-
 /* One at a time: of a QP that leaves ERR before its event is read a device may forget it. last_wqe->lock */
 static void speak_for_first(struct mesh_context *mc)
 {
@@ -50,7 +27,7 @@ static void speak_for_first(struct mesh_context *mc)
 
 	if (own->speaking || TAILQ_EMPTY(&own->due))
 		return;
-	err = speak(mc);
+	err = mesh_own_to_err(mc, own->qp);
 	own->speaking = !err;
 	if (err)
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s: no event for a queue pair that is in ERR: %s", mc->device,

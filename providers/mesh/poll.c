@@ -29,8 +29,15 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		return false;
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
-	/* There may be room in the send queue now. */
+	/*
+	 * There may be room in the send queue now. Not between start_poll and end_poll: libmlx5 looks at the CQ when the queue is full, and
+	 * it is we who have that.
+	 */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
+		if (atomic_load_explicit(&c->cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self()) {
+			c->cq->drain_wanted = true;
+			return true;
+		}
 		pthread_mutex_lock(&h->lock);
 		mesh_post_drain(h);
 		pthread_mutex_unlock(&h->lock);

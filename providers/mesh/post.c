@@ -187,6 +187,26 @@ void mesh_post_drain(struct mesh_held *h)
 	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
 }
 
+void mesh_post_drain_all(struct mesh_context *mc)
+{
+	struct mesh_held *h;
+
+	pthread_mutex_lock(&mc->data.lock);
+	for (h = mc->data.all; h; h = h->next_made) {
+		if (!atomic_load_explicit(&h->backlog, memory_order_relaxed))
+			continue;
+		pthread_mutex_lock(&h->lock);
+		mesh_post_drain(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+	pthread_mutex_unlock(&mc->data.lock);
+}
+
+bool mesh_post_is_left(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader && !h->queue.n && h->quiet == MESH_QUIET_NO;
+}
+
 /* The queue has grown. */
 static void waits(struct mesh_held *h, bool first)
 {
@@ -254,7 +274,7 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (ex)
 		pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE;
+	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h);
 	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, wr, bad_wr);
 	else if (ours) {
@@ -277,6 +297,9 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 
 	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
 		return EINVAL;
+	/* Known before, see mesh_post_is_left(). */
+	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
+		return ENOMEM;
 	translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
 	if (!err && h->guard && !h->guard->shared)
@@ -369,7 +392,7 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	if (!h)
 		return mc->post_recv(qp, wr, bad_wr);
 	pthread_mutex_lock(&h->lock);
-	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE;
+	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h);
 	if (ours)
 		err = post_recv_locked(h, wr, bad_wr);
 	pthread_mutex_unlock(&h->lock);

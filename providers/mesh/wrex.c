@@ -280,7 +280,7 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
 	struct mesh_wrex *w;
-	bool ours;
+	bool ours, left;
 
 	if (!h) {
 		qp->wr_start(qp); /* went native a moment ago: the functions are the base's again */
@@ -290,7 +290,8 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 	pthread_mutex_lock(&h->lock);
 	w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 	ours = h->qp == &qp->qp_base && w && w->installed;
-	if (ours) {
+	left = ours && mesh_post_is_left(h);
+	if (ours && !left) {
 		if (h->queue.n)
 			mesh_post_drain(h);
 		w->end = h->queue.head + h->queue.n;
@@ -303,9 +304,9 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 		atomic_store_explicit(&w->builder, (uintptr_t)pthread_self(), memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&h->lock);
-	if (!ours) {
+	if (!ours || left) {
 		pthread_mutex_unlock(&h->post_lock);
-		qp->wr_start(qp);
+		(left ? w->base.wr_start : qp->wr_start)(qp);
 	}
 }
 

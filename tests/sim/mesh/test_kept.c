@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static void path_failed(void *arg)
 	atomic_fetch_add(&n_failed, 1);
 }
 
-static const struct manner noted = {.how = MOVED};
+static const struct manner noted = {.how = MOVED}, extended = {.how = MOVED, .extended = true};
 static const struct mesh_held_ops ops = {.path_failed = path_failed};
 static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
@@ -44,7 +45,7 @@ static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_fl
 	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 
-static void begin(const struct shape *shape)
+static void begin_as(const struct manner *manner, const struct shape *shape)
 {
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
@@ -58,12 +59,17 @@ static void begin(const struct shape *shape)
 	};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 7, .max_rd_atomic = 4};
 
-	end_open(&e, &world, &noted, shape);
+	end_open(&e, &world, manner, shape);
 	assert_int_equal(mesh_live_guard(world.mc, e.qp, &ops, NULL, 1024, &h), 0);
 	assert_int_equal(mesh_held_modify_base(h, &rtr, RTR_MASK), 0);
 	e.qp->state = IBV_QPS_RTR;
 	assert_int_equal(mesh_live_base_rts(h, &rts, RTS_MASK), 0);
 	e.qp->state = IBV_QPS_RTS;
+}
+
+static void begin(const struct shape *shape)
+{
+	begin_as(&noted, shape);
 }
 
 static int setup(void **state)
@@ -370,6 +376,58 @@ static void test_state_of_the_programs(void **state)
 	mesh_conn_put(conn);
 }
 
+static _Atomic unsigned int n_posted;
+
+static void *post_until_full(void *arg)
+{
+	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	int err;
+
+	(void)arg;
+	while (!(err = ibv_post_send(e.qp, &wr, &bad)))
+		atomic_fetch_add(&n_posted, 1);
+	return (void *)(intptr_t)err;
+}
+
+/*
+ * libmlx5 looks at the CQ when the queue is full, and waits for who polls an extended one; he is not to wait for the one who posts, also
+ * where what is posted is not noted any more.
+ */
+static void test_full_behind_an_open_poll(void **state)
+{
+	const struct shape large = {.cqe = 1024};
+	struct ibv_poll_cq_attr attr = {0};
+	unsigned int ms, before;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	begin_as(&extended, &large);
+	pthread_mutex_lock(&h->lock);
+	h->guard->lost = "this test says so";
+	pthread_mutex_unlock(&h->lock);
+	send_one(1);
+	send_one(2);
+	for (ms = 0; ibv_start_poll(e.cq_ex, &attr) == ENOENT && ms < PATIENCE; ms++)
+		usleep(1000);
+	assert_int_equal(e.cq_ex->wr_id, 1);
+	assert_int_equal(e.cq_ex->status, IBV_WC_RETRY_EXC_ERR);
+	n_posted = 0;
+	assert_int_equal(pthread_create(&thread, NULL, post_until_full, NULL), 0);
+	do {
+		before = n_posted;
+		usleep(QUIET * 1000);
+	} while (!before || before != n_posted);
+	alarm(PATIENCE / 1000);
+	while (ibv_next_poll(e.cq_ex) == ENOENT) /* the rest is flushed by and by */
+		;
+	assert_int_equal(e.cq_ex->wr_id, 2);
+	ibv_end_poll(e.cq_ex);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	alarm(0);
+	assert_int_equal((intptr_t)result, ENOMEM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +435,7 @@ int main(void)
 		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
 		T(test_no_more_than_needed), T(test_woken_later),
 		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
+		T(test_full_behind_an_open_poll),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
