@@ -3,7 +3,6 @@
 #include "client.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -56,7 +55,7 @@ static void uncount_client(struct md_clients *clients, uid_t uid, bool strays)
 /* In the closer's thread. */
 static void close_all(struct md_errand *errand)
 {
-	struct md_client *client = (struct md_client *)((char *)errand - offsetof(struct md_client, leaving));
+	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
 
 	for (size_t i = 0; i < client->n_strays; i++)
 		close(client->strays[i]);
@@ -76,7 +75,7 @@ static void resume(struct md_clients *clients, uid_t uid)
 
 static void on_closed(struct md_errand *errand)
 {
-	struct md_client *client = (struct md_client *)((char *)errand - offsetof(struct md_client, leaving));
+	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
 	struct md_clients *clients = client->clients;
 
 	LIST_REMOVE(client, of_leaving);

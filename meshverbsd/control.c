@@ -2,7 +2,6 @@
 #include "control.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static uint64_t monotonic_ns(void)
 
 static struct md_control *leaving_control(struct md_errand *errand)
 {
-	return (struct md_control *)((char *)errand - offsetof(struct md_control, leaving));
+	return md_errand_of(errand, struct md_control, leaving);
 }
 
 /* In the closer's thread. */

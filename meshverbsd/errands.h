@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <systemd/sd-event.h>
 
@@ -19,6 +20,9 @@ struct md_errand {
 	struct md_errand *next; /* md_errands.lock */
 	bool out; /* given, and done() not called yet; the event loop's */
 };
+
+/** md_errand_of - what an errand is a member of */
+#define md_errand_of(errand, type, member) ((type *)(void *)((char *)(errand) - offsetof(type, member)))
 
 struct md_errands {
 	pthread_t thread;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "members.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "say.h"
 
 static struct md_members *members_of(struct md_errand *errand)
 {
-	return (struct md_members *)((char *)errand - offsetof(struct md_members, errand));
+	return md_errand_of(errand, struct md_members, errand);
 }
 
 static void run(struct md_errand *errand)

@@ -2,7 +2,6 @@
 #include "watch.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <linux/rtnetlink.h>
@@ -86,7 +85,7 @@ static uint64_t overspent_ns(struct md_watch *w, uint64_t now)
 
 static struct md_watch *watch_of(struct md_errand *look)
 {
-	return (struct md_watch *)((char *)look - offsetof(struct md_watch, look));
+	return md_errand_of(look, struct md_watch, look);
 }
 
 /* ---- the errand ------------------------------------------------------------------------------- */
