@@ -30,6 +30,8 @@ CASES = {
     "mixed": ["-o", "send,send_imm,write,write_imm,private,read,add,swap"],
 }
 ATOMIC = ("fetch_add", "cmp_swap", "mixed")
+SUPPRESSED = REPO / "tests/chaos/tsan.supp"
+SANITIZED = [f"{options}:suppressions={SUPPRESSED}" if options.startswith("TSAN_OPTIONS=") else options for options in SANITIZERS]
 GROUP = 50
 GO_ON_S = 8.0  # generous: until a queue pair that has to be replaced goes on
 EXCUSED_S = 6.0  # after a moment without any path: when the last retries are used up
@@ -108,7 +110,7 @@ def logs_of(place):
 def group(args, place, program, options, kinds, random, tally):
     """One run of the programs. Return: whether all was right."""
     before = [len(log) for log in logs_of(place)]
-    server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZERS])
+    server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZED])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
     excused, done, begun, stalled = [], [], time.monotonic(), False
     try:
