@@ -243,7 +243,7 @@ struct mesh_held {
 	struct mesh_srq *srq; /* NULL: none */
 	struct mesh_recvlog log;
 	struct mesh_sendq queue; /* without room as long as @keys is NULL */
-	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
+	_Atomic bool backlog; /* the queue is not empty though the QP can send: poll tries to post more */
 	_Atomic bool consumed; /* a receive of the shadow has completed */
 	bool stashing; /* in send_cq->stashing; under its lock, as is the next */
 	struct mesh_held *next_stashing;

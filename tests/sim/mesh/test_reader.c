@@ -1062,6 +1062,40 @@ static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
+/*
+ * Atomics have waited for a move that was called off, and the base's queue is full: they are posted as it empties, also when the program
+ * posts something in between.
+ */
+static void test_what_waited_is_posted(void **state)
+{
+	uint32_t n_posted = 0, n_done;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	assert_true(mesh_live_quiesce(h));
+	while (!send_nothing(&a, n_posted, IBV_SEND_SIGNALED))
+		n_posted++; /* the peer has no receive */
+	for (i = 0; i < 4; i++)
+		add_one(i, IBV_SEND_SIGNALED);
+	assert_int_equal(h->queue.n, 4);
+	mesh_live_release(h);
+	assert_int_equal(h->queue.n, 4);
+	for (n_done = 0; n_done < n_posted + 5; n_done++) {
+		while (end_poll(&b, &wc))
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		while (fed < n_posted + 1 && !end_recv(&b, fed, 8192, 16))
+			fed++;
+		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+		if (!n_done)
+			assert_int_equal(send_nothing(&a, n_posted, IBV_SEND_SIGNALED), 0);
+	}
+	assert_int_equal(h->queue.n, 0);
+	assert_null(mesh_live_lost(h));
+}
+
 /* Among other events: a QP with an SRQ that goes to ERR gives one. */
 static bool has_overrun(void)
 {
@@ -1206,7 +1240,7 @@ int main(void)
 		T(test_not_flushed),	      T(test_room_beside_srq), T(test_room_does_not_grow),
 		T(test_room_refused),	      T(test_changed),
 		T(test_receives_between_sends), T(test_sends_between_receives), T(test_two_pollers),
-		T(test_log_is_short),
+		T(test_log_is_short),	      T(test_what_waited_is_posted),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;
