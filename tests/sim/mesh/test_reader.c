@@ -46,6 +46,8 @@ static uint32_t fed; /* receives of b */
 
 static const struct manner noted = {.how = MOVED}, bare = {.how = BARE};
 static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
+#define MANY 300
+static const struct shape two_cqs = {.cqe = 1024, .max_wr = MANY, .max_sge = 1, .two_cqs = true};
 
 static void path_failed(void *arg)
 {
@@ -599,20 +601,68 @@ static void test_destroyed_meanwhile(void **state)
 	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
 }
 
-/* A CQ that the program has asked libmlx5 for is one that it may poll by itself. */
-static void test_polled_by_itself(void **state)
+/* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
+static void assert_is_left(struct ibv_qp *qp)
+{
+	struct mesh_held *none = NULL;
+
+	assert_int_equal(mesh_live_guard(world.mc, qp, &ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	assert_int_equal(mesh_held_new(world.mc, qp, &ops, NULL, &none), -EBUSY);
+	assert_null(none);
+	assert_null(mesh_held_find(world.mc, qp));
+	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_ptr_equal(world.context->ops.poll_cq, world.mc->poll_cq);
+}
+
+static void polled_by_itself(const struct manner *manner)
 {
 	struct mlx5dv_cq dv;
-	struct mlx5dv_obj obj = {.cq = {.in = a.cq, .out = &dv}};
+	struct mlx5dv_obj obj = {.cq = {.out = &dv}};
+
+	end_close(&a);
+	end_open(&a, &world, manner, &two_cqs);
+	memset(&dv, 0, sizeof(dv));
+	obj.cq.in = a.cq;
+	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	assert_is_left(a.qp);
+}
+
+/* A CQ that the program has asked libmlx5 for is one that it may poll by itself, and then it posts by itself, as UCX does. */
+static void test_polled_by_itself(void **state)
+{
+	static const struct manner extended = {.how = MOVED, .extended = true};
 
 	(void)state;
-	memset(&dv, 0, sizeof(dv));
+	polled_by_itself(&noted);
+	polled_by_itself(&extended);
+}
+
+/* As by mlx5dv_create_cq(): what it is polled by is libmlx5's own, and would be shown what is ours. */
+static void test_made_past_us(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC,
+					.send_cq = a.cq};
+	struct ibv_cq_ex *cq = world.mc->create_cq_ex(world.context, &attr);
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_non_null(cq);
+	init.recv_cq = ibv_cq_ex_to_cq(cq);
+	qp = ibv_create_qp(world.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	mesh_recvlog_end(world.mc, a.qp); /* it notes, too */
+	assert_is_left(qp);
 	pthread_mutex_lock(&world.mc->data.lock);
-	assert_true(mesh_mlx5_known(world.mc));
+	assert_null(mesh_cq_get(world.mc, init.recv_cq)); /* for receives of an SRQ */
 	pthread_mutex_unlock(&world.mc->data.lock);
-	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
-	connect_a();
-	assert_null(h->guard->reader);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
 }
 
 static void test_resized(void **state)
@@ -850,10 +900,6 @@ static void test_no_room_for_errors(void **state)
 }
 
 /* ---- two CQs --------------------------------------------------------------------------------------------------- */
-
-#define MANY 300
-
-static const struct shape two_cqs = {.cqe = 1024, .max_wr = MANY, .max_sge = 1, .two_cqs = true};
 
 static struct {
 	int (*real)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
@@ -1232,7 +1278,7 @@ int main(void)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_resized_between),      T(test_resized_meanwhile), T(test_resized_unknown),
-		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
+		T(test_destroyed_meanwhile),  T(test_polled_by_itself), T(test_made_past_us),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
 		T(test_errors_come_first),    T(test_no_room_for_errors),
