@@ -305,6 +305,9 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	mesh_wrex_changed(h);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
+	/* Else receives were noted for as long as it does not send. */
+	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
+		mesh_reader_connected(h);
 	return err;
 }
 

@@ -79,7 +79,6 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	pthread_mutex_unlock(&h->lock);
 	if (fenced)
 		return 0;
-	mesh_reader_connected(h);
 	return mesh_held_modify_base(h, attr, attr_mask);
 }
 

@@ -101,16 +101,30 @@ static void connect_b(void)
 	b.qp->state = IBV_QPS_RTS;
 }
 
-static void connect_a(void)
+/* As far as it receives. */
+static void receive_only(void)
 {
 	struct ibv_qp_attr attr = rtr(b.qp->qp_num, RQ_PSN);
 
 	assert_int_equal(mesh_live_guard(world.mc, a.qp, &ops, NULL, MTU, &h), 0);
 	assert_int_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
 	a.qp->state = IBV_QPS_RTR;
-	attr = rts(SQ_PSN);
+}
+
+static void connect_a(void)
+{
+	struct ibv_qp_attr attr = rts(SQ_PSN);
+
+	receive_only();
 	assert_int_equal(mesh_live_base_rts(h, &attr, RTS_MASK), 0);
 	a.qp->state = IBV_QPS_RTS;
+}
+
+static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
+
+	return ibv_post_send(e->qp, &wr, &bad);
 }
 
 static int setup(void **state)
@@ -325,6 +339,56 @@ static void test_outstanding(void **state)
 		assert_true(recv->sges[0].addr == (uintptr_t)a.buf + 64ull * i);
 	}
 	assert_null(h->guard->lost);
+}
+
+/* An end that stays in RTR: what it receives is in its queue, and is noted nowhere else. A move finds it there. */
+static void test_receives_only(void **state)
+{
+	struct mv_move_sync sync;
+	uint32_t qpn, i;
+
+	(void)state;
+	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
+	assert_int_equal(mesh_held_find(world.mc, a.qp)->log.n, 1);
+	receive_only();
+	assert_int_equal(h->log.n, 0);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	for (i = 1; i < 5; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	assert_int_equal(h->log.n, 0);
+	connect_b();
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(send_nothing(&b, i, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
+		assert_int_equal(end_wait(&a).wr_id, 100 + i);
+	}
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(sync.n_received, 2);
+	assert_int_equal(h->guard->receives.n_left, 3);
+	assert_int_equal(mesh_srqlog_first(&h->guard->receives)->wr_id, 102);
+}
+
+/* RTR is refused at first, as where no neighbour was found: what was posted before and after is there when it is tried again. */
+static void test_receives_until_connected(void **state)
+{
+	struct ibv_qp_attr attr = rtr(b.qp->qp_num, RQ_PSN);
+	struct mesh_held *same;
+
+	(void)state;
+	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
+	assert_int_equal(mesh_live_guard(world.mc, a.qp, &ops, NULL, MTU, &h), 0);
+	attr.path_mtu = 77;
+	assert_int_not_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
+	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
+	same = h;
+	mesh_live_unguard(h);
+	h = NULL;
+	assert_int_equal(end_recv(&a, 102, 128, 64), 0);
+	assert_int_equal(same->log.n, 3);
+	receive_only();
+	assert_int_equal(h->log.n, 0);
 }
 
 /*
@@ -1101,13 +1165,6 @@ static void connect_pair(struct end *from, const struct end *to, bool guarded)
 	from->qp->state = IBV_QPS_RTS;
 }
 
-static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
-{
-	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
-
-	return ibv_post_send(e->qp, &wr, &bad);
-}
-
 /*
  * Atomics have waited for a move that was called off, and the base's queue is full: they are posted as it empties, also when the program
  * posts something in between.
@@ -1276,6 +1333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
+		T(test_receives_only),	      T(test_receives_until_connected),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_resized_between),      T(test_resized_meanwhile), T(test_resized_unknown),
 		T(test_destroyed_meanwhile),  T(test_polled_by_itself), T(test_made_past_us),
