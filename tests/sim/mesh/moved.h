@@ -48,7 +48,7 @@ struct end {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *cq_ex; /* the same, if extended */
-	struct ibv_cq *recv_cq; /* the same, but for shape->two_cqs: then nothing here polls it */
+	struct ibv_cq *recv_cq; /* shape->two_cqs: another one, which nothing here polls; else NULL */
 	struct ibv_srq *srq;
 	uint32_t srq_size; /* receives it takes */
 	struct ibv_qp *qp;
