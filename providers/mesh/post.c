@@ -290,6 +290,30 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ours ? err : mc->post_send(qp, wr, bad_wr);
 }
 
+#define UNLOGGED_SGES 64
+
+/*
+ * What was flushed never leaves a log that is lost, so whether there is room only the device knows. To find out it may look at the CQ, so
+ * it is asked without our lock (mesh_post_is_left()). Nothing moves such a queue pair any more. Return: 0 or errno.
+ */
+static int recv_unlogged(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+{
+	struct ibv_sge translated[UNLOGGED_SGES];
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = translated, .num_sge = num_sge}, *bad;
+	struct ibv_qp *qp = h->now.qp;
+	int err;
+
+	if (num_sge > UNLOGGED_SGES)
+		return ENOMEM;
+	translate_sges(h, sges, num_sge);
+	if (num_sge > 0)
+		memcpy(translated, h->sges, (size_t)num_sge * sizeof(*translated));
+	pthread_mutex_unlock(&h->lock);
+	err = ibv_post_recv(qp, &wr, &bad);
+	pthread_mutex_lock(&h->lock);
+	return err;
+}
+
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
@@ -299,7 +323,7 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 		return EINVAL;
 	/* Known before, see mesh_post_is_left(). */
 	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
-		return ENOMEM;
+		return h->guard->lost || h->mode == MESH_HELD_FLUSHING ? recv_unlogged(h, wr_id, sges, num_sge) : ENOMEM;
 	translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
 	if (!err && h->guard && !h->guard->shared)

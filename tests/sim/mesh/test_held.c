@@ -385,6 +385,44 @@ static void test_flushed(void **state)
 	compare(flushed, &(struct shape){0});
 }
 
+static unsigned int fill_receives(struct run *r)
+{
+	unsigned int n = 0;
+	int err;
+
+	while (!(err = end_recv(&r->a, n, 0, 100)))
+		n++;
+	assert_int_equal(err, ENOMEM);
+	return n;
+}
+
+/* What has been flushed has made room, also in ERR. */
+static void flushed_and_posted(struct run *r, const struct shape *shape)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	unsigned int i, n;
+
+	ends_connect(&r->a, &r->b, shape);
+	n = fill_receives(r);
+	if (r->a.manner->how == BARE)
+		assert_int_equal(ibv_modify_qp(r->a.qp, &err, IBV_QP_STATE), 0);
+	else
+		assert_int_equal(mesh_held_modify(r->a.held, &err, IBV_QP_STATE), 0);
+	wait_all(&r->trace, "a", &r->a, n);
+	for (i = 0; i < 3; i++)
+		note(&r->trace, "%d ", end_recv(&r->a, 500 + i, 0, 100));
+	wait_all(&r->trace, "a", &r->a, 3);
+	note(&r->trace, "%u", fill_receives(r));
+}
+
+static void test_flushed_and_posted(void **state)
+{
+	(void)state;
+	mesh_root.config.survive = true;
+	compare(flushed_and_posted, &(struct shape){0});
+	mesh_root.config.survive = false;
+}
+
 /* Keys that do not exist, or may not: the same error, then flushes. */
 static void wrong_keys(struct run *r, const struct shape *shape, bool local)
 {
@@ -1103,6 +1141,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_early_sends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flushed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flushed_and_posted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_solicited, setup, teardown),
