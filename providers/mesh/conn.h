@@ -144,6 +144,8 @@ struct mesh_conn {
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */
 	uint8_t untold_move; /* it has moved, and the log does not have it yet: enum mv_ctl_reason, why; NONE: it has */
 	uint64_t stayed_ns; /* when that was */
+	uint64_t again_ns; /* how long after that it leaves a port that is down, should nothing be heard; doubles each time */
+	uint64_t again_generation; /* of the directory, at that time */
 	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */
 	bool told;
