@@ -275,39 +275,65 @@ static void on_packs(struct md_client *client)
 	client->packs = client->out;
 }
 
-/* Return: 0, or why that process may not have that QP. */
-static int check_owner(struct md_client *client, const struct mv_frame *frame)
+/*
+ * May the kernel's answer end a claim? Its queue pair may be gone, and its number another process's: a process that ends gives back its
+ * queue pairs seconds before its connection to us, if there is much memory to be deregistered, and an UNCLAIM may be lost.
+ * What has one pid the answer cannot tell apart: a connection may have been passed on when the process that made it ended, and that pid be
+ * another's by now. So there it counts among connections of one user only.
+ */
+static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
+{
+	const struct md_client *holder = md_clients_find(claimant->clients, qp->owner);
+
+	return claimant->pid && holder && (holder->pid != claimant->pid || holder->uid == claimant->uid);
+}
+
+/* @held: by whom, if another connection has it. Return: 0, or why that process may not have that QP. */
+static int check_owner(struct md_client *client, const struct mv_frame *frame, const struct md_qp *held)
 {
 	struct md_clients *clients = client->clients;
 	pid_t owner;
 
+	if (held && !can_be_stale(client, held))
+		return -EBUSY;
 	if (clients->n_questions)
 		clients->n_questions--;
 	owner = md_resqp_owner(&clients->resqp, frame->device, frame->qpn, now_ns());
 	if (owner < 0)
 		return -ENOENT;
 	/* A pid of another namespace cannot be compared, and the first claim counts. */
-	return owner && client->pid && owner != client->pid ? -EPERM : 0;
+	if (!owner || !client->pid)
+		return held ? -EBUSY : 0;
+	return owner == client->pid ? 0 : -EPERM;
 }
 
-/* What is somebody's already stays his: that needs no question. */
+/* What is his, or cannot be, needs no question. */
 static bool has_to_wait(const struct md_client *client, const struct mv_frame *frame)
 {
 	const struct md_clients *clients = client->clients;
+	const struct md_qp *qp;
 	struct md_qp_key key;
 
 	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->resqp.fd < 0 || clients->n_questions)
 		return false;
 	key = md_qp_key_make(frame->device, frame->qpn);
-	return !md_qps_find(&clients->qps, &key);
+	qp = md_qps_find(&clients->qps, &key);
+	return !qp || (qp->owner != client->number && can_be_stale(client, qp));
 }
 
 static void on_claim(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
-	int err = md_qps_find(&clients->qps, &key) ? 0 : check_owner(client, frame);
+	const struct md_qp *qp = md_qps_find(&clients->qps, &key);
+	const struct md_qp *held = qp && qp->owner != client->number ? qp : NULL;
+	int err = qp && !held ? 0 : check_owner(client, frame, held);
 
+	if (!err && held) {
+		md_say(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
+		       client->name);
+		md_qps_unclaim(&clients->qps, &key, held->owner);
+	}
 	if (!err)
 		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
 				   &client->qps);

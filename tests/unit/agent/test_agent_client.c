@@ -659,7 +659,9 @@ static void test_resqp_live(void **state)
 	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
 }
 
-/* The kernel: it has mlx5_0, all QPs of which are ours but 666. */
+/* The kernel: it has mlx5_0, all QPs of which are ours but these. */
+enum { ANOTHERS = 666, UNTOLD, GONE };
+#define ANOTHER_PID 1
 static int kernel_fd = -1, kernel_end = -1;
 static unsigned int n_dumps, n_questions;
 
@@ -675,6 +677,7 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 {
 	struct message device = a_message(RDMA_NLDEV_CMD_GET), qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
 	uint32_t index = 3, pid = (uint32_t)getpid(), qpn;
+	const int err = -ENOENT;
 	struct nlmsghdr head;
 
 	if (fd < 0 || fd != kernel_fd)
@@ -691,9 +694,16 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	}
 	n_questions++;
 	memcpy(&qpn, (const char *)buf + len - sizeof(qpn), sizeof(qpn));
-	pid += qpn == 666;
-	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
-	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
+	if (qpn == GONE) {
+		qp.head = (struct nlmsghdr){.nlmsg_len = sizeof(struct nlmsghdr) + sizeof(err), .nlmsg_type = NLMSG_ERROR};
+		memcpy(qp.body, &err, sizeof(err));
+	} else {
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
+	}
+	if (qpn == ANOTHERS)
+		pid = ANOTHER_PID;
+	if (qpn != GONE && qpn != UNTOLD)
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
 	answer(&qp);
 	return (ssize_t)len;
 }
@@ -748,7 +758,7 @@ static void test_questions_are_rationed(void **state)
 	for (uint32_t qpn = 1; qpn <= 100; qpn++)
 		len = pack_claim(buf, len, qpn);
 	len = pack(buf, len, &gone);
-	len = pack_claim(buf, len, 666);
+	len = pack_claim(buf, len, ANOTHERS);
 	assert_int_equal(send(a, buf, len, 0), len);
 	send_claims(b, 200, 200);
 	/* Another packet behind, of which nothing is true before the first one is through. */
@@ -783,16 +793,30 @@ static void test_questions_are_rationed(void **state)
 	assert_int_equal(clients.count.claims, 101);
 	assert_int_equal(clients.count.claims_refused, 1);
 	assert_int_equal(clients.qps.n, 100);
-	assert_false(has_qp(100) || has_qp(666));
+	assert_false(has_qp(100) || has_qp(ANOTHERS));
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(clients.count.not_its_own, 0);
-	/* What is somebody's is no question, neither to him nor to others. */
+	/* What is his already is no question; */
 	send_claims(a, 1, 99);
-	send_claims(b, 1, 99);
 	run_events();
 	assert_int_equal(n_questions, 102);
 	assert_int_equal(clients.count.claims, 200);
-	assert_int_equal(clients.count.claims_refused, 100);
+	/* what another process has is one as any other. */
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	send_claims(b, 1, 99);
+	most = 0;
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			break;
+		if (n_questions - before > most)
+			most = n_questions - before;
+	} while (true);
+	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 201);
+	assert_int_equal(clients.count.claims, 299);
+	assert_int_equal(clients.count.claims_refused, 1);
+	md_clients_find(&clients, 1)->pid = getpid();
 	/* One that goes before it was its turn, and one that waits when the agent ends. */
 	send_claims(a, 301, 350);
 	while (!has_qp(301))
@@ -802,6 +826,95 @@ static void test_questions_are_rationed(void **state)
 	while (clients.n > 1)
 		sd_event_run(clients.event, 0);
 	assert_true(has_qp(401));
+	close(b);
+}
+
+static uint64_t owner_of(uint32_t qpn)
+{
+	struct md_qp_key key = md_qp_key_make("mlx5_0", qpn);
+	const struct md_qp *qp = md_qps_find(&clients.qps, &key);
+
+	assert_non_null(qp);
+	return qp->owner;
+}
+
+/* A process ends, its queue pair's number is given to another one, and only then its connection ends. */
+static void test_stale_claim(void **state)
+{
+	int a = registered(), b = registered();
+	struct mv_frame frame;
+
+	(void)state;
+	claim(a, "mlx5_0", 5);
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	claim(b, "mlx5_0", 5);
+	assert_int_equal(n_questions, 2);
+	assert_int_equal(clients.count.claims_refused, 0);
+	assert_int_equal(clients.qps.n, 1);
+	/* What the first one says of it is not its own any more; */
+	send_message(a, "10.1.0.1", 5);
+	assert_int_equal(clients.count.not_its_own, 1);
+	assert_int_equal(n_sent, 0);
+	send_message(b, "10.1.0.1", 5);
+	assert_int_equal(n_sent, 1);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 5, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), 0);
+	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
+	/* nor does it give it away, get it back, or take it along. */
+	unclaim(a, "mlx5_0", 5);
+	assert_int_equal(owner_of(5), 2);
+	claim(a, "mlx5_0", 5);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(owner_of(5), 2);
+	close(a);
+	run_events();
+	assert_int_equal(clients.n, 1);
+	assert_int_equal(owner_of(5), 2);
+	send_message(b, "10.1.0.1", 5);
+	assert_int_equal(n_sent, 2);
+	close(b);
+}
+
+/* Nobody takes a queue pair but who the kernel says has it. */
+static void test_claim_of_anothers(void **state)
+{
+	int a = registered(), b = registered();
+	struct md_client *holder = md_clients_find(&clients, 1), *claimant = md_clients_find(&clients, 2);
+	const uid_t uid = holder->uid;
+	unsigned int before;
+
+	(void)state;
+	claim(a, "mlx5_0", UNTOLD);
+	claim(a, "mlx5_0", 7);
+	holder->pid = ANOTHER_PID;
+	claim(a, "mlx5_0", ANOTHERS);
+	assert_int_equal(clients.count.claims, 3);
+	claim(b, "mlx5_0", ANOTHERS);
+	claim(b, "mlx5_0", UNTOLD);
+	claim(b, "mlx5_0", GONE);
+	assert_int_equal(n_questions, 6);
+	assert_int_equal(clients.count.claims_refused, 3);
+	assert_int_equal(owner_of(ANOTHERS), 1);
+	assert_int_equal(owner_of(UNTOLD), 1);
+	assert_false(has_qp(GONE));
+	/* Whose pid is not known here is not asked for. */
+	before = n_questions;
+	claimant->pid = 0;
+	claim(b, "mlx5_0", 7);
+	assert_int_equal(owner_of(7), 1);
+	claimant->pid = getpid();
+	/* A connection that was passed on when its process ended, and the pid is another user's by now. */
+	holder->pid = getpid();
+	holder->uid = uid + 1;
+	claim(b, "mlx5_0", 7);
+	holder->uid = uid;
+	assert_int_equal(owner_of(7), 1);
+	assert_int_equal(n_questions, before);
+	assert_int_equal(clients.count.claims_refused, 5);
+	/* A process that has connected anew, before its last connection has ended here. */
+	claim(b, "mlx5_0", 7);
+	assert_int_equal(owner_of(7), 2);
+	close(a);
 	close(b);
 }
 
@@ -818,7 +931,7 @@ static void test_device_index_is_kept(void **state)
 	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS), pid);
 	assert_int_equal(n_dumps, 2);
 	md_resqp_forget(&clients.resqp);
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 666, now_ns + MD_INDEX_NS), pid + 1);
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", ANOTHERS, now_ns + MD_INDEX_NS), ANOTHER_PID);
 	assert_int_equal(n_dumps, 3);
 	for (int i = 0; i < 2 * MD_RAILS_MAX; i++) {
 		char name[IBV_SYSFS_NAME_MAX];
@@ -908,6 +1021,8 @@ int main(void)
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 		cmocka_unit_test(test_control_requests),
 		cmocka_unit_test(test_control_orders),
