@@ -304,7 +304,7 @@ static int check_owner(struct md_client *client, const struct mv_frame *frame, c
 	/* A pid of another namespace cannot be compared, and the first claim counts. */
 	if (!owner || !client->pid)
 		return held ? -EBUSY : 0;
-	return owner == client->pid ? 0 : -EPERM;
+	return md_resqp_is_of(&clients->resqp, owner, client->pid) ? 0 : -EPERM;
 }
 
 /* What is his, or cannot be, needs no question. */

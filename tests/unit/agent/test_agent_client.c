@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <linux/netlink.h>
@@ -660,8 +662,9 @@ static void test_resqp_live(void **state)
 }
 
 /* The kernel: it has mlx5_0, all QPs of which are ours but these. */
-enum { ANOTHERS = 666, UNTOLD, GONE };
+enum { ANOTHERS = 666, UNTOLD, GONE, THREADS };
 #define ANOTHER_PID 1
+static pid_t thread_id; /* that made THREADS */
 static int kernel_fd = -1, kernel_end = -1;
 static unsigned int n_dumps, n_questions;
 
@@ -702,6 +705,8 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	}
 	if (qpn == ANOTHERS)
 		pid = ANOTHER_PID;
+	if (qpn == THREADS)
+		pid = (uint32_t)thread_id;
 	if (qpn != GONE && qpn != UNTOLD)
 		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
 	answer(&qp);
@@ -918,6 +923,46 @@ static void test_claim_of_anothers(void **state)
 	close(b);
 }
 
+static pthread_barrier_t barrier;
+
+static void *make_qps(void *arg)
+{
+	(void)arg;
+	thread_id = (pid_t)syscall(SYS_gettid);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	return NULL;
+}
+
+/* The kernel names the thread that made a queue pair, which need not be the first one of its process. */
+static void test_qp_of_a_thread(void **state)
+{
+	int a = registered(), b = registered();
+	pthread_t thread;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, make_qps, NULL), 0);
+	pthread_barrier_wait(&barrier);
+	assert_int_not_equal(thread_id, getpid());
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	claim(a, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 1);
+	claim(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(owner_of(THREADS), 2);
+	/* Where a filter of system calls is in the way, no thread is taken for one of another process. */
+	unclaim(b, "mlx5_0", THREADS);
+	clients.resqp.tells_threads = false;
+	claim(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 2);
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&barrier);
+	close(a);
+	close(b);
+}
+
 /* All devices are asked for only now and then. */
 static void test_device_index_is_kept(void **state)
 {
@@ -1023,6 +1068,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 		cmocka_unit_test(test_control_requests),
 		cmocka_unit_test(test_control_orders),
