@@ -435,6 +435,52 @@ static void test_claims(void **state)
 	close(a);
 }
 
+/* Where nobody can say whose it is, who was refused, which it is not told, has it when it is free. */
+static void test_refused_one_is_next(void **state)
+{
+	int a = registered(), b = registered(), c = registered();
+	struct mv_frame frame;
+
+	(void)state;
+	claim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	claim(c, "mlx5_0", 1);
+	assert_int_equal(clients.count.claims_refused, 2);
+	send_message(b, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 0);
+	unclaim(a, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 1);
+	send_message(b, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 1);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
+	/* Of one that ends; */
+	claim(c, "mlx5_0", 1);
+	close(b);
+	run_events();
+	send_message(c, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 2);
+	/* but not who does not want it any more, */
+	claim(a, "mlx5_0", 1);
+	unclaim(a, "mlx5_0", 1);
+	unclaim(c, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 0);
+	/* or has ended: then it is the next one's. */
+	b = registered();
+	claim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	close(b);
+	run_events();
+	claim(c, "mlx5_0", 1);
+	close(a);
+	run_events();
+	send_message(c, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 3);
+	close(c);
+	run_events();
+	assert_int_equal(clients.qps.n, 0);
+}
+
 static void test_only_own_messages(void **state)
 {
 	int a = registered(), b = registered();
@@ -556,7 +602,8 @@ static void test_uid_limits(void **state)
 	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), 0);
 	key = md_qp_key_make("mlx5_0", 0);
 	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), -EBUSY);
-	md_qps_drop(&qps, &list);
+	while (!LIST_EMPTY(&list))
+		assert_int_equal(md_qps_unclaim(&qps, &LIST_FIRST(&list)->key, 1), 0);
 	assert_int_equal(qps.n, 1);
 	md_qps_fini(&qps);
 	assert_int_equal(qps.n, 0);
@@ -902,12 +949,12 @@ static void test_claim_of_anothers(void **state)
 	assert_int_equal(owner_of(ANOTHERS), 1);
 	assert_int_equal(owner_of(UNTOLD), 1);
 	assert_false(has_qp(GONE));
-	/* Whose pid is not known here is not asked for. */
-	before = n_questions;
+	/* Nor does one whose pid is not known here. */
 	claimant->pid = 0;
 	claim(b, "mlx5_0", 7);
 	assert_int_equal(owner_of(7), 1);
 	claimant->pid = getpid();
+	before = n_questions;
 	/* A connection that was passed on when its process ended, and the pid is another user's by now. */
 	holder->pid = getpid();
 	holder->uid = uid + 1;
@@ -919,7 +966,11 @@ static void test_claim_of_anothers(void **state)
 	/* A process that has connected anew, before its last connection has ended here. */
 	claim(b, "mlx5_0", 7);
 	assert_int_equal(owner_of(7), 2);
+	/* What the kernel says is another's is not given to him later, either. */
 	close(a);
+	run_events();
+	assert_false(has_qp(ANOTHERS));
+	assert_int_equal(owner_of(UNTOLD), 2);
 	close(b);
 }
 
@@ -1056,6 +1107,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_one_is_next, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
