@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "udint.h"
 
 int __wrap_mesh_thread_wake(bool urgent);
 
@@ -42,7 +43,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[8]; /* the table of a process is for ever */
+static struct mesh_process processes[9]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -300,6 +301,24 @@ static void test_used_again_while_claimed(void **state)
 	mesh_conn_put(next_life);
 }
 
+/* Those of datagrams: what the agent had no room for is told again. */
+static void test_datagram_claims(void **state)
+{
+	struct mesh_ud_qp u = {.mc = &context, .qpn = 100};
+
+	(void)state;
+	mesh_root.ud.qps = &u;
+	frame_result = -EAGAIN;
+	assert_int_equal(mesh_ud_run(1000), 1000 + 20000000);
+	frame_result = 0;
+	assert_true(mesh_ud_run(2000) == UINT64_MAX);
+	check_frames(1, MV_FRAME_CLAIM);
+	assert_int_equal(frames[0].qp_type, IBV_QPT_UD);
+	assert_true(mesh_ud_run(3000) == UINT64_MAX);
+	assert_int_equal(n_frames, 1);
+	mesh_root.ud.qps = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +330,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unclaims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroyed_while_claimed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_used_again_while_claimed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_datagram_claims, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
