@@ -341,10 +341,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 
 	describe(conn, attr, mask, choice, view);
 	conn->unlogged = bound_by(conn, choice, attr, view);
-	if (!conn->unlogged) {
-		mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
-		conn->unlogged = "its work requests cannot be logged";
-	}
+	if (!conn->unlogged)
+		conn->unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (err && conn->held) {
 		/* Programs try again where the kernel did not find the neighbour. */
@@ -442,7 +440,7 @@ static int to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr
 				mesh_conn_key_peer(conn);
 				pthread_mutex_unlock(&conn->lock);
 			}
-			why = strerrordesc_np(err < 0 ? -err : err);
+			why = err == -EBUSY ? mesh_cq_why_taken : strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)
 			log_stuck(mc, attr, &view, why);

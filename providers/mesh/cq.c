@@ -47,11 +47,32 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	return mcq;
 }
 
+/*
+ * Extended, and not made by our function (mlx5dv_create_cq()): it is polled by functions that are not ours. libmlx5 allocates all CQs as
+ * it does extended ones, zeroed, and has these functions only in those that are.
+ */
+static bool is_unseen(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	return mesh_mlx5_is_base(mc) && !mesh_map_get(&mc->data.extended, cq) &&
+	       ((const struct ibv_cq_ex *)(const void *)cq)->start_poll;
+}
+
+const char mesh_cq_why_taken[] = "the program polls its CQ by functions that are not seen here (mlx5dv)";
+
+bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	const struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
+
+	if (mcq && mcq->ring.buf)
+		return false; /* it was not when it was asked for */
+	return is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
+}
+
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 
-	if (mc->data.extended_unknown)
+	if (mc->data.extended_unknown || is_unseen(mc, cq))
 		return NULL;
 	if (!mcq) {
 		mcq = cq_new(mc, cq);

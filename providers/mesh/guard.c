@@ -229,7 +229,7 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		return true;
 	}
 	if (mesh_guard_reads(guard))
-		mesh_reader_keep(guard, c->wr_id);
+		mesh_reader_keep(h, c);
 	if (!keep(guard, c)) {
 		guard->lost = "out of memory";
 		return true;

@@ -101,6 +101,9 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	err = take_caps(h, qp);
 	if (err)
 		return err;
+	/* A program that polls by itself posts by itself, too. */
+	if (mesh_cq_is_taken(h->mc, qp->send_cq) || mesh_cq_is_taken(h->mc, qp->recv_cq))
+		return -EBUSY;
 	h->send_cq = mesh_cq_get(h->mc, qp->send_cq);
 	h->recv_cq = mesh_cq_get(h->mc, qp->recv_cq);
 	if (!h->send_cq || !h->recv_cq)

@@ -73,7 +73,7 @@ struct mesh_held_ops {
  * req_notify_cq), for the QP (ibv_wr_*), for its CQs (ibv_cq_ex). Takes over what mesh_recvlog_begin() noted; ends it on failure, too.
  *
  * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be held (not RC; its receives could not be
- * noted; a CQ made before the overlay); -errno of ibv_query_qp().
+ * noted; a CQ made before the overlay); -EBUSY: mesh_cq_why_taken; -errno of ibv_query_qp().
  */
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		  struct mesh_held **ret);
@@ -230,6 +230,9 @@ void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
 void mesh_kick_cq_event(struct ibv_cq *shadow);
 
 /* cq.c */
+
+/* Why a QP is not held or logged (-EBUSY): to its work, too, nothing of ours could be added. */
+extern const char mesh_cq_why_taken[];
 
 /** mesh_cq_forget_qp - a QP was destroyed or reset: nothing of it is to be polled from @cq any more; any thread, no lock of ours */
 void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn);

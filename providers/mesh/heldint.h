@@ -243,7 +243,7 @@ struct mesh_held {
 	struct mesh_srq *srq; /* NULL: none */
 	struct mesh_recvlog log;
 	struct mesh_sendq queue; /* without room as long as @keys is NULL */
-	_Atomic bool backlog; /* the queue is not empty though the QP is active: poll tries to post more */
+	_Atomic bool backlog; /* the queue is not empty though the QP can send: poll tries to post more */
 	_Atomic bool consumed; /* a receive of the shadow has completed */
 	bool stashing; /* in send_cq->stashing; under its lock, as is the next */
 	struct mesh_held *next_stashing;
@@ -354,12 +354,14 @@ void mesh_live_end(struct mesh_held *h);
 /* ---- cq.c, cqshadow.c ---------------------------------------------------------------------------------------------------- */
 
 /**
- * mesh_cq_get - what we keep of a CQ, made if need be; one more QP uses it; data->lock
+ * mesh_cq_get - what we keep of a CQ, made if need be; one more QP uses it; data->lock, behind mesh_mlx5_is_base()
  *
  * Return: it; NULL: no memory, or an extended CQ that we did not see being made.
  */
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq);
 void mesh_cq_put(struct mesh_cq *cq); /* data->lock */
+/** mesh_cq_is_taken - is it polled by what is not ours? data->lock, behind mesh_mlx5_is_base() */
+bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
 /**
  * mesh_cq_freeze - let nobody poll
  *

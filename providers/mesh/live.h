@@ -26,8 +26,8 @@
  * @qp: RC, in INIT, its receives noted (mesh_recvlog_begin())
  * @mtu_bytes: of its path
  *
- * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted. On failure the receives are not
- * noted any more.
+ * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted; -EBUSY: mesh_cq_why_taken. On failure
+ * the receives are not noted any more.
  */
 int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		    uint32_t mtu_bytes, struct mesh_held **ret);

@@ -152,6 +152,22 @@ static bool asks_copies(struct mesh_context *mc, const struct mesh_mlx5 *m)
 	return does;
 }
 
+static bool can_ask(struct mesh_context *mc)
+{
+	struct mesh_mlx5 *m = &mc->data.mlx5;
+
+	if (m->copies == MESH_MLX5_NOT_TRIED)
+		m->copies = mesh_mlx5_is_base(mc) && asks_copies(mc, m) ? MESH_MLX5_ANSWERS : MESH_MLX5_SILENT;
+	return m->copies == MESH_MLX5_ANSWERS;
+}
+
+bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	struct mlx5dv_cq dv;
+
+	return can_ask(mc) && ask(&mc->data.mlx5, cq, &dv) == -EBUSY;
+}
+
 bool mesh_mlx5_known(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
@@ -164,7 +180,7 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
 	else if (!mesh_mlx5_is_base(mc))
 		m->why = "it is not mlx5";
-	else if (!asks_copies(mc, m))
+	else if (!can_ask(mc))
 		m->why = "it cannot be told what mlx5dv_init_obj() does to a CQ";
 	else
 		m->state = MESH_MLX5_YES;

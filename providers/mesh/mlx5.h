@@ -25,6 +25,7 @@ struct mesh_mlx5 {
 	/* data->lock */
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
 	const char *why; /* NO: in words */
+	enum { MESH_MLX5_NOT_TRIED, MESH_MLX5_SILENT, MESH_MLX5_ANSWERS } copies; /* what is said of a copy of a CQ; data->lock */
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
 };
@@ -39,6 +40,13 @@ bool mesh_mlx5_is_base(struct mesh_context *mc);
 
 /** mesh_mlx5_known - find out, once for each context; data->lock, behind mesh_mlx5_is_base(). Return: whether the following can be called */
 bool mesh_mlx5_known(struct mesh_context *mc);
+
+/**
+ * mesh_mlx5_is_taken - did the program ask where the completions of a CQ are? data->lock, behind mesh_mlx5_is_base()
+ *
+ * Then it polls them itself, and posts as well: nothing of that is seen here. Return: false also where that cannot be told.
+ */
+bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
 
 /**
  * mesh_mlx5_cq - where the completions of a CQ are; again after it was resized; nobody resizes it meanwhile

@@ -207,12 +207,12 @@ bool mesh_post_is_left(const struct mesh_held *h)
 	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader && !h->queue.n && h->quiet == MESH_QUIET_NO;
 }
 
-/* The queue has grown. */
+/* The queue has grown. Where sends can be posted, it is room that they wait for, which polling makes: whoever does the work. */
 static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
 		h->ops->work_waits(h->arg);
-	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_ACTIVE || h->quiet, memory_order_relaxed);
+	atomic_store_explicit(&h->backlog, can_send(h), memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)

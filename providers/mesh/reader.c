@@ -31,22 +31,35 @@ static int open_cq(struct mesh_cq *cq)
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
 }
 
-static int alloc_staging(struct mesh_reader *reader, const struct ibv_qp_cap *cap)
+static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
 {
+	const struct ibv_qp_cap *cap = &h->cap;
 	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
+	struct mesh_staged *first = &reader->staged[0], *second = &reader->staged[1];
 
-	reader->sges = calloc(max_sge + 1, sizeof(*reader->sges));
-	reader->data = calloc(cap->max_inline_data + 1, 1);
-	return reader->sges && reader->data ? 0 : -ENOMEM;
+	first->sges = calloc(max_sge + 1, sizeof(*first->sges));
+	first->data = calloc(cap->max_inline_data + 1, 1);
+	if (h->recv_cq != h->send_cq)
+		second->sges = calloc(cap->max_recv_sge + 1, sizeof(*second->sges));
+	return first->sges && first->data && (h->recv_cq == h->send_cq || second->sges) ? 0 : -ENOMEM;
+}
+
+static struct mesh_staged *staged_at(const struct mesh_held *h, const struct mesh_cq *cq)
+{
+	return &reader_of(h)->staged[cq != h->send_cq];
 }
 
 static void reader_free(struct mesh_reader *reader)
 {
+	int i;
+
 	if (!reader)
 		return;
 	mesh_srqlog_fini(&reader->later);
-	free(reader->sges);
-	free(reader->data);
+	for (i = 0; i < 2; i++) {
+		free(reader->staged[i].sges);
+		free(reader->staged[i].data);
+	}
 	free(reader);
 }
 
@@ -68,7 +81,7 @@ int mesh_reader_open(struct mesh_held *h)
 		return -ENOMEM;
 	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
 	if (!err)
-		err = alloc_staging(reader, &h->cap);
+		err = alloc_staging(reader, h);
 	if (err) {
 		reader_free(reader);
 		return err;
@@ -242,7 +255,7 @@ static int pass(struct mesh_guard *guard, uint16_t last, bool last_too)
 	return 0;
 }
 
-static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
+static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
 	struct mesh_reader *reader = guard->reader;
 	int err;
@@ -256,47 +269,51 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
 	/* Those before the first that fails and have no completion are done. */
 	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : pass(guard, cqe->wqe_counter, false);
 	reader->failed = true;
-	reader->is_staged = MESH_STAGED_SEND;
+	staged->kind = MESH_STAGED_SEND;
 	if (err) {
 		lose(guard, no_order);
 		return;
 	}
 	if (mv_mlx5_sq_get(&reader->sq, reader->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
-			   guard->sends.log.max_inline_bytes, reader->sges, reader->data, &reader->staged, &reader->sq_at))
+			   guard->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send, &reader->sq_at))
 		lose(guard, "it posted a work request of a kind that cannot be posted again");
 }
 
-static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe)
+static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
 {
 	struct mesh_reader *reader = guard->reader;
 
-	if (guard->shared)
+	if (guard->shared) {
+		staged->kind = cqe->error ? MESH_STAGED_SHARED : MESH_STAGED_NONE;
 		return;
+	}
 	if (cqe->wqe_counter != reader->rq_at)
 		lose(guard, no_order);
 	reader->rq_at = (uint16_t)(cqe->wqe_counter + 1);
 	if (!cqe->error)
 		return;
-	reader->is_staged = MESH_STAGED_RECEIVE;
-	reader->n_staged = mv_mlx5_rq_read(&reader->rq, reader->rq_at, 1, 0, guard->receives.max_sge, reader->sges);
-	if (reader->n_staged < 0)
+	staged->kind = MESH_STAGED_RECEIVE;
+	staged->n_sges = mv_mlx5_rq_read(&reader->rq, reader->rq_at, 1, 0, guard->receives.max_sge, staged->sges);
+	if (staged->n_sges < 0)
 		lose(guard, no_order);
 }
 
 /* held->lock. What was not done goes to the log, which may have no room yet: the path has failed before any move was prepared. */
-static void stage_logged(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
+static void stage_logged(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
-	reader_of(h)->is_staged = MESH_STAGED_NONE;
+	struct mesh_staged *staged = staged_at(h, cq);
+
+	staged->kind = MESH_STAGED_NONE;
 	if (cqe->error && mesh_guard_room(h->guard, &h->cap))
 		lose(h->guard, "out of memory"); /* its errors are the program's, as without us */
 	else if (cqe->send)
-		stage_send(h->guard, cqe);
+		stage_send(h->guard, cqe, staged);
 	else
-		stage_receive(h->guard, cqe);
+		stage_receive(h->guard, cqe, staged);
 }
 
 /* claimed, cq->lock */
-static void stage(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
+static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv_mlx5_cqe *cqe)
 {
 	struct mesh_reader *reader;
 
@@ -305,7 +322,7 @@ static void stage(struct mesh_held *h, const struct mv_mlx5_cqe *cqe)
 	if (reader && reader->ended)
 		mesh_reader_stray(h);
 	else if (reader && !h->guard->lost)
-		stage_logged(h, cqe);
+		stage_logged(h, cq, cqe);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -337,7 +354,7 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, cqe.qpn);
 	if (qp && qp->held)
-		stage(qp->held, &cqe);
+		stage(qp->held, cq, &cqe);
 	pthread_mutex_unlock(&cq->lock);
 	got = cq->mc->poll_cq(cq->cq, 1, wc);
 	if (got != 1 || !took(cq, before, 1))
@@ -464,21 +481,35 @@ int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
 
 /* ---- what is outstanding ------------------------------------------------------------------------------------- */
 
-void mesh_reader_keep(struct mesh_guard *guard, uint64_t wr_id)
-{
-	struct mesh_reader *reader = guard->reader;
+static const char too_many[] = "it has more outstanding than its queue takes";
 
+void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c)
+{
+	struct mesh_guard *guard = h->guard;
+	struct mesh_staged *staged = staged_at(h, c->cq);
+	enum mesh_staged_kind kind = staged->kind;
+
+	staged->kind = MESH_STAGED_NONE; /* each is kept once */
 	if (guard->lost)
 		return;
-	if (reader->is_staged == MESH_STAGED_NONE)
-		return; /* a receive of an SRQ, which has a log of its own */
-	if (reader->is_staged == MESH_STAGED_RECEIVE) {
-		mesh_srqlog_push(&guard->receives, wr_id, reader->sges, reader->n_staged);
-		return;
+	switch (kind) {
+	case MESH_STAGED_SEND:
+		staged->send.wr.wr_id = c->wr_id;
+		if (mv_wrring_add(&guard->sends, &staged->send.wr))
+			lose(guard, too_many);
+		break;
+	case MESH_STAGED_RECEIVE:
+		if (guard->receives.n_left == guard->receives.size)
+			lose(guard, too_many);
+		else
+			mesh_srqlog_push(&guard->receives, c->wr_id, staged->sges, staged->n_sges);
+		break;
+	case MESH_STAGED_SHARED:
+		guard->reader->n_shared++;
+		break;
+	case MESH_STAGED_NONE:
+		lose(guard, "a completion in error was polled that had not been looked at");
 	}
-	reader->staged.wr.wr_id = wr_id;
-	if (mv_wrring_add(&guard->sends, &reader->staged.wr))
-		lose(guard, "it has more outstanding than its queue takes");
 }
 
 void mesh_reader_settle(struct mesh_guard *guard)
@@ -487,7 +518,12 @@ void mesh_reader_settle(struct mesh_guard *guard)
 	const struct mesh_srq_recv *recv;
 	uint32_t i;
 
-	if (!reader || guard->shared || reader->ended)
+	if (!reader || reader->ended)
+		return;
+	/* Each of those that the program was not told of is there once: else one would be done twice, or not at all. */
+	if (mv_wrlog_count(&guard->sends.log) + guard->receives.n_left + reader->n_shared != guard->n_kept)
+		lose(guard, "what was not done is not what its log has");
+	if (guard->shared)
 		return;
 	if (guard->receives.n_left + reader->later.n_left > guard->receives.size)
 		lose(guard, "it has more receives outstanding than its queue takes");

@@ -8,6 +8,20 @@
 struct mesh_cq;
 struct mesh_held;
 
+/* A completion in error that is being polled: what it stands for. */
+struct mesh_staged {
+	enum mesh_staged_kind {
+		MESH_STAGED_NONE,
+		MESH_STAGED_SEND,
+		MESH_STAGED_RECEIVE,
+		MESH_STAGED_SHARED, /* a receive of an SRQ, which has a log of its own */
+	} kind;
+	struct mv_wr send; /* its scatter/gather list is @sges, inline data @data */
+	int n_sges; /* of a receive; -1: none could be read */
+	struct ibv_sge *sges;
+	char *data; /* NULL: only receives complete there */
+};
+
 /*
  * The log of a QP of mlx5 that does the work itself: not written when the program posts, but read from the QP's own queues when
  * it polls. So posting is the base's own functions, with nothing in between.
@@ -42,12 +56,12 @@ struct mesh_reader {
 	bool failed; /* from the first error on each has a completion; held->lock, as is the rest */
 	bool ended; /* it is empty, and nothing may be posted to it any more: */
 	uint16_t sq_end, rq_end;
-	/* The completion in error that is being polled. */
-	enum { MESH_STAGED_NONE, MESH_STAGED_SEND, MESH_STAGED_RECEIVE } is_staged;
-	struct mv_wr staged;
-	int n_staged; /* entries of a receive; -1: none could be read */
-	struct ibv_sge *sges; /* for either kind */
-	char *data;
+	/*
+	 * Of the send CQ, or the one of both, and of another receive CQ. A thread may poll each: between looking at a completion and
+	 * polling it only its CQ is claimed, so the claim guards its place here, too.
+	 */
+	struct mesh_staged staged[2];
+	uint32_t n_shared; /* completions in error of receives of an SRQ */
 	struct mesh_srqlog later; /* receives that were posted since the fence began; has room once engaged */
 };
 
@@ -79,10 +93,14 @@ void mesh_reader_quicken(struct mesh_cq *cq);
 /** mesh_reader_poll - as ibv_poll_cq() of the base, for one completion, after having looked at it; claimed */
 int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc);
 
-/** mesh_reader_keep - the staged work request was not done; cq->lock, held->lock */
-void mesh_reader_keep(struct mesh_guard *guard, uint64_t wr_id);
+/** mesh_reader_keep - the work request that was staged for this completion was not done; c->cq is claimed; c->cq->lock, held->lock */
+void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c);
 
-/** mesh_reader_settle - receives posted since the fence began come behind those that it flushed; held->lock */
+/**
+ * mesh_reader_settle - receives posted since the fence began come behind those that it flushed; held->lock
+ *
+ * If what was logged is not what was kept from the program, the log is lost.
+ */
 void mesh_reader_settle(struct mesh_guard *guard);
 
 /** mesh_reader_through - has all been looked at that was posted? held->lock. Return: false: there is something behind the marks */

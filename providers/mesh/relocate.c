@@ -16,12 +16,15 @@
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
-void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
+const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 {
 	const struct mesh_held_ops *ops = conn->self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
+	int err = mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
 
-	if (mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held))
-		conn->held = NULL;
+	if (!err)
+		return NULL;
+	conn->held = NULL;
+	return err == -EBUSY ? mesh_cq_why_taken : "its work requests cannot be logged";
 }
 
 /* ---- what people see ----------------------------------------------------------------------------------------- */

@@ -9,8 +9,12 @@
  * the helper thread with conn->lock held, but for the first.
  */
 
-/** mesh_conn_guard - log what the base's QP does, so that it can be moved later; conn->lock; program's thread */
-void mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
+/**
+ * mesh_conn_guard - log what the base's QP does, so that it can be moved later; conn->lock; program's thread
+ *
+ * Return: why that cannot be, a constant; NULL: it is.
+ */
+const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);

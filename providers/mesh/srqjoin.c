@@ -93,6 +93,7 @@ int mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *qp, bool stays)
 
 	if (!m)
 		return 0;
+	mesh_mlx5_is_base(mc); /* before there are locks */
 	pthread_mutex_lock(&m->join_lock);
 	native = *find_native(m, qp);
 	if (!native) {

@@ -159,13 +159,15 @@ static void make_cq(struct end *e, const struct shape *shape)
 		e->cq = ibv_create_cq(e->world->context, (int)attr.cqe, NULL, e->channel, 0);
 	}
 	assert_non_null(e->cq);
+	e->recv_cq = shape->two_cqs ? ibv_create_cq(e->world->context, (int)attr.cqe, NULL, NULL, 0) : e->cq;
+	assert_non_null(e->recv_cq);
 }
 
 static void make_qp(struct end *e, const struct shape *shape)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = e->cq,
-		.recv_cq = e->cq,
+		.recv_cq = e->recv_cq,
 		.srq = e->srq,
 		.cap = {.max_send_wr = shape->max_wr ? shape->max_wr : 64,
 			.max_recv_wr = shape->max_wr ? shape->max_wr : 64,
@@ -217,6 +219,7 @@ void end_open(struct end *e, struct world *w, const struct manner *manner, const
 		e->spoke = true;
 		e->cq = shape->hub->cq;
 		e->cq_ex = shape->hub->cq_ex;
+		e->recv_cq = e->cq;
 		e->srq = shape->hub->srq;
 	} else {
 		e->channel = ibv_create_comp_channel(w->context);
@@ -255,6 +258,8 @@ void end_close(struct end *e)
 	}
 	if (e->srq && !e->spoke)
 		assert_int_equal(ibv_destroy_srq(e->srq), 0);
+	if (e->recv_cq != e->cq)
+		assert_int_equal(ibv_destroy_cq(e->recv_cq), 0);
 	if (e->cq && !e->spoke)
 		assert_int_equal(ibv_destroy_cq(e->cq), 0);
 	if (e->channel)

@@ -48,6 +48,7 @@ struct end {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *cq_ex; /* the same, if extended */
+	struct ibv_cq *recv_cq; /* the same, but for shape->two_cqs: then nothing here polls it */
 	struct ibv_srq *srq;
 	uint32_t srq_size; /* receives it takes */
 	struct ibv_qp *qp;
@@ -72,6 +73,7 @@ struct shape {
 	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
 	uint32_t srq_wr; /* 0: 64 */
 	bool srq, sig_all;
+	bool two_cqs; /* another one for receives, not extended */
 	bool noted; /* the SRQ is noted, also if this end is not moved */
 	int access; /* of MR and QP besides local write; 0: all */
 	uint8_t timeout, retry_cnt, rnr_retry;

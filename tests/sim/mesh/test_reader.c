@@ -46,6 +46,8 @@ static uint32_t fed; /* receives of b */
 
 static const struct manner noted = {.how = MOVED}, bare = {.how = BARE};
 static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
+#define MANY 300
+static const struct shape two_cqs = {.cqe = 1024, .max_wr = MANY, .max_sge = 1, .two_cqs = true};
 
 static void path_failed(void *arg)
 {
@@ -616,20 +618,68 @@ static void test_destroyed_meanwhile(void **state)
 	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
 }
 
-/* A CQ that the program has asked libmlx5 for is one that it may poll by itself. */
-static void test_polled_by_itself(void **state)
+/* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
+static void assert_is_left(struct ibv_qp *qp)
+{
+	struct mesh_held *none = NULL;
+
+	assert_int_equal(mesh_live_guard(world.mc, qp, &ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	assert_int_equal(mesh_held_new(world.mc, qp, &ops, NULL, &none), -EBUSY);
+	assert_null(none);
+	assert_null(mesh_held_find(world.mc, qp));
+	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_ptr_equal(world.context->ops.poll_cq, world.mc->poll_cq);
+}
+
+static void polled_by_itself(const struct manner *manner)
 {
 	struct mlx5dv_cq dv;
-	struct mlx5dv_obj obj = {.cq = {.in = a.cq, .out = &dv}};
+	struct mlx5dv_obj obj = {.cq = {.out = &dv}};
+
+	end_close(&a);
+	end_open(&a, &world, manner, &two_cqs);
+	memset(&dv, 0, sizeof(dv));
+	obj.cq.in = a.cq;
+	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	assert_is_left(a.qp);
+}
+
+/* A CQ that the program has asked libmlx5 for is one that it may poll by itself, and then it posts by itself, as UCX does. */
+static void test_polled_by_itself(void **state)
+{
+	static const struct manner extended = {.how = MOVED, .extended = true};
 
 	(void)state;
-	memset(&dv, 0, sizeof(dv));
+	polled_by_itself(&noted);
+	polled_by_itself(&extended);
+}
+
+/* As by mlx5dv_create_cq(): what it is polled by is libmlx5's own, and would be shown what is ours. */
+static void test_made_past_us(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC,
+					.send_cq = a.cq};
+	struct ibv_cq_ex *cq = world.mc->create_cq_ex(world.context, &attr);
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_non_null(cq);
+	init.recv_cq = ibv_cq_ex_to_cq(cq);
+	qp = ibv_create_qp(world.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	mesh_recvlog_end(world.mc, a.qp); /* it notes, too */
+	assert_is_left(qp);
 	pthread_mutex_lock(&world.mc->data.lock);
-	assert_true(mesh_mlx5_known(world.mc));
+	assert_null(mesh_cq_get(world.mc, init.recv_cq)); /* for receives of an SRQ */
 	pthread_mutex_unlock(&world.mc->data.lock);
-	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
-	connect_a();
-	assert_null(h->guard->reader);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
 }
 
 static void test_resized(void **state)
@@ -866,6 +916,143 @@ static void test_no_room_for_errors(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EOPNOTSUPP);
 }
 
+/* ---- two CQs --------------------------------------------------------------------------------------------------- */
+
+static struct {
+	int (*real)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	bool inside;
+} between;
+
+/* As if another thread polled the other CQ while libmlx5 polls this one, of which the next completion has been looked at. */
+static int poll_other_between(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct ibv_wc other;
+
+	if (!between.inside) {
+		between.inside = true;
+		assert_int_equal(ibv_poll_cq(cq == a.cq ? a.recv_cq : a.cq, 1, &other), 0);
+	}
+	return between.real(cq, n, wc);
+}
+
+/* Sends 0 to @n - 1 and receives from 1000 on, all of them flushed: the path has failed. */
+static void flush_two_cqs(uint32_t n)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint32_t i;
+
+	end_close(&a);
+	end_open(&a, &world, &noted, &two_cqs);
+	connect_a();
+	for (i = 0; i < n; i++) {
+		assert_int_equal(end_recv(&a, 1000 + i, 16 * i, 16), 0);
+		wr.wr_id = i;
+		assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	}
+	assert_int_equal(world.mc->modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	usleep(20000);
+}
+
+static void check_two_cqs(uint32_t n)
+{
+	struct mv_move_sync sync;
+	struct ibv_sge sges[8];
+	char data[256];
+	struct mv_wr wr;
+	uint32_t qpn, i;
+
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	fence(&sync, true);
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n);
+	assert_int_equal(h->guard->receives.n_left, n);
+	for (i = 0; i < n; i++) {
+		const struct mesh_srq_recv *recv = mesh_srqlog_at(&h->guard->receives, i);
+
+		assert_int_equal(mv_wrlog_get(&h->guard->sends.log, i, sges, data, &wr), 0);
+		assert_int_equal(wr.wr.wr_id, i);
+		assert_int_equal(recv->wr_id, 1000 + i);
+		assert_int_equal(recv->num_sge, 1);
+		assert_true(recv->sges[0].addr == (uintptr_t)a.buf + 16ull * i);
+	}
+}
+
+static void one_between_the_other(bool send_first)
+{
+	struct ibv_wc wc;
+
+	flush_two_cqs(5);
+	between.real = world.mc->poll_cq;
+	between.inside = false;
+	world.mc->poll_cq = poll_other_between;
+	assert_int_equal(ibv_poll_cq(send_first ? a.cq : a.recv_cq, 1, &wc), 0);
+	world.mc->poll_cq = between.real;
+	assert_true(between.inside);
+	assert_int_equal(h->guard->n_kept, 10);
+	check_two_cqs(5);
+}
+
+static void test_receives_between_sends(void **state)
+{
+	(void)state;
+	one_between_the_other(true);
+}
+
+static void test_sends_between_receives(void **state)
+{
+	(void)state;
+	one_between_the_other(false);
+}
+
+static _Atomic bool stop_polling;
+
+static void *poll_until_stopped(void *arg)
+{
+	struct ibv_wc wc[4];
+
+	while (!atomic_load(&stop_polling))
+		assert_int_equal(ibv_poll_cq(arg, 4, wc), 0);
+	return NULL;
+}
+
+/* A thread polls each. */
+static void test_two_pollers(void **state)
+{
+	pthread_t threads[2];
+	int i;
+
+	(void)state;
+	atomic_store(&stop_polling, false);
+	flush_two_cqs(MANY);
+	assert_int_equal(pthread_create(&threads[0], NULL, poll_until_stopped, a.cq), 0);
+	assert_int_equal(pthread_create(&threads[1], NULL, poll_until_stopped, a.recv_cq), 0);
+	usleep(50000);
+	atomic_store(&stop_polling, true);
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	check_two_cqs(MANY);
+}
+
+/* A log that does not have what was kept is of no use to anybody. */
+static void test_log_is_short(void **state)
+{
+	struct mv_move_sync sync;
+	uint32_t qpn;
+	int err;
+
+	(void)state;
+	connect_a();
+	to_err();
+	end_quiet(&a);
+	mv_wrring_undo(&h->guard->sends, 1);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
+		usleep(1000);
+	assert_int_equal(err, -EOPNOTSUPP);
+	assert_non_null(mesh_live_lost(h));
+}
+
 static unsigned int allows(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;
@@ -936,6 +1123,40 @@ static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
 	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
 
 	return ibv_post_send(e->qp, &wr, &bad);
+}
+
+/*
+ * Atomics have waited for a move that was called off, and the base's queue is full: they are posted as it empties, also when the program
+ * posts something in between.
+ */
+static void test_what_waited_is_posted(void **state)
+{
+	uint32_t n_posted = 0, n_done;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	assert_true(mesh_live_quiesce(h));
+	while (!send_nothing(&a, n_posted, IBV_SEND_SIGNALED))
+		n_posted++; /* the peer has no receive */
+	for (i = 0; i < 4; i++)
+		add_one(i, IBV_SEND_SIGNALED);
+	assert_int_equal(h->queue.n, 4);
+	mesh_live_release(h);
+	assert_int_equal(h->queue.n, 4);
+	for (n_done = 0; n_done < n_posted + 5; n_done++) {
+		while (end_poll(&b, &wc))
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		while (fed < n_posted + 1 && !end_recv(&b, fed, 8192, 16))
+			fed++;
+		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+		if (!n_done)
+			assert_int_equal(send_nothing(&a, n_posted, IBV_SEND_SIGNALED), 0);
+	}
+	assert_int_equal(h->queue.n, 0);
+	assert_null(mesh_live_lost(h));
 }
 
 /* Among other events: a QP with an SRQ that goes to ERR gives one. */
@@ -1074,13 +1295,15 @@ int main(void)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_past_us), T(test_next_one_fails),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_resized_between),      T(test_resized_meanwhile), T(test_resized_unknown),
-		T(test_destroyed_meanwhile),  T(test_polled_by_itself),
+		T(test_destroyed_meanwhile),  T(test_polled_by_itself), T(test_made_past_us),
 		T(test_atomic_of_the_past),   T(test_atomics_until_one_tells),
 		T(test_room_is_for_moves),    T(test_no_room_for_a_move),
 		T(test_errors_come_first),    T(test_no_room_for_errors),
 		T(test_under_way),	      T(test_under_way_beside_sends),
 		T(test_not_flushed),	      T(test_room_beside_srq), T(test_room_does_not_grow),
 		T(test_room_refused),	      T(test_changed),
+		T(test_receives_between_sends), T(test_sends_between_receives), T(test_two_pollers),
+		T(test_log_is_short),	      T(test_what_waited_is_posted),
 	};
 
 	rng = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL) * 2 + 1;
