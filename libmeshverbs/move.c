@@ -532,15 +532,22 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* When waiting ends, whatever it was for; UINT64_MAX: not at all. */
-static uint64_t give_up_at(const struct mv_move *m)
+/* The leader gives up first: when it says that it goes, the follower has to be there still. */
+static uint64_t live_limit(const struct mv_move *m)
+{
+	bool agreeing = m->state != MV_MOVE_FENCING && m->state != MV_MOVE_FENCED;
+
+	return agreeing && m->leader && !m->self ? m->times->move_ns / 8 * 3 : m->times->move_ns / 2;
+}
+
+uint64_t mv_move_give_up_at(const struct mv_move *m)
 {
 	uint64_t at = UINT64_MAX;
 
 	if (m->pending != MV_PENDING_NONE && m->pending != MV_PENDING_RESTART)
 		return UINT64_MAX;
 	if (m->live)
-		return m->phase_since + m->times->move_ns / 2;
+		return m->phase_since + live_limit(m);
 	if (m->state == MV_MOVE_IDLE || mv_move_settled(m) || m->state == MV_MOVE_FAILED)
 		return UINT64_MAX;
 	if (m->work_since)
@@ -554,14 +561,14 @@ static uint64_t give_up_at(const struct mv_move *m)
 
 uint64_t mv_move_deadline(const struct mv_move *m)
 {
-	uint64_t at = give_up_at(m);
+	uint64_t at = mv_move_give_up_at(m);
 
 	return m->resend_at ? earlier_of(at, m->resend_at) : at;
 }
 
 void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 {
-	if (now_ns >= give_up_at(m)) {
+	if (now_ns >= mv_move_give_up_at(m)) {
 		if (m->live && m->state == MV_MOVE_QUIESCING)
 			mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
 		else if (m->live)

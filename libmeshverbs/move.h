@@ -70,8 +70,9 @@
  * it first, by a HELLO that the follower answers with its own.
  *
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
- * is agreed upon in half of move_ns, or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC does not come in the other
- * half, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
+ * is agreed upon in half of move_ns, of which a leader takes three quarters at most, so that its CONFIRM finds a follower that still waits
+ * (whose time begins anew with each offer), or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC
+ * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
  * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
  *
@@ -187,7 +188,7 @@ struct mv_move_times {
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
-	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after. Default 4 s */
+	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after, not counted how long a follower asks for it. Default 4 s */
 };
 
 extern const struct mv_move_times mv_move_default_times;
@@ -317,7 +318,7 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
 
 /**
- * mv_move_refuse - the answer to WANTED, or to PREPARE of a live QP instead of mv_move_prepared(): no move at all
+ * mv_move_refuse - no move at all: the answer to WANTED, or of a live QP to PREPARE instead of mv_move_prepared(), and to QUIESCE
  * @reason: MV_CTL_REASON_OFF, _UNSUPPORTED, _NO_PATH, ...
  *
  * The peer is told and stays where it is.

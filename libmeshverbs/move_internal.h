@@ -24,6 +24,9 @@ static inline bool mv_move_busy(const struct mv_move *m)
 	       m->state == MV_MOVE_FENCING;
 }
 
+/* When waiting ends, whatever it was for; UINT64_MAX: not at all. */
+uint64_t mv_move_give_up_at(const struct mv_move *m);
+
 /* A QP is at work, and nothing is going on. */
 static inline bool mv_move_settled(const struct mv_move *m)
 {

@@ -195,6 +195,11 @@ void mv_move_quiesced(struct mv_move *m, uint64_t now_ns)
 		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
 		return;
 	}
+	/* The peer may have left by the time that it hears of it. */
+	if (now_ns >= mv_move_give_up_at(m)) {
+		mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
+		return;
+	}
 	/* The peer first: it can fence while we do. */
 	if (!m->self)
 		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
@@ -352,6 +357,8 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 		/* Nothing was made: this is the outcome. */
 		mv_move_set_state(m, MV_MOVE_ASKING);
 		m->pending = MV_PENDING_NONE;
+		mv_move_call_off(m, reason, reason, false);
+	} else if (m->state == MV_MOVE_QUIESCING) {
 		mv_move_call_off(m, reason, reason, false);
 	} else if (mv_move_settled(m) && m->leader && m->peer_attempt) {
 		m->peer_wish = false;

@@ -97,6 +97,7 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (msg->base == m->now.offer && (!m->last_offer || mv_move_later(n, m->last_offer))) {
 		if (!m->live)
 			mv_move_begin_live(m, msg->reason, false, now_ns);
+		m->phase_since = now_ns; /* how long it asked before is not the leader's time */
 		note_reason(m, msg->reason);
 		mv_move_take_up(m, msg);
 	} else if (answered && n == m->next.offer) {

@@ -108,12 +108,26 @@ static void leave(struct md_client *client)
 	md_errands_give(&clients->closer, &client->leaving);
 }
 
+/* Its owner has it no more. Who was refused because of that, of which a process is not told, has it from now on. */
+static void let_go(struct md_clients *clients, const struct md_qp *qp)
+{
+	struct md_client *next = md_clients_find(clients, qp->waiter);
+	const struct md_qp_key key = qp->key;
+	uint8_t type = qp->waiter_type;
+
+	md_qps_unclaim(&clients->qps, &key, qp->owner);
+	if (next && !md_qps_claim(&clients->qps, &key, type, next->number, next->uid, &next->qps))
+		clients->count.claims++;
+}
+
 static void close_client(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
+	struct md_qp *qp;
 
 	clients->ops->gone(clients->arg, client);
-	md_qps_drop(&clients->qps, &client->qps);
+	while ((qp = LIST_FIRST(&client->qps)))
+		let_go(clients, qp);
 	md_counts_end(&clients->counts, client->page);
 	HASH_DEL(clients->by_number, client);
 	clients->n--;
@@ -275,42 +289,78 @@ static void on_packs(struct md_client *client)
 	client->packs = client->out;
 }
 
-/* Return: 0, or why that process may not have that QP. */
-static int check_owner(struct md_client *client, const struct mv_frame *frame)
+/*
+ * May the kernel's answer end a claim? Its queue pair may be gone, and its number another process's: a process that ends gives back its
+ * queue pairs seconds before its connection to us, if there is much memory to be deregistered, and an UNCLAIM may be lost.
+ * What has one pid the answer cannot tell apart: a connection may have been passed on when the process that made it ended, and that pid be
+ * another's by now. So there it counts among connections of one user only.
+ */
+static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
+{
+	const struct md_client *holder = md_clients_find(claimant->clients, qp->owner);
+
+	return holder && (!claimant->pid || holder->pid != claimant->pid || holder->uid == claimant->uid);
+}
+
+/*
+ * @held: by whom, if another connection has it
+ *
+ * Return: 0, or why that process may not have that QP; -EBUSY: because it is held, and nobody says whose it is.
+ */
+static int check_owner(struct md_client *client, const struct mv_frame *frame, const struct md_qp *held)
 {
 	struct md_clients *clients = client->clients;
 	pid_t owner;
 
+	if (held && !can_be_stale(client, held))
+		return -EPERM;
 	if (clients->n_questions)
 		clients->n_questions--;
 	owner = md_resqp_owner(&clients->resqp, frame->device, frame->qpn, now_ns());
 	if (owner < 0)
 		return -ENOENT;
+	if (client->pid && owner && md_resqp_is_of(&clients->resqp, owner, client->pid))
+		return 0;
+	if (held)
+		return owner ? -EPERM : -EBUSY;
 	/* A pid of another namespace cannot be compared, and the first claim counts. */
-	return owner && client->pid && owner != client->pid ? -EPERM : 0;
+	return owner && client->pid ? -EPERM : 0;
 }
 
-/* What is somebody's already stays his: that needs no question. */
+/* What is his, or cannot be, needs no question. */
 static bool has_to_wait(const struct md_client *client, const struct mv_frame *frame)
 {
 	const struct md_clients *clients = client->clients;
+	const struct md_qp *qp;
 	struct md_qp_key key;
 
 	if (frame->type != MV_FRAME_CLAIM || !client->registered || clients->resqp.fd < 0 || clients->n_questions)
 		return false;
 	key = md_qp_key_make(frame->device, frame->qpn);
-	return !md_qps_find(&clients->qps, &key);
+	qp = md_qps_find(&clients->qps, &key);
+	return !qp || (qp->owner != client->number && can_be_stale(client, qp));
 }
 
 static void on_claim(struct md_client *client, const struct mv_frame *frame)
 {
 	struct md_clients *clients = client->clients;
 	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
-	int err = md_qps_find(&clients->qps, &key) ? 0 : check_owner(client, frame);
+	struct md_qp *qp = md_qps_find(&clients->qps, &key);
+	struct md_qp *held = qp && qp->owner != client->number ? qp : NULL;
+	int err = qp && !held ? 0 : check_owner(client, frame, held);
 
+	if (!err && held) {
+		md_say(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
+		       client->name);
+		md_qps_unclaim(&clients->qps, &key, held->owner);
+	}
 	if (!err)
 		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
 				   &client->qps);
+	if (err == -EBUSY && !md_clients_find(clients, held->waiter)) {
+		held->waiter = client->number;
+		held->waiter_type = frame->qp_type;
+	}
 	if (err) {
 		clients->count.claims_refused++;
 		md_say(MD_DEBUG, "process %d (%s) may not have QP %u of %s: %s", (int)client->pid,
@@ -318,6 +368,18 @@ static void on_claim(struct md_client *client, const struct mv_frame *frame)
 		return;
 	}
 	clients->count.claims++;
+}
+
+static void on_unclaim(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+	struct md_qp *qp = md_qps_find(&clients->qps, &key);
+
+	if (qp && qp->owner == client->number)
+		let_go(clients, qp);
+	else if (qp && qp->waiter == client->number)
+		qp->waiter = 0;
 }
 
 /* Does the message come from a QP of this process? */
@@ -389,8 +451,6 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 /* Return: 0; -errno when the connection is of no use. */
 static int on_frame(struct md_client *client, const struct mv_frame *frame)
 {
-	struct md_qp_key key;
-
 	client->clients->count.frames++;
 	if (frame->type == MV_FRAME_REGISTER)
 		return on_register(client, frame);
@@ -401,8 +461,7 @@ static int on_frame(struct md_client *client, const struct mv_frame *frame)
 		on_claim(client, frame);
 		return 0;
 	case MV_FRAME_UNCLAIM:
-		key = md_qp_key_make(frame->device, frame->qpn);
-		md_qps_unclaim(&client->clients->qps, &key, client->number);
+		on_unclaim(client, frame);
 		return 0;
 	case MV_FRAME_SEND:
 		on_send(client, frame);

@@ -87,8 +87,9 @@ struct md_clients {
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	struct md_qps qps;
 	/*
-	 * Whose a QP is that nobody has claimed the kernel is asked, MD_QUESTIONS_PER_TURN times in a turn of the event loop for all
-	 * processes together: it may take long. They come one after the other, and until it is its turn a process is not read.
+	 * Whose a QP is that the claimant has not claimed already the kernel is asked, MD_QUESTIONS_PER_TURN times in a turn of the
+	 * event loop for all processes together: it may take long. They come one after the other, and until it is its turn a process
+	 * is not read.
 	 */
 	struct md_resqp resqp;
 	TAILQ_HEAD(, md_client) asking;

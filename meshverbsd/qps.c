@@ -145,14 +145,6 @@ int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owne
 	return 0;
 }
 
-void md_qps_drop(struct md_qps *qps, struct md_qp_list *list)
-{
-	struct md_qp *qp;
-
-	while ((qp = LIST_FIRST(list)))
-		drop(qps, qp);
-}
-
 void md_qps_fini(struct md_qps *qps)
 {
 	struct md_uid_count *count, *next_count;

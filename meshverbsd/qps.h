@@ -25,6 +25,8 @@ struct md_qp {
 	uint64_t owner; /* a client's number */
 	uid_t uid; /* the client's */
 	uint8_t type; /* enum ibv_qp_type */
+	uint64_t waiter; /* number of a client that was refused it, and has it next; 0: nobody */
+	uint8_t waiter_type; /* what it said of it */
 	char *status; /* last STATUS text, printable; NULL: none */
 };
 
@@ -61,9 +63,6 @@ int md_qps_unclaim(struct md_qps *qps, const struct md_qp_key *key, uint64_t own
 int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owner, const void *text, size_t len);
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* NULL: nobody's */
-
-/** md_qps_drop - the client that has this list is gone */
-void md_qps_drop(struct md_qps *qps, struct md_qp_list *list);
 
 /** md_qps_uid - counts of a user, made when new; NULL without memory */
 struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <linux/netlink.h>
@@ -15,11 +16,24 @@
 /* Answers of one dump that are read: one for some hundred devices. */
 #define ANSWERS_MAX 64
 
+/* Signal 0 does nothing, and that one may not send it is said of threads only that there are. /proc may be closed to us. */
+static bool no_such_thread(pid_t process, pid_t thread)
+{
+	return syscall(SYS_tgkill, process, thread, 0) && errno == ESRCH;
+}
+
+bool md_resqp_is_of(const struct md_resqp *resqp, pid_t thread, pid_t process)
+{
+	return thread == process || (resqp->tells_threads && !no_such_thread(process, thread));
+}
+
 void md_resqp_open(struct md_resqp *resqp)
 {
 	struct sockaddr_nl addr = {.nl_family = AF_NETLINK};
 
 	resqp->seq = 0;
+	/* A filter of system calls would not know which thread is none. */
+	resqp->tells_threads = no_such_thread(getpid(), INT32_MAX);
 	md_resqp_forget(resqp);
 	resqp->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
 	if (resqp->fd >= 0 && bind(resqp->fd, (struct sockaddr *)&addr, sizeof(addr)))

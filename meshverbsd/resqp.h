@@ -2,6 +2,7 @@
 #ifndef MD_RESQP_H
 #define MD_RESQP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,6 +17,7 @@
  */
 struct md_resqp {
 	int fd; /* NETLINK_RDMA; -1: not there */
+	bool tells_threads; /* tgkill(2) says which process a thread is of */
 	uint32_t seq;
 	/* The kernel's numbers of devices, so that not each question asks for all devices. */
 	struct {
@@ -34,15 +36,18 @@ void md_resqp_close(struct md_resqp *resqp);
 void md_resqp_forget(struct md_resqp *resqp);
 
 /**
- * md_resqp_owner - the process that made a QP
+ * md_resqp_owner - the thread that made a QP: see md_resqp_is_of()
  * @now_ns: of a clock that is always the same
  *
  * The kernel answers at once, within the call.
  *
- * Return: its pid in our PID namespace; 0: the kernel cannot or does not say (also for a device it does not know);
- * -ENOENT: there is no such QP on that device.
+ * Return: its id in our PID namespace, which is the process's if it is the first one; 0: the kernel cannot or does not say (also for
+ * a device it does not know, and when that thread has ended); -ENOENT: there is no such QP on that device.
  */
 pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns);
+
+/** md_resqp_is_of - is a thread, named by md_resqp_owner(), one of a process? Both are ids in our PID namespace, not 0. */
+bool md_resqp_is_of(const struct md_resqp *resqp, pid_t thread, pid_t process);
 
 /*
  * The parsers behind it: @len bytes of one answer, any content.

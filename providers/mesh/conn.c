@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +182,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		return NULL;
 	old = mesh_conn_get(qp);
 	if (old)
-		mesh_conn_unlink(old);
+		mesh_conn_unlink(old); /* before this one can be claimed, which has the same number */
 	mesh_conn_put(old);
 
 	lock_conns();
@@ -214,11 +215,29 @@ static void take_from_followers(struct mesh_conns *conns, struct mesh_conn *conn
 	conn->follows = false;
 }
 
+/* What CLAIM and UNCLAIM say: to be made while it is in the table, for its context may be closed and used again afterwards. */
+static struct mv_frame claim_of(const struct mesh_conn *conn)
+{
+	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
+
+	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
+	return frame;
+}
+
+static void unclaim(const struct mv_frame *claim)
+{
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = claim->qpn};
+
+	memcpy(frame.device, claim->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
+}
+
 void mesh_conn_unlink(struct mesh_conn *conn)
 {
+	struct mv_frame claim = {.type = 0};
 	struct mesh_conns *conns;
 	struct mesh_conn **at;
-	bool was = false;
+	bool was = false, known = false;
 
 	lock_conns();
 	conns = conns_locked(false);
@@ -232,8 +251,13 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		if (conn->follows)
 			take_from_followers(conns, conn);
 		was = true;
+		known = conn->known;
+		if (known)
+			claim = claim_of(conn);
 	}
 	unlock_conns();
+	if (known)
+		unclaim(&claim);
 	if (was)
 		mesh_conn_put(conn);
 }
@@ -506,15 +530,42 @@ void mesh_conns_next_turn(void)
 	} while (gone);
 }
 
-bool mesh_conn_claim(struct mesh_conn *conn)
+/* The agent took the claim, or lost it. Return: whether the program has ended the connection meanwhile. */
+static bool note_claimed(struct mesh_conn *conn, bool taken)
 {
-	bool claim;
+	bool linked;
 
 	lock_conns();
-	claim = conn->linked && !conn->claimed;
-	conn->claimed = true;
+	if (!taken)
+		conn->claimed = false;
+	linked = conn->linked;
 	unlock_conns();
-	return claim;
+	return !linked;
+}
+
+int mesh_conn_claim(struct mesh_conn *conn)
+{
+	struct mv_frame claim = {.type = 0};
+	bool due;
+	int err;
+
+	lock_conns();
+	due = conn->linked && !conn->claimed;
+	if (due) {
+		conn->claimed = conn->known = true;
+		claim = claim_of(conn);
+	}
+	unlock_conns();
+	if (!due)
+		return -EALREADY;
+	err = mesh_thread_frame(&claim);
+	/*
+	 * The UNCLAIM of one that has been unlinked meanwhile may have come before the CLAIM. Another queue pair of this number, if there
+	 * is one by now, has not been claimed yet: that is for this thread to do.
+	 */
+	if (note_claimed(conn, err != -EAGAIN))
+		unclaim(&claim);
+	return err == -EAGAIN ? err : 0;
 }
 
 void mesh_conn_unclaimed(struct mesh_conn *conn)

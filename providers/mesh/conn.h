@@ -104,6 +104,7 @@ struct mesh_conn {
 	bool queued; /* for the thread to look at, at once */
 	struct mesh_due due; /* or when it is to, if it is in the table */
 	bool claimed; /* the agent has been told of it */
+	bool known; /* the agent may have it, now or earlier: it is to be told when it goes */
 	struct mesh_conn *next_waiting;
 	bool waits; /* for its turn to move; the list of those has a reference */
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
@@ -144,6 +145,8 @@ struct mesh_conn {
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */
 	uint8_t untold_move; /* it has moved, and the log does not have it yet: enum mv_ctl_reason, why; NONE: it has */
 	uint64_t stayed_ns; /* when that was */
+	uint64_t again_ns; /* how long after that it leaves a port that is down, should nothing be heard; doubles each time */
+	uint64_t again_generation; /* of the directory, at that time */
 	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */
 	bool told;
@@ -189,7 +192,7 @@ struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn);
  */
 struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp);
 
-/** mesh_conn_unlink - take it out of the table; the agent is told; references stay good */
+/** mesh_conn_unlink - take it out of the table, and have the agent let go of it; references stay good */
 void mesh_conn_unlink(struct mesh_conn *conn);
 
 /**
@@ -238,9 +241,14 @@ void mesh_conns_queue_all(bool claim);
  */
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 
-/** mesh_conn_claim - is the agent to be told of it? Counts as done afterwards. */
-bool mesh_conn_claim(struct mesh_conn *conn);
-/** mesh_conn_unclaimed - it could not be told, or may not have it any more: mesh_conn_claim() says so again */
+/**
+ * mesh_conn_claim - tell the agent of it, if it has not been told; helper thread only
+ *
+ * Return: 0: it has been told now, or will be when there is one; -EALREADY: it had been before; -EAGAIN: it has not read what was there
+ * before, and is to be told later.
+ */
+int mesh_conn_claim(struct mesh_conn *conn);
+/** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 
 /** mesh_conns_of - connections of a context, with references; written to @ret: array of @max; the first @skip are left out */

@@ -45,14 +45,6 @@ static bool is_taken(const struct mesh_conn *conn)
 	return conn->held && conn->state != MESH_CONN_NATIVE;
 }
 
-static void unclaim(struct mesh_conn *conn)
-{
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = conn->qpn};
-
-	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
-	mesh_thread_frame(&frame);
-}
-
 static void say_bye(struct mesh_conn *conn)
 {
 	struct mv_ctl_msg bye;
@@ -84,7 +76,6 @@ static void drop(struct mesh_conn *conn)
 	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_unlink(conn);
-	unclaim(conn);
 }
 
 /* ---- INIT ---------------------------------------------------------------------------------------------------- */

@@ -528,7 +528,7 @@ void mesh_conn_work(struct mesh_conn *conn)
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
 	uint64_t keys, tell, fence, move, again;
-	bool live;
+	bool live, ticked;
 
 	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
@@ -540,9 +540,14 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	if (is_moving(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
-		if (mv_move_deadline(&conn->move) <= silent_ns)
+		ticked = mv_move_deadline(&conn->move) <= silent_ns;
+		if (ticked) {
 			mv_move_tick(&conn->move, now_ns);
-		*ret_deadline = mesh_conn_check(conn, now_ns);
+			act(conn, now_ns, false);
+		}
+		/* One move is over before the next begins; who comes from a worker is queued again. */
+		if (is_moving(conn) && !(ticked && mv_move_peek(&conn->move)))
+			*ret_deadline = mesh_conn_check(conn, now_ns);
 		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}
@@ -575,13 +580,28 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	return live;
 }
 
+/* A peer that wants to move need not wait for one that is not there any more. */
+static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_move_action action;
+
+	mv_move_abort(&conn->move, now_ns);
+	if (conn->move.state == MV_MOVE_FAILED)
+		mv_move_message(&conn->move, msg, now_ns);
+	while (mv_move_next(&conn->move, &action))
+		if (action.type == MV_DO_SEND)
+			mesh_thread_send(&action.msg);
+}
+
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	struct mv_ctl_msg reply;
 
 	if (!mesh_conn_enter(conn))
 		return;
-	if (is_moving(conn)) {
+	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
+		answer_failed(conn, msg, now_ns);
+	} else if (is_moving(conn)) {
 		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
 			mesh_conn_peer_left(conn);
 			mesh_conn_peer_gone(conn);

@@ -330,6 +330,28 @@ static uint64_t leave(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_
 	return now_ns + LEAVE_AGAIN_NS;
 }
 
+void mesh_conn_back_off(struct mesh_conn *conn)
+{
+	conn->again_ns = conn->again_ns ? 2 * conn->again_ns : PATHLESS_AGAIN_NS;
+	if (conn->again_ns > LEAVE_AGAIN_NS)
+		conn->again_ns = LEAVE_AGAIN_NS;
+}
+
+/*
+ * The port is down. Where leaving it has come to nothing, the peer may refuse for as long as that lasts, and thousands may have nothing
+ * to do but to ask. Return: when to look again.
+ */
+static uint64_t leave_port(struct mesh_conn *conn, uint64_t generation, uint64_t now_ns)
+{
+	uint64_t again_ns = generation == conn->again_generation ? conn->again_ns : PATHLESS_AGAIN_NS;
+
+	if (conn->stayed && conn->again_ns && now_ns < conn->stayed_ns + again_ns)
+		return conn->stayed_ns + again_ns;
+	conn->again_generation = generation;
+	start(conn, MV_CTL_REASON_PORT, now_ns);
+	return now_ns + LEAVE_AGAIN_NS; /* it may come to nothing before anything is sent */
+}
+
 /* Is it elsewhere than those that it goes with? It is as well off where it is, so this comes last. */
 static bool strays(struct mesh_conn *conn, const struct mv_path_request *request, char *ret_device, enum mv_ctl_reason *ret_why)
 {
@@ -427,14 +449,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
 	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
-		/* What the peer has refused just now it may refuse for a while. */
-		if (conn->stayed_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
-			return conn->stayed_ns + PATHLESS_AGAIN_NS;
-		if (!view.drained)
-			start(conn, MV_CTL_REASON_PORT, now_ns);
-		else
-			return leave(conn, MV_CTL_REASON_DRAIN, now_ns);
-		return UINT64_MAX;
+		return view.drained ? leave(conn, MV_CTL_REASON_DRAIN, now_ns) : leave_port(conn, view.generation, now_ns);
 	}
 	if (own_port_is_down(conn))
 		return leave(conn, MV_CTL_REASON_PORT, now_ns);

@@ -23,6 +23,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_again_at - when to look again at one that has failed and waits for a path; UINT64_MAX: it is none */
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns);
 
+/** mesh_conn_back_off - a move came to nothing: the next attempt to leave a port that is down waits for longer */
+void mesh_conn_back_off(struct mesh_conn *conn);
+
 /** mesh_conn_paths_for - where it could go for a reason, best first; @ret: MV_MOVE_MAX_PATHS. Return: how many */
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
 

@@ -94,6 +94,7 @@ void mesh_conn_fail(struct mesh_conn *conn, const char *why)
 		mesh_pd_put(conn->next_path.pd);
 	conn->next_path = (struct mesh_conn_path){0};
 	conn->state = MESH_CONN_FAILED;
+	mv_move_abort(&conn->move, mesh_now_ns()); /* a peer that asks is told */
 	mesh_conn_unwatch(conn);
 	log_failed(conn, why);
 	mesh_conn_tell(conn);
@@ -200,10 +201,13 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
  * The result of an atomic that the peer has executed is the one thing that cannot be had again: if the path works, it is waited
  * for.
  */
-static void do_quiesce(struct mesh_conn *conn, uint64_t now_ns)
+static void do_quiesce(struct mesh_conn *conn)
 {
-	if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
-		mv_move_quiesced(&conn->move, now_ns);
+	/* Since it was prepared: nothing has been fenced, so nothing has happened yet. */
+	if (mesh_live_lost(conn->held))
+		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, mesh_now_ns());
+	else if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
+		mv_move_quiesced(&conn->move, mesh_now_ns());
 }
 
 static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
@@ -296,6 +300,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 		return;
 	}
 	conn->pathless_ns = 0;
+	conn->again_ns = 0;
 	log_steps(conn);
 	count_moved(conn);
 	arrived(conn);
@@ -334,6 +339,7 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	}
 	conn->stayed = why;
 	conn->stayed_ns = mesh_now_ns();
+	mesh_conn_back_off(conn);
 	if (action->timed_out)
 		mesh_conn_unclaimed(conn); /* the agent may have refused to take it, and what it sends */
 	if (conn->move.reason == MV_CTL_REASON_HOME && conn->home.hold_ns < MESH_HOLD_MAX_NS / 2)
@@ -380,7 +386,7 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 		do_replay(conn, action);
 		return true;
 	case MV_DO_QUIESCE:
-		do_quiesce(conn, now_ns);
+		do_quiesce(conn);
 		return true;
 	case MV_DO_FENCE:
 		do_fence(conn, now_ns);

@@ -231,7 +231,8 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	pthread_mutex_lock(&h->send_cq->lock);
 	pthread_mutex_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? read_log(h, &r) : -EINVAL;
-	if (!err && mesh_reader_strayed(h->guard->reader))
+	/* The next one has failed already: what it said of that is not shown, so the program has to hear of it from us. */
+	if (!err && (mesh_reader_strayed(h->guard->reader) || h->guard->n_flushed))
 		err = -EPROTO;
 	if (!err)
 		err = judge(h, &r, next_psn, n_received, max_rd_atomic);

@@ -185,15 +185,6 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg)
 	send_message(msg, true);
 }
 
-/* Return: 0; -EAGAIN: the agent has not read what was there before, and will not know of this. */
-static int claim(const struct mesh_conn *conn)
-{
-	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = conn->qpn, .qp_type = IBV_QPT_RC};
-
-	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
-	return mesh_thread_frame(&frame);
-}
-
 static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 {
 	struct mesh_conn *conn;
@@ -356,20 +347,17 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
 	unsigned int n_live = 0;
-	bool unclaimed;
+	int claimed;
 
 	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
-		unclaimed = false;
-		if (mesh_conn_claim(conn)) {
-			unclaimed = claim(conn) == -EAGAIN;
-			if (unclaimed)
-				mesh_conn_unclaimed(conn);
+		claimed = mesh_conn_claim(conn);
+		if (claimed != -EALREADY) {
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 			*ret_worked = true;
 		}
 		n_live += mesh_conn_run(conn, now_ns, silent_ns, &deadline);
-		if (unclaimed && deadline > now_ns + CLAIM_AGAIN_NS)
+		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
 			deadline = now_ns + CLAIM_AGAIN_NS;
 		if (deadline != UINT64_MAX)
 			mesh_conn_queue_at(conn, deadline);

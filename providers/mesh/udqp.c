@@ -13,6 +13,8 @@
 #define IN_USE_NS 1000000000ull
 /* That many looks without anything: nothing is on its way from the program's QP to the relay either. */
 #define QUIET_ROUNDS 3
+/* When a QP that the agent has not been told of is told of again. */
+#define CLAIM_AGAIN_NS 20000000ull
 
 struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
 {
@@ -190,13 +192,14 @@ void mesh_ud_open(struct mesh_context *mc)
 
 /* ---- the helper thread --------------------------------------------------------------------------------------- */
 
-static void claim(struct mesh_ud_qp *u)
+/* Return: when to come again: the agent had not read what was there before. */
+static uint64_t claim(struct mesh_ud_qp *u, uint64_t now_ns)
 {
 	struct mv_frame frame = {.type = MV_FRAME_CLAIM, .qpn = u->qpn, .qp_type = IBV_QPT_UD};
 
 	memcpy(frame.device, u->mc->device, sizeof(frame.device));
-	mesh_thread_frame(&frame);
-	u->claimed = true;
+	u->claimed = mesh_thread_frame(&frame) != -EAGAIN;
+	return u->claimed ? UINT64_MAX : now_ns + CLAIM_AGAIN_NS;
 }
 
 void mesh_ud_claim_all(void)
@@ -218,8 +221,9 @@ uint64_t mesh_ud_run(uint64_t now_ns)
 	struct mesh_ud_qp *u;
 
 	for (u = mesh_root.ud.qps; u; u = u->next) {
-		if (!u->claimed)
-			claim(u);
+		at = u->claimed ? UINT64_MAX : claim(u, now_ns);
+		if (at < next)
+			next = at;
 		for (peer = u->peers; peer; peer = peer->next) {
 			at = mesh_ud_peer_run(peer, now_ns);
 			if (at < next)

@@ -118,7 +118,8 @@ class Pair(AgentTest):
         self.assertEqual(qps[11]["comm"], "agent-talk")
         one.close()
         self.world.talks.remove(one)
-        wait_for("the claim goes with its process", lambda: len(a.get("qps")["qps"]) == 1)
+        wait_for("the claim goes with its process, to who was refused it",
+                 lambda: sorted((qp["qpn"], qp["name"]) for qp in a.get("qps")["qps"]) == [(11, "two"), (22, "two")])
 
     def test_drain(self):
         a, b = self.pair()

@@ -48,6 +48,7 @@ static const char usage[] =
 	"  -e           completion events\n"
 	"  -S           shared receive queues\n"
 	"  -1           one CQ for sends and receives\n"
+	"  -2           a thread more for each CQ, which polls it as well; not with -S\n"
 	"  -x           queue pairs that failed are replaced\n"
 	"  -k           the other end may be killed\n"
 	"  -Q           ask for the state of queue pairs all the time: ERR comes after the first error\n"
@@ -174,7 +175,7 @@ static struct options parse(int argc, char **argv)
 	const char *progress = NULL;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS1xkQh")) >= 0) {
+	while ((c = getopt(argc, argv, "d:p:t:q:o:r:s:D:T:R:i:w:m:P:WECNbeS12xkQh")) >= 0) {
 		switch (c) {
 		case 'd':
 			o.device = optarg;
@@ -242,6 +243,9 @@ static struct options parse(int argc, char **argv)
 		case '1':
 			o.one_cq = true;
 			break;
+		case '2':
+			o.pollers = true;
+			break;
 		case 'x':
 			o.replace = true;
 			break;
@@ -256,7 +260,7 @@ static struct options parse(int argc, char **argv)
 			break;
 		}
 	}
-	if (!o.kinds || !o.n_threads || !o.n_qps || !o.rate || argc > optind + 1) {
+	if (!o.kinds || !o.n_threads || !o.n_qps || !o.rate || argc > optind + 1 || (o.pollers && o.srq)) {
 		fputs(usage, stderr);
 		exit(USAGE);
 	}

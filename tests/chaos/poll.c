@@ -34,9 +34,16 @@ static int poll_extended(struct ibv_cq_ex *cq, int max, struct ibv_wc *wcs)
 	return err && err != ENOENT ? -err : n;
 }
 
-int poll_cq(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs)
+int poll_by_itself(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs)
 {
 	if (t->opt->extended)
 		return poll_extended((struct ibv_cq_ex *)(void *)cq, max, wcs);
 	return ibv_poll_cq(cq, max, wcs);
+}
+
+int poll_cq(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs)
+{
+	struct poller *p = cq == t->send_cq ? t->send_poller : t->recv_poller;
+
+	return p ? poller_take(p, max, wcs) : poll_by_itself(t, cq, max, wcs);
 }

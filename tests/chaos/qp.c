@@ -78,6 +78,10 @@ void thread_open(struct thread *t)
 		if (!t->qps[i].mr)
 			cannot("reg_mr: %s", strerror(errno));
 	}
+	if (!t->opt->pollers)
+		return;
+	t->send_poller = poller_start(t, t->send_cq);
+	t->recv_poller = t->send_cq == t->recv_cq ? NULL : poller_start(t, t->recv_cq);
 }
 
 static void must(int err, const char *what)
@@ -98,6 +102,8 @@ void thread_close(struct thread *t)
 	if (poll_cq(t, t->send_cq, 1, &wc) || poll_cq(t, t->recv_cq, 1, &wc))
 		violated(NULL, "a completion after the QPs were destroyed: wr_id 0x%lx status %s",
 			 wc.wr_id, ibv_wc_status_str(wc.status));
+	poller_stop(t->send_poller);
+	poller_stop(t->recv_poller);
 	if (t->n_events)
 		ibv_ack_cq_events(t->send_cq, t->n_events);
 	for (i = 0; i < t->opt->n_qps; i++) {
@@ -251,7 +257,12 @@ void qp_to_err(struct link_qp *q)
 
 void qp_free(struct link_qp *q)
 {
-	if (q->qp)
+	uint32_t qpn = q->qp ? q->qp->qp_num : 0;
+
+	if (q->qp) {
 		must(ibv_destroy_qp(q->qp), "destroy_qp");
+		poller_forget(q->thread->send_poller, qpn);
+		poller_forget(q->thread->recv_poller, qpn);
+	}
 	q->qp = NULL;
 }

@@ -47,7 +47,7 @@ struct options {
 	unsigned int kinds;
 	double seconds, stuck_seconds;
 	bool events, srq, one_cq, replace, peer_may_die, ask;
-	bool builders, extended, small_cq, few_recvs, brim;
+	bool builders, extended, small_cq, few_recvs, brim, pollers;
 	unsigned int timeout, retry_cnt;
 	int tick_ms;
 	enum ibv_mtu mtu;
@@ -158,6 +158,7 @@ struct thread {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq;
+	struct poller *send_poller, *recv_poller; /* NULL: the thread polls alone */
 	struct ibv_srq *srq;
 	bool armed;
 	uint64_t event_due_ns; /* completions came after arming: an event has to come, too; 0: not
@@ -233,8 +234,20 @@ void wire_say(struct thread *t, enum word word, const struct link_qp *q,
 bool wire_hear(struct thread *t);
 
 /* poll.c */
-/** poll_cq - as ibv_poll_cq(), by the functions of extended CQs if it is one */
+/** poll_by_itself - as ibv_poll_cq(), by the functions of extended CQs if it is one */
+int poll_by_itself(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs);
+/** poll_cq - the same, or what a thread has found that polls it as well */
 int poll_cq(const struct thread *t, struct ibv_cq *cq, int max, struct ibv_wc *wcs);
+
+/* poller.c */
+/** poller_start - a thread that polls @cq, too */
+struct poller *poller_start(const struct thread *t, struct ibv_cq *cq);
+/** poller_stop - end it, and forget what it found; NULL: nothing */
+void poller_stop(struct poller *p);
+/** poller_take - as ibv_poll_cq(): what it has found, or what polling gives now */
+int poller_take(struct poller *p, int max, struct ibv_wc *wcs);
+/** poller_forget - a queue pair has been destroyed, and its completions with it; NULL: nothing */
+void poller_forget(struct poller *p, uint32_t qpn);
 
 /* build.c */
 /** build_send - as ibv_post_send() of one work request, by the functions of struct ibv_qp_ex. Return: 0 or errno */

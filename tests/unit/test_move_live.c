@@ -466,7 +466,7 @@ static void run_out_of_time(const struct mv_move_times *times)
 			break;
 		take_message(&l, MV_CTL_OFFER);
 	}
-	assert_true(now == START + times->move_ns / 2);
+	assert_true(now == START + times->move_ns / 8 * 3);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_TIMEOUT);
 	take(&l, MV_DO_RELEASE);
@@ -484,6 +484,71 @@ static void test_out_of_time(void **state)
 	run_out_of_time(&times);
 	times.move_ns = 120000000000;
 	run_out_of_time(&times);
+}
+
+/* How long the follower has asked is not taken from the leader, which is given up before it is left. */
+static void test_asked_for_long(void **state)
+{
+	const uint64_t late = START + T->move_ns / 2 - 1;
+	struct mv_ctl_msg msg;
+
+	(void)state;
+	introduce();
+	assert_int_equal(mv_move_start(&f, MV_CTL_REASON_PORT, NULL, 0, START), 0);
+	take_message(&f, MV_CTL_HELLO);
+	msg = to_offer();
+	mv_move_message(&f, &msg, late);
+	take(&f, MV_DO_PREPARE);
+	prepared(&f, "10.2.0.2", 0x2002);
+	take(&f, MV_DO_CONNECT);
+	mv_move_connected(&f, true, late);
+	take(&f, MV_DO_QUIESCE);
+	mv_move_quiesced(&f, late);
+	take_message(&f, MV_CTL_ANSWER);
+	mv_move_tick(&f, late + T->move_ns / 8 * 3);
+	assert_true(f.live);
+	mv_move_tick(&f, late + T->move_ns / 2);
+	assert_false(f.live);
+}
+
+/* The leader says that it goes only when the follower has time left to hear of it. */
+static void test_confirms_in_time(void **state)
+{
+	struct mv_ctl_msg answer, msg;
+
+	(void)state;
+	introduce();
+	to_quiesce();
+	quiesced(&f);
+	answer = take_message(&f, MV_CTL_ANSWER);
+	hear(&l, &answer);
+	take(&l, MV_DO_CONNECT);
+	mv_move_connected(&l, true, START);
+	take(&l, MV_DO_QUIESCE);
+	mv_move_quiesced(&l, START + T->move_ns / 8 * 3);
+	msg = take_message(&l, MV_CTL_REFUSE);
+	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_BUSY, false);
+}
+
+/* What cannot be moved any more is found before anything is fenced. */
+static void test_refuses_to_quiesce(void **state)
+{
+	struct mv_ctl_msg msg;
+
+	(void)state;
+	introduce();
+	to_quiesce();
+	take(&f, MV_DO_QUIESCE);
+	mv_move_refuse(&f, MV_CTL_REASON_UNSUPPORTED, START);
+	msg = take_message(&f, MV_CTL_REFUSE);
+	assert_int_equal(msg.reason, MV_CTL_REASON_UNSUPPORTED);
+	take(&f, MV_DO_RELEASE);
+	assert_stays(&f, MV_CTL_REASON_UNSUPPORTED, false);
+	hear(&l, &msg);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_UNSUPPORTED, false);
 }
 
 /* Nobody is told of a path, and nothing is fenced, before atomics have finished; that is asked for again and again. */
@@ -517,7 +582,7 @@ static void test_quiesce(void **state)
 		now = mv_move_deadline(&l);
 		mv_move_tick(&l, now);
 	} while (l.live && take(&l, MV_DO_QUIESCE).type);
-	assert_true(now == START + T->move_ns / 2);
+	assert_true(now == START + T->move_ns / 8 * 3);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
 	take(&l, MV_DO_RELEASE);
@@ -931,6 +996,9 @@ int main(void)
 		cmocka_unit_test(test_start_again),
 		cmocka_unit_test(test_out_of_time),
 		cmocka_unit_test(test_quiesce),
+		cmocka_unit_test(test_asked_for_long),
+		cmocka_unit_test(test_confirms_in_time),
+		cmocka_unit_test(test_refuses_to_quiesce),
 		cmocka_unit_test(test_quiesce_is_left),
 		cmocka_unit_test(test_lost_messages),
 		cmocka_unit_test(test_fence_fails),

@@ -63,6 +63,8 @@ def draw_options(random, case):
     options += [flag for flag, chance in (("-e", 0.4), ("-1", 0.3), ("-W", 0.5), ("-E", 0.4), ("-b", 0.3), ("-N", 0.2)) if random.random() < chance]
     if case not in ATOMIC and random.random() < 0.3:
         options.append("-C")
+    if case != "send+srq" and random.random() < 0.3:
+        options.append("-2")  # last, so that seeds of before draw the same otherwise
     return options
 
 

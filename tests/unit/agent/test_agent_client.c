@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <linux/netlink.h>
@@ -433,6 +435,52 @@ static void test_claims(void **state)
 	close(a);
 }
 
+/* Where nobody can say whose it is, who was refused, which it is not told, has it when it is free. */
+static void test_refused_one_is_next(void **state)
+{
+	int a = registered(), b = registered(), c = registered();
+	struct mv_frame frame;
+
+	(void)state;
+	claim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	claim(c, "mlx5_0", 1);
+	assert_int_equal(clients.count.claims_refused, 2);
+	send_message(b, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 0);
+	unclaim(a, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 1);
+	send_message(b, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 1);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
+	/* Of one that ends; */
+	claim(c, "mlx5_0", 1);
+	close(b);
+	run_events();
+	send_message(c, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 2);
+	/* but not who does not want it any more, */
+	claim(a, "mlx5_0", 1);
+	unclaim(a, "mlx5_0", 1);
+	unclaim(c, "mlx5_0", 1);
+	assert_int_equal(clients.qps.n, 0);
+	/* or has ended: then it is the next one's. */
+	b = registered();
+	claim(a, "mlx5_0", 1);
+	claim(b, "mlx5_0", 1);
+	close(b);
+	run_events();
+	claim(c, "mlx5_0", 1);
+	close(a);
+	run_events();
+	send_message(c, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 3);
+	close(c);
+	run_events();
+	assert_int_equal(clients.qps.n, 0);
+}
+
 static void test_only_own_messages(void **state)
 {
 	int a = registered(), b = registered();
@@ -554,7 +602,8 @@ static void test_uid_limits(void **state)
 	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), 0);
 	key = md_qp_key_make("mlx5_0", 0);
 	assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 2, 1001, &others), -EBUSY);
-	md_qps_drop(&qps, &list);
+	while (!LIST_EMPTY(&list))
+		assert_int_equal(md_qps_unclaim(&qps, &LIST_FIRST(&list)->key, 1), 0);
 	assert_int_equal(qps.n, 1);
 	md_qps_fini(&qps);
 	assert_int_equal(qps.n, 0);
@@ -659,7 +708,10 @@ static void test_resqp_live(void **state)
 	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
 }
 
-/* The kernel: it has mlx5_0, all QPs of which are ours but 666. */
+/* The kernel: it has mlx5_0, all QPs of which are ours but these. */
+enum { ANOTHERS = 666, UNTOLD, GONE, THREADS };
+#define ANOTHER_PID 1
+static pid_t thread_id; /* that made THREADS */
 static int kernel_fd = -1, kernel_end = -1;
 static unsigned int n_dumps, n_questions;
 
@@ -675,6 +727,7 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 {
 	struct message device = a_message(RDMA_NLDEV_CMD_GET), qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
 	uint32_t index = 3, pid = (uint32_t)getpid(), qpn;
+	const int err = -ENOENT;
 	struct nlmsghdr head;
 
 	if (fd < 0 || fd != kernel_fd)
@@ -691,9 +744,18 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	}
 	n_questions++;
 	memcpy(&qpn, (const char *)buf + len - sizeof(qpn), sizeof(qpn));
-	pid += qpn == 666;
-	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
-	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
+	if (qpn == GONE) {
+		qp.head = (struct nlmsghdr){.nlmsg_len = sizeof(struct nlmsghdr) + sizeof(err), .nlmsg_type = NLMSG_ERROR};
+		memcpy(qp.body, &err, sizeof(err));
+	} else {
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
+	}
+	if (qpn == ANOTHERS)
+		pid = ANOTHER_PID;
+	if (qpn == THREADS)
+		pid = (uint32_t)thread_id;
+	if (qpn != GONE && qpn != UNTOLD)
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
 	answer(&qp);
 	return (ssize_t)len;
 }
@@ -748,7 +810,7 @@ static void test_questions_are_rationed(void **state)
 	for (uint32_t qpn = 1; qpn <= 100; qpn++)
 		len = pack_claim(buf, len, qpn);
 	len = pack(buf, len, &gone);
-	len = pack_claim(buf, len, 666);
+	len = pack_claim(buf, len, ANOTHERS);
 	assert_int_equal(send(a, buf, len, 0), len);
 	send_claims(b, 200, 200);
 	/* Another packet behind, of which nothing is true before the first one is through. */
@@ -783,16 +845,30 @@ static void test_questions_are_rationed(void **state)
 	assert_int_equal(clients.count.claims, 101);
 	assert_int_equal(clients.count.claims_refused, 1);
 	assert_int_equal(clients.qps.n, 100);
-	assert_false(has_qp(100) || has_qp(666));
+	assert_false(has_qp(100) || has_qp(ANOTHERS));
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(clients.count.not_its_own, 0);
-	/* What is somebody's is no question, neither to him nor to others. */
+	/* What is his already is no question; */
 	send_claims(a, 1, 99);
-	send_claims(b, 1, 99);
 	run_events();
 	assert_int_equal(n_questions, 102);
 	assert_int_equal(clients.count.claims, 200);
-	assert_int_equal(clients.count.claims_refused, 100);
+	/* what another process has is one as any other. */
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	send_claims(b, 1, 99);
+	most = 0;
+	do {
+		before = n_questions;
+		if (sd_event_run(clients.event, 0) <= 0)
+			break;
+		if (n_questions - before > most)
+			most = n_questions - before;
+	} while (true);
+	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 201);
+	assert_int_equal(clients.count.claims, 299);
+	assert_int_equal(clients.count.claims_refused, 1);
+	md_clients_find(&clients, 1)->pid = getpid();
 	/* One that goes before it was its turn, and one that waits when the agent ends. */
 	send_claims(a, 301, 350);
 	while (!has_qp(301))
@@ -802,6 +878,139 @@ static void test_questions_are_rationed(void **state)
 	while (clients.n > 1)
 		sd_event_run(clients.event, 0);
 	assert_true(has_qp(401));
+	close(b);
+}
+
+static uint64_t owner_of(uint32_t qpn)
+{
+	struct md_qp_key key = md_qp_key_make("mlx5_0", qpn);
+	const struct md_qp *qp = md_qps_find(&clients.qps, &key);
+
+	assert_non_null(qp);
+	return qp->owner;
+}
+
+/* A process ends, its queue pair's number is given to another one, and only then its connection ends. */
+static void test_stale_claim(void **state)
+{
+	int a = registered(), b = registered();
+	struct mv_frame frame;
+
+	(void)state;
+	claim(a, "mlx5_0", 5);
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	claim(b, "mlx5_0", 5);
+	assert_int_equal(n_questions, 2);
+	assert_int_equal(clients.count.claims_refused, 0);
+	assert_int_equal(clients.qps.n, 1);
+	/* What the first one says of it is not its own any more; */
+	send_message(a, "10.1.0.1", 5);
+	assert_int_equal(clients.count.not_its_own, 1);
+	assert_int_equal(n_sent, 0);
+	send_message(b, "10.1.0.1", 5);
+	assert_int_equal(n_sent, 1);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 5, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), 0);
+	assert_int_equal(next_frame(b, &frame), MV_FRAME_DELIVER);
+	/* nor does it give it away, get it back, or take it along. */
+	unclaim(a, "mlx5_0", 5);
+	assert_int_equal(owner_of(5), 2);
+	claim(a, "mlx5_0", 5);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(owner_of(5), 2);
+	close(a);
+	run_events();
+	assert_int_equal(clients.n, 1);
+	assert_int_equal(owner_of(5), 2);
+	send_message(b, "10.1.0.1", 5);
+	assert_int_equal(n_sent, 2);
+	close(b);
+}
+
+/* Nobody takes a queue pair but who the kernel says has it. */
+static void test_claim_of_anothers(void **state)
+{
+	int a = registered(), b = registered();
+	struct md_client *holder = md_clients_find(&clients, 1), *claimant = md_clients_find(&clients, 2);
+	const uid_t uid = holder->uid;
+	unsigned int before;
+
+	(void)state;
+	claim(a, "mlx5_0", UNTOLD);
+	claim(a, "mlx5_0", 7);
+	holder->pid = ANOTHER_PID;
+	claim(a, "mlx5_0", ANOTHERS);
+	assert_int_equal(clients.count.claims, 3);
+	claim(b, "mlx5_0", ANOTHERS);
+	claim(b, "mlx5_0", UNTOLD);
+	claim(b, "mlx5_0", GONE);
+	assert_int_equal(n_questions, 6);
+	assert_int_equal(clients.count.claims_refused, 3);
+	assert_int_equal(owner_of(ANOTHERS), 1);
+	assert_int_equal(owner_of(UNTOLD), 1);
+	assert_false(has_qp(GONE));
+	/* Nor does one whose pid is not known here. */
+	claimant->pid = 0;
+	claim(b, "mlx5_0", 7);
+	assert_int_equal(owner_of(7), 1);
+	claimant->pid = getpid();
+	before = n_questions;
+	/* A connection that was passed on when its process ended, and the pid is another user's by now. */
+	holder->pid = getpid();
+	holder->uid = uid + 1;
+	claim(b, "mlx5_0", 7);
+	holder->uid = uid;
+	assert_int_equal(owner_of(7), 1);
+	assert_int_equal(n_questions, before);
+	assert_int_equal(clients.count.claims_refused, 5);
+	/* A process that has connected anew, before its last connection has ended here. */
+	claim(b, "mlx5_0", 7);
+	assert_int_equal(owner_of(7), 2);
+	/* What the kernel says is another's is not given to him later, either. */
+	close(a);
+	run_events();
+	assert_false(has_qp(ANOTHERS));
+	assert_int_equal(owner_of(UNTOLD), 2);
+	close(b);
+}
+
+static pthread_barrier_t barrier;
+
+static void *make_qps(void *arg)
+{
+	(void)arg;
+	thread_id = (pid_t)syscall(SYS_gettid);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	return NULL;
+}
+
+/* The kernel names the thread that made a queue pair, which need not be the first one of its process. */
+static void test_qp_of_a_thread(void **state)
+{
+	int a = registered(), b = registered();
+	pthread_t thread;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, make_qps, NULL), 0);
+	pthread_barrier_wait(&barrier);
+	assert_int_not_equal(thread_id, getpid());
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	claim(a, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 1);
+	claim(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 1);
+	assert_int_equal(owner_of(THREADS), 2);
+	/* Where a filter of system calls is in the way, no thread is taken for one of another process. */
+	unclaim(b, "mlx5_0", THREADS);
+	clients.resqp.tells_threads = false;
+	claim(b, "mlx5_0", THREADS);
+	assert_int_equal(clients.count.claims_refused, 2);
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&barrier);
+	close(a);
 	close(b);
 }
 
@@ -818,7 +1027,7 @@ static void test_device_index_is_kept(void **state)
 	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 2, now_ns + MD_INDEX_NS), pid);
 	assert_int_equal(n_dumps, 2);
 	md_resqp_forget(&clients.resqp);
-	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", 666, now_ns + MD_INDEX_NS), pid + 1);
+	assert_int_equal(md_resqp_owner(&clients.resqp, "mlx5_0", ANOTHERS, now_ns + MD_INDEX_NS), ANOTHER_PID);
 	assert_int_equal(n_dumps, 3);
 	for (int i = 0; i < 2 * MD_RAILS_MAX; i++) {
 		char name[IBV_SYSFS_NAME_MAX];
@@ -898,6 +1107,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_pack_from_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pack_to_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_one_is_next, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
@@ -908,6 +1118,9 @@ int main(void)
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 		cmocka_unit_test(test_control_requests),
 		cmocka_unit_test(test_control_orders),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* The table of connections: who is looked at, and when. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "udint.h"
 
 int __wrap_mesh_thread_wake(bool urgent);
 
@@ -18,9 +20,30 @@ int __wrap_mesh_thread_wake(bool urgent)
 	return 0;
 }
 
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
+
+/* To the agent: in the order in which it gets them. */
+static struct mv_frame frames[8];
+static unsigned int n_frames;
+static int frame_result;
+static void (*on_frame)(void);
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	void (*meanwhile)(void) = on_frame;
+
+	on_frame = NULL;
+	if (meanwhile)
+		meanwhile();
+	assert_true(n_frames < sizeof(frames) / sizeof(frames[0]));
+	if (frame_result != -EAGAIN)
+		frames[n_frames++] = *frame;
+	return frame_result;
+}
+
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[5]; /* the table of a process is for ever */
+static struct mesh_process processes[9]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -32,6 +55,8 @@ static int setup(void **state)
 
 	(void)state;
 	assert_true(n_processes < sizeof(processes) / sizeof(processes[0]));
+	n_frames = 0;
+	frame_result = 0;
 	mesh_root.process = &processes[n_processes++];
 	pthread_mutex_init(&mesh_root.process->conns_lock, NULL);
 	for (i = 0; i < N; i++) {
@@ -184,13 +209,114 @@ static void test_turn_of_one_that_is_gone(void **state)
 	assert_int_equal(mesh_root.process->n_moving, 0);
 }
 
+static void check_frames(unsigned int n, unsigned int last)
+{
+	assert_int_equal(n_frames, n);
+	assert_int_equal(frames[n - 1].type, last);
+	assert_string_equal(frames[n - 1].device, "mlx5_0");
+	assert_int_equal(frames[n - 1].qpn, 100);
+}
+
 static void test_claims(void **state)
 {
 	(void)state;
-	assert_true(mesh_conn_claim(conns[0]));
-	assert_false(mesh_conn_claim(conns[0]));
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	check_frames(1, MV_FRAME_CLAIM);
+	assert_int_equal(frames[0].qp_type, IBV_QPT_RC);
+	assert_int_equal(mesh_conn_claim(conns[0]), -EALREADY);
 	mesh_conn_unclaimed(conns[0]);
-	assert_true(mesh_conn_claim(conns[0]));
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	check_frames(2, MV_FRAME_CLAIM);
+	/* A new agent. */
+	mesh_conns_queue_all(true);
+	frame_result = -EAGAIN;
+	assert_int_equal(mesh_conn_claim(conns[0]), -EAGAIN);
+	frame_result = 0;
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	check_frames(3, MV_FRAME_CLAIM);
+	/* No agent: a new one is told of all. */
+	mesh_conn_unclaimed(conns[0]);
+	frame_result = -ENOTCONN;
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	assert_int_equal(mesh_conn_claim(conns[0]), -EALREADY);
+}
+
+/* Whatever becomes of it, the agent does not keep what the process has not any more; */
+static void test_unclaims(void **state)
+{
+	(void)state;
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	mesh_conn_unlink(conns[0]);
+	check_frames(2, MV_FRAME_UNCLAIM);
+	mesh_conn_unlink(conns[0]);
+	assert_int_equal(mesh_conn_claim(conns[0]), -EALREADY);
+	assert_int_equal(n_frames, 2);
+	/* which may have it still when it is to be told again; */
+	assert_int_equal(mesh_conn_claim(conns[1]), 0);
+	mesh_conn_unclaimed(conns[1]);
+	mesh_conn_unlink(conns[1]);
+	assert_int_equal(n_frames, 4);
+	assert_int_equal(frames[3].type, MV_FRAME_UNCLAIM);
+	/* and is not told of what it never had. */
+	mesh_conn_unlink(conns[2]);
+	assert_int_equal(n_frames, 4);
+}
+
+static struct mesh_conn *next_life;
+
+static void destroy_first(void)
+{
+	mesh_conn_unlink(conns[0]);
+}
+
+static void use_first_again(void)
+{
+	mesh_conn_unlink(conns[0]);
+	next_life = mesh_conn_new(&context, &qps[0]);
+	assert_non_null(next_life);
+}
+
+/* The program destroys it while the helper thread is about to claim it: UNCLAIM comes first. */
+static void test_destroyed_while_claimed(void **state)
+{
+	(void)state;
+	on_frame = destroy_first;
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	assert_int_equal(frames[0].type, MV_FRAME_UNCLAIM);
+	assert_int_equal(frames[1].type, MV_FRAME_CLAIM);
+	check_frames(3, MV_FRAME_UNCLAIM);
+}
+
+/* The same, and the number is used again at once: that one's claim comes last. */
+static void test_used_again_while_claimed(void **state)
+{
+	(void)state;
+	on_frame = use_first_again;
+	assert_int_equal(mesh_conn_claim(conns[0]), 0);
+	check_frames(3, MV_FRAME_UNCLAIM);
+	assert_int_equal(mesh_conn_claim(next_life), 0);
+	check_frames(4, MV_FRAME_CLAIM);
+	mesh_conn_unlink(next_life);
+	check_frames(5, MV_FRAME_UNCLAIM);
+	mesh_conn_put(next_life);
+}
+
+/* Those of datagrams: what the agent had no room for is told again. */
+static void test_datagram_claims(void **state)
+{
+	struct mesh_ud_qp u = {.mc = &context, .qpn = 100};
+
+	(void)state;
+	mesh_root.ud.qps = &u;
+	frame_result = -EAGAIN;
+	assert_int_equal(mesh_ud_run(1000), 1000 + 20000000);
+	frame_result = 0;
+	assert_true(mesh_ud_run(2000) == UINT64_MAX);
+	check_frames(1, MV_FRAME_CLAIM);
+	assert_int_equal(frames[0].qp_type, IBV_QPT_UD);
+	assert_true(mesh_ud_run(3000) == UINT64_MAX);
+	assert_int_equal(n_frames, 1);
+	mesh_root.ud.qps = NULL;
 }
 
 int main(void)
@@ -201,6 +327,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unclaims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_destroyed_while_claimed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_used_again_while_claimed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_datagram_claims, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

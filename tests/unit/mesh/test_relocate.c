@@ -52,6 +52,22 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 	*ret = view;
 }
 
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+static struct mv_ctl_msg sent;
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	sent = *msg;
+}
+
 /* Its turn has not come. */
 bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to)
 {
@@ -284,6 +300,127 @@ static void test_rts_behind_the_fence(void **state)
 	assert_false(mesh_live_sends(&held));
 }
 
+/* Nothing has failed. */
+static void is_well(void)
+{
+	is_to_move();
+	conn.path_failed = false;
+	held.guard->broken = false;
+	held.guard->n_kept = 0;
+}
+
+/* The peer refuses. */
+static void refused(void)
+{
+	struct mv_move_action action;
+
+	while (mv_move_next(&conn.move, &action))
+		;
+	conn.move.live = false;
+	conn.move.state = conn.move.settled;
+	conn.move.resend_at = 0;
+	stay(MV_CTL_REASON_UNSUPPORTED);
+}
+
+/* Leaving a port that is down is refused again and again, for as long as it lasts. */
+static void test_backs_off(void **state)
+{
+	uint64_t deadline, end_ns = now_ns + 20000 * MS;
+	unsigned int n = 0;
+
+	(void)state;
+	is_well();
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	for (; now_ns < end_ns; now_ns = deadline) {
+		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		if (conn.move.live) {
+			n++;
+			refused();
+			mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		}
+		assert_false(conn.move.live);
+		assert_true(deadline > now_ns && deadline <= now_ns + 1000 * MS);
+	}
+	assert_true(n > 20 && n < 40);
+	/* News: perhaps the peer has a path now. */
+	now_ns = conn.stayed_ns + 10 * MS;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_false(conn.move.live);
+	view.generation++;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_true(conn.move.live);
+	conn.move.live = false;
+}
+
+/* What comes to nothing before anything was sent is tried again, though nobody tells of anything. */
+static void test_again_by_itself(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 1; /* so it need not ask, and fails at once */
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_non_null(conn.stayed);
+	assert_false(conn.move.live);
+	assert_true(deadline <= now_ns + 1000 * MS);
+}
+
+/* A peer that wants to move is told that there is nobody any more. */
+static void test_failed_one_says_so(void **state)
+{
+	struct mv_ctl_msg msg = {.type = MV_CTL_OFFER, .flags = MV_CTL_MOVE, .request_id = 1};
+
+	(void)state;
+	is_to_move();
+	stay(MV_CTL_REASON_UNSUPPORTED);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	msg.from = conn.peer;
+	msg.to = conn.local;
+	msg.attempt = 2;
+	msg.to_attempt = conn.move.attempt;
+	mesh_conn_message(&conn, &msg, now_ns);
+	assert_int_equal(sent.type, MV_CTL_REFUSE);
+	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
+	assert_null(mv_move_peek(&conn.move));
+}
+
+/* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
+static void test_lost_meanwhile(void **state)
+{
+	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
+
+	(void)state;
+	is_well();
+	conn.move.settled = conn.move.state;
+	conn.move.state = MV_MOVE_QUIESCING;
+	conn.move.live = true;
+	held.guard->lost = "this test says so";
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_false(conn.move.live);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	held.guard->lost = NULL;
+}
+
+/* One move ends: the next is not begun before that has been carried out, and says when it may. */
+static void test_one_after_the_other(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_well();
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	view.drained = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_true(conn.move.live); /* it asks for the peer's attempt */
+	now_ns += mv_move_default_times.move_ns / 2;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_non_null(conn.stayed);
+	assert_false(conn.move.live);
+	assert_true(deadline <= now_ns + 1000 * MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +435,11 @@ int main(void)
 		T(test_turn_is_kept),
 		T(test_standby_is_passed),
 		T(test_rts_behind_the_fence),
+		T(test_backs_off),
+		T(test_again_by_itself),
+		T(test_failed_one_says_so),
+		T(test_lost_meanwhile),
+		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
 	};
 
