@@ -224,7 +224,7 @@ static int read_psn(struct mesh_held *h, uint32_t *ret)
 	return 0;
 }
 
-/* What is outstanding, and what was posted meanwhile. held->lock */
+/* What is outstanding, and what was posted meanwhile; if not all is taken, the rest is at no QP. held->lock */
 static int hand_receives_on(struct mesh_held *h)
 {
 	struct mesh_srqlog *log = &h->guard->receives;
@@ -232,10 +232,13 @@ static int hand_receives_on(struct mesh_held *h)
 	uint32_t i;
 	int err = 0;
 
+	h->n_new_receives = log->n_left;
 	for (i = 0; i < log->n && !err; i++) {
 		recv = mesh_srqlog_at(log, i);
-		if (!recv->gone)
-			err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
+		if (recv->gone)
+			continue;
+		err = mesh_live_post_recv(h, recv->wr_id, recv->sges, recv->num_sge);
+		h->n_new_receives -= !err;
 	}
 	return -mesh_positive(err);
 }
@@ -296,9 +299,9 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		err = -EOPNOTSUPP;
 	ret->n_received = h->guard->n_received;
 	h->guard->n_undone = count_flushed_sends(h);
-	if (!err)
-		err = hand_receives_on(h);
 	if (!err) {
+		err = hand_receives_on(h);
+		/* If that failed, too: it is empty, and what the next one flushes of these is not to be kept once more. */
 		if (mesh_guard_reads(h->guard))
 			mesh_reader_end(h->guard);
 		h->guard->n_received = 0;

@@ -261,7 +261,7 @@ struct mesh_held {
 		MESH_QUIET_SOON, /* when something signaled is posted, which will tell that the atomics before it are done */
 		MESH_QUIET_YES, /* atomics wait in the queue, and what is behind them */
 	} quiet;
-	uint32_t n_new_receives; /* FENCING: logged, and at no QP yet */
+	uint32_t n_new_receives; /* logged, and at no QP: FENCING, yet; FENCED, because the next one does not take them */
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
 	bool unwoken; /* there are completions in the stash, and no kicker could be made that tells of them; conn->lock */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */

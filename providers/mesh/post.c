@@ -372,7 +372,7 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		return ENOMEM;
 	if (h->mode == MESH_HELD_GUARDED)
 		err = h->mc->post_recv(h->qp, &copy, &bad);
-	else if (h->mode == MESH_HELD_FENCED)
+	else if (h->mode == MESH_HELD_FENCED && !h->n_new_receives)
 		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 	else
 		h->n_new_receives++;

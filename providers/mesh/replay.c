@@ -335,7 +335,8 @@ static bool is_flushed(struct mesh_held *h)
 	bool flushed;
 
 	pthread_mutex_lock(&h->lock);
-	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared || h->guard->n_flushed >= h->guard->receives.n_left;
+	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
+		  h->guard->n_flushed + h->n_new_receives >= h->guard->receives.n_left;
 	pthread_mutex_unlock(&h->lock);
 	return flushed;
 }

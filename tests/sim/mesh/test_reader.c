@@ -468,6 +468,54 @@ static void test_not_flushed(void **state)
 	assert_true(begun_ns >= 2250000000ull);
 }
 
+static struct {
+	int (*real)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+	unsigned int n_left;
+} takes;
+
+static int take_some(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	if (takes.n_left) {
+		takes.n_left--;
+		return takes.real(qp, wr, bad);
+	}
+	*bad = wr;
+	return ENOMEM;
+}
+
+/* The next one takes two receives of five. The program is told of each work request once, and of all. */
+static void test_next_one_is_full(void **state)
+{
+	unsigned int receives = 0, sends = 0, i;
+	struct mv_move_sync sync;
+	struct ibv_wc wc;
+	uint32_t qpn;
+	int err;
+
+	(void)state;
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	connect_a();
+	for (i = 0; i < 3; i++)
+		send_nothing(&a, i, IBV_SEND_SIGNALED);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	takes.real = world.rail->context->ops.post_recv;
+	takes.n_left = 2;
+	world.rail->context->ops.post_recv = take_some;
+	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
+		usleep(1000);
+	assert_int_equal(err, -ENOMEM);
+	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
+	world.rail->context->ops.post_recv = takes.real;
+	mesh_live_surface(h);
+	for (i = 0; i < 6 + 3; i++) {
+		wc = end_wait(&a);
+		assert_int_equal(wc.status, sends || wc.wr_id >= 100 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(wc.wr_id, wc.wr_id >= 100 ? 100 + receives++ : sends++);
+	}
+	end_quiet(&a);
+}
+
 /* Who was about to call the base's function when ours were put in. */
 static void test_past_us(void **state)
 {
@@ -1351,6 +1399,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_posting_is_the_bases), T(test_count),	       T(test_outstanding),
 		T(test_receives_only),	      T(test_receives_until_connected), T(test_next_one_fails),
+		T(test_next_one_is_full),
 		T(test_past_us),	      T(test_cq_is_as_it_was), T(test_resized),
 		T(test_resized_between),      T(test_resized_meanwhile), T(test_resized_unknown),
 		T(test_destroyed_meanwhile),  T(test_polled_by_itself), T(test_made_past_us),
