@@ -352,7 +352,9 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	conn->unlogged = bound_by(conn, choice, attr, view);
 	if (!conn->unlogged) {
 		mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
-		conn->unlogged = "its work requests cannot be logged";
+		conn->unlogged = mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
+					 "its work requests cannot be logged" :
+					 "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
 	}
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
 	if (err && conn->held) {

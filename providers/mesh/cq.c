@@ -47,6 +47,13 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	return mcq;
 }
 
+bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	uintptr_t flags = (uintptr_t)mesh_map_get(&mc->data.extended, cq);
+
+	return !flags || (flags - 1) & IBV_WC_EX_WITH_QP_NUM;
+}
+
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);

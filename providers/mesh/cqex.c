@@ -103,7 +103,10 @@ static void start_over(struct mesh_cq *cq)
 /* The current completion, which cq->source has, goes into the stash if it has to: mesh_poll_behind(). cq->lock */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
-/* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. Return: whether to show it. */
+/*
+ * As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ: none of them has a log (mesh_cq_names_qps()).
+ * Return: whether to show it.
+ */
 static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct mesh_completion c = {
@@ -119,12 +122,9 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
-	for (i = 0; !cq->base.read_qp_num && i < cq->natives.n_places; i++) {
-		if (cq->natives.places[i].held)
-			mesh_guard_blind(cq->natives.places[i].held);
-		if (cq->natives.places[i].home && !qp)
+	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
+		if (cq->natives.places[i].home)
 			qp = &cq->natives.places[i];
-	}
 	cq->source = MESH_FROM_BASE;
 	show = (!qp || mesh_poll_noticed(qp, &c)) && !goes_behind(cq, ex);
 	pthread_mutex_unlock(&cq->lock);

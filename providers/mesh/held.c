@@ -71,6 +71,9 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_root.config.survive)
 		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
+	/* What the base's completes could not be told from what others do, nor from our marks. Shadow CQs always say whose it is. */
+	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
+		return -EOPNOTSUPP;
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
 	return h->guard ? 0 : -ENOMEM;
 }
