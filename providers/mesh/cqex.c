@@ -18,17 +18,6 @@ static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
 	return mesh_map_get(&mesh_context_get(cq->context)->data.cqs, cq);
 }
 
-static uintptr_t self(void)
-{
-	return (uintptr_t)pthread_self();
-}
-
-/* Is the calling thread between our start_poll and end_poll? It may have started with the base's, before us. */
-static bool polling(struct mesh_cq *cq)
-{
-	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == self();
-}
-
 static struct ibv_cq_ex *shadow_of(const struct mesh_cq *cq)
 {
 	return (struct ibv_cq_ex *)(void *)cq->open_shadow->cq;
@@ -145,7 +134,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
-	show = qp && mesh_poll_noticed(qp, &c);
+	show = qp && mesh_poll_noticed(qp, &c) && mesh_poll_is_shown(qp, &c);
 	if (show) {
 		cq->current_qpn = qp->qpn;
 		cq->current_opcode = c.opcode;
@@ -217,6 +206,8 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_post_drain_all(cq->mc);
+	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
+		mesh_leftovers_bury(cq->mc, cq, false);
 }
 
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -229,7 +220,7 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	pthread_mutex_lock(&cq->poll_lock);
 	start_over(cq);
 	cq->source = cq->open = MESH_FROM_NONE;
-	atomic_store_explicit(&cq->poller, self(), memory_order_relaxed);
+	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_relaxed);
 	err = advance(cq, ex);
 	if (err) {
 		finish(cq, ex);
@@ -242,7 +233,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 	int err;
 
-	if (polling(cq))
+	if (mesh_cq_is_own_poll(cq))
 		return advance(cq, ex);
 	do
 		err = cq->base.next_poll(ex);
@@ -254,7 +245,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 {
 	struct mesh_cq *cq = cq_of(ex);
 
-	if (!polling(cq)) {
+	if (!mesh_cq_is_own_poll(cq)) {
 		cq->base.end_poll(ex);
 		return;
 	}
@@ -263,7 +254,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 
 static enum mesh_cq_source source_of(struct mesh_cq *cq)
 {
-	return polling(cq) ? cq->source : MESH_FROM_BASE;
+	return mesh_cq_is_own_poll(cq) ? cq->source : MESH_FROM_BASE;
 }
 
 /* Ask whoever has the current completion; @stashed: what our own ones say. */

@@ -119,7 +119,7 @@ static bool wants_mark(struct mesh_held *h, bool send)
  * Without held->lock: the base's lock may be that of a thread that is in a batch (ibv_wr_start()), and that thread may poll. Nobody
  * else posts to what is being fenced but who posts past us, and then the base has locks (reader.h).
  */
-static void post_marks(struct mesh_held *h)
+static void post_both_marks(struct mesh_held *h)
 {
 	if (wants_mark(h, true) && post_send_mark(h)) {
 		pthread_mutex_lock(&h->lock);
@@ -131,6 +131,22 @@ static void post_marks(struct mesh_held *h)
 		h->guard->recv_mark = MESH_MARK_NONE;
 		pthread_mutex_unlock(&h->lock);
 	}
+}
+
+/*
+ * libmlx5 looks at the CQ when a queue is full, and who polls an extended one has its lock from start_poll to end_poll: he may be waiting
+ * for conn->lock, so he is not waited for. Nobody is in a batch of the base's at such a CQ when a fence begins: mesh_post_is_left() is
+ * of those that cannot be moved.
+ */
+static void post_marks(struct mesh_held *h)
+{
+	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
+	bool frozen_a = a->extended && mesh_cq_try_freeze(a), frozen_b = b != a && b->extended && mesh_cq_try_freeze(b);
+
+	if ((frozen_a || !a->extended) && (frozen_b || b == a || !b->extended))
+		post_both_marks(h);
+	mesh_cq_thaw(b, frozen_b);
+	mesh_cq_thaw(a, frozen_a);
 }
 
 /* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
@@ -201,7 +217,7 @@ static int look_whether_empty(struct mesh_held *h)
 /* Others than who began it want it to be over. */
 void mesh_live_end_fence(struct mesh_held *h)
 {
-	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN && !mesh_held_is_own_poll(h))
 		usleep(FENCE_STEP_US);
 	h->fence.on = false;
 }

@@ -34,7 +34,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	 * it is we who have that.
 	 */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
-		if (atomic_load_explicit(&c->cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self()) {
+		if (mesh_cq_is_own_poll(c->cq)) {
 			c->cq->drain_wanted = true;
 			return true;
 		}
@@ -164,7 +164,7 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc, enu
 		if (!qp)
 			continue; /* of a QP whose record is gone for long */
 		c = completion_of(scq->owner, &wc[i]);
-		if (!mesh_poll_noticed(qp, &c))
+		if (!mesh_poll_noticed(qp, &c) || !mesh_poll_is_shown(qp, &c))
 			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
@@ -288,7 +288,7 @@ static void reap_kick(struct mesh_cq *cq)
 	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
 		return;
 	/* Who is between start_poll and end_poll finds it himself. Others are soon done, and need not be pollers. */
-	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self() || !mesh_cq_freeze(cq))
+	if (!mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
 		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked, FOR_STASH) == 1 ? &wc : NULL))

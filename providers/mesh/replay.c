@@ -15,7 +15,7 @@
  */
 
 #define FLUSH_STEP_US 50
-#define FLUSH_TRIES   2000 /* a device that does not flush in that time is not going to */
+#define FLUSH_NS      200000000ull /* a device that does not flush in that time is not going to */
 
 /* The sends of a fenced QP, oldest first, and what is to become of them. */
 struct replay {
@@ -341,19 +341,20 @@ static bool is_flushed(struct mesh_held *h)
 
 /*
  * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
- * not be lost, so it is brought to ERR before it is emptied.
+ * not be lost, so it is brought to ERR before it is emptied. Nobody can do that while its CQs are being polled, which may take as long as
+ * the program likes: what it finds there in time it gets.
  */
 static void end_next(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	unsigned int tries;
+	uint64_t until_ns = mesh_now_ns() + FLUSH_NS;
 
 	pthread_mutex_lock(&h->lock);
 	h->guard->n_flushed = 0;
 	pthread_mutex_unlock(&h->lock);
 	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
 	mesh_shadow_collect(h, &h->next);
-	for (tries = 0; !is_flushed(h) && tries < FLUSH_TRIES; tries++) {
+	while (!is_flushed(h) && !mesh_held_is_own_poll(h) && mesh_now_ns() < until_ns) {
 		usleep(FLUSH_STEP_US);
 		mesh_shadow_collect(h, &h->next);
 	}
@@ -425,15 +426,6 @@ static void surface(struct mesh_held *h)
 	wake_both(h);
 }
 
-/* Between start_poll and end_poll of one of its CQs: who waits for that would wait for himself. */
-static bool is_polling(const struct mesh_held *h)
-{
-	uintptr_t self = (uintptr_t)pthread_self();
-
-	return atomic_load_explicit(&h->send_cq->poller, memory_order_relaxed) == self ||
-	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed) == self;
-}
-
 bool mesh_live_goes_on(struct mesh_held *h)
 {
 	bool looked = false, fenced, may, on;
@@ -444,7 +436,7 @@ bool mesh_live_goes_on(struct mesh_held *h)
 		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
 		on = may && (fenced || h->guard->broken);
 		pthread_mutex_unlock(&h->lock);
-		if (on || !may || looked || is_polling(h))
+		if (on || !may || looked || mesh_held_is_own_poll(h))
 			return on;
 		/* Why it is there nobody has polled yet. */
 		mesh_shadow_collect(h, &h->now);
