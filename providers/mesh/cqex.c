@@ -115,7 +115,7 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		if (cq->natives.places[i].home)
 			qp = &cq->natives.places[i];
 	cq->source = MESH_FROM_BASE;
-	show = (!qp || mesh_poll_noticed(qp, &c)) && !goes_behind(cq, ex);
+	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->held && goes_behind(cq, ex)));
 	pthread_mutex_unlock(&cq->lock);
 	return show;
 }
@@ -332,6 +332,14 @@ static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			wc.wc_flags = mesh_cqex_read_wc_flags(ex);
 		if (cq->base.read_imm_data)
 			wc.imm_data = mesh_cqex_read_imm_data(ex);
+		if (cq->base.read_src_qp)
+			wc.src_qp = mesh_cqex_read_src_qp(ex);
+		if (cq->base.read_slid)
+			wc.slid = (uint16_t)mesh_cqex_read_slid(ex);
+		if (cq->base.read_sl)
+			wc.sl = mesh_cqex_read_sl(ex);
+		if (cq->base.read_dlid_path_bits)
+			wc.dlid_path_bits = mesh_cqex_read_dlid_path_bits(ex);
 	}
 	return mesh_poll_behind(cq, &wc);
 }

@@ -611,7 +611,8 @@ int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicke
  * mesh_poll_behind - if there is something in the stash, this comes behind it
  *
  * While who polls had a completion in his hands, those before it may have been put there, by a move that came to its end: the
- * stash was empty when he looked. cq->lock and poll_lock. Return: whether there was, and it went there.
+ * stash was empty when he looked. So that is only for those of queue pairs of which there may be some: others have nothing there then.
+ * cq->lock and poll_lock. Return: whether there was, and it went there.
  */
 bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of one of these was polled; @c->opcode is written; cq->lock. Return: whether to show it */

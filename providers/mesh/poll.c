@@ -96,7 +96,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, enum for_
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
-	if (show && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
+	if (show && qp && qp->held && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
 	pthread_mutex_unlock(&cq->lock);
 	return show;

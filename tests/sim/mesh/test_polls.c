@@ -18,6 +18,7 @@
 
 #define PSN	 0x123u
 #define PATIENCE 10 /* seconds, then something waits for ever */
+#define OURS	 77u /* wr_id of what was put into the stash */
 
 #define RTR_MASK                                                                                             \
 	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
@@ -26,6 +27,8 @@
 	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 
+#define NAMED (IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM)
+
 static struct world world;
 static struct end hub; /* has the CQ; its own QP is not used */
 static struct end guarded; /* connected to itself, may be moved */
@@ -33,7 +36,7 @@ static struct end bare; /* connected to itself, not ours */
 static struct end from, to; /* moved; @from on the hub's CQ */
 
 static const struct manner bare_ex = {.how = BARE, .extended = true}, moved_ex = {.how = MOVED, .extended = true};
-static const struct manner moved_plain = {.how = MOVED};
+static const struct manner bare_plain = {.how = BARE}, moved_plain = {.how = MOVED};
 static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
 static void path_failed(void *arg)
@@ -343,12 +346,179 @@ static void test_fence_of_a_full_one(void **state)
 	assert_int_equal(err, 0);
 }
 
+/* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
+
+static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+static int (*real_poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static bool stash_it;
+
+/* As a move does that comes to its end. */
+static void stash(uint64_t wr_id)
+{
+	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = guarded.qp->qp_num};
+	struct mesh_cq *cq = cq_of_hub();
+
+	pthread_mutex_lock(&cq->lock);
+	assert_int_equal(mesh_cq_stash_reserve(cq, 8), 0);
+	mesh_cq_stash(cq, &wc);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static int start_poll_meanwhile(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	int err = real_start_poll(ex, attr);
+
+	if (!err && stash_it)
+		stash(OURS);
+	stash_it = false;
+	return err;
+}
+
+static int poll_cq_meanwhile(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = real_poll_cq(cq, n, wc);
+
+	if (got > 0 && stash_it)
+		stash(OURS);
+	stash_it = got <= 0 && stash_it;
+	return got;
+}
+
+static void open_for_stash(uint64_t wc_flags)
+{
+	struct mesh_cq *cq;
+
+	open_hub(&bare_ex, &(struct shape){.wc_flags = wc_flags});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	cq = cq_of_hub();
+	real_start_poll = cq->base.start_poll;
+	cq->base.start_poll = start_poll_meanwhile;
+}
+
+static void stash_at_next(void)
+{
+	stash_it = true;
+}
+
+/* What the stash says of queue pairs that are not ours is less than what their CQ says, and they have nothing there. */
+static void test_others_stay(void **state)
+{
+	(void)state;
+	open_for_stash(0);
+	write_nothing(&bare, &bare, 1);
+	usleep(10000);
+	stash_at_next();
+	start_poll(1);
+	assert_int_equal(cq_of_hub()->source, MESH_FROM_BASE);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, OURS);
+	end_poll_ex();
+}
+
+static uint32_t src_qp(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0x1234;
+}
+
+static uint32_t slid(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0x56;
+}
+
+static uint8_t sl(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 7;
+}
+
+static uint8_t dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 8;
+}
+
+/* What goes behind it says the same there, of all that can be kept. */
+static void test_goes_behind(void **state)
+{
+	struct mesh_cq *cq;
+
+	(void)state;
+	open_for_stash(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS);
+	cq = cq_of_hub();
+	cq->base.read_src_qp = src_qp;
+	cq->base.read_slid = slid;
+	cq->base.read_sl = sl;
+	cq->base.read_dlid_path_bits = dlid_path_bits;
+	write_nothing(&guarded, &guarded, 1);
+	usleep(10000);
+	stash_at_next();
+	start_poll(OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, 1);
+	assert_int_equal(cq->source, MESH_FROM_STASH);
+	assert_int_equal(ibv_wc_read_opcode(hub.cq_ex), IBV_WC_RDMA_WRITE);
+	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), guarded.qp->qp_num);
+	assert_int_equal(ibv_wc_read_src_qp(hub.cq_ex), 0x1234);
+	assert_int_equal(ibv_wc_read_slid(hub.cq_ex), 0x56);
+	assert_int_equal(ibv_wc_read_sl(hub.cq_ex), 7);
+	assert_int_equal(ibv_wc_read_dlid_path_bits(hub.cq_ex), 8);
+	end_poll_ex();
+}
+
+static int poll_plain(int n, struct ibv_wc *wc)
+{
+	int got = 0;
+	unsigned int i;
+
+	for (i = 0; !got && i < PATIENCE * 1000; i++) {
+		got = mesh_poll_properly(hub.cq, n, wc);
+		if (!got)
+			usleep(1000);
+	}
+	return got;
+}
+
+static void poll_behind(struct end *e, uint64_t first, uint64_t second)
+{
+	struct ibv_wc wc;
+
+	write_nothing(e, e, 1);
+	usleep(10000);
+	stash_at_next();
+	assert_int_equal(poll_plain(1, &wc), 1);
+	assert_int_equal(wc.wr_id, first);
+	assert_int_equal(poll_plain(1, &wc), 1);
+	assert_int_equal(wc.wr_id, second);
+}
+
+static void test_plain_behind(void **state)
+{
+	(void)state;
+	open_hub(&bare_plain, &(struct shape){0});
+	open_guarded(&moved_plain, 0);
+	open_bare(&bare_plain);
+	/* From now on our functions poll it. */
+	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_cq_use(cq_of_hub());
+	mesh_data_slots(world.mc);
+	pthread_mutex_unlock(&world.mc->data.lock);
+	real_poll_cq = world.mc->poll_cq;
+	world.mc->poll_cq = poll_cq_meanwhile;
+	poll_behind(&guarded, OURS, 1);
+	poll_behind(&bare, 1, OURS);
+	world.mc->poll_cq = real_poll_cq;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
-		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one),
+		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind),
+		T(test_plain_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
