@@ -149,6 +149,15 @@ static void post_marks(struct mesh_held *h)
 	mesh_cq_thaw(a, frozen_a);
 }
 
+/*
+ * A receive of an SRQ that has completed and not been polled still counts as being there, and would be taken by the next one as well. In
+ * the CQ of the sends it is before their mark; elsewhere no mark comes behind it. held->lock
+ */
+static bool has_received(const struct mesh_held *h)
+{
+	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && h->guard->rts);
+}
+
 /* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
 static bool is_empty(struct mesh_held *h)
 {
@@ -157,7 +166,7 @@ static bool is_empty(struct mesh_held *h)
 
 	post_marks(h);
 	pthread_mutex_lock(&h->lock);
-	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
+	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
 	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
 		/* Something was posted behind the marks: others come behind that. */
 		guard->send_mark = guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
@@ -193,7 +202,8 @@ static void log_not_empty(struct mesh_held *h)
 	const struct mesh_guard *guard = h->guard;
 
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
-	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark), mark_text(guard->recv_mark));
+	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark),
+	       has_received(h) ? mark_text(guard->recv_mark) : "not polled");
 }
 
 /* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
@@ -201,8 +211,8 @@ static int look_whether_empty(struct mesh_held *h)
 {
 	uint64_t now_ns;
 
-	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
-	mesh_shadow_collect(h, &h->now);
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. It is in ERR: nothing comes after that. */
+	h->fence.received |= mesh_shadow_collect(h, &h->now);
 	if (is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();

@@ -222,6 +222,7 @@ struct mesh_standby {
 /* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
 struct mesh_fence {
 	bool on;
+	bool received; /* what it had received when it got to ERR has been polled */
 	uint64_t until_ns, again_ns, step_ns;
 };
 
@@ -666,8 +667,12 @@ int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
 void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_unmake - and away with it, at once if its CQs can be frozen; nothing refers to it any more */
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
-/** mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock */
-void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
+/**
+ * mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock
+ *
+ * Return: whether that was all that its receives have completed; else somebody polls, or there is no memory.
+ */
+bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
 void mesh_shadow_destroy(struct mesh_held *h);
 

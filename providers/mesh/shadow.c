@@ -343,44 +343,40 @@ static bool is_consumed(struct mesh_held *h, bool err)
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 
-/* Return: whether a kick was among them, so that others are not told for whom it was. */
-static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq)
+/* @ret_kicked: whether a kick was among them, so that others are not told for whom it was. Return: whether nothing is left */
+static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *ret_kicked)
 {
-	bool kicked = false;
 	struct ibv_wc wc;
 	int got = 1;
 
 	while (got > 0 && make_room(cq)) {
-		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, &kicked);
+		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_kicked);
 		mesh_cq_stash_kept(cq, got > 0 ? &wc : NULL);
 	}
-	return kicked;
+	return !got;
 }
 
-static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq)
+/* A CQ of the program has one shadow on a rail, for sends and receives. */
+static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_kicked)
 {
-	bool kicked = false;
+	struct mesh_shadow_cq *scq = NULL;
 
-	if (!shadow->qp)
-		return collect_one(cq, NULL);
-	if (h->send_cq == cq)
-		kicked = collect_one(cq, shadow->send_cq);
-	if (h->recv_cq == cq && shadow->recv_cq != shadow->send_cq)
-		kicked |= collect_one(cq, shadow->recv_cq);
-	return kicked;
+	if (shadow->qp)
+		scq = h->recv_cq == cq ? shadow->recv_cq : shadow->send_cq;
+	return collect_one(cq, scq, ret_kicked);
 }
 
-void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
+bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 {
-	bool frozen[2], wake[2] = {false};
+	bool frozen[2], wake[2] = {false}, empty, received = false;
 	struct mesh_cq *cqs[2];
 	int i;
 
 	cqs_of(h, cqs);
 	freeze(h, frozen);
 	for (i = 0; i < 2 && cqs[i]; i++) {
-		if (frozen[i]) /* else who polls sees to it */
-			wake[i] = collect_from(h, shadow, cqs[i]);
+		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* else who polls sees to it */
+		received |= empty && cqs[i] == h->recv_cq;
 		pthread_mutex_lock(&cqs[i]->lock);
 		wake[i] |= cqs[i]->n_stash;
 		pthread_mutex_unlock(&cqs[i]->lock);
@@ -389,6 +385,7 @@ void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	for (i = 0; i < 2 && cqs[i]; i++)
 		if (wake[i])
 			mesh_kick(cqs[i]);
+	return received;
 }
 
 /* Nothing arrives any more, and nothing did. The CQs are frozen. */
