@@ -360,15 +360,25 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 	}
 }
 
+/* The program's threads read these places without any order; see data.c. */
+__attribute__((no_sanitize("thread"), noinline)) static void put_functions(struct ibv_cq_ex *ex)
+{
+	/* What the provider does not have for these flags stays without. */
+#define X(f)                                                                                                 \
+	if (ex->f)                                                                                           \
+		__atomic_store_n(&ex->f, mesh_cqex_##f, __ATOMIC_RELEASE);
+	MESH_CQ_EX_FUNCTIONS(X)
+#undef X
+}
+
 void mesh_cqex_install(struct mesh_cq *cq)
 {
 	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)(void *)cq->cq;
 
-	/* What the provider does not have for these flags stays without. */
-#define X(f)                                                                                                 \
-	cq->base.f = ex->f;                                                                                  \
-	if (ex->f)                                                                                           \
-		ex->f = mesh_cqex_##f;
+	/* All of them first: a thread that polls already may call any of ours as soon as it is there. */
+#define X(f) cq->base.f = ex->f;
 	MESH_CQ_EX_FUNCTIONS(X)
 #undef X
+	atomic_thread_fence(memory_order_release);
+	put_functions(ex);
 }
