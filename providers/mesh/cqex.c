@@ -32,6 +32,16 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	cq->open = MESH_FROM_NONE;
 }
 
+/* What was started may have more: it has its turn again. */
+static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	if (cq->open == MESH_FROM_BASE)
+		cq->base_done = false;
+	else if (cq->open == MESH_FROM_SHADOW)
+		cq->next_shadow = cq->open_shadow;
+	close_open(cq, ex);
+}
+
 /* Return: whether there was one. */
 static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
@@ -46,7 +56,7 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_unlock(&cq->lock);
 	if (!some)
 		return false;
-	close_open(cq, ex);
+	close_for_now(cq, ex);
 	cq->source = MESH_FROM_STASH;
 	ex->status = cq->current.status;
 	ex->wr_id = cq->current.wr_id;

@@ -468,6 +468,35 @@ static void test_goes_behind(void **state)
 	end_poll_ex();
 }
 
+/* A poll is not over before what is in the CQ has been shown, too. */
+static void shows_the_rest(struct end *e, const struct end *peer, enum mesh_cq_source source)
+{
+	write_nothing(e, peer, 1);
+	write_nothing(e, peer, 2);
+	usleep(10000);
+	start_poll(1);
+	assert_int_equal(cq_of_hub()->source, source);
+	stash(OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, 2);
+	end_poll_ex();
+}
+
+static void test_shows_the_rest(void **state)
+{
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	shows_the_rest(&bare, &bare, MESH_FROM_BASE);
+	shows_the_rest(&bare, &bare, MESH_FROM_BASE); /* whoever comes first */
+	open_moved();
+	shows_the_rest(&from, &to, MESH_FROM_SHADOW);
+	shows_the_rest(&from, &to, MESH_FROM_SHADOW);
+}
+
 static int poll_plain(int n, struct ibv_wc *wc)
 {
 	int got = 0;
@@ -517,7 +546,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
-		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind),
+		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind),
 	};
 
