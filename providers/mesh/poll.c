@@ -49,13 +49,15 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 		      struct mesh_shadow_cq **ret_shadows)
 {
-	size_t taken;
+	size_t taken = 0, some;
 
 	pthread_mutex_lock(&cq->lock);
-	taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n;
-	if (taken) {
-		memcpy(wc, cq->stash, taken * sizeof(*wc));
-		mesh_cq_unstash(cq, taken);
+	/* There may be more for it when there is room. */
+	while (cq->n_stash && taken < (size_t)n) {
+		some = cq->n_stash < (size_t)n - taken ? cq->n_stash : (size_t)n - taken;
+		memcpy(&wc[taken], cq->stash, some * sizeof(*wc));
+		mesh_cq_unstash(cq, some);
+		taken += some;
 	}
 	*ret_shadows = cq->shadows;
 	pthread_mutex_unlock(&cq->lock);

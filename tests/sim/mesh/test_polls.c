@@ -541,13 +541,44 @@ static void test_plain_behind(void **state)
 	world.mc->poll_cq = real_poll_cq;
 }
 
+/* Of a queue pair that fails with more waiting than there is room for, all that was asked for is given. */
+static void test_all_that_was_asked_for(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct mesh_cq *cq;
+	struct ibv_wc wc[8];
+	unsigned int i;
+
+	(void)state;
+	open_hub(&moved_plain, &(struct shape){0});
+	end_open(&from, &world, &moved_plain, &(struct shape){.hub = &hub});
+	end_rtr(&from, &hub, &(struct shape){0});
+	from.qp->state = IBV_QPS_RTS;
+	mesh_held_fail(from.held, IBV_WC_RETRY_EXC_ERR);
+	cq = cq_of_hub();
+	pthread_mutex_lock(&cq->lock);
+	cq->stash_kept = cq->stash_size - 1; /* others have the rest */
+	pthread_mutex_unlock(&cq->lock);
+	for (i = 0; i < 4; i++) {
+		wr.wr_id = i;
+		assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);
+	}
+	assert_int_equal(cq->n_stash, 1);
+	assert_int_equal(poll_plain(8, wc), 4);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(wc[i].wr_id, i);
+		assert_int_equal(wc[i].status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+	}
+	cq->stash_kept = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
-		T(test_plain_behind),
+		T(test_plain_behind), T(test_all_that_was_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
