@@ -73,13 +73,19 @@ static int begin_fence(struct mesh_held *h)
 	return err;
 }
 
+/*
+ * Return: 0; -EAGAIN: a thread is in a batch (ibv_wr_start()), and may be waiting for us; -errno. Somebody's own batch is another matter,
+ * should he be the one who ends the fence.
+ */
 static int now_to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	if (h->now.qp)
 		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
-	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+	if (mesh_wrex_in_own_batch(h))
+		return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_held_try_modify_base(h, &attr, IBV_QP_STATE));
 }
 
 /* 0 or errno */
@@ -192,6 +198,15 @@ static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 	fence->again_ns = now_ns + fence->step_ns;
 }
 
+/* Return: as now_to_err(). */
+static int begin_err(struct mesh_held *h)
+{
+	int err = h->fence.in_err ? 0 : now_to_err(h);
+
+	h->fence.in_err = !err;
+	return err;
+}
+
 static const char *mark_text(enum mesh_mark_state mark)
 {
 	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
@@ -201,26 +216,36 @@ static void log_not_empty(struct mesh_held *h)
 {
 	const struct mesh_guard *guard = h->guard;
 
+	if (!h->fence.in_err) {
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
+		       h->mc->device, h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000));
+		return;
+	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
 	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark),
 	       has_received(h) ? mark_text(guard->recv_mark) : "not polled");
 }
 
-/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT; -errno: it cannot be brought to ERR */
 static int look_whether_empty(struct mesh_held *h)
 {
+	int err = begin_err(h);
 	uint64_t now_ns;
 
-	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. It is in ERR: nothing comes after that. */
-	h->fence.received |= mesh_shadow_collect(h, &h->now);
-	if (is_empty(h))
+	if (err && err != -EAGAIN)
+		return err;
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. In ERR nothing comes after that. */
+	if (!err)
+		h->fence.received |= mesh_shadow_collect(h, &h->now);
+	if (!err && is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();
 	if (now_ns > h->fence.until_ns) {
 		log_not_empty(h);
 		return -ETIMEDOUT;
 	}
-	again_to_err(h, now_ns);
+	if (!err)
+		again_to_err(h, now_ns);
 	return -EAGAIN;
 }
 
@@ -299,7 +324,7 @@ static int start_fence(struct mesh_held *h)
 				       .until_ns = now_ns + fence_ns(),
 				       .step_ns = FENCE_AGAIN_NS,
 				       .again_ns = now_ns + FENCE_AGAIN_NS};
-	err = now_to_err(h);
+	err = begin_err(h);
 	if (err)
 		return err;
 	is_empty(h); /* posts the marks */

@@ -222,6 +222,7 @@ struct mesh_standby {
 /* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
 struct mesh_fence {
 	bool on;
+	bool in_err; /* it has been brought there */
 	bool received; /* what it had received when it got to ERR has been polled */
 	uint64_t until_ns, again_ns, step_ns;
 };
@@ -233,8 +234,9 @@ struct mesh_held {
 
 	/*
 	 * For QPs with ibv_wr_*: held from wr_start to wr_complete or wr_abort, and by ibv_post_send(), as providers do.
-	 * Taken before @lock. A thread may call anything while it has it, so nothing but posting and
-	 * mesh_held_native() waits for it.
+	 * Taken before @lock. A thread may call anything while it has it, or take its time, so nothing but posting, what the program
+	 * itself does to its QP, and connecting the base's after all (mesh_held_native()) waits for it: the helper thread would keep all
+	 * connections waiting.
 	 */
 	pthread_mutex_t post_lock;
 
@@ -350,6 +352,12 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  * held->lock. Return: 0, also if it is there already; -ENOMEM: nothing has changed, and it may be tried again.
  */
 int mesh_held_room(struct mesh_held *h);
+/**
+ * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for a thread in a batch of ibv_wr_start()
+ *
+ * Return: EAGAIN: there is one; what mc->modify_qp() does.
+ */
+int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 /** mesh_held_begin_again - the other way, before anything completed: mode NOTING, with the receives that the log had */
 void mesh_held_begin_again(struct mesh_held *h);
 /** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */
@@ -638,6 +646,12 @@ void mesh_wrex_install(struct mesh_held *h);
 void mesh_wrex_remove(struct mesh_held *h);
 /** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
 void mesh_wrex_changed(struct mesh_held *h);
+
+/** mesh_wrex_in_batch, mesh_wrex_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? It has post_lock */
+bool mesh_wrex_in_batch(const struct mesh_held *h);
+bool mesh_wrex_in_own_batch(const struct mesh_held *h);
+/** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
+void mesh_wrex_leave_queue(struct mesh_held *h);
 
 /** mesh_cqex_install - put ours over an extended CQ's functions */
 void mesh_cqex_install(struct mesh_cq *cq);

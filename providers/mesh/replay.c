@@ -149,7 +149,7 @@ static int push_again(struct replay *r, size_t i)
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
 
-/* What is done again, then what waited. held->lock, post_lock */
+/* What is done again, then what waited. held->lock */
 static int build_queue(struct mesh_held *h, struct replay *r)
 {
 	struct ibv_qp_cap cap = h->cap;
@@ -199,7 +199,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	uint32_t n_received = h->guard->n_received;
 
 	complete_done(h, r);
-	mesh_sendq_fini(&h->queue);
+	mesh_wrex_leave_queue(h);
 	h->queue = r->queue;
 	r->queue = (struct mesh_sendq){0};
 	h->now = h->next;
@@ -227,7 +227,6 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	struct replay r = {0};
 	int err;
 
-	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->send_cq->lock);
 	pthread_mutex_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? read_log(h, &r) : -EINVAL;
@@ -243,7 +242,6 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 		old = take_over(h, &r);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->send_cq->lock);
-	pthread_mutex_unlock(&h->post_lock);
 	replay_fini(&r);
 	if (err)
 		return err;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Polling while something else happens: work that is moved, and what a program or another thread does between start_poll and end_poll
- * of an extended CQ, of which libmlx5 has the lock then.
+ * of an extended CQ, of which libmlx5 has the lock then. And likewise in the middle of a batch, from ibv_wr_start() to ibv_wr_complete().
  */
 #include <errno.h>
 #include <pthread.h>
@@ -311,12 +311,12 @@ static void test_grows_shadow(void **state)
 	grows(true);
 }
 
+static struct mv_move_sync sync_of_fence;
+
 static void *fence_elsewhere(void *arg)
 {
-	struct mv_move_sync sync;
-
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_fence(guarded.held, true, &sync);
+	return (void *)(intptr_t)mesh_live_fence(guarded.held, true, &sync_of_fence);
 }
 
 /* libmlx5 looks at the CQ when it is to take a mark in a queue that is full. */
@@ -572,13 +572,142 @@ static void test_all_that_was_asked_for(void **state)
 	cq->stash_kept = 0;
 }
 
+/* ---- in the middle of a batch ------------------------------------------------------------------------------------ */
+
+static const struct manner moved_builders = {.how = MOVED, .builders = true};
+
+static void *fence_on_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_fence(guarded.held, false, &sync_of_fence);
+}
+
+static void *replay_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4);
+}
+
+/* From now on the batches are ours. */
+static void open_builders(void)
+{
+	struct ibv_qp_attr rtr, rts = rts_of();
+	uint32_t qpn;
+
+	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_builders, 0);
+	assert_int_equal(mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn), 0);
+	rtr = rtr_of(qpn);
+	rtr.ah_attr.grh.dgid = world.rail_gid;
+	rtr.ah_attr.grh.sgid_index = world.rail_gid_index;
+	assert_int_equal(mesh_live_connect(guarded.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	alarm(PATIENCE);
+}
+
+static void build_write(uint64_t wr_id, uint64_t what)
+{
+	struct ibv_qp_ex *qp = guarded.qp_ex;
+
+	qp->wr_id = wr_id;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qp, guarded.mr->rkey, (uintptr_t)&guarded.buf[8 * wr_id]);
+	ibv_wr_set_inline_data(qp, &what, sizeof(what));
+}
+
+static void assert_written(uint64_t wr_id, uint64_t what)
+{
+	struct ibv_wc wc = end_wait(&guarded);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)&guarded.buf[8 * wr_id], what);
+}
+
+/* Whoever fences, or puts another queue in the place of the one in which the batch is being built, does not wait for its end. */
+static void test_batch_through_a_move(void **state)
+{
+	unsigned int i;
+	int err;
+
+	(void)state;
+	open_builders();
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
+	build_write(2, 0x2222);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(3, 0x3333);
+	assert_int_equal(in_a_thread(replay_elsewhere), 0);
+	build_write(4, 0x4444);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	for (i = 1; i <= 4; i++)
+		assert_written(i, i * 0x1111);
+	/* And so does one that comes to nothing, or is all in the new one. */
+	ibv_wr_start(guarded.qp_ex);
+	build_write(5, 0);
+	ibv_wr_abort(guarded.qp_ex);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(6, 0x6666);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_written(6, 0x6666);
+}
+
+/* What the batch was built in is not needed any more. */
+static void test_batch_aborted(void **state)
+{
+	unsigned int i;
+	int err;
+
+	(void)state;
+	open_builders();
+	err = in_a_thread(fence_elsewhere);
+	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(in_a_thread(replay_elsewhere), 0);
+	ibv_wr_abort(guarded.qp_ex);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(2, 0x2222);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_written(2, 0x2222);
+}
+
+/* Who is in the batch may do that. */
+static void test_ends_in_own_batch(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_wc wc;
+
+	(void)state;
+	open_builders();
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	wc = end_wait(&guarded);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
-		T(test_plain_behind), T(test_all_that_was_asked_for),
+		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
+		T(test_ends_in_own_batch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
