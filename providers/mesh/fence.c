@@ -74,8 +74,8 @@ static int begin_fence(struct mesh_held *h)
 }
 
 /*
- * Return: 0; -EAGAIN: a thread is in a batch (ibv_wr_start()), and may be waiting for us; -errno. Somebody's own batch is another matter,
- * should he be the one who ends the fence.
+ * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for us; -errno. A program that ends a fence may be
+ * in a batch itself.
  */
 static int now_to_err(struct mesh_held *h)
 {
