@@ -68,6 +68,13 @@ bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
 	return is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
 }
 
+bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	uintptr_t flags = (uintptr_t)mesh_map_get(&mc->data.extended, cq);
+
+	return !flags || (flags - 1) & IBV_WC_EX_WITH_QP_NUM;
+}
+
 struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
@@ -101,17 +108,24 @@ void mesh_cq_claim(struct mesh_cq *cq)
 			sched_yield();
 }
 
+bool mesh_cq_try_freeze(struct mesh_cq *cq)
+{
+	if (pthread_mutex_trylock(&cq->poll_lock))
+		return false;
+	mesh_cq_claim(cq);
+	return true;
+}
+
 bool mesh_cq_freeze(struct mesh_cq *cq)
 {
 	int tries;
 
-	for (tries = 0; pthread_mutex_trylock(&cq->poll_lock); tries++) {
-		if (tries == FREEZE_SPINS + FREEZE_TRIES)
+	for (tries = 0; !mesh_cq_try_freeze(cq); tries++) {
+		if (tries == FREEZE_SPINS + FREEZE_TRIES || mesh_cq_is_own_poll(cq))
 			return false;
 		if (tries >= FREEZE_SPINS)
 			usleep(100);
 	}
-	mesh_cq_claim(cq);
 	return true;
 }
 
@@ -233,6 +247,9 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 	bool frozen;
 
+	/* Nothing of what it had is to be left: what the program destroys next may be in use by that. */
+	if (mcq)
+		mesh_leftovers_bury(mc, mcq, true);
 	/* A completion of a QP that is gone is not polled from the base any more: what is not on its way by now will never be. */
 	if (!mcq || !is_stashing(mcq))
 		return;
@@ -309,8 +326,10 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 		return EBUSY; /* as the kernel says for a CQ with QPs */
 	mesh_fast_drop(cq); /* the next one may be at this address */
 	/* The kicker is a QP, too: without it the base decides as it would have. */
-	if (mcq)
+	if (mcq) {
+		mesh_leftovers_bury(mc, mcq, true);
 		cq_release(mcq);
+	}
 	err = mc->destroy_cq(cq);
 	if (err) {
 		put_cq_back(data, cq, mcq, flags);

@@ -18,17 +18,6 @@ static struct mesh_cq *cq_of(struct ibv_cq_ex *cq)
 	return mesh_map_get(&mesh_context_get(cq->context)->data.cqs, cq);
 }
 
-static uintptr_t self(void)
-{
-	return (uintptr_t)pthread_self();
-}
-
-/* Is the calling thread between our start_poll and end_poll? It may have started with the base's, before us. */
-static bool polling(struct mesh_cq *cq)
-{
-	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == self();
-}
-
 static struct ibv_cq_ex *shadow_of(const struct mesh_cq *cq)
 {
 	return (struct ibv_cq_ex *)(void *)cq->open_shadow->cq;
@@ -41,6 +30,16 @@ static void close_open(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	else if (cq->open == MESH_FROM_SHADOW)
 		ibv_end_poll(shadow_of(cq));
 	cq->open = MESH_FROM_NONE;
+}
+
+/* What was started may have more: it has its turn again. */
+static void close_for_now(struct mesh_cq *cq, struct ibv_cq_ex *ex)
+{
+	if (cq->open == MESH_FROM_BASE)
+		cq->base_done = false;
+	else if (cq->open == MESH_FROM_SHADOW)
+		cq->next_shadow = cq->open_shadow;
+	close_open(cq, ex);
 }
 
 /* Return: whether there was one. */
@@ -57,7 +56,7 @@ static bool take_stash(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_unlock(&cq->lock);
 	if (!some)
 		return false;
-	close_open(cq, ex);
+	close_for_now(cq, ex);
 	cq->source = MESH_FROM_STASH;
 	ex->status = cq->current.status;
 	ex->wr_id = cq->current.wr_id;
@@ -103,7 +102,10 @@ static void start_over(struct mesh_cq *cq)
 /* The current completion, which cq->source has, goes into the stash if it has to: mesh_poll_behind(). cq->lock */
 static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex);
 
-/* As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ. Return: whether to show it. */
+/*
+ * As in poll.c; without the number of the QP, all of the CQ are taken to be of one SRQ: none of them has a log (mesh_cq_names_qps()).
+ * Return: whether to show it.
+ */
 static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct mesh_completion c = {
@@ -119,14 +121,11 @@ static bool notice_native(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_lock(&cq->lock);
 	if (cq->base.read_qp_num)
 		qp = mesh_qpns_find(&cq->natives, cq->base.read_qp_num(ex));
-	for (i = 0; !cq->base.read_qp_num && i < cq->natives.n_places; i++) {
-		if (cq->natives.places[i].held)
-			mesh_guard_blind(cq->natives.places[i].held);
-		if (cq->natives.places[i].home && !qp)
+	for (i = 0; !cq->base.read_qp_num && !qp && i < cq->natives.n_places; i++)
+		if (cq->natives.places[i].home)
 			qp = &cq->natives.places[i];
-	}
 	cq->source = MESH_FROM_BASE;
-	show = (!qp || mesh_poll_noticed(qp, &c)) && !goes_behind(cq, ex);
+	show = !qp || (mesh_poll_noticed(qp, &c) && !(qp->held && goes_behind(cq, ex)));
 	pthread_mutex_unlock(&cq->lock);
 	return show;
 }
@@ -145,7 +144,7 @@ static bool take_shadow(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->open_shadow->qpns, ibv_wc_read_qp_num(shadow));
-	show = qp && mesh_poll_noticed(qp, &c);
+	show = qp && mesh_poll_noticed(qp, &c) && mesh_poll_is_shown(qp, &c);
 	if (show) {
 		cq->current_qpn = qp->qpn;
 		cq->current_opcode = c.opcode;
@@ -217,6 +216,8 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	pthread_mutex_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_post_drain_all(cq->mc);
+	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
+		mesh_leftovers_bury(cq->mc, cq, false);
 }
 
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -229,7 +230,7 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	pthread_mutex_lock(&cq->poll_lock);
 	start_over(cq);
 	cq->source = cq->open = MESH_FROM_NONE;
-	atomic_store_explicit(&cq->poller, self(), memory_order_relaxed);
+	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_relaxed);
 	err = advance(cq, ex);
 	if (err) {
 		finish(cq, ex);
@@ -242,7 +243,7 @@ static int mesh_cqex_next_poll(struct ibv_cq_ex *ex)
 	struct mesh_cq *cq = cq_of(ex);
 	int err;
 
-	if (polling(cq))
+	if (mesh_cq_is_own_poll(cq))
 		return advance(cq, ex);
 	do
 		err = cq->base.next_poll(ex);
@@ -254,7 +255,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 {
 	struct mesh_cq *cq = cq_of(ex);
 
-	if (!polling(cq)) {
+	if (!mesh_cq_is_own_poll(cq)) {
 		cq->base.end_poll(ex);
 		return;
 	}
@@ -263,7 +264,7 @@ static void mesh_cqex_end_poll(struct ibv_cq_ex *ex)
 
 static enum mesh_cq_source source_of(struct mesh_cq *cq)
 {
-	return polling(cq) ? cq->source : MESH_FROM_BASE;
+	return mesh_cq_is_own_poll(cq) ? cq->source : MESH_FROM_BASE;
 }
 
 /* Ask whoever has the current completion; @stashed: what our own ones say. */
@@ -341,6 +342,14 @@ static bool goes_behind(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			wc.wc_flags = mesh_cqex_read_wc_flags(ex);
 		if (cq->base.read_imm_data)
 			wc.imm_data = mesh_cqex_read_imm_data(ex);
+		if (cq->base.read_src_qp)
+			wc.src_qp = mesh_cqex_read_src_qp(ex);
+		if (cq->base.read_slid)
+			wc.slid = (uint16_t)mesh_cqex_read_slid(ex);
+		if (cq->base.read_sl)
+			wc.sl = mesh_cqex_read_sl(ex);
+		if (cq->base.read_dlid_path_bits)
+			wc.dlid_path_bits = mesh_cqex_read_dlid_path_bits(ex);
 	}
 	return mesh_poll_behind(cq, &wc);
 }
@@ -361,15 +370,25 @@ static void mesh_cqex_read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *
 	}
 }
 
+/* The program's threads read these places without any order; see data.c. */
+__attribute__((no_sanitize("thread"), noinline)) static void put_functions(struct ibv_cq_ex *ex)
+{
+	/* What the provider does not have for these flags stays without. */
+#define X(f)                                                                                                 \
+	if (ex->f)                                                                                           \
+		__atomic_store_n(&ex->f, mesh_cqex_##f, __ATOMIC_RELEASE);
+	MESH_CQ_EX_FUNCTIONS(X)
+#undef X
+}
+
 void mesh_cqex_install(struct mesh_cq *cq)
 {
 	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)(void *)cq->cq;
 
-	/* What the provider does not have for these flags stays without. */
-#define X(f)                                                                                                 \
-	cq->base.f = ex->f;                                                                                  \
-	if (ex->f)                                                                                           \
-		ex->f = mesh_cqex_##f;
+	/* All of them first: a thread that polls already may call any of ours as soon as it is there. */
+#define X(f) cq->base.f = ex->f;
 	MESH_CQ_EX_FUNCTIONS(X)
 #undef X
+	atomic_thread_fence(memory_order_release);
+	put_functions(ex);
 }

@@ -164,6 +164,8 @@ static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 	bool frozen = mesh_cq_freeze(scq->owner);
 	int err = -1;
 
+	if (!frozen && scq->owner->extended)
+		return -EBUSY;
 	if (twice > want && twice <= INT32_MAX)
 		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)twice);
 	if (err)
@@ -278,16 +280,25 @@ int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct m
 	return err;
 }
 
+void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
+{
+	struct mesh_cq_qp *entry;
+
+	pthread_mutex_lock(&scq->owner->lock);
+	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
+	if (entry)
+		entry->held = NULL;
+	pthread_mutex_unlock(&scq->owner->lock);
+}
+
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 {
 	struct mesh_cq_qp *entry;
 
 	pthread_mutex_lock(&scq->owner->lock);
 	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
-	if (entry) {
-		entry->held = NULL;
+	if (entry && !entry->held)
 		entry->home = NULL;
-	}
 	pthread_mutex_unlock(&scq->owner->lock);
 }
 

@@ -140,6 +140,7 @@ void mesh_data_close(struct mesh_context *mc)
 	for (h = data->all; h; h = h->next_made)
 		if (h->mode > MESH_HELD_NOTING)
 			mesh_held_destroy(h);
+	mesh_leftovers_bury(mc, NULL, true);
 	mesh_last_wqe_close(mc);
 	mesh_srqs_close(mc);
 	close_cqs(data);

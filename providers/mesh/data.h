@@ -58,6 +58,8 @@ struct mesh_data {
 	 */
 	pthread_mutex_t srq_table_lock;
 	struct mesh_last_wqe last_wqe;
+	struct mesh_leftover *leftovers; /* leftover.c */
+	_Atomic unsigned int n_leftovers; /* of these; written under the lock */
 };
 
 /* What a context has for datagrams to other rails (ud.h); part of struct mesh_context. Changed under ud_lock. */

@@ -73,13 +73,19 @@ static int begin_fence(struct mesh_held *h)
 	return err;
 }
 
+/*
+ * Return: 0; -EAGAIN: another thread is in a batch (ibv_wr_start()), and may be waiting for us; -errno. A program that ends a fence may be
+ * in a batch itself.
+ */
 static int now_to_err(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	if (h->now.qp)
 		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
-	return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+	if (mesh_wrex_in_own_batch(h))
+		return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
+	return -mesh_positive(mesh_held_try_modify_base(h, &attr, IBV_QP_STATE));
 }
 
 /* 0 or errno */
@@ -119,7 +125,7 @@ static bool wants_mark(struct mesh_held *h, bool send)
  * Without held->lock: the base's lock may be that of a thread that is in a batch (ibv_wr_start()), and that thread may poll. Nobody
  * else posts to what is being fenced but who posts past us, and then the base has locks (reader.h).
  */
-static void post_marks(struct mesh_held *h)
+static void post_both_marks(struct mesh_held *h)
 {
 	if (wants_mark(h, true) && post_send_mark(h)) {
 		pthread_mutex_lock(&h->lock);
@@ -133,6 +139,31 @@ static void post_marks(struct mesh_held *h)
 	}
 }
 
+/*
+ * libmlx5 looks at the CQ when a queue is full, and who polls an extended one has its lock from start_poll to end_poll: he may be waiting
+ * for conn->lock, so he is not waited for. Nobody is in a batch of the base's at such a CQ when a fence begins: mesh_post_is_left() is
+ * of those that cannot be moved.
+ */
+static void post_marks(struct mesh_held *h)
+{
+	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
+	bool frozen_a = a->extended && mesh_cq_try_freeze(a), frozen_b = b != a && b->extended && mesh_cq_try_freeze(b);
+
+	if ((frozen_a || !a->extended) && (frozen_b || b == a || !b->extended))
+		post_both_marks(h);
+	mesh_cq_thaw(b, frozen_b);
+	mesh_cq_thaw(a, frozen_a);
+}
+
+/*
+ * A receive of an SRQ that has completed and not been polled still counts as being there, and would be taken by the next one as well. In
+ * the CQ of the sends it is before their mark; elsewhere no mark comes behind it. held->lock
+ */
+static bool has_received(const struct mesh_held *h)
+{
+	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && h->guard->rts);
+}
+
 /* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
 static bool is_empty(struct mesh_held *h)
 {
@@ -141,7 +172,7 @@ static bool is_empty(struct mesh_held *h)
 
 	post_marks(h);
 	pthread_mutex_lock(&h->lock);
-	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN;
+	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
 	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
 		/* Something was posted behind the marks: others come behind that. */
 		guard->send_mark = guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
@@ -167,6 +198,15 @@ static void again_to_err(struct mesh_held *h, uint64_t now_ns)
 	fence->again_ns = now_ns + fence->step_ns;
 }
 
+/* Return: as now_to_err(). */
+static int begin_err(struct mesh_held *h)
+{
+	int err = h->fence.in_err ? 0 : now_to_err(h);
+
+	h->fence.in_err = !err;
+	return err;
+}
+
 static const char *mark_text(enum mesh_mark_state mark)
 {
 	return mark == MESH_MARK_SEEN ? "flushed" : mark == MESH_MARK_POSTED ? "not flushed" : "no mark could be posted";
@@ -176,32 +216,43 @@ static void log_not_empty(struct mesh_held *h)
 {
 	const struct mesh_guard *guard = h->guard;
 
+	if (!h->fence.in_err) {
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
+		       h->mc->device, h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000));
+		return;
+	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
-	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark), mark_text(guard->recv_mark));
+	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark),
+	       has_received(h) ? mark_text(guard->recv_mark) : "not polled");
 }
 
-/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT */
+/* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT; -errno: it cannot be brought to ERR */
 static int look_whether_empty(struct mesh_held *h)
 {
+	int err = begin_err(h);
 	uint64_t now_ns;
 
-	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
-	mesh_shadow_collect(h, &h->now);
-	if (is_empty(h))
+	if (err && err != -EAGAIN)
+		return err;
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. In ERR nothing comes after that. */
+	if (!err)
+		h->fence.received |= mesh_shadow_collect(h, &h->now);
+	if (!err && is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();
 	if (now_ns > h->fence.until_ns) {
 		log_not_empty(h);
 		return -ETIMEDOUT;
 	}
-	again_to_err(h, now_ns);
+	if (!err)
+		again_to_err(h, now_ns);
 	return -EAGAIN;
 }
 
 /* Others than who began it want it to be over. */
 void mesh_live_end_fence(struct mesh_held *h)
 {
-	while (h->fence.on && look_whether_empty(h) == -EAGAIN)
+	while (h->fence.on && look_whether_empty(h) == -EAGAIN && !mesh_held_is_own_poll(h))
 		usleep(FENCE_STEP_US);
 	h->fence.on = false;
 }
@@ -276,7 +327,7 @@ static int start_fence(struct mesh_held *h)
 				       .until_ns = now_ns + fence_ns(),
 				       .step_ns = FENCE_AGAIN_NS,
 				       .again_ns = now_ns + FENCE_AGAIN_NS};
-	err = now_to_err(h);
+	err = begin_err(h);
 	if (err)
 		return err;
 	is_empty(h); /* posts the marks */

@@ -251,11 +251,3 @@ bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c)
 	pthread_mutex_unlock(&h->lock);
 	return show;
 }
-
-void mesh_guard_blind(struct mesh_held *h)
-{
-	pthread_mutex_lock(&h->lock);
-	if (h->guard && !h->guard->lost)
-		h->guard->lost = "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
-	pthread_mutex_unlock(&h->lock);
-}

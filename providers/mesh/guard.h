@@ -116,9 +116,6 @@ enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
  */
 bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c);
 
-/** mesh_guard_blind - a completion was polled of which is not known whose it is, perhaps this one's */
-void mesh_guard_blind(struct mesh_held *h);
-
 /* The wr_ids of these: no number of the program's is the address of our memory. */
 static inline uint64_t mesh_guard_send_mark(const struct mesh_guard *guard)
 {

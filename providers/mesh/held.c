@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,9 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
 	if (!mesh_root.config.survive)
 		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
+	/* What the base's completes could not be told from what others do, nor from our marks. Shadow CQs always say whose it is. */
+	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
+		return -EOPNOTSUPP;
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
 	return h->guard ? 0 : -ENOMEM;
 }
@@ -290,8 +294,34 @@ void mesh_held_drop_keys(struct mesh_held *h)
 
 /* ---- ways out ------------------------------------------------------------------------------------------------ */
 
+/* post_lock */
+static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err = h->mc->modify_qp(h->qp, attr, attr_mask);
+
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_changed(h);
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err;
+
+	while (pthread_mutex_trylock(&h->post_lock)) {
+		if (mesh_wrex_in_batch(h))
+			return EAGAIN;
+		sched_yield();
+	}
+	err = modify_base(h, attr, attr_mask);
+	pthread_mutex_unlock(&h->post_lock);
+	return err;
+}
+
 int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
+	bool own = mesh_wrex_in_own_batch(h);
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
@@ -299,12 +329,11 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 		if (err)
 			return -err;
 	}
-	pthread_mutex_lock(&h->post_lock);
-	err = h->mc->modify_qp(h->qp, attr, attr_mask);
-	pthread_mutex_lock(&h->lock);
-	mesh_wrex_changed(h);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
+	if (!own)
+		pthread_mutex_lock(&h->post_lock);
+	err = modify_base(h, attr, attr_mask);
+	if (!own)
+		pthread_mutex_unlock(&h->post_lock);
 	/* Else receives were noted for as long as it does not send. */
 	if (!err && attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		mesh_reader_connected(h);

@@ -234,6 +234,8 @@ void mesh_kick_cq_event(struct ibv_cq *shadow);
 /* Why a QP is not held or logged (-EBUSY): to its work, too, nothing of ours could be added. */
 extern const char mesh_cq_why_taken[];
 
+/** mesh_cq_names_qps - does who polls it learn whose completions they are? Not of an extended one without IBV_WC_EX_WITH_QP_NUM */
+bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq);
 /** mesh_cq_forget_qp - a QP was destroyed or reset: nothing of it is to be polled from @cq any more; any thread, no lock of ours */
 void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn);
 

@@ -8,7 +8,7 @@
 #include "reader.h"
 
 /*
- * What the files of the data path share: held.c shadow.c fail.c guard.c live.c change.c post.c sendq.c recvlog.c poll.c kick.c
+ * What the files of the data path share: held.c shadow.c leftover.c fail.c guard.c live.c change.c post.c sendq.c recvlog.c poll.c kick.c
  * wrex.c cq.c cqex.c cqshadow.c; srqint.h has what is the SRQs' alone.
  */
 
@@ -19,7 +19,7 @@ struct mesh_srq_home; /* srq.h */
 /* A QP whose completions we look at. */
 struct mesh_cq_qp {
 	uint32_t key, qpn; /* of the completions; of the program. qpn 0: empty place */
-	/* In a shadow CQ NULL: the QP is gone, late completions may still be there. In the base's: only with a log */
+	/* In a shadow CQ NULL: the QP is going, late completions are not shown. In the base's: only with a log */
 	struct mesh_held *held;
 	struct mesh_srq_home *home; /* whose receives it consumes; NULL: its own */
 	struct mesh_reader *reader; /* of @held, of a healthy QP of the base: looked at without held->lock. Changed while claimed, too */
@@ -137,6 +137,12 @@ struct mesh_cq {
 	_Atomic bool kicking; /* a kick is in the CQ, or was and has not been polled */
 };
 
+/* Is the calling thread between our start_poll and end_poll? It may have started with the base's, before us. */
+static inline bool mesh_cq_is_own_poll(const struct mesh_cq *cq)
+{
+	return atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self();
+}
+
 /* ---- queue pairs --------------------------------------------------------------------------------------------- */
 
 enum mesh_held_mode {
@@ -204,6 +210,7 @@ struct mesh_shadow {
 	bool recv_failed; /* it did not take a receive that the base took */
 	bool rtr, rts; /* it is at least there */
 	struct mesh_standby *standby; /* how it was connected ahead; NULL: it was not, or that does not matter any more */
+	struct mesh_leftover *leftover; /* for mesh_leftover_add() */
 };
 
 /* What a QP that was made ahead was brought to RTR and RTS with. */
@@ -215,6 +222,8 @@ struct mesh_standby {
 /* A QP that is being fenced: when to bring it to ERR again, and when to give up. */
 struct mesh_fence {
 	bool on;
+	bool in_err; /* it has been brought there */
+	bool received; /* what it had received when it got to ERR has been polled */
 	uint64_t until_ns, again_ns, step_ns;
 };
 
@@ -225,8 +234,9 @@ struct mesh_held {
 
 	/*
 	 * For QPs with ibv_wr_*: held from wr_start to wr_complete or wr_abort, and by ibv_post_send(), as providers do.
-	 * Taken before @lock. A thread may call anything while it has it, so nothing but posting and
-	 * mesh_held_native() waits for it.
+	 * Taken before @lock. A thread may call anything while it has it, or take its time, so nothing but posting, what the program
+	 * itself does to its QP, and connecting the base's after all (mesh_held_native()) waits for it: the helper thread would keep all
+	 * connections waiting.
 	 */
 	pthread_mutex_t post_lock;
 
@@ -290,6 +300,12 @@ static inline enum mesh_held_mode mesh_held_mode(struct mesh_held *h)
 	return mode;
 }
 
+/* Does the calling thread poll one of its CQs, an extended one? Who waits for that to end would wait for himself. */
+static inline bool mesh_held_is_own_poll(const struct mesh_held *h)
+{
+	return mesh_cq_is_own_poll(h->send_cq) || mesh_cq_is_own_poll(h->recv_cq);
+}
+
 /* As the program sees it: no sends before RTS. libibverbs writes the state when ibv_modify_qp() has succeeded. */
 static inline bool mesh_held_takes_sends(const struct mesh_held *h)
 {
@@ -336,6 +352,12 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  * held->lock. Return: 0, also if it is there already; -ENOMEM: nothing has changed, and it may be tried again.
  */
 int mesh_held_room(struct mesh_held *h);
+/**
+ * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for a thread in a batch of ibv_wr_start()
+ *
+ * Return: EAGAIN: there is one; what mc->modify_qp() does.
+ */
+int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 /** mesh_held_begin_again - the other way, before anything completed: mode NOTING, with the receives that the log had */
 void mesh_held_begin_again(struct mesh_held *h);
 /** mesh_live_post_recv - one receive to the QP that comes next; held->lock; 0 or errno */
@@ -366,11 +388,14 @@ bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
  * mesh_cq_freeze - let nobody poll
  *
  * Changes to shadow CQs are made so: the providers' locks may be off (MLX5_SINGLE_THREADED), because the program promised to use one
- * thread. But who polls may be between start_poll and end_poll and wait for the caller, so this gives up after a while.
+ * thread. But who polls may be between start_poll and end_poll and wait for the caller, so this gives up after a while, and at once if
+ * the caller is the one who polls. Without it, the caller must not call what takes the provider's lock of the CQ or of its shadows, if
+ * it is an extended one: libmlx5 holds that from start_poll to end_poll.
  *
  * Return: whether nobody polls; for mesh_cq_thaw().
  */
 bool mesh_cq_freeze(struct mesh_cq *cq);
+bool mesh_cq_try_freeze(struct mesh_cq *cq); /* does not wait */
 void mesh_cq_thaw(struct mesh_cq *cq, bool frozen);
 /* A resize under way, on the stack of who does it. */
 struct mesh_cq_resize {
@@ -450,7 +475,7 @@ bool mesh_cq_stash_kept(struct mesh_cq *cq, const struct ibv_wc *wc);
  * @home: SRQ whose receives will complete there, too; NULL: none
  * @ahead: nothing completes there before mesh_shadow_cq_use()
  *
- * Return: 0; -ENOMEM; what ibv_create_cq() or ibv_resize_cq() say.
+ * Return: 0; -ENOMEM; -EBUSY: it would have to grow, and somebody polls it; what ibv_create_cq() or ibv_resize_cq() say.
  */
 int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs,
 			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret);
@@ -462,7 +487,9 @@ void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const 
 /** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; 0 or -ENOMEM */
 int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct mesh_held *h,
 		       struct mesh_srq_home *home);
-/** mesh_shadow_cq_remove - the QP is going; its completions keep its number */
+/** mesh_shadow_cq_disown - the QP is going: of what it completes only what it takes from an SRQ is shown, and does not lead to the record */
+void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
+/** mesh_shadow_cq_remove - it is gone, after that; its number may be another one's by now */
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
 /** mesh_qpns_find - NULL: not one of ours */
@@ -595,11 +622,21 @@ int mesh_poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicke
  * mesh_poll_behind - if there is something in the stash, this comes behind it
  *
  * While who polls had a completion in his hands, those before it may have been put there, by a move that came to its end: the
- * stash was empty when he looked. cq->lock and poll_lock. Return: whether there was, and it went there.
+ * stash was empty when he looked. So that is only for those of queue pairs of which there may be some: others have nothing there then.
+ * cq->lock and poll_lock. Return: whether there was, and it went there.
  */
 bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc);
 /** mesh_poll_noticed - a completion of one of these was polled; @c->opcode is written; cq->lock. Return: whether to show it */
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c);
+/**
+ * mesh_poll_is_shown - is one of a shadow CQ to be shown, whoever has noticed it?
+ *
+ * Of one that is going what it had outstanding has been dealt with otherwise; but a receive that it took from an SRQ is nowhere else.
+ */
+static inline bool mesh_poll_is_shown(const struct mesh_cq_qp *qp, const struct mesh_completion *c)
+{
+	return qp->held || (qp->home && c->receive);
+}
 
 /* ---- wrex.c, cqex.c ------------------------------------------------------------------------------------------ */
 
@@ -611,6 +648,12 @@ void mesh_wrex_install(struct mesh_held *h);
 void mesh_wrex_remove(struct mesh_held *h);
 /** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
 void mesh_wrex_changed(struct mesh_held *h);
+
+/** mesh_wrex_in_batch, mesh_wrex_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? It has post_lock */
+bool mesh_wrex_in_batch(const struct mesh_held *h);
+bool mesh_wrex_in_own_batch(const struct mesh_held *h);
+/** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
+void mesh_wrex_leave_queue(struct mesh_held *h);
 
 /** mesh_cqex_install - put ours over an extended CQ's functions */
 void mesh_cqex_install(struct mesh_cq *cq);
@@ -627,7 +670,7 @@ int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
  * @live: another one does the work: receives of its SRQ may come later
  * @ret: written on success; not in h->now yet, so nothing is posted to it
  *
- * No lock of ours is held. Return: 0; -ENOMEM; what the verbs returned.
+ * No lock of ours is held. Return: 0; -ENOMEM; -EBUSY: its CQs have to grow, and somebody polls them; what the verbs returned.
  */
 int mesh_shadow_make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live,
 		     struct mesh_shadow *ret);
@@ -638,12 +681,50 @@ int mesh_shadow_make_ahead(struct mesh_held *h, struct mesh_pd *spd, const struc
 int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr);
 /** mesh_shadow_take_up - one that was made ahead is going to be used */
 void mesh_shadow_take_up(struct mesh_held *h, const struct mesh_shadow *shadow);
-/** mesh_shadow_unmake - and away with it; its CQs are frozen meanwhile; nothing refers to it any more */
+/** mesh_shadow_unmake - and away with it, at once if its CQs can be frozen; nothing refers to it any more */
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
-/** mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock */
-void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
+/**
+ * mesh_shadow_collect - completions in the CQs of both, our and the base's, go to the stash: those to be shown; no lock
+ *
+ * Return: whether that was all that its receives have completed; else somebody polls, or there is no memory.
+ */
+bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
 /** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
 void mesh_shadow_destroy(struct mesh_held *h);
+
+/* ---- leftover.c ---------------------------------------------------------------------------------------------- */
+
+/* A shadow that nobody refers to any more, from mesh_leftover_init() on. */
+struct mesh_leftover {
+	struct mesh_leftover *next, *next_mine; /* data->lock; of who has them */
+	bool busy; /* data->lock: somebody has it */
+	struct ibv_qp *qp;
+	struct mesh_pd *spd;
+	struct mesh_shadow_cq *send_cq, *recv_cq;
+	struct mesh_srq_home *home; /* NULL: its receives are its own */
+	uint32_t send_wrs, recv_wrs; /* counted in those */
+};
+
+/**
+ * mesh_leftover_init - make one of a shadow
+ * @shadow: emptied
+ * @send_wrs, @recv_wrs: to be given back with its CQs
+ *
+ * Return: shadow->leftover, now the caller's, to be given to one of the next two.
+ */
+struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs);
+/** mesh_leftover_destroy_qp - no lock of ours is held but conn->lock, and the CQs' if they are frozen */
+void mesh_leftover_destroy_qp(struct mesh_leftover *leftover);
+/** mesh_leftover_free - what is left of it after that; the CQs are not frozen any more */
+void mesh_leftover_free(struct mesh_leftover *leftover);
+/** mesh_leftover_add - it cannot go now, because somebody may be polling its CQs; it goes when that is over */
+void mesh_leftover_add(struct mesh_leftover *leftover);
+/**
+ * mesh_leftovers_bury - those of a CQ go that can; any thread, no lock of ours is held
+ * @cq: NULL: of all
+ * @all: all of them, though it may have to wait for who polls: the program destroys what they came from
+ */
+void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool all);
 
 /* ---- fail.c -------------------------------------------------------------------------------------------------- */
 

@@ -137,7 +137,7 @@ bool mesh_live_broken(struct mesh_held *h)
 
 /* ---- the next one -------------------------------------------------------------------------------------------- */
 
-/* Return: 0 or -errno. */
+/* Return: 0; -EBUSY: somebody polls it; -errno. */
 static int resize(struct mesh_cq *cq, uint32_t cqe)
 {
 	struct mesh_data *data = &cq->mc->data;
@@ -149,7 +149,7 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 	do
 		frozen = mesh_cq_freeze(cq);
 	while (!frozen && known); /* as mesh_resize_cq() */
-	err = -mesh_positive(cq->mc->resize_cq(cq->cq, (int)cqe));
+	err = !frozen && cq->extended ? -EBUSY : -mesh_positive(cq->mc->resize_cq(cq->cq, (int)cqe));
 	if (known)
 		mesh_reader_cq_refresh(cq);
 	else
@@ -178,8 +178,8 @@ static int make_room(struct mesh_cq *cq)
 		return 0;
 	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
 		err = resize(cq, (uint32_t)want);
-		if (!err)
-			return 0;
+		if (!err || err == -EBUSY)
+			return err;
 		if (err != -ENOMEM)
 			cq->no_cqe = (uint32_t)want;
 	}

@@ -141,6 +141,15 @@ struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, str
 	return spd;
 }
 
+struct mesh_pd *mesh_pd_ref(struct mesh_pd *spd)
+{
+	int cancel = mesh_keys_lock();
+
+	spd->refs++;
+	mesh_keys_unlock(cancel);
+	return spd;
+}
+
 void mesh_pd_put(struct mesh_pd *spd)
 {
 	int saved_errno = errno, cancel;

@@ -34,7 +34,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	 * it is we who have that.
 	 */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
-		if (atomic_load_explicit(&c->cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self()) {
+		if (mesh_cq_is_own_poll(c->cq)) {
 			c->cq->drain_wanted = true;
 			return true;
 		}
@@ -49,13 +49,15 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 static int take_stash(struct mesh_cq *cq, int n, struct ibv_wc *wc,
 		      struct mesh_shadow_cq **ret_shadows)
 {
-	size_t taken;
+	size_t taken = 0, some;
 
 	pthread_mutex_lock(&cq->lock);
-	taken = cq->n_stash < (size_t)n ? cq->n_stash : (size_t)n;
-	if (taken) {
-		memcpy(wc, cq->stash, taken * sizeof(*wc));
-		mesh_cq_unstash(cq, taken);
+	/* There may be more for it when there is room. */
+	while (cq->n_stash && taken < (size_t)n) {
+		some = cq->n_stash < (size_t)n - taken ? cq->n_stash : (size_t)n - taken;
+		memcpy(&wc[taken], cq->stash, some * sizeof(*wc));
+		mesh_cq_unstash(cq, some);
+		taken += some;
 	}
 	*ret_shadows = cq->shadows;
 	pthread_mutex_unlock(&cq->lock);
@@ -96,7 +98,7 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, enum for_
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
-	if (show && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
+	if (show && qp && qp->held && who == FOR_PROGRAM && mesh_poll_behind(cq, wc))
 		show = false;
 	pthread_mutex_unlock(&cq->lock);
 	return show;
@@ -164,7 +166,7 @@ static int translate(struct mesh_shadow_cq *scq, int got, struct ibv_wc *wc, enu
 		if (!qp)
 			continue; /* of a QP whose record is gone for long */
 		c = completion_of(scq->owner, &wc[i]);
-		if (!mesh_poll_noticed(qp, &c))
+		if (!mesh_poll_noticed(qp, &c) || !mesh_poll_is_shown(qp, &c))
 			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
@@ -288,7 +290,7 @@ static void reap_kick(struct mesh_cq *cq)
 	if (!atomic_load_explicit(&cq->kicking, memory_order_relaxed))
 		return;
 	/* Who is between start_poll and end_poll finds it himself. Others are soon done, and need not be pollers. */
-	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) == (uintptr_t)pthread_self() || !mesh_cq_freeze(cq))
+	if (!mesh_cq_freeze(cq))
 		return;
 	while (atomic_load_explicit(&cq->kicking, memory_order_relaxed) && mesh_cq_stash_keep(cq))
 		if (!mesh_cq_stash_kept(cq, poll_base(cq, 1, &wc, &kicked, FOR_STASH) == 1 ? &wc : NULL))

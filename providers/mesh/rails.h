@@ -124,6 +124,9 @@ struct mesh_pd {
 struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, struct mesh_rail *rail, char *why,
 			    size_t why_size);
 
+/** mesh_pd_ref - one more user of one that the caller uses */
+struct mesh_pd *mesh_pd_ref(struct mesh_pd *spd);
+
 /** mesh_pd_put - give it back; all objects made in it by this user must be gone. NULL is fine. */
 void mesh_pd_put(struct mesh_pd *spd);
 

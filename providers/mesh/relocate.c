@@ -24,7 +24,11 @@ const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 	if (!err)
 		return NULL;
 	conn->held = NULL;
-	return err == -EBUSY ? mesh_cq_why_taken : "its work requests cannot be logged";
+	if (err == -EBUSY)
+		return mesh_cq_why_taken;
+	return mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
+		       "its work requests cannot be logged" :
+		       "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
 }
 
 /* ---- what people see ----------------------------------------------------------------------------------------- */

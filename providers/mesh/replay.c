@@ -15,7 +15,7 @@
  */
 
 #define FLUSH_STEP_US 50
-#define FLUSH_TRIES   2000 /* a device that does not flush in that time is not going to */
+#define FLUSH_NS      200000000ull /* a device that does not flush in that time is not going to */
 
 /* The sends of a fenced QP, oldest first, and what is to become of them. */
 struct replay {
@@ -149,7 +149,7 @@ static int push_again(struct replay *r, size_t i)
 	return -mesh_positive(mesh_sendq_push(&r->queue, &place));
 }
 
-/* What is done again, then what waited. held->lock, post_lock */
+/* What is done again, then what waited. held->lock */
 static int build_queue(struct mesh_held *h, struct replay *r)
 {
 	struct ibv_qp_cap cap = h->cap;
@@ -199,7 +199,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	uint32_t n_received = h->guard->n_received;
 
 	complete_done(h, r);
-	mesh_sendq_fini(&h->queue);
+	mesh_wrex_leave_queue(h);
 	h->queue = r->queue;
 	r->queue = (struct mesh_sendq){0};
 	h->now = h->next;
@@ -227,7 +227,6 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	struct replay r = {0};
 	int err;
 
-	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->send_cq->lock);
 	pthread_mutex_lock(&h->lock);
 	err = h->mode == MESH_HELD_FENCED ? read_log(h, &r) : -EINVAL;
@@ -244,7 +243,6 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 		old = take_over(h, &r);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->send_cq->lock);
-	pthread_mutex_unlock(&h->post_lock);
 	replay_fini(&r);
 	if (err)
 		return err;
@@ -343,19 +341,20 @@ static bool is_flushed(struct mesh_held *h)
 
 /*
  * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
- * not be lost, so it is brought to ERR before it is emptied.
+ * not be lost, so it is brought to ERR before it is emptied. Nobody can do that while its CQs are being polled, which may take as long as
+ * the program likes: what it finds there in time it gets.
  */
 static void end_next(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	unsigned int tries;
+	uint64_t until_ns = mesh_now_ns() + FLUSH_NS;
 
 	pthread_mutex_lock(&h->lock);
 	h->guard->n_flushed = 0;
 	pthread_mutex_unlock(&h->lock);
 	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
 	mesh_shadow_collect(h, &h->next);
-	for (tries = 0; !is_flushed(h) && tries < FLUSH_TRIES; tries++) {
+	while (!is_flushed(h) && !mesh_held_is_own_poll(h) && mesh_now_ns() < until_ns) {
 		usleep(FLUSH_STEP_US);
 		mesh_shadow_collect(h, &h->next);
 	}
@@ -427,15 +426,6 @@ static void surface(struct mesh_held *h)
 	wake_both(h);
 }
 
-/* Between start_poll and end_poll of one of its CQs: who waits for that would wait for himself. */
-static bool is_polling(const struct mesh_held *h)
-{
-	uintptr_t self = (uintptr_t)pthread_self();
-
-	return atomic_load_explicit(&h->send_cq->poller, memory_order_relaxed) == self ||
-	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed) == self;
-}
-
 bool mesh_live_goes_on(struct mesh_held *h)
 {
 	bool looked = false, fenced, may, on;
@@ -446,7 +436,7 @@ bool mesh_live_goes_on(struct mesh_held *h)
 		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
 		on = may && (fenced || h->guard->broken);
 		pthread_mutex_unlock(&h->lock);
-		if (on || !may || looked || is_polling(h))
+		if (on || !may || looked || mesh_held_is_own_poll(h))
 			return on;
 		/* Why it is there nobody has polled yet. */
 		mesh_shadow_collect(h, &h->now);

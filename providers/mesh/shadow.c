@@ -35,12 +35,7 @@ static int use_cqs(struct mesh_held *h, bool ahead)
 	return err;
 }
 
-/* No completion of it leads to us from now on. */
-static void forget_shadow(const struct mesh_shadow *shadow, uint32_t qpn)
-{
-	mesh_shadow_cq_remove(shadow->send_cq, qpn);
-	mesh_shadow_cq_remove(shadow->recv_cq, qpn);
-}
+static void dispose(struct mesh_held *h, struct mesh_shadow *shadow);
 
 /* All that is ever posted to it: see translate_send() of post.c. */
 #define SHADOW_OPS                                                                                           \
@@ -104,13 +99,8 @@ static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, str
 		if (!err)
 			err = mesh_shadow_cq_add(shadow->recv_cq, qp->qp_num, h, shadow->home);
 	}
-	if (err) {
-		forget_shadow(shadow, qp->qp_num);
-		mesh_root.lib.verbs.destroy_qp(qp);
-		return -mesh_positive(err);
-	}
 	shadow->qp = qp;
-	return 0;
+	return -mesh_positive(err);
 }
 
 static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, bool live, bool ahead,
@@ -133,13 +123,19 @@ static int make(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shad
 	err = mesh_shadow_cq_reserve(h->recv_cq, spd->rail, recv, shadow.home, ahead, &shadow.recv_cq);
 	if (err)
 		goto err_send;
-	err = make_qp(h, attr, &shadow);
+	shadow.leftover = calloc(1, sizeof(*shadow.leftover));
+	err = shadow.leftover ? make_qp(h, attr, &shadow) : -ENOMEM;
+	if (err && shadow.qp) {
+		dispose(h, &shadow);
+		return err;
+	}
 	if (err)
 		goto err_recv;
 	*ret = shadow;
 	return 0;
 
 err_recv:
+	free(shadow.leftover);
 	mesh_shadow_cq_unreserve(shadow.recv_cq, recv, shadow.home);
 err_send:
 	mesh_shadow_cq_unreserve(shadow.send_cq, send, NULL);
@@ -255,7 +251,19 @@ static void thaw(struct mesh_held *h, const bool frozen[2])
 	mesh_cq_thaw(cqs[0], frozen[0]);
 }
 
-/* Out of the record, with what was posted to it. Its CQs are frozen, if that can be had. */
+/*
+ * Can a QP be destroyed now? libmlx5 takes the lock of its CQs for that, and who polls an extended one has that lock from start_poll to
+ * end_poll: he may be waiting for us (conn->lock), or may be us.
+ */
+static bool may_destroy(const struct mesh_held *h, const bool frozen[2])
+{
+	struct mesh_cq *cqs[2];
+
+	cqs_of(h, cqs);
+	return (frozen[0] || !cqs[0]->extended) && (!cqs[1] || frozen[1] || !cqs[1]->extended);
+}
+
+/* Out of the record, with what was posted to it. */
 static struct mesh_shadow take_away(struct mesh_held *h)
 {
 	struct mesh_shadow shadow;
@@ -266,30 +274,38 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 	if (h->guard && !h->guard->shared)
 		mesh_srqlog_clear(&h->guard->receives);
 	pthread_mutex_unlock(&h->lock);
-	forget_shadow(&shadow, shadow.qp->qp_num);
-	mesh_root.lib.verbs.destroy_qp(shadow.qp); /* takes its completions out of the CQs */
 	return shadow;
 }
 
-static void release_cqs(struct mesh_held *h, struct mesh_shadow *shadow)
+/* Its CQs are frozen, if that could be had. Return: what is left to do once they are not any more. */
+static struct mesh_leftover *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
 {
-	mesh_shadow_cq_unreserve(shadow->send_cq, send_wrs(h), NULL);
-	mesh_shadow_cq_unreserve(shadow->recv_cq, recv_wrs(h), shadow->home);
-	if (shadow->home)
-		mesh_srq_leave_shadow(shadow->home);
-	*shadow = (struct mesh_shadow){0};
+	struct mesh_leftover *leftover = mesh_leftover_init(shadow, send_wrs(h), recv_wrs(h));
+
+	if (now)
+		mesh_leftover_destroy_qp(leftover);
+	return leftover;
+}
+
+static void dispose(struct mesh_held *h, struct mesh_shadow *shadow)
+{
+	struct mesh_leftover *leftover;
+	bool frozen[2], now;
+
+	freeze(h, frozen);
+	now = may_destroy(h, frozen);
+	leftover = end_qp(h, shadow, now);
+	thaw(h, frozen);
+	if (now)
+		mesh_leftover_free(leftover);
+	else
+		mesh_leftover_add(leftover);
 }
 
 void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow)
 {
-	bool frozen[2];
-
-	freeze(h, frozen);
-	forget_shadow(shadow, shadow->qp->qp_num);
-	mesh_root.lib.verbs.destroy_qp(shadow->qp);
-	thaw(h, frozen);
 	free(shadow->standby);
-	release_cqs(h, shadow);
+	dispose(h, shadow);
 }
 
 /* One more completion on its way to the stash. poll_lock is held. Return: whether there is room. */
@@ -327,44 +343,40 @@ static bool is_consumed(struct mesh_held *h, bool err)
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
 }
 
-/* Return: whether a kick was among them, so that others are not told for whom it was. */
-static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq)
+/* @ret_kicked: whether a kick was among them, so that others are not told for whom it was. Return: whether nothing is left */
+static bool collect_one(struct mesh_cq *cq, struct mesh_shadow_cq *scq, bool *ret_kicked)
 {
-	bool kicked = false;
 	struct ibv_wc wc;
 	int got = 1;
 
 	while (got > 0 && make_room(cq)) {
-		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, &kicked);
+		got = scq ? mesh_poll_shadow(scq, 1, &wc) : mesh_poll_base(cq, 1, &wc, ret_kicked);
 		mesh_cq_stash_kept(cq, got > 0 ? &wc : NULL);
 	}
-	return kicked;
+	return !got;
 }
 
-static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq)
+/* A CQ of the program has one shadow on a rail, for sends and receives. */
+static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, struct mesh_cq *cq, bool *ret_kicked)
 {
-	bool kicked = false;
+	struct mesh_shadow_cq *scq = NULL;
 
-	if (!shadow->qp)
-		return collect_one(cq, NULL);
-	if (h->send_cq == cq)
-		kicked = collect_one(cq, shadow->send_cq);
-	if (h->recv_cq == cq && shadow->recv_cq != shadow->send_cq)
-		kicked |= collect_one(cq, shadow->recv_cq);
-	return kicked;
+	if (shadow->qp)
+		scq = h->recv_cq == cq ? shadow->recv_cq : shadow->send_cq;
+	return collect_one(cq, scq, ret_kicked);
 }
 
-void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
+bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 {
-	bool frozen[2], wake[2] = {false};
+	bool frozen[2], wake[2] = {false}, empty, received = false;
 	struct mesh_cq *cqs[2];
 	int i;
 
 	cqs_of(h, cqs);
 	freeze(h, frozen);
 	for (i = 0; i < 2 && cqs[i]; i++) {
-		if (frozen[i]) /* else who polls sees to it */
-			wake[i] = collect_from(h, shadow, cqs[i]);
+		empty = frozen[i] && collect_from(h, shadow, cqs[i], &wake[i]); /* else who polls sees to it */
+		received |= empty && cqs[i] == h->recv_cq;
 		pthread_mutex_lock(&cqs[i]->lock);
 		wake[i] |= cqs[i]->n_stash;
 		pthread_mutex_unlock(&cqs[i]->lock);
@@ -373,6 +385,7 @@ void mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	for (i = 0; i < 2 && cqs[i]; i++)
 		if (wake[i])
 			mesh_kick(cqs[i]);
+	return received;
 }
 
 /* Nothing arrives any more, and nothing did. The CQs are frozen. */
@@ -389,24 +402,32 @@ static bool is_unused(struct mesh_held *h)
 
 int mesh_held_unprepare(struct mesh_held *h)
 {
+	struct mesh_leftover *leftover = NULL;
 	struct mesh_shadow shadow;
-	bool frozen[2], all, unused;
+	bool frozen[2], now, unused;
 
 	if (!h->now.qp)
 		return 0;
-	all = freeze(h, frozen);
-	unused = !h->now.rtr || (all && is_unused(h));
-	if (unused)
+	now = freeze(h, frozen);
+	unused = !h->now.rtr || (now && is_unused(h));
+	now = may_destroy(h, frozen);
+	if (unused) {
 		shadow = take_away(h);
+		leftover = end_qp(h, &shadow, now);
+	}
 	thaw(h, frozen);
 	if (!unused)
 		return -EBUSY;
-	release_cqs(h, &shadow);
+	if (now)
+		mesh_leftover_free(leftover);
+	else
+		mesh_leftover_add(leftover);
 	return 0;
 }
 
 void mesh_shadow_destroy(struct mesh_held *h)
 {
+	struct mesh_leftover *leftover;
 	struct mesh_shadow shadow;
 	bool frozen[2];
 
@@ -414,8 +435,9 @@ void mesh_shadow_destroy(struct mesh_held *h)
 		return;
 	freeze(h, frozen);
 	shadow = take_away(h);
+	leftover = end_qp(h, &shadow, true); /* the program's own QP waits for who polls, too */
 	thaw(h, frozen);
-	release_cqs(h, &shadow);
+	mesh_leftover_free(leftover);
 }
 
 /* ---- states --------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,9 @@ struct mesh_wrex {
 	struct { WR_FUNCTIONS(X) } base;
 #undef X
 	bool installed;
-	_Atomic uintptr_t builder; /* thread in a batch that our wr_start began; under post_lock */
+	_Atomic uintptr_t builder; /* thread in a batch that our wr_start began; written under post_lock and held->lock */
+	struct mesh_sendq queue; /* with the places that the batch builds in: held->queue as it began */
+	bool left; /* held->queue is another one since, and those places are the batch's own; held->lock */
 	uint32_t end, room, n; /* end of the queue, free places, requests of this batch */
 	struct mesh_send *current; /* NULL: none, or the batch has failed */
 	int err;
@@ -82,11 +84,16 @@ static void fail(struct mesh_wrex *w, int err)
 	w->current = NULL;
 }
 
+static struct mesh_send *place_of(const struct mesh_wrex *w, uint32_t n)
+{
+	uint32_t i = w->end + n;
+
+	return (struct mesh_send *)(void *)(w->queue.places + (size_t)(i >= w->queue.size ? i - w->queue.size : i) * w->queue.stride);
+}
+
 static struct ibv_send_wr *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
-	struct mesh_held *h = held_of(qp);
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
-	uint32_t i;
+	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed);
 
 	if (w->err)
 		return NULL;
@@ -94,9 +101,7 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode
 		fail(w, ENOMEM);
 		return NULL;
 	}
-	i = w->end + w->n++;
-	w->current = (struct mesh_send *)(void *)(h->queue.places +
-						  (size_t)(i >= h->queue.size ? i - h->queue.size : i) * h->queue.stride);
+	w->current = place_of(w, w->n++);
 	w->current->wr = (struct ibv_send_wr){
 		.wr_id = qp->wr_id,
 		.sg_list = w->current->sges,
@@ -221,13 +226,12 @@ static void mesh_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 
 static void mesh_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list)
 {
-	struct mesh_held *h = held_of(qp);
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed);
 
 	LEAVE_TO_BASE(wr_set_sge_list, num_sge, sg_list);
 	if (!w->current)
 		return;
-	if (num_sge > h->queue.max_sge) {
+	if (num_sge > w->queue.max_sge) {
 		fail(w, ENOMEM);
 		return;
 	}
@@ -245,17 +249,16 @@ static void mesh_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, 
 
 static void mesh_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf, const struct ibv_data_buf *buf_list)
 {
-	struct mesh_held *h = held_of(qp);
-	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+	struct mesh_wrex *w = atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed);
 	size_t used = 0, i;
 	char *data;
 
 	LEAVE_TO_BASE(wr_set_inline_data_list, num_buf, buf_list);
 	if (!w->current)
 		return;
-	data = (char *)&w->current->sges[h->queue.max_sge];
+	data = (char *)&w->current->sges[w->queue.max_sge];
 	for (i = 0; i < num_buf; i++) {
-		if (buf_list[i].length > h->queue.max_inline - used) {
+		if (buf_list[i].length > w->queue.max_inline - used) {
 			fail(w, ENOMEM);
 			return;
 		}
@@ -294,6 +297,8 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 	if (ours && !left) {
 		if (h->queue.n)
 			mesh_post_drain(h);
+		w->queue = h->queue;
+		w->left = false;
 		w->end = h->queue.head + h->queue.n;
 		if (w->end >= h->queue.size)
 			w->end -= h->queue.size;
@@ -310,6 +315,27 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 	}
 }
 
+/* held->lock */
+static void end_batch(struct mesh_wrex *w)
+{
+	if (w->left)
+		mesh_sendq_fini(&w->queue);
+	w->left = false;
+	atomic_store_explicit(&w->builder, 0, memory_order_relaxed);
+}
+
+/* To the queue that has come in the place of the one it was built for. held->lock. Return: 0 or errno. */
+static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
+{
+	uint32_t had = h->queue.n, i;
+	int err = 0;
+
+	for (i = 0; i < w->n && !err; i++)
+		err = mesh_sendq_push(&h->queue, &place_of(w, i)->wr);
+	h->queue.n = had; /* mesh_post_append() adds them, all or none */
+	return err;
+}
+
 static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
@@ -322,13 +348,15 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	err = w->err;
 	if (!err && !mesh_held_takes_sends(h))
 		err = EINVAL; /* what mlx5 says */
+	pthread_mutex_lock(&h->lock);
+	if (!err && w->left)
+		err = carry_over(h, w);
 	if (!err) {
-		pthread_mutex_lock(&h->lock);
 		mesh_post_append(h, w->n);
 		fails = mesh_held_fails(h);
-		pthread_mutex_unlock(&h->lock);
 	}
-	atomic_store_explicit(&w->builder, 0, memory_order_relaxed);
+	end_batch(w);
+	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
 	if (fails)
 		mesh_held_fail_now(h);
@@ -337,9 +365,42 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 
 static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
+	struct mesh_held *h = held_of(qp);
+
 	LEAVE_TO_BASE(wr_abort);
-	atomic_store_explicit(&atomic_load_explicit(&held_of(qp)->wrex, memory_order_relaxed)->builder, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&held_of(qp)->post_lock);
+	pthread_mutex_lock(&h->lock);
+	end_batch(atomic_load_explicit(&h->wrex, memory_order_relaxed));
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->post_lock);
+}
+
+static uintptr_t builder_of(const struct mesh_held *h)
+{
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_acquire);
+
+	return w ? atomic_load_explicit(&w->builder, memory_order_relaxed) : 0;
+}
+
+bool mesh_wrex_in_batch(const struct mesh_held *h)
+{
+	return builder_of(h);
+}
+
+bool mesh_wrex_in_own_batch(const struct mesh_held *h)
+{
+	return builder_of(h) == (uintptr_t)pthread_self();
+}
+
+void mesh_wrex_leave_queue(struct mesh_held *h)
+{
+	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
+
+	if (!mesh_wrex_in_batch(h) || w->left) {
+		mesh_sendq_fini(&h->queue);
+		return;
+	}
+	w->left = true;
+	h->queue = (struct mesh_sendq){0};
 }
 
 int mesh_wrex_alloc(struct mesh_held *h)

@@ -148,7 +148,8 @@ static void make_cq(struct end *e, const struct shape *shape)
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = shape->cqe ? shape->cqe : 256,
 		.channel = e->channel,
-		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM,
+		.wc_flags = shape->wc_flags ? shape->wc_flags :
+					      IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM,
 	};
 
 	if (e->manner->extended) {
@@ -169,7 +170,7 @@ static void make_qp(struct end *e, const struct shape *shape)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = e->cq,
-		.recv_cq = e->recv_cq ? e->recv_cq : e->cq,
+		.recv_cq = e->recv_cq ? e->recv_cq : shape->recv_cq ? shape->recv_cq : e->cq,
 		.srq = e->srq,
 		.cap = {.max_send_wr = shape->max_wr ? shape->max_wr : 64,
 			.max_recv_wr = shape->max_wr ? shape->max_wr : 64,

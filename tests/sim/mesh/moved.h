@@ -72,6 +72,8 @@ struct shape {
 	const struct end *hub; /* its CQ and SRQ are used, not own ones */
 	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
 	uint32_t srq_wr; /* 0: 64 */
+	uint64_t wc_flags; /* of an extended CQ; 0: what end_poll() reads */
+	struct ibv_cq *recv_cq; /* NULL: one CQ for both */
 	bool srq, sig_all;
 	bool two_cqs; /* another one for receives, not extended */
 	bool noted; /* the SRQ is noted, also if this end is not moved */

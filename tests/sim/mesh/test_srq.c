@@ -724,6 +724,92 @@ static void test_last_wqe_of_ours(void **state)
 	free(h);
 }
 
+/* What the next one of the SRQ's receives has. */
+static void takes_one(struct hub *h, struct end *e, struct ibv_cq *recv_cq)
+{
+	struct ibv_wc wc;
+	uint32_t slot, ms;
+	int n = 0;
+
+	for (ms = 0; !n && ms < 5000; ms++) {
+		n = ibv_poll_cq(recv_cq, 1, &wc);
+		if (!n)
+			usleep(1000);
+	}
+	assert_int_equal(n, 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.qp_num, e->qp->qp_num);
+	slot = (uint32_t)wc.wr_id - h->base;
+	assert_true(slot < SLOTS);
+	assert_true(h->posted[slot]); /* not twice */
+	h->posted[slot] = false;
+}
+
+static void sends_one(struct hub *h, struct end *e)
+{
+	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_wc wc;
+
+	assert_int_equal(end_send(e, &wr), 0);
+	wc = end_wait(&h->end);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/*
+ * Somebody polls the CQ of the receives, which is not that of the sends, while all the sends are through: what has been received and is
+ * still there is not taken once more.
+ */
+static void test_fence_unpolled(void **state)
+{
+	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	const struct manner noted = {.how = MOVED};
+	struct hub *h = calloc(1, sizeof(*h));
+	struct ibv_qp_attr rtr, rts = rts_to_itself();
+	struct mv_move_sync sync;
+	struct ibv_cq *recv_cq;
+	struct mesh_cq *cq;
+	uint32_t qpn, i;
+	struct end e;
+	int err;
+
+	(void)state;
+	assert_non_null(h);
+	mesh_root.config.survive = true;
+	hub_open(h, &bare);
+	post_missing(h, 20);
+	recv_cq = ibv_create_cq(world.context, 256, NULL, NULL, 0);
+	assert_non_null(recv_cq);
+	end_open(&e, &world, &noted, &(struct shape){.hub = &h->end, .recv_cq = recv_cq});
+	live_connect(&e);
+	sends_one(h, &e);
+	assert_int_equal(mesh_live_prepare(e.held, world.spd, &attr, &qpn), 0);
+	rtr = rtr_to_itself(qpn, true);
+	assert_int_equal(mesh_live_connect(e.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
+	assert_non_null(cq);
+	pthread_mutex_lock(&cq->poll_lock);
+	err = mesh_live_fence(e.held, true, &sync);
+	for (i = 0; i < 3 && err == -EAGAIN; i++)
+		err = mesh_live_fence(e.held, false, &sync);
+	pthread_mutex_unlock(&cq->poll_lock);
+	for (i = 0; i < 500 && err == -EAGAIN; i++)
+		err = mesh_live_fence(e.held, false, &sync);
+	assert_int_equal(err, 0);
+	assert_int_equal(sync.n_received, 1);
+	assert_int_equal(mesh_live_replay(e.held, sync.next_psn, sync.n_received, 4), 0);
+	takes_one(h, &e, recv_cq);
+	for (i = 1; i < 20; i++) {
+		sends_one(h, &e);
+		takes_one(h, &e, recv_cq);
+	}
+	end_close(&e);
+	assert_int_equal(ibv_destroy_cq(recv_cq), 0);
+	hub_close(h);
+	free(h);
+	mesh_root.config.survive = false;
+}
+
 static void churn(uint64_t seed, bool extended)
 {
 	const struct manner *of[2] = {extended ? &bare_ex : &bare, extended ? &moved_ex : &moved};
@@ -801,6 +887,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_wqe_of_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fence_unpolled, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
 	};
 

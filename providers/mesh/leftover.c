@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "heldint.h"
+#include "srq.h"
+
+/*
+ * Shadows that are done with, and cannot be destroyed at once because somebody may be between start_poll and end_poll of one of their
+ * CQs: shadow.c. They go when that is over, or before the program can destroy anything that they use.
+ */
+
+#define LOOK_AGAIN_US 100
+
+struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs)
+{
+	struct mesh_leftover *leftover = shadow->leftover;
+
+	*leftover = (struct mesh_leftover){
+		.qp = shadow->qp,
+		.spd = shadow->spd,
+		.send_cq = shadow->send_cq,
+		.recv_cq = shadow->recv_cq,
+		.home = shadow->home,
+		.send_wrs = send_wrs,
+		.recv_wrs = recv_wrs,
+	};
+	mesh_shadow_cq_disown(leftover->send_cq, leftover->qp->qp_num);
+	mesh_shadow_cq_disown(leftover->recv_cq, leftover->qp->qp_num);
+	*shadow = (struct mesh_shadow){0};
+	return leftover;
+}
+
+void mesh_leftover_destroy_qp(struct mesh_leftover *leftover)
+{
+	uint32_t qpn = leftover->qp->qp_num;
+
+	mesh_root.lib.verbs.destroy_qp(leftover->qp); /* takes its completions out of the CQs */
+	/* Not before: what it took from its SRQ and is being polled meanwhile has to be counted. */
+	mesh_shadow_cq_remove(leftover->send_cq, qpn);
+	mesh_shadow_cq_remove(leftover->recv_cq, qpn);
+}
+
+/* What else it used. */
+static void give_back(struct mesh_leftover *leftover)
+{
+	mesh_shadow_cq_unreserve(leftover->send_cq, leftover->send_wrs, NULL);
+	mesh_shadow_cq_unreserve(leftover->recv_cq, leftover->recv_wrs, leftover->home);
+	if (leftover->home)
+		mesh_srq_leave_shadow(leftover->home);
+}
+
+void mesh_leftover_free(struct mesh_leftover *leftover)
+{
+	give_back(leftover);
+	free(leftover);
+}
+
+void mesh_leftover_add(struct mesh_leftover *leftover)
+{
+	struct mesh_context *mc = leftover->send_cq->owner->mc;
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct mesh_data *data = &mc->data;
+
+	/* Nothing is received by it any more. From INIT to ERR, too, takes no lock of its CQs. */
+	mesh_root.lib.verbs.modify_qp(leftover->qp, &err, IBV_QP_STATE);
+	mesh_pd_ref(leftover->spd);
+	pthread_mutex_lock(&data->lock);
+	leftover->next = data->leftovers;
+	data->leftovers = leftover;
+	atomic_fetch_add_explicit(&data->n_leftovers, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&data->lock);
+	mesh_leftovers_bury(mc, NULL, false); /* it may be over since */
+}
+
+static bool is_of(const struct mesh_leftover *leftover, const struct mesh_cq *cq)
+{
+	return !cq || leftover->send_cq->owner == cq || leftover->recv_cq->owner == cq;
+}
+
+/* @ret_others: somebody else has some */
+static struct mesh_leftover *claim(struct mesh_data *data, const struct mesh_cq *cq, bool *ret_others)
+{
+	struct mesh_leftover *l, *mine = NULL;
+
+	*ret_others = false;
+	pthread_mutex_lock(&data->lock);
+	for (l = data->leftovers; l; l = l->next) {
+		if (!is_of(l, cq))
+			continue;
+		if (l->busy) {
+			*ret_others = true;
+			continue;
+		}
+		l->busy = true;
+		l->next_mine = mine;
+		mine = l;
+	}
+	pthread_mutex_unlock(&data->lock);
+	return mine;
+}
+
+static void unclaim(struct mesh_data *data, struct mesh_leftover *leftover)
+{
+	pthread_mutex_lock(&data->lock);
+	leftover->busy = false;
+	pthread_mutex_unlock(&data->lock);
+}
+
+static void unlist(struct mesh_data *data, const struct mesh_leftover *leftover)
+{
+	struct mesh_leftover **at;
+
+	pthread_mutex_lock(&data->lock);
+	for (at = &data->leftovers; *at != leftover; at = &(*at)->next)
+		;
+	*at = leftover->next;
+	atomic_fetch_sub_explicit(&data->n_leftovers, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&data->lock);
+}
+
+static bool freeze(struct mesh_cq *cq, bool all)
+{
+	return all ? mesh_cq_freeze(cq) : mesh_cq_try_freeze(cq);
+}
+
+/* Return: whether it is gone. */
+static bool destroy(struct mesh_leftover *leftover, bool all)
+{
+	struct mesh_cq *a = leftover->send_cq->owner, *b = leftover->recv_cq->owner;
+	bool frozen_a = freeze(a, all), frozen_b = a != b && freeze(b, all);
+	bool now = all || (frozen_a && (frozen_b || a == b));
+
+	if (now)
+		mesh_leftover_destroy_qp(leftover);
+	mesh_cq_thaw(b, frozen_b);
+	mesh_cq_thaw(a, frozen_a);
+	return now;
+}
+
+/* Nobody goes on before it is out of the list: what it uses may go then. */
+static void bury(struct mesh_data *data, struct mesh_leftover *leftover, bool all)
+{
+	struct mesh_pd *spd = leftover->spd;
+
+	if (!destroy(leftover, all)) {
+		unclaim(data, leftover);
+		return;
+	}
+	give_back(leftover);
+	mesh_pd_put(spd);
+	unlist(data, leftover);
+	free(leftover);
+}
+
+void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool all)
+{
+	struct mesh_data *data = &mc->data;
+	struct mesh_leftover *l, *rest;
+	int saved_errno = errno;
+	bool others = true;
+
+	while (others && atomic_load_explicit(&data->n_leftovers, memory_order_relaxed)) {
+		for (l = claim(data, cq, &others); l; l = rest) {
+			rest = l->next_mine;
+			bury(data, l, all);
+		}
+		if (!all)
+			break;
+		if (others)
+			usleep(LOOK_AGAIN_US);
+	}
+	errno = saved_errno;
+}

@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Polling while something else happens: work that is moved, and what a program or another thread does between start_poll and end_poll
+ * of an extended CQ, of which libmlx5 has the lock then. And likewise in the middle of a batch, from ibv_wr_start() to ibv_wr_complete().
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "moved.h"
+
+#define PSN	 0x123u
+#define PATIENCE 10 /* seconds, then something waits for ever */
+#define OURS	 77u /* wr_id of what was put into the stash */
+
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+#define NAMED (IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM)
+
+static struct world world;
+static struct end hub; /* has the CQ; its own QP is not used */
+static struct end guarded; /* connected to itself, may be moved */
+static struct end bare; /* connected to itself, not ours */
+static struct end from, to; /* moved; @from on the hub's CQ */
+
+static const struct manner bare_ex = {.how = BARE, .extended = true}, moved_ex = {.how = MOVED, .extended = true};
+static const struct manner bare_plain = {.how = BARE}, moved_plain = {.how = MOVED};
+static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+}
+
+static const struct mesh_held_ops ops = {.path_failed = path_failed};
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	mesh_root.config.survive = true;
+	return 0;
+}
+
+static void close_end(struct end *e)
+{
+	if (e->mr)
+		end_close(e);
+	memset(e, 0, sizeof(*e));
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	alarm(0);
+	close_end(&guarded);
+	close_end(&bare);
+	close_end(&from);
+	close_end(&to);
+	close_end(&hub);
+	mesh_root.config.survive = false;
+	world_close(&world);
+	return 0;
+}
+
+static struct mesh_cq *cq_of_hub(void)
+{
+	struct mesh_cq *cq = mesh_map_get(&world.mc->data.cqs, hub.cq);
+
+	assert_non_null(cq);
+	return cq;
+}
+
+static struct ibv_qp_attr rtr_of(uint32_t qpn)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.rq_psn = PSN,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
+	};
+}
+
+static struct ibv_qp_attr rts_of(void)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+}
+
+static void open_hub(const struct manner *manner, const struct shape *shape)
+{
+	end_open(&hub, &world, manner, shape);
+}
+
+static void open_guarded(const struct manner *manner, uint32_t max_wr)
+{
+	struct ibv_qp_attr rtr, rts = rts_of();
+
+	end_open(&guarded, &world, manner, &(struct shape){.hub = &hub, .max_wr = max_wr});
+	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &ops, NULL, 1024, &guarded.held), 0);
+	rtr = rtr_of(guarded.qp->qp_num);
+	assert_int_equal(mesh_held_modify_base(guarded.held, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_live_base_rts(guarded.held, &rts, RTS_MASK), 0);
+	guarded.qp->state = IBV_QPS_RTS;
+}
+
+static void open_bare(const struct manner *manner)
+{
+	const struct shape shape = {.hub = &hub};
+
+	end_open(&bare, &world, manner, &shape);
+	end_rtr(&bare, &bare, &shape);
+	end_rts(&bare, &shape);
+}
+
+static void open_moved(void)
+{
+	end_open(&from, &world, &moved_ex, &(struct shape){.hub = &hub});
+	end_open(&to, &world, &moved_plain, &(struct shape){0});
+	ends_connect(&from, &to, &(struct shape){0});
+}
+
+static void write_nothing(struct end *e, const struct end *peer, uint64_t wr_id)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = (uintptr_t)peer->buf, .rkey = peer->mr->rkey}};
+
+	assert_int_equal(end_send(e, &wr), 0);
+}
+
+/* The session stays open. */
+static void start_poll(uint64_t wr_id)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	unsigned int i;
+	int err = ENOENT;
+
+	for (i = 0; err == ENOENT && i < PATIENCE * 1000; i++) {
+		err = ibv_start_poll(hub.cq_ex, &attr);
+		if (err)
+			usleep(1000);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(hub.cq_ex->wr_id, wr_id);
+}
+
+/* The session stays open at the shadow CQ. */
+static void start_poll_shadow(void)
+{
+	write_nothing(&from, &to, 1);
+	start_poll(1);
+	assert_int_equal(cq_of_hub()->open, MESH_FROM_SHADOW);
+	alarm(PATIENCE);
+}
+
+static void end_poll_ex(void)
+{
+	assert_int_equal(ibv_next_poll(hub.cq_ex), ENOENT);
+	ibv_end_poll(hub.cq_ex);
+	alarm(0);
+}
+
+static void prepare(void)
+{
+	uint32_t qpn;
+
+	assert_int_equal(mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn), 0);
+}
+
+static void *prepare_elsewhere(void *arg)
+{
+	uint32_t qpn;
+
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn);
+}
+
+static void *release_elsewhere(void *arg)
+{
+	mesh_live_release(guarded.held);
+	return arg;
+}
+
+static int in_a_thread(void *(*fn)(void *arg))
+{
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	return (int)(intptr_t)result;
+}
+
+/* ---- whose it is ------------------------------------------------------------------------------------------------- */
+
+/* Not to be told from others' completions, nor from our marks: such a queue pair is left alone. */
+static void test_nameless(void **state)
+{
+	struct mesh_held *h;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
+	assert_null(hub.cq_ex->read_qp_num);
+	end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
+	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
+	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &ops, NULL, 1024, &h), -EOPNOTSUPP);
+}
+
+/* ---- between start_poll and end_poll ----------------------------------------------------------------------------- */
+
+/* Who polls brings a queue pair to its end that was about to move to where he polls. */
+static void test_ends_one_that_moves(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_moved();
+	open_guarded(&moved_ex, 0);
+	prepare();
+	start_poll_shadow();
+	alarm(2);
+	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(world.mc->data.n_leftovers, 1);
+	end_poll_ex();
+	assert_int_equal(world.mc->data.n_leftovers, 0);
+}
+
+/* The helper thread may have the lock that the program's thread is going to wait for: it must not wait for the poll to be over. */
+static void test_released_elsewhere(void **state)
+{
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_moved();
+	open_guarded(&moved_ex, 0);
+	prepare();
+	start_poll_shadow();
+	in_a_thread(release_elsewhere);
+	assert_int_equal(world.mc->data.n_leftovers, 1);
+	end_poll_ex();
+	assert_int_equal(world.mc->data.n_leftovers, 0);
+	prepare();
+}
+
+/* What is left of it goes before the program can destroy what it uses. */
+static void test_left_until_destroyed(void **state)
+{
+	struct mesh_cq *cq;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	prepare();
+	cq = cq_of_hub();
+	pthread_mutex_lock(&cq->poll_lock);
+	mesh_live_release(guarded.held);
+	assert_int_equal(world.mc->data.n_leftovers, 1);
+	pthread_mutex_unlock(&cq->poll_lock);
+	assert_int_equal(world.mc->data.n_leftovers, 1);
+	close_end(&guarded);
+	assert_int_equal(world.mc->data.n_leftovers, 0);
+}
+
+static void grows(bool shadow)
+{
+	/* Of a size that takes either, but not both, or not one. */
+	open_hub(&bare_ex, &(struct shape){.cqe = shadow ? 200 : 63});
+	open_moved();
+	open_guarded(&moved_ex, 64);
+	if (shadow) {
+		start_poll_shadow();
+	} else {
+		write_nothing(&guarded, &guarded, 2);
+		start_poll(2);
+		assert_int_equal(cq_of_hub()->open, MESH_FROM_BASE);
+		alarm(PATIENCE);
+	}
+	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
+	end_poll_ex();
+	prepare();
+}
+
+static void test_grows(void **state)
+{
+	(void)state;
+	grows(false);
+}
+
+static void test_grows_shadow(void **state)
+{
+	(void)state;
+	grows(true);
+}
+
+static struct mv_move_sync sync_of_fence;
+
+static void *fence_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_fence(guarded.held, true, &sync_of_fence);
+}
+
+/* libmlx5 looks at the CQ when it is to take a mark in a queue that is full. */
+static void test_fence_of_a_full_one(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct mv_move_sync sync;
+	unsigned int i;
+	int err;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	prepare();
+	while (!end_send(&guarded, &wr)) /* nobody has posted a receive: it is not taken, and will be tried again for ever */
+		;
+	write_nothing(&bare, &bare, 2);
+	start_poll(2);
+	alarm(PATIENCE);
+	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	ibv_end_poll(hub.cq_ex);
+	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = mesh_live_fence(guarded.held, false, &sync);
+	}
+	assert_int_equal(err, 0);
+}
+
+/* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
+
+static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+static int (*real_poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static bool stash_it;
+
+/* As a move does that comes to its end. */
+static void stash(uint64_t wr_id)
+{
+	const struct ibv_wc wc = {.wr_id = wr_id, .qp_num = guarded.qp->qp_num};
+	struct mesh_cq *cq = cq_of_hub();
+
+	pthread_mutex_lock(&cq->lock);
+	assert_int_equal(mesh_cq_stash_reserve(cq, 8), 0);
+	mesh_cq_stash(cq, &wc);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static int start_poll_meanwhile(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	int err = real_start_poll(ex, attr);
+
+	if (!err && stash_it)
+		stash(OURS);
+	stash_it = false;
+	return err;
+}
+
+static int poll_cq_meanwhile(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = real_poll_cq(cq, n, wc);
+
+	if (got > 0 && stash_it)
+		stash(OURS);
+	stash_it = got <= 0 && stash_it;
+	return got;
+}
+
+static void open_for_stash(uint64_t wc_flags)
+{
+	struct mesh_cq *cq;
+
+	open_hub(&bare_ex, &(struct shape){.wc_flags = wc_flags});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	cq = cq_of_hub();
+	real_start_poll = cq->base.start_poll;
+	cq->base.start_poll = start_poll_meanwhile;
+}
+
+static void stash_at_next(void)
+{
+	stash_it = true;
+}
+
+/* What the stash says of queue pairs that are not ours is less than what their CQ says, and they have nothing there. */
+static void test_others_stay(void **state)
+{
+	(void)state;
+	open_for_stash(0);
+	write_nothing(&bare, &bare, 1);
+	usleep(10000);
+	stash_at_next();
+	start_poll(1);
+	assert_int_equal(cq_of_hub()->source, MESH_FROM_BASE);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, OURS);
+	end_poll_ex();
+}
+
+static uint32_t src_qp(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0x1234;
+}
+
+static uint32_t slid(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0x56;
+}
+
+static uint8_t sl(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 7;
+}
+
+static uint8_t dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 8;
+}
+
+/* What goes behind it says the same there, of all that can be kept. */
+static void test_goes_behind(void **state)
+{
+	struct mesh_cq *cq;
+
+	(void)state;
+	open_for_stash(NAMED | IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS);
+	cq = cq_of_hub();
+	cq->base.read_src_qp = src_qp;
+	cq->base.read_slid = slid;
+	cq->base.read_sl = sl;
+	cq->base.read_dlid_path_bits = dlid_path_bits;
+	write_nothing(&guarded, &guarded, 1);
+	usleep(10000);
+	stash_at_next();
+	start_poll(OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, 1);
+	assert_int_equal(cq->source, MESH_FROM_STASH);
+	assert_int_equal(ibv_wc_read_opcode(hub.cq_ex), IBV_WC_RDMA_WRITE);
+	assert_int_equal(ibv_wc_read_qp_num(hub.cq_ex), guarded.qp->qp_num);
+	assert_int_equal(ibv_wc_read_src_qp(hub.cq_ex), 0x1234);
+	assert_int_equal(ibv_wc_read_slid(hub.cq_ex), 0x56);
+	assert_int_equal(ibv_wc_read_sl(hub.cq_ex), 7);
+	assert_int_equal(ibv_wc_read_dlid_path_bits(hub.cq_ex), 8);
+	end_poll_ex();
+}
+
+/* A poll is not over before what is in the CQ has been shown, too. */
+static void shows_the_rest(struct end *e, const struct end *peer, enum mesh_cq_source source)
+{
+	write_nothing(e, peer, 1);
+	write_nothing(e, peer, 2);
+	usleep(10000);
+	start_poll(1);
+	assert_int_equal(cq_of_hub()->source, source);
+	stash(OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, OURS);
+	assert_int_equal(ibv_next_poll(hub.cq_ex), 0);
+	assert_int_equal(hub.cq_ex->wr_id, 2);
+	end_poll_ex();
+}
+
+static void test_shows_the_rest(void **state)
+{
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	shows_the_rest(&bare, &bare, MESH_FROM_BASE);
+	shows_the_rest(&bare, &bare, MESH_FROM_BASE); /* whoever comes first */
+	open_moved();
+	shows_the_rest(&from, &to, MESH_FROM_SHADOW);
+	shows_the_rest(&from, &to, MESH_FROM_SHADOW);
+}
+
+static int poll_plain(int n, struct ibv_wc *wc)
+{
+	int got = 0;
+	unsigned int i;
+
+	for (i = 0; !got && i < PATIENCE * 1000; i++) {
+		got = mesh_poll_properly(hub.cq, n, wc);
+		if (!got)
+			usleep(1000);
+	}
+	return got;
+}
+
+static void poll_behind(struct end *e, uint64_t first, uint64_t second)
+{
+	struct ibv_wc wc;
+
+	write_nothing(e, e, 1);
+	usleep(10000);
+	stash_at_next();
+	assert_int_equal(poll_plain(1, &wc), 1);
+	assert_int_equal(wc.wr_id, first);
+	assert_int_equal(poll_plain(1, &wc), 1);
+	assert_int_equal(wc.wr_id, second);
+}
+
+static void test_plain_behind(void **state)
+{
+	(void)state;
+	open_hub(&bare_plain, &(struct shape){0});
+	open_guarded(&moved_plain, 0);
+	open_bare(&bare_plain);
+	/* From now on our functions poll it. */
+	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_cq_use(cq_of_hub());
+	mesh_data_slots(world.mc);
+	pthread_mutex_unlock(&world.mc->data.lock);
+	real_poll_cq = world.mc->poll_cq;
+	world.mc->poll_cq = poll_cq_meanwhile;
+	poll_behind(&guarded, OURS, 1);
+	poll_behind(&bare, 1, OURS);
+	world.mc->poll_cq = real_poll_cq;
+}
+
+/* Of a queue pair that fails with more waiting than there is room for, all that was asked for is given. */
+static void test_all_that_was_asked_for(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct mesh_cq *cq;
+	struct ibv_wc wc[8];
+	unsigned int i;
+
+	(void)state;
+	open_hub(&moved_plain, &(struct shape){0});
+	end_open(&from, &world, &moved_plain, &(struct shape){.hub = &hub});
+	end_rtr(&from, &hub, &(struct shape){0});
+	from.qp->state = IBV_QPS_RTS;
+	mesh_held_fail(from.held, IBV_WC_RETRY_EXC_ERR);
+	cq = cq_of_hub();
+	pthread_mutex_lock(&cq->lock);
+	cq->stash_kept = cq->stash_size - 1; /* others have the rest */
+	pthread_mutex_unlock(&cq->lock);
+	for (i = 0; i < 4; i++) {
+		wr.wr_id = i;
+		assert_int_equal(ibv_post_send(from.qp, &wr, &bad), 0);
+	}
+	assert_int_equal(cq->n_stash, 1);
+	assert_int_equal(poll_plain(8, wc), 4);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(wc[i].wr_id, i);
+		assert_int_equal(wc[i].status, i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+	}
+	cq->stash_kept = 0;
+}
+
+/* ---- in the middle of a batch ------------------------------------------------------------------------------------ */
+
+static const struct manner moved_builders = {.how = MOVED, .builders = true};
+
+static void *fence_on_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_fence(guarded.held, false, &sync_of_fence);
+}
+
+static void *replay_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4);
+}
+
+/* From now on the batches are ours. */
+static void open_builders(void)
+{
+	struct ibv_qp_attr rtr, rts = rts_of();
+	uint32_t qpn;
+
+	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_builders, 0);
+	assert_int_equal(mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn), 0);
+	rtr = rtr_of(qpn);
+	rtr.ah_attr.grh.dgid = world.rail_gid;
+	rtr.ah_attr.grh.sgid_index = world.rail_gid_index;
+	assert_int_equal(mesh_live_connect(guarded.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	alarm(PATIENCE);
+}
+
+static void build_write(uint64_t wr_id, uint64_t what)
+{
+	struct ibv_qp_ex *qp = guarded.qp_ex;
+
+	qp->wr_id = wr_id;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qp, guarded.mr->rkey, (uintptr_t)&guarded.buf[8 * wr_id]);
+	ibv_wr_set_inline_data(qp, &what, sizeof(what));
+}
+
+static void assert_written(uint64_t wr_id, uint64_t what)
+{
+	struct ibv_wc wc = end_wait(&guarded);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)&guarded.buf[8 * wr_id], what);
+}
+
+/* Whoever fences, or puts another queue in the place of the one in which the batch is being built, does not wait for its end. */
+static void test_batch_through_a_move(void **state)
+{
+	unsigned int i;
+	int err;
+
+	(void)state;
+	open_builders();
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
+	build_write(2, 0x2222);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(3, 0x3333);
+	assert_int_equal(in_a_thread(replay_elsewhere), 0);
+	build_write(4, 0x4444);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	for (i = 1; i <= 4; i++)
+		assert_written(i, i * 0x1111);
+	/* And so does one that comes to nothing, or is all in the new one. */
+	ibv_wr_start(guarded.qp_ex);
+	build_write(5, 0);
+	ibv_wr_abort(guarded.qp_ex);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(6, 0x6666);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_written(6, 0x6666);
+}
+
+/* What the batch was built in is not needed any more. */
+static void test_batch_aborted(void **state)
+{
+	unsigned int i;
+	int err;
+
+	(void)state;
+	open_builders();
+	err = in_a_thread(fence_elsewhere);
+	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(in_a_thread(replay_elsewhere), 0);
+	ibv_wr_abort(guarded.qp_ex);
+	ibv_wr_start(guarded.qp_ex);
+	build_write(2, 0x2222);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	assert_written(2, 0x2222);
+}
+
+/* Who is in the batch may do that. */
+static void test_ends_in_own_batch(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_wc wc;
+
+	(void)state;
+	open_builders();
+	ibv_wr_start(guarded.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
+	wc = end_wait(&guarded);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
+		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
+		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
+		T(test_ends_in_own_batch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
