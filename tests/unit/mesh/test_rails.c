@@ -235,7 +235,8 @@ static struct mesh_pd *get_pd(struct mesh_rail *rail)
 	return mesh_pd_get(&mc, &program_pd, rail, why, sizeof(why));
 }
 
-static int setup(void **state)
+/* Once: the helper thread reads it. */
+static int setup_all(void **state)
 {
 	const struct mesh_verbs verbs = {
 		.get_device_list = get_device_list,
@@ -256,6 +257,12 @@ static int setup(void **state)
 	mesh_root.lib.close_device = close_device;
 	mesh_root.calibration_confirmed = true;
 	mesh_root.config.prearm = false; /* the NIC and the PD only */
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
 	n_opened = n_pds = 0;
 	refuses = false;
 	return 0;
@@ -481,5 +488,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_never_there, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup_all, NULL);
 }
