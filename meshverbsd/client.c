@@ -290,10 +290,10 @@ static void on_packs(struct md_client *client)
 }
 
 /*
- * May the kernel's answer end a claim? Its queue pair may be gone, and its number another process's: a process that ends gives back its
- * queue pairs seconds before its connection to us, if there is much memory to be deregistered, and an UNCLAIM may be lost.
- * What has one pid the answer cannot tell apart: a connection may have been passed on when the process that made it ended, and that pid be
- * another's by now. So there it counts among connections of one user only.
+ * May the kernel's answer end a claim? Its queue pair may be gone, and the number another process's: one that ends gives back its
+ * queue pairs seconds before its connection to us, if much memory is to be deregistered, and an UNCLAIM may be lost.
+ * Connections of one pid the answer cannot tell apart: one may have been passed on when its process ended, and the pid be another
+ * process's by now. So it counts among those of one user only.
  */
 static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
 {
@@ -349,6 +349,10 @@ static void on_claim(struct md_client *client, const struct mv_frame *frame)
 	struct md_qp *held = qp && qp->owner != client->number ? qp : NULL;
 	int err = qp && !held ? 0 : check_owner(client, frame, held);
 
+	if (held && err == -EBUSY && !md_clients_find(clients, held->waiter)) {
+		held->waiter = client->number;
+		held->waiter_type = frame->qp_type;
+	}
 	if (!err && held) {
 		md_say(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
 		       client->name);
@@ -357,10 +361,6 @@ static void on_claim(struct md_client *client, const struct mv_frame *frame)
 	if (!err)
 		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
 				   &client->qps);
-	if (err == -EBUSY && !md_clients_find(clients, held->waiter)) {
-		held->waiter = client->number;
-		held->waiter_type = frame->qp_type;
-	}
 	if (err) {
 		clients->count.claims_refused++;
 		md_say(MD_DEBUG, "process %d (%s) may not have QP %u of %s: %s", (int)client->pid,

@@ -16,7 +16,7 @@
 /* Answers of one dump that are read: one for some hundred devices. */
 #define ANSWERS_MAX 64
 
-/* Signal 0 does nothing, and that one may not send it is said of threads only that there are. /proc may be closed to us. */
+/* Signal 0 does nothing, and EPERM is said only of a thread that is there. (/proc may be closed to us.) */
 static bool no_such_thread(pid_t process, pid_t thread)
 {
 	return syscall(SYS_tgkill, process, thread, 0) && errno == ESRCH;
