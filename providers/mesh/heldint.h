@@ -575,7 +575,7 @@ void mesh_post_drain_all(struct mesh_context *mc);
 bool mesh_post_is_left(const struct mesh_held *h);
 /** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
-/** mesh_post_shadow_recv - one receive to the shadow; held->lock, let go meanwhile where its log is lost; 0 or errno */
+/** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 
 /* ---- sendq.c ------------------------------------------------------------------------------------------------- */

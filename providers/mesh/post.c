@@ -290,30 +290,6 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return ours ? err : mc->post_send(qp, wr, bad_wr);
 }
 
-#define UNLOGGED_SGES 64
-
-/*
- * What was flushed never leaves a log that is lost, so whether there is room only the device knows. To find out it may look at the CQ, so
- * it is asked without our lock (mesh_post_is_left()). Nothing moves such a queue pair any more. Return: 0 or errno.
- */
-static int recv_unlogged(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
-{
-	struct ibv_sge translated[UNLOGGED_SGES];
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = translated, .num_sge = num_sge}, *bad;
-	struct ibv_qp *qp = h->now.qp;
-	int err;
-
-	if (num_sge > UNLOGGED_SGES)
-		return ENOMEM;
-	translate_sges(h, sges, num_sge);
-	if (num_sge > 0)
-		memcpy(translated, h->sges, (size_t)num_sge * sizeof(*translated));
-	pthread_mutex_unlock(&h->lock);
-	err = ibv_post_recv(qp, &wr, &bad);
-	pthread_mutex_lock(&h->lock);
-	return err;
-}
-
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
@@ -323,11 +299,47 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 		return EINVAL;
 	/* Known before, see mesh_post_is_left(). */
 	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
-		return h->guard->lost || h->mode == MESH_HELD_FLUSHING ? recv_unlogged(h, wr_id, sges, num_sge) : ENOMEM;
+		return ENOMEM;
 	translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
 	if (!err && h->guard && !h->guard->shared)
 		mesh_srqlog_push(&h->guard->receives, wr_id, sges, num_sge);
+	return err;
+}
+
+#define UNLOGGED_SGES 64u
+
+/*
+ * What is flushed does not leave a log that is lost, so whether there is room only the device knows. Nothing moves such a queue pair any
+ * more, nor is anything of it known again.
+ */
+static bool is_unlogged(const struct mesh_held *h)
+{
+	return h->guard && !h->guard->shared && (h->guard->lost || h->mode == MESH_HELD_FLUSHING) &&
+	       h->cap.max_recv_sge <= UNLOGGED_SGES;
+}
+
+/*
+ * To find out, it may look at the CQ: so not with our lock (mesh_post_is_left()). Nor is any other posted with it then, though there be room:
+ * it would wait for the one that looks. held->lock, let go meanwhile. Return: 0 or errno.
+ */
+static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct ibv_sge sges[UNLOGGED_SGES];
+	struct ibv_recv_wr copy = *wr, *bad;
+	struct ibv_qp *qp = h->now.qp;
+	int err;
+
+	if (wr->num_sge > 0 && (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	translate_sges(h, wr->sg_list, wr->num_sge);
+	if (wr->num_sge > 0)
+		memcpy(sges, h->sges, (size_t)wr->num_sge * sizeof(*sges));
+	copy.next = NULL;
+	copy.sg_list = sges;
+	pthread_mutex_unlock(&h->lock);
+	err = ibv_post_recv(qp, &copy, &bad);
+	pthread_mutex_lock(&h->lock);
 	return err;
 }
 
@@ -394,6 +406,8 @@ static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct 
 	for (; wr; wr = wr->next) {
 		if (logged)
 			err = recv_logged(h, wr);
+		else if (shadow && is_unlogged(h))
+			err = recv_unlogged(h, wr);
 		else if (shadow)
 			err = mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
 		else
