@@ -89,7 +89,7 @@ static int run(struct ucontext *uc, const struct command *c, struct cmd_args *a)
 
 	if (!uc->has_context && !(c->flags & NO_CONTEXT))
 		return -EINVAL;
-	if (atomic_load_explicit(&uc->dev->dead, memory_order_relaxed) && !(c->flags & ON_DEAD))
+	if (ucontext_dead(uc) && !(c->flags & ON_DEAD))
 		return -EIO;
 	if (c->flags & UNLOCKED) {
 		err = c->run(a);

@@ -27,6 +27,8 @@ int cmd_create_comp_channel(struct cmd_args *a)
 
 	if (!q)
 		return -ENOMEM;
+	q->uc = a->uc;
+	LIST_INSERT_HEAD(&a->uc->channels, q, link);
 	out->fd = (uint32_t)q->fd;
 	return 0;
 }

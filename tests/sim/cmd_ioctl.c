@@ -235,7 +235,7 @@ static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		if (methods[i].object != hdr->object_id || methods[i].method != hdr->method_id)
 			continue;
-		if (atomic_load_explicit(&uc->dev->dead, memory_order_relaxed))
+		if (ucontext_dead(uc))
 			return -EIO;
 		hca_lock(uc->hca);
 		err = methods[i].run(&c);

@@ -69,7 +69,7 @@ static void take(struct doorbell *d)
 	struct qp *qp = d->qp;
 
 	/* A dead HCA looks at nothing and completes nothing. */
-	if (atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+	if (qp_dead(qp))
 		return;
 	qp_poll_send(qp);
 	/* Before RTS nothing is taken. */

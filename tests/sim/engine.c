@@ -53,6 +53,28 @@ static void port_event(struct hca *h, const struct sim_event *e, uint32_t type)
 		}
 }
 
+/*
+ * As in the kernel when a driver lets go of a device: the asynchronous file of each context has one
+ * event more, the last one, and completion channels are over.
+ */
+static void reset_event(struct hca *h, const struct sim_event *e)
+{
+	struct ucontext *uc;
+	struct evq *channel;
+
+	LIST_FOREACH(uc, &h->contexts, link) {
+		if (uc->dev_index != e->dev || uc->over ||
+		    uc->resets == atomic_load_explicit(&uc->dev->resets, memory_order_relaxed))
+			continue;
+		uc->over = true;
+		evq_push_async(uc->async, IBV_EVENT_DEVICE_FATAL, NULL, 0, NULL);
+		for (int i = 0; i < SIM_MAX_IMPORTS; i++)
+			evq_push_async(uc->imported[i], IBV_EVENT_DEVICE_FATAL, NULL, 0, NULL);
+		LIST_FOREACH(channel, &uc->channels, link)
+			evq_end(channel);
+	}
+}
+
 static void run_event(struct hca *h, const struct sim_event *e)
 {
 	static const uint32_t types[] = {
@@ -71,6 +93,8 @@ static void run_event(struct hca *h, const struct sim_event *e)
 		qp = qp_find(h, e->qpn);
 		if (qp && qp->dev_index == e->dev)
 			qp_fatal(qp, IBV_EVENT_QP_FATAL);
+	} else if (e->type == SIM_EVENT_RESET) {
+		reset_event(h, e);
 	} else if (e->type && e->type < sizeof(types) / sizeof(types[0])) {
 		port_event(h, e, types[e->type]);
 	}
@@ -96,12 +120,6 @@ static int poll_events(struct hca *h)
 		run_event(h, &e);
 	}
 	return done;
-}
-
-/* A dead HCA sends nothing and completes nothing. */
-static bool dead(const struct qp *qp)
-{
-	return atomic_load_explicit(&qp->dev->dead, memory_order_relaxed);
 }
 
 /* Looking at thousands of queues after each packet would take all the time there is; a real HCA is told of those that matter. */
@@ -170,7 +188,8 @@ static bool run_queues(struct hca *h)
 		bool was_last = qp == last, again = true;
 
 		next = was_last ? NULL : TAILQ_NEXT(qp, queue_link);
-		if (!dead(qp)) {
+		/* A dead HCA sends nothing and completes nothing. */
+		if (!qp_dead(qp)) {
 			qp_enqueue(qp, NULL);
 			again = qp_transmit(qp, TURN_PACKETS);
 			if (again)
@@ -209,7 +228,7 @@ static uint64_t nearest_timer(struct hca *h)
 	TAILQ_FOREACH(qp, &h->busy, queue_link) {
 		uint64_t q = timer_of(qp);
 
-		if (!dead(qp) && q && (!t || q < t))
+		if (!qp_dead(qp) && q && (!t || q < t))
 			t = q;
 	}
 	return t;

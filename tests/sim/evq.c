@@ -47,25 +47,39 @@ void evq_put(struct evq *q)
 
 	if (!q || --q->refs)
 		return;
+	if (q->uc)
+		LIST_REMOVE(q, link);
 	while ((e = STAILQ_FIRST(&q->events))) {
 		STAILQ_REMOVE_HEAD(&q->events, link);
 		free(e);
 	}
-	/* Not close(): that is ours, and takes the lock. */
-	syscall(SYS_close, q->token_fd);
+	evq_end(q);
 	free(q);
+}
+
+/**
+ * evq_end() - the device was taken away from under the file: no more events.
+ *
+ * The program's end says POLLHUP for ever, where the kernel's file says POLLERR; read() says EIO.
+ */
+void evq_end(struct evq *q)
+{
+	/* Not close(): that is ours, and takes the lock. */
+	if (!q->over)
+		syscall(SYS_close, q->token_fd);
+	q->over = true;
 }
 
 static void token_put(struct evq *q)
 {
-	if (!q->token && !STAILQ_EMPTY(&q->events))
+	if (!q->token && !q->over && !STAILQ_EMPTY(&q->events))
 		q->token = send(q->token_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
 static void push(struct evq *q, const void *owner, uint32_t *reported, const void *data,
 		 uint32_t len)
 {
-	struct event *e = calloc(1, sizeof(*e));
+	struct event *e = q->over ? NULL : calloc(1, sizeof(*e));
 
 	if (!e)
 		return;
@@ -126,17 +140,22 @@ struct evq *evq_of_fd(int fd)
  * evq_read() - what read() on the file does: wait (unless it is O_NONBLOCK), then copy as many
  * whole events as fit.
  *
- * Return: bytes, or -1 with errno (EAGAIN, EINTR, EINVAL if not even one event fits).
+ * Return: bytes, or -1 with errno (EAGAIN, EINTR, EINVAL if not even one event fits, EIO after
+ * evq_end()).
  */
 long evq_read(struct hca *h, struct evq *q, int fd, void *buf, unsigned long len)
 {
 	unsigned long done = 0;
 	struct event *e;
 	char byte;
+	long got;
 
 	do {
 		/* Not only the first time: another thread may have taken the event of this byte. */
-		if (recv(fd, &byte, 1, 0) != 1)
+		got = recv(fd, &byte, 1, 0);
+		if (!got)
+			errno = EIO;
+		if (got != 1)
 			return -1;
 		hca_lock(h);
 		q->token = false;

@@ -106,6 +106,7 @@ struct sim_port *ucontext_port(struct ucontext *uc, uint32_t port);
 /* evq.c: events to the program */
 struct evq *evq_new(void);
 void evq_put(struct evq *q);
+void evq_end(struct evq *q);
 void evq_drop(struct evq *q, const void *owner);
 void evq_push_comp(struct evq *q, struct cq *cq);
 void evq_push_async(struct evq *q, uint32_t type, const void *owner, uint64_t element,

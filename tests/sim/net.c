@@ -327,8 +327,7 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 	uint32_t ifindex = path->loopback ? h->net->lo : path->ifindex;
 	size_t len = wire_finish(frame, &path->wire, p);
 
-	if (sp->state != SIM_PORT_ACTIVE ||
-	    atomic_load_explicit(&qp->dev->dead, memory_order_relaxed))
+	if (sp->state != SIM_PORT_ACTIVE || qp_dead(qp))
 		return;
 	tx_count(sp, len);
 	switch (fault_check(h, SIM_FAULT_TX, qp->dev_index, port, qp->qpn, p->opcode, p->syndrome,

@@ -62,8 +62,11 @@ struct evq {
 	int fd; /* the program's end, as numbered when it was made; -1 once the program closed it */
 	int token_fd; /* our end */
 	bool token; /* a byte is on its way to the program's end */
+	bool over; /* nothing comes any more: evq_end() */
 	uint32_t refs;
 	STAILQ_HEAD(, event) events;
+	struct ucontext *uc; /* of a completion channel; NULL once that is closed */
+	LIST_ENTRY(evq) link; /* uc->channels */
 };
 
 struct pd {
@@ -259,10 +262,13 @@ struct ucontext {
 	struct hca *hca;
 	struct sim_dev *dev;
 	uint32_t dev_index;
+	uint32_t resets; /* of the device, when this was opened */
+	bool over; /* the program has been told that the device was taken away */
 	bool has_context; /* GET_CONTEXT was done */
 	struct evq *async; /* of all events */
 	struct evq *imported[SIM_MAX_IMPORTS]; /* files of contexts that were imported: of events of
 						  device and ports */
+	LIST_HEAD(, evq) channels;
 	struct obj **objs;
 	uint32_t n_objs;
 	uint32_t n_bfregs; /* of the kind that GET_CONTEXT hands out, 0 if the library allocates UAR
@@ -270,5 +276,18 @@ struct ucontext {
 	uint32_t next_bfreg, next_uar;
 	uint32_t port_gid_gen[SIM_MAX_PORTS];
 };
+
+/** ucontext_dead() - does the device behind this file answer nothing, or was it taken away from
+ * under it? Any lock. */
+static inline bool ucontext_dead(const struct ucontext *uc)
+{
+	return atomic_load_explicit(&uc->dev->dead, memory_order_relaxed) ||
+	       atomic_load_explicit(&uc->dev->resets, memory_order_acquire) != uc->resets;
+}
+
+static inline bool qp_dead(const struct qp *qp)
+{
+	return ucontext_dead(qp->obj.uc);
+}
 
 #endif

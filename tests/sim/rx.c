@@ -103,8 +103,7 @@ static void deliver(struct qp *qp, const struct wire_packet *p)
 
 static bool port_up(const struct qp *qp)
 {
-	return qp->dev->ports[port_of(qp) - 1].state == SIM_PORT_ACTIVE &&
-	       !atomic_load_explicit(&qp->dev->dead, memory_order_relaxed);
+	return qp->dev->ports[port_of(qp) - 1].state == SIM_PORT_ACTIVE && !qp_dead(qp);
 }
 
 static void multicast(struct hca *h, const struct wire_packet *p)

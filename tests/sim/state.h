@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 2
+#define SIM_STATE_VERSION 3
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -122,6 +122,8 @@ struct sim_dev {
 	_Atomic uint32_t present; /* 0: no such device (never there, or removed) */
 	_Atomic uint32_t
 		dead; /* 1: the HCA answers nothing: no packet in or out, commands fail with EIO */
+	_Atomic uint32_t resets; /* how often it was taken away from those who had it open:
+				    sim_dev_reset() */
 	char name[64]; /* "mlx5_0" */
 	uint32_t minor; /* /dev/infiniband/uverbs<minor>, character device 231:192+minor */
 	uint32_t n_ports;
@@ -179,6 +181,7 @@ enum sim_event_type {
 	SIM_EVENT_DEVICE_FATAL,
 	SIM_EVENT_QP_FATAL, /* `qpn` goes to ERR with IBV_EVENT_QP_FATAL in the process that owns it
 			     */
+	SIM_EVENT_RESET, /* sim_dev_reset() */
 };
 
 struct sim_event {
@@ -316,6 +319,17 @@ static inline void sim_event_push(struct sim_state *st, uint32_t type, uint32_t 
 	e->port = port;
 	e->qpn = qpn;
 	atomic_store_explicit(&e->seq, n + 1, memory_order_release);
+}
+
+/**
+ * sim_dev_reset() - the driver lets go of the device and takes it again. Callable from any process.
+ *
+ * Files that were open are of no more use; who opens the device from now on finds it as it was.
+ */
+static inline void sim_dev_reset(struct sim_state *st, uint32_t dev)
+{
+	atomic_fetch_add_explicit(&st->devs[dev].resets, 1, memory_order_acq_rel);
+	sim_event_push(st, SIM_EVENT_RESET, dev, 1, 0);
 }
 
 #endif

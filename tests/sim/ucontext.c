@@ -20,6 +20,7 @@ struct ucontext *ucontext_open(struct hca *h, uint32_t dev_index)
 	uc->hca = h;
 	uc->dev_index = dev_index;
 	uc->dev = &h->state->devs[dev_index];
+	uc->resets = atomic_load_explicit(&uc->dev->resets, memory_order_acquire);
 	hca_lock(h);
 	LIST_INSERT_HEAD(&h->contexts, uc, link);
 	hca_unlock(h);
@@ -50,6 +51,7 @@ bool ucontext_close(struct ucontext *uc)
 {
 	static const enum obj_type order[] = {OBJ_AH, OBJ_QP, OBJ_SRQ, OBJ_CQ, OBJ_MR, OBJ_PD};
 	struct hca *h = uc->hca;
+	struct evq *channel;
 
 	hca_lock(h);
 	if (--uc->fds) {
@@ -60,6 +62,11 @@ bool ucontext_close(struct ucontext *uc)
 		for (uint32_t i = 0; i < uc->n_objs; i++)
 			if (uc->objs[i] && uc->objs[i]->type == order[k])
 				cmd_destroy(uc->objs[i]);
+	/* Completion channels have descriptors of their own. */
+	while ((channel = LIST_FIRST(&uc->channels))) {
+		LIST_REMOVE(channel, link);
+		channel->uc = NULL;
+	}
 	evq_put(uc->async);
 	for (int i = 0; i < SIM_MAX_IMPORTS; i++)
 		evq_put(uc->imported[i]);

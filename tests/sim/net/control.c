@@ -112,6 +112,12 @@ static void set_dead(struct host *h, uint32_t dev, bool dead, struct reply *r)
 	say(r, "ok");
 }
 
+static void reset(struct host *h, uint32_t dev, struct reply *r)
+{
+	sim_dev_reset(h->state, dev);
+	say(r, "ok");
+}
+
 static void qp_fatal(struct host *h, uint32_t dev, const char *text, struct reply *r)
 {
 	unsigned long qpn = text && !strncmp(text, "qpn=", 4) ? strtoul(text + 4, NULL, 0) : 0;
@@ -198,6 +204,8 @@ static void act(struct host *h, uint32_t dev, char *action, struct reply *r)
 		list_rules(h, dev, r);
 	else if (is(action, n, "dead") || is(action, n, "alive"))
 		set_dead(h, dev, action[0] == 'd', r);
+	else if (is(action, n, "reset"))
+		reset(h, dev, r);
 	else if (is(action, n, "qp-fatal"))
 		qp_fatal(h, dev, rest, r);
 	else if (is(action, n, "event"))

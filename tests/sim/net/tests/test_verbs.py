@@ -232,6 +232,15 @@ class Verbs(WithPrograms):
         self.fault("b.0", "alive")
         self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
 
+    def test_reset_hca(self):
+        """Who had it open hears of it, and gets nothing more of it; who opens it then finds it well."""
+        with self.start("b", "timeout", "--preserve-status", str(SECONDS), "stdbuf", "-oL", "ibv_asyncwatch", "-d", "mlx5_0") as watch:
+            watch.stdout.readline()
+            self.fault("b.0", "reset")
+            self.assertIn("DEVICE_FATAL", watch.stdout.readline())
+            watch.terminate()
+        self.assertIn("50 iters", self.pingpong("-g", "3", "-n", "50")[1])
+
     def test_many_flaps_in_traffic(self):
         """The daemon keeps up: whatever happened, state and table end as they began."""
         before = {g for g in self.gids("a", "mlx5_0").values() if not g[0].startswith("fd01")}
