@@ -66,6 +66,7 @@ struct mesh_conn_home {
 	uint64_t returned_at_ns; /* 0: it has not */
 	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
+	bool renews; /* the rail of @spare was lost, and there is none in its place yet */
 	struct mesh_conn_spare ahead; /* the path with @spare at this end, if a QP waits there */
 	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
 };
@@ -367,11 +368,11 @@ void mesh_thread_send(const struct mv_ctl_msg *msg);
 void mesh_thread_send_later(const struct mv_ctl_msg *msg);
 /** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS. Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost */
 int mesh_thread_frame(const struct mv_frame *frame);
-/** mesh_thread_rail - read completion events of that rail from now on; helper thread only */
+/** mesh_thread_rail - read the events of that rail from now on, for as long as it is not lost; helper thread only */
 void mesh_thread_rail(struct mesh_rail *rail);
 /** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */
 void mesh_rail_events(struct mesh_rail *rail);
-/** mesh_rail_async_events - read and log what happened to a rail */
-void mesh_rail_async_events(struct mesh_rail *rail);
+/** mesh_rail_async_events - read and log what happened to a rail. Return: false: its device is gone, mesh_rail_lose() */
+bool mesh_rail_async_events(struct mesh_rail *rail);
 
 #endif

@@ -62,12 +62,13 @@ struct mesh_process {
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
+	uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
 	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */
 
-	/* Guards root.rails. Taken before hook_lock and before any lock of libibverbs'. */
+	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
 	_Atomic unsigned long rail_opener; /* pthread_t of the thread that opens a rail now; 0: none */
 	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */

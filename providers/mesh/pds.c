@@ -92,7 +92,7 @@ struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd)
 	return pd;
 }
 
-/* keys_lock; one reference more */
+/* keys_lock; one reference more; of a lost rail there is none: mesh_pds_lose() */
 static struct mesh_pd *find(const struct ibv_pd *program, const struct mesh_rail *rail)
 {
 	struct mesh_pd *spd;
@@ -126,7 +126,9 @@ struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, str
 	if (fresh) {
 		locked = mesh_keys_lock();
 		spd = find(program, rail); /* another thread may have been faster */
-		if (!spd) {
+		if (mesh_rail_lost(rail)) {
+			snprintf(why, why_size, "%s was reset or taken away", rail->device);
+		} else if (!spd) {
 			fresh->refs = 2;
 			fresh->next = mesh_root.keys.pds;
 			mesh_root.keys.pds = spd = fresh;
@@ -159,14 +161,14 @@ void mesh_pd_put(struct mesh_pd *spd)
 	errno = saved_errno;
 }
 
-/* Take counterparts out of the list, of one PD or of all PDs of a context; they live on while connections use them. */
-static void detach(const struct ibv_pd *program, const struct ibv_context *verbs)
+/* Take counterparts out of the list, of one PD or of all PDs of a context or on a rail; they live on while connections use them. */
+static void detach(const struct ibv_pd *program, const struct ibv_context *verbs, const struct mesh_rail *rail)
 {
 	struct mesh_pd **at, *spd, *gone = NULL;
 	int cancel = mesh_keys_lock();
 
 	for (at = &mesh_root.keys.pds; (spd = *at);) {
-		if (spd->program == program || spd->verbs == verbs) {
+		if (spd->program == program || spd->verbs == verbs || spd->rail == rail) {
 			*at = spd->next;
 			spd->ahead = false;
 			spd->next = gone;
@@ -210,11 +212,16 @@ static void add_parent(struct mesh_parent *p)
 	mesh_keys_unlock(cancel);
 }
 
+void mesh_pds_lose(const struct mesh_rail *rail)
+{
+	detach(NULL, NULL, rail);
+}
+
 void mesh_pds_close(struct ibv_context *verbs)
 {
 	int cancel = mesh_cancel_off();
 
-	detach(NULL, verbs);
+	detach(NULL, verbs, NULL);
 	free(drop_parents(NULL, verbs));
 	mesh_cancel_restore(cancel);
 }
@@ -253,7 +260,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 
 	/* Ours go first: once the base has let go, its address may be another PD's at any moment. */
 	cancel = mesh_cancel_off();
-	detach(pd, NULL);
+	detach(pd, NULL, NULL);
 	p = drop_parents(pd, NULL);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;

@@ -22,6 +22,12 @@
  * ahead, no others are for a while.
  */
 #define STANDBY_AGAIN_NS 60000000000ull
+/*
+ * A NIC that was reset is back in a moment, or in a minute; a container may not be given it back; and one may be lost again and again. So the
+ * process, not each of its connections, tries after the first of these, and then twice as much later each time.
+ */
+#define RENEW_NS     1000000000ull
+#define RENEW_MAX_NS 64000000000ull
 
 static bool is_shortage(int err)
 {
@@ -89,7 +95,8 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	const struct mesh_conn_spare *ahead = &conn->home.ahead;
 	struct mv_move_action ours = *action;
 
-	if (conn->move.live || !conn->rts_mask || !conn->home.spare || !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) ||
+	if (conn->move.live || !conn->rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
+	    !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) ||
 	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
 		return;
 	connect_ahead(conn, &ours);
@@ -155,6 +162,39 @@ static bool find_next(const struct mesh_conn *conn, struct mesh_view_rail *ret, 
 	return true;
 }
 
+/* ---- after a reset ------------------------------------------------------------------------------------------- */
+
+void mesh_conn_rail_lost(uint64_t now_ns)
+{
+	mesh_root.process->renew_at_ns = now_ns + RENEW_NS;
+	mesh_root.process->renew_step_ns = 2 * RENEW_NS;
+}
+
+static void drop_lost(struct mesh_conn *conn)
+{
+	if (!conn->home.spare || !mesh_rail_lost(conn->home.spare->rail))
+		return;
+	mesh_conn_disarm(conn);
+	conn->home.renews = true;
+	conn->told = false;
+}
+
+/* It could not be had. Of a NIC that was not lost that will be said when it matters. Return: when to come again */
+static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+
+	if (!conn->home.renews)
+		return UINT64_MAX;
+	conn->home.spared = false;
+	process->renew_at_ns = now_ns + process->renew_step_ns;
+	if (process->renew_step_ns < RENEW_MAX_NS)
+		process->renew_step_ns *= 2;
+	return process->renew_at_ns;
+}
+
+/* ---- the whole of it ----------------------------------------------------------------------------------------- */
+
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_conn_home *home = &conn->home;
@@ -164,8 +204,11 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	uint64_t moved_ns;
 	char why[256];
 
+	drop_lost(conn);
 	if (home->spared)
 		return tell_of_ours(conn, now_ns);
+	if (home->renews && now_ns < mesh_root.process->renew_at_ns)
+		return mesh_root.process->renew_at_ns;
 	moved_ns = atomic_load_explicit(&mesh_root.process->moving_ns, memory_order_relaxed);
 	if (now_ns < moved_ns + AFTER_NS)
 		return moved_ns + AFTER_NS;
@@ -176,12 +219,12 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX;
 	home->spared = true;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
-	if (!rail)
-		return UINT64_MAX; /* it will be said when it matters */
-	home->spare = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why));
+	home->spare = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
 	mesh_rail_put(rail);
 	if (!home->spare)
-		return UINT64_MAX;
+		return renew_later(conn, now_ns);
+	home->renews = false;
+	mesh_thread_rail(home->spare->rail); /* so that we hear when it is lost */
 	arm(conn, &place, &path);
 	return tell_of_ours(conn, now_ns);
 }

@@ -15,6 +15,9 @@
 /** mesh_conn_prearm - make what is missing. Return: when to come again, UINT64_MAX: when something changes */
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns);
 
+/** mesh_conn_rail_lost - a NIC was reset: what was ahead there is made anew when it is back, but not at once; helper thread */
+void mesh_conn_rail_lost(uint64_t now_ns);
+
 /** mesh_conn_standby - the peer has one, too, MV_DO_STANDBY: connect ours to it; a worker, because that may take long */
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action);
 

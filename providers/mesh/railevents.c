@@ -21,13 +21,16 @@ void mesh_rail_events(struct mesh_rail *rail)
 }
 
 /* Of the rail's own objects, of which the program knows nothing; left unread they would only pile up. */
-void mesh_rail_async_events(struct mesh_rail *rail)
+bool mesh_rail_async_events(struct mesh_rail *rail)
 {
 	struct ibv_async_event event;
+	bool fatal = false;
 
 	while (!ibv_get_async_event(rail->context, &event)) {
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: event %s", rail->device, ibv_event_type_str(event.event_type));
 		mesh_port_event(&rail->ports_down, &event);
+		fatal |= event.event_type == IBV_EVENT_DEVICE_FATAL;
 		ibv_ack_async_event(&event);
 	}
+	return !fatal;
 }

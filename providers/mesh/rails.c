@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "rails.h"
 #include "tables.h"
@@ -61,6 +62,29 @@ static bool set_nonblocking(int fd)
 	return flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
+static bool which_file(int fd, struct mesh_file *ret)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	*ret = (struct mesh_file){.dev = st.st_dev, .ino = st.st_ino};
+	return true;
+}
+
+/* A program may have closed all descriptors: then the numbers are those of its own files, or nobody's. */
+static bool is_intact(const struct mesh_rail *rail)
+{
+	const int fds[2] = {rail->channel->fd, rail->context->async_fd};
+	struct mesh_file file;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (!which_file(fds[i], &file) || file.dev != rail->files[i].dev || file.ino != rail->files[i].ino)
+			return false;
+	return true;
+}
+
 static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size)
 {
 	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
@@ -84,7 +108,8 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		snprintf(why, why_size, "%s gives no completion channel: %s", device, strerrordesc_np(errno));
 		goto err_close;
 	}
-	if (!set_nonblocking(rail->channel->fd) || !set_nonblocking(rail->context->async_fd)) {
+	if (!set_nonblocking(rail->channel->fd) || !set_nonblocking(rail->context->async_fd) ||
+	    !which_file(rail->channel->fd, &rail->files[0]) || !which_file(rail->context->async_fd, &rail->files[1])) {
 		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
 		goto err_channel;
 	}
@@ -134,11 +159,54 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail)
 	return rail;
 }
 
+/* rails_lock; it may be in the list no more */
+static void take_out(struct mesh_rail *rail)
+{
+	struct mesh_rail **at;
+
+	for (at = &mesh_root.rails; *at && *at != rail; at = &(*at)->next)
+		;
+	if (*at)
+		*at = rail->next;
+}
+
+static void rail_free(struct mesh_rail *rail)
+{
+	/* Else closing it would close what is not ours. */
+	if (!mesh_rail_lost(rail) || is_intact(rail)) {
+		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
+		mesh_root.lib.close_device(rail->context);
+	}
+	pthread_mutex_destroy(&rail->srq_table_lock);
+	free(rail);
+}
+
+void mesh_rail_lose(struct mesh_rail *rail)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off();
+	bool news;
+
+	pthread_mutex_lock(&mesh_root.process->rails_lock);
+	news = !mesh_rail_lost(rail);
+	if (news) {
+		take_out(rail);
+		atomic_store_explicit(&rail->lost, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&mesh_root.process->rails_lock);
+	if (news) {
+		/* Those that have moved there have to leave. */
+		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
+		mesh_pds_lose(rail);
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s was reset or taken away; it will be opened again when it is there", rail->device);
+	}
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
+
 void mesh_rail_put(struct mesh_rail *rail)
 {
 	struct mesh_process *process = mesh_root.process;
 	int saved_errno = errno, cancel;
-	struct mesh_rail **at;
 	bool last;
 
 	if (!rail || !mesh_rail_current(rail))
@@ -146,18 +214,11 @@ void mesh_rail_put(struct mesh_rail *rail)
 	cancel = mesh_cancel_off();
 	pthread_mutex_lock(&process->rails_lock);
 	last = !--rail->refs;
-	if (last) {
-		for (at = &mesh_root.rails; *at != rail; at = &(*at)->next)
-			;
-		*at = rail->next;
-	}
+	if (last)
+		take_out(rail);
 	pthread_mutex_unlock(&process->rails_lock);
-	if (last) {
-		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
-		mesh_root.lib.close_device(rail->context);
-		pthread_mutex_destroy(&rail->srq_table_lock);
-		free(rail);
-	}
+	if (last)
+		rail_free(rail);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }

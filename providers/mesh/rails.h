@@ -15,12 +15,16 @@
  */
 
 struct mesh_rail {
-	struct mesh_rail *next; /* rails_lock */
+	struct mesh_rail *next; /* rails_lock; not while @lost */
 	unsigned int refs; /* rails_lock */
+	_Atomic bool lost; /* written under rails_lock, once; mesh_rail_lose() */
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
+	struct mesh_file {
+		uint64_t dev, ino;
+	} files[2]; /* of the channel and of async_fd; constant */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 	/* What a port was like a moment ago; the helper thread's, negotiate.c. */
 	uint64_t asked_ns;
@@ -49,6 +53,21 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail);
  * All objects made on it by this user must be gone. NULL is fine; in a fork's child nothing happens.
  */
 void mesh_rail_put(struct mesh_rail *rail);
+
+/**
+ * mesh_rail_lose - its device was reset, unplugged or given another driver: nothing can be done with this context any more
+ *
+ * mesh_rail_get() opens the device anew, which may have come back under the same name, and mesh_pd_get() makes a PD there. What was made
+ * on this one goes when its users drop it, as ever, and the context with the last of them. Once more is fine. The caller has a reference.
+ * Helper thread, without locks.
+ */
+void mesh_rail_lose(struct mesh_rail *rail);
+
+/** mesh_rail_lost - has it been lost? May be so a moment later; then the verbs say EIO. Any thread, any lock */
+static inline bool mesh_rail_lost(const struct mesh_rail *rail)
+{
+	return atomic_load_explicit(&rail->lost, memory_order_acquire);
+}
 
 /** mesh_rail_create_srq - ibv_create_srq(), by one thread at a time: see srq_table_lock. Any thread. */
 struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
@@ -133,6 +152,9 @@ void mesh_pd_put(struct mesh_pd *spd);
  * Return: itself when it is no parent domain.
  */
 struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd);
+
+/** mesh_pds_lose - a rail is lost: nobody gets a PD there any more; without locks */
+void mesh_pds_lose(const struct mesh_rail *rail);
 
 /** mesh_pds_close - a context is being closed: forget its PDs. After mesh_keys_close(). */
 void mesh_pds_close(struct ibv_context *verbs);

@@ -12,6 +12,7 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "paths.h"
+#include "prearm.h"
 #include "probed.h"
 #include "srq.h"
 #include "ud.h"
@@ -310,10 +311,38 @@ void mesh_thread_rail(struct mesh_rail *rail)
 		if (thread->rails[i] == rail)
 			return;
 	if (thread->n_rails < MAX_RAILS)
-		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* for good: reopening it takes milliseconds */
+		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
 	else
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
 			    MAX_RAILS, rail->device);
+}
+
+/*
+ * When a NIC is reset, unplugged or given another driver, the kernel says DEVICE_FATAL and takes the device away from under the open files.
+ * From then on these have nothing but POLLERR to say, for ever.
+ */
+static bool is_over(const struct pollfd *events)
+{
+	return events->revents & (POLLERR | POLLHUP | POLLNVAL);
+}
+
+/* @events: of the channel, and the asynchronous ones */
+static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
+{
+	struct mesh_rail *rail = thread->rails[i];
+	bool lost = is_over(&events[0]) || is_over(&events[1]);
+
+	if (events[0].revents)
+		mesh_rail_events(rail);
+	if (events[1].revents)
+		lost |= !mesh_rail_async_events(rail);
+	if (!lost)
+		return;
+	thread->rails[i] = thread->rails[--thread->n_rails];
+	mesh_rail_lose(rail);
+	mesh_conn_rail_lost(mesh_now_ns());
+	mesh_conns_queue_all(false);
+	mesh_rail_put(rail);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -421,12 +450,10 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 			;
 	if (fds[WAKE].revents)
 		atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
-	for (i = 0; i < thread->n_rails; i++) {
-		if (fds[N_FIXED + 2 * i].revents)
-			mesh_rail_events(thread->rails[i]);
-		if (fds[N_FIXED + 2 * i + 1].revents)
-			mesh_rail_async_events(thread->rails[i]);
-	}
+	/* The last one takes the place of one that is lost. */
+	for (i = thread->n_rails; i-- > 0;)
+		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
+			rail_events(thread, i, &fds[N_FIXED + 2 * i]);
 }
 
 static void *helper(void *arg)
