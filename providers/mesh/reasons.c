@@ -231,6 +231,12 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
 	return now_ns - conn->pathless_ns < limit_ns;
 }
 
+/* Nothing comes of it any more, and nothing tells the program so: its own NIC is another. */
+static bool is_lost(const struct mesh_conn *conn)
+{
+	return conn->state == MESH_CONN_MOVED && conn->path.pd && mesh_rail_lost(conn->path.pd->rail);
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
@@ -238,7 +244,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
-	else if (mesh_live_broken(conn->held) && !mesh_conn_waits_for_path(conn, now_ns))
+	else if ((mesh_live_broken(conn->held) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
 		mesh_conn_fail(conn, no_rail);
 	else if (reason != MV_CTL_REASON_HOME)
 		conn->stayed = no_rail;

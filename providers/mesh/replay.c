@@ -399,15 +399,30 @@ bool mesh_live_wake(struct mesh_held *h)
 	return !h->unwoken;
 }
 
+/* Does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. conn->lock */
+static bool is_gone(struct mesh_held *h)
+{
+	bool gone;
+
+	pthread_mutex_lock(&h->lock);
+	gone = h->now.qp && !h->guard->lost && mesh_rail_lost(h->now.spd->rail);
+	pthread_mutex_unlock(&h->lock);
+	return gone;
+}
+
 static void surface(struct mesh_held *h)
 {
+	struct mesh_shadow gone = is_gone(h) ? h->now : (struct mesh_shadow){0};
+
 	if (h->next.qp)
 		end_next(h);
+	if (gone.qp)
+		mesh_shadow_collect(h, &gone);
 	lock_cqs(h);
 	if (mesh_guard_reads(h->guard))
 		mesh_reader_settle(h->guard);
-	if (h->mode == MESH_HELD_FENCED) {
-		/* It is empty, and what it had may have been completed by the next one. */
+	if (h->mode == MESH_HELD_FENCED || gone.qp) {
+		/* It is empty, or as good as that, and what it had may have been completed by the next one. */
 		give_sends(h);
 		give_receives(h, h->guard->receives.n_left);
 	} else {
@@ -418,11 +433,17 @@ static void surface(struct mesh_held *h)
 	h->guard->broken = false;
 	h->guard->lost = "it failed";
 	h->ended = true;
+	if (gone.qp) {
+		h->now = (struct mesh_shadow){0};
+		h->mode = MESH_HELD_FLUSHING; /* see fail.c */
+	}
 	if (h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
 		h->mode = h->now.qp ? MESH_HELD_ACTIVE : MESH_HELD_GUARDED; /* of a QP in ERR */
 	mesh_post_drain(h);
 	unlock_cqs(h);
 	mesh_live_release(h);
+	if (gone.qp)
+		mesh_shadow_unmake(h, &gone);
 	wake_both(h);
 }
 
@@ -456,10 +477,16 @@ bool mesh_live_goes_on(struct mesh_held *h)
 
 void mesh_live_surface(struct mesh_held *h)
 {
+	bool gone;
+
 	if (!h->guard)
 		return;
+	gone = is_gone(h);
 	surface(h);
-	mesh_last_wqe_due(h);
+	if (gone)
+		mesh_held_flush(h); /* what comes now the base's QP flushes, and fail.c */
+	else
+		mesh_last_wqe_due(h);
 }
 
 bool mesh_live_give_up(struct mesh_held *h)

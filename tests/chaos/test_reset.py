@@ -16,9 +16,10 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import SERVER  # noqa: E402
-from schedule.watched import BUILD, ENDS, N_QPS, TRAFFIC, Watched  # noqa: E402
+from schedule.watched import BUILD, ENDS, N_QPS, SECONDS, TRAFFIC, Watched  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
+SURFACED = 5  # chaos-traffic: right, but work requests failed
 OPS = "send,send_imm,write,write_imm,private,read"
 STACK = contextlib.ExitStack()
 
@@ -36,10 +37,16 @@ def tearDownModule():
 
 class Reset(Watched):
     def setUp(self):
-        self.before = {host: self.made(host) for host in ENDS}
+        self.programs = ()
         self.addCleanup(self.clean)
-        self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", str(N_QPS // 2), "-r", "50", "-s", "1", "-o", OPS])
+
+    def begin(self, *options):
+        self.before = self.made(SERVER)
+        self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", str(N_QPS // 2), "-r", "50", "-s", "1", "-o", OPS, *options])
         self.wait_for("the agents know all queue pairs", lambda: self.known((True,)))
+
+    def begin_ahead(self):
+        self.begin()
         self.ahead(1)
 
     def clean(self):
@@ -56,7 +63,7 @@ class Reset(Watched):
     def ahead(self, times):
         """Each connection has had one ahead so often."""
         def enough():
-            return all(now >= before + times * N_QPS for now, before in zip(self.made(SERVER), self.before[SERVER]))
+            return all(now >= before + times * N_QPS for now, before in zip(self.made(SERVER), self.before))
         self.wait_for("others are ready on mlx5_1",
                       lambda: enough() and all(qp["ahead"] == "mlx5_1" for host in ENDS for qp in self.qps(host)))
 
@@ -86,6 +93,7 @@ class Reset(Watched):
 
     def test_never_used(self):
         """Only what waits for the next move is there; the next move finds other."""
+        self.begin_ahead()
         self.hosts.fault("a.1", "reset")
         self.ahead(2)
         self.sleeps()
@@ -93,6 +101,7 @@ class Reset(Watched):
         self.end()
 
     def test_used_before(self):
+        self.begin_ahead()
         self.there_and_back()
         for _ in range(3):
             self.hosts.fault("a.1", "reset")
@@ -102,11 +111,13 @@ class Reset(Watched):
 
     def test_at_once(self):
         """The other NIC fails in the same moment."""
+        self.begin_ahead()
         self.hosts.fault("a.1", "reset")
         self.there_and_back()
         self.end()
 
     def test_away_for_a_while(self):
+        self.begin_ahead()
         self.hosts.fault("a.1", "dead")
         self.hosts.fault("a.1", "reset")
         self.sleeps()
@@ -115,6 +126,45 @@ class Reset(Watched):
         self.ahead(2)
         self.there_and_back()
         self.end()
+
+    def test_in_use(self):
+        """What is there is lost with it, and nobody knows what of it was done: both ends get each error once, and are not left waiting."""
+        for options in (("-Q",), ("-e", "-1"), ("-E", "-W"), ("-S", "-e")):
+            with self.subTest(options=options):
+                self.begin(*options)
+                self.hosts.link("a.0", False)
+                self.is_on("mlx5_1")
+                self.hosts.link("a.0", True)
+                self.hosts.fault("a.1", "reset")
+                self.surfaces()
+
+    def test_goes_on(self):
+        """The program gives up what failed, and makes others."""
+        self.begin("-x")
+        for _ in range(3):
+            self.hosts.link("a.0", False)
+            self.is_on("mlx5_1")
+            self.hosts.link("a.0", True)
+            self.hosts.fault("a.1", "reset")
+            self.is_on("mlx5_0")
+            self.wait_for("they can be moved", lambda: self.known((True,)))
+        self.end(0, SURFACED)
+
+    def test_in_use_without_other(self):
+        self.begin()
+        self.assertEqual(self.tool(SERVER, "drain", "mlx5_0")[0], 0)
+        self.addCleanup(self.tool, SERVER, "undrain", "mlx5_0")
+        self.is_on("mlx5_1")
+        self.hosts.fault("a.1", "reset")
+        self.surfaces()
+
+    def surfaces(self):
+        server, client = self.programs
+        ended = server.wait(SECONDS), client.wait(SECONDS)
+        server.stop()
+        client.stop()
+        # The client may hear of it from the other program before its own retries are used up.
+        self.assertIn(ended, ((SURFACED, 0), (SURFACED, SURFACED)), f"{client.said()}\n{server.said()}\n{self.story()}")
 
 
 if __name__ == "__main__":
