@@ -400,9 +400,14 @@ bool mesh_live_wake(struct mesh_held *h)
 }
 
 /* Does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. conn->lock */
-static bool is_gone(const struct mesh_held *h)
+static bool is_gone(struct mesh_held *h)
 {
-	return h->now.qp && !h->guard->lost && mesh_rail_lost(h->now.spd->rail);
+	bool gone;
+
+	pthread_mutex_lock(&h->lock);
+	gone = h->now.qp && !h->guard->lost && mesh_rail_lost(h->now.spd->rail);
+	pthread_mutex_unlock(&h->lock);
+	return gone;
 }
 
 static void surface(struct mesh_held *h)
