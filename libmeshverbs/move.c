@@ -537,7 +537,7 @@ static uint64_t live_limit(const struct mv_move *m)
 {
 	bool agreeing = m->state != MV_MOVE_FENCING && m->state != MV_MOVE_FENCED;
 
-	return agreeing && m->leader && !m->self ? m->times->move_ns / 8 * 3 : m->times->move_ns / 2;
+	return agreeing && m->leader && !m->self ? m->times->move_ns / 16 * 7 : m->times->move_ns / 2;
 }
 
 uint64_t mv_move_give_up_at(const struct mv_move *m)

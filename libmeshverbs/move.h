@@ -70,7 +70,7 @@
  * it first, by a HELLO that the follower answers with its own.
  *
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
- * is agreed upon in half of move_ns, of which a leader takes three quarters at most, so that its CONFIRM finds a follower that still waits
+ * is agreed upon in half of move_ns, of which a leader takes seven eighths at most, so that its CONFIRM finds a follower that still waits
  * (whose time begins anew with each offer), or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC
  * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
  * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request

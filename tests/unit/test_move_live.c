@@ -466,7 +466,7 @@ static void run_out_of_time(const struct mv_move_times *times)
 			break;
 		take_message(&l, MV_CTL_OFFER);
 	}
-	assert_true(now == START + times->move_ns / 8 * 3);
+	assert_true(now == START + times->move_ns / 16 * 7);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_TIMEOUT);
 	take(&l, MV_DO_RELEASE);
@@ -505,7 +505,7 @@ static void test_asked_for_long(void **state)
 	take(&f, MV_DO_QUIESCE);
 	mv_move_quiesced(&f, late);
 	take_message(&f, MV_CTL_ANSWER);
-	mv_move_tick(&f, late + T->move_ns / 8 * 3);
+	mv_move_tick(&f, late + T->move_ns / 16 * 7);
 	assert_true(f.live);
 	mv_move_tick(&f, late + T->move_ns / 2);
 	assert_false(f.live);
@@ -525,7 +525,7 @@ static void test_confirms_in_time(void **state)
 	take(&l, MV_DO_CONNECT);
 	mv_move_connected(&l, true, START);
 	take(&l, MV_DO_QUIESCE);
-	mv_move_quiesced(&l, START + T->move_ns / 8 * 3);
+	mv_move_quiesced(&l, START + T->move_ns / 16 * 7);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
 	take(&l, MV_DO_RELEASE);
@@ -582,7 +582,7 @@ static void test_quiesce(void **state)
 		now = mv_move_deadline(&l);
 		mv_move_tick(&l, now);
 	} while (l.live && take(&l, MV_DO_QUIESCE).type);
-	assert_true(now == START + T->move_ns / 8 * 3);
+	assert_true(now == START + T->move_ns / 16 * 7);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
 	take(&l, MV_DO_RELEASE);
