@@ -75,7 +75,7 @@ static void count_rails(const struct md_agent *agent, uint64_t *ret_n, uint64_t 
 
 	*ret_n = *ret_up = 0;
 	for (uint32_t r = 0; r < desc->n_rails; r++) {
-		if (mv_config_list_match(&agent->config.exclude, desc->rails[r].device))
+		if (mv_config_list_match(&agent->options->config.exclude, desc->rails[r].device))
 			continue;
 		++*ret_n;
 		*ret_up += (desc->rails[r].flags & MV_RAIL_UP) != 0;
