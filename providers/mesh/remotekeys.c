@@ -244,7 +244,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	if (key) {
 		free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
-			    "%s QP 0x%x: the peer does not answer for a remote key; the connection fails", conn->mc->device,
+			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
 			    conn->qpn);
 		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
