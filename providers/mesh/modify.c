@@ -96,12 +96,19 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 /* Called with conn->lock held, conn->held set. */
 static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
+	int err;
+
 	if (!conn->rtr_mask || conn->rts_mask)
 		return EINVAL;
 	conn->rts = *attr;
 	conn->rts_mask = mask;
+	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	if (err) {
+		conn->rts_mask = 0; /* the program may ask again, for something else */
+		return err;
+	}
 	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
-	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	return 0;
 }
 
 /* What the next QP is made with. */

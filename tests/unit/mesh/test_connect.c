@@ -391,6 +391,29 @@ static void test_rtr_tried_again(void **state)
 	end(conn);
 }
 
+/* The QP in its place has not taken it: so it is in RTR, and may be asked for something else. */
+static void test_rts_tried_again(void **state)
+{
+	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_WAITING, .now = {.qp = &next, .rtr = true}};
+	struct mesh_conn *conn = connection(MESH_CONN_HELD, &held);
+
+	(void)state;
+	mesh_root.lib.verbs.modify_qp = modify_next;
+	conn->rts_mask = 0;
+	conn->shadow_connected = true;
+	at_next.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	at_next.err = 0;
+	assert_int_equal(conn->rts_mask, 0);
+	assert_false(held.now.rts);
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	assert_int_equal(at_next.n, 1);
+	assert_true(conn->rts_mask);
+	assert_true(held.now.rts);
+	end(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_connected_again),
 		cmocka_unit_test(test_native_again),
 		cmocka_unit_test(test_rtr_tried_again),
+		cmocka_unit_test(test_rts_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
