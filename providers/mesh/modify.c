@@ -34,6 +34,9 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 {
 	bool made = !conn && moves_possible(mc), no_memory;
 
+	/* It has been in INIT before: what it was given to receive since, nobody has noted. */
+	if (!conn && qp->state != IBV_QPS_RESET && !qp->srq)
+		return;
 	if (made)
 		conn = mesh_conn_new(mc, qp);
 	no_memory = made && !conn;

@@ -414,6 +414,21 @@ static void test_rts_tried_again(void **state)
 	end(conn);
 }
 
+/* From INIT to INIT, as librdmacm goes: what was posted in between is not known. */
+static void test_agent_comes_in_init(void **state)
+{
+	(void)state;
+	agent = false;
+	modify(IBV_QPS_INIT);
+	qp.state = IBV_QPS_INIT;
+	agent = true;
+	modify(IBV_QPS_INIT);
+	assert_null(mesh_conn_get(&qp));
+	qp.state = IBV_QPS_RESET;
+	connect_says("this host had no agent when it was made");
+	modify(IBV_QPS_RESET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +440,7 @@ int main(void)
 		cmocka_unit_test(test_native_again),
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),
+		cmocka_unit_test(test_agent_comes_in_init),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
