@@ -2,6 +2,8 @@
 #ifndef MESH_CONNECTINT_H
 #define MESH_CONNECTINT_H
 
+#include <errno.h>
+
 #include "conn.h"
 #include "paths.h"
 
@@ -11,6 +13,13 @@
 static inline bool mesh_conn_taken(const struct mesh_conn *conn)
 {
 	return conn->held && conn->state != MESH_CONN_NATIVE;
+}
+
+/** mesh_conn_refuse - say what the kernel says of a transition that there is not, which the base's QP cannot be asked for; EINVAL */
+static inline int mesh_conn_refuse(void)
+{
+	errno = EINVAL;
+	return EINVAL;
 }
 
 /** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: what mc->modify_qp() does. */
