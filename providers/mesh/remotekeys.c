@@ -315,13 +315,14 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 	const struct mesh_context *mc = mesh_context_get(pd->context);
 	struct mesh_conn *some[64];
 	bool any = false;
-	size_t n, i, skip = 0;
+	uint64_t before = UINT64_MAX;
+	size_t n, i;
 
 	do {
-		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), skip);
-		skip += n;
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), before);
 		for (i = 0; i < n; i++) {
 			tell_dropped(some[i], rkey, &any);
+			before = some[i]->serial;
 			mesh_conn_put(some[i]);
 		}
 	} while (n == sizeof(some) / sizeof(some[0]));

@@ -15,11 +15,13 @@
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 uint64_t __wrap_mesh_now_ns(void);
 
 static struct mv_ctl_msg sent[512];
 static unsigned int n_sent, n_queued;
 static uint64_t now_ns;
+static void (*on_send)(void);
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
 {
@@ -38,6 +40,14 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 {
 	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
 	sent[n_sent++] = *msg;
+	if (on_send)
+		on_send();
+}
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	(void)frame;
+	return 0;
 }
 
 uint64_t __wrap_mesh_now_ns(void)
@@ -73,6 +83,7 @@ static struct mesh_conn *moved(void)
 	conn->move.peer.qpn = 8;
 	mesh_conn_key_peer(conn);
 	n_sent = n_queued = 0;
+	on_send = NULL;
 	now_ns = 1000 * MS;
 	return conn;
 }
@@ -240,6 +251,85 @@ static void test_told_behind_a_move(void **state)
 	end(conn);
 }
 
+/* ---- many of them -------------------------------------------------------------------------------------------- */
+
+#define N 200
+
+static struct ibv_qp qps[2 * N];
+static struct mesh_conn *conns[2 * N];
+static unsigned int n_conns;
+
+static void one_more(void)
+{
+	struct mesh_conn *conn;
+
+	assert_true(n_conns < sizeof(conns) / sizeof(conns[0]));
+	qps[n_conns] = (struct ibv_qp){.context = &verbs, .qp_num = 1000 + n_conns};
+	conn = conns[n_conns] = mesh_conn_new(mesh_context_get(&verbs), &qps[n_conns]);
+	assert_non_null(conn);
+	conn->state = MESH_CONN_MOVED;
+	conn->held = (struct mesh_held *)&held;
+	conn->move.peer_attempt = 4;
+	conn->move.peer.qpn = conn->qpn;
+	mesh_conn_key_peer(conn);
+	n_conns++;
+}
+
+/* Another thread ends the first that are told, when they have been; later ones move up into their places. */
+static void end_some(void)
+{
+	if (n_sent > 10 && n_sent <= 20)
+		mesh_conn_unlink(conns[sent[n_sent - 11].to.qpn - 1000]);
+}
+
+/* Another thread makes some, so that the table becomes larger. */
+static void make_some(void)
+{
+	if (n_sent <= N / 2)
+		one_more();
+}
+
+static void tell_many(void (*meanwhile)(void))
+{
+	struct mesh_conn *conn = moved();
+	unsigned int i, told[2 * N] = {0};
+
+	for (n_conns = 0; n_conns < N;)
+		one_more();
+	n_sent = 0;
+	on_send = meanwhile;
+	mesh_conns_key_dropped(&pd, 0x77);
+	on_send = NULL;
+	for (i = 0; i < n_sent; i++)
+		if (sent[i].to.qpn >= 1000)
+			told[sent[i].to.qpn - 1000]++;
+	for (i = 0; i < N; i++)
+		assert_int_equal(told[i], 1);
+	for (i = 0; i < n_conns; i++) {
+		mesh_conn_unlink(conns[i]);
+		mesh_conn_put(conns[i]);
+	}
+	end(conn);
+}
+
+static void test_all_told(void **state)
+{
+	(void)state;
+	tell_many(NULL);
+}
+
+static void test_all_told_while_some_end(void **state)
+{
+	(void)state;
+	tell_many(end_some);
+}
+
+static void test_all_told_while_some_begin(void **state)
+{
+	(void)state;
+	tell_many(make_some);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +340,9 @@ int main(void)
 		cmocka_unit_test(test_nobody_waits),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_told_behind_a_move),
+		cmocka_unit_test(test_all_told),
+		cmocka_unit_test(test_all_told_while_some_end),
+		cmocka_unit_test(test_all_told_while_some_begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
