@@ -175,6 +175,8 @@ struct mesh_conn {
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
+	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
+	bool drops_unheard; /* the program waited for such an answer in vain, and none has come since */
 };
 
 /**
@@ -350,8 +352,15 @@ void mesh_conn_key_peer(struct mesh_conn *conn);
 void mesh_conn_ask_no_more(struct mesh_conn *conn);
 /** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
-/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. */
+/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. See root.key_dropped. */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
+/**
+ * mesh_conns_key_given - the program gets an rkey: wait for those peers that have yet to forget what it was before
+ *
+ * Some 50 ms at most, and not again for a peer that has not answered within that time until it answers: who posts with the key
+ * before it has forgotten fails with an access error. Costs a look at a counter where nobody has to. See root.key_given.
+ */
+void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 
 /* worker.c; both for the helper thread */
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Keys that the peer has to forget are told until it says that it has, and not for ever. */
+/* Keys that the peer has to forget are told until it says that it has, and not for ever; they are not given again before. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "conn.h"
@@ -17,11 +18,16 @@ int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 uint64_t __wrap_mesh_now_ns(void);
+void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
+void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
+int __wrap_usleep(useconds_t us);
 
-static struct mv_ctl_msg sent[512];
-static unsigned int n_sent, n_queued;
+static struct mv_ctl_msg sent[2048];
+static unsigned int n_sent, n_queued, n_slept;
 static uint64_t now_ns;
-static void (*on_send)(void);
+static void (*on_send)(void), (*on_sleep)(void);
+static struct mesh_conn *asking; /* work of this one waits for a key that is dropped */
+static uint32_t path_key; /* the last one that was translated to */
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
 {
@@ -47,6 +53,33 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 {
 	(void)frame;
+	return 0;
+}
+
+/* What waits for it asks again, as it does there. */
+void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
+{
+	uint32_t unused;
+
+	(void)h;
+	if (asking)
+		mesh_conn_held_ops.want_key(asking, rkey, &unused);
+}
+
+void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+{
+	(void)h;
+	(void)rkey;
+	path_key = path_rkey;
+}
+
+/* Time passes only here. */
+int __wrap_usleep(useconds_t us)
+{
+	now_ns += us * 1000ull;
+	n_slept++;
+	if (on_sleep)
+		on_sleep();
 	return 0;
 }
 
@@ -82,8 +115,8 @@ static struct mesh_conn *moved(void)
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
 	mesh_conn_key_peer(conn);
-	n_sent = n_queued = 0;
-	on_send = NULL;
+	n_sent = n_queued = n_slept = 0;
+	on_send = on_sleep = NULL;
 	now_ns = 1000 * MS;
 	return conn;
 }
@@ -165,10 +198,10 @@ static void test_bounded(void **state)
 	uint32_t key;
 
 	(void)state;
-	for (key = 1; key <= 300; key++)
+	for (key = 1; key <= 1500; key++)
 		mesh_conns_key_dropped(&pd, key);
-	assert_int_equal(n_sent, 300);
-	assert_int_equal(conn->n_drops, 64);
+	assert_int_equal(n_sent, 1500);
+	assert_int_equal(conn->n_drops, 1024);
 	mesh_conn_peer_left(conn);
 	assert_int_equal(conn->n_drops, 0);
 	assert_null(conn->keys);
@@ -233,13 +266,13 @@ static void test_gone(void **state)
 static void test_told_behind_a_move(void **state)
 {
 	struct mesh_conn *conn = moved();
-	uint32_t path_key;
+	uint32_t unused;
 	uint64_t next;
 
 	(void)state;
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &path_key), 0);
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &unused), 0);
 	mesh_conns_key_dropped(&pd, 0x77);
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &path_key), 0);
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &unused), 0);
 	mesh_conn_ask_no_more(conn);
 	next = mesh_conn_run_keys(conn, now_ns);
 	assert_int_equal(n_sent, 1);
@@ -248,6 +281,129 @@ static void test_told_behind_a_move(void **state)
 	assert_int_equal(sent[1].type, MV_CTL_KEY_DROP);
 	assert_int_equal(sent[1].key, 0x77);
 	mesh_conn_peer_left(conn);
+	end(conn);
+}
+
+/* ---- given again --------------------------------------------------------------------------------------------- */
+
+static struct mesh_conn *answering;
+
+static void answer_late(void)
+{
+	struct mv_ctl_msg answer = from_peer(MV_CTL_KEY_DROPPED, &sent[n_sent - 1]);
+
+	if (n_slept == 3)
+		mesh_conn_key_message(answering, &answer);
+}
+
+/* The program does not have it before the peer has forgotten what it was. */
+static void test_given_again(void **state)
+{
+	struct mesh_conn *conn = answering = moved();
+
+	(void)state;
+	mesh_conns_key_given(&pd, 0x77);
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x78);
+	assert_int_equal(n_slept, 0);
+	on_sleep = answer_late;
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	assert_null(conn->keys);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	end(conn);
+}
+
+/* A peer that is not there keeps the program waiting once, and not for long. */
+static void test_given_in_vain(void **state)
+{
+	struct mesh_conn *conn = answering = moved();
+	uint64_t before = now_ns;
+	struct mv_ctl_msg answer;
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_in_range(now_ns - before, 50 * MS, 52 * MS);
+	before = now_ns;
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_true(now_ns == before);
+	/* It was slow. */
+	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
+	mesh_conn_key_message(conn, &answer);
+	n_slept = 0;
+	on_sleep = answer_late;
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	assert_int_equal(conn->n_drops, 0);
+	end(conn);
+}
+
+/* Nobody waits for one that has failed, that has left, or whose peer has. */
+static void test_given_without_peer(void **state)
+{
+	struct mesh_conn *conn = moved();
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	conn->state = MESH_CONN_FAILED;
+	mesh_conn_key_peer(conn);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_equal(n_sent, 2); /* its last work may not be through */
+	mesh_conns_key_given(&pd, 0x77);
+	end(conn);
+
+	conn = moved();
+	mesh_conns_key_dropped(&pd, 0x77);
+	conn->gone = true;
+	mesh_conn_key_peer(conn);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_given(&pd, 0x77);
+	end(conn);
+
+	conn = moved();
+	mesh_conn_peer_left(conn);
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 0);
+	end(conn);
+	assert_int_equal(process.n_drops, 0); /* with the connection */
+}
+
+/* An answer that the drop has overtaken says what the key was before. */
+static void test_overtaken(void **state)
+{
+	struct mesh_conn *conn = asking = moved();
+	struct mv_ctl_msg drop, before, after;
+	uint32_t unused;
+
+	(void)state;
+	mesh_conn_held_ops.want_key(conn, 0x99, &unused);
+	mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 1);
+	before = from_peer(MV_CTL_KEY_PUT, &sent[0]);
+	before.rkey = 0xbad;
+	drop = before;
+	drop.type = MV_CTL_KEY_DROP;
+	mesh_conn_key_message(conn, &drop);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(sent[1].type, MV_CTL_KEY_DROPPED);
+	path_key = 0;
+	mesh_conn_key_message(conn, &before);
+	assert_int_equal(path_key, 0);
+	mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(sent[2].type, MV_CTL_KEY_GET);
+	after = from_peer(MV_CTL_KEY_PUT, &sent[2]);
+	after.rkey = 0x900d;
+	mesh_conn_key_message(conn, &after);
+	assert_int_equal(path_key, 0x900d);
+	assert_null(conn->keys);
+	asking = NULL;
 	end(conn);
 }
 
@@ -310,6 +466,7 @@ static void tell_many(void (*meanwhile)(void))
 		mesh_conn_put(conns[i]);
 	}
 	end(conn);
+	assert_int_equal(process.n_drops, 0);
 }
 
 static void test_all_told(void **state)
@@ -340,6 +497,10 @@ int main(void)
 		cmocka_unit_test(test_nobody_waits),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_told_behind_a_move),
+		cmocka_unit_test(test_given_again),
+		cmocka_unit_test(test_given_in_vain),
+		cmocka_unit_test(test_given_without_peer),
+		cmocka_unit_test(test_overtaken),
 		cmocka_unit_test(test_all_told),
 		cmocka_unit_test(test_all_told_while_some_end),
 		cmocka_unit_test(test_all_told_while_some_begin),
