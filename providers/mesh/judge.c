@@ -89,6 +89,8 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 		return "mode = observe";
 	if (conn->own_host)
 		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
+	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)
+		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
 	if (view->verdict == MV_PATH_UNKNOWN)

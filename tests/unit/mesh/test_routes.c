@@ -93,12 +93,12 @@ static void end(struct ibv_context *context)
 }
 
 /* Return: was it to be held? */
-static bool rtr_holds(struct ibv_context *context)
+static bool rtr_holds_to(struct ibv_context *context, const char *to)
 {
 	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
 				   .dest_qp_num = 8,
-				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid(to)}}};
 	struct mesh_conn *conn = mesh_conn_new(mesh_context_get(context), &qp);
 	unsigned int before = n_held, n = fake.state->n_modify;
 
@@ -111,16 +111,26 @@ static bool rtr_holds(struct ibv_context *context)
 	return n_held != before;
 }
 
-/* Return: does it lead where the program said? */
-static bool ah_is_the_programs(struct ibv_context *context)
+static bool rtr_holds(struct ibv_context *context)
 {
-	const union ibv_gid to = gid("10.2.0.1");
+	return rtr_holds_to(context, "10.2.0.1");
+}
+
+/* Return: does it lead where the program said? */
+static bool ah_is_the_programs_to(struct ibv_context *context, const char *text)
+{
+	const union ibv_gid to = gid(text);
 	struct ibv_pd pd = {.context = context};
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = to}};
 
 	assert_non_null(fake.create_ah(&pd, &attr));
 	assert_int_equal(fake.state->ah_index, 1);
 	return mv_gid_equal(&fake.state->ah_dgid, &to);
+}
+
+static bool ah_is_the_programs(struct ibv_context *context)
+{
+	return ah_is_the_programs_to(context, "10.2.0.1");
 }
 
 static void no_route_is_known(void)
@@ -238,6 +248,28 @@ static void peer_is_answered(void)
 	end(context);
 }
 
+/* Nobody here knows of routers between subnets of InfiniBand. */
+static void infiniband_router(void)
+{
+	struct ibv_context *context = open_in("host a; rail mlx5_0 ib; gid fec0:0:0:1::1 ib; rail mlx5_1 ib; gid fec0:0:0:8::1 ib;"
+					      "host b; rail mlx5_0 ib; gid fec0:0:0:2::2 ib; rail mlx5_1 ib; gid fec0:0:0:8::2 ib;"
+					      "host c; rail mlx5_0 ib; gid fe80::3 ib; rail mlx5_1 ib; gid fec0:0:0:8::3 ib;");
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+
+	set_gid(0, 1, "fec0:0:0:1::1", 0);
+	fake.state->gids[0].type = IBV_GID_TYPE_IB;
+	fake.state->n_gids = 1;
+	fake.async_event(context, &event);
+	assert_int_equal(mc->tables.devices[0].ports[0].link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_false(rtr_holds_to(context, "fec0:0:0:2::2"));
+	assert_true(ah_is_the_programs_to(context, "fec0:0:0:2::2"));
+	/* But that they do not forward this. */
+	assert_true(rtr_holds_to(context, "fe80::3"));
+	assert_false(ah_is_the_programs_to(context, "fe80::3"));
+	end(context);
+}
+
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -247,6 +279,7 @@ TEST(another_namespace)
 TEST(oneself_in_another_namespace)
 TEST(port_down)
 TEST(peer_is_answered)
+TEST(infiniband_router)
 
 int main(void)
 {
@@ -260,6 +293,7 @@ int main(void)
 		cmocka_unit_test(test_oneself_in_another_namespace),
 		cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_peer_is_answered),
+		cmocka_unit_test(test_infiniband_router),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
