@@ -13,7 +13,7 @@
 
 /* The kernel's table of descriptors grows up to the highest one. */
 #define HIGHEST_BASE 4096
-#define WAIT_MS 100
+#define WAIT_MS 1000
 
 /* Never freed, so that a fork's child can walk the list in whatever state it finds it; used again. */
 struct mesh_dmabuf {

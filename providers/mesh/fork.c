@@ -6,7 +6,7 @@
 
 #include "dmabuf.h"
 
-/* It is held for a few system calls, or by another thread that forks. */
+/* A device that is being opened: milliseconds, but for firmware that does not answer. */
 #define WAIT_MS 2000
 
 bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms)
@@ -41,10 +41,12 @@ static void give(pthread_mutex_t *lock, _Atomic unsigned long *holder)
 	pthread_mutex_unlock(lock);
 }
 
+/* In that order; nobody else holds both. */
 static void prepare(void)
 {
 	struct mesh_root *root = &mesh_root;
 
+	take(&root->process->open_lock, &root->open_forker);
 	take(&root->process->dmabufs_lock, &root->dmabufs_forker);
 }
 
@@ -53,13 +55,15 @@ static void parent(void)
 	struct mesh_root *root = &mesh_root;
 
 	give(&root->process->dmabufs_lock, &root->dmabufs_forker);
+	give(&root->process->open_lock, &root->open_forker);
 }
 
-/* The lock itself is clear. */
+/* The locks themselves are clear. */
 static void child(void)
 {
 	int cancel = mesh_cancel_off(); /* close() is a cancellation point, fork() is none */
 
+	atomic_store_explicit(&mesh_root.open_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.dmabufs_forker, 0, memory_order_relaxed);
 	mesh_dmabufs_forked();
 	mesh_cancel_restore(cancel);

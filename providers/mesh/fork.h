@@ -6,10 +6,11 @@
 
 /*
  * What a fork() of the program has to find settled. The locks of the plugin itself need nothing: they lie in a page that
- * the child finds cleared. But what leads to memory of a GPU must not live on there (dmabuf.h).
+ * the child finds cleared. But our threads call libibverbs, whose lock on its list of devices nobody resets in a child;
+ * and what leads to memory of a GPU must not live on there (dmabuf.h).
  *
- * So fork() takes dmabufs_lock. It holds it while handlers of the program wait for the program's locks, with which we
- * may be called; so nobody waits for it without end, and who has waited in vain does without.
+ * So fork() takes open_lock and dmabufs_lock. It holds them while handlers of the program wait for the program's locks,
+ * with which we may be called; so nobody waits for these two without end, and who has waited in vain does without.
  */
 
 /**

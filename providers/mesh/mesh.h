@@ -70,6 +70,7 @@ struct mesh_process {
 
 	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
+	pthread_mutex_t open_lock; /* by whoever has rails_lock, while it lists and opens devices; and by fork(); fork.h */
 	_Atomic unsigned long rail_opener; /* pthread_t of the thread that opens a rail now; 0: none */
 	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */
 	pthread_mutex_t keys_lock;
@@ -136,8 +137,8 @@ struct mesh_root {
 	struct mesh_keys keys; /* keys_lock; reached through mesh_keys_lock() only */
 
 	struct mesh_dmabufs dmabufs;
-	/* pthread_t of the thread that forks and has dmabufs_lock; 0: none. Not wiped; fork.c */
-	_Atomic unsigned long dmabufs_forker;
+	/* pthread_t of the threads that fork and have open_lock or dmabufs_lock; 0: none. Not wiped; fork.c */
+	_Atomic unsigned long open_forker, dmabufs_forker;
 
 	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */
 	/* A remote key may have been given away and is not valid any more; see keys.h. Constant. */

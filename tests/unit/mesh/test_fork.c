@@ -17,10 +17,38 @@
 
 #include "dmabuf.h"
 #include "fork.h"
+#include "rails.h"
 
 #define CHILD_S 5 /* what a child may take that waits for nobody */
 #define N_FORKS 200
 #define N_KEPT	8
+
+/* ---- a libibverbs without devices, with a lock that nobody resets in a child ------------------------------------ */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned int list_ms; /* how long listing takes */
+static _Atomic bool lists;
+
+static struct ibv_device **get_device_list(int *n)
+{
+	pthread_mutex_lock(&list_lock);
+	atomic_store(&lists, true);
+	for (unsigned int ms = 0; ms < atomic_load(&list_ms); ms++)
+		usleep(1000);
+	atomic_store(&lists, false);
+	pthread_mutex_unlock(&list_lock);
+	*n = 0;
+	return NULL;
+}
+
+/* As the plugin's threads do. */
+static void *open_rail(void *unused)
+{
+	char why[256];
+
+	assert_null(mesh_rail_get("mlx5_1", why, sizeof(why)));
+	return unused;
+}
 
 /* ---- a library of the program that holds its lock over fork(), and calls us with it ------------------------------- */
 
@@ -45,6 +73,7 @@ static int setup_all(void **state)
 	assert_int_equal(madvise(page, 4096, MADV_WIPEONFORK), 0);
 	mesh_root.process = page;
 	mesh_root.process->generation = 1;
+	mesh_root.lib.verbs.get_device_list = get_device_list;
 	/* Before ours: so it runs after ours, as with a library that is there before libibverbs loads the plugin. */
 	assert_int_equal(pthread_atfork(program_prepare, program_done, program_done), 0);
 	assert_int_equal(mesh_fork_init(), 0);
@@ -83,6 +112,59 @@ static void assert_child_ends_well(pid_t pid)
 
 /* ---- the tests ------------------------------------------------------------------------------------------------ */
 
+/* A server of one thread forks a child for each client; that a thread of ours opens a NIC at that moment is not its business. */
+static void test_lists_meanwhile(void **state)
+{
+	pthread_t thread;
+	pid_t pid;
+	int n;
+
+	(void)state;
+	atomic_store(&list_ms, 300);
+	assert_int_equal(pthread_create(&thread, NULL, open_rail, NULL), 0);
+	while (!atomic_load(&lists))
+		usleep(100);
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_S);
+		atomic_store(&list_ms, 0);
+		get_device_list(&n);
+		open_rail(NULL);
+		_exit(0);
+	}
+	pthread_join(thread, NULL);
+	assert_child_ends_well(pid);
+	atomic_store(&list_ms, 0);
+	open_rail(NULL); /* nothing is left locked */
+	assert_int_equal(pthread_mutex_trylock(&mesh_root.process->open_lock), 0);
+	pthread_mutex_unlock(&mesh_root.process->open_lock);
+}
+
+/* Firmware that does not answer: the program goes on without its child being safe. */
+static void test_lists_for_ever(void **state)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	(void)state;
+	atomic_store(&list_ms, UINT32_MAX);
+	assert_int_equal(pthread_create(&thread, NULL, open_rail, NULL), 0);
+	while (!atomic_load(&lists))
+		usleep(100);
+	alarm(4 * CHILD_S);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	alarm(0);
+	assert_child_ends_well(pid);
+	assert_true(atomic_load(&lists));
+	atomic_store(&list_ms, 0);
+	pthread_join(thread, NULL);
+	open_rail(NULL);
+	assert_int_equal(pthread_mutex_trylock(&mesh_root.process->open_lock), 0); /* the fork has not given back what it had not */
+	pthread_mutex_unlock(&mesh_root.process->open_lock);
+}
+
 /* fork() has our locks and waits for the program's, with which a thread calls us. */
 static void *call_with_lock(void *arg)
 {
@@ -98,8 +180,11 @@ static void *call_with_lock(void *arg)
 	errno = 0;
 	assert_null(mesh_dmabuf_keep(fd));
 	assert_int_equal(errno, EAGAIN);
+	open_rail(NULL); /* with a thread that has rails_lock it would be the same */
 	pthread_mutex_unlock(&program_lock);
-	dmabuf = mesh_dmabuf_keep(fd);
+	do /* on a busy machine it takes a while until the fork is through */
+		dmabuf = mesh_dmabuf_keep(fd);
+	while (!dmabuf && errno == EAGAIN);
 	assert_non_null(dmabuf);
 	mesh_dmabuf_drop(dmabuf);
 	close(fd);
@@ -192,6 +277,8 @@ static void test_kept_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lists_meanwhile),
+		cmocka_unit_test(test_lists_for_ever),
 		cmocka_unit_test(test_called_with_lock),
 		cmocka_unit_test(test_kept_meanwhile),
 	};
