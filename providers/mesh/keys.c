@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "dmabuf.h"
 #include "keyahead.h"
 #include "keys.h"
 
@@ -25,31 +23,10 @@ static bool is_noted(const struct mesh_context *mc)
 
 static void key_free(struct mesh_key *key)
 {
-	struct stat st;
-
 	if (!key)
 		return;
-	if (key->dmabuf_fd >= 0 && !fstat(key->dmabuf_fd, &st) && st.st_ino == key->dmabuf_ino &&
-	    st.st_dev == key->dmabuf_dev)
-		close(key->dmabuf_fd);
+	mesh_dmabuf_drop(key->dmabuf);
 	free(key);
-}
-
-static bool dup_dmabuf(struct mesh_key *key, int fd)
-{
-	struct stat st;
-
-	key->dmabuf_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (key->dmabuf_fd < 0)
-		return false;
-	if (fstat(key->dmabuf_fd, &st)) {
-		close(key->dmabuf_fd);
-		key->dmabuf_fd = -1;
-		return false;
-	}
-	key->dmabuf_ino = st.st_ino;
-	key->dmabuf_dev = st.st_dev;
-	return true;
 }
 
 /*
@@ -79,9 +56,11 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 		key->verbs = pd->context;
 		key->lkey = mr->lkey;
 		key->rkey = mr->rkey;
-		key->dmabuf_fd = -1;
 		LIST_INIT(&key->shadows);
-		if (fd < 0 || dup_dmabuf(key, fd)) {
+		key->dmabuf = fd >= 0 ? mesh_dmabuf_keep(fd) : NULL;
+		if (fd >= 0 && !key->dmabuf) {
+			err = -errno;
+		} else {
 			int locked = mesh_keys_lock();
 
 			err = mesh_keytab_add(keytab(), key);
@@ -93,8 +72,9 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 	if (err) {
 		key_free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
-			    "%s: a memory region cannot be noted; its keys will fail on connections that were moved",
-			    mc->device);
+			    "%s: a memory region cannot be noted: %s; its keys will fail on connections that were moved%s", mc->device,
+			    strerrordesc_np(-err),
+			    err == -EMFILE ? "; a quarter of the limit of open files is there for regions of dma-bufs" : "");
 	}
 	given(pd, mr->rkey);
 	mesh_cancel_restore(cancel);
@@ -319,16 +299,16 @@ void mesh_keys_close(struct ibv_context *verbs)
 static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *spd, int access)
 {
 	const struct mesh_library *lib = &mesh_root.lib;
-	struct stat st;
+	int fd;
 
-	if (key->dmabuf_fd < 0)
+	if (!key->dmabuf)
 		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
-	if (!lib->reg_dmabuf_mr || fstat(key->dmabuf_fd, &st) || st.st_ino != key->dmabuf_ino ||
-	    st.st_dev != key->dmabuf_dev) {
+	fd = mesh_dmabuf_fd(key->dmabuf);
+	if (!lib->reg_dmabuf_mr || fd < 0) {
 		errno = EBADF;
 		return NULL;
 	}
-	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, key->dmabuf_fd, access);
+	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, fd, access);
 }
 
 /* Without the lock, the key being busy. Return: the counterpart, in no list yet; NULL with @ret_err. */

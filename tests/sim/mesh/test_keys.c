@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -528,6 +530,107 @@ static void test_dmabuf(void **state)
 	buffer_free(&from);
 }
 
+/* How many descriptors lead to the same file as @fd. */
+static unsigned int leading_to(int fd)
+{
+	struct stat to, st;
+	unsigned int n = 0;
+	int i;
+
+	assert_int_equal(fstat(fd, &to), 0);
+	for (i = 0; i < 65536; i++)
+		n += !fstat(i, &st) && st.st_ino == to.st_ino && st.st_dev == to.st_dev;
+	return n;
+}
+
+/* What a child of fork() keeps open stays, whatever its parent frees: a GPU's memory, for as long as a worker of the program lives. */
+static void test_dmabuf_fork(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+	skip(); /* as below */
+#endif
+	struct ibv_mr *mr[3];
+	int fd = memfd_create("dmabuf", 0), status, i;
+	uint32_t rkey;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mc->reg_dmabuf_mr = register_file;
+	mesh_root.lib.reg_dmabuf_mr = register_file;
+	for (i = 0; i < 3; i++)
+		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(ibv_dereg_mr(mr[1]), 0);
+	assert_int_equal(leading_to(fd), 3);
+	pid = fork();
+	if (!pid)
+		_exit(leading_to(fd) != 1); /* the program's own */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+
+	assert_int_equal(leading_to(fd), 3);
+	remote_key(mr[0]->rkey);
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	assert_int_equal(ibv_dereg_mr(mr[2]), 0);
+	assert_int_equal(leading_to(fd), 1);
+	mr[0] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(mesh_key_remote(spd, mr[0]->rkey, &rkey), 0);
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	close(fd);
+}
+
+#define N_DMABUFS 100
+
+/* Programs run into their limit, and into what select() can do, when they would without us, or a quarter earlier. */
+static void test_dmabuf_limit(void **state)
+{
+	struct rlimit before, limit;
+	struct ibv_mr *mr[N_DMABUFS];
+	int fd = memfd_create("dmabuf", 0), next = dup(fd), i, n_known = 0;
+	unsigned int fds;
+	uint32_t key;
+
+	(void)state;
+	close(next);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mc->reg_dmabuf_mr = register_file;
+	mesh_root.lib.reg_dmabuf_mr = register_file;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 64;
+	assert_true(next < 40);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fds = fault_open_fds();
+	for (i = 0; i < N_DMABUFS; i++) {
+		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+		assert_non_null(mr[i]);
+	}
+	assert_int_equal(dup(fd), next);
+	close(next);
+	assert_int_equal(fault_open_fds(), fds + 16);
+
+	/* Those beyond that fail where they are used, if anywhere. */
+	for (i = 0; i < N_DMABUFS; i++) {
+		int err = mesh_key_remote(spd, mr[i]->rkey, &key);
+
+		assert_true(err == 0 || err == -ENOENT);
+		assert_int_equal(key == spd->dummy->rkey, err != 0);
+		n_known += !err;
+	}
+	assert_int_equal(n_known, 16);
+	for (i = 0; i < N_DMABUFS; i++)
+		assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+	assert_int_equal(fault_open_fds(), fds);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+	/* With the usual limits select() can go on with what a program opens. */
+	mr[0] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(mesh_key_remote(spd, mr[0]->rkey, &key), 0);
+	assert_true((rlim_t)dmabuf_fd >= (before.rlim_cur < 5461 ? before.rlim_cur - before.rlim_cur / 4 : 4096));
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	close(fd);
+}
+
 /* The child of a fork has nothing of its parent's, and leaves its parent's alone. */
 static void test_fork(void **state)
 {
@@ -759,7 +862,8 @@ int main(void)
 		T(test_rail),	  T(test_data),		  T(test_rights),	   T(test_iova),
 		T(test_dereg),	  T(test_rereg),	  T(test_given),	  T(test_other_pd),	   T(test_parent_domain),
 		T(test_refused_dealloc), T(test_close_without_a_word),
-		T(test_dmabuf),	  T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
+		T(test_dmabuf),	  T(test_dmabuf_fork), T(test_dmabuf_limit),
+		T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
 		T(test_threads),
 	};
 
