@@ -156,7 +156,8 @@ static void unlink_shadows(struct mesh_key *key, struct shadow_list *gone)
 
 static void shadow_free(struct mesh_shadow_mr *shadow)
 {
-	mesh_root.lib.verbs.dereg_mr(shadow->mr);
+	if (mesh_rail_intact(shadow->spd->rail))
+		mesh_root.lib.verbs.dereg_mr(shadow->mr);
 	free(shadow);
 }
 
@@ -303,6 +304,10 @@ static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *
 	const struct mesh_library *lib = &mesh_root.lib;
 	struct stat st;
 
+	if (!mesh_rail_intact(spd->rail)) {
+		errno = EBADF;
+		return NULL;
+	}
 	if (key->dmabuf_fd < 0)
 		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
 	if (!lib->reg_dmabuf_mr || fstat(key->dmabuf_fd, &st) || st.st_ino != key->dmabuf_ino ||

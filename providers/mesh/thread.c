@@ -37,6 +37,8 @@
 #define CLAIM_AGAIN_NS 20000000ull
 /* When to try again to watch for changes, while somebody is looking at them. */
 #define WATCH_AGAIN_NS 20000000ull
+/* How often to look whether the rails' descriptors are ours still, while there is something to do; six system calls each. */
+#define CHECK_RAILS_NS 50000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
@@ -67,6 +69,7 @@ struct mesh_thread {
 	uint64_t live_ns; /* when they did */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
+	uint64_t check_rails_at_ns;
 	uint64_t reconnect_at_ns;
 	uint64_t worked_at_ns; /* something happened */
 };
@@ -326,23 +329,43 @@ static bool is_over(const struct pollfd *events)
 	return events->revents & (POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* @events: of the channel, and the asynchronous ones */
-static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
+static void lose_rail(struct mesh_thread *thread, size_t i)
 {
 	struct mesh_rail *rail = thread->rails[i];
-	bool lost = is_over(&events[0]) || is_over(&events[1]);
 
-	if (events[0].revents)
-		mesh_rail_events(rail);
-	if (events[1].revents)
-		lost |= !mesh_rail_async_events(rail);
-	if (!lost)
-		return;
 	thread->rails[i] = thread->rails[--thread->n_rails];
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
 	mesh_conns_queue_all(false);
 	mesh_rail_put(rail);
+}
+
+/* @events: of the channel, and the asynchronous ones */
+static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
+{
+	struct mesh_rail *rail = thread->rails[i];
+	bool intact = mesh_rail_intact(rail); /* else it is the program's data that is there to be read */
+	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
+
+	if (intact && events[0].revents)
+		mesh_rail_events(rail);
+	if (intact && events[1].revents)
+		lost |= !mesh_rail_async_events(rail);
+	if (lost)
+		lose_rail(thread, i);
+}
+
+/* Somebody may have closed all descriptors, and nothing happens at those that have the numbers now. */
+static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
+{
+	size_t i;
+
+	if (now_ns < thread->check_rails_at_ns)
+		return;
+	thread->check_rails_at_ns = now_ns + CHECK_RAILS_NS;
+	for (i = thread->n_rails; i-- > 0;)
+		if (!mesh_rail_intact(thread->rails[i]))
+			lose_rail(thread, i);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -430,8 +453,11 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	wait = until_ns > now ? until_ns - now : 0;
 	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	for (i = 0; i < thread->n_rails; i++) {
-		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = thread->rails[i]->channel->fd, .events = POLLIN};
-		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = thread->rails[i]->context->async_fd, .events = POLLIN};
+		/* Not struck off, as those of the channel and the context are: rail_events() is to hear of it. */
+		const struct mesh_file *files = thread->rails[i]->files;
+
+		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
+		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
 	if (!brisk)
 		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
@@ -482,6 +508,7 @@ static void *helper(void *arg)
 			pthread_mutex_unlock(&thread->link_lock);
 			mesh_probed_lost();
 		}
+		check_rails(thread, now);
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		next = run_conns(thread, now, &worked);
