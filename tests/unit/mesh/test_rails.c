@@ -289,7 +289,7 @@ static int teardown(void **state)
  */
 static void opened_anew(struct mesh_rail *rail, struct mesh_pd *spd)
 {
-	unsigned int n_left = rail->taken;
+	unsigned int n_left = !mesh_rail_intact(rail);
 	struct mesh_rail *again = get_rail();
 	struct mesh_pd *spd_again;
 
@@ -418,8 +418,12 @@ static void test_number_taken_over(void **state)
 		n_opened = n_pds = 0;
 		use(&rail, &spd);
 		number = number_of(&opened[0], which);
+		/* Of event files it hears before it looks by itself again, which it does after 50 ms. */
+		assert_int_equal(mesh_thread_wake(true), 0);
+		usleep(2000);
 		take_number(number, ends);
-		usleep(60000); /* it looks by itself no more often */
+		if (which == MESH_RAIL_CMD)
+			usleep(60000);
 		assert_int_equal(mesh_thread_wake(true), 0);
 		assert_true(gets_lost(rail));
 		sleeps();
@@ -433,6 +437,38 @@ static void test_number_taken_over(void **state)
 		close(ends[0]);
 		close(ends[1]);
 	}
+}
+
+/* A program that becomes a daemon. The helper thread, too, has lost all it waits for. */
+static void test_all_taken_over(void **state)
+{
+	struct mesh_rail *rail;
+	struct mesh_pd *spd;
+	int ends[8][2], i;
+
+	(void)state;
+	use(&rail, &spd);
+	closefrom(3);
+	n_opened = 0; /* nothing for teardown to close */
+	for (i = 0; i < 8; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+		assert_int_equal(send(ends[i][0], "hello", 5, 0), 5);
+		assert_int_equal(send(ends[i][1], "hello", 5, 0), 5);
+	}
+	assert_int_equal(mesh_thread_wake(true), 0);
+	assert_true(gets_lost(rail));
+	sleeps();
+	mesh_pd_put(spd);
+	mesh_pds_close(&program);
+	mesh_rail_put(rail);
+	assert_false(opened[0].closed);
+	for (i = 0; i < 16; i++) {
+		char buf[16];
+
+		assert_int_equal(recv(ends[i / 2][i % 2], buf, sizeof(buf), MSG_DONTWAIT), 5);
+	}
+	for (i = 0; i < 16; i++)
+		close(ends[i / 2][i % 2]);
 }
 
 /* The last one who has it does not need the helper thread to see that. */
@@ -591,6 +627,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_fatal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_numbers_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_number_taken_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_all_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_after_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_device_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_user, setup, teardown),
