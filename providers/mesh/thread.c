@@ -55,6 +55,8 @@
 struct mesh_thread {
 	pthread_mutex_t link_lock; /* guards link: senders of all threads against the thread's opening and closing */
 	struct mesh_agentlink link;
+	/* Guards those below it: the thread opens them anew when they have been closed, others write there. Innermost. */
+	pthread_mutex_t wake_lock;
 	int wake[2]; /* a socket pair: [0] is read, [1] written */
 	uint64_t wake_ino[2];
 	_Atomic bool asleep; /* nobody looks until a byte comes */
@@ -122,10 +124,16 @@ static void close_wake(struct mesh_thread *thread)
 
 static void wake(struct mesh_thread *thread)
 {
+	int cancel;
+
 	if (atomic_exchange_explicit(&thread->woken, true, memory_order_seq_cst))
 		return;
+	cancel = mesh_cancel_off(); /* send() is where threads are cancelled */
+	pthread_mutex_lock(&thread->wake_lock);
 	if (!is_ours(thread->wake[1], thread->wake_ino[1]) || send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		atomic_store_explicit(&thread->woken, false, memory_order_relaxed);
+	pthread_mutex_unlock(&thread->wake_lock);
+	mesh_cancel_restore(cancel);
 }
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
@@ -496,9 +504,11 @@ static void *helper(void *arg)
 	for (;;) {
 		/* Somebody may have closed all descriptors and use the numbers. */
 		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
+			pthread_mutex_lock(&thread->wake_lock);
 			close_wake(thread);
 			if (open_wake(thread))
 				close_wake(thread);
+			pthread_mutex_unlock(&thread->wake_lock);
 			atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
 		}
 		now = mesh_now_ns();
@@ -567,6 +577,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (!thread)
 		return NULL;
 	pthread_mutex_init(&thread->link_lock, NULL);
+	pthread_mutex_init(&thread->wake_lock, NULL);
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
 	if (!*ret_err && at_once)
@@ -576,6 +587,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->link);
 		close_wake(thread);
+		pthread_mutex_destroy(&thread->wake_lock);
 		pthread_mutex_destroy(&thread->link_lock);
 		free(thread);
 		return NULL;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -451,7 +452,8 @@ static void test_all_taken_over(void **state)
 	closefrom(3);
 	n_opened = 0; /* nothing for teardown to close */
 	for (i = 0; i < 8; i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+		/* ThreadSanitizer takes it for a race that another thread looks at a number that is given out anew. That is what is tested. */
+		assert_int_equal(syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
 		assert_int_equal(send(ends[i][0], "hello", 5, 0), 5);
 		assert_int_equal(send(ends[i][1], "hello", 5, 0), 5);
 	}
