@@ -23,7 +23,7 @@ static void free_srqs(struct mesh_shadow_cq *scq)
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq)
 {
 	/* Waits until the helper thread has acknowledged the events it has taken. */
-	if (scq->cq)
+	if (scq->cq && mesh_rail_intact(scq->rail))
 		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
 	free(scq->qpns.places);

@@ -151,7 +151,8 @@ static void unlink_shadows(struct mesh_key *key, struct shadow_list *gone)
 
 static void shadow_free(struct mesh_shadow_mr *shadow)
 {
-	mesh_root.lib.verbs.dereg_mr(shadow->mr);
+	if (mesh_rail_intact(shadow->spd->rail))
+		mesh_root.lib.verbs.dereg_mr(shadow->mr);
 	free(shadow);
 }
 
@@ -301,6 +302,10 @@ static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *
 	const struct mesh_library *lib = &mesh_root.lib;
 	int fd;
 
+	if (!mesh_rail_intact(spd->rail)) {
+		errno = EBADF;
+		return NULL;
+	}
 	if (!key->dmabuf)
 		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
 	fd = mesh_dmabuf_fd(key->dmabuf);
