@@ -4,7 +4,6 @@
  * itself and then moved to mlx5_1, posting and polling in every manner, and the completions are compared.
  */
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,22 +17,6 @@
 #include "heldint.h"
 #include "live.h"
 #include "moved.h"
-
-static struct world world;
-
-static int setup(void **state)
-{
-	(void)state;
-	world_open(&world);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
-}
 
 /* Everything that a program can observe, as text. */
 struct trace {
@@ -463,23 +446,9 @@ static void test_wrong_keys(void **state)
 
 /* ---- events -------------------------------------------------------------------------------------------------- */
 
-static bool event_comes(struct end *e, int ms)
-{
-	struct pollfd fd = {.fd = e->channel->fd, .events = POLLIN};
-	struct ibv_cq *cq;
-	void *cq_context;
-
-	if (poll(&fd, 1, ms) != 1)
-		return false;
-	assert_int_equal(ibv_get_cq_event(e->channel, &cq, &cq_context), 0);
-	assert_ptr_equal(cq, e->cq);
-	ibv_ack_cq_events(cq, 1);
-	return true;
-}
-
 static void must_come(struct end *e)
 {
-	if (!event_comes(e, 5000))
+	if (!end_event(e, 5000))
 		fail_msg("no event, %s%s%s%s", e->manner->how == BARE ? "bare" : "moved", e->manner->extended ? ", extended" : "",
 			 e->manner->builders ? ", ibv_wr" : "", e->manner->late_keys ? ", late keys" : "");
 }
@@ -533,18 +502,18 @@ static void solicited(struct run *r, const struct shape *shape)
 	must_send(r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
 	wait_all(&r->trace, "a", &r->a, 1);
 	wait_all(&r->trace, "b", &r->b, 1);
-	note(&r->trace, "not armed: %d\n", event_comes(&r->b, 30));
+	note(&r->trace, "not armed: %d\n", end_event(&r->b, 30));
 	assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
 	must_send(r, 2, IBV_WR_SEND, 0, 64, SIGNALED);
 	wait_all(&r->trace, "b", &r->b, 1);
-	note(&r->trace, "not solicited: %d\n", event_comes(&r->b, 30));
+	note(&r->trace, "not solicited: %d\n", end_event(&r->b, 30));
 	must_send(r, 3, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
 	must_come(&r->b);
 	wait_all(&r->trace, "b", &r->b, 1);
-	note(&r->trace, "a second one: %d\n", event_comes(&r->b, 30));
+	note(&r->trace, "a second one: %d\n", end_event(&r->b, 30));
 	must_send(r, 4, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
 	wait_all(&r->trace, "b", &r->b, 1);
-	note(&r->trace, "not armed again: %d\n", event_comes(&r->b, 30));
+	note(&r->trace, "not armed again: %d\n", end_event(&r->b, 30));
 }
 
 static void test_solicited(void **state)
@@ -629,15 +598,6 @@ static void goes_native(const struct manner *manner, enum progress progress)
 	assert_memory_equal(&ops, &world.context->ops, sizeof(ops));
 }
 
-static unsigned int allows(int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *), struct ibv_qp *qp)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr is;
-
-	assert_int_equal(query_qp(qp, &is, IBV_QP_ACCESS_FLAGS, &init), 0);
-	return is.qp_access_flags & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-}
-
 static void change(struct end *e, unsigned int access)
 {
 	struct ibv_qp_attr attr = {.qp_access_flags = access, .min_rnr_timer = 5};
@@ -645,9 +605,9 @@ static void change(struct end *e, unsigned int access)
 
 	assert_int_equal(mesh_held_modify(e->held, &attr, mask), 0);
 	assert_int_equal(mesh_live_change(e->held, &attr, mask), 0);
-	assert_int_equal(allows(world.mc->query_qp, e->qp), access);
+	assert_int_equal(remote_access(world.mc->query_qp, e->qp), access);
 	if (e->held->now.qp)
-		assert_int_equal(allows(mesh_root.lib.verbs.query_qp, e->held->now.qp), access);
+		assert_int_equal(remote_access(mesh_root.lib.verbs.query_qp, e->held->now.qp), access);
 }
 
 /* What the program changes while nothing is connected is so at either QP that may be, however far that has come. */
@@ -1136,26 +1096,26 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_sends_and_receives, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rdma, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_early_sends, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flushed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flushed_and_posted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wrong_keys, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_solicited, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_native, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_way_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fails, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ends_early, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_queue_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_late_key, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_destroy, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_destroy_with_stash, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sends_and_receives, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_rdma, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_early_sends, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_many, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_flushed, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_flushed_and_posted, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_wrong_keys, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_events, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_solicited, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_changed, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_native, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_no_way_back, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_fails, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_ends_early, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_queue_full, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_late_key, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_destroy, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_destroy_with_stash, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_behind, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_threads, world_setup, world_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,6 @@
  * memory. Seeded: TEST_SEED=n
  */
 #include <errno.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,20 +17,17 @@
 #include <infiniband/mlx5dv.h>
 
 #include "fault.h"
+#include "guarded.h"
 #include "heldint.h"
-#include "live.h"
-#include "moved.h"
 #include "random.h"
 
-#define MTU      1024
+#define MTU      GUARDED_MTU
 #define SQ_PSN   0xfffff0
 #define RQ_PSN   0x77
 #define DEPTH    64
 #define ROUNDS   2000
 #define PATIENCE 20000 /* ms */
-#define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-static struct world world;
 static struct end a, b; /* a is read, b answers */
 static struct mesh_held *h;
 
@@ -49,47 +45,20 @@ static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
 #define MANY 300
 static const struct shape two_cqs = {.cqe = 1024, .max_wr = MANY, .max_sge = 1, .two_cqs = true};
 
-static void path_failed(void *arg)
-{
-	(void)arg;
-}
-
-static const struct mesh_held_ops ops = {.path_failed = path_failed};
-static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-
 /* ---- the connection -------------------------------------------------------------------------------------------- */
 
 static struct ibv_qp_attr rtr(uint32_t peer, uint32_t rq_psn)
 {
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.rq_psn = rq_psn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
-	};
+	return world_rtr(&world, false, peer, rq_psn);
 }
 
 static struct ibv_qp_attr rts(uint32_t sq_psn)
 {
-	return (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .sq_psn = sq_psn,
-				    .timeout = 17,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 4};
-}
+	struct ibv_qp_attr attr = world_rts(sq_psn);
 
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
+	attr.timeout = 17;
+	return attr;
+}
 
 static void connect_b(void)
 {
@@ -104,33 +73,18 @@ static void connect_b(void)
 /* As far as it receives. */
 static void receive_only(void)
 {
-	struct ibv_qp_attr attr = rtr(b.qp->qp_num, RQ_PSN);
-
-	assert_int_equal(mesh_live_guard(world.mc, a.qp, &ops, NULL, MTU, &h), 0);
-	assert_int_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
-	a.qp->state = IBV_QPS_RTR;
+	guarded_rtr(&a, &guarded_ops, rtr(b.qp->qp_num, RQ_PSN), &h);
 }
 
 static void connect_a(void)
 {
-	struct ibv_qp_attr attr = rts(SQ_PSN);
-
 	receive_only();
-	assert_int_equal(mesh_live_base_rts(h, &attr, RTS_MASK), 0);
-	a.qp->state = IBV_QPS_RTS;
-}
-
-static int send_nothing(struct end *e, uint64_t wr_id, unsigned int flags)
-{
-	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
-
-	return ibv_post_send(e->qp, &wr, &bad);
+	guarded_rts(&a, h, rts(SQ_PSN));
 }
 
 static int setup(void **state)
 {
-	(void)state;
-	world_open(&world);
+	world_setup(state);
 	mesh_root.config.survive = true;
 	memset(&posted, 0, sizeof(posted));
 	posted.psn = SQ_PSN;
@@ -143,13 +97,11 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	if (h)
 		mesh_held_destroy(h);
 	end_close(&a);
 	end_close(&b);
-	world_close(&world);
-	return 0;
+	return world_teardown(state);
 }
 
 /* ---- what is posted --------------------------------------------------------------------------------------------- */
@@ -276,20 +228,6 @@ static void test_count(void **state)
 	}
 }
 
-static void fence(struct mv_move_sync *sync, bool first)
-{
-	unsigned int ms;
-	int err = -EAGAIN;
-
-	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
-		err = mesh_live_fence(h, first, sync);
-		first = false;
-		if (err == -EAGAIN)
-			usleep(1000);
-	}
-	assert_int_equal(err, 0);
-}
-
 static void check_log(uint32_t n)
 {
 	struct ibv_sge sges[8];
@@ -312,7 +250,7 @@ static void check_log(uint32_t n)
 static void test_outstanding(void **state)
 {
 	struct mv_move_sync sync;
-	uint32_t qpn, i, n_recvs = 9;
+	uint32_t i, n_recvs = 9;
 	struct ibv_wc wc;
 
 	(void)state;
@@ -323,8 +261,8 @@ static void test_outstanding(void **state)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	for (i = 0; i < 30; i++)
 		assert_int_equal(post_one(false), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	assert_int_equal(h->guard->sends.first_psn, SQ_PSN);
 	assert_int_equal(sync.next_psn, RQ_PSN);
@@ -345,7 +283,7 @@ static void test_outstanding(void **state)
 static void test_receives_only(void **state)
 {
 	struct mv_move_sync sync;
-	uint32_t qpn, i;
+	uint32_t i;
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
@@ -358,12 +296,12 @@ static void test_receives_only(void **state)
 	assert_int_equal(h->log.n, 0);
 	connect_b();
 	for (i = 0; i < 2; i++) {
-		assert_int_equal(send_nothing(&b, i, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_send_empty(&b, i, IBV_SEND_SIGNALED), 0);
 		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
 		assert_int_equal(end_wait(&a).wr_id, 100 + i);
 	}
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(sync.n_received, 2);
 	assert_int_equal(h->guard->receives.n_left, 3);
@@ -378,7 +316,7 @@ static void test_receives_until_connected(void **state)
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
-	assert_int_equal(mesh_live_guard(world.mc, a.qp, &ops, NULL, MTU, &h), 0);
+	assert_int_equal(mesh_live_guard(world.mc, a.qp, &guarded_ops, NULL, MTU, &h), 0);
 	attr.path_mtu = 77;
 	assert_int_not_equal(mesh_held_modify_base(h, &attr, RTR_MASK), 0);
 	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
@@ -402,7 +340,7 @@ static void under_way(unsigned int n_sends)
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = halves, .num_sge = 2}, *bad;
 	struct mv_move_sync sync;
 	struct ibv_wc wc;
-	uint32_t qpn, i;
+	uint32_t i;
 
 	end_close(&a);
 	end_open(&a, &world, &noted, &shared);
@@ -416,8 +354,8 @@ static void under_way(unsigned int n_sends)
 	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
 	for (i = 0; i < n_sends; i++)
 		assert_int_equal(post_one(true), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
 	assert_null(h->guard->lost);
 	assert_int_equal(sync.n_received, 0);
@@ -450,17 +388,15 @@ static void test_not_flushed(void **state)
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = world.mc->post_send;
 	struct mv_move_sync sync;
 	uint64_t begun_ns;
-	uint32_t qpn;
 	int err;
 
 	(void)state;
 	connect_a();
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(h);
 	mesh_root.move_times.move_ns = 2 * 2500000000ull;
 	world.mc->post_send = no_room;
 	begun_ns = mesh_now_ns();
-	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
-		usleep(1000);
+	err = guarded_fence_ends(h, true, &sync);
 	begun_ns = mesh_now_ns() - begun_ns;
 	world.mc->post_send = post_send;
 	mesh_root.move_times = times;
@@ -489,22 +425,18 @@ static void test_next_one_is_full(void **state)
 	unsigned int receives = 0, sends = 0, i;
 	struct mv_move_sync sync;
 	struct ibv_wc wc;
-	uint32_t qpn;
-	int err;
 
 	(void)state;
 	for (i = 0; i < 5; i++)
 		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
 	connect_a();
 	for (i = 0; i < 3; i++)
-		send_nothing(&a, i, IBV_SEND_SIGNALED);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+		end_send_empty(&a, i, IBV_SEND_SIGNALED);
+	guarded_prepare(h);
 	takes.real = world.rail->context->ops.post_recv;
 	takes.n_left = 2;
 	world.rail->context->ops.post_recv = take_some;
-	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
-		usleep(1000);
-	assert_int_equal(err, -ENOMEM);
+	assert_int_equal(guarded_fence_ends(h, true, &sync), -ENOMEM);
 	assert_int_equal(end_recv(&a, 105, 0, 64), 0);
 	world.rail->context->ops.post_recv = takes.real;
 	mesh_live_surface(h);
@@ -521,17 +453,16 @@ static void test_past_us(void **state)
 {
 	struct ibv_send_wr late = {.wr_id = 4711, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct mv_move_sync sync;
-	uint32_t qpn;
 
 	(void)state;
 	connect_a();
 	assert_int_equal(post_one(false), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
 	/* Behind the marks: it is as what was posted before. */
 	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
 	posted.wrs[1] = late;
-	fence(&sync, false);
+	guarded_fence(h, false, &sync);
 	check_log(2);
 	assert_false(mesh_reader_strayed(h->guard->reader));
 	/* Too late: nothing may overtake it. */
@@ -548,13 +479,12 @@ static void test_next_one_fails(void **state)
 {
 	struct mesh_completion c = {.wr_id = 1, .cq = NULL, .status = IBV_WC_LOC_LEN_ERR};
 	struct mv_move_sync sync;
-	uint32_t qpn;
 
 	(void)state;
 	connect_a();
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(h);
 	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
-	fence(&sync, false);
+	guarded_fence(h, false, &sync);
 	c.cq = h->recv_cq;
 	assert_false(mesh_guard_completed(h, &c));
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), -EPROTO);
@@ -586,9 +516,7 @@ static void add_one(unsigned int i, unsigned int flags)
 
 static void send_one(uint64_t wr_id)
 {
-	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-
-	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	assert_int_equal(end_send_empty(&a, wr_id, IBV_SEND_SIGNALED), 0);
 }
 
 static void connect_for_atomics(void)
@@ -735,9 +663,9 @@ static void assert_is_left(struct ibv_qp *qp)
 {
 	struct mesh_held *none = NULL;
 
-	assert_int_equal(mesh_live_guard(world.mc, qp, &ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
 	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
-	assert_int_equal(mesh_held_new(world.mc, qp, &ops, NULL, &none), -EBUSY);
+	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, qp));
 	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
@@ -839,7 +767,7 @@ static void life_ends(struct end *e)
 
 	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
 	e->qp->state = IBV_QPS_RESET;
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS};
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};
 	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 	e->qp->state = IBV_QPS_INIT;
 }
@@ -923,7 +851,6 @@ static unsigned int n_rooms(void)
 static void test_room_is_for_moves(void **state)
 {
 	unsigned int i;
-	uint32_t qpn;
 
 	(void)state;
 	connect_a();
@@ -936,7 +863,7 @@ static void test_room_is_for_moves(void **state)
 	assert_int_equal(n_rooms(), 0);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(n_rooms(), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(h);
 	assert_int_equal(n_rooms(), ALL_ROOMS);
 }
 
@@ -967,7 +894,7 @@ static void test_no_room_for_a_move(void **state)
 		assert_true(mesh_live_armed(h));
 	}
 	assert_int_equal(failed, ALL_ROOMS);
-	fence(&sync, true);
+	guarded_fence(h, true, &sync);
 	check_log(failed + 1);
 }
 
@@ -985,7 +912,6 @@ static void to_err(void)
 static void test_errors_come_first(void **state)
 {
 	struct mv_move_sync sync;
-	uint32_t qpn;
 
 	(void)state;
 	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
@@ -993,8 +919,8 @@ static void test_errors_come_first(void **state)
 	to_err();
 	end_quiet(&a);
 	assert_true(h->guard->broken);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	check_log(3);
 	assert_int_equal(h->guard->receives.n_left, 1);
 }
@@ -1050,7 +976,6 @@ static int poll_other_between(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 /* Sends 0 to @n - 1 and receives from 1000 on, all of them flushed: the path has failed. */
 static void flush_two_cqs(uint32_t n)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint32_t i;
 
@@ -1059,8 +984,7 @@ static void flush_two_cqs(uint32_t n)
 	connect_a();
 	for (i = 0; i < n; i++) {
 		assert_int_equal(end_recv(&a, 1000 + i, 16 * i, 16), 0);
-		wr.wr_id = i;
-		assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+		assert_int_equal(end_send_empty(&a, i, IBV_SEND_SIGNALED), 0);
 	}
 	assert_int_equal(world.mc->modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
 	usleep(20000);
@@ -1072,10 +996,10 @@ static void check_two_cqs(uint32_t n)
 	struct ibv_sge sges[8];
 	char data[256];
 	struct mv_wr wr;
-	uint32_t qpn, i;
+	uint32_t i;
 
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n);
 	assert_int_equal(h->guard->receives.n_left, n);
@@ -1150,60 +1074,44 @@ static void test_two_pollers(void **state)
 static void test_log_is_short(void **state)
 {
 	struct mv_move_sync sync;
-	uint32_t qpn;
-	int err;
 
 	(void)state;
 	connect_a();
 	to_err();
 	end_quiet(&a);
 	mv_wrring_undo(&h->guard->sends, 1);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	for (err = mesh_live_fence(h, true, &sync); err == -EAGAIN; err = mesh_live_fence(h, false, &sync))
-		usleep(1000);
-	assert_int_equal(err, -EOPNOTSUPP);
+	guarded_prepare(h);
+	assert_int_equal(guarded_fence_ends(h, true, &sync), -EOPNOTSUPP);
 	assert_non_null(mesh_live_lost(h));
-}
-
-static unsigned int allows(struct ibv_qp *qp)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr is;
-
-	assert_int_equal(mesh_root.lib.verbs.query_qp(qp, &is, IBV_QP_ACCESS_FLAGS, &init), 0);
-	return is.qp_access_flags & ALL_ACCESS & ~IBV_ACCESS_LOCAL_WRITE;
 }
 
 /* What the program changes in RTS: of the QP that does the work, and when that is fenced, of the next one, which it does not know. */
 static void test_changed(void **state)
 {
 	struct ibv_qp_attr none = {.qp_access_flags = 0}, reads = {.qp_access_flags = IBV_ACCESS_REMOTE_READ}, next_rts = rts(SQ_PSN);
-	struct ibv_qp_attr next_rtr = rtr(0, RQ_PSN);
+	struct ibv_qp_attr next_rtr = world_rtr(&world, true, 0, RQ_PSN);
+	query_qp_fn query_qp = mesh_root.lib.verbs.query_qp;
 	struct mv_move_sync sync;
-	uint32_t qpn;
 
 	(void)state;
 	connect_a();
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(allows(a.qp), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	assert_int_equal(remote_access(query_qp, a.qp), 0);
+	next_rtr.dest_qp_num = guarded_prepare(h);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(allows(h->next.qp), 0);
-	next_rtr.dest_qp_num = qpn;
-	next_rtr.ah_attr.grh.dgid = world.rail_gid;
-	next_rtr.ah_attr.grh.sgid_index = world.rail_gid_index;
+	assert_int_equal(remote_access(query_qp, h->next.qp), 0);
 	assert_int_equal(mesh_live_connect(h, &next_rtr, RTR_MASK, &next_rts, RTS_MASK), 0);
-	fence(&sync, true);
+	guarded_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(allows(h->next.qp), IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(remote_access(query_qp, h->next.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
 	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(mesh_live_change(h, &none, IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(allows(h->next.qp), 0);
+	assert_int_equal(remote_access(query_qp, h->next.qp), 0);
 }
 
 /* ---- room in the CQ ---------------------------------------------------------------------------------------------- */
@@ -1219,14 +1127,12 @@ static void connect_pair(struct end *from, const struct end *to, bool guarded)
 
 	to_rtr.min_rnr_timer = 0; /* 655 ms: it does not come again before the end */
 	if (guarded) {
-		assert_int_equal(mesh_live_guard(world.mc, from->qp, &ops, NULL, MTU, &h), 0);
-		assert_int_equal(mesh_held_modify_base(h, &to_rtr, RTR_MASK), 0);
-		from->qp->state = IBV_QPS_RTR;
-		assert_int_equal(mesh_live_base_rts(h, &to_rts, RTS_MASK), 0);
-	} else {
-		assert_int_equal(world.mc->modify_qp(from->qp, &to_rtr, RTR_MASK), 0);
-		assert_int_equal(world.mc->modify_qp(from->qp, &to_rts, RTS_MASK), 0);
+		guarded_rtr(from, &guarded_ops, to_rtr, &h);
+		guarded_rts(from, h, to_rts);
+		return;
 	}
+	assert_int_equal(world.mc->modify_qp(from->qp, &to_rtr, RTR_MASK), 0);
+	assert_int_equal(world.mc->modify_qp(from->qp, &to_rts, RTS_MASK), 0);
 	from->qp->state = IBV_QPS_RTS;
 }
 
@@ -1244,7 +1150,7 @@ static void test_what_waited_is_posted(void **state)
 	connect_a();
 	connect_b();
 	assert_true(mesh_live_quiesce(h));
-	while (!send_nothing(&a, n_posted, IBV_SEND_SIGNALED))
+	while (!end_send_empty(&a, n_posted, IBV_SEND_SIGNALED))
 		n_posted++; /* the peer has no receive */
 	for (i = 0; i < 4; i++)
 		add_one(i, IBV_SEND_SIGNALED);
@@ -1258,7 +1164,7 @@ static void test_what_waited_is_posted(void **state)
 			fed++;
 		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
 		if (!n_done)
-			assert_int_equal(send_nothing(&a, n_posted, IBV_SEND_SIGNALED), 0);
+			assert_int_equal(end_send_empty(&a, n_posted, IBV_SEND_SIGNALED), 0);
 	}
 	assert_int_equal(h->queue.n, 0);
 	assert_null(mesh_live_lost(h));
@@ -1267,15 +1173,12 @@ static void test_what_waited_is_posted(void **state)
 /* Among other events: a QP with an SRQ that goes to ERR gives one. */
 static bool has_overrun(void)
 {
-	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
-	bool overrun = false;
 
-	while (!overrun && poll(&fd, 1, 50) > 0 && !ibv_get_async_event(world.context, &event)) {
-		overrun = event.event_type == IBV_EVENT_CQ_ERR;
-		ibv_ack_async_event(&event);
-	}
-	return overrun;
+	while (world_event(&world, &event, 50))
+		if (event.event_type == IBV_EVENT_CQ_ERR)
+			return true;
+	return false;
 }
 
 /*
@@ -1284,7 +1187,7 @@ static bool has_overrun(void)
  */
 static void test_room_beside_srq(void **state)
 {
-	uint32_t n_sends, n_recvs, i, qpn;
+	uint32_t n_sends, n_recvs, i;
 	struct mv_move_sync sync;
 	struct end c, d;
 	struct ibv_wc wc;
@@ -1294,7 +1197,7 @@ static void test_room_beside_srq(void **state)
 	end_open(&d, &world, &bare, &without);
 	connect_pair(&c, &d, true);
 	connect_pair(&d, &c, false);
-	for (n_sends = 0; !send_nothing(&c, n_sends, 0); n_sends++)
+	for (n_sends = 0; !end_send_empty(&c, n_sends, 0); n_sends++)
 		; /* the peer has no receive */
 	/* By what is logged there is room enough, and no more than that. */
 	assert_true(h->send_cq->n_base_wrs + 3 <= (uint32_t)c.cq->cqe);
@@ -1302,11 +1205,11 @@ static void test_room_beside_srq(void **state)
 	assert_true(n_recvs < (uint32_t)c.cq->cqe);
 	for (i = 0; i < n_recvs; i++) {
 		assert_int_equal(end_recv(&c, 1000 + i, 0, 16), 0);
-		assert_int_equal(send_nothing(&d, i, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(end_send_empty(&d, i, IBV_SEND_SIGNALED), 0);
 		assert_int_equal(end_wait(&d).status, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
-	fence(&sync, true);
+	guarded_prepare(h);
+	guarded_fence(h, true, &sync);
 	assert_false(has_overrun());
 	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), n_sends);
 	for (i = 0; i < n_recvs; i++) {
@@ -1336,9 +1239,7 @@ static int resize_to_max(struct ibv_cq *cq, int cqe)
 /* Return: as large as the CQ is then. */
 static uint32_t room_after_prepare(void)
 {
-	uint32_t qpn;
-
-	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(h);
 	mesh_live_release(h);
 	return (uint32_t)a.cq->cqe;
 }
