@@ -365,6 +365,16 @@ void end_shadow_rts(struct end *e, const struct shape *shape)
 	assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
 }
 
+void end_err(struct end *e)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (e->manner->how == BARE)
+		assert_int_equal(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	else
+		assert_int_equal(mesh_held_modify(e->held, &attr, IBV_QP_STATE), 0);
+}
+
 void end_prepare(struct end *e)
 {
 	struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};

@@ -113,6 +113,8 @@ void end_rtr(struct end *e, const struct end *peer, const struct shape *shape);
 void end_rts(struct end *e, const struct shape *shape);
 /** end_shadow_rts - what end_rts() leaves out for an end with late_rts */
 void end_shadow_rts(struct end *e, const struct shape *shape);
+/** end_err - the program ends the connection */
+void end_err(struct end *e);
 void end_prepare(struct end *e);
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
 /** end_native - connect the base's own QP of a held one */

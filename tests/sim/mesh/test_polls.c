@@ -177,8 +177,6 @@ static void test_nameless(void **state)
 /* Who polls brings a queue pair to its end that was about to move to where he polls. */
 static void test_ends_one_that_moves(void **state)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
@@ -186,7 +184,7 @@ static void test_ends_one_that_moves(void **state)
 	guarded_prepare(guarded.held);
 	start_poll_shadow();
 	alarm(2);
-	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	end_err(&guarded);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_leftovers, 0);
@@ -619,14 +617,13 @@ static void test_batch_aborted(void **state)
 /* Who is in the batch may do that. */
 static void test_ends_in_own_batch(void **state)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct ibv_wc wc;
 
 	(void)state;
 	open_builders();
 	ibv_wr_start(guarded.qp_ex);
 	build_write(1, 0x1111);
-	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	end_err(&guarded);
 	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
 	wc = end_wait(&guarded);
 	assert_int_equal(wc.wr_id, 1);

@@ -342,7 +342,6 @@ static void reads_last_wqe(const struct end *e)
 /* What a program waits for before it destroys such a QP. */
 static void last_wqe(const struct manner *manner)
 {
-	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct hub *h = calloc(1, sizeof(*h));
 	struct end *to;
 
@@ -353,10 +352,7 @@ static void last_wqe(const struct manner *manner)
 	pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
 	to = &h->pairs[0].to;
-	if (manner->how == BARE)
-		assert_int_equal(ibv_modify_qp(to->qp, &err, IBV_QP_STATE), 0);
-	else
-		assert_int_equal(mesh_held_modify(to->held, &err, IBV_QP_STATE), 0);
+	end_err(to);
 	reads_last_wqe(to);
 	hub_close(h);
 	free(h);
@@ -466,13 +462,6 @@ static void no_event(void)
 		fail_msg("%s", ibv_event_type_str(event.event_type));
 }
 
-static void live_to_err(struct end *e)
-{
-	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
-
-	assert_int_equal(mesh_held_modify(e->held, &err, IBV_QP_STATE), 0);
-}
-
 /* A move is not to be seen, and the end that the program makes is as bare. */
 static void test_last_wqe_live(void **state)
 {
@@ -485,10 +474,10 @@ static void test_last_wqe_live(void **state)
 	reads_nothing();
 	no_event();
 	live_works(l, &l->ends[0]);
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	no_event();
 	live_close(l);
 }
@@ -500,7 +489,7 @@ static void test_last_wqe_late(void **state)
 
 	(void)state;
 	live_move(&l->ends[0]);
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
 	live_close(l);
@@ -522,8 +511,8 @@ static void test_last_wqe_surfaced(void **state)
 	mesh_live_surface(l->ends[1].held);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */
-	live_to_err(&l->ends[0]);
-	live_to_err(&l->ends[1]);
+	end_err(&l->ends[0]);
+	end_err(&l->ends[1]);
 	no_event();
 	while (end_poll(&l->hub.end, &wc))
 		;
@@ -546,7 +535,7 @@ static void test_last_wqe_of_error(void **state)
 	no_event();
 	assert_int_equal(end_wait(&l->hub.end).status, IBV_WC_LOC_PROT_ERR);
 	reads_last_wqe(e);
-	live_to_err(e);
+	end_err(e);
 	no_event();
 	live_close(l);
 }
@@ -563,7 +552,7 @@ static void test_last_wqe_of_many(void **state)
 	for (i = 0; i < 3; i++)
 		reads_nothing();
 	for (i = 0; i < 3; i++)
-		live_to_err(&l->ends[i]);
+		end_err(&l->ends[i]);
 	reads_last_wqe(&l->ends[0]);
 	end_close(&l->ends[1]);
 	reads_last_wqe(&l->ends[2]);
@@ -586,7 +575,7 @@ static void test_last_wqe_destroyed(void **state)
 		reads_nothing();
 	}
 	live_move(&l->ends[2]);
-	live_to_err(&l->ends[1]);
+	end_err(&l->ends[1]);
 	for (i = 0; i < 3; i++)
 		end_close(&l->ends[i]);
 	l->n = 0;
