@@ -55,6 +55,8 @@ void receive_only(void);
 int post_one(bool always);
 /** feed_b - as many receives as one round takes at most; earlier ones have been executed */
 void feed_b(void);
+/** one_round - some work of a's, done and polled at both ends */
+void one_round(void);
 /** check_log - the log has the first @n that were posted, as they were */
 void check_log(uint32_t n);
 

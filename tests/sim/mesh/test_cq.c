@@ -161,21 +161,6 @@ static void test_resized(void **state)
 	}
 }
 
-/* Some work, and all that is known of it is right. */
-static void one_round(void)
-{
-	struct ibv_wc wc;
-	unsigned int i;
-
-	feed_b();
-	for (i = 0; i < 8; i++)
-		assert_int_equal(post_one(true), 0);
-	for (i = 0; i < 8; i++)
-		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
-	while (ibv_poll_cq(b.cq, 1, &wc) > 0)
-		;
-}
-
 static void life_ends(struct end *e)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};

@@ -526,6 +526,18 @@ static void *replay_elsewhere(void *arg)
 	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4);
 }
 
+/* @err: what the fence said when it was begun. */
+static void fence_is_done_elsewhere(int err)
+{
+	unsigned int i;
+
+	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+}
+
 /* From now on the batches are ours. */
 static void open_builders(void)
 {
@@ -558,7 +570,6 @@ static void assert_written(uint64_t wr_id, uint64_t what)
 static void test_batch_through_a_move(void **state)
 {
 	unsigned int i;
-	int err;
 
 	(void)state;
 	open_builders();
@@ -568,11 +579,7 @@ static void test_batch_through_a_move(void **state)
 	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
 	build_write(2, 0x2222);
 	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
-	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
-		usleep(1000);
-		err = in_a_thread(fence_on_elsewhere);
-	}
-	assert_int_equal(err, 0);
+	fence_is_done_elsewhere(-EAGAIN);
 	ibv_wr_start(guarded.qp_ex);
 	build_write(3, 0x3333);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
@@ -593,17 +600,9 @@ static void test_batch_through_a_move(void **state)
 /* What the batch was built in is not needed any more. */
 static void test_batch_aborted(void **state)
 {
-	unsigned int i;
-	int err;
-
 	(void)state;
 	open_builders();
-	err = in_a_thread(fence_elsewhere);
-	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
-		usleep(1000);
-		err = in_a_thread(fence_on_elsewhere);
-	}
-	assert_int_equal(err, 0);
+	fence_is_done_elsewhere(in_a_thread(fence_elsewhere));
 	ibv_wr_start(guarded.qp_ex);
 	build_write(1, 0x1111);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);

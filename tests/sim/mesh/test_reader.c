@@ -334,16 +334,10 @@ static unsigned int n_rooms(void)
 
 static void test_room_is_for_moves(void **state)
 {
-	unsigned int i;
-
 	(void)state;
 	connect_a();
 	connect_b();
-	feed_b();
-	for (i = 0; i < 8; i++)
-		assert_int_equal(post_one(true), 0);
-	for (i = 0; i < 8; i++)
-		assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	one_round();
 	assert_int_equal(n_rooms(), 0);
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(n_rooms(), 0);

@@ -95,6 +95,17 @@ static void pair_send(struct hub *h, uint32_t i)
 		assert_int_equal(end_wait(&p->from).status, IBV_WC_SUCCESS);
 }
 
+/* Of a receive; returns the slot. */
+static uint32_t take_slot(struct hub *h, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id - h->base;
+
+	assert_true(slot < SLOTS);
+	assert_true(h->posted[slot]); /* not twice */
+	h->posted[slot] = false;
+	return slot;
+}
+
 /* Return: whether there was one. */
 static bool take_one(struct hub *h)
 {
@@ -107,10 +118,7 @@ static bool take_one(struct hub *h)
 	if (!end_poll(&h->end, &wc))
 		return false;
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	slot = (uint32_t)wc.wr_id - h->base;
-	assert_true(slot < SLOTS);
-	assert_true(h->posted[slot]); /* not twice */
-	h->posted[slot] = false;
+	slot = take_slot(h, &wc);
 	message = (const void *)(h->end.buf + slot * SLOT_BYTES);
 	assert_int_equal(wc.byte_len, sizeof(*message));
 	assert_true(message->pair < MAX_PAIRS);
@@ -629,7 +637,7 @@ static void test_last_wqe_of_ours(void **state)
 static void takes_one(struct hub *h, struct end *e, struct ibv_cq *recv_cq)
 {
 	struct ibv_wc wc;
-	uint32_t slot, ms;
+	uint32_t ms;
 	int n = 0;
 
 	for (ms = 0; !n && ms < 5000; ms++) {
@@ -640,10 +648,7 @@ static void takes_one(struct hub *h, struct end *e, struct ibv_cq *recv_cq)
 	assert_int_equal(n, 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.qp_num, e->qp->qp_num);
-	slot = (uint32_t)wc.wr_id - h->base;
-	assert_true(slot < SLOTS);
-	assert_true(h->posted[slot]); /* not twice */
-	h->posted[slot] = false;
+	take_slot(h, &wc);
 }
 
 static void sends_one(struct hub *h, struct end *e)
