@@ -68,18 +68,31 @@ static void add_beacons(struct list *list, const struct md_agent *agent)
 		"Answers to queries that could not be used");
 }
 
+/* Ports that the administrator has excluded are often not cabled, and nobody waits for them to come up. */
+static void count_rails(const struct md_agent *agent, uint64_t *ret_n, uint64_t *ret_up)
+{
+	const struct md_desc *desc = agent->watch.view->desc;
+
+	*ret_n = *ret_up = 0;
+	for (uint32_t r = 0; r < desc->n_rails; r++) {
+		if (mv_config_list_match(&agent->options->config.exclude, desc->rails[r].device))
+			continue;
+		++*ret_n;
+		*ret_up += (desc->rails[r].flags & MV_RAIL_UP) != 0;
+	}
+}
+
 static void add_hosts(struct list *list, const struct md_agent *agent)
 {
 	const struct md_desc *desc = agent->watch.view->desc;
-	uint64_t up = 0;
+	uint64_t n, up;
 
-	for (uint32_t r = 0; r < desc->n_rails; r++)
-		up += (desc->rails[r].flags & MV_RAIL_UP) != 0;
+	count_rails(agent, &n, &up);
 	gauge(list, "hosts", agent->hosts.n, "Other hosts known");
 	gauge(list, "hosts_bytes", agent->hosts.bytes, "Memory of their descriptions");
 	counter(list, "hosts_refused", agent->hosts.n_refused, "Hosts for which there was no room");
 	gauge(list, "targets", agent->targets.n, "Addresses that are asked whose they are");
-	gauge(list, "rails", desc->n_rails, "Rails of this host");
+	gauge(list, "rails", n, "Rails of this host that are not excluded");
 	gauge(list, "rails_up", up, "Rails of this host that are up");
 	gauge(list, "gids", desc->n_gids, "GIDs of this host");
 	counter(list, "looks", agent->watch.n_looks, "Times that the local devices were read");

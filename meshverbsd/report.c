@@ -334,7 +334,7 @@ static void read_comm(pid_t pid, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* Was found to be a JSON object when it came (client.c), so it goes out as it is. */
+/* Was found to be a JSON object when it came (client_frame.c), so it goes out as it is. */
 static struct json_object *status_object(char *status)
 {
 	struct json_object *object = json_object_new_object();

@@ -125,11 +125,11 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_qps = {
 	.name = "qps",
 	.args = "[-j]",
-	.summary = "connections that ask for another path or use one, and why",
-	.help = "Asks the agent for the queue pairs that programs have told it about: those whose "
-		"own path the\n"
-		"directory calls in question, and those that use another one, with the way they "
-		"go. One sees one's\n"
+	.summary = "connections to hosts with an agent, the way they go, and why",
+	.help = "Asks the agent for the queue pairs that programs have told it about: connections "
+		"to\n"
+		"hosts that have an agent, with the way they go, and whether they can be moved. One "
+		"sees one's\n"
 		"own; root and the agent's user see all.\n\n"
 		"  -j, --json   print JSON\n\n"
 		"Exit status: 0; 2 wrong usage, or no agent.",

@@ -255,10 +255,10 @@ void mesh_conn_unclaimed(struct mesh_conn *conn);
 /** mesh_conns_of - connections of a context, with references; written to @ret: array of @max; the first @skip are left out */
 size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip);
 
-/** mesh_conns_close - a context is being closed: drop its connections; connect.c */
+/** mesh_conns_close - a context is being closed: drop its connections; end.c */
 void mesh_conns_close(struct mesh_context *mc);
 
-/* connect.c: what the program does to its QPs. Contracts are those of libibverbs. */
+/* end.c, query.c: what the program does to its QPs. Contracts are those of libibverbs. */
 int mesh_destroy_qp(struct ibv_qp *qp);
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 

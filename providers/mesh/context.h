@@ -140,7 +140,7 @@ extern const char mesh_own_qp;
 void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, struct ibv_device *device,
 			  struct verbs_context *start);
 
-/* The operations we put in place: qp.c, ah.c, event.c, overlay.c. Contracts are those of libibverbs. */
+/* The operations we put in place: modify.c, ah.c, event.c, overlay.c. Contracts are those of libibverbs. */
 int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event);

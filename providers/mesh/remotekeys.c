@@ -5,6 +5,7 @@
 #include "conn.h"
 #include "count.h"
 #include "keys.h"
+#include "live.h"
 #include "relocate.h"
 
 /*
@@ -235,12 +236,15 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	/* Nobody there who could use it. */
 	while ((key = take_overdue(conn, true, now_ns)))
 		free(key);
-	/* One at a time is enough: what waits behind it waits anyway. */
-	key = take_overdue(conn, false, now_ns);
+	/*
+	 * One at a time is enough: what waits behind it waits anyway. A move asks anew when it is through, and if it fails, or the path has,
+	 * the program gets its errors for that.
+	 */
+	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, now_ns);
 	if (key) {
 		free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
-			    "%s QP 0x%x: the peer does not answer for a remote key; the connection fails", conn->mc->device,
+			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
 			    conn->qpn);
 		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Frames of processes: what each of them asks for. */
+#include "client_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+#include "say.h"
+
+static int on_register(struct md_client *client, const struct mv_frame *frame)
+{
+	const struct mv_frame welcome = {.type = MV_FRAME_WELCOME, .version = MV_CTL_VERSION};
+	const struct mv_frame probes = {.type = MV_FRAME_PROBES, .version = MV_CTL_VERSION};
+	const struct mv_frame packs = {.type = MV_FRAME_PACKS, .version = MV_CTL_VERSION};
+	size_t len = frame->len < sizeof(client->name) ? frame->len : sizeof(client->name) - 1;
+
+	memset(client->name, 0, sizeof(client->name));
+	memcpy(client->name, frame->payload, len);
+	/* The codec lets UTF-8 pass; what goes into tables and logs is ASCII. */
+	for (size_t i = 0; i < len; i++)
+		if (client->name[i] < ' ' || client->name[i] > '~')
+			client->name[i] = '?';
+	md_client_put(client, &welcome);
+	if (frame->version != MV_CTL_VERSION)
+		return -EPROTONOSUPPORT;
+	client->registered = true;
+	if (client->clients->ops->probes && client->clients->ops->probes(client->clients->arg))
+		md_client_put(client, &probes);
+	md_client_put(client, &packs);
+	return 0;
+}
+
+/* Without memory it gets them one by one. */
+static void on_packs(struct md_client *client)
+{
+	if (!client->out)
+		client->out = malloc(MV_PACK_MAX_BYTES);
+	client->packs = client->out;
+}
+
+/* Does the message come from a QP of this process? */
+static bool is_its_own(struct md_client *client, const struct mv_ctl_end *from)
+{
+	const struct md_clients *clients = client->clients;
+	const char *devices[MD_RAILS_MAX];
+	size_t n = clients->ops->devices(clients->arg, &from->gid, devices, MD_RAILS_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		struct md_qp_key key = md_qp_key_make(devices[i], from->qpn);
+		struct md_qp *qp = md_qps_find(&clients->qps, &key);
+
+		if (qp && qp->owner == client->number)
+			return true;
+	}
+	return false;
+}
+
+static void on_send(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	struct mv_ctl_msg msg;
+	int err;
+
+	clients->count.sends++;
+	if (mv_ctl_decode(frame->payload, frame->len, &msg)) {
+		clients->count.malformed++;
+		return;
+	}
+	if (!is_its_own(client, &msg.from)) {
+		clients->count.not_its_own++;
+		return;
+	}
+	err = client->n_parcels < MD_PARCELS_PER_CLIENT
+		      ? clients->ops->send(clients->arg, client, &frame->dgid, &msg, frame->payload,
+					   frame->len)
+		      : -ENOSPC;
+	if (err)
+		md_say(MD_DEBUG, "a message of process %d (%s) is lost: %s", (int)client->pid,
+		       client->name, md_strerror(err));
+}
+
+static void on_status(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_qp_key key = md_qp_key_make(frame->device, frame->qpn);
+
+	/* It goes into answers as it is. */
+	if (!md_control_is_object((const char *)frame->payload, frame->len)) {
+		client->clients->count.malformed++;
+		return;
+	}
+	md_qps_status(&client->clients->qps, &key, client->number, frame->payload, frame->len);
+}
+
+/* One that must not be watched is never heard of, as if it did not answer. */
+static void on_watch(struct md_client *client, const struct mv_frame *frame)
+{
+	struct md_clients *clients = client->clients;
+	int err = clients->ops->watch(clients->arg, client, &frame->sgid, &frame->dgid, frame->watch);
+
+	if (!err)
+		return;
+	clients->count.watches_refused++;
+	md_say(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
+	       md_strerror(err));
+}
+
+int md_client_frame(struct md_client *client, const struct mv_frame *frame)
+{
+	client->clients->count.frames++;
+	if (frame->type == MV_FRAME_REGISTER)
+		return on_register(client, frame);
+	if (!client->registered)
+		return -EPROTO;
+	switch (frame->type) {
+	case MV_FRAME_CLAIM:
+		md_client_claim(client, frame);
+		return 0;
+	case MV_FRAME_UNCLAIM:
+		md_client_unclaim(client, frame);
+		return 0;
+	case MV_FRAME_SEND:
+		on_send(client, frame);
+		return 0;
+	case MV_FRAME_STATUS:
+		on_status(client, frame);
+		return 0;
+	case MV_FRAME_WATCH:
+		on_watch(client, frame);
+		return 0;
+	case MV_FRAME_PACKS:
+		on_packs(client);
+		return 0;
+	}
+	return -EPROTO;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Frames to processes. */
+#include "client_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Return: 0 or -errno. */
+static int send_packet(struct md_client *client, const uint8_t *bytes, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(client->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
+}
+
+/* Return: false when they have to wait for room in its socket. */
+static bool flush_client(struct md_client *client)
+{
+	if (client->out_len && send_packet(client, client->out, client->out_len) == -EAGAIN)
+		return false;
+	client->out_len = 0;
+	if (client->waits)
+		LIST_REMOVE(client, waiting);
+	client->waits = false;
+	return true;
+}
+
+void md_clients_flush(struct md_clients *clients)
+{
+	struct md_client *client = LIST_FIRST(&clients->waiting), *next;
+
+	for (; client; client = next) {
+		next = LIST_NEXT(client, waiting);
+		flush_client(client);
+	}
+}
+
+bool md_client_put(struct md_client *client, const struct mv_frame *frame)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	if (!len)
+		return false;
+	if (!client->packs)
+		return !send_packet(client, buf, len);
+	if (len > MV_PACK_MAX_BYTES - client->out_len && !flush_client(client))
+		return false;
+	memcpy(client->out + client->out_len, buf, len);
+	client->out_len += len;
+	if (!client->waits)
+		LIST_INSERT_HEAD(&client->clients->waiting, client, waiting);
+	client->waits = true;
+	return true;
+}
+
+bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn,
+			const uint8_t *data, uint16_t len)
+{
+	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn, .len = len};
+	struct md_qp_key key = md_qp_key_make(device, qpn);
+	struct md_qp *qp = md_qps_find(&clients->qps, &key);
+	struct md_client *client = qp ? md_clients_find(clients, qp->owner) : NULL;
+
+	if (!client)
+		return false;
+	memcpy(frame.device, key.device, sizeof(frame.device));
+	memcpy(frame.payload, data, len);
+	if (md_client_put(client, &frame))
+		clients->count.delivered++;
+	else
+		clients->count.not_delivered++;
+	return true;
+}
+
+void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn,
+			   const uint8_t *data, uint16_t len)
+{
+	struct mv_frame frame = {
+		.type = MV_FRAME_UNREACHABLE, .qpn = qpn, .dgid = *dgid, .len = len};
+
+	memcpy(frame.payload, data, len);
+	md_client_put(client, &frame);
+}
+
+bool md_clients_path(struct md_clients *clients, uint64_t number, const union ibv_gid *local,
+		     const union ibv_gid *remote, enum mv_probed state)
+{
+	const struct mv_frame frame = {
+		.type = MV_FRAME_PATH, .sgid = *local, .dgid = *remote, .probed = (uint8_t)state};
+	struct md_client *client = md_clients_find(clients, number);
+
+	return !client || md_client_put(client, &frame);
+}
+
+void md_clients_changed(struct md_clients *clients)
+{
+	const struct mv_frame changed = {.type = MV_FRAME_CHANGED, .version = MV_CTL_VERSION};
+	struct md_client *client, *next;
+
+	HASH_ITER(hh, clients->by_number, client, next) {
+		if (client->registered)
+			md_client_put(client, &changed);
+	}
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Reading what processes send, and whose turn it is. */
+#include "client_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "say.h"
+
+/* Return: 0; -ENODATA when it is no packet: there will be none any more. */
+static int take_descriptors(struct md_client *client, struct msghdr *msg)
+{
+	struct cmsghdr *cmsg;
+	int err = -ENODATA;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		if (cmsg->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cmsg->cmsg_type == SCM_CREDENTIALS)
+			err = 0;
+		if (cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		client->n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(client->strays, CMSG_DATA(cmsg), client->n_strays * sizeof(int));
+	}
+	return err;
+}
+
+/* With what a process counts, once. Return: 0; -EBADF: it sends what nobody wants. */
+static int take_page(struct md_client *client)
+{
+	if (!client->n_strays)
+		return 0;
+	if (client->n_strays > 1 || client->page || md_counts_map(client->strays[0], &client->page))
+		return -EBADF;
+	client->n_strays = 0;
+	return 0;
+}
+
+/* Return: -EINPROGRESS; -ENOMEM. */
+static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
+{
+	struct md_clients *clients = client->clients;
+
+	client->rest = malloc(len);
+	if (!client->rest)
+		return -ENOMEM;
+	memcpy(client->rest, buf, len);
+	client->rest_len = len;
+	TAILQ_INSERT_TAIL(&clients->asking, client, asking);
+	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
+	sd_event_source_set_enabled(clients->turn, SD_EVENT_ONESHOT);
+	return -EINPROGRESS;
+}
+
+/* Frames of one packet. Return: as take_packet(). */
+static int take_frames(struct md_client *client, const uint8_t *buf, size_t len, unsigned int *n_frames)
+{
+	struct mv_frame frame;
+	size_t used;
+	int err = 0;
+
+	for (; len && !err; buf += used, len -= used) {
+		if (mv_frame_take(buf, len, &used, &frame)) {
+			client->clients->count.malformed++;
+			return -EBADMSG;
+		}
+		if (md_client_has_to_wait(client, &frame))
+			return keep_rest(client, buf, len);
+		(*n_frames)++;
+		err = md_client_frame(client, &frame);
+	}
+	return err;
+}
+
+/* Return: 0 to go on; -EAGAIN: nothing more for now; -EINPROGRESS: there is a rest; another -errno: close. */
+static int take_packet(struct md_client *client, unsigned int *n_frames)
+{
+	uint8_t buf[MV_PACK_MAX_BYTES + 1]; /* one more, so that longer ones show */
+	struct iovec data = {.iov_base = buf, .iov_len = sizeof(buf)};
+	/* For all descriptors there may be: the kernel would close the rest, here. */
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(client->strays))];
+	} control;
+	struct msghdr msg = {.msg_iov = &data,
+			     .msg_iovlen = 1,
+			     .msg_control = control.buf,
+			     .msg_controllen = sizeof(control.buf)};
+	ssize_t n = recvmsg(client->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* one that left something unread: go on to the end */
+	client->ended = take_descriptors(client, &msg) && !n;
+	if (client->ended)
+		return -ESHUTDOWN;
+	if (take_page(client))
+		return -EBADF;
+	if (!n || n > MV_PACK_MAX_BYTES) {
+		client->clients->count.malformed++;
+		return -EBADMSG;
+	}
+	return take_frames(client, buf, (size_t)n, n_frames);
+}
+
+static void end_of_turn(struct md_client *client, int rc)
+{
+	if (!rc || rc == -EAGAIN || rc == -EINPROGRESS)
+		return;
+	if (rc != -ESHUTDOWN)
+		md_say(MD_NOTICE, "connection of process %d (%s) closed: %s", (int)client->pid, client->name,
+		       md_strerror(rc));
+	md_client_close(client);
+}
+
+int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct md_clients *clients = arg;
+	struct md_client *client = TAILQ_FIRST(&clients->asking);
+	unsigned int n_frames = 0;
+	uint8_t *rest;
+	int rc;
+
+	(void)usec;
+	if (!client)
+		return 0;
+	TAILQ_REMOVE(&clients->asking, client, asking);
+	rest = client->rest;
+	client->rest = NULL;
+	clients->n_questions = MD_QUESTIONS_PER_TURN;
+	sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+	rc = take_frames(client, rest, client->rest_len, &n_frames);
+	clients->n_questions = 0;
+	free(rest);
+	if (!TAILQ_EMPTY(&clients->asking))
+		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	end_of_turn(client, rc);
+	return 0;
+}
+
+int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_client *client = arg;
+	struct md_uid_count *count = md_qps_uid(&client->clients->qps, client->uid);
+	unsigned int n_frames = 0;
+	int rc = 0;
+
+	if (client->rest || (count && count->n_strays)) {
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+		return 0;
+	}
+	(void)fd;
+	(void)revents;
+	while (n_frames < MD_FRAMES_PER_TURN && !rc)
+		rc = take_packet(client, &n_frames);
+	end_of_turn(client, rc);
+	return 0;
+}

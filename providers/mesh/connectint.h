@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_CONNECTINT_H
+#define MESH_CONNECTINT_H
+
+#include <errno.h>
+
+#include "conn.h"
+#include "paths.h"
+
+/* What the files of the program's queue pairs share: modify.c connect.c judge.c query.c end.c. Any thread of the program's. */
+
+/** mesh_conn_taken - is the work of this connection ours to handle? Called with conn->lock held. */
+static inline bool mesh_conn_taken(const struct mesh_conn *conn)
+{
+	return conn->held && conn->state != MESH_CONN_NATIVE;
+}
+
+/** mesh_conn_refuse - say what the kernel says of a transition that there is not, which the base's QP cannot be asked for; EINVAL */
+static inline int mesh_conn_refuse(void)
+{
+	errno = EINVAL;
+	return EINVAL;
+}
+
+/** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: what mc->modify_qp() does. */
+int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+/**
+ * mesh_judge_rtr - judge.c: the source GID index that fits what the program asks for, and whether there is a path
+ * @choice: filled
+ * @view: filled; MV_PATH_UNKNOWN where nothing can be said
+ */
+void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+		    struct mesh_view *view);
+/** mesh_judge_needs_agreement - the connection cannot work as it is, or only the peer knows */
+bool mesh_judge_needs_agreement(const struct mesh_view *view);
+/** mesh_judge_cannot_move - why a connection that cannot work as it is is left as it is; NULL when it can be moved */
+const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
+				   const struct mesh_view *view);
+/** mesh_judge_bound_by - why it cannot be moved later; NULL: it can. Called with conn->lock held. */
+const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+				const struct mesh_view *view);
+
+/**
+ * mesh_qp_to_reset - end.c: modify_qp to RESET
+ * @conn: may be NULL; its lock is taken
+ *
+ * Return: what mc->modify_qp() does.
+ */
+int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/** mesh_conn_say_bye - end.c: tell the peer that this connection ends. Called with conn->lock held. */
+void mesh_conn_say_bye(struct mesh_conn *conn);
+
+#endif

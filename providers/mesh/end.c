@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connectint.h"
+#include "relocate.h"
+#include "srq.h"
+#include "ud.h"
+
+/* The end of the program's queue pairs, or of one life of them: RESET, destroy, and what is left when the context is closed. */
+
+void mesh_conn_say_bye(struct mesh_conn *conn)
+{
+	struct mv_ctl_msg bye;
+
+	if (mv_move_bye(&conn->move, &bye))
+		mesh_thread_send(&bye);
+}
+
+/* The program's QP leaves this connection for good, to be destroyed or used again. */
+static void drop(struct mesh_conn *conn)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state == MESH_CONN_INIT)
+		mesh_recvlog_end(conn->mc, conn->qp);
+	if (conn->held)
+		mesh_conn_say_bye(conn);
+	conn->gone = true;
+	if (conn->held)
+		mesh_held_destroy(conn->held);
+	conn->held = NULL;
+	if (conn->path.pd)
+		mesh_pd_put(conn->path.pd);
+	conn->path.pd = NULL;
+	mesh_conn_moves_no_more(conn);
+	mesh_conn_leave(conn);
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+	mesh_conn_unlink(conn);
+}
+
+/* The base took those of its CQs away; some may be in our hands. */
+static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
+			       struct ibv_cq *recv_cq, uint32_t qpn)
+{
+	if (send_cq)
+		mesh_cq_forget_qp(mc, send_cq, qpn);
+	if (recv_cq && recv_cq != send_cq)
+		mesh_cq_forget_qp(mc, recv_cq, qpn);
+}
+
+int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct mesh_srq_native *leaving;
+	int err;
+
+	/* The kernel takes nothing else with it. What it refuses is to be known before the connection is gone. */
+	if (conn && mask != IBV_QP_STATE) {
+		err = mc->modify_qp(qp, attr, mask);
+		if (err)
+			return err;
+	}
+	leaving = mesh_srq_leaving(mc, qp);
+	if (conn)
+		drop(conn);
+	err = mc->modify_qp(qp, attr, mask);
+	mesh_srq_left(leaving, !err);
+	if (!err)
+		forget_completions(mc, qp->send_cq, qp->recv_cq, qp->qp_num);
+	return err;
+}
+
+int mesh_destroy_qp(struct ibv_qp *qp)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
+	struct mesh_srq_native *leaving;
+	uint32_t qpn = qp->qp_num;
+	struct mesh_conn *conn;
+	int cancel, err;
+
+	if (!mc->can_move || !mesh_context_active(mc))
+		return mc->destroy_qp(qp);
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (conn)
+		drop(conn);
+	mesh_conn_put(conn);
+	if (qp->qp_type == IBV_QPT_UD)
+		mesh_ud_gone(mc, qp);
+	leaving = mesh_srq_leaving(mc, qp);
+	err = mc->destroy_qp(qp);
+	mesh_srq_left(leaving, !err);
+	if (!err)
+		forget_completions(mc, send_cq, recv_cq, qpn);
+	mesh_cancel_restore(cancel);
+	return err;
+}
+
+void mesh_conns_close(struct mesh_context *mc)
+{
+	struct mesh_conn *some[32];
+	size_t n, i;
+
+	do {
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), 0);
+		for (i = 0; i < n; i++) {
+			drop(some[i]);
+			mesh_conn_put(some[i]);
+		}
+	} while (n);
+}

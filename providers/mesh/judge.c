@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connectint.h"
+
+/* A connection is judged, at RTR: does the path that the program asks for work, and if not, or not any more, can it move? */
+
+bool mesh_judge_needs_agreement(const struct mesh_view *view)
+{
+	return view->verdict != MV_PATH_UNKNOWN && view->verdict != MV_PATH_SELF && view->verdict != MV_PATH_WORKS;
+}
+
+const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
+				   const struct mesh_view *view)
+{
+	if (!conn && !mc->logged_only)
+		return mesh_forgotten_why(mc, qpn);
+	if (!view->agent_version)
+		return "the peer's host has no agent";
+	if (!view->n_paths)
+		return "no rail of this host reaches one of the peer's";
+	return NULL;
+}
+
+static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
+		     struct mesh_choice *choice, struct mesh_view *view)
+{
+	struct mv_path_request request = {.device = mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .dgid = attr->ah_attr.grh.dgid};
+
+	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
+	view->verdict = MV_PATH_UNKNOWN;
+	if (!attr->ah_attr.is_global)
+		return;
+	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
+	if (!mc->sees_peers || qp->qp_type != IBV_QPT_RC)
+		return;
+	request.sgid = choice->gid;
+	request.sgid_type = choice->type;
+	request.routed = choice->fits;
+	mesh_view_judge(&request, view);
+}
+
+void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
+		    struct mesh_view *view)
+{
+	judge_by(mc, qp, attr, false, choice, view);
+	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
+	if (mesh_judge_needs_agreement(view) && !choice->sure)
+		judge_by(mc, qp, attr, true, choice, view);
+}
+
+/* Of another pair of rails: one that is down now may be all that is left later. */
+static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
+{
+	struct mv_path_request request = {.device = conn->mc->device,
+					  .port_num = attr->ah_attr.port_num,
+					  .sgid = choice->gid,
+					  .sgid_type = choice->type,
+					  .dgid = attr->ah_attr.grh.dgid,
+					  .routed = choice->fits,
+					  .own_host = conn->own_host,
+					  .down_too = true};
+	struct mesh_view view;
+	size_t i;
+
+	mesh_view_paths(&request, &view);
+	for (i = 0; i < view.n_paths && view.paths[i].stays == 3; i++)
+		;
+	return i < view.n_paths;
+}
+
+const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+				const struct mesh_view *view)
+{
+	if (!mesh_root.config.survive)
+		return "survive = off when it was made";
+	if (conn->mc->logged_only)
+		return "mode = observe";
+	if (conn->own_host)
+		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
+	if (!view->agent_version)
+		return "the peer's host had no agent when it was made";
+	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
+	if (view->verdict != MV_PATH_WORKS && view->verdict != MV_PATH_LOCAL_DOWN && view->verdict != MV_PATH_REMOTE_DOWN)
+		return "its path did not fit when it was made";
+	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "connectint.h"
+#include "live.h"
+#include "srq.h"
+#include "ud.h"
+
+/* What the program does to its queue pairs: INIT, RTS and anything later; RTR is in connect.c, RESET in end.c. */
+
+/* QPs whose address vector is set once, on the way to RTR, and known to the peer. */
+static bool is_connected(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool moves_possible(const struct mesh_context *mc)
+{
+	return mc->can_move && mesh_view_agent();
+}
+
+/* ---- INIT ---------------------------------------------------------------------------------------------------- */
+
+/* The base's is in INIT. @conn: NULL: there is none yet */
+static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	bool made = !conn && moves_possible(mc), no_memory;
+
+	/* It has been in INIT before: what it was given to receive since, nobody has noted. */
+	if (!conn && qp->state != IBV_QPS_RESET && !qp->srq)
+		return;
+	if (made)
+		conn = mesh_conn_new(mc, qp);
+	no_memory = made && !conn;
+	if (conn) {
+		pthread_mutex_lock(&conn->lock);
+		if (!conn->init_mask && mesh_recvlog_begin(mc, qp))
+			conn->gone = no_memory = true; /* to note its receives: it stays where it is */
+		mesh_attr_merge(&conn->init, attr, mask);
+		conn->init_mask |= mask;
+		pthread_mutex_unlock(&conn->lock);
+		if (conn->gone)
+			mesh_conn_unlink(conn);
+	}
+	mesh_forgotten_note(mc, qp->qp_num, no_memory);
+	if (made)
+		mesh_conn_put(conn);
+}
+
+/* Is there a QP of ours, or our word, in the place of the base's? That may be in INIT still, and would go there again. */
+static bool is_connected_by_us(struct mesh_conn *conn)
+{
+	bool ours;
+
+	pthread_mutex_lock(&conn->lock);
+	ours = conn->held;
+	pthread_mutex_unlock(&conn->lock);
+	return ours;
+}
+
+static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int cancel = mesh_cancel_off(), err, saved_errno;
+	struct mesh_conn *conn = mesh_conn_get(qp);
+
+	err = conn && is_connected_by_us(conn) ? mesh_conn_refuse() : mc->modify_qp(qp, attr, mask);
+	saved_errno = errno;
+	if (!err)
+		begin(mc, conn, qp, attr, mask);
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+	return err;
+}
+
+/* The base has done it: from INIT to INIT, for not all say so, or what a peer may ask of one that stays there. */
+static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+{
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE)) {
+		mesh_attr_merge(&conn->init, attr, mask & conn->init_mask);
+	} else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
+		conn->rts = *attr;
+		conn->rts_mask = mask;
+	}
+	pthread_mutex_unlock(&conn->lock);
+}
+
+/* ---- RTS and later ------------------------------------------------------------------------------------------- */
+
+/* Called with conn->lock held, conn->held set. */
+static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (!conn->rtr_mask || conn->rts_mask)
+		return EINVAL;
+	conn->rts = *attr;
+	conn->rts_mask = mask;
+	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	if (err) {
+		conn->rts_mask = 0; /* the program may ask again, for something else */
+		return err;
+	}
+	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
+	return 0;
+}
+
+/* What the next QP is made with. */
+static void remember(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+{
+	mesh_attr_merge(&conn->init, attr, mask & MESH_CHANGES & conn->init_mask);
+	mesh_attr_merge(&conn->rtr, attr, mask & MESH_CHANGES & conn->rtr_mask);
+	mesh_attr_merge(&conn->rts, attr, mask & MESH_CHANGES & conn->rts_mask);
+}
+
+/* Behind RTS. Return: what mc->modify_qp() does. */
+static int change(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err = -mesh_held_modify(conn->held, attr, mask);
+
+	if (err)
+		return err;
+	remember(conn, attr, mask);
+	return -mesh_live_change(conn->held, attr, mask);
+}
+
+/* The base does the work, and it is logged. Return: what mc->modify_qp() does. */
+static int modify_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTS || conn->rts_mask)
+		return change(conn, attr, mask);
+	err = mesh_live_base_rts(conn->held, attr, mask);
+	if (err)
+		return err;
+	conn->rts = *attr;
+	conn->rts_mask = mask;
+	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
+	return 0;
+}
+
+/*
+ * The program has ended a connection that was being agreed upon. Another path would be another QP with its receives, of which
+ * the program gets the flushes already; the peer is told what a QP that is not moved tells.
+ */
+static void end_agreement(struct mesh_conn *conn)
+{
+	mesh_conn_say_bye(conn);
+	conn->state = MESH_CONN_FAILED;
+}
+
+static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS && !conn->rts_mask)
+		return held_to_rts(conn, attr, mask);
+	err = change(conn, attr, mask);
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR && conn->state == MESH_CONN_HELD)
+		end_agreement(conn);
+	return err;
+}
+
+/* What the kernel refuses of any QP that is connected, before it knows more. INIT is to_init()'s. */
+static bool is_refused(const struct ibv_qp_attr *attr, int mask)
+{
+	if (!(mask & IBV_QP_STATE))
+		return false;
+	return attr->qp_state == IBV_QPS_RTR || (attr->qp_state == IBV_QPS_ERR && mask != IBV_QP_STATE);
+}
+
+/*
+ * @ret_taken: whether this connection's transitions are ours
+ */
+static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&conn->lock);
+	*ret_taken = conn->held;
+	if (conn->held && is_refused(attr, mask)) {
+		pthread_mutex_unlock(&conn->lock);
+		return mesh_conn_refuse();
+	}
+	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live)
+		mv_move_abort(&conn->move, mesh_now_ns());
+	if (mesh_conn_taken(conn))
+		err = modify_taken(conn, attr, mask);
+	else if (conn->held)
+		err = modify_logged(conn, attr, mask);
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+	if (*ret_taken) {
+		mesh_conn_queue(conn, true);
+		mesh_thread_wake(true);
+	}
+	return err;
+}
+
+/* ---- ibv_modify_qp ------------------------------------------------------------------------------------------- */
+
+static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	bool reset = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
+	struct mesh_srq_native *leaving = NULL;
+	int err;
+
+	if (reset) {
+		mesh_ud_gone(mc, qp);
+		leaving = mesh_srq_leaving(mc, qp);
+	}
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
+		return EBUSY;
+	err = mc->modify_qp(qp, attr, mask);
+	mesh_srq_left(leaving, !err);
+	if (!err)
+		mesh_ud_modified(mc, qp, attr, mask);
+	return err;
+}
+
+int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	bool state = attr_mask & IBV_QP_STATE, taken = false;
+	struct mesh_conn *conn;
+	int err = 0, cancel;
+
+	if (!mesh_context_active(mc))
+		return mc->modify_qp(qp, attr, attr_mask);
+	if (state && attr->qp_state == IBV_QPS_RTR && (attr_mask & IBV_QP_AV) && is_connected(qp->qp_type) &&
+	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
+		return mesh_qp_to_rtr(mc, qp, attr, attr_mask);
+	if (qp->qp_type == IBV_QPT_UD && mc->can_move)
+		return modify_ud(mc, qp, attr, attr_mask);
+	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
+		return mc->modify_qp(qp, attr, attr_mask);
+	if (state && attr->qp_state == IBV_QPS_INIT)
+		return to_init(mc, qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
+		return mc->modify_qp(qp, attr, attr_mask);
+
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (state && attr->qp_state == IBV_QPS_RESET) {
+		err = mesh_qp_to_reset(mc, conn, qp, attr, attr_mask);
+		taken = true;
+	} else if (conn) {
+		err = modify_conn(conn, attr, attr_mask, &taken);
+	}
+	if (!taken)
+		err = mc->modify_qp(qp, attr, attr_mask);
+	if (conn && !taken && !err)
+		note(conn, attr, attr_mask);
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	return err;
+}

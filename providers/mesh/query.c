@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "connectint.h"
+#include "live.h"
+
+/* What the program asks of its queue pairs: a connection that is not where the base has it is shown as the program made it. */
+
+static void say_state(struct ibv_qp *qp, struct ibv_qp_attr *attr, enum ibv_qp_state state)
+{
+	attr->qp_state = attr->cur_qp_state = state;
+	qp->state = state;
+}
+
+/* conn->lock */
+static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+	const enum ibv_qp_state state = conn->rts_mask ? IBV_QPS_RTS : IBV_QPS_RTR;
+
+	if (mesh_conn_taken(conn)) {
+		/* As the program set it, with the state of the QP that does the work. */
+		mesh_attr_merge(attr, &conn->init, conn->init_mask & IBV_QP_ACCESS_FLAGS);
+		mesh_attr_merge(attr, &conn->rtr, conn->rtr_mask & ~IBV_QP_STATE);
+		mesh_attr_merge(attr, &conn->rts, conn->rts_mask & ~IBV_QP_STATE);
+		attr->qp_state = state;
+		mesh_held_query(conn->held, attr); /* -ENODATA: none does the work yet */
+		say_state(qp, attr, attr->qp_state);
+	}
+	/* Programs that look at the state give up a connection that is in ERR; this one is being moved, or is about to be. */
+	if (conn->held && attr->qp_state == IBV_QPS_ERR && mesh_live_goes_on(conn->held))
+		say_state(qp, attr, state);
+}
+
+int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	int err = mc->query_qp(qp, attr, attr_mask, init_attr), cancel;
+	struct mesh_conn *conn;
+
+	if (err || !mc->can_move || !mesh_context_active(mc))
+		return err;
+	cancel = mesh_cancel_off();
+	conn = mesh_conn_get(qp);
+	if (conn) {
+		pthread_mutex_lock(&conn->lock);
+		correct(conn, qp, attr);
+		pthread_mutex_unlock(&conn->lock);
+	}
+	mesh_conn_put(conn);
+	mesh_cancel_restore(cancel);
+	return err;
+}
