@@ -248,8 +248,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	pthread_mutex_unlock(&conn->lock);
 	if (err)
 		goto out;
-	if (logged || (view->verdict == MV_PATH_WORKS && view->agent_version)) {
-		/* So that the peer, if it sees things differently, gets an answer. */
+	if (logged || (!mesh_judge_needs_agreement(view) && view->agent_version)) {
+		/* So that the peer, if it sees things differently, gets an answer; also where the route could not be looked up. */
 		if (logged && conn->self)
 			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);

@@ -28,7 +28,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 /**
  * mesh_judge_rtr - judge.c: the source GID index that fits what the program asks for, and whether there is a path
  * @choice: filled
- * @view: filled; MV_PATH_UNKNOWN where nothing can be said
+ * @view: filled; MV_PATH_UNKNOWN where nothing can be said: also where what it would rest on could not be looked up
  */
 void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
 		    struct mesh_view *view);

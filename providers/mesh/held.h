@@ -178,7 +178,7 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr);
 /** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 
-/** mesh_held_drop_key - forget a translation */
+/** mesh_held_drop_key - forget a translation; want_key() is called for it anew, at once if a send waits for it */
 void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
 
 /** mesh_held_drop_keys - forget all of them */

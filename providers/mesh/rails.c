@@ -6,8 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fork.h"
 #include "rails.h"
 #include "tables.h"
+
+#define FORK_MS 1000
 
 bool mesh_rail_opening(const struct mesh_root *root)
 {
@@ -22,8 +25,11 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
 	struct ibv_context *context = NULL;
 	struct ibv_device **list;
+	bool locked;
 	int i, n = 0;
 
+	/* A fork that takes that long waits for somebody who waits for us. */
+	locked = mesh_fork_lock(&process->open_lock, FORK_MS);
 	list = verbs->get_device_list(&n);
 	for (i = 0; i < n && strcmp(list[i]->name, device) != 0; i++)
 		;
@@ -38,6 +44,8 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	}
 	if (list)
 		verbs->free_device_list(list);
+	if (locked)
+		pthread_mutex_unlock(&process->open_lock);
 	return context;
 }
 
