@@ -17,7 +17,6 @@
 
 #define LENGTH 64u
 
-static struct world world;
 static struct end a, b; /* a is asked again */
 
 static const struct manner noted = {.how = MOVED}, bare = {.how = BARE};

@@ -17,7 +17,6 @@
 
 #define PATIENCE 5000 /* ms */
 
-static struct world world;
 static struct end a, b;
 static _Atomic unsigned int n_failed, n_wanted;
 
