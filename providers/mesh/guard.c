@@ -14,7 +14,8 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
 	if (!guard)
 		return NULL;
 	guard->shared = shared;
-	guard->max_kept = cap->max_send_wr + (shared ? 0 : cap->max_recv_wr);
+	/* Of an SRQ it may have begun to fill one. */
+	guard->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
 	mv_wrring_init(&guard->sends, cap, sq_sig_all);
 	return guard;
 }
