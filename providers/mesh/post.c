@@ -259,6 +259,15 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 	return 0;
 }
 
+/*
+ * Of one that is read until a move is prepared nothing is to be noted, and a thread may be in a batch of libmlx5's: who posts waits for that,
+ * but not with locks of ours, which that thread may want.
+ */
+static bool is_bases(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_GUARDED && h->guard->reader && !h->guard->reader->engaged;
+}
+
 int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
@@ -274,7 +283,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (ex)
 		pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h);
+	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
+	       !is_bases(h);
 	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, wr, bad_wr);
 	else if (ours) {
