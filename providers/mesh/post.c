@@ -160,8 +160,9 @@ static bool can_send(const struct mesh_held *h)
 	case MESH_HELD_FLUSHING:
 		return h->now.qp && h->now.rts; /* else see fail.c */
 	case MESH_HELD_NATIVE:
-	case MESH_HELD_GUARDED:
 		return true;
+	case MESH_HELD_GUARDED:
+		return !mesh_reader_in_batch(h); /* else that is waited for, with held->lock: see wrex.c */
 	default:
 		return false;
 	}
@@ -212,7 +213,7 @@ static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
 		h->ops->work_waits(h->arg);
-	atomic_store_explicit(&h->backlog, can_send(h), memory_order_relaxed);
+	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)

@@ -94,7 +94,7 @@ int mesh_reader_engage(struct mesh_held *h);
 /**
  * mesh_reader_in_batch - is a thread in a batch of libmlx5's, all the same? It was about to begin one when our functions came in.
  *
- * conn->lock. Return: true also while somebody just posts.
+ * conn->lock or held->lock. Return: true also while somebody just posts without ours.
  */
 bool mesh_reader_in_batch(const struct mesh_held *h);
 

@@ -302,7 +302,7 @@ static void test_poster_waits(void **state)
 	write_one(&first, 3, 0x3333);
 }
 
-/* A thread was about to begin one when our functions came in: the fence is not through before it ends. */
+/* A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and the fence when it has ended. */
 static void test_begun_late(void **state)
 {
 	struct mv_move_sync sync;
@@ -312,6 +312,17 @@ static void test_begun_late(void **state)
 	open_ends();
 	start = first.qp_ex->wr_start;
 	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
+	start(first.qp_ex);
+	build_write(&first, 4, 0x4444);
+	assert_int_equal(elsewhere(post_write, &first, NULL), 0);
+	end_quiet(&first);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_written(&first, 4, 0x4444);
+	assert_int_equal(end_wait(&first).wr_id, 9);
+	start(first.qp_ex);
+	assert_int_equal(elsewhere(post_write, &first, NULL), 0);
+	ibv_wr_abort(first.qp_ex);
+	assert_int_equal(end_wait(&first).wr_id, 9);
 	start(first.qp_ex);
 	build_write(&first, 1, 0x1111);
 	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
