@@ -6,9 +6,9 @@
 #include "heldint.h"
 
 /*
- * Who has begun a batch with libmlx5's ibv_wr_start() has the lock of the queue pair's sends until the batch ends, and meanwhile may do
- * anything. To wait for that lock is to wait for him, and there is no way of trying it. But it can be seen whether it is taken: it is a word of libmlx5's
- * structure of the queue pair. Which one shows on a queue pair of ours, by beginning batches and aborting them.
+ * Who has begun a batch with libmlx5's ibv_wr_start() has the lock of the queue pair's sends until the batch ends, and meanwhile may
+ * do anything. To wait for that lock is to wait for him, and there is no way of trying it. But it can be seen whether it is taken: it is
+ * a word of libmlx5's structure of the queue pair. Which one shows on a queue pair of ours, by beginning batches and aborting them.
  */
 
 #define ROUNDS	4 /* what else changes, behind the structure, does not change in step with us that often */
@@ -123,7 +123,7 @@ int mesh_mlx5_sq_lock(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_ml
 		m->lock = find(mc) ? MESH_MLX5_LOCK_NOWHERE : MESH_MLX5_LOCK_FOUND;
 		if (m->lock == MESH_MLX5_LOCK_NOWHERE)
 			mv_log(&mesh_root.log, MV_LOG_INFO,
-			       "%s: what queue pairs with ibv_wr_*() have outstanding is noted down when it is posted: it cannot be told whether they are in a batch",
+			       "%s: what queue pairs with ibv_wr_*() have outstanding is noted down when it is posted: whether they are in a batch cannot be told",
 			       mc->device);
 	}
 	if (m->lock == MESH_MLX5_LOCK_NOWHERE)

@@ -162,7 +162,7 @@ static bool can_send(const struct mesh_held *h)
 	case MESH_HELD_NATIVE:
 		return true;
 	case MESH_HELD_GUARDED:
-		return !mesh_reader_in_batch(h); /* else that is waited for, with held->lock: see wrex.c */
+		return !mesh_reader_in_batch(h); /* who posted would wait for that, with held->lock; wrex.c drains when it ends */
 	default:
 		return false;
 	}
@@ -261,8 +261,8 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 }
 
 /*
- * Of one that is read until a move is prepared nothing is to be noted, and a thread may be in a batch of libmlx5's: who posts waits for that,
- * but not with locks of ours, which that thread may want.
+ * Of one that is read nothing is to be noted until a move is prepared, and a thread may be in a batch of libmlx5's: who posts waits for
+ * that, but not with locks of ours, which that thread may want.
  */
 static bool is_bases(const struct mesh_held *h)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Batches that a program has begun with libmlx5's own ibv_wr_start(), before anything of ours was in between: libmlx5 has the lock of the queue pair's sends
- * until they end. Whoever moves that queue pair, and all others, does not wait for them, nor does who is in one wait for himself.
+ * Batches that a program has begun with libmlx5's own ibv_wr_start(), before anything of ours was in between: libmlx5 has the lock of
+ * the queue pair's sends until they end. Who moves that queue pair, or others, does not wait for them, nor who is in one for himself.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -89,7 +89,7 @@ static void open_end(struct end *e)
 
 	end_open(e, &world, &builders, &(struct shape){0});
 	assert_int_equal(mesh_live_guard(world.mc, e->qp, &ops, NULL, 1024, &e->held), 0);
-	assert_non_null(e->held->guard->reader);
+	assert_int_equal(e->held->guard->reader != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
 	rtr = rtr_of(e->qp->qp_num, &world.gid, world.gid_index);
 	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
 	assert_int_equal(mesh_live_base_rts(e->held, &rts, RTS_MASK), 0);
@@ -302,7 +302,7 @@ static void test_poster_waits(void **state)
 	write_one(&first, 3, 0x3333);
 }
 
-/* A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and the fence when it has ended. */
+/* A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and so does the fence. */
 static void test_begun_late(void **state)
 {
 	struct mv_move_sync sync;
@@ -338,14 +338,47 @@ static void test_begun_late(void **state)
 	write_one(&first, 3, 0x3333);
 }
 
+/* Where it cannot be told who is in a batch, all are ours from the beginning. */
+static void test_cannot_be_told(void **state)
+{
+	struct mv_move_sync sync;
+
+	(void)state;
+	world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
+	open_ends();
+	ibv_wr_start(first.qp_ex);
+	build_write(&first, 1, 0x1111);
+	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
+	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
+	move(&second);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_int_equal(fenced(&first, &sync), 0);
+	assert_int_equal(elsewhere(replay, &first, &sync), 0);
+	assert_written(&first, 1, 0x1111);
+}
+
+/* It is found, or most of what is here says nothing. */
+static void test_is_told(void **state)
+{
+	struct mesh_mlx5_lock lock;
+
+	(void)state;
+	open_ends();
+	assert_int_equal(world.mc->data.mlx5.lock, MESH_MLX5_LOCK_FOUND);
+	lock = first.held->guard->reader->lock;
+	assert_false(mesh_mlx5_is_locked(&lock));
+	ibv_wr_start(first.qp_ex);
+	assert_true(mesh_mlx5_is_locked(&lock));
+	assert_false(mesh_mlx5_is_locked(&second.held->guard->reader->lock));
+	ibv_wr_abort(first.qp_ex);
+	assert_false(mesh_mlx5_is_locked(&lock));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_begun_before),
-		T(test_aborted),
-		T(test_poster_waits),
-		T(test_begun_late),
+		T(test_is_told), T(test_begun_before), T(test_aborted), T(test_poster_waits), T(test_begun_late), T(test_cannot_be_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
