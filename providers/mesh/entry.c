@@ -198,6 +198,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 	atomic_store_explicit(&root->moves, root->config.mode == MV_MODE_ON && root->config.moves,
 			      memory_order_relaxed);
 	root->key_dropped = mesh_conns_key_dropped;
+	root->key_given = mesh_conns_key_given;
 	root->process = process_new();
 	if (!root->process) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "no memory that a fork clears: %s",

@@ -208,6 +208,10 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
+	if (h->hides_base && h->n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
+		h->n_at_base--; /* the first that it flushes */
+		return false;
+	}
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;

@@ -52,7 +52,21 @@ static bool dup_dmabuf(struct mesh_key *key, int fd)
 	return true;
 }
 
-/* Note a region of a live context. @key has what it was registered with; it may be taken over. */
+/*
+ * The program gets a remote key, perhaps one that another region had a moment ago, or this one, with other rights. Programs tell each
+ * other of such things within microseconds: whoever was told what the key was on a rail is to have forgotten that by then.
+ */
+static void given(struct ibv_pd *pd, uint32_t rkey)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off();
+
+	if (mesh_root.key_given)
+		mesh_root.key_given(pd, rkey);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
+
+/* Note a region of a live context, before the program gets it. @key has what it was registered with; it may be taken over. */
 static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off(), err = -ENOMEM;
@@ -82,6 +96,7 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 			    "%s: a memory region cannot be noted; its keys will fail on connections that were moved",
 			    mc->device);
 	}
+	given(pd, mr->rkey);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
@@ -220,10 +235,12 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 	key = forget(mr);
 	err = mc->dereg_mr(mr);
 	saved_errno = errno;
-	if (key && err)
+	if (key && err) {
 		remember(key);
-	else
+		given(key->pd, key->rkey); /* it stays what it was; on the rails it will be another one */
+	} else {
 		key_free(key);
+	}
 	errno = saved_errno;
 	return err;
 }
@@ -256,6 +273,7 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	if (key) {
 		remember(key);
 		mesh_keys_ahead_news(key->pd);
+		given(key->pd, mr->rkey);
 	}
 	errno = saved_errno;
 	return err;

@@ -59,6 +59,7 @@ struct mesh_process {
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	_Atomic unsigned int n_drops; /* KEY_DROPs of all connections that have not been answered; remotekeys.c */
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
@@ -130,6 +131,11 @@ struct mesh_root {
 	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */
 	/* A remote key may have been given away and is not valid any more; see keys.h. Constant. */
 	void (*key_dropped)(struct ibv_pd *pd, uint32_t rkey);
+	/*
+	 * The program is about to get a remote key; returns when nobody uses what it was before, or after some time. Called by the
+	 * program's thread, without locks; may be a cancellation point, and changes errno. Constant.
+	 */
+	void (*key_given)(struct ibv_pd *pd, uint32_t rkey);
 };
 
 /* The one process-wide object; owned by entry.c. */

@@ -43,13 +43,36 @@ static void note_drop(struct ibv_pd *of, uint32_t rkey)
 	dropped.rkey = rkey;
 }
 
+static struct {
+	unsigned int calls, drops; /* drops: of those told of by then */
+	struct ibv_pd *pd;
+	uint32_t rkey;
+	bool known; /* a peer that asks is answered */
+} given;
+
+static void note_given(struct ibv_pd *of, uint32_t rkey)
+{
+	int cancel;
+
+	given.calls++;
+	given.drops = dropped.calls;
+	given.pd = of;
+	given.rkey = rkey;
+	cancel = mesh_keys_lock();
+	given.known = mesh_keytab_find(mesh_root.keys.keytab, MESH_BY_RKEY, of, rkey);
+	mesh_keys_unlock(cancel);
+	errno = EAGAIN; /* is none of the program's business */
+}
+
 static int setup(void **state)
 {
 	char why[256] = "";
 
 	(void)state;
 	memset(&dropped, 0, sizeof(dropped));
+	memset(&given, 0, sizeof(given));
 	mesh_root.key_dropped = note_drop;
+	mesh_root.key_given = note_given;
 	context = open_named("mlx5_0");
 	mc = mesh_context_get(context);
 	assert_non_null(mc);
@@ -296,6 +319,56 @@ static void test_rereg(void **state)
 	assert_int_equal(ibv_dealloc_pd(second), 0);
 }
 
+static int refuse_dereg(struct ibv_mr *mr)
+{
+	(void)mr;
+	return EBUSY;
+}
+
+/*
+ * Whatever gives the program a remote key lets the peers forget what that was before it returns: behind the drop, if there is one,
+ * and when they would be told what it is now.
+ */
+static void test_given(void **state)
+{
+	struct buffer b = buffer_new(pd, ACCESS);
+	int (*dereg)(struct ibv_mr *mr) = mc->dereg_mr;
+
+	(void)state;
+	assert_int_equal(given.calls, 1);
+	assert_ptr_equal(given.pd, pd);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	remote_key(b.mr->rkey);
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ACCESS), 0);
+	assert_int_equal(errno, 0);
+	assert_int_equal(given.calls, 2);
+	assert_int_equal(given.drops, 1);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	/* What is refused leaves it what it was, but not the counterpart. */
+	remote_key(b.mr->rkey);
+	assert_int_not_equal(ibv_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, SIZE, 0), 0);
+	assert_int_equal(given.calls, 3);
+	assert_int_equal(given.drops, 2);
+	assert_true(given.known);
+	remote_key(b.mr->rkey);
+	mc->dereg_mr = refuse_dereg;
+	assert_int_equal(ibv_dereg_mr(b.mr), EBUSY);
+	mc->dereg_mr = dereg;
+	assert_int_equal(given.calls, 4);
+	assert_int_equal(given.drops, 3);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	/* Nothing is given. */
+	buffer_free(&b);
+	assert_int_equal(given.calls, 4);
+}
+
 static void test_other_pd(void **state)
 {
 	struct ibv_pd *second = ibv_alloc_pd(context);
@@ -421,6 +494,8 @@ static void test_dmabuf(void **state)
 
 	mr = ibv_reg_dmabuf_mr(pd, SIZE, SIZE, 0x600000000000, fd, ACCESS);
 	assert_non_null(mr);
+	assert_int_equal(given.rkey, mr->rkey);
+	assert_true(given.known);
 	close(fd); /* as programs do */
 	rkey = remote_key(mr->rkey);
 	assert_int_not_equal(dmabuf_fd, fd);
@@ -660,6 +735,7 @@ static void test_threads(void **state)
 
 	(void)state;
 	mesh_root.key_dropped = NULL; /* which is not for threads here */
+	mesh_root.key_given = NULL;
 	memset(busy.keys, 0, sizeof(busy.keys));
 	for (i = 0; i < WORKERS; i++) {
 		pthread_create(&threads[2 * i], NULL, register_for_ever, (void *)(uintptr_t)i);
@@ -681,7 +757,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_rail),	  T(test_data),		  T(test_rights),	   T(test_iova),
-		T(test_dereg),	  T(test_rereg),	  T(test_other_pd),	   T(test_parent_domain),
+		T(test_dereg),	  T(test_rereg),	  T(test_given),	  T(test_other_pd),	   T(test_parent_domain),
 		T(test_refused_dealloc), T(test_close_without_a_word),
 		T(test_dmabuf),	  T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
 		T(test_threads),
