@@ -142,13 +142,17 @@ static void post_both_marks(struct mesh_held *h)
 /*
  * libmlx5 looks at the CQ when a queue is full, and who polls an extended one has its lock from start_poll to end_poll: he may be waiting
  * for conn->lock, so he is not waited for. Nobody is in a batch of the base's at such a CQ when a fence begins: mesh_post_is_left() is
- * of those that cannot be moved.
+ * of those that cannot be moved. Elsewhere there may be one (mesh_reader_in_batch()), for which this comes again.
  */
 static void post_marks(struct mesh_held *h)
 {
 	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
-	bool frozen_a = a->extended && mesh_cq_try_freeze(a), frozen_b = b != a && b->extended && mesh_cq_try_freeze(b);
+	bool frozen_a, frozen_b;
 
+	if (!h->now.qp && mesh_reader_in_batch(h))
+		return;
+	frozen_a = a->extended && mesh_cq_try_freeze(a);
+	frozen_b = b != a && b->extended && mesh_cq_try_freeze(b);
 	if ((frozen_a || !a->extended) && (frozen_b || b == a || !b->extended))
 		post_both_marks(h);
 	mesh_cq_thaw(b, frozen_b);

@@ -15,7 +15,6 @@
 
 #include "context.h"
 
-#define CQ_BYTES 2048u /* mlx5's structure has some 500 in rdma-core 28 to 64 */
 
 /* ---- the function -------------------------------------------------------------------------------------------- */
 
@@ -68,7 +67,7 @@ static int call_init_obj(const struct mesh_mlx5 *m, struct mlx5dv_obj *obj, uint
 union cq_copy {
 	struct ibv_cq cq;
 	max_align_t align;
-	char bytes[CQ_BYTES];
+	char bytes[MESH_MLX5_BYTES];
 };
 
 /* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
@@ -77,26 +76,23 @@ static bool copy_through(const int pipe[2], char *to, const char *from, size_t n
 	return syscall(SYS_write, pipe[1], from, n) == (long)n && syscall(SYS_read, pipe[0], to, n) == (long)n;
 }
 
-/*
- * How large the structure is only its library knows, so what is behind it is copied, too, but of no page that is not there: a pipe
- * says EFAULT of such. Return: 0 or -errno.
- */
-static int copy_cq(const struct ibv_cq *cq, union cq_copy *ret)
+/* A pipe says EFAULT of a page that is not there. */
+int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES])
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)cq % page;
-	const char *from = (const char *)cq;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)obj % page;
 	int fds[2], saved = errno, err = 0;
+	const char *from = obj;
 
-	memset(ret, 0, sizeof(*ret));
-	if (n > CQ_BYTES)
-		n = CQ_BYTES;
+	memset(ret, 0, MESH_MLX5_BYTES);
+	if (n > MESH_MLX5_BYTES)
+		n = MESH_MLX5_BYTES;
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
 		err = -errno;
 	} else {
-		if (!copy_through(fds, ret->bytes, from, n))
+		if (!copy_through(fds, ret, from, n))
 			err = -EFAULT;
-		else if (n < CQ_BYTES)
-			copy_through(fds, ret->bytes + n, from + n, CQ_BYTES - n);
+		else if (n < MESH_MLX5_BYTES)
+			copy_through(fds, ret + n, from + n, MESH_MLX5_BYTES - n);
 		close(fds[0]);
 		close(fds[1]);
 	}
@@ -121,7 +117,7 @@ static int ask(const struct mesh_mlx5 *m, const struct ibv_cq *cq, struct mlx5dv
 	union cq_copy before, copy;
 	int err;
 
-	err = copy_cq(cq, &before);
+	err = mesh_mlx5_copy(cq, before.bytes);
 	if (err)
 		return err;
 	copy = before;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "wrmlx5.h"
 
@@ -21,11 +22,17 @@ struct mesh_context;
  */
 typedef int mesh_init_obj_fn(void *obj, uint64_t obj_type);
 
+/* mlx5's structure of a CQ has some 500 bytes in rdma-core 28 to 64, that of a queue pair less than 1,500. */
+#define MESH_MLX5_BYTES 2048u
+
 struct mesh_mlx5 {
 	/* data->lock */
 	enum { MESH_MLX5_UNKNOWN, MESH_MLX5_NO, MESH_MLX5_YES } state;
 	const char *why; /* NO: in words */
 	enum { MESH_MLX5_NOT_TRIED, MESH_MLX5_SILENT, MESH_MLX5_ANSWERS } copies; /* what is said of a copy of a CQ; data->lock */
+	/* mlx5lock.c: which word of a queue pair's structure is the lock of its sends, and what is in it when nobody has it; data->lock */
+	enum { MESH_MLX5_LOCK_UNKNOWN, MESH_MLX5_LOCK_NOWHERE, MESH_MLX5_LOCK_FOUND } lock;
+	uint32_t lock_at, lock_free;
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
 };
@@ -57,5 +64,31 @@ int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *
 
 /** mesh_mlx5_qp - where its queues are; 0; -EOPNOTSUPP: not as wrmlx5.h wants them, -errno */
 int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring *ret_sq, struct mv_mlx5_ring *ret_rq);
+
+/**
+ * mesh_mlx5_copy - the structure that libmlx5 keeps of an object
+ * @obj: of the verbs
+ *
+ * How large that is only its library knows, so what happens to lie behind it is copied, too, as far as there is memory; the rest is zeros.
+ *
+ * Return: 0 or -errno.
+ */
+int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES]);
+
+/* The lock that libmlx5 has of a queue pair's sends, from ibv_wr_start() to the end of the batch: to be looked at, not to be taken. */
+struct mesh_mlx5_lock {
+	const uint32_t *word; /* of libmlx5's structure of the queue pair; NULL: it has no ibv_wr_*(), so nobody has it for long */
+	uint32_t free; /* what is there when nobody has it */
+};
+
+/**
+ * mesh_mlx5_sq_lock - where it is; data->lock, if mesh_mlx5_known()
+ *
+ * Return: 0, also for a queue pair without ibv_wr_*(); -EOPNOTSUPP: that is not known
+ */
+int mesh_mlx5_sq_lock(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_mlx5_lock *ret);
+
+/** mesh_mlx5_is_locked - does somebody have it? Any thread; the queue pair is alive */
+bool mesh_mlx5_is_locked(const struct mesh_mlx5_lock *lock);
 
 #endif

@@ -172,8 +172,9 @@ static bool can_send(const struct mesh_held *h)
 	case MESH_HELD_FLUSHING:
 		return h->now.qp && h->now.rts; /* else see fail.c */
 	case MESH_HELD_NATIVE:
-	case MESH_HELD_GUARDED:
 		return true;
+	case MESH_HELD_GUARDED:
+		return !mesh_reader_in_batch(h); /* who posted would wait for that, with held->lock; wrex.c drains when it ends */
 	default:
 		return false;
 	}
@@ -224,7 +225,7 @@ static void waits(struct mesh_held *h, bool first)
 {
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
 		h->ops->work_waits(h->arg);
-	atomic_store_explicit(&h->backlog, can_send(h), memory_order_relaxed);
+	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }
 
 static int enqueue(struct mesh_held *h, const struct ibv_send_wr *wr)
@@ -271,6 +272,15 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 	return 0;
 }
 
+/*
+ * Of one that is read nothing is to be noted until a move is prepared, and a thread may be in a batch of libmlx5's: who posts waits for
+ * that, but not with locks of ours, which that thread may want.
+ */
+static bool is_bases(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_GUARDED && h->guard->reader && !h->guard->reader->engaged;
+}
+
 int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
@@ -286,7 +296,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (ex)
 		pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
-	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h);
+	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
+	       !is_bases(h);
 	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, wr, bad_wr);
 	else if (ours) {

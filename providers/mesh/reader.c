@@ -3,11 +3,15 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "heldint.h"
 #include "wrmlx5_hot.h"
+
+/* How long a batch may last that is not worth trying again for. */
+#define BATCH_NS 100000ull
 
 static const char no_order[] = "completions do not come in the order of its queue";
 
@@ -80,6 +84,8 @@ int mesh_reader_open(struct mesh_held *h)
 	if (!reader)
 		return -ENOMEM;
 	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
+	if (!err)
+		err = mesh_mlx5_sq_lock(h->mc, h->qp, &reader->lock);
 	if (!err)
 		err = alloc_staging(reader, h);
 	if (err) {
@@ -166,9 +172,54 @@ static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 	return err;
 }
 
-int mesh_reader_engage(struct mesh_held *h)
+bool mesh_reader_in_batch(const struct mesh_held *h)
+{
+	const struct mesh_reader *reader = reader_of(h);
+
+	return reader && mesh_mlx5_is_locked(&reader->lock);
+}
+
+/*
+ * From now on batches are ours, and wait for post_lock, which is held. So once libmlx5's lock has been free, there is no other. Nobody who
+ * is in one waits for what is held here, but for conn->lock, and that is not for long. Return: 0; -EBUSY: there is one.
+ */
+static int begin_batches(struct mesh_held *h)
+{
+	uint64_t until_ns = mesh_now_ns() + BATCH_NS;
+	bool busy;
+
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_install(h);
+	pthread_mutex_unlock(&h->lock);
+	atomic_thread_fence(memory_order_seq_cst);
+	while ((busy = mesh_reader_in_batch(h)) && mesh_now_ns() < until_ns)
+		sched_yield();
+	if (!busy)
+		return 0;
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_remove(h);
+	pthread_mutex_unlock(&h->lock);
+	return -EBUSY;
+}
+
+/* post_lock */
+static void engage(struct mesh_held *h, struct mesh_reader *reader)
 {
 	struct mesh_data *data = &h->mc->data;
+
+	slow_down(h->send_cq, reader->qpn);
+	slow_down(h->recv_cq, reader->qpn);
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	reader->engaged = true;
+	data->n_read--;
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+}
+
+int mesh_reader_engage(struct mesh_held *h)
+{
 	struct mesh_reader *reader = reader_of(h);
 	int err;
 
@@ -177,19 +228,12 @@ int mesh_reader_engage(struct mesh_held *h)
 	err = get_room(h, reader);
 	if (err)
 		return err;
-	slow_down(h->send_cq, reader->qpn);
-	slow_down(h->recv_cq, reader->qpn);
 	pthread_mutex_lock(&h->post_lock);
-	pthread_mutex_lock(&data->lock);
-	pthread_mutex_lock(&h->lock);
-	reader->engaged = true;
-	data->n_read--;
-	mesh_data_slots(h->mc);
-	mesh_wrex_install(h);
-	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&data->lock);
+	err = begin_batches(h);
+	if (!err)
+		engage(h, reader);
 	pthread_mutex_unlock(&h->post_lock);
-	return 0;
+	return err;
 }
 
 void mesh_reader_quicken(struct mesh_cq *cq)

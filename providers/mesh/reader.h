@@ -3,7 +3,7 @@
 #define MESH_READER_H
 
 #include "guard.h"
-#include "wrmlx5.h"
+#include "mlx5.h"
 
 struct mesh_cq;
 struct mesh_held;
@@ -46,6 +46,7 @@ struct mesh_reader {
 	struct mv_mlx5_ring sq, rq; /* constant */
 	struct mesh_guard *guard; /* likewise, as is the next */
 	uint32_t qpn;
+	struct mesh_mlx5_lock lock; /* of the sends; constant */
 	/*
 	 * Guarded by the lock of polling of their CQ (mesh_cq_claim()), and written with held->lock, too, once engaged: places behind
 	 * the last completion that was looked at.
@@ -82,10 +83,20 @@ void mesh_reader_connected(struct mesh_held *h);
 /**
  * mesh_reader_engage - our functions into the context: what is posted from now on passes by; no lock but conn->lock
  *
- * Return: 0, also without a reader or if they are; -ENOMEM: there is no room for what is posted (mesh_held_room()), and nothing has
- * changed.
+ * Not while a thread is in a batch that libmlx5's wr_start began: who posted would wait for it with locks of ours that it may want
+ * itself, for example to poll or to query that QP.
+ *
+ * Return: 0, also without a reader or if they are; -EBUSY: there is such a batch; -ENOMEM: there is no room for what is posted
+ * (mesh_held_room()). Then nothing has changed.
  */
 int mesh_reader_engage(struct mesh_held *h);
+
+/**
+ * mesh_reader_in_batch - is a thread in a batch of libmlx5's, all the same? It was about to begin one when our functions came in.
+ *
+ * conn->lock or held->lock. Return: true also while somebody just posts without ours.
+ */
+bool mesh_reader_in_batch(const struct mesh_held *h);
 
 /** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if it can be; no lock but conn->lock */
 void mesh_reader_quicken(struct mesh_cq *cq);

@@ -336,6 +336,15 @@ static int carry_over(struct mesh_held *h, const struct mesh_wrex *w)
 	return err;
 }
 
+/* What others have posted since waits for the end of a batch of the base's. */
+static void drain(struct mesh_held *h)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->queue.n)
+		mesh_post_drain(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
 static int mesh_wr_complete(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
@@ -343,8 +352,11 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	bool fails = false;
 	int err;
 
-	if (of_base(qp))
-		return w->base.wr_complete(qp);
+	if (of_base(qp)) {
+		err = w->base.wr_complete(qp);
+		drain(h);
+		return err;
+	}
 	err = w->err;
 	if (!err && !mesh_held_takes_sends(h))
 		err = EINVAL; /* what mlx5 says */
@@ -365,9 +377,14 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 
 static void mesh_wr_abort(struct ibv_qp_ex *qp)
 {
+	const struct mesh_wrex *base = of_base(qp);
 	struct mesh_held *h = held_of(qp);
 
-	LEAVE_TO_BASE(wr_abort);
+	if (base) {
+		base->base.wr_abort(qp);
+		drain(h);
+		return;
+	}
 	pthread_mutex_lock(&h->lock);
 	end_batch(atomic_load_explicit(&h->wrex, memory_order_relaxed));
 	pthread_mutex_unlock(&h->lock);

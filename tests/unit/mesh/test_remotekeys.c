@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "heldint.h"
 
 #define MS 1000000ull
 
@@ -91,7 +92,7 @@ uint64_t __wrap_mesh_now_ns(void)
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
 static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
-static char held; /* nothing here looks into it */
+static struct mesh_held held = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* without a log */
 static struct mesh_process process;
 
 /* A connection that has moved, and whose peer is known. */
@@ -106,7 +107,7 @@ static struct mesh_conn *moved(void)
 	conn = mesh_conn_new(mc, &qp);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->held = (struct mesh_held *)&held;
+	conn->held = &held;
 	conn->move.state = MV_MOVE_ACTIVE;
 	conn->move.attempt = 3;
 	conn->move.peer_attempt = 4;
@@ -424,7 +425,7 @@ static void one_more(void)
 	conn = conns[n_conns] = mesh_conn_new(mesh_context_get(&verbs), &qps[n_conns]);
 	assert_non_null(conn);
 	conn->state = MESH_CONN_MOVED;
-	conn->held = (struct mesh_held *)&held;
+	conn->held = &held;
 	conn->move.peer_attempt = 4;
 	conn->move.peer.qpn = conn->qpn;
 	mesh_conn_key_peer(conn);

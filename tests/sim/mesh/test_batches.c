@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Batches that a program has begun with libmlx5's own ibv_wr_start(), before anything of ours was in between: libmlx5 has the lock of
+ * the queue pair's sends until they end. Who moves that queue pair, or others, does not wait for them, nor who is in one for himself.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "moved.h"
+
+#define PSN	 0x123u
+#define PATIENCE 10 /* seconds, then something waits for ever */
+
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+
+static struct end first, second; /* each connected to itself; what is posted is libmlx5's until they are prepared */
+
+static const struct manner builders = {.how = MOVED, .builders = true};
+
+static void path_failed(void *arg)
+{
+	(void)arg;
+}
+
+static const struct mesh_held_ops ops = {.path_failed = path_failed};
+
+static int setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	mesh_root.config.survive = true;
+	return 0;
+}
+
+static void close_end(struct end *e)
+{
+	if (e->mr)
+		end_close(e);
+	memset(e, 0, sizeof(*e));
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	alarm(0);
+	close_end(&first);
+	close_end(&second);
+	mesh_root.config.survive = false;
+	world_close(&world);
+	return 0;
+}
+
+static struct ibv_qp_attr rtr_of(uint32_t qpn, const union ibv_gid *gid, uint8_t gid_index)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.rq_psn = PSN,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .sgid_index = gid_index, .hop_limit = 4}},
+	};
+}
+
+static struct ibv_qp_attr rts_of(void)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+}
+
+static void open_end(struct end *e)
+{
+	struct ibv_qp_attr rtr, rts = rts_of();
+
+	end_open(e, &world, &builders, &(struct shape){0});
+	assert_int_equal(mesh_live_guard(world.mc, e->qp, &ops, NULL, 1024, &e->held), 0);
+	assert_int_equal(e->held->guard->reader != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
+	rtr = rtr_of(e->qp->qp_num, &world.gid, world.gid_index);
+	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
+	assert_int_equal(mesh_live_base_rts(e->held, &rts, RTS_MASK), 0);
+	e->qp->state = IBV_QPS_RTS;
+}
+
+static void open_ends(void)
+{
+	open_end(&first);
+	open_end(&second);
+	alarm(PATIENCE);
+}
+
+/* ---- steps of the helper thread's; each in another thread ------------------------------------------------------------- */
+
+struct step {
+	int (*what)(struct end *e, struct mv_move_sync *sync);
+	struct end *e;
+	struct mv_move_sync *sync;
+};
+
+static void *step(void *arg)
+{
+	const struct step *s = arg;
+
+	return (void *)(intptr_t)s->what(s->e, s->sync);
+}
+
+static int elsewhere(int (*what)(struct end *e, struct mv_move_sync *sync), struct end *e, struct mv_move_sync *sync)
+{
+	struct step s = {what, e, sync};
+	pthread_t thread;
+	void *ret;
+
+	assert_int_equal(pthread_create(&thread, NULL, step, &s), 0);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	return (int)(intptr_t)ret;
+}
+
+static int prepare(struct end *e, struct mv_move_sync *sync)
+{
+	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr rtr, rts = rts_of();
+	uint32_t qpn;
+	int err = mesh_live_prepare(e->held, world.spd, &attr, &qpn);
+
+	(void)sync;
+	if (err)
+		return err;
+	rtr = rtr_of(qpn, &world.rail_gid, world.rail_gid_index);
+	return mesh_live_connect(e->held, &rtr, RTR_MASK, &rts, RTS_MASK);
+}
+
+static int fence(struct end *e, struct mv_move_sync *sync)
+{
+	return mesh_live_fence(e->held, true, sync);
+}
+
+static int fence_on(struct end *e, struct mv_move_sync *sync)
+{
+	return mesh_live_fence(e->held, false, sync);
+}
+
+static int replay(struct end *e, struct mv_move_sync *sync)
+{
+	return mesh_live_replay(e->held, sync->next_psn, sync->n_received, 4);
+}
+
+static int fenced(struct end *e, struct mv_move_sync *sync)
+{
+	unsigned int i;
+	int err = -EAGAIN;
+
+	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = elsewhere(fence_on, e, sync);
+	}
+	return err;
+}
+
+static void move(struct end *e)
+{
+	struct mv_move_sync sync;
+	int err;
+
+	assert_int_equal(elsewhere(prepare, e, &sync), 0);
+	err = elsewhere(fence, e, &sync);
+	assert_int_equal(err == -EAGAIN ? fenced(e, &sync) : err, 0);
+	assert_int_equal(elsewhere(replay, e, &sync), 0);
+}
+
+/* ---- the program's ------------------------------------------------------------------------------------------------------ */
+
+static void build_write(struct end *e, uint64_t wr_id, uint64_t what)
+{
+	struct ibv_qp_ex *qp = e->qp_ex;
+
+	qp->wr_id = wr_id;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qp, e->mr->rkey, (uintptr_t)&e->buf[8 * wr_id]);
+	ibv_wr_set_inline_data(qp, &what, sizeof(what));
+}
+
+static void assert_written(struct end *e, uint64_t wr_id, uint64_t what)
+{
+	struct ibv_wc wc = end_wait(e);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)&e->buf[8 * wr_id], what);
+}
+
+static void write_one(struct end *e, uint64_t wr_id, uint64_t what)
+{
+	ibv_wr_start(e->qp_ex);
+	build_write(e, wr_id, what);
+	assert_int_equal(ibv_wr_complete(e->qp_ex), 0);
+	assert_written(e, wr_id, what);
+}
+
+static void query(struct end *e, enum ibv_qp_state state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(e->qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, state);
+}
+
+/* It is not moved until that ends, and another one is; nothing of the batch is lost. */
+static void test_begun_before(void **state)
+{
+	struct mv_move_sync sync;
+	struct ibv_wc wc;
+
+	(void)state;
+	open_ends();
+	write_one(&first, 1, 0x1111);
+	ibv_wr_start(first.qp_ex);
+	build_write(&first, 2, 0x2222);
+	assert_int_equal(elsewhere(prepare, &first, &sync), -EBUSY);
+	query(&first, IBV_QPS_RTS);
+	assert_int_equal(end_poll(&first, &wc), 0);
+	move(&second);
+	write_one(&second, 1, 0x1111);
+	assert_int_equal(elsewhere(prepare, &first, &sync), -EBUSY);
+	build_write(&first, 3, 0x3333);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_written(&first, 2, 0x2222);
+	assert_written(&first, 3, 0x3333);
+	move(&first);
+	write_one(&first, 4, 0x4444);
+}
+
+/* One that comes to nothing is over as well. */
+static void test_aborted(void **state)
+{
+	struct mv_move_sync sync;
+
+	(void)state;
+	open_ends();
+	ibv_wr_start(first.qp_ex);
+	build_write(&first, 1, 0x1111);
+	assert_int_equal(elsewhere(prepare, &first, &sync), -EBUSY);
+	ibv_wr_abort(first.qp_ex);
+	move(&first);
+	write_one(&first, 2, 0x2222);
+}
+
+static int post_write(struct end *e, struct mv_move_sync *sync)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)e->buf, .length = 8, .lkey = e->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 9,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = (uintptr_t)&e->buf[8 * 9], .rkey = e->mr->rkey}},
+			   *bad;
+
+	(void)sync;
+	return ibv_post_send(e->qp, &wr, &bad);
+}
+
+/* Another thread waits for the end of the batch before it posts, as it would without us; who is in the batch polls meanwhile. */
+static void test_poster_waits(void **state)
+{
+	struct step post = {post_write, &first, NULL};
+	struct mv_move_sync sync;
+	pthread_t thread;
+	void *ret;
+
+	(void)state;
+	open_ends();
+	move(&second); /* now ibv_post_send() of all of them is ours */
+	write_one(&first, 1, 0x1111);
+	ibv_wr_start(first.qp_ex);
+	build_write(&first, 2, 0x2222);
+	assert_int_equal(pthread_create(&thread, NULL, step, &post), 0);
+	usleep(10000); /* it waits */
+	end_quiet(&first);
+	query(&first, IBV_QPS_RTS);
+	assert_int_equal(elsewhere(prepare, &first, &sync), -EBUSY);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_null(ret);
+	assert_written(&first, 2, 0x2222);
+	assert_int_equal(end_wait(&first).wr_id, 9);
+	move(&first);
+	write_one(&first, 3, 0x3333);
+}
+
+/* A thread was about to begin one when our functions came in. What others post meanwhile comes behind it, and so does the fence. */
+static void test_begun_late(void **state)
+{
+	struct mv_move_sync sync;
+	void (*start)(struct ibv_qp_ex *qp);
+
+	(void)state;
+	open_ends();
+	start = first.qp_ex->wr_start;
+	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
+	start(first.qp_ex);
+	build_write(&first, 4, 0x4444);
+	assert_int_equal(elsewhere(post_write, &first, NULL), 0);
+	end_quiet(&first);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_written(&first, 4, 0x4444);
+	assert_int_equal(end_wait(&first).wr_id, 9);
+	start(first.qp_ex);
+	assert_int_equal(elsewhere(post_write, &first, NULL), 0);
+	ibv_wr_abort(first.qp_ex);
+	assert_int_equal(end_wait(&first).wr_id, 9);
+	start(first.qp_ex);
+	build_write(&first, 1, 0x1111);
+	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
+	assert_int_equal(elsewhere(fence_on, &first, &sync), -EAGAIN);
+	query(&first, IBV_QPS_ERR); /* nothing here hides it */
+	move(&second);
+	build_write(&first, 2, 0x2222);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_int_equal(fenced(&first, &sync), 0);
+	assert_int_equal(elsewhere(replay, &first, &sync), 0);
+	assert_written(&first, 1, 0x1111);
+	assert_written(&first, 2, 0x2222);
+	write_one(&first, 3, 0x3333);
+}
+
+/* Where it cannot be told who is in a batch, all are ours from the beginning. */
+static void test_cannot_be_told(void **state)
+{
+	struct mv_move_sync sync;
+
+	(void)state;
+	world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
+	open_ends();
+	ibv_wr_start(first.qp_ex);
+	build_write(&first, 1, 0x1111);
+	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
+	assert_int_equal(elsewhere(fence, &first, &sync), -EAGAIN);
+	move(&second);
+	assert_int_equal(ibv_wr_complete(first.qp_ex), 0);
+	assert_int_equal(fenced(&first, &sync), 0);
+	assert_int_equal(elsewhere(replay, &first, &sync), 0);
+	assert_written(&first, 1, 0x1111);
+}
+
+/* It is found, or most of what is here says nothing. */
+static void test_is_told(void **state)
+{
+	struct mesh_mlx5_lock lock;
+
+	(void)state;
+	open_ends();
+	assert_int_equal(world.mc->data.mlx5.lock, MESH_MLX5_LOCK_FOUND);
+	lock = first.held->guard->reader->lock;
+	assert_false(mesh_mlx5_is_locked(&lock));
+	ibv_wr_start(first.qp_ex);
+	assert_true(mesh_mlx5_is_locked(&lock));
+	assert_false(mesh_mlx5_is_locked(&second.held->guard->reader->lock));
+	ibv_wr_abort(first.qp_ex);
+	assert_false(mesh_mlx5_is_locked(&lock));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_is_told), T(test_begun_before), T(test_aborted), T(test_poster_waits), T(test_begun_late), T(test_cannot_be_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
