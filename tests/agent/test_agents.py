@@ -538,6 +538,17 @@ class Probes(AgentTest):
         wait_for("both are refused", lambda: self.a.metric("watches_refused") == 2)
         self.assertEqual(self.states(), {})
 
+    def test_change_while_host_is_gone(self):
+        """Who has a path watched is not told that a change was refused, and does not say it again."""
+        talk = self.a.talk()
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work}")
+        talk.expect("path 10.1.0.1 10.1.0.2 up")
+        self.b.stop(signal.SIGKILL)
+        wait_for("b is forgotten", lambda: not self.a.get("peers")["hosts"], 10)
+        talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
+        talk.expect("path 10.1.0.1 10.1.0.2 silent")
+        self.assertEqual(self.a.metric("watches_refused"), 0)
+
     def test_out_of_several_netdevs(self):
         """To one address: the netdevs' cookies are not each other's."""
         self.a.ip("addr", "add", "10.1.0.3/24", "dev", "eth1")
