@@ -83,7 +83,7 @@ struct mv_dir_gid {
 	uint32_t rail;
 	uint32_t index; /* in its own host's table when last read: a hint, look it up by value */
 	uint16_t vlan_id; /* MV_VLAN_NONE: none */
-	uint8_t type; /* enum mv_gid_type */
+	uint8_t type; /* enum mv_gid_type; MV_GID_TYPE_UNKNOWN: its host's, but not in the table at present: never a path */
 	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
 	uint32_t reserved; /* no padding: what a file has in it is read by others */
 };

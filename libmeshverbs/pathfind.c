@@ -321,12 +321,20 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 	return (is_up(rail) || s->request->down_too) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
-static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
+/* One whose address is gone while its port is down (MV_GID_TYPE_UNKNOWN) is a way again when both are back, like the port itself. */
+static bool types_fit(const struct search *s, const struct mv_dir_gid *a, const struct mv_dir_gid *b)
+{
+	if (a->type == MV_GID_TYPE_UNKNOWN || b->type == MV_GID_TYPE_UNKNOWN)
+		return s->request->down_too && a->type != MV_GID_TYPE_IB && b->type != MV_GID_TYPE_IB;
+	return a->type == b->type;
+}
+
+static bool pair_can_talk(const struct search *s, const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
 {
 	enum mv_gid_family family = mv_gid_family(&a->gid);
 	enum reach reach;
 
-	if (a->type != b->type || a->type == MV_GID_TYPE_UNKNOWN)
+	if (!types_fit(s, a, b))
 		return false;
 	if (a->type == MV_GID_TYPE_IB)
 		return same_ib_subnet(&a->gid, &b->gid);
@@ -423,7 +431,7 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
 			if (local == remote
 				    ? !is_loop(s->dir, g, h)
-				    : !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+				    : !pair_can_talk(s, &s->dir->gids[g], &s->dir->gids[h], linked))
 				continue;
 			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
 			if (all)

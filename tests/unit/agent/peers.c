@@ -49,7 +49,9 @@ static void read_gid(struct mv_dir_gid *gid, char *words)
 		*slash = '\0';
 	gid->gid = unit_gid(address);
 	gid->vlan_id = MV_VLAN_NONE;
-	gid->type = strcmp(type, "v1") ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
+	gid->type = !strcmp(type, "v1")	  ? MV_GID_TYPE_ROCE_V1
+		    : !strcmp(type, "kept") ? MV_GID_TYPE_UNKNOWN
+					    : MV_GID_TYPE_ROCE_V2;
 	if (slash)
 		gid->prefix_len = prefix_of(&gid->gid, slash + 1);
 }
