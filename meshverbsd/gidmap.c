@@ -116,7 +116,7 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 {
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
-		bool kept = host->desc->gids[g].type == MV_GID_TYPE_UNKNOWN;
+		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
 		struct md_claim claim = {.host = host->id, .live = true};
 		struct md_holder *holder;
 

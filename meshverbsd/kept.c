@@ -64,8 +64,10 @@ static void put(struct keeper *k, const struct mv_dir_gid *gid, uint32_t r, uint
 
 	*at = *gid;
 	at->rail = r;
-	if (until_ns)
+	if (until_ns) {
 		at->type = MV_GID_TYPE_UNKNOWN;
+		at->index = MV_DIR_INDEX_NONE;
+	}
 	k->ifindexes[desc->n_gids] = ifindex;
 	k->until_ns[desc->n_gids++] = until_ns;
 	desc->rails[r].n_gids++;

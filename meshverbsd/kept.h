@@ -10,7 +10,7 @@
  * GIDs of ours that have just gone. Who manages addresses takes those of a port that has lost its carrier away (systemd-networkd at
  * once, NetworkManager some seconds later, the kernel those of IPv6 when a netdev is shut down), and gives them back some time after
  * the carrier. By them processes know connections, also those that have moved elsewhere, and they say where messages go. So a GID
- * stays in our description, as long as its port is not up and MD_KEPT_NS longer: of MV_GID_TYPE_UNKNOWN, so that no path is made of
+ * stays in our description, as long as its port is not up and MD_KEPT_NS longer: with no index and of no type, so that no path is made of
  * it, and without a netdev, so that nothing is sent from it. Nothing else remembers it: an agent that starts again knows it no more.
  */
 

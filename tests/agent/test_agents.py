@@ -419,7 +419,7 @@ class AddressGone(AgentTest):
         self.b.ip("link", "set", "eth0", "down")
         self.b.ip("addr", "del", "10.1.0.2/24", "dev", "eth0")
         self.b.device("mlx5_0", "eth0", [])
-        wait_for("a hears of it", lambda: self.known().get("10.1.0.2") == "unknown", 10)
+        wait_for("a hears of it", lambda: self.known().get("10.1.0.2") == "gone", 10)
 
     def own(self, host):
         return {gid["gid"]: gid["type"] for rail in host.get("status")["rails"] for gid in rail["gids"]}

@@ -374,7 +374,7 @@ static void test_address_gone(void **state)
 
 	(void)state;
 	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.2.0.1/24 v2; "
-			      "host b; rail d0 down; gid 10.1.0.2/24 v?; rail d1; gid 10.2.0.2/24 v2;");
+			      "host b; rail d0 down; gid 10.1.0.2/24 kept; rail d1; gid 10.2.0.2/24 v2;");
 	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
 	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
 	assert_int_equal(host, 1);
@@ -385,9 +385,19 @@ static void test_address_gone(void **state)
 	assert_int_equal(mv_path_find(&world.dir, &request, host, rail, paths, 4), 2);
 	dirworld_fini(&world);
 	/* The port is back before the address. */
-	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 v?;");
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 kept;");
 	request.down_too = 0;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
 	assert_int_equal(mv_path_find(&world.dir, &request, 1, 1, paths, 4), 0);
+	dirworld_fini(&world);
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept; host b; rail d0; gid 10.1.0.2/24 v2;");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	dirworld_fini(&world);
+	/* To itself. */
+	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
+	request.own_host = 1;
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept;");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
 	dirworld_fini(&world);
 }
 

@@ -316,7 +316,7 @@ static void test_kept(void **state)
 		assert_int_equal(view->desc->n_gids, 4); /* once, not in two versions */
 		kept = &view->desc->gids[2];
 		assert_gid(kept->gid, "10.1.0.1");
-		assert_int_equal(kept->type, MV_GID_TYPE_UNKNOWN);
+		assert_true(mv_dir_gid_is_kept(kept)); /* no path is made of it */
 		assert_int_equal(kept->rail, 0);
 		assert_int_equal(view->desc->rails[0].n_gids, 3);
 		assert_int_equal(view->desc->rails[1].first_gid, 3);
