@@ -31,8 +31,10 @@ static bool is_up(const struct mv_dir_rail *rail)
 	return rail->flags & MV_RAIL_UP;
 }
 
-/* Has the address left its host's table, which only keeps it? Then its port may be up, but is of no use to it. */
-static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail, const union ibv_gid *gid)
+/* Has the address left its host's table, which only keeps it? Then its port may be up, but is of no
+ * use to it. */
+static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
+		    const union ibv_gid *gid)
 {
 	bool gone = false;
 
@@ -341,15 +343,18 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 	return (is_up(rail) || s->request->down_too) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
-/* One whose address is gone while its port is down is a way again when both are back, like the port itself. */
-static bool types_fit(const struct search *s, const struct mv_dir_gid *a, const struct mv_dir_gid *b)
+/* One whose address is gone while its port is down is a way again when both are back, like the port
+ * itself. */
+static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
+		      const struct mv_dir_gid *b)
 {
 	if (s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b)))
 		return true;
 	return a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN;
 }
 
-static bool pair_can_talk(const struct search *s, const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
+static bool pair_can_talk(const struct search *s, const struct mv_dir_gid *a,
+			  const struct mv_dir_gid *b, bool linked)
 {
 	enum mv_gid_family family = mv_gid_family(&a->gid);
 	enum reach reach;

@@ -90,7 +90,8 @@ static bool is_taken(const struct md_holder *holder, const struct md_claim *clai
 	return md_claim_wins(&held, claim);
 }
 
-static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim, bool kept)
+static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
+		    bool kept)
 {
 	/* Whoever has fallen silent has been released. */
 	if (!is_taken(holder, claim, kept)) {
@@ -108,7 +109,8 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 /* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
 static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
 {
-	return mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_view_has_gid(view, gid) && (kept || !md_view_keeps_gid(view, gid));
+	return mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_view_has_gid(view, gid) &&
+	       (kept || !md_view_keeps_gid(view, gid));
 }
 
 void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,

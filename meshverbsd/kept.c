@@ -24,7 +24,8 @@ struct keeper {
 static uint32_t same_rail(const struct md_desc *desc, const struct mv_dir_rail *rail)
 {
 	for (uint32_t r = 0; r < desc->n_rails; r++)
-		if (desc->rails[r].port == rail->port && !strcmp(desc->rails[r].device, rail->device))
+		if (desc->rails[r].port == rail->port &&
+		    !strcmp(desc->rails[r].device, rail->device))
 			return r;
 	return NO_RAIL;
 }
@@ -35,7 +36,8 @@ static bool has(const struct md_desc *desc, uint32_t n_gids, uint32_t r, const u
 	bool link_local = mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
 
 	for (uint32_t g = 0; g < n_gids; g++)
-		if ((!link_local || desc->gids[g].rail == r) && mv_gid_equal(&desc->gids[g].gid, gid))
+		if ((!link_local || desc->gids[g].rail == r) &&
+		    mv_gid_equal(&desc->gids[g].gid, gid))
 			return true;
 	return false;
 }
@@ -46,7 +48,8 @@ static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 	const union ibv_gid *gid = &k->old->desc->gids[g].gid;
 	uint64_t before_ns = k->old->kept_until_ns ? k->old->kept_until_ns[g] : 0;
 
-	if (k->view->desc->rails[r].link_layer != IBV_LINK_LAYER_ETHERNET || has(k->view->desc, k->view->desc->n_gids, r, gid))
+	if (k->view->desc->rails[r].link_layer != IBV_LINK_LAYER_ETHERNET ||
+	    has(k->view->desc, k->view->desc->n_gids, r, gid))
 		return 0;
 	if (mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && k->taken && k->taken(k->arg, gid))
 		return 0;
@@ -57,7 +60,8 @@ static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 	return before_ns > k->now_ns ? before_ns : 0;
 }
 
-static void put(struct keeper *k, const struct mv_dir_gid *gid, uint32_t r, uint32_t ifindex, uint64_t until_ns)
+static void put(struct keeper *k, const struct mv_dir_gid *gid, uint32_t r, uint32_t ifindex,
+		uint64_t until_ns)
 {
 	struct md_desc *desc = k->desc;
 	struct mv_dir_gid *at = &desc->gids[desc->n_gids];
@@ -84,7 +88,8 @@ static void put_kept(struct keeper *k, uint32_t r, uint32_t max)
 		if (same_rail(k->desc, &old->rails[old->gids[g].rail]) != r)
 			continue;
 		until_ns = until(k, g, r);
-		if (until_ns && k->desc->n_gids < max && !has(k->desc, k->desc->n_gids, r, &old->gids[g].gid))
+		if (until_ns && k->desc->n_gids < max &&
+		    !has(k->desc, k->desc->n_gids, r, &old->gids[g].gid))
 			put(k, &old->gids[g], r, 0, until_ns);
 	}
 }
@@ -121,8 +126,8 @@ static bool any_gone(const struct keeper *k)
 	return false;
 }
 
-int md_kept_add(struct md_view *view, const struct md_view *old, uint64_t now_ns, bool (*taken)(void *arg, const union ibv_gid *gid),
-		void *arg)
+int md_kept_add(struct md_view *view, const struct md_view *old, uint64_t now_ns,
+		bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
 {
 	struct keeper k = {.view = view, .old = old, .now_ns = now_ns, .taken = taken, .arg = arg};
 	uint32_t max = view->desc->n_gids + old->desc->n_gids;

@@ -269,7 +269,8 @@ static void test_drained(void **state)
 	md_view_free(other);
 }
 
-/* ---- what has gone and is kept ---------------------------------------------------------------- */
+/* ---- what has gone and is kept ----------------------------------------------------------------
+ */
 
 static bool nobody_has(void *arg, const union ibv_gid *gid)
 {
@@ -284,7 +285,8 @@ static bool somebody_has(void *arg, const union ibv_gid *gid)
 }
 
 /* The next view, after the one before; which is released. */
-static void next(const char *text, uint64_t now_ns, bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
+static void next(const char *text, uint64_t now_ns,
+		 bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
 {
 	struct md_view *old = view;
 
@@ -353,7 +355,8 @@ static void test_kept_comes_back(void **state)
 	assert_null(view->kept_until_ns);
 	/* On another port of ours. */
 	next(CABLE_OUT, 3 * MD_S, nobody_has, NULL);
-	next("dev 1 eth0 nocarrier; dev 2 eth1; addr 2 10.1.0.1/24; gid2 3 10.1.0.1 2 v2;", 4 * MD_S, nobody_has, NULL);
+	next("dev 1 eth0 nocarrier; dev 2 eth1; addr 2 10.1.0.1/24; gid2 3 10.1.0.1 2 v2;",
+	     4 * MD_S, nobody_has, NULL);
 	assert_false(md_view_keeps_gid(view, &gid));
 	assert_int_equal(md_view_gid_ifindex(view, &gid), 2);
 }
