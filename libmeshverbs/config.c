@@ -30,7 +30,8 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "survive", "off",
 	 "on: a connection that is at work moves to another NIC when a port on its path goes "
 	 "down or nothing gets through any more, each work request being executed exactly once. "
-	 "Polling costs more then, and for some queue pairs posting, too. Still being tested."},
+	 "Polling costs more then, and for some queue pairs posting, too. Needs "
+	 "moves = on. Still being tested."},
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},

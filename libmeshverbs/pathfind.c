@@ -59,6 +59,14 @@ static bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b)
 	return mv_gid_in_prefix(a, b, 64);
 }
 
+/* Subnets without a prefix of their own have this one, and routers forward nothing from or to it. */
+static bool has_default_prefix(const union ibv_gid *gid)
+{
+	static const union ibv_gid prefix = {.raw = {0xfe, 0x80}};
+
+	return mv_gid_in_prefix(gid, &prefix, 64);
+}
+
 /* ---- the program's own path --------------------------------------------------------------------
  */
 
@@ -154,6 +162,18 @@ static bool netdev_ambiguous(const struct mv_directory *dir, const struct mv_dir
 	return n > 1;
 }
 
+/*
+ * Only the subnet managers know whether there is a router between two subnets. A program that asks
+ * for a path with a GRH mostly does so because there is one.
+ */
+static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_gid *remote)
+{
+	if (same_ib_subnet(own, remote))
+		return MV_PATH_WORKS;
+	return has_default_prefix(own) || has_default_prefix(remote) ? MV_PATH_APART :
+								       MV_PATH_UNKNOWN;
+}
+
 static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
 				       const struct mv_dir_gid *remote, bool routed)
 {
@@ -167,7 +187,7 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	if (a->link_layer != b->link_layer)
 		return MV_PATH_APART;
 	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return same_ib_subnet(&own->gid, &remote->gid) ? MV_PATH_WORKS : MV_PATH_APART;
+		return judge_ib(&own->gid, &remote->gid);
 	if (!addresses_fit(dir, own, remote, routed))
 		return MV_PATH_APART;
 	verdict = judge_version(dir, own, remote);
@@ -182,8 +202,10 @@ static unsigned int preference(enum mv_path_verdict verdict)
 {
 	switch (verdict) {
 	case MV_PATH_WORKS:
-		return 3;
+		return 4;
 	case MV_PATH_ASK:
+		return 3;
+	case MV_PATH_UNKNOWN:
 		return 2;
 	case MV_PATH_APART:
 		return 1;
@@ -277,9 +299,13 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 	 * known. */
 	if (best.several_hosts && best.verdict != MV_PATH_WORKS && best.verdict != MV_PATH_ASK)
 		return MV_PATH_UNKNOWN;
+	if (mv_gid_is_zero(&request->sgid))
+		best.verdict = MV_PATH_NO_ENTRY;
+	if (best.verdict == MV_PATH_UNKNOWN)
+		return MV_PATH_UNKNOWN;
 	*ret_host = best.host;
 	*ret_remote_rail = best.rail;
-	return mv_gid_is_zero(&request->sgid) ? MV_PATH_NO_ENTRY : best.verdict;
+	return best.verdict;
 }
 
 /* ---- other paths -------------------------------------------------------------------------------
@@ -525,7 +551,8 @@ const char *mv_path_verdict_text(enum mv_path_verdict verdict)
 {
 	switch (verdict) {
 	case MV_PATH_UNKNOWN:
-		return "the destination's host is not in the directory";
+		return "the destination's host is not in the directory, or only an InfiniBand "
+		       "router can lead to it";
 	case MV_PATH_SELF:
 		return "the destination is this host";
 	case MV_PATH_WORKS:

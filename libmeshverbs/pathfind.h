@@ -13,7 +13,7 @@
 
 /* What the directory says of the path the program asks for. */
 enum mv_path_verdict {
-	MV_PATH_UNKNOWN, /* the destination's host is not in the directory: decide alone (decide.h) */
+	MV_PATH_UNKNOWN, /* the destination's host, or whether the path works, is not in the directory: decide alone (decide.h) */
 	MV_PATH_SELF, /* the destination is this host */
 	MV_PATH_WORKS, /* both ends fit; nothing to agree upon */
 	MV_PATH_ASK, /* may work, but only the peer knows: which RoCE version or netdev its entry has */
@@ -63,7 +63,8 @@ struct mv_path {
  * destination that several hosts have and none of which works are UNKNOWN; an address that this host has as well is
  * SELF.
  *
- * On InfiniBand: works when both are up and the subnet prefixes agree.
+ * On InfiniBand: works when both are up and the subnet prefixes agree. Between two prefixes there may be a router, of which ports know
+ * nothing: UNKNOWN, but APART if one of them is the default one (fe80::/64), which is not routed.
  *
  * Of one whose peer is on this host (@own_host) all there is to know is whether the ports are up: WORKS, LOCAL_DOWN or REMOTE_DOWN. It is
  * host 0.

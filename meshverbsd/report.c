@@ -387,7 +387,8 @@ static void report_qps(const struct md_agent *agent, uid_t uid, FILE *out)
 	struct shown shown = {0};
 	struct md_qp *qp, *next;
 
-	fputc('{', out);
+	/* Processes tell an agent that has just begun what they have, but not at once. */
+	fprintf(out, "{\"up_ms\":%llu,", (unsigned long long)((md_now() - agent->begun_ns) / MD_MS));
 	begin_list(&list, "qps");
 	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)
 	{

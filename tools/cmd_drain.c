@@ -10,6 +10,7 @@
 
 #include "agentask.h"
 #include "cli.h"
+#include "dirview.h"
 
 #define TIMEOUT_S_DEFAULT 60
 #define TIMEOUT_S_MAX     86400
@@ -18,6 +19,13 @@
 /* Processes say within milliseconds what they do; so many looks that all say the same are the
  * truth. */
 #define LOOKS_TO_BELIEVE 10
+/*
+ * So long nothing has to have used it: a move towards it that was agreed upon before it was drained takes as long at
+ * most (the default of move_timeout_ms).
+ */
+#define EMPTY_NS 2000000000ull
+/* By then processes have told an agent that was restarted what they have. */
+#define SETTLED_MS 2000
 
 enum use {
 	USE_NONE, /* it is on another device, or connected to nothing */
@@ -31,7 +39,8 @@ struct drain {
 	uint64_t until_ns;
 	struct json_object *answer; /* to the last "qps" */
 	size_t n_moving, n_bound;
-	bool timed_out;
+	uint64_t empty_since_ns; /* 0: it is not, or that is not certain */
+	bool safe, timed_out;
 };
 
 static uint64_t now_ns(void)
@@ -106,11 +115,46 @@ static int look(struct drain *drain)
 	return 0;
 }
 
+/* Do processes of this host read that it is drained? Until then connections come to it. */
+static bool is_announced(const struct drain *drain)
+{
+	const struct mv_dir_rail *rail;
+	struct dirview view;
+	bool announced = true;
+
+	if (dirview_read(drain->cli, &view))
+		return false;
+	for (uint32_t r = 0; r < view.dir.hosts[0].n_rails; r++) {
+		rail = &view.dir.rails[view.dir.hosts[0].first_rail + r];
+		if (!strcmp(rail->device, drain->device) && !(rail->flags & MV_RAIL_DRAINED))
+			announced = false;
+	}
+	mv_directory_close(&view.dir);
+	return announced;
+}
+
+/* Are the queue pairs that the agent names all that there are? */
+static bool is_complete(const struct drain *drain)
+{
+	int64_t up_ms = agent_number(drain->answer, "up_ms", SETTLED_MS);
+
+	return up_ms >= SETTLED_MS && agent_number(drain->answer, "qps_left_out", 0) == 0;
+}
+
+static bool is_safe(struct drain *drain)
+{
+	if (drain->n_moving || drain->n_bound || !is_complete(drain) || !is_announced(drain))
+		drain->empty_since_ns = 0;
+	else if (!drain->empty_since_ns)
+		drain->empty_since_ns = now_ns();
+	return drain->empty_since_ns && now_ns() - drain->empty_since_ns >= EMPTY_NS;
+}
+
 /* Until nothing uses it, nothing but what stays, or there is no more time. */
 static int wait_empty(struct drain *drain)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
-	unsigned int n_empty = 0, n_stuck = 0;
+	unsigned int n_stuck = 0;
 	int rc;
 
 	for (;;) {
@@ -119,10 +163,10 @@ static int wait_empty(struct drain *drain)
 		if (rc && rc != -EBADMSG)
 			return rc;
 		if (!rc) {
-			n_empty = drain->n_moving || drain->n_bound ? 0 : n_empty + 1;
+			drain->safe = is_safe(drain);
 			n_stuck = drain->n_moving || !drain->n_bound ? 0 : n_stuck + 1;
 		}
-		if (n_empty > 1 || n_stuck >= LOOKS_TO_BELIEVE)
+		if (drain->safe || n_stuck >= LOOKS_TO_BELIEVE)
 			return 0;
 		if (now_ns() >= drain->until_ns) {
 			drain->timed_out = true;
@@ -169,8 +213,8 @@ static void show_left(struct out *out, const struct drain *drain)
 
 static int show(const struct drain *drain)
 {
-	bool safe = !drain->n_moving && !drain->n_bound;
 	struct out *out = cli_out(drain->cli);
+	bool safe = drain->safe;
 
 	if (!out)
 		return CLI_ERROR;
@@ -181,6 +225,10 @@ static int show(const struct drain *drain)
 	if (safe)
 		out_textf(out, NULL, drain->device, OUT_GOOD,
 			  "drained, safe to pull: no connection that the agent knows of uses it");
+	else if (!drain->n_moving && !drain->n_bound)
+		out_text(out, NULL, drain->device, OUT_BAD,
+			 "drained, not safe to pull: the time is up before it is certain that "
+			 "nothing uses it");
 	else
 		out_textf(out, NULL, drain->device, OUT_BAD,
 			  "drained, not safe to pull: %zu queue pairs still use it%s",
@@ -190,7 +238,9 @@ static int show(const struct drain *drain)
 	if (!safe)
 		out_textf(
 			out, NULL, "What to do", OUT_PLAIN,
-			"end these programs and drain again, or take it back: meshverbs undrain %s",
+			"%s, or take it back: meshverbs undrain %s",
+			drain->n_moving + drain->n_bound ? "end these programs and drain again"
+							 : "drain again",
 			drain->device);
 	return cli_finish(out, safe ? CLI_OK : CLI_ATTENTION);
 }
@@ -304,8 +354,8 @@ const struct cli_command cmd_drain = {
 		"that can be moved (survive = on, at both ends) leave it while they are at work, "
 		"and "
 		"new ones go\n"
-		"elsewhere. Then waits until none uses it any more, or names those that stay and "
-		"why. It stays\n"
+		"elsewhere. Then waits until none has used it for two seconds, or names those "
+		"that stay and why. It stays\n"
 		"drained, also when the agent is restarted, until it is undrained or the host is "
 		"booted. Only root\n"
 		"and the agent's user may do that.\n\n"

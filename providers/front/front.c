@@ -228,20 +228,50 @@ static int check_preferred(struct front *f)
 	return 0;
 }
 
-int front_update(struct front *f)
+/* The one that is there brings the same plugin and the same library into each program that starts:
+ * what kills the child kills those. */
+static int refuse_image(struct front *f, enum front_state state, const char *why)
 {
-	char why[256];
 	int err;
 
-	if (front_state(f) == FRONT_ACTIVE)
+	if (state == FRONT_ABSENT)
+		return fail(f, -ELIBBAD, "a program could not load the front: %s; none was made", why);
+	err = take_files(f);
+	if (err < 0)
+		return fail(f, -ELIBBAD,
+			    "a program could not load the front: %s; it is still there, for it "
+			    "cannot be taken away: %s",
+			    why, strerror(-err));
+	return fail(f, -ELIBBAD,
+		    "a program could not load the front: %s; took the front away that was there",
+		    why);
+}
+
+/* Below another root nothing can be loaded. */
+static int try_image(struct front *f, enum front_state state)
+{
+	char why[160];
+	int err;
+
+	if (f->root[0])
 		return 0;
-	if (!f->root[0]) {
-		err = trial_load(f->image, f->image_bytes, f->facts.symbol, f->facts.symbol_version,
-				 why, sizeof(why));
-		if (err)
-			return fail(f, err,
-				    "a program could not load the front: %s; left as it was", why);
-	}
+	err = trial_load(f->image, f->image_bytes, f->facts.symbol, f->facts.symbol_version, why,
+			 sizeof(why));
+	if (err == -ELIBBAD)
+		return refuse_image(f, state, why);
+	/* Nothing is known of the image, and so not that what is there does harm. */
+	return err ? fail(f, err, "the front could not be tried: %s; all is left as it was",
+			  strerror(-err))
+		   : 0;
+}
+
+int front_update(struct front *f)
+{
+	enum front_state state = front_state(f);
+	int err = try_image(f, state);
+
+	if (err || state == FRONT_ACTIVE)
+		return err;
 	err = put_files(f);
 	if (err) {
 		fail(f, err, "%s: %s", f->dir, strerror(-err));

@@ -33,7 +33,7 @@ struct front {
 	struct elf_facts facts;
 	void *image; /* what the front has to be */
 	size_t image_bytes;
-	char why[256]; /* of the last failure, a sentence for the user */
+	char why[512]; /* of the last failure, a sentence for the user */
 };
 
 /**
@@ -48,11 +48,13 @@ int front_survey(struct front *f);
 enum front_state front_state(const struct front *f);
 
 /**
- * front_update() - put the front in place, or bring it up to date; does nothing where it is.
+ * front_update() - put the front in place, or bring it up to date; changes nothing where it is.
  *
- * A new front is first loaded in a child process; then files are replaced one by one by rename(2),
- * so that a program that starts meanwhile finds the old or the new one. If ld.so's cache does not
- * prefer the front afterwards, all is taken away again.
+ * It is first loaded in a child process, also where it is in place: the plugin and the libraries
+ * behind it may be others than last time. If the child cannot load it, what is there is taken away.
+ * Then files are replaced one by one by rename(2), so that a program that starts meanwhile finds
+ * the old or the new one. If ld.so's cache does not prefer the front afterwards, all is taken away
+ * again.
  *
  * Return: 1 if something was changed, 0 if nothing had to be, -errno with f->why set: then the host
  * is as it was, or without a front.

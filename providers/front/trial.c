@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,9 @@ static int judge(int status, const char *said, char *why, size_t why_size)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
+	/* The child is not to blame for that: out of memory, or the operator. */
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return -ECANCELED;
 	if (WIFSIGNALED(status))
 		snprintf(why, why_size, "%s", strsignal(WTERMSIG(status)));
 	else

@@ -13,7 +13,7 @@
  * behind.
  *
  * Return: 0, -ELIBBAD if it cannot be loaded (the child crashed or timed out, too), or -errno of
- * making the child.
+ * making the child; -ECANCELED: somebody killed the child.
  */
 int trial_load(const void *image, size_t size, const char *symbol, const char *version, char *why,
 	       size_t why_size);

@@ -13,6 +13,8 @@
 struct mesh_conns {
 	struct mesh_conn **buckets;
 	size_t n_buckets, n; /* n_buckets: a power of two */
+	LIST_HEAD(, mesh_conn) all; /* those in the table, newest first */
+	uint64_t last_serial; /* of those given out */
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
 	struct mesh_conn *followers; /* by @next_follower: those that follow others */
@@ -192,6 +194,8 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		b = bucket_of(conns, conn->qpn);
 		conn->next = conns->buckets[b];
 		conns->buckets[b] = conn;
+		LIST_INSERT_HEAD(&conns->all, conn, of_all);
+		conn->serial = ++conns->last_serial;
 		conns->n++;
 		conn->linked = true;
 		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* the table's and the caller's */
@@ -245,6 +249,7 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		for (at = &conns->buckets[bucket_of(conns, conn->qpn)]; *at != conn; at = &(*at)->next)
 			;
 		*at = conn->next;
+		LIST_REMOVE(conn, of_all);
 		conn->linked = false;
 		mesh_due_remove(&conns->due, &conn->due);
 		conns->n--;
@@ -575,21 +580,19 @@ void mesh_conn_unclaimed(struct mesh_conn *conn)
 	unlock_conns();
 }
 
-size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip)
+size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
-	size_t i, n = 0;
+	size_t n = 0;
 
 	lock_conns();
 	conns = conns_locked(false);
-	for (i = 0; conns && i < conns->n_buckets; i++) {
-		for (conn = conns->buckets[i]; conn && n < max; conn = conn->next) {
-			if (conn->mc != mc || (skip && skip--))
-				continue;
-			mesh_conn_ref(conn);
-			ret[n++] = conn;
-		}
+	for (conn = conns ? LIST_FIRST(&conns->all) : NULL; conn && n < max; conn = LIST_NEXT(conn, of_all)) {
+		if (conn->mc != mc || conn->serial >= before)
+			continue;
+		mesh_conn_ref(conn);
+		ret[n++] = conn;
 	}
 	unlock_conns();
 	return n;

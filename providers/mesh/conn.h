@@ -2,6 +2,8 @@
 #ifndef MESH_CONN_H
 #define MESH_CONN_H
 
+#include <sys/queue.h>
+
 #include "context.h"
 #include "due.h"
 #include "held.h"
@@ -100,6 +102,8 @@ struct mesh_conn {
 
 	/* Under process->conns_lock. */
 	struct mesh_conn *next; /* in its bucket */
+	LIST_ENTRY(mesh_conn) of_all;
+	uint64_t serial; /* larger than that of any that came earlier; constant once it is in the table */
 	struct mesh_conn *next_queued;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at, at once */
@@ -171,6 +175,8 @@ struct mesh_conn {
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
+	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
+	bool drops_unheard; /* the program waited for such an answer in vain, and none has come since */
 };
 
 /**
@@ -252,8 +258,15 @@ int mesh_conn_claim(struct mesh_conn *conn);
 /** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 
-/** mesh_conns_of - connections of a context, with references; written to @ret: array of @max; the first @skip are left out */
-size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, size_t skip);
+/**
+ * mesh_conns_of - connections of a context, newest first
+ * @ret: array of @max; each with a reference
+ * @before: only those of smaller serials. UINT64_MAX: all; conn->serial of the last one of @ret: those that come next
+ *
+ * Whoever goes on like that misses none that was there from the beginning, whatever else comes and goes meanwhile, and comes
+ * to an end: what is new is newer.
+ */
+size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
 
 /** mesh_conns_close - a context is being closed: drop its connections; end.c */
 void mesh_conns_close(struct mesh_context *mc);
@@ -339,8 +352,15 @@ void mesh_conn_key_peer(struct mesh_conn *conn);
 void mesh_conn_ask_no_more(struct mesh_conn *conn);
 /** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
-/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers */
+/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. See root.key_dropped. */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
+/**
+ * mesh_conns_key_given - the program gets an rkey: wait for those peers that have yet to forget what it was before
+ *
+ * Some 50 ms at most, and not again for a peer that has not answered within that time until it answers: who posts with the key
+ * before it has forgotten fails with an access error. Costs a look at a counter where nobody has to. See root.key_given.
+ */
+void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 
 /* worker.c; both for the helper thread */
 

@@ -83,7 +83,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 }
 
 /* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */
-static int hold(struct mesh_conn *conn, const struct mesh_view *view)
+static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 {
 	struct mv_move_begin begin = {.local = conn->local,
 				      .peer = conn->peer,
@@ -105,6 +105,33 @@ static int hold(struct mesh_conn *conn, const struct mesh_view *view)
 	mesh_count(MV_COUNT_HELD);
 	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);
 	return 0;
+}
+
+/* Return: 0; -errno: it is as it was, but for the log of its receives. */
+static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
+		const struct mesh_view *view)
+{
+	int err = -EALREADY;
+
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state == MESH_CONN_INIT) {
+		describe(conn, attr, mask, choice, view);
+		err = hold_locked(conn, view);
+	}
+	pthread_mutex_unlock(&conn->lock);
+	if (err)
+		return err;
+	mesh_conn_connected(conn, &choice->gid, false);
+	err = mesh_thread_wake(true);
+	if (!err)
+		return 0;
+	pthread_mutex_lock(&conn->lock);
+	mesh_held_destroy(conn->held); /* its receives are at the base, too */
+	conn->held = NULL;
+	conn->state = MESH_CONN_INIT;
+	mesh_conn_key_peer(conn);
+	pthread_mutex_unlock(&conn->lock);
+	return err;
 }
 
 /* Observing only: what would be asked of the peer. */
@@ -148,12 +175,23 @@ static void adopt(struct mesh_conn *conn)
 	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mesh_root.move_times, mesh_now_ns());
 }
 
+/*
+ * There is no way to RTR but from INIT, and what does the work of a connection goes on. The base's QP is not asked: it may still
+ * be in INIT, when another one is in its place. Called with conn->lock held, not in MESH_CONN_INIT. Return: what mc->modify_qp() does.
+ */
+static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
+{
+	return conn->held ? mesh_conn_refuse() : conn->mc->modify_qp(conn->qp, attr, mask);
+}
+
 /* RTR with the log begun. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view)
 {
 	int err;
 
+	if (conn->state != MESH_CONN_INIT)
+		return rtr_again(conn, attr, mask); /* another thread was first */
 	describe(conn, attr, mask, choice, view);
 	conn->unlogged = mesh_judge_bound_by(conn, choice, attr, view);
 	if (!conn->unlogged)
@@ -210,8 +248,8 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	pthread_mutex_unlock(&conn->lock);
 	if (err)
 		goto out;
-	if (logged || (view->verdict == MV_PATH_WORKS && view->agent_version)) {
-		/* So that the peer, if it sees things differently, gets an answer. */
+	if (logged || (!mesh_judge_needs_agreement(view) && view->agent_version)) {
+		/* So that the peer, if it sees things differently, gets an answer; also where the route could not be looked up. */
 		if (logged && conn->self)
 			mesh_conn_follows(conn);
 		mesh_conn_connected(conn, &choice->gid, !logged);
@@ -224,6 +262,19 @@ out:
 	return err;
 }
 
+/* Return: whether it is connected already, with what to say in @ret_err. */
+static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, int *ret_err)
+{
+	bool again;
+
+	pthread_mutex_lock(&conn->lock);
+	again = conn->state != MESH_CONN_INIT;
+	if (again)
+		*ret_err = rtr_again(conn, attr, mask);
+	pthread_mutex_unlock(&conn->lock);
+	return again;
+}
+
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int cancel = mesh_cancel_off(), err = 0;
@@ -232,6 +283,8 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	struct mesh_view view;
 	const char *why;
 
+	if (conn && is_connected(conn, attr, mask, &err))
+		goto out;
 	mesh_judge_rtr(mc, qp, attr, &choice, &view);
 	if (mesh_judge_needs_agreement(&view)) {
 		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
@@ -240,21 +293,9 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 			goto native;
 		}
 		if (!why) {
-			pthread_mutex_lock(&conn->lock);
-			describe(conn, attr, mask, &choice, &view);
-			err = hold(conn, &view);
-			pthread_mutex_unlock(&conn->lock);
-			if (!err) {
-				mesh_conn_connected(conn, &choice.gid, false);
-				err = mesh_thread_wake(true);
-				if (!err)
-					goto out;
-				pthread_mutex_lock(&conn->lock);
-				mesh_held_destroy(conn->held); /* its receives are at the base, too */
-				conn->held = NULL;
-				mesh_conn_key_peer(conn);
-				pthread_mutex_unlock(&conn->lock);
-			}
+			err = hold(conn, attr, mask, &choice, &view);
+			if (!err)
+				goto out;
 			why = err == -EBUSY ? mesh_cq_why_taken : strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)

@@ -2,6 +2,8 @@
 #ifndef MESH_CONNECTINT_H
 #define MESH_CONNECTINT_H
 
+#include <errno.h>
+
 #include "conn.h"
 #include "paths.h"
 
@@ -13,13 +15,20 @@ static inline bool mesh_conn_taken(const struct mesh_conn *conn)
 	return conn->held && conn->state != MESH_CONN_NATIVE;
 }
 
+/** mesh_conn_refuse - say what the kernel says of a transition that there is not, which the base's QP cannot be asked for; EINVAL */
+static inline int mesh_conn_refuse(void)
+{
+	errno = EINVAL;
+	return EINVAL;
+}
+
 /** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: what mc->modify_qp() does. */
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /**
  * mesh_judge_rtr - judge.c: the source GID index that fits what the program asks for, and whether there is a path
  * @choice: filled
- * @view: filled; MV_PATH_UNKNOWN where nothing can be said
+ * @view: filled; MV_PATH_UNKNOWN where nothing can be said: also where what it would rest on could not be looked up
  */
 void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
 		    struct mesh_view *view);

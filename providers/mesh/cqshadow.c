@@ -23,7 +23,7 @@ static void free_srqs(struct mesh_shadow_cq *scq)
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq)
 {
 	/* Waits until the helper thread has acknowledged the events it has taken. */
-	if (scq->cq)
+	if (scq->cq && mesh_rail_intact(scq->rail))
 		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
 	free(scq->qpns.places);
@@ -280,15 +280,26 @@ int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct m
 	return err;
 }
 
-void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
+/* cq->lock */
+static void disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
 {
-	struct mesh_cq_qp *entry;
+	struct mesh_cq_qp *entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
 
-	pthread_mutex_lock(&scq->owner->lock);
-	entry = mesh_qpns_find(&scq->qpns, shadow_qpn);
 	if (entry)
 		entry->held = NULL;
+}
+
+void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)
+{
+	pthread_mutex_lock(&scq->owner->lock);
+	disown(scq, shadow_qpn);
 	pthread_mutex_unlock(&scq->owner->lock);
+}
+
+void mesh_shadow_disown(const struct mesh_shadow *shadow)
+{
+	disown(shadow->send_cq, shadow->qp->qp_num);
+	disown(shadow->recv_cq, shadow->qp->qp_num);
 }
 
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn)

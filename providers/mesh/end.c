@@ -14,10 +14,7 @@ void mesh_conn_say_bye(struct mesh_conn *conn)
 		mesh_thread_send(&bye);
 }
 
-/*
- * The program's QP leaves this connection for good, to be destroyed or used again.
- * @keep_queue: the QP lives on
- */
+/* The program's QP leaves this connection for good, to be destroyed or used again. */
 static void drop(struct mesh_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
@@ -51,9 +48,16 @@ static void forget_completions(struct mesh_context *mc, struct ibv_cq *send_cq,
 
 int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	struct mesh_srq_native *leaving = mesh_srq_leaving(mc, qp);
+	struct mesh_srq_native *leaving;
 	int err;
 
+	/* The kernel takes nothing else with it. What it refuses is to be known before the connection is gone. */
+	if (conn && mask != IBV_QP_STATE) {
+		err = mc->modify_qp(qp, attr, mask);
+		if (err)
+			return err;
+	}
+	leaving = mesh_srq_leaving(mc, qp);
 	if (conn)
 		drop(conn);
 	err = mc->modify_qp(qp, attr, mask);
@@ -96,7 +100,7 @@ void mesh_conns_close(struct mesh_context *mc)
 	size_t n, i;
 
 	do {
-		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), 0);
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), UINT64_MAX);
 		for (i = 0; i < n; i++) {
 			drop(some[i]);
 			mesh_conn_put(some[i]);

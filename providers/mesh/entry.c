@@ -9,6 +9,7 @@
 
 #include "conn.h"
 #include "detect.h"
+#include "fork.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -193,15 +194,22 @@ static struct mesh_process *process_new(void)
 void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 {
 	char why[256];
+	int err;
 
 	root->lib = *lib;
 	atomic_store_explicit(&root->moves, root->config.mode == MV_MODE_ON && root->config.moves,
 			      memory_order_relaxed);
 	root->key_dropped = mesh_conns_key_dropped;
+	root->key_given = mesh_conns_key_given;
 	root->process = process_new();
 	if (!root->process) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "no memory that a fork clears: %s",
 			   strerrordesc_np(errno));
+		return;
+	}
+	err = mesh_fork_init();
+	if (err) {
+		mesh_stage(root, "process", MESH_STAGE_FAILED, "fork() cannot be taken care of: %s", strerrordesc_np(-err));
 		return;
 	}
 	/* From the moment we are registered, other threads may ask us to match. */

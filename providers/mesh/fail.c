@@ -159,28 +159,36 @@ int mesh_held_flush(struct mesh_held *h)
 
 /*
  * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits
- * becomes one that fails there. held->lock
+ * becomes one that fails there. Nothing that fails is kept from the program from now on. held->lock
  */
-static void fail_active(struct mesh_held *h)
+static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 {
-	if (!h->queue.n)
-		return;
-	if (mesh_post_poison(h))
+	if (h->guard && !h->guard->lost)
+		h->guard->lost = "it failed";
+	h->poison_status = status;
+	if (h->queue.n && mesh_post_poison(h))
 		to_err(h);
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 }
 
+/* Of those that move the move has to say what becomes of them, as of those that failed before: it gives what was kept. held->lock */
+static bool is_moving(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->guard && h->guard->broken);
+}
+
 void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 {
-	bool active, now;
+	bool active, moving, now;
 
 	pthread_mutex_lock(&h->lock);
-	active = h->mode == MESH_HELD_ACTIVE && h->now.rts;
+	moving = is_moving(h);
+	active = !moving && h->mode == MESH_HELD_ACTIVE && h->now.rts;
 	if (active)
-		fail_active(h);
+		fail_active(h, status);
 	pthread_mutex_unlock(&h->lock);
-	if (active)
+	if (active || moving)
 		return;
 
 	drop_unused_shadow(h);

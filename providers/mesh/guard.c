@@ -14,7 +14,8 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
 	if (!guard)
 		return NULL;
 	guard->shared = shared;
-	guard->max_kept = cap->max_send_wr + (shared ? 0 : cap->max_recv_wr);
+	/* Of an SRQ it may have begun to fill one. */
+	guard->max_kept = cap->max_send_wr + (shared ? 1 : cap->max_recv_wr);
 	mv_wrring_init(&guard->sends, cap, sq_sig_all);
 	return guard;
 }
@@ -208,6 +209,10 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
 	struct mesh_guard *guard = h->guard;
 
+	if (h->hides_base && h->n_at_base && !h->now.qp && c->status == IBV_WC_WR_FLUSH_ERR) {
+		h->n_at_base--; /* the first that it flushes */
+		return false;
+	}
 	if (c->wr_id == mesh_guard_send_mark(guard) || c->wr_id == mesh_guard_recv_mark(guard)) {
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;

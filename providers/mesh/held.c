@@ -276,11 +276,16 @@ void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
 void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
 {
 	struct mesh_rkey *known;
+	bool asked = false;
 
 	pthread_mutex_lock(&h->lock);
 	known = rkey_place(h, rkey);
-	if (known && known->key == rkey)
+	if (known && known->key == rkey) {
+		asked = known->state == MESH_RKEY_ASKED;
 		known->state = MESH_RKEY_NONE;
+	}
+	if (asked)
+		mesh_post_drain(h); /* what waits for it asks again */
 	pthread_mutex_unlock(&h->lock);
 }
 

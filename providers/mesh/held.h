@@ -149,7 +149,8 @@ int mesh_held_native(struct mesh_held *h);
  * @status: that the first send, queued or posted later, completes with; everything else is then flushed
  *
  * As with a QP whose peer does not answer: until there is a send, nothing happens. If the shadow is in use, the first
- * send that waits for a key fails there, with a local protection error, after all that is under way.
+ * send that waits for a key fails there, after all that is under way. Of one that is being fenced, or has failed, nothing changes: the
+ * move says what becomes of it.
  */
 void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
 
@@ -177,7 +178,7 @@ int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr);
 /** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 
-/** mesh_held_drop_key - forget a translation */
+/** mesh_held_drop_key - forget a translation; want_key() is called for it anew, at once if a send waits for it */
 void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
 
 /** mesh_held_drop_keys - forget all of them */

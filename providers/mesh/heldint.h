@@ -276,6 +276,11 @@ struct mesh_held {
 	bool unwoken; /* there are completions in the stash, and no kicker could be made that tells of them; conn->lock */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
 	enum ibv_wc_status fail_status; /* mode FAILING */
+	enum ibv_wc_status poison_status; /* what the send that mesh_post_poison() failed completes with; SUCCESS: none was */
+	uint64_t poison_wr_id; /* its */
+	/* Receives that the base was given in INIT. If it is to flush what comes in the end, those are not the program's to see: */
+	uint32_t n_at_base;
+	bool hides_base;
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
 	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so there is no shadow in use */
@@ -489,6 +494,8 @@ int mesh_shadow_cq_add(struct mesh_shadow_cq *scq, uint32_t shadow_qpn, struct m
 		       struct mesh_srq_home *home);
 /** mesh_shadow_cq_disown - the QP is going: of what it completes only what it takes from an SRQ is shown, and does not lead to the record */
 void mesh_shadow_cq_disown(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
+/** mesh_shadow_disown - the same, of both CQs of a QP; their owners' locks */
+void mesh_shadow_disown(const struct mesh_shadow *shadow);
 /** mesh_shadow_cq_remove - it is gone, after that; its number may be another one's by now */
 void mesh_shadow_cq_remove(struct mesh_shadow_cq *scq, uint32_t shadow_qpn);
 
@@ -573,8 +580,10 @@ void mesh_post_drain_all(struct mesh_context *mc);
  * lock meanwhile. As long as all is noted, what does not fit is known before. Of one that is read, receives are noted all the same.
  */
 bool mesh_post_is_left(const struct mesh_held *h);
-/** mesh_post_poison - the first one that waits fails at the shadow; held->lock; 0 or errno */
+/** mesh_post_poison - the first one that waits fails at the shadow, with h->poison_status; held->lock; 0 or errno */
 int mesh_post_poison(struct mesh_held *h);
+/** mesh_post_poisoned - a completion with the status that devices give to such a one: it gets the one that was meant; c->cq->lock */
+void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
 

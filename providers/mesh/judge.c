@@ -29,6 +29,9 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 
 	mesh_choice_none(choice, attr->ah_attr.grh.sgid_index);
 	view->verdict = MV_PATH_UNKNOWN;
+	view->host[0] = '\0';
+	view->agent_version = 0;
+	view->n_paths = 0;
 	if (!attr->ah_attr.is_global)
 		return;
 	mesh_paths_choose(mc, qp->context, &attr->ah_attr, MV_CONNECTED, sure, choice);
@@ -40,6 +43,11 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	mesh_view_judge(&request, view);
 }
 
+static bool is_down(const struct mesh_view *view)
+{
+	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
+}
+
 void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
 		    struct mesh_view *view)
 {
@@ -47,6 +55,9 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, true, choice, view);
+	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
+	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
+		view->verdict = MV_PATH_UNKNOWN;
 }
 
 /* Of another pair of rails: one that is down now may be all that is left later. */
@@ -78,10 +89,14 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 		return "mode = observe";
 	if (conn->own_host)
 		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
+	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)
+		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
+	if (view->verdict == MV_PATH_UNKNOWN)
+		return "its route could not be looked up when it was made";
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
-	if (view->verdict != MV_PATH_WORKS && view->verdict != MV_PATH_LOCAL_DOWN && view->verdict != MV_PATH_REMOTE_DOWN)
+	if (view->verdict != MV_PATH_WORKS && !is_down(view))
 		return "its path did not fit when it was made";
 	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
 }

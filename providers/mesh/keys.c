@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "dmabuf.h"
 #include "keyahead.h"
 #include "keys.h"
 
@@ -25,34 +23,27 @@ static bool is_noted(const struct mesh_context *mc)
 
 static void key_free(struct mesh_key *key)
 {
-	struct stat st;
-
 	if (!key)
 		return;
-	if (key->dmabuf_fd >= 0 && !fstat(key->dmabuf_fd, &st) && st.st_ino == key->dmabuf_ino &&
-	    st.st_dev == key->dmabuf_dev)
-		close(key->dmabuf_fd);
+	mesh_dmabuf_drop(key->dmabuf);
 	free(key);
 }
 
-static bool dup_dmabuf(struct mesh_key *key, int fd)
+/*
+ * The program gets a remote key, perhaps one that another region had a moment ago, or this one, with other rights. Programs tell each
+ * other of such things within microseconds: whoever was told what the key was on a rail is to have forgotten that by then.
+ */
+static void given(struct ibv_pd *pd, uint32_t rkey)
 {
-	struct stat st;
+	int saved_errno = errno, cancel = mesh_cancel_off();
 
-	key->dmabuf_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (key->dmabuf_fd < 0)
-		return false;
-	if (fstat(key->dmabuf_fd, &st)) {
-		close(key->dmabuf_fd);
-		key->dmabuf_fd = -1;
-		return false;
-	}
-	key->dmabuf_ino = st.st_ino;
-	key->dmabuf_dev = st.st_dev;
-	return true;
+	if (mesh_root.key_given)
+		mesh_root.key_given(pd, rkey);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
 }
 
-/* Note a region of a live context. @key has what it was registered with; it may be taken over. */
+/* Note a region of a live context, before the program gets it. @key has what it was registered with; it may be taken over. */
 static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
 {
 	int saved_errno = errno, cancel = mesh_cancel_off(), err = -ENOMEM;
@@ -65,9 +56,11 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 		key->verbs = pd->context;
 		key->lkey = mr->lkey;
 		key->rkey = mr->rkey;
-		key->dmabuf_fd = -1;
 		LIST_INIT(&key->shadows);
-		if (fd < 0 || dup_dmabuf(key, fd)) {
+		key->dmabuf = fd >= 0 ? mesh_dmabuf_keep(fd) : NULL;
+		if (fd >= 0 && !key->dmabuf) {
+			err = -errno;
+		} else {
 			int locked = mesh_keys_lock();
 
 			err = mesh_keytab_add(keytab(), key);
@@ -79,9 +72,11 @@ static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, 
 	if (err) {
 		key_free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
-			    "%s: a memory region cannot be noted; its keys will fail on connections that were moved",
-			    mc->device);
+			    "%s: a memory region cannot be noted: %s; its keys will fail on connections that were moved%s", mc->device,
+			    strerrordesc_np(-err),
+			    err == -EMFILE ? "; a quarter of the limit of open files is there for regions of dma-bufs" : "");
 	}
+	given(pd, mr->rkey);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
@@ -156,7 +151,8 @@ static void unlink_shadows(struct mesh_key *key, struct shadow_list *gone)
 
 static void shadow_free(struct mesh_shadow_mr *shadow)
 {
-	mesh_root.lib.verbs.dereg_mr(shadow->mr);
+	if (mesh_rail_intact(shadow->spd->rail))
+		mesh_root.lib.verbs.dereg_mr(shadow->mr);
 	free(shadow);
 }
 
@@ -220,10 +216,12 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 	key = forget(mr);
 	err = mc->dereg_mr(mr);
 	saved_errno = errno;
-	if (key && err)
+	if (key && err) {
 		remember(key);
-	else
+		given(key->pd, key->rkey); /* it stays what it was; on the rails it will be another one */
+	} else {
 		key_free(key);
+	}
 	errno = saved_errno;
 	return err;
 }
@@ -256,6 +254,7 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	if (key) {
 		remember(key);
 		mesh_keys_ahead_news(key->pd);
+		given(key->pd, mr->rkey);
 	}
 	errno = saved_errno;
 	return err;
@@ -301,16 +300,20 @@ void mesh_keys_close(struct ibv_context *verbs)
 static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *spd, int access)
 {
 	const struct mesh_library *lib = &mesh_root.lib;
-	struct stat st;
+	int fd;
 
-	if (key->dmabuf_fd < 0)
-		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
-	if (!lib->reg_dmabuf_mr || fstat(key->dmabuf_fd, &st) || st.st_ino != key->dmabuf_ino ||
-	    st.st_dev != key->dmabuf_dev) {
+	if (!mesh_rail_intact(spd->rail)) {
 		errno = EBADF;
 		return NULL;
 	}
-	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, key->dmabuf_fd, access);
+	if (!key->dmabuf)
+		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
+	fd = mesh_dmabuf_fd(key->dmabuf);
+	if (!lib->reg_dmabuf_mr || fd < 0) {
+		errno = EBADF;
+		return NULL;
+	}
+	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, fd, access);
 }
 
 /* Without the lock, the key being busy. Return: the counterpart, in no list yet; NULL with @ret_err. */

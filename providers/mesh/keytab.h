@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <sys/types.h>
 
 #include <infiniband/verbs.h>
 
@@ -16,6 +15,7 @@
 
 struct mesh_pd;
 struct mesh_key;
+struct mesh_dmabuf;
 
 /* A region's counterpart in a PD on a rail. */
 struct mesh_shadow_mr {
@@ -38,9 +38,7 @@ struct mesh_key {
 	void *addr; /* memory of the process; not for dma-buf */
 	uint64_t length, iova;
 	int access;
-	int dmabuf_fd; /* a duplicate; -1: not dma-buf */
-	ino_t dmabuf_ino; /* what it has to lead to when it is used: programs close descriptors that are not theirs */
-	dev_t dmabuf_dev;
+	struct mesh_dmabuf *dmabuf; /* NULL: not dma-buf */
 	uint64_t dmabuf_offset;
 
 	bool busy; /* some thread registers it on a rail without the lock */

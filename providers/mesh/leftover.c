@@ -36,7 +36,8 @@ void mesh_leftover_destroy_qp(struct mesh_leftover *leftover)
 {
 	uint32_t qpn = leftover->qp->qp_num;
 
-	mesh_root.lib.verbs.destroy_qp(leftover->qp); /* takes its completions out of the CQs */
+	if (mesh_rail_intact(leftover->spd->rail))
+		mesh_root.lib.verbs.destroy_qp(leftover->qp); /* takes its completions out of the CQs */
 	/* Not before: what it took from its SRQ and is being polled meanwhile has to be counted. */
 	mesh_shadow_cq_remove(leftover->send_cq, qpn);
 	mesh_shadow_cq_remove(leftover->recv_cq, qpn);
@@ -64,7 +65,8 @@ void mesh_leftover_add(struct mesh_leftover *leftover)
 	struct mesh_data *data = &mc->data;
 
 	/* Nothing is received by it any more. From INIT to ERR, too, takes no lock of its CQs. */
-	mesh_root.lib.verbs.modify_qp(leftover->qp, &err, IBV_QP_STATE);
+	if (mesh_rail_intact(leftover->spd->rail))
+		mesh_root.lib.verbs.modify_qp(leftover->qp, &err, IBV_QP_STATE);
 	mesh_pd_ref(leftover->spd);
 	pthread_mutex_lock(&data->lock);
 	leftover->next = data->leftovers;

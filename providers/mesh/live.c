@@ -93,6 +93,9 @@ void mesh_live_end(struct mesh_held *h)
 	if (h->logged_base)
 		unlist(h);
 	h->logged_base = false;
+	if (h->hides_base)
+		mesh_cq_remove_native(h->recv_cq, h->qp->qp_num, NULL, h);
+	h->hides_base = false;
 }
 
 const char *mesh_live_lost(struct mesh_held *h)

@@ -59,6 +59,7 @@ struct mesh_process {
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	_Atomic unsigned int n_drops; /* KEY_DROPs of all connections that have not been answered; remotekeys.c */
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
@@ -70,11 +71,13 @@ struct mesh_process {
 
 	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
+	pthread_mutex_t open_lock; /* by whoever has rails_lock, while it lists and opens devices; and by fork(); fork.h */
 	_Atomic unsigned long rail_opener; /* pthread_t of the thread that opens a rail now; 0: none */
 	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */
 	pthread_mutex_t keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
 	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
+	pthread_mutex_t dmabufs_lock; /* root.dmabufs; also held by fork(); no lock is taken with it; fork.h */
 	/* keyahead.c, under keys_lock: its thread is there; it has to look again; nothing more is registered ahead */
 	bool ahead_thread, ahead_news, ahead_off;
 };
@@ -86,6 +89,13 @@ struct mesh_ud {
 	struct mesh_ud_rail *rails;
 	unsigned int n_peers;
 	uint32_t last_request;
+};
+
+/* Descriptors that are kept, and places for more; dmabuf.c. Survives forks, without descriptors. */
+struct mesh_dmabufs {
+	struct mesh_dmabuf *_Atomic all; /* grows under dmabufs_lock, read without */
+	struct mesh_dmabuf *_Atomic free; /* taken off under dmabufs_lock, put there perhaps without */
+	_Atomic unsigned int n; /* that are kept */
 };
 
 /* What is known of the program's PDs and memory regions. */
@@ -127,9 +137,18 @@ struct mesh_root {
 	struct mesh_ud ud; /* ud_lock; reached through mesh_ud_lock() only */
 	struct mesh_keys keys; /* keys_lock; reached through mesh_keys_lock() only */
 
+	struct mesh_dmabufs dmabufs;
+	/* pthread_t of the threads that fork and have open_lock or dmabufs_lock; 0: none. Not wiped; fork.c */
+	_Atomic unsigned long open_forker, dmabufs_forker;
+
 	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */
 	/* A remote key may have been given away and is not valid any more; see keys.h. Constant. */
 	void (*key_dropped)(struct ibv_pd *pd, uint32_t rkey);
+	/*
+	 * The program is about to get a remote key; returns when nobody uses what it was before, or after some time. Called by the
+	 * program's thread, without locks; may be a cancellation point, and changes errno. Constant.
+	 */
+	void (*key_given)(struct ibv_pd *pd, uint32_t rkey);
 };
 
 /* The one process-wide object; owned by entry.c. */

@@ -29,21 +29,17 @@ static bool moves_possible(const struct mesh_context *mc)
 
 /* ---- INIT ---------------------------------------------------------------------------------------------------- */
 
-static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+/* The base's is in INIT. @conn: NULL: there is none yet */
+static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	int err = mc->modify_qp(qp, attr, mask), cancel, saved_errno;
-	struct mesh_conn *conn;
-	bool no_memory = false;
+	bool made = !conn && moves_possible(mc), no_memory;
 
-	if (err)
-		return err;
-	saved_errno = errno;
-	cancel = mesh_cancel_off();
-	conn = mesh_conn_get(qp);
-	if (!conn && moves_possible(mc)) {
+	/* It has been in INIT before: what it was given to receive since, nobody has noted. */
+	if (!conn && qp->state != IBV_QPS_RESET && !qp->srq)
+		return;
+	if (made)
 		conn = mesh_conn_new(mc, qp);
-		no_memory = !conn;
-	}
+	no_memory = made && !conn;
 	if (conn) {
 		pthread_mutex_lock(&conn->lock);
 		if (!conn->init_mask && mesh_recvlog_begin(mc, qp))
@@ -55,18 +51,46 @@ static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 			mesh_conn_unlink(conn);
 	}
 	mesh_forgotten_note(mc, qp->qp_num, no_memory);
+	if (made)
+		mesh_conn_put(conn);
+}
+
+/* Is there a QP of ours, or our word, in the place of the base's? That may be in INIT still, and would go there again. */
+static bool is_connected_by_us(struct mesh_conn *conn)
+{
+	bool ours;
+
+	pthread_mutex_lock(&conn->lock);
+	ours = conn->held;
+	pthread_mutex_unlock(&conn->lock);
+	return ours;
+}
+
+static int to_init(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int cancel = mesh_cancel_off(), err, saved_errno;
+	struct mesh_conn *conn = mesh_conn_get(qp);
+
+	err = conn && is_connected_by_us(conn) ? mesh_conn_refuse() : mc->modify_qp(qp, attr, mask);
+	saved_errno = errno;
+	if (!err)
+		begin(mc, conn, qp, attr, mask);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
-	return 0;
+	return err;
 }
 
-/* From INIT to INIT; not all say so. */
-static void note_in_init(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
+/* The base has done it: from INIT to INIT, for not all say so, or what a peer may ask of one that stays there. */
+static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
 	pthread_mutex_lock(&conn->lock);
-	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE))
+	if (conn->state == MESH_CONN_INIT && !(mask & IBV_QP_STATE)) {
 		mesh_attr_merge(&conn->init, attr, mask & conn->init_mask);
+	} else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
+		conn->rts = *attr;
+		conn->rts_mask = mask;
+	}
 	pthread_mutex_unlock(&conn->lock);
 }
 
@@ -75,12 +99,19 @@ static void note_in_init(struct mesh_conn *conn, const struct ibv_qp_attr *attr,
 /* Called with conn->lock held, conn->held set. */
 static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
+	int err;
+
 	if (!conn->rtr_mask || conn->rts_mask)
 		return EINVAL;
 	conn->rts = *attr;
 	conn->rts_mask = mask;
+	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	if (err) {
+		conn->rts_mask = 0; /* the program may ask again, for something else */
+		return err;
+	}
 	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
-	return conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
+	return 0;
 }
 
 /* What the next QP is made with. */
@@ -140,6 +171,14 @@ static int modify_taken(struct mesh_conn *conn, struct ibv_qp_attr *attr, int ma
 	return err;
 }
 
+/* What the kernel refuses of any QP that is connected, before it knows more. INIT is to_init()'s. */
+static bool is_refused(const struct ibv_qp_attr *attr, int mask)
+{
+	if (!(mask & IBV_QP_STATE))
+		return false;
+	return attr->qp_state == IBV_QPS_RTR || (attr->qp_state == IBV_QPS_ERR && mask != IBV_QP_STATE);
+}
+
 /*
  * @ret_taken: whether this connection's transitions are ours
  */
@@ -149,16 +188,16 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 
 	pthread_mutex_lock(&conn->lock);
 	*ret_taken = conn->held;
+	if (conn->held && is_refused(attr, mask)) {
+		pthread_mutex_unlock(&conn->lock);
+		return mesh_conn_refuse();
+	}
 	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live)
 		mv_move_abort(&conn->move, mesh_now_ns());
 	if (mesh_conn_taken(conn))
 		err = modify_taken(conn, attr, mask);
 	else if (conn->held)
 		err = modify_logged(conn, attr, mask);
-	else if (conn->state == MESH_CONN_NATIVE && (mask & IBV_QP_SQ_PSN)) {
-		conn->rts = *attr;
-		conn->rts_mask = mask;
-	}
 	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);
 	if (*ret_taken) {
@@ -221,7 +260,7 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	if (!taken)
 		err = mc->modify_qp(qp, attr, attr_mask);
 	if (conn && !taken && !err)
-		note_in_init(conn, attr, attr_mask);
+		note(conn, attr, attr_mask);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
 	return err;

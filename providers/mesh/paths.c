@@ -424,6 +424,18 @@ static void remember_fit(struct mesh_context *mc, const struct mv_request *reque
 						 .gid = choice->gid};
 }
 
+static bool finds_way(const struct mv_decision *decision)
+{
+	return decision->action == MV_REPAIR || decision->action == MV_REPLACE ||
+	       (decision->action == MV_KEEP && decision->reason == MV_REASON_FITS);
+}
+
+/* May something else than what the program asks for come of it? Of "there is no way" does, from whoever wants to be @sure. */
+static bool acts(const struct mv_decision *decision, bool sure)
+{
+	return decision->action != MV_KEEP || (sure && !finds_way(decision));
+}
+
 /* Called with paths_lock held. */
 static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
@@ -446,7 +458,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 		paths = look(mc, verbs, request, &sure, &decision);
 	}
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
-	if (!paths || (decision.action != MV_KEEP && network_namespace() != paths->network_namespace)) {
+	if (!paths || (acts(&decision, sure) && network_namespace() != paths->network_namespace)) {
 		describe_own(mc, request, ret->index, ret);
 		return;
 	}
@@ -455,8 +467,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->sure = sure;
 	count_decision(mc, &decision);
 	ret->differs = decision.action != MV_KEEP;
-	ret->fits = decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
-		    (decision.action == MV_KEEP && decision.reason == MV_REASON_FITS);
+	ret->fits = finds_way(&decision);
 	describe_own(mc, request, decision.sgid_index, ret);
 	if (decision.action == MV_KEEP && ret->fits)
 		remember_fit(mc, request, ret);

@@ -38,7 +38,11 @@ void mesh_paths_refresh(struct mesh_context *mc, struct ibv_context *verbs);
 struct mesh_choice {
 	uint8_t index; /* to use: the program's own unless something else is clearly right */
 	bool fits; /* packets from there reach the destination, as far as netdevs, prefixes and routes tell */
-	bool sure; /* netdevs and GID tables were read for it; else they may be as they were a moment ago */
+	/*
+	 * Netdevs and GID tables were read for it. Else they may be as they were a moment ago, or nothing could be looked up: then @fits is
+	 * false, which says nothing, and @gid may be old. Only what is sure may be acted upon.
+	 */
+	bool sure;
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
 	bool differs; /* something else than "keep" was decided, whether or not it could be done */
@@ -61,8 +65,8 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
  * mesh_paths_choose - the source GID index to use towards a destination
  * @ah: the program's address, with is_global set
  * @transport: see mv_decide()
- * @sure: to be acted upon whatever it says. Else it may rest on what was read earlier, as long as it says that
- *        the program's own index stays.
+ * @sure: to be acted upon whatever it says, if @ret->sure. Else it may rest on what was read earlier, as long as it says
+ *        that the program's own index stays.
  *
  * To be called with cancellation off. A repair or replacement is logged; @why_not is left to the caller, who may know more than this host
  * does alone.

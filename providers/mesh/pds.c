@@ -41,11 +41,13 @@ static int make_dummy(struct mesh_pd *spd)
 
 static void pd_free(struct mesh_pd *spd)
 {
-	if (spd->dummy) {
+	bool intact = mesh_rail_intact(spd->rail);
+
+	if (spd->dummy && intact)
 		mesh_root.lib.verbs.dereg_mr(spd->dummy);
+	if (spd->dummy)
 		munmap(spd->dummy_page, (size_t)sysconf(_SC_PAGESIZE));
-	}
-	if (spd->pd)
+	if (spd->pd && intact)
 		mesh_root.lib.verbs.dealloc_pd(spd->pd);
 	mesh_rail_put(spd->rail);
 	free(spd);
@@ -63,7 +65,9 @@ static struct mesh_pd *pd_new(struct ibv_pd *program, struct mesh_rail *rail, ch
 	spd->program = program;
 	spd->verbs = program->context;
 	spd->rail = mesh_rail_ref(rail);
-	spd->pd = mesh_root.lib.verbs.alloc_pd(rail->context);
+	errno = EBADF;
+	if (mesh_rail_intact(rail))
+		spd->pd = mesh_root.lib.verbs.alloc_pd(rail->context);
 	if (!spd->pd || make_dummy(spd)) {
 		snprintf(why, why_size, "%s gives no protection domain: %s", rail->device, strerrordesc_np(errno));
 		pd_free(spd);

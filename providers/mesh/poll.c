@@ -25,6 +25,8 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		mesh_srq_consumed(qp->home, c->wr_id);
 	if (!h)
 		return true;
+	if (c->status == IBV_WC_LOC_PROT_ERR)
+		mesh_post_poisoned(h, c);
 	if (h->guard && !mesh_guard_completed(h, c))
 		return false;
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))

@@ -39,7 +39,7 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {
 		*known = (struct mesh_rkey){.key = rkey, .state = MESH_RKEY_KNOWN};
-		if (h->ops->want_key(h->arg, rkey, &known->path_key))
+		if (h->mode == MESH_HELD_FLUSHING || h->ops->want_key(h->arg, rkey, &known->path_key))
 			known->state = MESH_RKEY_ASKED;
 	}
 	if (known->state == MESH_RKEY_ASKED && h->mode != MESH_HELD_FLUSHING)
@@ -132,11 +132,23 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 
 int mesh_post_poison(struct mesh_held *h)
 {
-	int err = send_poison(h, mesh_sendq_place(&h->queue, 0)->wr.wr_id);
+	int err;
 
-	if (!err)
+	h->poison_wr_id = mesh_sendq_place(&h->queue, 0)->wr.wr_id;
+	err = send_poison(h, h->poison_wr_id);
+	if (err)
+		h->poison_status = IBV_WC_SUCCESS;
+	else
 		mesh_sendq_pop(&h->queue);
 	return err;
+}
+
+void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->poison_status != IBV_WC_SUCCESS && c->wr_id == h->poison_wr_id)
+		c->status = h->poison_status;
+	pthread_mutex_unlock(&h->lock);
 }
 
 /* In the place of an atomic that must not be done again. Return: 0, ENOMEM. */
@@ -356,6 +368,8 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	err = h->mc->post_recv(h->qp, &copy, &bad);
 	if (err)
 		return err;
+	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
+		h->n_at_base++;
 	mesh_recvlog_add(&h->log, wr);
 	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
 		h->now.recv_failed = true;
@@ -393,25 +407,29 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	return err;
 }
 
+static bool has_receives(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_ACTIVE ||
+	       (h->now.qp && (h->mode == MESH_HELD_FLUSHING || atomic_load_explicit(&h->consumed, memory_order_relaxed)));
+}
+
+static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	if (h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+		return recv_logged(h, wr);
+	if (!has_receives(h))
+		return recv_both(h, wr);
+	return is_unlogged(h) ? recv_unlogged(h, wr) : mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+}
+
 static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	bool logged = h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
-	bool shadow = h->mode == MESH_HELD_ACTIVE ||
-		      (h->now.qp && (h->mode == MESH_HELD_FLUSHING ||
-				     atomic_load_explicit(&h->consumed, memory_order_relaxed)));
 	int err;
 
 	if (h->guard && mesh_reader_strayed(h->guard->reader))
 		mesh_reader_stray(h);
 	for (; wr; wr = wr->next) {
-		if (logged)
-			err = recv_logged(h, wr);
-		else if (shadow && is_unlogged(h))
-			err = recv_unlogged(h, wr);
-		else if (shadow)
-			err = mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
-		else
-			err = recv_both(h, wr);
+		err = post_one_recv(h, wr); /* may let go of the lock */
 		if (err) {
 			*bad_wr = wr;
 			return err;

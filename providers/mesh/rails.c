@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fork.h"
 #include "rails.h"
 #include "tables.h"
+
+#define FORK_MS 1000
+#define N_MARKS 24u /* see mark_files(); the C library has signals of its own below */
 
 bool mesh_rail_opening(const struct mesh_root *root)
 {
@@ -22,8 +27,11 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
 	struct ibv_context *context = NULL;
 	struct ibv_device **list;
+	bool locked;
 	int i, n = 0;
 
+	/* A fork that takes that long waits for somebody who waits for us. */
+	locked = mesh_fork_lock(&process->open_lock, FORK_MS);
 	list = verbs->get_device_list(&n);
 	for (i = 0; i < n && strcmp(list[i]->name, device) != 0; i++)
 		;
@@ -38,6 +46,8 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	}
 	if (list)
 		verbs->free_device_list(list);
+	if (locked)
+		pthread_mutex_unlock(&process->open_lock);
 	return context;
 }
 
@@ -68,21 +78,60 @@ static bool which_file(int fd, struct mesh_file *ret)
 
 	if (fstat(fd, &st))
 		return false;
-	*ret = (struct mesh_file){.dev = st.st_dev, .ino = st.st_ino};
+	*ret = (struct mesh_file){.fd = fd, .mark = fcntl(fd, F_GETSIG), .dev = st.st_dev, .ino = st.st_ino};
 	return true;
 }
 
-/* A program may have closed all descriptors: then the numbers are those of its own files, or nobody's. */
-static bool is_intact(const struct mesh_rail *rail)
+/*
+ * All event files have one inode, and so have all openings of a device. What each opening has of its own is the signal that would be sent
+ * for it if it had O_ASYNC, too, so nobody ever gets it. Rails that are opened one after the other have different ones. rails_lock
+ */
+static bool mark_files(struct mesh_rail *rail)
 {
-	const int fds[2] = {rail->channel->fd, rail->context->async_fd};
-	struct mesh_file file;
-	int i;
+	const int fds[MESH_RAIL_FILES] = {
+		[MESH_RAIL_COMP] = rail->channel->fd,
+		[MESH_RAIL_ASYNC] = rail->context->async_fd,
+		[MESH_RAIL_CMD] = rail->context->cmd_fd,
+	};
+	static unsigned int n;
+	int mark = SIGRTMAX - (int)(n++ % N_MARKS), i;
 
-	for (i = 0; i < 2; i++)
-		if (!which_file(fds[i], &file) || file.dev != rail->files[i].dev || file.ino != rail->files[i].ino)
+	for (i = 0; i < MESH_RAIL_FILES; i++) {
+		fcntl(fds[i], F_SETSIG, mark); /* where that cannot be done, the inode has to do */
+		if (!which_file(fds[i], &rail->files[i]))
 			return false;
+	}
 	return true;
+}
+
+static bool is_same(const struct mesh_file *file)
+{
+	struct mesh_file now;
+
+	return which_file(file->fd, &now) && now.mark == file->mark && now.dev == file->dev && now.ino == file->ino;
+}
+
+/* Others may be about to use the numbers, in libibverbs and without a lock. */
+static void strike(struct mesh_rail *rail)
+{
+	__atomic_store_n(&rail->channel->fd, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(&rail->context->async_fd, -1, __ATOMIC_RELAXED);
+	__atomic_store_n(&rail->context->cmd_fd, -1, __ATOMIC_RELAXED);
+	atomic_store_explicit(&rail->taken, true, memory_order_release);
+}
+
+bool mesh_rail_intact(struct mesh_rail *rail)
+{
+	int saved_errno = errno, i;
+
+	if (atomic_load_explicit(&rail->taken, memory_order_acquire))
+		return false;
+	for (i = 0; i < MESH_RAIL_FILES && is_same(&rail->files[i]); i++)
+		;
+	if (i < MESH_RAIL_FILES)
+		strike(rail);
+	errno = saved_errno;
+	return i == MESH_RAIL_FILES;
 }
 
 static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size)
@@ -108,8 +157,7 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		snprintf(why, why_size, "%s gives no completion channel: %s", device, strerrordesc_np(errno));
 		goto err_close;
 	}
-	if (!set_nonblocking(rail->channel->fd) || !set_nonblocking(rail->context->async_fd) ||
-	    !which_file(rail->channel->fd, &rail->files[0]) || !which_file(rail->context->async_fd, &rail->files[1])) {
+	if (!set_nonblocking(rail->channel->fd) || !set_nonblocking(rail->context->async_fd) || !mark_files(rail)) {
 		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
 		goto err_channel;
 	}
@@ -125,6 +173,39 @@ err_free:
 	return NULL;
 }
 
+/* rails_lock; it may be in the list no more */
+static void take_out(struct mesh_rail *rail)
+{
+	struct mesh_rail **at;
+
+	for (at = &mesh_root.rails; *at && *at != rail; at = &(*at)->next)
+		;
+	if (*at)
+		*at = rail->next;
+}
+
+/* rails_lock */
+static struct mesh_rail *find(const char *device)
+{
+	struct mesh_rail *rail;
+
+	for (rail = mesh_root.rails; rail && strcmp(rail->device, device) != 0; rail = rail->next)
+		;
+	if (!rail || mesh_rail_intact(rail))
+		return rail;
+	take_out(rail); /* the helper thread will come across it, too */
+	return NULL;
+}
+
+/* rails_lock. While its numbers cannot be those of a new one yet. */
+static void look_at_all(void)
+{
+	struct mesh_rail *rail;
+
+	for (rail = mesh_root.rails; rail; rail = rail->next)
+		mesh_rail_intact(rail);
+}
+
 struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -134,9 +215,9 @@ struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
 	pthread_mutex_lock(&process->rails_lock);
 	if (mesh_root.rails && !mesh_rail_current(mesh_root.rails))
 		mesh_root.rails = NULL; /* we are a fork's child */
-	for (rail = mesh_root.rails; rail && strcmp(rail->device, device) != 0; rail = rail->next)
-		;
+	rail = find(device);
 	if (!rail) {
+		look_at_all();
 		rail = rail_new(device, why, why_size);
 		if (rail) {
 			rail->next = mesh_root.rails;
@@ -159,21 +240,10 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail)
 	return rail;
 }
 
-/* rails_lock; it may be in the list no more */
-static void take_out(struct mesh_rail *rail)
-{
-	struct mesh_rail **at;
-
-	for (at = &mesh_root.rails; *at && *at != rail; at = &(*at)->next)
-		;
-	if (*at)
-		*at = rail->next;
-}
-
 static void rail_free(struct mesh_rail *rail)
 {
 	/* Else closing it would close what is not ours. */
-	if (!mesh_rail_lost(rail) || is_intact(rail)) {
+	if (mesh_rail_intact(rail)) {
 		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
 		mesh_root.lib.close_device(rail->context);
 	}
@@ -197,7 +267,11 @@ void mesh_rail_lose(struct mesh_rail *rail)
 		/* Those that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
 		mesh_pds_lose(rail);
-		mv_log(&mesh_root.log, MV_LOG_WARN, "%s was reset or taken away; it will be opened again when it is there", rail->device);
+		if (atomic_load_explicit(&rail->taken, memory_order_acquire))
+			mv_log(&mesh_root.log, MV_LOG_WARN, "the program has closed descriptors of %s that are not its own; it will be opened again",
+			       rail->device);
+		else
+			mv_log(&mesh_root.log, MV_LOG_WARN, "%s was reset or taken away; it will be opened again when it is there", rail->device);
 	}
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -243,6 +317,8 @@ int mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq)
 {
 	int err;
 
+	if (!mesh_rail_intact(rail))
+		return EBADF;
 	pthread_mutex_lock(&rail->srq_table_lock);
 	err = mesh_root.lib.verbs.destroy_srq(srq);
 	pthread_mutex_unlock(&rail->srq_table_lock);

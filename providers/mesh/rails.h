@@ -14,17 +14,23 @@
  * use or put those of its parent (mesh_context_active() of the program's context says so, too); it opens its own.
  */
 
+/* The descriptors that a rail has: of completion events, of asynchronous events, and of commands. */
+enum { MESH_RAIL_COMP, MESH_RAIL_ASYNC, MESH_RAIL_CMD, MESH_RAIL_FILES };
+
 struct mesh_rail {
 	struct mesh_rail *next; /* rails_lock; not while @lost */
 	unsigned int refs; /* rails_lock */
 	_Atomic bool lost; /* written under rails_lock, once; mesh_rail_lose() */
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
+	/* The descriptors in both are -1 once they are not ours. */
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
 	struct mesh_file {
+		int fd, mark;
 		uint64_t dev, ino;
-	} files[2]; /* of the channel and of async_fd; constant */
+	} files[MESH_RAIL_FILES]; /* constant; whose they are, mesh_rail_intact() says */
+	_Atomic bool taken; /* they are not ours any more; written once */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 	/* What a port was like a moment ago; the helper thread's, negotiate.c. */
 	uint64_t asked_ns;
@@ -69,10 +75,22 @@ static inline bool mesh_rail_lost(const struct mesh_rail *rail)
 	return atomic_load_explicit(&rail->lost, memory_order_acquire);
 }
 
+/**
+ * mesh_rail_intact - are its descriptors still those that it was opened with?
+ *
+ * A program may close descriptors that are not its own, closefrom(3) or dup2(2) over one; then their numbers are nobody's, or those of
+ * its own files: what is read there is its data, and a command acts on a device that it has opened. So ask before each command that frees
+ * something, and before reading. Where the answer is no, the numbers are struck off context and channel, and all that is tried with them
+ * from then on fails with EBADF, also where nobody asked. What happens between the answer and the system call cannot be helped.
+ *
+ * Six short system calls: not for every work request. Any thread, any lock; errno stays. Return: false once, false for ever.
+ */
+bool mesh_rail_intact(struct mesh_rail *rail);
+
 /** mesh_rail_create_srq - ibv_create_srq(), by one thread at a time: see srq_table_lock. Any thread. */
 struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 
-/** mesh_rail_destroy_srq - the other end of mesh_rail_create_srq() */
+/** mesh_rail_destroy_srq - the other end of mesh_rail_create_srq(). Return: as ibv_destroy_srq(); EBADF: not mesh_rail_intact() */
 int mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq);
 
 /** mesh_rail_current - was it opened by this process? */

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "conn.h"
 #include "count.h"
 #include "keys.h"
+#include "live.h"
 #include "relocate.h"
 
 /*
  * Remote keys. The program uses keys of its peer's own device; on the path they are others. They are asked for when
  * they are first used (KEY_GET, KEY_PUT), and forgotten when the peer's program takes the memory away (KEY_DROP,
- * KEY_DROPPED). Each is repeated by the helper thread until it is answered; the program does not wait for that.
+ * KEY_DROPPED). Each is repeated by the helper thread until it is answered; the program does not wait for that, unless
+ * it gets the same key for other memory: mesh_conns_key_given().
  */
 
 #define RESEND_NS 10000000ull
@@ -19,8 +22,14 @@
 #define GIVE_UP_NS 10000000000ull
 /* One that does not say that it has forgotten is gone as well, or used no key: nothing depends on it here. */
 #define DROP_GIVE_UP_NS 2000000000ull
-/* Of one connection, that are repeated: a program that takes down thousands of regions tells of the rest once. */
-#define MAX_DROPS 64
+/* Of one connection, that are repeated and waited for: a program that takes down more at once tells of the rest once. */
+#define MAX_DROPS 1024
+/* How long a key that is given again is kept from the program, at most; the peer's answer takes a tenth of a millisecond or so. */
+#define SETTLE_NS 50000000ull
+#define SETTLE_STEP_US 50u
+#define SETTLE_STEP_MAX_US 1000u
+/* Connections that are gone through in one go. */
+#define PAGE 64
 
 static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
 {
@@ -37,7 +46,7 @@ static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
  * @drop: of ours, the caller tells the peer right away: only repetitions are left for the helper thread
  * @ret_id: what to tell it under
  *
- * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting.
+ * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting, or they are not repeated any more.
  */
 static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_id)
 {
@@ -51,9 +60,10 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 	if (drop)
 		schedule(key, mesh_now_ns());
 	pthread_mutex_lock(&conn->key_lock);
-	room = !drop || conn->n_drops < MAX_DROPS;
+	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS);
 	if (room) {
 		conn->n_drops += drop;
+		atomic_fetch_add_explicit(&mesh_root.process->n_drops, drop, memory_order_release);
 		*ret_id = key->request_id = ++conn->next_request;
 		key->next = conn->keys;
 		conn->keys = key;
@@ -73,6 +83,7 @@ static struct mesh_conn_key *unlink_key(struct mesh_conn *conn, struct mesh_conn
 	if (key) {
 		*at = key->next;
 		conn->n_drops -= key->drop;
+		atomic_fetch_sub_explicit(&mesh_root.process->n_drops, key->drop, memory_order_relaxed);
 	}
 	return key;
 }
@@ -134,8 +145,29 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 		if ((*at)->drop == drop && (*at)->key == key && (*at)->request_id == request_id)
 			break;
 	found = unlink_key(conn, at);
+	if (drop)
+		conn->drops_unheard = false;
 	pthread_mutex_unlock(&conn->key_lock);
 	return found;
+}
+
+/*
+ * What the peer was asked for before it said that this is to be forgotten: the answer, should it still come, may be from
+ * before. What waits for it asks anew.
+ */
+static void forget(struct mesh_conn *conn, uint32_t rkey)
+{
+	struct mesh_conn_key **at;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (at = &conn->keys; *at;) {
+		if ((*at)->drop || (*at)->key != rkey)
+			at = &(*at)->next;
+		else
+			free(unlink_key(conn, at));
+	}
+	pthread_mutex_unlock(&conn->key_lock);
+	mesh_held_drop_key(conn->held, rkey);
 }
 
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
@@ -173,7 +205,7 @@ void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 		free(key);
 		break;
 	case MV_CTL_KEY_DROP:
-		mesh_held_drop_key(conn->held, msg->key);
+		forget(conn, msg->key);
 		mv_move_header(&conn->move, MV_CTL_KEY_DROPPED, &reply);
 		reply.request_id = msg->request_id;
 		reply.key = msg->key;
@@ -235,12 +267,15 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	/* Nobody there who could use it. */
 	while ((key = take_overdue(conn, true, now_ns)))
 		free(key);
-	/* One at a time is enough: what waits behind it waits anyway. */
-	key = take_overdue(conn, false, now_ns);
+	/*
+	 * One at a time is enough: what waits behind it waits anyway. A move asks anew when it is through, and if it fails, or the path has,
+	 * the program gets its errors for that.
+	 */
+	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, now_ns);
 	if (key) {
 		free(key);
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
-			    "%s QP 0x%x: the peer does not answer for a remote key; the connection fails", conn->mc->device,
+			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
 			    conn->qpn);
 		mesh_count(MV_COUNT_SURFACED);
 		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
@@ -255,16 +290,17 @@ void mesh_conn_peer_left(struct mesh_conn *conn)
 
 	while ((key = take_overdue(conn, true, UINT64_MAX)))
 		free(key);
+	pthread_mutex_lock(&conn->key_lock);
+	conn->drops_unheard = true;
+	pthread_mutex_unlock(&conn->key_lock);
 }
 
 void mesh_conn_free_keys(struct mesh_conn *conn)
 {
 	struct mesh_conn_key *key;
 
-	while ((key = conn->keys)) {
-		conn->keys = key->next;
+	while ((key = unlink_key(conn, &conn->keys)))
 		free(key);
-	}
 }
 
 void mesh_conn_ask_no_more(struct mesh_conn *conn)
@@ -283,48 +319,107 @@ void mesh_conn_ask_no_more(struct mesh_conn *conn)
 
 void mesh_conn_key_peer(struct mesh_conn *conn)
 {
+	bool over = !conn->held || conn->gone, repeats = !over && conn->state != MESH_CONN_FAILED, left;
 	struct mv_ctl_msg drop = {0};
 
-	if (conn->held && !conn->gone && conn->move.peer_attempt)
+	if (!over && conn->move.peer_attempt)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
 	pthread_mutex_lock(&conn->key_lock);
 	conn->key_drop = drop;
+	conn->drops_unheard &= conn->drops_repeat; /* what came before was another one's silence */
+	conn->drops_repeat = repeats;
+	left = !repeats && conn->n_drops;
 	pthread_mutex_unlock(&conn->key_lock);
+	if (left)
+		mesh_conn_peer_left(conn);
 }
 
 /* The program waits for this: not for conn->lock, which a worker may have while the kernel looks for a neighbour. */
-static void tell_dropped(struct mesh_conn *conn, uint32_t rkey, bool *ret_queued)
+static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 {
 	struct mv_ctl_msg msg;
+	bool queued;
 
 	pthread_mutex_lock(&conn->key_lock);
 	msg = conn->key_drop;
 	pthread_mutex_unlock(&conn->key_lock);
 	if (msg.type != MV_CTL_KEY_DROP)
-		return;
-	if (!add(conn, rkey, true, &msg.request_id)) {
+		return false;
+	queued = !add(conn, rkey, true, &msg.request_id);
+	if (queued)
 		mesh_conn_queue(conn, true);
-		*ret_queued = true;
-	}
 	msg.key = rkey;
 	mesh_thread_send(&msg);
+	return queued;
+}
+
+/* May the peer still use what the key was, and is it likely to say when it does not? */
+static bool is_used(struct mesh_conn *conn, uint32_t rkey)
+{
+	const struct mesh_conn_key *key;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (key = conn->drops_unheard ? NULL : conn->keys; key && (!key->drop || key->key != rkey); key = key->next)
+		;
+	pthread_mutex_unlock(&conn->key_lock);
+	return key;
+}
+
+/* It was waited for in vain. Next time it is not, unless it has answered something by then. */
+static bool wait_no_more(struct mesh_conn *conn, uint32_t rkey)
+{
+	if (!is_used(conn, rkey))
+		return false;
+	pthread_mutex_lock(&conn->key_lock);
+	conn->drops_unheard = true;
+	pthread_mutex_unlock(&conn->key_lock);
+	return true;
+}
+
+/* Of all connections of a context that were there when it was called, whatever comes and goes. Return: did @each return true? */
+static bool for_each(const struct mesh_context *mc, bool (*each)(struct mesh_conn *conn, uint32_t rkey), uint32_t rkey)
+{
+	uint64_t before = UINT64_MAX;
+	struct mesh_conn *some[PAGE];
+	bool any = false;
+	size_t n, i;
+
+	do {
+		n = mesh_conns_of(mc, some, PAGE, before);
+		for (i = 0; i < n; i++) {
+			any |= each(some[i], rkey);
+			before = some[i]->serial;
+			mesh_conn_put(some[i]);
+		}
+	} while (n == PAGE);
+	return any;
 }
 
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
-	const struct mesh_context *mc = mesh_context_get(pd->context);
-	struct mesh_conn *some[64];
-	bool any = false;
-	size_t n, i, skip = 0;
-
-	do {
-		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), skip);
-		skip += n;
-		for (i = 0; i < n; i++) {
-			tell_dropped(some[i], rkey, &any);
-			mesh_conn_put(some[i]);
-		}
-	} while (n == sizeof(some) / sizeof(some[0]));
-	if (any)
+	if (for_each(mesh_context_get(pd->context), tell_dropped, rkey))
 		mesh_thread_wake(false);
+}
+
+void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey)
+{
+	const struct mesh_context *mc = mesh_context_get(pd->context);
+	unsigned int step_us = SETTLE_STEP_US;
+	uint64_t until_ns;
+
+	if (!atomic_load_explicit(&mesh_root.process->n_drops, memory_order_acquire))
+		return;
+	until_ns = mesh_now_ns() + SETTLE_NS;
+	while (for_each(mc, is_used, rkey)) {
+		if (mesh_now_ns() >= until_ns) {
+			for_each(mc, wait_no_more, rkey);
+			mv_log_once(&mesh_root.log, MV_LOG_WARN,
+				    "%s: a peer does not say in time that it has forgotten a remote key that is used again; what it posts "
+				    "may fail with an access error",
+				    mc->device);
+			break;
+		}
+		usleep(step_us);
+		step_us = step_us * 2 < SETTLE_STEP_MAX_US ? step_us * 2 : SETTLE_STEP_MAX_US;
+	}
 }

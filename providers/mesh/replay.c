@@ -399,21 +399,58 @@ bool mesh_live_wake(struct mesh_held *h)
 	return !h->unwoken;
 }
 
-/* Does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. conn->lock */
-static bool is_gone(struct mesh_held *h)
+static bool works(const struct mesh_held *h)
 {
-	bool gone;
+	return h->mode == MESH_HELD_ACTIVE || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+}
+
+/*
+ * What does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. From now on nothing is
+ * posted to it any more, and what fails there meanwhile is kept, as if it were being fenced. conn->lock
+ */
+static struct mesh_shadow take_gone(struct mesh_held *h)
+{
+	struct mesh_shadow gone = {0};
 
 	pthread_mutex_lock(&h->lock);
-	gone = h->now.qp && !h->guard->lost && mesh_rail_lost(h->now.spd->rail);
+	if (h->now.qp && works(h) && !h->guard->lost && mesh_rail_lost(h->now.spd->rail)) {
+		gone = h->now;
+		if (h->mode == MESH_HELD_ACTIVE) {
+			h->mode = MESH_HELD_FENCING;
+			h->n_new_receives = 0;
+		}
+	}
 	pthread_mutex_unlock(&h->lock);
 	return gone;
 }
 
-static void surface(struct mesh_held *h)
+/*
+ * The base does its work from now on: it flushes what comes, and before that the receives that it had been given when it was not known yet who
+ * would do the work. A base that a fence has emptied has none.
+ */
+static void hide_receives_of_base(struct mesh_held *h)
 {
-	struct mesh_shadow gone = is_gone(h) ? h->now : (struct mesh_shadow){0};
+	int err;
 
+	if (h->logged_base || !h->n_at_base)
+		return;
+	err = mesh_cq_add_native(h->recv_cq, h->qp->qp_num, NULL, h);
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
+			    h->mc->device, strerrordesc_np(-err));
+	pthread_mutex_lock(&h->lock);
+	h->hides_base = !err;
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Return: whether the base's has to flush what comes from now on: mesh_held_flush(). */
+static bool surface(struct mesh_held *h)
+{
+	struct mesh_shadow gone = take_gone(h);
+	bool base = gone.qp;
+
+	if (base)
+		hide_receives_of_base(h);
 	if (h->next.qp)
 		end_next(h);
 	if (gone.qp)
@@ -434,17 +471,19 @@ static void surface(struct mesh_held *h)
 	h->guard->lost = "it failed";
 	h->ended = true;
 	if (gone.qp) {
+		mesh_shadow_disown(&gone); /* what it did is not polled any more: it has got its errors */
 		h->now = (struct mesh_shadow){0};
-		h->mode = MESH_HELD_FLUSHING; /* see fail.c */
 	}
-	if (h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
-		h->mode = h->now.qp ? MESH_HELD_ACTIVE : MESH_HELD_GUARDED; /* of a QP in ERR */
+	/* Not even for a key does anything wait that comes now: see fail.c. The base's flushes what it has. */
+	if (works(h))
+		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
 	mesh_post_drain(h);
 	unlock_cqs(h);
 	mesh_live_release(h);
-	if (gone.qp)
+	if (base)
 		mesh_shadow_unmake(h, &gone);
 	wake_both(h);
+	return base;
 }
 
 bool mesh_live_goes_on(struct mesh_held *h)
@@ -468,13 +507,9 @@ bool mesh_live_goes_on(struct mesh_held *h)
 
 void mesh_live_surface(struct mesh_held *h)
 {
-	bool gone;
-
 	if (!h->guard)
 		return;
-	gone = is_gone(h);
-	surface(h);
-	if (gone)
+	if (surface(h))
 		mesh_held_flush(h); /* what comes now the base's QP flushes, and fail.c */
 	else
 		mesh_last_wqe_due(h);

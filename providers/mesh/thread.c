@@ -37,6 +37,8 @@
 #define CLAIM_AGAIN_NS 20000000ull
 /* When to try again to watch for changes, while somebody is looking at them. */
 #define WATCH_AGAIN_NS 20000000ull
+/* How often to look whether the rails' descriptors are ours still, while there is something to do; six system calls each. */
+#define CHECK_RAILS_NS 50000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
@@ -53,6 +55,8 @@
 struct mesh_thread {
 	pthread_mutex_t link_lock; /* guards link: senders of all threads against the thread's opening and closing */
 	struct mesh_agentlink link;
+	/* Guards those below it: the thread opens them anew when they have been closed, others write there. Innermost. */
+	pthread_mutex_t wake_lock;
 	int wake[2]; /* a socket pair: [0] is read, [1] written */
 	uint64_t wake_ino[2];
 	_Atomic bool asleep; /* nobody looks until a byte comes */
@@ -67,6 +71,7 @@ struct mesh_thread {
 	uint64_t live_ns; /* when they did */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
+	uint64_t check_rails_at_ns;
 	uint64_t reconnect_at_ns;
 	uint64_t worked_at_ns; /* something happened */
 };
@@ -119,10 +124,16 @@ static void close_wake(struct mesh_thread *thread)
 
 static void wake(struct mesh_thread *thread)
 {
+	int cancel;
+
 	if (atomic_exchange_explicit(&thread->woken, true, memory_order_seq_cst))
 		return;
+	cancel = mesh_cancel_off(); /* send() is where threads are cancelled */
+	pthread_mutex_lock(&thread->wake_lock);
 	if (!is_ours(thread->wake[1], thread->wake_ino[1]) || send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		atomic_store_explicit(&thread->woken, false, memory_order_relaxed);
+	pthread_mutex_unlock(&thread->wake_lock);
+	mesh_cancel_restore(cancel);
 }
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
@@ -326,23 +337,43 @@ static bool is_over(const struct pollfd *events)
 	return events->revents & (POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* @events: of the channel, and the asynchronous ones */
-static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
+static void lose_rail(struct mesh_thread *thread, size_t i)
 {
 	struct mesh_rail *rail = thread->rails[i];
-	bool lost = is_over(&events[0]) || is_over(&events[1]);
 
-	if (events[0].revents)
-		mesh_rail_events(rail);
-	if (events[1].revents)
-		lost |= !mesh_rail_async_events(rail);
-	if (!lost)
-		return;
 	thread->rails[i] = thread->rails[--thread->n_rails];
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
 	mesh_conns_queue_all(false);
 	mesh_rail_put(rail);
+}
+
+/* @events: of the channel, and the asynchronous ones */
+static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
+{
+	struct mesh_rail *rail = thread->rails[i];
+	bool intact = mesh_rail_intact(rail); /* else it is the program's data that is there to be read */
+	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
+
+	if (intact && events[0].revents)
+		mesh_rail_events(rail);
+	if (intact && events[1].revents)
+		lost |= !mesh_rail_async_events(rail);
+	if (lost)
+		lose_rail(thread, i);
+}
+
+/* Somebody may have closed all descriptors, and nothing happens at those that have the numbers now. */
+static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
+{
+	size_t i;
+
+	if (now_ns < thread->check_rails_at_ns)
+		return;
+	thread->check_rails_at_ns = now_ns + CHECK_RAILS_NS;
+	for (i = thread->n_rails; i-- > 0;)
+		if (!mesh_rail_intact(thread->rails[i]))
+			lose_rail(thread, i);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -430,8 +461,11 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	wait = until_ns > now ? until_ns - now : 0;
 	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	for (i = 0; i < thread->n_rails; i++) {
-		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = thread->rails[i]->channel->fd, .events = POLLIN};
-		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = thread->rails[i]->context->async_fd, .events = POLLIN};
+		/* Not struck off, as those of the channel and the context are: rail_events() is to hear of it. */
+		const struct mesh_file *files = thread->rails[i]->files;
+
+		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
+		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
 	if (!brisk)
 		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
@@ -470,9 +504,11 @@ static void *helper(void *arg)
 	for (;;) {
 		/* Somebody may have closed all descriptors and use the numbers. */
 		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
+			pthread_mutex_lock(&thread->wake_lock);
 			close_wake(thread);
 			if (open_wake(thread))
 				close_wake(thread);
+			pthread_mutex_unlock(&thread->wake_lock);
 			atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
 		}
 		now = mesh_now_ns();
@@ -482,6 +518,7 @@ static void *helper(void *arg)
 			pthread_mutex_unlock(&thread->link_lock);
 			mesh_probed_lost();
 		}
+		check_rails(thread, now);
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		next = run_conns(thread, now, &worked);
@@ -540,6 +577,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (!thread)
 		return NULL;
 	pthread_mutex_init(&thread->link_lock, NULL);
+	pthread_mutex_init(&thread->wake_lock, NULL);
 	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
 	*ret_err = open_wake(thread);
 	if (!*ret_err && at_once)
@@ -549,6 +587,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->link);
 		close_wake(thread);
+		pthread_mutex_destroy(&thread->wake_lock);
 		pthread_mutex_destroy(&thread->link_lock);
 		free(thread);
 		return NULL;

@@ -44,14 +44,14 @@ void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
 
 /**
  * mesh_ud_create_ah - an address handle for a destination behind another rail
- * @choice: what mesh_paths_choose() said; asked for again if it was not sure and much depends on it
+ * @choice: what mesh_paths_choose() said; nothing is done about one that is not sure
  *
  * What the program gets is an address handle of the base that leads nowhere.
  *
  * Return: it; NULL: the destination is not one of those, or this is not possible: the base's own is to be made.
  */
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
-				 struct mesh_choice *choice);
+				 const struct mesh_choice *choice);
 int mesh_destroy_ah(struct ibv_ah *ah); /* as libibverbs' */
 
 /** mesh_ud_active - may work requests of UD QPs of this context be for us? */

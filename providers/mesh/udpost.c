@@ -76,20 +76,16 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 }
 
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
-				 struct mesh_choice *choice)
+				 const struct mesh_choice *choice)
 {
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
 	struct ibv_ah *ah = NULL;
 	int err = -ENOMEM;
 
-	if (!mc->sees_peers || !reaches_by_another_rail(mc, attr, choice))
+	/* Where nothing could be looked up, there may be a route all the same. */
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice))
 		return NULL;
-	if (!choice->sure) {
-		mesh_paths_choose(mc, pd->context, attr, MV_DATAGRAM, true, choice);
-		if (choice->index != attr->grh.sgid_index || !reaches_by_another_rail(mc, attr, choice))
-			return NULL;
-	}
 	a = malloc(sizeof(*a));
 	if (!a)
 		return NULL;

@@ -13,15 +13,17 @@
 
 static void release(struct mesh_ud_rail *rail)
 {
-	if (rail->mr)
+	bool intact = mesh_rail_intact(rail->rail);
+
+	if (rail->mr && intact)
 		ibv_dereg_mr(rail->mr);
 	if (rail->memory)
 		munmap(rail->memory, MEMORY_BYTES);
 	if (rail->srq)
 		mesh_rail_destroy_srq(rail->rail, rail->srq);
-	if (rail->cq)
+	if (rail->cq && intact)
 		ibv_destroy_cq(rail->cq);
-	if (rail->pd)
+	if (rail->pd && intact)
 		ibv_dealloc_pd(rail->pd);
 	mesh_rail_put(rail->rail);
 	free(rail);
@@ -185,18 +187,22 @@ void mesh_ud_port_free(struct mesh_ud_port *port)
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct mesh_ud_rail *rail;
 	struct mesh_ud_port **at;
+	bool intact;
 	size_t i;
 
 	if (!port)
 		return;
 	rail = port->rail;
+	intact = mesh_rail_intact(rail->rail);
 	/* Nothing arrives any more, and everything that has is taken: what destroying drops is no buffer of ours. */
-	ibv_modify_qp(port->qp, &err, IBV_QP_STATE);
+	if (intact)
+		ibv_modify_qp(port->qp, &err, IBV_QP_STATE);
 	mesh_ud_poll(rail);
 	for (at = bucket(rail, port->qp->qp_num); *at != port; at = &(*at)->next)
 		;
 	*at = port->next;
-	ibv_destroy_qp(port->qp);
+	if (intact)
+		ibv_destroy_qp(port->qp);
 	for (i = 0; i < UD_SENDS; i++)
 		if (rail->senders[i] == port)
 			rail->senders[i] = NULL;

@@ -5,7 +5,7 @@ import json
 import textwrap
 import unittest
 
-from fixture import ToolTest
+from fixture import Directory, ToolTest
 
 DRAINED = b'{"device":"mlx5_0","drained":true}\n'
 WHY = "survive = off when it was made"
@@ -17,8 +17,17 @@ def qp(qpn, device="mlx5_0", qp_type=2, **status):
 
 
 class DrainTest(ToolTest):
-    def answers(self, *qps, do=DRAINED):
-        self.agent({"do": do, "qps": json.dumps({"qps": qps}).encode()})
+    def answers(self, *qps, do=DRAINED, flags=Directory.DRAINED, **more):
+        announced = Directory()
+        announced.host("a")
+        announced.rail("mlx5_0", flags=flags)
+        announced.rail("mlx5_1")
+        self.directory(announced)
+        self.agent({"do": do, "qps": json.dumps({"up_ms": 5000, "qps": qps, **more}).encode()})
+
+    def expect_uncertain(self):
+        got = self.run_json("drain", "mlx5_0", "--timeout", "3", status=1)
+        self.assertEqual((got["safe"], got["timed_out"], got["qps"]), (False, True, []))
 
     def test_safe(self):
         self.answers(qp(1, state="moved", rail="mlx5_1", movable=True), qp(2, device="mlx5_1", state="native", movable=True),
@@ -29,6 +38,24 @@ class DrainTest(ToolTest):
         self.assertEqual(self.run_json("drain", "mlx5_0", "--force"),
                          {"device": "mlx5_0", "drained": True, "safe": True, "timed_out": False, "qps": []})
         self.assertIs(json.loads([r for r in self.requests if "do" in r][-1])["force"], True)
+
+    def test_not_announced_yet(self):
+        """The agent has been told, and waits for the kernel before it tells anybody."""
+        self.answers(flags=Directory.UP)
+        self.expect_uncertain()
+        self.expect(["drain", "mlx5_0", "--timeout", "0"], 1, textwrap.dedent("""\
+            mlx5_0:         drained, not safe to pull: the time is up before it is certain that nothing uses it
+            What to do:     drain again, or take it back: meshverbs undrain mlx5_0
+            """))
+
+    def test_agent_has_just_begun(self):
+        """Processes have not told it yet what they have."""
+        self.answers(up_ms=100)
+        self.expect_uncertain()
+
+    def test_more_than_are_named(self):
+        self.answers(qps_left_out=1)
+        self.expect_uncertain()
 
     def test_stays(self):
         self.answers(qp(1, state="native", movable=False, why=WHY), qp(2, qp_type=4),

@@ -33,6 +33,14 @@
 	"fd07::2/64 v2 vlan 7;"
 #define VLANS VLANS_A VLANS_B "link 0 1;"
 
+/* Each host's first port has a subnet with a prefix of its own, their second ones are in one. */
+#define IB_ROUTED_A                                                                                \
+	"host a; rail mlx5_0 ib; gid fec0:0:0:1::1 ib; rail mlx5_1 ib; gid fec0:0:0:8::1 ib;"
+#define IB_ROUTED_B                                                                                \
+	"host b; rail mlx5_0 ib; gid fec0:0:0:2::2 ib; gid 2001:db8::2 ib; rail mlx5_1 ib; gid "   \
+	"fec0:0:0:8::2 ib;"
+#define IB_ROUTED IB_ROUTED_A IB_ROUTED_B
+
 static uint8_t type_of(const char *name)
 {
 	if (!strcmp(name, "v1"))
@@ -142,6 +150,18 @@ static const struct judge_case judge_cases[] = {
 	 "mlx5_0 fe80::1:1 ib fe80::2:2", MV_PATH_WORKS, 1, 1},
 	{"InfiniBand, two subnets", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib; gid fec0::2:2 ib;",
 	 "mlx5_0 fe80::1:1 ib fec0::2:2", MV_PATH_APART, 1, 1},
+	{"InfiniBand, two subnets, the other way", "host a; rail mlx5_0 ib; gid fec0::1:1 ib; host b; rail mlx5_0 ib; gid fe80::2:2 ib;",
+	 "mlx5_0 fec0::1:1 ib fe80::2:2", MV_PATH_APART, 1, 1},
+	{"InfiniBand, perhaps a router", IB_ROUTED, "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand, perhaps a router, global", IB_ROUTED, "mlx5_0 fec0:0:0:1::1 ib 2001:db8::2", MV_PATH_UNKNOWN, 77, 77},
+	{"InfiniBand, the second rails", IB_ROUTED, "mlx5_1 fec0:0:0:8::1 ib fec0:0:0:8::2", MV_PATH_WORKS, 1, 3},
+	{"InfiniBand, perhaps a router, an empty index", IB_ROUTED, "mlx5_0 :: ib fec0:0:0:2::2", MV_PATH_NO_ENTRY, 1, 2},
+	{"InfiniBand, perhaps a router, own port down", "host a; rail mlx5_0 ib down; gid fec0:0:0:1::1 ib;" IB_ROUTED_B,
+	 "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_LOCAL_DOWN, 1, 1},
+	{"InfiniBand, perhaps a router, their port down", IB_ROUTED_A "host b; rail mlx5_0 ib down; gid fec0:0:0:2::2 ib;",
+	 "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_REMOTE_DOWN, 1, 2},
+	{"InfiniBand, perhaps a router, the same GID on Ethernet", IB_ROUTED_A "host b; rail d0; gid fec0:0:0:2::2/64 v2; rail d1 ib;"
+	 "gid fec0:0:0:2::2 ib;", "mlx5_0 fec0:0:0:1::1 ib fec0:0:0:2::2", MV_PATH_UNKNOWN, 77, 77},
 	{"InfiniBand to Ethernet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib;" PAIR_B "link 0 1;",
 	 "mlx5_0 fe80::1:1 ib fe80::b", MV_PATH_APART, 1, 1},
 };

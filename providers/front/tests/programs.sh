@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Is the plugin active in programs that come to mlx5 in four ways, with and without the front?
-#   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST
-# SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED. /etc is a copy in a mount namespace of the test's own.
+#   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST ABORTS
+# SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED, ABORTS one that ends its program. /etc is a copy in a mount namespace of the test's own.
 # shellcheck disable=SC2317 # functions are called through others, by name
 set -euo pipefail
 
@@ -16,7 +16,7 @@ if [ "${1:-}" != --inside ]; then
 	exec "$sim" run -n "front-$$" pair a -- unshare --mount --propagation private bash "$0" --inside "${@:2}"
 fi
 
-tool=$2 plugin=$3 dlopen_first=$4 failed=0
+tool=$2 plugin=$3 dlopen_first=$4 aborts=$5 failed=0
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 # The links' own /etc stays untouched: everything below is this copy.
@@ -76,5 +76,38 @@ fi
 [ ! -e "$here/front" ] || { echo "FAILED: $here/front is there"; failed=1; }
 mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
 expect linked inert "IB device no_such_device not found"
+echo "-- the plugin becomes one that kills programs behind a front that is in place and up to date: it is taken away"
+front update
+front update
+expect linked active "IB device no_such_device not found"
+cp "$here/lib/libmesh-rdmav34.so" "$here/lib/away" && cp "$aborts" "$here/lib/libmesh-rdmav34.so"
+front status || { echo "FAILED: that changed the front"; failed=1; }
+got=0
+front update 2>"$here/said" || got=$?
+if [ "$got" -eq 2 ] && grep -q 'Aborted; took the front away' "$here/said"; then
+	echo "ok: exit 2, and said"
+else
+	echo "FAILED: exit $got:"; cat "$here/said"; failed=1
+fi
+[ ! -e "$here/front" ] || { echo "FAILED: $here/front is there"; failed=1; }
+[ ! -e /etc/ld.so.conf.d/00-front-test.conf ] || { echo "FAILED: ld.so.conf.d names it"; failed=1; }
+expect linked inert "IB device no_such_device not found"
+expect dlopened inert "devices 2 supported 2"
+mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
+front update
+echo "-- it cannot be tried: what is there stays"
+if (
+	for fd in /proc/self/fd/*; do [ "${fd##*/}" -le 2 ] || eval "exec ${fd##*/}>&-"; done
+	ulimit -n 6 # one for the lock; two for ldconfig's output; the child takes three
+	front update 2>"$here/said"
+); then
+	echo "FAILED: exit 0"; failed=1
+elif grep -q 'could not be tried' "$here/said"; then
+	echo "ok: refused, and said"
+else
+	echo "FAILED:"; cat "$here/said"; failed=1
+fi
+front status || { echo "FAILED: it is not there any more"; failed=1; }
+expect linked active "IB device no_such_device not found"
 umount /etc
 exit $failed

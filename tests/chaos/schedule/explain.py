@@ -9,7 +9,8 @@ LOGGED = re.compile(r"\bQP (0x[0-9a-f]+)(?: to host \S+)?: (?:not moved: )?(.+);
 
 # What a move ends with that did not come about in time, or found no path at that moment: one fault follows the other before agents
 # have told that the first is over. No other error than bare programs get, but many of them are a busy machine, or a defect.
-LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's")
+LATE = ("the peer's process did not answer", "there was no agreement in time", "no other rail of this host reaches one of the peer's",
+        "the peer does not answer for a remote key")
 LOST_ATOMIC = ("the result of an atomic is lost",)
 # docs/guarantees.md, Not protected: it was made in the middle of a fault; or of one that had taken an agent away.
 UNLOGGED = ("cannot be moved later: no other path was agreed upon when it was made",

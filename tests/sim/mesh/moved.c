@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "gid.h"
 #include "loop.h"
 #include "srq.h"
 
-#define PATIENCE_MS 5000
-#define ALL_REMOTE  (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define PSN 0x123u
+
+struct world world;
 
 static void choose_gid(struct ibv_context *context, union ibv_gid *ret, uint8_t *ret_index)
 {
@@ -82,6 +82,20 @@ void world_close(struct world *w)
 	assert_int_equal(ibv_dealloc_pd(w->pd), 0);
 	assert_null(mesh_root.rails); /* nothing of ours is left there */
 	assert_int_equal(ibv_close_device(w->context), 0);
+}
+
+int world_setup(void **state)
+{
+	(void)state;
+	world_open(&world);
+	return 0;
+}
+
+int world_teardown(void **state)
+{
+	(void)state;
+	world_close(&world);
+	return 0;
 }
 
 /* ---- the coordinator's part ---------------------------------------------------------------------------------- */
@@ -271,35 +285,38 @@ void end_close(struct end *e)
 	pthread_mutex_destroy(&e->keys_lock);
 }
 
-static struct ibv_qp_attr rtr_attr(const struct end *e, bool moved, uint32_t peer_qpn)
+struct ibv_qp_attr world_rtr(const struct world *w, bool rail, uint32_t peer_qpn, uint32_t psn)
 {
-	const struct world *w = e->world;
-
 	return (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer_qpn,
-		.rq_psn = 0x123,
+		.rq_psn = psn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1,
 			    .port_num = 1,
-			    .grh = {.dgid = moved ? w->rail_gid : w->gid,
-				    .sgid_index = moved ? w->rail_gid_index : w->gid_index,
+			    .grh = {.dgid = rail ? w->rail_gid : w->gid,
+				    .sgid_index = rail ? w->rail_gid_index : w->gid_index,
 				    .hop_limit = 4}},
 	};
 }
 
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
+struct ibv_qp_attr world_rts(uint32_t psn)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = psn,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 4,
+	};
+}
 
 void end_rtr(struct end *e, const struct end *peer, const struct shape *shape)
 {
-	struct ibv_qp_attr attr = rtr_attr(e, false, peer->qp->qp_num);
+	struct ibv_qp_attr attr = world_rtr(e->world, false, peer->qp->qp_num, PSN);
 
 	(void)shape;
 	if (e->manner->how == BARE)
@@ -311,14 +328,15 @@ void end_rtr(struct end *e, const struct end *peer, const struct shape *shape)
 
 static struct ibv_qp_attr rts_attr(const struct shape *shape)
 {
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = 0x123,
-		.timeout = shape->timeout ? shape->timeout : 14,
-		.retry_cnt = shape->retry_cnt ? shape->retry_cnt : 7,
-		.rnr_retry = shape->rnr_retry ? shape->rnr_retry : 7,
-		.max_rd_atomic = 4,
-	};
+	struct ibv_qp_attr attr = world_rts(PSN);
+
+	if (shape->timeout)
+		attr.timeout = shape->timeout;
+	if (shape->retry_cnt)
+		attr.retry_cnt = shape->retry_cnt;
+	if (shape->rnr_retry)
+		attr.rnr_retry = shape->rnr_retry;
+	return attr;
 }
 
 void end_rts(struct end *e, const struct shape *shape)
@@ -334,7 +352,7 @@ void end_rts(struct end *e, const struct shape *shape)
 
 void end_native(struct end *e, const struct end *peer, const struct shape *shape)
 {
-	struct ibv_qp_attr rtr = rtr_attr(e, false, peer->qp->qp_num), rts = rts_attr(shape);
+	struct ibv_qp_attr rtr = world_rtr(e->world, false, peer->qp->qp_num, PSN), rts = rts_attr(shape);
 
 	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
 	assert_int_equal(mesh_held_modify_base(e->held, &rts, RTS_MASK), 0);
@@ -347,6 +365,16 @@ void end_shadow_rts(struct end *e, const struct shape *shape)
 	assert_int_equal(mesh_held_rts(e->held, &attr, RTS_MASK), 0);
 }
 
+void end_err(struct end *e)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (e->manner->how == BARE)
+		assert_int_equal(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	else
+		assert_int_equal(mesh_held_modify(e->held, &attr, IBV_QP_STATE), 0);
+}
+
 void end_prepare(struct end *e)
 {
 	struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};
@@ -356,7 +384,7 @@ void end_prepare(struct end *e)
 
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape)
 {
-	struct ibv_qp_attr attr = rtr_attr(e, true, peer->shadow_qpn);
+	struct ibv_qp_attr attr = world_rtr(e->world, true, peer->shadow_qpn, PSN);
 
 	(void)shape;
 	assert_int_equal(mesh_held_connect(e->held, &attr, RTR_MASK), 0);
@@ -376,133 +404,4 @@ void ends_connect(struct end *a, struct end *b, const struct shape *shape)
 	}
 	end_rts(a, shape);
 	end_rts(b, shape);
-}
-
-/* ---- work ---------------------------------------------------------------------------------------------------- */
-
-static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
-{
-	struct ibv_data_buf bufs[16];
-	int i;
-
-	qp->wr_id = wr->wr_id;
-	qp->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
-	switch (wr->opcode) {
-	case IBV_WR_SEND:
-		ibv_wr_send(qp);
-		break;
-	case IBV_WR_SEND_WITH_IMM:
-		ibv_wr_send_imm(qp, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_WRITE:
-		ibv_wr_rdma_write(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		ibv_wr_rdma_write_imm(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->imm_data);
-		break;
-	case IBV_WR_RDMA_READ:
-		ibv_wr_rdma_read(qp, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		ibv_wr_atomic_cmp_swp(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add,
-				      wr->wr.atomic.swap);
-		break;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		ibv_wr_atomic_fetch_add(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, wr->wr.atomic.compare_add);
-		break;
-	default:
-		fail_msg("opcode %d", wr->opcode);
-	}
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		if (wr->num_sge == 1)
-			ibv_wr_set_sge(qp, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
-		else
-			ibv_wr_set_sge_list(qp, (size_t)wr->num_sge, wr->sg_list);
-		return;
-	}
-	for (i = 0; i < wr->num_sge; i++)
-		bufs[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)wr->sg_list[i].addr,
-						.length = wr->sg_list[i].length};
-	ibv_wr_set_inline_data_list(qp, (size_t)wr->num_sge, bufs);
-}
-
-int end_send(struct end *e, struct ibv_send_wr *wr)
-{
-	struct ibv_send_wr *bad;
-
-	if (!e->qp_ex)
-		return ibv_post_send(e->qp, wr, &bad);
-	ibv_wr_start(e->qp_ex);
-	for (; wr; wr = wr->next)
-		build(e->qp_ex, wr);
-	return ibv_wr_complete(e->qp_ex);
-}
-
-int end_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t length)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)e->buf + offset, .length = length, .lkey = e->mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
-
-	return e->srq ? ibv_post_srq_recv(e->srq, &wr, &bad) : ibv_post_recv(e->qp, &wr, &bad);
-}
-
-static int poll_extended(struct ibv_cq_ex *cq, struct ibv_wc *wc)
-{
-	struct ibv_poll_cq_attr attr = {0};
-	int err = ibv_start_poll(cq, &attr);
-
-	if (err == ENOENT)
-		return 0;
-	assert_int_equal(err, 0);
-	memset(wc, 0, sizeof(*wc));
-	wc->wr_id = cq->wr_id;
-	wc->status = cq->status;
-	wc->qp_num = ibv_wc_read_qp_num(cq);
-	if (!wc->status) {
-		wc->opcode = ibv_wc_read_opcode(cq);
-		wc->wc_flags = ibv_wc_read_wc_flags(cq);
-		wc->byte_len = ibv_wc_read_byte_len(cq);
-		if (wc->wc_flags & IBV_WC_WITH_IMM)
-			wc->imm_data = ibv_wc_read_imm_data(cq);
-	}
-	ibv_end_poll(cq);
-	return 1;
-}
-
-int end_poll(struct end *e, struct ibv_wc *wc)
-{
-	return e->cq_ex ? poll_extended(e->cq_ex, wc) : ibv_poll_cq(e->cq, 1, wc);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-struct ibv_wc end_wait(struct end *e)
-{
-	int64_t end = now_ms() + PATIENCE_MS;
-	struct ibv_wc wc;
-	int n;
-
-	while (now_ms() < end) {
-		n = end_poll(e, &wc);
-		assert_true(n >= 0);
-		if (n)
-			return wc;
-	}
-	fail_msg("no completion within %d ms", PATIENCE_MS);
-	abort();
-}
-
-void end_quiet(struct end *e)
-{
-	int64_t end = now_ms() + 20;
-	struct ibv_wc wc;
-
-	while (now_ms() < end)
-		assert_int_equal(end_poll(e, &wc), 0);
 }

@@ -13,7 +13,15 @@
  * coordinator's and the peer's part is played by moved.c, so the same scenario can be run both ways and compared.
  */
 
-#define END_BYTES (1 << 20)
+#define END_BYTES  (1 << 20)
+#define ALL_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 struct world {
 	struct ibv_context *context; /* mlx5_0, overlaid */
@@ -81,8 +89,20 @@ struct shape {
 	uint8_t timeout, retry_cnt, rnr_retry;
 };
 
+/* The one that is open while a test runs. */
+extern struct world world;
+
 void world_open(struct world *w);
 void world_close(struct world *w);
+/** world_setup, world_teardown - open and close @world, for cmocka */
+int world_setup(void **state);
+int world_teardown(void **state);
+
+/** world_rtr, world_rts - what a program asks for, at mlx5_0 or with the GIDs of @rail, with RTR_MASK and RTS_MASK */
+struct ibv_qp_attr world_rtr(const struct world *w, bool rail, uint32_t peer_qpn, uint32_t psn);
+struct ibv_qp_attr world_rts(uint32_t psn);
+/** world_event - up to one asynchronous event of mlx5_0, acknowledged; returns whether it came within @ms */
+bool world_event(const struct world *w, struct ibv_async_event *ret, int ms);
 
 /** end_open - QP in INIT */
 void end_open(struct end *e, struct world *w, const struct manner *manner, const struct shape *shape);
@@ -93,6 +113,8 @@ void end_rtr(struct end *e, const struct end *peer, const struct shape *shape);
 void end_rts(struct end *e, const struct shape *shape);
 /** end_shadow_rts - what end_rts() leaves out for an end with late_rts */
 void end_shadow_rts(struct end *e, const struct shape *shape);
+/** end_err - the program ends the connection */
+void end_err(struct end *e);
 void end_prepare(struct end *e);
 void end_connect(struct end *e, const struct end *peer, const struct shape *shape);
 /** end_native - connect the base's own QP of a held one */
@@ -104,6 +126,8 @@ unsigned int end_keys(struct end *e);
 
 /** end_send - in the manner of this end; returns the errno */
 int end_send(struct end *e, struct ibv_send_wr *wr);
+/** end_send_empty - a SEND of nothing; returns the errno */
+int end_send_empty(struct end *e, uint64_t wr_id, unsigned int flags);
 /** end_recv - returns the errno */
 int end_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t length);
 /** end_poll - up to one completion, in the manner of this end */
@@ -112,5 +136,12 @@ int end_poll(struct end *e, struct ibv_wc *wc);
 struct ibv_wc end_wait(struct end *e);
 /** end_quiet - nothing comes for some milliseconds */
 void end_quiet(struct end *e);
+/** end_event - up to one event of its CQ, acknowledged; returns whether it came within @ms */
+bool end_event(struct end *e, int ms);
+
+typedef int (*query_qp_fn)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+
+/** remote_access - what of ALL_REMOTE @qp allows, as @query_qp says */
+unsigned int remote_access(query_qp_fn query_qp, struct ibv_qp *qp);
 
 #endif

@@ -16,17 +16,14 @@
 
 #include "conn.h"
 #include "fault.h"
+#include "guarded.h"
 #include "heldint.h"
 #include "keyahead.h"
-#include "live.h"
 #include "loop.h"
-#include "moved.h"
 
 #define SIZE       65536
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 #define PATIENCE_S 20
-
-static struct world world;
 
 /* Registrations on rails. */
 static struct {
@@ -315,7 +312,6 @@ static void test_fork(void **state)
 static const struct manner manner = {.how = MOVED};
 static const struct shape shape = {0};
 static const struct mesh_held_ops no_ops = {0};
-static const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
 static void test_qp(void **state)
 {
@@ -329,21 +325,21 @@ static void test_qp(void **state)
 	end_open(&e, &world, &manner, &shape);
 	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	assert_false(mesh_live_armed(h));
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_true(mesh_live_armed(h));
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), -EBUSY);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), -EBUSY);
 	ahead = h->ahead.qp->qp_num;
 	/* Until it is taken up, polling looks at nothing more. */
 	assert_null(h->send_cq->shadows);
 	assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), 0);
 	assert_int_equal(qpn, ahead);
 	assert_false(mesh_live_armed(h));
 	assert_non_null(h->send_cq->shadows);
 	assert_null(h->send_cq->ahead);
 	mesh_live_release(h);
 	/* One that does not fit is left, and goes with the rest. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	ahead = h->ahead.qp->qp_num;
 	assert_int_equal(mesh_live_prepare(h, world.spd, &other, &qpn), 0);
 	assert_int_not_equal(qpn, ahead);
@@ -360,11 +356,11 @@ static void test_qp_disarm(void **state)
 	(void)state;
 	end_open(&e, &world, &manner, &shape);
 	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	mesh_live_disarm(h);
 	assert_false(mesh_live_armed(h));
 	mesh_live_disarm(h);
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	mesh_held_destroy(h);
 	end_close(&e);
 }
@@ -421,7 +417,7 @@ static void test_qp_faults(void **state)
 		end_open(&e, &world, &manner, &shape);
 		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 		fault_arm(FAULT_ALLOC, fault_nth, ENOMEM);
-		err = mesh_live_arm(h, world.spd, &attr);
+		err = mesh_live_arm(h, world.spd, &shadow_attr);
 		if (fault_fired() && err) {
 			failed++;
 			assert_false(mesh_live_armed(h));
@@ -452,13 +448,6 @@ static int count_modify(struct ibv_qp *qp, struct ibv_qp_attr *qp_attr, int mask
 struct wanted {
 	struct ibv_qp_attr rtr, rts;
 };
-
-#define RTR_MASK                                                                                   \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                   \
-	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |     \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 /* To itself. */
 static struct wanted to_itself(uint32_t qpn, uint32_t psn)
@@ -516,7 +505,7 @@ static struct mesh_held *armed(struct end *e)
 
 	end_open(e, &world, &manner, &shape);
 	assert_int_equal(mesh_live_guard(world.mc, e->qp, &no_ops, NULL, 1024, &h), 0);
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	return h;
 }
 
@@ -543,11 +532,11 @@ static void test_standby(void **state)
 	assert_int_equal(stand_by(h, to_itself(qpn, 7)), -ENOENT);
 
 	/* As it was said: nothing is left to do. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	peer.qpn = mesh_live_armed(h);
 	assert_int_equal(stand_by(h, to_itself(peer.qpn, 9)), 0);
 	assert_false(mesh_live_on_standby(h, &peer)); /* not taken */
-	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(taken, peer.qpn);
 	assert_true(mesh_live_on_standby(h, &peer));
 	peer.qpn++;
@@ -558,9 +547,9 @@ static void test_standby(void **state)
 	mesh_live_release(h);
 
 	/* Not quite: it is done anew. */
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 9)), 0);
-	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
 	assert_connected(h->next.qp, 10);
 	mesh_held_destroy(h);
@@ -589,7 +578,7 @@ static void change(struct mesh_held *h, struct wanted *want, unsigned int access
 /* What the program changes in RTS is so where it goes, however far that has come. */
 static void test_changed(void **state)
 {
-	struct mesh_shadow_attr want_attr = attr;
+	struct mesh_shadow_attr want_attr = shadow_attr;
 	struct wanted want;
 	struct mesh_held *h;
 	uint32_t ahead, taken;
@@ -669,7 +658,7 @@ static void test_standby_fails(void **state)
 		}
 		n_failed += err == -ETIMEDOUT;
 		modify.fail = 0;
-		assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 		assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
 		assert_connected(h->next.qp, 6);
 		mesh_held_destroy(h);
@@ -682,7 +671,7 @@ static void test_standby_fails(void **state)
 	assert_int_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), -ENOMEM);
 	assert_true(fault_fired());
 	fault_disarm();
-	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &taken), 0);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 6)), 0);
 	mesh_held_destroy(h);
 	end_close(&e);
@@ -733,7 +722,7 @@ static void guard(struct guarded *p)
 
 static void arm(struct guarded *p)
 {
-	assert_int_equal(mesh_live_arm(p->h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(p->h, world.spd, &shadow_attr), 0);
 }
 
 /* Return: bytes that each takes. */
@@ -802,7 +791,7 @@ static void test_qp_of_any_kind(void **state)
 	end_open(&e, &world, &manner, &shape);
 	assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
 	rail->create_qp_ex = refuse_ex;
-	assert_int_equal(mesh_live_arm(h, world.spd, &attr), 0);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	rail->create_qp_ex = real;
 	assert_true(mesh_live_armed(h));
 	mesh_held_destroy(h);

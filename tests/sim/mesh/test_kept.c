@@ -4,7 +4,6 @@
  * who sleeps until there is a completion event is woken when they are given, and what the program is told of the state fits.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,16 +13,14 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "guarded.h"
 #include "heldint.h"
-#include "live.h"
-#include "moved.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 5000 /* ms */
 #define SOON     1000
 #define QUIET    100
 
-static struct world world;
 static struct end e;
 static struct mesh_held *h;
 static _Atomic unsigned int n_failed;
@@ -36,35 +33,16 @@ static void path_failed(void *arg)
 
 static const struct manner noted = {.how = MOVED}, extended = {.how = MOVED, .extended = true};
 static const struct mesh_held_ops ops = {.path_failed = path_failed};
-static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 static void begin_as(const struct manner *manner, const struct shape *shape)
 {
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = NOBODY,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
-	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 7, .max_rd_atomic = 4};
+	struct ibv_qp_attr rts = world_rts(0);
 
+	rts.timeout = 8;
+	rts.retry_cnt = 1;
 	end_open(&e, &world, manner, shape);
-	assert_int_equal(mesh_live_guard(world.mc, e.qp, &ops, NULL, 1024, &h), 0);
-	assert_int_equal(mesh_held_modify_base(h, &rtr, RTR_MASK), 0);
-	e.qp->state = IBV_QPS_RTR;
-	assert_int_equal(mesh_live_base_rts(h, &rts, RTS_MASK), 0);
-	e.qp->state = IBV_QPS_RTS;
+	guarded_rtr(&e, &ops, world_rtr(&world, false, NOBODY, 0), &h);
+	guarded_rts(&e, h, rts);
 }
 
 static void begin(const struct shape *shape)
@@ -74,8 +52,7 @@ static void begin(const struct shape *shape)
 
 static int setup(void **state)
 {
-	(void)state;
-	world_open(&world);
+	world_setup(state);
 	mesh_root.config.survive = true;
 	n_failed = 0;
 	h = NULL;
@@ -85,40 +62,21 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	if (h)
 		mesh_held_destroy(h);
 	if (e.mr)
 		end_close(&e);
-	world_close(&world);
-	return 0;
+	return world_teardown(state);
 }
 
 static void send_one(uint64_t wr_id)
 {
-	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-
-	assert_int_equal(ibv_post_send(e.qp, &wr, &bad), 0);
+	assert_int_equal(end_send_empty(&e, wr_id, IBV_SEND_SIGNALED), 0);
 }
 
 static void arm(void)
 {
 	assert_int_equal(ibv_req_notify_cq(e.cq, 0), 0);
-}
-
-/* Return: whether it came. */
-static bool take_event(int ms)
-{
-	struct pollfd fd = {.fd = e.channel->fd, .events = POLLIN};
-	struct ibv_cq *cq;
-	void *arg;
-
-	if (poll(&fd, 1, ms) != 1)
-		return false;
-	assert_int_equal(ibv_get_cq_event(e.channel, &cq, &arg), 0);
-	assert_ptr_equal(cq, e.cq);
-	ibv_ack_cq_events(cq, 1);
-	return true;
 }
 
 /* Its queue pair fails, it is woken by that and looks, and there is nothing. */
@@ -130,7 +88,7 @@ static void break_it(void)
 	arm();
 	send_one(1);
 	send_one(2);
-	assert_true(take_event(PATIENCE));
+	assert_true(end_event(&e, PATIENCE));
 	for (ms = 0; h->guard->n_kept < 2 && ms < PATIENCE; ms++) {
 		assert_int_equal(ibv_poll_cq(e.cq, 1, &wc), 0);
 		usleep(1000);
@@ -146,7 +104,7 @@ static void fail_and_sleep(void)
 	break_it();
 	do
 		arm();
-	while (take_event(QUIET)); /* of what had come by then */
+	while (end_event(&e, QUIET)); /* of what had come by then */
 }
 
 static void assert_given(void)
@@ -168,7 +126,7 @@ static void wakes(const struct shape *shape)
 	begin(shape);
 	fail_and_sleep();
 	mesh_live_surface(h);
-	assert_true(take_event(SOON));
+	assert_true(end_event(&e, SOON));
 	assert_given();
 }
 
@@ -193,7 +151,7 @@ static void test_wakes_who_ends_it(void **state)
 	begin(&(struct shape){0});
 	fail_and_sleep();
 	assert_int_equal(mesh_held_modify(h, &attr, IBV_QP_STATE), 0);
-	assert_true(take_event(SOON));
+	assert_true(end_event(&e, SOON));
 	assert_given();
 }
 
@@ -204,9 +162,9 @@ static void test_wakes_who_arms_late(void **state)
 	begin(&(struct shape){.srq = true});
 	break_it();
 	mesh_live_surface(h);
-	assert_false(take_event(QUIET));
+	assert_false(end_event(&e, QUIET));
 	arm();
-	assert_true(take_event(SOON));
+	assert_true(end_event(&e, SOON));
 	assert_given();
 }
 
@@ -217,7 +175,7 @@ static void test_nothing_is_left(void **state)
 	begin(&(struct shape){0});
 	fail_and_sleep();
 	mesh_live_surface(h);
-	assert_true(take_event(SOON));
+	assert_true(end_event(&e, SOON));
 	mesh_held_destroy(h);
 	h = NULL;
 	end_quiet(&e);
@@ -257,12 +215,12 @@ static void test_woken_later(void **state)
 	woken = mesh_live_wake(h);
 	mesh_root.lib.verbs.create_qp = real;
 	assert_false(woken);
-	assert_false(take_event(QUIET));
+	assert_false(end_event(&e, QUIET));
 	assert_true(mesh_live_wake(h));
-	assert_true(take_event(SOON));
+	assert_true(end_event(&e, SOON));
 	assert_given();
 	assert_true(mesh_live_wake(h));
-	assert_false(take_event(QUIET));
+	assert_false(end_event(&e, QUIET));
 }
 
 /* ---- the state ------------------------------------------------------------------------------------------------- */
@@ -337,14 +295,13 @@ static void test_state_while_fenced(void **state)
 	struct mv_move_sync sync;
 	struct mesh_conn *conn;
 	unsigned int ms;
-	uint32_t qpn;
 	int err;
 
 	(void)state;
 	begin(&(struct shape){0});
 	conn = connection();
 	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
-	assert_int_equal(mesh_live_prepare(conn->held, world.spd, &shadow_attr, &qpn), 0);
+	guarded_prepare(conn->held);
 	err = mesh_live_fence(conn->held, true, &sync);
 	for (ms = 0; err == -EAGAIN && ms < PATIENCE; ms++) {
 		assert_int_equal(state_of(true), IBV_QPS_ERR);
@@ -380,11 +337,10 @@ static _Atomic unsigned int n_posted;
 
 static void *post_until_full(void *arg)
 {
-	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	int err;
 
 	(void)arg;
-	while (!(err = ibv_post_send(e.qp, &wr, &bad)))
+	while (!(err = end_send_empty(&e, 3, IBV_SEND_SIGNALED)))
 		atomic_fetch_add(&n_posted, 1);
 	return (void *)(intptr_t)err;
 }

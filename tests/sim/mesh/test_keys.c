@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -43,13 +45,36 @@ static void note_drop(struct ibv_pd *of, uint32_t rkey)
 	dropped.rkey = rkey;
 }
 
+static struct {
+	unsigned int calls, drops; /* drops: of those told of by then */
+	struct ibv_pd *pd;
+	uint32_t rkey;
+	bool known; /* a peer that asks is answered */
+} given;
+
+static void note_given(struct ibv_pd *of, uint32_t rkey)
+{
+	int cancel;
+
+	given.calls++;
+	given.drops = dropped.calls;
+	given.pd = of;
+	given.rkey = rkey;
+	cancel = mesh_keys_lock();
+	given.known = mesh_keytab_find(mesh_root.keys.keytab, MESH_BY_RKEY, of, rkey);
+	mesh_keys_unlock(cancel);
+	errno = EAGAIN; /* is none of the program's business */
+}
+
 static int setup(void **state)
 {
 	char why[256] = "";
 
 	(void)state;
 	memset(&dropped, 0, sizeof(dropped));
+	memset(&given, 0, sizeof(given));
 	mesh_root.key_dropped = note_drop;
+	mesh_root.key_given = note_given;
 	context = open_named("mlx5_0");
 	mc = mesh_context_get(context);
 	assert_non_null(mc);
@@ -296,6 +321,56 @@ static void test_rereg(void **state)
 	assert_int_equal(ibv_dealloc_pd(second), 0);
 }
 
+static int refuse_dereg(struct ibv_mr *mr)
+{
+	(void)mr;
+	return EBUSY;
+}
+
+/*
+ * Whatever gives the program a remote key lets the peers forget what that was before it returns: behind the drop, if there is one,
+ * and when they would be told what it is now.
+ */
+static void test_given(void **state)
+{
+	struct buffer b = buffer_new(pd, ACCESS);
+	int (*dereg)(struct ibv_mr *mr) = mc->dereg_mr;
+
+	(void)state;
+	assert_int_equal(given.calls, 1);
+	assert_ptr_equal(given.pd, pd);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	remote_key(b.mr->rkey);
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ACCESS), 0);
+	assert_int_equal(errno, 0);
+	assert_int_equal(given.calls, 2);
+	assert_int_equal(given.drops, 1);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	/* What is refused leaves it what it was, but not the counterpart. */
+	remote_key(b.mr->rkey);
+	assert_int_not_equal(ibv_rereg_mr(b.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, SIZE, 0), 0);
+	assert_int_equal(given.calls, 3);
+	assert_int_equal(given.drops, 2);
+	assert_true(given.known);
+	remote_key(b.mr->rkey);
+	mc->dereg_mr = refuse_dereg;
+	assert_int_equal(ibv_dereg_mr(b.mr), EBUSY);
+	mc->dereg_mr = dereg;
+	assert_int_equal(given.calls, 4);
+	assert_int_equal(given.drops, 3);
+	assert_int_equal(given.rkey, b.mr->rkey);
+	assert_true(given.known);
+
+	/* Nothing is given. */
+	buffer_free(&b);
+	assert_int_equal(given.calls, 4);
+}
+
 static void test_other_pd(void **state)
 {
 	struct ibv_pd *second = ibv_alloc_pd(context);
@@ -421,6 +496,8 @@ static void test_dmabuf(void **state)
 
 	mr = ibv_reg_dmabuf_mr(pd, SIZE, SIZE, 0x600000000000, fd, ACCESS);
 	assert_non_null(mr);
+	assert_int_equal(given.rkey, mr->rkey);
+	assert_true(given.known);
 	close(fd); /* as programs do */
 	rkey = remote_key(mr->rkey);
 	assert_int_not_equal(dmabuf_fd, fd);
@@ -451,6 +528,107 @@ static void test_dmabuf(void **state)
 	close(theirs);
 	munmap(bytes, 2 * SIZE);
 	buffer_free(&from);
+}
+
+/* How many descriptors lead to the same file as @fd. */
+static unsigned int leading_to(int fd)
+{
+	struct stat to, st;
+	unsigned int n = 0;
+	int i;
+
+	assert_int_equal(fstat(fd, &to), 0);
+	for (i = 0; i < 65536; i++)
+		n += !fstat(i, &st) && st.st_ino == to.st_ino && st.st_dev == to.st_dev;
+	return n;
+}
+
+/* What a child of fork() keeps open stays, whatever its parent frees: a GPU's memory, for as long as a worker of the program lives. */
+static void test_dmabuf_fork(void **state)
+{
+#ifdef __SANITIZE_THREAD__
+	skip(); /* as below */
+#endif
+	struct ibv_mr *mr[3];
+	int fd = memfd_create("dmabuf", 0), status, i;
+	uint32_t rkey;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mc->reg_dmabuf_mr = register_file;
+	mesh_root.lib.reg_dmabuf_mr = register_file;
+	for (i = 0; i < 3; i++)
+		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(ibv_dereg_mr(mr[1]), 0);
+	assert_int_equal(leading_to(fd), 3);
+	pid = fork();
+	if (!pid)
+		_exit(leading_to(fd) != 1); /* the program's own */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+
+	assert_int_equal(leading_to(fd), 3);
+	remote_key(mr[0]->rkey);
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	assert_int_equal(ibv_dereg_mr(mr[2]), 0);
+	assert_int_equal(leading_to(fd), 1);
+	mr[0] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(mesh_key_remote(spd, mr[0]->rkey, &rkey), 0);
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	close(fd);
+}
+
+#define N_DMABUFS 100
+
+/* Programs run into their limit, and into what select() can do, when they would without us, or a quarter earlier. */
+static void test_dmabuf_limit(void **state)
+{
+	struct rlimit before, limit;
+	struct ibv_mr *mr[N_DMABUFS];
+	int fd = memfd_create("dmabuf", 0), next = dup(fd), i, n_known = 0;
+	unsigned int fds;
+	uint32_t key;
+
+	(void)state;
+	close(next);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mc->reg_dmabuf_mr = register_file;
+	mesh_root.lib.reg_dmabuf_mr = register_file;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 64;
+	assert_true(next < 40);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fds = fault_open_fds();
+	for (i = 0; i < N_DMABUFS; i++) {
+		mr[i] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+		assert_non_null(mr[i]);
+	}
+	assert_int_equal(dup(fd), next);
+	close(next);
+	assert_int_equal(fault_open_fds(), fds + 16);
+
+	/* Those beyond that fail where they are used, if anywhere. */
+	for (i = 0; i < N_DMABUFS; i++) {
+		int err = mesh_key_remote(spd, mr[i]->rkey, &key);
+
+		assert_true(err == 0 || err == -ENOENT);
+		assert_int_equal(key == spd->dummy->rkey, err != 0);
+		n_known += !err;
+	}
+	assert_int_equal(n_known, 16);
+	for (i = 0; i < N_DMABUFS; i++)
+		assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+	assert_int_equal(fault_open_fds(), fds);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+	/* With the usual limits select() can go on with what a program opens. */
+	mr[0] = ibv_reg_dmabuf_mr(pd, 0, SIZE, 0x600000000000, fd, ACCESS);
+	assert_int_equal(mesh_key_remote(spd, mr[0]->rkey, &key), 0);
+	assert_true((rlim_t)dmabuf_fd >= (before.rlim_cur < 5461 ? before.rlim_cur - before.rlim_cur / 4 : 4096));
+	assert_int_equal(ibv_dereg_mr(mr[0]), 0);
+	close(fd);
 }
 
 /* The child of a fork has nothing of its parent's, and leaves its parent's alone. */
@@ -660,6 +838,7 @@ static void test_threads(void **state)
 
 	(void)state;
 	mesh_root.key_dropped = NULL; /* which is not for threads here */
+	mesh_root.key_given = NULL;
 	memset(busy.keys, 0, sizeof(busy.keys));
 	for (i = 0; i < WORKERS; i++) {
 		pthread_create(&threads[2 * i], NULL, register_for_ever, (void *)(uintptr_t)i);
@@ -681,9 +860,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_rail),	  T(test_data),		  T(test_rights),	   T(test_iova),
-		T(test_dereg),	  T(test_rereg),	  T(test_other_pd),	   T(test_parent_domain),
+		T(test_dereg),	  T(test_rereg),	  T(test_given),	  T(test_other_pd),	   T(test_parent_domain),
 		T(test_refused_dealloc), T(test_close_without_a_word),
-		T(test_dmabuf),	  T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
+		T(test_dmabuf),	  T(test_dmabuf_fork), T(test_dmabuf_limit),
+		T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
 		T(test_threads),
 	};
 

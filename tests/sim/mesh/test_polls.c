@@ -12,24 +12,15 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "guarded.h"
 #include "heldint.h"
-#include "live.h"
-#include "moved.h"
 
 #define PSN	 0x123u
 #define PATIENCE 10 /* seconds, then something waits for ever */
 #define OURS	 77u /* wr_id of what was put into the stash */
 
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
-
 #define NAMED (IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM)
 
-static struct world world;
 static struct end hub; /* has the CQ; its own QP is not used */
 static struct end guarded; /* connected to itself, may be moved */
 static struct end bare; /* connected to itself, not ours */
@@ -37,19 +28,10 @@ static struct end from, to; /* moved; @from on the hub's CQ */
 
 static const struct manner bare_ex = {.how = BARE, .extended = true}, moved_ex = {.how = MOVED, .extended = true};
 static const struct manner bare_plain = {.how = BARE}, moved_plain = {.how = MOVED};
-static const struct mesh_shadow_attr shadow_attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-
-static void path_failed(void *arg)
-{
-	(void)arg;
-}
-
-static const struct mesh_held_ops ops = {.path_failed = path_failed};
 
 static int setup(void **state)
 {
-	(void)state;
-	world_open(&world);
+	world_setup(state);
 	mesh_root.config.survive = true;
 	return 0;
 }
@@ -63,7 +45,6 @@ static void close_end(struct end *e)
 
 static int teardown(void **state)
 {
-	(void)state;
 	alarm(0);
 	close_end(&guarded);
 	close_end(&bare);
@@ -71,8 +52,7 @@ static int teardown(void **state)
 	close_end(&to);
 	close_end(&hub);
 	mesh_root.config.survive = false;
-	world_close(&world);
-	return 0;
+	return world_teardown(state);
 }
 
 static struct mesh_cq *cq_of_hub(void)
@@ -83,27 +63,6 @@ static struct mesh_cq *cq_of_hub(void)
 	return cq;
 }
 
-static struct ibv_qp_attr rtr_of(uint32_t qpn)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.rq_psn = PSN,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
-	};
-}
-
-static struct ibv_qp_attr rts_of(void)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-}
-
 static void open_hub(const struct manner *manner, const struct shape *shape)
 {
 	end_open(&hub, &world, manner, shape);
@@ -111,14 +70,9 @@ static void open_hub(const struct manner *manner, const struct shape *shape)
 
 static void open_guarded(const struct manner *manner, uint32_t max_wr)
 {
-	struct ibv_qp_attr rtr, rts = rts_of();
-
 	end_open(&guarded, &world, manner, &(struct shape){.hub = &hub, .max_wr = max_wr});
-	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &ops, NULL, 1024, &guarded.held), 0);
-	rtr = rtr_of(guarded.qp->qp_num);
-	assert_int_equal(mesh_held_modify_base(guarded.held, &rtr, RTR_MASK), 0);
-	assert_int_equal(mesh_live_base_rts(guarded.held, &rts, RTS_MASK), 0);
-	guarded.qp->state = IBV_QPS_RTS;
+	guarded_rtr(&guarded, &guarded_ops, world_rtr(&world, false, guarded.qp->qp_num, PSN), &guarded.held);
+	guarded_rts(&guarded, guarded.held, world_rts(PSN));
 }
 
 static void open_bare(const struct manner *manner)
@@ -179,13 +133,6 @@ static void end_poll_ex(void)
 	alarm(0);
 }
 
-static void prepare(void)
-{
-	uint32_t qpn;
-
-	assert_int_equal(mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn), 0);
-}
-
 static void *prepare_elsewhere(void *arg)
 {
 	uint32_t qpn;
@@ -222,7 +169,7 @@ static void test_nameless(void **state)
 	assert_null(hub.cq_ex->read_qp_num);
 	end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
-	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &ops, NULL, 1024, &h), -EOPNOTSUPP);
+	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EOPNOTSUPP);
 }
 
 /* ---- between start_poll and end_poll ----------------------------------------------------------------------------- */
@@ -230,16 +177,14 @@ static void test_nameless(void **state)
 /* Who polls brings a queue pair to its end that was about to move to where he polls. */
 static void test_ends_one_that_moves(void **state)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
 	open_guarded(&moved_ex, 0);
-	prepare();
+	guarded_prepare(guarded.held);
 	start_poll_shadow();
 	alarm(2);
-	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	end_err(&guarded);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_leftovers, 0);
@@ -252,13 +197,13 @@ static void test_released_elsewhere(void **state)
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_moved();
 	open_guarded(&moved_ex, 0);
-	prepare();
+	guarded_prepare(guarded.held);
 	start_poll_shadow();
 	in_a_thread(release_elsewhere);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
 	end_poll_ex();
 	assert_int_equal(world.mc->data.n_leftovers, 0);
-	prepare();
+	guarded_prepare(guarded.held);
 }
 
 /* What is left of it goes before the program can destroy what it uses. */
@@ -269,7 +214,7 @@ static void test_left_until_destroyed(void **state)
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_guarded(&moved_ex, 0);
-	prepare();
+	guarded_prepare(guarded.held);
 	cq = cq_of_hub();
 	pthread_mutex_lock(&cq->poll_lock);
 	mesh_live_release(guarded.held);
@@ -296,7 +241,7 @@ static void grows(bool shadow)
 	}
 	assert_int_equal(in_a_thread(prepare_elsewhere), -EBUSY);
 	end_poll_ex();
-	prepare();
+	guarded_prepare(guarded.held);
 }
 
 static void test_grows(void **state)
@@ -322,28 +267,21 @@ static void *fence_elsewhere(void *arg)
 /* libmlx5 looks at the CQ when it is to take a mark in a queue that is full. */
 static void test_fence_of_a_full_one(void **state)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	struct mv_move_sync sync;
-	unsigned int i;
-	int err;
 
 	(void)state;
 	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
 	open_guarded(&moved_ex, 0);
 	open_bare(&bare_ex);
-	prepare();
-	while (!end_send(&guarded, &wr)) /* nobody has posted a receive: it is not taken, and will be tried again for ever */
+	guarded_prepare(guarded.held);
+	while (!end_send_empty(&guarded, 0, IBV_SEND_SIGNALED)) /* nobody has posted a receive: it is not taken, and will be tried again for ever */
 		;
 	write_nothing(&bare, &bare, 2);
 	start_poll(2);
 	alarm(PATIENCE);
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	ibv_end_poll(hub.cq_ex);
-	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
-		usleep(1000);
-		err = mesh_live_fence(guarded.held, false, &sync);
-	}
-	assert_int_equal(err, 0);
+	guarded_fence(guarded.held, false, &sync);
 }
 
 /* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
@@ -588,19 +526,24 @@ static void *replay_elsewhere(void *arg)
 	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4);
 }
 
+/* @err: what the fence said when it was begun. */
+static void fence_is_done_elsewhere(int err)
+{
+	unsigned int i;
+
+	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
+		usleep(1000);
+		err = in_a_thread(fence_on_elsewhere);
+	}
+	assert_int_equal(err, 0);
+}
+
 /* From now on the batches are ours. */
 static void open_builders(void)
 {
-	struct ibv_qp_attr rtr, rts = rts_of();
-	uint32_t qpn;
-
 	open_hub(&bare_plain, &(struct shape){.cqe = 1000});
 	open_guarded(&moved_builders, 0);
-	assert_int_equal(mesh_live_prepare(guarded.held, world.spd, &shadow_attr, &qpn), 0);
-	rtr = rtr_of(qpn);
-	rtr.ah_attr.grh.dgid = world.rail_gid;
-	rtr.ah_attr.grh.sgid_index = world.rail_gid_index;
-	assert_int_equal(mesh_live_connect(guarded.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	guarded_prepare_loop(guarded.held, PSN);
 	alarm(PATIENCE);
 }
 
@@ -627,7 +570,6 @@ static void assert_written(uint64_t wr_id, uint64_t what)
 static void test_batch_through_a_move(void **state)
 {
 	unsigned int i;
-	int err;
 
 	(void)state;
 	open_builders();
@@ -637,11 +579,7 @@ static void test_batch_through_a_move(void **state)
 	assert_int_equal(in_a_thread(fence_on_elsewhere), -EAGAIN);
 	build_write(2, 0x2222);
 	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
-	for (i = 0, err = -EAGAIN; err == -EAGAIN && i < PATIENCE * 100; i++) {
-		usleep(1000);
-		err = in_a_thread(fence_on_elsewhere);
-	}
-	assert_int_equal(err, 0);
+	fence_is_done_elsewhere(-EAGAIN);
 	ibv_wr_start(guarded.qp_ex);
 	build_write(3, 0x3333);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
@@ -662,17 +600,9 @@ static void test_batch_through_a_move(void **state)
 /* What the batch was built in is not needed any more. */
 static void test_batch_aborted(void **state)
 {
-	unsigned int i;
-	int err;
-
 	(void)state;
 	open_builders();
-	err = in_a_thread(fence_elsewhere);
-	for (i = 0; err == -EAGAIN && i < PATIENCE * 100; i++) {
-		usleep(1000);
-		err = in_a_thread(fence_on_elsewhere);
-	}
-	assert_int_equal(err, 0);
+	fence_is_done_elsewhere(in_a_thread(fence_elsewhere));
 	ibv_wr_start(guarded.qp_ex);
 	build_write(1, 0x1111);
 	assert_int_equal(in_a_thread(replay_elsewhere), 0);
@@ -686,14 +616,13 @@ static void test_batch_aborted(void **state)
 /* Who is in the batch may do that. */
 static void test_ends_in_own_batch(void **state)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct ibv_wc wc;
 
 	(void)state;
 	open_builders();
 	ibv_wr_start(guarded.qp_ex);
 	build_write(1, 0x1111);
-	assert_int_equal(mesh_held_modify(guarded.held, &attr, IBV_QP_STATE), 0);
+	end_err(&guarded);
 	assert_int_equal(ibv_wr_complete(guarded.qp_ex), 0);
 	wc = end_wait(&guarded);
 	assert_int_equal(wc.wr_id, 1);

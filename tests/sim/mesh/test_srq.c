@@ -15,17 +15,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "guarded.h"
 #include "heldint.h"
-#include "live.h"
-#include "moved.h"
 #include "srq.h"
 
 #define SLOTS	   48u
 #define SLOT_BYTES 256u
 #define MAX_PAIRS  6u
 #define ROUNDS	   400u
-
-static struct world world;
 
 static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
 static const struct manner bare_ex = {.how = BARE, .extended = true}, moved_ex = {.how = MOVED, .extended = true};
@@ -49,20 +46,6 @@ struct hub {
 	struct pair pairs[MAX_PAIRS];
 	uint64_t random;
 };
-
-static int setup(void **state)
-{
-	(void)state;
-	world_open(&world);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	world_close(&world);
-	return 0;
-}
 
 static uint32_t pick(struct hub *h, uint32_t n)
 {
@@ -112,6 +95,17 @@ static void pair_send(struct hub *h, uint32_t i)
 		assert_int_equal(end_wait(&p->from).status, IBV_WC_SUCCESS);
 }
 
+/* Of a receive; returns the slot. */
+static uint32_t take_slot(struct hub *h, const struct ibv_wc *wc)
+{
+	uint32_t slot = (uint32_t)wc->wr_id - h->base;
+
+	assert_true(slot < SLOTS);
+	assert_true(h->posted[slot]); /* not twice */
+	h->posted[slot] = false;
+	return slot;
+}
+
 /* Return: whether there was one. */
 static bool take_one(struct hub *h)
 {
@@ -124,10 +118,7 @@ static bool take_one(struct hub *h)
 	if (!end_poll(&h->end, &wc))
 		return false;
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
-	slot = (uint32_t)wc.wr_id - h->base;
-	assert_true(slot < SLOTS);
-	assert_true(h->posted[slot]); /* not twice */
-	h->posted[slot] = false;
+	slot = take_slot(h, &wc);
 	message = (const void *)(h->end.buf + slot * SLOT_BYTES);
 	assert_int_equal(wc.byte_len, sizeof(*message));
 	assert_true(message->pair < MAX_PAIRS);
@@ -347,13 +338,19 @@ static void test_full(void **state)
 	free(h);
 }
 
+static void reads_last_wqe(const struct end *e)
+{
+	struct ibv_async_event event;
+
+	assert_true(world_event(&world, &event, 5000));
+	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(event.element.qp, e->qp);
+}
+
 /* What a program waits for before it destroys such a QP. */
 static void last_wqe(const struct manner *manner)
 {
-	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
-	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct hub *h = calloc(1, sizeof(*h));
-	struct ibv_async_event event;
 	struct end *to;
 
 	assert_non_null(h);
@@ -363,15 +360,8 @@ static void last_wqe(const struct manner *manner)
 	pair_send(h, 0);
 	take_all(h, &h->pairs[0]);
 	to = &h->pairs[0].to;
-	if (manner->how == BARE)
-		assert_int_equal(ibv_modify_qp(to->qp, &err, IBV_QP_STATE), 0);
-	else
-		assert_int_equal(mesh_held_modify(to->held, &err, IBV_QP_STATE), 0);
-	assert_int_equal(poll(&fd, 1, 5000), 1);
-	assert_int_equal(ibv_get_async_event(world.context, &event), 0);
-	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
-	assert_ptr_equal(event.element.qp, to->qp);
-	ibv_ack_async_event(&event);
+	end_err(to);
+	reads_last_wqe(to);
 	hub_close(h);
 	free(h);
 }
@@ -386,19 +376,6 @@ static void test_last_wqe(void **state)
 /* ---- the same event, of one that is moved while it is at work ---------------------------------------------------- */
 
 #define PSN 0x123u
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
-
-static void path_failed(void *arg)
-{
-	(void)arg;
-}
-
-static const struct mesh_held_ops live_ops = {.path_failed = path_failed};
 
 /* Queue pairs that are connected to themselves, with the hub's SRQ. */
 #define MAX_LIVE 3u
@@ -409,38 +386,10 @@ struct live {
 	struct end ends[MAX_LIVE];
 };
 
-static struct ibv_qp_attr rtr_to_itself(uint32_t qpn, bool rail)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.rq_psn = PSN,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = rail ? world.rail_gid : world.gid,
-				    .sgid_index = rail ? world.rail_gid_index : world.gid_index,
-				    .hop_limit = 4}},
-	};
-}
-
-static struct ibv_qp_attr rts_to_itself(void)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-}
-
 static void live_connect(struct end *e)
 {
-	struct ibv_qp_attr attr = rtr_to_itself(e->qp->qp_num, false);
-
-	assert_int_equal(mesh_live_guard(world.mc, e->qp, &live_ops, NULL, 1024, &e->held), 0);
-	assert_int_equal(mesh_held_modify_base(e->held, &attr, RTR_MASK), 0);
-	attr = rts_to_itself();
-	assert_int_equal(mesh_live_base_rts(e->held, &attr, RTS_MASK), 0);
-	e->qp->state = IBV_QPS_RTS;
+	guarded_rtr(e, &guarded_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
+	guarded_rts(e, e->held, world_rts(PSN));
 }
 
 static struct live *live_open(uint32_t n)
@@ -477,11 +426,10 @@ static void live_close(struct live *l)
 /* What has been sent arrives, and takes one of the SRQ's receives. */
 static void live_works(struct live *l, struct end *e)
 {
-	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	uint32_t seen = 0;
 	struct ibv_wc wc;
 
-	assert_int_equal(end_send(e, &wr), 0);
+	assert_int_equal(end_send_empty(e, 7, IBV_SEND_SIGNALED), 0);
 	while (seen != 3) {
 		wc = end_wait(&l->hub.end);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -492,20 +440,8 @@ static void live_works(struct live *l, struct end *e)
 
 static void live_fence(struct end *e, struct mv_move_sync *sync)
 {
-	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr, rts = rts_to_itself();
-	uint32_t qpn, ms;
-	int err;
-
-	assert_int_equal(mesh_live_prepare(e->held, world.spd, &attr, &qpn), 0);
-	rtr = rtr_to_itself(qpn, true);
-	assert_int_equal(mesh_live_connect(e->held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
-	err = mesh_live_fence(e->held, true, sync);
-	for (ms = 0; err == -EAGAIN && ms < 5000; ms++) {
-		usleep(1000);
-		err = mesh_live_fence(e->held, false, sync);
-	}
-	assert_int_equal(err, 0);
+	guarded_prepare_loop(e->held, PSN);
+	guarded_fence(e->held, true, sync);
 }
 
 static void live_move(struct end *e)
@@ -516,23 +452,12 @@ static void live_move(struct end *e)
 	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4), 0);
 }
 
-static bool next_event(struct ibv_async_event *ret, int ms)
-{
-	struct pollfd fd = {.fd = world.context->async_fd, .events = POLLIN};
-
-	if (poll(&fd, 1, ms) != 1)
-		return false;
-	assert_int_equal(ibv_get_async_event(world.context, ret), 0);
-	ibv_ack_async_event(ret);
-	return true;
-}
-
 /* All that the program gets of a queue pair that it has not brought to ERR. */
 static void reads_nothing(void)
 {
 	struct ibv_async_event event;
 
-	assert_true(next_event(&event, 5000));
+	assert_true(world_event(&world, &event, 5000));
 	assert_int_equal(event.event_type, IBV_EVENT_GID_CHANGE);
 	assert_int_equal(event.element.port_num, 1);
 }
@@ -541,24 +466,8 @@ static void no_event(void)
 {
 	struct ibv_async_event event;
 
-	if (next_event(&event, 50))
+	if (world_event(&world, &event, 50))
 		fail_msg("%s", ibv_event_type_str(event.event_type));
-}
-
-static void reads_last_wqe(const struct end *e)
-{
-	struct ibv_async_event event;
-
-	assert_true(next_event(&event, 5000));
-	assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
-	assert_ptr_equal(event.element.qp, e->qp);
-}
-
-static void live_to_err(struct end *e)
-{
-	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
-
-	assert_int_equal(mesh_held_modify(e->held, &err, IBV_QP_STATE), 0);
 }
 
 /* A move is not to be seen, and the end that the program makes is as bare. */
@@ -573,10 +482,10 @@ static void test_last_wqe_live(void **state)
 	reads_nothing();
 	no_event();
 	live_works(l, &l->ends[0]);
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	no_event();
 	live_close(l);
 }
@@ -588,7 +497,7 @@ static void test_last_wqe_late(void **state)
 
 	(void)state;
 	live_move(&l->ends[0]);
-	live_to_err(&l->ends[0]);
+	end_err(&l->ends[0]);
 	reads_last_wqe(&l->ends[0]);
 	no_event();
 	live_close(l);
@@ -610,8 +519,8 @@ static void test_last_wqe_surfaced(void **state)
 	mesh_live_surface(l->ends[1].held);
 	reads_last_wqe(&l->ends[1]);
 	/* They are there, and the program knows. */
-	live_to_err(&l->ends[0]);
-	live_to_err(&l->ends[1]);
+	end_err(&l->ends[0]);
+	end_err(&l->ends[1]);
 	no_event();
 	while (end_poll(&l->hub.end, &wc))
 		;
@@ -634,7 +543,7 @@ static void test_last_wqe_of_error(void **state)
 	no_event();
 	assert_int_equal(end_wait(&l->hub.end).status, IBV_WC_LOC_PROT_ERR);
 	reads_last_wqe(e);
-	live_to_err(e);
+	end_err(e);
 	no_event();
 	live_close(l);
 }
@@ -651,7 +560,7 @@ static void test_last_wqe_of_many(void **state)
 	for (i = 0; i < 3; i++)
 		reads_nothing();
 	for (i = 0; i < 3; i++)
-		live_to_err(&l->ends[i]);
+		end_err(&l->ends[i]);
 	reads_last_wqe(&l->ends[0]);
 	end_close(&l->ends[1]);
 	reads_last_wqe(&l->ends[2]);
@@ -674,7 +583,7 @@ static void test_last_wqe_destroyed(void **state)
 		reads_nothing();
 	}
 	live_move(&l->ends[2]);
-	live_to_err(&l->ends[1]);
+	end_err(&l->ends[1]);
 	for (i = 0; i < 3; i++)
 		end_close(&l->ends[i]);
 	l->n = 0;
@@ -728,7 +637,7 @@ static void test_last_wqe_of_ours(void **state)
 static void takes_one(struct hub *h, struct end *e, struct ibv_cq *recv_cq)
 {
 	struct ibv_wc wc;
-	uint32_t slot, ms;
+	uint32_t ms;
 	int n = 0;
 
 	for (ms = 0; !n && ms < 5000; ms++) {
@@ -739,18 +648,14 @@ static void takes_one(struct hub *h, struct end *e, struct ibv_cq *recv_cq)
 	assert_int_equal(n, 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.qp_num, e->qp->qp_num);
-	slot = (uint32_t)wc.wr_id - h->base;
-	assert_true(slot < SLOTS);
-	assert_true(h->posted[slot]); /* not twice */
-	h->posted[slot] = false;
+	take_slot(h, &wc);
 }
 
 static void sends_one(struct hub *h, struct end *e)
 {
-	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_wc wc;
 
-	assert_int_equal(end_send(e, &wr), 0);
+	assert_int_equal(end_send_empty(e, 7, IBV_SEND_SIGNALED), 0);
 	wc = end_wait(&h->end);
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -762,15 +667,13 @@ static void sends_one(struct hub *h, struct end *e)
  */
 static void test_fence_unpolled(void **state)
 {
-	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	const struct manner noted = {.how = MOVED};
 	struct hub *h = calloc(1, sizeof(*h));
-	struct ibv_qp_attr rtr, rts = rts_to_itself();
 	struct mv_move_sync sync;
 	struct ibv_cq *recv_cq;
 	struct mesh_cq *cq;
-	uint32_t qpn, i;
 	struct end e;
+	uint32_t i;
 	int err;
 
 	(void)state;
@@ -783,9 +686,7 @@ static void test_fence_unpolled(void **state)
 	end_open(&e, &world, &noted, &(struct shape){.hub = &h->end, .recv_cq = recv_cq});
 	live_connect(&e);
 	sends_one(h, &e);
-	assert_int_equal(mesh_live_prepare(e.held, world.spd, &attr, &qpn), 0);
-	rtr = rtr_to_itself(qpn, true);
-	assert_int_equal(mesh_live_connect(e.held, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	guarded_prepare_loop(e.held, PSN);
 	cq = mesh_map_get(&world.mc->data.cqs, recv_cq);
 	assert_non_null(cq);
 	pthread_mutex_lock(&cq->poll_lock);
@@ -875,20 +776,20 @@ static void test_churn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_joins, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_port_down, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_live, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_surfaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_last_wqe_of_ours, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fence_unpolled, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_churn, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_joins, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_late, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_port_down, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_full, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_live, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_late, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_surfaced, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_error, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_many, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_destroyed, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_last_wqe_of_ours, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_fence_unpolled, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_churn, world_setup, world_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,7 @@ enum {
 	OP_QUERY_QP = 20,
 	OP_MODIFY_QP = 21,
 	OP_CREATE_AH = 25,
+	OP_DESTROY_AH = 26,
 	OP_ASYNC_EVENT = 29,
 	OP_CREATE_QP_EX = 30,
 	OP_CREATE_FLOW = 34,
@@ -369,7 +370,14 @@ static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
 		return NULL;
 	}
 	fake_state.ah_index = attr->grh.sgid_index;
+	fake_state.ah_dgid = attr->grh.dgid;
 	return &ah;
+}
+
+static int base_destroy_ah(struct ibv_ah *ah)
+{
+	(void)ah; /* all are one */
+	return 0;
 }
 
 static void base_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -406,6 +414,7 @@ static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, v
 		table[i] = (const void *)base_other;
 	table[slot_of[OP_MODIFY_QP]] = (const void *)base_modify_qp;
 	table[slot_of[OP_CREATE_AH]] = (const void *)base_create_ah;
+	table[slot_of[OP_DESTROY_AH]] = (const void *)base_destroy_ah;
 	table[slot_of[OP_ASYNC_EVENT]] = (const void *)base_async_event;
 	table[slot_of[OP_FREE_CONTEXT]] = (const void *)base_free_context;
 	verbs_set_ops(start, table);

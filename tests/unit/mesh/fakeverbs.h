@@ -73,6 +73,7 @@ struct fake_state {
 	/* What the fake base was called with. */
 	_Atomic unsigned int n_modify, n_create_ah, n_freed, n_async;
 	_Atomic uint8_t modify_index, ah_index;
+	union ibv_gid ah_dgid; /* of the last one made */
 	int modify_fails_for; /* sgid_index that modify_qp refuses; -1: none */
 	int ah_fails_for;
 };

@@ -11,6 +11,8 @@
 #include "program.h"
 #include "topo_netlink.h"
 
+int __real_mv_netlink_open(struct mv_netlink *nl);
+int __wrap_mv_netlink_open(struct mv_netlink *nl);
 int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
 int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
 				const union ibv_gid *dgid);
@@ -19,7 +21,7 @@ bool __wrap_mv_netlink_changed(struct mv_netlink *nl);
 uint64_t __real_mesh_now_ns(void);
 uint64_t __wrap_mesh_now_ns(void);
 
-int route_error;
+int open_error, route_error;
 unsigned int n_fills;
 uint64_t clock_ns;
 static _Atomic bool changed;
@@ -38,6 +40,11 @@ static int add_addr(struct mv_topo *topo, uint32_t ifindex, const char *text)
 
 	addr.prefix = addr.gid;
 	return mv_topo_add_addr(topo, &addr);
+}
+
+int __wrap_mv_netlink_open(struct mv_netlink *nl)
+{
+	return open_error ? open_error : __real_mv_netlink_open(nl);
 }
 
 int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo)

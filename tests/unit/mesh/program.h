@@ -16,6 +16,7 @@
 extern struct fakeverbs fake;
 extern struct ibv_device device;
 extern const struct fake_config usual;
+extern int open_error; /* of opening netlink, while not 0 */
 extern int route_error; /* of a route look-up, while not 0 */
 extern unsigned int n_fills; /* how often netdevs and addresses were read */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * What is remembered of a program's queue pair: why it cannot be moved later, as the log says it (nobody to ask when it was made, or no
- * memory to note what it receives), and what it changes of it.
+ * memory to note what it receives), what it changes of it, and that what the kernel refuses changes nothing.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -268,6 +268,167 @@ static void test_changed(void **state)
 	modify(IBV_QPS_RESET);
 }
 
+/* ---- what is refused ------------------------------------------------------------------------------------------- */
+
+/* In INIT, with what it needs to be taken for connected. */
+static struct mesh_conn *connection(enum mesh_conn_state state, struct mesh_held *held)
+{
+	struct mesh_conn *conn;
+
+	agent = true;
+	modify(IBV_QPS_INIT);
+	conn = mesh_conn_get(&qp);
+	assert_non_null(conn);
+	conn->state = state;
+	conn->held = held;
+	conn->attempt = 5;
+	conn->rtr_mask = conn->rts_mask = IBV_QP_STATE;
+	conn->peer.qpn = 9;
+	return conn;
+}
+
+static void end(struct mesh_conn *conn)
+{
+	conn->held = NULL;
+	mesh_conn_put(conn);
+	modify(IBV_QPS_RESET);
+}
+
+static int to(enum ibv_qp_state state, int mask)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .sq_psn = 77};
+
+	at_base.n = at_next.n = 0;
+	return mesh_modify_qp(&qp, &attr, IBV_QP_STATE | mask);
+}
+
+static void assert_untouched(const struct mesh_conn *conn, enum mesh_conn_state state, const struct mesh_held *held)
+{
+	struct mesh_conn *found = mesh_conn_get(&qp);
+
+	assert_ptr_equal(found, conn);
+	mesh_conn_put(found);
+	assert_int_equal(conn->state, state);
+	assert_ptr_equal(conn->held, held);
+	assert_int_equal(conn->attempt, 5);
+	assert_int_equal(conn->rtr_mask, IBV_QP_STATE);
+	assert_int_equal(conn->rts_mask, IBV_QP_STATE);
+	assert_int_equal(conn->peer.qpn, 9);
+	assert_false(conn->gone);
+}
+
+static void refuses(enum ibv_qp_state asked, int mask)
+{
+	errno = 0;
+	assert_int_equal(to(asked, mask), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(at_base.n + at_next.n, 0);
+}
+
+/* The base's may be in INIT still, and would do all of it. */
+static void connected_refuses(enum mesh_conn_state state, enum mesh_held_mode mode)
+{
+	struct mesh_guard guard = {.broken = false};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = mode, .guard = &guard};
+	struct mesh_conn *conn = connection(state, &held);
+
+	refuses(IBV_QPS_RTR, IBV_QP_AV);
+	refuses(IBV_QPS_RTR, 0);
+	refuses(IBV_QPS_INIT, IBV_QP_ACCESS_FLAGS);
+	refuses(IBV_QPS_ERR, IBV_QP_ACCESS_FLAGS);
+	assert_untouched(conn, state, &held);
+	assert_int_equal(held.mode, mode);
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_ACCESS_FLAGS), EINVAL);
+	at_base.err = 0;
+	assert_untouched(conn, state, &held);
+	end(conn);
+}
+
+static void test_connected_again(void **state)
+{
+	(void)state;
+	connected_refuses(MESH_CONN_NATIVE, MESH_HELD_GUARDED);
+	connected_refuses(MESH_CONN_HELD, MESH_HELD_WAITING);
+	connected_refuses(MESH_CONN_MOVED, MESH_HELD_ACTIVE);
+	connected_refuses(MESH_CONN_FAILED, MESH_HELD_FLUSHING);
+}
+
+/* One that cannot be moved is the base's, and its peer may ask for what was agreed. */
+static void test_native_again(void **state)
+{
+	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
+
+	(void)state;
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), EINVAL);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(to(IBV_QPS_INIT, 0), EINVAL);
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	assert_int_equal(conn->rts_mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	assert_int_equal(conn->rts.sq_psn, 77);
+	end(conn);
+}
+
+/* Programs try again where the kernel has not found the neighbour, as if they had not tried. */
+static void test_rtr_tried_again(void **state)
+{
+	struct mesh_conn *conn = connection(MESH_CONN_INIT, NULL);
+
+	(void)state;
+	at_base.err = ETIMEDOUT;
+	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), ETIMEDOUT);
+	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), ETIMEDOUT);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(conn->state, MESH_CONN_INIT);
+	assert_non_null(mesh_held_find(context, &qp)); /* its receives are noted still */
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RTR, IBV_QP_AV), 0);
+	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	end(conn);
+}
+
+/* The QP in its place has not taken it: so it is in RTR, and may be asked for something else. */
+static void test_rts_tried_again(void **state)
+{
+	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
+	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_WAITING, .now = {.qp = &next, .rtr = true}};
+	struct mesh_conn *conn = connection(MESH_CONN_HELD, &held);
+
+	(void)state;
+	mesh_root.lib.verbs.modify_qp = modify_next;
+	conn->rts_mask = 0;
+	conn->shadow_connected = true;
+	at_next.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	at_next.err = 0;
+	assert_int_equal(conn->rts_mask, 0);
+	assert_false(held.now.rts);
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	assert_int_equal(at_next.n, 1);
+	assert_true(conn->rts_mask);
+	assert_true(held.now.rts);
+	end(conn);
+}
+
+/* From INIT to INIT, as librdmacm goes: what was posted in between is not known. */
+static void test_agent_comes_in_init(void **state)
+{
+	(void)state;
+	agent = false;
+	modify(IBV_QPS_INIT);
+	qp.state = IBV_QPS_INIT;
+	agent = true;
+	modify(IBV_QPS_INIT);
+	assert_null(mesh_conn_get(&qp));
+	qp.state = IBV_QPS_RESET;
+	connect_says("this host had no agent when it was made");
+	modify(IBV_QPS_RESET);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +436,11 @@ int main(void)
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_too_many_to_know),
 		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_connected_again),
+		cmocka_unit_test(test_native_again),
+		cmocka_unit_test(test_rtr_tried_again),
+		cmocka_unit_test(test_rts_tried_again),
+		cmocka_unit_test(test_agent_comes_in_init),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

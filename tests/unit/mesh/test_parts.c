@@ -296,7 +296,7 @@ static void init_cq(struct mesh_cq *cq, struct ibv_cq *ibv)
 }
 
 /* A guarded QP that can send. */
-static struct kept_world *kept_begin(void)
+static struct kept_world *kept_begin_as(bool shared)
 {
 	const struct ibv_qp_cap limits = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
 	struct kept_world *w = calloc(1, sizeof(*w));
@@ -312,7 +312,7 @@ static struct kept_world *kept_begin(void)
 				  .cap = limits,
 				  .send_cq = &w->send_cq,
 				  .recv_cq = &w->recv_cq,
-				  .guard = mesh_guard_new(&limits, false, false)};
+				  .guard = mesh_guard_new(&limits, false, shared)};
 	assert_non_null(w->h.guard);
 	assert_int_equal(mesh_guard_room(w->h.guard, &limits), 0);
 	pthread_mutex_init(&w->h.lock, NULL);
@@ -321,6 +321,11 @@ static struct kept_world *kept_begin(void)
 	mesh_guard_rts(w->h.guard, 0);
 	n_path_failed = 0;
 	return w;
+}
+
+static struct kept_world *kept_begin(void)
+{
+	return kept_begin_as(false);
 }
 
 static void kept_end(struct kept_world *w)
@@ -387,11 +392,27 @@ static void test_errors_of_another_kind(void **state)
 	kept_end(w);
 }
 
+/* Its send queue was full, and one receive of the SRQ was being filled. */
+static void test_errors_with_srq(void **state)
+{
+	struct kept_world *w = kept_begin_as(true);
+	unsigned int i;
+
+	(void)state;
+	w->h.mode = MESH_HELD_FENCING;
+	assert_false(kept_poll(w, &w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	for (i = 0; i < 4; i++)
+		assert_false(kept_poll(w, &w->send_cq, i, IBV_WC_WR_FLUSH_ERR));
+	assert_null(w->h.guard->lost);
+	kept_end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_keep_their_order),
 		cmocka_unit_test(test_errors_of_another_kind),
+		cmocka_unit_test(test_errors_with_srq),
 		cmocka_unit_test(test_map),	cmocka_unit_test(test_map_without_memory),
 		cmocka_unit_test(test_map_looked_at), cmocka_unit_test(test_sendq),
 		cmocka_unit_test(test_recvlog),	cmocka_unit_test(test_srqlog),

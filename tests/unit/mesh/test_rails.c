@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -69,6 +70,8 @@ static struct ibv_context *open_device(struct ibv_device *of)
 	*o = (struct opened){.context = {.device = of}};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, o->async), 0);
 	o->context.async_fd = o->async[0];
+	o->context.cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_true(o->context.cmd_fd >= 0);
 	return &o->context;
 }
 
@@ -78,6 +81,7 @@ static int close_device(struct ibv_context *context)
 
 	assert_false(o->closed);
 	o->closed = true;
+	assert_int_equal(close(o->context.cmd_fd), 0);
 	return close(o->async[0]);
 }
 
@@ -280,9 +284,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The device is there again under the same name, and what was made before goes in its own time. */
+/*
+ * The device is there again under the same name, and what was made before goes in its own time; of what belongs to numbers that have been
+ * taken over nothing goes.
+ */
 static void opened_anew(struct mesh_rail *rail, struct mesh_pd *spd)
 {
+	unsigned int n_left = !mesh_rail_intact(rail);
 	struct mesh_rail *again = get_rail();
 	struct mesh_pd *spd_again;
 
@@ -298,10 +306,10 @@ static void opened_anew(struct mesh_rail *rail, struct mesh_pd *spd)
 	assert_false(opened[0].closed);
 	mesh_rail_put(rail);
 	mesh_pd_put(spd);
-	assert_int_equal(n_pds, 1);
+	assert_int_equal(n_pds, 1 + n_left);
 	mesh_pd_put(spd_again);
 	mesh_pds_close(&program);
-	assert_int_equal(n_pds, 0);
+	assert_int_equal(n_pds, n_left);
 	mesh_rail_put(again);
 	assert_null(mesh_root.rails);
 	assert_true(opened[1].closed);
@@ -375,6 +383,143 @@ static void test_numbers_of_others(void **state)
 	assert_true(fcntl(fds[0], F_GETFD) >= 0 && fcntl(fds[1], F_GETFD) >= 0);
 	close(fds[0]);
 	close(fds[1]);
+}
+
+/* A stream of the program's has the number of one of ours, and data in it. */
+static void take_number(int number, int ret_ends[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ret_ends), 0);
+	assert_int_equal(send(ret_ends[1], "hello", 5, 0), 5);
+	assert_int_equal(dup2(ret_ends[0], number), number);
+}
+
+static void assert_untouched(int number, const int ends[2])
+{
+	char buf[16];
+
+	assert_int_equal(recv(number, buf, sizeof(buf), MSG_DONTWAIT), 5);
+	assert_int_equal(recv(ends[1], buf, sizeof(buf), MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN); /* nobody has written there */
+}
+
+static int number_of(const struct opened *o, int which)
+{
+	return which == MESH_RAIL_COMP ? o->events[0] : which == MESH_RAIL_ASYNC ? o->async[0] : o->context.cmd_fd;
+}
+
+/* Neither read by the helper thread, nor used for a command, nor closed. */
+static void test_number_taken_over(void **state)
+{
+	struct mesh_rail *rail;
+	struct mesh_pd *spd;
+	int which, number, ends[2];
+
+	(void)state;
+	for (which = 0; which < MESH_RAIL_FILES; which++) {
+		n_opened = n_pds = 0;
+		use(&rail, &spd);
+		number = number_of(&opened[0], which);
+		/* Of event files it hears before it looks by itself again, which it does after 50 ms. */
+		assert_int_equal(mesh_thread_wake(true), 0);
+		usleep(2000);
+		take_number(number, ends);
+		if (which == MESH_RAIL_CMD)
+			usleep(60000);
+		assert_int_equal(mesh_thread_wake(true), 0);
+		assert_true(gets_lost(rail));
+		sleeps();
+		assert_int_equal(opened[0].context.cmd_fd, -1);
+		assert_int_equal(opened[0].context.async_fd, -1);
+		assert_int_equal(opened[0].channel.fd, -1);
+		opened_anew(rail, spd);
+		assert_false(opened[0].closed);
+		assert_untouched(number, ends);
+		close(number);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+/* A program that becomes a daemon. The helper thread, too, has lost all it waits for. */
+static void test_all_taken_over(void **state)
+{
+	struct mesh_rail *rail;
+	struct mesh_pd *spd;
+	int ends[8][2], i;
+
+	(void)state;
+	use(&rail, &spd);
+	closefrom(3);
+	n_opened = 0; /* nothing for teardown to close */
+	for (i = 0; i < 8; i++) {
+		/* ThreadSanitizer takes it for a race that another thread looks at a number that is given out anew. That is what is tested. */
+		assert_int_equal(syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+		assert_int_equal(send(ends[i][0], "hello", 5, 0), 5);
+		assert_int_equal(send(ends[i][1], "hello", 5, 0), 5);
+	}
+	assert_int_equal(mesh_thread_wake(true), 0);
+	assert_true(gets_lost(rail));
+	sleeps();
+	mesh_pd_put(spd);
+	mesh_pds_close(&program);
+	mesh_rail_put(rail);
+	assert_false(opened[0].closed);
+	for (i = 0; i < 16; i++) {
+		char buf[16];
+
+		assert_int_equal(recv(ends[i / 2][i % 2], buf, sizeof(buf), MSG_DONTWAIT), 5);
+	}
+	for (i = 0; i < 16; i++)
+		close(ends[i / 2][i % 2]);
+}
+
+/* The last one who has it does not need the helper thread to see that. */
+static void test_put_after_taken_over(void **state)
+{
+	struct mesh_rail *rail;
+	struct mesh_pd *spd;
+	int which, number, ends[2];
+
+	(void)state;
+	for (which = 0; which < MESH_RAIL_FILES; which++) {
+		n_opened = n_pds = 0;
+		rail = get_rail();
+		spd = get_pd(rail);
+		assert_non_null(spd);
+		number = number_of(&opened[0], which);
+		take_number(number, ends);
+		mesh_pd_put(spd);
+		mesh_pds_close(&program);
+		assert_int_equal(n_pds, 1);
+		mesh_rail_put(rail);
+		assert_null(mesh_root.rails);
+		assert_false(opened[0].closed);
+		assert_untouched(number, ends);
+		close(number);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+/* Of the same device: not told from ours by its inode. And who wants the rail before anybody has noticed gets a new one. */
+static void test_device_taken_over(void **state)
+{
+	struct mesh_rail *rail = get_rail(), *again;
+	int number = opened[0].context.cmd_fd, own = open("/dev/null", O_RDWR);
+
+	(void)state;
+	assert_true(own >= 0);
+	assert_int_equal(dup2(own, number), number);
+	again = get_rail();
+	assert_non_null(again);
+	assert_ptr_not_equal(again, rail);
+	mesh_rail_put(rail);
+	assert_false(opened[0].closed);
+	assert_true(fcntl(number, F_GETFD) >= 0);
+	mesh_rail_put(again);
+	assert_true(opened[1].closed);
+	close(number);
+	close(own);
 }
 
 /* Nobody has it but the helper thread. */
@@ -483,6 +628,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hung_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fatal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_numbers_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_number_taken_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_all_taken_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_put_after_taken_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_device_taken_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_last_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_there, setup, teardown),

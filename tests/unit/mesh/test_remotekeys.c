@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Keys that the peer has to forget are told until it says that it has, and not for ever. */
+/* Keys that the peer has to forget are told until it says that it has, and not for ever; they are not given again before. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "conn.h"
@@ -15,11 +16,18 @@
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 uint64_t __wrap_mesh_now_ns(void);
+void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
+void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
+int __wrap_usleep(useconds_t us);
 
-static struct mv_ctl_msg sent[512];
-static unsigned int n_sent, n_queued;
+static struct mv_ctl_msg sent[2048];
+static unsigned int n_sent, n_queued, n_slept;
 static uint64_t now_ns;
+static void (*on_send)(void), (*on_sleep)(void);
+static struct mesh_conn *asking; /* work of this one waits for a key that is dropped */
+static uint32_t path_key; /* the last one that was translated to */
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news)
 {
@@ -38,6 +46,41 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 {
 	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
 	sent[n_sent++] = *msg;
+	if (on_send)
+		on_send();
+}
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+/* What waits for it asks again, as it does there. */
+void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
+{
+	uint32_t unused;
+
+	(void)h;
+	if (asking)
+		mesh_conn_held_ops.want_key(asking, rkey, &unused);
+}
+
+void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+{
+	(void)h;
+	(void)rkey;
+	path_key = path_rkey;
+}
+
+/* Time passes only here. */
+int __wrap_usleep(useconds_t us)
+{
+	now_ns += us * 1000ull;
+	n_slept++;
+	if (on_sleep)
+		on_sleep();
+	return 0;
 }
 
 uint64_t __wrap_mesh_now_ns(void)
@@ -72,7 +115,8 @@ static struct mesh_conn *moved(void)
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
 	mesh_conn_key_peer(conn);
-	n_sent = n_queued = 0;
+	n_sent = n_queued = n_slept = 0;
+	on_send = on_sleep = NULL;
 	now_ns = 1000 * MS;
 	return conn;
 }
@@ -154,10 +198,10 @@ static void test_bounded(void **state)
 	uint32_t key;
 
 	(void)state;
-	for (key = 1; key <= 300; key++)
+	for (key = 1; key <= 1500; key++)
 		mesh_conns_key_dropped(&pd, key);
-	assert_int_equal(n_sent, 300);
-	assert_int_equal(conn->n_drops, 64);
+	assert_int_equal(n_sent, 1500);
+	assert_int_equal(conn->n_drops, 1024);
 	mesh_conn_peer_left(conn);
 	assert_int_equal(conn->n_drops, 0);
 	assert_null(conn->keys);
@@ -222,13 +266,13 @@ static void test_gone(void **state)
 static void test_told_behind_a_move(void **state)
 {
 	struct mesh_conn *conn = moved();
-	uint32_t path_key;
+	uint32_t unused;
 	uint64_t next;
 
 	(void)state;
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &path_key), 0);
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x99, &unused), 0);
 	mesh_conns_key_dropped(&pd, 0x77);
-	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &path_key), 0);
+	assert_int_not_equal(mesh_conn_held_ops.want_key(conn, 0x98, &unused), 0);
 	mesh_conn_ask_no_more(conn);
 	next = mesh_conn_run_keys(conn, now_ns);
 	assert_int_equal(n_sent, 1);
@@ -238,6 +282,209 @@ static void test_told_behind_a_move(void **state)
 	assert_int_equal(sent[1].key, 0x77);
 	mesh_conn_peer_left(conn);
 	end(conn);
+}
+
+/* ---- given again --------------------------------------------------------------------------------------------- */
+
+static struct mesh_conn *answering;
+
+static void answer_late(void)
+{
+	struct mv_ctl_msg answer = from_peer(MV_CTL_KEY_DROPPED, &sent[n_sent - 1]);
+
+	if (n_slept == 3)
+		mesh_conn_key_message(answering, &answer);
+}
+
+/* The program does not have it before the peer has forgotten what it was. */
+static void test_given_again(void **state)
+{
+	struct mesh_conn *conn = answering = moved();
+
+	(void)state;
+	mesh_conns_key_given(&pd, 0x77);
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x78);
+	assert_int_equal(n_slept, 0);
+	on_sleep = answer_late;
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	assert_null(conn->keys);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	end(conn);
+}
+
+/* A peer that is not there keeps the program waiting once, and not for long. */
+static void test_given_in_vain(void **state)
+{
+	struct mesh_conn *conn = answering = moved();
+	uint64_t before = now_ns;
+	struct mv_ctl_msg answer;
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_in_range(now_ns - before, 50 * MS, 52 * MS);
+	before = now_ns;
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_true(now_ns == before);
+	/* It was slow. */
+	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
+	mesh_conn_key_message(conn, &answer);
+	n_slept = 0;
+	on_sleep = answer_late;
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 3);
+	assert_int_equal(conn->n_drops, 0);
+	end(conn);
+}
+
+/* Nobody waits for one that has failed, that has left, or whose peer has. */
+static void test_given_without_peer(void **state)
+{
+	struct mesh_conn *conn = moved();
+
+	(void)state;
+	mesh_conns_key_dropped(&pd, 0x77);
+	conn->state = MESH_CONN_FAILED;
+	mesh_conn_key_peer(conn);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_equal(n_sent, 2); /* its last work may not be through */
+	mesh_conns_key_given(&pd, 0x77);
+	end(conn);
+
+	conn = moved();
+	mesh_conns_key_dropped(&pd, 0x77);
+	conn->gone = true;
+	mesh_conn_key_peer(conn);
+	assert_int_equal(process.n_drops, 0);
+	mesh_conns_key_given(&pd, 0x77);
+	end(conn);
+
+	conn = moved();
+	mesh_conn_peer_left(conn);
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_given(&pd, 0x77);
+	assert_int_equal(n_slept, 0);
+	end(conn);
+	assert_int_equal(process.n_drops, 0); /* with the connection */
+}
+
+/* An answer that the drop has overtaken says what the key was before. */
+static void test_overtaken(void **state)
+{
+	struct mesh_conn *conn = asking = moved();
+	struct mv_ctl_msg drop, before, after;
+	uint32_t unused;
+
+	(void)state;
+	mesh_conn_held_ops.want_key(conn, 0x99, &unused);
+	mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 1);
+	before = from_peer(MV_CTL_KEY_PUT, &sent[0]);
+	before.rkey = 0xbad;
+	drop = before;
+	drop.type = MV_CTL_KEY_DROP;
+	mesh_conn_key_message(conn, &drop);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(sent[1].type, MV_CTL_KEY_DROPPED);
+	path_key = 0;
+	mesh_conn_key_message(conn, &before);
+	assert_int_equal(path_key, 0);
+	mesh_conn_run_keys(conn, now_ns);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(sent[2].type, MV_CTL_KEY_GET);
+	after = from_peer(MV_CTL_KEY_PUT, &sent[2]);
+	after.rkey = 0x900d;
+	mesh_conn_key_message(conn, &after);
+	assert_int_equal(path_key, 0x900d);
+	assert_null(conn->keys);
+	asking = NULL;
+	end(conn);
+}
+
+/* ---- many of them -------------------------------------------------------------------------------------------- */
+
+#define N 200
+
+static struct ibv_qp qps[2 * N];
+static struct mesh_conn *conns[2 * N];
+static unsigned int n_conns;
+
+static void one_more(void)
+{
+	struct mesh_conn *conn;
+
+	assert_true(n_conns < sizeof(conns) / sizeof(conns[0]));
+	qps[n_conns] = (struct ibv_qp){.context = &verbs, .qp_num = 1000 + n_conns};
+	conn = conns[n_conns] = mesh_conn_new(mesh_context_get(&verbs), &qps[n_conns]);
+	assert_non_null(conn);
+	conn->state = MESH_CONN_MOVED;
+	conn->held = (struct mesh_held *)&held;
+	conn->move.peer_attempt = 4;
+	conn->move.peer.qpn = conn->qpn;
+	mesh_conn_key_peer(conn);
+	n_conns++;
+}
+
+/* Another thread ends the first that are told, when they have been; later ones move up into their places. */
+static void end_some(void)
+{
+	if (n_sent > 10 && n_sent <= 20)
+		mesh_conn_unlink(conns[sent[n_sent - 11].to.qpn - 1000]);
+}
+
+/* Another thread makes some, so that the table becomes larger. */
+static void make_some(void)
+{
+	if (n_sent <= N / 2)
+		one_more();
+}
+
+static void tell_many(void (*meanwhile)(void))
+{
+	struct mesh_conn *conn = moved();
+	unsigned int i, told[2 * N] = {0};
+
+	for (n_conns = 0; n_conns < N;)
+		one_more();
+	n_sent = 0;
+	on_send = meanwhile;
+	mesh_conns_key_dropped(&pd, 0x77);
+	on_send = NULL;
+	for (i = 0; i < n_sent; i++)
+		if (sent[i].to.qpn >= 1000)
+			told[sent[i].to.qpn - 1000]++;
+	for (i = 0; i < N; i++)
+		assert_int_equal(told[i], 1);
+	for (i = 0; i < n_conns; i++) {
+		mesh_conn_unlink(conns[i]);
+		mesh_conn_put(conns[i]);
+	}
+	end(conn);
+	assert_int_equal(process.n_drops, 0);
+}
+
+static void test_all_told(void **state)
+{
+	(void)state;
+	tell_many(NULL);
+}
+
+static void test_all_told_while_some_end(void **state)
+{
+	(void)state;
+	tell_many(end_some);
+}
+
+static void test_all_told_while_some_begin(void **state)
+{
+	(void)state;
+	tell_many(make_some);
 }
 
 int main(void)
@@ -250,6 +497,13 @@ int main(void)
 		cmocka_unit_test(test_nobody_waits),
 		cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_told_behind_a_move),
+		cmocka_unit_test(test_given_again),
+		cmocka_unit_test(test_given_in_vain),
+		cmocka_unit_test(test_given_without_peer),
+		cmocka_unit_test(test_overtaken),
+		cmocka_unit_test(test_all_told),
+		cmocka_unit_test(test_all_told_while_some_end),
+		cmocka_unit_test(test_all_told_while_some_begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

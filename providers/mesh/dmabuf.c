@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "dmabuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fork.h"
+
+/* The kernel's table of descriptors grows up to the highest one. */
+#define HIGHEST_BASE 4096
+#define WAIT_MS 1000
+
+/* Never freed, so that a fork's child can walk the list in whatever state it finds it; used again. */
+struct mesh_dmabuf {
+	struct mesh_dmabuf *next; /* in dmabufs.all; constant */
+	struct mesh_dmabuf *next_free;
+	_Atomic int fd; /* -1: free */
+	dev_t dev; /* of what it leads to */
+	ino_t ino;
+};
+
+/* Where descriptors are to be, and how many there may be. */
+static unsigned int room(int *ret_base)
+{
+	struct rlimit limit;
+	int n;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	n = limit.rlim_cur < 1 << 20 ? (int)limit.rlim_cur : 1 << 20;
+	*ret_base = n - n / 4;
+	if (*ret_base < FD_SETSIZE && n > FD_SETSIZE)
+		*ret_base = FD_SETSIZE;
+	if (*ret_base > HIGHEST_BASE)
+		*ret_base = HIGHEST_BASE;
+	return (unsigned int)n / 4;
+}
+
+static void push_free(struct mesh_dmabuf *dmabuf)
+{
+	struct mesh_dmabufs *dmabufs = &mesh_root.dmabufs;
+
+	dmabuf->next_free = atomic_load_explicit(&dmabufs->free, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&dmabufs->free, &dmabuf->next_free, dmabuf, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+/* dmabufs_lock: while one thread alone takes them off, none is ever there again before it has noticed. */
+static struct mesh_dmabuf *pop_free(void)
+{
+	struct mesh_dmabufs *dmabufs = &mesh_root.dmabufs;
+	struct mesh_dmabuf *dmabuf = atomic_load_explicit(&dmabufs->free, memory_order_acquire);
+
+	while (dmabuf && !atomic_compare_exchange_weak_explicit(&dmabufs->free, &dmabuf, dmabuf->next_free,
+								memory_order_acquire, memory_order_acquire))
+		;
+	return dmabuf;
+}
+
+/* dmabufs_lock. Return: one that is free, in the list; NULL: no memory */
+static struct mesh_dmabuf *take_free(void)
+{
+	struct mesh_dmabufs *dmabufs = &mesh_root.dmabufs;
+	struct mesh_dmabuf *dmabuf = pop_free();
+
+	if (dmabuf)
+		return dmabuf;
+	dmabuf = malloc(sizeof(*dmabuf));
+	if (!dmabuf)
+		return NULL;
+	atomic_init(&dmabuf->fd, -1);
+	dmabuf->next = atomic_load_explicit(&dmabufs->all, memory_order_relaxed);
+	atomic_store_explicit(&dmabufs->all, dmabuf, memory_order_release);
+	return dmabuf;
+}
+
+/* dmabufs_lock. Return: 0 or -errno */
+static int duplicate(struct mesh_dmabuf *dmabuf, int fd)
+{
+	struct stat st;
+	int base = 0, dup;
+
+	if (atomic_load_explicit(&mesh_root.dmabufs.n, memory_order_relaxed) >= room(&base))
+		return -EMFILE;
+	if (fstat(fd, &st))
+		return -errno;
+	dup = fcntl(fd, F_DUPFD_CLOEXEC, base);
+	if (dup < 0)
+		return errno == EINVAL ? -EMFILE : -errno; /* no number is as high */
+	dmabuf->dev = st.st_dev;
+	dmabuf->ino = st.st_ino;
+	atomic_fetch_add_explicit(&mesh_root.dmabufs.n, 1, memory_order_relaxed);
+	atomic_store_explicit(&dmabuf->fd, dup, memory_order_release);
+	return 0;
+}
+
+static int keep(int fd, struct mesh_dmabuf **ret)
+{
+	struct mesh_dmabuf *dmabuf = take_free();
+	int err = dmabuf ? duplicate(dmabuf, fd) : -ENOMEM;
+
+	if (!err)
+		*ret = dmabuf;
+	else if (dmabuf)
+		push_free(dmabuf);
+	return err;
+}
+
+struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
+{
+	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
+	struct mesh_dmabuf *dmabuf;
+	int err;
+
+	/* A thread that forks may hold it until somebody gives a lock back with which we are called; fork.h */
+	if (!mesh_fork_lock(lock, WAIT_MS)) {
+		errno = EAGAIN;
+		return NULL;
+	}
+	err = keep(fd, &dmabuf);
+	pthread_mutex_unlock(lock);
+	if (!err)
+		return dmabuf;
+	errno = -err;
+	return NULL;
+}
+
+int mesh_dmabuf_fd(const struct mesh_dmabuf *dmabuf)
+{
+	int fd = atomic_load_explicit(&dmabuf->fd, memory_order_acquire);
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && st.st_ino == dmabuf->ino && st.st_dev == dmabuf->dev ? fd : -EBADF;
+}
+
+static void drop(struct mesh_dmabuf *dmabuf)
+{
+	int fd = mesh_dmabuf_fd(dmabuf);
+
+	if (fd >= 0)
+		close(fd);
+	atomic_store_explicit(&dmabuf->fd, -1, memory_order_release);
+	atomic_fetch_sub_explicit(&mesh_root.dmabufs.n, 1, memory_order_relaxed);
+	push_free(dmabuf);
+}
+
+void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
+{
+	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
+	int saved_errno = errno;
+	bool locked;
+
+	if (!dmabuf)
+		return;
+	/* The kernel gives a child its descriptors before its memory: what is closed between the two would stay open there. */
+	locked = mesh_fork_lock(lock, WAIT_MS);
+	drop(dmabuf);
+	if (locked)
+		pthread_mutex_unlock(lock);
+	errno = saved_errno;
+}
+
+void mesh_dmabufs_forked(void)
+{
+	struct mesh_dmabuf *dmabuf;
+
+	for (dmabuf = atomic_load_explicit(&mesh_root.dmabufs.all, memory_order_acquire); dmabuf; dmabuf = dmabuf->next)
+		if (atomic_load_explicit(&dmabuf->fd, memory_order_relaxed) >= 0)
+			drop(dmabuf);
+	/* Another thread of the parent may have been in the middle of it. */
+	atomic_store_explicit(&mesh_root.dmabufs.n, 0, memory_order_relaxed);
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The CQ that is read (reader.h): to libmlx5 it is as it was, it may be resized or lose its queue pair meanwhile, and one that the
+ * program may poll by itself is left alone. Seeded: TEST_SEED=n
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <infiniband/mlx5dv.h>
+
+#include "fault.h"
+#include "reading.h"
+
+/* A QP that is not logged any more has completions that nobody has polled. */
+static void leave_completions(void)
+{
+	unsigned int i;
+
+	connect_a();
+	connect_b();
+	feed_b();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(post_one(true), 0);
+	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	usleep(50000);
+	mesh_held_destroy(h);
+	h = NULL;
+	mesh_recvlog_end(world.mc, a.qp);
+}
+
+/* libmlx5 has to go on taking the completions of a QP out of its CQ when that is destroyed. */
+static void test_cq_is_as_it_was(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	leave_completions();
+	assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+static int (*init_obj)(void *obj, uint64_t type);
+
+/* As if another thread did it while libmlx5 is asked. */
+static int destroy_meanwhile(void *obj, uint64_t type)
+{
+	int err = init_obj(obj, type);
+
+	if (a.qp)
+		assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = NULL;
+	return err;
+}
+
+static void test_destroyed_meanwhile(void **state)
+{
+	struct mv_mlx5_cq ring;
+	struct ibv_wc wc;
+
+	(void)state;
+	leave_completions();
+	init_obj = world.mc->data.mlx5.init_obj;
+	world.mc->data.mlx5.init_obj = destroy_meanwhile;
+	assert_int_equal(mesh_mlx5_cq(world.mc, a.cq, &ring), 0);
+	world.mc->data.mlx5.init_obj = init_obj;
+	assert_null(a.qp);
+	assert_int_equal(world.mc->poll_cq(a.cq, 1, &wc), 0);
+}
+
+/* Neither logged nor moved to another path when it is connected; what is posted, polled and noted is the base's alone. */
+static void assert_is_left(struct ibv_qp *qp)
+{
+	struct mesh_held *none = NULL;
+
+	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &none), -EBUSY);
+	assert_null(none);
+	assert_null(mesh_held_find(world.mc, qp));
+	assert_ptr_equal(world.context->ops.post_send, world.mc->post_send);
+	assert_ptr_equal(world.context->ops.post_recv, world.mc->post_recv);
+	assert_ptr_equal(world.context->ops.poll_cq, world.mc->poll_cq);
+}
+
+static void polled_by_itself(const struct manner *manner)
+{
+	struct mlx5dv_cq dv;
+	struct mlx5dv_obj obj = {.cq = {.out = &dv}};
+
+	end_close(&a);
+	end_open(&a, &world, manner, &two_cqs);
+	memset(&dv, 0, sizeof(dv));
+	obj.cq.in = a.cq;
+	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+	assert_is_left(a.qp);
+}
+
+/* A CQ that the program has asked libmlx5 for is one that it may poll by itself, and then it posts by itself, as UCX does. */
+static void test_polled_by_itself(void **state)
+{
+	static const struct manner extended = {.how = MOVED, .extended = true};
+
+	(void)state;
+	polled_by_itself(&noted);
+	polled_by_itself(&extended);
+}
+
+/* As by mlx5dv_create_cq(): what it is polled by is libmlx5's own, and would be shown what is ours. */
+static void test_made_past_us(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC,
+					.send_cq = a.cq};
+	struct ibv_cq_ex *cq = world.mc->create_cq_ex(world.context, &attr);
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_non_null(cq);
+	init.recv_cq = ibv_cq_ex_to_cq(cq);
+	qp = ibv_create_qp(world.pd, &init);
+	assert_non_null(qp);
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	mesh_recvlog_end(world.mc, a.qp); /* it notes, too */
+	assert_is_left(qp);
+	pthread_mutex_lock(&world.mc->data.lock);
+	assert_null(mesh_cq_get(world.mc, init.recv_cq)); /* for receives of an SRQ */
+	pthread_mutex_unlock(&world.mc->data.lock);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
+}
+
+static void test_resized(void **state)
+{
+	unsigned int i, round;
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	for (round = 0; round < 4; round++) {
+		feed_b();
+		for (i = 0; i < 8; i++)
+			assert_int_equal(post_one(true), 0);
+		wc = end_wait(&a);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(ibv_resize_cq(a.cq, round % 2 ? 100 : 2000), 0); /* with some in it */
+		for (i = 1; i < 8; i++)
+			assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+		assert_null(h->guard->lost);
+		assert_int_equal(h->guard->sends.first_psn, posted.psn);
+		while (ibv_poll_cq(b.cq, 1, &wc) > 0)
+			;
+	}
+}
+
+static void life_ends(struct end *e)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE), 0);
+	e->qp->state = IBV_QPS_RESET;
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE};
+	assert_int_equal(world.mc->modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	e->qp->state = IBV_QPS_INIT;
+}
+
+/* Between one queue pair whose completions were read and the next one. */
+static void test_resized_between(void **state)
+{
+	(void)state;
+	connect_a();
+	connect_b();
+	one_round();
+	mesh_held_destroy(h);
+	h = NULL;
+	life_ends(&a);
+	life_ends(&b);
+	assert_int_equal(ibv_resize_cq(a.cq, 2000), 0);
+	posted.psn = SQ_PSN;
+	posted.consumes = fed = 0;
+	assert_int_equal(mesh_recvlog_begin(world.mc, a.qp), 0);
+	connect_a();
+	assert_non_null(h->guard->reader);
+	connect_b();
+	one_round();
+	assert_null(h->guard->lost);
+	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+}
+
+static int (*resize_cq)(struct ibv_cq *cq, int cqe);
+
+/* As if another thread connected it while libmlx5 resizes its CQ. */
+static int connect_meanwhile(struct ibv_cq *cq, int cqe)
+{
+	connect_a();
+	return resize_cq(cq, cqe);
+}
+
+static void test_resized_meanwhile(void **state)
+{
+	int err;
+
+	(void)state;
+	resize_cq = world.mc->resize_cq;
+	world.mc->resize_cq = connect_meanwhile;
+	err = ibv_resize_cq(a.cq, 2000);
+	world.mc->resize_cq = resize_cq;
+	assert_int_equal(err, 0);
+	connect_b();
+	one_round();
+	assert_null(mesh_live_lost(h));
+	assert_int_equal(h->guard->sends.first_psn, posted.psn);
+}
+
+/* It cannot be asked where the CQ is now: the program has no descriptor left. */
+static void test_resized_unknown(void **state)
+{
+	(void)state;
+	connect_a();
+	connect_b();
+	one_round();
+	fault_arm(FAULT_PIPE2, 1, EMFILE);
+	assert_int_equal(ibv_resize_cq(a.cq, 2000), 0);
+	assert_true(fault_fired());
+	fault_disarm();
+	one_round();
+	assert_non_null(mesh_live_lost(h));
+	/* Nor is it asked again while others are looked at. */
+	assert_int_equal(ibv_resize_cq(a.cq, 100), 0);
+	one_round();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
+		T(test_cq_is_as_it_was), T(test_resized), T(test_resized_between), T(test_resized_meanwhile),
+		T(test_resized_unknown), T(test_destroyed_meanwhile), T(test_polled_by_itself), T(test_made_past_us),
+	};
+
+	reading_seed();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Two hosts whose first rails are in different subnets, with a second pair of rails in one. Where it is known that no route leads
+ * from one subnet to the other, that pair is to be taken. Where that could not be looked up, there may be one: everything stays as
+ * the program asks.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "connectint.h"
+#include "dirworld.h"
+#include "paths.h"
+#include "program.h"
+
+#define PEER  "host b; rail mlx5_0; gid 10.2.0.1/24 v2; rail mlx5_1; gid 10.8.0.2/24 v2;"
+#define WORLD "host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
+#define DOWN  "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
+
+int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret);
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
+int __wrap_mesh_thread_wake(bool urgent);
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+
+static struct dirworld world;
+static unsigned int n_held;
+
+/* That it was to be held is all there is to know; it goes to the base then, too. */
+int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret)
+{
+	(void)mc;
+	(void)qp;
+	(void)ops;
+	(void)arg;
+	(void)ret;
+	n_held++;
+	return -ENOMEM;
+}
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	uint32_t host = 0, rail = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->verdict = mv_path_judge(&world.dir, request, &host, &rail);
+	if (ret->verdict == MV_PATH_UNKNOWN || ret->verdict == MV_PATH_SELF)
+		return;
+	strcpy(ret->host, world.dir.hosts[host].name);
+	ret->agent_version = world.dir.hosts[host].agent_version;
+	ret->n_paths = mv_path_find(&world.dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
+}
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	__wrap_mesh_view_judge(request, ret);
+}
+
+static struct ibv_context *open_in(const char *text)
+{
+	struct ibv_context *context;
+
+	dirworld_init(&world, text);
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	assert_true(mesh_context_get(context)->can_move);
+	mesh_root.config.survive = false; /* and so nothing is noted down */
+	return context;
+}
+
+static void end(struct ibv_context *context)
+{
+	fake.close_device(context);
+	dirworld_fini(&world);
+}
+
+/* Return: was it to be held? */
+static bool rtr_holds_to(struct ibv_context *context, const char *to)
+{
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .dest_qp_num = 8,
+				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid(to)}}};
+	struct mesh_conn *conn = mesh_conn_new(mesh_context_get(context), &qp);
+	unsigned int before = n_held, n = fake.state->n_modify;
+
+	assert_non_null(conn);
+	assert_int_equal(fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+	assert_int_equal(fake.state->n_modify, n + 1);
+	assert_int_equal(fake.state->modify_index, 1);
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+	return n_held != before;
+}
+
+static bool rtr_holds(struct ibv_context *context)
+{
+	return rtr_holds_to(context, "10.2.0.1");
+}
+
+/* Return: does it lead where the program said? */
+static bool ah_is_the_programs_to(struct ibv_context *context, const char *text)
+{
+	const union ibv_gid to = gid(text);
+	struct ibv_pd pd = {.context = context};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = to}};
+
+	assert_non_null(fake.create_ah(&pd, &attr));
+	assert_int_equal(fake.state->ah_index, 1);
+	return mv_gid_equal(&fake.state->ah_dgid, &to);
+}
+
+static bool ah_is_the_programs(struct ibv_context *context)
+{
+	return ah_is_the_programs_to(context, "10.2.0.1");
+}
+
+static void no_route_is_known(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	assert_true(rtr_holds(context));
+	assert_false(ah_is_the_programs(context));
+	end(context);
+}
+
+static void stays(const char *text)
+{
+	struct ibv_context *context = open_in(text);
+
+	assert_false(rtr_holds(context));
+	assert_true(ah_is_the_programs(context));
+	/* With the answer back, as ever. */
+	open_error = route_error = fake.state->query_error = 0;
+	assert_true(rtr_holds(context));
+	assert_false(ah_is_the_programs(context));
+	end(context);
+}
+
+/* As systemd does it, by RestrictAddressFamilies= without AF_NETLINK. */
+static void no_socket(void)
+{
+	open_error = -EAFNOSUPPORT;
+	stays(WORLD);
+}
+
+static void no_descriptor(void)
+{
+	open_error = -EMFILE;
+	stays(WORLD);
+}
+
+static void no_answer(void)
+{
+	route_error = -ETIMEDOUT;
+	stays(WORLD);
+}
+
+static void no_table(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	fake.state->query_error = -EIO;
+	assert_false(rtr_holds(context));
+	assert_true(ah_is_the_programs(context));
+	end(context);
+}
+
+static void another_namespace(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	assert_true(rtr_holds(context));
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+		print_message("no other namespace to be had: %s\n", strerror(errno));
+	} else {
+		assert_false(rtr_holds(context));
+		assert_true(ah_is_the_programs(context));
+	}
+	end(context);
+}
+
+/* "It is this host" is an answer of that namespace, too; in the directory another host has the address. */
+static void oneself_in_another_namespace(void)
+{
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.5.0.1")}};
+	struct ibv_context *context = open_in(WORLD);
+	struct mesh_choice choice;
+
+	mesh_paths_choose(mesh_context_get(context), context, &ah, MV_CONNECTED, true, &choice);
+	assert_true(choice.sure);
+	assert_false(choice.fits);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+		print_message("no other namespace to be had: %s\n", strerror(errno));
+	} else {
+		mesh_paths_choose(mesh_context_get(context), context, &ah, MV_CONNECTED, true, &choice);
+		assert_false(choice.sure);
+	}
+	end(context);
+}
+
+/* A port that is down does not rest on a route. */
+static void port_down(void)
+{
+	struct ibv_context *context = open_in(DOWN);
+
+	open_error = -EAFNOSUPPORT;
+	assert_true(rtr_holds(context));
+	assert_true(ah_is_the_programs(context)); /* a relay takes loopback, which needs it up */
+	end(context);
+}
+
+/* A peer that sees things differently gets its answer at once. */
+static void peer_is_answered(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+	struct mesh_conn *conn = mesh_conn_new(mesh_context_get(context), &qp), *found;
+
+	open_error = -EAFNOSUPPORT;
+	assert_int_equal(fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+	found = mesh_conn_get(&qp);
+	assert_ptr_equal(found, conn);
+	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	mesh_conn_put(found);
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+	end(context);
+}
+
+/* Nobody here knows of routers between subnets of InfiniBand. */
+static void infiniband_router(void)
+{
+	struct ibv_context *context = open_in("host a; rail mlx5_0 ib; gid fec0:0:0:1::1 ib; rail mlx5_1 ib; gid fec0:0:0:8::1 ib;"
+					      "host b; rail mlx5_0 ib; gid fec0:0:0:2::2 ib; rail mlx5_1 ib; gid fec0:0:0:8::2 ib;"
+					      "host c; rail mlx5_0 ib; gid fe80::3 ib; rail mlx5_1 ib; gid fec0:0:0:8::3 ib;");
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+
+	set_gid(0, 1, "fec0:0:0:1::1", 0);
+	fake.state->gids[0].type = IBV_GID_TYPE_IB;
+	fake.state->n_gids = 1;
+	fake.async_event(context, &event);
+	assert_int_equal(mc->tables.devices[0].ports[0].link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_false(rtr_holds_to(context, "fec0:0:0:2::2"));
+	assert_true(ah_is_the_programs_to(context, "fec0:0:0:2::2"));
+	/* But that they do not forward this. */
+	assert_true(rtr_holds_to(context, "fe80::3"));
+	assert_false(ah_is_the_programs_to(context, "fe80::3"));
+	end(context);
+}
+
+TEST(no_route_is_known)
+TEST(no_socket)
+TEST(no_descriptor)
+TEST(no_answer)
+TEST(no_table)
+TEST(another_namespace)
+TEST(oneself_in_another_namespace)
+TEST(port_down)
+TEST(peer_is_answered)
+TEST(infiniband_router)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_route_is_known),
+		cmocka_unit_test(test_no_socket),
+		cmocka_unit_test(test_no_descriptor),
+		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_no_table),
+		cmocka_unit_test(test_another_namespace),
+		cmocka_unit_test(test_oneself_in_another_namespace),
+		cmocka_unit_test(test_port_down),
+		cmocka_unit_test(test_peer_is_answered),
+		cmocka_unit_test(test_infiniband_router),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
