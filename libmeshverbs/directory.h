@@ -78,15 +78,23 @@ struct mv_dir_rail {
 	uint8_t reserved;
 };
 
+#define MV_DIR_INDEX_NONE UINT32_MAX
+
 struct mv_dir_gid {
 	union ibv_gid gid;
 	uint32_t rail;
-	uint32_t index; /* in its own host's table when last read: a hint, look it up by value */
+	uint32_t index; /* in its own host's table when last read: a hint, look it up by value; or MV_DIR_INDEX_NONE */
 	uint16_t vlan_id; /* MV_VLAN_NONE: none */
-	uint8_t type; /* enum mv_gid_type */
+	uint8_t type; /* enum mv_gid_type; MV_GID_TYPE_UNKNOWN: never a path */
 	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
 	uint32_t reserved; /* no padding: what a file has in it is read by others */
 };
+
+/** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/kept.h)? */
+static inline bool mv_dir_gid_is_kept(const struct mv_dir_gid *gid)
+{
+	return gid->index == MV_DIR_INDEX_NONE && gid->type == MV_GID_TYPE_UNKNOWN;
+}
 
 /* Beacons of @remote_rail arrive on the netdev of @local_rail: the two are on one link. */
 struct mv_dir_link {

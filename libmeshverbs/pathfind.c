@@ -31,6 +31,28 @@ static bool is_up(const struct mv_dir_rail *rail)
 	return rail->flags & MV_RAIL_UP;
 }
 
+/* Has the address left its host's table, which only keeps it? Then its port may be up, but is of no
+ * use to it. */
+static bool is_gone(const struct mv_directory *dir, const struct mv_dir_rail *rail,
+		    const union ibv_gid *gid)
+{
+	bool gone = false;
+
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++) {
+		if (!mv_gid_equal(&dir->gids[g].gid, gid))
+			continue;
+		if (!mv_dir_gid_is_kept(&dir->gids[g]))
+			return false;
+		gone = true;
+	}
+	return gone;
+}
+
+static bool carries(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
+{
+	return is_up(&dir->rails[rail]) && !is_gone(dir, &dir->rails[rail], gid);
+}
+
 /* InfiniBand's subnet prefix is the first half of a GID. */
 static bool same_ib_subnet(const union ibv_gid *a, const union ibv_gid *b)
 {
@@ -158,9 +180,9 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	const struct mv_dir_rail *a = &dir->rails[own->rail], *b = &dir->rails[remote->rail];
 	enum mv_path_verdict verdict;
 
-	if (!is_up(a))
+	if (!carries(dir, own->rail, &own->gid))
 		return MV_PATH_LOCAL_DOWN;
-	if (!is_up(b))
+	if (!carries(dir, remote->rail, &remote->gid))
 		return MV_PATH_REMOTE_DOWN;
 	if (a->link_layer != b->link_layer)
 		return MV_PATH_APART;
@@ -252,9 +274,9 @@ static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 		return MV_PATH_UNKNOWN;
 	*ret_host = 0;
 	*ret_remote_rail = remote;
-	if (!is_up(&dir->rails[rail]))
+	if (!carries(dir, rail, &request->sgid))
 		return MV_PATH_LOCAL_DOWN;
-	return is_up(&dir->rails[remote]) ? MV_PATH_WORKS : MV_PATH_REMOTE_DOWN;
+	return carries(dir, remote, &request->dgid) ? MV_PATH_WORKS : MV_PATH_REMOTE_DOWN;
 }
 
 enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
@@ -347,12 +369,23 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 	return (is_up(rail) || s->request->down_too) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
-static bool pair_can_talk(const struct mv_dir_gid *a, const struct mv_dir_gid *b, bool linked)
+/* One whose address is gone while its port is down is a way again when both are back, like the port
+ * itself. */
+static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
+		      const struct mv_dir_gid *b)
+{
+	if (s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b)))
+		return true;
+	return a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN;
+}
+
+static bool pair_can_talk(const struct search *s, const struct mv_dir_gid *a,
+			  const struct mv_dir_gid *b, bool linked)
 {
 	enum mv_gid_family family = mv_gid_family(&a->gid);
 	enum reach reach;
 
-	if (a->type != b->type || a->type == MV_GID_TYPE_UNKNOWN)
+	if (!types_fit(s, a, b))
 		return false;
 	if (a->type == MV_GID_TYPE_IB)
 		return same_ib_subnet(&a->gid, &b->gid);
@@ -449,7 +482,7 @@ static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
 			if (local == remote
 				    ? !is_loop(s->dir, g, h)
-				    : !pair_can_talk(&s->dir->gids[g], &s->dir->gids[h], linked))
+				    : !pair_can_talk(s, &s->dir->gids[g], &s->dir->gids[h], linked))
 				continue;
 			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
 			if (all)

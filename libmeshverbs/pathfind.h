@@ -17,8 +17,8 @@ enum mv_path_verdict {
 	MV_PATH_SELF, /* the destination is this host */
 	MV_PATH_WORKS, /* both ends fit; nothing to agree upon */
 	MV_PATH_ASK, /* may work, but only the peer knows: which RoCE version or netdev its entry has */
-	MV_PATH_LOCAL_DOWN, /* own port is down */
-	MV_PATH_REMOTE_DOWN, /* the destination's port is down */
+	MV_PATH_LOCAL_DOWN, /* own port is down, or its address is gone: mv_dir_gid_is_kept() */
+	MV_PATH_REMOTE_DOWN, /* the same of the destination's */
 	MV_PATH_APART, /* families, subnets, links or RoCE versions differ: packets would not arrive */
 	MV_PATH_NO_ENTRY, /* own index is empty */
 };

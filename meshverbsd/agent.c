@@ -49,6 +49,13 @@ static void on_view(void *arg, const struct md_view *old)
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }
 
+static bool is_taken(void *arg, const union ibv_gid *gid)
+{
+	struct md_agent *agent = arg;
+
+	return md_gidmap_find(&agent->gidmap, gid);
+}
+
 /* Before a host's description goes. */
 static void on_leaving(void *arg, const struct md_host *host)
 {
@@ -136,6 +143,7 @@ static int start_watch(struct md_agent *agent)
 	agent->watch.drained = &agent->drained;
 	agent->watch.errands = &agent->errands;
 	agent->watch.changed = on_view;
+	agent->watch.taken = is_taken;
 	agent->watch.arg = agent;
 	err = md_watch_start(&agent->watch, agent->event);
 	if (err)

@@ -67,6 +67,8 @@
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
 
+#define MD_KEPT_NS   (5 * MD_S) /* how long GIDs that have gone are kept after their port is up; a poll longer at most */
+
 #define MD_ERRANDS_STOP_MS 2000 /* how long the end of the agent waits for a system call that waits for the kernel */
 
 /* Processes. */

@@ -13,6 +13,9 @@
  * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
  * address waits for the old holder's entry to expire or to drop it.
  *
+ * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it, and by
+ * its own host is given up to any such.
+ *
  * Link-local GIDs are everybody's own on every link, and are not claimed (always both).
  */
 enum md_evidence {

@@ -37,18 +37,34 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 		agent->publish_ns = at_ns;
 }
 
+/* What we only keep is not ours as soon as others have it. */
+static void yield_kept(struct md_agent *agent)
+{
+	const struct md_view *view = agent->watch.view;
+
+	for (uint32_t g = 0; view->kept_until_ns && g < view->desc->n_gids; g++) {
+		const union ibv_gid *gid = &view->desc->gids[g].gid;
+
+		if (view->kept_until_ns[g] && mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_gidmap_find(&agent->gidmap, gid)) {
+			md_watch_drained(&agent->watch); /* there may be another view now */
+			return;
+		}
+	}
+}
+
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
 {
-	const struct md_content_from from = {.self = &agent->id,
-					     .name = agent->name,
-					     .view = agent->watch.view,
-					     .hosts = &agent->hosts,
-					     .map = &agent->gidmap,
-					     .targets = &agent->targets};
+	struct md_content_from from = {.self = &agent->id,
+				       .name = agent->name,
+				       .hosts = &agent->hosts,
+				       .map = &agent->gidmap,
+				       .targets = &agent->targets};
 	struct md_content content;
 	int err;
 
 	md_gidmap_settle(&agent->gidmap, &agent->hosts, agent->watch.view, &agent->targets);
+	yield_kept(agent);
+	from.view = agent->watch.view;
 	err = md_content_make(&from, now_ns, &content);
 	if (err)
 		return err;

@@ -77,23 +77,40 @@ static void join(struct md_holder *holder, const struct mv_host_id *id)
 		holder->hosts[holder->n++] = *id;
 }
 
-static void contest(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id,
-		    enum md_evidence evidence)
+/* Does a claim take a GID from its holder, which is another host or nobody? */
+static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool kept)
 {
 	const struct md_claim held = {
 		.host = holder->hosts[0], .evidence = holder->evidence, .live = true};
-	const struct md_claim claim = {.host = *id, .evidence = evidence, .live = true};
 
+	if (!holder->n || id_is(&held.host, &claim->host))
+		return true;
+	if (holder->kept != kept)
+		return holder->kept && claim->evidence >= held.evidence;
+	return md_claim_wins(&held, claim);
+}
+
+static void contest(struct md_gidmap *map, struct md_holder *holder, const struct md_claim *claim,
+		    bool kept)
+{
 	/* Whoever has fallen silent has been released. */
-	if (holder->n && !md_claim_wins(&held, &claim)) {
+	if (!is_taken(holder, claim, kept)) {
 		map->n_contested++;
 		return;
 	}
-	if (holder->n && !id_is(&holder->hosts[0], id))
+	if (holder->n && !id_is(&holder->hosts[0], &claim->host))
 		map->n_contested++;
 	holder->n = 1;
-	holder->hosts[0] = *id;
-	holder->evidence = evidence;
+	holder->hosts[0] = claim->host;
+	holder->evidence = claim->evidence;
+	holder->kept = kept;
+}
+
+/* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
+static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
+{
+	return mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && md_view_has_gid(view, gid) &&
+	       (kept || !md_view_keeps_gid(view, gid));
 }
 
 void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
@@ -101,11 +118,11 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 {
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
-		bool link_local = mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
+		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
+		struct md_claim claim = {.host = host->id, .live = true};
 		struct md_holder *holder;
 
-		/* MD_EVIDENCE_OWN, without an entry for each of ours. */
-		if (!link_local && md_view_has_gid(view, gid)) {
+		if (is_ours(view, gid, kept)) {
 			map->n_contested++;
 			continue;
 		}
@@ -114,10 +131,11 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 			holder = add(map, gid);
 		if (!holder)
 			continue;
-		if (link_local)
+		claim.evidence = evidence_of(host, gid, view, targets);
+		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(holder, &host->id);
 		else
-			contest(map, holder, &host->id, evidence_of(host, gid, view, targets));
+			contest(map, holder, &claim, kept);
 	}
 }
 
@@ -152,7 +170,7 @@ void md_gidmap_own(struct md_gidmap *map, const struct md_view *view)
 		const union ibv_gid *gid = &view->desc->gids[g].gid;
 		struct md_holder *holder = find(map, gid);
 
-		if (!holder || mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
+		if (!holder || !is_ours(view, gid, holder->kept))
 			continue;
 		map->n_contested++;
 		HASH_DEL(map->by_gid, holder);

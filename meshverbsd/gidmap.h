@@ -17,6 +17,7 @@ struct md_holder {
 	unsigned int n;
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
+	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 
 struct md_gidmap {
@@ -27,7 +28,7 @@ struct md_gidmap {
 
 /**
  * md_gidmap_claim - a host says that it has these GIDs
- * @view: our own; its GIDs are nobody else's
+ * @view: our own; its GIDs are nobody else's, but for those that it only keeps
  * @targets: to know which claims the hosts file supports
  *
  * To be called again when its description, or where it is heard, has changed. What has no memory is left out.

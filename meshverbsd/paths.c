@@ -55,7 +55,8 @@ static void add_on_link(struct list *list, const struct md_view *view, const str
 		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
 		struct in6_addr ip = md_paths_ip(&gid->gid);
 
-		if (!(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
+		/* One that is only kept is no address of anybody. */
+		if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
 		for (size_t n = 0; n < view->n_nets; n++)
 			if (view->nets[n].running &&

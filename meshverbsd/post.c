@@ -59,14 +59,18 @@ static void on_gone(void *arg, struct md_client *client)
 	md_probes_drop(&agent->probes, &client->watches);
 }
 
-/* Only between an address of ours and one of a host with an agent: nobody else is to be bothered by what a process wants. */
+/*
+ * Only between an address of ours and one of a host with an agent: nobody else is to be bothered by what a process wants. But what
+ * it has watched may change while one of the two is gone: it does not say so again.
+ */
 static int on_watch(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,
 		    uint8_t watch)
 {
 	const struct md_probe_key path = {.local = *local, .remote = *remote};
 	struct md_agent *agent = arg;
 
-	if (watch && (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
+	if (watch && !md_probes_watches(&agent->probes, &path, client->number) &&
+	    (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
 		return -EADDRNOTAVAIL;
 	return md_probes_watch(&agent->probes, &path, watch, client->number, &client->watches, md_now());
 }

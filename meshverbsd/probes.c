@@ -259,6 +259,11 @@ static struct md_probe_watch *find_watch(const struct md_probes *probes, const s
 	return NULL;
 }
 
+bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+{
+	return find_watch(probes, path, client);
+}
+
 int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client,
 		    struct md_probe_watch_list *list, uint64_t now_ns)
 {

@@ -136,6 +136,9 @@ void md_probes_fini(struct md_probes *probes);
 int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client,
 		    struct md_probe_watch_list *list, uint64_t now_ns);
 
+/** md_probes_watches - does that client have that path watched? */
+bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client);
+
 /** md_probes_drop - the client that has this list is gone */
 void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list);
 

@@ -108,8 +108,13 @@ static struct json_object *gid_object(const struct mv_dir_gid *gid)
 	struct json_object *object = json_object_new_object();
 
 	add_gid(object, "gid", &gid->gid);
-	add_number(object, "index", gid->index);
-	add_text(object, "type", mv_gid_type_name((enum mv_gid_type)gid->type));
+	if (mv_dir_gid_is_kept(gid)) {
+		json_object_object_add(object, "index", NULL);
+		add_text(object, "type", "gone");
+	} else {
+		add_number(object, "index", gid->index);
+		add_text(object, "type", mv_gid_type_name((enum mv_gid_type)gid->type));
+	}
 	if (gid->vlan_id != MV_VLAN_NONE)
 		add_number(object, "vlan", gid->vlan_id);
 	if (gid->prefix_len)

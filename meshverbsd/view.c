@@ -9,6 +9,8 @@
  * BTH, extended transport headers, ICRC. */
 #define ROCE_HEADER_BYTES 96
 
+_Static_assert(MD_RAILS_MAX <= 64, "one word says which ones run");
+
 struct maker {
 	const struct mv_topo *topo;
 	const struct mv_config *config;
@@ -133,10 +135,12 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
 		rail->mtu_bytes = roce_mtu(netdev->mtu_bytes);
 	}
+	if (port->state == IBV_PORT_ACTIVE &&
+	    (!ethernet || (netdev && netdev->up && netdev->running)))
+		maker->view->running |= 1ull << r;
 	if (md_drained_has(maker->drained, device->name))
 		rail->flags |= MV_RAIL_DRAINED;
-	else if (port->state == IBV_PORT_ACTIVE &&
-		 (!ethernet || (netdev && netdev->up && netdev->running)))
+	else if (maker->view->running & (1ull << r))
 		rail->flags |= MV_RAIL_UP;
 	if (mv_config_list_match(&maker->config->exclude, device->name))
 		rail->flags |= MV_RAIL_EXCLUDED;
@@ -242,6 +246,7 @@ void md_view_free(struct md_view *view)
 	free(view->desc);
 	free(view->onlinks);
 	free(view->gid_ifindexes);
+	free(view->kept_until_ns);
 	free(view);
 }
 
@@ -288,6 +293,14 @@ bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid)
 {
 	for (uint32_t g = 0; g < view->desc->n_gids; g++)
 		if (mv_gid_equal(&view->desc->gids[g].gid, gid))
+			return true;
+	return false;
+}
+
+bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid)
+{
+	for (uint32_t g = 0; view->kept_until_ns && g < view->desc->n_gids; g++)
+		if (view->kept_until_ns[g] && mv_gid_equal(&view->desc->gids[g].gid, gid))
 			return true;
 	return false;
 }

@@ -35,6 +35,8 @@ struct md_view {
 	struct md_net nets[MD_NETS_MAX];
 	struct md_onlink *onlinks;
 	uint32_t *gid_ifindexes; /* netdev of each GID of @desc; 0: none */
+	uint64_t running; /* bit per rail: its port is active, its netdev runs; also of one that is drained */
+	uint64_t *kept_until_ns; /* of each GID of @desc: how long it is kept though it has gone (kept.h), 0: it is there; NULL: all are */
 };
 
 /**
@@ -55,7 +57,7 @@ int md_view_make(const struct mv_topo *topo, const struct mv_config *config, con
 		 uint32_t default_ifindex, struct md_view **ret);
 void md_view_free(struct md_view *view); /* NULL is fine */
 
-/** md_view_same - do both say the same? */
+/** md_view_same - do both say the same? How long GIDs are kept does not count. */
 bool md_view_same(const struct md_view *a, const struct md_view *b);
 
 /** md_view_net - the net of an interface, NULL: none */
@@ -68,8 +70,11 @@ const struct md_net *md_view_net(const struct md_view *view, uint32_t ifindex);
  */
 uint32_t md_view_gid_ifindex(const struct md_view *view, const union ibv_gid *gid);
 
-/** md_view_has_gid - is it in our own table? */
+/** md_view_has_gid - is it in our own table, or kept? */
 bool md_view_has_gid(const struct md_view *view, const union ibv_gid *gid);
+
+/** md_view_keeps_gid - has it gone from our table, and is kept? Then it is another host's as soon as one has it. */
+bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid);
 
 /**
  * md_view_devices - devices of ours that have a GID, each once

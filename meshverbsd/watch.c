@@ -6,6 +6,7 @@
 #include <time.h>
 #include <linux/rtnetlink.h>
 
+#include "kept.h"
 #include "say.h"
 #include "topo_sysfs.h"
 
@@ -120,12 +121,20 @@ static void run_look(struct md_errand *look)
 /* Return: 0; -ENOMEM: what is known stays. */
 static int make_view(struct md_watch *w)
 {
-	struct md_view *old = w->view, *view;
+	struct md_view *old = w->view, *view = NULL;
 	int err = md_view_make(&w->looked.topo, w->config, w->drained, w->looked.default_ifindex, &view);
 
-	if (err)
+	if (!err && old)
+		err = md_kept_add(view, old, now_ns(), w->taken, w->arg);
+	if (err) {
+		md_view_free(view);
 		return err;
+	}
 	if (old && md_view_same(old, view)) {
+		uint64_t *kept_until_ns = old->kept_until_ns;
+
+		old->kept_until_ns = view->kept_until_ns;
+		view->kept_until_ns = kept_until_ns;
 		md_view_free(view);
 		return 0;
 	}

@@ -41,6 +41,8 @@ struct md_watch {
 	sd_event_source *notice, *timer;
 	/* Called after view has changed; @old is released afterwards. */
 	void (*changed)(void *arg, const struct md_view *old);
+	/* As md_kept_add(); may be NULL. */
+	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;
 };
 
@@ -54,7 +56,7 @@ struct md_watch {
  */
 int md_watch_start(struct md_watch *w, sd_event *event);
 /**
- * md_watch_drained - what is drained has changed
+ * md_watch_drained - what is drained has changed, or what is taken
  *
  * changed() is called before it returns, unless the host is just being looked at, or could not be the last time: then it is called
  * after the next look.

@@ -147,7 +147,7 @@ static void show_verdicts(struct out *out, const struct mv_directory *dir,
 
 		if (rail->host)
 			break;
-		if (is_from(question, rail))
+		if (is_from(question, rail) && !mv_dir_gid_is_kept(&dir->gids[g]))
 			show_verdict(out, dir, question, &dir->gids[g]);
 	}
 	out_list_end(out);

@@ -88,7 +88,7 @@ static uint8_t gid_type(const char *word)
 		return MV_GID_TYPE_ROCE_V2;
 	if (!strcmp(word, "ib"))
 		return MV_GID_TYPE_IB;
-	if (!strcmp(word, "v?"))
+	if (!strcmp(word, "v?") || !strcmp(word, "kept"))
 		return MV_GID_TYPE_UNKNOWN;
 	fail_msg("gid: type '%s'?", word);
 	return 0;
@@ -98,6 +98,7 @@ static void add_gid(struct dirworld *w, char *at)
 {
 	struct mv_dir_gid *gid = &w->gids[w->content.n_gids];
 	char address[64], *slash;
+	const char *word;
 
 	assert_true(w->content.n_gids < sizeof(w->gids) / sizeof(w->gids[0]));
 	assert_true(w->content.n_rails);
@@ -111,7 +112,10 @@ static void add_gid(struct dirworld *w, char *at)
 	gid->gid = unit_gid(address);
 	if (slash)
 		gid->prefix_len = (uint8_t)(next_number(&slash) + (strchr(address, ':') ? 0 : 96));
-	gid->type = gid_type(next_word(&at));
+	word = next_word(&at);
+	gid->type = gid_type(word);
+	if (!strcmp(word, "kept"))
+		gid->index = MV_DIR_INDEX_NONE;
 	if (!strcmp(next_word(&at), "vlan"))
 		gid->vlan_id = (uint16_t)next_number(&at);
 	w->content.n_gids++;

@@ -383,6 +383,44 @@ static void test_find_down(void **state)
 	dirworld_fini(&world);
 }
 
+/* An address that went with the carrier of its port: the port is known by it, no path is made of it, but may be later. */
+static void test_address_gone(void **state)
+{
+	struct mv_path_request request;
+	uint32_t host = 0, rail = 0;
+	struct mv_path paths[4];
+	struct dirworld world;
+	char device[64], text[2048];
+
+	(void)state;
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; rail d1; gid 10.2.0.1/24 v2; "
+			      "host b; rail d0 down; gid 10.1.0.2/24 kept; rail d1; gid 10.2.0.2/24 v2;");
+	request = request_of("d0 10.1.0.1 v2 10.1.0.2", device);
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(host, 1);
+	assert_int_equal(rail, 2);
+	format_paths(paths, mv_path_find(&world.dir, &request, host, rail, paths, 4), text);
+	assert_string_equal(text, "1>3 10.2.0.1>10.2.0.2 v2; ");
+	request.down_too = 1;
+	assert_int_equal(mv_path_find(&world.dir, &request, host, rail, paths, 4), 2);
+	dirworld_fini(&world);
+	/* The port is back before the address. */
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 v2; host b; rail d0; gid 10.1.0.2/24 kept;");
+	request.down_too = 0;
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_REMOTE_DOWN);
+	assert_int_equal(mv_path_find(&world.dir, &request, 1, 1, paths, 4), 0);
+	dirworld_fini(&world);
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept; host b; rail d0; gid 10.1.0.2/24 v2;");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	dirworld_fini(&world);
+	/* To itself. */
+	request = request_of("d0 10.1.0.1 v2 10.1.0.1", device);
+	request.own_host = 1;
+	dirworld_init(&world, "host a; rail d0; gid 10.1.0.1/24 kept;");
+	assert_int_equal(mv_path_judge(&world.dir, &request, &host, &rail), MV_PATH_LOCAL_DOWN);
+	dirworld_fini(&world);
+}
+
 /* A peer on this host: each rail's way to itself, as long as its port is up, and that between the two that are used. */
 static void test_own_host(void **state)
 {
@@ -517,7 +555,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
-		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_own_host),
+		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_address_gone),
+		cmocka_unit_test(test_own_host),
 		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),
 	};
 

@@ -22,6 +22,19 @@ def cable(hosts, random, rail):
     return f"l{rail}"
 
 
+def address(hosts, random, rail):
+    """A port goes down, and with it its address, as systemd-networkd has it; it is back a while after the port."""
+    where = f"{random.choice(ENDS)}.{rail}"
+    hosts.link(where, False)
+    time.sleep(0.005)
+    hosts.address(where, False)
+    hosts.linger(random)
+    hosts.link(where, True)
+    time.sleep(0.3)
+    hosts.address(where, True)
+    return where
+
+
 def flap(hosts, random, rail):
     """Down and up several times, faster than anyone can move."""
     where = f"{random.choice(ENDS)}.{rail}"
@@ -138,5 +151,5 @@ def control(hosts, random, rail):
 
 NO_PATH = ("second",)  # for a moment; queue pairs that have used up their retries by then fail
 # The port says so at once. Of the others it may be retries that tell, as bare: then a CQ with room for signaled work requests only is overrun.
-SEEN = ("port", "cable", "flap", "rails")
-KINDS = {f.__name__: f for f in (port, cable, flap, rails, second, oneway, acks, nth, switch, agent, control)}
+SEEN = ("port", "cable", "address", "flap", "rails")
+KINDS = {f.__name__: f for f in (port, cable, address, flap, rails, second, oneway, acks, nth, switch, agent, control)}

@@ -81,6 +81,12 @@ class Hosts:
         record = self.sim.record()
         fabric.carrier(self.topo, self.sim.fabric, what, on, record["stand_ins"], record["hosts"])
 
+    def address(self, port, on):
+        """The addresses of a port are there or not."""
+        nic = self.topo.nic(port)
+        for addr in nic.addrs:
+            fabric.ip("-n", self.sim.netns(nic.host), "addr", "replace" if on else "del", str(addr), "dev", nic.netdev)
+
     def fault(self, port, words):
         nic = self.topo.nic(port)
         self.sim.control(nic.host, f"mlx5_{nic.index} {words}")
@@ -108,6 +114,7 @@ class Hosts:
         """All as it was at the start."""
         for port in ("a.0", "a.1", "b.0", "b.1"):
             self.link(port, True)
+            self.address(port, True)
             self.forward(port, True)
             self.fault(port, "clear")
         if self.world.stacked:

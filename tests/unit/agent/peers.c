@@ -50,6 +50,10 @@ static void read_gid(struct mv_dir_gid *gid, char *words)
 	gid->gid = unit_gid(address);
 	gid->vlan_id = MV_VLAN_NONE;
 	gid->type = strcmp(type, "v1") ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
+	if (!strcmp(type, "kept")) {
+		gid->type = MV_GID_TYPE_UNKNOWN;
+		gid->index = MV_DIR_INDEX_NONE;
+	}
 	if (slash)
 		gid->prefix_len = prefix_of(&gid->gid, slash + 1);
 }
@@ -68,7 +72,9 @@ struct md_desc *peers_desc(const char *text)
 		} else if (!strncmp(s, "gid ", 4)) {
 			read_gid(&desc->gids[gids], s + 4);
 			desc->gids[gids].rail = rails - 1;
-			desc->gids[gids].index = desc->rails[rails - 1].n_gids++;
+			if (!mv_dir_gid_is_kept(&desc->gids[gids]))
+				desc->gids[gids].index = desc->rails[rails - 1].n_gids;
+			desc->rails[rails - 1].n_gids++;
 			gids++;
 		} else if (*s) {
 			fail_msg("%s?", s);

@@ -129,6 +129,50 @@ static void test_better_evidence(void **state)
 	assert_int_equal(holder("10.1.0.2"), 2);
 }
 
+/* Of a host that does not have it at present: whoever has it, with evidence as good, has it. */
+static void test_kept(void **state)
+{
+	(void)state;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	hear(1, 2, "rail mlx5_0 down; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	/* Not who keeps it, too, nor who only says so. */
+	hear(3, 1, "rail mlx5_0; gid 10.1.0.2/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	tell(4, "rail mlx5_0; gid 10.1.0.2/24 v2;", "10.7.0.1", MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+	hear(2, 2, "rail mlx5_0; gid 10.1.0.3/24 v2; gid 10.1.0.2/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	/* Nor is it taken back from who has it. */
+	hear(1, 3, "rail mlx5_0 down; gid 10.1.0.2/24 kept; gid 10.1.0.4/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 2);
+	assert_int_equal(holder("10.1.0.4"), 1);
+	hear(2, 3, "rail mlx5_0; gid 10.1.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.2"), 1);
+}
+
+static void test_own_kept(void **state)
+{
+	uint64_t until_ns[] = {MD_S};
+	struct md_view *old = view;
+
+	(void)state;
+	view = peers_view("rail mlx5_0 down; gid 10.1.0.8/24 kept;");
+	view->kept_until_ns = until_ns;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.8/24 kept;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.8"), -1);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.8/24 v2;", 1, 0, MD_S);
+	assert_int_equal(holder("10.1.0.8"), 2);
+	md_gidmap_own(&map, view);
+	assert_int_equal(holder("10.1.0.8"), 2);
+	/* It is back. */
+	view->kept_until_ns = NULL;
+	md_gidmap_own(&map, view);
+	assert_int_equal(holder("10.1.0.8"), -1);
+	md_view_free(old);
+}
+
 static void test_own_are_ours(void **state)
 {
 	struct md_view *old = view;
@@ -470,6 +514,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_first_comes_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_better_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_are_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "fault.h"
+#include "kept.h"
 #include "view.h"
 #include "world.h"
 
@@ -267,6 +269,158 @@ static void test_drained(void **state)
 	md_view_free(other);
 }
 
+/* ---- what has gone and is kept ----------------------------------------------------------------
+ */
+
+static bool nobody_has(void *arg, const union ibv_gid *gid)
+{
+	(void)arg;
+	(void)gid;
+	return false;
+}
+
+static bool somebody_has(void *arg, const union ibv_gid *gid)
+{
+	return mv_gid_equal(arg, gid);
+}
+
+/* The next view, after the one before; which is released. */
+static void next(const char *text, uint64_t now_ns,
+		 bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
+{
+	struct md_view *old = view;
+
+	view = NULL;
+	make(text, 0);
+	assert_int_equal(md_kept_add(view, old, now_ns, taken, arg), 0);
+	md_view_free(old);
+}
+
+#define NO_ADDRESS                                                                                 \
+	"dev 2 eth1; dev 9 mgmt0;"                                                                 \
+	"addr 1 fe80::ff:fe00:1/64; addr 2 10.2.0.1/30; addr 9 192.0.2.1/24;"                      \
+	"gid 0 fe80::ff:fe00:1 1 v1; gid 1 fe80::ff:fe00:1 1 v2; gid2 3 10.2.0.1 2 v2;"
+#define CABLE_OUT "dev 1 eth0 nocarrier;" NO_ADDRESS
+#define CABLE_IN  "dev 1 eth0;" NO_ADDRESS
+
+static void test_kept(void **state)
+{
+	union ibv_gid gid = unit_gid("10.1.0.1"), other = unit_gid("10.2.0.1");
+	const struct mv_dir_gid *kept;
+	const char *devices[4];
+
+	(void)state;
+	make(TWO_NICS, 0);
+	assert_false(md_view_keeps_gid(view, &gid));
+	/* As long as the port is down, */
+	for (uint64_t now_ns = 1000 * MD_S; now_ns < 5000 * MD_S; now_ns += 1000 * MD_S) {
+		next(CABLE_OUT, now_ns, nobody_has, NULL);
+		assert_int_equal(view->desc->n_gids, 4); /* once, not in two versions */
+		kept = &view->desc->gids[2];
+		assert_gid(kept->gid, "10.1.0.1");
+		assert_true(mv_dir_gid_is_kept(kept)); /* no path is made of it */
+		assert_int_equal(kept->rail, 0);
+		assert_int_equal(view->desc->rails[0].n_gids, 3);
+		assert_int_equal(view->desc->rails[1].first_gid, 3);
+		assert_int_equal(view->desc->gids[3].rail, 1);
+		assert_true(md_view_has_gid(view, &gid) && md_view_keeps_gid(view, &gid));
+		assert_false(md_view_keeps_gid(view, &other));
+		assert_int_equal(md_view_devices(view, &gid, devices, 4), 1);
+		assert_string_equal(devices[0], "mlx5_0");
+		/* Nothing is sent from it. */
+		assert_int_equal(md_view_gid_ifindex(view, &gid), 0);
+		assert_false(md_view_on_link(view, 1, &gid));
+	}
+	/* and for a while after that. */
+	next(CABLE_IN, 6000 * MD_S, nobody_has, NULL);
+	assert_true(md_view_keeps_gid(view, &gid));
+	next(CABLE_IN, 6000 * MD_S + MD_KEPT_NS - 1, nobody_has, NULL);
+	assert_true(md_view_keeps_gid(view, &gid));
+	next(CABLE_IN, 6000 * MD_S + MD_KEPT_NS, nobody_has, NULL);
+	assert_false(md_view_has_gid(view, &gid));
+	assert_int_equal(view->desc->n_gids, 3);
+}
+
+static void test_kept_comes_back(void **state)
+{
+	union ibv_gid gid = unit_gid("10.1.0.1");
+
+	(void)state;
+	make(TWO_NICS, 0);
+	next(CABLE_OUT, MD_S, nobody_has, NULL);
+	next(TWO_NICS, 2 * MD_S, nobody_has, NULL);
+	assert_int_equal(view->desc->n_gids, 5);
+	assert_false(md_view_keeps_gid(view, &gid));
+	assert_int_equal(md_view_gid_ifindex(view, &gid), 1);
+	assert_null(view->kept_until_ns);
+	/* On another port of ours. */
+	next(CABLE_OUT, 3 * MD_S, nobody_has, NULL);
+	next("dev 1 eth0 nocarrier; dev 2 eth1; addr 2 10.1.0.1/24; gid2 3 10.1.0.1 2 v2;",
+	     4 * MD_S, nobody_has, NULL);
+	assert_false(md_view_keeps_gid(view, &gid));
+	assert_int_equal(md_view_gid_ifindex(view, &gid), 2);
+}
+
+static void test_kept_taken(void **state)
+{
+	union ibv_gid gid = unit_gid("10.1.0.1");
+
+	(void)state;
+	make(TWO_NICS, 0);
+	next(CABLE_OUT, MD_S, somebody_has, &gid);
+	assert_false(md_view_has_gid(view, &gid));
+	make(TWO_NICS, 0);
+	next(CABLE_OUT, MD_S, nobody_has, NULL);
+	assert_true(md_view_has_gid(view, &gid));
+	next(CABLE_OUT, MD_S, somebody_has, &gid);
+	assert_false(md_view_has_gid(view, &gid));
+}
+
+/* What there is goes before what there was. */
+static void test_kept_limits(void **state)
+{
+	struct md_view *old;
+
+	(void)state;
+	make(TWO_NICS, 0);
+	old = view;
+	view = NULL;
+	make("dev 1 eth0 nocarrier; dev 2 eth1;", 0);
+	for (uint32_t i = 0; i < MD_GIDS_MAX; i++) {
+		struct mv_gid_entry entry = {.index = i, .ifindex = 2, .type = MV_GID_TYPE_ROCE_V2};
+		struct mv_addr addr = {.ifindex = 2, .prefix_len = 96 + 8};
+
+		entry.gid = mv_gid_from_ipv4(htonl(0x0b000001 + i));
+		addr.gid = addr.prefix = entry.gid;
+		assert_int_equal(mv_port_add_gid(&topo.devices[0].ports[0], &entry), 0);
+		assert_int_equal(mv_topo_add_addr(&topo, &addr), 0);
+	}
+	md_view_free(view);
+	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
+	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
+	assert_int_equal(md_kept_add(view, old, MD_S, NULL, NULL), 0);
+	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
+	md_view_free(old);
+}
+
+static void test_kept_faults(void **state)
+{
+	struct md_view *old;
+
+	(void)state;
+	make(TWO_NICS, 0);
+	old = view;
+	view = NULL;
+	make(CABLE_OUT, 0);
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		int err = md_kept_add(view, old, MD_S, NULL, NULL);
+
+		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
+		assert_int_equal(view->desc->n_gids, err ? 3 : 4);
+	});
+	md_view_free(old);
+}
+
 static void test_faults(void **state)
 {
 	(void)state;
@@ -295,6 +449,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_same, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drained, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_taken, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
 

@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The address of a port goes with its carrier, as systemd-networkd has it: connections leave the port, say what they have to say to each
+other by the address that is gone, and return with it. Needs root; SIM_BUILD is the build."""
+import contextlib
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from schedule import hosts  # noqa: E402
+from schedule.hosts import CLIENT, SERVER, Program  # noqa: E402
+from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
+from nicmatrix.world import need  # noqa: E402
+
+LATE_KEY = str(HERE / "late_key.py")
+PYTHON = "/usr/bin/python3"  # which python3-pyverbs is for
+KEPT_S = 5  # MD_KEPT_NS of meshverbsd/bounds.h
+STACK = contextlib.ExitStack()
+
+
+def setUpModule():
+    stage = STACK.enter_context(hosts.staged(BUILD, hosts.FLAPPING))
+    Watched.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "address"))
+
+
+def tearDownModule():
+    STACK.close()
+
+
+class Address(Watched):
+    def setUp(self):
+        self.programs = [Program(self.hosts.world.argv(host, PYTHON, "-B", LATE_KEY)) for host in ENDS]
+        self.addCleanup(self.clean)
+        ends = [self.line(host, 0, "end").split() for host in ENDS]
+        for host, (qpn, gid) in zip(ENDS, reversed(ends)):
+            self.tell(host, f"connect {qpn} {gid}", "connected")
+        for host in ENDS:
+            self.exchange(host)
+        self.wait_for("the agents know both", lambda: all([qp["movable"] for qp in self.qps(host)] == [True] for host in ENDS))
+
+    def clean(self):
+        for program in self.programs:
+            program.stop()
+            program.wait(SECONDS)
+        self.kill()
+        self.hosts.heal()
+
+    def program(self, host):
+        return self.programs[ENDS.index(host)]
+
+    def line(self, host, number, begin):
+        said = lambda: self.program(host).said().splitlines()  # noqa: E731
+        self.wait_for(f"{host} says '{begin}'", lambda: len(said()) > number or self.program(host).poll() is not None)
+        self.assertTrue(said()[number:] and said()[number].startswith(begin), f"{begin}: {said()}\n{self.story()}")
+        return said()[number][len(begin):].strip()
+
+    def tell(self, host, words, answer):
+        program = self.program(host)
+        number = len(program.said().splitlines())
+        program.process.stdin.write(f"{words}\n".encode())
+        program.process.stdin.flush()
+        return self.line(host, number, answer)
+
+    def exchange(self, host):
+        """The other end registers memory, which this one has not heard of, and this one writes there."""
+        other = CLIENT if host == SERVER else SERVER
+        begun = time.monotonic()
+        self.tell(host, f"write {self.tell(other, 'register', 'region')}", "status 0")
+        return time.monotonic() - begun
+
+    def are_on(self, device):
+        self.wait_for(f"both are on {device}", lambda: all(self.used(host) == {device} for host in ENDS))
+
+    def lose(self, host):
+        self.hosts.link(f"{host}.0", False)
+        time.sleep(0.005)
+        self.hosts.address(f"{host}.0", False)
+
+    def find(self, host):
+        self.hosts.link(f"{host}.0", True)
+        time.sleep(0.3)
+        self.hosts.address(f"{host}.0", True)
+
+    def test_new_key(self):
+        """Also one that was told of while the address was gone; and the way home is found when it is back."""
+        for host in ENDS:
+            with self.subTest(host=host):
+                self.lose(host)
+                self.are_on("mlx5_1")
+                time.sleep(1)
+                for end in ENDS:
+                    self.assertLess(self.exchange(end), 5, self.story())
+                self.find(host)
+                self.are_on("mlx5_0")
+                for end in ENDS:
+                    self.exchange(end)
+
+    def test_stays_away(self):
+        """Home is where the address is: the port alone is none."""
+        self.lose(CLIENT)
+        self.are_on("mlx5_1")
+        self.hosts.link(f"{CLIENT}.0", True)
+        time.sleep(KEPT_S / 2)
+        self.are_on("mlx5_1")
+        self.exchange(SERVER)
+        self.hosts.address(f"{CLIENT}.0", True)
+        self.are_on("mlx5_0")
+        self.exchange(SERVER)
+
+
+if __name__ == "__main__":
+    need("ip", "tc", "bridge")
+    if subprocess.run([PYTHON, "-c", "import pyverbs"], check=False, capture_output=True).returncode:
+        print("no python3-pyverbs; scripts/deps sim installs it")
+        sys.exit(77)
+    unittest.main()
