@@ -178,18 +178,18 @@ static bool is_moving(const struct mesh_held *h)
 	return h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED || (h->guard && h->guard->broken);
 }
 
-void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
+bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 {
-	bool active, moving, now;
+	bool active, decided, now;
 
 	pthread_mutex_lock(&h->lock);
-	moving = is_moving(h);
-	active = !moving && h->mode == MESH_HELD_ACTIVE && h->now.rts;
+	decided = is_moving(h) || h->mode == MESH_HELD_FLUSHING;
+	active = !decided && h->mode == MESH_HELD_ACTIVE && h->now.rts;
 	if (active)
 		fail_active(h, status);
 	pthread_mutex_unlock(&h->lock);
-	if (active || moving)
-		return;
+	if (active || decided)
+		return active;
 
 	drop_unused_shadow(h);
 	prepare_stash(h); /* without a kicker or room, a program may wait for ever: as with a peer that is silent */
@@ -200,6 +200,7 @@ void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	pthread_mutex_unlock(&h->lock);
 	if (now)
 		mesh_held_fail_now(h);
+	return true;
 }
 
 void mesh_held_fail_now(struct mesh_held *h)

@@ -149,10 +149,12 @@ int mesh_held_native(struct mesh_held *h);
  * @status: that the first send, queued or posted later, completes with; everything else is then flushed
  *
  * As with a QP whose peer does not answer: until there is a send, nothing happens. If the shadow is in use, the first
- * send that waits for a key fails there, after all that is under way. Of one that is being fenced, or has failed, nothing changes: the
- * move says what becomes of it.
+ * send that waits for a key fails there, after all that is under way. Of one that is being fenced, has failed, or was ended by
+ * the program, nothing changes: what becomes of it is decided elsewhere.
+ *
+ * Return: whether it fails for this.
  */
-void mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
+bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
 
 /**
  * mesh_held_modify - the program modifies a QP after RTR, other than to RTS for the first time

@@ -146,8 +146,10 @@ int mesh_post_poison(struct mesh_held *h)
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 {
 	pthread_mutex_lock(&h->lock);
-	if (h->poison_status != IBV_WC_SUCCESS && c->wr_id == h->poison_wr_id)
+	if (h->poison_status != IBV_WC_SUCCESS && c->wr_id == h->poison_wr_id) {
 		c->status = h->poison_status;
+		h->poison_status = IBV_WC_SUCCESS; /* others may have the same number */
+	}
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -381,7 +383,8 @@ static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		return err;
 	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
 		h->n_at_base++;
-	mesh_recvlog_add(&h->log, wr);
+	if (h->mode != MESH_HELD_FLUSHING)
+		mesh_recvlog_add(&h->log, wr);
 	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
 		h->now.recv_failed = true;
 	return 0;

@@ -253,6 +253,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t deadline = UINT64_MAX;
 	struct mesh_conn_key *key;
+	bool overdue;
 
 	pthread_mutex_lock(&conn->key_lock);
 	for (key = conn->keys; key; key = key->next) {
@@ -272,13 +273,14 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	 * the program gets its errors for that.
 	 */
 	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, now_ns);
-	if (key) {
-		free(key);
+	overdue = key;
+	free(key);
+	/* In the meantime it may have failed: then the move asks anew, or gives the errors. */
+	if (overdue && mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR)) {
 		mv_log_once(&mesh_root.log, MV_LOG_ERR,
 			    "%s QP 0x%x: the peer does not answer for a remote key; the program gets its errors", conn->mc->device,
 			    conn->qpn);
 		mesh_count(MV_COUNT_SURFACED);
-		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
 		conn->state = MESH_CONN_FAILED;
 	}
 	return deadline;

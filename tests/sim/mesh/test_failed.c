@@ -181,7 +181,7 @@ static void test_key_of_one_that_failed(void **state)
 	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey);
 	while (!n_failed)
 		end_quiet(&a);
-	mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR);
+	assert_false(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
 	end_quiet(&a);
 	mesh_live_surface(a.held);
 	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
@@ -258,11 +258,13 @@ static void test_reset(const struct manner *manner)
 	for (i = 4; i < 12; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
-	/* And what comes now, once. */
+	/* And what comes now, once; nothing is noted any more. */
+	assert_int_equal(a.held->log.n, 0);
 	post(1, IBV_WR_SEND, 0);
 	expect(&a, 1, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(end_recv(&a, 200, 0, 64), 0);
 	expect(&a, 200, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(a.held->log.n, 0);
 	end_quiet(&a);
 }
 
@@ -294,6 +296,48 @@ static void test_reset_unused(void **state)
 	for (i = 0; i < 8; i++)
 		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	end_quiet(&a);
+}
+
+/* A way that was prepared and not agreed upon is taken away again, and there is no other. */
+static void nothing_is_agreed(bool ended)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	const struct shape shape = {0};
+	unsigned int i;
+
+	receives_before(&moved, &shape);
+	end_rtr(&a, &b, &shape);
+	a.held->ops = &ops;
+	end_rtr(&b, &a, &shape);
+	end_prepare(&a);
+	end_prepare(&b);
+	end_connect(&a, &b, &shape);
+	end_rts(&a, &shape);
+	assert_int_equal(mesh_held_unprepare(a.held), 0);
+	if (ended) {
+		assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+		assert_false(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
+	} else {
+		assert_true(mesh_held_fail(a.held, IBV_WC_RETRY_EXC_ERR));
+		post(1, IBV_WR_SEND, 0);
+		expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
+	}
+	for (i = 0; i < 8; i++)
+		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&a);
+	assert_int_equal(n_failed, 0);
+}
+
+static void test_nothing_is_agreed(void **state)
+{
+	(void)state;
+	nothing_is_agreed(false);
+}
+
+static void test_nothing_is_agreed_and_ended(void **state)
+{
+	(void)state;
+	nothing_is_agreed(true);
 }
 
 /* It had failed for the program's own mistake, which nobody has polled yet: all are given, that one as it was. */
@@ -330,6 +374,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reset_extended, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_unused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_after_an_error, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_is_agreed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_is_agreed_and_ended, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
