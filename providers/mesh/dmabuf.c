@@ -112,19 +112,27 @@ static int keep(int fd, struct mesh_dmabuf **ret)
 	return err;
 }
 
+/* Called by a handler of the program's: the calling thread has dmabufs_lock, and is about to fork. */
+static bool is_forking(void)
+{
+	return atomic_load_explicit(&mesh_root.dmabufs_forker, memory_order_relaxed) == (unsigned long)pthread_self();
+}
+
 struct mesh_dmabuf *mesh_dmabuf_keep(int fd)
 {
 	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
+	bool forking = is_forking();
 	struct mesh_dmabuf *dmabuf;
 	int err;
 
 	/* A thread that forks may hold it until somebody gives a lock back with which we are called; fork.h */
-	if (!mesh_fork_lock(lock, WAIT_MS)) {
+	if (!forking && !mesh_fork_lock(lock, WAIT_MS)) {
 		errno = EAGAIN;
 		return NULL;
 	}
 	err = keep(fd, &dmabuf);
-	pthread_mutex_unlock(lock);
+	if (!forking)
+		pthread_mutex_unlock(lock);
 	if (!err)
 		return dmabuf;
 	errno = -err;
@@ -159,7 +167,7 @@ void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 	if (!dmabuf)
 		return;
 	/* The kernel gives a child its descriptors before its memory: what is closed between the two would stay open there. */
-	locked = mesh_fork_lock(lock, WAIT_MS);
+	locked = !is_forking() && mesh_fork_lock(lock, WAIT_MS);
 	drop(dmabuf);
 	if (locked)
 		pthread_mutex_unlock(lock);

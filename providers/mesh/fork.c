@@ -12,17 +12,23 @@
 bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms)
 {
 	struct timespec until;
+	bool locked;
 
 	if (!pthread_mutex_trylock(lock))
 		return true;
-	clock_gettime(CLOCK_REALTIME, &until);
+	if (atomic_load_explicit(&mesh_root.fork_in_vain, memory_order_relaxed))
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += ms / 1000;
 	until.tv_nsec += (long)(ms % 1000) * 1000000;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
 	}
-	return !pthread_mutex_timedlock(lock, &until);
+	locked = !pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+	if (!locked)
+		atomic_store_explicit(&mesh_root.fork_in_vain, true, memory_order_relaxed);
+	return locked;
 }
 
 /* Two threads may fork at once, and each of them must give back only what it has. */
@@ -56,6 +62,7 @@ static void parent(void)
 
 	give(&root->process->dmabufs_lock, &root->dmabufs_forker);
 	give(&root->process->open_lock, &root->open_forker);
+	atomic_store_explicit(&root->fork_in_vain, false, memory_order_relaxed);
 }
 
 /* The locks themselves are clear. */
@@ -65,6 +72,7 @@ static void child(void)
 
 	atomic_store_explicit(&mesh_root.open_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.dmabufs_forker, 0, memory_order_relaxed);
+	atomic_store_explicit(&mesh_root.fork_in_vain, false, memory_order_relaxed);
 	mesh_dmabufs_forked();
 	mesh_cancel_restore(cancel);
 }

@@ -20,7 +20,7 @@
  */
 int mesh_fork_init(void);
 
-/** mesh_fork_lock - lock @lock, wait @ms at most. Return: false: not locked */
+/** mesh_fork_lock - lock @lock, wait @ms at most, once in each fork of the process. Return: false: not locked */
 bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms);
 
 #endif

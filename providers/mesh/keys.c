@@ -120,13 +120,13 @@ static void take_out(struct mesh_key *key)
 		pthread_cond_wait(&process->keys_cond, &process->keys_lock);
 }
 
-/* keys_lock. Does the peer, or a queue pair, know a key of one of them? */
-static bool any_used(const struct mesh_key *key)
+/* keys_lock. Does a peer know a key of one of them? */
+static bool any_told(const struct mesh_key *key)
 {
 	const struct mesh_shadow_mr *shadow;
 
 	LIST_FOREACH(shadow, &key->shadows, of_key)
-		if (shadow->used)
+		if (shadow->told)
 			return true;
 	return false;
 }
@@ -180,15 +180,15 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
 	int saved_errno = errno, cancel = mesh_keys_lock();
 	struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
-	bool was_used = false;
+	bool was_told = false;
 
 	if (key) {
 		take_out(key);
-		was_used = any_used(key);
+		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
-	if (was_used && mesh_root.key_dropped)
+	if (was_told && mesh_root.key_dropped)
 		mesh_root.key_dropped(key->pd, key->rkey);
 	drop_shadows(&gone);
 	mesh_cancel_restore(cancel);
@@ -278,16 +278,19 @@ void mesh_keys_drop_pd(struct mesh_pd *spd)
 void mesh_keys_close(struct ibv_context *verbs)
 {
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
-	struct mesh_key *key;
+	struct mesh_key *key, *keys = NULL;
 	int cancel = mesh_keys_lock();
 
 	while ((key = mesh_keytab_find_context(*keytab(), verbs))) {
 		take_out(key);
 		unlink_shadows(key, &gone);
-		key_free(key);
+		key->next[0] = keys;
+		keys = key;
 	}
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
 	drop_shadows(&gone);
+	for (; (key = keys); key_free(key)) /* may wait for a fork */
+		keys = key->next[0];
 	mesh_cancel_restore(cancel);
 }
 
@@ -326,7 +329,7 @@ static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *s
 		return NULL;
 	shadow->key = key;
 	shadow->spd = spd;
-	shadow->used = false;
+	shadow->used = shadow->told = false;
 	shadow->mr = register_with(key, spd, key->access);
 	/* A NIC of another make may lack what only makes things faster. */
 	if (!shadow->mr && key->access & ~ESSENTIAL_ACCESS)
@@ -388,6 +391,7 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 		shadow = find_shadow(key, spd);
 		if (shadow) {
 			shadow->used |= !ahead;
+			shadow->told |= index == MESH_BY_RKEY;
 			*ret_mr = shadow->mr;
 			return 0;
 		}

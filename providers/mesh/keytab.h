@@ -24,6 +24,7 @@ struct mesh_shadow_mr {
 	struct mesh_pd *spd;
 	struct ibv_mr *mr;
 	bool used; /* its keys were given out; else it was made ahead, and nobody would miss it */
+	bool told; /* a peer was told its remote key */
 };
 
 enum mesh_key_index { MESH_BY_MR, MESH_BY_LKEY, MESH_BY_RKEY, MESH_N_INDEXES };

@@ -140,6 +140,7 @@ struct mesh_root {
 	struct mesh_dmabufs dmabufs;
 	/* pthread_t of the threads that fork and have open_lock or dmabufs_lock; 0: none. Not wiped; fork.c */
 	_Atomic unsigned long open_forker, dmabufs_forker;
+	_Atomic bool fork_in_vain; /* somebody waited for one of them until his time was up: others do not wait in this fork; fork.c */
 
 	_Atomic bool moves; /* connections of this process may be moved: note down what that takes */
 	/* A remote key may have been given away and is not valid any more; see keys.h. Constant. */

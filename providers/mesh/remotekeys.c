@@ -145,7 +145,8 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 		if ((*at)->drop == drop && (*at)->key == key && (*at)->request_id == request_id)
 			break;
 	found = unlink_key(conn, at);
-	if (drop)
+	/* Who is always late is not waited for each time. */
+	if (found && drop && mesh_now_ns() + DROP_GIVE_UP_NS < found->give_up_ns + SETTLE_NS)
 		conn->drops_unheard = false;
 	pthread_mutex_unlock(&conn->key_lock);
 	return found;

@@ -26,7 +26,7 @@ class DrainTest(ToolTest):
         self.agent({"do": do, "qps": json.dumps({"up_ms": 5000, "qps": qps, **more}).encode()})
 
     def expect_uncertain(self):
-        got = self.run_json("drain", "mlx5_0", "--timeout", "3", status=1)
+        got = self.run_json("drain", "mlx5_0", "--timeout", "5", status=1)
         self.assertEqual((got["safe"], got["timed_out"], got["qps"]), (False, True, []))
 
     def test_safe(self):
