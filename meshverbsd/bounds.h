@@ -85,6 +85,8 @@
 /* Messages on their way. */
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
+/* Of those whose process is gone: who connects again and again, each time with all it may have, leaves room for others. */
+#define MD_ORPHANS_MAX        2048
 #define MD_TRIES              5
 #define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second one waits so long at most, where receipts take long */
 #define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */

@@ -36,6 +36,7 @@ static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
 	HASH_DEL(carry->by_id, parcel);
 	carry->n--;
+	carry->n_orphans -= parcel->orphan;
 	carry->n_unsent -= !parcel->sent;
 }
 
@@ -317,13 +318,21 @@ uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns)
 	return md_carry_next(carry);
 }
 
-void md_carry_drop_client(struct md_carry *carry, uint64_t client)
+void md_carry_orphan(struct md_carry *carry, uint64_t client)
 {
 	struct md_parcel *parcel, *next;
 
 	HASH_ITER(hh, carry->by_id, parcel, next)
-	if (parcel->client == client)
-		release(carry, parcel);
+	{
+		if (parcel->client != client)
+			continue;
+		if (carry->n_orphans == MD_ORPHANS_MAX) {
+			release(carry, parcel);
+			continue;
+		}
+		parcel->orphan = true;
+		carry->n_orphans++;
+	}
 }
 
 bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,

@@ -29,6 +29,7 @@ struct md_parcel {
 	uint64_t client; /* who sent it */
 	unsigned int tries; /* so far */
 	bool sent; /* to some endpoint at least */
+	bool orphan; /* who sent it is gone */
 	union ibv_gid dgid;
 	uint32_t qpn; /* for UNREACHABLE */
 	uint16_t len;
@@ -64,7 +65,7 @@ struct md_carry {
 	const struct md_carry_ops *ops;
 	void *arg;
 	uint64_t next_id;
-	size_t n, n_unsent;
+	size_t n, n_unsent, n_orphans;
 	struct md_parcel *by_id;
 	struct md_parcels tries[MD_TRIES + 1]; /* by how often they were sent; each about in order of due_ns */
 	uint64_t slow_ns; /* how long receipts take lately */
@@ -112,8 +113,13 @@ uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns);
 /** md_carry_next - when md_carry_tick() is due; UINT64_MAX: idle */
 uint64_t md_carry_next(const struct md_carry *carry);
 
-/** md_carry_drop_client - it is gone: its parcels are, too; ops->done() is not called */
-void md_carry_drop_client(struct md_carry *carry, uint64_t client);
+/**
+ * md_carry_orphan - a client is gone
+ *
+ * Its parcels stay until they have arrived or were tried enough: what a process says last is what its peers wait for. No more than
+ * MD_ORPHANS_MAX of all clients together; for those beyond ops->done() is not called.
+ */
+void md_carry_orphan(struct md_carry *carry, uint64_t client);
 
 /**
  * md_carry_first - is this the first copy of a message that has arrived?

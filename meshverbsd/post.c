@@ -55,7 +55,7 @@ static void on_gone(void *arg, struct md_client *client)
 {
 	struct md_agent *agent = arg;
 
-	md_carry_drop_client(&agent->carry, client->number);
+	md_carry_orphan(&agent->carry, client->number);
 	md_probes_drop(&agent->probes, &client->watches);
 }
 

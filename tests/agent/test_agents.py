@@ -93,6 +93,26 @@ class Pair(AgentTest):
         wait_for("receipts", lambda: a.metric("messages_arrived") == 19)
         self.assertEqual(a.metric("messages_waiting"), 0)
 
+    def test_last_words(self):
+        """What a process says before it ends arrives, even if the first copies do not."""
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1) # the neighbours are known
+        with a.mute("eth0"):
+            pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
+            wait_for("it goes", lambda: a.metric("messages_accepted") == 2)
+            pa.close()
+            wait_for("it is gone", lambda: a.metric("processes") == 0)
+            self.assertNotIn("deliver mlx5_0 22 10.1.0.1 11 2", pb.poll())
+        pb.expect("deliver mlx5_0 22 10.1.0.1 11 2")
+        wait_for("receipt", lambda: a.metric("messages_waiting") == 0)
+        self.assertEqual(a.metric("messages_arrived"), 2)
+
     def test_processes_of_one_host(self):
         a, _ = self.pair()
         a.start()

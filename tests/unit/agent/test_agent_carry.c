@@ -304,16 +304,45 @@ static void test_few_netdevs(void **state)
 	assert_int_equal(n_sent, 10);
 }
 
+/* What a process said last is repeated when it is gone, as any other message. */
 static void test_client_goes(void **state)
 {
+	uint64_t begun = now;
+
 	(void)state;
 	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, 2);
+	md_carry_orphan(&carry, 5);
+	run(begun + 100 * MD_MS);
+	assert_int_equal(n_sent, 6);
+	md_carry_receipt(&carry, last_id, &here, now);
+	assert_int_equal(n_arrived, 1);
+	assert_int_equal(carry.n_orphans, 0);
+	assert_true(md_carry_next(&carry) == UINT64_MAX);
+	/* Nor does it stay for ever. */
 	assert_int_equal(send_one(6), 0);
-	md_carry_drop_client(&carry, 5);
-	assert_int_equal(carry.n, 1);
-	run(now + 2 * MD_S);
-	assert_int_equal(n_done, 1);
-	assert_int_equal(last_client, 6);
+	md_carry_orphan(&carry, 6);
+	run(now + MD_S + MD_TRIES_SLOW_NS);
+	assert_int_equal(n_done, 2);
+	assert_int_equal(carry.n, 0);
+}
+
+/* Clients that come and go leave room for others. */
+static void test_orphans(void **state)
+{
+	(void)state;
+	for (uint64_t client = 5; client < 10; client++) {
+		for (int i = 0; i < MD_PARCELS_PER_CLIENT; i++)
+			assert_int_equal(send_one(client), 0);
+		md_carry_orphan(&carry, client);
+		assert_int_equal(carry.n, MD_ORPHANS_MAX);
+		assert_int_equal(carry.n_orphans, MD_ORPHANS_MAX);
+	}
+	assert_int_equal(n_done, 0);
+	assert_int_equal(send_one(10), 0);
+	run(now + MD_S);
+	assert_int_equal(n_done, MD_ORPHANS_MAX + 1);
+	assert_int_equal(carry.n_orphans, 0);
 }
 
 static void test_limit(void **state)
@@ -371,6 +400,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_orphans, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
