@@ -88,6 +88,7 @@
 /* Of those whose process is gone: who connects again and again, each time with all it may have, leaves room for others. */
 #define MD_ORPHANS_MAX        2048
 #define MD_TRIES              5
+#define MD_TRIES_KEPT         3 /* the one that is repeated while the process says the same again and again */
 #define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second one waits so long at most, where receipts take long */
 #define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
@@ -99,7 +100,7 @@
 #define MD_BUNDLES_ASK_MAX    6 /* so often */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
-#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */
+#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */
 
 /* Probes of paths. */
 #define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */

@@ -35,6 +35,7 @@ static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
 	HASH_DEL(carry->by_id, parcel);
+	HASH_DELETE(hh_text, carry->by_text, parcel);
 	carry->n--;
 	carry->n_orphans -= parcel->orphan;
 	carry->n_unsent -= !parcel->sent;
@@ -53,7 +54,9 @@ static void finish(struct md_carry *carry, struct md_parcel *parcel, bool arrive
 	else
 		carry->count.unreachable++;
 	take_out(carry, parcel);
-	carry->ops->done(carry->arg, parcel, arrived);
+	if (!arrived)
+		carry->ops->unreachable(carry->arg, parcel);
+	carry->ops->done(carry->arg, parcel);
 	free(parcel);
 }
 
@@ -166,6 +169,9 @@ static void note_receipt(struct md_carry *carry, const struct md_parcel *parcel,
 {
 	uint64_t took_ns = now_ns - parcel->begun_ns;
 
+	/* One that was asked for again and again may be old. */
+	if (took_ns > MD_S)
+		took_ns = MD_S;
 	carry->slow_ns = (7 * carry->slow_ns + took_ns) / 8;
 }
 
@@ -177,11 +183,55 @@ static void queue_up(struct md_carry *carry, struct md_parcel *parcel, unsigned 
 	TAILQ_INSERT_TAIL(&carry->tries[tries], parcel, queue);
 }
 
-int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
-		  const uint8_t *data, uint16_t len, uint64_t now_ns)
+static uint64_t text_of(uint64_t client, const union ibv_gid *dgid, const uint8_t *data, uint16_t len)
+{
+	struct {
+		uint64_t client;
+		union ibv_gid dgid;
+		uint8_t data[MV_CTL_MAX_BYTES];
+	} what = {.client = client, .dgid = *dgid};
+
+	memcpy(what.data, data, len);
+	return md_hash64(&what, offsetof(typeof(what), data) + len);
+}
+
+/* The parcel with that very message, should it be under way. */
+static struct md_parcel *find_same(const struct md_carry *carry, uint64_t text, uint64_t client,
+				   const union ibv_gid *dgid, const uint8_t *data, uint16_t len)
 {
 	struct md_parcel *parcel;
 
+	HASH_FIND(hh_text, carry->by_text, &text, sizeof(text), parcel);
+	if (parcel && parcel->client == client && mv_gid_equal(&parcel->dgid, dgid) && parcel->len == len &&
+	    !memcmp(parcel->data, data, len))
+		return parcel;
+	return NULL;
+}
+
+/* Into both tables, or into none. */
+static bool add(struct md_carry *carry, struct md_parcel *parcel)
+{
+	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
+	if (!parcel->hh.tbl)
+		return false;
+	HASH_ADD(hh_text, carry->by_text, text, sizeof(parcel->text), parcel);
+	if (parcel->hh_text.tbl)
+		return true;
+	HASH_DEL(carry->by_id, parcel);
+	return false;
+}
+
+int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
+		  const uint8_t *data, uint16_t len, uint64_t now_ns)
+{
+	uint64_t text = text_of(client, dgid, data, len);
+	struct md_parcel *parcel = find_same(carry, text, client, dgid, data, len);
+
+	if (parcel) {
+		parcel->again = true;
+		carry->count.merged++;
+		return MD_CARRY_MERGED;
+	}
 	if (carry->n >= MD_PARCELS_MAX) {
 		carry->count.no_room++;
 		return -ENOSPC;
@@ -190,14 +240,15 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	if (!parcel)
 		return -ENOMEM;
 	parcel->id = carry->next_id;
+	parcel->text = text;
 	parcel->client = client;
 	parcel->dgid = *dgid;
 	parcel->qpn = qpn;
 	parcel->begun_ns = now_ns;
+	parcel->said_ns = now_ns;
 	parcel->len = len;
 	memcpy(parcel->data, data, len);
-	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
-	if (!parcel->hh.tbl) {
+	if (!add(carry, parcel)) {
 		free(parcel);
 		return -ENOMEM;
 	}
@@ -280,14 +331,38 @@ void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host,
 	}
 }
 
+/*
+ * Which try is next. What its process has said again since the last one stays at MD_TRIES_KEPT: it is tried often enough there, and
+ * all others as well, should many of them wait for an agent that gets no processor.
+ */
+static unsigned int next_try(struct md_parcel *parcel)
+{
+	bool again = parcel->again;
+
+	parcel->again = false;
+	return again && parcel->tries >= MD_TRIES_KEPT ? MD_TRIES_KEPT : parcel->tries + 1;
+}
+
+/* What would have been a message of its own would have been told of. */
+static void tell_while_kept(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
+{
+	if (now_ns - parcel->said_ns < MD_S)
+		return;
+	parcel->said_ns = now_ns;
+	carry->ops->unreachable(carry->arg, parcel);
+}
+
 static void try_again(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
 {
-	if (parcel->tries == MD_TRIES) {
+	unsigned int next = next_try(parcel);
+
+	if (next > MD_TRIES) {
 		finish(carry, parcel, false);
 		return;
 	}
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
-	queue_up(carry, parcel, parcel->tries + 1, now_ns);
+	queue_up(carry, parcel, next, now_ns);
+	tell_while_kept(carry, parcel, now_ns);
 	carry->count.retried++;
 	if (!try_once(carry, parcel))
 		finish(carry, parcel, false);

@@ -41,7 +41,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	err = md_carry_send(&agent->carry, client->number, dgid, msg->to.qpn, data, len, md_now());
 	if (err)
 		client->n_parcels--;
-	return err;
+	return err == MD_CARRY_MERGED ? 0 : err;
 }
 
 static size_t on_devices(void *arg, const union ibv_gid *gid, const char **ret, size_t max)
@@ -153,21 +153,26 @@ void md_post_flush(struct md_agent *agent)
 	md_clients_flush(&agent->clients);
 }
 
-static void done(void *arg, const struct md_parcel *parcel, bool arrived)
+static void unreachable(void *arg, const struct md_parcel *parcel)
 {
 	struct md_agent *agent = arg;
 	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
 
-	if (!client)
-		return;
-	client->n_parcels--;
-	if (!arrived)
-		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data,
-				      parcel->len);
+	if (client)
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
+}
+
+static void done(void *arg, const struct md_parcel *parcel)
+{
+	struct md_agent *agent = arg;
+	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
+
+	if (client)
+		client->n_parcels--;
 }
 
 static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
-					      send_parcel,    done};
+					      send_parcel,    unreachable, done};
 
 void md_post_init(struct md_agent *agent)
 {
