@@ -11,6 +11,7 @@
 #include "control.h"
 #include "drained.h"
 #include "errands.h"
+#include "expiry.h"
 #include "gidmap.h"
 #include "hosts.h"
 #include "members.h"
@@ -69,6 +70,7 @@ struct md_agent {
 	struct md_members members;
 	struct md_secure *secure;
 	struct md_hosts hosts;
+	struct md_expiry expiry;
 	struct md_gidmap gidmap;
 	struct md_targets targets;
 	struct md_announce announce;
@@ -92,7 +94,7 @@ struct md_agent {
 	/* When what is due; 0: at once. */
 	uint64_t publish_ns; /* UINT64_MAX: nothing to publish */
 	uint64_t published_ns, publish_cost_ns;
-	uint64_t expire_ns, heartbeat_ns, targets_ns, count_ns;
+	uint64_t heartbeat_ns, targets_ns, count_ns;
 	uint64_t answers_room_ns; /* MD_ANSWERS_PER_S */
 	uint64_t echoes_room_ns; /* MD_ECHOES_PER_S */
 

@@ -32,7 +32,7 @@
 #define MD_EXPIRY_TENTHS     35 /* a host is gone after 3.5 missed intervals */
 #define MD_BURST             3 /* beacons after a change, for one may be lost */
 #define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
-#define MD_LATE_NS           MD_S /* an agent that is as late itself takes nobody's silence for an absence */
+#define MD_LATE_NS           (200 * MD_MS) /* an agent that is as late itself takes nobody's silence for an absence */
 #define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
 #define MD_ANSWER_EACH_NS    (MD_S / 5000) /* and longer for each on the link: 10,000 take two seconds */
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
