@@ -98,6 +98,9 @@
 #define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so often */
+/* Cookies of those whom a process at work may have to reach at once are asked for anew before they are too old. */
+#define MD_RENEW_LOOK_NS      (250 * MD_MS)
+#define MD_RENEW_AT_ONCE      32 /* hosts, in one look: all of MD_PROBES_MAX within a renewal's time */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */

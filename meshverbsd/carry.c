@@ -139,6 +139,19 @@ static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 		send_many(carry, parcel, to, n);
 }
 
+size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
+{
+	struct md_endpoint to[MD_PATHS_MAX];
+	size_t first[MD_PATHS_MAX], n = carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX);
+	size_t n_netdevs = netdevs_of(to, n, first);
+
+	if (n_netdevs > max)
+		n_netdevs = max;
+	for (size_t i = 0; i < n_netdevs; i++)
+		ret[i] = to[first[i]];
+	return n_netdevs;
+}
+
 /* Return: false when there is nobody to send to and no use in waiting. */
 static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 {

@@ -122,6 +122,13 @@ uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns);
 uint64_t md_carry_next(const struct md_carry *carry);
 
 /**
+ * md_carry_first_ways - where the first copy of a message to @dgid may go: one endpoint for each netdev
+ *
+ * Return: how many were written, at most @max.
+ */
+size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max);
+
+/**
  * md_carry_orphan - a client is gone
  *
  * Its parcels stay until they have arrived or were tried enough: what a process says last is what its peers wait for. No more than

@@ -126,6 +126,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		repeat(agent, now_ns);
 	if (agent->probes.next_ns <= now_ns)
 		md_prober_tick(agent);
+	if (md_renew_next(agent) <= now_ns)
+		md_renew_look(agent, now_ns);
 	if (agent->publish_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
@@ -144,6 +146,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		agent->heartbeat_ns,
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
+		md_renew_next(agent),
 		agent->probes.next_ns,
 		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};

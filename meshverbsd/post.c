@@ -281,6 +281,17 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 	send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
 }
 
+void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
+{
+	const struct md_bundle_to place = {
+		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	struct md_writer w;
+
+	md_bundle_begin(&w, payload, MD_PARCEL_CARRY, 0);
+	send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
+}
+
 /* Old agents drop the question. So it is asked before there is anything to be sent in bundles, and seldom. */
 static void ask_for_bundles(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {

@@ -94,6 +94,7 @@ class Host:
         self.conf = self.dir / "mesh.conf"
         self.log = self.dir / "log"
         self.agent = None
+        self.program = f"{world.build}/meshverbsd/meshverbsd"
         self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
         (self.sysfs / "class/infiniband").mkdir(parents=True)
         self.run_dir.mkdir()
@@ -155,7 +156,7 @@ class Host:
         with self.log.open("a") as log:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
-                 *AS_NOBODY, f"{self.world.build}/meshverbsd/meshverbsd", "--foreground", "--run-dir", self.run_dir,
+                 *AS_NOBODY, self.program, "--foreground", "--run-dir", self.run_dir,
                  *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
