@@ -21,13 +21,23 @@ static bool is_to_be_asked(struct md_host *host)
 	return true;
 }
 
-static void renew(struct md_agent *agent, const union ibv_gid *gid)
+/* Where nobody is heard the kernel would ask for the neighbour, and who connects a queue pair then waits for it: see md_paths_leave(). */
+static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (host->sightings[i].ifindex == at->ifindex && IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip))
+			return true;
+	return host->told_expires_ns && IN6_ARE_ADDR_EQUAL(&host->told_by, &at->ip);
+}
+
+static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)
 {
 	struct md_endpoint to[MD_PATHS_AT_ONCE];
 	size_t n = md_carry_first_ways(&agent->carry, gid, to, MD_PATHS_AT_ONCE);
 
 	for (size_t i = 0; i < n; i++)
-		md_post_ask(agent, &to[i]);
+		if (is_heard(host, &to[i]))
+			md_post_ask(agent, &to[i]);
 }
 
 /* The host at the other end of a path that is watched and works, if its turn has come; else NULL. */
@@ -56,7 +66,7 @@ void md_renew_look(struct md_agent *agent, uint64_t now_ns)
 		host->renew_ns = now_ns + RENEW_NS;
 		if (!is_to_be_asked(host))
 			continue;
-		renew(agent, &probe->key.remote);
+		renew(agent, host, &probe->key.remote);
 		if (++n == MD_RENEW_AT_ONCE)
 			return;
 	}
