@@ -11,6 +11,7 @@
 #include "control.h"
 #include "drained.h"
 #include "errands.h"
+#include "expiry.h"
 #include "gidmap.h"
 #include "hosts.h"
 #include "members.h"
@@ -69,6 +70,7 @@ struct md_agent {
 	struct md_members members;
 	struct md_secure *secure;
 	struct md_hosts hosts;
+	struct md_expiry expiry;
 	struct md_gidmap gidmap;
 	struct md_targets targets;
 	struct md_announce announce;
@@ -92,7 +94,8 @@ struct md_agent {
 	/* When what is due; 0: at once. */
 	uint64_t publish_ns; /* UINT64_MAX: nothing to publish */
 	uint64_t published_ns, publish_cost_ns;
-	uint64_t expire_ns, heartbeat_ns, targets_ns, count_ns;
+	uint64_t renew_ns; /* of md_renew_next() */
+	uint64_t heartbeat_ns, targets_ns, count_ns;
 	uint64_t answers_room_ns; /* MD_ANSWERS_PER_S */
 	uint64_t echoes_room_ns; /* MD_ECHOES_PER_S */
 
@@ -164,6 +167,13 @@ void md_post_init(struct md_agent *agent);
 void md_post_message(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_post_bundle(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
 void md_post_flush(struct md_agent *agent); /* the end of a turn: what waits for company has waited enough */
+
+/* An empty bundle, sent as a message would be; the answer is another one. */
+void md_post_ask(struct md_agent *agent, const struct md_endpoint *to);
+
+/* renew.c: cookies */
+void md_renew_look(struct md_agent *agent, uint64_t now_ns);
+uint64_t md_renew_next(const struct md_agent *agent); /* when to call it; UINT64_MAX: nothing is to be done */
 
 /* prober.c: probes of paths, to and from the network and processes */
 void md_prober_init(struct md_agent *agent);

@@ -32,7 +32,7 @@
 #define MD_EXPIRY_TENTHS     35 /* a host is gone after 3.5 missed intervals */
 #define MD_BURST             3 /* beacons after a change, for one may be lost */
 #define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
-#define MD_LATE_NS           MD_S /* an agent that is as late itself takes nobody's silence for an absence */
+#define MD_LATE_NS           (200 * MD_MS) /* an agent that is as late itself takes nobody's silence for an absence */
 #define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
 #define MD_ANSWER_EACH_NS    (MD_S / 5000) /* and longer for each on the link: 10,000 take two seconds */
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
@@ -87,7 +87,10 @@
 /* Messages on their way. */
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
+/* Of those whose process is gone: who connects again and again, each time with all it may have, leaves room for others. */
+#define MD_ORPHANS_MAX        2048
 #define MD_TRIES              5
+#define MD_TRIES_KEPT         3 /* the one that is repeated while the process says the same again and again */
 #define MD_TRIES_SLOW_NS      (200 * MD_MS) /* the second one waits so long at most, where receipts take long */
 #define MD_TRIES_FEW          2 /* of which go by a few netdevs, one address pair of each */
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
@@ -97,9 +100,12 @@
 #define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so often */
+/* Cookies of those whom a process at work may have to reach at once are asked for anew before they are too old. */
+#define MD_RENEW_LOOK_NS      (250 * MD_MS)
+#define MD_RENEW_AT_ONCE      32 /* hosts, in one look: all of MD_PROBES_MAX within a renewal's time */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
-#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second */
+#define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */
 
 /* Probes of paths. */
 #define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */

@@ -35,7 +35,9 @@ static void take_out(struct md_carry *carry, struct md_parcel *parcel)
 {
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
 	HASH_DEL(carry->by_id, parcel);
+	HASH_DELETE(hh_text, carry->by_text, parcel);
 	carry->n--;
+	carry->n_orphans -= parcel->orphan;
 	carry->n_unsent -= !parcel->sent;
 }
 
@@ -52,7 +54,9 @@ static void finish(struct md_carry *carry, struct md_parcel *parcel, bool arrive
 	else
 		carry->count.unreachable++;
 	take_out(carry, parcel);
-	carry->ops->done(carry->arg, parcel, arrived);
+	if (!arrived)
+		carry->ops->unreachable(carry->arg, parcel);
+	carry->ops->done(carry->arg, parcel);
 	free(parcel);
 }
 
@@ -135,6 +139,19 @@ static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 		send_many(carry, parcel, to, n);
 }
 
+size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
+{
+	struct md_endpoint to[MD_PATHS_MAX];
+	size_t first[MD_PATHS_MAX], n = carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX);
+	size_t n_netdevs = netdevs_of(to, n, first);
+
+	if (n_netdevs > max)
+		n_netdevs = max;
+	for (size_t i = 0; i < n_netdevs; i++)
+		ret[i] = to[first[i]];
+	return n_netdevs;
+}
+
 /* Return: false when there is nobody to send to and no use in waiting. */
 static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 {
@@ -165,6 +182,9 @@ static void note_receipt(struct md_carry *carry, const struct md_parcel *parcel,
 {
 	uint64_t took_ns = now_ns - parcel->begun_ns;
 
+	/* One that was asked for again and again may be old. */
+	if (took_ns > MD_S)
+		took_ns = MD_S;
 	carry->slow_ns = (7 * carry->slow_ns + took_ns) / 8;
 }
 
@@ -176,11 +196,55 @@ static void queue_up(struct md_carry *carry, struct md_parcel *parcel, unsigned 
 	TAILQ_INSERT_TAIL(&carry->tries[tries], parcel, queue);
 }
 
-int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
-		  const uint8_t *data, uint16_t len, uint64_t now_ns)
+static uint64_t text_of(uint64_t client, const union ibv_gid *dgid, const uint8_t *data, uint16_t len)
+{
+	struct {
+		uint64_t client;
+		union ibv_gid dgid;
+		uint8_t data[MV_CTL_MAX_BYTES];
+	} what = {.client = client, .dgid = *dgid};
+
+	memcpy(what.data, data, len);
+	return md_hash64(&what, offsetof(typeof(what), data) + len);
+}
+
+/* The parcel with that very message, should it be under way. */
+static struct md_parcel *find_same(const struct md_carry *carry, uint64_t text, uint64_t client,
+				   const union ibv_gid *dgid, const uint8_t *data, uint16_t len)
 {
 	struct md_parcel *parcel;
 
+	HASH_FIND(hh_text, carry->by_text, &text, sizeof(text), parcel);
+	if (parcel && parcel->client == client && mv_gid_equal(&parcel->dgid, dgid) && parcel->len == len &&
+	    !memcmp(parcel->data, data, len))
+		return parcel;
+	return NULL;
+}
+
+/* Into both tables, or into none. */
+static bool add(struct md_carry *carry, struct md_parcel *parcel)
+{
+	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
+	if (!parcel->hh.tbl)
+		return false;
+	HASH_ADD(hh_text, carry->by_text, text, sizeof(parcel->text), parcel);
+	if (parcel->hh_text.tbl)
+		return true;
+	HASH_DEL(carry->by_id, parcel);
+	return false;
+}
+
+int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *dgid, uint32_t qpn,
+		  const uint8_t *data, uint16_t len, uint64_t now_ns)
+{
+	uint64_t text = text_of(client, dgid, data, len);
+	struct md_parcel *parcel = find_same(carry, text, client, dgid, data, len);
+
+	if (parcel) {
+		parcel->again = true;
+		carry->count.merged++;
+		return MD_CARRY_MERGED;
+	}
 	if (carry->n >= MD_PARCELS_MAX) {
 		carry->count.no_room++;
 		return -ENOSPC;
@@ -189,14 +253,15 @@ int md_carry_send(struct md_carry *carry, uint64_t client, const union ibv_gid *
 	if (!parcel)
 		return -ENOMEM;
 	parcel->id = carry->next_id;
+	parcel->text = text;
 	parcel->client = client;
 	parcel->dgid = *dgid;
 	parcel->qpn = qpn;
 	parcel->begun_ns = now_ns;
+	parcel->said_ns = now_ns;
 	parcel->len = len;
 	memcpy(parcel->data, data, len);
-	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
-	if (!parcel->hh.tbl) {
+	if (!add(carry, parcel)) {
 		free(parcel);
 		return -ENOMEM;
 	}
@@ -279,14 +344,38 @@ void md_carry_learned(struct md_carry *carry, const struct mv_host_id *host,
 	}
 }
 
+/*
+ * Which try is next. What its process has said again since the last one stays at MD_TRIES_KEPT: it is tried often enough there, and
+ * all others as well, should many of them wait for an agent that gets no processor.
+ */
+static unsigned int next_try(struct md_parcel *parcel)
+{
+	bool again = parcel->again;
+
+	parcel->again = false;
+	return again && parcel->tries >= MD_TRIES_KEPT ? MD_TRIES_KEPT : parcel->tries + 1;
+}
+
+/* What would have been a message of its own would have been told of. */
+static void tell_while_kept(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
+{
+	if (now_ns - parcel->said_ns < MD_S)
+		return;
+	parcel->said_ns = now_ns;
+	carry->ops->unreachable(carry->arg, parcel);
+}
+
 static void try_again(struct md_carry *carry, struct md_parcel *parcel, uint64_t now_ns)
 {
-	if (parcel->tries == MD_TRIES) {
+	unsigned int next = next_try(parcel);
+
+	if (next > MD_TRIES) {
 		finish(carry, parcel, false);
 		return;
 	}
 	TAILQ_REMOVE(&carry->tries[parcel->tries], parcel, queue);
-	queue_up(carry, parcel, parcel->tries + 1, now_ns);
+	queue_up(carry, parcel, next, now_ns);
+	tell_while_kept(carry, parcel, now_ns);
 	carry->count.retried++;
 	if (!try_once(carry, parcel))
 		finish(carry, parcel, false);
@@ -317,13 +406,21 @@ uint64_t md_carry_tick(struct md_carry *carry, uint64_t now_ns)
 	return md_carry_next(carry);
 }
 
-void md_carry_drop_client(struct md_carry *carry, uint64_t client)
+void md_carry_orphan(struct md_carry *carry, uint64_t client)
 {
 	struct md_parcel *parcel, *next;
 
 	HASH_ITER(hh, carry->by_id, parcel, next)
-	if (parcel->client == client)
-		release(carry, parcel);
+	{
+		if (parcel->client != client)
+			continue;
+		if (carry->n_orphans == MD_ORPHANS_MAX) {
+			release(carry, parcel);
+			continue;
+		}
+		parcel->orphan = true;
+		carry->n_orphans++;
+	}
 }
 
 bool md_carry_first(struct md_carry *carry, const struct mv_host_id *sender, uint64_t start,

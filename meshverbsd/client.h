@@ -56,7 +56,7 @@ struct md_client_ops {
 		    const uint8_t *data, uint16_t len);
 	/* Devices of ours that have that GID, as md_view_devices(). */
 	size_t (*devices)(void *arg, const union ibv_gid *gid, const char **ret, size_t max);
-	/* It is gone; n_parcels no longer count. */
+	/* It is gone; n_parcels no longer count, and what it has sent may still be under way. */
 	void (*gone)(void *arg, struct md_client *client);
 	/* It has a path watched: as md_probes_watch(). */
 	int (*watch)(void *arg, struct md_client *client, const union ibv_gid *local, const union ibv_gid *remote,

@@ -98,19 +98,15 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /*
- * Without a processor for seconds (stopped, frozen, the machine suspended) we have heard nobody, and what has come since is in the
- * sockets at best: hosts that are there would be forgotten, and connections made without them.
+ * Without a processor (others have it, we are stopped, the machine is suspended) we have heard nobody, and what has come since is in
+ * the sockets at best: hosts that are there would be forgotten, and connections made without them.
  */
 static void expire(struct md_agent *agent, uint64_t now_ns)
 {
-	if (now_ns - agent->expire_ns >= MD_LATE_NS) {
-		md_hosts_excuse(&agent->hosts, agent->expire_ns, now_ns);
-		md_listen_drain(agent);
-	} else if (md_hosts_expire(&agent->hosts, now_ns)) {
+	bool drained = md_listen_drain(agent);
+
+	if (md_expiry_look(&agent->expiry, &agent->hosts, drained, md_udp_dropped(&agent->udp), now_ns))
 		md_due_directory(agent, false);
-	}
-	/* Ten thousand hosts are looked through five times a second. */
-	agent->expire_ns = now_ns + 100 * MD_MS + agent->hosts.n * 10000;
 }
 
 static void count_heard(struct md_agent *agent, uint64_t now_ns)
@@ -134,7 +130,7 @@ static void repeat(struct md_agent *agent, uint64_t now_ns)
 
 static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 {
-	if (agent->expire_ns <= now_ns)
+	if (agent->expiry.due_ns <= now_ns)
 		expire(agent, now_ns);
 	if (agent->count_ns <= now_ns)
 		count_heard(agent, now_ns);
@@ -146,6 +142,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		repeat(agent, now_ns);
 	if (agent->probes.next_ns <= now_ns)
 		md_prober_tick(agent);
+	if (md_renew_next(agent) <= now_ns)
+		md_renew_look(agent, now_ns);
 	if (agent->publish_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
@@ -157,13 +155,14 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 static uint64_t earliest(const struct md_agent *agent)
 {
 	const uint64_t times[] = {
-		agent->expire_ns,
+		agent->expiry.due_ns,
 		agent->count_ns,
 		agent->targets_ns,
 		agent->publish_ns,
 		agent->heartbeat_ns,
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
+		md_renew_next(agent),
 		agent->probes.next_ns,
 		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};
@@ -205,7 +204,7 @@ int md_due_start(struct md_agent *agent)
 		err = sd_event_add_post(agent->event, &agent->post, on_post, agent);
 	if (err < 0)
 		return err;
-	agent->expire_ns = md_now();
+	md_expiry_begin(&agent->expiry, md_udp_dropped(&agent->udp), md_now());
 	/* A former agent's directory serves until the neighbours have answered. */
 	agent->published.dir_fd = agent->rundir.fd;
 	agent->publish_ns = md_now();

@@ -48,6 +48,7 @@ struct md_host {
 	uint64_t bundles_start; /* in which of its lives it takes bundles; 0: not known */
 	uint64_t bundles_ask_ns; /* not to be asked whether it does before */
 	unsigned int bundles_asked; /* so often, in vain */
+	uint64_t renew_ns; /* when its cookies are to be renewed, should anybody need them */
 	size_t n_sightings, cap_sightings;
 	struct md_sighting *sightings;
 };

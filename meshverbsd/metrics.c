@@ -116,6 +116,7 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 	counter(list, "messages_arrived", carry->count.arrived, "Of these, those that arrived");
 	counter(list, "messages_unreachable", carry->count.unreachable, "Of these, those given up");
 	counter(list, "messages_retried", carry->count.retried, "Times a message was repeated");
+	counter(list, "messages_merged", carry->count.merged, "Messages that were under way when their process said them again");
 	counter(list, "messages_dropped", carry->count.no_room,
 		"Messages of processes for which there was no room");
 	counter(list, "messages_received", carry->count.received, "Messages from other hosts");

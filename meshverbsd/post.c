@@ -41,7 +41,7 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	err = md_carry_send(&agent->carry, client->number, dgid, msg->to.qpn, data, len, md_now());
 	if (err)
 		client->n_parcels--;
-	return err;
+	return err == MD_CARRY_MERGED ? 0 : err;
 }
 
 static size_t on_devices(void *arg, const union ibv_gid *gid, const char **ret, size_t max)
@@ -55,7 +55,7 @@ static void on_gone(void *arg, struct md_client *client)
 {
 	struct md_agent *agent = arg;
 
-	md_carry_drop_client(&agent->carry, client->number);
+	md_carry_orphan(&agent->carry, client->number);
 	md_probes_drop(&agent->probes, &client->watches);
 }
 
@@ -157,21 +157,26 @@ void md_post_flush(struct md_agent *agent)
 	md_clients_flush(&agent->clients);
 }
 
-static void done(void *arg, const struct md_parcel *parcel, bool arrived)
+static void unreachable(void *arg, const struct md_parcel *parcel)
 {
 	struct md_agent *agent = arg;
 	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
 
-	if (!client)
-		return;
-	client->n_parcels--;
-	if (!arrived)
-		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data,
-				      parcel->len);
+	if (client)
+		md_client_unreachable(client, &parcel->dgid, parcel->qpn, parcel->data, parcel->len);
+}
+
+static void done(void *arg, const struct md_parcel *parcel)
+{
+	struct md_agent *agent = arg;
+	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
+
+	if (client)
+		client->n_parcels--;
 }
 
 static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,
-					      send_parcel,    done};
+					      send_parcel,    unreachable, done};
 
 void md_post_init(struct md_agent *agent)
 {
@@ -278,6 +283,17 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 
 	md_bundle_begin(&w, payload, op, op == MD_PARCEL_RECEIPT ? to.start : 0);
 	send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
+}
+
+void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
+{
+	const struct md_bundle_to place = {
+		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
+	struct md_writer w;
+
+	md_bundle_begin(&w, payload, MD_PARCEL_CARRY, 0);
+	send_bundle(agent, &place, payload, md_bundle_end(&w, 0));
 }
 
 /* Old agents drop the question. So it is asked before there is anything to be sent in bundles, and seldom. */

@@ -120,7 +120,9 @@ struct mesh_conn {
 	uint8_t went_why; /* enum mv_ctl_reason */
 	bool follows; /* it is connected to itself, and may move */
 	struct mesh_conn *next_follower;
-	struct mesh_conn *next_taken; /* helper thread's own */
+	/* The helper thread's own. */
+	struct mesh_conn *next_taken;
+	struct mv_ctl_msg late_bye; /* came when the thread could not have the lock; type 0: none */
 
 	pthread_mutex_t lock; /* guards the rest */
 	enum mesh_conn_state state;
@@ -277,7 +279,7 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 
 /*
  * negotiate.c: what the helper thread does for one connection; each takes conn->lock. It does not wait for it: a message
- * that comes while a worker has it counts as lost, as any may be.
+ * that comes while a worker has it counts as lost, as any may be. But for BYE, which nobody repeats: mesh_conn_run() takes that.
  */
 
 /**

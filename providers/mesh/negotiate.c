@@ -525,6 +525,51 @@ void mesh_conn_work(struct mesh_conn *conn)
 	leave(conn);
 }
 
+/* A peer that wants to move need not wait for one that is not there any more. */
+static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_move_action action;
+
+	mv_move_abort(&conn->move, now_ns);
+	if (conn->move.state == MV_MOVE_FAILED)
+		mv_move_message(&conn->move, msg, now_ns);
+	while (mv_move_next(&conn->move, &action))
+		if (action.type == MV_DO_SEND)
+			mesh_thread_send(&action.msg);
+}
+
+/* conn->lock */
+static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	struct mv_ctl_msg reply;
+
+	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
+		answer_failed(conn, msg, now_ns);
+	} else if (is_moving(conn)) {
+		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
+			mesh_conn_peer_left(conn);
+			mesh_conn_peer_gone(conn);
+		}
+		mv_move_message(&conn->move, msg, now_ns);
+		act(conn, now_ns, false);
+	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
+		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
+					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
+					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
+		mesh_thread_send(&reply);
+	}
+}
+
+/* Came while somebody else had the connection. */
+static void take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mv_ctl_msg bye = conn->late_bye;
+
+	conn->late_bye.type = 0;
+	if (bye.type)
+		take_message(conn, &bye, now_ns);
+}
+
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
 	uint64_t keys, tell, fence, move, again;
@@ -537,6 +582,7 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 			*ret_deadline = now_ns + PATIENCE_NS;
 		return false;
 	}
+	take_late_bye(conn, now_ns);
 	if (is_moving(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
@@ -580,40 +626,15 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	return live;
 }
 
-/* A peer that wants to move need not wait for one that is not there any more. */
-static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
-{
-	struct mv_move_action action;
-
-	mv_move_abort(&conn->move, now_ns);
-	if (conn->move.state == MV_MOVE_FAILED)
-		mv_move_message(&conn->move, msg, now_ns);
-	while (mv_move_next(&conn->move, &action))
-		if (action.type == MV_DO_SEND)
-			mesh_thread_send(&action.msg);
-}
-
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	struct mv_ctl_msg reply;
-
-	if (!mesh_conn_enter(conn))
+	if (!mesh_conn_enter(conn)) {
+		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
+		if (msg->type == MV_CTL_BYE)
+			conn->late_bye = *msg;
 		return;
-	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
-		answer_failed(conn, msg, now_ns);
-	} else if (is_moving(conn)) {
-		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
-			mesh_conn_peer_left(conn);
-			mesh_conn_peer_gone(conn);
-		}
-		mv_move_message(&conn->move, msg, now_ns);
-		act(conn, now_ns, false);
-	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
-		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
-					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
-					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
-		mesh_thread_send(&reply);
 	}
+	take_message(conn, msg, now_ns);
 	note_moving(conn, now_ns);
 	leave(conn);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Hosts for the agent's tests: a network namespace, RDMA devices in a made-up sysfs, an agent without privileges."""
+import contextlib
 import ipaddress
 import json
 import os
@@ -93,6 +94,7 @@ class Host:
         self.conf = self.dir / "mesh.conf"
         self.log = self.dir / "log"
         self.agent = None
+        self.program = f"{world.build}/meshverbsd/meshverbsd"
         self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
         (self.sysfs / "class/infiniband").mkdir(parents=True)
         self.run_dir.mkdir()
@@ -111,6 +113,16 @@ class Host:
         """[(address, state)] of which the kernel does not know who has them."""
         lines = [line.split() for line in self.ip("neigh", "show", "dev", dev).splitlines()]
         return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
+
+    @contextlib.contextmanager
+    def mute(self, dev):
+        """What it sends to those it knows there goes to nobody; what they send is heard."""
+        known = {words[0] for words in map(str.split, self.ip("neigh", "show", "dev", dev).splitlines())}
+        for address in known:
+            self.ip("neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", dev)
+        yield
+        for address in known:
+            self.ip("neigh", "del", address, "dev", dev)
 
     def sysctl(self, key, value):
         sh("ip", "netns", "exec", self.netns, "sh", "-c", f"echo {value} >/proc/sys/net/{key}")
@@ -144,7 +156,7 @@ class Host:
         with self.log.open("a") as log:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
-                 *AS_NOBODY, f"{self.world.build}/meshverbsd/meshverbsd", "--foreground", "--run-dir", self.run_dir,
+                 *AS_NOBODY, self.program, "--foreground", "--run-dir", self.run_dir,
                  *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)

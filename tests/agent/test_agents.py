@@ -94,6 +94,26 @@ class Pair(AgentTest):
         wait_for("receipts", lambda: a.metric("messages_arrived") == 19)
         self.assertEqual(a.metric("messages_waiting"), 0)
 
+    def test_last_words(self):
+        """What a process says before it ends arrives, even if the first copies do not."""
+        a, b = self.pair()
+        a.start()
+        b.start()
+        self.converge(a, b)
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        self.message(pa, pb, 1) # the neighbours are known
+        with a.mute("eth0"):
+            pa.say("send 10.1.0.1 11 10.1.0.2 22 2")
+            wait_for("it goes", lambda: a.metric("messages_accepted") == 2)
+            pa.close()
+            wait_for("it is gone", lambda: a.metric("processes") == 0)
+            self.assertNotIn("deliver mlx5_0 22 10.1.0.1 11 2", pb.poll())
+        pb.expect("deliver mlx5_0 22 10.1.0.1 11 2")
+        wait_for("receipt", lambda: a.metric("messages_waiting") == 0)
+        self.assertEqual(a.metric("messages_arrived"), 2)
+
     def test_processes_of_one_host(self):
         a, _ = self.pair()
         a.start()
@@ -649,6 +669,40 @@ class Probes(AgentTest):
 
 class SealedProbes(Probes):
     key_text = "22" * 32
+
+
+class Cookies(AgentTest):
+    """They live for four seconds at least and for eight at most here (CMakeLists.txt), instead of one minute and two."""
+
+    def idle(self, watch):
+        """Two processes have spoken, and then not for long. Returns how many messages are refused when they speak again."""
+        a, b = self.pair()
+        for host in (a, b):
+            host.program = f"{BUILD}/tests/agent/agent-hasty"
+            host.settings["probe_interval_ms"] = 50
+            host.start()
+        self.converge(a, b)
+        pa, pb = a.talk("one"), b.talk("two")
+        pa.claim("mlx5_0", 11)
+        pb.claim("mlx5_0", 22)
+        if watch:
+            pa.say("watch 10.1.0.1 10.1.0.2 1")
+            pa.expect("path 10.1.0.1 10.1.0.2 up")
+        self.message(pa, pb, 1)
+        time.sleep(9)
+        if not watch:
+            sent = a.metric("bundles_sent")
+            time.sleep(1)
+            self.assertEqual(a.metric("bundles_sent"), sent)
+        refused = b.metric("datagrams_rejected")["unproven"]
+        self.message(pa, pb, 2)
+        return b.metric("datagrams_rejected")["unproven"] - refused
+
+    def test_renewed(self):
+        self.assertEqual(self.idle(watch=True), 0)
+
+    def test_not_renewed_for_nobody(self):
+        self.assertGreater(self.idle(watch=False), 0)
 
 
 class Routed(AgentTest):

@@ -16,10 +16,18 @@ static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
 static bool willing = true; /* to ask */
 static bool bundles; /* does it take them? */
-static unsigned int n_asked, n_sent, n_bundled, n_done, n_arrived;
+static unsigned int n_asked, n_sent, n_bundled, n_done, n_unreachable;
 static uint64_t last_client, last_id;
 static uint32_t last_qpn;
 static unsigned int sent_to[MD_PATHS_MAX]; /* copies by endpoint */
+
+/* What a message says: each something else. */
+struct text {
+	char abc[4];
+	uint32_t number;
+};
+
+static uint32_t number;
 
 static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
 {
@@ -62,7 +70,7 @@ static void send_copy(void *arg, const struct md_endpoint *to, const struct md_p
 {
 	(void)arg;
 	assert_int_equal(wire->op, MD_PARCEL_CARRY);
-	assert_int_equal(wire->len, 3);
+	assert_int_equal(wire->len, sizeof(struct text));
 	assert_memory_equal(wire->data, "abc", 3);
 	last_id = wire->id;
 	n_sent++;
@@ -70,7 +78,14 @@ static void send_copy(void *arg, const struct md_endpoint *to, const struct md_p
 	sent_to[to->ip.s6_addr[15]]++;
 }
 
-static void done(void *arg, const struct md_parcel *parcel, bool arrived)
+static void unreachable(void *arg, const struct md_parcel *parcel)
+{
+	(void)arg;
+	assert_gid(parcel->dgid, "10.1.0.2");
+	n_unreachable++;
+}
+
+static void done(void *arg, const struct md_parcel *parcel)
 {
 	(void)arg;
 	assert_gid(parcel->dgid, "10.1.0.2");
@@ -78,10 +93,14 @@ static void done(void *arg, const struct md_parcel *parcel, bool arrived)
 	last_client = parcel->client;
 	last_qpn = parcel->qpn;
 	n_done++;
-	n_arrived += arrived;
 }
 
-static const struct md_carry_ops ops = {endpoints, is_at, is_from, ask, send_copy, done};
+static unsigned int n_arrived(void)
+{
+	return (unsigned int)carry.count.arrived;
+}
+
+static const struct md_carry_ops ops = {endpoints, is_at, is_from, ask, send_copy, unreachable, done};
 
 static int setup(void **state)
 {
@@ -92,7 +111,7 @@ static int setup(void **state)
 	n_netdevs = MD_PATHS_MAX;
 	willing = true;
 	bundles = false;
-	n_asked = n_sent = n_bundled = n_done = n_arrived = 0;
+	n_asked = n_sent = n_bundled = n_done = n_unreachable = 0;
 	memset(sent_to, 0, sizeof(sent_to));
 	return 0;
 }
@@ -106,11 +125,18 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int send_one(uint64_t client)
+static int send_same(uint64_t client)
 {
+	const struct text text = {"abc", number};
 	union ibv_gid gid = unit_gid("10.1.0.2");
 
-	return md_carry_send(&carry, client, &gid, 77, (const uint8_t *)"abc", 3, now);
+	return md_carry_send(&carry, client, &gid, 77, (const uint8_t *)&text, sizeof(text), now);
+}
+
+static int send_one(uint64_t client)
+{
+	number++;
+	return send_same(client);
 }
 
 /* Lets time pass, up to @until, in the steps that the carrier asks for. Returns how many. */
@@ -138,7 +164,7 @@ static void test_arrives(void **state)
 	assert_int_equal(n_done, 0);
 	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
-	assert_int_equal(n_arrived, 1);
+	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(last_client, 5);
 	md_carry_receipt(&carry, 1000, &here, now);
 	assert_int_equal(n_done, 1);
@@ -212,8 +238,9 @@ static void test_gives_up(void **state)
 	assert_int_equal(n_done, 0);
 	run(begun + MD_S);
 	assert_int_equal(n_done, 1);
-	assert_int_equal(n_arrived, 0);
+	assert_int_equal(n_arrived(), 0);
 	assert_int_equal(last_qpn, 77);
+	assert_int_equal(n_unreachable, 1);
 	assert_int_equal(carry.count.unreachable, 1);
 	assert_int_equal(carry.count.retried, MD_TRIES - 1);
 }
@@ -236,13 +263,13 @@ static void test_unknown_host(void **state)
 	md_carry_known(&carry);
 	assert_int_equal(n_sent, 1);
 	md_carry_receipt(&carry, last_id, &here, now);
-	assert_int_equal(n_arrived, 1);
+	assert_int_equal(n_arrived(), 1);
 	/* One that was asked in vain lately. */
 	n_endpoints = 0;
 	willing = false;
 	assert_int_equal(send_one(6), 0);
 	assert_int_equal(n_done, 2);
-	assert_int_equal(n_arrived, 1);
+	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(last_client, 6);
 }
 
@@ -304,16 +331,111 @@ static void test_few_netdevs(void **state)
 	assert_int_equal(n_sent, 10);
 }
 
-static void test_client_goes(void **state)
+/* A process says the same again and again while the other host's agent gets no processor: that is one message. */
+static void test_said_again(void **state)
 {
+	uint64_t begun = now;
+
+	(void)state;
+	n_endpoints = 24;
+	assert_int_equal(send_one(5), 0);
+	for (int i = 1; i < 50; i++) {
+		run(begun + (uint64_t)i * 20 * MD_MS);
+		assert_int_equal(send_same(5), MD_CARRY_MERGED);
+	}
+	assert_int_equal(carry.n, 1);
+	assert_int_equal(carry.count.accepted, 1);
+	assert_int_equal(carry.count.merged, 49);
+	/* It goes on as long, in which the process is told once a second. */
+	assert_true(n_sent <= MD_PATHS_FIRST * MD_TRIES_FEW + MD_PATHS_AT_ONCE * 5);
+	assert_int_equal(n_unreachable, 0);
+	for (int i = 50; i < 200; i++) {
+		run(begun + (uint64_t)i * 20 * MD_MS);
+		assert_int_equal(send_same(5), MD_CARRY_MERGED);
+	}
+	assert_int_equal(n_unreachable, 3);
+	assert_int_equal(n_done, 0);
+	assert_true(n_sent <= MD_PATHS_FIRST * MD_TRIES_FEW + MD_PATHS_AT_ONCE * 20);
+	/* The last time counts as much as the first one. */
+	n_sent = 0;
+	begun = now;
+	run(begun + 200 * MD_MS);
+	assert_true(n_sent > 0);
+	run(begun + 400 * MD_MS);
+	assert_int_equal(n_done, 0);
+	run(begun + 2 * MD_S);
+	assert_int_equal(n_done, 1);
+	assert_int_equal(carry.n, 0);
+	/* Then it is a message like any other. */
+	n_sent = 0;
+	assert_int_equal(send_same(5), 0);
+	assert_int_equal(n_sent, MD_PATHS_FIRST);
+	md_carry_receipt(&carry, last_id, &here, now);
+	assert_int_equal(send_same(5), 0);
+}
+
+/* Said again at the end of its tries, it is tried again; and told of as long as it would have been by itself. */
+static void test_said_again_late(void **state)
+{
+	uint64_t begun = now;
+
 	(void)state;
 	assert_int_equal(send_one(5), 0);
-	assert_int_equal(send_one(6), 0);
-	md_carry_drop_client(&carry, 5);
-	assert_int_equal(carry.n, 1);
-	run(now + 2 * MD_S);
+	run(begun + 990 * MD_MS);
+	assert_int_equal(n_sent, 2 * MD_TRIES);
+	assert_int_equal(send_same(5), MD_CARRY_MERGED);
+	run(begun + MD_S);
+	assert_int_equal(n_sent, 2 * MD_TRIES + 2);
+	assert_int_equal(n_unreachable, 1);
+	assert_int_equal(n_done, 0);
+	md_carry_receipt(&carry, last_id, &here, now);
+	assert_int_equal(n_arrived(), 1);
 	assert_int_equal(n_done, 1);
-	assert_int_equal(last_client, 6);
+	/* To another, or from another, it is another one. */
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(send_same(6), 0);
+	assert_int_equal(carry.count.merged, 1);
+}
+
+/* What a process said last is repeated when it is gone, as any other message. */
+static void test_client_goes(void **state)
+{
+	uint64_t begun = now;
+
+	(void)state;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(n_sent, 2);
+	md_carry_orphan(&carry, 5);
+	run(begun + 100 * MD_MS);
+	assert_int_equal(n_sent, 6);
+	md_carry_receipt(&carry, last_id, &here, now);
+	assert_int_equal(n_arrived(), 1);
+	assert_int_equal(carry.n_orphans, 0);
+	assert_true(md_carry_next(&carry) == UINT64_MAX);
+	/* Nor does it stay for ever. */
+	assert_int_equal(send_one(6), 0);
+	md_carry_orphan(&carry, 6);
+	run(now + MD_S + MD_TRIES_SLOW_NS);
+	assert_int_equal(n_done, 2);
+	assert_int_equal(carry.n, 0);
+}
+
+/* Clients that come and go leave room for others. */
+static void test_orphans(void **state)
+{
+	(void)state;
+	for (uint64_t client = 5; client < 10; client++) {
+		for (int i = 0; i < MD_PARCELS_PER_CLIENT; i++)
+			assert_int_equal(send_one(client), 0);
+		md_carry_orphan(&carry, client);
+		assert_int_equal(carry.n, MD_ORPHANS_MAX);
+		assert_int_equal(carry.n_orphans, MD_ORPHANS_MAX);
+	}
+	assert_int_equal(n_done, 0);
+	assert_int_equal(send_one(10), 0);
+	run(now + MD_S);
+	assert_int_equal(n_done, MD_ORPHANS_MAX + 1);
+	assert_int_equal(carry.n_orphans, 0);
 }
 
 static void test_limit(void **state)
@@ -370,7 +492,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_again_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_orphans, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "expiry.h"
 #include "fault.h"
 #include "peers.h"
 
@@ -172,6 +173,57 @@ static void test_late(void **state)
 	assert_non_null(host(3));
 	assert_true(md_hosts_expire(&hosts, 19500 * MD_MS));
 	assert_int_equal(hosts.n, 0);
+}
+
+/* How many are left when we look every @every_ms for 20 s, and datagrams had no room in that time, or were left in the sockets. */
+static size_t left_after(uint64_t every_ns, unsigned int drops, bool drained)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	struct md_expiry expiry;
+	unsigned int news;
+
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 9 * MD_S, &news), 0);
+	md_expiry_begin(&expiry, UINT32_MAX - 5, 9 * MD_S);
+	for (uint64_t now_ns = 9 * MD_S; now_ns < 29 * MD_S; now_ns += every_ns) {
+		if (now_ns < expiry.due_ns)
+			continue;
+		md_expiry_look(&expiry, &hosts, drained, expiry.dropped + drops, now_ns);
+		assert_true(expiry.due_ns > now_ns);
+	}
+	return hosts.n;
+}
+
+/* An agent that others leave a twentieth of a processor. */
+static void test_starved(void **state)
+{
+	(void)state;
+	assert_int_equal(left_after(950 * MD_MS, 1, true), 1);
+}
+
+static void test_starved_without_drops(void **state)
+{
+	(void)state;
+	assert_int_equal(left_after(950 * MD_MS, 0, true), 1);
+}
+
+/* One that comes round in time, but not to the end of what has come. */
+static void test_flooded(void **state)
+{
+	(void)state;
+	assert_int_equal(left_after(100 * MD_MS, 1, true), 1);
+}
+
+static void test_never_drained(void **state)
+{
+	(void)state;
+	assert_int_equal(left_after(100 * MD_MS, 0, false), 1);
+}
+
+/* Who hears all forgets who is gone, in time: also one that is a little late each time. */
+static void test_heard_all(void **state)
+{
+	(void)state;
+	assert_int_equal(left_after(250 * MD_MS, 0, true), 0);
 }
 
 static void test_lost_carrier(void **state)
@@ -346,6 +398,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_starved_without_drops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flooded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_never_drained, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_heard_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),

@@ -386,6 +386,72 @@ static void test_failed_one_says_so(void **state)
 	assert_null(mv_move_peek(&conn.move));
 }
 
+static void say_bye(uint32_t attempt)
+{
+	const struct mv_ctl_msg bye = {.type = MV_CTL_BYE,
+				       .from = conn.peer,
+				       .to = conn.local,
+				       .attempt = attempt,
+				       .to_attempt = conn.move.attempt,
+				       .from_psn = conn.move.rq_psn,
+				       .to_psn = conn.move.sq_psn};
+
+	mesh_conn_message(&conn, &bye, now_ns);
+}
+
+/* A worker has the connection, or the program is in the middle of a call, when the peer says that it goes. */
+static void bye_is_kept(_Atomic bool *worker)
+{
+	uint64_t deadline;
+
+	is_well();
+	conn.move.peer_attempt = 3;
+	if (worker)
+		*worker = true;
+	else
+		pthread_mutex_lock(&conn.lock);
+	say_bye(3);
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_null(held.guard->lost);
+	if (worker)
+		*worker = false; /* and has it queued */
+	else
+		pthread_mutex_unlock(&conn.lock);
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_non_null(held.guard->lost);
+	held.guard->lost = NULL;
+	/* Once. */
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_null(held.guard->lost);
+}
+
+static void test_bye_at_work(void **state)
+{
+	(void)state;
+	bye_is_kept(&conn.at_work);
+}
+
+static void test_bye_in_a_call(void **state)
+{
+	(void)state;
+	bye_is_kept(NULL);
+}
+
+/* It proves what it says like any other. */
+static void test_late_bye_of_another(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 3;
+	conn.at_work = true;
+	say_bye(2);
+	conn.at_work = false;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_null(held.guard->lost);
+}
+
 /* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
 static void test_lost_meanwhile(void **state)
 {
@@ -438,6 +504,9 @@ int main(void)
 		T(test_backs_off),
 		T(test_again_by_itself),
 		T(test_failed_one_says_so),
+		T(test_bye_at_work),
+		T(test_bye_in_a_call),
+		T(test_late_bye_of_another),
 		T(test_lost_meanwhile),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Cookies of agents that will be needed at once. A cookie lives for a minute or two (secure.h), and only what goes from agent to agent
+ * renews it: messages and their receipts. Beacons have that of their link, probes those of their path. So agents that have long had
+ * nothing to carry, as those of processes at work have not, would have their first message refused: the first of a move, for
+ * which a program waits, and where agents get a processor once a second that takes two seconds more.
+ */
+#include "agent.h"
+
+/* A cookie lives for a whole epoch at least; agents may be late. */
+#define RENEW_NS (MD_COOKIE_EPOCH_NS / 3 * 2)
+
+/* Who takes no bundles gets none; who may is asked a few times. */
+static bool is_to_be_asked(struct md_host *host)
+{
+	if (md_host_takes_bundles(host))
+		return true;
+	if (host->bundles_asked >= MD_BUNDLES_ASK_MAX)
+		return false;
+	host->bundles_asked++;
+	return true;
+}
+
+/* Where nobody is heard the kernel would ask for the neighbour, and who connects a queue pair then waits for it: see md_paths_leave(). */
+static bool is_heard(const struct md_host *host, const struct md_endpoint *at)
+{
+	for (size_t i = 0; i < host->n_sightings; i++)
+		if (host->sightings[i].ifindex == at->ifindex && IN6_ARE_ADDR_EQUAL(&host->sightings[i].ip, &at->ip))
+			return true;
+	return host->told_expires_ns && IN6_ARE_ADDR_EQUAL(&host->told_by, &at->ip);
+}
+
+static void renew(struct md_agent *agent, const struct md_host *host, const union ibv_gid *gid)
+{
+	struct md_endpoint to[MD_PATHS_AT_ONCE];
+	size_t n = md_carry_first_ways(&agent->carry, gid, to, MD_PATHS_AT_ONCE);
+
+	for (size_t i = 0; i < n; i++)
+		if (is_heard(host, &to[i]))
+			md_post_ask(agent, &to[i]);
+}
+
+/* The host at the other end of a path that is watched and works, if its turn has come; else NULL. */
+static struct md_host *due_host(struct md_agent *agent, const struct md_probe *probe, uint64_t now_ns)
+{
+	struct md_host *host;
+
+	if (!probe->n_scheduled || probe->state != MV_PROBED_UP || !probe->has_host)
+		return NULL;
+	host = md_hosts_find(&agent->hosts, &probe->host);
+	return host && host->renew_ns <= now_ns ? host : NULL;
+}
+
+void md_renew_look(struct md_agent *agent, uint64_t now_ns)
+{
+	unsigned int n = 0;
+	struct md_probe *probe, *next;
+
+	agent->renew_ns = now_ns + MD_RENEW_LOOK_NS;
+	HASH_ITER(hh, agent->probes.by_key, probe, next)
+	{
+		struct md_host *host = due_host(agent, probe, now_ns);
+
+		if (!host)
+			continue;
+		host->renew_ns = now_ns + RENEW_NS;
+		if (!is_to_be_asked(host))
+			continue;
+		renew(agent, host, &probe->key.remote);
+		if (++n == MD_RENEW_AT_ONCE)
+			return;
+	}
+}
+
+uint64_t md_renew_next(const struct md_agent *agent)
+{
+	return agent->probes.n_scheduled ? agent->renew_ns : UINT64_MAX;
+}
