@@ -12,6 +12,7 @@
 struct keeper {
 	struct md_view *view;
 	const struct md_view *old;
+	const struct mv_topo *topo;
 	uint64_t now_ns;
 	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;
@@ -53,7 +54,9 @@ static uint64_t until(const struct keeper *k, uint32_t g, uint32_t r)
 		return 0;
 	if (mv_gid_family(gid) != MV_FAMILY_LINK_LOCAL && k->taken && k->taken(k->arg, gid))
 		return 0;
-	if (!(k->view->running & (1ull << r)))
+	/* A netdev that has left, perhaps for another network namespace, is not waited for. */
+	if (!(k->view->running & (1ull << r)) &&
+	    mv_topo_netdev(k->topo, k->view->rail_ifindexes[r]))
 		return UINT64_MAX;
 	if (!before_ns || before_ns == UINT64_MAX)
 		return k->now_ns + MD_KEPT_NS;
@@ -126,12 +129,29 @@ static bool any_gone(const struct keeper *k)
 	return false;
 }
 
-int md_kept_add(struct md_view *view, const struct md_view *old, uint64_t now_ns,
-		bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
+/* A netdev is known by its GIDs, and may have lost all of them. */
+static void remember_netdevs(struct md_view *view, const struct md_view *old)
 {
-	struct keeper k = {.view = view, .old = old, .now_ns = now_ns, .taken = taken, .arg = arg};
+	for (uint32_t r = 0; r < old->desc->n_rails; r++) {
+		uint32_t at = same_rail(view->desc, &old->desc->rails[r]);
+
+		if (at != NO_RAIL && !view->rail_ifindexes[at])
+			view->rail_ifindexes[at] = old->rail_ifindexes[r];
+	}
+}
+
+int md_kept_add(struct md_view *view, const struct md_view *old, const struct mv_topo *topo,
+		uint64_t now_ns, bool (*taken)(void *arg, const union ibv_gid *gid), void *arg)
+{
+	struct keeper k = {.view = view,
+			   .old = old,
+			   .topo = topo,
+			   .now_ns = now_ns,
+			   .taken = taken,
+			   .arg = arg};
 	uint32_t max = view->desc->n_gids + old->desc->n_gids;
 
+	remember_netdevs(view, old);
 	if (!any_gone(&k))
 		return 0;
 	k.desc = md_desc_new(view->desc->n_rails, max);

@@ -132,6 +132,7 @@ static void add_rail(struct maker *maker, const struct mv_device *device,
 	rail->numa_node = device->numa_node < 0 ? -1 : device->numa_node;
 	rail->lid = port->lid;
 	if (netdev) {
+		maker->view->rail_ifindexes[r] = netdev->ifindex;
 		memcpy(rail->netdev, netdev->name, sizeof(rail->netdev));
 		rail->mtu_bytes = roce_mtu(netdev->mtu_bytes);
 	}

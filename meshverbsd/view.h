@@ -2,6 +2,7 @@
 #ifndef MD_VIEW_H
 #define MD_VIEW_H
 
+#include "bounds.h"
 #include "config.h"
 #include "desc.h"
 #include "drained.h"
@@ -36,6 +37,7 @@ struct md_view {
 	struct md_onlink *onlinks;
 	uint32_t *gid_ifindexes; /* netdev of each GID of @desc; 0: none */
 	uint64_t running; /* bit per rail: its port is active, its netdev runs; also of one that is drained */
+	uint32_t rail_ifindexes[MD_RAILS_MAX]; /* netdev of each rail, or that it had when that could be told; 0: not known */
 	uint64_t *kept_until_ns; /* of each GID of @desc: how long it is kept though it has gone (kept.h), 0: it is there; NULL: all are */
 };
 

@@ -125,7 +125,7 @@ static int make_view(struct md_watch *w)
 	int err = md_view_make(&w->looked.topo, w->config, w->drained, w->looked.default_ifindex, &view);
 
 	if (!err && old)
-		err = md_kept_add(view, old, now_ns(), w->taken, w->arg);
+		err = md_kept_add(view, old, &w->looked.topo, now_ns(), w->taken, w->arg);
 	if (err) {
 		md_view_free(view);
 		return err;

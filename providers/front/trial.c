@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,8 +44,8 @@ static int judge(int status, const char *said, char *why, size_t why_size)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	/* The child is not to blame for that: out of memory, or the operator. */
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+	/* The child is not to blame for that: out of memory, or the operator; a host or a file system that is too slow. */
+	if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGALRM))
 		return -ECANCELED;
 	if (WIFSIGNALED(status))
 		snprintf(why, why_size, "%s", strsignal(WTERMSIG(status)));
@@ -76,6 +77,7 @@ int trial_load(const void *image, size_t size, const char *symbol, const char *v
 {
 	int memory, out[2], status = 0, err = 0;
 	char path[48], said[200] = "";
+	struct statvfs fs;
 	bool named;
 	pid_t pid;
 
@@ -83,6 +85,12 @@ int trial_load(const void *image, size_t size, const char *symbol, const char *v
 	memory = make_file(path, sizeof(path), &named);
 	if (memory < 0)
 		return memory;
+	/* Nothing could be loaded from there. */
+	if (named && (statvfs(path, &fs) || fs.f_flag & ST_NOEXEC)) {
+		unlink(path);
+		close(memory);
+		return -ECANCELED;
+	}
 	if (pipe(out)) {
 		err = -errno;
 		if (named)

@@ -357,13 +357,23 @@ void mesh_live_release(struct mesh_held *h)
 	pthread_mutex_lock(&h->lock);
 	next = h->next;
 	h->next = (struct mesh_shadow){0};
-	if (h->quiet) {
-		h->quiet = MESH_QUIET_NO;
-		mesh_post_drain(h);
-	}
+	h->quiet = MESH_QUIET_NO;
+	mesh_post_drain(h);
 	pthread_mutex_unlock(&h->lock);
 	if (next.qp)
 		mesh_shadow_unmake(h, &next);
+}
+
+bool mesh_live_waits(struct mesh_held *h)
+{
+	bool some;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->mode == MESH_HELD_GUARDED)
+		mesh_post_drain(h);
+	some = h->mode == MESH_HELD_GUARDED && h->queue.n;
+	pthread_mutex_unlock(&h->lock);
+	return some;
 }
 
 int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)

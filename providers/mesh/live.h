@@ -159,4 +159,11 @@ bool mesh_live_sends(struct mesh_held *h);
 /** mesh_live_release - the QP that would have come next goes, and atomics are posted again */
 void mesh_live_release(struct mesh_held *h);
 
+/**
+ * mesh_live_waits - does anything wait that its QP of the base could do, had not somebody its lock? It is posted if nobody has any more
+ *
+ * That was a batch, whose end posts it, or a post, whose end does not. Any thread.
+ */
+bool mesh_live_waits(struct mesh_held *h);
+
 #endif

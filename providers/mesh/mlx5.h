@@ -32,7 +32,7 @@ struct mesh_mlx5 {
 	enum { MESH_MLX5_NOT_TRIED, MESH_MLX5_SILENT, MESH_MLX5_ANSWERS } copies; /* what is said of a copy of a CQ; data->lock */
 	/* mlx5lock.c: which word of a queue pair's structure is the lock of its sends, and what is in it when nobody has it; data->lock */
 	enum { MESH_MLX5_LOCK_UNKNOWN, MESH_MLX5_LOCK_NOWHERE, MESH_MLX5_LOCK_FOUND } lock;
-	uint32_t lock_at, lock_free;
+	uint32_t lock_at, lock_free, n_lock_failures;
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
 };

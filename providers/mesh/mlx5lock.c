@@ -12,6 +12,7 @@
  */
 
 #define ROUNDS	4 /* what else changes, behind the structure, does not change in step with us that often */
+#define LOCK_FAILURES 4u
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
 struct search {
@@ -82,6 +83,7 @@ static struct ibv_qp *make_qp(struct mesh_context *mc, struct ibv_cq *cq)
 		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 	};
 
+	errno = ENOMEM;
 	return attr.pd ? mc->create_qp_ex(atomic_load_explicit(&mc->verbs, memory_order_relaxed), &attr) : NULL;
 }
 
@@ -89,7 +91,7 @@ static int find_on(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct search *s = calloc(1, sizeof(*s)); /* too large for a stack that is not ours */
 	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
-	int err = -EOPNOTSUPP;
+	int err = s ? -EOPNOTSUPP : -ENOMEM;
 
 	if (s && qp_ex)
 		err = find_word(s, qp_ex, &mc->data.mlx5);
@@ -101,7 +103,7 @@ static int find(struct mesh_context *mc)
 {
 	struct ibv_cq *cq = mesh_root.lib.verbs.create_cq(atomic_load_explicit(&mc->verbs, memory_order_relaxed), 1, NULL, NULL, 0);
 	struct ibv_qp *qp = cq ? make_qp(mc, cq) : NULL;
-	int err = qp ? find_on(mc, qp) : -EOPNOTSUPP;
+	int err = qp ? find_on(mc, qp) : errno == EOPNOTSUPP ? -EOPNOTSUPP : -ENOMEM;
 
 	/* Ours would want data->lock. */
 	if (qp)
@@ -115,12 +117,17 @@ int mesh_mlx5_sq_lock(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_ml
 {
 	const struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
 	struct mesh_mlx5 *m = &mc->data.mlx5;
+	int err;
 
 	*ret = (struct mesh_mlx5_lock){0};
 	if (!qp_ex)
 		return 0;
 	if (m->lock == MESH_MLX5_LOCK_UNKNOWN) {
-		m->lock = find(mc) ? MESH_MLX5_LOCK_NOWHERE : MESH_MLX5_LOCK_FOUND;
+		err = find(mc);
+		/* What there is no memory or no descriptor for now may be had for the next queue pair. */
+		if (err && err != -EOPNOTSUPP && ++m->n_lock_failures < LOCK_FAILURES)
+			return err;
+		m->lock = err ? MESH_MLX5_LOCK_NOWHERE : MESH_MLX5_LOCK_FOUND;
 		if (m->lock == MESH_MLX5_LOCK_NOWHERE)
 			mv_log(&mesh_root.log, MV_LOG_INFO,
 			       "%s: what queue pairs with ibv_wr_*() have outstanding is noted down when it is posted: whether they are in a batch cannot be told",

@@ -22,6 +22,7 @@
 #define TELL_AGAIN_NS 50000000ull
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
+#define LOCKED_NS     1000000ull /* to look whether somebody still posts */
 /* Connections that move at once. */
 #define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
@@ -618,6 +619,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		mesh_conn_unwatch(conn);
 	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && *ret_deadline > now_ns + WAKE_AGAIN_NS)
 		*ret_deadline = now_ns + WAKE_AGAIN_NS;
+	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && *ret_deadline > now_ns + LOCKED_NS)
+		*ret_deadline = now_ns + LOCKED_NS;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;

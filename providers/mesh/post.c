@@ -225,7 +225,8 @@ bool mesh_post_is_left(const struct mesh_held *h)
 /* The queue has grown. Where sends can be posted, it is room that they wait for, which polling makes: whoever does the work. */
 static void waits(struct mesh_held *h, bool first)
 {
-	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED) && first && h->ops->work_waits)
+	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_GUARDED) && first &&
+	    h->ops->work_waits)
 		h->ops->work_waits(h->arg);
 	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }

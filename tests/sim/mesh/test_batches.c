@@ -356,6 +356,49 @@ static void test_cannot_be_told(void **state)
 	assert_written(&first, 1, 0x1111);
 }
 
+/* Somebody just posts in the moment in which it is prepared, and is not heard of again. */
+static void waits_for_a_post(bool called_off)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)first.buf, .length = 8, .lkey = first.mr->lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = (uintptr_t)first.buf + 64, .rkey = first.mr->rkey},
+	}, *bad;
+	const struct mesh_mlx5_lock *lock = &first.held->guard->reader->lock;
+	uint32_t *word = (uint32_t *)(uintptr_t)lock->word;
+	struct mv_move_sync sync;
+
+	assert_int_equal(elsewhere(prepare, &first, &sync), 0);
+	*word = !lock->free;
+	assert_int_equal(ibv_post_send(first.qp, &wr, &bad), 0);
+	assert_true(mesh_live_waits(first.held));
+	end_quiet(&first);
+	*word = lock->free;
+	if (called_off)
+		mesh_live_release(first.held);
+	else
+		assert_false(mesh_live_waits(first.held));
+	assert_int_equal(end_wait(&first).wr_id, 1);
+}
+
+static void test_waits_for_a_post(void **state)
+{
+	(void)state;
+	open_ends();
+	waits_for_a_post(false);
+}
+
+static void test_waits_and_is_called_off(void **state)
+{
+	(void)state;
+	open_ends();
+	waits_for_a_post(true);
+}
+
 /* It is found, or most of what is here says nothing. */
 static void test_is_told(void **state)
 {
@@ -377,6 +420,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_waits_for_a_post), T(test_waits_and_is_called_off),
 		T(test_is_told), T(test_begun_before), T(test_aborted), T(test_poster_waits), T(test_begun_late), T(test_cannot_be_told),
 	};
 

@@ -292,7 +292,7 @@ static void next(const char *text, uint64_t now_ns,
 
 	view = NULL;
 	make(text, 0);
-	assert_int_equal(md_kept_add(view, old, now_ns, taken, arg), 0);
+	assert_int_equal(md_kept_add(view, old, &topo, now_ns, taken, arg), 0);
 	md_view_free(old);
 }
 
@@ -398,9 +398,27 @@ static void test_kept_limits(void **state)
 	md_view_free(view);
 	assert_int_equal(md_view_make(&topo, &config, NULL, 0, &view), 0);
 	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
-	assert_int_equal(md_kept_add(view, old, MD_S, NULL, NULL), 0);
+	assert_int_equal(md_kept_add(view, old, &topo, MD_S, NULL, NULL), 0);
 	assert_int_equal(view->desc->n_gids, MD_GIDS_MAX);
 	md_view_free(old);
+}
+
+/* A netdev that moves into another network namespace takes its addresses along, and its port stays. */
+static void test_kept_of_netdev_elsewhere(void **state)
+{
+	static const char elsewhere[] = "dev 2 eth1; dev 9 mgmt0; addr 2 10.2.0.1/30; addr 9 192.0.2.1/24;"
+					"gid 0 fe80::ff:fe00:1 1 v1; gid 3 10.1.0.1 1 v2; gid2 3 10.2.0.1 2 v2;";
+	union ibv_gid gid = unit_gid("10.1.0.1");
+
+	(void)state;
+	make(TWO_NICS, 0);
+	next(elsewhere, 1000 * MD_S, NULL, NULL);
+	assert_true(md_view_keeps_gid(view, &gid));
+	next(elsewhere, 1004 * MD_S, NULL, NULL);
+	assert_true(md_view_keeps_gid(view, &gid));
+	next(elsewhere, 1006 * MD_S, NULL, NULL);
+	assert_false(md_view_has_gid(view, &gid));
+	assert_int_equal(view->desc->n_gids, 1);
 }
 
 static void test_kept_faults(void **state)
@@ -413,7 +431,7 @@ static void test_kept_faults(void **state)
 	view = NULL;
 	make(CABLE_OUT, 0);
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
-		int err = md_kept_add(view, old, MD_S, NULL, NULL);
+		int err = md_kept_add(view, old, &topo, MD_S, NULL, NULL);
 
 		assert_int_equal(err, fault_fired() ? -ENOMEM : 0);
 		assert_int_equal(view->desc->n_gids, err ? 3 : 4);
@@ -453,6 +471,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_kept_comes_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_taken, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_of_netdev_elsewhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
