@@ -361,6 +361,7 @@ static int base_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct ibv_ah ah;
 
 	(void)pd;
@@ -370,7 +371,9 @@ static struct ibv_ah *base_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
 		return NULL;
 	}
 	fake_state.ah_index = attr->grh.sgid_index;
+	pthread_mutex_lock(&lock);
 	fake_state.ah_dgid = attr->grh.dgid;
+	pthread_mutex_unlock(&lock);
 	return &ah;
 }
 

@@ -99,11 +99,13 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
 	return close(channel->fd);
 }
 
+/* Of a rail whose descriptors are the program's by now nothing is given back. */
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
 {
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	static struct ibv_pd pds[64];
+	static unsigned int n;
+	struct ibv_pd *pd = &pds[n++ % 64];
 
-	assert_non_null(pd);
 	pd->context = context;
 	n_pds++;
 	return pd;
@@ -112,8 +114,8 @@ static struct ibv_pd *alloc_pd(struct ibv_context *context)
 /* As the kernel may do it when the device is gone. */
 static int dealloc_pd(struct ibv_pd *pd)
 {
+	(void)pd;
 	n_pds--;
-	free(pd);
 	return EIO;
 }
 
