@@ -23,7 +23,7 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		      int mask, uint8_t index)
 {
 	struct ibv_qp_attr repaired;
-	int err = mesh_srq_join_base(mc, qp, !held);
+	int err = mesh_srq_join_base(mc, qp, !held), own;
 
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a queue pair cannot receive from its SRQ: what is posted there is in use "
@@ -34,13 +34,18 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		return modify_base(mc, held, qp, attr, mask);
 	repaired = *attr;
 	repaired.ah_attr.grh.sgid_index = index;
-	if (!modify_base(mc, held, qp, &repaired, mask)) {
+	err = modify_base(mc, held, qp, &repaired, mask);
+	if (!err) {
 		mesh_count(MV_COUNT_REPAIRED_QP);
 		return 0;
 	}
 	mesh_count(MV_COUNT_REPAIR_REFUSED);
-	/* The program gets the result it would have had without us. */
-	return modify_base(mc, held, qp, attr, mask);
+	/* The program gets the result it would have had without us; but where its entry is empty, not that instead of a path that is dead. */
+	own = modify_base(mc, held, qp, attr, mask);
+	if (own != ENODATA || err != ETIMEDOUT)
+		return own;
+	errno = err;
+	return err;
 }
 
 /* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */

@@ -62,7 +62,7 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	else
 		err = -mesh_own_to_err(cq->mc, cq->kicker);
 	if (err && cq->kicker) {
-		mesh_root.lib.verbs.destroy_qp(cq->kicker);
+		cq->mc->destroy_qp(cq->kicker); /* ours would want data->lock */
 		cq->kicker = NULL;
 	}
 	pthread_mutex_unlock(&cq->kick_lock);

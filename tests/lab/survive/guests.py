@@ -115,6 +115,14 @@ class Guests:
     def link(self, what, on):
         self.lab.link(what, on)
 
+    def address(self, port, on):
+        """The addresses of a port are there or not."""
+        nic = self.topo.nic(port)
+        words = "; ".join(f"ip addr {'replace' if on else 'del'} {addr} dev {nic.netdev}" for addr in nic.addrs)
+        done = self.lab.run(nic.host, words, WAIT_S)
+        if done.rc:
+            raise LabError(f"{nic.host}: {words}: {done.out}")
+
     def nft(self, host, rules):
         done = self.lab.run(host, f"nft -f - <<'END'\n{rules}END", WAIT_S)
         if done.rc:

@@ -355,6 +355,8 @@ static int base_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	fake_state.n_modify++;
 	if (attr->ah_attr.grh.sgid_index == fake_state.modify_fails_for)
 		return EINVAL;
+	if (attr->ah_attr.grh.sgid_index < 8 && fake_state.modify_errno[attr->ah_attr.grh.sgid_index])
+		return fake_state.modify_errno[attr->ah_attr.grh.sgid_index];
 	fake_state.modify_index = attr->ah_attr.grh.sgid_index;
 	return 0;
 }

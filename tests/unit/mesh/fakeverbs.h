@@ -75,6 +75,7 @@ struct fake_state {
 	_Atomic uint8_t modify_index, ah_index;
 	union ibv_gid ah_dgid; /* of the last one made */
 	int modify_fails_for; /* sgid_index that modify_qp refuses; -1: none */
+	int modify_errno[8]; /* what it says of the first ones; 0: nothing */
 	int ah_fails_for;
 };
 

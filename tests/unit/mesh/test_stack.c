@@ -56,6 +56,14 @@ static void falls_back_to_the_programs_own(void)
 	assert_int_equal(fake.state->n_modify, 2);
 	fake.state->ah_fails_for = 4;
 	assert_int_equal(address_from(context, 1, "10.1.0.2"), 1);
+	/* Its own entry is empty, and there is no way from the right one. */
+	fake.state->modify_fails_for = -1;
+	fake.state->modify_errno[4] = ETIMEDOUT;
+	fake.state->modify_errno[1] = ENODATA;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), -ETIMEDOUT);
+	fake.state->modify_errno[4] = EINVAL;
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), -ENODATA);
+	fake.state->modify_errno[4] = fake.state->modify_errno[1] = 0;
 	/* And its error is the one the program gets. */
 	fake.state->modify_fails_for = 1;
 	set_gid(0, 9, "10.7.0.1", 7);
