@@ -96,7 +96,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->srq = NULL;
 	h->now = h->next = (struct mesh_shadow){0};
 	h->n_new_receives = 0;
-	h->poison_status = IBV_WC_SUCCESS;
+	h->poisoned = false;
 	h->n_at_base = 0;
 	h->hides_base = false;
 	h->logged_base = false;

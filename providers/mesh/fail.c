@@ -158,16 +158,14 @@ int mesh_held_flush(struct mesh_held *h)
 }
 
 /*
- * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits
+ * In use, the shadow itself has to say it, or what it has under way would be overtaken: the first send that waits for a key
  * becomes one that fails there. Nothing that fails is kept from the program from now on. held->lock
  */
 static void fail_active(struct mesh_held *h, enum ibv_wc_status status)
 {
 	if (h->guard && !h->guard->lost)
 		h->guard->lost = "it failed";
-	h->poison_status = status;
-	if (h->queue.n && mesh_post_poison(h))
-		to_err(h);
+	h->fail_status = status;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 }

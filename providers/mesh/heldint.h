@@ -275,8 +275,8 @@ struct mesh_held {
 	uint32_t next_mtu_bytes, next_sq_psn; /* of @next */
 	bool unwoken; /* there are completions in the stash, and no kicker could be made that tells of them; conn->lock */
 	bool logged_base; /* its completions are looked for in the base's CQs; conn->lock */
-	enum ibv_wc_status fail_status; /* mode FAILING */
-	enum ibv_wc_status poison_status; /* what the send that mesh_post_poison() failed completes with; SUCCESS: none was */
+	enum ibv_wc_status fail_status; /* of the first send that fails: mode FAILING; mode FLUSHING, for want of a key */
+	bool poisoned; /* such a one was posted in mode FLUSHING, and its completion has not been seen */
 	uint64_t poison_wr_id; /* its */
 	/* Receives that the base was given in INIT. If it is to flush what comes in the end, those are not the program's to see: */
 	uint32_t n_at_base;
@@ -580,9 +580,7 @@ void mesh_post_drain_all(struct mesh_context *mc);
  * lock meanwhile. As long as all is noted, what does not fit is known before. Of one that is read, receives are noted all the same.
  */
 bool mesh_post_is_left(const struct mesh_held *h);
-/** mesh_post_poison - the first one that waits fails at the shadow, with h->poison_status; held->lock; 0 or errno */
-int mesh_post_poison(struct mesh_held *h);
-/** mesh_post_poisoned - a completion with the status that devices give to such a one: it gets the one that was meant; c->cq->lock */
+/** mesh_post_poisoned - a completion with the status that devices give to what lacks a key: it gets h->fail_status; c->cq->lock */
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c);
 /** mesh_post_shadow_recv - one receive to the shadow; held->lock; 0 or errno */
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);

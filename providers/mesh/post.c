@@ -11,8 +11,9 @@
  * registers, want_key() asks) and where a QP fails.
  */
 
-/* An impossible errno of a provider: the work request has to wait. */
-#define WAIT (-1)
+/* Impossible errnos of a provider: the work request has to wait; or nobody will ever say what it needs. */
+#define WAIT   (-1)
+#define NO_KEY (-2)
 
 static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 {
@@ -28,7 +29,7 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 	return path_key;
 }
 
-/* Return: 0 or WAIT. */
+/* Return: 0, WAIT or NO_KEY. */
 static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 {
 	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
@@ -42,8 +43,8 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 		if (h->mode == MESH_HELD_FLUSHING || h->ops->want_key(h->arg, rkey, &known->path_key))
 			known->state = MESH_RKEY_ASKED;
 	}
-	if (known->state == MESH_RKEY_ASKED && h->mode != MESH_HELD_FLUSHING)
-		return WAIT;
+	if (known->state == MESH_RKEY_ASKED)
+		return h->mode == MESH_HELD_FLUSHING ? NO_KEY : WAIT;
 	*ret = known->path_key;
 	return 0;
 }
@@ -58,9 +59,11 @@ static void translate_sges(struct mesh_held *h, const struct ibv_sge *from, int 
 	}
 }
 
-/* Return: 0, WAIT, or the errno a provider gives for such a request. */
+/* Return: 0, WAIT, NO_KEY, or the errno a provider gives for such a request. */
 static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, struct ibv_send_wr *ret)
 {
+	int err = 0;
+
 	*ret = *wr;
 	ret->next = NULL;
 	switch (wr->opcode) {
@@ -72,47 +75,22 @@ static int translate_send(struct mesh_held *h, const struct ibv_send_wr *wr, str
 	case IBV_WR_RDMA_READ:
 		if (wr->num_sge <= 0)
 			break; /* of nothing: no key is looked at, and a placeholder has none */
-		if (remote_key(h, wr->wr.rdma.rkey, &ret->wr.rdma.rkey))
-			return WAIT;
+		err = remote_key(h, wr->wr.rdma.rkey, &ret->wr.rdma.rkey);
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		if (remote_key(h, wr->wr.atomic.rkey, &ret->wr.atomic.rkey))
-			return WAIT;
+		err = remote_key(h, wr->wr.atomic.rkey, &ret->wr.atomic.rkey);
 		break;
 	default:
 		return EINVAL;
 	}
-	if (wr->send_flags & IBV_SEND_INLINE || wr->num_sge <= 0)
-		return 0;
+	if (err || wr->send_flags & IBV_SEND_INLINE || wr->num_sge <= 0)
+		return err;
 	if ((uint32_t)wr->num_sge > h->cap.max_send_sge)
 		return ENOMEM;
 	translate_sges(h, wr->sg_list, wr->num_sge);
 	ret->sg_list = h->sges;
 	return 0;
-}
-
-/* To whatever QP does the work now. Return: 0, WAIT, errno. */
-static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
-{
-	struct ibv_send_wr translated = *wr, *bad;
-	int err = 0, logged = -1;
-
-	if (h->quiet == MESH_QUIET_YES && mv_wr_is_atomic(wr))
-		return WAIT;
-	translated.next = NULL;
-	if (h->now.qp)
-		err = translate_send(h, wr, &translated);
-	if (!err && h->guard && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
-		logged = mesh_guard_send(h->guard, wr);
-	if (err || logged > 0)
-		return err ? err : logged;
-	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
-	if (err && !logged)
-		mv_wrring_undo(&h->guard->sends, 1);
-	if (!err && h->quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
-		h->quiet = MESH_QUIET_YES;
-	return err;
 }
 
 /* A request in the place of one that was taken from the program but that the device will not have. */
@@ -130,27 +108,51 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
-int mesh_post_poison(struct mesh_held *h)
+/* What needs a key that nobody will tell: nothing of it goes to the peer. The first one fails as the connection did, or it is flushed. */
+static int send_failed(struct mesh_held *h, uint64_t wr_id)
 {
-	int err;
+	int err = send_poison(h, wr_id);
 
-	h->poison_wr_id = mesh_sendq_place(&h->queue, 0)->wr.wr_id;
-	err = send_poison(h, h->poison_wr_id);
-	if (err)
-		h->poison_status = IBV_WC_SUCCESS;
-	else
-		mesh_sendq_pop(&h->queue);
+	if (!err && !h->poisoned) {
+		h->poisoned = true;
+		h->poison_wr_id = wr_id;
+	}
 	return err;
 }
 
 void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 {
 	pthread_mutex_lock(&h->lock);
-	if (h->poison_status != IBV_WC_SUCCESS && c->wr_id == h->poison_wr_id) {
-		c->status = h->poison_status;
-		h->poison_status = IBV_WC_SUCCESS; /* others may have the same number */
+	if (h->poisoned && c->wr_id == h->poison_wr_id) {
+		c->status = h->fail_status;
+		h->poisoned = false; /* others may have the same number */
 	}
 	pthread_mutex_unlock(&h->lock);
+}
+
+/* To whatever QP does the work now. Return: 0, WAIT, errno. */
+static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr translated = *wr, *bad;
+	int err = 0, logged = -1;
+
+	if (h->quiet == MESH_QUIET_YES && mv_wr_is_atomic(wr))
+		return WAIT;
+	translated.next = NULL;
+	if (h->now.qp)
+		err = translate_send(h, wr, &translated);
+	if (err == NO_KEY)
+		return send_failed(h, wr->wr_id);
+	if (!err && h->guard && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
+		logged = mesh_guard_send(h->guard, wr);
+	if (err || logged > 0)
+		return err ? err : logged;
+	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
+	if (err && !logged)
+		mv_wrring_undo(&h->guard->sends, 1);
+	if (!err && h->quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
+		h->quiet = MESH_QUIET_YES;
+	return err;
 }
 
 /* In the place of an atomic that must not be done again. Return: 0, ENOMEM. */

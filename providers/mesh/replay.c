@@ -475,8 +475,10 @@ static bool surface(struct mesh_held *h)
 		h->now = (struct mesh_shadow){0};
 	}
 	/* Not even for a key does anything wait that comes now: see fail.c. The base's flushes what it has. */
-	if (works(h))
+	if (works(h)) {
 		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
+		h->fail_status = IBV_WC_RETRY_EXC_ERR;
+	}
 	mesh_post_drain(h);
 	unlock_cqs(h);
 	mesh_live_release(h);
@@ -515,6 +517,17 @@ void mesh_live_surface(struct mesh_held *h)
 		mesh_last_wqe_due(h);
 }
 
+/* What waits is not done any more, so it must not be posted before. */
+static void end_now(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	pthread_mutex_lock(&h->lock);
+	if (h->now.qp && works(h) && !mesh_rail_lost(h->now.spd->rail))
+		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
+	pthread_mutex_unlock(&h->lock);
+}
+
 bool mesh_live_give_up(struct mesh_held *h)
 {
 	bool base;
@@ -522,6 +535,7 @@ bool mesh_live_give_up(struct mesh_held *h)
 	if (!h->guard)
 		return false;
 	mesh_live_end_fence(h);
+	end_now(h);
 	surface(h);
 	pthread_mutex_lock(&h->lock);
 	base = h->mode == MESH_HELD_GUARDED;

@@ -219,6 +219,51 @@ static void test_path(void **state)
 	assert_int_equal(n_wanted, 1);
 }
 
+static enum ibv_qp_state state_of_peer(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(b.held->now.qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+/* A path that works, of a connection that has failed all the same: what has no key fails here, and the peer's queue pair does not. */
+static void test_no_key_reaches_the_peer(void **state)
+{
+	const struct shape shape = {0};
+
+	(void)state;
+	open_both(&moved, &shape);
+	connect_both(&shape);
+	post(1, IBV_WR_RDMA_WRITE, b.mr->rkey);
+	post(2, IBV_WR_RDMA_WRITE, b.mr->rkey ^ 0x100);
+	mesh_live_surface(a.held);
+	expect(&a, 1, IBV_WC_RETRY_EXC_ERR);
+	expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&a);
+	assert_int_equal(state_of_peer(), IBV_QPS_RTS);
+}
+
+/* The program ends it while something waits for a key: that is flushed like all else. */
+static void test_ended_while_it_waits(void **state)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	const struct shape shape = {0};
+	unsigned int i;
+
+	(void)state;
+	open_both(&moved, &shape);
+	connect_both(&shape);
+	for (i = 0; i < 8; i++)
+		post(i, IBV_WR_RDMA_WRITE, b.mr->rkey);
+	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+	for (i = 0; i < 8; i++)
+		expect(&a, i, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&a);
+	assert_int_equal(state_of_peer(), IBV_QPS_RTS);
+}
+
 /* ---- a NIC ----------------------------------------------------------------------------------------------------- */
 
 static void send_to_a(unsigned int n)
@@ -370,6 +415,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_key_without_log, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_key_of_one_that_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_key_reaches_the_peer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_while_it_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_plain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_extended, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reset_unused, setup, teardown),
