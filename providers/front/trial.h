@@ -12,8 +12,9 @@
  * The child is a copy of this process without threads; it is given ten seconds. Nothing is left
  * behind.
  *
- * Return: 0, -ELIBBAD if it cannot be loaded (the child crashed or timed out, too), or -errno of
- * making the child; -ECANCELED: somebody killed the child.
+ * Return: 0, -ELIBBAD if it cannot be loaded (the child crashed, too), or -errno of making the
+ * child; -ECANCELED: that cannot be told: the child was killed, or was not done in ten seconds, or
+ * nothing can be loaded from where the image has to be for that.
  */
 int trial_load(const void *image, size_t size, const char *symbol, const char *version, char *why,
 	       size_t why_size);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Is the plugin active in programs that come to mlx5 in four ways, with and without the front?
-#   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST ABORTS
-# SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED, ABORTS one that ends its program. /etc is a copy in a mount namespace of the test's own.
+#   programs.sh SIM TOOL PLUGIN DLOPEN-FIRST ABORTS SLOW
+# SIM is the simulator's launcher; PLUGIN a stand-in that writes to $FRONT_TEST_LOADED, ABORTS one that ends its program,
+# SLOW one that takes it longer than a trial may take. /etc is a copy in a mount namespace of the test's own.
 # shellcheck disable=SC2317 # functions are called through others, by name
 set -euo pipefail
 
@@ -16,7 +17,7 @@ if [ "${1:-}" != --inside ]; then
 	exec "$sim" run -n "front-$$" pair a -- unshare --mount --propagation private bash "$0" --inside "${@:2}"
 fi
 
-tool=$2 plugin=$3 dlopen_first=$4 aborts=$5 failed=0
+tool=$2 plugin=$3 dlopen_first=$4 aborts=$5 slow=$6 failed=0
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 # The links' own /etc stays untouched: everything below is this copy.
@@ -96,18 +97,36 @@ expect dlopened inert "devices 2 supported 2"
 mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
 front update
 echo "-- it cannot be tried: what is there stays"
-if (
+few_descriptors() {
 	for fd in /proc/self/fd/*; do [ "${fd##*/}" -le 2 ] || eval "exec ${fd##*/}>&-"; done
 	ulimit -n 6 # one for the lock; two for ldconfig's output; the child takes three
-	front update 2>"$here/said"
-); then
-	echo "FAILED: exit 0"; failed=1
-elif grep -q 'could not be tried' "$here/said"; then
-	echo "ok: refused, and said"
-else
-	echo "FAILED:"; cat "$here/said"; failed=1
-fi
-front status || { echo "FAILED: it is not there any more"; failed=1; }
+	front update
+}
+nothing_to_load_from() { # as in an installer's root: no /proc, and a /tmp that nothing can be run from
+	unshare --mount bash -euc '
+		mount -t tmpfs none /mnt && cp "$1" /mnt/tool # which may be in /tmp itself
+		mount -t tmpfs none /proc
+		mount --bind /tmp /tmp && mount -o remount,bind,noexec /tmp
+		/mnt/tool "${@:2}"' -- "$tool" --dir "$here/front" --plugin "$here/lib/libmesh-rdmav34.so" \
+		--conf /etc/ld.so.conf.d/00-front-test.conf update
+}
+too_slow() {
+	cp "$here/lib/libmesh-rdmav34.so" "$here/lib/away" && cp "$slow" "$here/lib/libmesh-rdmav34.so"
+	local got=0
+	front update || got=$?
+	mv "$here/lib/away" "$here/lib/libmesh-rdmav34.so"
+	return $got
+}
+for why in few_descriptors nothing_to_load_from too_slow; do
+	if ("$why") 2>"$here/said"; then
+		echo "FAILED: $why: exit 0"; failed=1
+	elif grep -q 'could not be tried' "$here/said"; then
+		echo "ok: $why: refused, and said"
+	else
+		echo "FAILED: $why:"; cat "$here/said"; failed=1
+	fi
+	front status || { echo "FAILED: $why: it is not there any more"; failed=1; }
+done
 expect linked active "IB device no_such_device not found"
 umount /etc
 exit $failed

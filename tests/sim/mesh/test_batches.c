@@ -12,37 +12,20 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "guarded.h"
 #include "heldint.h"
-#include "live.h"
-#include "moved.h"
 
 #define PSN	 0x123u
 #define PATIENCE 10 /* seconds, then something waits for ever */
-
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 static struct end first, second; /* each connected to itself; what is posted is libmlx5's until they are prepared */
 
 static const struct manner builders = {.how = MOVED, .builders = true};
 
-static void path_failed(void *arg)
-{
-	(void)arg;
-}
-
-static const struct mesh_held_ops ops = {.path_failed = path_failed};
-
 static int setup(void **state)
 {
-	(void)state;
-	world_open(&world);
 	mesh_root.config.survive = true;
-	return 0;
+	return world_setup(state);
 }
 
 static void close_end(struct end *e)
@@ -63,36 +46,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct ibv_qp_attr rtr_of(uint32_t qpn, const union ibv_gid *gid, uint8_t gid_index)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.rq_psn = PSN,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .sgid_index = gid_index, .hop_limit = 4}},
-	};
-}
-
-static struct ibv_qp_attr rts_of(void)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .sq_psn = PSN, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-}
-
 static void open_end(struct end *e)
 {
-	struct ibv_qp_attr rtr, rts = rts_of();
-
 	end_open(e, &world, &builders, &(struct shape){0});
-	assert_int_equal(mesh_live_guard(world.mc, e->qp, &ops, NULL, 1024, &e->held), 0);
+	guarded_rtr(e, &guarded_ops, world_rtr(&world, false, e->qp->qp_num, PSN), &e->held);
 	assert_int_equal(e->held->guard->reader != NULL, world.mc->data.mlx5.lock == MESH_MLX5_LOCK_FOUND);
-	rtr = rtr_of(e->qp->qp_num, &world.gid, world.gid_index);
-	assert_int_equal(mesh_held_modify_base(e->held, &rtr, RTR_MASK), 0);
-	assert_int_equal(mesh_live_base_rts(e->held, &rts, RTS_MASK), 0);
-	e->qp->state = IBV_QPS_RTS;
+	guarded_rts(e, e->held, world_rts(PSN));
 }
 
 static void open_ends(void)
@@ -130,15 +89,14 @@ static int elsewhere(int (*what)(struct end *e, struct mv_move_sync *sync), stru
 
 static int prepare(struct end *e, struct mv_move_sync *sync)
 {
-	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr, rts = rts_of();
+	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 	uint32_t qpn;
-	int err = mesh_live_prepare(e->held, world.spd, &attr, &qpn);
+	int err = mesh_live_prepare(e->held, world.spd, &shadow_attr, &qpn);
 
 	(void)sync;
 	if (err)
 		return err;
-	rtr = rtr_of(qpn, &world.rail_gid, world.rail_gid_index);
+	rtr = world_rtr(&world, true, qpn, PSN);
 	return mesh_live_connect(e->held, &rtr, RTR_MASK, &rts, RTS_MASK);
 }
 
