@@ -7,6 +7,7 @@
 #include "count.h"
 #include "keyahead.h"
 #include "live.h"
+#include "memlock.h"
 #include "reasons.h"
 
 /* Of one turn of the helper thread: others wait for it. */
@@ -137,6 +138,13 @@ static void arm(struct mesh_conn *conn, const struct mesh_view_rail *place, cons
 
 	if (!mesh_root.config.prearm)
 		return;
+	/* Whatever the program makes later, in whatever thread, has to find the room that it would have without us. */
+	if (mesh_memlock_bounded()) {
+		mv_log_once(&mesh_root.log, MV_LOG_INFO,
+			    "nothing is made ahead of moves, which take longer so: the limit of locked memory (RLIMIT_MEMLOCK), "
+			    "against which it would count, is not unlimited");
+		return;
+	}
 	mesh_keys_ahead(conn->home.spare);
 	err = arm_qp(conn, place->port);
 	if (!err) {

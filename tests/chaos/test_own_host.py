@@ -82,8 +82,8 @@ class OwnHost(Watched):
 
 
 class Self(OwnHost):
-    def begin(self, *options):
-        self.programs = (Program(self.hosts.world.argv(SERVER, SELF, "-q", str(N_QPS), *options)),)
+    def begin(self, *options, within=()):
+        self.programs = (Program(self.hosts.world.argv(SERVER, *within, SELF, "-q", str(N_QPS), *options)),)
         self.wait_for("it has begun", lambda: "begun" in self.programs[0].said())
 
     def begin_guarded(self, *options):
@@ -134,6 +134,16 @@ class Self(OwnHost):
         self.wait_for("they are connected", lambda: self.connected_ahead() == before + N_QPS)
         self.pull()
         self.end()
+
+    def test_locked_memory(self):
+        """What is made ahead would count against the program's limit."""
+        before = self.connected_ahead()
+        self.begin(within=("setpriv", "--bounding-set=-ipc_lock", "prlimit", f"--memlock={8 << 20}"))
+        self.knows(N_QPS)
+        self.wait_for("it says so", lambda: "nothing is made ahead of moves" in self.hosts.world.told(SERVER, 100))
+        self.pull()
+        self.end()
+        self.assertEqual(self.connected_ahead(), before, self.story())
 
     def test_made_without_port(self):
         self.hosts.link("a.0", False)
