@@ -84,6 +84,7 @@ static int flush(struct mesh_held *h)
 		return err;
 	if (h->guard && !h->guard->lost)
 		h->guard->lost = "it is in ERR";
+	h->fail_status = IBV_WC_WR_FLUSH_ERR;
 	h->mode = MESH_HELD_FLUSHING;
 	mesh_post_drain(h);
 	return 0;
