@@ -130,6 +130,9 @@ def upgrade(guest):
 
 
 def removal(guest):
+    guest.must("dpkg --remove meshverbs")
+    guest.must("dpkg -i /debs/newer/*.deb")
+    guest.until("systemctl is-active meshverbsd", "removed and installed again, the agent starts")
     guest.must("dpkg --purge meshverbs meshverbs-provider")
     check(guest.run("systemctl is-active meshverbsd")[1].strip() != "active", "purge: the agent is gone")
     check(guest.arp("eth0") == ["0", "0"], "... and ARP is as it was")
