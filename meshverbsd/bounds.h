@@ -108,7 +108,8 @@
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */
 
 /* Probes of paths. */
-#define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts; about 300 bytes each */
+#define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts, 12 of them for one user; about 300 bytes each */
+#define MD_PATHS_PER_UID      3072 /* of them, of one user's processes, who leaves room for others; root may have all */
 #define MD_WATCHES_PER_CLIENT 1024 /* paths that one process has watched */
 #define MD_PROBES_PER_S       4000 /* of ours; with more than 40 paths the interval grows */
 #define MD_PROBES_BURST_PER_S 20000 /* while paths are suspect */
@@ -126,12 +127,15 @@
 #define MD_SCARCE_SUSPECTS    4 /* whose case is completed at a time: half of it each for twice as many proves nothing */
 #define MD_SCARCE_NS          MD_S
 
+#define MD_SAY_AGAIN_NS (60 * MD_S) /* who is refused what, so often at most: to ask again and again costs nothing */
+
 /* Datagrams of one turn of the event loop. */
 #define MD_DATAGRAMS_PER_TURN 64
 #define MD_DATAGRAMS_DRAINED  512 /* of each socket, before silence counts */
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32
+#define MD_CONTROLS_PER_UID 8 /* root may have all */
 #define MD_ANSWER_BYTES_MAX (16u << 20) /* then the rest is left out: some 13,000 hosts of two ports, or 50,000 QPs */
 #define MD_ANSWERS_BYTES_MAX (64u << 20) /* of all control connections that have not read theirs yet */
 #define MD_ANSWERS_SHARE 4 /* who is not root waits this many times as long as the last answer took to make */

@@ -100,6 +100,7 @@ struct md_clients {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
 			delivered, not_delivered, watches_refused;
 	} count;
+	uint64_t say_ns; /* no user is named in the log as one that may have no more paths watched before */
 };
 
 /**

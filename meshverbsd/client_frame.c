@@ -102,6 +102,11 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	if (!err)
 		return;
 	clients->count.watches_refused++;
+	if (err == -EDQUOT && md_client_now_ns() >= clients->say_ns) {
+		clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+		md_say(MD_WARNING, "user %u has %u paths watched and is refused a further one, for process %d (%s)",
+		       (unsigned int)client->uid, (unsigned int)MD_PATHS_PER_UID, (int)client->pid, client->name);
+	}
 	md_say(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
 	       md_strerror(err));
 }

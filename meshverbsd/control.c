@@ -13,6 +13,8 @@
 
 #include <json-c/json.h>
 
+#include "say.h"
+
 static uint64_t monotonic_ns(void)
 {
 	struct timespec now;
@@ -317,11 +319,29 @@ static bool is_leaving(const struct md_controls *controls, uid_t uid)
 	return false;
 }
 
+/* Has that user, who is not root, all that one may have? */
+static bool has_all(struct md_controls *controls, uid_t uid)
+{
+	const struct md_control *control;
+	uint64_t now_ns = monotonic_ns();
+	size_t n = 0;
+
+	LIST_FOREACH(control, &controls->list, list)
+		n += control->uid == uid;
+	if (!uid || n < MD_CONTROLS_PER_UID)
+		return false;
+	if (now_ns >= controls->say_ns) {
+		controls->say_ns = now_ns + MD_SAY_AGAIN_NS;
+		md_say(MD_WARNING, "user %u has %zu control connections and is refused a further one", (unsigned int)uid, n);
+	}
+	return true;
+}
+
 static int add_control(struct md_controls *controls, struct md_control *control)
 {
 	int err;
 
-	if (controls->n >= MD_CONTROLS_MAX || is_leaving(controls, control->uid))
+	if (has_all(controls, control->uid) || controls->n >= MD_CONTROLS_MAX || is_leaving(controls, control->uid))
 		return -EUSERS;
 	err = sd_event_add_io(controls->event, &control->source, control->fd, EPOLLIN, on_ready, control);
 	if (err >= 0)
@@ -358,6 +378,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 	}
 	if (control->refused) {
 		control->controls->n_refused++;
+		control->controls->n_refusals++;
 		leave(control);
 	}
 	return 0;

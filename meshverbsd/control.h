@@ -60,6 +60,8 @@ struct md_controls {
 	struct md_errands *closer; /* for what may wait: md_clients.closer */
 	LIST_HEAD(, md_control) leaving; /* are being closed there; of each user but root, one */
 	size_t n_refused; /* of them */
+	uint64_t n_refusals; /* ever */
+	uint64_t say_ns; /* no user is named in the log as one that is refused before */
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	int listen_fd;
 	sd_event_source *source;

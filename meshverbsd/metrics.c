@@ -171,6 +171,8 @@ static void add_processes(struct list *list, const struct md_agent *agent)
 	counter(list, "process_connections", clients->count.connected, "Processes that connected");
 	counter(list, "process_refusals", clients->count.refused,
 		"Processes refused because there were too many");
+	counter(list, "control_refusals", agent->controls.n_refusals,
+		"Control connections refused because there were too many, of all or of one user");
 	counter(list, "frames_received", clients->count.frames, "Frames from processes");
 	counter(list, "frames_malformed", clients->count.malformed,
 		"Frames or messages that were malformed");

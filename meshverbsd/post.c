@@ -72,7 +72,8 @@ static int on_watch(void *arg, struct md_client *client, const union ibv_gid *lo
 	if (watch && !md_probes_watches(&agent->probes, &path, client->number) &&
 	    (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
 		return -EADDRNOTAVAIL;
-	return md_probes_watch(&agent->probes, &path, watch, client->number, &client->watches, md_now());
+	return md_probes_watch(&agent->probes, &path, watch, client->number, client->uid, &client->watches,
+			       md_now());
 }
 
 static bool probes(void *arg)

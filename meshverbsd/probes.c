@@ -181,12 +181,64 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 	set_next(probes, now_ns);
 }
 
+/* A path counts once for a user, however many processes of his have it watched. */
+static bool is_watched_by(const struct md_probe *p, uid_t uid)
+{
+	const struct md_probe_watch *watch;
+
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->uid == uid)
+		return true;
+	return false;
+}
+
+/* One more path. Return: 0; -EDQUOT; -ENOMEM. */
+static int count_path(struct md_probes *probes, uid_t uid)
+{
+	struct md_probe_user *user;
+
+	if (!uid)
+		return 0;
+	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->uid = uid;
+		HASH_ADD(hh, probes->users, uid, sizeof(user->uid), user);
+		if (!user->hh.tbl) {
+			free(user);
+			return -ENOMEM;
+		}
+	}
+	if (user->n_paths >= MD_PATHS_PER_UID)
+		return -EDQUOT;
+	user->n_paths++;
+	return 0;
+}
+
+static void uncount_path(struct md_probes *probes, uid_t uid)
+{
+	struct md_probe_user *user;
+
+	if (!uid)
+		return;
+	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	if (--user->n_paths)
+		return;
+	HASH_DEL(probes->users, user);
+	free(user);
+}
+
 static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 {
 	struct md_probe *p = watch->probe;
+	uid_t uid = watch->uid;
 
 	count_scheduled(probes, p, watch->watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
+	if (!is_watched_by(p, uid))
+		uncount_path(probes, uid);
 	LIST_REMOVE(watch, of_client);
 	free(watch);
 	probes->n_watches--;
@@ -217,28 +269,34 @@ void md_probes_fini(struct md_probes *probes)
 	}
 }
 
-static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client,
+static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client, uid_t uid,
 		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
 {
 	struct md_probe *p = md_probes_find(probes, path);
+	bool counts = !p || !is_watched_by(p, uid);
 	struct md_probe_watch *watch;
 	size_t n = 0;
+	int err;
 
 	LIST_FOREACH(watch, list, of_client)
 	n++;
 	if (n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
 		return -ENOSPC;
+	err = counts ? count_path(probes, uid) : 0;
+	if (err)
+		return err;
 	watch = calloc(1, sizeof(*watch));
 	if (watch && !p)
 		p = add(probes, path);
-	if (!p) {
+	if (!watch || !p) {
 		free(watch);
+		if (counts)
+			uncount_path(probes, uid);
 		return -ENOMEM;
 	}
-	if (!watch)
-		return -ENOMEM;
 	watch->probe = p;
 	watch->client = client;
+	watch->uid = uid;
 	LIST_INSERT_HEAD(&p->watches, watch, of_path);
 	LIST_INSERT_HEAD(list, watch, of_client);
 	probes->n_watches++;
@@ -264,7 +322,7 @@ bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key
 	return find_watch(probes, path, client);
 }
 
-int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client,
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client, uid_t uid,
 		    struct md_probe_watch_list *list, uint64_t now_ns)
 {
 	struct md_probe_watch *watch = find_watch(probes, path, client);
@@ -278,7 +336,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 		return 0;
 	}
 	if (!watch) {
-		err = new_watch(probes, path, client, list, &watch);
+		err = new_watch(probes, path, client, uid, list, &watch);
 		if (err)
 			return err;
 	}

@@ -48,7 +48,7 @@ struct md_probe_watch {
 	LIST_ENTRY(md_probe_watch) of_path, of_client;
 	struct md_probe *probe;
 	uint64_t client; /* its number */
-	uid_t uid;
+	uid_t uid; /* the client's */
 	uint8_t watch; /* mask of enum mv_watch */
 	bool told; /* what follows */
 	uint8_t told_probed;
@@ -88,6 +88,13 @@ struct md_probe_ops {
 	bool (*tell)(void *arg, uint64_t client, const struct md_probe_key *path, enum mv_probed state);
 };
 
+/* A user who is not root, as long as processes of his have paths watched. */
+struct md_probe_user {
+	UT_hash_handle hh;
+	uid_t uid;
+	size_t n_paths;
+};
+
 struct md_probes {
 	const struct md_probe_ops *ops;
 	void *arg;
@@ -95,6 +102,7 @@ struct md_probes {
 	unsigned int multiplier; /* 3 or more */
 	uint64_t nonce; /* what those of paths are made from; random */
 	struct md_probe *by_key;
+	struct md_probe_user *users;
 	size_t n, n_watches;
 	size_t n_scheduled, n_suspect, n_down; /* paths */
 	bool untold; /* some process is still to be told */
@@ -127,13 +135,15 @@ void md_probes_fini(struct md_probes *probes);
 /**
  * md_probes_watch - a process has a path watched, or changes what for
  * @watch: mask of enum mv_watch; 0: not any more
+ * @uid: the client's
  * @list: of the client
  *
  * It is told the state, at once or by a tick soon.
  *
- * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, or MD_WATCHES_PER_CLIENT; -ENOMEM.
+ * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, or MD_WATCHES_PER_CLIENT; -EDQUOT: beyond
+ * MD_PATHS_PER_UID; -ENOMEM.
  */
-int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client,
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client, uid_t uid,
 		    struct md_probe_watch_list *list, uint64_t now_ns);
 
 /** md_probes_watches - does that client have that path watched? */

@@ -97,6 +97,7 @@ int front_survey(struct front *f)
 		err = look_up(f, FRONT_DEVEL, devel, &f->devel_first);
 	if (err)
 		return err;
+	f->cache_read = true;
 	f->real_has_devel = devel[0] != '\0';
 	if (!f->real[0])
 		return fail(f, -ENOENT,
@@ -185,27 +186,47 @@ static int put_files(struct front *f)
 	return err ? err : file_write(f->root, f->conf, text, strlen(text));
 }
 
-static int take_files(struct front *f)
+/* Also where that cannot be told. */
+static bool cache_names_front(const struct front *f)
+{
+	static const char *const names[] = {FRONT_SONAME, FRONT_DEVEL};
+	struct ldcache_paths found;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (ldcache_find(f->ldconfig, f->root, names[i], &found))
+			return true;
+		for (unsigned int n = 0; n < found.n; n++)
+			if (in_front_dir(f, found.paths[n]))
+				return true;
+	}
+	return false;
+}
+
+/* ld.so must stop looking here before the library goes, else programs would not start. An earlier
+ * call may have taken the snippet and come no further. */
+static int take_files(struct front *f, bool harmful)
 {
 	char front[PATH_MAX], devel[PATH_MAX];
-	int changed = 0, err = 0;
+	int changed, err;
 
 	if (path_in(front, f, FRONT_SONAME) || path_in(devel, f, FRONT_DEVEL))
 		return -ENAMETOOLONG;
-	/* ld.so must stop looking here before the library goes, else programs would not start in
-	 * between. */
-	for (int i = 0; i < 3; i++) {
-		int one = file_remove(f->root, i == 0 ? f->conf : i == 1 ? devel : front);
+	if (!exists(f, f->conf) && !exists(f, devel) && !exists(f, front)) {
+		dir_remove(f->root, f->dir, 2);
+		return 0;
+	}
+	changed = file_remove(f->root, f->conf);
+	err = changed < 0 ? changed : ldcache_rebuild(f->ldconfig, f->root);
+	if (err && !harmful && cache_names_front(f))
+		return err;
+	for (int i = 0; i < 2; i++) {
+		int one = file_remove(f->root, i == 0 ? devel : front);
 
 		if (one < 0)
 			err = one;
-		else
-			changed |= one;
-		if (i == 0 && one > 0 && ldcache_rebuild(f->ldconfig, f->root))
-			err = -EIO;
 	}
 	dir_remove(f->root, f->dir, 2);
-	return err ? err : changed;
+	return err ? err : 1;
 }
 
 static int check_preferred(struct front *f)
@@ -236,11 +257,11 @@ static int refuse_image(struct front *f, enum front_state state, const char *why
 
 	if (state == FRONT_ABSENT)
 		return fail(f, -ELIBBAD, "a program could not load the front: %s; none was made", why);
-	err = take_files(f);
+	err = take_files(f, true);
 	if (err < 0)
 		return fail(f, -ELIBBAD,
-			    "a program could not load the front: %s; it is still there, for it "
-			    "cannot be taken away: %s",
+			    "a program could not load the front: %s; the one that was there cannot "
+			    "be taken away, or not out of ld.so's cache: %s",
 			    why, strerror(-err));
 	return fail(f, -ELIBBAD,
 		    "a program could not load the front: %s; took the front away that was there",
@@ -283,15 +304,17 @@ int front_update(struct front *f)
 			err = check_preferred(f);
 	}
 	if (err) {
-		take_files(f);
+		take_files(f, false);
 		return err;
 	}
 	return 1;
 }
 
-int front_withdraw(struct front *f)
+int front_withdraw(struct front *f, bool harmful)
 {
-	int changed = take_files(f);
+	int changed = take_files(f, harmful);
 
-	return changed < 0 ? fail(f, changed, "%s: %s", f->dir, strerror(-changed)) : changed;
+	return changed < 0 ? fail(f, changed, "cannot take %s out of ld.so's cache and away: %s",
+				  f->dir, strerror(-changed))
+			   : changed;
 }

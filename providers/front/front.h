@@ -26,6 +26,7 @@ struct front {
 	char conf[PATH_MAX]; /* the snippet in ld.so.conf.d */
 	char ldconfig[PATH_MAX]; /* the program */
 	/* found by front_survey() */
+	bool cache_read; /* what ld.so's cache has is known: the survey came so far */
 	char real[PATH_MAX]; /* the library that is used without the front */
 	bool real_has_devel; /* libmlx5.so is there as well */
 	bool front_first; /* ld.so's cache has the front before it */
@@ -61,9 +62,17 @@ enum front_state front_state(const struct front *f);
  */
 int front_update(struct front *f);
 
-/** front_withdraw() - take everything away that front_update() made; also where no libmlx5 is left.
- * As front_update(). */
-int front_withdraw(struct front *f);
+/**
+ * front_withdraw() - take everything away that front_update() made; also where no libmlx5 is left.
+ * @harmful: programs are better off without the library even if ld.so's cache goes on naming it.
+ *
+ * The library and its link are left where the cache names them and cannot be made again: programs
+ * whose libmlx5 is in a directory that only the cache leads to would not start. Without the snippet
+ * they are out of the cache as soon as ldconfig works, and the next call takes them.
+ *
+ * Return: as front_update().
+ */
+int front_withdraw(struct front *f, bool harmful);
 
 /** front_fini() - free what front_survey() found. */
 void front_fini(struct front *f);

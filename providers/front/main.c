@@ -126,9 +126,13 @@ static int do_update(struct command *c)
 	refresh_cache(c);
 	changed = front_survey(&c->front);
 	if (changed < 0) {
-		/* A front whose library is gone or has become something else is worse than none. */
+		/* A front whose library is gone or has become something else is worse than none.
+		 * Where ldconfig does not even list the cache, nothing is known of it. */
 		refuse(c);
-		if (front_withdraw(&c->front) > 0)
+		changed = front_withdraw(&c->front, c->front.cache_read);
+		if (changed < 0)
+			return refuse(c);
+		if (changed)
 			fprintf(stderr, "meshverbs-front: took the front away that was there\n");
 		return 2;
 	}
@@ -143,7 +147,7 @@ static int do_update(struct command *c)
 
 static int do_remove(struct command *c)
 {
-	int changed = front_withdraw(&c->front);
+	int changed = front_withdraw(&c->front, false);
 
 	if (changed < 0)
 		return refuse(c);

@@ -14,7 +14,13 @@ import time
 
 NOBODY = 65534
 SKIP = 77
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs")
+
+
+def as_user(uid):
+    return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
+
+
+AS_NOBODY = as_user(NOBODY)
 
 
 def sh(*words, **kwargs):
@@ -49,9 +55,9 @@ def gid_of(address):
 class Talk:
     """A process of the plugin's kind (talk.c)."""
 
-    def __init__(self, host, name="prog"):
+    def __init__(self, host, name="prog", user=0):
         self.host = host
-        self.process = subprocess.Popen([f"{host.world.build}/tests/agent/agent-talk", host.run_dir, name],
+        self.process = subprocess.Popen([*(as_user(user) if user else ()), f"{host.world.build}/tests/agent/agent-talk", host.run_dir, name],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.lines = []
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -198,8 +204,8 @@ class Host:
     def metric(self, name):
         return self.get("metrics")[name]
 
-    def talk(self, name="prog"):
-        talk = Talk(self, name)
+    def talk(self, name="prog", user=0):
+        talk = Talk(self, name, user)
         self.world.talks.append(talk)
         return talk
 

@@ -620,6 +620,32 @@ class Probes(AgentTest):
         wait_for("both are refused", lambda: self.a.metric("watches_refused") == 2)
         self.assertEqual(self.states(), {})
 
+    def test_one_user_leaves_paths_to_others(self):
+        for host, net in ((self.a, 10), (self.b, 20)):
+            addrs = [f"10.1.{net}.{n}" for n in range(1, 57)]
+            for addr in addrs:
+                host.ip("addr", "add", f"{addr}/16", "dev", "eth0")
+            host.device("mlx5_0", "eth0", addrs)
+        wait_for("all addresses", lambda: len(self.a.get("peers")["hosts"][0]["rails"][0]["gids"]) >= 56 and
+                 any(len(rail["gids"]) >= 56 for rail in self.a.get("status")["rails"]), 20)
+        paths = [f"10.1.10.{i} 10.1.20.{j}" for i in range(1, 57) for j in range(1, 57)]
+        talks = [self.a.talk(f"greedy{i}", user=12345) for i in range(4)]
+        for n in range(0, 3072, 1024):
+            for path in paths[n:n + 1024]:
+                talks[n // 1024].say(f"watch {path} {self.spare}")
+        wait_for("3072 paths", lambda: len(self.states()) == 3072, 20)
+        self.assertEqual(self.a.metric("watches_refused"), 0)
+        for path in paths[3072:3092]:
+            talks[3].say(f"watch {path} {self.spare}")
+        talks[3].say(f"watch {paths[0]} {self.spare}")  # is his already
+        talks[3].expect(f"path {paths[0]} unknown")
+        self.assertEqual((self.a.metric("watches_refused"), len(self.states())), (20, 3072))
+        for user in (0, 12346):
+            talk = self.a.talk("modest", user=user)
+            talk.say(f"watch {paths[-1]} {self.work}")
+            talk.expect(f"path {paths[-1]} up")
+        self.assertEqual(self.a.log.read_text().count("user 12345 has 3072 paths watched"), 1)
+
     def test_change_while_host_is_gone(self):
         """Who has a path watched is not told that a change was refused, and does not say it again."""
         talk = self.a.talk()
@@ -869,6 +895,25 @@ class Alone(AgentTest):
         self.assertRegex(text, r"(?m)^meshverbs_beacons_sent_total \d+$")
         self.assertRegex(text, r'(?m)^meshverbs_datagrams_rejected_total\{reason="replay"\} 0$')
         self.assertEqual(text.count("# TYPE meshverbs_datagrams_rejected counter"), 1)
+
+    def test_one_user_leaves_control_connections_to_others(self):
+        a, _ = self.pair()
+        a.start()
+        code = ("import socket, sys\nheld = []\nfor _ in range(40):\n s = socket.socket(socket.AF_UNIX)\n s.connect(sys.argv[1])\n"
+                " held.append(s)\nprint(len(held), flush=True)\nsys.stdin.read()")
+        hold = lambda user: subprocess.Popen([*hosts.as_user(user), sys.executable, "-c", code, str(a.run_dir / "control")],
+                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with hold(12345) as greedy:
+            self.assertEqual(greedy.stdout.readline(), "40\n")
+            wait_for("32 are refused", lambda: a.metric("control_refusals") == 32)
+            # Another one gets as many.
+            with hold(12346) as other:
+                self.assertEqual(other.stdout.readline(), "40\n")
+                wait_for("64 are refused", lambda: a.metric("control_refusals") == 64)
+                other.stdin.close()
+            greedy.stdin.close()
+        self.assertEqual(a.log.read_text().count("control connections and is refused"), 1)
+        self.assertIn("user 12345 has 8 control connections and is refused a further one", a.log.read_text())
 
 
 if __name__ == "__main__":

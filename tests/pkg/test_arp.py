@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""meshverbs-arp in network namespaces of the test's own: what it sets, what it leaves alone, and that ARP then works.
+"""meshverbs-arp in network namespaces of the test's own: what it sets, what it leaves alone, when, and that ARP then works.
 
-    test_arp.py REPO/udev/meshverbs-arp
+    test_arp.py REPO/udev/meshverbs-arp RULES
 """
 import contextlib
+import fnmatch
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -16,6 +18,7 @@ import time
 import unittest
 
 ARP = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 else ""
+RULES = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 KEYS = ("arp_announce", "arp_ignore")
 SECONDS = 20
 
@@ -76,6 +79,26 @@ class Namespace:
     def arp(self, *words):
         return self.run(ARP, "--root", str(self.root), *words)
 
+    def event(self, **event):
+        """What udev does with the rules: each == and != as a pattern, and what RUN then names."""
+        event.setdefault("SUBSYSTEM", "net")
+        event.setdefault("KERNEL", event.get("INTERFACE", ""))
+        ran = 0
+        for line in (line for line in RULES.read_text().splitlines() if not line.startswith("#")):
+            rule = re.findall(r'(\w+)(?:\{(\w+)\})?(==|!=|\+=)"(.*?)"', line)
+            if all(self.matches(event, *token) for token in rule if token[2] != "+="):
+                for words in (token[3].split() for token in rule if token[0] == "RUN"):
+                    named = {"$name": event["KERNEL"], "$env{IFINDEX}": str(event.get("IFINDEX"))}
+                    self.arp(*(named.get(word, word) for word in words[1:]))
+                    ran += 1
+        return ran
+
+    def matches(self, event, key, attribute, operator, pattern):
+        if key == "TEST":
+            return (self.root / pattern[1:]).exists()
+        value = event.get(attribute if key == "ENV" else key, "")
+        return any(fnmatch.fnmatchcase(value, one) for one in pattern.split("|")) == (operator == "==")
+
     def values(self, netdev):
         return tuple(int(self.run("cat", f"/proc/sys/net/ipv4/conf/{netdev}/{key}")) for key in KEYS)
 
@@ -130,9 +153,9 @@ class Settings(unittest.TestCase):
 
     def test_event_of_another_netdev(self):
         self.host.plain("veth9", 60)
-        self.host.arp("apply", "--new", "veth9")
+        self.host.arp("apply", "veth9")
         self.assertEqual(self.host.values("eth0"), (0, 0))  # not looked at: hosts have thousands of these
-        self.host.arp("apply", "--new", "eth1")
+        self.host.arp("apply", "eth1")
         self.assertEqual(self.host.values("eth0"), (2, 1))
 
     def test_renamed(self):
@@ -142,10 +165,36 @@ class Settings(unittest.TestCase):
         (self.host.root / "sys/class/net/eth0").rename(self.host.root / "sys/class/net/rail0")
         shutil.rmtree(self.host.root / "sys/class/infiniband/mlx5_0")
         self.host.rdma("mlx5_0", "rail0")
-        self.host.arp("apply", "rail0")
+        self.assertEqual(self.host.event(ACTION="move", INTERFACE="rail0", IFINDEX="10"), 1)
         self.assertEqual(self.host.values("rail0"), (2, 0))
-        self.host.arp("apply", "--new", "rail0")  # a new one with that index
-        self.assertEqual(self.host.values("rail0"), (2, 1))
+
+    def test_coldplug(self):
+        """udevadm trigger: the netdev was there all the time. What was set is known, and somebody's 0 stays."""
+        for _ in range(2):
+            for number in (0, 1):
+                self.assertEqual(self.host.event(ACTION="add", INTERFACE=f"eth{number}", IFINDEX=f"{10 + number}", SYNTH_UUID="0"), 1)
+            self.host.event(ACTION="add", SUBSYSTEM="infiniband", KERNEL="mlx5_0", SYNTH_UUID="0")
+            self.host.event(ACTION="remove", INTERFACE="eth1", IFINDEX="11", SYNTH_UUID="0")
+            self.host.set("eth0", "arp_ignore", 0)
+        self.assertEqual([self.host.values(n) for n in ("eth0", "eth1")], [(2, 0), (2, 1)])
+        self.host.arp("restore")
+        self.assertEqual([self.host.values(n) for n in ("eth0", "eth1")], [(0, 0), (0, 0)])
+
+    def test_comes_anew(self):
+        """It was in another network namespace for a time, or it is another with its index: its settings are the kernel's again."""
+        self.host.arp("apply")
+        self.assertEqual(self.host.event(ACTION="remove", INTERFACE="eth0", IFINDEX="10"), 1)
+        for key in KEYS:
+            self.host.set("eth0", key, 0)
+        self.assertEqual(self.host.event(ACTION="add", INTERFACE="eth0", IFINDEX="10"), 1)
+        self.assertEqual(self.host.values("eth0"), (2, 1))
+        self.host.set("eth1", "arp_ignore", 0)
+        self.host.event(ACTION="remove", INTERFACE="eth0", IFINDEX="10")
+        self.assertEqual(self.host.event(ACTION="add", INTERFACE="eth1", IFINDEX="11"), 1)
+        self.assertEqual(self.host.values("eth1"), (2, 0))  # not the one that went
+
+    def test_one_goes_where_nothing_was_set(self):
+        self.assertEqual(self.host.event(ACTION="remove", INTERFACE="veth9", IFINDEX="60"), 0)  # no shell for each container's
 
     def test_set_otherwise(self):
         cases = {
@@ -197,7 +246,7 @@ class Settings(unittest.TestCase):
         self.assertFalse((self.host.root / "run/meshverbs-arp").exists())
 
     def test_usage(self):
-        for words in ([], ["appply"], ["apply", "a", "b"], ["restore", "a"], ["--root"]):
+        for words in ([], ["appply"], ["apply", "a", "b"], ["restore", "a"], ["--root"], ["forget"], ["forget", "eth0"]):
             done = subprocess.run([ARP, *words], stderr=subprocess.PIPE, text=True, check=False)
             self.assertEqual((done.returncode, "usage:" in done.stderr), (2, True), words)
 

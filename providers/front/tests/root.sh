@@ -46,6 +46,25 @@ unchanged() { files | diff "$here/before" -; }
 front() { "$tool" --root "$root" --dir /opt/mesh/front --plugin /lib/libibverbs/libmesh.so "$@"; }
 cached() { /sbin/ldconfig -r "$root" -p | sed -n "s/^\t$1 .*=> //p" | head -1; }
 first() { [ "$(cached "$1")" = "$2" ]; }
+named_are_there() { # no library that ld.so's cache names is gone
+	local path
+	/sbin/ldconfig -r "$root" -p | sed -n 's/^\t.*=> //p' | while read -r path; do [ -e "$root$path" ] || { echo "$path"; return 1; }; done
+}
+# ldconfig lists what the cache has, but cannot make it anew: a full disk, or one that is read-only.
+cp /sbin/ldconfig "$here/ldconfig"
+# shellcheck disable=SC2016 # for that shell to expand
+printf '#!/bin/sh\n[ "$1" = -p ] || exit 1\nexec %s "$@"\n' "$here/ldconfig" >"$here/broken"
+# ... nor lists it
+printf '#!/bin/sh\nexit 1\n' >"$here/none"
+chmod +x "$here/broken" "$here/none"
+ldconfig_is() { # broken|none COMMAND...
+	local program=$here/$1 words
+	shift
+	words=("$@")
+	[ "$1" != front ] || words=("$tool" --root "$root" --dir /opt/mesh/front --plugin /lib/libibverbs/libmesh.so "${@:2}")
+	# shellcheck disable=SC2016
+	unshare --mount --propagation private bash -euc 'mount --bind "$1" "$(readlink -f /sbin/ldconfig)"; shift; exec "$@"' sh "$program" "${words[@]}"
+}
 newest() { readelf -V "$root/opt/mesh/front/libmlx5.so.1" | grep -q "Name: $1\$"; }
 quiet_readelf() { [ -z "$(readelf -aW "$root/opt/mesh/front/libmlx5.so.1" 2>&1 >/dev/null)" ]; }
 
@@ -118,6 +137,35 @@ mv "$root"/lib/away/* "$root/lib/libs"
 check "a library that ld.so's cache does not have yet: refused" exits 2 front update
 check "... but with the cache brought up to date first" exits 0 front --cache update
 check "... ld.so takes the front" first libmlx5.so.1 /opt/mesh/front/libmlx5.so.1
+
+for how in broken none; do
+	host
+	front update >/dev/null
+	check "ldconfig ($how) fails: remove says so" exits 2 ldconfig_is "$how" front remove
+	check "... and what ld.so's cache names is there" named_are_there
+	check "... also after a second try" exits 2 ldconfig_is "$how" front remove
+	check "... it is there" named_are_there
+	check "... it is out of the cache as soon as ldconfig works" exits 0 /sbin/ldconfig -r "$root"
+	check "... ld.so takes the library" first libmlx5.so.1 /lib/libs/libmlx5.so.1
+	check "... remove" exits 0 front remove
+	check "... leaves the host as it was" unchanged
+done
+check "nothing there, and ldconfig fails: remove" exits 0 ldconfig_is broken front remove
+
+host
+check "ldconfig fails: no update" exits 2 ldconfig_is broken front update
+check "... nothing is left, for ld.so's cache does not name it" unchanged
+front update >/dev/null
+check "ldconfig fails altogether: no update" exits 2 ldconfig_is none front update
+check "... and what ld.so's cache names is there" named_are_there
+front update >/dev/null
+cp "$new" "$root/lib/libs/libmlx5.so.1.0"
+check "another library, and ldconfig fails: no update" exits 2 ldconfig_is broken front update
+check "... and what ld.so's cache names is there" named_are_there
+truncate -s 2000 "$root/lib/libs/libmlx5.so.1.0"
+check "a damaged library, and ldconfig fails: no update" exits 2 ldconfig_is broken front update
+check "... and said" says "out of ld.so's cache"
+check "... the front is worse than none" exits 1 test -e "$root/opt/mesh/front/libmlx5.so.1"
 
 host
 ln -sf /lib/libs/libmlx5.so.1.0 "$root/lib/libs/libmlx5.so.1"

@@ -113,6 +113,8 @@ def netdevs(guest):
     guest.must("echo 0 >/proc/sys/net/ipv4/conf/eth0.7/arp_ignore; ip link set eth0.7 name vlan7")
     guest.until("udevadm settle && udevadm info /sys/class/net/vlan7", "udev knows its new name")
     check(guest.arp("vlan7") == ["2", "0"], "what somebody changed stays, also when the netdev is renamed")
+    guest.must("udevadm trigger --settle --action=add --subsystem-match=net")
+    check(guest.arp("vlan7") == ["2", "0"], "... and when udev is triggered")
     guest.must("mkdir -p /etc/sysctl.d; echo net.ipv4.conf.eth0/8.arp_ignore = 0 >/etc/sysctl.d/60-admin.conf")
     guest.must("ip link add link eth0 name eth0.8 type vlan id 8")
     guest.until("test $(cat /proc/sys/net/ipv4/conf/eth0.8/arp_announce) = 2", "a VLAN with a line in sysctl.d")
@@ -128,6 +130,9 @@ def upgrade(guest):
 
 
 def removal(guest):
+    guest.must("dpkg --remove meshverbs")
+    guest.must("dpkg -i /debs/newer/*.deb")
+    guest.until("systemctl is-active meshverbsd", "removed and installed again, the agent starts")
     guest.must("dpkg --purge meshverbs meshverbs-provider")
     check(guest.run("systemctl is-active meshverbsd")[1].strip() != "active", "purge: the agent is gone")
     check(guest.arp("eth0") == ["0", "0"], "... and ARP is as it was")

@@ -177,7 +177,7 @@ static int teardown(void **state)
 
 static void watch(unsigned int path, uint8_t mask)
 {
-	assert_int_equal(md_probes_watch(&probes, &wires[path].key, mask, 1, &watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &wires[path].key, mask, 1, 0, &watches, now_ns), 0);
 }
 
 static enum mv_probed state_of(unsigned int path)
@@ -423,7 +423,7 @@ static void test_no_witness(void **state)
 	(void)state;
 	watch(0, MV_WATCH_WORK);
 	watch(3, MV_WATCH_WORK); /* of another host */
-	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, &others_watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
 	run(MD_S);
 	wires[0].there_lost = true;
 	run(5 * MD_S);
@@ -762,7 +762,7 @@ static void test_bounds(void **state)
 	int err;
 
 	(void)state;
-	while (!(err = md_probes_watch(&probes, &key, MV_WATCH_SPARE, 1, &watches, now_ns)) && n < 100000) {
+	while (!(err = md_probes_watch(&probes, &key, MV_WATCH_SPARE, 1, 0, &watches, now_ns)) && n < 100000) {
 		key.remote.raw[13] = 77;
 		key.remote.raw[14] = (uint8_t)(++n >> 8);
 		key.remote.raw[15] = (uint8_t)n;
@@ -775,8 +775,60 @@ static void test_bounds(void **state)
 	/* Switched off. */
 	md_probes_drop(&probes, &watches);
 	probes.interval_ns = 0;
-	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 1, &watches, now_ns), -EOPNOTSUPP);
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 1, 0, &watches, now_ns), -EOPNOTSUPP);
 	assert_int_equal(probes.n, 0);
+}
+
+/* No two are the same. */
+static int watch_one(unsigned int path, uint64_t client, uid_t uid, struct md_probe_watch_list *list)
+{
+	struct md_probe_key key = wires[0].key;
+
+	key.remote.raw[13] = 77;
+	key.remote.raw[14] = (uint8_t)(path >> 8);
+	key.remote.raw[15] = (uint8_t)path;
+	socket_full = true; /* as above */
+	return md_probes_watch(&probes, &key, MV_WATCH_SPARE, client, uid, list, now_ns);
+}
+
+/* A user with many processes leaves paths to others, and has none of theirs counted. */
+static void test_bounds_of_users(void **state)
+{
+	struct md_probe_watch_list lists[MD_PATHS_PER_UID / MD_WATCHES_PER_CLIENT], more;
+	const unsigned int n = MD_PATHS_PER_UID, n_lists = sizeof(lists) / sizeof(lists[0]);
+
+	(void)state;
+	LIST_INIT(&more);
+	for (unsigned int i = 0; i < n_lists; i++)
+		LIST_INIT(&lists[i]);
+	for (unsigned int path = 0; path < n; path++)
+		assert_int_equal(watch_one(path, 1 + path % n_lists, 1000, &lists[path % n_lists]), 0);
+	assert_int_equal(watch_one(n, 9, 1000, &more), -EDQUOT);
+	/* What is his already costs nothing more, nor does what ends while another process of his has it. */
+	for (unsigned int path = 0; path < 3; path++)
+		assert_int_equal(watch_one(path, 9, 1000, &more), 0);
+	md_probes_drop(&probes, &more);
+	assert_int_equal(watch_one(n, 9, 1000, &more), -EDQUOT);
+	/* Others, the same paths and new ones; root, until there are no more. */
+	assert_int_equal(watch_one(0, 10, 1001, &watches), 0);
+	assert_int_equal(watch_one(n, 10, 1001, &watches), 0);
+	assert_int_equal(watch_one(n + 1, 11, 0, &others_watches), 0);
+	/* Also the others' paths count. */
+	assert_int_equal(watch_one(n + 1, 9, 1000, &more), -EDQUOT);
+	assert_int_equal(probes.n, n + 2);
+	/* One goes, one comes. */
+	LIST_INIT(&more);
+	md_probes_drop(&probes, &lists[0]);
+	assert_int_equal(watch_one(n + 1, 9, 1000, &more), 0);
+	assert_int_equal(probes.n, n + 3 - MD_WATCHES_PER_CLIENT); /* the first is the other user's, too */
+	for (unsigned int i = 1; i < n_lists; i++)
+		md_probes_drop(&probes, &lists[i]);
+	md_probes_drop(&probes, &more);
+	md_probes_drop(&probes, &watches);
+	assert_null(probes.users);
+	for (unsigned int path = 0; path < MD_WATCHES_PER_CLIENT - 1; path++)
+		assert_int_equal(watch_one(path, 11, 0, &others_watches), 0);
+	assert_null(probes.users);
 }
 
 int main(void)
@@ -804,6 +856,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stray, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
