@@ -42,8 +42,8 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "prearm", "on",
 	 "on: with survive = on, memory regions and queue pairs are made on the NIC that a "
 	 "connection would move to, in the background, before it has to. That memory counts "
-	 "against the limit of locked memory once more for each NIC. off: when it moves, which "
-	 "takes longer."},
+	 "against the limit of locked memory once more for each NIC, so only where there is none "
+	 "(ulimit -l). off: when it moves, which takes longer."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
