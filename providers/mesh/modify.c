@@ -215,15 +215,16 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 	struct mesh_srq_native *leaving = NULL;
 	int err;
 
-	if (reset) {
-		mesh_ud_gone(mc, qp);
+	if (reset)
 		leaving = mesh_srq_leaving(mc, qp);
-	}
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
 		return EBUSY;
 	err = mc->modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);
-	if (!err)
+	/* What has come to its relays by then goes on its way all the same. */
+	if (!err && reset)
+		mesh_ud_gone(mc, qp);
+	else if (!err)
 		mesh_ud_modified(mc, qp, attr, mask);
 	return err;
 }

@@ -19,6 +19,7 @@
 #include "fault.h"
 #include "heldint.h"
 #include "tmpdir.h"
+#include "udint.h"
 
 #define NO_AGENT "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made; the program gets its errors"
 #define NO_MEMORY "mlx5_9 QP 0x7: cannot be moved later: there was no memory when it was made; the program gets its errors"
@@ -414,6 +415,40 @@ static void test_rts_tried_again(void **state)
 	end(conn);
 }
 
+static bool is_relayed(void)
+{
+	int cancel = mesh_ud_lock();
+	bool found = mesh_ud_qp_find(&qp);
+
+	mesh_ud_unlock(cancel);
+	return found;
+}
+
+static struct ibv_qp_ex *no_qp_ex(struct ibv_qp *its)
+{
+	(void)its;
+	return NULL;
+}
+
+/* One that goes on after all has its relays still. */
+static void test_datagrams_go_on(void **state)
+{
+	(void)state;
+	mesh_root.lib.verbs.qp_to_qp_ex = no_qp_ex;
+	agent = true;
+	qp.qp_type = IBV_QPT_UD;
+	modify(IBV_QPS_INIT);
+	assert_true(is_relayed());
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_QKEY), EINVAL);
+	assert_int_equal(at_base.n, 1);
+	assert_true(is_relayed());
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RESET, 0), 0);
+	assert_false(is_relayed());
+	qp.qp_type = IBV_QPT_RC;
+}
+
 /* From INIT to INIT, as librdmacm goes: what was posted in between is not known. */
 static void test_agent_comes_in_init(void **state)
 {
@@ -440,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_native_again),
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),
+		cmocka_unit_test(test_datagrams_go_on),
 		cmocka_unit_test(test_agent_comes_in_init),
 	};
 
