@@ -216,11 +216,13 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 /**
  * mesh_conn_untouched - a modify_qp after RTR of a queue pair that is none of ours, or native
  *
- * Remembers what the peer may want to know of it. Passes no cancellation point.
+ * Passes no cancellation point.
  *
- * Return: true: the base's own function does all there is to do; false: see mesh_conn_get().
+ * Return: true: the base's own function does all there is to do, but for mesh_conn_note_sq_psn(); false: see mesh_conn_get().
  */
-bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+bool mesh_conn_untouched(const struct ibv_qp *qp);
+/** mesh_conn_note_sq_psn - the base has done such a modify_qp, with that: for mesh_conn_sq_psn(); passes no cancellation point */
+void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn);
 /**
  * mesh_conn_goes - a connection goes to another rail: those that are connected to themselves and go with it are to follow
  *

@@ -229,6 +229,16 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 	return err;
 }
 
+/* All there is to do is to remember what the peer may want to know of it. */
+static int modify_untouched(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = mc->modify_qp(qp, attr, mask);
+
+	if (!err && mask & IBV_QP_SQ_PSN)
+		mesh_conn_note_sq_psn(qp, attr->sq_psn & 0xffffff);
+	return err;
+}
+
 int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
@@ -247,8 +257,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
-	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
-		return mc->modify_qp(qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp))
+		return modify_untouched(mc, qp, attr, attr_mask);
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);

@@ -374,6 +374,24 @@ static void test_native_again(void **state)
 	end(conn);
 }
 
+/* The same of one whose transitions are none of ours. */
+static void test_untouched_again(void **state)
+{
+	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
+
+	(void)state;
+	mesh_conn_connected(conn, &conn->local.gid, true);
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(mesh_conn_sq_psn(conn), MV_CTL_PSN_NONE);
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	assert_int_equal(mesh_conn_sq_psn(conn), 77);
+	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
+	end(conn);
+}
+
 /* Programs try again where the kernel has not found the neighbour, as if they had not tried. */
 static void test_rtr_tried_again(void **state)
 {
@@ -473,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_connected_again),
 		cmocka_unit_test(test_native_again),
+		cmocka_unit_test(test_untouched_again),
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),
 		cmocka_unit_test(test_datagrams_go_on),
