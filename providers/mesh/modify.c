@@ -101,8 +101,8 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 {
 	int err;
 
-	if (!conn->rtr_mask || conn->rts_mask)
-		return EINVAL;
+	if (!conn->rtr_mask || conn->rts_mask || !mesh_is_rts(attr, mask))
+		return mesh_conn_refuse();
 	conn->rts = *attr;
 	conn->rts_mask = mask;
 	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;

@@ -410,6 +410,8 @@ static void test_rtr_tried_again(void **state)
 	end(conn);
 }
 
+#define RTS_MASK (IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
+
 /* The QP in its place has not taken it: so it is in RTR, and may be asked for something else. */
 static void test_rts_tried_again(void **state)
 {
@@ -422,11 +424,17 @@ static void test_rts_tried_again(void **state)
 	conn->rts_mask = 0;
 	conn->shadow_connected = true;
 	at_next.err = EINVAL;
-	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), EINVAL);
+	assert_int_equal(at_next.n, 1);
 	at_next.err = 0;
 	assert_int_equal(conn->rts_mask, 0);
 	assert_false(held.now.rts);
-	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	/* What the kernel would not take nobody is asked for. */
+	refuses(IBV_QPS_RTS, RTS_MASK & ~IBV_QP_TIMEOUT);
+	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_DEST_QPN);
+	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_CUR_STATE); /* RESET */
+	assert_int_equal(conn->rts_mask, 0);
+	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), 0);
 	assert_int_equal(at_next.n, 1);
 	assert_true(conn->rts_mask);
 	assert_true(held.now.rts);
