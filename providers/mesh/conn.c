@@ -171,6 +171,7 @@ static struct mesh_conn *make(struct mesh_context *mc, struct ibv_qp *qp)
 	conn->qpn = qp->qp_num;
 	pthread_mutex_init(&conn->lock, NULL);
 	pthread_mutex_init(&conn->key_lock, NULL);
+	TAILQ_INIT(&conn->keys);
 	return conn;
 }
 
