@@ -171,6 +171,7 @@ static struct mesh_conn *make(struct mesh_context *mc, struct ibv_qp *qp)
 	conn->qpn = qp->qp_num;
 	pthread_mutex_init(&conn->lock, NULL);
 	pthread_mutex_init(&conn->key_lock, NULL);
+	TAILQ_INIT(&conn->keys);
 	return conn;
 }
 
@@ -321,7 +322,7 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 	unlock_conns();
 }
 
-bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+bool mesh_conn_untouched(const struct ibv_qp *qp)
 {
 	struct mesh_conn *conn;
 	bool untouched;
@@ -331,10 +332,21 @@ bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr
 	lock_conns();
 	conn = look_up(qp, NULL, qp->qp_num);
 	untouched = !conn || conn->native;
-	if (conn && conn->native && (mask & IBV_QP_SQ_PSN))
-		conn->native_sq_psn = attr->sq_psn & 0xffffff;
 	unlock_conns();
 	return untouched;
+}
+
+void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
+{
+	struct mesh_conn *conn;
+
+	if (!mesh_root.process->conns)
+		return;
+	lock_conns();
+	conn = look_up(qp, NULL, qp->qp_num);
+	if (conn && conn->native)
+		conn->native_sq_psn = sq_psn;
+	unlock_conns();
 }
 
 uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)

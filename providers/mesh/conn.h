@@ -32,7 +32,9 @@ enum mesh_conn_state {
 
 /* A remote key that the peer was asked for (KEY_GET), or one of ours that it has to forget (KEY_DROP). */
 struct mesh_conn_key {
-	struct mesh_conn_key *next;
+	TAILQ_ENTRY(mesh_conn_key) of_conn;
+	LIST_ENTRY(mesh_conn_key) of_drops; /* if @drop; under process->drops_lock */
+	struct mesh_conn *conn; /* constant, as is @key */
 	bool drop;
 	uint32_t key, request_id;
 	uint64_t resend_at_ns, resend_step_ns; /* 0: not sent yet */
@@ -172,13 +174,14 @@ struct mesh_conn {
 	_Atomic bool tell; /* a new agent, which knows nothing of it */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
-	pthread_mutex_t key_lock; /* guards the rest; innermost of all */
-	struct mesh_conn_key *keys; /* not answered yet */
+	_Atomic bool drops_unheard; /* the program waited for an answer to a KEY_DROP in vain, and none has come since */
+
+	pthread_mutex_t key_lock; /* guards the rest; only process->drops_lock is taken with it */
+	TAILQ_HEAD(, mesh_conn_key) keys; /* not answered yet, oldest first: so answers find theirs in front */
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
-	bool drops_unheard; /* the program waited for such an answer in vain, and none has come since */
 };
 
 /**
@@ -216,11 +219,13 @@ void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool 
 /**
  * mesh_conn_untouched - a modify_qp after RTR of a queue pair that is none of ours, or native
  *
- * Remembers what the peer may want to know of it. Passes no cancellation point.
+ * Passes no cancellation point.
  *
- * Return: true: the base's own function does all there is to do; false: see mesh_conn_get().
+ * Return: true: the base's own function does all there is to do, but for mesh_conn_note_sq_psn(); false: see mesh_conn_get().
  */
-bool mesh_conn_untouched(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
+bool mesh_conn_untouched(const struct ibv_qp *qp);
+/** mesh_conn_note_sq_psn - the base has done such a modify_qp, with that: for mesh_conn_sq_psn(); passes no cancellation point */
+void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn);
 /**
  * mesh_conn_goes - a connection goes to another rail: those that are connected to themselves and go with it are to follow
  *
@@ -360,7 +365,8 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
  * mesh_conns_key_given - the program gets an rkey: wait for those peers that have yet to forget what it was before
  *
  * Some 50 ms at most, and not again for a peer that has not answered within that time until it answers: who posts with the key
- * before it has forgotten fails with an access error. Costs a look at a counter where nobody has to. See root.key_given.
+ * before it has forgotten fails with an access error. Costs a look at a counter where nobody has to forget anything, and a look-up in a
+ * table where it is other keys. See root.key_given.
  */
 void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 

@@ -292,6 +292,8 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 		goto out;
 	mesh_judge_rtr(mc, qp, attr, &choice, &view);
 	if (mesh_judge_needs_agreement(&view)) {
+		if (!mesh_is_rtr(mask))
+			goto native; /* which says what is wrong with it */
 		why = mesh_judge_cannot_move(mc, conn, qp->qp_num, &view);
 		if (!why && mc->logged_only) {
 			log_would_move(mc, attr, &view);

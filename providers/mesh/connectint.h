@@ -22,6 +22,34 @@ static inline int mesh_conn_refuse(void)
 	return EINVAL;
 }
 
+/*
+ * What the kernel wants to be told of an RC queue pair, no less, and what it may be told besides: ib_modify_qp_is_ok(). Where the base
+ * is not asked, or not yet, the rest is refused as the kernel would.
+ */
+static inline bool mesh_mask_is(int mask, int needed, int possible)
+{
+	return (mask & needed) == needed && !(mask & ~(needed | possible));
+}
+
+/** mesh_is_rtr - is the mask one with which a queue pair in INIT can go to RTR? */
+static inline bool mesh_is_rtr(int mask)
+{
+	return mesh_mask_is(mask,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX);
+}
+
+/** mesh_is_rts - the same of one in RTR that is to go to RTS; @attr: its state, as the program says, if @mask has that */
+static inline bool mesh_is_rts(const struct ibv_qp_attr *attr, int mask)
+{
+	return mesh_mask_is(mask,
+			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_MAX_QP_RD_ATOMIC,
+			    IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE) &&
+	       (!(mask & IBV_QP_CUR_STATE) || attr->cur_qp_state == IBV_QPS_RTR);
+}
+
 /** mesh_qp_to_rtr - connect.c: modify_qp to RTR, with an address vector; takes conn->lock. Return: what mc->modify_qp() does. */
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 

@@ -59,7 +59,9 @@ struct mesh_process {
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
-	_Atomic unsigned int n_drops; /* KEY_DROPs of all connections that have not been answered; remotekeys.c */
+	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
+	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
+	struct mesh_drops *drops; /* those by their keys; NULL before the first one */
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */

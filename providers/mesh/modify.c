@@ -101,8 +101,8 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 {
 	int err;
 
-	if (!conn->rtr_mask || conn->rts_mask)
-		return EINVAL;
+	if (!conn->rtr_mask || conn->rts_mask || !mesh_is_rts(attr, mask))
+		return mesh_conn_refuse();
 	conn->rts = *attr;
 	conn->rts_mask = mask;
 	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;
@@ -215,16 +215,27 @@ static int modify_ud(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_a
 	struct mesh_srq_native *leaving = NULL;
 	int err;
 
-	if (reset) {
-		mesh_ud_gone(mc, qp);
+	if (reset)
 		leaving = mesh_srq_leaving(mc, qp);
-	}
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mesh_srq_join_base(mc, qp, true))
 		return EBUSY;
 	err = mc->modify_qp(qp, attr, mask);
 	mesh_srq_left(leaving, !err);
-	if (!err)
+	/* What has come to its relays by then goes on its way all the same. */
+	if (!err && reset)
+		mesh_ud_gone(mc, qp);
+	else if (!err)
 		mesh_ud_modified(mc, qp, attr, mask);
+	return err;
+}
+
+/* All there is to do is to remember what the peer may want to know of it. */
+static int modify_untouched(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = mc->modify_qp(qp, attr, mask);
+
+	if (!err && mask & IBV_QP_SQ_PSN)
+		mesh_conn_note_sq_psn(qp, attr->sq_psn & 0xffffff);
 	return err;
 }
 
@@ -246,8 +257,8 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)
 		return to_init(mc, qp, attr, attr_mask);
-	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp, attr, attr_mask))
-		return mc->modify_qp(qp, attr, attr_mask);
+	if (!(state && attr->qp_state == IBV_QPS_RESET) && mesh_conn_untouched(qp))
+		return modify_untouched(mc, qp, attr, attr_mask);
 
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);

@@ -30,6 +30,48 @@
 #define SETTLE_STEP_MAX_US 1000u
 /* Connections that are gone through in one go. */
 #define PAGE 64
+#define DROP_BITS 10
+
+/* KEY_DROPs of all connections, for whoever gets a key: process->drops, under drops_lock. */
+struct mesh_drops {
+	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << DROP_BITS];
+};
+
+static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rkey)
+{
+	return &drops->buckets[rkey * 2654435761u >> (32 - DROP_BITS)];
+}
+
+/* Called with key_lock. Return: false without memory */
+static bool drop_begins(struct mesh_conn_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool done;
+
+	pthread_mutex_lock(&process->drops_lock);
+	if (!process->drops)
+		process->drops = calloc(1, sizeof(*process->drops));
+	done = process->drops;
+	if (done) {
+		LIST_INSERT_HEAD(bucket_of(process->drops, key->key), key, of_drops);
+		key->conn->n_drops++;
+		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&process->drops_lock);
+	return done;
+}
+
+/* Called with key_lock. */
+static void drop_ends(struct mesh_conn_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+
+	pthread_mutex_lock(&process->drops_lock);
+	LIST_REMOVE(key, of_drops);
+	key->conn->n_drops--;
+	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&process->drops_lock);
+}
 
 static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
 {
@@ -46,7 +88,7 @@ static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
  * @drop: of ours, the caller tells the peer right away: only repetitions are left for the helper thread
  * @ret_id: what to tell it under
  *
- * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting, or they are not repeated any more.
+ * Return: 0; -ENOMEM; -ENOSPC: enough keys to be dropped are waiting, or they are not repeated (any more, or for want of memory).
  */
 static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_id)
 {
@@ -55,18 +97,16 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 
 	if (!key)
 		return -ENOMEM;
+	key->conn = conn;
 	key->key = rkey;
 	key->drop = drop;
 	if (drop)
 		schedule(key, mesh_now_ns());
 	pthread_mutex_lock(&conn->key_lock);
-	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS);
+	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS && drop_begins(key));
 	if (room) {
-		conn->n_drops += drop;
-		atomic_fetch_add_explicit(&mesh_root.process->n_drops, drop, memory_order_release);
 		*ret_id = key->request_id = ++conn->next_request;
-		key->next = conn->keys;
-		conn->keys = key;
+		TAILQ_INSERT_TAIL(&conn->keys, key, of_conn);
 	}
 	pthread_mutex_unlock(&conn->key_lock);
 	if (room)
@@ -75,17 +115,29 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 	return -ENOSPC;
 }
 
-/* Called with key_lock. */
-static struct mesh_conn_key *unlink_key(struct mesh_conn *conn, struct mesh_conn_key **at)
+/* Called with key_lock. @key: NULL is fine */
+static struct mesh_conn_key *unlink_key(struct mesh_conn_key *key)
 {
-	struct mesh_conn_key *key = *at;
-
-	if (key) {
-		*at = key->next;
-		conn->n_drops -= key->drop;
-		atomic_fetch_sub_explicit(&mesh_root.process->n_drops, key->drop, memory_order_relaxed);
-	}
+	if (!key)
+		return NULL;
+	TAILQ_REMOVE(&key->conn->keys, key, of_conn);
+	if (key->drop)
+		drop_ends(key);
 	return key;
+}
+
+/* Those that the peer was asked for, but for what it was to forget. @rkey: of any key, if @all */
+static void ask_no_more(struct mesh_conn *conn, uint32_t rkey, bool all)
+{
+	struct mesh_conn_key *key, *next;
+
+	pthread_mutex_lock(&conn->key_lock);
+	for (key = TAILQ_FIRST(&conn->keys); key; key = next) {
+		next = TAILQ_NEXT(key, of_conn);
+		if (!key->drop && (all || key->key == rkey))
+			free(unlink_key(key));
+	}
+	pthread_mutex_unlock(&conn->key_lock);
 }
 
 /* Called with held->lock. */
@@ -138,16 +190,16 @@ const struct mesh_held_ops mesh_conn_self_ops = {
 /* Take one off the list; the caller frees it. NULL: not asked, or answered before. */
 static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t key, uint32_t request_id)
 {
-	struct mesh_conn_key **at, *found;
+	struct mesh_conn_key *found;
 
 	pthread_mutex_lock(&conn->key_lock);
-	for (at = &conn->keys; *at; at = &(*at)->next)
-		if ((*at)->drop == drop && (*at)->key == key && (*at)->request_id == request_id)
+	TAILQ_FOREACH(found, &conn->keys, of_conn)
+		if (found->drop == drop && found->key == key && found->request_id == request_id)
 			break;
-	found = unlink_key(conn, at);
+	unlink_key(found);
 	/* Who is always late is not waited for each time. */
 	if (found && drop && mesh_now_ns() + DROP_GIVE_UP_NS < found->give_up_ns + SETTLE_NS)
-		conn->drops_unheard = false;
+		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
 	pthread_mutex_unlock(&conn->key_lock);
 	return found;
 }
@@ -158,16 +210,7 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
  */
 static void forget(struct mesh_conn *conn, uint32_t rkey)
 {
-	struct mesh_conn_key **at;
-
-	pthread_mutex_lock(&conn->key_lock);
-	for (at = &conn->keys; *at;) {
-		if ((*at)->drop || (*at)->key != rkey)
-			at = &(*at)->next;
-		else
-			free(unlink_key(conn, at));
-	}
-	pthread_mutex_unlock(&conn->key_lock);
+	ask_no_more(conn, rkey, false);
 	mesh_held_drop_key(conn->held, rkey);
 }
 
@@ -240,12 +283,13 @@ static bool is_overdue(const struct mesh_conn_key *key, uint64_t now_ns)
 /* Take one that was never answered off the list, of those that the peer was asked for or was to forget. */
 static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uint64_t now_ns)
 {
-	struct mesh_conn_key **at, *found;
+	struct mesh_conn_key *found;
 
 	pthread_mutex_lock(&conn->key_lock);
-	for (at = &conn->keys; *at && ((*at)->drop != drop || !is_overdue(*at, now_ns)); at = &(*at)->next)
-		;
-	found = unlink_key(conn, at);
+	TAILQ_FOREACH(found, &conn->keys, of_conn)
+		if (found->drop == drop && is_overdue(found, now_ns))
+			break;
+	unlink_key(found);
 	pthread_mutex_unlock(&conn->key_lock);
 	return found;
 }
@@ -257,7 +301,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	bool overdue;
 
 	pthread_mutex_lock(&conn->key_lock);
-	for (key = conn->keys; key; key = key->next) {
+	TAILQ_FOREACH(key, &conn->keys, of_conn) {
 		if (now_ns >= key->resend_at_ns) {
 			ask(conn, key);
 			schedule(key, now_ns);
@@ -293,31 +337,20 @@ void mesh_conn_peer_left(struct mesh_conn *conn)
 
 	while ((key = take_overdue(conn, true, UINT64_MAX)))
 		free(key);
-	pthread_mutex_lock(&conn->key_lock);
-	conn->drops_unheard = true;
-	pthread_mutex_unlock(&conn->key_lock);
+	atomic_store_explicit(&conn->drops_unheard, true, memory_order_relaxed);
 }
 
 void mesh_conn_free_keys(struct mesh_conn *conn)
 {
 	struct mesh_conn_key *key;
 
-	while ((key = unlink_key(conn, &conn->keys)))
+	while ((key = unlink_key(TAILQ_FIRST(&conn->keys))))
 		free(key);
 }
 
 void mesh_conn_ask_no_more(struct mesh_conn *conn)
 {
-	struct mesh_conn_key **at;
-
-	pthread_mutex_lock(&conn->key_lock);
-	for (at = &conn->keys; *at;) {
-		if ((*at)->drop)
-			at = &(*at)->next;
-		else
-			free(unlink_key(conn, at));
-	}
-	pthread_mutex_unlock(&conn->key_lock);
+	ask_no_more(conn, 0, true);
 }
 
 void mesh_conn_key_peer(struct mesh_conn *conn)
@@ -329,7 +362,8 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 		mv_move_header(&conn->move, MV_CTL_KEY_DROP, &drop);
 	pthread_mutex_lock(&conn->key_lock);
 	conn->key_drop = drop;
-	conn->drops_unheard &= conn->drops_repeat; /* what came before was another one's silence */
+	if (!conn->drops_repeat) /* what came before was another one's silence */
+		atomic_store_explicit(&conn->drops_unheard, false, memory_order_relaxed);
 	conn->drops_repeat = repeats;
 	left = !repeats && conn->n_drops;
 	pthread_mutex_unlock(&conn->key_lock);
@@ -356,32 +390,36 @@ static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 	return queued;
 }
 
-/* May the peer still use what the key was, and is it likely to say when it does not? */
-static bool is_used(struct mesh_conn *conn, uint32_t rkey)
+/*
+ * May a peer of the context still use what the key was, and is it likely to say when it does not?
+ * @unheard: it was waited for in vain: next time it is not, unless it has answered something by then
+ */
+static bool is_used(const struct mesh_context *mc, uint32_t rkey, bool unheard)
 {
-	const struct mesh_conn_key *key;
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_conn_key *key;
+	bool used = false;
 
-	pthread_mutex_lock(&conn->key_lock);
-	for (key = conn->drops_unheard ? NULL : conn->keys; key && (!key->drop || key->key != rkey); key = key->next)
-		;
-	pthread_mutex_unlock(&conn->key_lock);
-	return key;
-}
-
-/* It was waited for in vain. Next time it is not, unless it has answered something by then. */
-static bool wait_no_more(struct mesh_conn *conn, uint32_t rkey)
-{
-	if (!is_used(conn, rkey))
+	if (!atomic_load_explicit(&process->n_drops, memory_order_acquire))
 		return false;
-	pthread_mutex_lock(&conn->key_lock);
-	conn->drops_unheard = true;
-	pthread_mutex_unlock(&conn->key_lock);
-	return true;
+	pthread_mutex_lock(&process->drops_lock);
+	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
+	for (; key; key = LIST_NEXT(key, of_drops)) {
+		if (key->key != rkey || key->conn->mc != mc || atomic_load_explicit(&key->conn->drops_unheard, memory_order_relaxed))
+			continue;
+		used = true;
+		if (!unheard)
+			break;
+		atomic_store_explicit(&key->conn->drops_unheard, true, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&process->drops_lock);
+	return used;
 }
 
-/* Of all connections of a context that were there when it was called, whatever comes and goes. Return: did @each return true? */
-static bool for_each(const struct mesh_context *mc, bool (*each)(struct mesh_conn *conn, uint32_t rkey), uint32_t rkey)
+/* All connections of the context that were there when it was called, whatever comes and goes. */
+void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
+	const struct mesh_context *mc = mesh_context_get(pd->context);
 	uint64_t before = UINT64_MAX;
 	struct mesh_conn *some[PAGE];
 	bool any = false;
@@ -390,17 +428,12 @@ static bool for_each(const struct mesh_context *mc, bool (*each)(struct mesh_con
 	do {
 		n = mesh_conns_of(mc, some, PAGE, before);
 		for (i = 0; i < n; i++) {
-			any |= each(some[i], rkey);
+			any |= tell_dropped(some[i], rkey);
 			before = some[i]->serial;
 			mesh_conn_put(some[i]);
 		}
 	} while (n == PAGE);
-	return any;
-}
-
-void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
-{
-	if (for_each(mesh_context_get(pd->context), tell_dropped, rkey))
+	if (any)
 		mesh_thread_wake(false);
 }
 
@@ -408,14 +441,14 @@ void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey)
 {
 	const struct mesh_context *mc = mesh_context_get(pd->context);
 	unsigned int step_us = SETTLE_STEP_US;
-	uint64_t until_ns;
+	uint64_t until_ns = 0, now_ns;
 
-	if (!atomic_load_explicit(&mesh_root.process->n_drops, memory_order_acquire))
-		return;
-	until_ns = mesh_now_ns() + SETTLE_NS;
-	while (for_each(mc, is_used, rkey)) {
-		if (mesh_now_ns() >= until_ns) {
-			for_each(mc, wait_no_more, rkey);
+	while (is_used(mc, rkey, false)) {
+		now_ns = mesh_now_ns();
+		if (!until_ns)
+			until_ns = now_ns + SETTLE_NS;
+		if (now_ns >= until_ns) {
+			is_used(mc, rkey, true);
 			mv_log_once(&mesh_root.log, MV_LOG_WARN,
 				    "%s: a peer does not say in time that it has forgotten a remote key that is used again; what it posts "
 				    "may fail with an access error",

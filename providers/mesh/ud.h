@@ -39,7 +39,7 @@ void mesh_ud_close(struct mesh_context *mc);
 
 /** mesh_ud_modified - a UD QP has been modified by the base */
 void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
-/** mesh_ud_gone - a UD QP is going to be destroyed or reset */
+/** mesh_ud_gone - a UD QP is going to be destroyed, or has been reset; keeps errno */
 void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
 
 /**

@@ -102,6 +102,7 @@ class Host:
         self.agent = None
         self.program = f"{world.build}/meshverbsd/meshverbsd"
         self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
+        self.common = {}  # of section [meshverbs], which is the plugin's as well
         (self.sysfs / "class/infiniband").mkdir(parents=True)
         self.run_dir.mkdir()
         for path in (self.dir, self.run_dir):
@@ -158,7 +159,8 @@ class Host:
         key = self.dir / "key"
         settings = {**self.settings, **({"key": key} if key.exists() else {})}  # one that is named has to be there
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
-        self.conf.write_text(f"[agent]\n{lines}[log]\nlevel = debug\n")
+        common = "".join(f"{name} = {value}\n" for name, value in self.common.items())
+        self.conf.write_text(f"[agent]\n{lines}[log]\nlevel = debug\n[meshverbs]\n{common}")
         with self.log.open("a") as log:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,

@@ -371,6 +371,24 @@ class Pair(AgentTest):
         a.ip("route", "add", "default", "via", "10.2.0.2", "metric", "100")
         wait_for("none is excluded", lambda: not any(rail["excluded"] for rail in a.get("status")["rails"]))
 
+    def test_excluded_is_not_counted(self):
+        """Nobody waits for a port to come up that the administrator has excluded."""
+        a, b = self.pair()
+        self.world.cable(a, "eth1", b, "eth1", ["10.2.0.1/24"], ["10.2.0.2/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        a.start()
+        self.assertEqual((a.metric("rails"), a.metric("rails_up")), (2, 2))
+        a.stop()
+        a.common["exclude"] = "mlx5_1"
+        a.start()
+        self.assertEqual([rail["excluded"] for rail in a.get("status")["rails"]], [False, True])
+        self.assertEqual((a.metric("rails"), a.metric("rails_up")), (1, 1))
+        # One of those that count is counted when it is down, too.
+        a.device("mlx5_0", "eth0", ["10.1.0.1"], state="1: DOWN")
+        a.ip("link", "set", "eth0", "down")
+        wait_for("it is down", lambda: a.metric("rails_up") == 0)
+        self.assertEqual(a.metric("rails"), 1)
+
 
 class Keys(AgentTest):
     def test_with_key(self):

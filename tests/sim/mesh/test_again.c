@@ -112,11 +112,16 @@ static int to_rtr(struct end *e, const struct end *peer, int mask)
 	return ibv_modify_qp(e->qp, &attr, mask);
 }
 
-static void to_rts(struct end *e)
+static int try_rts(struct end *e, int mask)
 {
 	struct ibv_qp_attr attr = rts();
 
-	assert_int_equal(ibv_modify_qp(e->qp, &attr, RTS_MASK), 0);
+	return ibv_modify_qp(e->qp, &attr, mask);
+}
+
+static void to_rts(struct end *e)
+{
+	assert_int_equal(try_rts(e, RTS_MASK), 0);
 }
 
 /* Where there is an agent, which says @verdict of the path. Return: a's connection, with a reference. */
@@ -248,6 +253,42 @@ static void test_held(void **state)
 	mesh_conn_put(conn);
 }
 
+/* What the kernel takes besides. */
+#define RTR_MORE (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX)
+#define RTS_MORE (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE)
+
+/* What is missing, or too much, is refused as by the base, of which b is, also where that is not asked or is not asked yet. */
+static void test_refused_as_by_the_base(void **state)
+{
+	struct mesh_conn *conn = open_both(MV_PATH_ASK);
+	int bit, err;
+
+	(void)state;
+	for (bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
+		if (bit & (IBV_QP_STATE | RTR_MORE))
+			continue;
+		err = to_rtr(&b, &a, RTR_MASK ^ bit);
+		assert_int_equal(err, EINVAL);
+		assert_int_equal(to_rtr(&a, &b, RTR_MASK ^ bit), err);
+		assert_int_equal(conn->state, MESH_CONN_INIT);
+		assert_null(conn->held);
+	}
+	assert_int_equal(to_rtr(&a, &b, RTR_MASK), 0);
+	assert_int_equal(conn->state, MESH_CONN_HELD);
+	assert_int_equal(to_rtr(&b, &a, RTR_MASK), 0);
+	for (bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
+		if (bit & (IBV_QP_STATE | RTS_MORE))
+			continue;
+		err = try_rts(&b, RTS_MASK ^ bit);
+		assert_int_equal(err, EINVAL);
+		assert_int_equal(try_rts(&a, RTS_MASK ^ bit), err);
+		assert_int_equal(conn->rts_mask, 0);
+	}
+	to_rts(&a);
+	to_rts(&b);
+	mesh_conn_put(conn);
+}
+
 /* A program that was refused RTR tries again. @ret: the connection then, with a reference */
 static void try_again(enum mv_path_verdict verdict, struct mesh_conn **ret)
 {
@@ -295,6 +336,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_logged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_as_by_the_base, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tries_again_without_thread, setup, teardown),
 	};

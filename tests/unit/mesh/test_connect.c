@@ -19,6 +19,7 @@
 #include "fault.h"
 #include "heldint.h"
 #include "tmpdir.h"
+#include "udint.h"
 
 #define NO_AGENT "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made; the program gets its errors"
 #define NO_MEMORY "mlx5_9 QP 0x7: cannot be moved later: there was no memory when it was made; the program gets its errors"
@@ -373,6 +374,24 @@ static void test_native_again(void **state)
 	end(conn);
 }
 
+/* The same of one whose transitions are none of ours. */
+static void test_untouched_again(void **state)
+{
+	struct mesh_conn *conn = connection(MESH_CONN_NATIVE, NULL);
+
+	(void)state;
+	mesh_conn_connected(conn, &conn->local.gid, true);
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	assert_int_equal(at_base.n, 1);
+	assert_int_equal(mesh_conn_sq_psn(conn), MV_CTL_PSN_NONE);
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	assert_int_equal(mesh_conn_sq_psn(conn), 77);
+	assert_untouched(conn, MESH_CONN_NATIVE, NULL);
+	end(conn);
+}
+
 /* Programs try again where the kernel has not found the neighbour, as if they had not tried. */
 static void test_rtr_tried_again(void **state)
 {
@@ -391,6 +410,8 @@ static void test_rtr_tried_again(void **state)
 	end(conn);
 }
 
+#define RTS_MASK (IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
+
 /* The QP in its place has not taken it: so it is in RTR, and may be asked for something else. */
 static void test_rts_tried_again(void **state)
 {
@@ -403,15 +424,55 @@ static void test_rts_tried_again(void **state)
 	conn->rts_mask = 0;
 	conn->shadow_connected = true;
 	at_next.err = EINVAL;
-	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), EINVAL);
+	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), EINVAL);
+	assert_int_equal(at_next.n, 1);
 	at_next.err = 0;
 	assert_int_equal(conn->rts_mask, 0);
 	assert_false(held.now.rts);
-	assert_int_equal(to(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+	/* What the kernel would not take nobody is asked for. */
+	refuses(IBV_QPS_RTS, RTS_MASK & ~IBV_QP_TIMEOUT);
+	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_DEST_QPN);
+	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_CUR_STATE); /* RESET */
+	assert_int_equal(conn->rts_mask, 0);
+	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), 0);
 	assert_int_equal(at_next.n, 1);
 	assert_true(conn->rts_mask);
 	assert_true(held.now.rts);
 	end(conn);
+}
+
+static bool is_relayed(void)
+{
+	int cancel = mesh_ud_lock();
+	bool found = mesh_ud_qp_find(&qp);
+
+	mesh_ud_unlock(cancel);
+	return found;
+}
+
+static struct ibv_qp_ex *no_qp_ex(struct ibv_qp *its)
+{
+	(void)its;
+	return NULL;
+}
+
+/* One that goes on after all has its relays still. */
+static void test_datagrams_go_on(void **state)
+{
+	(void)state;
+	mesh_root.lib.verbs.qp_to_qp_ex = no_qp_ex;
+	agent = true;
+	qp.qp_type = IBV_QPT_UD;
+	modify(IBV_QPS_INIT);
+	assert_true(is_relayed());
+	at_base.err = EINVAL;
+	assert_int_equal(to(IBV_QPS_RESET, IBV_QP_QKEY), EINVAL);
+	assert_int_equal(at_base.n, 1);
+	assert_true(is_relayed());
+	at_base.err = 0;
+	assert_int_equal(to(IBV_QPS_RESET, 0), 0);
+	assert_false(is_relayed());
+	qp.qp_type = IBV_QPT_RC;
 }
 
 /* From INIT to INIT, as librdmacm goes: what was posted in between is not known. */
@@ -438,8 +499,10 @@ int main(void)
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_connected_again),
 		cmocka_unit_test(test_native_again),
+		cmocka_unit_test(test_untouched_again),
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),
+		cmocka_unit_test(test_datagrams_go_on),
 		cmocka_unit_test(test_agent_comes_in_init),
 	};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Keys that the peer has to forget are told until it says that it has, and not for ever; they are not given again before. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "fault.h"
 #include "heldint.h"
 
 #define MS 1000000ull
@@ -22,9 +24,11 @@ uint64_t __wrap_mesh_now_ns(void);
 void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
 void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 int __wrap_usleep(useconds_t us);
+size_t __real_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
+size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
 
 static struct mv_ctl_msg sent[2048];
-static unsigned int n_sent, n_queued, n_slept;
+static unsigned int n_sent, n_queued, n_slept, n_walks;
 static uint64_t now_ns;
 static void (*on_send)(void), (*on_sleep)(void);
 static struct mesh_conn *asking; /* work of this one waits for a key that is dropped */
@@ -82,6 +86,12 @@ int __wrap_usleep(useconds_t us)
 	if (on_sleep)
 		on_sleep();
 	return 0;
+}
+
+size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before)
+{
+	n_walks++;
+	return __real_mesh_conns_of(mc, ret, max, before);
 }
 
 uint64_t __wrap_mesh_now_ns(void)
@@ -166,13 +176,35 @@ static void test_told_until_forgotten(void **state)
 	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
 	answer.request_id++; /* of another one */
 	mesh_conn_key_message(conn, &answer);
-	assert_non_null(conn->keys);
+	assert_false(TAILQ_EMPTY(&conn->keys));
 	answer.request_id--;
 	mesh_conn_key_message(conn, &answer);
-	assert_null(conn->keys);
+	assert_true(TAILQ_EMPTY(&conn->keys));
 	assert_int_equal(conn->n_drops, 0);
 	assert_true(mesh_conn_run_keys(conn, now_ns + 60000 * MS) == UINT64_MAX);
 	assert_int_equal(n_sent, 2);
+	end(conn);
+}
+
+/* Then the peer is told once. Before any other test: the table of all of them stays. */
+static void test_told_without_memory(void **state)
+{
+	struct mesh_conn *conn = moved();
+	unsigned int nth;
+
+	(void)state;
+	for (nth = 1; nth <= 2; nth++) {
+		fault_arm(FAULT_ALLOC, nth, ENOMEM);
+		mesh_conns_key_dropped(&pd, 0x77);
+		assert_true(fault_fired());
+		fault_disarm();
+		assert_int_equal(n_sent, nth);
+		assert_int_equal(conn->n_drops, 0);
+		assert_int_equal(process.n_drops, 0);
+		assert_true(TAILQ_EMPTY(&conn->keys));
+		mesh_conns_key_given(&pd, 0x77);
+		assert_int_equal(n_slept, 0);
+	}
 	end(conn);
 }
 
@@ -188,7 +220,7 @@ static void test_not_for_ever(void **state)
 		next = mesh_conn_run_keys(conn, next);
 	assert_in_range(n_sent, 5, 40);
 	mesh_conn_run_keys(conn, now_ns + 10000 * MS);
-	assert_null(conn->keys);
+	assert_true(TAILQ_EMPTY(&conn->keys));
 	assert_int_equal(conn->state, MESH_CONN_MOVED); /* nobody is hurt by it */
 	end(conn);
 }
@@ -205,7 +237,7 @@ static void test_bounded(void **state)
 	assert_int_equal(conn->n_drops, 1024);
 	mesh_conn_peer_left(conn);
 	assert_int_equal(conn->n_drops, 0);
-	assert_null(conn->keys);
+	assert_true(TAILQ_EMPTY(&conn->keys));
 	end(conn);
 }
 
@@ -310,7 +342,7 @@ static void test_given_again(void **state)
 	on_sleep = answer_late;
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
-	assert_null(conn->keys);
+	assert_true(TAILQ_EMPTY(&conn->keys));
 	assert_int_equal(process.n_drops, 0);
 	mesh_conns_key_given(&pd, 0x77);
 	assert_int_equal(n_slept, 3);
@@ -381,6 +413,50 @@ static void test_given_without_peer(void **state)
 	assert_int_equal(process.n_drops, 0); /* with the connection */
 }
 
+static uint32_t answered;
+
+static void answer_at_once(void)
+{
+	struct mv_ctl_msg answer = from_peer(MV_CTL_KEY_DROPPED, &sent[answered - 1]);
+
+	mesh_conn_key_message(answering, &answer);
+}
+
+/* Whatever the peers have yet to forget, the program gets other keys, and those of other devices, as if there were none. */
+static void test_others_given_at_once(void **state)
+{
+	struct mesh_conn *conn = answering = moved();
+	struct ibv_context other_verbs;
+	struct ibv_pd other_pd = {.context = &other_verbs};
+	struct mesh_context *other = mesh_context_claim();
+	uint32_t key;
+
+	(void)state;
+	assert_non_null(other);
+	mesh_context_publish(other, &other_verbs);
+	for (key = 1; key <= 1024; key++)
+		mesh_conns_key_dropped(&pd, key);
+	assert_int_equal(process.n_drops, 1024);
+	n_walks = 0;
+	for (key = 1025; key <= 5000; key++)
+		mesh_conns_key_given(&pd, key);
+	for (key = 1; key <= 1024; key++)
+		mesh_conns_key_given(&other_pd, key);
+	assert_int_equal(n_slept, 0);
+	assert_int_equal(n_walks, 0);
+	/* Answers come in the order of the questions, and are not to look through all of them. */
+	on_sleep = answer_at_once;
+	for (answered = 1; answered <= 1024; answered++) {
+		assert_int_equal(TAILQ_FIRST(&conn->keys)->key, answered);
+		mesh_conns_key_given(&pd, answered);
+		assert_int_equal(n_slept, answered);
+	}
+	assert_int_equal(n_walks, 0);
+	assert_int_equal(process.n_drops, 0);
+	mesh_context_release(other);
+	end(conn);
+}
+
 /* An answer that the drop has overtaken says what the key was before. */
 static void test_overtaken(void **state)
 {
@@ -409,7 +485,7 @@ static void test_overtaken(void **state)
 	after.rkey = 0x900d;
 	mesh_conn_key_message(conn, &after);
 	assert_int_equal(path_key, 0x900d);
-	assert_null(conn->keys);
+	assert_true(TAILQ_EMPTY(&conn->keys));
 	asking = NULL;
 	end(conn);
 }
@@ -494,9 +570,48 @@ static void test_all_told_while_some_begin(void **state)
 	tell_many(make_some);
 }
 
+static void *give_others(void *arg)
+{
+	_Atomic bool *stop = arg;
+	uint32_t key;
+
+	while (!atomic_load(stop))
+		for (key = 1025; key <= 5000; key++)
+			mesh_conns_key_given(&pd, key);
+	return NULL;
+}
+
+/* Also while connections, and what their peers are to forget, come and go. */
+static void test_others_given_meanwhile(void **state)
+{
+	struct mesh_conn *conn = moved();
+	_Atomic bool stop = false;
+	pthread_t thread;
+	uint32_t key;
+	int i;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, give_others, &stop), 0);
+	for (i = 0; i < 20; i++) {
+		n_conns = n_sent = 0;
+		one_more();
+		for (key = 1; key <= 1024; key++)
+			mesh_conns_key_dropped(&pd, key);
+		mesh_conn_unlink(conns[0]);
+		mesh_conn_put(conns[0]);
+		mesh_conn_peer_left(conn);
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(n_slept, 0);
+	assert_int_equal(process.n_drops, 0);
+	end(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_told_without_memory),
 		cmocka_unit_test(test_told_until_forgotten),
 		cmocka_unit_test(test_not_for_ever),
 		cmocka_unit_test(test_bounded),
@@ -507,10 +622,12 @@ int main(void)
 		cmocka_unit_test(test_given_again),
 		cmocka_unit_test(test_given_in_vain),
 		cmocka_unit_test(test_given_without_peer),
+		cmocka_unit_test(test_others_given_at_once),
 		cmocka_unit_test(test_overtaken),
 		cmocka_unit_test(test_all_told),
 		cmocka_unit_test(test_all_told_while_some_end),
 		cmocka_unit_test(test_all_told_while_some_begin),
+		cmocka_unit_test(test_others_given_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,10 @@ static void end(struct ibv_context *context)
 	dirworld_fini(&world);
 }
 
+#define RTR_MASK                                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+
 /* Return: was it to be held? */
 static bool rtr_holds_to(struct ibv_context *context, const char *to)
 {
@@ -103,7 +107,7 @@ static bool rtr_holds_to(struct ibv_context *context, const char *to)
 	unsigned int before = n_held, n = fake.state->n_modify;
 
 	assert_non_null(conn);
-	assert_int_equal(fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
 	assert_int_equal(fake.state->n_modify, n + 1);
 	assert_int_equal(fake.state->modify_index, 1);
 	mesh_conn_unlink(conn);
@@ -238,7 +242,7 @@ static void peer_is_answered(void)
 	struct mesh_conn *conn = mesh_conn_new(mesh_context_get(context), &qp), *found;
 
 	open_error = -EAFNOSUPPORT;
-	assert_int_equal(fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN), 0);
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
 	found = mesh_conn_get(&qp);
 	assert_ptr_equal(found, conn);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
