@@ -122,7 +122,7 @@ struct mesh_ud_kept {
 /* What we have on one NIC for all this. */
 struct mesh_ud_rail {
 	struct mesh_ud_rail *next;
-	struct mesh_rail *rail; /* held for good */
+	struct mesh_rail *rail; /* held until it is lost */
 	bool watched; /* by the helper thread */
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
@@ -178,6 +178,8 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey);
 void mesh_ud_peer_free(struct mesh_ud_peer *peer); /* takes it out of its QP's list */
+/** mesh_ud_outlet_free - takes it out of its QP's list; peers that it led to are asked for another way */
+void mesh_ud_outlet_free(struct mesh_ud_port *outlet);
 /** mesh_ud_peer_ask - begin to ask it, or again */
 void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns);
 /** mesh_ud_peer_run - send what is due; returns when to come again */

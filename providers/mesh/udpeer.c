@@ -31,6 +31,12 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 	return NULL;
 }
 
+static void free_ah(const struct mesh_ud_port *from, struct ibv_ah *ah)
+{
+	if (ah && mesh_rail_intact(from->rail->rail))
+		ibv_destroy_ah(ah);
+}
+
 void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 {
 	struct mesh_ud_peer **at;
@@ -43,12 +49,10 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 	}
 	peer->state = MESH_UD_FAILED;
 	peer->resend_at_ns = UINT64_MAX;
+	free_ah(peer->relay, peer->relay_ah);
+	free_ah(peer->outlet, peer->path_ah);
 	mesh_ud_port_free(peer->relay);
 	mesh_ud_flush_kept(peer);
-	if (peer->relay_ah)
-		ibv_destroy_ah(peer->relay_ah);
-	if (peer->path_ah)
-		ibv_destroy_ah(peer->path_ah);
 	free(peer);
 }
 
@@ -185,6 +189,33 @@ static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_
 	return outlet;
 }
 
+/* It has none any more. */
+static void drop_path(struct mesh_ud_peer *peer)
+{
+	free_ah(peer->outlet, peer->path_ah);
+	peer->path_ah = NULL;
+	peer->outlet = NULL;
+	if (peer->state == MESH_UD_READY)
+		mesh_ud_peer_ask(peer, mesh_now_ns());
+}
+
+void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
+{
+	struct mesh_ud_qp *owner = outlet->owner;
+	struct mesh_ud_port **at;
+	struct mesh_ud_peer *peer;
+
+	for (peer = owner->peers; peer; peer = peer->next) {
+		peer->request_id = 0; /* it may have been told of this one */
+		if (peer->outlet == outlet)
+			drop_path(peer);
+	}
+	for (at = &owner->outlets; *at != outlet; at = &(*at)->next_outlet)
+		;
+	*at = outlet->next_outlet;
+	mesh_ud_port_free(outlet);
+}
+
 /* Return: 0; -errno: the peer stays as it was. */
 static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
 		    const struct mv_ctl_end *path)
@@ -207,8 +238,7 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	ah = ibv_create_ah(outlet->rail->pd, &attr);
 	if (!ah)
 		return -errno;
-	if (peer->path_ah)
-		ibv_destroy_ah(peer->path_ah);
+	free_ah(peer->outlet, peer->path_ah);
 	peer->path_ah = ah;
 	peer->outlet = outlet;
 	peer->outlet_gid = *gid;
