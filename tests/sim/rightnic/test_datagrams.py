@@ -134,10 +134,11 @@ class Stacked(unittest.TestCase):
 
 class Changes(unittest.TestCase):
     """What befalls a relay at work. a's NIC 0 to c's NIC 0 goes by NIC 1 of both."""
+    SECONDS = 12  # two refreshes and what comes of them
     LIMIT_MS = 3000  # sooner than a refresh
 
     @contextlib.contextmanager
-    def flow(self, label, *options, seconds=6):
+    def flow(self, label, *options, seconds=SECONDS):
         """Datagrams for so long; they have begun when the body does, and each is answered in time."""
         with world.staged(BUILD) as stage, world.World.up(TRIANGLE, BUILD, stage, label) as w:
             port = w.fresh_port()
@@ -156,16 +157,21 @@ class Changes(unittest.TestCase):
                 client.kill()
                 server.kill()
 
+    def test_agents_are_stopped(self):
+        """Nobody can be asked for another way, so the one there is stays."""
+        with self.flow("ud-stopped") as w:
+            world.agents.stop(w.sim, list(w.pids))
+
     def test_other_nic_is_reset(self):
         """Its queue pairs are of no use any more, nor is what the peer knows of them."""
-        with self.flow("ud-reset") as w:
+        with self.flow("ud-reset", seconds=6) as w:
             for host in "ac":
                 w.sim.control(host, "mlx5_1 reset")
         self.assertRegex(self.said, "mlx5_1 was reset", self.said)
 
     def test_program_closes_ours(self):
         """And so its relays, while its own queue pairs work on."""
-        with self.flow("ud-closed", "-c"):
+        with self.flow("ud-closed", "-c", seconds=6):
             pass
         self.assertRegex(self.said, r"[2-9] closed", self.said)
         self.assertRegex(self.said, "closed descriptors of mlx5_0", self.said)

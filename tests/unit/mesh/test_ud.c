@@ -24,6 +24,7 @@
 static struct fake_rail {
 	struct mesh_rail rail;
 	struct ibv_context context;
+	bool bare; /* has no addresses */
 	bool shut; /* cannot be opened, or is not in the directory */
 	struct ibv_wc wc; /* to be polled */
 	bool has_wc;
@@ -99,12 +100,13 @@ bool __wrap_mesh_rail_intact(struct mesh_rail *rail)
 
 int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type, uint8_t *ret_index)
 {
-	(void)rail;
+	const struct fake_rail *r = (const struct fake_rail *)((char *)rail - offsetof(struct fake_rail, rail));
+
 	(void)port;
 	(void)gid;
 	(void)type;
 	*ret_index = 3;
-	return 0;
+	return r->bare ? -ENOENT : 0;
 }
 
 struct ibv_srq *__wrap_mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -438,6 +440,105 @@ static int teardown(void **state)
 
 /* ---- the tests ------------------------------------------------------------------------------------------------- */
 
+/* What is there is used while nobody can be asked for anything better; and then it is asked for. */
+static void test_stays(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	ready_by(peer, 1);
+	paths(MV_PATH_UNKNOWN, N_RAILS, N_RAILS); /* there is no agent */
+	go_on(peer);
+	assert_true(talk(peer));
+	assert_string_equal(peer->host, "b");
+	paths(MV_PATH_APART, 1, N_RAILS);
+	rails[1].shut = true; /* for new ones */
+	go_on(peer);
+	assert_true(talk(peer));
+	rails[1].shut = false;
+	assert_int_equal(n_asked, 1);
+	go_on(peer);
+	assert_int_equal(n_asked, 2);
+	assert_true(talk(peer));
+}
+
+/* The program's own path works by now. It goes on with what it has. */
+static void test_own_path_works(void **state)
+{
+	struct mesh_ud_peer *peer;
+
+	(void)state;
+	paths(MV_PATH_WORKS, 0, 1);
+	peer = new_peer();
+	ready_by(peer, 0);
+}
+
+static void test_first_has_no_outlet(void **state)
+{
+	struct mesh_ud_peer *peer;
+
+	(void)state;
+	rails[1].shut = true;
+	peer = new_peer();
+	assert_int_equal(n_asked, 1);
+	ready_by(peer, 2);
+	go_on(peer); /* there is nothing better yet */
+	ready_by(peer, 2);
+	rails[1].shut = false;
+	go_on(peer);
+	ready_by(peer, 1);
+}
+
+/* The peer would have it, but an address has gone meanwhile. */
+static void test_first_has_no_address(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	rails[1].bare = true;
+	answer(MV_CTL_REASON_NONE);
+	assert_int_equal(peer->state, MESH_UD_ASKING);
+	now_ns += SECOND_NS;
+	mesh_ud_run(now_ns);
+	ready_by(peer, 2);
+}
+
+static void test_none_has_an_outlet(void **state)
+{
+	struct mesh_ud_peer *peer;
+
+	(void)state;
+	rails[1].shut = rails[2].shut = true;
+	peer = new_peer();
+	assert_int_equal(n_asked, 0);
+	assert_int_equal(peer->state, MESH_UD_FAILED);
+	rails[2].shut = false;
+	assert_false(talk(peer)); /* not at once */
+	mesh_ud_run(now_ns);
+	assert_int_equal(n_asked, 0);
+	go_on(peer);
+	ready_by(peer, 2);
+}
+
+/* By a peer that cannot have an outlet there: also when we have another path already. */
+static void test_refused(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+
+	(void)state;
+	assert_int_equal(asked_rail(), 1);
+	answer(MV_CTL_REASON_NO_PATH);
+	now_ns += SECOND_NS;
+	mesh_ud_run(now_ns);
+	ready_by(peer, 2);
+	go_on(peer);
+	assert_int_equal(asked_rail(), 1);
+	answer(MV_CTL_REASON_NO_PATH);
+	assert_true(talk(peer));
+	go_on(peer);
+	ready_by(peer, 2);
+}
+
 static void test_outlet_is_lost(void **state)
 {
 	struct mesh_ud_peer *peer = new_peer();
@@ -537,6 +638,12 @@ static void test_all_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_stays),
+		TEST(test_own_path_works),
+		TEST(test_first_has_no_outlet),
+		TEST(test_first_has_no_address),
+		TEST(test_none_has_an_outlet),
+		TEST(test_refused),
 		TEST(test_outlet_is_lost),
 		TEST(test_other_outlet_is_lost),
 		TEST(test_relay_is_lost),
