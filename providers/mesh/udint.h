@@ -80,6 +80,9 @@ struct mesh_ud_peer {
 	union ibv_gid outlet_gid; /* its address */
 	struct ibv_ah *path_ah; /* from the outlet to the peer's; NULL: not READY */
 	struct mv_ctl_end path; /* the peer's outlet */
+	/* The way before this one, by which the peer may be sending: for a moment, or while each end has got what it asked for. */
+	struct mesh_ud_port *old_outlet; /* NULL: none */
+	struct mv_ctl_end old_path;
 	union ibv_gid asked_gid; /* of our outlet, as told in UD_GET */
 	uint8_t asked_type;
 	char host[64]; /* whose it is, for people; "": not known */

@@ -207,6 +207,8 @@ void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
 
 	for (peer = owner->peers; peer; peer = peer->next) {
 		peer->request_id = 0; /* it may have been told of this one */
+		if (peer->old_outlet == outlet)
+			peer->old_outlet = NULL;
 		if (peer->outlet == outlet)
 			drop_path(peer);
 	}
@@ -239,6 +241,8 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	if (!ah)
 		return -errno;
 	free_ah(peer->outlet, peer->path_ah);
+	peer->old_outlet = peer->outlet;
+	peer->old_path = peer->path;
 	peer->path_ah = ah;
 	peer->outlet = outlet;
 	peer->outlet_gid = *gid;

@@ -358,6 +358,32 @@ static bool talk(const struct mesh_ud_peer *peer)
 	return sent.n > before;
 }
 
+/* A datagram of the peer's by the way that is described in a question, to the program. Return: whether it got there. */
+static bool hear(const struct mesh_ud_peer *peer, const struct mv_ctl_msg *way)
+{
+	struct fake_rail *r = &rails[way->path.gid.raw[13]];
+	struct mesh_ud_rail *rail = mesh_ud_rail_of(&r->rail);
+	uint8_t *grh = mesh_ud_buffer(rail, 0);
+	unsigned int before = sent.n;
+
+	grh[20] = 4 << 4;
+	memcpy(grh + 32, way->path_peer_gid.raw + 12, 4);
+	r->wc = (struct ibv_wc){
+		.status = IBV_WC_SUCCESS,
+		.byte_len = UD_GRH_BYTES + 1,
+		.qp_num = way->path.qpn,
+		.src_qp = PATH_QPN + way->path_peer_gid.raw[13],
+		.wc_flags = IBV_WC_GRH,
+	};
+	r->has_wc = true;
+	assert_true(mesh_ud_event(rail->rail, rail->cq));
+	if (sent.n == before)
+		return false;
+	assert_int_equal(sent.from, peer->relay->qp->qp_num);
+	assert_int_equal(sent.to, QPN);
+	return true;
+}
+
 /* By which rail did the last question want to go? */
 static unsigned int asked_rail(void)
 {
@@ -539,6 +565,38 @@ static void test_refused(void **state)
 	ready_by(peer, 2);
 }
 
+/* Each end finds another way the best, and has got what it asked for. */
+static void test_two_ways(void **state)
+{
+	struct mesh_ud_peer *peer = new_peer();
+	struct mv_ctl_msg ours = asked, theirs = {
+		.type = MV_CTL_UD_GET,
+		.gid_type = MV_GID_TYPE_ROCE_V2,
+		.key = QKEY,
+		.rkey = QKEY,
+		.from = ours.to,
+		.to = ours.from,
+		.path = {.gid = gid(2, 2), .qpn = PATH_QPN + 2},
+		.path_peer_gid = gid(2, 1),
+	};
+	struct mv_ctl_msg other = theirs; /* as we would have asked for theirs */
+
+	(void)state;
+	mesh_ud_message("mlx5_0", QPN, &theirs, now_ns);
+	assert_int_equal(asked.type, MV_CTL_UD_PUT);
+	other.path = asked.path;
+	other.path_peer_gid = theirs.path.gid;
+	assert_true(hear(peer, &other));
+	assert_false(hear(peer, &ours));
+	asked = ours;
+	ready_by(peer, 1);
+	assert_true(hear(peer, &ours));
+	assert_true(hear(peer, &other));
+	mesh_ud_rail_lost(&rails[2].rail);
+	assert_true(hear(peer, &ours));
+	assert_null(peer->old_outlet);
+}
+
 static void test_outlet_is_lost(void **state)
 {
 	struct mesh_ud_peer *peer = new_peer();
@@ -644,6 +702,7 @@ int main(void)
 		TEST(test_first_has_no_address),
 		TEST(test_none_has_an_outlet),
 		TEST(test_refused),
+		TEST(test_two_ways),
 		TEST(test_outlet_is_lost),
 		TEST(test_other_outlet_is_lost),
 		TEST(test_relay_is_lost),
