@@ -135,7 +135,7 @@ class Stacked(unittest.TestCase):
 class Changes(unittest.TestCase):
     """What befalls a relay at work. a's NIC 0 to c's NIC 0 goes by NIC 1 of both."""
     SECONDS = 12  # two refreshes and what comes of them
-    LIMIT_MS = 3000  # sooner than a refresh
+    LIMIT_MS = 4500  # sooner than a refresh
 
     @contextlib.contextmanager
     def flow(self, label, *options, seconds=SECONDS):
