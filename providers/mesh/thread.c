@@ -344,6 +344,7 @@ static void lose_rail(struct mesh_thread *thread, size_t i)
 	thread->rails[i] = thread->rails[--thread->n_rails];
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
+	mesh_ud_rail_lost(rail);
 	mesh_conns_queue_all(false);
 	mesh_rail_put(rail);
 }

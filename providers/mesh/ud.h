@@ -73,6 +73,13 @@ void mesh_ud_claim_all(void);
 void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_ud_unreachable - the agent could not bring a message of ours to the peer's */
 void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns);
+/**
+ * mesh_ud_rail_lost - a NIC was reset or taken away, or its descriptors are not ours any more: without locks, after mesh_rail_lose()
+ *
+ * Everything that datagrams have there is given up. Whom a relay was for is not known any more, and found anew with the next datagram
+ * from or to him; who was reached by an outlet is asked for another way.
+ */
+void mesh_ud_rail_lost(const struct mesh_rail *rail);
 /** mesh_ud_event - a completion event of a rail: Return: whether the CQ was one of ours, and has been emptied */
 bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq);
 

@@ -80,10 +80,13 @@ struct mesh_ud_peer {
 	union ibv_gid outlet_gid; /* its address */
 	struct ibv_ah *path_ah; /* from the outlet to the peer's; NULL: not READY */
 	struct mv_ctl_end path; /* the peer's outlet */
+	/* The way before this one, by which the peer may be sending: for a moment, or while each end has got what it asked for. */
+	struct mesh_ud_port *old_outlet; /* NULL: none */
+	struct mv_ctl_end old_path;
 	union ibv_gid asked_gid; /* of our outlet, as told in UD_GET */
 	uint8_t asked_type;
 	char host[64]; /* whose it is, for people; "": not known */
-	unsigned int n_asked; /* paths tried */
+	unsigned int n_asked; /* questions since one was answered with a way: which path comes next */
 	uint32_t request_id;
 	uint64_t resend_at_ns, step_ns, give_up_ns; /* ASKING; FAILED: resend_at_ns is when to try again */
 	uint64_t refresh_at_ns, used_at_ns;
@@ -122,7 +125,7 @@ struct mesh_ud_kept {
 /* What we have on one NIC for all this. */
 struct mesh_ud_rail {
 	struct mesh_ud_rail *next;
-	struct mesh_rail *rail; /* held for good */
+	struct mesh_rail *rail; /* held until it is lost */
 	bool watched; /* by the helper thread */
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
@@ -178,6 +181,8 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey);
 void mesh_ud_peer_free(struct mesh_ud_peer *peer); /* takes it out of its QP's list */
+/** mesh_ud_outlet_free - takes it out of its QP's list; peers that it led to are asked for another way */
+void mesh_ud_outlet_free(struct mesh_ud_port *outlet);
 /** mesh_ud_peer_ask - begin to ask it, or again */
 void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns);
 /** mesh_ud_peer_run - send what is due; returns when to come again */

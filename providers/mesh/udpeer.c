@@ -31,6 +31,12 @@ struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv
 	return NULL;
 }
 
+static void free_ah(const struct mesh_ud_port *from, struct ibv_ah *ah)
+{
+	if (ah && mesh_rail_intact(from->rail->rail))
+		ibv_destroy_ah(ah);
+}
+
 void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 {
 	struct mesh_ud_peer **at;
@@ -43,12 +49,10 @@ void mesh_ud_peer_free(struct mesh_ud_peer *peer)
 	}
 	peer->state = MESH_UD_FAILED;
 	peer->resend_at_ns = UINT64_MAX;
+	free_ah(peer->relay, peer->relay_ah);
+	free_ah(peer->outlet, peer->path_ah);
 	mesh_ud_port_free(peer->relay);
 	mesh_ud_flush_kept(peer);
-	if (peer->relay_ah)
-		ibv_destroy_ah(peer->relay_ah);
-	if (peer->path_ah)
-		ibv_destroy_ah(peer->path_ah);
 	free(peer);
 }
 
@@ -185,6 +189,35 @@ static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_
 	return outlet;
 }
 
+/* It has none any more. */
+static void drop_path(struct mesh_ud_peer *peer)
+{
+	free_ah(peer->outlet, peer->path_ah);
+	peer->path_ah = NULL;
+	peer->outlet = NULL;
+	if (peer->state == MESH_UD_READY)
+		mesh_ud_peer_ask(peer, mesh_now_ns());
+}
+
+void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
+{
+	struct mesh_ud_qp *owner = outlet->owner;
+	struct mesh_ud_port **at;
+	struct mesh_ud_peer *peer;
+
+	for (peer = owner->peers; peer; peer = peer->next) {
+		peer->request_id = 0; /* it may have been told of this one */
+		if (peer->old_outlet == outlet)
+			peer->old_outlet = NULL;
+		if (peer->outlet == outlet)
+			drop_path(peer);
+	}
+	for (at = &owner->outlets; *at != outlet; at = &(*at)->next_outlet)
+		;
+	*at = outlet->next_outlet;
+	mesh_ud_port_free(outlet);
+}
+
 /* Return: 0; -errno: the peer stays as it was. */
 static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, const union ibv_gid *gid, uint8_t type,
 		    const struct mv_ctl_end *path)
@@ -207,8 +240,9 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	ah = ibv_create_ah(outlet->rail->pd, &attr);
 	if (!ah)
 		return -errno;
-	if (peer->path_ah)
-		ibv_destroy_ah(peer->path_ah);
+	free_ah(peer->outlet, peer->path_ah);
+	peer->old_outlet = peer->outlet;
+	peer->old_path = peer->path;
 	peer->path_ah = ah;
 	peer->outlet = outlet;
 	peer->outlet_gid = *gid;
@@ -251,12 +285,14 @@ static void ready(struct mesh_ud_peer *peer, uint64_t now_ns)
 		       peer->owner->qpn, mv_gid_format(&peer->end.gid, to), peer->end.qpn,
 		       peer->outlet->rail->rail->device);
 	peer->state = MESH_UD_READY;
+	peer->n_asked = 0;
 	peer->refresh_at_ns = now_ns + REFRESH_NS;
 	mesh_ud_flush_kept(peer);
 	if (fresh)
 		tell_status(peer);
 }
 
+/* One that was ASKING: what is READY stays so until there is something better. */
 static void failed(struct mesh_ud_peer *peer, uint64_t now_ns, const char *why)
 {
 	char to[MV_GID_STRLEN];
@@ -293,8 +329,8 @@ void mesh_ud_peer_ask(struct mesh_ud_peer *peer, uint64_t now_ns)
 	peer->give_up_ns = now_ns + GIVE_UP_NS;
 }
 
-/* The paths there are now, of which each question tries the next. Return: false: none. */
-static bool choose_path(struct mesh_ud_peer *peer, struct mv_path *ret)
+/* The paths there are now; also where the program's own would do by now, for it goes on with the relay's address. */
+static void find_paths(struct mesh_ud_peer *peer, struct mesh_view *ret)
 {
 	struct mv_path_request request = {
 		.device = peer->owner->mc->device,
@@ -304,56 +340,68 @@ static bool choose_path(struct mesh_ud_peer *peer, struct mv_path *ret)
 		.dgid = peer->end.gid,
 		.routed = peer->routed,
 	};
-	struct mesh_view view;
 
-	mesh_view_judge(&request, &view);
-	snprintf(peer->host, sizeof(peer->host), "%s", view.host);
-	if (!view.n_paths)
-		return false;
-	/* The same one four times, for questions get lost. */
-	*ret = view.paths[peer->n_asked++ / 4 % view.n_paths];
-	return true;
+	mesh_view_paths(&request, ret);
+	if (ret->host[0])
+		snprintf(peer->host, sizeof(peer->host), "%s", ret->host);
 }
 
-static void send_question(struct mesh_ud_peer *peer, uint64_t now_ns)
-{
-	struct mesh_ud_port *outlet;
-	struct mv_ctl_msg msg;
-	struct mv_path path;
-	char why[256];
+#define SAME_PATH 4u /* times it is asked for, for questions get lost */
 
-	if (!choose_path(peer, &path)) {
-		failed(peer, now_ns, "no rail of this host reaches one of the peer's");
-		return;
-	}
-	outlet = outlet_on(peer->owner, &path.local_gid, path.type, why, sizeof(why));
-	if (!outlet) {
-		failed(peer, now_ns, why);
-		return;
-	}
-	peer->asked_gid = path.local_gid;
-	peer->asked_type = path.type;
+/* This one is out of the question. */
+static void next_path(struct mesh_ud_peer *peer)
+{
+	peer->n_asked = (peer->n_asked + SAME_PATH - 1) / SAME_PATH * SAME_PATH;
+}
+
+static void ask_for(struct mesh_ud_peer *peer, const struct mv_path *path, const struct mesh_ud_port *outlet)
+{
+	struct mv_ctl_msg msg;
+
+	peer->asked_gid = path->local_gid;
+	peer->asked_type = path->type;
 	peer->request_id = ++mesh_root.ud.last_request;
 	begin(peer, MV_CTL_UD_GET, &msg);
-	msg.gid_type = path.type;
+	msg.gid_type = path->type;
 	msg.request_id = peer->request_id;
-	msg.path = (struct mv_ctl_end){.gid = path.local_gid, .qpn = outlet->qp->qp_num};
-	msg.path_peer_gid = path.remote_gid;
+	msg.path = (struct mv_ctl_end){.gid = path->local_gid, .qpn = outlet->qp->qp_num};
+	msg.path_peer_gid = path->remote_gid;
 	msg.key = peer->qkey;
 	msg.rkey = peer->owner->qkey;
 	mesh_thread_send(&msg);
 }
 
+/* For the first path from where we are that has an outlet here. Return: false with @why: there is none now. */
+static bool send_question(struct mesh_ud_peer *peer, char *why, size_t why_size)
+{
+	struct mesh_ud_port *outlet = NULL;
+	const struct mv_path *path;
+	struct mesh_view view;
+	size_t i;
+
+	find_paths(peer, &view);
+	snprintf(why, why_size, "no rail of this host reaches one of the peer's");
+	for (i = 0; i < view.n_paths && !outlet; i++) {
+		path = &view.paths[peer->n_asked++ / SAME_PATH % view.n_paths];
+		outlet = outlet_on(peer->owner, &path->local_gid, path->type, why, why_size);
+		if (outlet)
+			ask_for(peer, path, outlet);
+		else
+			next_path(peer);
+	}
+	return outlet;
+}
+
 uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 {
+	char why[256];
+
 	if (peer->state == MESH_UD_READY) {
 		if (now_ns < peer->refresh_at_ns)
 			return UINT64_MAX; /* with the next datagram or event is soon enough */
 		peer->refresh_at_ns = now_ns + REFRESH_NS;
-		if (now_ns - peer->used_at_ns < REFRESH_NS) {
-			peer->n_asked = 0;
-			send_question(peer, now_ns);
-		}
+		if (peer->used_at_ns + REFRESH_NS > now_ns) /* it may have been used since then */
+			send_question(peer, why, sizeof(why)); /* later, if it cannot be */
 		return UINT64_MAX;
 	}
 	if (peer->state != MESH_UD_ASKING)
@@ -363,9 +411,10 @@ uint64_t mesh_ud_peer_run(struct mesh_ud_peer *peer, uint64_t now_ns)
 		return UINT64_MAX;
 	}
 	if (now_ns >= peer->resend_at_ns) {
-		send_question(peer, now_ns);
-		if (peer->state != MESH_UD_ASKING)
+		if (!send_question(peer, why, sizeof(why))) {
+			failed(peer, now_ns, why);
 			return UINT64_MAX;
+		}
 		peer->resend_at_ns = now_ns + peer->step_ns;
 		if (peer->step_ns < RESEND_MAX_NS)
 			peer->step_ns *= 2;
@@ -430,14 +479,11 @@ static void got_answer(struct mesh_ud_qp *u, const struct mv_ctl_msg *msg, uint6
 
 	if (!peer || !peer->request_id || msg->request_id != peer->request_id || peer->state == MESH_UD_FAILED)
 		return;
-	if (msg->reason) {
-		if (peer->state == MESH_UD_ASKING)
-			peer->n_asked = (peer->n_asked + 3) / 4 * 4; /* the next path */
-		return;
-	}
-	outlet = outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
+	outlet = msg->reason ? NULL : outlet_on(u, &peer->asked_gid, peer->asked_type, why, sizeof(why));
 	if (outlet && !set_path(peer, outlet, &peer->asked_gid, peer->asked_type, &msg->path))
 		ready(peer, now_ns);
+	else
+		next_path(peer);
 }
 
 void mesh_ud_message(const char *device, uint32_t qpn, const struct mv_ctl_msg *msg, uint64_t now_ns)

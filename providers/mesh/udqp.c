@@ -104,7 +104,6 @@ static void unclaim(const struct mesh_ud_qp *u)
 
 void mesh_ud_qp_free(struct mesh_ud_qp *u)
 {
-	struct mesh_ud_port *outlet;
 	struct mesh_ud_qp **at;
 
 	for (at = &mesh_root.ud.qps; *at != u; at = &(*at)->next)
@@ -114,10 +113,8 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u)
 	mesh_ud_remove(u);
 	while (u->peers)
 		mesh_ud_peer_free(u->peers);
-	while ((outlet = u->outlets)) {
-		u->outlets = outlet->next_outlet;
-		mesh_ud_port_free(outlet);
-	}
+	while (u->outlets)
+		mesh_ud_outlet_free(u->outlets);
 	free(u);
 }
 

@@ -92,6 +92,30 @@ struct mesh_ud_rail *mesh_ud_rail_get(const char *device, char *why, size_t why_
 	return r;
 }
 
+void mesh_ud_rail_lost(const struct mesh_rail *lost)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_ud_rail **at, *rail;
+	struct mesh_ud_port *port;
+	size_t i;
+
+	for (at = &mesh_root.ud.rails; *at && (*at)->rail != lost; at = &(*at)->next)
+		;
+	rail = *at;
+	for (i = 0; rail && i < UD_BUCKETS; i++)
+		while ((port = rail->ports[i])) {
+			if (port->peer)
+				mesh_ud_peer_free(port->peer);
+			else
+				mesh_ud_outlet_free(port);
+		}
+	if (rail) {
+		*at = rail->next;
+		release(rail);
+	}
+	mesh_ud_unlock(cancel);
+}
+
 void mesh_ud_receive(struct mesh_ud_rail *rail, size_t buffer)
 {
 	struct ibv_sge sge = {

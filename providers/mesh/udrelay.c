@@ -120,18 +120,28 @@ static bool is_from(const uint8_t *grh, const union ibv_gid *gid)
 	return grh[0] >> 4 == 6 && !memcmp(grh + 8, gid->raw, 16);
 }
 
+/* Who sends from there to this outlet of ours; NULL: nobody we have agreed with. */
+static struct mesh_ud_peer *sender(const struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh)
+{
+	struct mesh_ud_peer *peer, *old = NULL;
+
+	for (peer = outlet->owner->peers; peer; peer = peer->next) {
+		if (peer->outlet == outlet && peer->path.qpn == src_qpn && is_from(grh, &peer->path.gid))
+			return peer;
+		if (!old && peer->old_outlet == outlet && peer->old_path.qpn == src_qpn && is_from(grh, &peer->old_path.gid))
+			old = peer;
+	}
+	return old;
+}
+
 static void relay_in(struct mesh_ud_port *outlet, uint32_t src_qpn, const uint8_t *grh,
 		     const struct mesh_ud_datagram *d)
 {
 	struct mesh_ud_qp *owner = outlet->owner;
-	struct mesh_ud_peer *peer;
+	struct mesh_ud_peer *peer = sender(outlet, src_qpn, grh);
 
-	for (peer = owner->peers; peer; peer = peer->next)
-		if (peer->path_ah && peer->outlet == outlet && peer->path.qpn == src_qpn &&
-		    is_from(grh, &peer->path.gid))
-			break;
 	if (!peer)
-		return; /* nobody we have agreed with */
+		return;
 	peer->used_at_ns = mesh_now_ns();
 	send_datagram(peer->relay, peer->relay_ah, owner->qpn, owner->qkey, d);
 }

@@ -2,9 +2,11 @@
 /*
  * Datagrams between two hosts, and everything that a program can see of them.
  *
- *    datagrams [-e] [-w] [-r] [-n ROUNDS] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
+ *    datagrams [-e] [-w] [-r] [-c] [-n ROUNDS] [-t SECONDS] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
  *       -e  sleep for completion events    -w  post with ibv_wr_*()
  *       -r  the server answers to where a datagram came from, by its completion
+ *       -c  after -n rounds close the device as others in the process have opened it, which is not the program's to do
+ *       -t  more rounds than -n says, for so long
  *
  * Each side has two queue pairs; number i of one talks to number i of the other. The client sends and waits for the
  * echo, and sends again, as one has to with datagrams. Exit status: 0; 2 when nothing comes back; 1 for everything else.
@@ -37,8 +39,9 @@ struct end {
 };
 
 static struct {
-	bool events, wr, reply;
+	bool events, wr, reply, closes;
 	unsigned int rounds;
+	long ms;
 	const char *device, *server;
 	uint8_t gid_index;
 	uint16_t port;
@@ -55,6 +58,7 @@ static struct end mine, theirs;
 static uint32_t mtu_bytes;
 static unsigned int unpolled; /* sends */
 static uint64_t last_sent[QPS], last_done[QPS];
+static long longest_ms; /* that an answer took */
 
 __attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *fmt, ...)
 {
@@ -360,6 +364,7 @@ static void serve(struct ibv_ah *ah, int fd)
 
 static void ask(struct ibv_ah *ah, unsigned int q, uint32_t seq, uint32_t length)
 {
+	long since = now_ms();
 	unsigned int tries, from;
 	struct message *m;
 	struct ibv_wc wc;
@@ -376,6 +381,8 @@ static void ask(struct ibv_ah *ah, unsigned int q, uint32_t seq, uint32_t length
 			check((uint8_t *)m, m->length, m->seq + 1);
 			right = from == q && m->seq == seq; /* else an echo of an earlier try */
 			post_recv((unsigned int)wc.wr_id, from);
+			if (right && now_ms() - since > longest_ms)
+				longest_ms = now_ms() - since;
 			if (right)
 				return;
 		}
@@ -383,16 +390,45 @@ static void ask(struct ibv_ah *ah, unsigned int q, uint32_t seq, uint32_t length
 	fail(2, "no echo of %u bytes from QP 0x%x", length, theirs.qpn[q]);
 }
 
+/* Return: whether @fd is open; @ret: what it is. */
+static bool what_is(int fd, char ret[256])
+{
+	char path[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, ret, 255);
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static void close_others(void)
+{
+	char device[256], other[256];
+	unsigned int n = 0;
+	int fd;
+
+	CHECK(what_is(context->cmd_fd, device));
+	for (fd = 3; fd < 1024; fd++)
+		if (fd != context->cmd_fd && what_is(fd, other) && !strcmp(other, device)) {
+			CHECK(!close(fd));
+			n++;
+		}
+	printf("%u closed\n", n);
+}
+
 static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "ewrn:d:g:p:")) >= 0) {
+	while ((c = getopt(argc, argv, "ewrcn:t:d:g:p:")) >= 0) {
 		switch (c) {
 		case 'e': opt.events = true; break;
 		case 'w': opt.wr = true; break;
 		case 'r': opt.reply = true; break;
+		case 'c': opt.closes = true; break;
 		case 'n': opt.rounds = (unsigned int)atoi(optarg); break;
+		case 't': opt.ms = 1000L * atoi(optarg); break;
 		case 'd': opt.device = optarg; break;
 		case 'g': opt.gid_index = (uint8_t)atoi(optarg); break;
 		case 'p': opt.port = (uint16_t)atoi(optarg); break;
@@ -407,6 +443,7 @@ int main(int argc, char **argv)
 	uint32_t lengths[] = {8, 9, 64, 65, 333, 1024, 0 /* MTU */}, seq = 0;
 	struct ibv_ah *ah;
 	unsigned int i, r;
+	long end;
 	int fd;
 
 	parse(argc, argv);
@@ -429,10 +466,14 @@ int main(int argc, char **argv)
 		serve(ah, fd);
 	} else {
 		lengths[6] = mtu_bytes;
-		for (r = 0; r < opt.rounds; r++)
+		end = now_ms() + opt.ms;
+		for (r = 0; r < opt.rounds || now_ms() < end; r++) {
+			if (opt.closes && r == opt.rounds)
+				close_others();
 			for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++, seq++)
 				ask(ah, seq % QPS, seq, lengths[i]);
-		printf("%u datagrams answered\n", seq);
+		}
+		printf("%u datagrams answered, each within %ld ms\n", seq, longest_ms);
 	}
 	drain_sends();
 	CHECK(!ibv_destroy_ah(ah));

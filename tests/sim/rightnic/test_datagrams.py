@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import time
@@ -129,6 +130,51 @@ class Stacked(unittest.TestCase):
                           command=("env", "UCX_TLS=ud_v", "UCX_WARN_UNUSED_ENV_VARS=n", "sh", "-c", 'exec ucx_perftest $(echo "$@" | sed "s/-d mlx5_[01]//")', "ucx"),
                           gid=())
             self.good(result, (server, client))
+
+
+class Changes(unittest.TestCase):
+    """What befalls a relay at work. a's NIC 0 to c's NIC 0 goes by NIC 1 of both."""
+    SECONDS = 12  # two refreshes and what comes of them
+    LIMIT_MS = 4500  # sooner than a refresh
+
+    @contextlib.contextmanager
+    def flow(self, label, *options, seconds=SECONDS):
+        """Datagrams for so long; they have begun when the body does, and each is answered in time."""
+        with world.staged(BUILD) as stage, world.World.up(TRIANGLE, BUILD, stage, label) as w:
+            port = w.fresh_port()
+            words = [*SANITIZER, CHECK, "-g", "3", "-p", str(port), "-d", "mlx5_0"]
+            server = w.start("c", *words)
+            w.wait_listening(server, "c", port)
+            client = w.start("a", *words, "-n", "10", "-t", str(seconds), *options, "c")
+            try:
+                self.assertTrue(w.wait_running(client, lambda: w.log("a").count("go by mlx5_1") == 2, 10), client.said())
+                yield w
+                ended = client.wait(60), server.wait(5)
+                self.said = "\n".join([client.said(), server.said(), w.told("a"), w.told("c")])
+                self.assertEqual(ended, (0, 0), self.said)
+                self.assertLess(int(re.search(r"within (\d+) ms", self.said).group(1)), self.LIMIT_MS, self.said)
+            finally:
+                client.kill()
+                server.kill()
+
+    def test_agents_are_stopped(self):
+        """Nobody can be asked for another way, so the one there is stays."""
+        with self.flow("ud-stopped") as w:
+            world.agents.stop(w.sim, list(w.pids))
+
+    def test_other_nic_is_reset(self):
+        """Its queue pairs are of no use any more, nor is what the peer knows of them."""
+        with self.flow("ud-reset", seconds=6) as w:
+            for host in "ac":
+                w.sim.control(host, "mlx5_1 reset")
+        self.assertRegex(self.said, "mlx5_1 was reset", self.said)
+
+    def test_program_closes_ours(self):
+        """And so its relays, while its own queue pairs work on."""
+        with self.flow("ud-closed", "-c", seconds=6):
+            pass
+        self.assertRegex(self.said, r"[2-9] closed", self.said)
+        self.assertRegex(self.said, "closed descriptors of mlx5_0", self.said)
 
 
 class WithoutAgents(unittest.TestCase):
