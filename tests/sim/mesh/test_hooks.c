@@ -15,6 +15,7 @@
 #include "reading.h"
 #include "run.h"
 #include "srq.h"
+#include "ud.h"
 
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 
@@ -219,6 +220,54 @@ static void test_srq(void **state)
 	world.context->ops = before;
 }
 
+/* What its queue pairs at the base consume would not be seen: so no moved one gets receives of it. */
+static void test_srq_unseen(void **state)
+{
+	static const struct shape shared = {.srq = true, .noted = true};
+	struct mesh_srq_home *home = NULL;
+	struct ibv_context_ops before, hooked;
+	struct mesh_srq *m;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &bare, &shared);
+	m = mesh_srq_find(world.mc, e.srq);
+	assert_non_null(m);
+	before = world.context->ops;
+	hooked = hook(MESH_AT_poll_cq);
+	assert_int_equal(mesh_srq_join_base(world.mc, e.qp, false), 0);
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), -EBUSY);
+	assert_null(home);
+	assert_is(&hooked);
+	world.context->ops = before;
+	/* It has gone. */
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), 0);
+	assert_ptr_equal(world.context->ops.poll_cq, mesh_poll_cq);
+	mesh_srq_leave_shadow(home);
+	mesh_srq_left(mesh_srq_leaving(world.mc, e.qp), true);
+	end_close(&e);
+}
+
+/* An address handle that leads nowhere would be of no use where posts do not pass by us. */
+static void test_datagrams(void **state)
+{
+	const struct ibv_ah_attr attr = world_rtr(&world, false, 1, 0).ah_attr;
+	const struct mesh_choice choice = {
+		.index = world.gid_index, .sure = true, .gid = world.gid, .type = MV_GID_TYPE_ROCE_V2};
+	struct ibv_context_ops before = world.context->ops, hooked = hook(MESH_AT_post_send);
+	struct ibv_ah *ah;
+
+	(void)state;
+	view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = 1, .n_paths = 1};
+	assert_null(mesh_ud_create_ah(world.mc, world.pd, &attr, &choice));
+	assert_is(&hooked);
+	world.context->ops = before;
+	ah = mesh_ud_create_ah(world.mc, world.pd, &attr, &choice);
+	assert_non_null(ah);
+	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
 /* One that is at work, of which nothing but the polls is ours, does not move while something else is where its posts would be ours. */
 static void test_prepare(void **state)
 {
@@ -313,6 +362,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stay, setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_after_init, setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_srq, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_srq_unseen, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_datagrams, setup, world_teardown),
 		cmocka_unit_test(test_prepare),
 		cmocka_unit_test_setup_teardown(test_over_ours, setup, world_teardown),
 	};
