@@ -20,7 +20,7 @@ struct mesh_held;
  * The public places ops.post_send, ops.post_recv, ops.poll_cq and ops.req_notify_cq of the context have the base's
  * functions, except: post_recv ours while a QP's receives are noted; all four ours while a QP is held, and after that
  * until no completion of ours is left to be shown or hidden. While all that are held have a reader (reader.h), both posts are the base's. ops.post_srq_recv is ours while there are SRQs that may
- * have to be shared with moved QPs (srq.h).
+ * have to be shared with moved QPs (srq.h). What somebody else has put there stays: mesh_data_takes().
  */
 #define MESH_FORGOTTEN_MAX 64u
 

@@ -97,6 +97,8 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 {
 	int err;
 
+	if (!mesh_data_takes(h->mc, MESH_FOR_CONNECTIONS))
+		return -EBUSY; /* since it is in INIT */
 	h->srq = mesh_srq_find(h->mc, qp->srq);
 	if (qp->srq && !h->srq)
 		return -EOPNOTSUPP; /* what is posted to it is not known */

@@ -73,10 +73,12 @@ struct mesh_held_ops {
  * req_notify_cq), for the QP (ibv_wr_*), for its CQs (ibv_cq_ex). Takes over what mesh_recvlog_begin() noted; ends it on failure, too.
  *
  * Return: 0; -ENOMEM; -EOPNOTSUPP: a kind of QP or CQ that cannot be held (not RC; its receives could not be
- * noted; a CQ made before the overlay); -EBUSY: mesh_cq_why_taken; -errno of ibv_query_qp().
+ * noted; a CQ made before the overlay); -EBUSY: mesh_held_why_busy(); -errno of ibv_query_qp().
  */
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		  struct mesh_held **ret);
+/** mesh_held_why_busy - what -EBUSY of that, or of mesh_live_guard(), meant a moment ago: a constant; any thread */
+const char *mesh_held_why_busy(const struct mesh_context *mc);
 
 /* What the shadow's INIT needs: the program's own attributes, with the port of the rail. */
 struct mesh_shadow_attr {
@@ -199,7 +201,7 @@ void mesh_held_destroy(struct mesh_held *h);
  * mesh_recvlog_begin - note down the receives of a QP from now on
  * @qp: RC, going from RESET to INIT; may be noted already: starts anew
  *
- * Return: 0; -ENOMEM: this one cannot be held later.
+ * Return: 0; -ENOMEM, or -EBUSY, where something else intercepts posts or polls: this one cannot be held later, and is not noted.
  */
 int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp);
 

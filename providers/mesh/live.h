@@ -26,7 +26,7 @@
  * @qp: RC, in INIT, its receives noted (mesh_recvlog_begin())
  * @mtu_bytes: of its path
  *
- * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted; -EBUSY: mesh_cq_why_taken. On failure
+ * Return: 0; -ENOMEM; -EOPNOTSUPP: of a kind that cannot be moved later, or not wanted; -EBUSY: mesh_held_why_busy(). On failure
  * the receives are not noted any more.
  */
 int mesh_live_guard(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
@@ -66,7 +66,7 @@ bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *pe
  *
  * Takes what memory the move and the work after it need, so that the lack of it is no reason to fail later.
  *
- * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
+ * Return: 0; -EBUSY: there is one, or mesh_reader_engage(); -EOPNOTSUPP: something was lost (mesh_live_lost()) or the QP has an SRQ; as
  * mesh_held_prepare().
  */
 int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn);

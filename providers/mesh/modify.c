@@ -33,6 +33,7 @@ static bool moves_possible(const struct mesh_context *mc)
 static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	bool made = !conn && moves_possible(mc), no_memory;
+	int err;
 
 	/* It has been in INIT before: what it was given to receive since, nobody has noted. */
 	if (!conn && qp->state != IBV_QPS_RESET && !qp->srq)
@@ -42,8 +43,9 @@ static void begin(struct mesh_context *mc, struct mesh_conn *conn, struct ibv_qp
 	no_memory = made && !conn;
 	if (conn) {
 		pthread_mutex_lock(&conn->lock);
-		if (!conn->init_mask && mesh_recvlog_begin(mc, qp))
-			conn->gone = no_memory = true; /* to note its receives: it stays where it is */
+		err = conn->init_mask ? 0 : mesh_recvlog_begin(mc, qp);
+		conn->gone |= err != 0; /* its receives are not noted: it stays where it is */
+		no_memory |= err == -ENOMEM;
 		mesh_attr_merge(&conn->init, attr, mask);
 		conn->init_mask |= mask;
 		pthread_mutex_unlock(&conn->lock);

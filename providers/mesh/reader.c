@@ -218,6 +218,17 @@ static void engage(struct mesh_held *h, struct mesh_reader *reader)
 	pthread_mutex_unlock(&data->lock);
 }
 
+/* Polls are ours already; what may have been put over them since calls them. */
+static bool can_post(struct mesh_context *mc)
+{
+	bool can;
+
+	pthread_mutex_lock(&mc->data.lock);
+	can = mesh_data_takes(mc, MESH_POSTING);
+	pthread_mutex_unlock(&mc->data.lock);
+	return can;
+}
+
 int mesh_reader_engage(struct mesh_held *h)
 {
 	struct mesh_reader *reader = reader_of(h);
@@ -225,6 +236,8 @@ int mesh_reader_engage(struct mesh_held *h)
 
 	if (!reader || reader->engaged)
 		return 0;
+	if (!can_post(h->mc))
+		return -EBUSY;
 	err = get_room(h, reader);
 	if (err)
 		return err;

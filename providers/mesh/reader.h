@@ -86,7 +86,7 @@ void mesh_reader_connected(struct mesh_held *h);
  * Not while a thread is in a batch that libmlx5's wr_start began: who posted would wait for it with locks of ours that it may want
  * itself, for example to poll or to query that QP.
  *
- * Return: 0, also without a reader or if they are; -EBUSY: there is such a batch; -ENOMEM: there is no room for what is posted
+ * Return: 0, also without a reader or if they are; -EBUSY: there is such a batch, or something else intercepts posts; -ENOMEM: there is no room for what is posted
  * (mesh_held_room()). Then nothing has changed.
  */
 int mesh_reader_engage(struct mesh_held *h);

@@ -59,17 +59,21 @@ void mesh_recvlog_fini(struct mesh_recvlog *log)
 int mesh_recvlog_begin(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	struct mesh_data *data = &mc->data;
-	struct mesh_held *h;
+	struct mesh_held *h = NULL;
+	int err = -EBUSY;
 
 	mesh_recvlog_end(mc, qp);
 	pthread_mutex_lock(&data->lock);
-	h = mesh_held_claim(mc, qp);
+	if (mesh_data_takes(mc, MESH_FOR_CONNECTIONS)) {
+		h = mesh_held_claim(mc, qp);
+		err = h ? 0 : -ENOMEM;
+	}
 	if (h) {
 		data->n_noted++;
 		mesh_data_slots(mc);
 	}
 	pthread_mutex_unlock(&data->lock);
-	return h ? 0 : -ENOMEM;
+	return err;
 }
 
 void mesh_recvlog_end(struct mesh_context *mc, struct ibv_qp *qp)
@@ -124,11 +128,13 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory)
 const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn)
 {
 	struct mesh_data *data = &mc->data;
-	const char *why;
+	const char *why = mesh_data_why_not(mc);
 
 	pthread_mutex_lock(&data->lock);
 	if (find_forgotten(data, qpn))
 		why = "there was no memory when it was made";
+	else if (why)
+		; /* most likely it was so then */
 	else if (data->forgotten_more)
 		why = "this host had no agent when it was made, or there was no memory";
 	else

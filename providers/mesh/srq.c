@@ -86,7 +86,7 @@ void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *s
 	if (!m)
 		return; /* its QPs stay where they are */
 	pthread_mutex_lock(&data->lock);
-	if (mesh_map_put(&data->srqs, srq, m)) {
+	if (!mesh_data_takes(mc, MESH_FOR_SRQS) || mesh_map_put(&data->srqs, srq, m)) {
 		srq_free(m);
 	} else {
 		data->n_srqs++;

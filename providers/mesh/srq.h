@@ -143,7 +143,8 @@ void mesh_srq_left(struct mesh_srq_native *native, bool really);
  * mesh_srq_join_shadow - a moved QP will receive on that rail
  * @later: it will do with what can be had now, and with the rest when the others have left: their port may be down
  *
- * Return: 0; -ENOMEM; what the verbs say; then nothing has changed, but where receives are.
+ * Return: 0; -ENOMEM; -EBUSY: something else intercepts polls, so what others consume is not seen; what the verbs say; then nothing has
+ * changed, but where receives are.
  */
 int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool later, struct mesh_srq_home **ret);
 /** mesh_srq_leave_shadow - that QP is gone */
@@ -161,6 +162,8 @@ uint64_t mesh_srqs_feed(uint64_t now_ns);
 /**
  * mesh_srq_note - note down what is posted to a new SRQ of the program; mesh_create_srq() does so if there is an agent
  * @attr: as the provider filled it: it takes more than the program asked for
+ *
+ * Without memory, or where something else intercepts what is posted or polled, it is not noted, and its QPs stay where they are.
  */
 void mesh_srq_note(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_srq *srq, const struct ibv_srq_attr *attr);
 /** mesh_srqs_close - a context is being closed */

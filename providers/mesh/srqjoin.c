@@ -19,6 +19,11 @@ static int watch(struct mesh_srq *m, struct mesh_srq_native *native)
 	if (native->cq)
 		return 0;
 	pthread_mutex_lock(&data->lock);
+	/* Else what is polled is not seen. What was dealt out before goes on: ours are below what may have been put over them since. */
+	if (!m->split && !mesh_data_takes(m->mc, MESH_POLLING)) {
+		pthread_mutex_unlock(&data->lock);
+		return -EBUSY;
+	}
 	cq = mesh_cq_get(m->mc, native->qp->recv_cq);
 	if (cq)
 		mesh_cq_use(cq);

@@ -60,6 +60,17 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	return !why && !mc->logged_only;
 }
 
+/* Would posts pass by us? One that does not goes to where the handle leads: nowhere. */
+static bool can_lead(struct mesh_context *mc)
+{
+	bool can;
+
+	pthread_mutex_lock(&mc->data.lock);
+	can = mesh_data_takes(mc, MESH_FOR_DATAGRAMS);
+	pthread_mutex_unlock(&mc->data.lock);
+	return can;
+}
+
 static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
 			      const union ibv_gid *dgid)
 {
@@ -84,7 +95,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	int err = -ENOMEM;
 
 	/* Where nothing could be looked up, there may be a route all the same. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice) || !can_lead(mc))
 		return NULL;
 	a = malloc(sizeof(*a));
 	if (!a)

@@ -23,6 +23,8 @@
 
 #define NO_AGENT "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made; the program gets its errors"
 #define NO_MEMORY "mlx5_9 QP 0x7: cannot be moved later: there was no memory when it was made; the program gets its errors"
+#define INTERCEPTED \
+	"mlx5_9 QP 0x7: cannot be moved later: posts or polls of its context are intercepted by something else; the program gets its errors"
 #define EITHER "mlx5_9 QP 0x7: cannot be moved later: this host had no agent when it was made, or there was no memory; the program gets its errors"
 
 bool __wrap_mesh_view_agent(void);
@@ -77,6 +79,14 @@ static int modify_next(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
 {
 	(void)its;
 	return note_modify(&at_next, attr, mask);
+}
+
+static int tool_post_send(struct ibv_qp *its, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)its;
+	(void)wr;
+	(void)bad;
+	return 0;
 }
 
 static int setup(void **state)
@@ -176,6 +186,38 @@ static void test_no_memory(void **state)
 	agent = false;
 	modify(IBV_QPS_INIT);
 	connect_says(NO_AGENT);
+}
+
+/* A tool has put its own function where ours would be when it is held. */
+static void test_intercepted(void **state)
+{
+	struct ibv_context_ops hooked;
+	struct mesh_conn *conn;
+	char text[4096] = "";
+	FILE *file;
+
+	(void)state;
+	agent = true;
+	verbs.ops.post_send = tool_post_send;
+	hooked = verbs.ops;
+	unlink(mesh_root.log.target);
+	modify(IBV_QPS_INIT);
+	assert_null(mesh_conn_get(&qp));
+	assert_memory_equal(&hooked, &verbs.ops, sizeof(hooked));
+	file = fopen(mesh_root.log.target, "r");
+	assert_non_null(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	assert_non_null(strstr(text, "mlx5_9: posts or polls of this context are intercepted by something else in this process (post_send)"));
+	connect_says(INTERCEPTED);
+	modify(IBV_QPS_RESET);
+	/* It has gone. */
+	verbs.ops.post_send = NULL;
+	modify(IBV_QPS_INIT);
+	conn = mesh_conn_get(&qp);
+	assert_non_null(conn);
+	mesh_conn_put(conn);
+	modify(IBV_QPS_RESET);
 }
 
 static void test_too_many_to_know(void **state)
@@ -495,6 +537,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_agent),
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_intercepted),
 		cmocka_unit_test(test_too_many_to_know),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_connected_again),

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A tool in the same process (a tracer, a fault injector) that puts its own functions into struct ibv_context_ops, in a host of the
+ * simulator: they stay and are called, whatever the queue pairs do, and what would need ours there is not done. Put over ours they stay,
+ * too, when ours are not needed any more.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "reading.h"
+#include "run.h"
+#include "srq.h"
+#include "ud.h"
+
+#define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+
+static const struct shape plain = {0};
+static const struct manner moved = {.how = MOVED};
+
+/* What an agent would have said, and the helper thread, of which there is none here. */
+static bool agent;
+static struct mesh_view view;
+
+bool __wrap_mesh_view_agent(void);
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+int __wrap_mesh_thread_wake(bool urgent);
+
+bool __wrap_mesh_view_agent(void)
+{
+	return agent;
+}
+
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+/* ---- the tool ------------------------------------------------------------------------------------------------- */
+
+static struct ibv_context_ops saved; /* what it found */
+static struct {
+	unsigned int post_send, post_recv, poll_cq, req_notify_cq, post_srq_recv;
+} called;
+
+static int tool_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	called.post_send++;
+	return saved.post_send(qp, wr, bad);
+}
+
+static int tool_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	called.post_recv++;
+	return saved.post_recv(qp, wr, bad);
+}
+
+static int tool_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	called.poll_cq++;
+	return saved.poll_cq(cq, n, wc);
+}
+
+static int tool_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	called.req_notify_cq++;
+	return saved.req_notify_cq(cq, solicited_only);
+}
+
+static int tool_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	called.post_srq_recv++;
+	return saved.post_srq_recv(srq, wr, bad);
+}
+
+/* @places: MESH_AT_*. */
+static struct ibv_context_ops hook(unsigned int places)
+{
+	struct ibv_context_ops *ops = &world.context->ops;
+
+	saved = *ops;
+	memset(&called, 0, sizeof(called));
+	if (places & MESH_AT_post_send)
+		ops->post_send = tool_post_send;
+	if (places & MESH_AT_post_recv)
+		ops->post_recv = tool_post_recv;
+	if (places & MESH_AT_poll_cq)
+		ops->poll_cq = tool_poll_cq;
+	if (places & MESH_AT_req_notify_cq)
+		ops->req_notify_cq = tool_req_notify_cq;
+	if (places & MESH_AT_post_srq_recv)
+		ops->post_srq_recv = tool_post_srq_recv;
+	return *ops;
+}
+
+#define ALL MESH_FOR_SRQS
+
+static void assert_is(const struct ibv_context_ops *ops)
+{
+	assert_memory_equal(ops, &world.context->ops, sizeof(*ops));
+}
+
+/* ---- put in first ---------------------------------------------------------------------------------------------- */
+
+static void connect_by_verbs(struct end *e, const struct end *peer)
+{
+	struct ibv_qp_attr rtr = world_rtr(&world, false, peer->qp->qp_num, RQ_PSN), rts = world_rts(RQ_PSN);
+
+	assert_int_equal(ibv_modify_qp(e->qp, &rtr, RTR_MASK), 0);
+	assert_int_equal(ibv_modify_qp(e->qp, &rts, RTS_MASK), 0);
+}
+
+static void one_write(struct run *r)
+{
+	must_send(r, 7, IBV_WR_RDMA_WRITE, 0, 64, SIGNALED);
+	assert_int_equal(end_wait(&r->a).wr_id, 7);
+}
+
+/* From INIT to the end, with an agent that says that of the path. */
+static void stays(unsigned int places, enum mv_path_verdict verdict)
+{
+	struct ibv_context_ops before = world.context->ops, hooked = hook(places);
+	struct run r;
+
+	agent = true;
+	view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
+	run_open(&r, &bare, &plain);
+	assert_is(&hooked);
+	assert_null(mesh_held_find(world.mc, r.a.qp));
+	assert_int_equal(mesh_recvlog_begin(world.mc, r.a.qp), -EBUSY);
+	assert_null(mesh_held_find(world.mc, r.a.qp));
+	assert_int_equal(ibv_req_notify_cq(r.a.cq, 0), 0);
+	assert_int_equal(end_recv(&r.b, 1, 0, 64), 0);
+	connect_by_verbs(&r.a, &r.b);
+	connect_by_verbs(&r.b, &r.a);
+	assert_int_equal(r.a.qp->state, IBV_QPS_RTS);
+	assert_is(&hooked);
+	one_write(&r);
+	must_come(&r.a);
+	assert_is(&hooked);
+	assert_int_equal(!called.post_send, !(places & MESH_AT_post_send));
+	assert_int_equal(!called.post_recv, !(places & MESH_AT_post_recv));
+	assert_int_equal(!called.poll_cq, !(places & MESH_AT_poll_cq));
+	assert_int_equal(!called.req_notify_cq, !(places & MESH_AT_req_notify_cq));
+	run_close(&r);
+	assert_is(&hooked);
+	world.context->ops = before;
+	agent = false;
+}
+
+static void test_stay(void **state)
+{
+	static const enum mv_path_verdict verdicts[] = {MV_PATH_WORKS, MV_PATH_APART};
+	unsigned int place, i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		stays(MESH_AT_post_send | MESH_POLLING, verdicts[i]);
+		for (place = 1; place < MESH_AT_post_srq_recv; place *= 2)
+			stays(place, verdicts[i]);
+	}
+}
+
+/* It comes between INIT and RTR: what was noted until then does not count any more. */
+static void test_after_init(void **state)
+{
+	struct ibv_context_ops before = world.context->ops, hooked;
+	struct mesh_held *none = NULL;
+	struct run r;
+
+	(void)state;
+	run_open(&r, &moved, &plain);
+	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
+	hooked = hook(MESH_AT_post_send | MESH_POLLING);
+	assert_int_equal(mesh_held_new(world.mc, r.a.qp, &guarded_ops, NULL, &none), -EBUSY);
+	assert_string_not_equal(mesh_held_why_busy(world.mc), mesh_cq_why_taken);
+	assert_int_equal(mesh_live_guard(world.mc, r.b.qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
+	assert_null(none);
+	assert_null(mesh_held_find(world.mc, r.a.qp));
+	assert_null(mesh_held_find(world.mc, r.b.qp));
+	hooked.post_recv = world.mc->post_recv;
+	assert_is(&hooked);
+	run_close(&r);
+	world.context->ops = before;
+	assert_string_equal(mesh_held_why_busy(world.mc), mesh_cq_why_taken);
+}
+
+static void test_srq(void **state)
+{
+	static const struct shape shared = {.srq = true, .noted = true};
+	struct ibv_context_ops before = world.context->ops, hooked = hook(MESH_AT_post_srq_recv);
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &bare, &shared);
+	assert_null(mesh_srq_find(world.mc, e.srq));
+	assert_int_equal(end_recv(&e, 1, 0, 64), 0);
+	assert_int_equal(called.post_srq_recv, 1);
+	assert_is(&hooked);
+	end_close(&e);
+	assert_is(&hooked);
+	world.context->ops = before;
+}
+
+/* What its queue pairs at the base consume would not be seen: so no moved one gets receives of it. */
+static void test_srq_unseen(void **state)
+{
+	static const struct shape shared = {.srq = true, .noted = true};
+	struct mesh_srq_home *home = NULL;
+	struct ibv_context_ops before, hooked;
+	struct mesh_srq *m;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &bare, &shared);
+	m = mesh_srq_find(world.mc, e.srq);
+	assert_non_null(m);
+	before = world.context->ops;
+	hooked = hook(MESH_AT_poll_cq);
+	assert_int_equal(mesh_srq_join_base(world.mc, e.qp, false), 0);
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), -EBUSY);
+	assert_null(home);
+	assert_is(&hooked);
+	world.context->ops = before;
+	/* It has gone. */
+	assert_int_equal(mesh_srq_join_shadow(m, world.rail, false, &home), 0);
+	assert_ptr_equal(world.context->ops.poll_cq, mesh_poll_cq);
+	mesh_srq_leave_shadow(home);
+	mesh_srq_left(mesh_srq_leaving(world.mc, e.qp), true);
+	end_close(&e);
+}
+
+/* An address handle that leads nowhere would be of no use where posts do not pass by us. */
+static void test_datagrams(void **state)
+{
+	const struct ibv_ah_attr attr = world_rtr(&world, false, 1, 0).ah_attr;
+	const struct mesh_choice choice = {
+		.index = world.gid_index, .sure = true, .gid = world.gid, .type = MV_GID_TYPE_ROCE_V2};
+	struct ibv_context_ops before = world.context->ops, hooked = hook(MESH_AT_post_send);
+	struct ibv_ah *ah;
+
+	(void)state;
+	view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = 1, .n_paths = 1};
+	assert_null(mesh_ud_create_ah(world.mc, world.pd, &attr, &choice));
+	assert_is(&hooked);
+	world.context->ops = before;
+	ah = mesh_ud_create_ah(world.mc, world.pd, &attr, &choice);
+	assert_non_null(ah);
+	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+/* One that is at work, of which nothing but the polls is ours, does not move while something else is where its posts would be ours. */
+static void test_prepare(void **state)
+{
+	unsigned int place;
+	uint32_t qpn;
+
+	reading_setup(state);
+	connect_a();
+	connect_b();
+	assert_non_null(h->guard->reader);
+	for (place = MESH_AT_post_send; place <= MESH_AT_post_recv; place *= 2) {
+		struct ibv_context_ops before = world.context->ops, hooked = hook(place);
+
+		assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &qpn), -EBUSY);
+		assert_is(&hooked);
+		one_round();
+		world.context->ops = before;
+	}
+	assert_null(mesh_live_lost(h));
+	guarded_prepare(h);
+	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
+	reading_teardown(state);
+}
+
+/* ---- put over ours ----------------------------------------------------------------------------------------------- */
+
+static void traffic(struct run *r)
+{
+	assert_int_equal(end_recv(&r->b, 5, 0, 64), 0);
+	must_send(r, 6, IBV_WR_SEND, 0, 64, SIGNALED);
+	assert_int_equal(end_wait(&r->a).wr_id, 6);
+	assert_int_equal(end_wait(&r->b).wr_id, 5);
+}
+
+static void assert_all_called(void)
+{
+	assert_true(called.post_send && called.post_recv && called.poll_cq && called.req_notify_cq);
+	memset(&called, 0, sizeof(called));
+}
+
+static void test_over_ours(void **state)
+{
+	static const struct shape shared = {.srq = true, .noted = true};
+	struct ibv_context_ops before = world.context->ops, hooked;
+	struct run r;
+	struct end e;
+
+	(void)state;
+	run_open(&r, &moved, &plain);
+	end_open(&e, &world, &bare, &shared);
+	ends_connect(&r.a, &r.b, &plain);
+	hooked = hook(ALL);
+	assert_ptr_equal(saved.post_send, mesh_post_send);
+	assert_ptr_equal(saved.poll_cq, mesh_poll_cq);
+	assert_ptr_equal(saved.post_srq_recv, mesh_post_srq_recv);
+	/* What has moved goes on; */
+	traffic(&r);
+	assert_int_equal(ibv_req_notify_cq(r.a.cq, 0), 0);
+	assert_all_called();
+	run_close(&r);
+	assert_is(&hooked);
+	/* ours, which are still called, do for what is not ours; */
+	run_open(&r, &bare, &plain);
+	ends_connect(&r.a, &r.b, &plain);
+	traffic(&r);
+	assert_int_equal(ibv_req_notify_cq(r.a.cq, 0), 0);
+	assert_int_equal(end_recv(&e, 1, 0, 64), 0);
+	assert_int_equal(called.post_srq_recv, 1);
+	assert_all_called();
+	run_close(&r);
+	end_close(&e);
+	assert_is(&hooked);
+	/* and when the tool puts back what it found, they go as soon as somebody looks. */
+	world.context->ops = saved;
+	pthread_mutex_lock(&world.mc->data.lock);
+	mesh_data_slots(world.mc);
+	pthread_mutex_unlock(&world.mc->data.lock);
+	assert_is(&before);
+}
+
+static int setup(void **state)
+{
+	world_setup(state);
+	mesh_root.config.survive = true;
+	world.mc->sees_peers = true;
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_stay, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_after_init, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_srq, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_srq_unseen, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_datagrams, setup, world_teardown),
+		cmocka_unit_test(test_prepare),
+		cmocka_unit_test_setup_teardown(test_over_ours, setup, world_teardown),
+	};
+
+	reading_seed();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
