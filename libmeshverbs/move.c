@@ -135,7 +135,7 @@ void mv_move_repeat(struct mv_move *m, enum mv_ctl_type type)
 void mv_move_say(struct mv_move *m)
 {
 	if (m->state == MV_MOVE_ASKING && m->live)
-		mv_move_send_hello_live(m);
+		mv_move_ask_live(m);
 	else if (m->state == MV_MOVE_ASKING)
 		mv_move_send(m, MV_CTL_HELLO, m->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0,
 			     MV_CTL_REASON_NONE);
@@ -587,6 +587,9 @@ void mv_move_tick(struct mv_move *m, uint64_t now_ns)
 								: m->times->resend_max_ns);
 	m->resend_at = now_ns + m->resend_step;
 	mv_move_say(m);
+	/* Perhaps it does not answer because it is of a life that is over. */
+	if (m->live && m->state == MV_MOVE_OFFERED && !m->peer_knows_us)
+		mv_move_ask_live(m);
 }
 
 const char *mv_move_state_name(enum mv_move_state state)

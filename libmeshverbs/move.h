@@ -39,6 +39,8 @@
  *
  * Attempts tell the lives of a QP apart: a program may reset a QP and connect it again. A peer's later attempt starts
  * over, except on an end that is ACTIVE or NATIVE, which is silent: its program has to reset it as well.
+ * If it always uses the same PSNs, what an earlier life of the peer said, with no attempt of ours in it, looks as if meant for our
+ * present one. So a peer is held to an attempt once that has named ours; until then a later one takes its place, in silence.
  *
  * The move of a live QP is the same with an old QP that has to be fenced before the new one may be used. It begins on
  * an end that is settled (ACTIVE or NATIVE), on either or on both at once, with mv_move_start(), and each message names the
@@ -67,7 +69,8 @@
  *
  * So nothing is fenced before both ends have their QPs on the new path, connected (CONFIRM says so; a SYNC says it as
  * well); nothing is posted there before both have fenced. A leader that does not know its peer's attempt asks for
- * it first, by a HELLO that the follower answers with its own.
+ * it first, by a HELLO that the follower answers with its own. So does one whose OFFER to an attempt that has not named
+ * its own is not answered: that HELLO, as the wish of a follower in that place, is to whichever life the peer is in.
  *
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
  * is agreed upon in half of move_ns, of which a leader takes seven eighths at most, so that its CONFIRM finds a follower that still waits
@@ -220,6 +223,7 @@ struct mv_move {
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
 	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
 	bool peer_proved; /* @peer_attempt comes from a message with a PSN that only the peer knows */
+	bool peer_knows_us; /* and it has named @attempt: is no earlier life of the peer's, with the same PSNs, that ours never met */
 	bool undelivered; /* the agent gave a message back, and nothing was heard of the peer since */
 	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* to be tried, in this order */

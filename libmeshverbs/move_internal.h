@@ -39,6 +39,12 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
+/* Does its sender know of our present life? */
+static inline bool mv_move_names_us(const struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	return msg->to_attempt == m->attempt;
+}
+
 /* Return: NULL for a message, WANTED, QUIESCE or STANDBY too many: it is as good as lost. */
 struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type type);
 
@@ -126,7 +132,8 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns);
 void mv_move_fence(struct mv_move *m, uint64_t now_ns); /* asks for FENCE */
 void mv_move_activate_live(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
-void mv_move_send_hello_live(struct mv_move *m); /* on whatever end */
+void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt); /* on whatever end */
+void mv_move_ask_live(struct mv_move *m); /* HELLO to the peer's present life, whichever that is */
 void mv_move_send_decline(struct mv_move *m); /* of offer m->declined */
 /*
  * The number by which the peer knows what is off. A leader that has nothing under the latest number takes a new one, so

@@ -20,16 +20,22 @@ void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags)
 	action->msg.n_received = m->my_sync.n_received;
 }
 
-void mv_move_send_hello_live(struct mv_move *m)
+void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt)
 {
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
 	if (!action)
 		return;
 	mv_move_header(m, MV_CTL_HELLO, &action->msg);
+	action->msg.to_attempt = to_attempt;
 	action->msg.flags = MV_CTL_MOVE;
 	action->msg.reason = m->own_wish ? m->reason : MV_CTL_REASON_NONE;
 	action->msg.base = m->now.offer;
+}
+
+void mv_move_ask_live(struct mv_move *m)
+{
+	mv_move_send_hello_live(m, m->peer_knows_us ? m->peer_attempt : 0);
 }
 
 void mv_move_send_decline(struct mv_move *m)

@@ -4,17 +4,22 @@
 
 /*
  * Is it of the peer's present life? If its program has connected its QP anew, the QP that ours is
- * connected to is gone.
+ * connected to is gone; unless what we took for its attempt never named ours, and ours is connected
+ * to the later one. Nothing can have been agreed upon with such a one: what we have begun goes on.
  */
 static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (msg->attempt != m->peer_attempt && m->peer_attempt && m->peer_proved) {
-		if (mv_move_later(msg->attempt, m->peer_attempt))
+	if (msg->attempt != m->peer_attempt && m->peer_proved) {
+		if (!mv_move_later(msg->attempt, m->peer_attempt))
+			return false;
+		if (m->peer_knows_us) {
 			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
-		return false;
+			return false;
+		}
 	}
 	m->peer_attempt = msg->attempt;
 	m->peer_proved = true;
+	m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
 	return true;
 }
 
@@ -57,7 +62,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!m->leader) {
 		/* The leader wants to know our attempt. */
 		if (asking || mv_move_settled(m))
-			mv_move_send_hello_live(m);
+			mv_move_send_hello_live(m, m->peer_attempt);
 		return;
 	}
 	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)
@@ -258,7 +263,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
 	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_AHEAD) && !msg->to_attempt;
 
-	if (!proved || (msg->to_attempt != m->attempt && !asks))
+	if (!proved || (!mv_move_names_us(m, msg) && !asks))
 		return;
 	if (connecting ? !while_connecting(m, msg, now_ns) : !adopt_attempt(m, msg))
 		return;

@@ -120,6 +120,7 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool
 
 	if (msg->attempt == m->peer_attempt) {
 		m->peer_proved = m->peer_proved || proved;
+		m->peer_knows_us = m->peer_knows_us || (proved && mv_move_names_us(m, msg));
 		return true;
 	}
 	if (m->peer_attempt) {
@@ -130,6 +131,7 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool
 	}
 	m->peer_attempt = msg->attempt;
 	m->peer_proved = proved;
+	m->peer_knows_us = proved && mv_move_names_us(m, msg);
 	if (!m->leader)
 		m->last_offer = 0;
 	start_over(m, now_ns);

@@ -59,19 +59,37 @@ struct reach {
 	uint32_t packets; /* of the next one */
 };
 
-/* Return: 0; -EOPNOTSUPP; -ERANGE. */
+/* Return: PSNs that it takes; 0: one that cannot be accounted for. */
+static uint32_t psns_of(const struct mv_psn_wr *wr, uint32_t mtu_bytes)
+{
+	return replayable(wr->opcode) ? mv_psn_count(wr->opcode, wr->length_bytes, mtu_bytes) : 0;
+}
+
+/*
+ * Those that are known to be done are no longer outstanding: they can be any number of PSNs, more
+ * than there are even, so the responder's is looked for behind them.
+ *
+ * Return: 0; -EOPNOTSUPP; -ERANGE.
+ */
 static int find_reach(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
 		      struct reach *ret)
 {
-	uint32_t ahead = mv_psn_ahead(view->first_psn, view->rq_psn), psns;
-	struct reach reach = {0};
+	struct reach reach = {.executed = view->n_done};
+	uint32_t from = view->first_psn, ahead, psns;
 	bool found = false;
 
-	for (size_t i = 0; i < n; i++) {
-		psns = mv_psn_count(wrs[i].opcode, wrs[i].length_bytes, view->mtu_bytes);
-		if (!psns || !replayable(wrs[i].opcode))
+	for (size_t i = 0; i < view->n_done; i++) {
+		psns = psns_of(&wrs[i], view->mtu_bytes);
+		if (!psns)
 			return -EOPNOTSUPP;
-		if (i == 0 && ahead > psns && ahead - psns > MAX_OUTSTANDING)
+		from = mv_psn_add(from, psns);
+	}
+	ahead = mv_psn_ahead(from, view->rq_psn);
+	for (size_t i = view->n_done; i < n; i++) {
+		psns = psns_of(&wrs[i], view->mtu_bytes);
+		if (!psns)
+			return -EOPNOTSUPP;
+		if (i == view->n_done && ahead > psns && ahead - psns > MAX_OUTSTANDING)
 			return -ERANGE;
 		if (found)
 			continue;
@@ -123,8 +141,6 @@ int mv_psn_judge(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view
 	err = find_reach(wrs, n, view, &reach);
 	if (err)
 		return err;
-	if (view->n_done > reach.executed)
-		return -EPROTO;
 	answered = find_answered(wrs, &reach, view);
 	for (size_t i = 0; i < n; i++) {
 		if (i >= reach.executed)

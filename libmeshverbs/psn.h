@@ -91,8 +91,8 @@ struct mv_psn_view {
  * later work request with a fence has been sent. An executed atomic is LOST under the same conditions.
  *
  * Return: 0; -EOPNOTSUPP: an opcode that cannot be accounted for (with SEND_WITH_INV, LOCAL_INV, BIND_MW: the peer's
- * keys have changed); -ERANGE: @rq_psn is not one that this list could have led to; -EPROTO: it contradicts @n_done;
- * -EINVAL: @n_done is more than @n or MTU that does not exist. In all these cases nothing may be replayed.
+ * keys have changed); -ERANGE: @rq_psn is not one that this list, with @n_done of it done, could have led to; -EINVAL:
+ * @n_done is more than @n or MTU that does not exist. In all these cases nothing may be replayed.
  */
 int mv_psn_judge(const struct mv_psn_wr *wrs, size_t n, const struct mv_psn_view *view,
 		 enum mv_fate *ret_fates, uint32_t *ret_packets);

@@ -647,6 +647,9 @@ static void assert_ignored(struct mv_move *m, const struct mv_ctl_msg *msg)
 
 	mv_move_message(m, msg, START);
 	assert_quiet(m);
+	/* That the peer knows of us is noted, whatever else it says. */
+	if (msg->to_attempt == m->attempt)
+		before.peer_knows_us = m->peer_knows_us;
 	assert_memory_equal(&before, m, sizeof(before));
 }
 

@@ -89,6 +89,7 @@ static struct world {
 	bool calm; /* nothing but loss, repetition, delays and paths that die: everything has to
 		      survive */
 	bool held; /* the first path came by a connect */
+	bool echoes; /* of both QPs' last lives */
 	unsigned int n_messages;
 } w;
 
@@ -730,6 +731,7 @@ static void make_world(uint64_t seed)
 	w.now = START;
 	w.calm = chance(50);
 	w.held = chance(30);
+	w.echoes = false;
 	w.loss = chance(40) ? 0 : rnd(60);
 	w.repeat = chance(50) ? 0 : rnd(50);
 	w.delay_max_ms = chance(60) ? 1 : rnd(w.calm ? 20 : 100);
@@ -796,6 +798,41 @@ static void make_ahead(void)
 		schedule(chance(50) ? rnd(10) * MS : rnd(2500) * MS, EV_AHEAD, n & 1);
 }
 
+/*
+ * The programs used the same QPs with the same PSNs for their last connection, and what was said in
+ * that life, to nobody's attempt, comes in this one.
+ */
+static void echo_last_life(void)
+{
+	enum mv_ctl_type type = chance(50) ? MV_CTL_AHEAD : MV_CTL_HELLO;
+	uint32_t attempts[2];
+
+	if (w.held || chance(70))
+		return;
+	w.echoes = true;
+	for (unsigned int i = 0; i < 2; i++)
+		attempts[i] = w.ends[i].attempt - 1 - rnd(3);
+	for (unsigned int n = 0; n < 4; n++) {
+		const struct end *from = &w.ends[n & 1];
+		struct mv_ctl_msg *msg;
+
+		if (!attempts[n & 1] || chance(30))
+			continue;
+		msg = &schedule(n < 2 ? 0 : rnd(1000) * MS, EV_MESSAGE, !(n & 1))->msg;
+		mv_move_header(&from->m, type, msg);
+		msg->flags = MV_CTL_MOVE;
+		msg->attempt = attempts[n & 1];
+		msg->to_attempt = 0;
+		if (type == MV_CTL_HELLO)
+			continue;
+		msg->request_id = 1;
+		msg->mtu_bytes = 4096;
+		msg->path_lid = 7;
+		msg->path = (struct mv_ctl_end){.gid = path_gid(N_PATHS - 1, from->host), .qpn = 1};
+		msg->path_peer_gid = path_gid(N_PATHS - 1, (uint8_t)(3 - from->host));
+	}
+}
+
 static bool is_done(const struct end *e)
 {
 	return e->dead || e->failed || e->m.state == MV_MOVE_FAILED ||
@@ -830,6 +867,7 @@ static void run(uint64_t seed)
 		;
 	CHECK(w.ends[0].work && w.ends[1].work);
 	make_ahead();
+	echo_last_life();
 	break_paths();
 	disturb();
 	while (w.now < LIMIT && step())
@@ -844,6 +882,7 @@ static void test_runs(void **state)
 {
 	const char *seed = getenv("TEST_SEED");
 	unsigned int moved = 0, stayed = 0, failed = 0, both_failed = 0, several = 0;
+	unsigned int echoes = 0, moved_on = 0;
 
 	(void)state;
 	if (seed) {
@@ -856,17 +895,20 @@ static void test_runs(void **state)
 
 		run(i);
 		moved += a->n_moves && b->n_moves;
+		echoes += w.echoes;
+		moved_on += w.echoes && a->n_moves && b->n_moves;
 		several += a->n_moves > 1 && b->n_moves > 1;
 		stayed += a->n_stays || b->n_stays;
 		failed += a->failed != b->failed;
 		both_failed += a->failed && b->failed;
 	}
 	print_message("%u runs: %u moved, %u of them again, %u called off, %u failed at one end, "
-		      "%u at both; %u of %u times connected ahead\n",
-		      RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects);
+		      "%u at both; %u of %u times connected ahead; %u of %u moved that heard of the last life\n",
+		      RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects, moved_on, echoes);
 	/* The runs are worth something only if they end in all ways. */
 	assert_true(moved > RUNS / 2 && several > RUNS / 10 && stayed > RUNS / 10 &&
 		    failed > RUNS / 200 && both_failed > RUNS / 200 && n_standbys > n_connects / 20);
+	assert_true(echoes > RUNS / 10 && moved_on > echoes / 2);
 }
 
 int main(void)

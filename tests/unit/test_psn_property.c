@@ -19,6 +19,7 @@
 #endif
 
 #define MAX_WRS  16
+#define MAX_OLD  24
 #define MAX_WIRE 64
 
 /* Says which run it was. */
@@ -263,8 +264,27 @@ static size_t completed(void)
 }
 
 struct tally {
-	unsigned int done, replay, part, lost, read_again;
+	unsigned int done, replay, part, lost, read_again, far;
 };
+
+/*
+ * Ones that were done before the model begins, but are in the log still. They may be long, so there
+ * may be more PSNs than there are numbers.
+ *
+ * Return: PSNs that they take.
+ */
+static uint64_t make_old(struct mv_psn_wr *ret, size_t n)
+{
+	uint64_t sum = 0, packets;
+
+	for (size_t i = 0; i < n; i++) {
+		packets = 1 + rnd(chance(50) ? 5 : 0x80000000u / m.mtu);
+		ret[i] = (struct mv_psn_wr){.opcode = chance(50) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+					    .length_bytes = packets * m.mtu - rnd(m.mtu)};
+		sum += packets;
+	}
+	return sum;
+}
 
 static void check_one(const struct wr *wr, enum mv_fate fate, size_t i, size_t known,
 		      struct tally *tally)
@@ -292,11 +312,12 @@ static void check_one(const struct wr *wr, enum mv_fate fate, size_t i, size_t k
 
 static void run(uint64_t seed, struct tally *tally)
 {
-	struct mv_psn_wr wrs[MAX_WRS];
-	enum mv_fate fates[MAX_WRS];
-	size_t seen, from;
+	struct mv_psn_wr wrs[MAX_OLD + MAX_WRS];
+	enum mv_fate fates[MAX_OLD + MAX_WRS];
+	size_t seen, from, n_old;
+	uint64_t old_psns;
 	struct mv_psn_view view;
-	uint32_t part, true_part;
+	uint32_t part, true_part, first;
 	const struct wr *reached;
 
 	make_model(seed);
@@ -310,18 +331,23 @@ static void run(uint64_t seed, struct tally *tally)
 		seen = rnd((uint32_t)seen); /* completions that nobody has polled yet */
 	while (seen && !m.wrs[seen - 1].signaled)
 		seen--;
-	from = rnd((uint32_t)seen + 1);
+	n_old = chance(40) ? rnd(MAX_OLD + 1) : 0;
+	old_psns = make_old(wrs, n_old);
+	from = n_old ? 0 : rnd((uint32_t)seen + 1);
 	for (size_t i = from; i < m.n; i++)
-		wrs[i - from] = m.wrs[i].wr;
-	view = (struct mv_psn_view){
-		.first_psn = (m.start + (from < m.n ? m.wrs[from].first : m.total)) & 0xffffff,
-		.rq_psn = (m.start + m.expected) & 0xffffff,
-		.mtu_bytes = m.mtu,
-		.n_done = seen - from,
-		.max_rd_atomic = chance(30) ? 0 : m.max_rd_atomic};
-	CHECK(mv_psn_judge(wrs, m.n - from, &view, fates, &part) == 0);
+		wrs[n_old + i - from] = m.wrs[i].wr;
+	first = from < m.n ? m.wrs[from].first : m.total;
+	view = (struct mv_psn_view){.first_psn = (uint32_t)(m.start + first - old_psns) & 0xffffff,
+				    .rq_psn = (m.start + m.expected) & 0xffffff,
+				    .mtu_bytes = m.mtu,
+				    .n_done = n_old + seen - from,
+				    .max_rd_atomic = chance(30) ? 0 : m.max_rd_atomic};
+	CHECK(mv_psn_judge(wrs, n_old + m.n - from, &view, fates, &part) == 0);
+	for (size_t i = 0; i < n_old; i++)
+		CHECK(fates[i] == MV_FATE_DONE);
 	for (size_t i = from; i < m.n; i++)
-		check_one(&m.wrs[i], fates[i - from], i, seen, tally);
+		check_one(&m.wrs[i], fates[n_old + i - from], i, seen, tally);
+	tally->far += old_psns > 1u << 24;
 	reached = m.expected < m.total ? at_packet(m.expected) : NULL;
 	true_part = reached ? m.expected - reached->first : 0;
 	CHECK(part == true_part);
@@ -341,11 +367,12 @@ static void test_runs(void **state)
 	for (uint64_t i = 1; i <= RUNS; i++)
 		run(i, &tally);
 	print_message("%u runs: %u done, %u to be repeated, %u of them in part, %u reads again, %u "
-		      "lost\n",
-		      RUNS, tally.done, tally.replay, tally.part, tally.read_again, tally.lost);
+		      "lost; %u behind more than all PSNs\n",
+		      RUNS, tally.done, tally.replay, tally.part, tally.read_again, tally.lost,
+		      tally.far);
 	/* All of it has happened, or the runs are worth nothing. */
 	assert_true(tally.done > RUNS && tally.replay > RUNS && tally.part > RUNS / 50 &&
-		    tally.lost > RUNS / 50 && tally.read_again > RUNS / 50);
+		    tally.lost > RUNS / 50 && tally.read_again > RUNS / 50 && tally.far > RUNS / 50);
 }
 
 int main(void)
