@@ -312,16 +312,13 @@ static void put_cq_back(struct mesh_data *data, struct ibv_cq *cq, struct mesh_c
 	pthread_mutex_unlock(&data->lock);
 }
 
-int mesh_destroy_cq(struct ibv_cq *cq)
+static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 {
-	struct mesh_context *mc = mesh_context_get(cq->context);
 	struct mesh_data *data = &mc->data;
 	struct mesh_cq *mcq;
 	void *flags;
 	int err;
 
-	if (!mesh_context_active(mc))
-		return mc->destroy_cq(cq);
 	if (!take_cq(data, cq, &mcq, &flags))
 		return EBUSY; /* as the kernel says for a CQ with QPs */
 	mesh_fast_drop(cq); /* the next one may be at this address */
@@ -343,6 +340,19 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 		mesh_cq_free(mcq);
 	}
 	return 0;
+}
+
+int mesh_destroy_cq(struct ibv_cq *cq)
+{
+	struct mesh_context *mc = mesh_context_get(cq->context);
+	int cancel, err;
+
+	if (!mesh_context_active(mc))
+		return mc->destroy_cq(cq);
+	cancel = mesh_cancel_off();
+	err = destroy_cq(mc, cq);
+	mesh_cancel_restore(cancel);
+	return err;
 }
 
 /* ---- another size -------------------------------------------------------------------------------------------- */
@@ -396,16 +406,13 @@ static void note_size(struct mesh_data *data, const struct ibv_cq *cq)
 	pthread_mutex_unlock(&data->lock);
 }
 
-int mesh_resize_cq(struct ibv_cq *cq, int cqe)
+static int resize_cq(struct mesh_context *mc, struct ibv_cq *cq, int cqe)
 {
-	struct mesh_context *mc = mesh_context_get(cq->context);
 	struct mesh_cq_resize resize;
 	struct mesh_cq *mcq;
 	bool frozen;
 	int err;
 
-	if (!mesh_context_active(mc))
-		return mc->resize_cq(cq, cqe);
 	if (!mesh_cq_resize_begin(&mc->data, cq, &resize)) {
 		err = mc->resize_cq(cq, cqe);
 		if (!err)
@@ -423,6 +430,19 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 		note_size(&mc->data, cq);
 	mesh_reader_cq_refresh(mcq);
 	mesh_cq_thaw(mcq, frozen);
+	return err;
+}
+
+int mesh_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	struct mesh_context *mc = mesh_context_get(cq->context);
+	int cancel, err;
+
+	if (!mesh_context_active(mc))
+		return mc->resize_cq(cq, cqe);
+	cancel = mesh_cancel_off();
+	err = resize_cq(mc, cq, cqe);
+	mesh_cancel_restore(cancel);
 	return err;
 }
 

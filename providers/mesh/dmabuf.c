@@ -161,16 +161,18 @@ static void drop(struct mesh_dmabuf *dmabuf)
 void mesh_dmabuf_drop(struct mesh_dmabuf *dmabuf)
 {
 	pthread_mutex_t *lock = &mesh_root.process->dmabufs_lock;
-	int saved_errno = errno;
+	int saved_errno = errno, cancel;
 	bool locked;
 
 	if (!dmabuf)
 		return;
+	cancel = mesh_cancel_off(); /* close() is where threads are cancelled */
 	/* The kernel gives a child its descriptors before its memory: what is closed between the two would stay open there. */
 	locked = !is_forking() && mesh_fork_lock(lock, WAIT_MS);
 	drop(dmabuf);
 	if (locked)
 		pthread_mutex_unlock(lock);
+	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
 

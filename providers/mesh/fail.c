@@ -205,6 +205,7 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 void mesh_held_fail_now(struct mesh_held *h)
 {
 	struct mesh_cq *cq = h->send_cq;
+	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
 	bool stashed = false;
 
 	pthread_mutex_lock(&cq->lock);
@@ -219,4 +220,5 @@ void mesh_held_fail_now(struct mesh_held *h)
 	pthread_mutex_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
+	mesh_cancel_restore(cancel);
 }

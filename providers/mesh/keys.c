@@ -278,11 +278,12 @@ void mesh_keys_drop_pd(struct mesh_pd *spd)
 void mesh_keys_close(struct ibv_context *verbs)
 {
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
+	struct mesh_keytab_walk walk = {0};
 	struct mesh_key *key, *keys = NULL;
 	int cancel = mesh_keys_lock();
 
-	while ((key = mesh_keytab_find_context(*keytab(), verbs))) {
-		take_out(key);
+	while ((key = mesh_keytab_next_of(*keytab(), verbs, &walk))) {
+		take_out(key); /* may let the lock go */
 		unlink_shadows(key, &gone);
 		key->next[0] = keys;
 		keys = key;

@@ -148,13 +148,16 @@ struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_i
 	return key;
 }
 
-struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs)
+struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk)
 {
 	struct mesh_key *key;
-	size_t i;
 
-	for (i = 0; tab && i < tab->n_buckets; i++)
-		for (key = tab->buckets[i]; key; key = key->next[MESH_BY_MR])
+	if (!tab)
+		return NULL;
+	if (walk->n_buckets != tab->n_buckets) /* all of them are elsewhere */
+		*walk = (struct mesh_keytab_walk){.n_buckets = tab->n_buckets};
+	for (; walk->bucket < tab->n_buckets; walk->bucket++)
+		for (key = tab->buckets[walk->bucket]; key; key = key->next[MESH_BY_MR])
 			if (key->verbs == verbs)
 				return key;
 	return NULL;

@@ -66,8 +66,21 @@ struct mesh_key *mesh_keytab_find_mr(const struct mesh_keytab *tab, const struct
 /** mesh_keytab_find - @index: MESH_BY_LKEY or MESH_BY_RKEY; NULL: no such key in this PD. @tab may be NULL. */
 struct mesh_key *mesh_keytab_find(const struct mesh_keytab *tab, enum mesh_key_index index,
 				  const struct ibv_pd *pd, uint32_t key);
-/** mesh_keytab_find_context - any region of a context */
-struct mesh_key *mesh_keytab_find_context(const struct mesh_keytab *tab, const struct ibv_context *verbs);
+
+/* How far a walk through a table has come; all zero before the first step. */
+struct mesh_keytab_walk {
+	size_t bucket, n_buckets; /* the table may have grown since */
+};
+
+/**
+ * mesh_keytab_next_of - the next region of a context that has not been taken out yet
+ * @walk: so that taking out all of them is one pass
+ *
+ * The caller takes out each one before it asks for the next. What others add meanwhile may be overlooked.
+ *
+ * Return: NULL: there is no more. @tab may be NULL.
+ */
+struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk);
 
 /**
  * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead

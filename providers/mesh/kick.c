@@ -73,12 +73,14 @@ void mesh_kick(struct mesh_cq *cq)
 {
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
+	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
 	pthread_mutex_lock(&cq->kick_lock);
 	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) &&
 	    cq->mc->post_send(cq->kicker, &send, &bad_send) && cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
 	pthread_mutex_unlock(&cq->kick_lock);
+	mesh_cancel_restore(cancel);
 }
 
 void mesh_kick_fini(struct mesh_cq *cq)

@@ -160,7 +160,7 @@ void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool
 {
 	struct mesh_data *data = &mc->data;
 	struct mesh_leftover *l, *rest;
-	int saved_errno = errno;
+	int saved_errno = errno, cancel = mesh_cancel_off(); /* a CQ is waited for with another's lock */
 	bool others = true;
 
 	while (others && atomic_load_explicit(&data->n_leftovers, memory_order_relaxed)) {
@@ -173,5 +173,6 @@ void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool
 		if (others)
 			usleep(LOOK_AGAIN_US);
 	}
+	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }

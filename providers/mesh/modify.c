@@ -253,8 +253,12 @@ int mesh_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	if (state && attr->qp_state == IBV_QPS_RTR && (attr_mask & IBV_QP_AV) && is_connected(qp->qp_type) &&
 	    (attr->ah_attr.is_global || qp->qp_type == IBV_QPT_RC))
 		return mesh_qp_to_rtr(mc, qp, attr, attr_mask);
-	if (qp->qp_type == IBV_QPT_UD && mc->can_move)
-		return modify_ud(mc, qp, attr, attr_mask);
+	if (qp->qp_type == IBV_QPT_UD && mc->can_move) {
+		cancel = mesh_cancel_off(); /* the kernel is asked with locks of an SRQ */
+		err = modify_ud(mc, qp, attr, attr_mask);
+		mesh_cancel_restore(cancel);
+		return err;
+	}
 	if (qp->qp_type != IBV_QPT_RC || !mc->can_move)
 		return mc->modify_qp(qp, attr, attr_mask);
 	if (state && attr->qp_state == IBV_QPS_INIT)

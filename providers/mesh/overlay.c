@@ -174,6 +174,7 @@ void mesh_free_context(struct ibv_context *context)
 {
 	struct mesh_context *mc = mesh_context_get(context);
 	void (*base_free)(struct ibv_context *) = mc->free_context;
+	int cancel = mesh_cancel_off();
 
 	if (mesh_context_active(mc)) {
 		mesh_conns_close(mc);
@@ -185,5 +186,6 @@ void mesh_free_context(struct ibv_context *context)
 	}
 	/* Else it is the parent's copy, in a state no lock protected; the little it holds is let go. */
 	mesh_context_release(mc);
+	mesh_cancel_restore(cancel);
 	base_free(context);
 }

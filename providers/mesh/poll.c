@@ -305,11 +305,12 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	struct mesh_context *mc = mesh_context_get(cq->context);
 	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
 	struct mesh_shadow_cq *scq;
+	int cancel, err;
 	bool stash;
-	int err;
 
 	if (!mcq)
 		return mc->req_notify_cq(cq, solicited_only);
+	cancel = mesh_cancel_off(); /* some providers have to ask the kernel */
 	reap_kick(mcq);
 	pthread_mutex_lock(&mcq->lock);
 	/* The base first: an event of a shadow is to find it armed. */
@@ -320,5 +321,6 @@ int mesh_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	pthread_mutex_unlock(&mcq->lock);
 	if (stash)
 		mesh_kick(mcq);
+	mesh_cancel_restore(cancel);
 	return err;
 }

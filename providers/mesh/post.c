@@ -187,10 +187,11 @@ static bool can_send(const struct mesh_held *h)
 void mesh_post_drain(struct mesh_held *h)
 {
 	const struct mesh_send *send;
-	int err;
+	int cancel, err;
 
 	if (!can_send(h))
 		return;
+	cancel = mesh_cancel_off(); /* as in mesh_post_send(); of who polls more locks are held */
 	while (h->queue.n) {
 		send = mesh_sendq_place(&h->queue, 0);
 		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
@@ -201,6 +202,7 @@ void mesh_post_drain(struct mesh_held *h)
 			break;
 		mesh_sendq_pop(&h->queue);
 	}
+	mesh_cancel_restore(cancel);
 	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
 }
 
@@ -291,7 +293,7 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
 	bool ex, ours, fails;
-	int err = 0;
+	int err = 0, cancel = 0;
 
 	if (!h && qp->qp_type == IBV_QPT_UD && mesh_ud_active(mc) && mesh_context_active(mc))
 		return mesh_ud_post_send(mc, qp, wr, bad_wr);
@@ -303,6 +305,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	pthread_mutex_lock(&h->lock);
 	ours = h->qp == qp && h->mode > MESH_HELD_NOTING && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h) &&
 	       !is_bases(h);
+	if (ours)
+		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), where threads are cancelled */
 	if (ours && mesh_held_takes_sends(h))
 		err = post_send_locked(h, wr, bad_wr);
 	else if (ours) {
@@ -313,6 +317,8 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	pthread_mutex_unlock(&h->lock);
 	if (ex)
 		pthread_mutex_unlock(&h->post_lock);
+	if (ours)
+		mesh_cancel_restore(cancel);
 	if (fails)
 		mesh_held_fail_now(h);
 	return ours ? err : mc->post_send(qp, wr, bad_wr);

@@ -142,16 +142,18 @@ static void wake(struct mesh_thread *thread)
 static int send_frame(const struct mv_frame *frame, bool later)
 {
 	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
-	int err = -ENOTCONN;
+	int err = -ENOTCONN, cancel;
 
 	if (!thread)
 		return err;
+	cancel = mesh_cancel_off();
 	pthread_mutex_lock(&thread->link_lock);
 	if (thread->link.fd >= 0)
 		err = mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
 	if (thread->link.fd >= 0 && !later && !(thread->runs && pthread_equal(thread->self, pthread_self())))
 		mesh_agentlink_flush(&thread->link);
 	pthread_mutex_unlock(&thread->link_lock);
+	mesh_cancel_restore(cancel);
 	return err;
 }
 
@@ -610,10 +612,10 @@ static int begin(bool at_once)
 		atomic_store_explicit(&process->thread, thread, memory_order_release);
 	}
 	pthread_mutex_unlock(&process->conns_lock);
-	mesh_cancel_restore(cancel);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));
+	mesh_cancel_restore(cancel);
 	return err;
 }
 

@@ -59,7 +59,7 @@ static void run(unsigned int seed, uint32_t keys)
 	memset(there, 0, sizeof(there));
 	assert_null(mesh_keytab_find_mr(NULL, &mrs[0]));
 	assert_null(mesh_keytab_find(NULL, MESH_BY_LKEY, &pds[0], 1));
-	assert_null(mesh_keytab_find_context(NULL, &contexts[0]));
+	assert_null(mesh_keytab_next_of(NULL, &contexts[0], &(struct mesh_keytab_walk){0}));
 	for (n = 0; n < 40000; n++) {
 		i = (unsigned int)rand() % REGIONS;
 		if (there[i] && rand() % 3 == 0) {
@@ -74,9 +74,10 @@ static void run(unsigned int seed, uint32_t keys)
 		check(tab, (unsigned int)rand() % REGIONS, false);
 	}
 	for (n = 0; n < 2; n++) {
+		struct mesh_keytab_walk walk = {0};
 		struct mesh_key *r;
 
-		while ((r = mesh_keytab_find_context(tab, &contexts[n]))) {
+		while ((r = mesh_keytab_next_of(tab, &contexts[n], &walk))) {
 			assert_ptr_equal(r->verbs, &contexts[n]);
 			assert_true(there[r - regions]);
 			there[r - regions] = false;
@@ -138,12 +139,81 @@ static void test_no_memory(void **state)
 	mesh_keytab_free(tab);
 }
 
+static struct mesh_key *add_many(struct mesh_keytab **tab, const struct ibv_mr *of, struct ibv_context *verbs, uint32_t n)
+{
+	struct mesh_key *r = calloc(n, sizeof(*r));
+	uint32_t i;
+
+	assert_non_null(r);
+	for (i = 0; i < n; i++) {
+		r[i].mr = &of[i];
+		r[i].pd = &pds[0];
+		r[i].verbs = verbs;
+		r[i].lkey = r[i].rkey = i << 8;
+		assert_int_equal(mesh_keytab_add(tab, &r[i]), 0);
+	}
+	return r;
+}
+
+/* @ret_first: the first one */
+static size_t take_out(struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk, size_t max,
+		       struct mesh_key **ret_first)
+{
+	struct mesh_key *r;
+	size_t n;
+
+	for (n = 0; n < max && (r = mesh_keytab_next_of(tab, verbs, walk)); n++) {
+		assert_ptr_equal(r->verbs, verbs);
+		mesh_keytab_del(tab, r);
+		if (!n && ret_first)
+			*ret_first = r;
+	}
+	return n;
+}
+
+/* A context of @n regions is closed; @others: registered meanwhile. */
+static void close_with(uint32_t n, uint32_t others)
+{
+	struct ibv_mr *of = calloc(n + others, sizeof(*of)); /* their addresses are all that counts */
+	struct mesh_key *mine, *theirs = NULL, *passed = NULL;
+	struct mesh_keytab_walk walk = {0}, early;
+	struct mesh_keytab *tab = NULL;
+	size_t n_left = n - n / 2;
+
+	assert_non_null(of);
+	mine = add_many(&tab, of, &contexts[0], n);
+	assert_int_equal(take_out(tab, &contexts[0], &walk, n / 2, &passed), n / 2);
+	early = walk;
+	/* Where it was is not looked at again, unless all are elsewhere since. */
+	assert_int_equal(mesh_keytab_add(&tab, passed), 0);
+	if (others)
+		theirs = add_many(&tab, of + n, &contexts[1], others);
+	assert_int_equal(take_out(tab, &contexts[0], &walk, n, NULL), n_left + (others != 0));
+	assert_int_equal(walk.n_buckets != early.n_buckets, others != 0);
+	walk = (struct mesh_keytab_walk){0};
+	assert_int_equal(take_out(tab, &contexts[0], &walk, n, NULL), !others);
+	walk = (struct mesh_keytab_walk){0};
+	assert_int_equal(take_out(tab, &contexts[1], &walk, n + others, NULL), others);
+	mesh_keytab_free(tab);
+	free(mine);
+	free(theirs);
+	free(of);
+}
+
+static void test_one_pass(void **state)
+{
+	(void)state;
+	close_with(200000, 0); /* all who register memory wait meanwhile */
+	close_with(2000, 10000); /* the table grows: those that are left are anywhere */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_newest_is_found),
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_one_pass),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
