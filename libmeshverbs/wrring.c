@@ -195,6 +195,21 @@ const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring)
 	return NULL;
 }
 
+bool mv_wrring_has(const struct mv_wrring *ring, uint64_t wr_id, uint32_t *at)
+{
+	uint32_t n = ring->head - ring->tail, first = *at - ring->tail;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t of = ring->tail + (i + (first < n ? first : 0)) % n;
+
+		if (place_at(ring, of)->wr.wr_id == wr_id) {
+			*at = of + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
 enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring)
 {
 	enum mv_atomics found = MV_ATOMICS_SILENT;

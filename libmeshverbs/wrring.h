@@ -77,6 +77,12 @@ int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
 /** mv_wrring_first_signaled - the oldest signaled one, without its lists; NULL: there is none */
 const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring);
 
+/**
+ * mv_wrring_has - is there one with that number, signaled or not?
+ * @at: where to look first; written: behind the one that was found
+ */
+bool mv_wrring_has(const struct mv_wrring *ring, uint64_t wr_id, uint32_t *at);
+
 /** mv_wrring_atomics - are some outstanding? Looks at all */
 enum mv_atomics mv_wrring_atomics(const struct mv_wrring *ring);
 

@@ -366,6 +366,8 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 	if (err)
 		return err;
 	leave_srq(h);
+	/* From here on the program is not told of it any more, however this ends: surface(). */
+	mesh_srq_unkeep(h->srq, h->guard->begun, false);
 	return 0;
 }
 

@@ -15,6 +15,8 @@ struct mesh_completion {
 	struct mesh_cq *cq; /* of the program, where it was or will be polled */
 	enum ibv_wc_status status;
 	bool receive; /* with status SUCCESS only */
+	bool failed_receive; /* an error that is a receive's for certain; in others the program does not see that, nor do we */
+	bool kept; /* not shown, and not done with either; written by mesh_guard_completed() */
 	const enum ibv_wc_opcode *opcode; /* what to show instead of what the device said; NULL: nothing */
 };
 
@@ -53,6 +55,9 @@ struct mesh_guard {
 	bool broken;
 	struct mesh_completion *kept; /* in their order; room for all that can be outstanding. NULL: none yet */
 	uint32_t n_kept, max_kept;
+	struct mesh_srq_recv *begun; /* such a one, out of its home's log: mesh_srq_keep(); its SRQ's lock. NULL: none is taken out */
+	bool unlogged; /* a send was posted to the QP that does the work that is not among @sends */
+	uint32_t next_failed; /* where to look first among @sends for one that fails */
 	/*
 	 * A QP in ERR flushes what it has, in order; but it says nothing of unsignaled sends that were done before. So that
 	 * it is through is told by a work request of ours, posted last to each of its queues.
@@ -110,7 +115,7 @@ enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
 
 /**
  * mesh_guard_completed - a completion of the QP that does the work was polled, c->cq->lock is held; hot
- * @c: its opcode is written
+ * @c: its opcode is written; failed_receive, if the log tells; kept
  *
  * Return: whether the program is to see it.
  */

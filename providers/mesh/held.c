@@ -76,7 +76,9 @@ static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))
 		return -EOPNOTSUPP;
 	h->guard = mesh_guard_new(&h->cap, h->sq_sig_all, h->srq);
-	return h->guard ? 0 : -ENOMEM;
+	if (h->guard && h->srq)
+		h->guard->begun = mesh_srq_place(h->srq);
+	return h->guard && (h->guard->begun || !h->srq) ? 0 : -ENOMEM;
 }
 
 /* data->lock, held->lock */
@@ -252,6 +254,9 @@ void mesh_held_destroy(struct mesh_held *h)
 	pthread_mutex_unlock(&h->post_lock);
 	forget_stashed(h->send_cq, h);
 	forget_stashed(h->recv_cq, h);
+	/* Nobody finds its record by a completion any more. */
+	if (h->guard)
+		mesh_srq_unkeep(h->srq, h->guard->begun, false);
 	leave(h);
 }
 

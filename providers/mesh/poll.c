@@ -17,17 +17,55 @@
  * with it held.
  */
 
+/* A CQ for nothing but receives. */
+static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
+{
+	return cq == h->recv_cq && cq != h->send_cq;
+}
+
+/*
+ * A receive has failed, which has left its home. One that the program knows nothing of is what nobody has until the move is through.
+ * What fails before a QP does any work is looked at by who takes it away, and not shown: it stays in the log, for the others.
+ */
+static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
+{
+	if (c->kept)
+		mesh_srq_keep(home, c->wr_id, h->guard->begun);
+	else if (mesh_held_mode(h) != MESH_HELD_WAITING)
+		mesh_srq_consumed(home, c->wr_id);
+}
+
+/* Apart from what is hot. Return: whether to show it. */
+__attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
+{
+	struct mesh_held *h = qp->held;
+	bool show;
+
+	if (!h) {
+		if (qp->home && c->failed_receive)
+			mesh_srq_consumed(qp->home, c->wr_id);
+		return true;
+	}
+	if (c->status == IBV_WC_LOC_PROT_ERR)
+		mesh_post_poisoned(h, c);
+	c->failed_receive |= is_of_receives(h, c->cq);
+	show = !h->guard || mesh_guard_completed(h, c);
+	if (qp->home && c->failed_receive)
+		receive_failed(qp->home, h, c);
+	return show;
+}
+
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
 	struct mesh_held *h = qp->held;
 
 	if (c->receive && qp->home)
 		mesh_srq_consumed(qp->home, c->wr_id);
+	if (c->status != IBV_WC_SUCCESS && !error_noticed(qp, c))
+		return false;
 	if (!h)
 		return true;
-	if (c->status == IBV_WC_LOC_PROT_ERR)
-		mesh_post_poisoned(h, c);
-	if (h->guard && !mesh_guard_completed(h, c))
+	if (c->status == IBV_WC_SUCCESS && h->guard && !mesh_guard_completed(h, c))
 		return false;
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
@@ -91,12 +129,13 @@ bool mesh_poll_behind(struct mesh_cq *cq, const struct ibv_wc *wc)
 enum for_whom { FOR_PROGRAM, FOR_STASH };
 
 /* Of a QP of the base that has a log, or shares an SRQ with moved QPs. Return: whether to show it. */
-static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, enum for_whom who)
+static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, bool failed_receive, enum for_whom who)
 {
 	struct mesh_completion c = completion_of(cq, wc);
 	const struct mesh_cq_qp *qp;
 	bool show;
 
+	c.failed_receive = failed_receive;
 	pthread_mutex_lock(&cq->lock);
 	qp = mesh_qpns_find(&cq->natives, wc->qp_num);
 	show = !qp || mesh_poll_noticed(qp, &c);
@@ -106,8 +145,8 @@ static bool notice_native(struct mesh_cq *cq, const struct ibv_wc *wc, enum for_
 	return show;
 }
 
-/* Those that are to be shown, closed up. */
-static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
+/* Those that are to be shown, closed up. @failed_receive: that is what it is, and the only one */
+static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool failed_receive, bool *ret_kicked, enum for_whom who)
 {
 	bool counts = atomic_load_explicit(&cq->counts, memory_order_relaxed);
 	int i, kept = 0;
@@ -118,7 +157,7 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_k
 			*ret_kicked = true;
 			continue;
 		}
-		if (counts && !notice_native(cq, &wc[i], who))
+		if (counts && !notice_native(cq, &wc[i], failed_receive, who))
 			continue;
 		if (kept != i)
 			wc[kept] = wc[i];
@@ -130,13 +169,14 @@ static int sift_base(struct mesh_cq *cq, int got, struct ibv_wc *wc, bool *ret_k
 /* Each is looked at before the base takes it. */
 static int poll_read(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kicked, enum for_whom who)
 {
+	bool failed_receive;
 	int got, kept = 0;
 
 	while (kept < n && (kept || !*ret_kicked)) {
-		got = mesh_reader_poll(cq, &wc[kept]);
+		got = mesh_reader_poll(cq, &wc[kept], &failed_receive);
 		if (got <= 0)
 			return kept ? kept : got;
-		kept += sift_base(cq, 1, &wc[kept], ret_kicked, who);
+		kept += sift_base(cq, 1, &wc[kept], failed_receive, ret_kicked, who);
 	}
 	return kept;
 }
@@ -151,7 +191,7 @@ static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, bool *ret_kic
 		got = cq->mc->poll_cq(cq->cq, n, wc);
 		if (got <= 0)
 			return got;
-		kept = sift_base(cq, got, wc, ret_kicked, who);
+		kept = sift_base(cq, got, wc, false, ret_kicked, who);
 	} while (!kept && !*ret_kicked);
 	return kept;
 }

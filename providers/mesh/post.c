@@ -105,6 +105,8 @@ static int send_poison(struct mesh_held *h, uint64_t wr_id)
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
+	if (h->guard)
+		h->guard->unlogged = true; /* most are: send_lost() */
 	return h->now.qp ? ibv_post_send(h->now.qp, &wr, &bad) : h->mc->post_send(h->qp, &wr, &bad);
 }
 
@@ -150,6 +152,8 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);
+	if (!err && logged && h->guard)
+		h->guard->unlogged = true;
 	if (!err && h->quiet == MESH_QUIET_SOON && mesh_held_signals(h, wr))
 		h->quiet = MESH_QUIET_YES;
 	return err;

@@ -391,13 +391,14 @@ static bool took(const struct mesh_cq *cq, uint32_t before, int n)
 
 static const char took_others[] = "completions were taken away while one was polled";
 
-int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
+int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
 {
 	const struct mesh_cq_qp *qp;
 	struct mv_mlx5_cqe cqe;
 	uint32_t before;
 	int err, got;
 
+	*ret_failed_receive = false;
 	if (cq->unreadable)
 		return cq->mc->poll_cq(cq->cq, 1, wc);
 	before = mv_mlx5_consumer(&cq->ring);
@@ -416,6 +417,8 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc)
 	got = cq->mc->poll_cq(cq->cq, 1, wc);
 	if (got != 1 || !took(cq, before, 1))
 		lose_all(cq, took_others);
+	else
+		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;
 }
 

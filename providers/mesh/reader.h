@@ -101,8 +101,11 @@ bool mesh_reader_in_batch(const struct mesh_held *h);
 /** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if it can be; no lock but conn->lock */
 void mesh_reader_quicken(struct mesh_cq *cq);
 
-/** mesh_reader_poll - as ibv_poll_cq() of the base, for one completion, after having looked at it; claimed */
-int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc);
+/**
+ * mesh_reader_poll - as ibv_poll_cq() of the base, for one completion, after having looked at it; claimed
+ * @ret_failed_receive: is it an error, and a receive's? The verbs do not say. False also where that is not known
+ */
+int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive);
 
 /** mesh_reader_keep - the work request that was staged for this completion was not done; c->cq is claimed; c->cq->lock, held->lock */
 void mesh_reader_keep(struct mesh_held *h, const struct mesh_completion *c);

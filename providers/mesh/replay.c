@@ -319,9 +319,9 @@ static void lock_cqs(struct mesh_held *h)
 	pthread_mutex_lock(&h->lock);
 }
 
+/* Not held->lock. */
 static void unlock_cqs(struct mesh_held *h)
 {
-	pthread_mutex_unlock(&h->lock);
 	if (h->send_cq != h->recv_cq)
 		pthread_mutex_unlock(&h->recv_cq->lock);
 	pthread_mutex_unlock(&h->send_cq->lock);
@@ -447,7 +447,7 @@ static void hide_receives_of_base(struct mesh_held *h)
 static bool surface(struct mesh_held *h)
 {
 	struct mesh_shadow gone = take_gone(h);
-	bool base = gone.qp;
+	bool base = gone.qp, kept_given;
 
 	if (base)
 		hide_receives_of_base(h);
@@ -458,7 +458,8 @@ static bool surface(struct mesh_held *h)
 	lock_cqs(h);
 	if (mesh_guard_reads(h->guard))
 		mesh_reader_settle(h->guard);
-	if (h->mode == MESH_HELD_FENCED || gone.qp) {
+	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
+	if (!kept_given) {
 		/* It is empty, or as good as that, and what it had may have been completed by the next one. */
 		give_sends(h);
 		give_receives(h, h->guard->receives.n_left);
@@ -480,6 +481,9 @@ static bool surface(struct mesh_held *h)
 		h->fail_status = IBV_WC_RETRY_EXC_ERR;
 	}
 	mesh_post_drain(h);
+	pthread_mutex_unlock(&h->lock);
+	/* Before the program can poll it, and post it again. */
+	mesh_srq_unkeep(h->srq, h->guard->begun, kept_given);
 	unlock_cqs(h);
 	mesh_live_release(h);
 	if (base)

@@ -34,6 +34,7 @@ static void srq_free(struct mesh_srq *m)
 	mesh_srqlog_fini(&m->base.log);
 	mesh_srqlog_fini(&m->reserve.log);
 	mesh_srqlog_fini(&m->pool);
+	mesh_srqlog_fini(&m->begun);
 	free(m->sges);
 	pthread_mutex_destroy(&m->lock);
 	pthread_mutex_destroy(&m->join_lock);

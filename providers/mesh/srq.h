@@ -26,7 +26,8 @@
  *
  * Not done: IBV_EVENT_SRQ_LIMIT_REACHED, once receives are elsewhere.
  *
- * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock.
+ * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock. Behind lock there is data->lock, too (collecting makes and
+ * destroys a CQ), and behind that held->lock: so who has held->lock never takes lock.
  */
 
 /* Receives in the order they were posted. */
@@ -105,6 +106,13 @@ struct mesh_srq {
 	struct mesh_srq_home base, *shadows;
 	struct mesh_srq_home reserve; /* no SRQ; n_qps: 1 while it is wanted */
 	struct mesh_srqlog pool; /* receives that are at no home now */
+	uint32_t n_kept; /* that are in nobody's log: mesh_srq_keep() */
+	/*
+	 * What the base's log had at the first move and its SRQ had not: consumed, or what QPs of the base were filling. Nobody counts these;
+	 * but if one of them fails and is kept, it is known what it was. What else becomes of them is not looked at: who has the same number
+	 * later is in a home's log, which comes first. No room before that.
+	 */
+	struct mesh_srqlog begun;
 	struct ibv_sge *sges; /* max_sge: translated */
 	bool is_hungry; /* queued for the helper thread, or it is at it */
 	uint64_t feed_at_ns, feed_step_ns; /* 0: at once */
@@ -150,8 +158,23 @@ int mesh_srq_join_shadow(struct mesh_srq *srq, struct mesh_rail *rail, bool late
 /** mesh_srq_leave_shadow - that QP is gone */
 void mesh_srq_leave_shadow(struct mesh_srq_home *home);
 
-/** mesh_srq_consumed - a receive of that home is being shown to the program; cq->lock. Hot */
+/** mesh_srq_consumed - a receive of that home is being shown to the program, done or failed; cq->lock, not held->lock. Hot */
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id);
+/**
+ * mesh_srq_keep - one has failed, and the program is not shown that, yet
+ * @place: of mesh_srq_place(); where it is from now on, and at no home
+ *
+ * A place takes one; if it has one, or that receive is not known, nothing happens. cq->lock, not held->lock.
+ */
+void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place);
+/**
+ * mesh_srq_unkeep - what becomes of it: the program is being shown it, or it is posted again, to whom it is needed most
+ *
+ * @place: may be empty, or NULL. Any locks but held->lock, data->lock and those behind it.
+ */
+void mesh_srq_unkeep(struct mesh_srq *srq, struct mesh_srq_recv *place, bool shown);
+/** mesh_srq_place - an empty one, for free(); NULL: no memory */
+struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *srq);
 
 /** mesh_post_srq_recv - hot: see post.c */
 int mesh_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);

@@ -18,6 +18,8 @@ static inline bool mesh_srq_home_hungry(const struct mesh_srq_home *home)
 struct mesh_srq_home *mesh_srq_poorest(struct mesh_srq *m);
 /** mesh_srq_post_to - 0 or the provider's errno */
 int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
+/** mesh_srq_deal_out - give the pool to those who receive; what nobody takes stays there */
+void mesh_srq_deal_out(struct mesh_srq *m);
 /** mesh_srq_reserve_wanted - are receives to be kept back for those who may move? join_lock, too */
 bool mesh_srq_reserve_wanted(const struct mesh_srq *m);
 /** mesh_srq_hungry - has some home none while another has some? */

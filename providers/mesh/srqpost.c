@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "conn.h"
 #include "srqint.h"
@@ -8,6 +10,12 @@
  * Posting to an SRQ and polling from it. Hot: no allocation, no system call, no log; but a home that has run out has the
  * helper thread woken, and so does one that is left without while the program posts.
  */
+
+/* lock */
+static bool is_to_be_fed(struct mesh_srq_home *home)
+{
+	return mesh_srq_home_hungry(home) && mesh_srq_hungry(home->owner) && mesh_srq_call_helper(home->owner);
+}
 
 void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 {
@@ -19,16 +27,79 @@ void mesh_srq_consumed(struct mesh_srq_home *home, uint64_t wr_id)
 	recv = mesh_srqlog_find(&home->log, wr_id, false);
 	if (recv)
 		mesh_srqlog_drop(&home->log, recv);
-	wake = mesh_srq_home_hungry(home) && mesh_srq_hungry(m) && mesh_srq_call_helper(m);
+	wake = is_to_be_fed(home);
 	pthread_mutex_unlock(&m->lock);
 	if (wake)
 		mesh_thread_wake(true);
 }
 
+/* Return: whether it was there. lock */
+static bool move_to(struct mesh_srq_recv *place, struct mesh_srqlog *log, uint64_t wr_id, bool last)
+{
+	struct mesh_srq_recv *recv = mesh_srqlog_find(log, wr_id, last);
+
+	if (!recv)
+		return false;
+	memcpy(place, recv, log->stride);
+	mesh_srqlog_drop(log, recv);
+	return true;
+}
+
+void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_recv *place)
+{
+	struct mesh_srq *m = home->owner;
+	bool wake;
+
+	if (!place)
+		return;
+	pthread_mutex_lock(&m->lock);
+	/* Of several that a QP of the base may have begun before anybody counted, all but the last have been consumed: to_pool(). */
+	if (place->gone)
+		m->n_kept += move_to(place, &home->log, wr_id, false) ||
+			     (home == &m->base && move_to(place, &m->begun, wr_id, true));
+	wake = is_to_be_fed(home);
+	pthread_mutex_unlock(&m->lock);
+	if (wake)
+		mesh_thread_wake(true);
+}
+
+/* Before the first move what is posted is posted to the base, whoever receives. lock */
+static void post_again(struct mesh_srq *m, const struct mesh_srq_recv *recv)
+{
+	if (!m->split && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
+		return;
+	mesh_srqlog_push(&m->pool, recv->wr_id, recv->sges, recv->num_sge);
+	if (m->split)
+		mesh_srq_deal_out(m);
+}
+
+void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown)
+{
+	if (!m || !place)
+		return;
+	pthread_mutex_lock(&m->lock);
+	if (!place->gone) {
+		place->gone = true;
+		m->n_kept--;
+		if (!shown && !m->dead)
+			post_again(m, place);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
+{
+	struct mesh_srq_recv *place = calloc(1, sizeof(*place) + m->max_sge * sizeof(*place->sges));
+
+	if (place)
+		place->gone = true;
+	return place;
+}
+
 static uint32_t outstanding(const struct mesh_srq *m)
 {
 	const struct mesh_srq_home *home;
-	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left;
+	uint32_t n = m->base.log.n_left + m->reserve.log.n_left + m->pool.n_left + m->n_kept;
 
 	for (home = m->shadows; home; home = home->next)
 		n += home->log.n_left;

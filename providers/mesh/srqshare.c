@@ -62,7 +62,7 @@ int mesh_srq_post_to(struct mesh_srq_home *home, uint64_t wr_id, const struct ib
 }
 
 /* Give the pool to those who receive. What nobody takes stays there. lock */
-static void deal_out(struct mesh_srq *m)
+void mesh_srq_deal_out(struct mesh_srq *m)
 {
 	struct mesh_srq_home *home;
 	struct mesh_srq_recv *recv;
@@ -154,6 +154,18 @@ int mesh_srq_unstale(struct mesh_srq *m)
 	return err;
 }
 
+/* What is left of the base's log is not there any more: before the first move nobody looked. lock */
+static void set_begun_aside(struct mesh_srq *m)
+{
+	struct mesh_srqlog *log = &m->base.log;
+
+	if (log->n && !m->begun.places)
+		mesh_srqlog_init(&m->begun, m->max_wr, m->max_sge); /* no memory: what is lost is one, perhaps */
+	if (m->begun.places)
+		move_log(log, &m->begun);
+	mesh_srqlog_clear(log);
+}
+
 /* lock */
 static int collect_base(struct mesh_srq *m, bool was_native)
 {
@@ -164,9 +176,8 @@ static int collect_base(struct mesh_srq *m, bool was_native)
 		return 0; /* nobody receives there, and nothing else is there */
 	if (m->base.n_qps || (!m->split && was_native)) {
 		err = drain_base(m, to_pool);
-		/* What is left of the log was consumed: before the first move nobody looked. */
-		while (!err && !m->split && log->n)
-			mesh_srqlog_drop(log, mesh_srqlog_first(log));
+		if (!err && !m->split)
+			set_begun_aside(m);
 		return err;
 	}
 	/* Nobody consumes there, so the log is what is there; it stays there as well, until somebody is to consume. */
@@ -260,7 +271,7 @@ static int share(struct mesh_srq *m, bool was_native)
 		err = err ? err : more;
 	}
 	m->split = true;
-	deal_out(m);
+	mesh_srq_deal_out(m);
 	return err;
 }
 

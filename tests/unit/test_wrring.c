@@ -215,6 +215,34 @@ static void test_atomics(void **state)
 	mv_wrring_fini(&ring);
 }
 
+/* A number is found wherever it is looked for first, and one that is gone is not; also where indices wrap. */
+static void test_has(void **state)
+{
+	struct mv_wrring ring = new_ring(false);
+	uint64_t first = 100, next = 100, id;
+	uint32_t at;
+
+	(void)state;
+	ring.head = ring.tail = -20u;
+	while (next < 150) {
+		while (next - first < MAX_WR)
+			assert_int_equal(add(&ring, next++, IBV_WR_SEND, 8, IBV_SEND_SIGNALED), 0);
+		for (id = first - 2; id < next + 2; id++) {
+			for (uint32_t i = 0; i < 3 * MAX_WR; i++) {
+				at = ring.tail - MAX_WR + i;
+				assert_int_equal(mv_wrring_has(&ring, id, &at), id >= first && id < next);
+				if (id >= first && id < next)
+					assert_int_equal(at, ring.tail + (uint32_t)(id - first) + 1);
+			}
+		}
+		first += 1 + next % MAX_WR;
+		mv_wrring_retire_n(&ring, (uint32_t)(first - (next - MAX_WR)));
+	}
+	mv_wrring_retire_n(&ring, (uint32_t)mv_wrlog_count(&ring.log));
+	assert_false(mv_wrring_has(&ring, next - 1, &at));
+	mv_wrring_fini(&ring);
+}
+
 static void test_no_memory(void **state)
 {
 	struct mv_wrring ring;
@@ -246,7 +274,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_and_psns), cmocka_unit_test(test_full),
 		cmocka_unit_test(test_inline),         cmocka_unit_test(test_undo),
-		cmocka_unit_test(test_atomics),
+		cmocka_unit_test(test_atomics), cmocka_unit_test(test_has),
 		cmocka_unit_test(test_no_memory),
 	};
 

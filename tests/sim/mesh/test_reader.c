@@ -171,6 +171,7 @@ static void under_way(unsigned int n_sends)
 	struct ibv_sge halves[2];
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = halves, .num_sge = 2}, *bad;
 	struct mv_move_sync sync;
+	struct mesh_srq *srq;
 	struct ibv_wc wc;
 	uint32_t i;
 
@@ -192,6 +193,10 @@ static void under_way(unsigned int n_sends)
 	assert_null(h->guard->lost);
 	assert_int_equal(sync.n_received, 0);
 	check_log(n_sends);
+	/* The program is not told of it, so somebody has to have it: nobody receives but the next one. */
+	srq = mesh_srq_find(world.mc, a.srq);
+	assert_int_equal(srq->base.log.n_left + srq->begun.n_left + srq->pool.n_left + srq->n_kept, 0);
+	assert_int_equal(srq->shadows->log.n_left, 1);
 }
 
 static void test_under_way(void **state)
@@ -204,6 +209,29 @@ static void test_under_way_beside_sends(void **state)
 {
 	(void)state;
 	under_way(3);
+}
+
+/* A receive that fails is not in the SRQ any more. */
+static void test_receive_fails(void **state)
+{
+	static const struct shape shared = {.cqe = 512, .max_wr = DEPTH, .srq = true};
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .num_sge = 1}, *bad;
+	struct ibv_sge sge = {(uintptr_t)b.buf, 4 * MTU, b.mr->lkey};
+	struct ibv_wc wc;
+
+	(void)state;
+	end_close(&a);
+	end_open(&a, &world, &noted, &shared);
+	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
+	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
+	connect_a();
+	connect_b();
+	wr.sg_list = &sge;
+	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
+	wc = end_wait(&a);
+	assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(wc.wr_id, 100);
+	assert_int_equal(mesh_srq_find(world.mc, a.srq)->base.log.n_left, 1);
 }
 
 static int no_room(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -483,7 +511,7 @@ int main(void)
 		T(test_posting_is_the_bases), T(test_count), T(test_outstanding), T(test_receives_only),
 		T(test_receives_until_connected), T(test_next_one_fails), T(test_next_one_is_full), T(test_past_us),
 		T(test_room_is_for_moves), T(test_no_room_for_a_move), T(test_errors_come_first), T(test_no_room_for_errors),
-		T(test_under_way), T(test_under_way_beside_sends), T(test_not_flushed), T(test_changed),
+		T(test_under_way), T(test_under_way_beside_sends), T(test_receive_fails), T(test_not_flushed), T(test_changed),
 		T(test_log_is_short),
 	};
 

@@ -407,12 +407,216 @@ static void test_errors_with_srq(void **state)
 	kept_end(w);
 }
 
+/* ---- receives of an SRQ that fail -------------------------------------------------------------------------------- */
+
+/* Receive 100 is at the base, whose QP @w is; nobody takes what is dealt out. */
+struct shared_world {
+	struct kept_world *w;
+	struct mesh_srq m;
+	struct mesh_cq_qp qp;
+};
+
+static struct shared_world *shared_begin(enum mesh_held_mode mode, bool one_cq)
+{
+	struct shared_world *s = calloc(1, sizeof(*s));
+	struct ibv_sge sge = {.addr = 4096, .length = 64};
+
+	assert_non_null(s);
+	s->w = kept_begin_as(true);
+	s->m = (struct mesh_srq){.mc = &s->w->mc, .max_wr = 4, .max_sge = 1, .split = true, .base.owner = &s->m};
+	pthread_mutex_init(&s->m.lock, NULL);
+	assert_int_equal(mesh_srqlog_init(&s->m.base.log, 4, 1), 0);
+	assert_int_equal(mesh_srqlog_init(&s->m.begun, 4, 1), 0);
+	assert_int_equal(mesh_srqlog_init(&s->m.pool, 4, 1), 0);
+	mesh_srqlog_push(&s->m.base.log, 100, &sge, 1);
+	s->w->h.srq = &s->m;
+	s->w->h.mode = mode;
+	if (one_cq)
+		s->w->h.recv_cq = &s->w->send_cq;
+	s->w->h.guard->begun = mesh_srq_place(&s->m);
+	assert_non_null(s->w->h.guard->begun);
+	s->qp = (struct mesh_cq_qp){.key = 7, .qpn = 7, .held = &s->w->h, .home = &s->m.base};
+	return s;
+}
+
+static void shared_end(struct shared_world *s)
+{
+	kept_end(s->w);
+	mesh_srqlog_fini(&s->m.base.log);
+	mesh_srqlog_fini(&s->m.begun);
+	mesh_srqlog_fini(&s->m.pool);
+	free(s);
+}
+
+static bool shared_poll_as(struct shared_world *s, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status, bool is_known)
+{
+	struct mesh_completion c = {.wr_id = wr_id, .cq = cq, .status = status, .failed_receive = is_known};
+	bool show;
+
+	pthread_mutex_lock(&cq->lock);
+	show = mesh_poll_noticed(&s->qp, &c);
+	pthread_mutex_unlock(&cq->lock);
+	return show;
+}
+
+static bool shared_poll(struct shared_world *s, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	return shared_poll_as(s, cq, wr_id, status, false);
+}
+
+static void assert_where(const struct shared_world *s, uint32_t n_base, uint32_t n_kept, uint32_t n_pool)
+{
+	assert_int_equal(s->m.base.log.n_left, n_base);
+	assert_int_equal(s->m.n_kept, n_kept);
+	assert_int_equal(s->m.pool.n_left, n_pool);
+}
+
+/* A CQ for nothing but receives. What becomes of one that is kept depends on whether the program is told of it. */
+static void test_kept_of_srq(void **state)
+{
+	static const struct {
+		enum mesh_held_mode polled_in, ends_in;
+		uint32_t n_pool;
+	} ends[] = {{MESH_HELD_FENCING, MESH_HELD_FENCING, 0},
+		    {MESH_HELD_GUARDED, MESH_HELD_GUARDED, 0},
+		    {MESH_HELD_FENCING, MESH_HELD_FENCED, 1},
+		    {MESH_HELD_FENCED, MESH_HELD_FENCED, 1}};
+	struct shared_world *s;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		s = shared_begin(ends[i].polled_in, false);
+		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
+		assert_where(s, 0, 1, 0);
+		s->w->h.mode = ends[i].ends_in;
+		mesh_live_surface(&s->w->h);
+		assert_where(s, 0, 0, ends[i].n_pool);
+		assert_int_equal(s->w->recv_cq.n_stash, !ends[i].n_pool);
+		if (ends[i].n_pool) {
+			assert_int_equal(mesh_srqlog_first(&s->m.pool)->wr_id, 100);
+			assert_int_equal(mesh_srqlog_first(&s->m.pool)->num_sge, 1);
+			assert_true(mesh_srqlog_first(&s->m.pool)->sges[0].addr == 4096);
+		}
+		shared_end(s);
+	}
+}
+
+/* What nobody is told of stays; what the program is told of goes, also behind what it has not been told yet. */
+static void test_errors_of_srq(void **state)
+{
+	struct shared_world *s = shared_begin(MESH_HELD_WAITING, false);
+
+	(void)state;
+	shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR);
+	assert_where(s, 1, 0, 0);
+	s->w->h.mode = MESH_HELD_GUARDED;
+	assert_true(shared_poll(s, &s->w->send_cq, 100, IBV_WC_REM_ACCESS_ERR));
+	assert_where(s, 1, 0, 0);
+	shared_end(s);
+	s = shared_begin(MESH_HELD_GUARDED, false);
+	assert_true(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_LOC_LEN_ERR));
+	assert_where(s, 0, 0, 0);
+	shared_end(s);
+	s = shared_begin(MESH_HELD_FENCING, false);
+	assert_false(shared_poll(s, &s->w->recv_cq, 99, IBV_WC_WR_FLUSH_ERR));
+	mesh_live_surface(&s->w->h);
+	assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_int_equal(s->w->recv_cq.n_stash, 2);
+	assert_where(s, 0, 0, 0);
+	shared_end(s);
+}
+
+/* One CQ: what is no send that is outstanding is a receive, unless there may be sends that are not known. */
+static void test_errors_in_one_cq(void **state)
+{
+	struct ibv_send_wr wr = {.wr_id = 100, .opcode = IBV_WR_SEND};
+	struct shared_world *s = shared_begin(MESH_HELD_FENCING, true);
+
+	(void)state;
+	assert_int_equal(mesh_guard_send(s->w->h.guard, &wr), 0);
+	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 1, 0, 0);
+	mv_wrring_undo(&s->w->h.guard->sends, 1);
+	s->w->h.guard->unlogged = true;
+	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 1, 0, 0);
+	s->w->h.guard->unlogged = false;
+	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 0, 1, 0);
+	/* There is place for one. */
+	mesh_srqlog_push(&s->m.base.log, 101, NULL, 0);
+	assert_false(shared_poll(s, &s->w->send_cq, 101, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 1, 1, 0);
+	shared_end(s);
+}
+
+/* Who looked at the completion knows; so of a QP that has no log, and of what the base's SRQ did not have when it was first emptied. */
+static void test_errors_that_were_read(void **state)
+{
+	struct shared_world *s = shared_begin(MESH_HELD_GUARDED, true);
+	struct ibv_sge old = {.addr = 8192}, sge = {.addr = 12288};
+
+	(void)state;
+	s->qp.held = NULL;
+	assert_true(shared_poll_as(s, &s->w->send_cq, 100, IBV_WC_LOC_LEN_ERR, false));
+	assert_where(s, 1, 0, 0);
+	assert_true(shared_poll_as(s, &s->w->send_cq, 100, IBV_WC_LOC_LEN_ERR, true));
+	assert_where(s, 0, 0, 0);
+	s->qp.held = &s->w->h;
+	mesh_srqlog_push(&s->m.begun, 101, &old, 1);
+	mesh_srqlog_push(&s->m.begun, 101, &sge, 1);
+	assert_false(shared_poll_as(s, &s->w->send_cq, 101, IBV_WC_WR_FLUSH_ERR, true));
+	assert_where(s, 0, 1, 0);
+	assert_true(s->w->h.guard->begun->sges[0].addr == 12288);
+	shared_end(s);
+}
+
+static struct {
+	unsigned int n;
+	int err;
+} base_posts;
+
+static int base_post(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	assert_int_equal(wr->wr_id, 100);
+	assert_true(wr->sg_list->addr == 4096);
+	*bad = wr;
+	base_posts.n++;
+	return base_posts.err;
+}
+
+/* Before anything was moved: the base's SRQ has all, and if that takes no more, who moves first does. */
+static void test_kept_before_moves(void **state)
+{
+	struct shared_world *s;
+	struct ibv_sge sge;
+
+	(void)state;
+	base_posts.n = 0;
+	for (base_posts.err = 0; base_posts.err <= ENOMEM; base_posts.err += ENOMEM) {
+		s = shared_begin(MESH_HELD_GUARDED, false);
+		s->m.split = false;
+		s->m.sges = &sge;
+		s->w->mc.post_srq_recv = base_post;
+		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
+		assert_where(s, 0, 1, 0);
+		mesh_srq_unkeep(&s->m, s->w->h.guard->begun, false);
+		assert_where(s, !base_posts.err, 0, !!base_posts.err);
+		shared_end(s);
+	}
+	assert_int_equal(base_posts.n, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_keep_their_order),
 		cmocka_unit_test(test_errors_of_another_kind),
-		cmocka_unit_test(test_errors_with_srq),
+		cmocka_unit_test(test_errors_with_srq),	cmocka_unit_test(test_kept_of_srq),
+		cmocka_unit_test(test_errors_of_srq),	cmocka_unit_test(test_errors_in_one_cq),
+		cmocka_unit_test(test_errors_that_were_read), cmocka_unit_test(test_kept_before_moves),
 		cmocka_unit_test(test_map),	cmocka_unit_test(test_map_without_memory),
 		cmocka_unit_test(test_map_looked_at), cmocka_unit_test(test_sendq),
 		cmocka_unit_test(test_recvlog),	cmocka_unit_test(test_srqlog),
