@@ -72,8 +72,8 @@
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
  * is agreed upon in half of move_ns, of which a leader takes seven eighths at most, so that its CONFIRM finds a follower that still waits
  * (whose time begins anew with each offer), or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC
- * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
- * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
+ * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. What
+ * the peer says after its SYNC changes nothing. The peer may have been luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
  *
  * A QP that is connected to itself is both ends, and leads: what the other end would answer is what it has done itself. So nothing is
@@ -127,7 +127,8 @@ enum mv_move_action_type {
 	MV_DO_STAY, /* the move is off, nothing was fenced: the QP goes on as it is, for better or worse; @reason */
 	/*
 	 * The move failed after FENCE: give the program the errors that it would have had (what was outstanding, in order,
-	 * and everything later); completions of receives that the new QP has consumed come before them. @reason
+	 * and everything later); completions of receives that the new QP has consumed come before them. If no send is outstanding there is
+	 * nothing that the peer would have to tell, and the work may go to the new QP instead, for good: mv_move is FAILED all the same. @reason
 	 */
 	MV_DO_SURFACE,
 	/*

@@ -148,7 +148,21 @@ bool mesh_live_wake(struct mesh_held *h);
  */
 bool mesh_live_goes_on(struct mesh_held *h);
 
-/** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
+/**
+ * mesh_live_alone - go on where the next one is, though the peer has not told how far it came, and will not
+ *
+ * Nothing of the program's sends is outstanding, so there is nothing to be told. Its receives wait there, and it is in RTS, as if the
+ * peer had gone while nothing moved. It is not moved any more.
+ *
+ * Return: 0: as mesh_live_replay(); -EBUSY: something is outstanding, or waits; -errno: mesh_live_replay(). Then mesh_live_surface() is next.
+ */
+int mesh_live_alone(struct mesh_held *h);
+
+/**
+ * mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine
+ *
+ * Not of one that is being fenced, or is: what that flushes is kept. Once more after mesh_live_replay().
+ */
 void mesh_live_end_of_peer(struct mesh_held *h);
 
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */

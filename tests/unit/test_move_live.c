@@ -713,6 +713,50 @@ static void test_peer_is_gone(void **state)
 	assert_stays(&l, MV_CTL_REASON_GONE, false);
 }
 
+/* It says what it executed, and then that it goes, before we have fenced. */
+static void test_peer_leaves_with_a_word(void **state)
+{
+	struct mv_ctl_msg confirm, sync, last;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		introduce();
+		confirm = to_confirm();
+		hear(&f, &confirm);
+		take(&f, MV_DO_FENCE);
+		mv_move_fenced(&f, &f_sync, START);
+		sync = take_message(&f, MV_CTL_SYNC);
+		if (i) {
+			mv_move_abort(&f, START);
+			last = take_message(&f, MV_CTL_REFUSE);
+		} else {
+			assert_true(mv_move_bye(&f, &last));
+		}
+		hear(&l, &sync);
+		hear(&l, &last);
+		assert_quiet(&l);
+		mv_move_fenced(&l, &l_sync, START);
+		assert_int_equal(take_message(&l, MV_CTL_SYNC).flags, MV_CTL_READY);
+		check_replay(&l, &f_sync);
+	}
+}
+
+/* Without that it is as if it had died. */
+static void test_peer_leaves_without_a_word(void **state)
+{
+	struct mv_ctl_msg bye;
+
+	(void)state;
+	introduce();
+	to_confirm();
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &bye);
+	assert_quiet(&l);
+	mv_move_fenced(&l, &l_sync, START);
+	assert_surfaces(&l, MV_CTL_REASON_GONE, false);
+}
+
 static void test_abort(void **state)
 {
 	struct mv_ctl_msg msg;
@@ -1003,6 +1047,8 @@ int main(void)
 		cmocka_unit_test(test_lost_messages),
 		cmocka_unit_test(test_fence_fails),
 		cmocka_unit_test(test_peer_is_gone),
+		cmocka_unit_test(test_peer_leaves_with_a_word),
+		cmocka_unit_test(test_peer_leaves_without_a_word),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_not_ours),
 		cmocka_unit_test(test_connect_meets_live),

@@ -15,6 +15,9 @@
 #include "conn.h"
 #include "guarded.h"
 #include "heldint.h"
+#include "live.h"
+#include "reasons.h"
+#include "relocate.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 5000 /* ms */
@@ -316,6 +319,100 @@ static void test_state_while_fenced(void **state)
 	mesh_conn_put(conn);
 }
 
+/* The next one is its own peer, so that what it does shows. */
+static struct mesh_conn *fenced_connection(void)
+{
+	struct mesh_conn *conn = connection();
+	struct mv_move_sync sync;
+
+	guarded_prepare_loop(conn->held, 0x77);
+	guarded_fence(conn->held, true, &sync);
+	return conn;
+}
+
+static void assert_works_without_a_peer(struct mesh_conn *conn)
+{
+	struct ibv_wc wc;
+	int i;
+
+	end_quiet(&e);
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	assert_int_equal(conn->state, MESH_CONN_MOVED);
+	assert_string_equal(mesh_conn_bound(conn), "the peer's QP is gone");
+	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0);
+	for (i = 0; i < 2; i++) {
+		wc = end_wait(&e);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, wc.opcode & IBV_WC_RECV ? 7 : 8);
+	}
+	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
+	end_quiet(&e);
+}
+
+/* The peer leaves, or is killed, between fence and SYNC: who has nothing under way but receives does not notice. */
+static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
+{
+	const struct mv_move_action surface = {
+		.type = MV_DO_SURFACE, .reason = reason, .timed_out = timed_out};
+	struct mesh_conn *conn;
+
+	begin(&(struct shape){0});
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	conn = fenced_connection();
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_works_without_a_peer(conn);
+	mesh_conn_put(conn);
+}
+
+static void test_peer_leaves(void **state)
+{
+	(void)state;
+	leaves_fenced(MV_CTL_REASON_GONE, false);
+}
+
+static void test_peer_is_silent(void **state)
+{
+	(void)state;
+	leaves_fenced(MV_CTL_REASON_TIMEOUT, true);
+}
+
+/* It said how far it came, and left while we were fencing. */
+static void test_peer_leaves_with_a_word(void **state)
+{
+	struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
+	struct mesh_conn *conn;
+
+	(void)state;
+	begin(&(struct shape){0});
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	conn = fenced_connection();
+	mesh_conn_peer_gone(conn);
+	assert_null(mesh_live_lost(conn->held)); /* else the fence would not be hidden */
+	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
+	assert_works_without_a_peer(conn);
+	mesh_conn_put(conn);
+}
+
+/* What was under way may have been done or not, and nobody will know: that is an error, as on a path that is gone. */
+static void test_peer_leaves_a_send(void **state)
+{
+	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	struct mesh_conn *conn;
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(&(struct shape){0});
+	conn = fenced_connection();
+	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	wc = end_wait(&e);
+	assert_int_equal(wc.wr_id, 8);
+	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	assert_int_equal(conn->state, MESH_CONN_FAILED);
+	mesh_conn_put(conn);
+}
+
 /* The program's own wish, and what no path would help against. */
 static void test_state_of_the_programs(void **state)
 {
@@ -391,6 +488,7 @@ int main(void)
 		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
 		T(test_no_more_than_needed), T(test_woken_later),
 		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
+		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
 		T(test_full_behind_an_open_poll),
 	};
 

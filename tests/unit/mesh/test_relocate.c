@@ -452,6 +452,21 @@ static void test_late_bye_of_another(void **state)
 	assert_null(held.guard->lost);
 }
 
+/* It goes while ours is being fenced: what that flushes is not the program's to see. */
+static void test_bye_while_fencing(void **state)
+{
+	struct mesh_completion flushed = {.wr_id = 1, .cq = &cq, .status = IBV_WC_WR_FLUSH_ERR};
+
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 3;
+	held.mode = MESH_HELD_FENCING;
+	say_bye(3);
+	assert_true(conn.peer_gone);
+	assert_null(held.guard->lost);
+	assert_false(mesh_guard_completed(&held, &flushed));
+}
+
 /* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
 static void test_lost_meanwhile(void **state)
 {
@@ -507,6 +522,7 @@ int main(void)
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
 		T(test_late_bye_of_another),
+		T(test_bye_while_fencing),
 		T(test_lost_meanwhile),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
