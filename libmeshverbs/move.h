@@ -237,7 +237,7 @@ struct mv_move {
 	bool aborted; /* mv_move_abort() */
 	uint8_t off_reason; /* enum mv_ctl_reason: why the last move was called off */
 	uint32_t declined; /* follower: offer that we could not take up; 0: none */
-	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will */
+	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will; the former readable */
 	bool fenced_for_now; /* @my_sync is of the move that led to @now: the peer may still ask for it */
 	bool peer_synced; /* @peer_sync is there */
 	/* What came up while PREPARE, CONNECT or FENCE was out: done once its outcome is known. */
@@ -428,6 +428,17 @@ bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
  * Return: false when the peer has not been heard of and there is nothing to say.
  */
 bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
+
+/**
+ * mv_move_owes_sync - may the peer have fenced its QP, and wait for what ours has executed?
+ *
+ * If so, and the program takes its QP away (or brings it to ERR), that is fenced, and the peer told by mv_move_last_sync() before it is told
+ * that the QP goes: afterwards nobody would know.
+ */
+bool mv_move_owes_sync(const struct mv_move *m);
+
+/** mv_move_last_sync - the message for that; @sync: as for mv_move_fenced(); in FENCED it is @m->my_sync */
+void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync, struct mv_ctl_msg *ret);
 
 /**
  * mv_move_answer_native - what an end that is connected as its program asked says to a message of its peer

@@ -117,6 +117,16 @@ bool mesh_live_quiesce(struct mesh_held *h);
 int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
 
 /**
+ * mesh_live_last_word - the program takes it away during a move: how far did it come?
+ *
+ * Whether the fence has begun or not. Only mesh_held_destroy() or mesh_held_modify() to ERR may follow: it does no work any more. Waits as
+ * those do for a fence, and for one that it begins 100 ms at most. conn->lock, and no other.
+ *
+ * Return: 0; -errno: that cannot be known.
+ */
+int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
+
+/**
  * mesh_live_replay - go on
  * @next_psn, @n_received: of the peer's fenced QP
  * @max_rd_atomic: as the program set it

@@ -119,6 +119,19 @@ void mesh_conn_peer_gone(struct mesh_conn *conn)
 	mesh_live_end_of_peer(conn->held);
 }
 
+void mesh_conn_last_word(struct mesh_conn *conn)
+{
+	struct mv_move_sync sync = conn->move.my_sync;
+	struct mv_ctl_msg msg;
+
+	if (!conn->held || !mv_move_owes_sync(&conn->move))
+		return;
+	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->held, &sync))
+		return;
+	mv_move_last_sync(&conn->move, &sync, &msg);
+	mesh_thread_send(&msg);
+}
+
 void mesh_conn_leave(struct mesh_conn *conn)
 {
 	mesh_conn_log_moved(conn);

@@ -742,6 +742,49 @@ static void test_peer_leaves_with_a_word(void **state)
 	}
 }
 
+/* Who leaves says what it executed wherever the peer may have fenced, and nowhere else. */
+static void test_last_word(void **state)
+{
+	struct mv_ctl_msg confirm, word, bye;
+
+	(void)state;
+	introduce();
+	assert_false(mv_move_owes_sync(&f));
+	to_quiesce();
+	assert_false(mv_move_owes_sync(&l));
+	assert_false(mv_move_owes_sync(&f));
+	quiesced(&f);
+	assert_true(mv_move_owes_sync(&f)); /* CONFIRM may be on its way */
+	assert_false(mv_move_owes_sync(&l));
+	introduce();
+	confirm = to_confirm();
+	assert_true(mv_move_owes_sync(&l));
+	mv_move_fenced(&l, &l_sync, START);
+	take_message(&l, MV_CTL_SYNC);
+	assert_true(mv_move_owes_sync(&l));
+	/* The follower has not had it, and leaves. */
+	assert_int_equal(f.state, MV_MOVE_ANSWERED);
+	mv_move_last_sync(&f, &f_sync, &word);
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &word);
+	check_replay(&l, &f_sync);
+	hear(&l, &bye);
+	assert_quiet(&l);
+	assert_int_equal(l.state, MV_MOVE_ACTIVE);
+	assert_false(mv_move_owes_sync(&l));
+	(void)confirm;
+	/* The leader had not confirmed: nothing was fenced there. */
+	introduce();
+	confirm = to_answer();
+	mv_move_last_sync(&f, &f_sync, &word);
+	hear(&l, &word);
+	assert_quiet(&l);
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &bye);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_GONE, false);
+}
+
 /* Without that it is as if it had died. */
 static void test_peer_leaves_without_a_word(void **state)
 {
@@ -1048,6 +1091,7 @@ int main(void)
 		cmocka_unit_test(test_fence_fails),
 		cmocka_unit_test(test_peer_is_gone),
 		cmocka_unit_test(test_peer_leaves_with_a_word),
+		cmocka_unit_test(test_last_word),
 		cmocka_unit_test(test_peer_leaves_without_a_word),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_not_ours),
