@@ -75,8 +75,8 @@
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
  * is agreed upon in half of move_ns, of which a leader takes seven eighths at most, so that its CONFIRM finds a follower that still waits
  * (whose time begins anew with each offer), or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC
- * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. The peer may have been
- * luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
+ * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. What
+ * the peer says after its SYNC changes nothing. The peer may have been luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
  *
  * A QP that is connected to itself is both ends, and leads: what the other end would answer is what it has done itself. So nothing is
@@ -130,7 +130,8 @@ enum mv_move_action_type {
 	MV_DO_STAY, /* the move is off, nothing was fenced: the QP goes on as it is, for better or worse; @reason */
 	/*
 	 * The move failed after FENCE: give the program the errors that it would have had (what was outstanding, in order,
-	 * and everything later); completions of receives that the new QP has consumed come before them. @reason
+	 * and everything later); completions of receives that the new QP has consumed come before them. If no send is outstanding there is
+	 * nothing that the peer would have to tell, and the work may go to the new QP instead, for good: mv_move is FAILED all the same. @reason
 	 */
 	MV_DO_SURFACE,
 	/*
@@ -240,7 +241,7 @@ struct mv_move {
 	bool aborted; /* mv_move_abort() */
 	uint8_t off_reason; /* enum mv_ctl_reason: why the last move was called off */
 	uint32_t declined; /* follower: offer that we could not take up; 0: none */
-	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will */
+	struct mv_move_sync my_sync, peer_sync; /* of the QP that led to @now, or in FENCED will; the former readable */
 	bool fenced_for_now; /* @my_sync is of the move that led to @now: the peer may still ask for it */
 	bool peer_synced; /* @peer_sync is there */
 	/* What came up while PREPARE, CONNECT or FENCE was out: done once its outcome is known. */
@@ -431,6 +432,17 @@ bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
  * Return: false when the peer has not been heard of and there is nothing to say.
  */
 bool mv_move_bye(const struct mv_move *m, struct mv_ctl_msg *ret);
+
+/**
+ * mv_move_owes_sync - may the peer have fenced its QP, and wait for what ours has executed?
+ *
+ * If so, and the program takes its QP away (or brings it to ERR), that is fenced, and the peer told by mv_move_last_sync() before it is told
+ * that the QP goes: afterwards nobody would know.
+ */
+bool mv_move_owes_sync(const struct mv_move *m);
+
+/** mv_move_last_sync - the message for that; @sync: as for mv_move_fenced(); in FENCED it is @m->my_sync */
+void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync, struct mv_ctl_msg *ret);
 
 /**
  * mv_move_answer_native - what an end that is connected as its program asked says to a message of its peer

@@ -33,6 +33,15 @@ static inline bool mv_move_settled(const struct mv_move *m)
 	return m->state == MV_MOVE_ACTIVE || m->state == MV_MOVE_NATIVE;
 }
 
+/*
+ * The peer's SYNC is there before our fence is through: whatever becomes of the peer after that, it is known what it has
+ * executed, and the move goes on.
+ */
+static inline bool mv_move_knows_enough(const struct mv_move *m)
+{
+	return m->state == MV_MOVE_FENCING && m->peer_synced;
+}
+
 /* Serial numbers: is @a later than @b? */
 static inline bool mv_move_later(uint32_t a, uint32_t b)
 {

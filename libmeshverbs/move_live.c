@@ -7,17 +7,36 @@
 /* ---- messages ----------------------------------------------------------------------------------
  */
 
+static void put_sync(const struct mv_move *m, uint32_t offer, uint8_t flags,
+		     const struct mv_move_sync *sync, struct mv_ctl_msg *ret)
+{
+	mv_move_header(m, MV_CTL_SYNC, ret);
+	ret->flags = flags;
+	ret->request_id = offer;
+	ret->next_psn = sync->next_psn;
+	ret->n_received = sync->n_received;
+}
+
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags)
 {
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
-	if (!action)
-		return;
-	mv_move_header(m, MV_CTL_SYNC, &action->msg);
-	action->msg.flags = flags;
-	action->msg.request_id = offer;
-	action->msg.next_psn = m->my_sync.next_psn;
-	action->msg.n_received = m->my_sync.n_received;
+	if (action)
+		put_sync(m, offer, flags, &m->my_sync, &action->msg);
+}
+
+bool mv_move_owes_sync(const struct mv_move *m)
+{
+	bool confirmed = m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED;
+
+	return m->live && !m->self && m->peer_attempt &&
+	       (confirmed || (!m->leader && m->state == MV_MOVE_ANSWERED));
+}
+
+void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync,
+		       struct mv_ctl_msg *ret)
+{
+	put_sync(m, m->next.offer, MV_CTL_READY, sync, ret);
 }
 
 void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt)

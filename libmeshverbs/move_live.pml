@@ -287,6 +287,10 @@ end:	do
 	/* Time is up. */
 	:: atomic { !calm && L_LIVE && !l_dead && l_pending != OFF -> l_tell_refusal(); l_call_off() }
 	:: atomic { !calm && L_LIVE && !l_dead -> l_dead = true; break }
+	/* It leaves, and says how far it came: the follower may wait for that. */
+	:: atomic { !calm && L_FENCE_OUT && !l_dead ->
+			l_fenced = true; l_told[l_next] = f_done; maybe_send(l_sync[l_next]);
+			l_dead = true; break }
 	/* The follower executes our work: its QPs may be on either path, ours need not be at work. */
 	:: atomic { l_done < WORK && !f_dead && f_state != FAILED &&
 			((!f_fenced && f_now == l_now) || (f_up && f_next == l_now && !l_fenced)) ->
@@ -434,6 +438,9 @@ end:	do
 			fi;
 			f_call_off() }
 	:: atomic { !calm && F_LIVE && !f_dead -> f_dead = true; break }
+	:: atomic { !calm && (f_state == ANSWERED || F_FENCE_OUT) && !f_dead ->
+			f_fenced = true; f_told[f_next] = l_done; maybe_send(f_sync[f_next]);
+			f_dead = true; break }
 	:: atomic { f_done < WORK && !l_dead && l_state != FAILED &&
 			((!l_fenced && l_now == f_now) || (l_up && l_next == f_now && !f_fenced)) ->
 			f_done++ }

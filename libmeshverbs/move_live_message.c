@@ -208,7 +208,7 @@ static void on_refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 		m->last_offer = n;
 		current = true;
 	}
-	if (current && m->live)
+	if (current && m->live && !mv_move_knows_enough(m))
 		mv_move_call_off(m, msg->reason, MV_CTL_REASON_NONE, false);
 }
 

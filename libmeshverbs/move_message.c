@@ -281,7 +281,7 @@ static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg, b
 	bool from_peer = proved && msg->attempt == m->peer_attempt && msg->to_attempt == m->attempt;
 
 	if (msg->type == MV_CTL_BYE) {
-		if (m->live && from_peer)
+		if (m->live && from_peer && !mv_move_knows_enough(m))
 			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
 	} else if (!m->now.offer) {
 		answer_native(m, msg);

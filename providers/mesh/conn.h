@@ -147,6 +147,7 @@ struct mesh_conn {
 	bool counted; /* in process->n_moving */
 	bool fencing; /* FENCE is under way */
 	bool fenced; /* from its end to ACTIVATE */
+	bool peer_gone; /* the peer has said that its program's QP is */
 	struct mesh_conn_home home;
 	struct mesh_conn_probed probed;
 	bool shadow_connected, shadow_rts;

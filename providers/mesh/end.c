@@ -20,8 +20,10 @@ static void drop(struct mesh_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	if (conn->state == MESH_CONN_INIT)
 		mesh_recvlog_end(conn->mc, conn->qp);
-	if (conn->held)
+	if (conn->held) {
+		mesh_conn_last_word(conn);
 		mesh_conn_say_bye(conn);
+	}
 	conn->gone = true;
 	if (conn->held)
 		mesh_held_destroy(conn->held);

@@ -11,6 +11,7 @@
 
 #define FENCE_STEP_US  20
 #define FENCE_AGAIN_NS 1000000ull
+#define LAST_WORD_NS   100000000ull /* the program waits */
 
 /* ---- atomics --------------------------------------------------------------------------------------------------- */
 
@@ -222,11 +223,11 @@ static void log_not_empty(struct mesh_held *h)
 
 	if (!h->fence.in_err) {
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: not brought to ERR: a thread is in a batch of ibv_wr_start() for %llu ms",
-		       h->mc->device, h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000));
+		       h->mc->device, h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000));
 		return;
 	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
-	       h->qp->qp_num, (unsigned long long)(fence_ns() / 1000000), mark_text(guard->send_mark),
+	       h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000), mark_text(guard->send_mark),
 	       has_received(h) ? mark_text(guard->recv_mark) : "not polled");
 }
 
@@ -253,12 +254,21 @@ static int look_whether_empty(struct mesh_held *h)
 	return -EAGAIN;
 }
 
+/* Return: whether it is empty. */
+static bool wait_until_empty(struct mesh_held *h)
+{
+	int err = -EINVAL;
+
+	while (h->fence.on && (err = look_whether_empty(h)) == -EAGAIN && !mesh_held_is_own_poll(h))
+		usleep(FENCE_STEP_US);
+	h->fence.on = false;
+	return !err;
+}
+
 /* Others than who began it want it to be over. */
 void mesh_live_end_fence(struct mesh_held *h)
 {
-	while (h->fence.on && look_whether_empty(h) == -EAGAIN && !mesh_held_is_own_poll(h))
-		usleep(FENCE_STEP_US);
-	h->fence.on = false;
+	wait_until_empty(h);
 }
 
 static int read_psn(struct mesh_held *h, uint32_t *ret)
@@ -318,7 +328,7 @@ static uint32_t count_flushed_sends(const struct mesh_held *h)
 	return guard->n_kept - receives;
 }
 
-static int start_fence(struct mesh_held *h)
+static int start_fence(struct mesh_held *h, uint64_t limit_ns)
 {
 	uint64_t now_ns = mesh_now_ns();
 	int err = mesh_reader_engage(h);
@@ -328,7 +338,8 @@ static int start_fence(struct mesh_held *h)
 	if (err)
 		return err;
 	h->fence = (struct mesh_fence){.on = true,
-				       .until_ns = now_ns + fence_ns(),
+				       .until_ns = now_ns + limit_ns,
+				       .limit_ns = limit_ns,
 				       .step_ns = FENCE_AGAIN_NS,
 				       .again_ns = now_ns + FENCE_AGAIN_NS};
 	err = begin_err(h);
@@ -377,9 +388,28 @@ int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret)
 
 	if (!first && !h->fence.on)
 		return -EOPNOTSUPP; /* the program has ended it */
-	err = first ? start_fence(h) : look_whether_empty(h);
+	err = first ? start_fence(h, fence_ns()) : look_whether_empty(h);
 	if (err == -EAGAIN)
 		return err;
 	h->fence.on = false;
 	return err ? err : finish_fence(h, ret);
+}
+
+/* Its receives stay where they are, and what it flushes is kept: who calls this is about to end it. */
+int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret)
+{
+	int err = -EAGAIN;
+
+	if (!h->fence.on) /* who polls himself would not see it through */
+		err = mesh_held_is_own_poll(h) ? -EBUSY : start_fence(h, LAST_WORD_NS);
+	if (err != -EAGAIN)
+		h->fence.on = false;
+	else
+		err = wait_until_empty(h) ? read_psn(h, &ret->next_psn) : -ETIMEDOUT;
+	pthread_mutex_lock(&h->lock);
+	if (!err && h->guard->lost)
+		err = -EOPNOTSUPP;
+	ret->n_received = h->guard->n_received;
+	pthread_mutex_unlock(&h->lock);
+	return err;
 }

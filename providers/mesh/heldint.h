@@ -225,6 +225,7 @@ struct mesh_fence {
 	bool in_err; /* it has been brought there */
 	bool received; /* what it had received when it got to ERR has been polled */
 	uint64_t until_ns, again_ns, step_ns;
+	uint64_t limit_ns; /* from its begin to @until_ns */
 };
 
 struct mesh_held {

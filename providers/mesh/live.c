@@ -110,10 +110,13 @@ const char *mesh_live_lost(struct mesh_held *h)
 
 void mesh_live_end_of_peer(struct mesh_held *h)
 {
+	bool fenced;
+
 	if (!h)
 		return;
 	pthread_mutex_lock(&h->lock);
-	if (h->guard && !h->guard->broken && !h->guard->lost && h->mode != MESH_HELD_FENCED)
+	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+	if (h->guard && !h->guard->broken && !h->guard->lost && !fenced)
 		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
 }

@@ -117,6 +117,16 @@ bool mesh_live_quiesce(struct mesh_held *h);
 int mesh_live_fence(struct mesh_held *h, bool first, struct mv_move_sync *ret);
 
 /**
+ * mesh_live_last_word - the program takes it away during a move: how far did it come?
+ *
+ * Whether the fence has begun or not. Only mesh_held_destroy() or mesh_held_modify() to ERR may follow: it does no work any more. Waits as
+ * those do for a fence, and for one that it begins 100 ms at most. conn->lock, and no other.
+ *
+ * Return: 0; -errno: that cannot be known.
+ */
+int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
+
+/**
  * mesh_live_replay - go on
  * @next_psn, @n_received: of the peer's fenced QP
  * @max_rd_atomic: as the program set it
@@ -148,7 +158,21 @@ bool mesh_live_wake(struct mesh_held *h);
  */
 bool mesh_live_goes_on(struct mesh_held *h);
 
-/** mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine */
+/**
+ * mesh_live_alone - go on where the next one is, though the peer has not told how far it came, and will not
+ *
+ * Nothing of the program's sends is outstanding, so there is nothing to be told. Its receives wait there, and it is in RTS, as if the
+ * peer had gone while nothing moved. It is not moved any more.
+ *
+ * Return: 0: as mesh_live_replay(); -EBUSY: something is outstanding, or waits; -errno: mesh_live_replay(). Then mesh_live_surface() is next.
+ */
+int mesh_live_alone(struct mesh_held *h);
+
+/**
+ * mesh_live_end_of_peer - its QP is gone: what fails from now on is for the program to see; NULL is fine
+ *
+ * Not of one that is being fenced, or is: what that flushes is kept. Once more after mesh_live_replay().
+ */
 void mesh_live_end_of_peer(struct mesh_held *h);
 
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */

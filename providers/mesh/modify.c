@@ -3,6 +3,7 @@
 
 #include "connectint.h"
 #include "live.h"
+#include "relocate.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -194,8 +195,10 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		pthread_mutex_unlock(&conn->lock);
 		return mesh_conn_refuse();
 	}
-	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live)
+	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live) {
+		mesh_conn_last_word(conn);
 		mv_move_abort(&conn->move, mesh_now_ns());
+	}
 	if (mesh_conn_taken(conn))
 		err = modify_taken(conn, attr, mask);
 	else if (conn->held)

@@ -115,7 +115,21 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_conn_peer_gone(struct mesh_conn *conn)
 {
+	conn->peer_gone = true;
 	mesh_live_end_of_peer(conn->held);
+}
+
+void mesh_conn_last_word(struct mesh_conn *conn)
+{
+	struct mv_move_sync sync = conn->move.my_sync;
+	struct mv_ctl_msg msg;
+
+	if (!conn->held || !mv_move_owes_sync(&conn->move))
+		return;
+	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->held, &sync))
+		return;
+	mv_move_last_sync(&conn->move, &sync, &msg);
+	mesh_thread_send(&msg);
 }
 
 void mesh_conn_leave(struct mesh_conn *conn)
@@ -276,22 +290,18 @@ static void note_lost(const struct mesh_conn *conn)
 	       conn->peer_host, lost);
 }
 
-static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
+static void before_replay(struct mesh_conn *conn)
 {
-	int err;
-
 	mesh_conn_ask_no_more(conn); /* replay asks its own */
 	mesh_conn_reap(conn);
 	/* Before: from then on the next one may fail at any time, and say so once. */
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
-	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
+}
+
+/* The next one does the work. Return: whether it can. */
+static bool take_over(struct mesh_conn *conn)
+{
 	conn->fenced = false;
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
-	       conn->qpn, action->next_psn, action->n_received);
-	if (err) {
-		mesh_conn_fail(conn, strerrordesc_np(-err));
-		return;
-	}
 	conn->home.old_pd = conn->path.pd;
 	conn->path = conn->next_path;
 	conn->next_path = (struct mesh_conn_path){0};
@@ -301,7 +311,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	conn->shadow_rts = mesh_live_sends(conn->held);
 	if (conn->rts_mask && mesh_conn_shadow_rts(conn)) {
 		mesh_conn_fail(conn, "it cannot be brought to RTS");
-		return;
+		return false;
 	}
 	conn->pathless_ns = 0;
 	conn->again_ns = 0;
@@ -309,8 +319,43 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	count_moved(conn);
 	arrived(conn);
 	conn->untold_move = conn->move.reason;
-	note_lost(conn);
 	mesh_conn_tell_later(conn, mesh_now_ns());
+	return true;
+}
+
+static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	int err;
+
+	before_replay(conn);
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
+	       conn->qpn, action->next_psn, action->n_received);
+	if (err)
+		mesh_conn_fail(conn, strerrordesc_np(-err));
+	if (err || !take_over(conn))
+		return;
+	note_lost(conn);
+	/* It has said what it executed, and left. */
+	if (conn->peer_gone)
+		mesh_live_end_of_peer(conn->held);
+}
+
+/*
+ * The peer has left, or does not answer. A program that has no send under way would not notice on a bare adapter: its queue pair stays
+ * in RTS, with its receives. What the peer has not said matters to sends alone; so the reason why it did not does not matter here.
+ */
+static void do_surface(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
+
+	before_replay(conn);
+	if (mesh_live_alone(conn->held)) {
+		mesh_conn_fail(conn, why);
+	} else if (take_over(conn)) {
+		mv_log(&mesh_root.log, MV_LOG_INFO, "%s QP 0x%x to host %s: nothing was under way when it moved, and it has no peer any more: %s",
+		       conn->mc->device, conn->qpn, conn->peer_host, why);
+	}
 }
 
 /*
@@ -399,7 +444,7 @@ bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action,
 		do_stay(conn, action);
 		return true;
 	case MV_DO_SURFACE:
-		mesh_conn_fail(conn, action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason));
+		do_surface(conn, action);
 		return true;
 	case MV_DO_WANTED:
 		wanted(conn, action, now_ns);

@@ -39,6 +39,14 @@ void mesh_conn_log_unlogged(const struct mesh_conn *conn);
 /** mesh_conn_peer_gone - the peer's QP was destroyed or reset */
 void mesh_conn_peer_gone(struct mesh_conn *conn);
 
+/**
+ * mesh_conn_last_word - the program takes its QP away, or is about to bring it to ERR; program's thread
+ *
+ * If the peer may have fenced its own for a move, it is told how far ours came. Without that it would have to fail what a bare adapter
+ * would have completed.
+ */
+void mesh_conn_last_word(struct mesh_conn *conn);
+
 /** mesh_conn_leave - the QP goes: what is kept for moves of it goes, too; after mesh_held_destroy() */
 void mesh_conn_leave(struct mesh_conn *conn);
 

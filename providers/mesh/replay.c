@@ -221,7 +221,14 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	return old;
 }
 
-int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+/* Has the program anything that only the peer can tell of, or a receive that no QP has? held->lock */
+static bool is_idle(const struct mesh_held *h, const struct replay *r)
+{
+	return !r->n && !h->queue.n && !h->n_new_receives;
+}
+
+/* @peer: NULL: it is gone */
+static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic)
 {
 	struct mesh_shadow old = {0};
 	struct replay r = {0};
@@ -233,14 +240,18 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	/* The next one has failed already: what it said of that is not shown, so the program has to hear of it from us. */
 	if (!err && (mesh_reader_strayed(h->guard->reader) || h->guard->n_flushed))
 		err = -EPROTO;
-	if (!err)
-		err = judge(h, &r, next_psn, n_received, max_rd_atomic);
+	if (!err && peer)
+		err = judge(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);
+	else if (!err && !is_idle(h, &r))
+		err = -EBUSY;
 	if (!err)
 		err = build_queue(h, &r);
 	if (!err && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
 		err = -ENOMEM;
 	if (!err)
 		old = take_over(h, &r);
+	if (!err && !peer)
+		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->send_cq->lock);
 	replay_fini(&r);
@@ -250,6 +261,18 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
 	h->old = old; /* it is empty, and taking it away can wait */
 	mesh_kick(h->send_cq);
 	return 0;
+}
+
+int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+{
+	const struct mv_move_sync peer = {.next_psn = next_psn, .n_received = n_received};
+
+	return go_on(h, &peer, max_rd_atomic);
+}
+
+int mesh_live_alone(struct mesh_held *h)
+{
+	return go_on(h, NULL, 0);
 }
 
 /* ---- it failed ----------------------------------------------------------------------------------------------- */

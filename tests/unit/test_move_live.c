@@ -713,6 +713,93 @@ static void test_peer_is_gone(void **state)
 	assert_stays(&l, MV_CTL_REASON_GONE, false);
 }
 
+/* It says what it executed, and then that it goes, before we have fenced. */
+static void test_peer_leaves_with_a_word(void **state)
+{
+	struct mv_ctl_msg confirm, sync, last;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		introduce();
+		confirm = to_confirm();
+		hear(&f, &confirm);
+		take(&f, MV_DO_FENCE);
+		mv_move_fenced(&f, &f_sync, START);
+		sync = take_message(&f, MV_CTL_SYNC);
+		if (i) {
+			mv_move_abort(&f, START);
+			last = take_message(&f, MV_CTL_REFUSE);
+		} else {
+			assert_true(mv_move_bye(&f, &last));
+		}
+		hear(&l, &sync);
+		hear(&l, &last);
+		assert_quiet(&l);
+		mv_move_fenced(&l, &l_sync, START);
+		assert_int_equal(take_message(&l, MV_CTL_SYNC).flags, MV_CTL_READY);
+		check_replay(&l, &f_sync);
+	}
+}
+
+/* Who leaves says what it executed wherever the peer may have fenced, and nowhere else. */
+static void test_last_word(void **state)
+{
+	struct mv_ctl_msg confirm, word, bye;
+
+	(void)state;
+	introduce();
+	assert_false(mv_move_owes_sync(&f));
+	to_quiesce();
+	assert_false(mv_move_owes_sync(&l));
+	assert_false(mv_move_owes_sync(&f));
+	quiesced(&f);
+	assert_true(mv_move_owes_sync(&f)); /* CONFIRM may be on its way */
+	assert_false(mv_move_owes_sync(&l));
+	introduce();
+	confirm = to_confirm();
+	assert_true(mv_move_owes_sync(&l));
+	mv_move_fenced(&l, &l_sync, START);
+	take_message(&l, MV_CTL_SYNC);
+	assert_true(mv_move_owes_sync(&l));
+	/* The follower has not had it, and leaves. */
+	assert_int_equal(f.state, MV_MOVE_ANSWERED);
+	mv_move_last_sync(&f, &f_sync, &word);
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &word);
+	check_replay(&l, &f_sync);
+	hear(&l, &bye);
+	assert_quiet(&l);
+	assert_int_equal(l.state, MV_MOVE_ACTIVE);
+	assert_false(mv_move_owes_sync(&l));
+	(void)confirm;
+	/* The leader had not confirmed: nothing was fenced there. */
+	introduce();
+	confirm = to_answer();
+	mv_move_last_sync(&f, &f_sync, &word);
+	hear(&l, &word);
+	assert_quiet(&l);
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &bye);
+	take(&l, MV_DO_RELEASE);
+	assert_stays(&l, MV_CTL_REASON_GONE, false);
+}
+
+/* Without that it is as if it had died. */
+static void test_peer_leaves_without_a_word(void **state)
+{
+	struct mv_ctl_msg bye;
+
+	(void)state;
+	introduce();
+	to_confirm();
+	assert_true(mv_move_bye(&f, &bye));
+	hear(&l, &bye);
+	assert_quiet(&l);
+	mv_move_fenced(&l, &l_sync, START);
+	assert_surfaces(&l, MV_CTL_REASON_GONE, false);
+}
+
 static void test_abort(void **state)
 {
 	struct mv_ctl_msg msg;
@@ -1183,6 +1270,9 @@ int main(void)
 		cmocka_unit_test(test_lost_messages),
 		cmocka_unit_test(test_fence_fails),
 		cmocka_unit_test(test_peer_is_gone),
+		cmocka_unit_test(test_peer_leaves_with_a_word),
+		cmocka_unit_test(test_last_word),
+		cmocka_unit_test(test_peer_leaves_without_a_word),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_not_ours),
 		cmocka_unit_test(test_earlier_life),

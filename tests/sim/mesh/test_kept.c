@@ -15,6 +15,9 @@
 #include "conn.h"
 #include "guarded.h"
 #include "heldint.h"
+#include "live.h"
+#include "reasons.h"
+#include "relocate.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
 #define PATIENCE 5000 /* ms */
@@ -29,6 +32,25 @@ static void path_failed(void *arg)
 {
 	(void)arg;
 	atomic_fetch_add(&n_failed, 1);
+}
+
+/* There is no helper thread here. */
+static struct mv_ctl_msg sent[4];
+static unsigned int n_sent;
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+int __wrap_mesh_thread_wake(bool urgent);
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	assert_true(n_sent < sizeof(sent) / sizeof(*sent));
+	sent[n_sent++] = *msg;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
 }
 
 static const struct manner noted = {.how = MOVED}, extended = {.how = MOVED, .extended = true};
@@ -54,7 +76,7 @@ static int setup(void **state)
 {
 	world_setup(state);
 	mesh_root.config.survive = true;
-	n_failed = 0;
+	n_failed = n_sent = 0;
 	h = NULL;
 	memset(&e, 0, sizeof(e));
 	return 0;
@@ -316,6 +338,206 @@ static void test_state_while_fenced(void **state)
 	mesh_conn_put(conn);
 }
 
+/* The next one is its own peer, so that what it does shows. */
+static struct mesh_conn *fenced_connection(void)
+{
+	struct mesh_conn *conn = connection();
+	struct mv_move_sync sync;
+
+	guarded_prepare_loop(conn->held, 0x77);
+	guarded_fence(conn->held, true, &sync);
+	return conn;
+}
+
+static void assert_works_without_a_peer(struct mesh_conn *conn)
+{
+	struct ibv_wc wc;
+	int i;
+
+	end_quiet(&e);
+	assert_int_equal(state_of(false), IBV_QPS_RTS);
+	assert_int_equal(conn->state, MESH_CONN_MOVED);
+	assert_string_equal(mesh_conn_bound(conn), "the peer's QP is gone");
+	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0);
+	for (i = 0; i < 2; i++) {
+		wc = end_wait(&e);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, wc.opcode & IBV_WC_RECV ? 7 : 8);
+	}
+	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
+	end_quiet(&e);
+}
+
+/* The peer leaves, or is killed, between fence and SYNC: who has nothing under way but receives does not notice. */
+static void leaves_fenced(enum mv_ctl_reason reason, bool timed_out)
+{
+	const struct mv_move_action surface = {
+		.type = MV_DO_SURFACE, .reason = reason, .timed_out = timed_out};
+	struct mesh_conn *conn;
+
+	begin(&(struct shape){0});
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	conn = fenced_connection();
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_works_without_a_peer(conn);
+	mesh_conn_put(conn);
+}
+
+static void test_peer_leaves(void **state)
+{
+	(void)state;
+	leaves_fenced(MV_CTL_REASON_GONE, false);
+}
+
+static void test_peer_is_silent(void **state)
+{
+	(void)state;
+	leaves_fenced(MV_CTL_REASON_TIMEOUT, true);
+}
+
+/* It said how far it came, and left while we were fencing. */
+static void test_peer_leaves_with_a_word(void **state)
+{
+	struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
+	struct mesh_conn *conn;
+
+	(void)state;
+	begin(&(struct shape){0});
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	conn = fenced_connection();
+	mesh_conn_peer_gone(conn);
+	assert_null(mesh_live_lost(conn->held)); /* else the fence would not be hidden */
+	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
+	assert_works_without_a_peer(conn);
+	mesh_conn_put(conn);
+}
+
+/* What was under way may have been done or not, and nobody will know: that is an error, as on a path that is gone. */
+static void test_peer_leaves_a_send(void **state)
+{
+	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	struct mesh_conn *conn;
+	struct ibv_wc wc;
+
+	(void)state;
+	begin(&(struct shape){0});
+	conn = fenced_connection();
+	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0); /* it waits */
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	wc = end_wait(&e);
+	assert_int_equal(wc.wr_id, 8);
+	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	assert_int_equal(conn->state, MESH_CONN_FAILED);
+	mesh_conn_put(conn);
+}
+
+/* A SEND to itself has arrived, and a receive is left. The peer, if it is another, may have fenced, and asks what was executed. */
+static struct mesh_conn *one_received(void)
+{
+	struct ibv_wc wc;
+	int i;
+
+	end_open(&e, &world, &noted, &(struct shape){0});
+	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	guarded_rts(&e, h, world_rts(0x77));
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
+	assert_int_equal(end_send_empty(&e, 8, IBV_SEND_SIGNALED), 0);
+	for (i = 0; i < 2; i++) {
+		wc = end_wait(&e);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	guarded_prepare(h);
+	return connection();
+}
+
+static void assert_last_word(struct mesh_conn *conn)
+{
+	struct mv_move_sync sync;
+
+	assert_int_equal(mesh_live_last_word(conn->held, &sync), 0);
+	assert_int_equal(sync.next_psn, 0x78);
+	assert_int_equal(sync.n_received, 1);
+	assert_int_equal(state_of(true), IBV_QPS_ERR);
+	end_quiet(&e);
+}
+
+/* The program brings it to ERR: what is flushed comes once, and as that. */
+static void ends_with_a_word(bool begun)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct mesh_conn *conn = one_received();
+	struct mv_move_sync sync;
+	struct ibv_wc wc;
+
+	if (begun)
+		assert_int_equal(mesh_live_fence(conn->held, true, &sync), -EAGAIN);
+	assert_last_word(conn);
+	assert_int_equal(mesh_held_modify(conn->held, &attr, IBV_QP_STATE), 0);
+	wc = end_wait(&e);
+	assert_int_equal(wc.wr_id, 9);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+	assert_int_equal(state_of(false), IBV_QPS_ERR);
+	mesh_conn_put(conn);
+}
+
+static void test_last_word(void **state)
+{
+	(void)state;
+	ends_with_a_word(false);
+}
+
+static void test_last_word_while_fencing(void **state)
+{
+	(void)state;
+	ends_with_a_word(true);
+}
+
+/* The peer has our answer, and may have fenced; here nothing has been yet. */
+static void leaves(enum ibv_qp_state to)
+{
+	const struct mv_move_begin move = {.local.qpn = 2, .peer.qpn = 1, .attempt = 1};
+	struct ibv_qp_attr attr = {.qp_state = to};
+	struct mesh_conn *conn = one_received();
+
+	mv_move_adopt(&conn->move, &move, 0x77, &mv_move_default_times, mesh_now_ns());
+	conn->move.peer_attempt = 3;
+	conn->move.settled = conn->move.state;
+	conn->move.state = MV_MOVE_ANSWERED;
+	conn->move.live = true;
+	conn->move.next.offer = 5;
+	assert_int_equal(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE), 0);
+	assert_true(n_sent >= 1);
+	assert_int_equal(sent[0].type, MV_CTL_SYNC);
+	assert_int_equal(sent[0].request_id, 5);
+	assert_int_equal(sent[0].next_psn, 0x78);
+	assert_int_equal(sent[0].n_received, 1);
+	mesh_conn_put(conn);
+}
+
+static void test_leaves_by_reset(void **state)
+{
+	(void)state;
+	leaves(IBV_QPS_RESET);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(sent[1].type, MV_CTL_BYE);
+	end_quiet(&e);
+}
+
+static void test_leaves_by_error(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	leaves(IBV_QPS_ERR);
+	wc = end_wait(&e);
+	assert_int_equal(wc.wr_id, 9);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+}
+
 /* The program's own wish, and what no path would help against. */
 static void test_state_of_the_programs(void **state)
 {
@@ -391,6 +613,8 @@ int main(void)
 		T(test_wakes), T(test_wakes_srq), T(test_wakes_who_ends_it), T(test_wakes_who_arms_late), T(test_nothing_is_left),
 		T(test_no_more_than_needed), T(test_woken_later),
 		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
+		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
+		T(test_last_word), T(test_last_word_while_fencing), T(test_leaves_by_reset), T(test_leaves_by_error),
 		T(test_full_behind_an_open_poll),
 	};
 

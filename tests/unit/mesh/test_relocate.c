@@ -452,6 +452,48 @@ static void test_late_bye_of_another(void **state)
 	assert_null(held.guard->lost);
 }
 
+/* It goes while ours is being fenced: what that flushes is not the program's to see. */
+static void test_bye_while_fencing(void **state)
+{
+	struct mesh_completion flushed = {.wr_id = 1, .cq = &cq, .status = IBV_WC_WR_FLUSH_ERR};
+
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 3;
+	held.mode = MESH_HELD_FENCING;
+	say_bye(3);
+	assert_true(conn.peer_gone);
+	assert_null(held.guard->lost);
+	assert_false(mesh_guard_completed(&held, &flushed));
+}
+
+/* Its own program takes it away when the peer waits to be told what it has executed. */
+static void test_last_word(void **state)
+{
+	(void)state;
+	is_well();
+	sent = (struct mv_ctl_msg){0};
+	mesh_conn_last_word(&conn);
+	assert_int_equal(sent.type, 0); /* nothing moves */
+	conn.move.peer_attempt = 3;
+	conn.move.live = true;
+	conn.move.state = MV_MOVE_FENCED;
+	conn.move.next.offer = 5;
+	conn.move.my_sync = (struct mv_move_sync){0x123, 4};
+	mesh_conn_last_word(&conn);
+	assert_int_equal(sent.type, MV_CTL_SYNC);
+	assert_int_equal(sent.request_id, 5);
+	assert_int_equal(sent.next_psn, 0x123);
+	assert_int_equal(sent.n_received, 4);
+	/* It cannot be known any more: better nothing than something wrong. */
+	sent = (struct mv_ctl_msg){0};
+	conn.move.state = MV_MOVE_FENCING;
+	held.mode = MESH_HELD_FENCING;
+	mesh_conn_last_word(&conn);
+	assert_int_equal(sent.type, 0);
+	conn.move.live = false;
+}
+
 /* The program has posted, since its next one was prepared, what cannot be moved: nothing is fenced. */
 static void test_lost_meanwhile(void **state)
 {
@@ -507,6 +549,8 @@ int main(void)
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
 		T(test_late_bye_of_another),
+		T(test_bye_while_fencing),
+		T(test_last_word),
 		T(test_lost_meanwhile),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
