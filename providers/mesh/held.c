@@ -337,13 +337,15 @@ void mesh_held_resume_posting(struct mesh_held *h)
 /* Has the calling thread post_lock? */
 static bool is_stopped(const struct mesh_held *h)
 {
-	return atomic_load_explicit(&h->stopper, memory_order_relaxed) == (uintptr_t)pthread_self() || mesh_wrex_in_own_batch(h);
+	return atomic_load_explicit(&h->stopper, memory_order_relaxed) == (uintptr_t)pthread_self() || mesh_held_in_own_batch(h);
 }
 
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err;
 
+	if (is_stopped(h))
+		return modify_base(h, attr, attr_mask);
 	if (!mesh_held_stop_posting(h))
 		return EAGAIN;
 	err = modify_base(h, attr, attr_mask);

@@ -30,7 +30,7 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
  *
  * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then
  * those of mesh_key_local() and of the hook. But a thread of the program's that is in a batch (ibv_wr_start()) has post_lock, and may
- * ask for conn->lock: threads of ours, with that, only try (mesh_held_stop_posting()).
+ * ask for conn->lock: whoever has that only tries (mesh_held_stop_posting()), but for the end of a QP, and RTR of one that is not held.
  */
 struct mesh_held;
 
@@ -138,8 +138,9 @@ void mesh_held_activate(struct mesh_held *h);
 bool mesh_held_stop_posting(struct mesh_held *h);
 /** mesh_held_resume_posting - @h may be gone since, by mesh_held_native() */
 void mesh_held_resume_posting(struct mesh_held *h);
-/** mesh_held_in_batch - is a thread in a batch that our wr_start began? It has post_lock. Any thread, no lock; wrex.c */
+/** mesh_held_in_batch, mesh_held_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? No lock; wrex.c */
 bool mesh_held_in_batch(const struct mesh_held *h);
+bool mesh_held_in_own_batch(const struct mesh_held *h);
 
 /**
  * mesh_held_modify_base - change the base's own QP while it is held

@@ -388,7 +388,7 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  */
 int mesh_held_room(struct mesh_held *h);
 /**
- * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for a thread in a batch of ibv_wr_start()
+ * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch of ibv_wr_start()
  *
  * Return: EAGAIN: there is one; what mc->modify_qp() does.
  */
@@ -686,8 +686,6 @@ void mesh_wrex_remove(struct mesh_held *h);
 /** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
 void mesh_wrex_changed(struct mesh_held *h);
 
-/** mesh_wrex_in_own_batch - is the calling thread in a batch that our wr_start began? It has post_lock */
-bool mesh_wrex_in_own_batch(const struct mesh_held *h);
 /** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
 void mesh_wrex_leave_queue(struct mesh_held *h);
 

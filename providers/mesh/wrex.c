@@ -403,7 +403,7 @@ bool mesh_held_in_batch(const struct mesh_held *h)
 	return builder_of(h);
 }
 
-bool mesh_wrex_in_own_batch(const struct mesh_held *h)
+bool mesh_held_in_own_batch(const struct mesh_held *h)
 {
 	return builder_of(h) == (uintptr_t)pthread_self();
 }

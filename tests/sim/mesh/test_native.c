@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * A connection that is held while its peer is asked, and then left as the program made it, in a host of the simulator: the program is
- * in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for ever, and nothing is lost.
+ * in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for ever, and nothing is lost. Nor where
+ * another thread of the program modifies it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +28,7 @@ static struct mesh_conn *conn; /* with a reference */
 
 /* ---- what an agent would have said, and the helper thread, of which there is none here ------------------------------------ */
 
-static const struct mesh_view asks = {.verdict = MV_PATH_ASK, .agent_version = 1, .n_paths = 1};
+static struct mesh_view view = {.agent_version = 1, .n_paths = 1};
 
 static struct {
 	pthread_t thread;
@@ -48,13 +49,13 @@ bool __wrap_mesh_view_agent(void)
 void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	(void)request;
-	*ret = asks;
+	*ret = view;
 }
 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	(void)request;
-	*ret = asks;
+	*ret = view;
 }
 
 int __wrap_mesh_thread_wake(bool urgent)
@@ -112,12 +113,13 @@ static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return base_modify(qp, attr, mask);
 }
 
-static int setup(void **state)
+static void open_with(enum mv_path_verdict verdict)
 {
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 
-	(void)state;
+	view.verdict = verdict;
 	world_open(&world);
+	world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE; /* all batches are ours from the beginning */
 	mesh_root.config.survive = true;
 	world.mc->sees_peers = true;
 	base_modify = world.mc->modify_qp;
@@ -130,9 +132,24 @@ static int setup(void **state)
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
 	assert_int_equal(ibv_modify_qp(e.qp, &rtr, RTR_MASK), 0);
 	assert_int_equal(ibv_modify_qp(e.qp, &rts, RTS_MASK), 0);
+	assert_non_null(conn->held);
+	alarm(PATIENCE);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	open_with(MV_PATH_ASK);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
 	assert_int_equal(n_rtr, 0);
-	alarm(PATIENCE);
+	return 0;
+}
+
+static int setup_logged(void **state)
+{
+	(void)state;
+	open_with(MV_PATH_WORKS);
+	assert_int_equal(conn->state, MESH_CONN_NATIVE);
 	return 0;
 }
 
@@ -270,12 +287,67 @@ static void test_batches_meanwhile(void **state)
 	assert_written(1, 0x1111);
 }
 
+static void *forbid_reads(void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_modify_qp(e.qp, &attr, IBV_QP_ACCESS_FLAGS);
+}
+
+static void *end_it(void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_modify_qp(e.qp, &attr, IBV_QP_STATE);
+}
+
+/* It waits for the end of the batch, with nothing that who is in that asks for. */
+static void modified_elsewhere(void *(*modify)(void *))
+{
+	pthread_t other;
+	void *ret;
+
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(pthread_create(&other, NULL, modify, NULL), 0);
+	usleep(BATCH_US);
+	assert_rts();
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_int_equal(pthread_join(other, &ret), 0);
+	assert_null(ret);
+}
+
+static void test_modified_held(void **state)
+{
+	(void)state;
+	modified_elsewhere(forbid_reads);
+}
+
+static void test_modified(void **state)
+{
+	(void)state;
+	modified_elsewhere(forbid_reads);
+	assert_written(1, 0x1111);
+}
+
+static void test_ended_elsewhere(void **state)
+{
+	(void)state;
+	modified_elsewhere(end_it);
+	assert_int_equal(end_wait(&e).wr_id, 1); /* done, or flushed */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_asks_in_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_in_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_batches_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modified_held, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modified, setup_logged, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_elsewhere, setup_logged, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
