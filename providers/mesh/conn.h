@@ -145,6 +145,7 @@ struct mesh_conn {
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool counted; /* in process->n_moving */
+	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
 	bool fencing; /* FENCE is under way */
 	bool fenced; /* from its end to ACTIVATE */
 	bool peer_gone; /* the peer has said that its program's QP is */

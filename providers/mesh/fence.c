@@ -84,8 +84,6 @@ static int now_to_err(struct mesh_held *h)
 
 	if (h->now.qp)
 		return -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE));
-	if (mesh_wrex_in_own_batch(h))
-		return -mesh_positive(mesh_held_modify_base(h, &attr, IBV_QP_STATE));
 	return -mesh_positive(mesh_held_try_modify_base(h, &attr, IBV_QP_STATE));
 }
 

@@ -317,23 +317,45 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	return err;
 }
 
+bool mesh_held_stop_posting(struct mesh_held *h)
+{
+	while (pthread_mutex_trylock(&h->post_lock)) {
+		if (mesh_held_in_batch(h))
+			return false;
+		sched_yield();
+	}
+	atomic_store_explicit(&h->stopper, (uintptr_t)pthread_self(), memory_order_relaxed);
+	return true;
+}
+
+void mesh_held_resume_posting(struct mesh_held *h)
+{
+	atomic_store_explicit(&h->stopper, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&h->post_lock);
+}
+
+/* Has the calling thread post_lock? */
+static bool is_stopped(const struct mesh_held *h)
+{
+	return atomic_load_explicit(&h->stopper, memory_order_relaxed) == (uintptr_t)pthread_self() || mesh_held_in_own_batch(h);
+}
+
 int mesh_held_try_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err;
 
-	while (pthread_mutex_trylock(&h->post_lock)) {
-		if (mesh_wrex_in_batch(h))
-			return EAGAIN;
-		sched_yield();
-	}
+	if (is_stopped(h))
+		return modify_base(h, attr, attr_mask);
+	if (!mesh_held_stop_posting(h))
+		return EAGAIN;
 	err = modify_base(h, attr, attr_mask);
-	pthread_mutex_unlock(&h->post_lock);
+	mesh_held_resume_posting(h);
 	return err;
 }
 
 int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
 {
-	bool own = mesh_wrex_in_own_batch(h);
+	bool own = is_stopped(h);
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
@@ -356,11 +378,9 @@ int mesh_held_native(struct mesh_held *h)
 {
 	bool all;
 
-	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	if (h->now.qp) {
 		pthread_mutex_unlock(&h->lock);
-		pthread_mutex_unlock(&h->post_lock);
 		return -EBUSY;
 	}
 	h->mode = MESH_HELD_NATIVE;
@@ -371,7 +391,6 @@ int mesh_held_native(struct mesh_held *h)
 	else
 		h->mode = MESH_HELD_WAITING;
 	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->post_lock);
 	if (!all)
 		return -EAGAIN;
 	leave(h);

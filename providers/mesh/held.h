@@ -29,7 +29,8 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
  * all later ones of that QP behind it, until mesh_held_put_key().
  *
  * Locks, outermost first: conn->lock (the caller's), held->post_lock, cq->lock (mesh_cq), data->lock, held->lock, then
- * those of mesh_key_local() and of the hook.
+ * those of mesh_key_local() and of the hook. But a thread of the program's that is in a batch (ibv_wr_start()) has post_lock, and may
+ * ask for conn->lock: whoever has that only tries (mesh_held_stop_posting()), but for the end of a QP, and RTR of one that is not held.
  */
 struct mesh_held;
 
@@ -127,10 +128,26 @@ int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 void mesh_held_activate(struct mesh_held *h);
 
 /**
+ * mesh_held_stop_posting - sends of the program's wait from now on, and there is no thread in a batch (ibv_wr_start())
+ *
+ * Does not wait for one that is in a batch: that may take its time, or be waiting for what the caller has. Waits for calls that
+ * just post, or change the base's QP. The caller is in no batch of this QP himself.
+ *
+ * Return: true: until mesh_held_resume_posting(), by the same thread; false: there is one in a batch.
+ */
+bool mesh_held_stop_posting(struct mesh_held *h);
+/** mesh_held_resume_posting - @h may be gone since, by mesh_held_native() */
+void mesh_held_resume_posting(struct mesh_held *h);
+/** mesh_held_in_batch, mesh_held_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? No lock; wrex.c */
+bool mesh_held_in_batch(const struct mesh_held *h);
+bool mesh_held_in_own_batch(const struct mesh_held *h);
+
+/**
  * mesh_held_modify_base - change the base's own QP while it is held
  *
  * To be used in place of mc->modify_qp() from mesh_held_new() on: mlx5 exchanges functions of struct ibv_qp_ex with the
- * state, and must not do so in the middle of the program's posting.
+ * state, and must not do so in the middle of the program's posting. Waits for a thread in a batch, unless that is the caller, or
+ * posting is stopped.
  *
  * Return: what mc->modify_qp() does.
  */
@@ -139,8 +156,8 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 /**
  * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
  *
- * There is no shadow (mesh_held_unprepare()). On success the QP is the base's alone, and @h is gone, as after
- * mesh_held_destroy().
+ * There is no shadow (mesh_held_unprepare()), and posting is stopped. On success the QP is the base's alone, and @h is gone, as
+ * after mesh_held_destroy(), but for mesh_held_resume_posting().
  *
  * Return: 0; -EBUSY: there is a shadow; -EAGAIN: there are sends, but the base takes none (its QP is not in RTS).
  */

@@ -235,11 +235,12 @@ struct mesh_held {
 
 	/*
 	 * For QPs with ibv_wr_*: held from wr_start to wr_complete or wr_abort, and by ibv_post_send(), as providers do.
-	 * Taken before @lock. A thread may call anything while it has it, or take its time, so nothing but posting, what the program
-	 * itself does to its QP, and connecting the base's after all (mesh_held_native()) waits for it: the helper thread would keep all
-	 * connections waiting.
+	 * Taken before @lock. A thread may call anything while it has it, or take its time, so nothing but posting and what the program
+	 * itself does to its QP waits for it: the helper thread would keep all connections waiting, and a worker conn->lock, which that
+	 * thread may ask for. See mesh_held_stop_posting().
 	 */
 	pthread_mutex_t post_lock;
+	_Atomic uintptr_t stopper; /* thread that has stopped posting; 0: none; written under post_lock */
 
 	pthread_mutex_t lock; /* guards the rest but for the atomics */
 	struct ibv_qp *qp; /* NULL: record is free */
@@ -388,7 +389,7 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  */
 int mesh_held_room(struct mesh_held *h);
 /**
- * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for a thread in a batch of ibv_wr_start()
+ * mesh_held_try_modify_base - mesh_held_modify_base(), not to RTR, without waiting for another thread in a batch of ibv_wr_start()
  *
  * Return: EAGAIN: there is one; what mc->modify_qp() does.
  */
@@ -686,9 +687,6 @@ void mesh_wrex_remove(struct mesh_held *h);
 /** mesh_wrex_changed - the provider may have put in others (mlx5's wr_complete depends on the state); as above */
 void mesh_wrex_changed(struct mesh_held *h);
 
-/** mesh_wrex_in_batch, mesh_wrex_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? It has post_lock */
-bool mesh_wrex_in_batch(const struct mesh_held *h);
-bool mesh_wrex_in_own_batch(const struct mesh_held *h);
 /** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
 void mesh_wrex_leave_queue(struct mesh_held *h);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <unistd.h>
 
 #include "connectint.h"
 #include "live.h"
@@ -182,17 +183,53 @@ static bool is_refused(const struct ibv_qp_attr *attr, int mask)
 	return attr->qp_state == IBV_QPS_RTR || (attr->qp_state == IBV_QPS_ERR && mask != IBV_QP_STATE);
 }
 
+/* May the base's QP be modified, with what posts to it? conn->lock */
+static bool reaches_base(const struct mesh_conn *conn, int mask)
+{
+	if (!conn->held)
+		return false;
+	return !mesh_conn_taken(conn) || (conn->state == MESH_CONN_HELD && mask & IBV_QP_ACCESS_FLAGS);
+}
+
+#define BATCH_US 100 /* to look whether another thread's batch is through */
+
+/*
+ * Take conn->lock, and stop posting where the base's QP may be modified. That waits for another thread's batch (ibv_wr_start()), but not
+ * with conn->lock, which that thread may ask for.
+ *
+ * Return: of what posting is to be resumed, before the lock is given back; NULL: of nothing.
+ */
+static struct mesh_held *enter(struct mesh_conn *conn, int mask)
+{
+	for (;;) {
+		pthread_mutex_lock(&conn->lock);
+		if (!reaches_base(conn, mask) || mesh_held_in_own_batch(conn->held))
+			return NULL;
+		if (mesh_held_stop_posting(conn->held))
+			return conn->held;
+		pthread_mutex_unlock(&conn->lock);
+		usleep(BATCH_US);
+	}
+}
+
+static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
+{
+	if (stopped)
+		mesh_held_resume_posting(stopped);
+	pthread_mutex_unlock(&conn->lock);
+}
+
 /*
  * @ret_taken: whether this connection's transitions are ours
  */
 static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
 {
+	struct mesh_held *stopped = enter(conn, mask);
 	int err = 0;
 
-	pthread_mutex_lock(&conn->lock);
 	*ret_taken = conn->held;
 	if (conn->held && is_refused(attr, mask)) {
-		pthread_mutex_unlock(&conn->lock);
+		leave(conn, stopped);
 		return mesh_conn_refuse();
 	}
 	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live) {
@@ -204,7 +241,7 @@ static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 	else if (conn->held)
 		err = modify_logged(conn, attr, mask);
 	mesh_conn_key_peer(conn);
-	pthread_mutex_unlock(&conn->lock);
+	leave(conn, stopped);
 	if (*ret_taken) {
 		mesh_conn_queue(conn, true);
 		mesh_thread_wake(true);

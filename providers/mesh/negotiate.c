@@ -352,15 +352,17 @@ static int connect_base(struct mesh_conn *conn, uint8_t gid_type)
 	return err;
 }
 
-/* Connect the program's own QP after all and give it the work. */
+/* Connect the program's own QP after all and give it the work. Posting is stopped, until that is done. */
 static void go_native(struct mesh_conn *conn, uint8_t gid_type)
 {
+	struct mesh_held *h = conn->held;
 	int err = release(conn); /* before the base can receive what the shadow can */
 
 	if (!err)
 		err = connect_base(conn, gid_type);
 	if (!err)
-		err = mesh_held_native(conn->held);
+		err = mesh_held_native(h);
+	mesh_held_resume_posting(h);
 	if (!err) {
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
@@ -410,6 +412,10 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 
 	if (worker)
 		return next->type == MV_DO_PREPARE;
+	/* See stop_posting(); a worker could only give it back. */
+	conn->in_batch = next->type == MV_DO_NATIVE && mesh_held_in_batch(conn->held);
+	if (conn->in_batch)
+		return true;
 	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
 		return false;
@@ -418,14 +424,25 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 	return is_slow(next) && mesh_work_submit(conn, to);
 }
 
+/*
+ * The base's QP is not connected in the middle of a batch (ibv_wr_start()). Who is in one may take his time, and ask for the state of the
+ * queue pair meanwhile, which takes conn->lock: so nobody waits here, and the action is left until that is over.
+ */
+static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *next)
+{
+	conn->in_batch = next->type == MV_DO_NATIVE && !mesh_held_stop_posting(conn->held);
+	return !conn->in_batch;
+}
+
 /* @worker: in a worker thread, which is here for what is slow */
 static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 {
 	struct mv_move_action action;
 	const struct mv_move_action *next;
 
+	conn->in_batch = false;
 	/* Carrying one out may give a new one, and may end our part. */
-	while (conn->held && (next = mv_move_peek(&conn->move)) && !hand_over(conn, next, worker)) {
+	while (conn->held && (next = mv_move_peek(&conn->move)) && !hand_over(conn, next, worker) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
 		if (mesh_conn_live(conn, &action, now_ns))
 			continue;
@@ -620,6 +637,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && *ret_deadline > now_ns + WAKE_AGAIN_NS)
 		*ret_deadline = now_ns + WAKE_AGAIN_NS;
 	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && *ret_deadline > now_ns + LOCKED_NS)
+		*ret_deadline = now_ns + LOCKED_NS;
+	if (is_moving(conn) && conn->in_batch && *ret_deadline > now_ns + LOCKED_NS)
 		*ret_deadline = now_ns + LOCKED_NS;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)

@@ -32,19 +32,26 @@ static void correct(struct mesh_conn *conn, struct ibv_qp *qp, struct ibv_qp_att
 int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
 {
 	struct mesh_context *mc = mesh_context_get(qp->context);
-	int err = mc->query_qp(qp, attr, attr_mask, init_attr), cancel;
+	int cancel, err, saved_errno;
 	struct mesh_conn *conn;
 
-	if (err || !mc->can_move || !mesh_context_active(mc))
-		return err;
+	if (!mc->can_move || !mesh_context_active(mc))
+		return mc->query_qp(qp, attr, attr_mask, init_attr);
 	cancel = mesh_cancel_off();
 	conn = mesh_conn_get(qp);
-	if (conn) {
-		pthread_mutex_lock(&conn->lock);
-		correct(conn, qp, attr);
-		pthread_mutex_unlock(&conn->lock);
+	if (!conn) {
+		mesh_cancel_restore(cancel);
+		return mc->query_qp(qp, attr, attr_mask, init_attr);
 	}
+	/* Whoever has the lock may be connecting the base's QP: what that said before is not to be taken for what it is afterwards. */
+	pthread_mutex_lock(&conn->lock);
+	err = mc->query_qp(qp, attr, attr_mask, init_attr);
+	saved_errno = errno;
+	if (!err)
+		correct(conn, qp, attr);
+	pthread_mutex_unlock(&conn->lock);
 	mesh_conn_put(conn);
 	mesh_cancel_restore(cancel);
+	errno = saved_errno;
 	return err;
 }

@@ -398,12 +398,12 @@ static uintptr_t builder_of(const struct mesh_held *h)
 	return w ? atomic_load_explicit(&w->builder, memory_order_relaxed) : 0;
 }
 
-bool mesh_wrex_in_batch(const struct mesh_held *h)
+bool mesh_held_in_batch(const struct mesh_held *h)
 {
 	return builder_of(h);
 }
 
-bool mesh_wrex_in_own_batch(const struct mesh_held *h)
+bool mesh_held_in_own_batch(const struct mesh_held *h)
 {
 	return builder_of(h) == (uintptr_t)pthread_self();
 }
@@ -412,7 +412,7 @@ void mesh_wrex_leave_queue(struct mesh_held *h)
 {
 	struct mesh_wrex *w = atomic_load_explicit(&h->wrex, memory_order_relaxed);
 
-	if (!mesh_wrex_in_batch(h) || w->left) {
+	if (!mesh_held_in_batch(h) || w->left) {
 		mesh_sendq_fini(&h->queue);
 		return;
 	}

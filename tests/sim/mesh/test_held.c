@@ -21,7 +21,9 @@ static void native(struct end *e, struct end *peer, const struct shape *shape)
 {
 	assert_int_equal(mesh_held_unprepare(e->held), 0);
 	end_native(e, peer, shape);
+	assert_true(mesh_held_stop_posting(e->held));
 	assert_int_equal(mesh_held_native(e->held), 0);
+	mesh_held_resume_posting(e->held);
 	e->held = NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * What is remembered of a program's queue pair: why it cannot be moved later, as the log says it (nobody to ask when it was made, or no
- * memory to note what it receives), what it changes of it, and that what the kernel refuses changes nothing.
+ * memory to note what it receives), what it changes of it, that what the kernel refuses changes nothing, and which state it is said to be in.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -532,6 +532,79 @@ static void test_agent_comes_in_init(void **state)
 	modify(IBV_QPS_RESET);
 }
 
+/* ---- what is said ---------------------------------------------------------------------------------------------- */
+
+#define RESOLVES_US 200000 /* as long as the kernel looks for the neighbour */
+
+static _Atomic enum ibv_qp_state base_state;
+
+static int modify_slowly(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask)
+{
+	(void)its;
+	if (attr->qp_state == IBV_QPS_RTR)
+		usleep(RESOLVES_US);
+	if (mask & IBV_QP_STATE)
+		base_state = attr->qp_state;
+	return 0;
+}
+
+static int query_base(struct ibv_qp *its, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr)
+{
+	(void)its;
+	(void)mask;
+	(void)init_attr;
+	attr->qp_state = attr->cur_qp_state = base_state;
+	return 0;
+}
+
+static _Atomic bool is_native;
+
+static void *make_native(void *conn)
+{
+	mesh_conn_work(conn);
+	is_native = true;
+	return NULL;
+}
+
+/* Held, and then left as it is: the base's goes to RTS long after the program has been told that it is there. */
+static void test_never_less_than_said(void **state)
+{
+	const struct mv_move_begin begin = {.local.qpn = 7, .peer.qpn = 9, .verdict = MV_PATH_ASK, .attempt = 5};
+	struct mesh_held *h;
+	struct mesh_conn *conn = connection(MESH_CONN_HELD, NULL);
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
+	pthread_t worker;
+	unsigned int n;
+
+	(void)state;
+	h = mesh_held_find(context, &qp);
+	assert_non_null(h);
+	h->mode = MESH_HELD_WAITING;
+	context->data.n_noted--;
+	context->data.n_held++;
+	conn->held = h;
+	conn->rtr.qp_state = IBV_QPS_RTR;
+	conn->rts.qp_state = IBV_QPS_RTS;
+	mv_move_begin(&conn->move, &begin, &mv_move_default_times, mesh_now_ns());
+	mv_move_unreachable(&conn->move, mesh_now_ns());
+	base_state = IBV_QPS_INIT;
+	context->modify_qp = modify_slowly;
+	context->query_qp = query_base;
+	is_native = false;
+	assert_int_equal(pthread_create(&worker, NULL, make_native, conn), 0);
+	for (n = 0; !is_native || !n; n++) {
+		assert_int_equal(mesh_query_qp(&qp, &attr, IBV_QP_STATE, &init_attr), 0);
+		assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+		usleep(1000);
+	}
+	assert_int_equal(pthread_join(worker, NULL), 0);
+	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	assert_int_equal(base_state, IBV_QPS_RTS);
+	context->modify_qp = modify_qp;
+	end(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -547,6 +620,7 @@ int main(void)
 		cmocka_unit_test(test_rts_tried_again),
 		cmocka_unit_test(test_datagrams_go_on),
 		cmocka_unit_test(test_agent_comes_in_init),
+		cmocka_unit_test(test_never_less_than_said),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A connection that is held while its peer is asked, and then left as the program made it, in a host of the simulator: the program is
+ * in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for ever, and nothing is lost. Nor where
+ * another thread of the program modifies it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "guarded.h"
+#include "heldint.h"
+
+#define PSN	 0x123u
+#define PATIENCE 10 /* seconds, then something waits for ever */
+#define BATCH_US 50000u
+#define MAX_LOOKS 120u /* in that time: once in a millisecond, and for what is told; not all the time */
+
+static const struct manner builders = {.how = BARE, .builders = true};
+static struct end e; /* connected to itself */
+static struct mesh_conn *conn; /* with a reference */
+
+/* ---- what an agent would have said, and the helper thread, of which there is none here ------------------------------------ */
+
+static struct mesh_view view = {.agent_version = 1, .n_paths = 1};
+
+static struct {
+	pthread_t thread;
+	_Atomic bool woken, ends;
+	_Atomic unsigned int n_looks;
+} helper;
+
+bool __wrap_mesh_view_agent(void);
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+int __wrap_mesh_thread_wake(bool urgent);
+
+bool __wrap_mesh_view_agent(void)
+{
+	return true;
+}
+
+void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	helper.woken = true;
+	return 0;
+}
+
+/* As thread.c: what is told, then what is due. */
+static void *help(void *arg)
+{
+	const struct mv_ctl_msg gone = {.attempt = conn->attempt};
+	uint64_t deadline = 0, now_ns;
+
+	(void)arg;
+	mesh_conn_unreachable(conn, &gone, mesh_now_ns());
+	while (!helper.ends) {
+		now_ns = mesh_now_ns();
+		if (atomic_exchange(&helper.woken, false) || now_ns >= deadline) {
+			mesh_conn_run(conn, now_ns, now_ns, &deadline);
+			helper.n_looks++;
+		}
+		usleep(100);
+	}
+	return NULL;
+}
+
+/* The peer is not there. */
+static void begin_helping(void)
+{
+	helper.woken = helper.ends = false;
+	helper.n_looks = 0;
+	assert_int_equal(pthread_create(&helper.thread, NULL, help, NULL), 0);
+}
+
+static void end_helping(void)
+{
+	helper.ends = true;
+	assert_int_equal(pthread_join(helper.thread, NULL), 0);
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------------ */
+
+static int (*base_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static _Atomic unsigned int n_rtr; /* of the base's */
+static unsigned int resolves_us; /* as long as the kernel looks for the neighbour */
+
+static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
+		n_rtr++;
+		usleep(resolves_us);
+	}
+	return base_modify(qp, attr, mask);
+}
+
+static void open_with(enum mv_path_verdict verdict)
+{
+	struct ibv_qp_attr rtr, rts = world_rts(PSN);
+
+	view.verdict = verdict;
+	world_open(&world);
+	world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE; /* all batches are ours from the beginning */
+	mesh_root.config.survive = true;
+	world.mc->sees_peers = true;
+	base_modify = world.mc->modify_qp;
+	world.mc->modify_qp = modify_slowly;
+	n_rtr = 0;
+	resolves_us = 0;
+	end_open(&e, &world, &builders, &(struct shape){0});
+	conn = mesh_conn_get(e.qp);
+	assert_non_null(conn);
+	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
+	assert_int_equal(ibv_modify_qp(e.qp, &rtr, RTR_MASK), 0);
+	assert_int_equal(ibv_modify_qp(e.qp, &rts, RTS_MASK), 0);
+	assert_non_null(conn->held);
+	alarm(PATIENCE);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	open_with(MV_PATH_ASK);
+	assert_int_equal(conn->state, MESH_CONN_HELD);
+	assert_int_equal(n_rtr, 0);
+	return 0;
+}
+
+static int setup_logged(void **state)
+{
+	(void)state;
+	open_with(MV_PATH_WORKS);
+	assert_int_equal(conn->state, MESH_CONN_NATIVE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mesh_conn_put(conn);
+	end_close(&e);
+	world.mc->modify_qp = base_modify;
+	mesh_root.config.survive = false;
+	world_close(&world);
+	alarm(0); /* who has failed may have left a batch open */
+	return 0;
+}
+
+static void build_write(uint64_t wr_id, uint64_t what)
+{
+	e.qp_ex->wr_id = wr_id;
+	e.qp_ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(e.qp_ex, e.mr->rkey, (uintptr_t)&e.buf[8 * wr_id]);
+	ibv_wr_set_inline_data(e.qp_ex, &what, sizeof(what));
+}
+
+static void assert_written(uint64_t wr_id, uint64_t what)
+{
+	struct ibv_wc wc = end_wait(&e);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)&e.buf[8 * wr_id], what);
+}
+
+static void assert_rts(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(e.qp->state, IBV_QPS_RTS);
+}
+
+/* Whenever the worker comes to it; alarm() ends that. */
+static void assert_goes_native(void)
+{
+	enum mesh_conn_state is = MESH_CONN_HELD;
+
+	while (is == MESH_CONN_HELD) {
+		usleep(1000);
+		pthread_mutex_lock(&conn->lock);
+		is = conn->state;
+		pthread_mutex_unlock(&conn->lock);
+	}
+	assert_int_equal(is, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------------ */
+
+/* Who is in a batch may take his time, and ask. The connection stays held meanwhile, without anybody trying all the time. */
+static void test_asks_in_batch(void **state)
+{
+	unsigned int n_looks;
+
+	(void)state;
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	begin_helping();
+	usleep(BATCH_US);
+	assert_rts();
+	assert_int_equal(n_rtr, 0);
+	n_looks = helper.n_looks;
+	build_write(2, 0x2222);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_goes_native();
+	end_helping();
+	assert_in_range(n_looks, 1, MAX_LOOKS);
+	assert_rts();
+	assert_written(1, 0x1111);
+	assert_written(2, 0x2222);
+	ibv_wr_start(e.qp_ex);
+	build_write(3, 0x3333);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_written(3, 0x3333);
+}
+
+/* He may end the connection there, which is then not made any more. */
+static void test_ends_in_batch(void **state)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	begin_helping();
+	usleep(BATCH_US);
+	assert_int_equal(ibv_modify_qp(e.qp, &err, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_int_equal(end_wait(&e).status, IBV_WC_WR_FLUSH_ERR);
+	end_helping();
+	assert_int_equal(n_rtr, 0);
+}
+
+static _Atomic bool posts;
+
+/* One batch after the other, asking in each of them. */
+static void *post_batches(void *arg)
+{
+	(void)arg;
+	while (posts) {
+		ibv_wr_start(e.qp_ex);
+		assert_rts();
+		ibv_wr_abort(e.qp_ex);
+	}
+	return NULL;
+}
+
+/* Batches that begin when the base's is being connected wait for that, with nothing that it waits for. */
+static void test_batches_meanwhile(void **state)
+{
+	pthread_t poster;
+
+	(void)state;
+	resolves_us = 100000;
+	posts = true;
+	assert_int_equal(pthread_create(&poster, NULL, post_batches, NULL), 0);
+	begin_helping();
+	assert_goes_native();
+	end_helping();
+	posts = false;
+	assert_int_equal(pthread_join(poster, NULL), 0);
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_written(1, 0x1111);
+}
+
+static void *forbid_reads(void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_modify_qp(e.qp, &attr, IBV_QP_ACCESS_FLAGS);
+}
+
+static void *end_it(void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_modify_qp(e.qp, &attr, IBV_QP_STATE);
+}
+
+/* It waits for the end of the batch, with nothing that who is in that asks for. */
+static void modified_elsewhere(void *(*modify)(void *))
+{
+	pthread_t other;
+	void *ret;
+
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(pthread_create(&other, NULL, modify, NULL), 0);
+	usleep(BATCH_US);
+	assert_rts();
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_int_equal(pthread_join(other, &ret), 0);
+	assert_null(ret);
+}
+
+static void test_modified_held(void **state)
+{
+	(void)state;
+	modified_elsewhere(forbid_reads);
+}
+
+static void test_modified(void **state)
+{
+	(void)state;
+	modified_elsewhere(forbid_reads);
+	assert_written(1, 0x1111);
+}
+
+static void test_ended_elsewhere(void **state)
+{
+	(void)state;
+	modified_elsewhere(end_it);
+	assert_int_equal(end_wait(&e).wr_id, 1); /* done, or flushed */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_asks_in_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ends_in_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_batches_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modified_held, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modified, setup_logged, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_elsewhere, setup_logged, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
