@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
 #include "live.h"
@@ -319,10 +320,15 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 
 bool mesh_held_stop_posting(struct mesh_held *h)
 {
-	while (pthread_mutex_trylock(&h->post_lock)) {
+	unsigned int n;
+
+	for (n = 0; pthread_mutex_trylock(&h->post_lock); n++) {
 		if (mesh_held_in_batch(h))
 			return false;
-		sched_yield();
+		if (n < 100)
+			sched_yield();
+		else
+			usleep(20); /* whoever has it may be of a lower priority */
 	}
 	atomic_store_explicit(&h->stopper, (uintptr_t)pthread_self(), memory_order_relaxed);
 	return true;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "connectint.h"
+#include "heldint.h"
 #include "live.h"
 #include "relocate.h"
 #include "srq.h"
@@ -188,7 +189,22 @@ static bool reaches_base(const struct mesh_conn *conn, int mask)
 {
 	if (!conn->held)
 		return false;
-	return !mesh_conn_taken(conn) || (conn->state == MESH_CONN_HELD && mask & IBV_QP_ACCESS_FLAGS);
+	if (!mesh_conn_taken(conn) || conn->state == MESH_CONN_FAILED) /* which may have failed before it left the base's */
+		return true;
+	return conn->state == MESH_CONN_HELD && mask & IBV_QP_ACCESS_FLAGS;
+}
+
+/*
+ * The program brings it to ERR: what a move has under way ends here. That waits for who polls, so posting must not be stopped yet:
+ * between ibv_start_poll() and ibv_end_poll() programs post. Once more changes nothing. conn->lock
+ */
+static void end_move(struct mesh_conn *conn)
+{
+	if (conn->move.live) {
+		mesh_conn_last_word(conn);
+		mv_move_abort(&conn->move, mesh_now_ns());
+	}
+	mesh_live_give_up(conn->held);
 }
 
 #define BATCH_US 100 /* to look whether another thread's batch is through */
@@ -199,10 +215,14 @@ static bool reaches_base(const struct mesh_conn *conn, int mask)
  *
  * Return: of what posting is to be resumed, before the lock is given back; NULL: of nothing.
  */
-static struct mesh_held *enter(struct mesh_conn *conn, int mask)
+static struct mesh_held *enter(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask)
 {
+	bool ends = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && !is_refused(attr, mask);
+
 	for (;;) {
 		pthread_mutex_lock(&conn->lock);
+		if (conn->held && ends)
+			end_move(conn);
 		if (!reaches_base(conn, mask) || mesh_held_in_own_batch(conn->held))
 			return NULL;
 		if (mesh_held_stop_posting(conn->held))
@@ -224,17 +244,13 @@ static void leave(struct mesh_conn *conn, struct mesh_held *stopped)
  */
 static int modify_conn(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, bool *ret_taken)
 {
-	struct mesh_held *stopped = enter(conn, mask);
+	struct mesh_held *stopped = enter(conn, attr, mask);
 	int err = 0;
 
 	*ret_taken = conn->held;
 	if (conn->held && is_refused(attr, mask)) {
 		leave(conn, stopped);
 		return mesh_conn_refuse();
-	}
-	if (conn->held && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && conn->move.live) {
-		mesh_conn_last_word(conn);
-		mv_move_abort(&conn->move, mesh_now_ns());
 	}
 	if (mesh_conn_taken(conn))
 		err = modify_taken(conn, attr, mask);

@@ -430,7 +430,10 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
  */
 static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	conn->in_batch = next->type == MV_DO_NATIVE && !mesh_held_stop_posting(conn->held);
+	if (next->type != MV_DO_NATIVE)
+		return true;
+	release(conn); /* again, if it could not be done: that waits for who polls, and who polls may post */
+	conn->in_batch = !mesh_held_stop_posting(conn->held);
 	return !conn->in_batch;
 }
 

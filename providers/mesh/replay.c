@@ -221,10 +221,13 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	return old;
 }
 
-/* Has the program anything that only the peer can tell of, or a receive that no QP has? held->lock */
-static bool is_idle(const struct mesh_held *h, const struct replay *r)
+/*
+ * Has the program nothing that only the peer can tell of, and no receive that no QP has? Of sends in the log that were not flushed it
+ * is known that they are done: unsignaled ones. held->lock
+ */
+static bool is_idle(const struct mesh_held *h)
 {
-	return !r->n && !h->queue.n && !h->n_new_receives;
+	return !h->guard->n_undone && !h->queue.n && !h->n_new_receives;
 }
 
 /* @peer: NULL: it is gone */
@@ -242,7 +245,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 		err = -EPROTO;
 	if (!err && peer)
 		err = judge(h, &r, peer->next_psn, peer->n_received, max_rd_atomic);
-	else if (!err && !is_idle(h, &r))
+	else if (!err && !is_idle(h))
 		err = -EBUSY;
 	if (!err)
 		err = build_queue(h, &r);

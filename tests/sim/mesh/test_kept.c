@@ -432,6 +432,30 @@ static void test_peer_leaves_a_send(void **state)
 	mesh_conn_put(conn);
 }
 
+/* Sends that nobody hears of stay in the log until a signaled one is done; those that were not flushed are, whatever the peer would say. */
+static void test_peer_leaves_after_silent_sends(void **state)
+{
+	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	struct mv_move_sync sync;
+	struct mesh_conn *conn;
+
+	(void)state;
+	end_open(&e, &world, &extended, &(struct shape){0});
+	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	guarded_rts(&e, h, world_rts(0x77));
+	assert_int_equal(end_recv(&e, 9, 0, 64), 0);
+	assert_int_equal(end_recv(&e, 7, 0, 64), 0);
+	assert_int_equal(end_send_empty(&e, 8, 0), 0);
+	assert_int_equal(end_wait(&e).wr_id, 9);
+	guarded_prepare_loop(h, 0x77);
+	guarded_fence(h, true, &sync);
+	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), 1);
+	conn = connection();
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	assert_works_without_a_peer(conn);
+	mesh_conn_put(conn);
+}
+
 /* A SEND to itself has arrived, and a receive is left. The peer, if it is another, may have fenced, and asks what was executed. */
 static struct mesh_conn *one_received(void)
 {
@@ -614,6 +638,7 @@ int main(void)
 		T(test_no_more_than_needed), T(test_woken_later),
 		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
 		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
+		T(test_peer_leaves_after_silent_sends),
 		T(test_last_word), T(test_last_word_while_fencing), T(test_leaves_by_reset), T(test_leaves_by_error),
 		T(test_full_behind_an_open_poll),
 	};
