@@ -113,7 +113,7 @@ def netdevs(guest):
     guest.must("echo 0 >/proc/sys/net/ipv4/conf/eth0.7/arp_ignore; ip link set eth0.7 name vlan7")
     guest.until("udevadm settle && udevadm info /sys/class/net/vlan7", "udev knows its new name")
     check(guest.arp("vlan7") == ["2", "0"], "what somebody changed stays, also when the netdev is renamed")
-    guest.must("udevadm trigger --settle --action=add --subsystem-match=net")
+    guest.must("udevadm trigger --action=add --subsystem-match=net && udevadm settle --timeout=60")
     check(guest.arp("vlan7") == ["2", "0"], "... and when udev is triggered")
     guest.must("mkdir -p /etc/sysctl.d; echo net.ipv4.conf.eth0/8.arp_ignore = 0 >/etc/sysctl.d/60-admin.conf")
     guest.must("ip link add link eth0 name eth0.8 type vlan id 8")

@@ -134,6 +134,8 @@ int end_recv(struct end *e, uint64_t wr_id, uint32_t offset, uint32_t length);
 int end_poll(struct end *e, struct ibv_wc *wc);
 /** end_wait - fails the test if none comes in five seconds */
 struct ibv_wc end_wait(struct end *e);
+/** end_wait_begun - until the base's queue pair has received something of what begins with @psn; as above */
+void end_wait_begun(const struct end *e, uint32_t psn);
 /** end_quiet - nothing comes for some milliseconds */
 void end_quiet(struct end *e);
 /** end_event - up to one event of its CQ, acknowledged; returns whether it came within @ms */

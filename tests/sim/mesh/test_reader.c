@@ -185,6 +185,7 @@ static void under_way(unsigned int n_sends)
 	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
 	wc = end_wait(&b);
 	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+	end_wait_begun(&a, RQ_PSN);
 	for (i = 0; i < n_sends; i++)
 		assert_int_equal(post_one(true), 0);
 	guarded_prepare(h);

@@ -729,6 +729,7 @@ static void half_open(struct end *from, struct end *to)
 	wr.sg_list = halves;
 	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
 	assert_int_equal(end_wait(from).status, IBV_WC_LOC_PROT_ERR);
+	end_wait_begun(to, PSN);
 }
 
 static void live_takes(struct live *l, struct end *e)
@@ -761,11 +762,14 @@ static uint32_t n_counted(const struct mesh_srq *srq)
 static void half_received(struct live *l, struct end *from, struct end *to)
 {
 	const struct manner noted = {.how = MOVED};
+	struct ibv_qp_attr rtr;
 
 	end_open(from, &world, &bare, &(struct shape){.cqe = 64});
 	end_open(to, &world, &noted, &(struct shape){.hub = &l->hub.end});
 	to->manner = &moved;
-	guarded_rtr(to, &guarded_ops, world_rtr(&world, false, from->qp->qp_num, PSN), &to->held);
+	rtr = world_rtr(&world, false, from->qp->qp_num, PSN);
+	rtr.path_mtu = IBV_MTU_256;
+	guarded_rtr(to, &guarded_ops, rtr, &to->held);
 	guarded_rts(to, to->held, world_rts(PSN));
 	half_open(from, to);
 	guarded_prepare(to->held);

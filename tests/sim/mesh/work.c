@@ -139,6 +139,18 @@ struct ibv_wc end_wait(struct end *e)
 	abort();
 }
 
+void end_wait_begun(const struct end *e, uint32_t psn)
+{
+	const struct mesh_context *mc = mesh_context_get(e->qp->context);
+	int64_t end = now_ms() + PATIENCE_MS;
+	struct ibv_qp_attr attr = {.rq_psn = psn};
+	struct ibv_qp_init_attr init;
+
+	while (attr.rq_psn == psn && now_ms() < end)
+		assert_int_equal(mc->query_qp(e->qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+	assert_int_not_equal(attr.rq_psn, psn);
+}
+
 void end_quiet(struct end *e)
 {
 	int64_t end = now_ms() + 20;
