@@ -215,16 +215,16 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 			 const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
 	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
+	bool known = sighting && sighting->start == heard->start;
+	int err = sighting ? 0 : add_sighting(host, &sighting);
 
-	if (!sighting) {
-		int err = add_sighting(host, &sighting);
-
-		if (err)
-			return err;
+	if (err)
+		return err;
+	if (!known)
 		*news |= MD_NEWS_SIGHTING;
-	}
 	*sighting = (struct md_sighting){
 		.ip = heard->ip,
+		.start = heard->start,
 		.ifindex = heard->ifindex,
 		.rail = beacon->rail,
 		.heard_ns = now_ns,

@@ -22,6 +22,7 @@ struct md_sighting {
 	uint32_t ifindex;
 	uint16_t rail; /* of the other host */
 	uint64_t heard_ns, expires_ns;
+	uint64_t start; /* its agent's, as md_heard.start */
 };
 
 /* Pieces of a description that is not complete yet. */
@@ -84,7 +85,7 @@ struct md_heard {
 /* What a beacon has changed, or asks for. */
 enum md_news {
 	MD_NEWS_HOST = 1, /* not known before, or started again */
-	MD_NEWS_SIGHTING = 2, /* a rail heard where it was not before */
+	MD_NEWS_SIGHTING = 2, /* a rail heard where it was not before, or not since its agent started again, which does not hear us there yet */
 	MD_NEWS_DESC = 4, /* another description; the directory is to be written anew */
 	MD_NEWS_WANTED = 8, /* its description is not known: ask for it */
 	MD_NEWS_NAME = 16, /* another name */

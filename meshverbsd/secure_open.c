@@ -12,8 +12,19 @@
  */
 static const struct md_rate group_forgeries = {.per_second = 500, .burst = 1000};
 static const struct md_rate all_forgeries = {.per_second = 20000, .burst = 4000};
-static const struct md_rate group_challenges = {.per_second = 32, .burst = 64};
-static const struct md_rate all_challenges = {.per_second = 2000, .burst = 2000};
+/*
+ * An agent that starts, or wakes up, is probed by everybody on all paths at once, with cookies that are worth nothing any more. A path
+ * whose probe is refused there while another one's is not would look dead; so they have as much as probes and echoes have
+ * (bounds.h), and a network may have all paths.
+ */
+static const struct md_rate group_challenges[] = {
+	[MD_SHARE_OTHERS] = {.per_second = 32, .burst = 64},
+	[MD_SHARE_PATHS] = {.per_second = 4000, .burst = 4096},
+};
+static const struct md_rate all_challenges[] = {
+	[MD_SHARE_OTHERS] = {.per_second = 2000, .burst = 2000},
+	[MD_SHARE_PATHS] = {.per_second = 20000, .burst = 20000},
+};
 
 static_assert(sizeof(struct mv_host_id) == crypto_shorthash_siphashx24_BYTES,
 	      "a voucher is a SipHash");
@@ -120,20 +131,22 @@ static struct mv_host_id voucher_of(const struct md_secure *s, const struct inco
 
 /* One limit for what goes there and back: who answers no more challenges than we send meets none.
  */
-static bool take_challenge(const struct md_secure *s, struct md_source_limits *limits,
+static bool take_challenge(const struct md_secure *s, struct md_source_limits shares[MD_N_SHARES],
 			   const struct incoming *in)
 {
-	struct md_limit *group = &limits->groups[group_of(s, in->from)];
+	enum md_share share = md_is_of_path(in->datagram, in->len) ? MD_SHARE_PATHS : MD_SHARE_OTHERS;
+	struct md_limit *all = &shares[share].all;
+	struct md_limit *group = &shares[share].groups[group_of(s, in->from)];
 
-	if (!md_limit_has(&limits->all, &all_challenges, in->now_ns) ||
-	    !md_limit_take(group, &group_challenges, in->now_ns))
+	if (!md_limit_has(all, &all_challenges[share], in->now_ns) ||
+	    !md_limit_take(group, &group_challenges[share], in->now_ns))
 		return false;
-	return md_limit_take(&limits->all, &all_challenges, in->now_ns);
+	return md_limit_take(all, &all_challenges[share], in->now_ns);
 }
 
 static void challenge(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
 {
-	if (!is_handshake(in->header.kind) && take_challenge(s, &s->challenges, in))
+	if (!is_handshake(in->header.kind) && take_challenge(s, s->challenges, in))
 		ret->reply_len = md_secure_reply(s, MD_KIND_CHALLENGE, &in->header, in->from,
 						 in->now_ns, ret->reply);
 }
@@ -225,7 +238,7 @@ static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md
 	verdict = md_secure_has_key(s) ? open_sealed(s, in, ret) : open_plain(in, ret);
 	if (!verdict && is_handshake(in->header.kind) && ret->payload_len)
 		return MD_OPEN_NOT_OURS;
-	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, &s->learned, in))
+	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, s->learned, in))
 		return MD_OPEN_THROTTLED;
 	return verdict;
 }

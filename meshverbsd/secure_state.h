@@ -41,6 +41,9 @@ struct md_sealing_key {
 	uint8_t subkeys[MD_N_PURPOSES][crypto_aead_xchacha20poly1305_ietf_KEYBYTES];
 };
 
+/* What is of paths must not be held up by what else comes, nor by each other: md_is_of_path(). */
+enum md_share { MD_SHARE_OTHERS, MD_SHARE_PATHS, MD_N_SHARES };
+
 struct md_source_limits {
 	struct md_limit groups[MD_SOURCE_GROUPS];
 	struct md_limit all;
@@ -58,9 +61,9 @@ struct md_secure {
 		forgeries; /* of sources that have not shown that they receive there */
 	struct md_source_limits
 		proven_forgeries; /* of those that have: nobody else can use up their tokens */
-	struct md_source_limits challenges; /* sent */
+	struct md_source_limits challenges[MD_N_SHARES]; /* sent */
 	struct md_source_limits
-		learned; /* challenges taken: each makes the agent repeat something */
+		learned[MD_N_SHARES]; /* challenges taken: each makes the agent repeat something */
 };
 
 /** md_purpose_of - which key is for that kind */

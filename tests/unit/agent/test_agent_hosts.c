@@ -83,8 +83,13 @@ static void test_news(void **state)
 	peer.generation = 1;
 	peer.text = ONE_RAIL;
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
-	assert_int_equal(news, MD_NEWS_HOST | MD_NEWS_DESC);
+	assert_int_equal(news, MD_NEWS_HOST | MD_NEWS_SIGHTING | MD_NEWS_DESC);
 	assert_int_equal(hosts.n, 1);
+	/* It does not know who is there on its other links either, and has to hear that soon. */
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_SIGHTING);
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news, 0);
 }
 
 static void test_down(void **state)

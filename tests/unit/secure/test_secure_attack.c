@@ -449,6 +449,11 @@ static void test_challenges_throttled(void **state)
 	now_ns += 10 * SECOND_NS;
 	forged.from.ip = m.addr.ip;
 	forged_in_a_second(&b, &forged, true, &answers);
+	/* Probes of all paths of a network are answered at once, whatever others have taken. */
+	forged = seal(&m, MD_KIND_PROBE, &b, "x");
+	forged.from.ip = ip_of("2001:db8:0:1::");
+	forged_in_a_second(&b, &forged, true, &answers);
+	assert_in_range(answers, 4096, 9000);
 	/* The bucket is empty, but those who have a cookie need none. */
 	assert_verdict(tell(&a, MD_KIND_MESSAGE, &b, "x"), MD_OPEN_OK);
 }
