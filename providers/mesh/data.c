@@ -166,6 +166,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->now = h->next = (struct mesh_shadow){0};
 	h->n_new_receives = 0;
 	h->poisoned = false;
+	atomic_store_explicit(&h->stop_wanted, false, memory_order_relaxed);
 	h->n_at_base = 0;
 	h->hides_base = false;
 	h->logged_base = false;

@@ -231,6 +231,12 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	if (guard->lost_atomic)
 		fail_lost(guard, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
+	if (h->mode == MESH_HELD_WAITING) {
+		/* It does no work yet: who takes it away looks at what it flushes (shadow.c). */
+		if (!guard->lost && !is_of_path(c->status))
+			guard->lost = "a work request failed";
+		return true;
+	}
 	if (guard->lost)
 		return !wait_turn(h, c);
 	if (h->mode == MESH_HELD_FENCED) {
@@ -242,8 +248,6 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 		guard->lost = "a work request failed";
 		return true;
 	}
-	if (h->mode == MESH_HELD_WAITING)
-		return true; /* it does no work yet: who takes it away looks at what it flushes (shadow.c) */
 	if (mesh_guard_reads(guard))
 		mesh_reader_keep(h, c);
 	if (!keep(guard, c)) {

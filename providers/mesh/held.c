@@ -318,13 +318,20 @@ static int modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 	return err;
 }
 
+void mesh_held_want_stop(struct mesh_held *h)
+{
+	atomic_store_explicit(&h->stop_wanted, true, memory_order_relaxed);
+}
+
 bool mesh_held_stop_posting(struct mesh_held *h)
 {
 	unsigned int n;
 
 	for (n = 0; pthread_mutex_trylock(&h->post_lock); n++) {
-		if (mesh_held_in_batch(h))
+		if (mesh_held_in_batch(h)) {
+			mesh_held_want_stop(h);
 			return false;
+		}
 		if (n < 100)
 			sched_yield();
 		else

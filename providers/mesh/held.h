@@ -136,6 +136,8 @@ void mesh_held_activate(struct mesh_held *h);
  * Return: true: until mesh_held_resume_posting(), by the same thread; false: there is one in a batch.
  */
 bool mesh_held_stop_posting(struct mesh_held *h);
+/** mesh_held_want_stop - who is in a batch leaves a gap behind it, of three milliseconds: mesh_held_stop_posting() comes in it. No lock */
+void mesh_held_want_stop(struct mesh_held *h);
 /** mesh_held_resume_posting - @h may be gone since, by mesh_held_native() */
 void mesh_held_resume_posting(struct mesh_held *h);
 /** mesh_held_in_batch, mesh_held_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? No lock; wrex.c */

@@ -241,6 +241,7 @@ struct mesh_held {
 	 */
 	pthread_mutex_t post_lock;
 	_Atomic uintptr_t stopper; /* thread that has stopped posting; 0: none; written under post_lock */
+	_Atomic bool stop_wanted; /* one has tried to, and could not for a batch; the next batch begins a little later */
 
 	pthread_mutex_t lock; /* guards the rest but for the atomics */
 	struct ibv_qp *qp; /* NULL: record is free */

@@ -414,8 +414,10 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 		return next->type == MV_DO_PREPARE;
 	/* See stop_posting(); a worker could only give it back. */
 	conn->in_batch = next->type == MV_DO_NATIVE && mesh_held_in_batch(conn->held);
-	if (conn->in_batch)
+	if (conn->in_batch) {
+		mesh_held_want_stop(conn->held);
 		return true;
+	}
 	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
 		return false;

@@ -587,7 +587,9 @@ void mesh_reader_settle(struct mesh_guard *guard)
 		return;
 	if (guard->receives.n_left + reader->later.n_left > guard->receives.size)
 		lose(guard, "it has more receives outstanding than its queue takes");
-	for (i = 0; i < reader->later.n && !guard->lost; i++) {
+	if (guard->lost)
+		return; /* mesh_live_surface() gives what is in @later */
+	for (i = 0; i < reader->later.n; i++) {
 		recv = mesh_srqlog_at(&reader->later, i);
 		mesh_srqlog_push(&guard->receives, recv->wr_id, recv->sges, recv->num_sge);
 	}

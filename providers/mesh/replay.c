@@ -317,6 +317,23 @@ static void give_receives(struct mesh_held *h, uint32_t n)
 	}
 }
 
+/* Those that were posted since the fence began: at no QP either. Where the log was lost they were not added to it: mesh_reader_settle(). */
+static void give_new_receives(struct mesh_held *h)
+{
+	struct mesh_srqlog *later;
+	uint32_t i;
+
+	if (!mesh_guard_reads(h->guard) || !h->guard->lost) {
+		give_receives(h, h->n_new_receives);
+		return;
+	}
+	later = &h->guard->reader->later;
+	for (i = 0; i < later->n; i++)
+		if (!mesh_srqlog_at(later, i)->gone)
+			stash_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
+	mesh_srqlog_clear(later);
+}
+
 /* The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. */
 static void give_sends(struct mesh_held *h)
 {
@@ -489,9 +506,12 @@ static bool surface(struct mesh_held *h)
 		/* It is empty, or as good as that, and what it had may have been completed by the next one. */
 		give_sends(h);
 		give_receives(h, h->guard->receives.n_left);
+		if (h->next.qp)
+			mesh_shadow_disown(&h->next); /* which has them as well, and may flush them only now */
 	} else {
 		give_kept(h);
-		give_receives(h, h->mode == MESH_HELD_FENCING ? h->n_new_receives : 0);
+		if (h->mode == MESH_HELD_FENCING)
+			give_new_receives(h);
 	}
 	h->guard->n_kept = 0;
 	h->guard->broken = false;

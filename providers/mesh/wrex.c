@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
+
+#define GIVE_WAY_US 3000u /* three times what who wants to stop posting waits for */
 
 /*
  * ibv_wr_*(): the functions of one struct ibv_qp_ex, replaced while its QP is held. Work requests are built in the places
@@ -279,6 +282,14 @@ static void mesh_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t len
 	mesh_wr_set_inline_data_list(qp, 1, &buf);
 }
 
+/* Somebody has come in the middle of a batch to stop posting, and comes again: one batch after the other would keep him out for ever. */
+static void give_way(struct mesh_held *h)
+{
+	if (atomic_load_explicit(&h->stop_wanted, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&h->stop_wanted, false, memory_order_relaxed))
+		usleep(GIVE_WAY_US);
+}
+
 static void mesh_wr_start(struct ibv_qp_ex *qp)
 {
 	struct mesh_held *h = held_of(qp);
@@ -289,6 +300,7 @@ static void mesh_wr_start(struct ibv_qp_ex *qp)
 		qp->wr_start(qp); /* went native a moment ago: the functions are the base's again */
 		return;
 	}
+	give_way(h);
 	pthread_mutex_lock(&h->post_lock);
 	pthread_mutex_lock(&h->lock);
 	w = atomic_load_explicit(&h->wrex, memory_order_relaxed);

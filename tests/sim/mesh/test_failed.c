@@ -343,12 +343,9 @@ static void test_reset_unused(void **state)
 	end_quiet(&a);
 }
 
-/* A way that was prepared and not agreed upon is taken away again, and there is no other. */
-static void nothing_is_agreed(bool ended)
+static void prepared(void)
 {
-	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	const struct shape shape = {0};
-	unsigned int i;
 
 	receives_before(&moved, &shape);
 	end_rtr(&a, &b, &shape);
@@ -358,6 +355,15 @@ static void nothing_is_agreed(bool ended)
 	end_prepare(&b);
 	end_connect(&a, &b, &shape);
 	end_rts(&a, &shape);
+}
+
+/* A way that was prepared and not agreed upon is taken away again, and there is no other. */
+static void nothing_is_agreed(bool ended)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	unsigned int i;
+
+	prepared();
 	assert_int_equal(mesh_held_unprepare(a.held), 0);
 	if (ended) {
 		assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
@@ -383,6 +389,28 @@ static void test_nothing_is_agreed_and_ended(void **state)
 {
 	(void)state;
 	nothing_is_agreed(true);
+}
+
+/* The program ends it, while what is for another queue pair of that CQ has not been polled. */
+static void test_ended_behind_another(void **state)
+{
+	const struct ibv_wc others = {.wr_id = 1, .qp_num = 0xffffff};
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct mesh_cq *cq;
+	unsigned int i;
+
+	(void)state;
+	prepared();
+	cq = a.held->recv_cq;
+	pthread_mutex_lock(&cq->lock);
+	assert_int_equal(mesh_cq_stash_reserve(cq, 1), 0);
+	mesh_cq_stash(cq, &others);
+	pthread_mutex_unlock(&cq->lock);
+	assert_int_equal(mesh_held_modify(a.held, &err, IBV_QP_STATE), 0);
+	assert_int_equal(end_wait(&a).wr_id, 1);
+	for (i = 0; i < 8; i++)
+		expect(&a, 100 + i, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&a);
 }
 
 /* It had failed for the program's own mistake, which nobody has polled yet: all are given, that one as it was. */
@@ -423,6 +451,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reset_after_an_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nothing_is_agreed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nothing_is_agreed_and_ended, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_behind_another, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,6 +476,38 @@ static void test_log_is_short(void **state)
 	assert_non_null(mesh_live_lost(h));
 }
 
+/* Then the program gets all, each once: what the fence flushed, and what was posted since that began. */
+static void test_log_is_short_of_receives(void **state)
+{
+	struct mv_move_sync sync;
+	unsigned int i, seen = 0;
+	struct ibv_wc wc;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	connect_a();
+	to_err();
+	end_quiet(&a);
+	mv_wrring_undo(&h->guard->sends, 1);
+	guarded_prepare(h);
+	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	for (; i < 5; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	assert_int_equal(guarded_fence_ends(h, false, &sync), -EOPNOTSUPP);
+	mesh_live_surface(h);
+	for (i = 0; i < 3 + 5; i++) {
+		wc = end_wait(&a);
+		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+		if (wc.wr_id < 100 || wc.wr_id >= 105)
+			continue;
+		assert_false(seen & 1u << (wc.wr_id - 100));
+		seen |= 1u << (wc.wr_id - 100);
+	}
+	assert_int_equal(seen, 31);
+	end_quiet(&a);
+}
+
 /* What the program changes in RTS: of the QP that does the work, and when that is fenced, of the next one, which it does not know. */
 static void test_changed(void **state)
 {
@@ -514,6 +546,7 @@ int main(void)
 		T(test_room_is_for_moves), T(test_no_room_for_a_move), T(test_errors_come_first), T(test_no_room_for_errors),
 		T(test_under_way), T(test_under_way_beside_sends), T(test_receive_fails), T(test_not_flushed), T(test_changed),
 		T(test_log_is_short),
+		T(test_log_is_short_of_receives),
 	};
 
 	reading_seed();
