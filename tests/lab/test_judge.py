@@ -46,6 +46,14 @@ class Judge(unittest.TestCase):
         for said in (lost.format("add") + LOST, lost.format("send")):
             self.assertEqual(verdict(drive.VIOLATION, said), storm.WRONG)
 
+    def test_own_address(self):
+        """Of a queue pair that could not be moved."""
+        gone = FAILED.replace("transport retry counter exceeded", storm.NO_ADDRESS).format("swap")
+        self.assertEqual(verdict(drive.SURFACED, gone, ("port", "address")), storm.SOFT)
+        self.assertEqual(verdict(drive.SURFACED, gone, ("port",)), storm.WRONG)
+        self.assertEqual(verdict(drive.SURFACED, gone, ("address",), {"pair"}), storm.WRONG)
+        self.assertEqual(verdict(drive.SURFACED, gone + FAILED.format("send").replace("1.0", "2.0"), ("address",)), storm.WRONG)
+
     def test_never_excused(self):
         for status, said in ((drive.VIOLATION, LOST), (drive.STUCK, "")):
             self.assertEqual(verdict(status, said, ("second",), too_long=True), storm.WRONG)

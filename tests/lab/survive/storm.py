@@ -17,6 +17,7 @@ TIMEOUT, STUCK_S = 16, 60
 WRONG, GOOD, VOID, SOFT = "WRONG", "good", "void", "soft"
 # Soft-RoCE takes an acknowledgement of what came after it for the response of a READ or an atomic, and completes it: README.md
 NO_RESULT = re.compile(r"(?:read|add|swap), operation \d+, was completed without its result")
+NO_ADDRESS = "local QP operation error"  # what it gives to who sends from an address that was taken away
 ALLOWED = [*explain.LATE, *explain.LOST_ATOMIC, *explain.UNLOGGED]  # what the plugin may have given a queue pair errors for
 TRIES = 3  # runs for each that is wanted; more void ones are too many
 
@@ -46,6 +47,10 @@ def judge(outcome, unexplained, too_long):
     may_fail = any(kind in faults.NO_PATH for kind, _ in outcome.done)
     if (outcome.consistent if may_fail else outcome.only_atomics) and not unexplained:
         return GOOD
+    # What cannot be moved fails as it does bare: at once, where its own address is gone.
+    if outcome.consistent and not unexplained and "address" in {kind for kind, _ in outcome.done} and \
+            all(line.error == NO_ADDRESS for lines in outcome.failures_but(()).values() for line in lines if not line.is_lost_atomic):
+        return SOFT
     violations = re.findall(r"VIOLATION: (?!.*process is gone).*", outcome.said)
     if violations and all(NO_RESULT.search(line) for line in violations):
         return SOFT
