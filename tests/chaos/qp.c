@@ -200,10 +200,13 @@ void qp_new(struct link_qp *q)
 	wire_say(t, WORD_ADDRESS, q, &m);
 }
 
-/* No way to the peer at the moment: to be tried again, as programs do. */
+/*
+ * No way to the peer at the moment: to be tried again, as programs do. ENODATA: our own address went with its carrier, and its entry of
+ * the GID table is empty; once it is back, at whatever index, the plugin finds it.
+ */
 static bool is_unreachable(int err)
 {
-	return err == ETIMEDOUT || err == ENETUNREACH || err == EHOSTUNREACH;
+	return err == ETIMEDOUT || err == ENETUNREACH || err == EHOSTUNREACH || err == ENODATA;
 }
 
 void qp_connect(struct link_qp *q)
