@@ -190,21 +190,28 @@ static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
 		c->status = IBV_WC_RETRY_EXC_ERR;
 }
 
-/* Also of a log that is lost: what was noted before completes in its order, and what came before a lost atomic is as it was. */
-static void one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
+/*
+ * Also of a log that is lost: what was noted before completes in its order, and what came before a lost atomic is as it was.
+ * Return: whether to show it.
+ */
+static bool one_that_succeeded(struct mesh_guard *guard, struct mesh_completion *c)
 {
 	const char *lost = guard->lost;
 	const struct ibv_send_wr *first;
+	bool show = true;
 
-	first = guard->placeholders && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
-	if (first && first->wr_id == c->wr_id)
+	first = (guard->placeholders || guard->lost_atomic) && !c->receive ? mv_wrring_first_signaled(&guard->sends) : NULL;
+	if (first && first->wr_id == c->wr_id) {
 		c->opcode = held_place_of(first);
+		show = !(first->send_flags & MESH_SEND_UNASKED);
+	}
 	if (c->receive)
 		received(guard, c->wr_id);
 	else if (!mesh_guard_reads(guard) && mv_wrring_retire(&guard->sends, c->wr_id) < 0)
 		guard->lost = "a send completed that is not the first one outstanding";
 	if (lost)
 		guard->lost = lost; /* the first reason */
+	return show;
 }
 
 /*
@@ -275,8 +282,7 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 	}
 	if (c->status != IBV_WC_SUCCESS)
 		return one_that_failed(h, c);
-	one_that_succeeded(guard, c);
-	return true;
+	return one_that_succeeded(guard, c);
 }
 
 bool mesh_guard_completed(struct mesh_held *h, struct mesh_completion *c)

@@ -107,6 +107,9 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr);
  * READ of nothing: as there is one before it, the peer allows READs, and WRITEs perhaps not.
  */
 void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *ret);
+/** In send_flags of our own queue and log, not of what is posted: its completion is for us alone. */
+#define MESH_SEND_UNASKED (1u << 31)
+
 /** mesh_guard_lost - what is posted in the place of an atomic whose result is lost; mesh_guard_is_lost() - is it one? */
 void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret);
 bool mesh_guard_is_lost(const struct ibv_send_wr *wr);

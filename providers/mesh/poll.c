@@ -58,6 +58,7 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 {
 	struct mesh_held *h = qp->held;
+	bool show = true;
 
 	if (c->receive && qp->home)
 		mesh_srq_consumed(qp->home, c->wr_id);
@@ -65,8 +66,8 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 		return false;
 	if (!h)
 		return true;
-	if (c->status == IBV_WC_SUCCESS && h->guard && !mesh_guard_completed(h, c))
-		return false;
+	if (c->status == IBV_WC_SUCCESS && h->guard)
+		show = mesh_guard_completed(h, c);
 	if (c->receive && !atomic_load_explicit(&h->consumed, memory_order_relaxed))
 		atomic_store_explicit(&h->consumed, true, memory_order_relaxed);
 	/*
@@ -76,13 +77,13 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
 		if (mesh_cq_is_own_poll(c->cq)) {
 			c->cq->drain_wanted = true;
-			return true;
+			return show;
 		}
 		pthread_mutex_lock(&h->lock);
 		mesh_post_drain(h);
 		pthread_mutex_unlock(&h->lock);
 	}
-	return true;
+	return show;
 }
 
 /* @ret_shadows: the list only grows at its front, so it can be gone through without cq->lock */

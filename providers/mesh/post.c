@@ -143,6 +143,7 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	translated.next = NULL;
 	if (h->now.qp)
 		err = translate_send(h, wr, &translated);
+	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
 		return send_failed(h, wr->wr_id);
 	if (!err && h->guard && h->mode != MESH_HELD_NATIVE && h->mode != MESH_HELD_FLUSHING)
@@ -159,11 +160,26 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	return err;
 }
 
-/* In the place of an atomic that must not be done again. Return: 0, ENOMEM. */
+/*
+ * What fails at the sender stops Soft-RoCE's requester: of what is before it nothing is repeated any more, and where the peer is not ready
+ * or a packet is lost, nothing ever completes. So it is posted when all before it is done; the last of that is signaled. A QP that has
+ * failed has no such wait, and a log that is lost cannot tell. held->lock
+ */
+static bool is_before_its_turn(const struct mesh_held *h)
+{
+	const struct mesh_guard *guard = h->guard;
+
+	return h->mode == MESH_HELD_ACTIVE && !guard->lost && !guard->broken && mv_wrlog_count(&guard->sends.log);
+}
+
+/* In the place of an atomic that must not be done again. Return: 0, WAIT, ENOMEM. */
 static int send_lost(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
-	int logged = mesh_guard_send(h->guard, wr), err;
+	int logged, err;
 
+	if (is_before_its_turn(h))
+		return WAIT;
+	logged = mesh_guard_send(h->guard, wr);
 	if (logged > 0)
 		return logged;
 	err = send_poison(h, wr->wr_id);
@@ -201,7 +217,7 @@ void mesh_post_drain(struct mesh_held *h)
 		err = mesh_guard_is_lost(&send->wr) ? send_lost(h, &send->wr) : send_one(h, &send->wr);
 		if (err && err != WAIT && err != ENOMEM)
 			err = send_poison(h, send->wr.wr_id);
-		/* For a key mesh_held_put_key() comes back here, mesh_live_release() for atomics, for room the next poll or post. */
+		/* For a key mesh_held_put_key() comes back here, mesh_live_release() for atomics, for room or its turn the next poll or post. */
 		if (err == WAIT || err == ENOMEM)
 			break;
 		mesh_sendq_pop(&h->queue);

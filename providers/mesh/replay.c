@@ -130,12 +130,23 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 
 /* ---- going on ------------------------------------------------------------------------------------------------ */
 
+/* What comes next waits until all of @queue is done: see is_before_its_turn() of post.c. */
+static void tell_when_done(struct mesh_sendq *queue, bool sq_sig_all)
+{
+	struct ibv_send_wr *last = queue->n ? &mesh_sendq_place(queue, queue->n - 1)->wr : NULL;
+
+	if (last && !sq_sig_all && !(last->send_flags & IBV_SEND_SIGNALED))
+		last->send_flags |= IBV_SEND_SIGNALED | MESH_SEND_UNASKED;
+}
+
 /* What was done behind a READ that has to be done again must not complete before that one. held->lock */
-static int push_again(struct replay *r, size_t i)
+static int push_again(struct replay *r, size_t i, bool sq_sig_all)
 {
 	struct ibv_send_wr place;
 
 	if (r->fates[i] == MV_FATE_LOST) {
+		if (!r->lost)
+			tell_when_done(&r->queue, sq_sig_all);
 		mesh_guard_lost(&r->wrs[i].wr, &place);
 		r->lost = r->lost ? r->lost : &r->wrs[i].wr;
 		return -mesh_positive(mesh_sendq_push(&r->queue, &place));
@@ -162,7 +173,7 @@ static int build_queue(struct mesh_held *h, struct replay *r)
 	cap.max_send_wr += MESH_MUTANT != 0;
 	err = mesh_sendq_init(&r->queue, &cap);
 	for (i = 0; i < r->n && !err; i++)
-		err = push_again(r, i);
+		err = push_again(r, i, h->sq_sig_all);
 #if MESH_MUTANT
 	mutate(&r->queue);
 #endif
