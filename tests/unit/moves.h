@@ -6,7 +6,7 @@
 
 #include "move.h"
 
-/* What the tests of moves say of the actions that a move gives out; world.h has assert_gid(). */
+/* What the tests of moves say of the actions that a move gives out; unit.h has assert_gid(). */
 
 static inline struct mv_move_action take(struct mv_move *m, enum mv_move_action_type type)
 {

@@ -14,77 +14,17 @@
 #include "heldint.h"
 #include "live.h"
 #include "moved.h"
+#include "said.h"
 
 #define LENGTH 64u
+#define PSN    0x123u
 
 static struct end a, b; /* a is asked again */
 
 static const struct manner noted = {.how = MOVED}, bare = {.how = BARE};
 static const struct shape shape = {0};
 
-/* What an agent would have said, and the helper thread, of which there is none here. */
-static struct {
-	bool agent;
-	struct mesh_view view;
-	int wake; /* errno of starting it; 0: it runs */
-} said;
-
-bool __wrap_mesh_view_agent(void);
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-int __wrap_mesh_thread_wake(bool urgent);
-
-bool __wrap_mesh_view_agent(void)
-{
-	return said.agent;
-}
-
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = said.view;
-}
-
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = said.view;
-}
-
-int __wrap_mesh_thread_wake(bool urgent)
-{
-	(void)urgent;
-	return said.wake;
-}
-
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define RTR_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                      \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                             \
-	(IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
-	 IBV_QP_MAX_QP_RD_ATOMIC)
-
-static struct ibv_qp_attr rtr(const struct end *peer)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num,
-		.rq_psn = 0x123,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = world.gid, .sgid_index = world.gid_index, .hop_limit = 4}},
-	};
-}
-
-static struct ibv_qp_attr rts(void)
-{
-	return (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .sq_psn = 0x123, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-}
 
 static int setup(void **state)
 {
@@ -107,14 +47,14 @@ static int teardown(void **state)
 
 static int to_rtr(struct end *e, const struct end *peer, int mask)
 {
-	struct ibv_qp_attr attr = rtr(peer);
+	struct ibv_qp_attr attr = world_rtr(&world, false, peer->qp->qp_num, PSN);
 
 	return ibv_modify_qp(e->qp, &attr, mask);
 }
 
 static int try_rts(struct end *e, int mask)
 {
-	struct ibv_qp_attr attr = rts();
+	struct ibv_qp_attr attr = world_rts(PSN);
 
 	return ibv_modify_qp(e->qp, &attr, mask);
 }
@@ -181,7 +121,7 @@ static void ask_again(struct mesh_conn *conn)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		again = rtr(&b);
+		again = world_rtr(&world, false, b.qp->qp_num, PSN);
 		assert_int_equal(ibv_modify_qp(a.qp, &again, RTR_MASK), EINVAL);
 		again = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1};
 		assert_int_equal(ibv_modify_qp(a.qp, &again, INIT_MASK), EINVAL);

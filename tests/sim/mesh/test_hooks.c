@@ -14,45 +14,12 @@
 #include "conn.h"
 #include "reading.h"
 #include "run.h"
+#include "said.h"
 #include "srq.h"
 #include "ud.h"
 
-#define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-
 static const struct shape plain = {0};
 static const struct manner moved = {.how = MOVED};
-
-/* What an agent would have said, and the helper thread, of which there is none here. */
-static bool agent;
-static struct mesh_view view;
-
-bool __wrap_mesh_view_agent(void);
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-int __wrap_mesh_thread_wake(bool urgent);
-
-bool __wrap_mesh_view_agent(void)
-{
-	return agent;
-}
-
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = view;
-}
-
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = view;
-}
-
-int __wrap_mesh_thread_wake(bool urgent)
-{
-	(void)urgent;
-	return 0;
-}
 
 /* ---- the tool ------------------------------------------------------------------------------------------------- */
 
@@ -140,8 +107,8 @@ static void stays(unsigned int places, enum mv_path_verdict verdict)
 	struct ibv_context_ops before = world.context->ops, hooked = hook(places);
 	struct run r;
 
-	agent = true;
-	view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
+	said.agent = true;
+	said.view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
 	run_open(&r, &bare, &plain);
 	assert_is(&hooked);
 	assert_null(mesh_held_find(world.mc, r.a.qp));
@@ -163,7 +130,7 @@ static void stays(unsigned int places, enum mv_path_verdict verdict)
 	run_close(&r);
 	assert_is(&hooked);
 	world.context->ops = before;
-	agent = false;
+	said.agent = false;
 }
 
 static void test_stay(void **state)
@@ -258,7 +225,7 @@ static void test_datagrams(void **state)
 	struct ibv_ah *ah;
 
 	(void)state;
-	view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = 1, .n_paths = 1};
+	said.view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = 1, .n_paths = 1};
 	assert_null(mesh_ud_create_ah(world.mc, world.pd, &attr, &choice));
 	assert_is(&hooked);
 	world.context->ops = before;

@@ -18,6 +18,7 @@
 #include "heldint.h"
 #include "reader.h"
 #include "relocate.h"
+#include "said.h"
 
 #define PSN	 0x123u
 #define PATIENCE 10 /* seconds, then something waits for ever */
@@ -28,44 +29,13 @@ static const struct manner builders = {.how = BARE, .builders = true};
 static struct end e; /* connected to itself */
 static struct mesh_conn *conn; /* with a reference */
 
-/* ---- what an agent would have said, and the helper thread, of which there is none here ------------------------------------ */
-
-static struct mesh_view view = {.agent_version = 1, .n_paths = 1};
+/* ---- the helper thread, of which there is none here -------------------------------------------------------------------- */
 
 static struct {
 	pthread_t thread;
-	_Atomic bool woken, ends;
+	_Atomic bool ends;
 	_Atomic unsigned int n_looks;
 } helper;
-
-bool __wrap_mesh_view_agent(void);
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-int __wrap_mesh_thread_wake(bool urgent);
-
-bool __wrap_mesh_view_agent(void)
-{
-	return true;
-}
-
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = view;
-}
-
-void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
-{
-	(void)request;
-	*ret = view;
-}
-
-int __wrap_mesh_thread_wake(bool urgent)
-{
-	(void)urgent;
-	helper.woken = true;
-	return 0;
-}
 
 /* As thread.c: what is told, then what is due. */
 static void *help(void *arg)
@@ -77,7 +47,7 @@ static void *help(void *arg)
 	mesh_conn_unreachable(conn, &gone, mesh_now_ns());
 	while (!helper.ends) {
 		now_ns = mesh_now_ns();
-		if (atomic_exchange(&helper.woken, false) || now_ns >= deadline) {
+		if (atomic_exchange(&said.woken, false) || now_ns >= deadline) {
 			mesh_conn_run(conn, now_ns, now_ns, &deadline);
 			helper.n_looks++;
 		}
@@ -89,7 +59,7 @@ static void *help(void *arg)
 /* The peer is not there. */
 static void begin_helping(void)
 {
-	helper.woken = helper.ends = false;
+	said.woken = helper.ends = false;
 	helper.n_looks = 0;
 	assert_int_equal(pthread_create(&helper.thread, NULL, help, NULL), 0);
 }
@@ -120,7 +90,8 @@ static void open_with(enum mv_path_verdict verdict, bool reads)
 {
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 
-	view.verdict = verdict;
+	said.agent = true;
+	said.view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
 	world_open(&world);
 	if (!reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;
