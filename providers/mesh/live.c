@@ -116,7 +116,8 @@ void mesh_live_end_of_peer(struct mesh_held *h)
 		return;
 	pthread_mutex_lock(&h->lock);
 	fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
-	if (h->guard && !h->guard->broken && !h->guard->lost && !fenced)
+	/* One that waits for its turn to fail goes on waiting: post.c. */
+	if (h->guard && !h->guard->broken && !h->guard->lost && !h->guard->lost_atomic && !fenced)
 		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
 }
@@ -377,6 +378,44 @@ bool mesh_live_waits(struct mesh_held *h)
 	some = h->mode == MESH_HELD_GUARDED && h->queue.n;
 	pthread_mutex_unlock(&h->lock);
 	return some;
+}
+
+/* One that was moved to does the work, and its log is good. held->lock */
+static bool is_logged(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->lost;
+}
+
+bool mesh_live_is_failing(struct mesh_held *h)
+{
+	bool failing;
+
+	pthread_mutex_lock(&h->lock);
+	failing = is_logged(h) && h->guard->lost_atomic;
+	pthread_mutex_unlock(&h->lock);
+	return failing;
+}
+
+bool mesh_live_waits_to_fail(struct mesh_held *h)
+{
+	bool waits;
+
+	pthread_mutex_lock(&h->lock);
+	waits = is_logged(h) && h->guard->lost_atomic && h->queue.n;
+	pthread_mutex_unlock(&h->lock);
+	if (waits)
+		mesh_shadow_collect(h, &h->now);
+	return waits;
+}
+
+bool mesh_live_has_done_all(struct mesh_held *h)
+{
+	bool done;
+
+	pthread_mutex_lock(&h->lock);
+	done = h->mode == MESH_HELD_ACTIVE && h->guard && !h->guard->unlogged && !mv_wrlog_count(&h->guard->sends.log);
+	pthread_mutex_unlock(&h->lock);
+	return done;
 }
 
 int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)

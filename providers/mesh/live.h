@@ -190,4 +190,15 @@ void mesh_live_release(struct mesh_held *h);
  */
 bool mesh_live_waits(struct mesh_held *h);
 
+/** mesh_live_is_failing - is the result of an atomic lost, and its completion has not come yet? Any thread */
+bool mesh_live_is_failing(struct mesh_held *h);
+/**
+ * mesh_live_waits_to_fail - the same, and what fails may not have been posted yet, because something before it is not done
+ *
+ * That it is done shows in a CQ that the program may have no reason to look at, so it is looked at here, as for a fence. conn->lock.
+ */
+bool mesh_live_waits_to_fail(struct mesh_held *h);
+/** mesh_live_has_done_all - has the one that was moved to nothing outstanding, as far as is known? Any thread */
+bool mesh_live_has_done_all(struct mesh_held *h);
+
 #endif

@@ -23,6 +23,7 @@
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
 #define LOCKED_NS     1000000ull /* to look whether somebody still posts */
+#define FAIL_AGAIN_NS 10000000ull /* to look whether all is done before what has to fail */
 /* Connections that move at once. */
 #define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
@@ -643,6 +644,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		*ret_deadline = now_ns + WAKE_AGAIN_NS;
 	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && *ret_deadline > now_ns + LOCKED_NS)
 		*ret_deadline = now_ns + LOCKED_NS;
+	if (!conn->gone && conn->held && *ret_deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->held))
+		*ret_deadline = now_ns + FAIL_AGAIN_NS;
 	if (is_moving(conn) && conn->in_batch && *ret_deadline > now_ns + LOCKED_NS)
 		*ret_deadline = now_ns + LOCKED_NS;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);

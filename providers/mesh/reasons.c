@@ -290,8 +290,10 @@ static bool may_move(const struct mesh_conn *conn)
 /* Flushed receives were kept before the send that failed was polled, for a reason that no other path helps against. */
 static bool is_stranded(const struct mesh_conn *conn)
 {
-	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live && conn->held &&
-	       mesh_live_broken(conn->held) && mesh_live_lost(conn->held);
+	if ((conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_MOVED) || conn->move.live || !conn->held)
+		return false;
+	/* A NIC that is lost does not even tell. */
+	return (mesh_live_broken(conn->held) && mesh_live_lost(conn->held)) || (is_lost(conn) && mesh_live_is_failing(conn->held));
 }
 
 /*

@@ -298,7 +298,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t deadline = UINT64_MAX;
 	struct mesh_conn_key *key;
-	bool overdue;
+	bool overdue, never;
 
 	pthread_mutex_lock(&conn->key_lock);
 	TAILQ_FOREACH(key, &conn->keys, of_conn) {
@@ -315,9 +315,10 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 		free(key);
 	/*
 	 * One at a time is enough: what waits behind it waits anyway. A move asks anew when it is through, and if it fails, or the path has,
-	 * the program gets its errors for that.
+	 * the program gets its errors for that. A peer that is gone does not answer; what is outstanding at it fails first.
 	 */
-	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, now_ns);
+	never = conn->peer_gone && conn->held && mesh_live_has_done_all(conn->held);
+	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);
 	/* In the meantime it may have failed: then the move asks anew, or gives the errors. */

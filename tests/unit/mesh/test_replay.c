@@ -284,6 +284,24 @@ static void test_lost_atomic_waits(void **state)
 	assert_int_equal(f->h.queue.n, 0);
 }
 
+/* That the peer's program has ended changes nothing of that: what is before it has yet to fail. */
+static void test_lost_atomic_of_one_that_is_left(void **state)
+{
+	struct fenced *f = *state;
+	struct mesh_completion c = {.wr_id = 1, .cq = &f->cq, .status = IBV_WC_RETRY_EXC_ERR};
+	struct mesh_cq_qp qp = {.held = &f->h};
+
+	was_posted(f, 1, IBV_WR_RDMA_READ, true);
+	was_posted(f, 2, IBV_WR_ATOMIC_FETCH_AND_ADD, true);
+	replay(f, 2, 2, 0);
+	mesh_live_end_of_peer(&f->h);
+	mesh_post_drain(&f->h);
+	assert_int_equal(posted.n, 1);
+	assert_true(mesh_poll_noticed(&qp, &c));
+	assert_int_equal(posted.n, 2);
+	assert_posted(1, 2, IBV_WR_RDMA_WRITE);
+}
+
 /* Whoever fails meanwhile waits for nothing. */
 static void test_lost_atomic_of_one_that_fails(void **state)
 {
@@ -378,6 +396,7 @@ int main(void)
 		T(test_done_behind_a_lost_atomic),
 		T(test_done_before_a_lost_atomic),
 		T(test_lost_atomic_waits),
+		T(test_lost_atomic_of_one_that_is_left),
 		T(test_lost_atomic_of_one_that_fails),
 		T(test_errors),
 		T(test_many_moves),

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * An atomic whose result was lost at a move fails when all before it is done, in a host of the simulator: whatever the program looks at
+ * meanwhile, and where what is before it will never be done.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "guarded.h"
+#include "heldint.h"
+#include "rails.h"
+#include "relocate.h"
+
+#define PSN    0x77u
+#define SOON   1000 /* ms */
+#define FAILED 100 /* the number of the atomic */
+#define READ   99 /* and of what is before it */
+
+static struct end e;
+static struct mesh_conn *conn;
+
+/* There is no helper thread here. */
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+int __wrap_mesh_thread_wake(bool urgent);
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	(void)msg;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+static const struct manner noted = {.how = MOVED};
+
+/* The program's queue pair; its end is its own, too. */
+static int setup(void **state)
+{
+	struct ibv_qp_attr rtr;
+
+	world_setup(state);
+	mesh_root.config.survive = true;
+	memset(&e, 0, sizeof(e));
+	end_open(&e, &world, &noted, &(struct shape){0});
+	conn = mesh_conn_new(world.mc, e.qp);
+	assert_non_null(conn);
+	assert_null(mesh_conn_guard(conn, GUARDED_MTU));
+	conn->state = MESH_CONN_NATIVE;
+	conn->rtr_mask = RTR_MASK;
+	conn->rts_mask = RTS_MASK;
+	conn->rts.max_rd_atomic = 4;
+	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
+	assert_int_equal(mesh_held_modify_base(conn->held, &rtr, RTR_MASK), 0);
+	guarded_rts(&e, conn->held, world_rts(PSN));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	mesh_conn_put(conn);
+	end_close(&e);
+	return world_teardown(state);
+}
+
+/* One of a single packet that was posted before the fence, and flushed. */
+static void was_posted(struct ibv_send_wr wr)
+{
+	struct mesh_guard *guard = conn->held->guard;
+
+	assert_int_equal(mesh_guard_room(guard, &conn->held->cap), 0);
+	assert_int_equal(mesh_guard_send(guard, &wr), 0);
+	guard->n_undone++;
+}
+
+/* The peer has executed both; neither's result has come. @rkey: of what is read; 0: it reads nothing */
+static void moves(uint32_t rkey)
+{
+	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = ALL_REMOTE};
+	struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
+	struct ibv_sge sge = {(uintptr_t)e.buf, rkey ? 8 : 0, e.mr->lkey};
+	struct mesh_held *h = conn->held;
+	struct ibv_qp_attr rtr, rts = world_rts(PSN);
+	struct mv_move_sync sync;
+	uint32_t qpn;
+
+	assert_int_equal(mesh_live_prepare(h, world.spd, &attr, &qpn), 0);
+	rtr = world_rtr(&world, true, qpn, PSN);
+	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+	guarded_fence(h, true, &sync);
+	pthread_mutex_lock(&h->lock);
+	was_posted((struct ibv_send_wr){
+		.wr_id = READ, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = rkey != 0, .wr.rdma = {(uintptr_t)e.buf, rkey}});
+	was_posted((struct ibv_send_wr){.wr_id = FAILED, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED});
+	activate.next_psn = mv_psn_add(h->guard->sends.first_psn, 2);
+	activate.n_received = sync.n_received;
+	pthread_mutex_unlock(&h->lock);
+	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
+	assert_int_equal(conn->state, MESH_CONN_MOVED);
+	assert_non_null(mesh_live_lost(h));
+	assert_int_equal(h->queue.n, rkey ? 2 : 1);
+}
+
+/* What the helper thread does, until a second is over or nothing waits any more. */
+static void runs(void)
+{
+	uint64_t deadline_ns, now_ns;
+	unsigned int ms;
+
+	for (ms = 0; ms < SOON && conn->held->queue.n; ms++) {
+		now_ns = mesh_now_ns();
+		mesh_conn_run(conn, now_ns, now_ns, &deadline_ns);
+		usleep(1000);
+	}
+}
+
+static void assert_fails(uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = end_wait(&e);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+}
+
+/* A program that waits for nothing but errors and what its peer marks: that the READ is done wakes nobody. */
+static void test_who_sleeps(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_req_notify_cq(e.cq, 1), 0);
+	moves(0);
+	while (end_event(&e, 100))
+		assert_int_equal(ibv_req_notify_cq(e.cq, 1), 0); /* it is told of the move, and looks for nothing */
+	runs();
+	assert_true(end_event(&e, SOON));
+	assert_fails(FAILED, IBV_WC_RETRY_EXC_ERR);
+	end_quiet(&e);
+}
+
+static void test_who_polls(void **state)
+{
+	(void)state;
+	moves(0);
+	assert_fails(FAILED, IBV_WC_RETRY_EXC_ERR);
+	end_quiet(&e);
+}
+
+/* The NIC is reset, and says nothing any more of what is at it. */
+static void test_lost_nic(void **state)
+{
+	(void)state;
+	moves(0xdead00); /* a key that nobody tells: so it waits */
+	conn->path.pd = world.spd;
+	atomic_store(&world.rail->lost, true);
+	runs();
+	conn->path.pd = NULL;
+	atomic_store(&world.rail->lost, false);
+	assert_int_equal(conn->state, MESH_CONN_FAILED);
+	assert_fails(READ, IBV_WC_WR_FLUSH_ERR);
+	assert_fails(FAILED, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+}
+
+/* A key is not waited for that only somebody could tell who has left. */
+static void test_key_of_a_peer_that_left(void **state)
+{
+	(void)state;
+	conn->peer_gone = true;
+	moves(0xdead00);
+	runs();
+	assert_int_equal(conn->state, MESH_CONN_FAILED);
+	assert_fails(READ, IBV_WC_RETRY_EXC_ERR);
+	assert_fails(FAILED, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_who_sleeps), T(test_who_polls), T(test_lost_nic), T(test_key_of_a_peer_that_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
