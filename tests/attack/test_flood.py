@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Ten thousand forged datagrams a second, for ten seconds: the agent's memory and processor time stay bounded, it answers
 its control socket and carries messages."""

@@ -17,6 +17,7 @@ except ImportError:
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = sorted((TOP / "docs").glob("*.md"))
 PAGES = [TOP / "README.md", *DOCS]
+GUIDES = [TOP / "CONTRIBUTING.md", *sorted((TOP / "tests").rglob("README.md"))]
 EXAMPLES = sorted((TOP / "docs/examples").glob("*.yaml"))
 TOOL = os.environ["MESHVERBS_TOOL"]
 
@@ -27,7 +28,7 @@ def documents(path):
 
 class DocsTest(unittest.TestCase):
     def test_links_lead_somewhere(self):
-        for page in PAGES:
+        for page in [*PAGES, *GUIDES]:
             for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
                 if "://" not in target:
                     self.assertTrue((page.parent / target).exists(), f"{page.name}: {target}")
@@ -54,6 +55,15 @@ class DocsTest(unittest.TestCase):
         for page in PAGES:
             for path in re.findall(r"`((?:tests|tools|docs|libmeshverbs|meshverbsd|providers|scripts)/[\w./-]+)`", page.read_text()):
                 self.assertTrue((TOP / path).exists(), f"{page.name}: {path}")
+
+    def test_programs_of_the_tree_can_be_run(self):
+        """What a command line or the first column of a table of commands begins with."""
+        for page in [*PAGES, *GUIDES]:
+            for path in re.findall(r"^(?: {4}|\| `)(?:[A-Z_]+=\S+ )*((?:tests|bench|scripts)/[\w./-]+)", page.read_text(), re.M):
+                file = TOP / path
+                if not file.is_dir():
+                    self.assertTrue(os.access(file, os.X_OK), f"{page}: {path}")
+                    self.assertEqual(file.read_bytes()[:2], b"#!", f"{page}: {path}")
 
     def test_figures_of_alerts_exist(self):
         """Names of counters against the tables of agent and processes."""

@@ -2,7 +2,7 @@
 """Many faults of one transport case, or of all, one after the other under traffic that goes on.
 
 The hosts stay up for all of them, the programs for a group. A fault lasts until all queue pairs have gone on without what it took, or,
-as often, some milliseconds: so the next one comes in the middle of a move.
+three times in ten, some milliseconds: so the next one comes in the middle of a move.
 """
 import argparse
 import collections

@@ -40,7 +40,7 @@ def traffic_of(random, case):
 def judge(outcome, unexplained, too_long):
     """
     WRONG, GOOD, or VOID: something failed, but all that was executed was executed once and in its turn, and a guest had stood still
-    for so long that the other had to give it up (docs/guarantees.md: move_timeout). Violations are never excused, nor is standing still
+    for so long that the other had to give it up (docs/guarantees.md: move_timeout_ms). Violations are never excused, nor is standing still
     for as long as STUCK_S. SOFT: Soft-RoCE did what it does without meshverbs as well.
     @unexplained: queue pairs that failed, and no log says why
     """
