@@ -130,7 +130,7 @@ static void add_links(struct maker *maker, const struct mv_dir_host *dir_host,
 		struct mv_dir_link link;
 		size_t l;
 
-		if (!net || sighting->rail >= host->desc->n_rails)
+		if (!net || !sighting->has_rail)
 			continue;
 		link.local_rail = net->rail;
 		link.remote_rail = dir_host->first_rail + sighting->rail;

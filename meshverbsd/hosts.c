@@ -94,6 +94,29 @@ static int add_host(struct md_hosts *hosts, const struct md_heard *heard, uint64
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
+static bool same_rail(const struct md_desc *a, const struct md_desc *b, uint16_t r)
+{
+	return r < a->n_rails && r < b->n_rails && a->rails[r].port == b->rails[r].port &&
+	       !strcmp(a->rails[r].device, b->rails[r].device);
+}
+
+/*
+ * A device that has come or gone may have given the others new numbers. What was heard with a number that means another rail now
+ * says nothing of links until its rail is heard again, which it will be at once: who changes sends beacons everywhere. Beacons
+ * may be ahead of their description; these counted as it does.
+ */
+static void follow_numbers(struct md_host *host, const struct md_desc *desc, uint64_t generation)
+{
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		struct md_sighting *sighting = &host->sightings[i];
+
+		if (sighting->generation == generation)
+			sighting->has_rail = sighting->rail < desc->n_rails;
+		else if (sighting->has_rail)
+			sighting->has_rail = same_rail(host->desc, desc, sighting->rail);
+	}
+}
+
 static int take_desc(struct md_hosts *hosts, struct md_host *host, uint64_t generation,
 		     const uint8_t *bytes, size_t len)
 {
@@ -107,6 +130,7 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, uint64_t gene
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
+	follow_numbers(host, desc, generation);
 	drop_desc(hosts, host);
 	hosts->bytes += md_desc_bytes(desc);
 	host->desc = desc;
@@ -162,13 +186,16 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 
 _Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
 
-static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     uint64_t now_ns, unsigned int *news)
+static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
+		     const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
 	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
 	int rc;
 
 	if (host->desc && host->generation == beacon->generation)
+		return 0;
+	/* Overtaken on its way. Without proof a generation is what anybody says, as a start number is. */
+	if (host->desc && heard->proven && beacon->generation < host->generation)
 		return 0;
 	if (beacon->piece == MD_NO_PIECE) {
 		*news |= MD_NEWS_WANTED;
@@ -216,17 +243,23 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 {
 	struct md_sighting *sighting = find_sighting(host, heard->ifindex, beacon->rail);
 	bool known = sighting && sighting->start == heard->start;
+	/* Until the next description is there, the number means what it did. */
+	bool had_rail = sighting && sighting->has_rail;
+	bool has_rail = had_rail || (host->desc && beacon->generation == host->generation &&
+				     beacon->rail < host->desc->n_rails);
 	int err = sighting ? 0 : add_sighting(host, &sighting);
 
 	if (err)
 		return err;
-	if (!known)
+	if (!known || has_rail != had_rail)
 		*news |= MD_NEWS_SIGHTING;
 	*sighting = (struct md_sighting){
 		.ip = heard->ip,
 		.start = heard->start,
+		.generation = beacon->generation,
 		.ifindex = heard->ifindex,
 		.rail = beacon->rail,
+		.has_rail = has_rail,
 		.heard_ns = now_ns,
 		.expires_ns = now_ns + lifetime_ns(beacon->interval_ms),
 	};
@@ -257,6 +290,8 @@ static void hear_restart(struct md_hosts *hosts, struct md_host *host, const str
 	host->counter = 0;
 	/* Generations begin anew: what is known stays valid until the new description is there. */
 	host->generation = 0;
+	for (size_t i = 0; i < host->n_sightings; i++)
+		host->sightings[i].generation = 0;
 	drop_partial(hosts, host);
 }
 
@@ -287,7 +322,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		if (err)
 			return err;
 	}
-	return hear_desc(hosts, host, beacon, now_ns, news);
+	return hear_desc(hosts, host, heard, beacon, now_ns, news);
 }
 
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,

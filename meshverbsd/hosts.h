@@ -20,9 +20,11 @@
 struct md_sighting {
 	struct in6_addr ip; /* source address of its beacons; IPv4 in mapped form */
 	uint32_t ifindex;
-	uint16_t rail; /* of the other host */
+	uint16_t rail; /* of the other host, as the description of @generation counts them */
+	bool has_rail; /* it is that one of the host's @desc as well; else it says nothing of links */
 	uint64_t heard_ns, expires_ns;
 	uint64_t start; /* its agent's, as md_heard.start */
+	uint64_t generation; /* as the newest beacon said; 0: of a former life */
 };
 
 /* Pieces of a description that is not complete yet. */
@@ -85,7 +87,11 @@ struct md_heard {
 /* What a beacon has changed, or asks for. */
 enum md_news {
 	MD_NEWS_HOST = 1, /* not known before, or started again */
-	MD_NEWS_SIGHTING = 2, /* a rail heard where it was not before, or not since its agent started again, which does not hear us there yet */
+	/*
+	 * A rail heard where it was not before, or not since its agent started again, which does not hear us there yet. Or it is
+	 * known only now which rail that is.
+	 */
+	MD_NEWS_SIGHTING = 2,
 	MD_NEWS_DESC = 4, /* another description; the directory is to be written anew */
 	MD_NEWS_WANTED = 8, /* its description is not known: ask for it */
 	MD_NEWS_NAME = 16, /* another name */

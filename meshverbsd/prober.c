@@ -154,6 +154,11 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	agent->counts.probes_received++;
 	if (!decode(agent, opened, &probe) || !has_echo_room(agent, received))
 		return;
+	/*
+	 * Not those that were dropped unseen (MD_OPEN_THROTTLED) or got no challenge: strangers could make all rounds void with a few
+	 * hundred datagrams a second, and no path would ever be found dead. Who has a cookie is not concerned, and there are
+	 * challenges for more paths than there are echoes for.
+	 */
 	probe.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
 	err = send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &probe);
 	if (md_probes_is_shortage(err))

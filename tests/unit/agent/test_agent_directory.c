@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "content.h"
 #include "fault.h"
+#include "former.h"
 #include "paths.h"
 #include "peers.h"
 #include "publish.h"
@@ -509,6 +511,180 @@ static void test_publish_faults(void **state)
 	tmpdir_remove(&tmp);
 }
 
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* A sign of life of host 1, without description. */
+static void sign_of_life(uint64_t start, uint64_t generation, uint32_t ifindex, uint16_t rail)
+{
+	struct md_heard heard = {.sender = peers_id(1), .start = start, .ifindex = ifindex};
+	struct md_beacon beacon = {.rail = rail,
+				   .agent_version = 1,
+				   .interval_ms = 1000,
+				   .generation = generation,
+				   .desc_bytes = 4,
+				   .piece = MD_NO_PIECE};
+	unsigned int news;
+
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacon, MD_S, &news), 0);
+}
+
+/* "0-mlx5_1 1-mlx5_2": which devices of host 1 the rails of ours are linked with. */
+static const char *links(void)
+{
+	struct md_content_from what = from();
+	struct md_content content;
+	static char text[256];
+	size_t len = 0;
+
+	text[0] = '\0';
+	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	for (uint32_t local = 0; local < 2; local++)
+		for (uint32_t remote = 2; remote < content.dir.n_rails; remote++)
+			for (size_t i = 0; i < content.dir.n_links; i++)
+				if (content.links[i].local_rail == local && content.links[i].remote_rail == remote)
+					len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u-%s", len ? " " : "",
+								local, content.rails[remote].device);
+	md_content_free(&content);
+	return text;
+}
+
+#define RAIL_0 "rail mlx5_0; gid 10.3.0.2/24 v2;"
+#define RAIL_1 "rail mlx5_1; gid 10.1.0.2/24 v2;"
+#define RAIL_2 "rail mlx5_2; gid 10.2.0.2/24 v2;"
+
+static void hear_both(void)
+{
+	hear(1, 1, RAIL_1 RAIL_2, 1, 0, MD_S);
+	hear(1, 1, RAIL_1 RAIL_2, 2, 1, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* A device that has come has numbers before those of the others; then it goes again. */
+static void test_links_of_new_numbers(void **state)
+{
+	(void)state;
+	hear_both();
+	hear(1, 2, RAIL_0 RAIL_1 RAIL_2, 1, 1, MD_S);
+	assert_string_equal(links(), "0-mlx5_1");
+	hear(1, 2, RAIL_0 RAIL_1 RAIL_2, 2, 2, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	hear(1, 3, RAIL_1 RAIL_2, 2, 1, MD_S);
+	assert_string_equal(links(), "1-mlx5_2");
+	hear(1, 3, RAIL_1 RAIL_2, 1, 0, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* One that has gone and comes back: `devlink dev reload`. */
+static void test_links_of_reloaded(void **state)
+{
+	(void)state;
+	hear_both();
+	hear(1, 2, RAIL_2, 2, 0, MD_S);
+	assert_string_equal(links(), "1-mlx5_2");
+	hear(1, 3, RAIL_1 RAIL_2, 2, 1, MD_S);
+	assert_string_equal(links(), "1-mlx5_2");
+	hear(1, 3, RAIL_1 RAIL_2, 1, 0, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* What changes no numbers costs no link, not for a moment: also where beacons are ahead of the description, or behind it. */
+static void test_links_stay(void **state)
+{
+	(void)state;
+	hear_both();
+	hear(1, 2, RAIL_1 "gid 10.1.0.3/24 v2;" RAIL_2, 1, 0, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	sign_of_life(1, 4, 1, 0);
+	sign_of_life(1, 3, 2, 1);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	hear(1, 4, RAIL_1 RAIL_2, 1, 0, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	sign_of_life(1, 1, 2, 1);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* Beacons that count already as a description does that is not there yet. */
+static void test_links_ahead_of_description(void **state)
+{
+	(void)state;
+	hear_both();
+	sign_of_life(1, 2, 1, 1);
+	sign_of_life(1, 2, 2, 2);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	tell(1, RAIL_1 RAIL_2, "10.7.0.1", MD_S); /* overruled */
+	hear(1, 2, RAIL_0 RAIL_1 RAIL_2, 1, 1, MD_S);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	/* One that counts as the former did comes late. */
+	sign_of_life(1, 1, 2, 1);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	sign_of_life(1, 1, 1, 0);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* Generations begin anew with each start. */
+static void test_links_of_new_start(void **state)
+{
+	struct peer peer = {1, 2, 1, 1000, RAIL_0 RAIL_1 RAIL_2};
+	unsigned int news;
+
+	(void)state;
+	hear_both();
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_string_equal(links(), "0-mlx5_1");
+	assert_int_equal(peers_hear(&hosts, &peer, 2, 2, MD_S, &news), 0);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+	/* Again, and no number is another one now. */
+	peer.start = 3;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 1, MD_S, &news), 0);
+	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
+}
+
+/* ---- an agent that starts again --------------------------------------------------------------- */
+
+/* The first file of an agent that starts again waits for those that its former life knew, if that was lately, and not for long. */
+static void test_former(void **state)
+{
+	union ibv_gid gid = unit_gid("10.66.0.1");
+	struct md_published published = {0};
+	struct md_former former;
+	struct tmpdir tmp;
+
+	(void)state;
+	tmpdir_make(&tmp);
+	assert_int_equal(chmod(tmp.path, 0755), 0);
+	published.dir_fd = open(tmp.path, O_DIRECTORY | O_RDONLY);
+	former = md_former_read(tmp.path, MD_S);
+	assert_false(md_former_knows_more(&former, &hosts, MD_S));
+
+	assert_int_equal(md_targets_add(&targets, &gid, "silent"), 0);
+	hear(1, 1, RAIL_1, 1, 0, MD_S);
+	hear(2, 1, RAIL_2, 2, 0, MD_S);
+	assert_int_equal(publish_once(&published), 0); /* at MD_S */
+	md_hosts_fini(&hosts);
+	former = md_former_read(tmp.path, MD_S + 100 * MD_MS);
+	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
+	hear(2, 1, RAIL_2, 2, 0, 2 * MD_S);
+	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
+	/* Heard of, but not described. */
+	sign_of_life(1, 1, 1, 0);
+	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
+	assert_false(md_former_knows_more(&former, &hosts, MD_S + 100 * MD_MS + MD_FORMER_NS));
+	hear(1, 1, RAIL_1, 1, 0, 2 * MD_S);
+	assert_false(md_former_knows_more(&former, &hosts, 2 * MD_S));
+
+	/* Before processes take its agent for dead there is to be a new one. */
+	md_hosts_fini(&hosts);
+	former = md_former_read(tmp.path, 4 * MD_S);
+	assert_true(md_former_knows_more(&former, &hosts, 4 * MD_S));
+	assert_false(md_former_knows_more(&former, &hosts, 5 * MD_S));
+	/* What was long ago is nothing to wait for. */
+	former = md_former_read(tmp.path, 60 * MD_S);
+	assert_false(md_former_knows_more(&former, &hosts, 60 * MD_S));
+	md_publish_fini(&published);
+	close(published.dir_fd);
+	tmpdir_remove(&tmp);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,6 +700,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_reloaded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_ahead_of_description, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_links_of_new_start, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_former, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

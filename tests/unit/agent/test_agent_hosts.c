@@ -289,6 +289,55 @@ static void test_pieces(void **state)
 	free(desc);
 }
 
+/* A beacon that comes after one that was sent later, by another link. */
+static void test_overtaken(void **state)
+{
+	static uint8_t bytes[2][MD_DESC_BYTES_MAX];
+	static const char *const texts[2] = {ONE_RAIL, "rail mlx5_0; gid 10.1.0.9/24 v2;"};
+	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1, .proven = true};
+	struct md_beacon beacons[2];
+	unsigned int news;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct md_desc *desc = peers_desc(texts[i]);
+
+		beacons[i] = (struct md_beacon){.agent_version = 1, .interval_ms = 1000, .generation = 1 + i};
+		beacons[i].desc_bytes = (uint32_t)md_desc_encode(desc, bytes[i]);
+		md_beacon_cut(&beacons[i], bytes[i], 0);
+		free(desc);
+	}
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacons[1], MD_S, &news), 0);
+	heard.ifindex = 2;
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacons[0], MD_S, &news), 0);
+	assert_int_equal(host(1)->generation, 2);
+	assert_int_equal(news, MD_NEWS_SIGHTING);
+	/* Without proof that would let anybody shut out the true one. */
+	heard.proven = false;
+	assert_int_equal(md_hosts_hear(&hosts, &heard, &beacons[0], MD_S, &news), 0);
+	assert_int_equal(host(1)->generation, 1);
+}
+
+/* A sighting of which it was not known any more what it means: now that it is, the directory is to say so. */
+static void test_new_numbers(void **state)
+{
+	struct peer both = {1, 100, 1, 1000, "rail mlx5_0; rail mlx5_1;"}, second = {1, 100, 2, 1000, "rail mlx5_1;"};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &both, 2, 1, MD_S, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &second, 2, 0, MD_S, &news), 0);
+	both.generation = 3;
+	assert_int_equal(peers_hear(&hosts, &both, 2, 1, MD_S, &news), 0);
+	assert_false(host(1)->sightings[0].has_rail);
+	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
+	assert_true(host(1)->sightings[0].has_rail);
+	assert_int_equal(news, MD_NEWS_SIGHTING);
+	assert_int_equal(peers_hear(&hosts, &both, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news, 0);
+}
+
 static void test_malformed(void **state)
 {
 	static const uint8_t bad[4] = {0, 1, 0, 0};
@@ -410,6 +459,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_heard_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_overtaken, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_new_numbers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
