@@ -210,9 +210,11 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	close_open(cq, ex);
 	cq->source = MESH_FROM_NONE;
 	cq->shadows_first = !cq->shadows_first;
-	drain = cq->drain_wanted;
-	cq->drain_wanted = false;
-	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
+	/* In this order: see put_off() of post.c. Another poll begins with poll_lock. */
+	atomic_store_explicit(&cq->poller, 0, memory_order_seq_cst);
+	drain = atomic_load_explicit(&cq->drain_wanted, memory_order_seq_cst);
+	if (drain)
+		atomic_store_explicit(&cq->drain_wanted, false, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->poll_lock);
 	if (drain)
 		mesh_post_drain_all(cq->mc);

@@ -113,13 +113,14 @@ struct mesh_cq {
 	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
 #undef X
 	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under poll_lock */
+	/* Some send queue may have room: the poller posts when he is through. Any thread: put_off() of post.c */
+	_Atomic bool drain_wanted;
 	/* Under poll_lock: */
 	enum mesh_cq_source source; /* where the current completion comes from */
 	enum mesh_cq_source open; /* base or shadow: started and not ended */
 	struct mesh_shadow_cq *open_shadow, *next_shadow; /* started last; next one to start */
 	bool base_done; /* the base had its turn */
 	bool kicked; /* a kick was seen: look at all of them again */
-	bool drain_wanted; /* some send queue may have room; poll_lock */
 	bool restashed; /* likewise: something has gone behind what is in the stash */
 	uint32_t current_qpn; /* of the program; source is a shadow */
 	const enum ibv_wc_opcode *current_opcode; /* likewise; NULL: as the shadow says */
@@ -601,7 +602,12 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 /** mesh_post_append - @n requests were built behind the end of the queue: they are part of it now; held->lock */
 void mesh_post_append(struct mesh_held *h, uint32_t n);
-/** mesh_post_drain - post what waits, as far as it goes; held->lock */
+/**
+ * mesh_post_drain - post what waits, as far as it goes; held->lock
+ *
+ * Of one that has failed, or whose log is lost, nothing while its CQ is being polled by the functions of an extended one: whoever does
+ * that posts it when he is through.
+ */
 void mesh_post_drain(struct mesh_held *h);
 /** mesh_post_drain_all - the same for all of a context that may have room; no lock of ours is held, nor a CQ open */
 void mesh_post_drain_all(struct mesh_context *mc);

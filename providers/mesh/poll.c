@@ -76,7 +76,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	 */
 	if (atomic_load_explicit(&h->backlog, memory_order_relaxed)) {
 		if (mesh_cq_is_own_poll(c->cq)) {
-			c->cq->drain_wanted = true;
+			atomic_store_explicit(&c->cq->drain_wanted, true, memory_order_relaxed); /* we are the poller */
 			return show;
 		}
 		pthread_mutex_lock(&h->lock);

@@ -206,12 +206,29 @@ static bool can_send(const struct mesh_held *h)
 	}
 }
 
+/*
+ * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll. He may be the caller,
+ * or want a lock of the caller's. What is noted is known not to fit without that, so this is for what is not noted. held->lock
+ */
+static bool put_off(struct mesh_held *h)
+{
+	struct mesh_cq *cq = h->send_cq;
+
+	if (!h->queue.n || !(h->mode == MESH_HELD_FLUSHING || (h->mode == MESH_HELD_GUARDED && h->guard->lost)))
+		return false;
+	if (!atomic_load_explicit(&cq->poller, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&h->backlog, true, memory_order_relaxed);
+	atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
+	return atomic_load_explicit(&cq->poller, memory_order_seq_cst); /* else he may be through without having seen it */
+}
+
 void mesh_post_drain(struct mesh_held *h)
 {
 	const struct mesh_send *send;
 	int cancel, err;
 
-	if (!can_send(h))
+	if (!can_send(h) || put_off(h))
 		return;
 	cancel = mesh_cancel_off(); /* as in mesh_post_send(); of who polls more locks are held */
 	while (h->queue.n) {
@@ -243,9 +260,15 @@ void mesh_post_drain_all(struct mesh_context *mc)
 	pthread_mutex_unlock(&mc->data.lock);
 }
 
+/* Receives do not wait for sends. */
+static bool recv_is_left(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader;
+}
+
 bool mesh_post_is_left(const struct mesh_held *h)
 {
-	return h->mode == MESH_HELD_GUARDED && h->guard->lost && !h->guard->reader && !h->queue.n && h->quiet == MESH_QUIET_NO;
+	return recv_is_left(h) && !h->queue.n && h->quiet == MESH_QUIET_NO;
 }
 
 /* The queue has grown. Where sends can be posted, it is room that they wait for, which polling makes: whoever does the work. */
@@ -493,7 +516,7 @@ int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	if (!h)
 		return mc->post_recv(qp, wr, bad_wr);
 	pthread_mutex_lock(&h->lock);
-	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !mesh_post_is_left(h);
+	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !recv_is_left(h);
 	if (ours)
 		err = post_recv_locked(h, wr, bad_wr);
 	pthread_mutex_unlock(&h->lock);

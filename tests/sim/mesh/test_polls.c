@@ -284,6 +284,100 @@ static void test_fence_of_a_full_one(void **state)
 	guarded_fence(guarded.held, false, &sync);
 }
 
+static void *end_elsewhere(void *arg)
+{
+	end_err(&guarded);
+	return arg;
+}
+
+static void *wait_elsewhere(void *arg)
+{
+	(void)arg;
+	return (void *)(intptr_t)mesh_live_waits(guarded.held);
+}
+
+#define RECEIVE 4711u /* wr_id of all of them */
+
+static _Atomic uint64_t n_receives;
+
+/* The last one is not taken, as libmlx5 says when it has looked at the CQ. */
+static void *receive_elsewhere(void *arg)
+{
+	while (!end_recv(&guarded, RECEIVE, 0, 64))
+		n_receives++;
+	return arg;
+}
+
+static uint64_t n_given, n_received; /* so many of @guarded's sends have been flushed, in order; and of its receives */
+
+static void given(uint64_t wr_id, enum ibv_wc_status status)
+{
+	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);
+	if (wr_id == RECEIVE)
+		n_received++;
+	else
+		assert_int_equal(wr_id, n_given++);
+}
+
+/*
+ * Nobody posts to a queue that may be full: not what waited since the fence began, nor what comes now, whoever ends it, or looks whether
+ * something waits. When the poll is over all is flushed.
+ */
+static void ends_a_full_one(bool elsewhere)
+{
+	uint64_t move_ns = mesh_root.move_times.move_ns, n = 0;
+	pthread_t receiver;
+	struct ibv_wc wc;
+
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	guarded_prepare(guarded.held);
+	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED)) /* nobody has posted a receive */
+		n++;
+	write_nothing(&bare, &bare, 2);
+	start_poll(2);
+	assert_int_equal(cq_of_hub()->open, MESH_FROM_BASE);
+	alarm(PATIENCE);
+	mesh_root.move_times.move_ns = 200000000;
+	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
+	if (elsewhere)
+		in_a_thread(end_elsewhere);
+	else
+		end_err(&guarded);
+	mesh_root.move_times.move_ns = move_ns;
+	guarded.qp->state = IBV_QPS_ERR;
+	assert_int_equal(guarded.held->queue.n, 1);
+	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
+	assert_true(in_a_thread(wait_elsewhere));
+	n_given = n_receives = n_received = 0;
+	assert_int_equal(pthread_create(&receiver, NULL, receive_elsewhere, NULL), 0);
+	usleep(100000);
+	while (!ibv_next_poll(hub.cq_ex))
+		given(hub.cq_ex->wr_id, hub.cq_ex->status);
+	ibv_end_poll(hub.cq_ex);
+	assert_int_equal(pthread_join(receiver, NULL), 0);
+	while (n_given < n || n_received < n_receives) {
+		wc = end_wait(&guarded);
+		given(wc.wr_id, wc.status);
+	}
+	end_quiet(&guarded);
+	assert_false(mesh_live_waits(guarded.held));
+}
+
+static void test_ends_a_full_one(void **state)
+{
+	(void)state;
+	ends_a_full_one(false);
+}
+
+static void test_full_one_is_ended(void **state)
+{
+	(void)state;
+	ends_a_full_one(true);
+}
+
 /* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
 
 static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
@@ -634,7 +728,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
-		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
+		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
+		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
 		T(test_ends_in_own_batch),
 	};
