@@ -630,6 +630,69 @@ static void test_full_behind_an_open_poll(void **state)
 	assert_int_equal((intptr_t)result, ENOMEM);
 }
 
+static void *end_it(void *arg)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_modify_qp(e.qp, &attr, IBV_QP_STATE);
+}
+
+/* What the next one has received when the program ends it elsewhere, of which the peer is told that it has. */
+static struct mesh_conn *next_has_received(void)
+{
+	static const struct manner builders = {.how = MOVED, .extended = true, .builders = true};
+	struct ibv_send_wr silent = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_poll_cq_attr attr = {0};
+	struct mv_move_sync sync;
+	uint64_t i;
+
+	end_open(&e, &world, &builders, &(struct shape){0});
+	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	guarded_rts(&e, h, world_rts(0x77));
+	for (i = 5; i < 8; i++)
+		assert_int_equal(end_recv(&e, i, 0, 64), 0);
+	assert_int_equal(end_send_empty(&e, 4, IBV_SEND_SIGNALED), 0);
+	end_wait_begun(&e, 0x77);
+	usleep(QUIET * 1000);
+	guarded_prepare_loop(h, 0x77);
+	guarded_fence(h, true, &sync);
+	assert_int_equal(ibv_start_poll(e.cq_ex, &attr), 0);
+	assert_int_equal(ibv_post_send(h->next.qp, &silent, &bad), 0);
+	usleep(QUIET * 1000);
+	return connection();
+}
+
+/* Between start_poll and end_poll the program posts, and does not wait for who waits for the end of that. */
+static void test_posts_in_a_poll_while_ended(void **state)
+{
+	struct mesh_conn *conn = next_has_received();
+	pthread_t thread;
+	struct ibv_wc wc;
+	uint64_t seen;
+	void *ret;
+
+	(void)state;
+	seen = 1u << e.cq_ex->wr_id;
+	assert_true(seen & 0x30);
+	alarm(PATIENCE / 1000);
+	assert_int_equal(pthread_create(&thread, NULL, end_it, NULL), 0);
+	usleep(20000);
+	send_one(3);
+	ibv_end_poll(e.cq_ex);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	alarm(0);
+	assert_null(ret);
+	while (seen != 0xf8) {
+		wc = end_wait(&e);
+		assert_false(seen & 1u << wc.wr_id);
+		seen |= 1u << wc.wr_id;
+		assert_int_equal(wc.status, wc.wr_id >= 4 && wc.wr_id <= 6 ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
+	}
+	end_quiet(&e);
+	mesh_conn_put(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -640,7 +703,7 @@ int main(void)
 		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
 		T(test_peer_leaves_after_silent_sends),
 		T(test_last_word), T(test_last_word_while_fencing), T(test_leaves_by_reset), T(test_leaves_by_error),
-		T(test_full_behind_an_open_poll),
+		T(test_full_behind_an_open_poll), T(test_posts_in_a_poll_while_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
