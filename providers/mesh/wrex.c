@@ -238,7 +238,8 @@ static void mesh_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, const str
 		fail(w, ENOMEM);
 		return;
 	}
-	memcpy(w->current->sges, sg_list, num_sge * sizeof(*sg_list));
+	if (num_sge) /* else there may be no list */
+		memcpy(w->current->sges, sg_list, num_sge * sizeof(*sg_list));
 	w->current->wr.num_sge = (int)num_sge;
 }
 
