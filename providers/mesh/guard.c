@@ -181,10 +181,15 @@ static bool is_no_send(const struct mesh_held *h, uint64_t wr_id)
 	return !mv_wrring_has(&guard->sends, wr_id, &guard->next_failed);
 }
 
-/* What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. */
-static void fail_lost(struct mesh_guard *guard, struct mesh_completion *c)
+/*
+ * What the device will not have in the place of an atomic, as an atomic fails whose path is gone. What is behind it may come first. While
+ * it is fenced, because its NIC is lost, it is kept as all else is: surface() gives what the log has.
+ */
+static void fail_lost(struct mesh_held *h, struct mesh_completion *c)
 {
-	if (!guard->lost)
+	struct mesh_guard *guard = h->guard;
+
+	if (!guard->lost && h->mode != MESH_HELD_FENCING)
 		guard->lost = guard->lost_atomic; /* else the program has brought it to ERR since */
 	if (c->wr_id == guard->lost_wr_id && c->status != IBV_WC_WR_FLUSH_ERR)
 		c->status = IBV_WC_RETRY_EXC_ERR;
@@ -236,7 +241,7 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	struct mesh_guard *guard = h->guard;
 
 	if (guard->lost_atomic)
-		fail_lost(guard, c);
+		fail_lost(h, c);
 	c->failed_receive |= is_no_send(h, c->wr_id);
 	if (h->mode == MESH_HELD_WAITING) {
 		/* It does no work yet: who takes it away looks at what it flushes (shadow.c). */

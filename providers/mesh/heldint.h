@@ -731,6 +731,8 @@ void mesh_shadow_unmake(struct mesh_held *h, struct mesh_shadow *shadow);
  * Return: whether that was all that its receives have completed; else somebody polls, or there is no memory.
  */
 bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow);
+/** mesh_shadow_collect_sends - the same of its send CQ at the NIC that it was moved to, if nobody polls it now; conn->lock */
+void mesh_shadow_collect_sends(struct mesh_held *h);
 /** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
 void mesh_shadow_destroy(struct mesh_held *h);
 

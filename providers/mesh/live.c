@@ -404,7 +404,7 @@ bool mesh_live_waits_to_fail(struct mesh_held *h)
 	waits = is_logged(h) && h->guard->lost_atomic && h->queue.n;
 	pthread_mutex_unlock(&h->lock);
 	if (waits)
-		mesh_shadow_collect(h, &h->now);
+		mesh_shadow_collect_sends(h); /* whoever polls posts it himself */
 	return waits;
 }
 

@@ -388,6 +388,22 @@ bool mesh_shadow_collect(struct mesh_held *h, const struct mesh_shadow *shadow)
 	return received;
 }
 
+void mesh_shadow_collect_sends(struct mesh_held *h)
+{
+	struct mesh_cq *cq = h->send_cq;
+	bool wake = false;
+
+	if (!mesh_cq_try_freeze(cq))
+		return;
+	collect_from(h, &h->now, cq, &wake);
+	pthread_mutex_lock(&cq->lock);
+	wake |= cq->n_stash;
+	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_thaw(cq, true);
+	if (wake)
+		mesh_kick(cq);
+}
+
 /* Nothing arrives any more, and nothing did. The CQs are frozen. */
 static bool is_unused(struct mesh_held *h)
 {

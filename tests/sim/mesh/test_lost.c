@@ -80,12 +80,18 @@ static void was_posted(struct ibv_send_wr wr)
 	guard->n_undone++;
 }
 
-/* The peer has executed both; neither's result has come. @rkey: of what is read; 0: it reads nothing */
-static void moves(uint32_t rkey)
+enum before { NOTHING, READ_OF_NOTHING, READ_WITH_A_KEY };
+
+/* The peer has executed it, and what is before it, and none of their results has come. A key is nowhere known. */
+static void moves(enum before before)
 {
 	const struct mesh_shadow_attr attr = {.port_num = 1, .qp_access_flags = ALL_REMOTE};
 	struct mv_move_action activate = {.type = MV_DO_ACTIVATE, .replay = true};
-	struct ibv_sge sge = {(uintptr_t)e.buf, rkey ? 8 : 0, e.mr->lkey};
+	struct ibv_send_wr read = {.wr_id = READ,
+				   .opcode = IBV_WR_RDMA_READ,
+				   .sg_list = &(struct ibv_sge){(uintptr_t)e.buf, 8, e.mr->lkey},
+				   .num_sge = before == READ_WITH_A_KEY,
+				   .wr.rdma = {(uintptr_t)e.buf, 0xdead00}};
 	struct mesh_held *h = conn->held;
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 	struct mv_move_sync sync;
@@ -96,16 +102,16 @@ static void moves(uint32_t rkey)
 	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
 	guarded_fence(h, true, &sync);
 	pthread_mutex_lock(&h->lock);
-	was_posted((struct ibv_send_wr){
-		.wr_id = READ, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = rkey != 0, .wr.rdma = {(uintptr_t)e.buf, rkey}});
+	if (before != NOTHING)
+		was_posted(read);
 	was_posted((struct ibv_send_wr){.wr_id = FAILED, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED});
-	activate.next_psn = mv_psn_add(h->guard->sends.first_psn, 2);
+	activate.next_psn = mv_psn_add(h->guard->sends.first_psn, before == NOTHING ? 1 : 2);
 	activate.n_received = sync.n_received;
 	pthread_mutex_unlock(&h->lock);
 	assert_true(mesh_conn_live(conn, &activate, mesh_now_ns()));
 	assert_int_equal(conn->state, MESH_CONN_MOVED);
 	assert_non_null(mesh_live_lost(h));
-	assert_int_equal(h->queue.n, rkey ? 2 : 1);
+	assert_int_equal(h->queue.n, before);
 }
 
 /* What the helper thread does, until a second is over or nothing waits any more. */
@@ -134,7 +140,7 @@ static void test_who_sleeps(void **state)
 {
 	(void)state;
 	assert_int_equal(ibv_req_notify_cq(e.cq, 1), 0);
-	moves(0);
+	moves(READ_OF_NOTHING);
 	while (end_event(&e, 100))
 		assert_int_equal(ibv_req_notify_cq(e.cq, 1), 0); /* it is told of the move, and looks for nothing */
 	runs();
@@ -146,7 +152,7 @@ static void test_who_sleeps(void **state)
 static void test_who_polls(void **state)
 {
 	(void)state;
-	moves(0);
+	moves(READ_OF_NOTHING);
 	assert_fails(FAILED, IBV_WC_RETRY_EXC_ERR);
 	end_quiet(&e);
 }
@@ -155,7 +161,7 @@ static void test_who_polls(void **state)
 static void test_lost_nic(void **state)
 {
 	(void)state;
-	moves(0xdead00); /* a key that nobody tells: so it waits */
+	moves(READ_WITH_A_KEY); /* so it waits */
 	conn->path.pd = world.spd;
 	atomic_store(&world.rail->lost, true);
 	runs();
@@ -167,12 +173,47 @@ static void test_lost_nic(void **state)
 	end_quiet(&e);
 }
 
+/* It has failed before, and nobody has seen that yet: each error comes once. */
+static void test_lost_nic_behind_errors(void **state)
+{
+	uint64_t deadline_ns, now_ns;
+	unsigned int i, seen[3] = {0};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(end_recv(&e, FAILED + 1, 0, 64), 0);
+	moves(NOTHING);
+	assert_int_equal(end_send_empty(&e, FAILED + 2, IBV_SEND_SIGNALED), 0);
+	for (i = 0, attr.qp_state = IBV_QPS_RTS; attr.qp_state != IBV_QPS_ERR && i < SOON; i++) {
+		usleep(1000);
+		assert_int_equal(mesh_root.lib.verbs.query_qp(conn->held->now.qp, &attr, IBV_QP_STATE, &init), 0);
+	}
+	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+	conn->path.pd = world.spd;
+	atomic_store(&world.rail->lost, true);
+	now_ns = mesh_now_ns();
+	mesh_conn_run(conn, now_ns, now_ns, &deadline_ns);
+	conn->path.pd = NULL;
+	atomic_store(&world.rail->lost, false);
+	assert_int_equal(conn->state, MESH_CONN_FAILED);
+	for (i = 0; i < 3; i++) {
+		wc = end_wait(&e);
+		assert_int_equal(wc.status, wc.wr_id == FAILED ? IBV_WC_RETRY_EXC_ERR : IBV_WC_WR_FLUSH_ERR);
+		assert_in_range(wc.wr_id, FAILED, FAILED + 2);
+		seen[wc.wr_id - FAILED]++;
+	}
+	assert_true(seen[0] == 1 && seen[1] == 1 && seen[2] == 1);
+	end_quiet(&e);
+}
+
 /* A key is not waited for that only somebody could tell who has left. */
 static void test_key_of_a_peer_that_left(void **state)
 {
 	(void)state;
 	conn->peer_gone = true;
-	moves(0xdead00);
+	moves(READ_WITH_A_KEY);
 	runs();
 	assert_int_equal(conn->state, MESH_CONN_FAILED);
 	assert_fails(READ, IBV_WC_RETRY_EXC_ERR);
@@ -184,7 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_who_sleeps), T(test_who_polls), T(test_lost_nic), T(test_key_of_a_peer_that_left),
+		T(test_who_sleeps), T(test_who_polls), T(test_lost_nic), T(test_lost_nic_behind_errors), T(test_key_of_a_peer_that_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
