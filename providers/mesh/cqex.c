@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include "heldint.h"
 
@@ -210,7 +212,7 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 	close_open(cq, ex);
 	cq->source = MESH_FROM_NONE;
 	cq->shadows_first = !cq->shadows_first;
-	/* In this order: see put_off() of post.c. Another poll begins with poll_lock. */
+	/* In this order: see keep_from_polling() of post.c. Another poll begins with poll_lock. */
 	atomic_store_explicit(&cq->poller, 0, memory_order_seq_cst);
 	drain = atomic_load_explicit(&cq->drain_wanted, memory_order_seq_cst);
 	if (drain)
@@ -220,6 +222,18 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		mesh_post_drain_all(cq->mc);
 	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
 		mesh_leftovers_bury(cq->mc, cq, false);
+}
+
+/* Who posts may look at the CQ with locks that we shall want; he waits for none of ours. poll_lock */
+static void wait_for_posting(struct mesh_cq *cq)
+{
+	unsigned int n;
+
+	for (n = 0; atomic_load_explicit(&cq->posting, memory_order_seq_cst); n++)
+		if (n < 100)
+			sched_yield();
+		else
+			usleep(20); /* he may be of a lower priority */
 }
 
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -232,7 +246,8 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	pthread_mutex_lock(&cq->poll_lock);
 	start_over(cq);
 	cq->source = cq->open = MESH_FROM_NONE;
-	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_relaxed);
+	atomic_store_explicit(&cq->poller, (uintptr_t)pthread_self(), memory_order_seq_cst);
+	wait_for_posting(cq);
 	err = advance(cq, ex);
 	if (err) {
 		finish(cq, ex);

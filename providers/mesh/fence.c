@@ -30,7 +30,8 @@ static enum mv_atomics quieten(struct mesh_held *h)
 		found = mesh_reader_atomics(h);
 	else if (h->guard)
 		found = mv_wrring_atomics(&h->guard->sends);
-	h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
+	if (!h->guard || !h->guard->lost) /* else the move is refused */
+		h->quiet = found == MV_ATOMICS_SILENT ? MESH_QUIET_SOON : MESH_QUIET_YES;
 	pthread_mutex_unlock(&h->lock);
 	return found;
 }

@@ -113,8 +113,9 @@ struct mesh_cq {
 	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
 #undef X
 	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under poll_lock */
-	/* Some send queue may have room: the poller posts when he is through. Any thread: put_off() of post.c */
+	/* Some send queue may have room: the poller posts when he is through. Any thread: keep_from_polling() of post.c */
 	_Atomic bool drain_wanted;
+	_Atomic unsigned int posting; /* so many do that, and a poll of an extended one does not begin meanwhile; likewise */
 	/* Under poll_lock: */
 	enum mesh_cq_source source; /* where the current completion comes from */
 	enum mesh_cq_source open; /* base or shadow: started and not ended */

@@ -209,26 +209,40 @@ static bool can_send(const struct mesh_held *h)
 /*
  * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll. He may be the caller,
  * or want a lock of the caller's. What is noted is known not to fit without that, so this is for what is not noted. held->lock
+ *
+ * Return: the CQ that nobody begins to poll until its @posting is given back; NULL: of no interest. @ret_put_off: somebody polls it, and posts
+ * what waits when he is through.
  */
-static bool put_off(struct mesh_held *h)
+static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 {
 	struct mesh_cq *cq = h->send_cq;
 
+	*ret_put_off = false;
 	if (!h->queue.n || !(h->mode == MESH_HELD_FLUSHING || (h->mode == MESH_HELD_GUARDED && h->guard->lost)))
-		return false;
-	if (!atomic_load_explicit(&cq->poller, memory_order_relaxed))
-		return false;
-	atomic_store_explicit(&h->backlog, true, memory_order_relaxed);
-	atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
-	return atomic_load_explicit(&cq->poller, memory_order_seq_cst); /* else he may be through without having seen it */
+		return NULL;
+	do {
+		atomic_fetch_add_explicit(&cq->posting, 1, memory_order_seq_cst);
+		if (!atomic_load_explicit(&cq->poller, memory_order_seq_cst))
+			return cq;
+		atomic_fetch_sub_explicit(&cq->posting, 1, memory_order_seq_cst);
+		atomic_store_explicit(&h->backlog, true, memory_order_relaxed);
+		atomic_store_explicit(&cq->drain_wanted, true, memory_order_seq_cst);
+	} while (!atomic_load_explicit(&cq->poller, memory_order_seq_cst)); /* he may be through without having seen it */
+	*ret_put_off = true;
+	return NULL;
 }
 
 void mesh_post_drain(struct mesh_held *h)
 {
 	const struct mesh_send *send;
+	struct mesh_cq *kept;
+	bool put_off;
 	int cancel, err;
 
-	if (!can_send(h) || put_off(h))
+	if (!can_send(h))
+		return;
+	kept = keep_from_polling(h, &put_off);
+	if (put_off)
 		return;
 	cancel = mesh_cancel_off(); /* as in mesh_post_send(); of who polls more locks are held */
 	while (h->queue.n) {
@@ -243,6 +257,8 @@ void mesh_post_drain(struct mesh_held *h)
 	}
 	mesh_cancel_restore(cancel);
 	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
+	if (kept)
+		atomic_fetch_sub_explicit(&kept->posting, 1, memory_order_release);
 }
 
 void mesh_post_drain_all(struct mesh_context *mc)
@@ -268,7 +284,7 @@ static bool recv_is_left(const struct mesh_held *h)
 
 bool mesh_post_is_left(const struct mesh_held *h)
 {
-	return recv_is_left(h) && !h->queue.n && h->quiet == MESH_QUIET_NO;
+	return recv_is_left(h) && !h->queue.n;
 }
 
 /* The queue has grown. Where sends can be posted, it is room that they wait for, which polling makes: whoever does the work. */
@@ -302,7 +318,8 @@ void mesh_post_append(struct mesh_held *h, uint32_t n)
 		waits(h, first);
 }
 
-static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+/* @wr: written: what is left to the base */
+static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct ibv_send_wr **bad_wr)
 {
 	bool direct;
 	int err;
@@ -311,13 +328,13 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr *wr, struct 
 		mesh_reader_stray(h);
 	if (h->queue.n)
 		mesh_post_drain(h);
-	for (; wr; wr = wr->next) {
+	for (; *wr && !mesh_post_is_left(h); *wr = (*wr)->next) {
 		direct = can_send(h) && !h->queue.n;
-		err = direct ? send_one(h, wr) : WAIT;
+		err = direct ? send_one(h, *wr) : WAIT;
 		if (err == WAIT)
-			err = enqueue(h, wr);
+			err = enqueue(h, *wr);
 		if (err) {
-			*bad_wr = wr;
+			*bad_wr = *wr;
 			return err;
 		}
 	}
@@ -353,7 +370,7 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (ours)
 		cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write(), where threads are cancelled */
 	if (ours && mesh_held_takes_sends(h))
-		err = post_send_locked(h, wr, bad_wr);
+		err = post_send_locked(h, &wr, bad_wr);
 	else if (ours) {
 		*bad_wr = wr;
 		err = ENOMEM; /* what mlx5 says */
@@ -366,7 +383,7 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 		mesh_cancel_restore(cancel);
 	if (fails)
 		mesh_held_fail_now(h);
-	return ours ? err : mc->post_send(qp, wr, bad_wr);
+	return ours && (err || !wr) ? err : mc->post_send(qp, wr, bad_wr);
 }
 
 int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -378,6 +379,126 @@ static void test_full_one_is_ended(void **state)
 	ends_a_full_one(true);
 }
 
+static int (*real_post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+static sem_t posts;
+
+static int post_slowly(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	sem_post(&posts);
+	usleep(50000);
+	return real_post_send(qp, wr, bad);
+}
+
+/* Nor does a poll begin while somebody posts to one: he has a lock that it will want. */
+static void test_begins_while_posted(void **state)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	struct ibv_wc wc;
+	pthread_t helper;
+	unsigned int i;
+	uint64_t n = 0;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	guarded_prepare(guarded.held);
+	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED)) /* nobody has posted a receive */
+		n++;
+	write_nothing(&bare, &bare, 2);
+	start_poll(2);
+	alarm(PATIENCE);
+	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
+	end_err(&guarded);
+	guarded.qp->state = IBV_QPS_ERR;
+	ibv_end_poll(hub.cq_ex);
+	assert_int_equal(guarded.held->queue.n, 2); /* there is room for one when the first is polled */
+	n_given = n_received = 0;
+	assert_int_equal(sem_init(&posts, 0, 0), 0);
+	real_post_send = world.mc->post_send;
+	world.mc->post_send = post_slowly;
+	assert_int_equal(pthread_create(&helper, NULL, wait_elsewhere, NULL), 0);
+	sem_wait(&posts);
+	assert_int_equal(ibv_start_poll(hub.cq_ex, &attr), 0);
+	do
+		given(hub.cq_ex->wr_id, hub.cq_ex->status);
+	while (!ibv_next_poll(hub.cq_ex));
+	ibv_end_poll(hub.cq_ex);
+	assert_int_equal(pthread_join(helper, NULL), 0);
+	world.mc->post_send = real_post_send;
+	while (n_given < n) {
+		wc = end_wait(&guarded);
+		given(wc.wr_id, wc.status);
+	}
+	end_quiet(&guarded);
+	sem_destroy(&posts);
+}
+
+static unsigned int n_locked, n_free; /* posts with and without the lock that who polls may want */
+
+static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (pthread_mutex_trylock(&guarded.held->lock)) {
+		n_locked++;
+	} else {
+		n_free++;
+		pthread_mutex_unlock(&guarded.held->lock);
+	}
+	return real_post_send(qp, wr, bad);
+}
+
+static void count_posts(void)
+{
+	n_locked = n_free = 0;
+	real_post_send = world.mc->post_send;
+	world.mc->post_send = post_counted;
+}
+
+/* What cannot be noted is posted without it, from the one behind the first on, in the same list or not. */
+static void test_left_from_the_next_on(void **state)
+{
+	struct ibv_send_wr last = {.wr_id = 2, .opcode = IBV_WR_SEND}, first = {.wr_id = 1, .next = &last, .opcode = IBV_WR_LOCAL_INV}, *bad;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* nobody has posted a receive: nothing comes of it all */
+	count_posts();
+	assert_int_equal(ibv_post_send(guarded.qp, &first, &bad), 0);
+	assert_int_equal(n_locked, 1);
+	assert_int_equal(n_free, 1);
+	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
+	world.mc->post_send = real_post_send;
+	assert_int_equal(n_locked, 1);
+	assert_int_equal(n_free, 2);
+}
+
+/* Also while atomics wait for a move that will not be: there are none. */
+static void test_left_while_quiet(void **state)
+{
+	struct ibv_sge sge = {(uintptr_t)guarded.buf, 8, 0};
+	struct ibv_send_wr add = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr last = {.wr_id = 3, .opcode = IBV_WR_SEND}, first = {.wr_id = 2, .opcode = IBV_WR_LOCAL_INV}, *bad;
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	sge = (struct ibv_sge){(uintptr_t)guarded.buf, 8, guarded.mr->lkey};
+	add.wr.atomic.remote_addr = (uintptr_t)guarded.buf;
+	add.wr.atomic.rkey = guarded.mr->rkey;
+	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* as above */
+	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
+	assert_false(mesh_live_quiesce(guarded.held));
+	count_posts();
+	assert_int_equal(ibv_post_send(guarded.qp, &first, &bad), 0);
+	assert_int_equal(ibv_post_send(guarded.qp, &last, &bad), 0);
+	world.mc->post_send = real_post_send;
+	assert_int_equal(n_locked, 1);
+	assert_int_equal(n_free, 1);
+}
+
 /* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
 
 static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
@@ -729,6 +850,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
+		T(test_begins_while_posted), T(test_left_from_the_next_on), T(test_left_while_quiet),
 		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
 		T(test_ends_in_own_batch),
