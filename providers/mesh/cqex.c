@@ -228,12 +228,17 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 static void wait_for_posting(struct mesh_cq *cq)
 {
 	unsigned int n;
+	int cancel;
 
+	if (!atomic_load_explicit(&cq->posting, memory_order_seq_cst))
+		return;
+	cancel = mesh_cancel_off();
 	for (n = 0; atomic_load_explicit(&cq->posting, memory_order_seq_cst); n++)
 		if (n < 100)
 			sched_yield();
 		else
 			usleep(20); /* he may be of a lower priority */
+	mesh_cancel_restore(cancel);
 }
 
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)

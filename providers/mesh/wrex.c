@@ -286,9 +286,14 @@ static void mesh_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t len
 /* Somebody has come in the middle of a batch to stop posting, and comes again: one batch after the other would keep him out for ever. */
 static void give_way(struct mesh_held *h)
 {
-	if (atomic_load_explicit(&h->stop_wanted, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&h->stop_wanted, false, memory_order_relaxed))
-		usleep(GIVE_WAY_US);
+	int cancel;
+
+	if (!atomic_load_explicit(&h->stop_wanted, memory_order_relaxed) ||
+	    !atomic_exchange_explicit(&h->stop_wanted, false, memory_order_relaxed))
+		return;
+	cancel = mesh_cancel_off(); /* bare no thread is cancelled here */
+	usleep(GIVE_WAY_US);
+	mesh_cancel_restore(cancel);
 }
 
 static void mesh_wr_start(struct ibv_qp_ex *qp)

@@ -389,11 +389,26 @@ static int post_slowly(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	return real_post_send(qp, wr, bad);
 }
 
+/* By a thread that is cancelled, and ends at the next place where threads do: bare there is none. */
+static void *polls_cancelled(void *arg)
+{
+	struct ibv_poll_cq_attr attr = {0};
+
+	pthread_cancel(pthread_self());
+	assert_int_equal(ibv_start_poll(hub.cq_ex, &attr), 0);
+	do
+		given(hub.cq_ex->wr_id, hub.cq_ex->status);
+	while (!ibv_next_poll(hub.cq_ex));
+	ibv_end_poll(hub.cq_ex);
+	return arg;
+}
+
 /* Nor does a poll begin while somebody posts to one: he has a lock that it will want. */
 static void test_begins_while_posted(void **state)
 {
-	struct ibv_poll_cq_attr attr = {0};
 	struct ibv_wc wc;
+	pthread_t poller;
+	void *ended;
 	pthread_t helper;
 	unsigned int i;
 	uint64_t n = 0;
@@ -421,11 +436,9 @@ static void test_begins_while_posted(void **state)
 	world.mc->post_send = post_slowly;
 	assert_int_equal(pthread_create(&helper, NULL, wait_elsewhere, NULL), 0);
 	sem_wait(&posts);
-	assert_int_equal(ibv_start_poll(hub.cq_ex, &attr), 0);
-	do
-		given(hub.cq_ex->wr_id, hub.cq_ex->status);
-	while (!ibv_next_poll(hub.cq_ex));
-	ibv_end_poll(hub.cq_ex);
+	assert_int_equal(pthread_create(&poller, NULL, polls_cancelled, NULL), 0);
+	assert_int_equal(pthread_join(poller, &ended), 0);
+	assert_null(ended);
 	assert_int_equal(pthread_join(helper, NULL), 0);
 	world.mc->post_send = real_post_send;
 	while (n_given < n) {
@@ -828,6 +841,24 @@ static void test_batch_aborted(void **state)
 	assert_written(2, 0x2222);
 }
 
+static void *begins_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	ibv_wr_start(guarded.qp_ex);
+	ibv_wr_abort(guarded.qp_ex);
+	return arg;
+}
+
+/* Nor is beginning a batch a place where threads are cancelled, also where somebody wants to stop posting. */
+static void test_begins_cancelled(void **state)
+{
+	(void)state;
+	open_builders();
+	mesh_held_want_stop(guarded.held);
+	assert_int_equal(in_a_thread(begins_cancelled), 0);
+	assert_false(atomic_load(&guarded.held->stop_wanted));
+}
+
 /* Who is in the batch may do that. */
 static void test_ends_in_own_batch(void **state)
 {
@@ -850,7 +881,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_nameless), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
-		T(test_begins_while_posted), T(test_left_from_the_next_on), T(test_left_while_quiet),
+		T(test_begins_while_posted), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet),
 		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
 		T(test_ends_in_own_batch),
