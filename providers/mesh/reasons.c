@@ -281,6 +281,18 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
+bool mesh_conn_may_stay(const struct mesh_conn *conn)
+{
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	if (conn->state != MESH_CONN_HELD || conn->move.state != MV_MOVE_ASKING || !conn->move.undelivered)
+		return false;
+	request_of(conn, &request);
+	mesh_view_judge(&request, &view);
+	return view.verdict == MV_PATH_WORKS;
+}
+
 static bool may_move(const struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&

@@ -24,6 +24,8 @@
  */
 
 #define MAX_RAILS 32
+/* The program's limit may be a gigabyte, which counts where address space is limited, and is filled by mlockall(). This is glibc's own for "unlimited". */
+#define STACK_BYTES (2u << 20)
 #define RECONNECT_NS 500000000ull
 /*
  * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
@@ -557,6 +559,7 @@ static void *helper(void *arg)
 int mesh_thread_start(void *(*function)(void *), void *arg)
 {
 	sigset_t all, before;
+	size_t usual = 0;
 	pthread_attr_t attr;
 	pthread_t id;
 	int err;
@@ -564,8 +567,15 @@ int mesh_thread_start(void *(*function)(void *), void *arg)
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_getstacksize(&attr, &usual);
+	if (usual > STACK_BYTES)
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&id, &attr, function, arg);
+	if (err == EINVAL) { /* the program's thread-local variables, which are there as well, are large */
+		pthread_attr_setstacksize(&attr, usual);
+		err = pthread_create(&id, &attr, function, arg);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;

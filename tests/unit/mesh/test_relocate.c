@@ -367,6 +367,33 @@ static void test_again_by_itself(void **state)
 	assert_true(deadline <= now_ns + 1000 * MS);
 }
 
+/* It waits for a peer that nobody has: for nothing, once the path works. */
+static void test_path_is_back_before_the_peer(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	conn.state = MESH_CONN_HELD;
+	conn.move.times = &mv_move_default_times;
+	conn.move.state = MV_MOVE_ASKING;
+	conn.move.begun_at = now_ns;
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	conn.move.undelivered = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	view.verdict = MV_PATH_UNKNOWN; /* our own agent is gone, too */
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	view.verdict = MV_PATH_WORKS;
+	conn.move.undelivered = false; /* it is there after all */
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	conn.move.undelivered = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+}
+
 /* A peer that wants to move is told that there is nobody any more. */
 static void test_failed_one_says_so(void **state)
 {
@@ -545,7 +572,7 @@ int main(void)
 		T(test_rts_behind_the_fence),
 		T(test_backs_off),
 		T(test_again_by_itself),
-		T(test_failed_one_says_so),
+		T(test_path_is_back_before_the_peer), T(test_failed_one_says_so),
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
 		T(test_late_bye_of_another),

@@ -208,6 +208,37 @@ static void test_many_are_all_done(void **state)
 	}
 }
 
+static _Atomic size_t stack_bytes;
+
+static void *measure(void *arg)
+{
+	pthread_attr_t attr;
+	size_t bytes;
+
+	assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+	assert_int_equal(pthread_attr_getstacksize(&attr, &bytes), 0);
+	pthread_attr_destroy(&attr);
+	stack_bytes = bytes;
+	return arg;
+}
+
+/* A program may have threads with stacks of a gigabyte, and lock all its memory. */
+static void test_stack_is_small(void **state)
+{
+	pthread_attr_t attr;
+	int i;
+
+	(void)state;
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstacksize(&attr, 64 << 20), 0);
+	assert_int_equal(pthread_setattr_default_np(&attr), 0);
+	pthread_attr_destroy(&attr);
+	assert_int_equal(mesh_thread_start(measure, NULL), 0);
+	for (i = 0; !stack_bytes && i < LIMIT_MS; i++)
+		usleep(1000);
+	assert_in_range(stack_bytes, 1, 4 << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +246,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_destination_does_not_take_all, setup, release),
 		cmocka_unit_test_setup_teardown(test_more_to_do_meanwhile, setup, release),
 		cmocka_unit_test_setup_teardown(test_many_are_all_done, setup, release),
+		cmocka_unit_test(test_stack_is_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
