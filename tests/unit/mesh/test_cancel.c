@@ -351,7 +351,7 @@ static struct mesh_conn *connected(struct mesh_context *mc, struct ibv_qp *qp)
 	struct mesh_conn *conn = mesh_conn_new(mc, qp);
 
 	assert_non_null(conn);
-	conn->known = true;
+	mesh_conn_claim(conn); /* or the helper thread has */
 	return conn;
 }
 
