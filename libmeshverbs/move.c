@@ -14,7 +14,6 @@ const struct mv_move_times mv_move_default_times = {
 	.resend_max_ns = 500 * MS,
 	.live_resend_max_ns = 50 * MS,
 	.ask_ns = 2000 * MS,
-	.unclaimed_ns = 250 * MS,
 	.give_up_ns = 10000 * MS,
 	.move_ns = 4000 * MS,
 };
@@ -541,18 +540,6 @@ static uint64_t live_limit(const struct mv_move *m)
 	return agreeing && m->leader && !m->self ? m->times->move_ns / 16 * 7 : m->times->move_ns / 2;
 }
 
-/*
- * How long one that asks may hear nothing. A path that may work for all that is known here has a peer that may be sending already. On
- * one that does not, time is for a peer that comes late; but where its agent says that nobody has it, it need not come at all, and a
- * program that only receives never has work that waits.
- */
-static uint64_t silence_ns(const struct mv_move *m)
-{
-	if (m->verdict == MV_PATH_ASK)
-		return m->undelivered ? m->times->unclaimed_ns : m->times->ask_ns;
-	return m->undelivered ? m->times->give_up_ns : UINT64_MAX;
-}
-
 uint64_t mv_move_give_up_at(const struct mv_move *m)
 {
 	uint64_t at = UINT64_MAX;
@@ -567,8 +554,8 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 		at = m->times->give_up_ns + (m->state == MV_MOVE_ANSWERED
 						     ? later_of(m->work_since, m->answered_at)
 						     : m->work_since);
-	if (m->state == MV_MOVE_ASKING && silence_ns(m) != UINT64_MAX)
-		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + silence_ns(m));
+	if (m->state == MV_MOVE_ASKING && m->verdict == MV_PATH_ASK)
+		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + m->times->ask_ns);
 	return at;
 }
 

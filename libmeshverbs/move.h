@@ -191,8 +191,7 @@ struct mv_move_times {
 	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
-	uint64_t unclaimed_ns; /* the same where its agent says that nobody has it. Less than what peers repeat for. Default 250 ms */
-	uint64_t give_up_ns; /* how long work may wait for the agreement, or a peer that nobody has. Default 10 s */
+	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
 	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after, not counted how long a follower asks for it. Default 4 s */
 };
 
@@ -367,7 +366,7 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /**
- * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone; or nobody has the peer, and the path needs none any more
+ * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone; or the path that was asked for works meanwhile
  *
  * Leads to NATIVE at once, except after ANSWER and in a leader that has got one: then it is as good as a lost message.
  * So it is with a live QP: what broke its path may have broken the agents' for a moment.

@@ -281,14 +281,24 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
-bool mesh_conn_may_stay(const struct mesh_conn *conn)
+/*
+ * Its peer may be one that will never agree to anything, having no plugin, and a program that only receives never has work whose time runs
+ * out. A peer that comes late is waited for as long as such work is.
+ */
+bool mesh_conn_may_stay(const struct mesh_conn *conn, uint64_t now_ns)
 {
+	const struct mv_move *move = &conn->move;
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (conn->state != MESH_CONN_HELD || conn->move.state != MV_MOVE_ASKING || !conn->move.undelivered)
+	if (conn->state != MESH_CONN_HELD || move->state != MV_MOVE_ASKING || move->peer_attempt)
+		return false;
+	if (now_ns < move->begun_at + move->times->give_up_ns)
+		return false;
+	if (conn->verdict != MV_PATH_LOCAL_DOWN && conn->verdict != MV_PATH_REMOTE_DOWN)
 		return false;
 	request_of(conn, &request);
+	request.routed = conn->fits;
 	mesh_view_judge(&request, &view);
 	return view.verdict == MV_PATH_WORKS;
 }

@@ -613,31 +613,6 @@ static void test_undelivered(void **state)
 	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
 }
 
-/* Its agent says that nobody has it: perhaps it has no plugin, and sends, and we only receive. It is waited for, but not for ever. */
-static void test_nobody_has_it(void **state)
-{
-	struct pair pair = make_pair();
-	struct mv_ctl_msg hello;
-	struct mv_move l, f;
-
-	(void)state;
-	begin_both(&l, &f, &pair, &hello);
-	mv_move_undelivered(&l);
-	mv_move_tick(&l, START + T->give_up_ns - 1);
-	take_message(&l, MV_CTL_HELLO);
-	assert_true(mv_move_deadline(&l) == START + T->give_up_ns);
-	mv_move_tick(&l, START + T->give_up_ns);
-	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, true);
-	/* Where the path may work, less long than it repeats what it sends. */
-	begin_both(&l, &f, &pair, &hello);
-	l.verdict = MV_PATH_ASK;
-	mv_move_undelivered(&l);
-	mv_move_tick(&l, START + T->unclaimed_ns - 1);
-	take_message(&l, MV_CTL_HELLO);
-	mv_move_tick(&l, START + T->unclaimed_ns);
-	assert_native(&l, MV_CTL_REASON_UNREACHABLE, MV_GID_TYPE_ROCE_V2, true);
-}
-
 static void test_bye(void **state)
 {
 	struct pair pair = make_pair();
@@ -1102,7 +1077,6 @@ int main(void)
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_undelivered),
-		cmocka_unit_test(test_nobody_has_it),
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_proof),
