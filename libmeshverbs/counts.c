@@ -72,7 +72,7 @@ static const struct mv_count_row rows[MV_N_COUNTS] = {
 	[MV_COUNT_AHEAD_MR] = {"made_ahead", "what", "mr", AHEAD},
 	[MV_COUNT_AHEAD_QP] = {"made_ahead", "what", "qp", AHEAD},
 	PLAIN(MV_COUNT_AHEAD_FAILED, "made_ahead_failed",
-	      "Processes that could not make everything for the next move ahead"),
+	      "Times that something for the next move could not be made ahead"),
 	[MV_COUNT_AHEAD_CONNECTED] = {"made_ahead", "what", "connection", AHEAD},
 };
 
