@@ -47,7 +47,7 @@ void mesh_conn_unwatch(struct mesh_conn *conn);
  *
  * conn->lock
  */
-bool mesh_conn_may_stay(const struct mesh_conn *conn, uint64_t now_ns);
+bool mesh_conn_may_stay(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 

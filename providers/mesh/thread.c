@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,8 +24,8 @@
  */
 
 #define MAX_RAILS 32
-/* The program's limit may be a gigabyte, which counts where address space is limited, and is filled by mlockall(). This is glibc's own for "unlimited". */
-#define STACK_BYTES (2u << 20)
+/* What is usual. The program's limit may be a gigabyte, which counts where address space is limited, and is filled by mlockall(). */
+#define STACK_BYTES (8u << 20)
 #define RECONNECT_NS 500000000ull
 /*
  * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
@@ -557,30 +556,10 @@ static void *helper(void *arg)
 	return NULL;
 }
 
-static int add_tls(struct dl_phdr_info *info, size_t size, void *bytes)
-{
-	int i;
-
-	(void)size;
-	for (i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_TLS)
-			*(size_t *)bytes += info->dlpi_phdr[i].p_memsz;
-	return 0;
-}
-
-/* Thread-local variables, the program's as well, are there, too. */
-static size_t stack_bytes(void)
-{
-	size_t bytes = STACK_BYTES;
-
-	dl_iterate_phdr(add_tls, &bytes);
-	return bytes;
-}
-
 int mesh_thread_start(void *(*function)(void *), void *arg)
 {
 	sigset_t all, before;
-	size_t usual = 0, enough = stack_bytes();
+	size_t usual = 0;
 	pthread_attr_t attr;
 	pthread_t id;
 	int err;
@@ -589,10 +568,14 @@ int mesh_thread_start(void *(*function)(void *), void *arg)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_getstacksize(&attr, &usual);
-	if (usual > enough)
-		pthread_attr_setstacksize(&attr, enough);
+	if (usual > STACK_BYTES)
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&id, &attr, function, arg);
+	if (err == EINVAL && usual > STACK_BYTES) { /* thread-local variables, the program's as well, are there, too */
+		pthread_attr_setstacksize(&attr, usual);
+		err = pthread_create(&id, &attr, function, arg);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;

@@ -106,6 +106,7 @@ static int setup(void **state)
 	unroutable = false;
 	mesh_root.process = &process;
 	mesh_root.config.move_timeout_ms = 2000;
+	mesh_root.config.hold_down_ms = 5000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};
 	held = (struct mesh_held){.mc = &context,
 				  .qp = &qp,
@@ -406,7 +407,14 @@ static void test_path_is_back_before_the_peer(void **state)
 	conn.fits = false;
 	assert_int_equal(state_after_ms(10000), MV_MOVE_ASKING);
 	conn.fits = true;
-	assert_int_equal(state_after_ms(10000), MV_MOVE_NATIVE);
+	/* It flaps. */
+	assert_int_equal(state_after_ms(20000), MV_MOVE_ASKING);
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_int_equal(state_after_ms(24000), MV_MOVE_ASKING);
+	view.verdict = MV_PATH_WORKS;
+	assert_int_equal(state_after_ms(26000), MV_MOVE_ASKING);
+	assert_int_equal(state_after_ms(30999), MV_MOVE_ASKING);
+	assert_int_equal(state_after_ms(31000), MV_MOVE_NATIVE);
 }
 
 /* A peer that wants to move is told that there is nobody any more. */
