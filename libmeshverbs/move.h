@@ -366,7 +366,7 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /**
- * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone; or the path that was asked for works meanwhile
+ * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone
  *
  * Leads to NATIVE at once, except after ANSWER and in a leader that has got one: then it is as good as a lost message.
  * So it is with a live QP: what broke its path may have broken the agents' for a moment.

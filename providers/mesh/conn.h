@@ -134,8 +134,6 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	bool own_host; /* its peer is on this host */
-	uint64_t works_since_ns; /* of one that is held because a port was down: since when it works; 0: it does not */
-	bool fits; /* the kernel has a way to the peer from the address that it was connected with */
 	bool self; /* it is its own peer: @peer is @local */
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */

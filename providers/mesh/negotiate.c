@@ -610,8 +610,6 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	if (is_moving(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
-		if (mesh_conn_may_stay(conn, now_ns))
-			mv_move_unreachable(&conn->move, now_ns);
 		ticked = mv_move_deadline(&conn->move) <= silent_ns;
 		if (ticked) {
 			mv_move_tick(&conn->move, now_ns);

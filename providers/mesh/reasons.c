@@ -281,33 +281,6 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
-/*
- * Its peer may be one that will never agree to anything, having no plugin, and a program that only receives never has work whose time runs
- * out. A peer that comes late is waited for as long as such work is; and a port that has been down may flap.
- */
-bool mesh_conn_may_stay(struct mesh_conn *conn, uint64_t now_ns)
-{
-	const struct mv_move *move = &conn->move;
-	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull;
-	struct mv_path_request request;
-	struct mesh_view view;
-
-	if (conn->state != MESH_CONN_HELD || move->state != MV_MOVE_ASKING || move->peer_attempt)
-		return false;
-	if (conn->verdict != MV_PATH_LOCAL_DOWN && conn->verdict != MV_PATH_REMOTE_DOWN)
-		return false;
-	request_of(conn, &request);
-	request.routed = conn->fits;
-	mesh_view_judge(&request, &view);
-	if (view.verdict != MV_PATH_WORKS) {
-		conn->works_since_ns = 0;
-		return false;
-	}
-	if (!conn->works_since_ns)
-		conn->works_since_ns = now_ns;
-	return now_ns >= move->begun_at + move->times->give_up_ns && now_ns >= conn->works_since_ns + hold_down_ns;
-}
-
 static bool may_move(const struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&

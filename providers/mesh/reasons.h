@@ -42,12 +42,6 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
 void mesh_conn_unwatch(struct mesh_conn *conn);
 
-/**
- * mesh_conn_may_stay - it is held because a port was down, has not heard of its peer for long, and the path that the program asked for works
- *
- * conn->lock
- */
-bool mesh_conn_may_stay(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 
