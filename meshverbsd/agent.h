@@ -12,7 +12,6 @@
 #include "drained.h"
 #include "errands.h"
 #include "expiry.h"
-#include "former.h"
 #include "gidmap.h"
 #include "hosts.h"
 #include "members.h"
@@ -81,7 +80,6 @@ struct md_agent {
 	struct md_clients clients;
 	struct md_controls controls;
 	struct md_published published;
-	struct md_former former;
 	struct md_counts counts;
 
 	/* What beacons say. */

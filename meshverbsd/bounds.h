@@ -55,7 +55,6 @@
 #define MD_PUBLISH_SHARE     10 /* and ten times as long as the last one took to make */
 #define MD_PUBLISH_DELAY_NS  (5 * MD_MS) /* changes seldom come alone; but for a port that went down, which is urgent */
 #define MD_PUBLISH_FIRST_NS  (400 * MD_MS) /* after a restart: old file stays until the neighbours have answered */
-#define MD_FORMER_NS         (3 * MD_S) /* and so long at most until as many are known as it names */
 #define MD_HEARTBEAT_NS      (500 * MD_MS)
 
 /* How late a timer may be: a port that went down passes two of them in each agent. */

@@ -25,9 +25,6 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 	uint64_t now_ns = md_now(), spacing_ns = MD_PUBLISH_SHARE * agent->publish_cost_ns;
 	uint64_t delay_ns = urgent ? 0 : MD_PUBLISH_DELAY_NS, at_ns;
 
-	/* What a former agent's file says of a port that went down is wrong, whatever else it says. */
-	if (urgent)
-		agent->former.until_ns = 0;
 	/* Until the first one of this agent is due, a former agent's may say more. */
 	if (agent->publish_ns != UINT64_MAX && (!urgent || !agent->counts.published))
 		return;
@@ -78,13 +75,8 @@ static int write_directory(struct md_agent *agent, uint64_t now_ns)
 
 static void publish(struct md_agent *agent, uint64_t now_ns)
 {
-	int err;
+	int err = write_directory(agent, now_ns);
 
-	if (!agent->counts.published && md_former_knows_more(&agent->former, &agent->hosts, now_ns)) {
-		agent->publish_ns = now_ns + MD_PUBLISH_NS;
-		return;
-	}
-	err = write_directory(agent, now_ns);
 	agent->published_ns = md_now();
 	agent->publish_cost_ns = agent->published_ns - now_ns;
 	agent->publish_ns = UINT64_MAX;
@@ -216,7 +208,6 @@ int md_due_start(struct md_agent *agent)
 	/* A former agent's directory serves until the neighbours have answered. */
 	agent->published.dir_fd = agent->rundir.fd;
 	agent->publish_ns = md_now();
-	agent->former = md_former_read(agent->options->run_dir, agent->publish_ns);
 	if (md_publish_exists(agent->rundir.fd))
 		agent->publish_ns += MD_PUBLISH_FIRST_NS;
 	return 0;

@@ -213,60 +213,6 @@ class Pair(AgentTest):
         pb.say("send 10.1.0.2 22 10.1.0.1 11 5")
         pa.expect("deliver mlx5_0 11 10.1.0.2 22 5")
 
-    def test_restart_keeps_view(self):
-        """An agent that starts again leaves its former directory until it knows as many, but not for long."""
-        def view():
-            file = (b.run_dir / "directory").stat()
-            text = (b.run_dir / "directory").read_bytes()
-            return (file.st_ino, file.st_mtime_ns), [name for name in (b"host-a", b"host-c") if name in text]
-
-        a, b, c = self.world.host("host-a"), self.world.host("host-b"), self.world.host("host-c")
-        self.world.cable(a, "eth0", b, "eth0", ["10.1.0.1/24"], ["10.1.0.2/24"])
-        self.world.cable(c, "eth0", b, "eth1", ["10.2.0.3/24"], ["10.2.0.2/24"])
-        a.device("mlx5_0", "eth0", ["10.1.0.1"])
-        b.device("mlx5_0", "eth0", ["10.1.0.2"])
-        b.device("mlx5_1", "eth1", ["10.2.0.2"])
-        c.device("mlx5_0", "eth0", ["10.2.0.3"])
-        for host in (a, b, c):
-            host.start()
-        wait_for("b's directory", lambda: len(view()[1]) == 2)
-        # One of them is late.
-        c.agent.send_signal(signal.SIGSTOP)
-        before = view()
-        b.stop(signal.SIGKILL)
-        b.start()
-        wait_for("b knows a", lambda: b.peers() == ["host-a"])
-        time.sleep(1)
-        self.assertEqual(view(), before)
-        c.agent.send_signal(signal.SIGCONT)
-        _, took = wait_for("another directory", lambda: view()[0] != before[0])
-        self.assertLess(took, 1)
-        self.assertEqual(len(view()[1]), 2)
-        # And now it does not come.
-        time.sleep(0.3)
-        c.agent.send_signal(signal.SIGSTOP)
-        before = view()
-        b.stop(signal.SIGKILL)
-        b.start()
-        _, took = wait_for("another directory", lambda: view()[0] != before[0])
-        self.assertGreater(took, 1.5)
-        self.assertLess(took, 3 + SOON)
-        self.assertEqual(view()[1], [b"host-a"])
-        c.agent.send_signal(signal.SIGCONT)
-        wait_for("b knows both", lambda: len(view()[1]) == 2)
-        # A port that goes down does not wait.
-        time.sleep(0.3)
-        c.agent.send_signal(signal.SIGSTOP)
-        before = view()
-        b.stop(signal.SIGKILL)
-        b.start()
-        wait_for("b knows a", lambda: b.peers() == ["host-a"])
-        time.sleep(0.6)
-        self.assertEqual(view(), before)
-        a.ip("link", "set", "eth0", "down")
-        _, took = wait_for("another directory", lambda: view()[0] != before[0])
-        self.assertLess(took, 1)
-
     def test_expiry(self):
         a, b = self.pair()
         a.start()

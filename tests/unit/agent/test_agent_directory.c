@@ -11,7 +11,6 @@
 
 #include "content.h"
 #include "fault.h"
-#include "former.h"
 #include "paths.h"
 #include "peers.h"
 #include "publish.h"
@@ -639,52 +638,6 @@ static void test_links_of_new_start(void **state)
 	assert_string_equal(links(), "0-mlx5_1 1-mlx5_2");
 }
 
-/* ---- an agent that starts again --------------------------------------------------------------- */
-
-/* The first file of an agent that starts again waits for those that its former life knew, if that was lately, and not for long. */
-static void test_former(void **state)
-{
-	union ibv_gid gid = unit_gid("10.66.0.1");
-	struct md_published published = {0};
-	struct md_former former;
-	struct tmpdir tmp;
-
-	(void)state;
-	tmpdir_make(&tmp);
-	assert_int_equal(chmod(tmp.path, 0755), 0);
-	published.dir_fd = open(tmp.path, O_DIRECTORY | O_RDONLY);
-	former = md_former_read(tmp.path, MD_S);
-	assert_false(md_former_knows_more(&former, &hosts, MD_S));
-
-	assert_int_equal(md_targets_add(&targets, &gid, "silent"), 0);
-	hear(1, 1, RAIL_1, 1, 0, MD_S);
-	hear(2, 1, RAIL_2, 2, 0, MD_S);
-	assert_int_equal(publish_once(&published), 0); /* at MD_S */
-	md_hosts_fini(&hosts);
-	former = md_former_read(tmp.path, MD_S + 100 * MD_MS);
-	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
-	hear(2, 1, RAIL_2, 2, 0, 2 * MD_S);
-	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
-	/* Heard of, but not described. */
-	sign_of_life(1, 1, 1, 0);
-	assert_true(md_former_knows_more(&former, &hosts, 2 * MD_S));
-	assert_false(md_former_knows_more(&former, &hosts, MD_S + 100 * MD_MS + MD_FORMER_NS));
-	hear(1, 1, RAIL_1, 1, 0, 2 * MD_S);
-	assert_false(md_former_knows_more(&former, &hosts, 2 * MD_S));
-
-	/* Before processes take its agent for dead there is to be a new one. */
-	md_hosts_fini(&hosts);
-	former = md_former_read(tmp.path, 4 * MD_S);
-	assert_true(md_former_knows_more(&former, &hosts, 4 * MD_S));
-	assert_false(md_former_knows_more(&former, &hosts, 5 * MD_S));
-	/* What was long ago is nothing to wait for. */
-	former = md_former_read(tmp.path, 60 * MD_S);
-	assert_false(md_former_knows_more(&former, &hosts, 60 * MD_S));
-	md_publish_fini(&published);
-	close(published.dir_fd);
-	tmpdir_remove(&tmp);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -705,7 +658,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_links_stay, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_ahead_of_description, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_start, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_former, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
