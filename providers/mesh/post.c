@@ -150,8 +150,6 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 		logged = mesh_guard_send(h->guard, wr);
 	if (err || logged > 0)
 		return err ? err : logged;
-	if (logged && wr->send_flags & MESH_SEND_UNASKED)
-		translated.send_flags &= ~(unsigned int)IBV_SEND_SIGNALED; /* nobody would know it again */
 	err = h->now.qp ? ibv_post_send(h->now.qp, &translated, &bad) : h->mc->post_send(h->qp, &translated, &bad);
 	if (err && !logged)
 		mv_wrring_undo(&h->guard->sends, 1);

@@ -317,7 +317,7 @@ uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 	 * One at a time is enough: what waits behind it waits anyway. A move asks anew when it is through, and if it fails, or the path has,
 	 * the program gets its errors for that. A peer that is gone does not answer; what is outstanding at it fails first.
 	 */
-	never = conn->peer_gone && conn->held && mesh_live_has_done_all(conn->held);
+	never = conn->peer_gone && mesh_live_has_done_all(conn->held);
 	key = conn->move.live || mesh_live_broken(conn->held) ? NULL : take_overdue(conn, false, never ? UINT64_MAX : now_ns);
 	overdue = key;
 	free(key);

@@ -320,26 +320,34 @@ static void given(uint64_t wr_id, enum ibv_wc_status status)
 		assert_int_equal(wr_id, n_given++);
 }
 
+/* Nobody receives, so @guarded's queue is full, and a poll is open of which another's completion is the first. Return: how many it took */
+static uint64_t open_full(void)
+{
+	uint64_t n = 0;
+
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	open_bare(&bare_ex);
+	guarded_prepare(guarded.held);
+	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED))
+		n++;
+	write_nothing(&bare, &bare, 2);
+	start_poll(2);
+	alarm(PATIENCE);
+	return n;
+}
+
 /*
  * Nobody posts to a queue that may be full: not what waited since the fence began, nor what comes now, whoever ends it, or looks whether
  * something waits. When the poll is over all is flushed.
  */
 static void ends_a_full_one(bool elsewhere)
 {
-	uint64_t move_ns = mesh_root.move_times.move_ns, n = 0;
+	uint64_t move_ns = mesh_root.move_times.move_ns, n = open_full();
 	pthread_t receiver;
 	struct ibv_wc wc;
 
-	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	open_bare(&bare_ex);
-	guarded_prepare(guarded.held);
-	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED)) /* nobody has posted a receive */
-		n++;
-	write_nothing(&bare, &bare, 2);
-	start_poll(2);
 	assert_int_equal(cq_of_hub()->open, MESH_FROM_BASE);
-	alarm(PATIENCE);
 	mesh_root.move_times.move_ns = 200000000;
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
@@ -411,18 +419,10 @@ static void test_begins_while_posted(void **state)
 	void *ended;
 	pthread_t helper;
 	unsigned int i;
-	uint64_t n = 0;
+	uint64_t n;
 
 	(void)state;
-	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
-	open_guarded(&moved_ex, 0);
-	open_bare(&bare_ex);
-	guarded_prepare(guarded.held);
-	while (!end_send_empty(&guarded, n, IBV_SEND_SIGNALED)) /* nobody has posted a receive */
-		n++;
-	write_nothing(&bare, &bare, 2);
-	start_poll(2);
-	alarm(PATIENCE);
+	n = open_full();
 	assert_int_equal(in_a_thread(fence_elsewhere), -EAGAIN);
 	for (i = 0; i < 2; i++)
 		assert_int_equal(end_send_empty(&guarded, n++, IBV_SEND_SIGNALED), 0);
