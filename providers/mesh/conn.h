@@ -70,6 +70,7 @@ struct mesh_conn_home {
 	uint64_t returned_at_ns; /* 0: it has not */
 	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
 	bool spared; /* that was tried */
+	uint64_t turn_ns; /* not before */
 	bool renews; /* the rail of @spare was lost, and there is none in its place yet */
 	struct mesh_conn_spare ahead; /* the path with @spare at this end, if a QP waits there */
 	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */

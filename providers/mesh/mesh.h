@@ -65,6 +65,7 @@ struct mesh_process {
 	_Atomic unsigned int n_moving; /* connections that are at work and moving; negotiate.c */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
+	uint64_t turn_ns; /* the last that was given to one that wants a queue pair made ahead; the helper thread's, prearm.c */
 	uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
 	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */

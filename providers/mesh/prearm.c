@@ -11,8 +11,9 @@
 #include "reasons.h"
 
 /* Of one turn of the helper thread: others wait for it. */
-#define TURN_NS  1000000ull
-#define AGAIN_NS 5000000ull
+#define TURN_NS 1000000ull
+/* From one to the next of those that have to wait; the first waits for that, too. */
+#define EACH_NS 1000000ull
 /* Since anything moved in this process: others may be waiting for that thread and for the NIC. */
 #define AFTER_NS 100000000ull
 /* The peer may not have got so far yet, or not understand it. */
@@ -201,6 +202,28 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 	return process->renew_at_ns;
 }
 
+/*
+ * Hundreds want one at once, when they have been connected or have moved. Each is given a time of its own: whoever comes in vain has had its
+ * paths looked at first. Return: when to come again; 0: now is the time.
+ */
+static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
+{
+	struct mesh_process *process = mesh_root.process;
+	uint64_t quiet_ns = atomic_load_explicit(&process->moving_ns, memory_order_relaxed) + AFTER_NS;
+
+	if (now_ns < home->turn_ns)
+		return home->turn_ns;
+	if (now_ns >= quiet_ns && mesh_now_ns() <= now_ns + TURN_NS)
+		return 0;
+	if (process->turn_ns < now_ns)
+		process->turn_ns = now_ns;
+	if (process->turn_ns < quiet_ns)
+		process->turn_ns = quiet_ns;
+	process->turn_ns += EACH_NS;
+	home->turn_ns = process->turn_ns;
+	return home->turn_ns;
+}
+
 /* ---- the whole of it ----------------------------------------------------------------------------------------- */
 
 uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
@@ -209,7 +232,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_view_rail place;
 	struct mesh_rail *rail;
 	struct mv_path path;
-	uint64_t moved_ns;
+	uint64_t turn_ns;
 	char why[256];
 
 	drop_lost(conn);
@@ -217,11 +240,9 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 		return tell_of_ours(conn, now_ns);
 	if (home->renews && now_ns < mesh_root.process->renew_at_ns)
 		return mesh_root.process->renew_at_ns;
-	moved_ns = atomic_load_explicit(&mesh_root.process->moving_ns, memory_order_relaxed);
-	if (now_ns < moved_ns + AFTER_NS)
-		return moved_ns + AFTER_NS;
-	if (mesh_now_ns() > now_ns + TURN_NS)
-		return now_ns + AGAIN_NS;
+	turn_ns = turn_of(home, now_ns);
+	if (turn_ns)
+		return turn_ns;
 	mesh_conn_reap(conn);
 	if (!find_next(conn, &place, &path))
 		return UINT64_MAX;
