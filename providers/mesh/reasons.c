@@ -14,7 +14,7 @@
 /* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define LEAVE_AGAIN_NS 1000000000ull
 /* Until a connection that waits for others to have moved looks again, should it not be called. */
-#define TURN_NS 50000000ull
+#define TURN_NS 1000000000ull
 /* A path that comes is told of; but the peer may hear of it a little later. */
 #define PATHLESS_AGAIN_NS 10000000ull
 #define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
