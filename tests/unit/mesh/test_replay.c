@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "heldint.h"
@@ -25,6 +26,17 @@ static struct {
 	unsigned int send_flags[MAX_WR];
 	unsigned int n;
 } posted;
+
+int __wrap_usleep(useconds_t us);
+
+static unsigned int n_naps;
+
+int __wrap_usleep(useconds_t us)
+{
+	(void)us;
+	n_naps++;
+	return 0;
+}
 
 static int keep_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -385,6 +397,32 @@ static void test_full_queue(void **state)
 	}
 }
 
+/* The helper thread looks for what was posted for us alone, and does not wait for a program that polls. */
+static void test_who_polls_is_not_waited_for(void **state)
+{
+	struct fenced *f = *state;
+
+	n_naps = 0;
+	pthread_mutex_lock(&f->cq.poll_lock);
+	mesh_shadow_collect_sends(&f->h);
+	pthread_mutex_unlock(&f->cq.poll_lock);
+	assert_int_equal(n_naps, 0);
+}
+
+/* A queue pair that cannot be moved is not kept from posting. */
+static void test_lost_is_not_quiet(void **state)
+{
+	struct fenced *f = *state;
+
+	f->h.mode = MESH_HELD_GUARDED;
+	f->h.guard->lost = "a reason";
+	assert_true(mesh_live_quiesce(&f->h));
+	assert_int_equal(f->h.quiet, MESH_QUIET_NO);
+	f->h.guard->lost = NULL;
+	assert_true(mesh_live_quiesce(&f->h));
+	assert_int_equal(f->h.quiet, MESH_QUIET_YES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +439,8 @@ int main(void)
 		T(test_errors),
 		T(test_many_moves),
 		T(test_full_queue),
+		T(test_who_polls_is_not_waited_for),
+		T(test_lost_is_not_quiet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
