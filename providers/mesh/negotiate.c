@@ -509,11 +509,9 @@ static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_conn_moves_no_more(struct mesh_conn *conn)
 {
-	bool counted = conn->counted;
-
 	note_moving(conn, mesh_now_ns());
-	if (counted)
-		mesh_thread_wake(false); /* others may have been called */
+	if (mesh_conns_news())
+		mesh_thread_wake(true); /* the next one has been called, most likely, and looks by itself much later */
 }
 
 bool mesh_conn_enter(struct mesh_conn *conn)

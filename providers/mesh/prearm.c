@@ -14,6 +14,8 @@
 #define TURN_NS 1000000ull
 /* From one to the next of those that have to wait; the first waits for that, too. */
 #define EACH_NS 1000000ull
+/* The longest that anybody waits so: many that were given a time may be gone since. */
+#define LAST_NS 10000000000ull
 /* Since anything moved in this process: others may be waiting for that thread and for the NIC. */
 #define AFTER_NS 100000000ull
 /* The peer may not have got so far yet, or not understand it. */
@@ -209,16 +211,16 @@ static uint64_t renew_later(struct mesh_conn *conn, uint64_t now_ns)
 static uint64_t turn_of(struct mesh_conn_home *home, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
-	uint64_t quiet_ns = atomic_load_explicit(&process->moving_ns, memory_order_relaxed) + AFTER_NS;
+	uint64_t first_ns = atomic_load_explicit(&process->moving_ns, memory_order_relaxed) + AFTER_NS;
 
 	if (now_ns < home->turn_ns)
 		return home->turn_ns;
-	if (now_ns >= quiet_ns && mesh_now_ns() <= now_ns + TURN_NS)
+	if (now_ns >= first_ns && mesh_now_ns() <= now_ns + TURN_NS)
 		return 0;
-	if (process->turn_ns < now_ns)
-		process->turn_ns = now_ns;
-	if (process->turn_ns < quiet_ns)
-		process->turn_ns = quiet_ns;
+	if (first_ns < now_ns)
+		first_ns = now_ns;
+	if (process->turn_ns < first_ns || process->turn_ns > first_ns + LAST_NS)
+		process->turn_ns = first_ns;
 	process->turn_ns += EACH_NS;
 	home->turn_ns = process->turn_ns;
 	return home->turn_ns;

@@ -13,10 +13,12 @@
 
 int __wrap_mesh_thread_wake(bool urgent);
 
+static unsigned int n_urgent;
+
 /* There is none. */
 int __wrap_mesh_thread_wake(bool urgent)
 {
-	(void)urgent;
+	n_urgent += urgent;
 	return 0;
 }
 
@@ -43,7 +45,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[9]; /* the table of a process is for ever */
+static struct mesh_process processes[10]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -209,6 +211,24 @@ static void test_turn_of_one_that_is_gone(void **state)
 	assert_int_equal(mesh_root.process->n_moving, 0);
 }
 
+/* Who has not moved may call others, too, and the thread that is to hear of it may be asleep. */
+static void test_called_are_heard(void **state)
+{
+	bool which[N];
+	uint64_t next;
+
+	(void)state;
+	n_urgent = 0;
+	conns[0]->gone = true;
+	mesh_conn_moves_no_more(conns[0]);
+	assert_int_equal(n_urgent, 0);
+	mesh_conn_wait_turn(conns[1]);
+	mesh_conn_moves_no_more(conns[0]);
+	assert_int_equal(n_urgent, 1);
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[1]);
+}
+
 static void check_frames(unsigned int n, unsigned int last)
 {
 	assert_int_equal(n_frames, n);
@@ -326,6 +346,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_called_are_heard, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unclaims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroyed_while_claimed, setup, teardown),

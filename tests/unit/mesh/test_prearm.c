@@ -142,6 +142,22 @@ static void test_keeps_its_turn(void **state)
 	assert_int_equal(n_looked, 0);
 }
 
+/* Those that were before it in the queue have gone, and do not keep the next one waiting for their time. */
+static void test_gone(void **state)
+{
+	uint64_t late_ns = 0;
+	unsigned int i;
+
+	(void)state;
+	process.moving_ns = 1000 * MS;
+	for (i = 0; i < 1000000; i++) {
+		conns[0].home.turn_ns = 0; /* another one each time */
+		late_ns = mesh_conn_prearm(&conns[0], 1000 * MS);
+		assert_in_range(late_ns, 1100 * MS, 11200 * MS);
+	}
+	assert_int_equal(n_looked, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +165,7 @@ int main(void)
 		cmocka_unit_test_setup(test_slow, setup),
 		cmocka_unit_test_setup(test_not_while_others_move, setup),
 		cmocka_unit_test_setup(test_keeps_its_turn, setup),
+		cmocka_unit_test_setup(test_gone, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
