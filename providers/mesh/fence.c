@@ -358,7 +358,7 @@ static int finish_fence(struct mesh_held *h, struct mv_move_sync *ret)
 		pthread_mutex_unlock(&h->lock);
 		return -EAGAIN;
 	}
-	if (mesh_guard_reads(h->guard))
+	if (!err && mesh_guard_reads(h->guard)) /* else surface() does, and once is all that it can be done */
 		mesh_reader_settle(h->guard);
 	if (!err && h->guard->lost)
 		err = -EOPNOTSUPP;

@@ -63,6 +63,12 @@ static int read_log(struct mesh_held *h, struct replay *r)
 	return err;
 }
 
+/* How many of the first ones were not flushed, so are done. Only when it is fenced that is known. held->lock */
+static size_t n_done(const struct mesh_held *h, const struct replay *r)
+{
+	return h->mode == MESH_HELD_FENCED && h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0;
+}
+
 /* ---- mistakes that tests/chaos has to find; never in the product ------------------------------------------------ */
 
 #ifndef MESH_MUTANT
@@ -116,7 +122,7 @@ static int judge(struct mesh_held *h, struct replay *r, uint32_t next_psn, uint3
 	const struct mv_psn_view view = {.first_psn = h->guard->sends.first_psn,
 					 .rq_psn = (next_psn + (MESH_MUTANT == MUTANT_PSN)) & MV_PSN_MASK,
 					 .mtu_bytes = h->guard->mtu_bytes,
-					 .n_done = h->guard->n_undone < r->n ? r->n - h->guard->n_undone : 0,
+					 .n_done = n_done(h, r),
 					 .max_rd_atomic = outstanding(max_rd_atomic)};
 	int err;
 
@@ -345,7 +351,10 @@ static void give_new_receives(struct mesh_held *h)
 	mesh_srqlog_clear(later);
 }
 
-/* The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. */
+/*
+ * The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. Those before it, none of which is
+ * signaled, have no errors to give.
+ */
 static void give_sends(struct mesh_held *h)
 {
 	struct mesh_guard *guard = h->guard;
@@ -356,7 +365,7 @@ static void give_sends(struct mesh_held *h)
 	for (i = 0; i < guard->n_kept; i++)
 		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
 			status = guard->kept[i].status;
-	for (i = read_log(h, &r) ? r.n : 0; i < r.n; i++) {
+	for (i = read_log(h, &r) ? r.n : n_done(h, &r); i < r.n; i++) {
 		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
 		status = IBV_WC_WR_FLUSH_ERR;
 	}

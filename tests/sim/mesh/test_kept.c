@@ -456,6 +456,38 @@ static void test_peer_leaves_after_silent_sends(void **state)
 	mesh_conn_put(conn);
 }
 
+/* They are done, and have no errors to get: the first one that was flushed is. */
+static void test_peer_leaves_a_send_after_silent_ones(void **state)
+{
+	const struct mv_move_action surface = {.type = MV_DO_SURFACE, .reason = MV_CTL_REASON_GONE};
+	struct mv_move_sync sync;
+	struct mesh_conn *conn;
+	struct ibv_wc wc;
+	int i;
+
+	(void)state;
+	end_open(&e, &world, &extended, &(struct shape){0});
+	guarded_rtr(&e, &ops, world_rtr(&world, false, e.qp->qp_num, 0x77), &h);
+	guarded_rts(&e, h, world_rts(0x77));
+	for (i = 1; i <= 3; i++) {
+		assert_int_equal(end_recv(&e, (uint64_t)i, 0, 64), 0);
+		assert_int_equal(end_send_empty(&e, (uint64_t)(10 + i), 0), 0);
+		assert_int_equal(end_wait(&e).wr_id, i);
+	}
+	assert_int_equal(end_send_empty(&e, 14, IBV_SEND_SIGNALED), 0); /* there is no receive for it */
+	guarded_prepare_loop(h, 0x77);
+	guarded_fence(h, true, &sync);
+	assert_int_equal(mv_wrlog_count(&h->guard->sends.log), 4);
+	assert_int_equal(h->guard->n_undone, 1);
+	conn = connection();
+	assert_true(mesh_conn_live(conn, &surface, mesh_now_ns()));
+	wc = end_wait(&e);
+	assert_int_equal(wc.wr_id, 14);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	end_quiet(&e);
+	mesh_conn_put(conn);
+}
+
 /* A SEND to itself has arrived, and a receive is left. The peer, if it is another, may have fenced, and asks what was executed. */
 static struct mesh_conn *one_received(void)
 {
@@ -702,6 +734,7 @@ int main(void)
 		T(test_state_of_kept), T(test_state_while_fenced), T(test_state_of_the_programs),
 		T(test_peer_leaves), T(test_peer_is_silent), T(test_peer_leaves_with_a_word), T(test_peer_leaves_a_send),
 		T(test_peer_leaves_after_silent_sends),
+		T(test_peer_leaves_a_send_after_silent_ones),
 		T(test_last_word), T(test_last_word_while_fencing), T(test_leaves_by_reset), T(test_leaves_by_error),
 		T(test_full_behind_an_open_poll), T(test_posts_in_a_poll_while_ended),
 	};

@@ -508,6 +508,46 @@ static void test_log_is_short_of_receives(void **state)
 	end_quiet(&a);
 }
 
+static int no_query(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	(void)init;
+	return EIO;
+}
+
+/* The same where the NIC does not say any more what was executed. */
+static void test_psn_cannot_be_read(void **state)
+{
+	struct mv_move_sync sync;
+	unsigned int i, seen = 0;
+	query_qp_fn query_qp;
+	struct ibv_wc wc;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	connect_a();
+	guarded_prepare(h);
+	assert_int_equal(mesh_live_fence(h, true, &sync), -EAGAIN);
+	for (; i < 5; i++)
+		assert_int_equal(end_recv(&a, 100 + i, 64 * i, 64), 0);
+	query_qp = world.mc->query_qp;
+	world.mc->query_qp = no_query;
+	assert_int_equal(guarded_fence_ends(h, false, &sync), -EIO);
+	world.mc->query_qp = query_qp;
+	mesh_live_surface(h);
+	for (i = 0; i < 5; i++) {
+		wc = end_wait(&a);
+		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+		assert_in_range(wc.wr_id, 100, 104);
+		assert_false(seen & 1u << (wc.wr_id - 100));
+		seen |= 1u << (wc.wr_id - 100);
+	}
+	end_quiet(&a);
+}
+
 /* What the program changes in RTS: of the QP that does the work, and when that is fenced, of the next one, which it does not know. */
 static void test_changed(void **state)
 {
@@ -547,6 +587,7 @@ int main(void)
 		T(test_under_way), T(test_under_way_beside_sends), T(test_receive_fails), T(test_not_flushed), T(test_changed),
 		T(test_log_is_short),
 		T(test_log_is_short_of_receives),
+		T(test_psn_cannot_be_read),
 	};
 
 	reading_seed();
