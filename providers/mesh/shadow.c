@@ -8,14 +8,18 @@
 
 /* The shadow of a held QP: made on the agreed rail, connected, put to work, taken away. */
 
+/*
+ * In its CQ. When it is fenced a mark comes on top: libmlx5 may have made its send queue larger than was asked for, so that a full log does
+ * not keep it out.
+ */
 static uint32_t send_wrs(const struct mesh_held *h)
 {
-	return h->cap.max_send_wr;
+	return h->cap.max_send_wr + 1;
 }
 
 static uint32_t recv_wrs(const struct mesh_held *h)
 {
-	return h->srq ? 0 : h->cap.max_recv_wr; /* an SRQ's are counted with its home */
+	return h->srq ? 0 : h->cap.max_recv_wr + 1; /* an SRQ's are counted with its home */
 }
 
 static int use_cqs(struct mesh_held *h, bool ahead)
