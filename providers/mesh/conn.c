@@ -592,7 +592,19 @@ void mesh_conn_unclaimed(struct mesh_conn *conn)
 	unlock_conns();
 }
 
-size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before)
+/* Called with conns_lock held. */
+static struct mesh_conn *next_of_all(struct mesh_conns *conns, const struct mesh_conn *after)
+{
+	struct mesh_conn *conn;
+
+	if (after && after->linked)
+		return LIST_NEXT(after, of_all);
+	for (conn = LIST_FIRST(&conns->all); conn && after && conn->serial > after->serial; conn = LIST_NEXT(conn, of_all))
+		;
+	return conn;
+}
+
+size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
@@ -600,8 +612,8 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 
 	lock_conns();
 	conns = conns_locked(false);
-	for (conn = conns ? LIST_FIRST(&conns->all) : NULL; conn && n < max; conn = LIST_NEXT(conn, of_all)) {
-		if (conn->mc != mc || conn->serial >= before)
+	for (conn = conns ? next_of_all(conns, after) : NULL; conn && n < max; conn = LIST_NEXT(conn, of_all)) {
+		if (conn->mc != mc)
 			continue;
 		mesh_conn_ref(conn);
 		ret[n++] = conn;

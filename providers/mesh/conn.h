@@ -81,6 +81,8 @@ struct mesh_conn_steps {
 	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
 };
 
+#define MESH_TOLD_KEYS 1024u /* power of two */
+
 /* What a worker has to do with a connection. */
 enum mesh_job {
 	MESH_JOB_NONE,
@@ -184,6 +186,7 @@ struct mesh_conn {
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
+	uint64_t told_keys[MESH_TOLD_KEYS / 64]; /* bits of those that the peer has asked for, by a hash; never cleared */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
 };
 
@@ -271,12 +274,12 @@ void mesh_conn_unclaimed(struct mesh_conn *conn);
 /**
  * mesh_conns_of - connections of a context, newest first
  * @ret: array of @max; each with a reference
- * @before: only those of smaller serials. UINT64_MAX: all; conn->serial of the last one of @ret: those that come next
+ * @after: NULL: from the newest one on; the last one of @ret, still with its reference: those that come next
  *
  * Whoever goes on like that misses none that was there from the beginning, whatever else comes and goes meanwhile, and comes
  * to an end: what is new is newer.
  */
-size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
+size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after);
 
 /** mesh_conns_close - a context is being closed: drop its connections; end.c */
 void mesh_conns_close(struct mesh_context *mc);

@@ -102,7 +102,7 @@ void mesh_conns_close(struct mesh_context *mc)
 	size_t n, i;
 
 	do {
-		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), UINT64_MAX);
+		n = mesh_conns_of(mc, some, sizeof(some) / sizeof(some[0]), NULL);
 		for (i = 0; i < n; i++) {
 			drop(some[i]);
 			mesh_conn_put(some[i]);

@@ -214,6 +214,24 @@ static void forget(struct mesh_conn *conn, uint32_t rkey)
 	mesh_held_drop_key(conn->held, rkey);
 }
 
+/* Called with key_lock. Return: the word with the key's bit */
+static uint64_t *told_word(struct mesh_conn *conn, uint32_t rkey, uint64_t *ret_bit)
+{
+	uint32_t at = rkey * 2654435761u >> 22 & (MESH_TOLD_KEYS - 1);
+
+	*ret_bit = 1ull << at % 64;
+	return &conn->told_keys[at / 64];
+}
+
+static void note_told(struct mesh_conn *conn, uint32_t rkey)
+{
+	uint64_t bit;
+
+	pthread_mutex_lock(&conn->key_lock);
+	*told_word(conn, rkey, &bit) |= bit;
+	pthread_mutex_unlock(&conn->key_lock);
+}
+
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
 	struct mesh_pd *pd = mesh_conn_key_pd(conn);
@@ -221,6 +239,7 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 
 	if (!pd)
 		return; /* ours is not up yet; it will be asked again */
+	note_told(conn, question->key); /* before the key can be taken for one that a peer knows: mesh_conns_key_dropped() */
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
 	msg.key = question->key;
@@ -376,12 +395,15 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 {
 	struct mv_ctl_msg msg;
-	bool queued;
+	uint64_t bit;
+	bool queued, told;
 
 	pthread_mutex_lock(&conn->key_lock);
-	msg = conn->key_drop;
+	told = conn->key_drop.type == MV_CTL_KEY_DROP && *told_word(conn, rkey, &bit) & bit;
+	if (told)
+		msg = conn->key_drop;
 	pthread_mutex_unlock(&conn->key_lock);
-	if (msg.type != MV_CTL_KEY_DROP)
+	if (!told)
 		return false;
 	queued = !add(conn, rkey, true, &msg.request_id);
 	if (queued)
@@ -417,23 +439,25 @@ static bool is_used(const struct mesh_context *mc, uint32_t rkey, bool unheard)
 	return used;
 }
 
-/* All connections of the context that were there when it was called, whatever comes and goes. */
+/* All connections of the context that were there when it was called, whatever comes and goes: those whose peers have asked for the key. */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
 	const struct mesh_context *mc = mesh_context_get(pd->context);
-	uint64_t before = UINT64_MAX;
-	struct mesh_conn *some[PAGE];
+	struct mesh_conn *some[PAGE], *last = NULL;
 	bool any = false;
 	size_t n, i;
 
 	do {
-		n = mesh_conns_of(mc, some, PAGE, before);
+		n = mesh_conns_of(mc, some, PAGE, last);
+		mesh_conn_put(last);
 		for (i = 0; i < n; i++) {
 			any |= tell_dropped(some[i], rkey);
-			before = some[i]->serial;
-			mesh_conn_put(some[i]);
+			if (i + 1 < n)
+				mesh_conn_put(some[i]);
 		}
+		last = n ? some[n - 1] : NULL;
 	} while (n == PAGE);
+	mesh_conn_put(last);
 	if (any)
 		mesh_thread_wake(false);
 }

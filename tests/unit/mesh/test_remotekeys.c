@@ -23,9 +23,10 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 uint64_t __wrap_mesh_now_ns(void);
 void __wrap_mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
 void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
+int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 int __wrap_usleep(useconds_t us);
-size_t __real_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
-size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before);
+size_t __real_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after);
+size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after);
 
 static struct mv_ctl_msg sent[2048];
 static unsigned int n_sent, n_queued, n_slept, n_walks;
@@ -78,6 +79,17 @@ void __wrap_mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_
 	path_key = path_rkey;
 }
 
+static void (*on_translate)(void);
+
+int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
+{
+	(void)spd;
+	if (on_translate)
+		on_translate();
+	*ret_rkey = rkey + 1;
+	return 0;
+}
+
 /* Time passes only here. */
 int __wrap_usleep(useconds_t us)
 {
@@ -88,10 +100,10 @@ int __wrap_usleep(useconds_t us)
 	return 0;
 }
 
-size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, uint64_t before)
+size_t __wrap_mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size_t max, const struct mesh_conn *after)
 {
 	n_walks++;
-	return __real_mesh_conns_of(mc, ret, max, before);
+	return __real_mesh_conns_of(mc, ret, max, after);
 }
 
 uint64_t __wrap_mesh_now_ns(void)
@@ -105,7 +117,7 @@ static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
 static struct mesh_held held = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* without a log */
 static struct mesh_process process;
 
-/* A connection that has moved, and whose peer is known. */
+/* A connection that has moved, and whose peer is known and has asked for every key. */
 static struct mesh_conn *moved(void)
 {
 	struct mesh_context *mc = mesh_context_claim();
@@ -125,11 +137,18 @@ static struct mesh_conn *moved(void)
 	conn->move.rq_psn = 6;
 	conn->move.local.qpn = 7;
 	conn->move.peer.qpn = 8;
+	memset(conn->told_keys, 0xff, sizeof(conn->told_keys));
 	mesh_conn_key_peer(conn);
 	n_sent = n_queued = n_slept = 0;
 	on_send = on_sleep = NULL;
 	now_ns = 1000 * MS;
 	return conn;
+}
+
+/* The region goes as soon as it is known that a peer has its key. */
+static void drop_meanwhile(void)
+{
+	mesh_conns_key_dropped(&pd, 0x77);
 }
 
 static struct mv_ctl_msg from_peer(enum mv_ctl_type type, const struct mv_ctl_msg *to)
@@ -510,6 +529,7 @@ static void one_more(void)
 	conn->held = &held;
 	conn->move.peer_attempt = 4;
 	conn->move.peer.qpn = conn->qpn;
+	memset(conn->told_keys, 0xff, sizeof(conn->told_keys));
 	mesh_conn_key_peer(conn);
 	n_conns++;
 }
@@ -519,6 +539,13 @@ static void end_some(void)
 {
 	if (n_sent > 10 && n_sent <= 20)
 		mesh_conn_unlink(conns[sent[n_sent - 11].to.qpn - 1000]);
+}
+
+/* The one that it goes on from ends meanwhile. */
+static void end_of_page(void)
+{
+	if (n_sent % 64 == 0)
+		mesh_conn_unlink(conns[sent[n_sent - 1].to.qpn - 1000]);
 }
 
 /* Another thread makes some, so that the table becomes larger. */
@@ -564,10 +591,57 @@ static void test_all_told_while_some_end(void **state)
 	tell_many(end_some);
 }
 
+static void test_all_told_while_the_last_ends(void **state)
+{
+	(void)state;
+	tell_many(end_of_page);
+}
+
 static void test_all_told_while_some_begin(void **state)
 {
 	(void)state;
 	tell_many(make_some);
+}
+
+/* A program with thousands of connections tells the one peer that has used the key. */
+static void test_only_who_asked_is_told(void **state)
+{
+	static struct mesh_pd rail_pd;
+	struct mesh_conn *conn = moved();
+	struct mv_ctl_msg get;
+	unsigned int i;
+
+	(void)state;
+	memset(conn->told_keys, 0, sizeof(conn->told_keys));
+	conn->path.pd = &rail_pd;
+	for (n_conns = 0; n_conns < N;) {
+		one_more();
+		memset(conns[n_conns - 1]->told_keys, 0, sizeof(conn->told_keys));
+	}
+	mesh_conns_key_dropped(&pd, 0x77);
+	assert_int_equal(n_sent, 0);
+	/* What a question looks like: from what it would be told. */
+	get = conn->key_drop;
+	get = from_peer(MV_CTL_KEY_GET, &get);
+	get.key = 0x77;
+	on_translate = drop_meanwhile;
+	mesh_conn_key_message(conn, &get);
+	on_translate = NULL;
+	assert_int_equal(n_sent, 2); /* the drop, and the answer */
+	assert_int_equal(sent[0].type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[1].type, MV_CTL_KEY_PUT);
+	mesh_conns_key_dropped(&pd, 0x77);
+	mesh_conns_key_dropped(&pd, 0x78);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(sent[2].type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[2].key, 0x77);
+	assert_int_equal(sent[2].to.qpn, 8);
+	for (i = 0; i < n_conns; i++) {
+		mesh_conn_unlink(conns[i]);
+		mesh_conn_put(conns[i]);
+	}
+	mesh_conn_peer_left(conn);
+	end(conn);
 }
 
 static void *give_others(void *arg)
@@ -626,7 +700,9 @@ int main(void)
 		cmocka_unit_test(test_overtaken),
 		cmocka_unit_test(test_all_told),
 		cmocka_unit_test(test_all_told_while_some_end),
+		cmocka_unit_test(test_all_told_while_the_last_ends),
 		cmocka_unit_test(test_all_told_while_some_begin),
+		cmocka_unit_test(test_only_who_asked_is_told),
 		cmocka_unit_test(test_others_given_meanwhile),
 	};
 
