@@ -352,20 +352,23 @@ static void give_new_receives(struct mesh_held *h)
 }
 
 /*
- * The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. Those before it, none of which is
- * signaled, have no errors to give.
+ * The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. Those before it that were done without the
+ * program's being told have no errors to give.
  */
 static void give_sends(struct mesh_held *h)
 {
 	struct mesh_guard *guard = h->guard;
 	enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
 	struct replay r = {0};
-	size_t i;
+	size_t i, end;
 
 	for (i = 0; i < guard->n_kept; i++)
 		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
 			status = guard->kept[i].status;
-	for (i = read_log(h, &r) ? r.n : n_done(h, &r); i < r.n; i++) {
+	end = read_log(h, &r) ? 0 : r.n;
+	for (i = 0; i < end; i++) {
+		if (i < n_done(h, &r) && !mesh_held_signals(h, &r.wrs[i].wr))
+			continue;
 		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
 		status = IBV_WC_WR_FLUSH_ERR;
 	}

@@ -345,6 +345,7 @@ static void test_errors(void **state)
 	f->h.next = (struct mesh_shadow){0};
 	was_posted(f, 84, IBV_WR_SEND, true);
 	was_posted(f, 85, IBV_WR_SEND, false);
+	f->h.guard->n_undone = 2;
 	mesh_live_surface(&f->h);
 	assert_int_equal(f->cq.n_stash, 2);
 	assert_failed(f, 0, 84, IBV_WC_RETRY_EXC_ERR);
