@@ -6,10 +6,10 @@
 
 #include "conn.h"
 
-#define N_BUCKETS 64 /* a power of two */
+#define N_BUCKETS 1024 /* a thousand peers with the spares of each make chains of five */
 /* When the agent has not read what it was told before. */
 #define AGAIN_NS 20000000ull
-/* Until a path is asked again that the agent had nothing to say to; doubles: it may be one that it will not watch, as it has enough. */
+/* Until a path is asked again that the agent had nothing to say to; doubles, for it may have enough of them. */
 #define ASK_NS     1000000000ull
 #define ASK_MAX_NS (64 * ASK_NS)
 
@@ -62,12 +62,14 @@ static struct mesh_probeds *all(void)
 
 static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	unsigned int hash = 0;
+	uint32_t hash = 2166136261u; /* FNV-1a: addresses differ in few bits */
 	size_t i;
 
-	for (i = 0; i < sizeof(local->raw); i++)
-		hash = 31 * hash + local->raw[i] + 7 * remote->raw[i];
-	return &probeds->buckets[hash % N_BUCKETS];
+	for (i = 0; i < sizeof(local->raw); i++) {
+		hash = (hash ^ local->raw[i]) * 16777619u;
+		hash = (hash ^ remote->raw[i]) * 16777619u;
+	}
+	return &probeds->buckets[(hash ^ hash >> 16) % N_BUCKETS];
 }
 
 static bool is_of(const struct mesh_probed *probed, const union ibv_gid *local, const union ibv_gid *remote)
