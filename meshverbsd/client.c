@@ -159,7 +159,6 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 	client->uid = cred->uid;
 	client->begun_ns = md_client_now_ns();
 	LIST_INIT(&client->qps);
-	LIST_INIT(&client->watches);
 	/* For each packet comes with them, but not the end: an empty packet is none. */
 	err = setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno : 0;
 	if (!err)

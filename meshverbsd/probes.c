@@ -117,6 +117,7 @@ static void schedule(const struct md_probes *probes, struct md_probe *p, uint64_
 	p->next_ns = (now_ns + grid / 4) / grid * grid + steps * grid;
 }
 
+/* Looks at all of them: once in a tick. */
 static void set_next(struct md_probes *probes, uint64_t now_ns)
 {
 	struct md_probe *p, *next;
@@ -125,6 +126,22 @@ static void set_next(struct md_probes *probes, uint64_t now_ns)
 	HASH_ITER(hh, probes->by_key, p, next)
 	if (p->next_ns < probes->next_ns)
 		probes->next_ns = p->next_ns;
+}
+
+/*
+ * What is due earlier than it was moves the next tick. What is due later leaves it: a tick that finds nothing due, and sets the time
+ * as it is, costs less than to look at all of them each time.
+ */
+static void not_after(struct md_probes *probes, uint64_t at_ns)
+{
+	if (at_ns < probes->next_ns)
+		probes->next_ns = at_ns;
+}
+
+static void tell_soon(struct md_probes *probes, uint64_t now_ns)
+{
+	if (probes->untold)
+		not_after(probes, now_ns + probes->interval_ns);
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
@@ -176,9 +193,11 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 	probes->n_scheduled += was ? (size_t)-1 : 1;
 	p->begun_ns = now_ns;
 	p->next_ns = was ? UINT64_MAX : now_ns;
+	not_after(probes, p->next_ns);
 	if (was)
 		set_suspect(probes, p, false);
-	set_next(probes, now_ns);
+	if (!probes->n_scheduled && !probes->untold)
+		probes->next_ns = UINT64_MAX;
 }
 
 /* A path counts once for a user, however many processes of his have it watched. */
@@ -240,6 +259,7 @@ static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 	if (!is_watched_by(p, uid))
 		uncount_path(probes, uid);
 	LIST_REMOVE(watch, of_client);
+	watch->list->n--;
 	free(watch);
 	probes->n_watches--;
 	if (LIST_EMPTY(&p->watches))
@@ -250,7 +270,7 @@ void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list)
 {
 	struct md_probe_watch *watch;
 
-	while ((watch = LIST_FIRST(list)))
+	while ((watch = LIST_FIRST(&list->watches)))
 		drop_watch(probes, watch);
 }
 
@@ -275,12 +295,9 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 	struct md_probe *p = md_probes_find(probes, path);
 	bool counts = !p || !is_watched_by(p, uid);
 	struct md_probe_watch *watch;
-	size_t n = 0;
 	int err;
 
-	LIST_FOREACH(watch, list, of_client)
-	n++;
-	if (n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
+	if (list->n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
 		return -ENOSPC;
 	err = counts ? count_path(probes, uid) : 0;
 	if (err)
@@ -297,8 +314,10 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 	watch->probe = p;
 	watch->client = client;
 	watch->uid = uid;
+	watch->list = list;
 	LIST_INSERT_HEAD(&p->watches, watch, of_path);
-	LIST_INSERT_HEAD(list, watch, of_client);
+	LIST_INSERT_HEAD(&list->watches, watch, of_client);
+	list->n++;
 	probes->n_watches++;
 	*ret = watch;
 	return 0;
@@ -344,7 +363,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 	watch->watch = mask;
 	watch->told = false; /* an answer is waited for */
 	tell(probes, watch->probe);
-	set_next(probes, now_ns);
+	tell_soon(probes, now_ns);
 	return 0;
 }
 
@@ -361,8 +380,8 @@ static void wake_suspects(struct md_probes *probes, const struct md_probe *of, u
 		p->suspect_ns = now_ns;
 		if (p->next_ns > now_ns + part_of(probes))
 			p->next_ns = now_ns;
+		not_after(probes, p->next_ns);
 	}
-	set_next(probes, now_ns);
 }
 
 static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
@@ -403,9 +422,10 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	} else if (p->state != MV_PROBED_DOWN) {
 		set_state(probes, p, MV_PROBED_UP);
 	}
+	tell_soon(probes, now_ns);
 	if (was_slow && p->n_scheduled) {
 		schedule(probes, p, now_ns);
-		set_next(probes, now_ns);
+		not_after(probes, p->next_ns);
 	}
 }
 
@@ -419,7 +439,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 	p->number = p->answered; /* the one under way has been dropped */
 	if (p->n_scheduled) {
 		p->next_ns = now_ns;
-		set_next(probes, now_ns);
+		not_after(probes, now_ns);
 	}
 }
 
@@ -577,7 +597,9 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 	unsigned int n = 0;
 
 	HASH_ITER(hh, probes->by_key, p, next) {
-		if (p->suspect || p->turn == probes->turn || n == max || answers(p) != answer)
+		if (n == max)
+			break;
+		if (p->suspect || p->turn == probes->turn || answers(p) != answer)
 			continue;
 		if (!p->has_host)
 			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
@@ -611,7 +633,6 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		probes->next_ns = now_ns + part_of(probes);
 		return;
 	}
-	probes->dropped = dropped;
 	probes->turn++;
 	/* Those that are due a little later keep step. */
 	HASH_ITER(hh, probes->by_key, p, next) {
@@ -629,6 +650,9 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	HASH_ITER(hh, probes->by_key, p, next)
 	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
 		n_sent += send_witnesses(probes, p, now_ns);
+	/* Where nothing was due, what was lost counts the next time. */
+	if (n_sent)
+		probes->dropped = dropped;
 	probes->count.late += late;
 	tell_the_rest(probes);
 	set_next(probes, now_ns);

@@ -43,10 +43,17 @@ struct md_probe_key {
 	union ibv_gid local, remote;
 };
 
+/* What one process has watched; all zero: nothing. It stays where it is while there is anything in it. */
+struct md_probe_watch_list {
+	LIST_HEAD(, md_probe_watch) watches;
+	size_t n;
+};
+
 /* A process has a path watched. */
 struct md_probe_watch {
 	LIST_ENTRY(md_probe_watch) of_path, of_client;
 	struct md_probe *probe;
+	struct md_probe_watch_list *list; /* the client's */
 	uint64_t client; /* its number */
 	uid_t uid; /* the client's */
 	uint8_t watch; /* mask of enum mv_watch */
@@ -54,12 +61,10 @@ struct md_probe_watch {
 	uint8_t told_probed;
 };
 
-LIST_HEAD(md_probe_watch_list, md_probe_watch);
-
 struct md_probe {
 	UT_hash_handle hh;
 	struct md_probe_key key;
-	struct md_probe_watch_list watches;
+	LIST_HEAD(, md_probe_watch) watches;
 	unsigned int n_scheduled; /* watches for more than SPARE */
 	enum mv_probed state; /* readable, as are the next four */
 	bool suspect;
@@ -106,9 +111,9 @@ struct md_probes {
 	size_t n, n_watches;
 	size_t n_scheduled, n_suspect, n_down; /* paths */
 	bool untold; /* some process is still to be told */
-	uint64_t next_ns; /* when md_probes_tick() is due; UINT64_MAX: not at all */
+	uint64_t next_ns; /* when md_probes_tick() is due, or somewhat before that, never later; UINT64_MAX: not at all */
 	uint64_t turn;
-	uint32_t dropped; /* here, as of the last tick */
+	uint32_t dropped; /* here, as of the last tick in which something was due */
 	struct {
 		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late;
 	} count;

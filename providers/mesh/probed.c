@@ -6,9 +6,12 @@
 
 #include "conn.h"
 
-#define N_BUCKETS 64 /* a power of two */
+#define N_BUCKETS 1024 /* a thousand peers with the spares of each make chains of five */
 /* When the agent has not read what it was told before. */
 #define AGAIN_NS 20000000ull
+/* Until a path is asked again that the agent had nothing to say to; doubles, for it may have enough of them. */
+#define ASK_NS     1000000000ull
+#define ASK_MAX_NS (64 * ASK_NS)
 
 enum { WORK, HOME, SPARE, N_USES };
 
@@ -18,6 +21,9 @@ struct mesh_probed {
 	unsigned int uses[N_USES];
 	uint8_t sent; /* mask of enum mv_watch, as the agent knows it */
 	bool answered; /* it has said something of the path */
+	/* For one that it has not: */
+	uint64_t changes; /* of the directory, when it was asked */
+	uint64_t again_ns, wait_ns; /* it is not asked the same before, and then not for twice as long; 0: not asked again yet */
 	uint8_t state; /* enum mv_probed */
 	uint64_t generation; /* of the directory, for which there are: */
 	struct mesh_probed *spares[MESH_SPARES];
@@ -27,7 +33,9 @@ struct mesh_probed {
 struct mesh_probeds {
 	bool on; /* mesh_probed_on() */
 	bool listens; /* this agent has said PROBES */
-	bool news; /* some entry is not as the agent knows it */
+	bool news; /* some entry is not as the agent knows it, or may have to be asked again */
+	uint64_t changes; /* of the directory */
+	uint64_t again_ns; /* when an entry is to be asked again; UINT64_MAX: none */
 	struct mesh_probed *buckets[N_BUCKETS];
 };
 
@@ -54,12 +62,14 @@ static struct mesh_probeds *all(void)
 
 static struct mesh_probed **bucket_of(struct mesh_probeds *probeds, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	unsigned int hash = 0;
+	uint32_t hash = 2166136261u; /* FNV-1a: addresses differ in few bits */
 	size_t i;
 
-	for (i = 0; i < sizeof(local->raw); i++)
-		hash = 31 * hash + local->raw[i] + 7 * remote->raw[i];
-	return &probeds->buckets[hash % N_BUCKETS];
+	for (i = 0; i < sizeof(local->raw); i++) {
+		hash = (hash ^ local->raw[i]) * 16777619u;
+		hash = (hash ^ remote->raw[i]) * 16777619u;
+	}
+	return &probeds->buckets[(hash ^ hash >> 16) % N_BUCKETS];
 }
 
 static bool is_of(const struct mesh_probed *probed, const union ibv_gid *local, const union ibv_gid *remote)
@@ -213,29 +223,30 @@ void mesh_probed_spares(struct mesh_probed *probed, const struct mv_path *paths,
 
 /* ---- the agent --------------------------------------------------------------------------------------------------- */
 
-static void for_all(struct mesh_probeds *probeds, void (*each)(struct mesh_probed *probed))
+static void forget(struct mesh_probed *probed)
+{
+	probed->sent = 0;
+	probed->answered = false;
+	probed->again_ns = probed->wait_ns = 0;
+	probed->state = MV_PROBED_UNKNOWN;
+}
+
+static void forget_all(struct mesh_probeds *probeds)
 {
 	struct mesh_probed *probed;
 	size_t i;
 
 	for (i = 0; probeds && i < N_BUCKETS; i++)
 		for (probed = probeds->buckets[i]; probed; probed = probed->next)
-			each(probed);
+			forget(probed);
 	if (probeds)
 		probeds->news = true;
-}
-
-static void forget(struct mesh_probed *probed)
-{
-	probed->sent = 0;
-	probed->answered = false;
-	probed->state = MV_PROBED_UNKNOWN;
 }
 
 void mesh_probed_lost(void)
 {
 	lock();
-	for_all(mesh_root.process->probed, forget);
+	forget_all(mesh_root.process->probed);
 	if (mesh_root.process->probed)
 		mesh_root.process->probed->listens = false;
 	unlock();
@@ -247,22 +258,22 @@ void mesh_probed_agent(bool probes)
 
 	lock();
 	probeds = all();
-	for_all(probeds, forget);
+	forget_all(probeds);
 	if (probeds)
 		probeds->on = probeds->listens = probes;
 	unlock();
 }
 
-static void ask_again(struct mesh_probed *probed)
-{
-	if (!probed->answered)
-		probed->sent = 0;
-}
-
 void mesh_probed_changed(void)
 {
+	struct mesh_probeds *probeds;
+
 	lock();
-	for_all(mesh_root.process->probed, ask_again);
+	probeds = mesh_root.process->probed;
+	if (probeds) {
+		probeds->changes++;
+		probeds->news = true;
+	}
 	unlock();
 }
 
@@ -282,29 +293,57 @@ bool mesh_probed_told(const struct mv_frame *frame)
 	return news;
 }
 
-/* Return: whether the agent knows of it, or need not. */
-static bool tell_agent(struct mesh_probed *probed)
+/* The agent had nothing to say to it, and there has been a new directory since. */
+static bool is_open(const struct mesh_probeds *probeds, const struct mesh_probed *probed)
 {
-	struct mv_frame frame = {
-		.type = MV_FRAME_WATCH, .sgid = probed->local, .dgid = probed->remote, .watch = mask_of(probed)};
-
-	if (probed->sent == frame.watch)
-		return true;
-	if (mesh_thread_frame(&frame))
-		return false;
-	probed->sent = frame.watch;
-	return true;
+	return probed->sent && !probed->answered && probed->changes != probeds->changes;
 }
 
-/* Return: whether all of a bucket is as the agent knows it. */
-static bool send_bucket(struct mesh_probeds *probeds, struct mesh_probed **at)
+static void ask_later(struct mesh_probed *probed, uint64_t now_ns)
+{
+	probed->wait_ns = probed->wait_ns ? 2 * probed->wait_ns : ASK_NS;
+	if (probed->wait_ns > ASK_MAX_NS)
+		probed->wait_ns = ASK_MAX_NS;
+	probed->again_ns = now_ns + probed->wait_ns;
+}
+
+static bool send_watch(const struct mesh_probed *probed)
+{
+	const struct mv_frame frame = {
+		.type = MV_FRAME_WATCH, .sgid = probed->local, .dgid = probed->remote, .watch = mask_of(probed)};
+
+	return !mesh_thread_frame(&frame);
+}
+
+static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed, uint64_t now_ns)
+{
+	bool again = probed->sent == mask_of(probed);
+
+	if (again && !is_open(probeds, probed))
+		return;
+	if (again && now_ns < probed->again_ns) {
+		if (probed->again_ns < probeds->again_ns)
+			probeds->again_ns = probed->again_ns;
+		return;
+	}
+	/* Where there is no room for one there is none for the next. */
+	if (probeds->news || !send_watch(probed)) {
+		probeds->news = true;
+		return;
+	}
+	probed->sent = mask_of(probed);
+	probed->changes = probeds->changes;
+	if (again)
+		ask_later(probed, now_ns);
+}
+
+static void send_bucket(struct mesh_probeds *probeds, struct mesh_probed **at, uint64_t now_ns)
 {
 	struct mesh_probed *probed;
-	bool all_sent = true;
 
 	while ((probed = *at)) {
-		if (probeds->listens && !tell_agent(probed))
-			all_sent = false;
+		if (probeds->listens)
+			tell_agent(probeds, probed, now_ns);
 		if (mask_of(probed) || (probeds->listens && probed->sent)) {
 			at = &probed->next;
 		} else {
@@ -312,22 +351,32 @@ static bool send_bucket(struct mesh_probeds *probeds, struct mesh_probed **at)
 			free(probed);
 		}
 	}
-	return all_sent;
+}
+
+static void send_all(struct mesh_probeds *probeds, uint64_t now_ns)
+{
+	size_t i;
+
+	probeds->news = false;
+	probeds->again_ns = UINT64_MAX;
+	for (i = 0; i < N_BUCKETS; i++)
+		send_bucket(probeds, &probeds->buckets[i], now_ns);
+	/* However many times there are, not a turn for each. */
+	if (probeds->again_ns < now_ns + ASK_NS)
+		probeds->again_ns = now_ns + ASK_NS;
 }
 
 uint64_t mesh_probed_run(uint64_t now_ns)
 {
+	uint64_t next_ns = UINT64_MAX;
 	struct mesh_probeds *probeds;
-	bool sent = true;
-	size_t i;
 
 	lock();
 	probeds = mesh_root.process->probed;
-	if (probeds && probeds->news) {
-		for (i = 0; i < N_BUCKETS; i++)
-			sent = send_bucket(probeds, &probeds->buckets[i]) && sent;
-		probeds->news = !sent;
-	}
+	if (probeds && (probeds->news || now_ns >= probeds->again_ns))
+		send_all(probeds, now_ns);
+	if (probeds)
+		next_ns = probeds->news ? now_ns + AGAIN_NS : probeds->again_ns;
 	unlock();
-	return sent ? UINT64_MAX : now_ns + AGAIN_NS;
+	return next_ns;
 }

@@ -148,8 +148,7 @@ static void begin(void)
 	send_room = 1000;
 	n_stuck = 0;
 	socket_full = false;
-	LIST_INIT(&watches);
-	LIST_INIT(&others_watches);
+	watches = others_watches = (struct md_probe_watch_list){0};
 	md_probes_init(&probes, &ops, NULL, INTERVAL, 3, 0x1234567);
 }
 
@@ -272,10 +271,21 @@ static uint64_t next_event(uint64_t until_ns)
 	return next < until_ns ? next : until_ns;
 }
 
+/* A tick may come in vain, but not late. */
+static void check_next(void)
+{
+	const struct md_probe *p, *more;
+
+	HASH_ITER(hh, probes.by_key, p, more)
+	assert_true(probes.next_ns <= p->next_ns);
+	assert_true(!probes.untold || probes.next_ns <= now_ns + INTERVAL);
+}
+
 static void step(uint64_t until_ns)
 {
 	uint64_t next = next_event(until_ns);
 
+	check_next();
 	now_ns = next > now_ns ? next : now_ns;
 	peer_runs();
 	if (we_run_ns > now_ns)
@@ -352,6 +362,31 @@ static void test_never_answered(void **state)
 	assert_int_equal(state_of(0), MV_PROBED_UP);
 }
 
+/* It has been silent for long, and then it is the only one and answers: it is brisk at once. */
+static void test_brisk_again(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	wires[0].mute = true;
+	watch(0, MV_WATCH_WORK);
+	run(60 * MD_S);
+	/* Its host knows us now. */
+	before = n_sent[0];
+	assert_true(probes.next_ns > now_ns);
+	md_probes_challenged(&probes, &wires[0].key, now_ns);
+	assert_true(probes.next_ns == now_ns);
+	run(INTERVAL);
+	assert_int_equal(n_sent[0], before + 1);
+	run(60 * MD_S);
+	wires[0].mute = false;
+	while (state_of(0) != MV_PROBED_UP)
+		step(now_ns + MD_S);
+	before = n_sent[0];
+	run(10 * INTERVAL);
+	assert_in_range(n_sent[0] - before, 9, 11);
+}
+
 /* ---- what is dead ---------------------------------------------------------------------------- */
 
 static void die_and_tell(bool there, bool back)
@@ -415,6 +450,25 @@ static void test_many_die(void **state)
 	assert_int_equal(probes.count.down, N_PATHS - N_NAMED - 1);
 	wires[N_PATHS - 1].there_lost = true;
 	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 45 * MD_MS);
+}
+
+/* Of all that could speak against it a few are asked in each round. */
+static void test_few_witnesses(void **state)
+{
+	uint64_t before, asked = 0;
+
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		watch(i, MV_WATCH_SPARE);
+	run(MD_S);
+	before = n_sent[0];
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		asked += n_sent[i];
+	assert_true(asked >= MD_WITNESSES_MAX * MD_PROBE_PARTS);
+	assert_true(asked <= MD_WITNESSES_MAX * (n_sent[0] - before));
 }
 
 /* Nowhere to go: nobody is told, but for those who wait for it to work steadily. */
@@ -553,6 +607,26 @@ static void test_we_overflow(void **state)
 		run(2 * MD_MS);
 	}
 	assert_int_equal(probes.count.down, 0);
+}
+
+/* Nor does it when the tick that sees it has nothing to judge. */
+static void test_we_overflow_between(void **state)
+{
+	const uint64_t part = INTERVAL / MD_PROBE_PARTS;
+
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S + part / 10);
+	wires[0].back_lost = true;
+	for (int i = 0; i < 400; i++) {
+		we_dropped++;
+		watch(2, MV_WATCH_WORK);
+		watch(2, 0);
+		run(part);
+	}
+	assert_int_equal(probes.count.down, 0);
+	assert_true(probes.count.void_rounds > 150);
 }
 
 /* Others have taken all the room to send: what does not leave us cannot be missed. */
@@ -755,6 +829,48 @@ static void test_told_later(void **state)
 	assert_int_equal(n_told[0], 3);
 }
 
+/* Who watches more and more meanwhile does not put it off; and nothing is left to do afterwards. */
+static void test_told_soon(void **state)
+{
+	uint64_t due_ns;
+
+	(void)state;
+	socket_full = true;
+	watch(0, MV_WATCH_SPARE);
+	due_ns = probes.next_ns;
+	assert_true(due_ns == now_ns + INTERVAL);
+	now_ns += INTERVAL / 2;
+	watch(1, MV_WATCH_SPARE);
+	assert_true(probes.next_ns == due_ns);
+	/* Nor does the last one that was probed. */
+	watch(2, MV_WATCH_WORK);
+	watch(2, 0);
+	assert_true(probes.next_ns <= due_ns);
+	socket_full = false;
+	run(INTERVAL);
+	assert_int_equal(n_told[0], 1);
+	assert_int_equal(n_told[1], 1);
+	assert_true(probes.next_ns == UINT64_MAX);
+}
+
+/* The echo of one that is a spare by now. */
+static void test_told_of_spare(void **state)
+{
+	(void)state;
+	wires[0].delay_ns = INTERVAL;
+	watch(0, MV_WATCH_WORK);
+	run(INTERVAL);
+	watch(0, MV_WATCH_SPARE);
+	assert_true(probes.next_ns == UINT64_MAX);
+	socket_full = true;
+	run(3 * INTERVAL);
+	assert_int_equal(state_of(0), MV_PROBED_UP);
+	assert_int_equal(told[0], MV_PROBED_UNKNOWN);
+	socket_full = false;
+	run(2 * INTERVAL);
+	assert_int_equal(told[0], MV_PROBED_UP);
+}
+
 static void test_bounds(void **state)
 {
 	struct md_probe_key key = wires[0].key;
@@ -772,6 +888,11 @@ static void test_bounds(void **state)
 	assert_int_equal(err, -ENOSPC);
 	assert_int_equal(probes.n, MD_WATCHES_PER_CLIENT);
 	assert_int_equal(n, MD_WATCHES_PER_CLIENT);
+	/* One goes, one comes. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, 0, 1, 0, &watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_SPARE, 1, 0, &watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &key, MV_WATCH_WORK, 1, 0, &watches, now_ns), 0);
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_SPARE, 1, 0, &watches, now_ns), -ENOSPC);
 	/* Switched off. */
 	md_probes_drop(&probes, &watches);
 	probes.interval_ns = 0;
@@ -794,13 +915,10 @@ static int watch_one(unsigned int path, uint64_t client, uid_t uid, struct md_pr
 /* A user with many processes leaves paths to others, and has none of theirs counted. */
 static void test_bounds_of_users(void **state)
 {
-	struct md_probe_watch_list lists[MD_PATHS_PER_UID / MD_WATCHES_PER_CLIENT], more;
+	struct md_probe_watch_list lists[MD_PATHS_PER_UID / MD_WATCHES_PER_CLIENT] = {0}, more = {0};
 	const unsigned int n = MD_PATHS_PER_UID, n_lists = sizeof(lists) / sizeof(lists[0]);
 
 	(void)state;
-	LIST_INIT(&more);
-	for (unsigned int i = 0; i < n_lists; i++)
-		LIST_INIT(&lists[i]);
 	for (unsigned int path = 0; path < n; path++)
 		assert_int_equal(watch_one(path, 1 + path % n_lists, 1000, &lists[path % n_lists]), 0);
 	assert_int_equal(watch_one(n, 9, 1000, &more), -EDQUOT);
@@ -817,7 +935,6 @@ static void test_bounds_of_users(void **state)
 	assert_int_equal(watch_one(n + 1, 9, 1000, &more), -EDQUOT);
 	assert_int_equal(probes.n, n + 2);
 	/* One goes, one comes. */
-	LIST_INIT(&more);
 	md_probes_drop(&probes, &lists[0]);
 	assert_int_equal(watch_one(n + 1, 9, 1000, &more), 0);
 	assert_int_equal(probes.n, n + 3 - MD_WATCHES_PER_CLIENT); /* the first is the other user's, too */
@@ -837,15 +954,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_to_do, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_alive, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_brisk_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_witness, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_while_peer_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recovers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_starved, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_peer_overflows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_we_overflow, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_we_overflow_between, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stuck_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stuck_port_of_many, setup, teardown),
@@ -855,6 +975,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_not_drained, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stray, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_told_later, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_told_soon, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_told_of_spare, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds_of_users, setup, teardown),
 	};

@@ -16,18 +16,21 @@
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
 
-static struct mv_frame sent[64];
-static unsigned int n_sent, n_woken;
+static struct mv_frame sent[64]; /* the first of n_sent */
+static unsigned int n_sent, n_refused, n_woken;
 static int send_result;
 static struct mesh_process process;
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 {
-	if (send_result)
+	if (send_result) {
+		n_refused++;
 		return send_result;
+	}
 	assert_int_equal(frame->type, MV_FRAME_WATCH);
-	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
-	sent[n_sent++] = *frame;
+	if (n_sent < sizeof(sent) / sizeof(sent[0]))
+		sent[n_sent] = *frame;
+	n_sent++;
 	return 0;
 }
 
@@ -51,7 +54,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&process, 0, sizeof(process));
 	mesh_root.process = &process;
-	n_sent = n_woken = 0;
+	n_sent = n_refused = n_woken = 0;
 	send_result = 0;
 	return 0;
 }
@@ -74,6 +77,7 @@ static int asked(const char *local, const char *remote)
 	int watch = -1;
 	unsigned int i;
 
+	assert_true(n_sent <= sizeof(sent) / sizeof(sent[0]));
 	for (i = 0; i < n_sent; i++)
 		if (mv_gid_equal(&sent[i].sgid, &a) && mv_gid_equal(&sent[i].dgid, &b))
 			watch = sent[i].watch;
@@ -257,6 +261,166 @@ static void test_again(void **state)
 	drop(&work, MV_WATCH_WORK);
 }
 
+/* ---- an agent that has nothing to say ---------------------------------------------------------------------------- */
+
+#define SECOND 1000000000ull
+#define N_MANY 2000 /* beyond what an agent watches for one process */
+
+static struct mesh_probed *many[N_MANY];
+
+static void use_many(void)
+{
+	union ibv_gid a = gid("10.1.0.1"), b = gid("10.1.0.2");
+	unsigned int i;
+
+	for (i = 0; i < N_MANY; i++) {
+		b.raw[14] = (uint8_t)(i >> 8);
+		b.raw[15] = (uint8_t)i;
+		mesh_probed_use(&many[i], MV_WATCH_WORK, &a, &b);
+	}
+}
+
+static void drop_many(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < N_MANY; i++)
+		drop(&many[i], MV_WATCH_WORK);
+}
+
+/* What it refuses is not asked with each change, nor forgotten. */
+static void test_many_refused(void **state)
+{
+	uint64_t now = 5 * SECOND, next = NEVER;
+	unsigned int i;
+
+	(void)state;
+	mesh_probed_agent(true);
+	use_many();
+	assert_true(mesh_probed_run(now) == NEVER);
+	assert_int_equal(n_sent, N_MANY);
+	/* A hundred changes in less than a second; the first may be what it waited for. */
+	for (i = 0; i < 100; i++) {
+		mesh_probed_changed();
+		next = mesh_probed_run(now + i * SECOND / 101);
+		assert_int_equal(n_sent, 2 * N_MANY);
+		assert_true(!i || (next >= now + SECOND && next <= now + 2 * SECOND));
+	}
+	/* Nothing changes any more; the others have not been in vain. */
+	assert_true(mesh_probed_run(next - 1) == next);
+	assert_int_equal(n_sent, 2 * N_MANY);
+	assert_true(mesh_probed_run(next) == NEVER);
+	assert_int_equal(n_sent, 3 * N_MANY);
+	assert_true(mesh_probed_run(next + 1000 * SECOND) == NEVER);
+	assert_int_equal(n_sent, 3 * N_MANY);
+	drop_many();
+}
+
+/* An hour of changes: at once, and then after 1, 2, 4, ... 64, 64 s. */
+static void test_ever_more_seldom(void **state)
+{
+	uint64_t now, asked_at = 0, wait = 0;
+	struct mesh_probed *work = NULL, *home = NULL;
+	unsigned int n = 1;
+
+	(void)state;
+	mesh_probed_agent(true);
+	use(&work, MV_WATCH_WORK, HOME_PATH);
+	mesh_probed_run(0);
+	for (now = SECOND / 10; now < 3600 * SECOND; now += SECOND / 10) {
+		mesh_probed_changed();
+		mesh_probed_run(now);
+		if (n_sent == n)
+			continue;
+		assert_int_equal(n_sent, ++n);
+		assert_true(now - asked_at >= wait && now - asked_at <= wait + SECOND);
+		asked_at = now;
+		wait = !wait ? SECOND : wait < 64 * SECOND ? 2 * wait : wait;
+	}
+	assert_in_range(n, 55, 65);
+	/* What is new goes out at once all the same. */
+	use(&home, MV_WATCH_HOME, HOME_PATH);
+	mesh_probed_run(asked_at + 1);
+	assert_int_equal(n_sent, n + 1);
+	drop(&home, MV_WATCH_HOME);
+	mesh_probed_run(asked_at + 2);
+	assert_int_equal(n_sent, n + 2);
+	/* Another agent is another matter. */
+	mesh_probed_agent(true);
+	mesh_probed_run(asked_at + 3);
+	mesh_probed_changed();
+	mesh_probed_run(asked_at + 4);
+	assert_int_equal(n_sent, n + 4);
+	mesh_probed_changed();
+	assert_true(mesh_probed_run(asked_at + 5) <= asked_at + 2 * SECOND);
+	/* It has said something. */
+	told(HOME_PATH, MV_PROBED_UNKNOWN);
+	assert_true(mesh_probed_run(asked_at + 100 * SECOND) == NEVER);
+	assert_int_equal(n_sent, n + 4);
+	drop(&work, MV_WATCH_WORK);
+}
+
+/* Whatever it has not said, it hears that a path need not be watched any more. */
+static void test_refused_or_not(void **state)
+{
+	struct mesh_probed *work = NULL;
+
+	(void)state;
+	mesh_probed_agent(true);
+	use(&work, MV_WATCH_WORK, HOME_PATH);
+	mesh_probed_run(0);
+	drop(&work, MV_WATCH_WORK);
+	mesh_probed_changed();
+	mesh_probed_run(0);
+	assert_int_equal(asked(HOME_PATH), 0);
+}
+
+/* Times that lie close together are one. */
+static void test_one_turn_for_many(void **state)
+{
+	uint64_t now = 5 * SECOND, end = now + 2 * SECOND, next;
+	unsigned int i, n_turns = 0;
+
+	(void)state;
+	mesh_probed_agent(true);
+	use_many();
+	mesh_probed_run(now);
+	/* They are asked one after another, each at another time. */
+	for (i = 0; i < N_MANY; i++) {
+		union ibv_gid a = gid("10.1.0.1"), b = gid("10.1.0.2");
+
+		mesh_probed_use(&many[i], MV_WATCH_WORK, NULL, NULL);
+		mesh_probed_run(now);
+		b.raw[14] = (uint8_t)(i >> 8);
+		b.raw[15] = (uint8_t)i;
+		mesh_probed_use(&many[i], MV_WATCH_WORK, &a, &b);
+		mesh_probed_run(now);
+		mesh_probed_changed();
+		mesh_probed_run(now += SECOND / N_MANY);
+	}
+	for (next = now; next < end; n_turns++) {
+		now = next;
+		next = mesh_probed_run(now);
+	}
+	assert_true(n_turns <= 4);
+	drop_many();
+}
+
+/* Where there is no room for one there is none for the rest, either. */
+static void test_no_room_for_many(void **state)
+{
+	(void)state;
+	mesh_probed_agent(true);
+	use_many();
+	send_result = -EAGAIN;
+	assert_true(mesh_probed_run(SECOND) != NEVER);
+	assert_int_equal(n_refused, 1);
+	send_result = 0;
+	assert_true(mesh_probed_run(SECOND) == NEVER);
+	assert_int_equal(n_sent, N_MANY);
+	drop_many();
+}
+
 static void test_detect(void **state)
 {
 	static const char *const bad[] = {"carier", "carrier ,probe", ",", "carrier,,probe", "all", "carrierprobe", "probe,carrie"};
@@ -336,6 +500,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_moves_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_spares, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ever_more_seldom, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_or_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_turn_for_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_room_for_many, setup, teardown),
 		cmocka_unit_test(test_detect),
 		cmocka_unit_test_setup(test_port_event, setup),
 	};
