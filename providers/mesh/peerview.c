@@ -123,7 +123,14 @@ static bool is_drained(const struct mv_directory *dir, const struct mv_path_requ
 	return false;
 }
 
-static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
+/* A search takes far longer than all the rest. */
+enum search {
+	SEARCH_NEVER,
+	SEARCH_IF_NEEDED, /* unless the path works */
+	SEARCH_ALWAYS,
+};
+
+static void look(const struct mv_path_request *request, enum search search, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
@@ -139,28 +146,33 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 	dir = current_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
-		ret->verdict = judge(dir, request, !find, &host, &rail);
+		ret->verdict = judge(dir, request, search != SEARCH_ALWAYS, &host, &rail);
 	}
 	if (ret->verdict != MV_PATH_UNKNOWN)
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		ret->agent_version = dir->hosts[host].agent_version;
 		ret->drained = is_drained(dir, request, ret->verdict, rail);
-		if (find || ret->verdict != MV_PATH_WORKS)
+		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
 			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 	}
 	pthread_mutex_unlock(&mesh_root.process->view_lock);
 	errno = saved_errno;
 }
 
+void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, SEARCH_NEVER, ret);
+}
+
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	look(request, false, ret);
+	look(request, SEARCH_IF_NEEDED, ret);
 }
 
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	look(request, true, ret);
+	look(request, SEARCH_ALWAYS, ret);
 }
 
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)
