@@ -44,6 +44,7 @@ size_t __wrap_mv_path_find(const struct mv_directory *dir, const struct mv_path_
 static struct mesh_process process;
 static struct mesh_held held;
 static struct tmpdir tmp;
+static struct dirworld world; /* what was published last */
 static uint64_t generation;
 
 static int setup(void **state)
@@ -65,6 +66,8 @@ static int teardown(void **state)
 	if (process.view)
 		mv_directory_close((struct mv_directory *)process.view); /* its first member */
 	free(process.view);
+	dirworld_fini(&world);
+	memset(&world, 0, sizeof(world));
 	tmpdir_remove(&tmp);
 	return 0;
 }
@@ -83,8 +86,8 @@ static void publish_drained(const char *text, int drained)
 {
 	const char *path = tmpdir_at(&tmp, MV_DIRECTORY_FILE), *aside = tmpdir_at(&tmp, "aside"), *old = tmpdir_at(&tmp, "old");
 	const uint32_t superseded = 1;
-	struct dirworld world;
 
+	dirworld_fini(&world);
 	dirworld_init(&world, text);
 	world.image->heartbeat_ns = clock_ns;
 	world.image->generation = ++generation;
@@ -96,7 +99,6 @@ static void publish_drained(const char *text, int drained)
 	if (!access(old, F_OK))
 		write_at(old, O_WRONLY, &superseded, sizeof(superseded), offsetof(struct mv_dir_header, superseded));
 	unlink(old);
-	dirworld_fini(&world);
 }
 
 static void publish(const char *text)
@@ -202,12 +204,115 @@ static void test_path_works(void **state)
 	assert_int_equal(n_searches, 0);
 }
 
+/* Ranks of queue pairs go to the same few peers. */
+static void test_searched_once(void **state)
+{
+	struct mv_path_request home = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2"), now = home;
+	struct mesh_view view;
+
+	(void)state;
+	now.device = "d1";
+	now.sgid = unit_gid("10.2.0.1");
+	now.dgid = unit_gid("10.2.0.2");
+	publish(A B_DOWN);
+	for (unsigned int i = 0; i < 1000; i++) {
+		mesh_view_judge(&home, &view);
+		assert_int_equal(view.verdict, MV_PATH_REMOTE_DOWN);
+		assert_int_equal(view.n_paths, 1);
+		mesh_view_paths(&home, &view);
+		assert_int_equal(view.n_paths, 1);
+		mesh_view_paths(&now, &view);
+		assert_int_equal(view.n_paths, 1);
+	}
+	assert_int_equal(n_searches, 2);
+	/* Each change is seen at once. */
+	publish(A B);
+	mesh_view_paths(&home, &view);
+	assert_int_equal(n_searches, 3);
+	assert_int_equal(view.n_paths, 3);
+	assert_int_equal(view.paths[0].stays, 3);
+	publish(A B);
+	mesh_view_paths(&home, &view);
+	assert_int_equal(n_searches, 4);
+}
+
+/* As one would be told who searched anew. */
+static void check_paths(const struct mv_path_request *request)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	uint32_t host = 0, rail = 0;
+	struct mesh_view view;
+	size_t n = 0, i;
+
+	mesh_view_paths(request, &view);
+	assert_int_equal(view.verdict, mv_path_judge(&world.dir, request, &host, &rail));
+	if (view.verdict != MV_PATH_UNKNOWN && view.verdict != MV_PATH_SELF)
+		n = __real_mv_path_find(&world.dir, request, host, rail, paths, MV_MOVE_MAX_PATHS);
+	assert_int_equal(view.n_paths, n);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(view.paths[i].local_rail, paths[i].local_rail);
+		assert_int_equal(view.paths[i].remote_rail, paths[i].remote_rail);
+		assert_true(mv_gid_equal(&view.paths[i].local_gid, &paths[i].local_gid));
+		assert_true(mv_gid_equal(&view.paths[i].remote_gid, &paths[i].remote_gid));
+		assert_int_equal(view.paths[i].type, paths[i].type);
+		assert_int_equal(view.paths[i].stays, paths[i].stays);
+		assert_int_equal(view.paths[i].linked, paths[i].linked);
+	}
+}
+
+/* With everything that may make a difference. */
+static void check_requests(const char *from, const char *to)
+{
+	struct mv_path_request request = {.sgid = unit_gid(from), .dgid = unit_gid(to)};
+	unsigned int n, i;
+
+	for (n = 0; n < 64; n++) {
+		i = n ^ n >> 1; /* from one to the next, one thing changes */
+		request.device = i & 1 ? "d1" : "d0";
+		request.port_num = i & 2 ? 2 : 1;
+		request.sgid_type = i & 4 ? MV_GID_TYPE_ROCE_V1 : MV_GID_TYPE_ROCE_V2;
+		request.routed = !!(i & 8);
+		request.own_host = !!(i & 16);
+		request.down_too = !!(i & 32);
+		check_paths(&request);
+	}
+}
+
+static void test_each_its_own(void **state)
+{
+	/* More pairs of them than are remembered. */
+	static const char a[] = "host a; rail d0; gid fe80::a v2; gid 10.1.0.1/24 v2; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v1; gid 10.1.0.4/24 v1;"
+				"gid 10.1.0.5/24 v2; gid 10.1.0.6/24 v2; rail d1 down; gid 10.1.0.7/24 v2; gid 10.2.0.8/24 v2;"
+				"rail d1 port 2; gid 10.2.0.9/24 v2; rail d2 down; gid 10.1.0.7/24 v2;";
+	static const char b[] = "host b; rail d0; gid fe80::b v2; gid 10.1.0.21/24 v2; gid 10.1.0.22/24 v2; gid 10.1.0.23/24 v1;"
+				"gid 10.1.0.24/24 v1; gid 10.1.0.25/24 v2; gid 10.1.0.26/24 v2; rail d1 down; gid 10.1.0.27/24 v2;"
+				"gid 10.2.0.28/24 v2; rail d2; gid 10.2.0.29/24 v2;";
+	char text[2048], from[16], to[16];
+
+	(void)state;
+	for (unsigned int round = 0; round < 2; round++) {
+		snprintf(text, sizeof(text), "%s%s%s", a, b, round ? "link 0 4; link 0 6;" : "");
+		publish(text);
+		for (unsigned int i = 1; i <= 9; i++)
+			for (unsigned int k = 21; k <= 29; k++) {
+				snprintf(from, sizeof(from), "10.%u.0.%u", 1 + i / 8, i);
+				snprintf(to, sizeof(to), "10.%u.0.%u", 1 + k / 28, k);
+				check_requests(from, to);
+				check_requests(from, from);
+			}
+		check_requests("fe80::a", "fe80::b");
+	}
+	assert_true(n_searches > 2 * 81);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
