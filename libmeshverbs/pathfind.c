@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "pathfind.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* ---- one pair of GIDs --------------------------------------------------------------------------
@@ -369,46 +370,97 @@ static bool eligible(const struct search *s, const struct mv_dir_rail *rail)
 	return (is_up(rail) || s->request->down_too) && !(rail->flags & MV_RAIL_EXCLUDED);
 }
 
+/*
+ * Two rails, the GIDs of which are all compared with each other: a port that serves pods has a
+ * hundred and more.
+ */
+struct rails {
+	uint32_t local, remote;
+	bool linked;
+	bool all; /* all pairs are wanted, not the best one */
+	bool has_dgid; /* the remote one */
+	bool found;
+	struct ranked best; /* if found */
+	struct ranked like; /* no pair of GIDs of theirs ranks higher */
+};
+
+/* A local GID, with what each comparison takes of it. */
+struct local_end {
+	const struct mv_dir_gid *gid;
+	enum mv_gid_family family;
+	__be64 mask[2]; /* the bits that a GID it can talk to has in common with it */
+};
+
+static __be64 first_bits(unsigned int n)
+{
+	if (!n)
+		return 0;
+	return htobe64(n < 64 ? UINT64_MAX << (64 - n) : UINT64_MAX);
+}
+
+static struct local_end local_end(const struct mv_dir_gid *gid)
+{
+	struct local_end end = {.gid = gid, .family = mv_gid_family(&gid->gid)};
+	unsigned int n_bits = gid->prefix_len;
+
+	if (gid->type == MV_GID_TYPE_IB)
+		n_bits = 64; /* same_ib_subnet() */
+	else if (end.family == MV_FAMILY_LINK_LOCAL)
+		n_bits = 0; /* the link decides */
+	end.mask[0] = first_bits(n_bits);
+	end.mask[1] = first_bits(n_bits > 64 ? n_bits - 64 : 0);
+	return end;
+}
+
+static bool begins_alike(const struct local_end *end, const union ibv_gid *gid)
+{
+	const union ibv_gid *own = &end->gid->gid;
+
+	return !(((own->global.subnet_prefix ^ gid->global.subnet_prefix) & end->mask[0]) |
+		 ((own->global.interface_id ^ gid->global.interface_id) & end->mask[1]));
+}
+
 /* One whose address is gone while its port is down is a way again when both are back, like the port
  * itself. */
 static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 		      const struct mv_dir_gid *b)
 {
-	if (s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b)))
+	if (a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN)
 		return true;
-	return a->type == b->type && a->type != MV_GID_TYPE_UNKNOWN;
+	return s->request->down_too && (mv_dir_gid_is_kept(a) || mv_dir_gid_is_kept(b));
 }
 
-static bool pair_can_talk(const struct search *s, const struct mv_dir_gid *a,
+/* What is cheap goes first, for few pairs get any further. */
+static bool pair_can_talk(const struct search *s, const struct local_end *end,
 			  const struct mv_dir_gid *b, bool linked)
 {
-	enum mv_gid_family family = mv_gid_family(&a->gid);
+	const struct mv_dir_gid *a = end->gid;
 	enum reach reach;
 
-	if (!types_fit(s, a, b))
+	if (!types_fit(s, a, b) || !begins_alike(end, &b->gid))
 		return false;
 	if (a->type == MV_GID_TYPE_IB)
-		return same_ib_subnet(&a->gid, &b->gid);
-	if (family != mv_gid_family(&b->gid) || family == MV_FAMILY_MULTICAST)
+		return true;
+	if (end->family == MV_FAMILY_MULTICAST || end->family != mv_gid_family(&b->gid))
 		return false;
 	/* Beacons go without a tag: they prove nothing of the link's VLANs beyond that both have
 	 * them. */
-	if (family == MV_FAMILY_LINK_LOCAL)
+	if (end->family == MV_FAMILY_LINK_LOCAL)
 		return linked && a->vlan_id == b->vlan_id;
 	reach = reach_of(a, b);
 	return reach == REACH_SUBNET || (linked && reach == REACH_UNKNOWN);
 }
 
 /* Two entries of one rail: the way of an address to itself? */
-static bool is_loop(const struct mv_directory *dir, uint32_t a, uint32_t b)
+static bool is_loop(const struct local_end *end, const struct mv_dir_gid *b)
 {
-	return a == b && dir->gids[a].type != MV_GID_TYPE_UNKNOWN &&
-	       mv_gid_family(&dir->gids[a].gid) != MV_FAMILY_MULTICAST;
+	return end->gid == b && b->type != MV_GID_TYPE_UNKNOWN &&
+	       end->family != MV_FAMILY_MULTICAST;
 }
 
-static uint8_t family_rank(const union ibv_gid *gid)
+static uint8_t family_rank(enum mv_gid_family family)
 {
-	switch (mv_gid_family(gid)) {
+	switch (family) {
 	case MV_FAMILY_IPV4:
 		return 0;
 	case MV_FAMILY_IPV6:
@@ -423,25 +475,30 @@ static uint32_t smaller_known(uint32_t a, uint32_t b)
 	return a < b ? a : b; /* 0, unknown, stays 0 */
 }
 
-static struct ranked rank(const struct search *s, const struct mv_dir_gid *a,
-			  const struct mv_dir_gid *b, bool linked)
+static bool has_gid(const struct mv_directory *dir, const struct mv_dir_rail *rail,
+		    const union ibv_gid *gid)
 {
-	const struct mv_dir_rail *local = &s->dir->rails[a->rail];
-	const struct mv_dir_rail *remote = &s->dir->rails[b->rail];
+	for (uint32_t g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+		if (mv_gid_equal(&dir->gids[g].gid, gid))
+			return true;
+	return false;
+}
+
+/* As all of their pairs rank; what the GIDs decide is as good as it can be. */
+static struct ranked rank_rails(const struct search *s, const struct rails *rails)
+{
+	const struct mv_dir_rail *local = &s->dir->rails[rails->local];
+	const struct mv_dir_rail *remote = &s->dir->rails[rails->remote];
 	struct ranked ranked = {
-		.path = {.local_rail = a->rail,
-			 .remote_rail = b->rail,
-			 .local_gid = a->gid,
-			 .remote_gid = b->gid,
-			 .type = a->type,
-			 .stays = (uint8_t)((a->rail == s->own_rail) | (b->rail == s->remote_rail)
-									       << 1),
-			 .linked = linked,
+		.path = {.local_rail = rails->local,
+			 .remote_rail = rails->remote,
+			 .type = MV_GID_TYPE_ROCE_V2,
+			 .stays = (uint8_t)((rails->local == s->own_rail) |
+					    (rails->remote == s->remote_rail) << 1),
+			 .linked = rails->linked,
 			 .mtu_bytes = (uint16_t)smaller_known(local->mtu_bytes, remote->mtu_bytes),
 			 .rate_mbps = smaller_known(local->rate_mbps, remote->rate_mbps)},
-		.n_kept = (uint8_t)(mv_gid_equal(&a->gid, &s->request->sgid) +
-				    mv_gid_equal(&b->gid, &s->request->dgid)),
-		.family_rank = family_rank(&a->gid),
+		.n_kept = (uint8_t)(has_gid(s->dir, local, &s->request->sgid) + rails->has_dgid),
 	};
 
 	ranked.near = s->own_rail >= 0 && local->numa_node >= 0 &&
@@ -464,6 +521,51 @@ static void insert(struct search *s, const struct ranked *ranked)
 	s->best[at] = *ranked;
 }
 
+/* Would one that ranks like that, or lower, be left out in the end? */
+static bool is_out(const struct search *s, const struct rails *rails, const struct ranked *ranked)
+{
+	if (rails->found)
+		return ranked_cmp(ranked, &rails->best) >= 0;
+	return s->n == s->max && (!s->max || ranked_cmp(ranked, &s->best[s->max - 1]) >= 0);
+}
+
+static void take(struct search *s, struct rails *rails, const struct ranked *ranked)
+{
+	if (is_out(s, rails, ranked))
+		return;
+	if (rails->all) {
+		insert(s, ranked);
+		return;
+	}
+	rails->best = *ranked;
+	rails->found = true;
+}
+
+/* All pairs that a local GID is in. */
+static void search_gid(struct search *s, struct rails *rails, const struct mv_dir_gid *gid)
+{
+	const struct mv_dir_rail *remote = &s->dir->rails[rails->remote];
+	const struct mv_dir_gid *b = &s->dir->gids[remote->first_gid], *end = b + remote->n_gids;
+	const uint8_t n_kept = mv_gid_equal(&gid->gid, &s->request->sgid);
+	const struct local_end a = local_end(gid);
+	struct ranked ranked = rails->like;
+
+	ranked.path.local_gid = gid->gid;
+	ranked.path.type = gid->type;
+	ranked.family_rank = family_rank(a.family);
+	ranked.n_kept = (uint8_t)(n_kept + rails->has_dgid);
+	if (is_out(s, rails, &ranked))
+		return;
+	for (; b < end; b++) {
+		if (rails->local == rails->remote ? !is_loop(&a, b)
+						  : !pair_can_talk(s, &a, b, rails->linked))
+			continue;
+		ranked.path.remote_gid = b->gid;
+		ranked.n_kept = (uint8_t)(n_kept + mv_gid_equal(&b->gid, &s->request->dgid));
+		take(s, rails, &ranked);
+	}
+}
+
 /*
  * All pairs of GIDs of two rails. Of the rails that the programs use, several: which ones the
  * programs meant is the question there. Of others the best one is enough.
@@ -471,28 +573,21 @@ static void insert(struct search *s, const struct ranked *ranked)
 static void search_rails(struct search *s, uint32_t local, uint32_t remote)
 {
 	const struct mv_dir_rail *a = &s->dir->rails[local], *b = &s->dir->rails[remote];
-	bool linked = mv_directory_linked(s->dir, local, remote);
-	bool all = local == s->own_rail && remote == s->remote_rail;
-	struct ranked best, ranked;
-	bool found = false;
+	struct rails rails = {.local = local,
+			      .remote = remote,
+			      .all = local == s->own_rail && remote == s->remote_rail};
 
 	if (!eligible(s, a) || !eligible(s, b) || a->link_layer != b->link_layer)
 		return;
+	rails.linked = mv_directory_linked(s->dir, local, remote);
+	rails.has_dgid = has_gid(s->dir, b, &s->request->dgid);
+	rails.like = rank_rails(s, &rails);
+	if (is_out(s, &rails, &rails.like))
+		return;
 	for (uint32_t g = a->first_gid; g < a->first_gid + a->n_gids; g++)
-		for (uint32_t h = b->first_gid; h < b->first_gid + b->n_gids; h++) {
-			if (local == remote
-				    ? !is_loop(s->dir, g, h)
-				    : !pair_can_talk(s, &s->dir->gids[g], &s->dir->gids[h], linked))
-				continue;
-			ranked = rank(s, &s->dir->gids[g], &s->dir->gids[h], linked);
-			if (all)
-				insert(s, &ranked);
-			else if (!found || ranked_cmp(&ranked, &best) < 0)
-				best = ranked;
-			found = true;
-		}
-	if (found && !all)
-		insert(s, &best);
+		search_gid(s, &rails, &s->dir->gids[g]);
+	if (rails.found)
+		insert(s, &rails.best);
 }
 
 size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request,

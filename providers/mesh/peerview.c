@@ -19,10 +19,28 @@ struct works {
 	uint32_t host;
 };
 
+/*
+ * And they ask for the same other paths: once each, and several times while they move. A search is a function of the directory that is
+ * mapped, which does not change, and of its arguments.
+ */
+#define FOUND_BITS 6
+#define N_FOUND    (1u << FOUND_BITS)
+
+struct found {
+	uint64_t n_dir; /* of the directory that it was found in; 0: nothing is here */
+	char device[IBV_SYSFS_NAME_MAX];
+	struct mv_path_request request; /* device: the one above */
+	uint32_t host, rail;
+	size_t n_paths;
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+};
+
 struct mesh_view_state {
 	struct mv_directory dir; /* header NULL: none mapped */
+	uint64_t n_dir; /* how many were looked for; so what was found in others need not be cleared, nor its memory be touched */
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
+	struct found found[N_FOUND];
 };
 
 static int lock_view(void)
@@ -59,6 +77,7 @@ static const struct mv_directory *current_directory(void)
 	mv_directory_close(&view->dir);
 	memset(&view->dir, 0, sizeof(view->dir));
 	memset(view->works, 0, sizeof(view->works));
+	view->n_dir++;
 	err = mv_directory_open(mesh_root.run_dir, &view->dir);
 	if (err && err != -ENOENT)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s/" MV_DIRECTORY_FILE ": %s; running as without an agent",
@@ -78,14 +97,12 @@ static struct works *works_of(const struct mv_path_request *request)
 	return &mesh_root.process->view->works[(raw[15] ^ raw[14] ^ raw[7]) & (N_WORKS - 1)];
 }
 
-static bool is_same(const struct works *works, const struct mv_path_request *request)
+/* All that mv_path_judge() reads of them. @device: of @known */
+static bool is_same(const struct mv_path_request *known, const char *device, const struct mv_path_request *request)
 {
-	const struct mv_path_request *known = &works->request;
-
-	return works->valid && mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
+	return mv_gid_equal(&known->dgid, &request->dgid) && mv_gid_equal(&known->sgid, &request->sgid) &&
 	       known->sgid_type == request->sgid_type && known->routed == request->routed && known->own_host == request->own_host &&
-	       known->port_num == request->port_num &&
-	       !strcmp(works->device, request->device);
+	       known->port_num == request->port_num && !strcmp(device, request->device);
 }
 
 /* @ret_rail: not written when @known is enough: that it works */
@@ -95,7 +112,7 @@ static enum mv_path_verdict judge(const struct mv_directory *dir, const struct m
 	struct works *works = works_of(request);
 	enum mv_path_verdict verdict;
 
-	if (known && is_same(works, request)) {
+	if (known && works->valid && is_same(&works->request, works->device, request)) {
 		*ret_host = works->host;
 		return MV_PATH_WORKS;
 	}
@@ -123,7 +140,44 @@ static bool is_drained(const struct mv_directory *dir, const struct mv_path_requ
 	return false;
 }
 
-static void look(const struct mv_path_request *request, bool find, struct mesh_view *ret)
+static struct found *found_of(const struct mv_path_request *request)
+{
+	const union ibv_gid *to = &request->dgid, *from = &request->sgid;
+	uint64_t sum = to->global.interface_id + 3 * to->global.subnet_prefix + 5 * from->global.interface_id +
+		       7 * from->global.subnet_prefix;
+
+	/* Multiplicative hashing (D. Knuth, The Art of Computer Programming, 6.4): the uppermost bits depend on all others. */
+	return &mesh_root.process->view->found[sum * 0x9e3779b97f4a7c15u >> (64 - FOUND_BITS)];
+}
+
+/* mv_path_find(), unless that was asked before. @ret: MV_MOVE_MAX_PATHS. Called with view_lock held. */
+static size_t find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t host, uint32_t rail,
+		   struct mv_path *ret)
+{
+	uint64_t n_dir = mesh_root.process->view->n_dir;
+	struct found *found = found_of(request);
+
+	if (found->n_dir != n_dir || found->host != host || found->rail != rail || found->request.down_too != request->down_too ||
+	    !is_same(&found->request, found->device, request)) {
+		found->n_dir = n_dir;
+		found->request = *request;
+		snprintf(found->device, sizeof(found->device), "%s", request->device);
+		found->host = host;
+		found->rail = rail;
+		found->n_paths = mv_path_find(dir, request, host, rail, found->paths, MV_MOVE_MAX_PATHS);
+	}
+	memcpy(ret, found->paths, found->n_paths * sizeof(*ret));
+	return found->n_paths;
+}
+
+/* A search takes far longer than all the rest. */
+enum search {
+	SEARCH_NEVER,
+	SEARCH_IF_NEEDED, /* unless the path works */
+	SEARCH_ALWAYS,
+};
+
+static void look(const struct mv_path_request *request, enum search search, struct mesh_view *ret)
 {
 	const struct mv_directory *dir;
 	uint32_t host = 0, rail = 0;
@@ -139,28 +193,33 @@ static void look(const struct mv_path_request *request, bool find, struct mesh_v
 	dir = current_directory();
 	if (dir) {
 		ret->generation = dir->header->generation;
-		ret->verdict = judge(dir, request, !find, &host, &rail);
+		ret->verdict = judge(dir, request, search != SEARCH_ALWAYS, &host, &rail);
 	}
 	if (ret->verdict != MV_PATH_UNKNOWN)
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		ret->agent_version = dir->hosts[host].agent_version;
 		ret->drained = is_drained(dir, request, ret->verdict, rail);
-		if (find || ret->verdict != MV_PATH_WORKS)
-			ret->n_paths = mv_path_find(dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
+		if (search == SEARCH_ALWAYS || (search == SEARCH_IF_NEEDED && ret->verdict != MV_PATH_WORKS))
+			ret->n_paths = find(dir, request, host, rail, ret->paths);
 	}
 	pthread_mutex_unlock(&mesh_root.process->view_lock);
 	errno = saved_errno;
 }
 
+void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	look(request, SEARCH_NEVER, ret);
+}
+
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	look(request, false, ret);
+	look(request, SEARCH_IF_NEEDED, ret);
 }
 
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	look(request, true, ret);
+	look(request, SEARCH_ALWAYS, ret);
 }
 
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret)

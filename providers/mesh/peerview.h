@@ -30,6 +30,9 @@ struct mesh_view {
  */
 void mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
 
+/** mesh_view_verdict - the same, but never with paths, the search for which takes far longer than all the rest */
+void mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
+
 /** mesh_view_paths - the same, with all other paths in any case, best first */
 void mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
 

@@ -164,6 +164,10 @@ static size_t way_home(const struct mesh_conn *conn, struct mv_path *ret)
 	size_t i;
 
 	home_request(conn, &request);
+	/* Of all that are away, each asks with each news, mostly while home does not work. */
+	mesh_view_verdict(&request, &view);
+	if (view.verdict != MV_PATH_WORKS)
+		return 0;
 	mesh_view_paths(&request, &view);
 	for (i = 0; i < view.n_paths; i++) {
 		if (mv_gid_equal(&view.paths[i].local_gid, &conn->home.gid) && view.paths[i].type == conn->home.gid_type &&
@@ -277,7 +281,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	if (has_reason(conn) || mesh_live_broken(conn->held) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
 	request_of(conn, &request);
-	mesh_view_judge(&request, &view);
+	mesh_view_verdict(&request, &view);
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
@@ -453,7 +457,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
 	request_of(conn, &request);
-	mesh_view_judge(&request, &view);
+	mesh_view_verdict(&request, &view);
 	watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
 	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {

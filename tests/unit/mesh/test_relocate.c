@@ -52,10 +52,10 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 	*ret = view;
 }
 
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 
-void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_view *ret)
+void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	(void)request;
 	*ret = view;

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* What the agent's directory says of a path, and how often it is searched for others to say so. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dirworld.h"
+#include "heldint.h"
+#include "peerview.h"
+#include "reasons.h"
+#include "tmpdir.h"
+
+#define SECOND 1000000000ull
+
+#define A      "host a; rail d0; gid fe80::a v2; gid 10.1.0.1/24 v2; gid 10.1.0.1/24 v1; rail d1; gid 10.2.0.1/24 v2;"
+#define A_DOWN "host a; rail d0 down; gid fe80::a v2; gid 10.1.0.1/24 v2; gid 10.1.0.1/24 v1; rail d1; gid 10.2.0.1/24 v2;"
+#define B      "host b; rail d0; gid fe80::b v2; gid 10.1.0.2/24 v2; gid 10.1.0.2/24 v1; rail d1; gid 10.2.0.2/24 v2;"
+#define B_DOWN "host b; rail d0 down; gid fe80::b v2; gid 10.1.0.2/24 v2; gid 10.1.0.2/24 v1; rail d1; gid 10.2.0.2/24 v2;"
+
+uint64_t __wrap_mesh_now_ns(void);
+size_t __real_mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_host,
+			   uint32_t remote_rail, struct mv_path *ret, size_t max);
+size_t __wrap_mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_host,
+			   uint32_t remote_rail, struct mv_path *ret, size_t max);
+
+static uint64_t clock_ns;
+static unsigned int n_searches;
+
+uint64_t __wrap_mesh_now_ns(void)
+{
+	return clock_ns;
+}
+
+size_t __wrap_mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_host,
+			   uint32_t remote_rail, struct mv_path *ret, size_t max)
+{
+	n_searches++;
+	return __real_mv_path_find(dir, request, remote_host, remote_rail, ret, max);
+}
+
+static struct mesh_process process;
+static struct mesh_held held;
+static struct tmpdir tmp;
+static struct dirworld world; /* what was published last */
+static uint64_t generation;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&process, 0, sizeof(process));
+	tmpdir_make(&tmp);
+	assert_true(strlen(tmp.path) < sizeof(mesh_root.run_dir));
+	strcpy(mesh_root.run_dir, tmp.path);
+	mesh_root.process = &process;
+	clock_ns = 1000 * SECOND;
+	n_searches = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (process.view)
+		mv_directory_close((struct mv_directory *)process.view); /* its first member */
+	free(process.view);
+	dirworld_fini(&world);
+	memset(&world, 0, sizeof(world));
+	tmpdir_remove(&tmp);
+	return 0;
+}
+
+static void write_at(const char *path, int flags, const void *from, size_t size, off_t at)
+{
+	int fd = open(path, flags, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, from, size, at), size);
+	close(fd);
+}
+
+/* As an agent does it. @drained: a rail, or -1 */
+static void publish_drained(const char *text, int drained)
+{
+	const char *path = tmpdir_at(&tmp, MV_DIRECTORY_FILE), *aside = tmpdir_at(&tmp, "aside"), *old = tmpdir_at(&tmp, "old");
+	const uint32_t superseded = 1;
+
+	dirworld_fini(&world);
+	dirworld_init(&world, text);
+	world.image->heartbeat_ns = clock_ns;
+	world.image->generation = ++generation;
+	if (drained >= 0)
+		((struct mv_dir_rail *)&world.dir.rails[drained])->flags |= MV_RAIL_DRAINED;
+	write_at(aside, O_WRONLY | O_CREAT | O_TRUNC, world.image, world.image->size_bytes, 0);
+	rename(path, old);
+	assert_int_equal(rename(aside, path), 0);
+	if (!access(old, F_OK))
+		write_at(old, O_WRONLY, &superseded, sizeof(superseded), offsetof(struct mv_dir_header, superseded));
+	unlink(old);
+}
+
+static void publish(const char *text)
+{
+	publish_drained(text, -1);
+}
+
+static struct mv_path_request request_to(const char *from, uint8_t type, const char *to)
+{
+	return (struct mv_path_request){.device = "d0", .port_num = 1, .sgid = unit_gid(from), .sgid_type = type, .dgid = unit_gid(to)};
+}
+
+/* All three say the same of a path, but for the other ones. */
+static void check_verdict(const char *from, uint8_t type, const char *to, enum mv_path_verdict verdict, bool drained)
+{
+	struct mv_path_request request = request_to(from, type, to);
+	struct mesh_view only, judged, all;
+	unsigned int n = n_searches;
+
+	mesh_view_verdict(&request, &only);
+	assert_int_equal(n_searches, n);
+	assert_int_equal(only.n_paths, 0);
+	mesh_view_judge(&request, &judged);
+	mesh_view_paths(&request, &all);
+	assert_int_equal(only.verdict, verdict);
+	assert_int_equal(judged.verdict, verdict);
+	assert_int_equal(all.verdict, verdict);
+	assert_string_equal(only.host, all.host);
+	assert_string_equal(judged.host, all.host);
+	assert_int_equal(only.drained, drained);
+	assert_int_equal(judged.drained, drained);
+	assert_int_equal(all.drained, drained);
+	assert_int_equal(only.agent_version, all.agent_version);
+	assert_int_equal(only.generation, all.generation);
+	assert_int_equal(judged.n_paths, verdict == MV_PATH_WORKS ? 0 : all.n_paths);
+}
+
+static void test_verdicts(void **state)
+{
+	(void)state;
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false); /* no agent */
+	clock_ns += 2 * SECOND;
+	publish(A B);
+	for (int i = 0; i < 2; i++) {
+		check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+		check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V1, "10.1.0.2", MV_PATH_ASK, false);
+		check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.2.0.2", MV_PATH_APART, false);
+		check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.2.0.1", MV_PATH_SELF, false);
+		check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.9.0.1", MV_PATH_UNKNOWN, false);
+		check_verdict("::", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_NO_ENTRY, false);
+	}
+	publish(A B_DOWN);
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_REMOTE_DOWN, false);
+	publish_drained(A_DOWN B, 0);
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_LOCAL_DOWN, true);
+	publish_drained(A B_DOWN, 2);
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_REMOTE_DOWN, true);
+}
+
+/* Of thousands that are away, each asks for the way home with each news. */
+static void test_way_home(void **state)
+{
+	struct mesh_conn conn = {.state = MESH_CONN_MOVED,
+				 .home = {.device = "d0",
+					  .port = 1,
+					  .gid = unit_gid("10.1.0.1"),
+					  .gid_type = MV_GID_TYPE_ROCE_V2,
+					  .peer_gid = unit_gid("10.1.0.2")}};
+	struct mv_path path;
+
+	(void)state;
+	publish(A_DOWN B);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 0);
+	publish(A B_DOWN);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 0);
+	assert_int_equal(n_searches, 0);
+	publish(A B);
+	assert_int_equal(mesh_conn_paths_for(&conn, MV_CTL_REASON_HOME, &path), 1);
+	assert_gid(path.local_gid, "10.1.0.1");
+	assert_gid(path.remote_gid, "10.1.0.2");
+	assert_int_equal(path.type, MV_GID_TYPE_ROCE_V2);
+	assert_int_equal(n_searches, 1);
+}
+
+/* Nor does who only wants to know whether its path works look for another. */
+static void test_path_works(void **state)
+{
+	struct mesh_conn conn = {.state = MESH_CONN_MOVED,
+				 .held = &held,
+				 .path = {.device = "d0",
+					  .port = 1,
+					  .gid = unit_gid("10.1.0.1"),
+					  .gid_type = MV_GID_TYPE_ROCE_V2,
+					  .peer_gid = unit_gid("10.1.0.2")}};
+
+	(void)state;
+	publish(A B);
+	assert_true(mesh_conn_path_works(&conn));
+	publish(A B_DOWN);
+	assert_false(mesh_conn_path_works(&conn));
+	publish_drained(A B_DOWN, 2);
+	assert_true(mesh_conn_path_works(&conn));
+	assert_int_equal(n_searches, 0);
+}
+
+/* Ranks of queue pairs go to the same few peers. */
+static void test_searched_once(void **state)
+{
+	struct mv_path_request home = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2"), now = home;
+	struct mesh_view view;
+
+	(void)state;
+	now.device = "d1";
+	now.sgid = unit_gid("10.2.0.1");
+	now.dgid = unit_gid("10.2.0.2");
+	publish(A B_DOWN);
+	for (unsigned int i = 0; i < 1000; i++) {
+		mesh_view_judge(&home, &view);
+		assert_int_equal(view.verdict, MV_PATH_REMOTE_DOWN);
+		assert_int_equal(view.n_paths, 1);
+		mesh_view_paths(&home, &view);
+		assert_int_equal(view.n_paths, 1);
+		mesh_view_paths(&now, &view);
+		assert_int_equal(view.n_paths, 1);
+	}
+	assert_int_equal(n_searches, 2);
+	/* Each change is seen at once. */
+	publish(A B);
+	mesh_view_paths(&home, &view);
+	assert_int_equal(n_searches, 3);
+	assert_int_equal(view.n_paths, 3);
+	assert_int_equal(view.paths[0].stays, 3);
+	publish(A B);
+	mesh_view_paths(&home, &view);
+	assert_int_equal(n_searches, 4);
+}
+
+/* As one would be told who searched anew. */
+static void check_paths(const struct mv_path_request *request)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	uint32_t host = 0, rail = 0;
+	struct mesh_view view;
+	size_t n = 0, i;
+
+	mesh_view_paths(request, &view);
+	assert_int_equal(view.verdict, mv_path_judge(&world.dir, request, &host, &rail));
+	if (view.verdict != MV_PATH_UNKNOWN && view.verdict != MV_PATH_SELF)
+		n = __real_mv_path_find(&world.dir, request, host, rail, paths, MV_MOVE_MAX_PATHS);
+	assert_int_equal(view.n_paths, n);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(view.paths[i].local_rail, paths[i].local_rail);
+		assert_int_equal(view.paths[i].remote_rail, paths[i].remote_rail);
+		assert_true(mv_gid_equal(&view.paths[i].local_gid, &paths[i].local_gid));
+		assert_true(mv_gid_equal(&view.paths[i].remote_gid, &paths[i].remote_gid));
+		assert_int_equal(view.paths[i].type, paths[i].type);
+		assert_int_equal(view.paths[i].stays, paths[i].stays);
+		assert_int_equal(view.paths[i].linked, paths[i].linked);
+	}
+}
+
+/* With everything that may make a difference. */
+static void check_requests(const char *from, const char *to)
+{
+	struct mv_path_request request = {.sgid = unit_gid(from), .dgid = unit_gid(to)};
+	unsigned int n, i;
+
+	for (n = 0; n < 64; n++) {
+		i = n ^ n >> 1; /* from one to the next, one thing changes */
+		request.device = i & 1 ? "d1" : "d0";
+		request.port_num = i & 2 ? 2 : 1;
+		request.sgid_type = i & 4 ? MV_GID_TYPE_ROCE_V1 : MV_GID_TYPE_ROCE_V2;
+		request.routed = !!(i & 8);
+		request.own_host = !!(i & 16);
+		request.down_too = !!(i & 32);
+		check_paths(&request);
+	}
+}
+
+static void test_each_its_own(void **state)
+{
+	/* More pairs of them than are remembered. */
+	static const char a[] = "host a; rail d0; gid fe80::a v2; gid 10.1.0.1/24 v2; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v1; gid 10.1.0.4/24 v1;"
+				"gid 10.1.0.5/24 v2; gid 10.1.0.6/24 v2; rail d1 down; gid 10.1.0.7/24 v2; gid 10.2.0.8/24 v2;"
+				"rail d1 port 2; gid 10.2.0.9/24 v2; rail d2 down; gid 10.1.0.7/24 v2;";
+	static const char b[] = "host b; rail d0; gid fe80::b v2; gid 10.1.0.21/24 v2; gid 10.1.0.22/24 v2; gid 10.1.0.23/24 v1;"
+				"gid 10.1.0.24/24 v1; gid 10.1.0.25/24 v2; gid 10.1.0.26/24 v2; rail d1 down; gid 10.1.0.27/24 v2;"
+				"gid 10.2.0.28/24 v2; rail d2; gid 10.2.0.29/24 v2;";
+	char text[2048], from[16], to[16];
+
+	(void)state;
+	for (unsigned int round = 0; round < 2; round++) {
+		snprintf(text, sizeof(text), "%s%s%s", a, b, round ? "link 0 4; link 0 6;" : "");
+		publish(text);
+		for (unsigned int i = 1; i <= 9; i++)
+			for (unsigned int k = 21; k <= 29; k++) {
+				snprintf(from, sizeof(from), "10.%u.0.%u", 1 + i / 8, i);
+				snprintf(to, sizeof(to), "10.%u.0.%u", 1 + k / 28, k);
+				check_requests(from, to);
+				check_requests(from, from);
+			}
+		check_requests("fe80::a", "fe80::b");
+	}
+	assert_true(n_searches > 2 * 81);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_each_its_own, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
