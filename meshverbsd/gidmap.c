@@ -40,19 +40,33 @@ bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id,
 	return holder && place_of(holder, id) < holder->n;
 }
 
-static enum md_evidence evidence_of(const struct md_host *host, const union ibv_gid *gid,
+/* Nets of ours on which a host is heard. */
+static struct md_netset heard_on(const struct md_host *host, const struct md_view *view)
+{
+	struct md_netset set = {0};
+
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+
+		if (net)
+			md_netset_add(&set, (size_t)(net - view->nets));
+	}
+	return set;
+}
+
+/* @heard: heard_on() of the host */
+static enum md_evidence evidence_of(const struct md_host *host, const struct md_netset *heard, const union ibv_gid *gid,
 				    const struct md_view *view, const struct md_targets *targets)
 {
 	const struct md_target *target = md_targets_find(targets, gid);
+	struct md_netset on_link;
 
 	if (target && target->name[0] && target->answered_ns && id_is(&target->host, &host->id))
 		return MD_EVIDENCE_FILE;
 	if (!host->n_sightings)
 		return MD_EVIDENCE_TOLD;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (md_view_on_link(view, host->sightings[i].ifindex, gid))
-			return MD_EVIDENCE_ON_LINK;
-	return MD_EVIDENCE_HEARD;
+	on_link = md_view_on_link(view, gid);
+	return md_netset_meets(&on_link, heard) ? MD_EVIDENCE_ON_LINK : MD_EVIDENCE_HEARD;
 }
 
 static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
@@ -116,6 +130,8 @@ static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool k
 void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
 		     const struct md_targets *targets)
 {
+	const struct md_netset heard = heard_on(host, view);
+
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
 		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
@@ -131,7 +147,7 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 			holder = add(map, gid);
 		if (!holder)
 			continue;
-		claim.evidence = evidence_of(host, gid, view, targets);
+		claim.evidence = evidence_of(host, &heard, gid, view, targets);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(holder, &host->id);
 		else

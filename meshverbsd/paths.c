@@ -37,7 +37,7 @@ static void add(struct list *list, const struct md_host *host, const struct in6_
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
 {
-	for (size_t i = 0; i < host->n_sightings; i++) {
+	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
 		const struct md_sighting *sighting = &host->sightings[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
 
@@ -49,18 +49,24 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 static void add_on_link(struct list *list, const struct md_view *view, const struct md_host *host)
 {
 	const struct md_desc *desc = host->desc;
+	const struct mv_dir_gid *last = NULL;
 
-	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+	for (uint32_t g = 0; desc && g < desc->n_gids && list->n < list->max; g++) {
 		const struct mv_dir_gid *gid = &desc->gids[g];
 		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
 		struct in6_addr ip = md_paths_ip(&gid->gid);
+		struct md_netset on_link;
 
 		/* One that is only kept is no address of anybody. */
 		if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
+		/* As RoCE v1 and v2. */
+		if (last && mv_gid_equal(&last->gid, &gid->gid))
+			continue;
+		last = gid;
+		on_link = md_view_on_link(view, &gid->gid);
 		for (size_t n = 0; n < view->n_nets; n++)
-			if (view->nets[n].running &&
-			    md_view_on_link(view, view->nets[n].ifindex, &gid->gid))
+			if (view->nets[n].running && md_netset_has(&on_link, n))
 				add(list, host, &ip, view->nets[n].ifindex);
 	}
 }
@@ -71,7 +77,7 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 {
 	const struct md_desc *desc = host->desc;
 
-	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+	for (uint32_t g = 0; desc && g < desc->n_gids && list->n < list->max; g++) {
 		const struct md_target *target = md_targets_find(targets, &desc->gids[g].gid);
 		struct in6_addr ip;
 
@@ -137,12 +143,15 @@ bool md_paths_leave(const struct md_view *view, const struct md_paths_ops *ops, 
 		    uint32_t *ifindex)
 {
 	const union ibv_gid gid = md_paths_gid(to);
+	struct md_netset on_link = {0};
 	uint32_t dead = 0, other = 0;
 
+	if (!*ifindex)
+		on_link = md_view_on_link(view, &gid);
 	for (size_t i = 0; i < view->n_nets; i++) {
 		const struct md_net *net = &view->nets[i];
 
-		if (*ifindex ? *ifindex != net->ifindex : !md_view_on_link(view, net->ifindex, &gid))
+		if (*ifindex ? *ifindex != net->ifindex : !md_netset_has(&on_link, i))
 			continue;
 		*(ops->runs(arg, net) ? &other : &dead) = net->ifindex;
 	}
