@@ -120,6 +120,14 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->kept = kept;
 }
 
+/* As the one before it: RoCE v1 and v2 of one address. */
+static bool is_repeated(const struct md_desc *desc, uint32_t g)
+{
+	const struct mv_dir_gid *gid = &desc->gids[g];
+
+	return g && mv_gid_equal(&gid[-1].gid, &gid->gid) && mv_dir_gid_is_kept(&gid[-1]) == mv_dir_gid_is_kept(gid);
+}
+
 /* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
 static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
 {
@@ -138,6 +146,8 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 		struct md_claim claim = {.host = host->id, .live = true};
 		struct md_holder *holder;
 
+		if (is_repeated(host->desc, g))
+			continue;
 		if (is_ours(view, gid, kept)) {
 			map->n_contested++;
 			continue;

@@ -340,8 +340,7 @@ struct md_netset md_view_on_link(const struct md_view *view, const union ibv_gid
 		const struct md_onlink *onlink = &view->onlinks[i];
 		const struct md_net *net;
 
-		/* Addresses of one netdev mostly follow one another. An IPv6 prefix shorter than 96 bits would take mapped IPv4
-		 * addresses in. */
+		/* Those of one netdev mostly follow one another. An IPv6 prefix below 96 bits would take mapped IPv4 ones in. */
 		if (onlink->ifindex == found || !mv_gid_in_prefix(gid, &onlink->prefix, onlink->prefix_len) ||
 		    mv_gid_family(&onlink->prefix) != family)
 			continue;

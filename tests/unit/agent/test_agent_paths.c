@@ -125,23 +125,29 @@ static struct md_desc *any_desc(uint32_t n_rails, uint32_t n_gids)
 
 static void any_view(void)
 {
+	unsigned int first, n_nets;
+
 	view = calloc(1, sizeof(*view));
 	assert_non_null(view);
 	view->desc = any_desc(2, below(6));
-	view->n_nets = below(8);
-	view->n_onlinks = view->n_nets ? below(24) : 0;
+	first = below(4) ? 0 : 60; /* netdevs of another sort, so that a set of them takes more than a word */
+	n_nets = below(8);
+	view->n_nets = first + n_nets;
+	view->n_onlinks = n_nets ? below(24) : 0;
 	view->onlinks = calloc(view->n_onlinks + 1, sizeof(*view->onlinks));
 	assert_non_null(view->onlinks);
-	for (size_t n = 0; n < view->n_nets; n++) {
-		view->nets[n].ifindex = 1 + (uint32_t)(n * 3 % 8);
-		view->nets[n].running = below(5);
+	for (unsigned int n = 0; n < first; n++)
+		view->nets[n].ifindex = 100 + n;
+	for (unsigned int n = 0; n < n_nets; n++) {
+		view->nets[first + n].ifindex = 1 + n * 3 % 8;
+		view->nets[first + n].running = below(5);
 	}
 	for (size_t i = 0; i < view->n_onlinks; i++) {
 		struct md_onlink *onlink = &view->onlinks[i];
 		union ibv_gid gid = any_gid();
 
 		/* As the kernel tells of them: those of one netdev together, as a rule. */
-		onlink->ifindex = i && below(3) ? onlink[-1].ifindex : view->nets[below((unsigned int)view->n_nets)].ifindex;
+		onlink->ifindex = i && below(3) ? onlink[-1].ifindex : view->nets[first + below(n_nets)].ifindex;
 		onlink->prefix_len = any_prefix_len(&gid);
 		onlink->prefix = mv_gid_network(&gid, onlink->prefix_len);
 	}
@@ -363,6 +369,55 @@ static void test_evidence(void **state)
 	assert_true(n[MD_EVIDENCE_FILE] && n[MD_EVIDENCE_TOLD] && n[MD_EVIDENCE_ON_LINK] && n[MD_EVIDENCE_HEARD]);
 }
 
+/* Each entry by itself, so that none is as the one before it. */
+static void plain_claim(struct md_gidmap *plain, const struct md_host *host)
+{
+	struct md_host one = *host;
+
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
+		one.desc = &(struct md_desc){.n_rails = host->desc->n_rails,
+					     .n_gids = 1,
+					     .rails = host->desc->rails,
+					     .gids = &host->desc->gids[g]};
+		md_gidmap_claim(plain, &one, view, &targets);
+	}
+}
+
+static void check_claims(struct md_gidmap *plain)
+{
+	struct md_holder *holder, *next;
+
+	assert_int_equal(HASH_COUNT(map.by_gid), HASH_COUNT(plain->by_gid));
+	assert_int_equal(!map.n_contested, !plain->n_contested);
+	HASH_ITER(hh, map.by_gid, holder, next)
+	{
+		const struct md_holder *other = md_gidmap_find(plain, &holder->gid);
+
+		assert_non_null(other);
+		assert_int_equal(holder->n, other->n);
+		assert_memory_equal(holder->hosts, other->hosts, holder->n * sizeof(holder->hosts[0]));
+		assert_int_equal(holder->kept, other->kept);
+		assert_true(holder->evidence == other->evidence);
+	}
+}
+
+static void test_claims(void **state)
+{
+	(void)state;
+	for (unsigned int round = 1; round <= ROUNDS; round++) {
+		struct md_gidmap plain = {0};
+		struct md_host *host, *next;
+
+		seed = round;
+		any_world();
+		HASH_ITER(hh, hosts.by_id, host, next)
+		plain_claim(&plain, host);
+		check_claims(&plain);
+		md_gidmap_fini(&plain);
+		forget_all();
+	}
+}
+
 static uint32_t dead; /* bit per ifindex */
 
 static bool runs(void *arg, const struct md_net *net)
@@ -468,6 +523,17 @@ static void test_walks(void **state)
 	assert_in_range(n_walks, 0, N_GIDS / 2);
 }
 
+static void test_walks_of_claims(void **state)
+{
+	(void)state;
+	host_of_pods(32);
+	hosts.by_id->sightings = calloc(1, sizeof(struct md_sighting));
+	hosts.by_id->n_sightings = hosts.by_id->cap_sightings = 1;
+	n_walks = 0;
+	claim_all();
+	assert_in_range(n_walks, 1, N_GIDS / 2);
+}
+
 /* Nor any when there is no more room. */
 static void test_walks_while_there_is_room(void **state)
 {
@@ -482,8 +548,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaves, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
 	};
 
