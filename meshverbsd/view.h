@@ -55,6 +55,7 @@ struct md_onlink {
 };
 
 struct md_view {
+	uint64_t number; /* watch.c's, of all that there have been: what follows from a view may be kept with it. 0: none */
 	struct md_desc *desc;
 	size_t n_nets, n_onlinks;
 	struct md_net nets[MD_NETS_MAX];

@@ -5,9 +5,11 @@
  */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "fault.h"
 #include "paths.h"
 #include "peers.h"
 
@@ -323,9 +325,18 @@ static void test_ways(void **state)
 
 	(void)state;
 	for (unsigned int round = 1; round <= ROUNDS; round++) {
+		struct md_view *old;
+
 		seed = round;
 		any_world();
+		view->number = below(3);
 		n_full += check_all_ways();
+		/* What hosts have kept is of no use now. */
+		old = view;
+		any_view();
+		view->number = old->number + 1;
+		n_full += check_all_ways();
+		md_view_free(old);
 		forget_all();
 	}
 	assert_int_not_equal(n_full, 0);
@@ -423,7 +434,7 @@ static uint32_t dead; /* bit per ifindex */
 static bool runs(void *arg, const struct md_net *net)
 {
 	(void)arg;
-	return !(dead >> net->ifindex & 1);
+	return net->ifindex >= 32 || !(dead >> net->ifindex & 1);
 }
 
 static uint32_t route(void *arg, const struct in6_addr *to)
@@ -480,7 +491,7 @@ static void host_of_pods(unsigned int n_on_link)
 	view = calloc(1, sizeof(*view));
 	assert_true(view && host);
 	view->desc = md_desc_new(0, 0);
-	view->onlinks = calloc(N_GIDS / 2, sizeof(*view->onlinks));
+	view->onlinks = calloc(N_GIDS, sizeof(*view->onlinks));
 	assert_non_null(view->onlinks);
 	view->n_nets = 32;
 	for (uint32_t n = 0; n < view->n_nets; n++)
@@ -523,6 +534,71 @@ static void test_walks(void **state)
 	assert_in_range(n_walks, 0, N_GIDS / 2);
 }
 
+/* None for the next message, until something is different. */
+static void test_kept(void **state)
+{
+	union ibv_gid gid = unit_gid("10.0.0.2");
+
+	(void)state;
+	host_of_pods(32);
+	view->number = 1;
+	assert_int_equal(find_counted(MD_PATHS_MAX), 32);
+	assert_int_equal(n_walks, 0);
+	assert_int_equal(find_counted(16), 16);
+	assert_int_equal(n_walks, 0);
+	view->nets[3].running = false;
+	view->number++;
+	check_ways(&gid, MD_PATHS_MAX);
+	assert_int_equal(find_counted(MD_PATHS_MAX), 31);
+	assert_int_equal(n_walks, 0);
+	/* That there are none, too. */
+	view->n_onlinks = 0;
+	view->number++;
+	assert_int_equal(find_counted(MD_PATHS_MAX), 0);
+	assert_int_equal(n_walks, 0);
+}
+
+static void hear(uint64_t generation, const char *text, size_t n_ways)
+{
+	struct peer peer = {1, 1, generation, 1000, text};
+	struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.1.0.2");
+	struct md_endpoint ends[MD_PATHS_MAX];
+	unsigned int news;
+
+	assert_int_equal(peers_hear(&hosts, &peer, 9, 0, MD_S, &news), 0);
+	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
+	check_ways(&gid, MD_PATHS_MAX);
+	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX), n_ways);
+}
+
+static void test_described_anew(void **state)
+{
+	(void)state;
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	view->number = 1;
+	hear(1, "rail mlx5_0; gid 10.1.0.2/24 v2; gid 10.9.0.2/24 v2; gid 10.2.0.2/24 v2;", 2);
+	/* Fewer GIDs, so that numbers of former ones mean nothing, or others. */
+	hear(2, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1);
+	hear(3, "rail mlx5_0; gid 10.9.0.2/24 v2; gid 10.1.0.2/24 v2; gid 10.1.0.3/24 v2; gid 10.2.0.3/24 v2;", 3);
+	hear(4, "rail mlx5_0 down; gid 10.1.0.2/24 v2;", 0);
+	hear(5, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1);
+}
+
+static void test_kept_without_memory(void **state)
+{
+	(void)state;
+	host_of_pods(32);
+	view->number = 1;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		union ibv_gid gid = unit_gid("10.0.0.2");
+
+		view->number++;
+		check_ways(&gid, MD_PATHS_MAX);
+		check_ways(&gid, MD_PATHS_MAX);
+	});
+}
+
 static void test_walks_of_claims(void **state)
 {
 	(void)state;
@@ -537,10 +613,25 @@ static void test_walks_of_claims(void **state)
 /* Nor any when there is no more room. */
 static void test_walks_while_there_is_room(void **state)
 {
+	union ibv_gid gid = unit_gid("10.0.0.2");
+
 	(void)state;
 	host_of_pods(64);
-	assert_int_equal(find_counted(16), 16);
-	assert_in_range(n_walks, 0, 16);
+	/* Each of the networks is on a second netdev, too. */
+	for (size_t i = 0; i < 64; i++) {
+		view->onlinks[64 + i] = view->onlinks[i];
+		view->onlinks[64 + i].ifindex = (view->onlinks[i].ifindex + 7) % 32 + 1;
+	}
+	view->n_onlinks = 128;
+	assert_int_equal(find_counted(MD_PATHS_MAX), MD_PATHS_MAX);
+	assert_int_equal(n_walks, MD_PATHS_MAX / 2);
+	/* Nor when it is heard in as many places. */
+	hosts.by_id->sightings = calloc(32, sizeof(struct md_sighting));
+	hosts.by_id->n_sightings = hosts.by_id->cap_sightings = 32;
+	for (uint32_t i = 0; i < 32; i++)
+		hosts.by_id->sightings[i] = (struct md_sighting){.ip = md_paths_ip(&gid), .ifindex = i + 1};
+	assert_int_equal(find_counted(32), 32);
+	assert_int_equal(n_walks, 0);
 }
 
 int main(void)
@@ -551,6 +642,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaves, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_described_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
 	};
