@@ -40,19 +40,33 @@ bool md_gidmap_holds(const struct md_gidmap *map, const struct mv_host_id *id,
 	return holder && place_of(holder, id) < holder->n;
 }
 
-static enum md_evidence evidence_of(const struct md_host *host, const union ibv_gid *gid,
+/* Nets of ours on which a host is heard. */
+static struct md_netset heard_on(const struct md_host *host, const struct md_view *view)
+{
+	struct md_netset set = {0};
+
+	for (size_t i = 0; i < host->n_sightings; i++) {
+		const struct md_net *net = md_view_net(view, host->sightings[i].ifindex);
+
+		if (net)
+			md_netset_add(&set, (size_t)(net - view->nets));
+	}
+	return set;
+}
+
+/* @heard: heard_on() of the host */
+static enum md_evidence evidence_of(const struct md_host *host, const struct md_netset *heard, const union ibv_gid *gid,
 				    const struct md_view *view, const struct md_targets *targets)
 {
 	const struct md_target *target = md_targets_find(targets, gid);
+	struct md_netset on_link;
 
 	if (target && target->name[0] && target->answered_ns && id_is(&target->host, &host->id))
 		return MD_EVIDENCE_FILE;
 	if (!host->n_sightings)
 		return MD_EVIDENCE_TOLD;
-	for (size_t i = 0; i < host->n_sightings; i++)
-		if (md_view_on_link(view, host->sightings[i].ifindex, gid))
-			return MD_EVIDENCE_ON_LINK;
-	return MD_EVIDENCE_HEARD;
+	on_link = md_view_on_link(view, gid);
+	return md_netset_meets(&on_link, heard) ? MD_EVIDENCE_ON_LINK : MD_EVIDENCE_HEARD;
 }
 
 static struct md_holder *add(struct md_gidmap *map, const union ibv_gid *gid)
@@ -106,6 +120,14 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->kept = kept;
 }
 
+/* As the one before it: RoCE v1 and v2 of one address. */
+static bool is_repeated(const struct md_desc *desc, uint32_t g)
+{
+	const struct mv_dir_gid *gid = &desc->gids[g];
+
+	return g && mv_gid_equal(&gid[-1].gid, &gid->gid) && mv_dir_gid_is_kept(&gid[-1]) == mv_dir_gid_is_kept(gid);
+}
+
 /* MD_EVIDENCE_OWN, without an entry for each of ours. What both sides only keep stays ours, too. */
 static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool kept)
 {
@@ -116,12 +138,16 @@ static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool k
 void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
 		     const struct md_targets *targets)
 {
+	const struct md_netset heard = heard_on(host, view);
+
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
 		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
 		struct md_claim claim = {.host = host->id, .live = true};
 		struct md_holder *holder;
 
+		if (is_repeated(host->desc, g))
+			continue;
 		if (is_ours(view, gid, kept)) {
 			map->n_contested++;
 			continue;
@@ -131,7 +157,7 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 			holder = add(map, gid);
 		if (!holder)
 			continue;
-		claim.evidence = evidence_of(host, gid, view, targets);
+		claim.evidence = evidence_of(host, &heard, gid, view, targets);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(holder, &host->id);
 		else

@@ -42,6 +42,9 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host)
 	hosts->bytes -= md_desc_bytes(host->desc);
 	free(host->desc);
 	host->desc = NULL;
+	free(host->near);
+	host->near = NULL;
+	host->near_view = 0;
 }
 
 static void remove_host(struct md_hosts *hosts, struct md_host *host)

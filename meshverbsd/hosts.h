@@ -35,6 +35,12 @@ struct md_partial {
 	uint8_t bytes[]; /* desc_bytes */
 };
 
+/* An address of another host's and a netdev of ours, in one network. */
+struct md_near {
+	uint32_t gid; /* in the description */
+	uint32_t ifindex;
+};
+
 struct md_host {
 	UT_hash_handle hh;
 	struct mv_host_id id;
@@ -54,6 +60,10 @@ struct md_host {
 	uint64_t renew_ns; /* when its cookies are to be renewed, should anybody need them */
 	size_t n_sightings, cap_sightings;
 	struct md_sighting *sightings;
+	/* Of paths.c, up to MD_PATHS_MAX: what follows from @desc and from our view of that number; 0: not known. */
+	uint64_t near_view;
+	size_t n_near;
+	struct md_near *near;
 };
 
 struct md_hosts {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "paths.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct in6_addr md_paths_ip(const union ibv_gid *gid)
@@ -37,7 +38,7 @@ static void add(struct list *list, const struct md_host *host, const struct in6_
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
 {
-	for (size_t i = 0; i < host->n_sightings; i++) {
+	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
 		const struct md_sighting *sighting = &host->sightings[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
 
@@ -46,22 +47,78 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 	}
 }
 
-static void add_on_link(struct list *list, const struct md_view *view, const struct md_host *host)
+static bool is_known(const struct md_desc *desc, const struct md_near *near, size_t n, uint32_t g, uint32_t ifindex)
 {
-	const struct md_desc *desc = host->desc;
+	for (size_t i = 0; i < n; i++)
+		if (near[i].ifindex == ifindex && mv_gid_equal(&desc->gids[near[i].gid].gid, &desc->gids[g].gid))
+			return true;
+	return false;
+}
 
-	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+/* Each pair once. Return: how many, at most MD_PATHS_MAX. */
+static size_t find_near(const struct md_view *view, const struct md_desc *desc, struct md_near ret[static MD_PATHS_MAX])
+{
+	const struct mv_dir_gid *last = NULL;
+	size_t n_ret = 0;
+
+	for (uint32_t g = 0; g < desc->n_gids && n_ret < MD_PATHS_MAX; g++) {
 		const struct mv_dir_gid *gid = &desc->gids[g];
 		const struct mv_dir_rail *rail = &desc->rails[gid->rail];
-		struct in6_addr ip = md_paths_ip(&gid->gid);
+		struct md_netset on_link;
 
 		/* One that is only kept is no address of anybody. */
 		if (mv_dir_gid_is_kept(gid) || !(rail->flags & MV_RAIL_UP) || rail->link_layer != IBV_LINK_LAYER_ETHERNET)
 			continue;
-		for (size_t n = 0; n < view->n_nets; n++)
-			if (view->nets[n].running &&
-			    md_view_on_link(view, view->nets[n].ifindex, &gid->gid))
-				add(list, host, &ip, view->nets[n].ifindex);
+		/* As RoCE v1 and v2. */
+		if (last && mv_gid_equal(&last->gid, &gid->gid))
+			continue;
+		last = gid;
+		on_link = md_view_on_link(view, &gid->gid);
+		for (size_t n = 0; n < view->n_nets && n_ret < MD_PATHS_MAX; n++) {
+			const struct md_net *net = &view->nets[n];
+
+			if (net->running && md_netset_has(&on_link, n) && !is_known(desc, ret, n_ret, g, net->ifindex))
+				ret[n_ret++] = (struct md_near){.gid = g, .ifindex = net->ifindex};
+		}
+	}
+	return n_ret;
+}
+
+/* Without memory they are looked for again next time. */
+static void keep_near(struct md_host *host, uint64_t view_number, const struct md_near *near, size_t n)
+{
+	struct md_near *copy = n ? malloc(n * sizeof(*copy)) : NULL;
+
+	free(host->near);
+	host->near = copy;
+	host->n_near = n;
+	host->near_view = n && !copy ? 0 : view_number;
+	if (copy)
+		memcpy(copy, near, n * sizeof(*copy));
+}
+
+/*
+ * Messages come by thousands, when queue pairs move, and there may be hundreds of addresses and of networks: what does not change
+ * from one to the next is kept.
+ */
+static void add_on_link(struct list *list, const struct md_view *view, struct md_host *host)
+{
+	struct md_near found[MD_PATHS_MAX];
+	const struct md_near *near = host->near;
+	size_t n = host->n_near;
+
+	if (!host->desc || list->n == list->max)
+		return;
+	if (!view->number || host->near_view != view->number) {
+		n = find_near(view, host->desc, found);
+		near = found;
+		if (view->number)
+			keep_near(host, view->number, found, n);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct in6_addr ip = md_paths_ip(&host->desc->gids[near[i].gid].gid);
+
+		add(list, host, &ip, near[i].ifindex);
 	}
 }
 
@@ -71,7 +128,7 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 {
 	const struct md_desc *desc = host->desc;
 
-	for (uint32_t g = 0; desc && g < desc->n_gids; g++) {
+	for (uint32_t g = 0; desc && g < desc->n_gids && list->n < list->max; g++) {
 		const struct md_target *target = md_targets_find(targets, &desc->gids[g].gid);
 		struct in6_addr ip;
 
@@ -91,7 +148,7 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts,
 	struct list list = {.ends = ret, .max = max};
 
 	for (unsigned int h = 0; holder && h < holder->n; h++) {
-		const struct md_host *host = md_hosts_find(hosts, &holder->hosts[h]);
+		struct md_host *host = md_hosts_find(hosts, &holder->hosts[h]);
 
 		if (!host)
 			continue;
@@ -137,12 +194,15 @@ bool md_paths_leave(const struct md_view *view, const struct md_paths_ops *ops, 
 		    uint32_t *ifindex)
 {
 	const union ibv_gid gid = md_paths_gid(to);
+	struct md_netset on_link = {0};
 	uint32_t dead = 0, other = 0;
 
+	if (!*ifindex)
+		on_link = md_view_on_link(view, &gid);
 	for (size_t i = 0; i < view->n_nets; i++) {
 		const struct md_net *net = &view->nets[i];
 
-		if (*ifindex ? *ifindex != net->ifindex : !md_view_on_link(view, net->ifindex, &gid))
+		if (*ifindex ? *ifindex != net->ifindex : !md_netset_has(&on_link, i))
 			continue;
 		*(ops->runs(arg, net) ? &other : &dead) = net->ifindex;
 	}

@@ -10,6 +10,7 @@
 #define ROCE_HEADER_BYTES 96
 
 _Static_assert(MD_RAILS_MAX <= 64, "one word says which ones run");
+_Static_assert(MD_NETS_MAX % 64 == 0, "a set of nets is made of words");
 
 struct maker {
 	const struct mv_topo *topo;
@@ -327,21 +328,28 @@ size_t md_view_devices(const struct md_view *view, const union ibv_gid *gid, con
 	return n;
 }
 
-bool md_view_on_link(const struct md_view *view, uint32_t ifindex, const union ibv_gid *gid)
+struct md_netset md_view_on_link(const struct md_view *view, const union ibv_gid *gid)
 {
 	enum mv_gid_family family = mv_gid_family(gid);
+	struct md_netset set = {0};
+	uint32_t found = 0;
 
 	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
-		return false;
+		return set;
 	for (size_t i = 0; i < view->n_onlinks; i++) {
 		const struct md_onlink *onlink = &view->onlinks[i];
+		const struct md_net *net;
 
-		/* An IPv6 prefix shorter than 96 bits would take mapped IPv4 addresses in. */
-		if (onlink->ifindex == ifindex && mv_gid_family(&onlink->prefix) == family &&
-		    mv_gid_in_prefix(gid, &onlink->prefix, onlink->prefix_len))
-			return true;
+		/* Those of one netdev mostly follow one another. An IPv6 prefix below 96 bits would take mapped IPv4 ones in. */
+		if (onlink->ifindex == found || !mv_gid_in_prefix(gid, &onlink->prefix, onlink->prefix_len) ||
+		    mv_gid_family(&onlink->prefix) != family)
+			continue;
+		found = onlink->ifindex;
+		net = md_view_net(view, found);
+		if (net)
+			md_netset_add(&set, (size_t)(net - view->nets));
 	}
-	return false;
+	return set;
 }
 
 bool md_view_is_rail_netdev(const struct mv_topo *topo, uint32_t ifindex)

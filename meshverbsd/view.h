@@ -23,6 +23,30 @@ struct md_net {
 	bool has_ipv4;
 };
 
+/* Some of a view's nets: bit n of them is nets[n]. */
+struct md_netset {
+	uint64_t bits[MD_NETS_MAX / 64];
+};
+
+static inline void md_netset_add(struct md_netset *set, size_t n)
+{
+	set->bits[n / 64] |= 1ull << n % 64;
+}
+
+static inline bool md_netset_has(const struct md_netset *set, size_t n)
+{
+	return set->bits[n / 64] >> n % 64 & 1;
+}
+
+static inline bool md_netset_meets(const struct md_netset *a, const struct md_netset *b)
+{
+	uint64_t both = 0;
+
+	for (size_t i = 0; i < sizeof(a->bits) / sizeof(a->bits[0]); i++)
+		both |= a->bits[i] & b->bits[i];
+	return both;
+}
+
 /* An address of one of these netdevs with its network. */
 struct md_onlink {
 	uint32_t ifindex;
@@ -31,6 +55,7 @@ struct md_onlink {
 };
 
 struct md_view {
+	uint64_t number; /* watch.c's, of all that there have been: what follows from a view may be kept with it. 0: none */
 	struct md_desc *desc;
 	size_t n_nets, n_onlinks;
 	struct md_net nets[MD_NETS_MAX];
@@ -86,8 +111,12 @@ bool md_view_keeps_gid(const struct md_view *view, const union ibv_gid *gid);
  */
 size_t md_view_devices(const struct md_view *view, const union ibv_gid *gid, const char **ret, size_t max);
 
-/** md_view_on_link - does an address of that netdev have @gid in its network? Never for link-local ones. */
-bool md_view_on_link(const struct md_view *view, uint32_t ifindex, const union ibv_gid *gid);
+/**
+ * md_view_on_link - nets that have an address with @gid in its network; none for link-local ones
+ *
+ * All at once: there are hundreds of addresses where there are pods, and they are walked but once.
+ */
+struct md_netset md_view_on_link(const struct md_view *view, const union ibv_gid *gid);
 
 /** md_view_is_rail_netdev - is it a netdev that GIDs belong to? */
 bool md_view_is_rail_netdev(const struct mv_topo *topo, uint32_t ifindex);

@@ -138,6 +138,7 @@ static int make_view(struct md_watch *w)
 		md_view_free(view);
 		return 0;
 	}
+	view->number = old ? old->number + 1 : 1;
 	w->view = view;
 	if (old)
 		w->changed(w->arg, old);

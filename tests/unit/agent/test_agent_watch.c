@@ -86,6 +86,7 @@ static void run_until_changed(unsigned int n)
 static void test_at_once(void **state)
 {
 	(void)state;
+	assert_int_equal(watch.view->number, 1);
 	assert_true(is_up());
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
@@ -217,11 +218,15 @@ static void test_drained_at_once(void **state)
 	assert_int_equal(md_drained_add(&drained, "mlx5_0"), 0);
 	md_watch_drained(&watch);
 	assert_int_equal(n_changed, 1);
+	assert_int_equal(watch.view->number, 2);
+	md_watch_drained(&watch);
+	assert_int_equal(watch.view->number, 2);
 	assert_false(watch.look.out);
 	assert_int_equal(watch.view->desc->rails[0].flags & (MV_RAIL_UP | MV_RAIL_DRAINED), MV_RAIL_DRAINED);
 	assert_int_equal(md_drained_remove(&drained, "mlx5_0"), 0);
 	md_watch_drained(&watch);
 	assert_int_equal(n_changed, 2);
+	assert_int_equal(watch.view->number, 3); /* though it says the same as the first one */
 	assert_true(is_up());
 }
 
