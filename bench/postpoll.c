@@ -3,7 +3,7 @@
  * What bench/run measures: a client that does one thing many times against a passive server.
  *
  *   postpoll server DEV GID-INDEX
- *   postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect COUNT
+ *   postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect|cqs COUNT
  *
  * post_send, wr: COUNT signaled RDMA WRITEs of 64 bytes, one at a time, posted with ibv_post_send()
  * or the ibv_wr_*() calls. The functions named measured_*() do nothing but the call in question,
@@ -15,6 +15,8 @@
  *
  * connect: COUNT connections that all stay, each with one WRITE; prints the median times of state changes and from INIT->RTR
  * to the completion of the WRITE, and how much memory a connection takes here.
+ *
+ * cqs: as many connections as N_CQS, each with a CQ of its own; COUNT polls of those, one after the other, which find nothing.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -435,6 +437,30 @@ static int measure_connections(struct side *s, int sock, int n)
 	return 0;
 }
 
+#define N_CQS 500
+
+static int measure_cqs(struct side *s, int sock, int n)
+{
+	static struct ibv_cq *cqs[N_CQS];
+	struct ibv_wc wc;
+
+	for (int i = 0; i < N_CQS; i++) {
+		struct address peer;
+
+		s->cq = cqs[i] = need(ibv_create_cq(s->ctx, 64, NULL, s->channel, 0), "ibv_create_cq");
+		create_qp(s);
+		peer = exchange(s, sock);
+		to_rtr(s, &peer);
+		to_rts(s);
+		ibv_poll_cq(s->cq, 1, &wc); /* what is done once is not counted */
+	}
+	for (int i = 0; i < n; i++)
+		if (measured_empty_poll(cqs[i % N_CQS], &wc) != 0)
+			die("a completion without a work request");
+	printf("done %d\n", n);
+	return 0;
+}
+
 static int measure_writes(struct side *s, int sock, int n)
 {
 	struct address peer;
@@ -461,7 +487,7 @@ int main(int argc, char **argv)
 	if (argc != 7 || strcmp(argv[1], "client")) {
 		fprintf(stderr,
 			"usage: postpoll server DEV GID-INDEX\n"
-			"       postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect COUNT\n");
+			"       postpoll client DEV GID-INDEX HOST post_send|wr|setup|connect|cqs COUNT\n");
 		return 2;
 	}
 	open_side(&s, argv[2], argv[3]);
@@ -472,5 +498,7 @@ int main(int argc, char **argv)
 		return measure_setup(&s, sock, n);
 	if (!strcmp(argv[5], "connect"))
 		return measure_connections(&s, sock, n);
+	if (!strcmp(argv[5], "cqs"))
+		return measure_cqs(&s, sock, n);
 	return measure_writes(&s, sock, n);
 }

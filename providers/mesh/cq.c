@@ -9,16 +9,28 @@
 
 /* What is kept of the program's CQs. Their shadows are in cqshadow.c, the polling is in poll.c and cqex.c. */
 
-struct mesh_fast_cq mesh_fast_cqs[MESH_FAST_CQS];
+struct mesh_fast_cq mesh_fast_cqs[(1u << MESH_FAST_HOMES_LOG) + MESH_FAST_WAYS - 1];
 
 #define TAKEN ((const struct ibv_cq *)mesh_fast_cqs) /* no CQ of anybody's */
 
-void mesh_fast_put(struct mesh_cq *cq)
+/* Those of other CQs are put and dropped meanwhile. */
+static bool take(struct mesh_fast_cq *place)
 {
-	struct mesh_fast_cq *place = mesh_fast_place(cq->cq);
 	const struct ibv_cq *none = NULL;
 
-	if (!atomic_compare_exchange_strong_explicit(&place->key, &none, TAKEN, memory_order_acquire, memory_order_relaxed))
+	return !atomic_load_explicit(&place->key, memory_order_relaxed) &&
+	       atomic_compare_exchange_strong_explicit(&place->key, &none, TAKEN, memory_order_acquire, memory_order_relaxed);
+}
+
+void mesh_fast_put(struct mesh_cq *cq)
+{
+	struct mesh_fast_cq *place = mesh_fast_home(cq->cq), *end = place + MESH_FAST_WAYS;
+
+	if (mesh_fast_find(cq->cq))
+		return;
+	while (place != end && !take(place))
+		place++;
+	if (place == end)
 		return;
 	place->cq = cq;
 	atomic_store_explicit(&place->key, cq->cq, memory_order_release);
@@ -26,7 +38,10 @@ void mesh_fast_put(struct mesh_cq *cq)
 
 void mesh_fast_drop(const struct ibv_cq *cq)
 {
-	atomic_compare_exchange_strong_explicit(&mesh_fast_place(cq)->key, &cq, NULL, memory_order_release, memory_order_relaxed);
+	struct mesh_fast_cq *place = mesh_fast_find(cq);
+
+	if (place)
+		atomic_store_explicit(&place->key, NULL, memory_order_release);
 }
 
 static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
@@ -275,7 +290,6 @@ static void cq_release(struct mesh_cq *cq)
 
 void mesh_cq_free(struct mesh_cq *cq)
 {
-	mesh_fast_drop(cq->cq);
 	cq_release(cq);
 	free(cq->stash);
 	free(cq->natives.places);
@@ -347,8 +361,10 @@ int mesh_destroy_cq(struct ibv_cq *cq)
 	struct mesh_context *mc = mesh_context_get(cq->context);
 	int cancel, err;
 
-	if (!mesh_context_active(mc))
+	if (!mesh_context_active(mc)) {
+		mesh_fast_drop(cq); /* a child's next one may be at this address, and its context in the same record */
 		return mc->destroy_cq(cq);
+	}
 	cancel = mesh_cancel_off();
 	err = destroy_cq(mc, cq);
 	mesh_cancel_restore(cancel);

@@ -201,6 +201,7 @@ static void close_cqs(struct mesh_data *data)
 
 	while ((cq = mesh_map_any(&data->cqs))) {
 		mesh_map_drop(&data->cqs, cq->cq);
+		mesh_fast_drop(cq->cq);
 		mesh_cq_free(cq);
 	}
 }

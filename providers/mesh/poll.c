@@ -315,6 +315,9 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 		return mc->poll_cq(cq, num_entries, wc);
 	pthread_mutex_lock(&mcq->poll_lock);
 	mesh_cq_claim(mcq);
+	/* It is polled for the first time, or found no place yet. */
+	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
+		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
 	mesh_cq_unclaim(mcq);
 	pthread_mutex_unlock(&mcq->poll_lock);

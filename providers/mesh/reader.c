@@ -257,10 +257,8 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&data->lock);
 	/* Where anything of ours is to be shown, or others' are to be put together with it, it has to be done. A kick is seen. */
-	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows) {
-		mesh_fast_put(cq);
+	if (cq->ring.buf && !cq->unreadable && !cq->used && !cq->n_stash && !cq->stash_kept && !cq->shadows)
 		atomic_store_explicit(&cq->fast, true, memory_order_relaxed);
-	}
 	pthread_mutex_unlock(&data->lock);
 	pthread_mutex_unlock(&cq->lock);
 	mesh_cq_unclaim(cq);
