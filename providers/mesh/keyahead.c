@@ -2,7 +2,6 @@
 #include "keyahead.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -14,6 +13,13 @@
 
 /* Rails that one process has connections on. */
 #define MAX_PDS 64
+
+/*
+ * Regions, of whatever PD, that are looked at with keys_lock held, a fraction of a microsecond each. Between two times others get it: a
+ * thread that waits for a mutex does not before it has woken up.
+ */
+#define MAX_LOOK 512
+#define PAUSE_US 50
 
 /* ---- the thread ---------------------------------------------------------------------------------------------- */
 
@@ -35,13 +41,24 @@ static bool is_wanted(const struct mesh_pd *spd)
 	return wanted;
 }
 
-static size_t missing(const struct mesh_pd *spd, uint32_t **ret)
+/* Return: those that had been noted by then have been looked at for it before; if it is new here, none. */
+static uint64_t look(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	size_t n = mesh_keytab_missing(mesh_root.keys.keytab, spd->program, spd, ret);
+	uint64_t before = spd->looked;
+
+	spd->looked = mesh_keytab_look(mesh_root.keys.keytab);
+	mesh_keys_unlock(cancel);
+	return before;
+}
+
+static bool missing(const struct mesh_pd *spd, uint64_t after, uint32_t *ret, size_t *ret_n)
+{
+	int cancel = mesh_keys_lock();
+	bool more = mesh_keytab_missing(mesh_root.keys.keytab, spd->program, spd, after, MAX_LOOK, ret, ret_n);
 
 	mesh_keys_unlock(cancel);
-	return n;
+	return more;
 }
 
 static bool is_shortage(int err)
@@ -58,10 +75,9 @@ static void give_up(const struct mesh_pd *spd, int err)
 		    spd->rail->device, strerrordesc_np(-err));
 }
 
-static void register_all(struct mesh_pd *spd)
+static void register_some(struct mesh_pd *spd, const uint32_t *lkeys, size_t n)
 {
-	uint32_t *lkeys;
-	size_t n = missing(spd, &lkeys), i;
+	size_t i;
 	int err;
 
 	for (i = 0; i < n && is_wanted(spd); i++) {
@@ -73,7 +89,22 @@ static void register_all(struct mesh_pd *spd)
 			break;
 		}
 	}
-	free(lkeys);
+}
+
+/* Each is looked at once: it is registered then, or not before it is used or registered anew. What is new meanwhile is so the next time. */
+static void register_all(struct mesh_pd *spd)
+{
+	uint64_t after = look(spd);
+	uint32_t lkeys[MAX_LOOK];
+	bool more = true;
+	size_t n;
+
+	while (more && is_wanted(spd)) {
+		more = missing(spd, after, lkeys, &n);
+		register_some(spd, lkeys, n);
+		if (more)
+			usleep(PAUSE_US);
+	}
 	/* What was made after the program had wanted the memory back. */
 	if (is_off())
 		mesh_keys_drop_unused();

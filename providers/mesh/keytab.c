@@ -10,6 +10,9 @@ struct mesh_keytab {
 	size_t n_buckets; /* of each index; a power of two */
 	size_t n_keys;
 	struct mesh_key **buckets; /* MESH_N_INDEXES * n_buckets */
+	LIST_HEAD(mesh_key_list, mesh_key) by_age; /* newest first */
+	uint64_t n_added;
+	struct mesh_key *next; /* that mesh_keytab_missing() looks at; NULL: none */
 };
 
 static size_t hash(const void *p, uint32_t key, size_t n_buckets)
@@ -72,7 +75,7 @@ static void move_index(struct mesh_keytab *to, const struct mesh_keytab *from, e
 /* Without memory the chains become longer, that is all. */
 static void grow(struct mesh_keytab *tab)
 {
-	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4, .n_keys = tab->n_keys};
+	struct mesh_keytab larger = {.n_buckets = tab->n_buckets * 4};
 	enum mesh_key_index index;
 
 	larger.buckets = calloc(MESH_N_INDEXES * larger.n_buckets, sizeof(*larger.buckets));
@@ -81,16 +84,16 @@ static void grow(struct mesh_keytab *tab)
 	for (index = 0; index < MESH_N_INDEXES; index++)
 		move_index(&larger, tab, index);
 	free(tab->buckets);
-	*tab = larger;
+	tab->buckets = larger.buckets;
+	tab->n_buckets = larger.n_buckets;
 }
 
 static struct mesh_keytab *keytab_new(void)
 {
-	struct mesh_keytab *tab = malloc(sizeof(*tab));
+	struct mesh_keytab *tab = calloc(1, sizeof(*tab));
 
 	if (!tab)
 		return NULL;
-	tab->n_keys = 0;
 	tab->n_buckets = FIRST_BUCKETS;
 	tab->buckets = calloc(MESH_N_INDEXES * tab->n_buckets, sizeof(*tab->buckets));
 	if (!tab->buckets) {
@@ -112,6 +115,8 @@ int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
 		grow(*tab);
 	for (index = 0; index < MESH_N_INDEXES; index++)
 		link_one(*tab, index, key);
+	LIST_INSERT_HEAD(&(*tab)->by_age, key, by_age);
+	key->nth = ++(*tab)->n_added;
 	(*tab)->n_keys++;
 	return 0;
 }
@@ -126,6 +131,9 @@ void mesh_keytab_del(struct mesh_keytab *tab, struct mesh_key *key)
 			;
 		*at = key->next[index];
 	}
+	if (tab->next == key)
+		tab->next = LIST_NEXT(key, by_age);
+	LIST_REMOVE(key, by_age);
 	tab->n_keys--;
 }
 
@@ -175,18 +183,26 @@ static bool is_missing(const struct mesh_key *key, const struct ibv_pd *pd, cons
 	return true;
 }
 
-size_t mesh_keytab_missing(const struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
-			   uint32_t **ret)
+uint64_t mesh_keytab_look(struct mesh_keytab *tab)
 {
-	const struct mesh_key *key;
-	size_t i, n = 0;
+	if (!tab)
+		return 0;
+	tab->next = LIST_FIRST(&tab->by_age);
+	return tab->n_added;
+}
 
-	*ret = tab && tab->n_keys ? malloc(tab->n_keys * sizeof(**ret)) : NULL;
-	for (i = 0; *ret && i < tab->n_buckets; i++)
-		for (key = tab->buckets[i]; key; key = key->next[MESH_BY_MR])
-			if (is_missing(key, pd, spd))
-				(*ret)[n++] = key->lkey;
-	return n;
+bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
+			 uint32_t *ret, size_t *ret_n)
+{
+	struct mesh_key *key = tab ? tab->next : NULL;
+
+	*ret_n = 0;
+	for (; key && key->nth > after && max; key = LIST_NEXT(key, by_age), max--)
+		if (is_missing(key, pd, spd))
+			ret[(*ret_n)++] = key->lkey;
+	if (tab)
+		tab->next = key;
+	return key && key->nth > after;
 }
 
 void mesh_keytab_free(struct mesh_keytab *tab)

@@ -44,6 +44,8 @@ struct mesh_key {
 
 	bool busy; /* some thread registers it on a rail without the lock */
 	bool not_ahead; /* that failed when it was tried ahead: not again until it is needed */
+	LIST_ENTRY(mesh_key) by_age;
+	uint64_t nth; /* that was added to its table; anew each time */
 	LIST_HEAD(, mesh_shadow_mr) shadows;
 };
 
@@ -83,13 +85,23 @@ struct mesh_keytab_walk {
 struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct ibv_context *verbs, struct mesh_keytab_walk *walk);
 
 /**
- * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead
- * @ret: to be released with free(); NULL if there is none
+ * mesh_keytab_look - begin to look for regions that are missing on a rail, at the newest; a table has one such walk at a time
  *
- * Return: how many; 0 without memory, too.
+ * Return: how many were added to the table so far, 0 if there is none: @after of the next look for that rail, for what is added from now
+ * on is not seen by this one.
  */
-size_t mesh_keytab_missing(const struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd,
-			   uint32_t **ret);
+uint64_t mesh_keytab_look(struct mesh_keytab *tab);
+
+/**
+ * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead, among the next that are looked at
+ * @after: those that were added up to then need no look; 0: all do
+ * @ret: room for @max
+ * @max: how many regions, of any PD, are looked at; they may be added and taken out before the next call
+ *
+ * Return: are there more to be looked at? @tab may be NULL.
+ */
+bool mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
+			 uint32_t *ret, size_t *ret_n);
 
 /** mesh_keytab_free - the table alone, not what is in it; NULL is fine */
 void mesh_keytab_free(struct mesh_keytab *tab);

@@ -148,6 +148,7 @@ struct mesh_pd {
 	void *dummy_page;
 	LIST_HEAD(, mesh_shadow_mr) shadows; /* keys_lock; keys.c */
 	bool ahead; /* keys_lock; regions of the program are registered here before they are used; keyahead.c */
+	uint64_t looked; /* keys_lock; those that had been noted by then have been looked at for that: mesh_keytab_look() */
 };
 
 /**

@@ -30,12 +30,16 @@ static struct {
 	struct ibv_mr *(*real)(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
 	_Atomic unsigned int n_ok, n_failed;
 	_Atomic int fail; /* errno; 0: none */
+	void (*_Atomic meanwhile)(void); /* called once, by the thread that registers */
 } rail_regs;
 
 static struct ibv_mr *reg_on_rail(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
+	void (*meanwhile)(void) = atomic_exchange(&rail_regs.meanwhile, NULL);
 	int fail = atomic_load(&rail_regs.fail);
 
+	if (meanwhile)
+		meanwhile();
 	if (fail) {
 		atomic_fetch_add(&rail_regs.n_failed, 1);
 		errno = fail;
@@ -43,6 +47,21 @@ static struct ibv_mr *reg_on_rail(struct ibv_pd *pd, void *addr, size_t length, 
 	}
 	atomic_fetch_add(&rail_regs.n_ok, 1);
 	return rail_regs.real(pd, addr, length, iova, access);
+}
+
+/* How often keys_lock was taken to look at regions. */
+static _Atomic unsigned int n_looks;
+
+bool __real_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
+				uint32_t *ret, size_t *ret_n);
+bool __wrap_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
+				uint32_t *ret, size_t *ret_n);
+
+bool __wrap_mesh_keytab_missing(struct mesh_keytab *tab, const struct ibv_pd *pd, const struct mesh_pd *spd, uint64_t after, size_t max,
+				uint32_t *ret, size_t *ret_n)
+{
+	atomic_fetch_add(&n_looks, 1);
+	return __real_mesh_keytab_missing(tab, pd, spd, after, max, ret, ret_n);
 }
 
 static unsigned int n_dropped;
@@ -101,6 +120,8 @@ static int setup(void **state)
 	atomic_store(&rail_regs.n_ok, 0);
 	atomic_store(&rail_regs.n_failed, 0);
 	atomic_store(&rail_regs.fail, 0);
+	atomic_store(&rail_regs.meanwhile, NULL);
+	atomic_store(&n_looks, 0);
 	base_regs.real = world.mc->reg_mr;
 	base_regs.n_fail = 0;
 	world.mc->reg_mr = reg_on_base;
@@ -165,6 +186,49 @@ static void test_registered(void **state)
 	assert_int_equal(n_shadows(), 0);
 	/* The peer is told of those that it may know: not of what was only sent from. */
 	assert_int_equal(n_dropped, 1);
+}
+
+/* Many, which are not looked at with one hold of the lock: some come and go between. */
+#define N_REGIONS 1200
+
+static struct ibv_mr *many[N_REGIONS + 1];
+
+static void come_and_go(void)
+{
+	many[N_REGIONS] = ibv_reg_mr(world.pd, memory[0], SIZE, ACCESS);
+	if (!ibv_dereg_mr(many[0])) /* the oldest one, that is looked at last */
+		many[0] = NULL;
+}
+
+static void test_many(void **state)
+{
+	unsigned int i, n;
+
+	(void)state;
+	for (i = 0; i < N_REGIONS; i++)
+		many[i] = reg(i % 8);
+	atomic_store(&rail_regs.meanwhile, come_and_go);
+	mesh_keys_ahead(world.spd);
+	assert_true(until(idle));
+	assert_null(many[0]);
+	assert_non_null(many[N_REGIONS]);
+	assert_int_equal(n_shadows(), N_REGIONS);
+	assert_int_equal(rail_regs.n_ok, N_REGIONS);
+	/* One more: it is the only one that is looked at. */
+	n = atomic_load(&n_looks);
+	assert_true(n > 2);
+	many[0] = reg(1);
+	assert_true(until(idle));
+	assert_int_equal(n_looks, n + 1);
+	assert_int_equal(n_shadows(), N_REGIONS + 1);
+	/* One that is changed. */
+	assert_int_equal(ibv_rereg_mr(many[5], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+	assert_true(until(idle));
+	assert_int_equal(n_looks, n + 2);
+	assert_int_equal(n_shadows(), N_REGIONS + 1);
+	for (i = 0; i <= N_REGIONS; i++)
+		assert_int_equal(ibv_dereg_mr(many[i]), 0);
+	assert_int_equal(n_shadows(), 0);
 }
 
 /* What the program takes away before anybody looks is not registered, and its PD may go first or last. */
@@ -802,7 +866,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_registered), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
+		T(test_registered), T(test_many), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
 		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
 		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails), T(test_changed),
 	};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The table of memory regions against a list of them: seeded sequences of additions, removals and look-ups, with and
- * without memory to grow.
+ * without memory to grow; how many are looked at when a few of many are new.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -207,6 +207,113 @@ static void test_one_pass(void **state)
 	close_with(2000, 10000); /* the table grows: those that are left are anywhere */
 }
 
+/* One region at a time. @ret: lkeys of those that are missing, in their order. Return: how many are looked at. */
+static size_t look_at(struct mesh_keytab *tab, uint64_t after, size_t max, uint32_t *ret, size_t *ret_n)
+{
+	bool more = true;
+	size_t looks, n;
+
+	*ret_n = 0;
+	for (looks = 0; more && looks < max; looks++) {
+		more = mesh_keytab_missing(tab, &pds[0], NULL, after, 1, ret + *ret_n, &n);
+		*ret_n += n;
+	}
+	return looks;
+}
+
+#define MANY 200000
+
+static uint32_t missing[MANY + 4];
+
+/* Who registers one more of many does not have all of them looked at. */
+static void test_news(void **state)
+{
+	struct ibv_mr *of = calloc(MANY + 4, sizeof(*of));
+	struct mesh_keytab *tab = NULL;
+	struct mesh_key *keys, more[4];
+	uint64_t looked;
+	size_t n, i;
+
+	(void)state;
+	assert_non_null(of);
+	assert_int_equal(mesh_keytab_look(NULL), 0);
+	assert_int_equal(look_at(NULL, 0, 1, missing, &n), 1);
+	keys = add_many(&tab, of, &contexts[0], MANY);
+	looked = mesh_keytab_look(tab);
+	assert_int_equal(look_at(tab, 0, MANY + 1, missing, &n), MANY);
+	assert_int_equal(n, MANY);
+	for (i = 0; i < MANY; i++)
+		assert_int_equal(missing[i], keys[MANY - 1 - i].lkey);
+	for (i = 0; i < 4; i++)
+		more[i] = (struct mesh_key){.mr = &of[MANY + i], .pd = &pds[i == 2], .lkey = 1u << 30 | (uint32_t)i};
+	more[3].not_ahead = true;
+	for (i = 0; i < 4; i++)
+		assert_int_equal(mesh_keytab_add(&tab, &more[i]), 0);
+	mesh_keytab_look(tab);
+	assert_int_equal(look_at(tab, looked, MANY, missing, &n), 4);
+	assert_int_equal(n, 2);
+	assert_int_equal(missing[0], more[1].lkey);
+	assert_int_equal(missing[1], more[0].lkey);
+	/* One that was changed is news again, and the only one. */
+	looked = mesh_keytab_look(tab);
+	mesh_keytab_del(tab, &keys[7]);
+	assert_int_equal(mesh_keytab_add(&tab, &keys[7]), 0);
+	mesh_keytab_look(tab);
+	assert_int_equal(look_at(tab, looked, MANY, missing, &n), 1);
+	assert_int_equal(n, 1);
+	assert_int_equal(missing[0], keys[7].lkey);
+	/* A rail that is new has all of them looked at. */
+	mesh_keytab_look(tab);
+	look_at(tab, 0, 2 * MANY, missing, &n);
+	assert_int_equal(n, MANY + 2);
+	mesh_keytab_free(tab);
+	free(keys);
+	free(of);
+}
+
+/* What comes and goes while the lock is let go: what goes is not given, what comes is given the next time. */
+static void test_news_meanwhile(void **state)
+{
+	struct ibv_mr *of = calloc(6000, sizeof(*of));
+	struct mesh_key *keys, *others;
+	struct mesh_keytab *tab = NULL;
+	uint64_t looked;
+	size_t n, i;
+
+	(void)state;
+	assert_non_null(of);
+	keys = add_many(&tab, of, &contexts[0], 1000);
+	looked = mesh_keytab_look(tab);
+	assert_int_equal(look_at(tab, 0, 500, missing, &n), 500);
+	mesh_keytab_del(tab, &keys[999]); /* that was looked at */
+	mesh_keytab_del(tab, &keys[499]); /* the next one */
+	mesh_keytab_del(tab, &keys[498]);
+	mesh_keytab_del(tab, &keys[0]); /* the last one */
+	others = add_many(&tab, of + 1000, &contexts[0], 5000); /* the table grows */
+	look_at(tab, 0, 1000, missing, &n);
+	assert_int_equal(n, 497);
+	for (i = 0; i < n; i++)
+		assert_int_equal(missing[i], keys[497 - i].lkey);
+	mesh_keytab_look(tab);
+	assert_int_equal(look_at(tab, looked, 10000, missing, &n), 5000);
+	assert_int_equal(n, 5000);
+	/* All go before anybody looks. */
+	mesh_keytab_look(tab);
+	for (i = 0; i < 5000; i++)
+		mesh_keytab_del(tab, &others[i]);
+	assert_int_equal(look_at(tab, looked, 10000, missing, &n), 1);
+	assert_int_equal(n, 0);
+	for (i = 1; i < 999; i++)
+		if (i != 498 && i != 499)
+			mesh_keytab_del(tab, &keys[i]);
+	assert_int_equal(look_at(tab, 0, 10000, missing, &n), 1);
+	assert_int_equal(n, 0);
+	mesh_keytab_free(tab);
+	free(keys);
+	free(others);
+	free(of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +321,8 @@ int main(void)
 		cmocka_unit_test(test_newest_is_found),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_one_pass),
+		cmocka_unit_test(test_news),
+		cmocka_unit_test(test_news_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
