@@ -93,7 +93,7 @@ struct mesh_key *mesh_keytab_next_of(const struct mesh_keytab *tab, const struct
 uint64_t mesh_keytab_look(struct mesh_keytab *tab);
 
 /**
- * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead, among the next that are looked at
+ * mesh_keytab_missing - lkeys of regions of a PD that have no counterpart in @spd and could be made ahead, among those that are next
  * @after: those that were added up to then need no look; 0: all do
  * @ret: room for @max
  * @max: how many regions, of any PD, are looked at; they may be added and taken out before the next call
