@@ -498,13 +498,13 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 		is_down(probes, p);
 }
 
-static void review(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	if (p->answered == p->number)
 		return;
 	p->n_answered = 0;
 	if (p->suspect) {
-		judge_round(probes, p, is_void, now_ns);
+		judge_round(probes, p, p->dropped != probes->dropped, now_ns);
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		set_suspect(probes, p, true);
 		p->suspect_ns = now_ns;
@@ -578,6 +578,7 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 		return;
 	}
 	p->number = wire.number;
+	p->dropped = probes->dropped;
 	p->sent_ns = now_ns;
 	if (in_turn) {
 		p->turn = probes->turn;
@@ -625,14 +626,15 @@ static unsigned int send_witnesses(struct md_probes *probes, const struct md_pro
 void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)
 {
 	uint64_t slack = part_of(probes) / 2;
-	bool lost = dropped != probes->dropped, late = false;
 	unsigned int n_sent = 0;
+	bool late = false;
 	struct md_probe *p, *next;
 
 	if (!drained) {
 		probes->next_ns = now_ns + part_of(probes);
 		return;
 	}
+	probes->dropped = dropped;
 	probes->turn++;
 	/* Those that are due a little later keep step. */
 	HASH_ITER(hh, probes->by_key, p, next) {
@@ -642,7 +644,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 			continue;
 		/* Being late takes nothing from the proof: both echoes had the same time, and more of it. */
 		late |= now_ns > due_ns + probes->interval_ns;
-		review(probes, p, lost, now_ns);
+		review(probes, p, now_ns);
 		send_probe(probes, p, p->suspect, now_ns);
 		n_sent++;
 		schedule(probes, p, now_ns);
@@ -650,9 +652,6 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	HASH_ITER(hh, probes->by_key, p, next)
 	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
 		n_sent += send_witnesses(probes, p, now_ns);
-	/* Where nothing was due, what was lost counts the next time. */
-	if (n_sent)
-		probes->dropped = dropped;
 	probes->count.late += late;
 	tell_the_rest(probes);
 	set_next(probes, now_ns);

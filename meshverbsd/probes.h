@@ -77,6 +77,7 @@ struct md_probe {
 	uint64_t answered_ns;
 	unsigned int n_answered; /* in a row */
 	uint32_t peer_dropped; /* as the newest echo said */
+	uint32_t dropped; /* here, when its newest probe was sent: what was lost since may have been its echo */
 	uint64_t suspect_ns; /* since when */
 	uint64_t turn, turn_number; /* the last turn in which it was probed as suspect or witness, and that probe; 0: none */
 	unsigned int rounds; /* that speak against it */
@@ -113,7 +114,7 @@ struct md_probes {
 	bool untold; /* some process is still to be told */
 	uint64_t next_ns; /* when md_probes_tick() is due, or somewhat before that, never later; UINT64_MAX: not at all */
 	uint64_t turn;
-	uint32_t dropped; /* here, as of the last tick in which something was due */
+	uint32_t dropped; /* here, as of the last tick */
 	struct {
 		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late;
 	} count;

@@ -629,6 +629,36 @@ static void test_we_overflow_between(void **state)
 	assert_true(probes.count.void_rounds > 150);
 }
 
+/* Nor when that tick has other paths to probe, and the one whose echo was lost is due later. */
+static void test_we_overflow_beside(void **state)
+{
+	const uint64_t part = INTERVAL / MD_PROBE_PARTS;
+
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S + part / 10);
+	wires[0].back_lost = true;
+	for (int i = 0; i < 400; i++) {
+		we_dropped++;
+		watch(2, MV_WATCH_WORK);
+		run(part / 5);
+		watch(2, 0);
+		run(part - part / 5);
+	}
+	assert_int_equal(probes.count.down, 0);
+	assert_true(probes.count.void_rounds > 150);
+	/* A loss now and then does not keep one from being found. */
+	wires[0].back_lost = false;
+	run(MD_S);
+	wires[0].there_lost = true;
+	for (int i = 0; i < 10; i++) {
+		we_dropped++;
+		run(4 * part);
+	}
+	assert_int_equal(probes.count.down, 1);
+}
+
 /* Others have taken all the room to send: what does not leave us cannot be missed. */
 static void test_no_room(void **state)
 {
@@ -966,6 +996,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_peer_overflows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_we_overflow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_we_overflow_between, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_we_overflow_beside, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stuck_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stuck_port_of_many, setup, teardown),
