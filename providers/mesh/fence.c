@@ -318,12 +318,15 @@ static void leave_srq(struct mesh_held *h)
 static uint32_t count_flushed_sends(const struct mesh_held *h)
 {
 	const struct mesh_guard *guard = h->guard;
-	uint32_t receives;
+	uint32_t receives = 0, i;
 
 	if (mesh_guard_reads(guard))
 		return (uint32_t)mv_wrlog_count(&guard->sends.log);
-	receives = guard->shared ? 0 : guard->receives.n_left - h->n_new_receives;
-
+	if (!guard->shared)
+		receives = guard->receives.n_left - h->n_new_receives;
+	/* Of an SRQ that which was being filled. */
+	for (i = 0; guard->shared && i < guard->n_kept; i++)
+		receives += guard->kept[i].failed_receive;
 	return guard->n_kept - receives;
 }
 

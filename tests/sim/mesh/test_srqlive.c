@@ -126,25 +126,30 @@ static uint32_t n_counted(const struct mesh_srq *srq)
 	return n;
 }
 
-/* @to is at the base, as are @l's, and about to move. */
-static void half_received(struct live *l, struct end *from, struct end *to)
+/* @to is at the base, as are @l's, and about to move. @noted: its log is not read */
+static void half_received(struct live *l, struct end *from, struct end *to, bool noted)
 {
-	const struct manner noted = {.how = MOVED};
+	const struct manner manner = {.how = MOVED};
+	unsigned int known;
 	struct ibv_qp_attr rtr;
 
 	end_open(from, &world, &bare, &(struct shape){.cqe = 64});
-	end_open(to, &world, &noted, &(struct shape){.hub = &l->hub.end});
+	known = world.mc->data.mlx5.state;
+	if (noted)
+		world.mc->data.mlx5.state = MESH_MLX5_NO;
+	end_open(to, &world, &manner, &(struct shape){.hub = &l->hub.end});
 	to->manner = &moved;
 	rtr = world_rtr(&world, false, from->qp->qp_num, PSN);
 	rtr.path_mtu = IBV_MTU_256;
 	guarded_rtr(to, &guarded_ops, rtr, &to->held);
 	guarded_rts(to, to->held, world_rts(PSN));
+	world.mc->data.mlx5.state = known;
 	half_open(from, to);
 	guarded_prepare(to->held);
 }
 
 /* Somebody stays at the base. All of the SRQ's receives can be had, each once, also that which was being filled at the fence. */
-static void begun(bool first_move)
+static void begun(bool first_move, bool noted)
 {
 	struct live *l = live_open(2);
 	struct mv_move_sync sync;
@@ -153,9 +158,11 @@ static void begun(bool first_move)
 
 	if (!first_move)
 		live_move(&l->ends[0]);
-	half_received(l, &from, &to);
+	half_received(l, &from, &to, noted);
+	assert_true(mesh_guard_reads(to.held->guard) != noted);
 	guarded_fence(to.held, true, &sync);
 	assert_int_equal(sync.n_received, 0);
+	assert_int_equal(to.held->guard->n_undone, 0); /* sends */
 	for (i = 0; i < 20; i++)
 		live_works(l, &l->ends[i % 2]);
 	for (i = 0; i < SLOTS; i++)
@@ -168,8 +175,10 @@ static void begun(bool first_move)
 static void test_begun(void **state)
 {
 	(void)state;
-	begun(true);
-	begun(false);
+	begun(true, false);
+	begun(false, false);
+	begun(true, true);
+	begun(false, true);
 }
 
 /* The fence is not through yet, and the program posts as many as its SRQ takes; then it destroys the queue pair. */
@@ -185,7 +194,7 @@ static void test_begun_destroyed(void **state)
 
 	(void)state;
 	live_move(&l->ends[0]);
-	half_received(l, &from, &to);
+	half_received(l, &from, &to, false);
 	srq = mesh_srq_find(world.mc, l->hub.end.srq);
 	assert_int_equal(mesh_live_fence(to.held, true, &sync), -EAGAIN);
 	for (i = 0; i < 5000 && !srq->n_kept; i++) {
