@@ -248,22 +248,55 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	return err;
 }
 
-bool mesh_view_alive(const union ibv_gid *gid)
+static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
 {
-	const struct mv_directory *dir;
 	bool alive = false;
 	uint32_t host;
-	int cancel;
 	ssize_t at = -1;
 
-	cancel = lock_view();
-	dir = current_directory();
-	while (dir && !alive && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+	while (!alive && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		host = dir->rails[dir->gids[dir->order[at]].rail].host;
 		alive = host && dir->hosts[host].agent_version;
 	}
+	return alive;
+}
+
+/* One that is only kept is no address for the time being. */
+static bool is_own(const struct mv_directory *dir, const union ibv_gid *gid)
+{
+	const struct mv_dir_gid *entry;
+	bool own = false;
+	ssize_t at = -1;
+
+	while (!own && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		entry = &dir->gids[dir->order[at]];
+		own = !dir->rails[entry->rail].host && !mv_dir_gid_is_kept(entry);
+	}
+	return own;
+}
+
+bool mesh_view_alive(const union ibv_gid *gid)
+{
+	const struct mv_directory *dir;
+	int cancel = lock_view();
+	bool alive;
+
+	dir = current_directory();
+	alive = dir && is_alive(dir, gid);
 	unlock_view(cancel);
 	return alive;
+}
+
+bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_directory *dir;
+	int cancel = lock_view();
+	bool has;
+
+	dir = current_directory();
+	has = dir && is_own(dir, local) && is_alive(dir, remote);
+	unlock_view(cancel);
+	return has;
 }
 
 bool mesh_view_agent(void)

@@ -34,7 +34,7 @@ struct mesh_probeds {
 	bool on; /* mesh_probed_on() */
 	bool listens; /* this agent has said PROBES */
 	bool news; /* some entry is not as the agent knows it, or may have to be asked again */
-	uint64_t changes; /* of the directory */
+	uint64_t changes; /* of the directory, or of the room that the agent has for us */
 	uint64_t again_ns; /* when an entry is to be asked again; UINT64_MAX: none */
 	struct mesh_probed *buckets[N_BUCKETS];
 };
@@ -319,7 +319,8 @@ static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed,
 {
 	bool again = probed->sent == mask_of(probed);
 
-	if (again && !is_open(probeds, probed))
+	/* It does not take what it does not know, which nobody need ask it then; a new directory will tell. */
+	if (again && !(is_open(probeds, probed) && mesh_view_has_path(&probed->local, &probed->remote)))
 		return;
 	if (again && now_ns < probed->again_ns) {
 		if (probed->again_ns < probeds->again_ns)
@@ -337,30 +338,41 @@ static void tell_agent(struct mesh_probeds *probeds, struct mesh_probed *probed,
 		ask_later(probed, now_ns);
 }
 
-static void send_bucket(struct mesh_probeds *probeds, struct mesh_probed **at, uint64_t now_ns)
+/* Return: whether the agent has room for others now. */
+static bool drop_unused(struct mesh_probeds *probeds, struct mesh_probed **at)
 {
 	struct mesh_probed *probed;
+	bool room = false;
 
 	while ((probed = *at)) {
-		if (probeds->listens)
-			tell_agent(probeds, probed, now_ns);
-		if (mask_of(probed) || (probeds->listens && probed->sent)) {
+		if (mask_of(probed) || (probeds->listens && probed->sent && (probeds->news || !send_watch(probed)))) {
+			probeds->news |= !mask_of(probed);
 			at = &probed->next;
-		} else {
-			*at = probed->next;
-			free(probed);
+			continue;
 		}
+		room |= probed->sent;
+		*at = probed->next;
+		free(probed);
 	}
+	return room;
 }
 
 static void send_all(struct mesh_probeds *probeds, uint64_t now_ns)
 {
+	struct mesh_probed *probed;
+	bool room = false;
 	size_t i;
 
 	probeds->news = false;
 	probeds->again_ns = UINT64_MAX;
 	for (i = 0; i < N_BUCKETS; i++)
-		send_bucket(probeds, &probeds->buckets[i], now_ns);
+		room |= drop_unused(probeds, &probeds->buckets[i]);
+	/* As after a new directory: what was refused for want of it may be taken now. */
+	probeds->changes += room;
+	for (i = 0; i < N_BUCKETS && probeds->listens; i++)
+		for (probed = probeds->buckets[i]; probed; probed = probed->next)
+			if (mask_of(probed))
+				tell_agent(probeds, probed, now_ns);
 	/* However many times there are, not a turn for each. */
 	if (probeds->again_ns < now_ns + ASK_NS)
 		probeds->again_ns = now_ns + ASK_NS;

@@ -158,6 +158,20 @@ static void test_verdicts(void **state)
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_REMOTE_DOWN, true);
 }
 
+/* What the agent is asked to watch: it has to know both ends. */
+static void test_has_path(void **state)
+{
+	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2"), nobody = unit_gid("10.9.0.1");
+
+	(void)state;
+	publish(A B);
+	assert_true(mesh_view_has_path(&own, &remote));
+	assert_false(mesh_view_has_path(&own, &nobody));
+	assert_false(mesh_view_has_path(&nobody, &remote));
+	assert_false(mesh_view_has_path(&own, &own));
+	assert_false(mesh_view_has_path(&remote, &remote));
+}
+
 /* Of thousands that are away, each asks for the way home with each news. */
 static void test_way_home(void **state)
 {
@@ -309,6 +323,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_has_path, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),

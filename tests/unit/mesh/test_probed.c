@@ -15,6 +15,17 @@
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_thread_wake(bool urgent);
+bool __wrap_mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
+
+static bool has_path;
+
+/* The directory. */
+bool __wrap_mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	(void)local;
+	(void)remote;
+	return has_path;
+}
 
 static struct mv_frame sent[64]; /* the first of n_sent */
 static unsigned int n_sent, n_refused, n_woken;
@@ -56,6 +67,7 @@ static int setup(void **state)
 	mesh_root.process = &process;
 	n_sent = n_refused = n_woken = 0;
 	send_result = 0;
+	has_path = true;
 	return 0;
 }
 
@@ -216,6 +228,8 @@ static void test_spares(void **state)
 	mesh_probed_run(0);
 	assert_int_equal(n_sent, 1 + MESH_SPARES);
 	assert_int_equal(asked(OTHER_PATH), MV_WATCH_SPARE);
+	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN)); /* it has taken them */
+	assert_false(told(OTHER_PATH, MV_PROBED_UNKNOWN));
 	/* Another directory: one stays, the others go. */
 	assert_true(mesh_probed_wants_spares(work, 2));
 	n_sent = 0;
@@ -421,6 +435,56 @@ static void test_no_room_for_many(void **state)
 	drop_many();
 }
 
+/* The host at the other end comes when much else has changed: it is asked for with the first directory that has it. */
+static void test_host_comes_late(void **state)
+{
+	struct mesh_probed *work = NULL;
+	uint64_t now = 5 * SECOND;
+	unsigned int i;
+
+	(void)state;
+	mesh_probed_agent(true);
+	has_path = false;
+	use(&work, MV_WATCH_WORK, HOME_PATH);
+	assert_true(mesh_probed_run(now) == NEVER);
+	assert_int_equal(n_sent, 1);
+	for (i = 0; i < 100; i++) {
+		mesh_probed_changed();
+		assert_true(mesh_probed_run(now += SECOND) == NEVER);
+	}
+	assert_int_equal(n_sent, 1);
+	has_path = true;
+	mesh_probed_changed();
+	mesh_probed_run(now);
+	assert_int_equal(n_sent, 2);
+	assert_false(told(HOME_PATH, MV_PROBED_UNKNOWN));
+	drop(&work, MV_WATCH_WORK);
+	mesh_probed_run(now);
+}
+
+/* The agent takes no more of this process, which then gives some up: whatever the order, what was refused is asked for again. */
+static void test_room_is_made(void **state)
+{
+	struct mesh_probed *works[2] = {NULL};
+	unsigned int which;
+
+	(void)state;
+	for (which = 0; which < 2; which++) {
+		mesh_probed_agent(true);
+		use(&works[0], MV_WATCH_WORK, HOME_PATH);
+		use(&works[1], MV_WATCH_WORK, OTHER_PATH);
+		mesh_probed_run(SECOND);
+		n_sent = 0;
+		drop(&works[which], MV_WATCH_WORK);
+		mesh_probed_run(SECOND);
+		assert_int_equal(n_sent, 2);
+		assert_int_equal(sent[0].watch, 0);
+		assert_int_equal(sent[1].watch, MV_WATCH_WORK);
+		drop(&works[!which], MV_WATCH_WORK);
+		mesh_probed_run(SECOND);
+	}
+}
+
 static void test_detect(void **state)
 {
 	static const char *const bad[] = {"carier", "carrier ,probe", ",", "carrier,,probe", "all", "carrierprobe", "probe,carrie"};
@@ -505,6 +569,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused_or_not, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_turn_for_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_room_for_many, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_host_comes_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_room_is_made, setup, teardown),
 		cmocka_unit_test(test_detect),
 		cmocka_unit_test_setup(test_port_event, setup),
 	};
