@@ -51,7 +51,7 @@ struct mesh_process {
 	_Atomic uint64_t paths_watched; /* of those of which the helper thread sees every change; 0: of none; paths.c */
 	pthread_mutex_t view_lock; /* guards view */
 	struct mesh_view_state *view; /* peerview.c */
-	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock only */
+	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock and view_lock only */
 	struct mesh_probeds *probed; /* NULL before the first one; probed.c */
 	pthread_mutex_t conns_lock; /* guards conns; conn.c */
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */

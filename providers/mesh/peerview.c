@@ -261,17 +261,13 @@ static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
 	return alive;
 }
 
-/* One that is only kept is no address for the time being. */
 static bool is_own(const struct mv_directory *dir, const union ibv_gid *gid)
 {
-	const struct mv_dir_gid *entry;
 	bool own = false;
 	ssize_t at = -1;
 
-	while (!own && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
-		entry = &dir->gids[dir->order[at]];
-		own = !dir->rails[entry->rail].host && !mv_dir_gid_is_kept(entry);
-	}
+	while (!own && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		own = !dir->rails[dir->gids[dir->order[at]].rail].host;
 	return own;
 }
 
@@ -294,7 +290,7 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 	bool has;
 
 	dir = current_directory();
-	has = dir && is_own(dir, local) && is_alive(dir, remote);
+	has = !dir || (is_own(dir, local) && is_alive(dir, remote));
 	unlock_view(cancel);
 	return has;
 }

@@ -54,7 +54,11 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 /** mesh_view_alive - does another host with a live agent have that GID? */
 bool mesh_view_alive(const union ibv_gid *gid);
 
-/** mesh_view_has_path - does the directory have both ends of a path: one of our addresses, and one of a host with an agent? Any thread. */
+/**
+ * mesh_view_has_path - does the directory have both ends of a path: one of our addresses, and one of a host with an agent?
+ *
+ * True also where it cannot be read: whoever has to do without it may ask the agent. Any thread; probed_lock may be held.
+ */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 
 /** mesh_view_agent - is there a live agent on this host? */
