@@ -452,7 +452,8 @@ void mesh_conns_queue_all(bool claim)
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
-			queue(conns, conn);
+			if (claim || !conn->native) /* else no news concern it but messages */
+				queue(conns, conn);
 		}
 	}
 	unlock_conns();
@@ -527,24 +528,26 @@ static struct mesh_conn *take_waiting(struct mesh_conns *conns)
 	return conn;
 }
 
-void mesh_conns_next_turn(void)
+bool mesh_conns_next_turn(void)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
-	bool gone;
+	bool called, gone;
 
 	do {
 		lock_conns();
 		conns = conns_locked(false);
 		conn = conns ? take_waiting(conns) : NULL;
 		gone = conn && !conn->linked;
-		if (conn && !gone) {
+		called = conn && !gone;
+		if (called) {
 			queue(conns, conn);
 			conns->news = true;
 		}
 		unlock_conns();
 		mesh_conn_put(conn);
 	} while (gone);
+	return called;
 }
 
 /* The agent took the claim, or lost it. Return: whether the program has ended the connection meanwhile. */

@@ -250,7 +250,7 @@ uint32_t mesh_conn_sq_psn(struct mesh_conn *conn);
 /** mesh_conns_news - was anything queued with @news since the thread took the queue? */
 bool mesh_conns_news(void);
 
-/** mesh_conns_queue_all - have the helper thread look at all of them; @claim: a new agent, which is to be told of them */
+/** mesh_conns_queue_all - have the helper thread look at all that news concern; @claim: at all, for a new agent is to be told of them */
 void mesh_conns_queue_all(bool claim);
 
 /**
@@ -310,8 +310,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 bool mesh_conn_has_turn(void);
 /** mesh_conn_wait_turn - it would begin to move: have it looked at when another one is through, first come, first served */
 void mesh_conn_wait_turn(struct mesh_conn *conn);
-/** mesh_conns_next_turn - one is through, or does not want to: call the next */
-void mesh_conns_next_turn(void);
+/** mesh_conns_next_turn - one is through, or does not want to: call the next. Return: is there one? The helper thread has to look. */
+bool mesh_conns_next_turn(void);
 /** mesh_conn_message - a message of the peer */
 void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */

@@ -487,7 +487,10 @@ bool mesh_conn_has_turn(void)
 	return atomic_load_explicit(&mesh_root.process->n_moving, memory_order_relaxed) < MAX_MOVING;
 }
 
-/* Before conn->lock is given back: what was done with it may have begun a move or ended one. Return: whether it moves. */
+/*
+ * Before conn->lock is given back: what was done with it may have begun a move or ended one.
+ * Return: has another one been called? The helper thread need not be woken by itself.
+ */
 static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mesh_process *process = mesh_root.process;
@@ -502,16 +505,13 @@ static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
 	}
 	conn->counted = moving;
 	/* One that was called, and has no reason to move, passes its turn on. */
-	if (!moving && mesh_conn_has_turn())
-		mesh_conns_next_turn();
-	return moving;
+	return !moving && mesh_conn_has_turn() && mesh_conns_next_turn();
 }
 
 void mesh_conn_moves_no_more(struct mesh_conn *conn)
 {
-	note_moving(conn, mesh_now_ns());
-	if (mesh_conns_news())
-		mesh_thread_wake(true); /* the next one has been called, most likely, and looks by itself much later */
+	if (note_moving(conn, mesh_now_ns()))
+		mesh_thread_wake(true); /* who waits looks by itself much later */
 }
 
 bool mesh_conn_enter(struct mesh_conn *conn)
@@ -649,7 +649,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;
-	live = note_moving(conn, now_ns);
+	note_moving(conn, now_ns);
+	live = conn->counted;
 	leave(conn);
 	return live;
 }

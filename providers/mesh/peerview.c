@@ -90,6 +90,20 @@ static const struct mv_directory *current_directory(void)
 	return NULL;
 }
 
+void mesh_view_forget(void)
+{
+	struct mesh_view_state *view;
+	int cancel = lock_view();
+
+	view = mesh_root.process->view;
+	if (view && view->dir.header && mv_directory_superseded(&view->dir)) {
+		mv_directory_close(&view->dir);
+		memset(&view->dir, 0, sizeof(view->dir));
+		view->retry_at_ns = 0;
+	}
+	unlock_view(cancel);
+}
+
 static struct works *works_of(const struct mv_path_request *request)
 {
 	const uint8_t *raw = request->dgid.raw;

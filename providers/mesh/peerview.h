@@ -51,6 +51,9 @@ struct mesh_view_rail {
  */
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
+/** mesh_view_forget - there is a new directory: the old one, which is megabytes on a large fleet, is let go if nobody asks for a while */
+void mesh_view_forget(void);
+
 /** mesh_view_alive - does another host with a live agent have that GID? */
 bool mesh_view_alive(const union ibv_gid *gid);
 

@@ -248,10 +248,12 @@ static void take_note(const struct mv_frame *frame)
 {
 	if (frame->type == MV_FRAME_PATH && !mesh_probed_told(frame))
 		return;
-	if (frame->type == MV_FRAME_CHANGED)
+	if (frame->type == MV_FRAME_CHANGED) {
+		mesh_view_forget();
 		mesh_probed_changed();
-	else if (frame->type != MV_FRAME_PATH)
+	} else if (frame->type != MV_FRAME_PATH) {
 		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
+	}
 	if (frame->type != MV_FRAME_WELCOME)
 		mesh_conns_queue_all(false);
 }

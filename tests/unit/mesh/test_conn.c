@@ -45,7 +45,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[10]; /* the table of a process is for ever */
+static struct mesh_process processes[11]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -211,6 +211,25 @@ static void test_turn_of_one_that_is_gone(void **state)
 	assert_int_equal(mesh_root.process->n_moving, 0);
 }
 
+/* News concern those of which something is held or logged; a new agent has to hear of all. */
+static void test_news_of_natives(void **state)
+{
+	const union ibv_gid gid = {.raw = {0xfe, 0x80}};
+	bool which[N];
+	uint64_t next;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < N; i++)
+		mesh_conn_connected(conns[i], &gid, i != 7);
+	assert_int_equal(take(0, which, &next), N);
+	mesh_conns_queue_all(false);
+	assert_int_equal(take(0, which, &next), 1);
+	assert_true(which[7]);
+	mesh_conns_queue_all(true);
+	assert_int_equal(take(0, which, &next), N);
+}
+
 /* Who has not moved may call others, too, and the thread that is to hear of it may be asleep. */
 static void test_called_are_heard(void **state)
 {
@@ -220,8 +239,10 @@ static void test_called_are_heard(void **state)
 	(void)state;
 	n_urgent = 0;
 	conns[0]->gone = true;
+	mesh_conn_queue(conns[2], true); /* what others have to be looked at for is none of its business */
 	mesh_conn_moves_no_more(conns[0]);
 	assert_int_equal(n_urgent, 0);
+	assert_int_equal(take(0, which, &next), 1);
 	mesh_conn_wait_turn(conns[1]);
 	mesh_conn_moves_no_more(conns[0]);
 	assert_int_equal(n_urgent, 1);
@@ -347,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_called_are_heard, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_of_natives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unclaims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_destroyed_while_claimed, setup, teardown),

@@ -174,6 +174,28 @@ static void test_has_path(void **state)
 	assert_false(mesh_view_has_path(&remote, &remote));
 }
 
+/* Who asks nothing any more does not keep the files of former directories. */
+static void test_forgotten(void **state)
+{
+	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2");
+	const struct mv_directory *dir;
+
+	(void)state;
+	mesh_view_forget(); /* nothing yet */
+	publish(A B);
+	assert_true(mesh_view_has_path(&own, &remote));
+	dir = (const struct mv_directory *)process.view; /* its first member */
+	mesh_view_forget();
+	assert_non_null(dir->header); /* it is current */
+	publish(A);
+	mesh_view_forget();
+	assert_null(dir->header);
+	assert_false(mesh_view_has_path(&own, &remote));
+	publish(A B);
+	mesh_view_forget();
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+}
+
 /* Of thousands that are away, each asks for the way home with each news. */
 static void test_way_home(void **state)
 {
@@ -326,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_has_path, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
