@@ -8,15 +8,6 @@
 #include "conn.h"
 
 #define MIN_BUCKETS 64u
-/* As many claims as the agent keeps for a user (MD_QPS_PER_UID). */
-#define MAX_UNCLAIMS 131072u
-
-/* An UNCLAIM that the agent had no room for. */
-struct mesh_unclaim {
-	SLIST_ENTRY(mesh_unclaim) next;
-	char device[IBV_SYSFS_NAME_MAX];
-	uint32_t qpn;
-};
 
 /* In the process's wiped page hangs one of these; under process->conns_lock. */
 struct mesh_conns {
@@ -27,8 +18,6 @@ struct mesh_conns {
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
 	struct mesh_conn *followers; /* by @next_follower: those that follow others */
-	SLIST_HEAD(, mesh_unclaim) unclaims; /* before all of them are sent no number is claimed: it may be one of these */
-	unsigned int n_unclaims;
 	struct mesh_conn *waiting, **waiting_end; /* for their turn to move, each with a reference */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
@@ -240,70 +229,12 @@ static struct mv_frame claim_of(const struct mesh_conn *conn)
 	return frame;
 }
 
-static int send_unclaim(const char *device, uint32_t qpn)
-{
-	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = qpn};
-
-	memcpy(frame.device, device, sizeof(frame.device));
-	return mesh_thread_frame(&frame);
-}
-
-static void unclaim_later(struct mesh_unclaim *late)
-{
-	struct mesh_conns *conns;
-	bool room;
-
-	lock_conns();
-	conns = conns_locked(false);
-	room = conns->n_unclaims < MAX_UNCLAIMS;
-	if (room) {
-		SLIST_INSERT_HEAD(&conns->unclaims, late, next);
-		conns->n_unclaims++;
-		conns->news = true;
-	}
-	unlock_conns();
-	if (!room)
-		free(late);
-}
-
-/* Nobody else will tell the agent, which keeps a claim for as long as the process lives, and has room for so many. */
 static void unclaim(const struct mv_frame *claim)
 {
-	struct mesh_unclaim *late;
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = claim->qpn};
 
-	if (send_unclaim(claim->device, claim->qpn) != -EAGAIN)
-		return;
-	late = calloc(1, sizeof(*late));
-	if (!late)
-		return;
-	memcpy(late->device, claim->device, sizeof(late->device));
-	late->qpn = claim->qpn;
-	unclaim_later(late);
-	mesh_thread_wake(false);
-}
-
-bool mesh_conns_unclaim(void)
-{
-	struct mesh_unclaim *late;
-	struct mesh_conns *conns;
-
-	for (;;) {
-		lock_conns();
-		conns = conns_locked(false);
-		late = conns ? SLIST_FIRST(&conns->unclaims) : NULL;
-		if (late) {
-			SLIST_REMOVE_HEAD(&conns->unclaims, next);
-			conns->n_unclaims--;
-		}
-		unlock_conns();
-		if (!late)
-			return false;
-		if (send_unclaim(late->device, late->qpn) == -EAGAIN) {
-			unclaim_later(late);
-			return true;
-		}
-		free(late);
-	}
+	memcpy(frame.device, claim->device, sizeof(frame.device));
+	mesh_thread_frame(&frame);
 }
 
 void mesh_conn_unlink(struct mesh_conn *conn)
@@ -635,19 +566,18 @@ static bool note_claimed(struct mesh_conn *conn, bool taken)
 int mesh_conn_claim(struct mesh_conn *conn)
 {
 	struct mv_frame claim = {.type = 0};
-	bool due, full;
+	bool due;
 	int err;
 
 	lock_conns();
 	due = conn->linked && !conn->claimed;
-	full = due && !SLIST_EMPTY(&conns_locked(false)->unclaims);
-	if (due && !full) {
+	if (due) {
 		conn->claimed = conn->known = true;
 		claim = claim_of(conn);
 	}
 	unlock_conns();
-	if (!due || full)
-		return due ? -EAGAIN : -EALREADY;
+	if (!due)
+		return -EALREADY;
 	err = mesh_thread_frame(&claim);
 	/*
 	 * The UNCLAIM of one that has been unlinked meanwhile may have come before the CLAIM. Another queue pair of this number, if there

@@ -268,12 +268,6 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
  * before, and is to be told later.
  */
 int mesh_conn_claim(struct mesh_conn *conn);
-/**
- * mesh_conns_unclaim - tell the agent of those that have gone when it had no room for that; helper thread only, and not claiming
- *
- * Return: are there some left? Until there are none mesh_conn_claim() says -EAGAIN.
- */
-bool mesh_conns_unclaim(void);
 /** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 

@@ -414,13 +414,9 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
 	unsigned int n_live = 0;
-	bool late = mesh_conns_unclaim();
 	int claimed;
 
-	conn = mesh_conns_take(now_ns, &next);
-	if (late && next > now_ns + CLAIM_AGAIN_NS)
-		next = now_ns + CLAIM_AGAIN_NS;
-	for (; conn; conn = rest) {
+	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY) {
