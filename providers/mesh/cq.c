@@ -5,44 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fastcq.h"
 #include "heldint.h"
 
 /* What is kept of the program's CQs. Their shadows are in cqshadow.c, the polling is in poll.c and cqex.c. */
-
-struct mesh_fast_cq mesh_fast_cqs[(1u << MESH_FAST_HOMES_LOG) + MESH_FAST_WAYS - 1];
-
-#define TAKEN ((const struct ibv_cq *)mesh_fast_cqs) /* no CQ of anybody's */
-
-/* Those of other CQs are put and dropped meanwhile. */
-static bool take(struct mesh_fast_cq *place)
-{
-	const struct ibv_cq *none = NULL;
-
-	return !atomic_load_explicit(&place->key, memory_order_relaxed) &&
-	       atomic_compare_exchange_strong_explicit(&place->key, &none, TAKEN, memory_order_acquire, memory_order_relaxed);
-}
-
-void mesh_fast_put(struct mesh_cq *cq)
-{
-	struct mesh_fast_cq *place = mesh_fast_home(cq->cq), *end = place + MESH_FAST_WAYS;
-
-	if (mesh_fast_find(cq->cq))
-		return;
-	while (place != end && !take(place))
-		place++;
-	if (place == end)
-		return;
-	place->cq = cq;
-	atomic_store_explicit(&place->key, cq->cq, memory_order_release);
-}
-
-void mesh_fast_drop(const struct ibv_cq *cq)
-{
-	struct mesh_fast_cq *place = mesh_fast_find(cq);
-
-	if (place)
-		atomic_store_explicit(&place->key, NULL, memory_order_release);
-}
 
 static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 {

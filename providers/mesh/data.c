@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fastcq.h"
 #include "heldint.h"
 #include "reader.h"
 #include "srq.h"

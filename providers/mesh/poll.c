@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
+#include "fastcq.h"
 #include "heldint.h"
 #include "srq.h"
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "fastcq.h"
 #include "heldint.h"
 
 static struct mesh_process process = {.generation = 1};
