@@ -81,7 +81,7 @@ struct mesh_conn_steps {
 	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
 };
 
-#define MESH_TOLD_KEYS 1024u /* power of two */
+#define MESH_KEY_BITS 10 /* of a hash of remote keys */
 
 /* What a worker has to do with a connection. */
 enum mesh_job {
@@ -186,7 +186,7 @@ struct mesh_conn {
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
-	uint64_t told_keys[MESH_TOLD_KEYS / 64]; /* bits of those that the peer has asked for, by a hash; never cleared */
+	uint64_t told_keys[(1 << MESH_KEY_BITS) / 64]; /* a bit for those of a hash that the peer has asked for; never cleared */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
 };
 

@@ -30,16 +30,20 @@
 #define SETTLE_STEP_MAX_US 1000u
 /* Connections that are gone through in one go. */
 #define PAGE 64
-#define DROP_BITS 10
 
 /* KEY_DROPs of all connections, for whoever gets a key: process->drops, under drops_lock. */
 struct mesh_drops {
-	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << DROP_BITS];
+	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << MESH_KEY_BITS];
 };
+
+static uint32_t hash_of(uint32_t rkey)
+{
+	return rkey * 2654435761u >> (32 - MESH_KEY_BITS);
+}
 
 static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rkey)
 {
-	return &drops->buckets[rkey * 2654435761u >> (32 - DROP_BITS)];
+	return &drops->buckets[hash_of(rkey)];
 }
 
 /* Called with key_lock. Return: false without memory */
@@ -214,21 +218,16 @@ static void forget(struct mesh_conn *conn, uint32_t rkey)
 	mesh_held_drop_key(conn->held, rkey);
 }
 
-/* Called with key_lock. Return: the word with the key's bit */
-static uint64_t *told_word(struct mesh_conn *conn, uint32_t rkey, uint64_t *ret_bit)
+/* Called with key_lock. */
+static bool may_know(const struct mesh_conn *conn, uint32_t rkey)
 {
-	uint32_t at = rkey * 2654435761u >> 22 & (MESH_TOLD_KEYS - 1);
-
-	*ret_bit = 1ull << at % 64;
-	return &conn->told_keys[at / 64];
+	return conn->told_keys[hash_of(rkey) / 64] >> hash_of(rkey) % 64 & 1;
 }
 
 static void note_told(struct mesh_conn *conn, uint32_t rkey)
 {
-	uint64_t bit;
-
 	pthread_mutex_lock(&conn->key_lock);
-	*told_word(conn, rkey, &bit) |= bit;
+	conn->told_keys[hash_of(rkey) / 64] |= 1ull << hash_of(rkey) % 64;
 	pthread_mutex_unlock(&conn->key_lock);
 }
 
@@ -395,11 +394,10 @@ void mesh_conn_key_peer(struct mesh_conn *conn)
 static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 {
 	struct mv_ctl_msg msg;
-	uint64_t bit;
 	bool queued, told;
 
 	pthread_mutex_lock(&conn->key_lock);
-	told = conn->key_drop.type == MV_CTL_KEY_DROP && *told_word(conn, rkey, &bit) & bit;
+	told = conn->key_drop.type == MV_CTL_KEY_DROP && may_know(conn, rkey);
 	if (told)
 		msg = conn->key_drop;
 	pthread_mutex_unlock(&conn->key_lock);
@@ -450,12 +448,11 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 	do {
 		n = mesh_conns_of(mc, some, PAGE, last);
 		mesh_conn_put(last);
+		last = n ? mesh_conn_ref(some[n - 1]) : NULL;
 		for (i = 0; i < n; i++) {
 			any |= tell_dropped(some[i], rkey);
-			if (i + 1 < n)
-				mesh_conn_put(some[i]);
+			mesh_conn_put(some[i]);
 		}
-		last = n ? some[n - 1] : NULL;
 	} while (n == PAGE);
 	mesh_conn_put(last);
 	if (any)
