@@ -13,6 +13,7 @@
 #include "heldint.h"
 #include "live.h"
 #include "probed.h"
+#include "reasons.h"
 #include "relocate.h"
 
 #define MS 1000000ull
@@ -163,6 +164,17 @@ static void test_path_that_does_not_work(void **state)
 {
 	(void)state;
 	waits_for(MV_CTL_REASON_NO_RESOURCES);
+}
+
+/* Thousands wait until as many as may have moved, and are called: were each to look often meanwhile, the thread would do nothing else. */
+static void test_waits_for_its_turn(void **state)
+{
+	(void)state;
+	conn.rts_mask = 1;
+	atomic_store(&process.n_moving, 1000);
+	assert_true(mesh_conn_check(&conn, now_ns) >= now_ns + 1000 * MS);
+	assert_false(conn.move.live);
+	assert_int_equal(conn.stayed_ns, 0);
 }
 
 static void test_will_never_be(void **state)
@@ -533,6 +545,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_waits_for_its_turn),
 		T(test_no_path),
 		T(test_path_that_does_not_work),
 		T(test_will_never_be),
