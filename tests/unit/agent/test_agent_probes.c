@@ -609,12 +609,11 @@ static void test_we_overflow(void **state)
 	assert_int_equal(probes.count.down, 0);
 }
 
-/* Nor does it when the tick that sees it has nothing to judge. */
-static void test_we_overflow_between(void **state)
+/* Echoes of the path are lost here, all the time; beside it another one comes and goes @stays ns later. */
+static void overflow_beside(uint64_t stays)
 {
 	const uint64_t part = INTERVAL / MD_PROBE_PARTS;
 
-	(void)state;
 	watch(0, MV_WATCH_WORK);
 	watch(1, MV_WATCH_WORK);
 	run(MD_S + part / 10);
@@ -622,39 +621,34 @@ static void test_we_overflow_between(void **state)
 	for (int i = 0; i < 400; i++) {
 		we_dropped++;
 		watch(2, MV_WATCH_WORK);
+		if (stays)
+			run(stays);
 		watch(2, 0);
-		run(part);
+		run(part - stays);
 	}
 	assert_int_equal(probes.count.down, 0);
 	assert_true(probes.count.void_rounds > 150);
 }
 
-/* Nor when that tick has other paths to probe, and the one whose echo was lost is due later. */
+/* Nor does it when the tick that sees it has nothing to judge; */
+static void test_we_overflow_between(void **state)
+{
+	(void)state;
+	overflow_beside(0);
+}
+
+/* nor when that tick has other paths to probe, and the one whose echo was lost is due later. */
 static void test_we_overflow_beside(void **state)
 {
-	const uint64_t part = INTERVAL / MD_PROBE_PARTS;
-
 	(void)state;
-	watch(0, MV_WATCH_WORK);
-	watch(1, MV_WATCH_WORK);
-	run(MD_S + part / 10);
-	wires[0].back_lost = true;
-	for (int i = 0; i < 400; i++) {
-		we_dropped++;
-		watch(2, MV_WATCH_WORK);
-		run(part / 5);
-		watch(2, 0);
-		run(part - part / 5);
-	}
-	assert_int_equal(probes.count.down, 0);
-	assert_true(probes.count.void_rounds > 150);
+	overflow_beside(INTERVAL / MD_PROBE_PARTS / 5);
 	/* A loss now and then does not keep one from being found. */
 	wires[0].back_lost = false;
 	run(MD_S);
 	wires[0].there_lost = true;
 	for (int i = 0; i < 10; i++) {
 		we_dropped++;
-		run(4 * part);
+		run(INTERVAL);
 	}
 	assert_int_equal(probes.count.down, 1);
 }
