@@ -45,7 +45,8 @@ void mesh_probed_agent(bool probes);
 /**
  * mesh_probed_changed - there is a new directory: what the agent had nothing to say to is asked again
  *
- * At the first one at once, then not before a second has passed, two, four, up to 64, for the agent may have reached a bound.
+ * If the directory has both ends. At the first one at once, then not before a second has passed, two, four, up to 64, for the agent may
+ * have reached a bound.
  */
 void mesh_probed_changed(void);
 /** mesh_probed_told - a PATH frame. Return: whether it says anything new of a path that is watched */
