@@ -156,14 +156,41 @@ int mv_topo_add_netdev(struct mv_topo *topo, const struct mv_netdev *netdev)
 	return 0;
 }
 
+void mv_topo_remove_netdev(struct mv_topo *topo, uint32_t ifindex)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < topo->n_netdevs; i++)
+		if (topo->netdevs[i].ifindex != ifindex)
+			topo->netdevs[n++] = topo->netdevs[i];
+	topo->n_netdevs = n;
+	for (i = n = 0; i < topo->n_addrs; i++)
+		if (topo->addrs[i].ifindex != ifindex)
+			topo->addrs[n++] = topo->addrs[i];
+	topo->n_addrs = n;
+}
+
 int mv_topo_add_addr(struct mv_topo *topo, const struct mv_addr *addr)
+{
+	return mv_topo_insert_addr(topo, topo->n_addrs, addr);
+}
+
+int mv_topo_insert_addr(struct mv_topo *topo, size_t at, const struct mv_addr *addr)
 {
 	int err = reserve_one(&topo->addrs, topo->n_addrs, &topo->cap_addrs, sizeof(*addr));
 
 	if (err)
 		return err;
-	topo->addrs[topo->n_addrs++] = *addr;
+	memmove(&topo->addrs[at + 1], &topo->addrs[at], (topo->n_addrs - at) * sizeof(*addr));
+	topo->addrs[at] = *addr;
+	topo->n_addrs++;
 	return 0;
+}
+
+void mv_topo_remove_addr(struct mv_topo *topo, size_t at)
+{
+	topo->n_addrs--;
+	memmove(&topo->addrs[at], &topo->addrs[at + 1], (topo->n_addrs - at) * sizeof(topo->addrs[0]));
 }
 
 int mv_topo_add_route(struct mv_topo *topo, const struct mv_route *route)

@@ -151,6 +151,13 @@ int mv_topo_add_netdev(struct mv_topo *topo, const struct mv_netdev *netdev);
 int mv_topo_add_addr(struct mv_topo *topo, const struct mv_addr *addr);
 int mv_topo_add_route(struct mv_topo *topo, const struct mv_route *route);
 
+/** mv_topo_remove_netdev - with its addresses; the others keep their order. May not be there */
+void mv_topo_remove_netdev(struct mv_topo *topo, uint32_t ifindex);
+/** mv_topo_insert_addr - before the address at place @at, at most n_addrs. Return: 0 or -ENOMEM. */
+int mv_topo_insert_addr(struct mv_topo *topo, size_t at, const struct mv_addr *addr);
+/** mv_topo_remove_addr - the one at place @at, below n_addrs */
+void mv_topo_remove_addr(struct mv_topo *topo, size_t at);
+
 /*
  * Look-ups: NULL when there is none. Results point into the snapshot.
  */

@@ -3,6 +3,7 @@
 #include "topo_netlink.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <linux/rtnetlink.h>
 
@@ -13,6 +14,9 @@
 
 /* Notices that one call reads at most. */
 #define MAX_NOTICES 10000
+
+/* Room for a notice of a link, of some 2 KiB; what is longer counts as lost. */
+#define NOTICE_BYTES (32 * 1024)
 
 #define CHANGE_GROUPS                                                                              \
 	(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |               \
@@ -78,6 +82,66 @@ bool mv_netlink_changed(struct mv_netlink *nl)
 		changed = true;
 	}
 	return true;
+}
+
+/* Return: length of a notice, 0 for what is not the kernel's, or -errno. */
+static ssize_t receive_notice(int fd, char *buf, size_t size)
+{
+	struct sockaddr_nl from = {0};
+	struct iovec iov = {buf, size};
+	struct msghdr msg = {
+		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (msg.msg_flags & MSG_TRUNC)
+		return -EMSGSIZE;
+	return msg.msg_namelen == sizeof(from) && !from.nl_pid ? n : 0;
+}
+
+/* Return: 0 when all is read; -errno: the snapshot is not what the kernel has. */
+static int take_notices(struct mv_netlink *nl, struct mv_topo *topo, char *buf, unsigned int *seen)
+{
+	ssize_t n;
+	int err;
+
+	for (int i = 0; i < MAX_NOTICES; i++) {
+		n = receive_notice(nl->event_fd, buf, NOTICE_BYTES);
+		if (n == -EAGAIN)
+			return 0;
+		err = n < 0 ? (int)n : mv_netlink_apply(topo, buf, (size_t)n, seen);
+		if (err)
+			return err;
+	}
+	return 0; /* the rest is for the next time, in the order in which it came */
+}
+
+unsigned int mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo)
+{
+	static const unsigned int all = MV_NETLINK_NET | MV_NETLINK_ROUTES | MV_NETLINK_LOST;
+	unsigned int seen = 0;
+	char byte, *buf = NULL;
+	int err = 0;
+
+	/* Mostly there is nothing. That notices were lost is said once. */
+	if (recv(nl->event_fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_PEEK) < 0 && errno != EINTR)
+		err = -errno;
+	if (err == -EAGAIN)
+		return 0;
+	if (!err && topo)
+		buf = malloc(NOTICE_BYTES);
+	if (!err)
+		err = buf ? take_notices(nl, topo, buf, &seen) : -ENOMEM;
+	free(buf);
+	if (!err)
+		return seen;
+	/* All that was left out comes before what is read from now on. */
+	mv_netlink_changed(nl);
+	return all;
 }
 
 struct link_dump {

@@ -56,6 +56,37 @@ bool mv_netlink_events_intact(const struct mv_netlink *nl);
  */
 bool mv_netlink_changed(struct mv_netlink *nl);
 
+enum mv_netlink_seen {
+	MV_NETLINK_NET = 1, /* a link or an address */
+	MV_NETLINK_ROUTES = 2, /* a route or a rule */
+	MV_NETLINK_LOST = 4, /* the snapshot is not up to date any more: mv_netlink_fill() */
+};
+
+/**
+ * mv_netlink_follow - bring a snapshot up to date by what the kernel has told since the last call
+ * @topo: as mv_netlink_fill() and this left it, and nobody else has read notices since; its routes are left alone. NULL: there is none
+ *
+ * Instead of mv_netlink_changed(), does not block either. A dump waits for the kernel's RTNL lock, which others may have for
+ * seconds; to read notices takes no lock. Netdevs and addresses are then what a dump would give (but for @lower_ifindex: the end
+ * of a veth pair that is made first is not told of again when it has its peer), and so is
+ * the order of addresses as far as it counts: of those of a netdev in one network.
+ *
+ * Return: MV_NETLINK_... of what was met; 0: nothing has changed. MV_NETLINK_LOST comes with all others: notices
+ * were lost (ENOBUFS), one was malformed, memory was short, or there was one and no @topo.
+ */
+unsigned int mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo);
+
+/**
+ * mv_netlink_apply - the parser behind mv_netlink_follow()
+ * @buf: @len bytes of netlink messages, any content
+ * @ret_seen: MV_NETLINK_NET and MV_NETLINK_ROUTES are added
+ *
+ * Reads what mv_netlink_parse() does, and besides that what is gone.
+ *
+ * Return: 0, -EBADMSG, -ENOMEM: @topo is as far as it came.
+ */
+int mv_netlink_apply(struct mv_topo *topo, const void *buf, size_t len, unsigned int *ret_seen);
+
 /**
  * mv_netlink_fill - replace the snapshot's netdevs and addresses by the kernel's
  * @topo: devices are left alone; routes are dropped, for they may be stale

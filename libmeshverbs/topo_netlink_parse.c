@@ -13,97 +13,12 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include "topo_netlink_attr.h"
+
 /* <linux/if.h> clashes with <net/if.h>; IFF_UP and IFF_RUNNING are the same in both. */
 
-/* IPv4 bits in front of which a GID has 96 others. */
-#define IPV4_PREFIX_BITS 96
-
-struct span {
-	const uint8_t *data;
-	size_t len;
-};
-
-struct attr {
-	uint16_t type; /* without the nested and byte order flags */
-	struct span value;
-};
-
-/*
- * Takes the next attribute off the front of @rest.
- * Return: 1, 0 at the end, -EBADMSG when what is left is no attribute.
- */
-static int next_attr(struct span *rest, struct attr *ret)
-{
-	struct nlattr header;
-	size_t step;
-
-	/* The kernel may pad the end of a message; no attribute is shorter than its header. */
-	if (rest->len < sizeof(header))
-		return 0;
-	memcpy(&header, rest->data, sizeof(header));
-	if (header.nla_len < sizeof(header) || header.nla_len > rest->len)
-		return -EBADMSG;
-	ret->type = header.nla_type & NLA_TYPE_MASK;
-	ret->value = (struct span){rest->data + sizeof(header), header.nla_len - sizeof(header)};
-	step = NLA_ALIGN(header.nla_len);
-	if (step > rest->len)
-		step = rest->len;
-	rest->data += step;
-	rest->len -= step;
-	return 1;
-}
-
-/* Takes a fixed header off the front of a message. */
-static int take_header(struct span *rest, void *ret, size_t size)
-{
-	size_t step = NLMSG_ALIGN(size);
-
-	if (rest->len < size)
-		return -EBADMSG;
-	memcpy(ret, rest->data, size);
-	if (step > rest->len)
-		step = rest->len;
-	rest->data += step;
-	rest->len -= step;
-	return 0;
-}
-
-static int get_u32(struct span value, uint32_t *ret)
-{
-	if (value.len != sizeof(*ret))
-		return -EBADMSG;
-	memcpy(ret, value.data, sizeof(*ret));
-	return 0;
-}
-
-/* An address of a family into a GID. */
-static int get_gid(struct span value, uint8_t family, union ibv_gid *ret)
-{
-	in_addr_t ipv4;
-
-	if (family == AF_INET && value.len == sizeof(ipv4)) {
-		memcpy(&ipv4, value.data, sizeof(ipv4));
-		*ret = mv_gid_from_ipv4(ipv4);
-		return 0;
-	}
-	if (family == AF_INET6 && value.len == sizeof(*ret)) {
-		memcpy(ret, value.data, sizeof(*ret));
-		return 0;
-	}
-	return -EBADMSG;
-}
-
-/* Prefix length of a family in bits of the GID. */
-static int get_prefix_len(uint8_t len, uint8_t family, uint8_t *ret)
-{
-	if (len > (family == AF_INET ? 32 : 128))
-		return -EBADMSG;
-	*ret = family == AF_INET ? IPV4_PREFIX_BITS + len : len;
-	return 0;
-}
-
 /* Compares a string attribute, whose terminating NUL may be missing. */
-static bool is_string(struct span value, const char *text)
+static bool is_string(struct mv_nl_span value, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -113,13 +28,13 @@ static bool is_string(struct span value, const char *text)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-static int parse_vlan_data(struct span data, struct mv_netdev *netdev)
+static int parse_vlan_data(struct mv_nl_span data, struct mv_netdev *netdev)
 {
-	struct attr attr;
+	struct mv_nl_attr attr;
 	uint16_t id;
 	int rc;
 
-	while ((rc = next_attr(&data, &attr)) > 0) {
+	while ((rc = mv_nl_next_attr(&data, &attr)) > 0) {
 		if (attr.type != IFLA_VLAN_ID)
 			continue;
 		if (attr.value.len != sizeof(id))
@@ -130,14 +45,14 @@ static int parse_vlan_data(struct span data, struct mv_netdev *netdev)
 	return rc;
 }
 
-static int parse_link_info(struct span info, struct mv_netdev *netdev)
+static int parse_link_info(struct mv_nl_span info, struct mv_netdev *netdev)
 {
-	struct span data = {0};
-	struct attr attr;
+	struct mv_nl_span data = {0};
+	struct mv_nl_attr attr;
 	bool vlan = false;
 	int rc;
 
-	while ((rc = next_attr(&info, &attr)) > 0) {
+	while ((rc = mv_nl_next_attr(&info, &attr)) > 0) {
 		if (attr.type == IFLA_INFO_KIND)
 			vlan = is_string(attr.value, "vlan");
 		else if (attr.type == IFLA_INFO_DATA)
@@ -147,7 +62,7 @@ static int parse_link_info(struct span info, struct mv_netdev *netdev)
 	return rc || !vlan ? rc : parse_vlan_data(data, netdev);
 }
 
-static int parse_link_attr(const struct attr *attr, uint16_t arp_type, struct mv_netdev *netdev,
+static int parse_link_attr(const struct mv_nl_attr *attr, uint16_t arp_type, struct mv_netdev *netdev,
 			   bool *foreign_lower)
 {
 	size_t len;
@@ -161,12 +76,12 @@ static int parse_link_attr(const struct attr *attr, uint16_t arp_type, struct mv
 		netdev->name[len] = '\0';
 		return 0;
 	case IFLA_LINK:
-		return get_u32(attr->value, &netdev->lower_ifindex);
+		return mv_nl_get_u32(attr->value, &netdev->lower_ifindex);
 	case IFLA_LINK_NETNSID:
 		*foreign_lower = true;
 		return 0;
 	case IFLA_MTU:
-		return get_u32(attr->value, &netdev->mtu_bytes);
+		return mv_nl_get_u32(attr->value, &netdev->mtu_bytes);
 	case IFLA_ADDRESS:
 		if (arp_type == ARPHRD_ETHER && attr->value.len == sizeof(netdev->mac))
 			memcpy(netdev->mac, attr->value.data, sizeof(netdev->mac));
@@ -178,27 +93,31 @@ static int parse_link_attr(const struct attr *attr, uint16_t arp_type, struct mv
 	}
 }
 
-static int parse_link(struct mv_topo *topo, struct span message)
+/* Return: 1; 0: nothing that is to be known of a link; -EBADMSG. */
+static int parse_link(struct mv_nl_span message, struct mv_netdev *ret)
 {
-	struct mv_netdev netdev = {.vlan_id = MV_VLAN_NONE};
 	bool foreign_lower = false;
 	struct ifinfomsg info;
-	struct attr attr;
+	struct mv_nl_attr attr;
 	int rc;
 
-	if (take_header(&message, &info, sizeof(info)))
+	*ret = (struct mv_netdev){.vlan_id = MV_VLAN_NONE};
+	if (mv_nl_take_header(&message, &info, sizeof(info)))
 		return -EBADMSG;
 	/* Bridges and IPv6 report the same links once more in their own families. */
 	if (info.ifi_family != AF_UNSPEC)
 		return 0;
 	if (info.ifi_index <= 0)
 		return -EBADMSG;
-	netdev.ifindex = (uint32_t)info.ifi_index;
-	netdev.up = info.ifi_flags & IFF_UP;
-	netdev.running = info.ifi_flags & IFF_RUNNING;
+	ret->ifindex = (uint32_t)info.ifi_index;
+	ret->up = info.ifi_flags & IFF_UP;
+	ret->running = info.ifi_flags & IFF_RUNNING;
 
-	while ((rc = next_attr(&message, &attr)) > 0) {
-		rc = parse_link_attr(&attr, info.ifi_type, &netdev, &foreign_lower);
+	while ((rc = mv_nl_next_attr(&message, &attr)) > 0) {
+		/* An event of a wireless card: it names the link, and says nothing of it. */
+		if (attr.type == IFLA_WIRELESS)
+			return 0;
+		rc = parse_link_attr(&attr, info.ifi_type, ret, &foreign_lower);
 		if (rc)
 			return rc;
 	}
@@ -206,39 +125,46 @@ static int parse_link(struct mv_topo *topo, struct span message)
 		return rc;
 	/* A VLAN's IFLA_LINK is a number of the other namespace then. */
 	if (foreign_lower)
-		netdev.lower_ifindex = 0;
-	return mv_topo_add_netdev(topo, &netdev);
+		ret->lower_ifindex = 0;
+	return 1;
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static int parse_addr(struct mv_topo *topo, struct span message)
+struct parsed_addr {
+	struct mv_addr addr;
+	uint8_t family;
+	bool failed; /* duplicate address detection: somebody else has it */
+};
+
+/* Return: 1; 0: of another family; -EBADMSG. */
+static int parse_addr(struct mv_nl_span message, struct parsed_addr *ret)
 {
 	bool has_local = false, has_address = false;
 	union ibv_gid local, address;
-	struct mv_addr addr = {0};
 	struct ifaddrmsg info;
-	struct attr attr;
+	struct mv_nl_attr attr;
 	uint32_t flags;
 	int rc;
 
-	if (take_header(&message, &info, sizeof(info)))
+	*ret = (struct parsed_addr){0};
+	if (mv_nl_take_header(&message, &info, sizeof(info)))
 		return -EBADMSG;
 	if (info.ifa_family != AF_INET && info.ifa_family != AF_INET6)
 		return 0;
-	if (get_prefix_len(info.ifa_prefixlen, info.ifa_family, &addr.prefix_len))
+	if (mv_nl_get_prefix_len(info.ifa_prefixlen, info.ifa_family, &ret->addr.prefix_len))
 		return -EBADMSG;
 	flags = info.ifa_flags;
 
-	while ((rc = next_attr(&message, &attr)) > 0) {
+	while ((rc = mv_nl_next_attr(&message, &attr)) > 0) {
 		if (attr.type == IFA_LOCAL) {
 			has_local = true;
-			rc = get_gid(attr.value, info.ifa_family, &local);
+			rc = mv_nl_get_gid(attr.value, info.ifa_family, &local);
 		} else if (attr.type == IFA_ADDRESS) {
 			has_address = true;
-			rc = get_gid(attr.value, info.ifa_family, &address);
+			rc = mv_nl_get_gid(attr.value, info.ifa_family, &address);
 		} else if (attr.type == IFA_FLAGS) {
-			rc = get_u32(attr.value, &flags);
+			rc = mv_nl_get_u32(attr.value, &flags);
 		}
 		if (rc < 0)
 			return rc;
@@ -247,144 +173,64 @@ static int parse_addr(struct mv_topo *topo, struct span message)
 		return rc;
 	if (!has_local && !has_address)
 		return -EBADMSG;
-	/*
-	 * Somebody else has this address. A tentative one is ours unless that turns out, so it
-	 * counts.
-	 */
-	if (flags & IFA_F_DADFAILED)
-		return 0;
-
+	/* A tentative one is ours unless that turns out to be wrong, so it counts. */
+	ret->failed = flags & IFA_F_DADFAILED;
+	ret->family = info.ifa_family;
 	/*
 	 * On point-to-point links IFA_ADDRESS is the peer's; IPv6 leaves IFA_LOCAL out on all
 	 * others.
 	 */
-	addr.ifindex = info.ifa_index;
-	addr.gid = has_local ? local : address;
-	addr.prefix = mv_gid_network(has_address ? &address : &local, addr.prefix_len);
-	return mv_topo_add_addr(topo, &addr);
+	ret->addr.ifindex = info.ifa_index;
+	ret->addr.gid = has_local ? local : address;
+	ret->addr.prefix = mv_gid_network(has_address ? &address : &local, ret->addr.prefix_len);
+	return 1;
 }
 
-/* ---- routes ---------------------------------------------------------------------------------- */
-
-/* RTA_VIA: a gateway of another family than the route's. */
-static int get_via(struct span value, union ibv_gid *ret)
+/*
+ * Of a netdev the kernel takes an IPv6 address once, an IPv4 address once for each network
+ * (inet_insert_ifa(), ipv6_add_addr()).
+ *
+ * Return: its place; n_addrs: it is not there.
+ */
+static size_t find_addr(const struct mv_topo *topo, const struct parsed_addr *parsed)
 {
-	struct rtvia via;
+	const struct mv_addr *addr = &parsed->addr;
+	size_t i;
 
-	if (value.len < sizeof(via.rtvia_family))
-		return -EBADMSG;
-	memcpy(&via.rtvia_family, value.data, sizeof(via.rtvia_family));
-	value.data += sizeof(via.rtvia_family);
-	value.len -= sizeof(via.rtvia_family);
-	return get_gid(value, (uint8_t)via.rtvia_family, ret);
+	for (i = 0; i < topo->n_addrs; i++)
+		if (topo->addrs[i].ifindex == addr->ifindex && mv_gid_equal(&topo->addrs[i].gid, &addr->gid) &&
+		    (parsed->family == AF_INET6 || (topo->addrs[i].prefix_len == addr->prefix_len &&
+						    mv_gid_equal(&topo->addrs[i].prefix, &addr->prefix))))
+			break;
+	return i;
 }
 
-/* Attributes that a route and each of its next hops may have. */
-static int parse_hop_attr(const struct attr *attr, uint8_t family, struct mv_route *route)
+static bool is_link_local(const union ibv_gid *gid)
 {
-	if (attr->type == RTA_GATEWAY)
-		return get_gid(attr->value, family, &route->gateway);
-	if (attr->type == RTA_VIA)
-		return get_via(attr->value, &route->gateway);
-	return 0;
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-static int parse_route_attr(const struct attr *attr, uint8_t family, struct mv_route *route,
-			    struct span *hops)
+/*
+ * Where the kernel lists one that is new: a primary IPv4 address comes before the others of its network, which is as good as
+ * behind all; an IPv6 address before those of its netdev that are of no wider scope (ipv6_link_dev_addr()).
+ */
+static size_t place_for(const struct mv_topo *topo, const struct parsed_addr *parsed)
 {
-	switch (attr->type) {
-	case RTA_DST:
-		return get_gid(attr->value, family, &route->dst);
-	case RTA_OIF:
-		return get_u32(attr->value, &route->ifindex);
-	case RTA_PREFSRC:
-		return get_gid(attr->value, family, &route->prefsrc);
-	case RTA_TABLE:
-		return get_u32(attr->value, &route->table);
-	case RTA_PRIORITY:
-		return get_u32(attr->value, &route->metric);
-	case RTA_MULTIPATH:
-		*hops = attr->value;
-		return 0;
-	default:
-		return parse_hop_attr(attr, family, route);
-	}
-}
+	const struct mv_addr *addr = &parsed->addr;
+	size_t i;
 
-/* One route per next hop. */
-static int parse_hops(struct mv_topo *topo, struct span hops, uint8_t family,
-		      const struct mv_route *base)
-{
-	while (hops.len >= sizeof(struct rtnexthop)) {
-		struct mv_route route = *base;
-		struct rtnexthop hop;
-		struct span attrs;
-		struct attr attr;
-		size_t step;
-		int rc;
-
-		memcpy(&hop, hops.data, sizeof(hop));
-		if (hop.rtnh_len < sizeof(hop) || hop.rtnh_len > hops.len)
-			return -EBADMSG;
-		route.ifindex = (uint32_t)hop.rtnh_ifindex;
-		attrs = (struct span){hops.data + sizeof(hop), hop.rtnh_len - sizeof(hop)};
-		while ((rc = next_attr(&attrs, &attr)) > 0) {
-			rc = parse_hop_attr(&attr, family, &route);
-			if (rc)
-				return rc;
-		}
-		if (!rc)
-			rc = mv_topo_add_route(topo, &route);
-		if (rc)
-			return rc;
-		step = RTNH_ALIGN(hop.rtnh_len);
-		if (step > hops.len)
-			step = hops.len;
-		hops.data += step;
-		hops.len -= step;
-	}
-	return 0;
-}
-
-static int parse_route(struct mv_topo *topo, struct span message)
-{
-	struct mv_route route = {0};
-	struct span hops = {0};
-	struct rtmsg info;
-	struct attr attr;
-	int rc;
-
-	if (take_header(&message, &info, sizeof(info)))
-		return -EBADMSG;
-	if (info.rtm_family != AF_INET && info.rtm_family != AF_INET6)
-		return 0;
-	/* A cloned route is a cache entry, perhaps a guess, not what the tables say. */
-	if (info.rtm_type != RTN_UNICAST || info.rtm_flags & RTM_F_CLONED)
-		return 0;
-	if (get_prefix_len(info.rtm_dst_len, info.rtm_family, &route.dst_len))
-		return -EBADMSG;
-	route.fib_len = route.dst_len;
-	route.table = info.rtm_table;
-	/* A default route has no RTA_DST. */
-	if (info.rtm_family == AF_INET)
-		route.dst = mv_gid_from_ipv4(0);
-
-	while ((rc = next_attr(&message, &attr)) > 0) {
-		rc = parse_route_attr(&attr, info.rtm_family, &route, &hops);
-		if (rc)
-			return rc;
-	}
-	if (rc)
-		return rc;
-	if (hops.len)
-		return parse_hops(topo, hops, info.rtm_family, &route);
-	return route.ifindex ? mv_topo_add_route(topo, &route) : 0;
+	for (i = 0; i < topo->n_addrs; i++)
+		if (parsed->family == AF_INET6 && topo->addrs[i].ifindex == addr->ifindex &&
+		    mv_gid_family(&topo->addrs[i].gid) != MV_FAMILY_IPV4 &&
+		    (is_link_local(&topo->addrs[i].gid) || !is_link_local(&addr->gid)))
+			break;
+	return i;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* NLMSG_ERROR always, NLMSG_DONE mostly begins with an errno, negative, or 0. */
-static int parse_status(struct span message, bool *ret_done)
+static int parse_status(struct mv_nl_span message, bool *ret_done)
 {
 	int32_t err;
 
@@ -396,8 +242,13 @@ static int parse_status(struct span message, bool *ret_done)
 	return err > 0 || err < -4095 ? -EBADMSG : err;
 }
 
-static int parse_message(struct mv_topo *topo, uint16_t type, struct span message, bool *ret_done)
+/* One message of an answer: what there is, each once. */
+static int take_answer(struct mv_topo *topo, uint16_t type, struct mv_nl_span message, bool *ret_done)
 {
+	struct parsed_addr parsed;
+	struct mv_netdev netdev;
+	int rc;
+
 	switch (type) {
 	case NLMSG_ERROR:
 		return parse_status(message, ret_done);
@@ -407,41 +258,118 @@ static int parse_message(struct mv_topo *topo, uint16_t type, struct span messag
 	case NLMSG_OVERRUN:
 		return -EBADMSG;
 	case RTM_NEWLINK:
-		return parse_link(topo, message);
+		rc = parse_link(message, &netdev);
+		return rc > 0 ? mv_topo_add_netdev(topo, &netdev) : rc;
 	case RTM_NEWADDR:
-		return parse_addr(topo, message);
+		rc = parse_addr(message, &parsed);
+		return rc > 0 && !parsed.failed ? mv_topo_add_addr(topo, &parsed.addr) : rc < 0 ? rc : 0;
 	case RTM_NEWROUTE:
-		return parse_route(topo, message);
+		return mv_nl_parse_route(topo, message);
 	default:
 		return 0;
 	}
 }
 
+static int take_link_notice(struct mv_topo *topo, bool gone, struct mv_nl_span message)
+{
+	struct mv_netdev netdev;
+	int rc = parse_link(message, &netdev);
+
+	if (rc <= 0)
+		return rc;
+	if (!gone)
+		return mv_topo_add_netdev(topo, &netdev);
+	mv_topo_remove_netdev(topo, netdev.ifindex);
+	return 0;
+}
+
+static int take_addr_notice(struct mv_topo *topo, bool gone, struct mv_nl_span message)
+{
+	struct parsed_addr parsed;
+	int rc = parse_addr(message, &parsed);
+	size_t at;
+
+	if (rc <= 0)
+		return rc;
+	at = find_addr(topo, &parsed);
+	if (gone || parsed.failed) {
+		if (at < topo->n_addrs)
+			mv_topo_remove_addr(topo, at);
+		return 0;
+	}
+	/* One that is announced again (its lifetime is, with each router advertisement) keeps its place. */
+	if (at < topo->n_addrs) {
+		topo->addrs[at] = parsed.addr;
+		return 0;
+	}
+	return mv_topo_insert_addr(topo, place_for(topo, &parsed), &parsed.addr);
+}
+
+/* One message that came unasked. */
+static int take_notice(struct mv_topo *topo, uint16_t type, struct mv_nl_span message, unsigned int *seen)
+{
+	switch (type) {
+	case RTM_NEWLINK:
+	case RTM_DELLINK:
+		*seen |= MV_NETLINK_NET;
+		return take_link_notice(topo, type == RTM_DELLINK, message);
+	case RTM_NEWADDR:
+	case RTM_DELADDR:
+		*seen |= MV_NETLINK_NET;
+		return take_addr_notice(topo, type == RTM_DELADDR, message);
+	case NLMSG_OVERRUN:
+		return -EBADMSG;
+	default: /* routes and rules, which a snapshot does not keep */
+		*seen |= MV_NETLINK_ROUTES;
+		return 0;
+	}
+}
+
+/* Takes the next message off the front of @rest. Return: 0 or -EBADMSG. */
+static int next_message(struct mv_nl_span *rest, uint16_t *ret_type, struct mv_nl_span *ret)
+{
+	struct nlmsghdr header;
+	size_t step;
+
+	if (rest->len < sizeof(header))
+		return -EBADMSG;
+	memcpy(&header, rest->data, sizeof(header));
+	if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > rest->len)
+		return -EBADMSG;
+	*ret_type = header.nlmsg_type;
+	*ret = (struct mv_nl_span){rest->data + sizeof(header), header.nlmsg_len - sizeof(header)};
+	step = NLMSG_ALIGN((size_t)header.nlmsg_len);
+	if (step > rest->len)
+		step = rest->len;
+	rest->data += step;
+	rest->len -= step;
+	return 0;
+}
+
 int mv_netlink_parse(struct mv_topo *topo, const void *buf, size_t len, bool *ret_done)
 {
-	struct span rest = {buf, len};
+	struct mv_nl_span rest = {buf, len}, message;
+	uint16_t type;
+	int err = 0;
 
-	while (rest.len) {
-		struct nlmsghdr header;
-		size_t step;
-		int err;
-
-		if (rest.len < sizeof(header))
-			return -EBADMSG;
-		memcpy(&header, rest.data, sizeof(header));
-		if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > rest.len)
-			return -EBADMSG;
-		err = parse_message(topo, header.nlmsg_type,
-				    (struct span){rest.data + sizeof(header),
-						  header.nlmsg_len - sizeof(header)},
-				    ret_done);
-		if (err)
-			return err;
-		step = NLMSG_ALIGN((size_t)header.nlmsg_len);
-		if (step > rest.len)
-			step = rest.len;
-		rest.data += step;
-		rest.len -= step;
+	while (!err && rest.len) {
+		err = next_message(&rest, &type, &message);
+		if (!err)
+			err = take_answer(topo, type, message, ret_done);
 	}
-	return 0;
+	return err;
+}
+
+int mv_netlink_apply(struct mv_topo *topo, const void *buf, size_t len, unsigned int *ret_seen)
+{
+	struct mv_nl_span rest = {buf, len}, message;
+	uint16_t type;
+	int err = 0;
+
+	while (!err && rest.len) {
+		err = next_message(&rest, &type, &message);
+		if (!err)
+			err = take_notice(topo, type, message, ret_seen);
+	}
+	return err;
 }

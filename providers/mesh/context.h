@@ -81,6 +81,7 @@ struct mesh_context {
 		enum mv_gid_type type;
 		union ibv_gid dgid, gid;
 	} fits[MESH_FITS];
+	uint64_t fits_routes; /* and with the routes as they were after so many changes; see struct mesh_paths */
 	struct mv_seen_log *seen;
 };
 

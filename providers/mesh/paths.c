@@ -17,9 +17,10 @@ struct mesh_paths {
 	uint64_t number; /* of all there have been, from 1; see process->paths_watched */
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
-	bool current; /* nothing changed since the netdevs were read */
+	bool current; /* @net is what the kernel has told of */
 	bool broken; /* a descriptor has become somebody else's */
-	uint64_t changed_ns; /* when the last change was noticed; before the first, when the socket was opened */
+	uint64_t changed_ns; /* when the last change of netdevs or addresses was noticed; before the first, when the socket was opened */
+	uint64_t n_routes; /* changes of routes and rules; from 1 */
 	struct mv_topo net; /* netdevs and addresses; routes only during a decision */
 };
 
@@ -150,6 +151,7 @@ static struct mesh_paths *open_paths(uint64_t generation, bool *look)
 		return NULL;
 	}
 	paths->changed_ns = mesh_now_ns();
+	paths->n_routes = 1;
 	paths->number = ++mesh_root.process->last_paths;
 	mesh_root.paths = paths;
 	*look = true;
@@ -168,10 +170,14 @@ static int check_requests(struct mesh_paths *paths)
 /* The descriptor for changes has been found to be ours. */
 static void notice_changes(struct mesh_paths *paths, uint64_t now_ns)
 {
-	if (!mv_netlink_changed(&paths->netlink))
-		return;
-	paths->current = false;
-	paths->changed_ns = now_ns;
+	unsigned int seen = mv_netlink_follow(&paths->netlink, paths->current ? &paths->net : NULL);
+
+	if (seen & MV_NETLINK_NET)
+		paths->changed_ns = now_ns;
+	if (seen & MV_NETLINK_ROUTES)
+		paths->n_routes++;
+	if (seen & MV_NETLINK_LOST)
+		paths->current = false;
 }
 
 /*
@@ -404,7 +410,7 @@ static bool choose_again(struct mesh_context *mc, const struct mv_request *reque
 		return false;
 	/* Only while somebody else looks for changes. */
 	if (!paths || paths->generation != mc->generation || !is_watched(paths) || !paths->current || paths->broken ||
-	    !tables_believed(paths, mc, mesh_now_ns()))
+	    mc->fits_routes != paths->n_routes || !tables_believed(paths, mc, mesh_now_ns()))
 		return false;
 	mesh_count(MV_COUNT_DECIDED + MV_KEEP);
 	ret->fits = true;
@@ -413,10 +419,14 @@ static bool choose_again(struct mesh_context *mc, const struct mv_request *reque
 	return true;
 }
 
-static void remember_fit(struct mesh_context *mc, const struct mv_request *request, const struct mesh_choice *choice)
+static void remember_fit(struct mesh_context *mc, const struct mesh_paths *paths, const struct mv_request *request,
+			 const struct mesh_choice *choice)
 {
 	if (mv_log_wants(&mesh_root.log, MV_LOG_DEBUG)) /* every decision is to be told */
 		return;
+	if (mc->fits_routes != paths->n_routes)
+		memset(mc->fits, 0, sizeof(mc->fits));
+	mc->fits_routes = paths->n_routes;
 	*fit_of(mc, request) = (struct mesh_fit){.port_num = request->port_num,
 						 .index = (uint8_t)request->sgid_index,
 						 .type = choice->type,
@@ -470,7 +480,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->fits = finds_way(&decision);
 	describe_own(mc, request, decision.sgid_index, ret);
 	if (decision.action == MV_KEEP && ret->fits)
-		remember_fit(mc, request, ret);
+		remember_fit(mc, paths, request, ret);
 	if (!mc->logged_only && decision.sgid_index <= UINT8_MAX) /* ibv_global_route has 8 bits */
 		ret->index = (uint8_t)decision.sgid_index;
 }
@@ -518,8 +528,12 @@ int mesh_paths_watch(bool *ret_busy)
 	if (!*ret_busy) {
 		struct mesh_paths *paths = own_paths();
 
-		if (paths && mv_netlink_events_intact(&paths->netlink)) {
+		if (paths && mv_netlink_events_intact(&paths->netlink))
 			notice_changes(paths, mesh_now_ns());
+		else
+			paths = NULL;
+		/* What is to be read anew with the next decision need not be followed until then. */
+		if (paths && paths->current) {
 			fd = paths->netlink.event_fd;
 			atomic_store_explicit(&mesh_root.process->paths_watched, paths->number, memory_order_release);
 		}

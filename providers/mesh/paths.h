@@ -83,9 +83,9 @@ void mesh_paths_why_not(const struct mesh_choice *choice);
  * @ret_busy: set: somebody is deciding, and the kernel may have him wait for its locks for long, as connections that move must not;
  *            to be tried again soon
  *
- * Until mesh_paths_unwatch() decisions need no system call to know that nothing did. Never waits.
+ * Takes what has changed until now. Until mesh_paths_unwatch() decisions need no system call to know that nothing else did. Never waits.
  *
- * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now.
+ * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now, as the next decision reads all anew.
  */
 int mesh_paths_watch(bool *ret_busy);
 /** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */

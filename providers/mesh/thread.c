@@ -39,6 +39,8 @@
 #define CLAIM_AGAIN_NS 20000000ull
 /* When to try again to watch for changes, while somebody is looking at them. */
 #define WATCH_AGAIN_NS 20000000ull
+/* From a change to the next that it is woken for: hosts with many containers have hundreds a second, and who decides looks by himself meanwhile. */
+#define WATCH_REST_NS 100000000ull
 /* How often to look whether the rails' descriptors are ours still, while there is something to do; six system calls each. */
 #define CHECK_RAILS_NS 50000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
@@ -75,6 +77,7 @@ struct mesh_thread {
 	size_t n_rails;
 	uint64_t check_rails_at_ns;
 	uint64_t reconnect_at_ns;
+	uint64_t watch_at_ns; /* changes of the network are not looked for before */
 	uint64_t worked_at_ns; /* something happened */
 };
 
@@ -451,13 +454,14 @@ static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
 
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
-	bool busy;
+	bool busy = false;
+	uint64_t now = mesh_now_ns(), wait;
+	bool watches = now >= thread->watch_at_ns;
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
-		[NETDEVS] = {.fd = mesh_paths_watch(&busy), .events = POLLIN},
+		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
-	uint64_t now = mesh_now_ns(), wait;
 	struct timespec timeout;
 	char drain[64];
 	size_t i;
@@ -465,6 +469,8 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 
 	if (busy && until_ns > now + WATCH_AGAIN_NS)
 		until_ns = now + WATCH_AGAIN_NS;
+	if (!watches && until_ns > thread->watch_at_ns)
+		until_ns = thread->watch_at_ns;
 	wait = until_ns > now ? until_ns - now : 0;
 	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	for (i = 0; i < thread->n_rails; i++) {
@@ -486,6 +492,8 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	mesh_paths_unwatch();
 	if (n <= 0)
 		return;
+	if (fds[NETDEVS].revents)
+		thread->watch_at_ns = mesh_now_ns() + WATCH_REST_NS;
 	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
 		while (recv(thread->wake[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
 			;

@@ -7,30 +7,21 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "decide.h"
 #include "fault.h"
+#include "netns.h"
 #include "topo_netlink.h"
 
 static struct mv_netlink nl;
 static struct mv_topo topo;
 
-/* Runs an ip(8) command line. */
-static int ip(const char *args)
-{
-	char command[256];
-
-	snprintf(command, sizeof(command), "ip %s", args);
-	return system(command);
-}
-
 #define assert_ip(args)                                                                            \
 	do {                                                                                       \
-		if (ip(args))                                                                      \
+		if (netns_ip(args))                                                                      \
 			fail_msg("ip %s failed", args);                                            \
 	} while (0)
 
@@ -123,7 +114,7 @@ static void test_addrs(void **state)
 static void test_vlan(void **state)
 {
 	(void)state;
-	if (ip("link add link va name va.5 type vlan id 5 2>/dev/null")) {
+	if (netns_ip("link add link va name va.5 type vlan id 5 2>/dev/null")) {
 		print_message("this kernel makes no VLAN devices\n");
 		skip();
 	}
@@ -294,42 +285,6 @@ static void test_decision(void **state)
 	assert_int_equal(candidate.verdict, MV_VERDICT_OK);
 }
 
-/*
- * Makes the user that we were root of the new user namespace, or ip(8) would have no rights in it.
- */
-static int map_root(uid_t uid, gid_t gid)
-{
-	const struct {
-		const char *path;
-		unsigned int outside;
-	} maps[] = {{"/proc/self/uid_map", uid}, {"/proc/self/gid_map", gid}};
-	FILE *file = fopen("/proc/self/setgroups", "we");
-	int err = 0;
-
-	if (!file)
-		return -1;
-	fputs("deny", file);
-	err |= fclose(file);
-	for (size_t i = 0; i < 2 && !err; i++) {
-		file = fopen(maps[i].path, "we");
-		if (!file)
-			return -1;
-		fprintf(file, "0 %u 1", maps[i].outside);
-		err |= fclose(file);
-	}
-	return err;
-}
-
-static int enter_namespace(void)
-{
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-
-	if (!uid)
-		return unshare(CLONE_NEWNET);
-	return unshare(CLONE_NEWUSER | CLONE_NEWNET) || map_root(uid, gid) ? -1 : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,14 +295,7 @@ int main(void)
 		cmocka_unit_test(test_changes),
 	};
 
-	if (enter_namespace()) {
-		printf("no network namespace can be made here: %s\n", strerror(errno));
+	if (!netns_enter())
 		return 77;
-	}
-	if (system("ip link show lo >/dev/null 2>&1") ||
-	    ip("link add vx type veth peer name vy 2>/dev/null") || ip("link del vx")) {
-		printf("ip(8) or veth devices are missing: install iproute2\n");
-		return 77;
-	}
 	return cmocka_run_group_tests(tests, make_host, remove_host);
 }

@@ -16,15 +16,16 @@ int __wrap_mv_netlink_open(struct mv_netlink *nl);
 int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo);
 int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t ifindex,
 				const union ibv_gid *dgid);
-bool __real_mv_netlink_changed(struct mv_netlink *nl);
-bool __wrap_mv_netlink_changed(struct mv_netlink *nl);
+unsigned int __real_mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo);
+unsigned int __wrap_mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo);
 uint64_t __real_mesh_now_ns(void);
 uint64_t __wrap_mesh_now_ns(void);
 
 int open_error, route_error;
 unsigned int n_fills;
 uint64_t clock_ns;
-static _Atomic bool changed;
+static _Atomic unsigned int changed; /* MV_NETLINK_... */
+static struct mv_addr new_addr; /* with MV_NETLINK_NET, unless its prefix is of no length */
 
 union ibv_gid gid(const char *text)
 {
@@ -78,10 +79,15 @@ int __wrap_mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uin
 	return route_error;
 }
 
-/* The socket is real: what becomes of its descriptor counts. */
-bool __wrap_mv_netlink_changed(struct mv_netlink *nl)
+/* The socket is real: what becomes of its descriptor counts. What it tells is not of the host that is made up. */
+unsigned int __wrap_mv_netlink_follow(struct mv_netlink *nl, struct mv_topo *topo)
 {
-	return __real_mv_netlink_changed(nl) | atomic_exchange(&changed, false);
+	unsigned int seen = atomic_exchange(&changed, 0);
+
+	if (topo && seen & MV_NETLINK_NET && new_addr.prefix_len)
+		assert_int_equal(mv_topo_add_addr(topo, &new_addr), 0);
+	new_addr.prefix_len = 0;
+	return seen | __real_mv_netlink_follow(nl, NULL);
 }
 
 uint64_t __wrap_mesh_now_ns(void)
@@ -160,9 +166,19 @@ void move_gid(void)
 
 void announce_change(void)
 {
-	changed = true;
+	changed = MV_NETLINK_NET | MV_NETLINK_ROUTES | MV_NETLINK_LOST;
 }
 
+void announce_addr(uint32_t ifindex, const char *text)
+{
+	new_addr = (struct mv_addr){.ifindex = ifindex, .gid = gid(text), .prefix = gid(text), .prefix_len = 96 + 24};
+	changed = MV_NETLINK_NET;
+}
+
+void announce_route(void)
+{
+	changed = MV_NETLINK_ROUTES;
+}
 
 void run(void (*body)(void))
 {

@@ -31,6 +31,9 @@ void flap(void);
 /* What flap() consists of, for those to whom the order matters: the kernel fills its table after netlink has told. */
 void move_gid(void);
 void announce_change(void);
+/* What can be followed without reading all anew: another address of eth0 or eth0.5; a route, which none is. */
+void announce_addr(uint32_t ifindex, const char *text);
+void announce_route(void);
 
 extern uint64_t clock_ns; /* what the plugin takes for the time; 0: the real one */
 

@@ -211,6 +211,76 @@ static void answers_are_remembered(void)
 	fake.close_device(context);
 }
 
+/* What is told of a change is enough: a dump waits for a lock of the kernel's, which others may have for long. */
+static void changes_are_followed(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	unsigned int before, tables;
+
+	connect_at(context, 1500 * MS);
+	before = n_fills;
+	tables = fake.state->n_queries;
+	announce_addr(3, "10.7.0.1");
+	set_gid(2, 7, "10.7.0.1", 3);
+	clock_ns = 2000 * MS;
+	assert_int_equal(address_from(context, 1, "10.7.0.2"), 7); /* by the netdev's new address */
+	assert_true(fake.state->n_queries > tables);
+	assert_int_equal(n_fills, before);
+	/* Also by who watches. */
+	announce_addr(3, "10.8.0.1");
+	set_gid(3, 8, "10.8.0.1", 3);
+	assert_true(watch() >= 0);
+	clock_ns = 3000 * MS;
+	assert_int_equal(address_from(context, 1, "10.8.0.2"), 8);
+	assert_int_equal(n_fills, before);
+	mesh_paths_unwatch();
+	/* Nobody need wake for what is read anew in any case. */
+	announce_change();
+	assert_int_equal(watch(), -1);
+	assert_int_equal(connect_at(context, 4000 * MS), 1);
+	assert_int_equal(n_fills, before + 1);
+	assert_true(watch() >= 0);
+	fake.close_device(context);
+}
+
+/* Routes are asked for with each decision. GID tables do not depend on them. */
+static void routes_end_what_is_remembered(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	struct mesh_context *mc = mesh_context_get(context);
+	unsigned int before, tables;
+	size_t n;
+
+	mesh_root.log.level = MV_LOG_INFO; /* debugging wants to see each decision */
+	connect_at(context, 1500 * MS);
+	connect_at(context, 2100 * MS);
+	watch();
+	n = mc->tables.devices[0].ports[0].n_gids;
+	mc->tables.devices[0].ports[0].n_gids = 0; /* who looks there finds nothing, and reads it anew */
+	tables = fake.state->n_queries;
+	before = n_fills;
+	assert_int_equal(connect_at(context, 2101 * MS), 1);
+	assert_int_equal(fake.state->n_queries, tables);
+	announce_route();
+	watch();
+	connect_at(context, 2102 * MS);
+	assert_true(fake.state->n_queries > tables);
+	assert_true(mc->tables.devices[0].ports[0].n_gids >= n);
+	assert_int_equal(n_fills, before);
+	/* And what is found then is remembered again. */
+	connect_at(context, 3000 * MS);
+	connect_at(context, 3900 * MS);
+	tables = fake.state->n_queries;
+	announce_route();
+	watch();
+	connect_at(context, 3901 * MS);
+	connect_at(context, 3902 * MS);
+	assert_int_equal(fake.state->n_queries, tables);
+	fake.close_device(context);
+}
+
+TEST(changes_are_followed)
+TEST(routes_end_what_is_remembered)
 TEST(quiet_table_is_read_less_and_less)
 TEST(table_filled_after_the_news)
 TEST(believed_for_as_long_again)
@@ -224,6 +294,8 @@ TEST(answers_are_remembered)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_changes_are_followed),
+		cmocka_unit_test(test_routes_end_what_is_remembered),
 		cmocka_unit_test(test_quiet_table_is_read_less_and_less),
 		cmocka_unit_test(test_table_filled_after_the_news),
 		cmocka_unit_test(test_believed_for_as_long_again),
