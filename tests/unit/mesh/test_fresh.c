@@ -243,6 +243,15 @@ static void changes_are_followed(void)
 	fake.close_device(context);
 }
 
+static unsigned int n_remembered(const struct mesh_context *mc)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < MESH_FITS; i++)
+		n += mc->fits[i].port_num != 0;
+	return n;
+}
+
 /* Routes are asked for with each decision. GID tables do not depend on them. */
 static void routes_end_what_is_remembered(void)
 {
@@ -276,6 +285,13 @@ static void routes_end_what_is_remembered(void)
 	connect_at(context, 3901 * MS);
 	connect_at(context, 3902 * MS);
 	assert_int_equal(fake.state->n_queries, tables);
+	/* Nothing is left of what was remembered of others before. */
+	assert_int_equal(connect_from(context, 1, "10.1.0.3"), 1);
+	assert_int_equal(n_remembered(mc), 2);
+	announce_route();
+	watch();
+	connect_at(context, 3903 * MS);
+	assert_int_equal(n_remembered(mc), 1);
 	fake.close_device(context);
 }
 
