@@ -19,6 +19,9 @@ extern const struct fake_config usual;
 extern int open_error; /* of opening netlink, while not 0 */
 extern int route_error; /* of a route look-up, while not 0 */
 extern unsigned int n_fills; /* how often netdevs and addresses were read */
+extern int notice_fd; /* a socket in place of the one for changes, which nobody reads; -1: none */
+extern uint64_t notice_ino; /* its inode */
+extern _Atomic unsigned int n_follows; /* how often changes were looked for */
 
 union ibv_gid gid(const char *text);
 void set_gid(size_t at, uint32_t index, const char *text, uint32_t ifindex);

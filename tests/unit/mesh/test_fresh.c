@@ -6,8 +6,12 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "conn.h"
 #include "paths.h"
 #include "program.h"
 
@@ -132,6 +136,32 @@ static void helper_watches(void)
 	flap();
 	watch(); /* looks before it sleeps */
 	assert_int_equal(connect_at(context, 2002 * MS), 4);
+	fake.close_device(context);
+}
+
+/* On a host that changes all the time its thread has something else to do. */
+static void helper_rests_between_changes(void)
+{
+	struct ibv_context *context;
+	uint64_t begun, passed;
+	struct stat st;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), 0);
+	assert_int_equal(fstat(pair[0], &st), 0);
+	notice_fd = pair[0];
+	notice_ino = st.st_ino;
+	assert_int_equal(write(pair[1], "x", 1), 1); /* there is always another one */
+	start(FAKEVERBS_34, &usual);
+	context = fake.open_device("mlx5", &device);
+	assert_non_null(context);
+	assert_int_equal(connect_from(context, 1, "10.1.0.2"), 1);
+	begun = mesh_now_ns();
+	n_follows = 0;
+	assert_int_equal(mesh_thread_wake(true), 0);
+	usleep(500 * 1000);
+	passed = mesh_now_ns() - begun;
+	assert_in_range(n_follows, 2, 2 + passed / (100 * MS));
 	fake.close_device(context);
 }
 
@@ -303,6 +333,7 @@ TEST(believed_for_as_long_again)
 TEST(news_end_belief)
 TEST(what_changes_something_is_read_for_it)
 TEST(helper_watches)
+TEST(helper_rests_between_changes)
 TEST(helper_never_waits)
 TEST(tells_whether_it_is_sure)
 TEST(answers_are_remembered)
@@ -318,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_news_end_belief),
 		cmocka_unit_test(test_what_changes_something_is_read_for_it),
 		cmocka_unit_test(test_helper_watches),
+		cmocka_unit_test(test_helper_rests_between_changes),
 		cmocka_unit_test(test_helper_never_waits),
 		cmocka_unit_test(test_tells_whether_it_is_sure),
 		cmocka_unit_test(test_answers_are_remembered),
