@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* mv_netlink_parse() on any datagram; what it stores must be sound enough for mv_decide(). */
+/*
+ * mv_netlink_parse() and mv_netlink_apply() on any datagram, the latter as news to an empty snapshot and to what the former has made
+ * of it; what they store must be sound enough for mv_decide().
+ */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -62,23 +65,55 @@ static void check_decisions(struct mv_topo *topo)
 	}
 }
 
+/* Notices replace what they name: no address of a netdev is there twice. */
+static void check_once(const struct mv_topo *topo)
+{
+	for (size_t i = 0; i < topo->n_addrs; i++)
+		for (size_t k = 0; k < i; k++)
+			FUZZ_CHECK(topo->addrs[i].ifindex != topo->addrs[k].ifindex ||
+				   topo->addrs[i].prefix_len != topo->addrs[k].prefix_len ||
+				   !mv_gid_equal(&topo->addrs[i].gid, &topo->addrs[k].gid) ||
+				   !mv_gid_equal(&topo->addrs[i].prefix, &topo->addrs[k].prefix));
+}
+
+static void check_apply(struct mv_topo *topo, const uint8_t *buf, size_t size)
+{
+	unsigned int seen = 0;
+	int err = mv_netlink_apply(topo, buf, size, &seen);
+
+	FUZZ_CHECK(!err || err == -EBADMSG || err == -ENOMEM);
+	FUZZ_CHECK(!(seen & ~(unsigned int)(MV_NETLINK_NET | MV_NETLINK_ROUTES)));
+}
+
+static void check_all(struct mv_topo *topo)
+{
+	check_netdevs(topo);
+	check_addrs(topo);
+	check_decisions(topo);
+	mv_topo_fini(topo);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *buf = malloc(size ? size : 1);
-	struct mv_topo topo;
+	struct mv_topo dumped, told;
 	bool done = false;
 	int err;
 
 	/* A copy of exact size, so that the sanitizer sees one byte too far. */
 	FUZZ_CHECK(buf);
 	memcpy(buf, data, size);
-	mv_topo_init(&topo);
-	err = mv_netlink_parse(&topo, buf, size, &done);
+	mv_topo_init(&dumped);
+	err = mv_netlink_parse(&dumped, buf, size, &done);
 	FUZZ_CHECK(err <= 0 && err >= -4095);
+	check_netdevs(&dumped);
+	check_addrs(&dumped);
+	mv_topo_init(&told);
+	check_apply(&told, buf, size);
+	check_once(&told);
+	check_apply(&dumped, buf, size);
 	free(buf);
-	check_netdevs(&topo);
-	check_addrs(&topo);
-	check_decisions(&topo);
-	mv_topo_fini(&topo);
+	check_all(&told);
+	check_all(&dumped);
 	return 0;
 }
