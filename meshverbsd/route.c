@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <linux/rtnetlink.h>
 
+#include "topo_netlink_attr.h"
 #include "topo_netlink_exchange.h"
 #include "udp.h"
 
@@ -28,15 +29,17 @@ static void add_address(struct query *query, uint16_t type, const struct in6_add
 /* One message of @len bytes. */
 static uint32_t read_answer(const struct nlmsghdr *header, size_t len)
 {
+	struct mv_nl_span rest;
+	struct mv_nl_attr attr;
 	uint32_t ifindex = 0;
-	size_t rest;
 
-	if (!NLMSG_OK(header, len) || header->nlmsg_type != RTM_NEWROUTE || header->nlmsg_len < NLMSG_LENGTH(sizeof(struct rtmsg)))
+	if (!NLMSG_OK(header, len) || header->nlmsg_type != RTM_NEWROUTE || header->nlmsg_len < NLMSG_SPACE(sizeof(struct rtmsg)))
 		return 0;
-	rest = RTM_PAYLOAD(header);
-	for (const struct rtattr *attr = RTM_RTA(NLMSG_DATA(header)); RTA_OK(attr, rest); attr = RTA_NEXT(attr, rest))
-		if (attr->rta_type == RTA_OIF && RTA_PAYLOAD(attr) == sizeof(ifindex))
-			memcpy(&ifindex, RTA_DATA(attr), sizeof(ifindex));
+	rest = (struct mv_nl_span){(const uint8_t *)header + NLMSG_SPACE(sizeof(struct rtmsg)),
+				   header->nlmsg_len - NLMSG_SPACE(sizeof(struct rtmsg))};
+	while (mv_nl_next_attr(&rest, &attr) > 0)
+		if (attr.type == RTA_OIF && mv_nl_get_u32(attr.value, &ifindex))
+			return 0;
 	return ifindex;
 }
 

@@ -72,6 +72,21 @@ static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
 	return mv_port_add_gid(port, &entry);
 }
 
+/* What was noted down when it was read before is the newest then. */
+static bool is_as_before(const struct mv_topo *before, const struct mv_port *port)
+{
+	const struct mv_port *old = before->n_devices ? mv_device_port(&before->devices[0], port->num) : NULL;
+	size_t i;
+
+	if (!old || old->n_gids != port->n_gids)
+		return false;
+	for (i = 0; i < port->n_gids; i++)
+		if (old->gids[i].index != port->gids[i].index || old->gids[i].type != port->gids[i].type ||
+		    !mv_gid_equal(&old->gids[i].gid, &port->gids[i].gid))
+			return false;
+	return true;
+}
+
 int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, const char *name,
 		     struct mv_topo *tables, struct mv_seen_log *seen)
 {
@@ -91,7 +106,8 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 	for (i = 0; !err && i < n; i++)
 		err = add_entry(device, &entries[i]);
 	for (p = 0; !err && p < device->n_ports; p++)
-		err = mv_seen_update(seen, &device->ports[p]);
+		if (!is_as_before(tables, &device->ports[p]))
+			err = mv_seen_update(seen, &device->ports[p]);
 	free(entries);
 	if (err) {
 		mv_topo_fini(&fresh);
