@@ -13,7 +13,7 @@ const struct mv_move_times mv_move_default_times = {
 	.live_resend_ns = 10 * MS,
 	.resend_max_ns = 500 * MS,
 	.live_resend_max_ns = 50 * MS,
-	.ask_ns = 2000 * MS,
+	.ask_ns = 400 * MS,
 	.give_up_ns = 10000 * MS,
 	.move_ns = 4000 * MS,
 };

@@ -190,7 +190,12 @@ struct mv_move_times {
 	uint64_t resend_max_ns;
 	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
-	uint64_t ask_ns; /* verdict ASK: how long the peer may be silent before going native. Default 2 s */
+	/*
+	 * Verdict ASK: how long the peer may be silent before going native. The path may work, and the peer have no plugin and send at once:
+	 * with a timeout of 14 and a retry_cnt of 7 (ibv_rc_pingpong, perftest) it waits 8 times for 4.096 us << 14 at least (IBTA, 9.7.6.1.3),
+	 * and gives up after 537 ms, in which this end has to be connected as well. Default 400 ms
+	 */
+	uint64_t ask_ns;
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
 	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after, not counted how long a follower asks for it. Default 4 s */
 };
