@@ -15,6 +15,8 @@ const struct mv_move_times mv_move_default_times = {
 	.live_resend_max_ns = 50 * MS,
 	.ask_ns = 400 * MS,
 	.give_up_ns = 10000 * MS,
+	.try_ns = 1000 * MS,
+	.try_max_ns = 16000 * MS,
 	.move_ns = 4000 * MS,
 };
 
@@ -557,6 +559,24 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 	if (m->state == MV_MOVE_ASKING && m->verdict == MV_PATH_ASK)
 		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + m->times->ask_ns);
 	return at;
+}
+
+uint64_t mv_move_native_at(const struct mv_move *m)
+{
+	if (m->state != MV_MOVE_ASKING || m->live || m->peer_attempt)
+		return UINT64_MAX;
+	return later_of(m->begun_at + m->times->give_up_ns, m->try_at);
+}
+
+void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
+{
+	assert(mv_move_native_at(m) != UINT64_MAX);
+	if (ok) {
+		set_native(m);
+		return;
+	}
+	m->try_step = m->try_step ? earlier_of(2 * m->try_step, m->times->try_max_ns) : m->times->try_ns;
+	m->try_at = now_ns + m->try_step;
 }
 
 uint64_t mv_move_deadline(const struct mv_move *m)

@@ -34,6 +34,12 @@
  * work fails on the path as it would have failed without one. Going native instead could leave a leader that is
  * active, and receives that the path has already taken, without their other end.
  *
+ * A peer without such a machine never says a word, though the program behind it may be there and send. Work that waits for that ends
+ * after give_up_ns; but a program that only receives has none. What it asked for did not work when it began, and may since: a port is
+ * back. The caller, who sees that, may then connect the program's own QP while still asking, not before mv_move_native_at(), and says
+ * by mv_move_tried() how that went. Where it was refused (the neighbour does not answer yet) nothing has happened, and the end asks on. Where it was
+ * done, the end is NATIVE, as one that gave up before it had heard of its peer: a peer that comes after all asks, and is told.
+ *
  * A path that one end cannot make (PREPARE or CONNECT fails) is not the end: the leader goes on to its next one, and
  * the follower asks for it by an ANSWER without READY. Offers are numbered, so a late one does no harm.
  *
@@ -197,6 +203,11 @@ struct mv_move_times {
 	 */
 	uint64_t ask_ns;
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
+	/*
+	 * Between attempts at the program's own path: the first doubles up to the second. To find out that a neighbour does not answer takes
+	 * the kernel about a second, for which calls of the program's for that QP wait. Default 1 s, 16 s: in the end a sixteenth of the time
+	 */
+	uint64_t try_ns, try_max_ns;
 	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after, not counted how long a follower asks for it. Default 4 s */
 };
 
@@ -254,6 +265,7 @@ struct mv_move {
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
 	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
+	uint64_t try_at, try_step; /* the program's own path was tried, and refused: not before, and how much later; 0: it was not */
 	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
 	unsigned int n_actions, next_action;
 	struct mv_move_action actions[MV_MOVE_MAX_ACTIONS];
@@ -384,6 +396,22 @@ void mv_move_unreachable(struct mv_move *m, uint64_t now_ns);
  * As good as a lost message: it will be repeated. Should waiting end without a word from the peer, this is the reason.
  */
 void mv_move_undelivered(struct mv_move *m);
+
+/**
+ * mv_move_native_at - from when on the program's own QP may be connected as it asked, should that path work meanwhile
+ *
+ * Return: ns; UINT64_MAX: not at all, for the peer has been heard of, or nobody is being asked.
+ */
+uint64_t mv_move_native_at(const struct mv_move *m);
+
+/**
+ * mv_move_tried - the program's own QP was to be connected, when mv_move_native_at() said that it may be
+ * @ok: it can receive: NATIVE, of which the action is not given out any more; false: it is as it was, and mv_move_native_at() says when
+ *      to try again
+ *
+ * No other event may have come since mv_move_native_at(): with both QPs connected the peer's work could go to either.
+ */
+void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns);
 
 /**
  * mv_move_prepared - outcome of PREPARE

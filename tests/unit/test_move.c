@@ -613,6 +613,52 @@ static void test_undelivered(void **state)
 	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, true);
 }
 
+/* A port is back, and nobody has said a word: there may be no machine behind the peer. The program only receives. */
+static void test_path_is_back(void **state)
+{
+	struct pair pair = make_pair();
+	struct mv_ctl_msg hello, answer;
+	uint64_t now = START + T->give_up_ns;
+	struct mv_move l, f;
+
+	(void)state;
+	begin_leader(&l, &pair);
+	hello = take_message(&l, MV_CTL_HELLO);
+	assert_true(mv_move_native_at(&l) == now);
+	/* The base refuses: it asks on, and not all the time for that. */
+	for (uint64_t wait = T->try_ns; wait <= 4 * T->try_max_ns; wait *= 2) {
+		mv_move_tried(&l, false, now);
+		assert_quiet(&l);
+		assert_int_equal(l.state, MV_MOVE_ASKING);
+		now += wait < T->try_max_ns ? wait : T->try_max_ns;
+		assert_true(mv_move_native_at(&l) == now);
+	}
+	mv_move_tick(&l, now);
+	take_message(&l, MV_CTL_HELLO);
+	mv_move_tried(&l, true, now);
+	assert_quiet(&l);
+	assert_int_equal(l.state, MV_MOVE_NATIVE);
+	assert_true(mv_move_deadline(&l) == UINT64_MAX);
+	assert_true(mv_move_native_at(&l) == UINT64_MAX);
+	/* Somebody comes after all. */
+	mv_move_rts(&l, LEADER_PSN, now);
+	assert_quiet(&l);
+	begin_follower(&f, &pair);
+	answer = take_message(&f, MV_CTL_HELLO);
+	mv_move_message(&l, &answer, now);
+	answer = take_message(&l, MV_CTL_HELLO);
+	assert_int_equal(answer.flags, MV_CTL_NATIVE);
+	mv_move_message(&f, &answer, now);
+	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
+	/* Once it has been heard of there is no other way than to agree. */
+	begin_both(&l, &f, &pair, &hello);
+	mv_move_tried(&l, false, START + T->give_up_ns);
+	lead_to_offer(&l, &hello);
+	assert_true(mv_move_native_at(&l) == UINT64_MAX);
+	mv_move_tick(&l, START + T->resend_ns);
+	take_message(&l, MV_CTL_OFFER);
+}
+
 static void test_bye(void **state)
 {
 	struct pair pair = make_pair();
@@ -1079,6 +1125,7 @@ int main(void)
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_undelivered),
+		cmocka_unit_test(test_path_is_back),
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_proof),
