@@ -137,6 +137,7 @@ struct mesh_conn {
 	struct mv_ctl_end local, peer; /* as the programs know them */
 	uint8_t local_type; /* enum mv_gid_type */
 	bool own_host; /* its peer is on this host */
+	bool fits; /* the kernel had a way to the peer from the entry that it was connected with */
 	bool self; /* it is its own peer: @peer is @local */
 	uint32_t attempt;
 	uint64_t held_ns; /* since when, as it was made */
@@ -149,6 +150,8 @@ struct mesh_conn {
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool counted; /* in process->n_moving */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
+	uint64_t works_since_ns; /* held because a port was down: since when its path works; 0: it does not */
+	bool native_due; /* and that may be tried */
 	bool fencing; /* FENCE is under way */
 	bool fenced; /* from its end to ACTIVATE */
 	bool peer_gone; /* the peer has said that its program's QP is */
@@ -327,7 +330,10 @@ int mesh_conn_shadow_rts(struct mesh_conn *conn);
 /** mesh_attr_merge - copy the members that @mask names */
 void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask);
 
-/* negotiate.c, for relocate.c: with conn->lock held. */
+/* negotiate.c, for relocate.c and native.c: with conn->lock held. */
+
+/** mesh_conn_release_path - give up the path that was agreed upon. Return: 0; -EBUSY: the peer has used it, so there is no other any more */
+int mesh_conn_release_path(struct mesh_conn *conn);
 
 /** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */
 int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,

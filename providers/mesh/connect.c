@@ -83,6 +83,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->peer = (struct mv_ctl_end){.gid = attr->ah_attr.grh.dgid, .qpn = attr->dest_qp_num};
 	conn->local_type = choice->type;
 	conn->verdict = view->verdict;
+	conn->fits = choice->fits;
 	conn->attempt = next_attempt();
 	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
 }

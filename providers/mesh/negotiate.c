@@ -7,7 +7,7 @@
 #include "conn.h"
 #include "count.h"
 #include "live.h"
-#include "paths.h"
+#include "native.h"
 #include "reasons.h"
 #include "relocate.h"
 
@@ -148,8 +148,7 @@ static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 
 /* ---- the path ------------------------------------------------------------------------------------------------ */
 
-/* Return: 0; -EBUSY: the peer has used the path, so there is no other any more. */
-static int release(struct mesh_conn *conn)
+int mesh_conn_release_path(struct mesh_conn *conn)
 {
 	int err = conn->held ? mesh_held_unprepare(conn->held) : 0;
 
@@ -248,14 +247,14 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	struct mv_ctl_end mine = {0};
 	uint16_t lid = 0, mtu = 0;
 	char why[256] = "the peer has used another";
-	int err = conn->path.pd ? release(conn) : 0;
+	int err = conn->path.pd ? mesh_conn_release_path(conn) : 0;
 
 	if (!err)
 		err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
 			    conn->path.device[0] ? conn->path.device : "another rail", why, strerrordesc_np(-err));
-		release(conn);
+		mesh_conn_release_path(conn);
 	}
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
@@ -327,80 +326,20 @@ static void do_activate(struct mesh_conn *conn)
 	mesh_conn_tell(conn);
 }
 
-/* ---- no move after all --------------------------------------------------------------------------------------- */
-
-/* The program's own QP to where the program believes it is. */
-static int connect_base(struct mesh_conn *conn, uint8_t gid_type)
-{
-	struct ibv_qp_attr rtr = conn->rtr, rts = conn->rts;
-	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
-	int err;
-
-	if (rtr.ah_attr.is_global)
-		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, true, &choice);
-	if (gid_type != conn->local_type &&
-	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
-		choice.index = rtr.ah_attr.grh.sgid_index;
-	rtr.ah_attr.grh.sgid_index = choice.index;
-	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
-	if (err && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
-		/* The program gets the result it would have had without us. */
-		rtr = conn->rtr;
-		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
-	}
-	if (!err && conn->rts_mask)
-		err = -mesh_held_modify_base(conn->held, &rts, conn->rts_mask);
-	return err;
-}
-
-/* Connect the program's own QP after all and give it the work. Posting is stopped, until that is done. */
-static void go_native(struct mesh_conn *conn, uint8_t gid_type)
-{
-	struct mesh_held *h = conn->held;
-	int err = release(conn); /* before the base can receive what the shadow can */
-
-	if (!err)
-		err = connect_base(conn, gid_type);
-	if (!err)
-		err = mesh_held_native(h);
-	mesh_held_resume_posting(h);
-	if (!err) {
-		conn->held = NULL;
-		conn->state = MESH_CONN_NATIVE;
-		conn->unlogged = "no other path was agreed upon when it was made";
-		mesh_conn_log_unlogged(conn);
-		conn->local_type = gid_type;
-	} else {
-		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s; the program gets its errors",
-		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
-		mesh_count(MV_COUNT_SURFACED);
-		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
-		conn->state = MESH_CONN_FAILED;
-	}
-	mesh_conn_tell(conn);
-}
-
-static void do_native(struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	char to[MV_GID_STRLEN];
-
-	if (action->reason || action->timed_out)
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s",
-			    conn->mc->device, mv_gid_format(&conn->peer.gid, to), conn->peer_host,
-			    mv_path_verdict_text(conn->verdict),
-			    action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
-	if (action->reason || action->timed_out)
-		mesh_count(MV_COUNT_GIVEN_UP + action->reason);
-	go_native(conn, action->gid_type);
-	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
-}
-
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
 /* The kernel looks for the destination's neighbour when a QP is connected. */
 static bool is_slow(const struct mv_move_action *action)
 {
 	return action->type == MV_DO_CONNECT || action->type == MV_DO_NATIVE || action->type == MV_DO_STANDBY;
+}
+
+static bool is_in_batch(struct mesh_conn *conn)
+{
+	conn->in_batch = mesh_held_in_batch(conn->held);
+	if (conn->in_batch)
+		mesh_held_want_stop(conn->held);
+	return conn->in_batch;
 }
 
 /*
@@ -414,11 +353,8 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 	if (worker)
 		return next->type == MV_DO_PREPARE;
 	/* See stop_posting(); a worker could only give it back. */
-	conn->in_batch = next->type == MV_DO_NATIVE && mesh_held_in_batch(conn->held);
-	if (conn->in_batch) {
-		mesh_held_want_stop(conn->held);
+	if (next->type == MV_DO_NATIVE && is_in_batch(conn))
 		return true;
-	}
 	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
 		return false;
@@ -435,7 +371,7 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
 {
 	if (next->type != MV_DO_NATIVE)
 		return true;
-	release(conn); /* again, if it could not be done: that waits for who polls, and who polls may post */
+	mesh_conn_release_path(conn); /* again, if it could not be done: that waits for who polls, and who polls may post */
 	conn->in_batch = !mesh_held_stop_posting(conn->held);
 	return !conn->in_batch;
 }
@@ -466,10 +402,10 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 			do_activate(conn);
 			break;
 		case MV_DO_NATIVE:
-			do_native(conn, &action);
+			mesh_conn_native(conn, &action);
 			break;
 		case MV_DO_RELEASE:
-			release(conn);
+			mesh_conn_release_path(conn);
 			break;
 		default:
 			break; /* of a live QP: above */
@@ -543,6 +479,8 @@ void mesh_conn_work(struct mesh_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	if (is_moving(conn))
 		act(conn, mesh_now_ns(), true);
+	if (is_moving(conn))
+		mesh_conn_try_native(conn);
 	note_moving(conn, mesh_now_ns());
 	leave(conn);
 }
@@ -592,9 +530,23 @@ static void take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 		take_message(conn, &bye, now_ns);
 }
 
+/* It may be that its path works meanwhile. Return: when to look again, should it go on doing so. */
+static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
+{
+	uint64_t at = mesh_conn_native_at(conn, now_ns);
+
+	conn->native_due = at <= silent_ns;
+	if (!conn->native_due)
+		return at < UINT64_MAX - now_ns ? at + (now_ns - silent_ns) : UINT64_MAX;
+	if (is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid))
+		return UINT64_MAX; /* who comes from a worker is queued again */
+	mesh_conn_try_native(conn);
+	return now_ns;
+}
+
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
 {
-	uint64_t keys, tell, fence, move, again;
+	uint64_t keys, tell, fence, move, again, back;
 	bool live, ticked;
 
 	*ret_deadline = UINT64_MAX;
@@ -618,6 +570,11 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 			*ret_deadline = mesh_conn_check(conn, now_ns);
 		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
+	}
+	if (is_moving(conn)) {
+		back = look_back(conn, now_ns, silent_ns);
+		if (back < *ret_deadline)
+			*ret_deadline = back;
 	}
 	if (is_moving(conn)) {
 		move = mv_move_deadline(&conn->move);

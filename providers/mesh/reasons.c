@@ -285,6 +285,36 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
 
+/*
+ * Bare, what was made while a port was down works when that is back. What was APART then does not: the kernel has found no neighbour for
+ * it, or the wrong one, whatever addresses there are later; a peer that comes late may still help.
+ */
+static bool may_come_back(const struct mesh_conn *conn)
+{
+	return conn->verdict == MV_PATH_LOCAL_DOWN || conn->verdict == MV_PATH_REMOTE_DOWN;
+}
+
+/* Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. */
+uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t hold_down_ns = mesh_root.config.hold_down_ms * 1000000ull, at = mv_move_native_at(&conn->move);
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || !may_come_back(conn))
+		return UINT64_MAX;
+	request_of(conn, &request);
+	request.routed = conn->fits;
+	mesh_view_verdict(&request, &view);
+	if (view.verdict != MV_PATH_WORKS) {
+		conn->works_since_ns = 0;
+		return UINT64_MAX;
+	}
+	if (!conn->works_since_ns)
+		conn->works_since_ns = now_ns;
+	return at > conn->works_since_ns + hold_down_ns ? at : conn->works_since_ns + hold_down_ns;
+}
+
 static bool may_move(const struct mesh_conn *conn)
 {
 	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->move.live &&

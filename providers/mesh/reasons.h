@@ -42,6 +42,15 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_unwatch - its paths need not be probed any more; program's thread, too */
 void mesh_conn_unwatch(struct mesh_conn *conn);
 
+/**
+ * mesh_conn_native_at - it is held because a port was down, and nobody has answered: when is it to be tried as the program asked?
+ *
+ * Notes since when the path works: to be called with all news.
+ *
+ * Return: ns; UINT64_MAX: when something changes.
+ */
+uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
+
 /** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 

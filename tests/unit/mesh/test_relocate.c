@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Queue pairs that have failed wait for a path for a while, for whatever reason there is none, before the program gets their errors. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,10 +57,13 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
 
+static bool unroutable; /* but for what the kernel had a way for */
+
 void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
 {
-	(void)request;
 	*ret = view;
+	if (unroutable && !request->routed)
+		ret->verdict = MV_PATH_APART;
 }
 
 static struct mv_ctl_msg sent;
@@ -70,11 +74,39 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 }
 
 /* Its turn has not come. */
+static unsigned int n_submitted;
+static bool no_workers;
+
 bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to)
 {
 	(void)c;
 	(void)to;
-	return true;
+	n_submitted++;
+	return !no_workers;
+}
+
+/* What the base makes of it when its QP is to be connected. */
+static int rtr_error, rts_error;
+static unsigned int n_rtr, n_rts, n_native;
+
+static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+	(void)base;
+	(void)mask;
+	/* The kernel looks for the neighbour. */
+	now_ns += rtr_error ? 1000 * MS : 0;
+	n_rtr += attr->qp_state == IBV_QPS_RTR;
+	n_rts += attr->qp_state == IBV_QPS_RTS;
+	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
+}
+
+int __wrap_mesh_held_native(struct mesh_held *h);
+
+int __wrap_mesh_held_native(struct mesh_held *h)
+{
+	(void)h;
+	n_native++;
+	return 0;
 }
 
 static void no_path_failed(void *arg)
@@ -101,8 +133,13 @@ static int setup(void **state)
 	(void)state;
 	memset(&process, 0, sizeof(process));
 	memset(&view, 0, sizeof(view));
+	unroutable = no_workers = false;
+	n_submitted = n_rtr = n_rts = n_native = 0;
+	rtr_error = rts_error = 0;
+	context.modify_qp = modify_qp;
 	mesh_root.process = &process;
 	mesh_root.config.move_timeout_ms = 2000;
+	mesh_root.config.hold_down_ms = 5000;
 	cq = (struct mesh_cq){.cq = &ibv_cq};
 	held = (struct mesh_held){.mc = &context,
 				  .qp = &qp,
@@ -379,6 +416,203 @@ static void test_again_by_itself(void **state)
 	assert_true(deadline <= now_ns + 1000 * MS);
 }
 
+/* A port was down when it was made; its program has said RTS, and only receives. Nobody answers. */
+static void is_held(void)
+{
+	is_well();
+	held.mode = MESH_HELD_WAITING;
+	conn.state = MESH_CONN_HELD;
+	conn.verdict = MV_PATH_REMOTE_DOWN;
+	conn.fits = true;
+	conn.rtr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
+	conn.rts = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
+	conn.rtr_mask = IBV_QP_STATE;
+	conn.move = (struct mv_move){.state = MV_MOVE_ASKING,
+				     .times = &mv_move_default_times,
+				     .local = conn.local,
+				     .peer = conn.peer,
+				     .attempt = 1,
+				     .sq_psn = MV_CTL_PSN_NONE,
+				     .rq_psn = MV_CTL_PSN_NONE,
+				     .begun_at = now_ns};
+	view.verdict = MV_PATH_WORKS;
+}
+
+/* Return: is a worker to connect it? */
+static bool is_due_after(uint64_t ms)
+{
+	unsigned int before = n_submitted;
+	uint64_t deadline;
+
+	mesh_conn_run(&conn, now_ns + ms * MS, now_ns + ms * MS, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	return n_submitted > before;
+}
+
+static void test_path_is_back(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	mesh_conn_run(&conn, now_ns + 2 * MS, now_ns + 2 * MS, &deadline);
+	assert_true(deadline == now_ns + 10000 * MS); /* by itself, and not earlier */
+	assert_false(is_due_after(9999)); /* a peer may come late */
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(10000));
+	view.verdict = MV_PATH_UNKNOWN; /* our own agent is gone, too */
+	assert_false(is_due_after(10000));
+	view.verdict = MV_PATH_WORKS;
+	conn.move.peer_attempt = 7; /* it is there */
+	assert_false(is_due_after(10001));
+	assert_false(is_due_after(19000));
+	conn.move.peer_attempt = 0;
+	conn.verdict = MV_PATH_APART;
+	assert_false(is_due_after(19001));
+	assert_false(is_due_after(29000));
+	conn.verdict = MV_PATH_REMOTE_DOWN;
+	unroutable = true;
+	conn.fits = false;
+	assert_false(is_due_after(29001));
+	assert_false(is_due_after(39000));
+	conn.fits = true;
+	/* It flaps. */
+	assert_false(is_due_after(40000));
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(44000));
+	view.verdict = MV_PATH_WORKS;
+	assert_false(is_due_after(46000));
+	mesh_conn_run(&conn, now_ns + 46001 * MS, now_ns + 46001 * MS, &deadline);
+	assert_true(deadline == now_ns + 51000 * MS);
+	assert_false(is_due_after(50999));
+	assert_true(is_due_after(51000));
+	assert_int_equal(n_rtr, 0);
+}
+
+/* Held for long, with a path that works, and a worker is about to connect it. */
+static void is_about_to_try(void)
+{
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	assert_true(is_due_after(0));
+}
+
+static void test_back_to_the_base(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_null(conn.held);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(n_rts, 1);
+	assert_int_equal(n_native, 1);
+	mesh_conn_work(&conn); /* called once more for whatever reason */
+	assert_int_equal(n_rtr, 1);
+}
+
+/* The program has not said so. */
+static void test_back_before_rts(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	conn.rts_mask = 0;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(n_rts, 0);
+	assert_int_equal(n_native, 1);
+}
+
+static void test_back_without_workers(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	no_workers = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+}
+
+/* The neighbour does not answer yet: it is held as before, and tries again, not all the time. */
+static void test_base_refuses(void **state)
+{
+	uint64_t deadline, wait_ms = 1000, end_ns;
+
+	(void)state;
+	is_about_to_try();
+	rtr_error = ETIMEDOUT;
+	end_ns = now_ns + 120000 * MS;
+	while (now_ns < end_ns) {
+		mesh_conn_work(&conn); /* takes a second */
+		assert_int_equal(conn.state, MESH_CONN_HELD);
+		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+		assert_int_equal(held.mode, MESH_HELD_WAITING);
+		assert_int_equal(pthread_mutex_trylock(&held.post_lock), 0); /* the program posts again */
+		pthread_mutex_unlock(&held.post_lock);
+		assert_false(is_due_after(wait_ms - 1));
+		conn.move.resend_at = 0;
+		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		assert_true(deadline == now_ns + wait_ms * MS);
+		now_ns += wait_ms * MS;
+		assert_true(is_due_after(0));
+		wait_ms = wait_ms < 16000 ? 2 * wait_ms : 16000;
+	}
+	assert_int_equal(n_rtr, 10);
+	assert_int_equal(n_rts, 0);
+	assert_int_equal(n_native, 0);
+	rtr_error = 0;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_native, 1);
+}
+
+/* It can receive, so there is no way back. */
+static void test_base_refuses_rts(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	rts_error = EINVAL;
+	cq.mc = &context;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(held.mode, MESH_HELD_FAILING);
+	assert_int_equal(n_native, 0);
+}
+
+/* The peer comes, or the path goes again, before a worker has time. */
+static void test_meanwhile(void **state)
+{
+	struct mv_ctl_msg hello = {.type = MV_CTL_HELLO, .attempt = 9, .from_psn = MV_CTL_PSN_NONE, .to_psn = MV_CTL_PSN_NONE};
+
+	(void)state;
+	is_about_to_try();
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(1));
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	view.verdict = MV_PATH_WORKS;
+	assert_false(is_due_after(2));
+	now_ns += 6000 * MS;
+	assert_true(is_due_after(0));
+	hello.from = conn.peer;
+	hello.to = conn.local;
+	mesh_conn_message(&conn, &hello, now_ns);
+	assert_int_equal(conn.move.peer_attempt, 9);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+}
+
 /* A peer that wants to move is told that there is nobody any more. */
 static void test_failed_one_says_so(void **state)
 {
@@ -558,6 +792,13 @@ int main(void)
 		T(test_rts_behind_the_fence),
 		T(test_backs_off),
 		T(test_again_by_itself),
+		T(test_path_is_back),
+		T(test_back_to_the_base),
+		T(test_back_before_rts),
+		T(test_back_without_workers),
+		T(test_base_refuses),
+		T(test_base_refuses_rts),
+		T(test_meanwhile),
 		T(test_failed_one_says_so),
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "native.h"
+
+#include <string.h>
+
+#include "count.h"
+#include "paths.h"
+#include "relocate.h"
+#include "srq.h"
+
+/* No move after all: the program's own QP is connected, and gets the work. */
+
+/* To where the program believes it is. Return: 0; -errno: it is in INIT still. */
+static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type)
+{
+	struct ibv_qp_attr rtr = conn->rtr;
+	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
+	int err;
+
+	if (rtr.ah_attr.is_global)
+		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, true, &choice);
+	if (gid_type != conn->local_type &&
+	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
+		choice.index = rtr.ah_attr.grh.sgid_index;
+	rtr.ah_attr.grh.sgid_index = choice.index;
+	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	if (err && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
+		/* The program gets the result it would have had without us. */
+		rtr = conn->rtr;
+		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	}
+	return err;
+}
+
+/* If the program has said so. */
+static int base_to_rts(struct mesh_conn *conn)
+{
+	struct ibv_qp_attr rts = conn->rts;
+
+	return conn->rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->rts_mask) : 0;
+}
+
+/* @err: of connecting the base's QP. Posting is stopped, until this is done. */
+static void settle(struct mesh_conn *conn, uint8_t gid_type, int err)
+{
+	struct mesh_held *h = conn->held;
+
+	if (!err)
+		err = mesh_held_native(h);
+	mesh_held_resume_posting(h);
+	if (!err) {
+		conn->held = NULL;
+		conn->state = MESH_CONN_NATIVE;
+		conn->unlogged = "no other path was agreed upon when it was made";
+		mesh_conn_log_unlogged(conn);
+		conn->local_type = gid_type;
+	} else {
+		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s; the program gets its errors",
+		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
+		mesh_count(MV_COUNT_SURFACED);
+		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+		conn->state = MESH_CONN_FAILED;
+	}
+	mesh_conn_tell(conn);
+	mesh_count_pause(MV_COUNT_CONNECT_PAUSE, mesh_now_ns() - conn->held_ns);
+}
+
+static void give_up(const struct mesh_conn *conn, uint8_t reason, const char *why)
+{
+	char to[MV_GID_STRLEN];
+
+	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s to %s on host %s: %s; left as the program asked: %s", conn->mc->device,
+		    mv_gid_format(&conn->peer.gid, to), conn->peer_host, mv_path_verdict_text(conn->verdict), why);
+	mesh_count(MV_COUNT_GIVEN_UP + reason);
+}
+
+void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	int err = mesh_conn_release_path(conn); /* before the base can receive what the shadow can */
+
+	if (action->reason || action->timed_out)
+		give_up(conn, action->reason,
+			action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
+	if (!err)
+		err = base_to_rtr(conn, action->gid_type);
+	if (!err)
+		err = base_to_rts(conn);
+	settle(conn, action->gid_type, err);
+}
+
+/* The base's has not been connected, and does not take part in what its SRQ deals out. Posting is stopped. */
+static void stay_held(struct mesh_conn *conn, int err)
+{
+	mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
+	mesh_held_resume_posting(conn->held);
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work meanwhile, but cannot be connected: %s",
+	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
+}
+
+void mesh_conn_try_native(struct mesh_conn *conn)
+{
+	bool due = conn->native_due && mv_move_native_at(&conn->move) <= mesh_now_ns();
+	int err;
+
+	conn->native_due = false;
+	if (!due)
+		return;
+	/* There is no shadow: the peer has never been heard of. */
+	conn->in_batch = !mesh_held_stop_posting(conn->held);
+	if (conn->in_batch)
+		return;
+	err = base_to_rtr(conn, conn->local_type);
+	mv_move_tried(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
+	if (err) {
+		stay_held(conn, err);
+		return;
+	}
+	give_up(conn, MV_CTL_REASON_NONE, "that works meanwhile, and the peer's process did not answer");
+	/*
+	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the program
+	 * has what it would have had: one that only receives goes on in RTR, and a send fails.
+	 */
+	settle(conn, conn->local_type, base_to_rts(conn));
+}
