@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A peer without the plugin, on a host with an agent: in a container, a static program. Nobody answers for it. A receiver that
+connects while the peer's port is down gets its message all the same when that is back, with meshverbs as bare.
+
+    SIM_BUILD=BUILD test_plain.py
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+REPO = HERE.parents[2]
+sys.path[:0] = [str(HERE.parent / place) for place in ("net/tests", "rightnic")] + [str(REPO / "tests/lab")]
+from test_hosts import PREFIX, prepare, sim, until  # noqa: E402
+from nicmatrix.world import World, staged  # noqa: E402
+from launcher import directory  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
+PLAIN = ["/usr/bin/python3", str(HERE / "plain.py")]
+INDEX = 3  # of the IPv4 address, RoCE v2: on an Ethernet port it comes behind the default GIDs and its own v1
+SECONDS = 45.0
+HELD = "left as the program asked: that works meanwhile"
+
+
+class End:
+    """A program; its plugin, if it has one, does as @env says."""
+
+    def __init__(self, world, host, *arguments, env=()):
+        self.process = subprocess.Popen(world.argv(host, "timeout", str(2 * SECONDS), "env", *env, *PLAIN, *arguments), text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.qpn = self.hear("end").split()[-1]
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self, word):
+        line = self.process.stdout.readline()
+        if not line.startswith(word):
+            raise AssertionError(line + self.process.communicate()[0])
+        return line.strip()
+
+
+class Plain(unittest.TestCase):
+    def is_up(self, world, host, device):
+        """As host a has it."""
+        image = pathlib.Path(f"/proc/{world.pids['a']}/root/run/meshverbs/directory").read_bytes()
+        return any((rail.host, rail.device, rail.up) == (host, device, True) for rail in directory.parse(image).rails)
+
+    def message(self, world, env):
+        """A receiver on a is connected while b.0 is down, a sender on b when that is back."""
+        world.run("a", "bash", "-c", "echo >/dev/tcp/10.1.0.2/9")  # is refused, but the neighbour is known
+        sim("link", "-n", world.place.name, "b.0", "off")
+        if world.stacked:
+            self.assertIsNotNone(until(lambda: not self.is_up(world, "b", "mlx5_0")))
+        receiver = End(world, "a", "receive", str(INDEX), str(SECONDS), env=env)
+        sender = End(world, "b", "send", str(INDEX), env=["MESHVERBS=off"])
+        receiver.tell(f"::ffff:10.1.0.2 {sender.qpn}")
+        receiver.hear("connected")
+        sim("link", "-n", world.place.name, "b.0", "on")
+        sender.tell(f"::ffff:10.1.0.1 {receiver.qpn}")
+        sender.hear("connected")
+        if world.stacked:
+            self.assertIsNotNone(until(lambda: HELD in world.log("a"), SECONDS / 2), world.told("a"))
+        sender.tell("go")
+        self.assertEqual(sender.hear(""), "sent")
+        self.assertEqual(receiver.hear(""), "got a message")
+
+    def test_receiver(self):
+        with World.up("pair", BUILD, None, f"plain-{PREFIX}") as world:
+            self.message(world, ["MESHVERBS=off"])
+        with staged(BUILD) as stage:
+            conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
+            conf.write_text(conf.read_text().replace("[meshverbs]\n", "[meshverbs]\nhold_down_ms = 500\n"))
+            with World.up("pair", BUILD, stage, f"plain-{PREFIX}") as world:
+                self.message(world, ["MESHVERBS=on"])
+
+
+if __name__ == "__main__":
+    prepare()
+    unittest.main()
