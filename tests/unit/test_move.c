@@ -651,6 +651,11 @@ static void test_path_is_back(void **state)
 	mv_move_message(&f, &answer, now);
 	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
 	/* Once it has been heard of there is no other way than to agree. */
+	begin_follower(&f, &pair);
+	assert_true(mv_move_native_at(&f) == START + T->give_up_ns);
+	mv_move_message(&f, &hello, START);
+	assert_int_equal(f.state, MV_MOVE_ASKING);
+	assert_true(mv_move_native_at(&f) == UINT64_MAX);
 	begin_both(&l, &f, &pair, &hello);
 	mv_move_tried(&l, false, START + T->give_up_ns);
 	lead_to_offer(&l, &hello);
