@@ -100,6 +100,16 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
 }
 
+static bool in_batch;
+
+bool __wrap_mesh_held_in_batch(const struct mesh_held *h);
+
+bool __wrap_mesh_held_in_batch(const struct mesh_held *h)
+{
+	(void)h;
+	return in_batch;
+}
+
 int __wrap_mesh_held_native(struct mesh_held *h);
 
 int __wrap_mesh_held_native(struct mesh_held *h)
@@ -133,7 +143,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&process, 0, sizeof(process));
 	memset(&view, 0, sizeof(view));
-	unroutable = no_workers = false;
+	unroutable = no_workers = in_batch = false;
 	n_submitted = n_rtr = n_rts = n_native = 0;
 	rtr_error = rts_error = 0;
 	context.modify_qp = modify_qp;
@@ -575,6 +585,35 @@ static void test_base_refuses(void **state)
 	assert_int_equal(n_native, 1);
 }
 
+/* A thread of the program's is in a batch (ibv_wr_start()), before a worker is called or after. */
+static void test_back_after_a_batch(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	in_batch = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(n_submitted, 0);
+	assert_true(deadline <= now_ns + MS);
+	assert_true(held.stop_wanted);
+	in_batch = false;
+	assert_true(is_due_after(0));
+	in_batch = true;
+	pthread_mutex_lock(&held.post_lock);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	assert_false(is_due_after(0));
+	pthread_mutex_unlock(&held.post_lock);
+	in_batch = false;
+	assert_true(is_due_after(0));
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+}
+
 /* It can receive, so there is no way back. */
 static void test_base_refuses_rts(void **state)
 {
@@ -798,6 +837,7 @@ int main(void)
 		T(test_back_without_workers),
 		T(test_base_refuses),
 		T(test_base_refuses_rts),
+		T(test_back_after_a_batch),
 		T(test_meanwhile),
 		T(test_failed_one_says_so),
 		T(test_bye_at_work),
