@@ -34,11 +34,12 @@
  * work fails on the path as it would have failed without one. Going native instead could leave a leader that is
  * active, and receives that the path has already taken, without their other end.
  *
- * A peer without such a machine never says a word, though the program behind it may be there and send. Work that waits for that ends
- * after give_up_ns; but a program that only receives has none. What it asked for did not work when it began, and may since: a port is
- * back. The caller, who sees that, may then connect the program's own QP while still asking, not before mv_move_native_at(), and says
- * by mv_move_tried() how that went. Where it was refused (the neighbour does not answer yet) nothing has happened, and the end asks on. Where it was
- * done, the end is NATIVE, as one that gave up before it had heard of its peer: a peer that comes after all asks, and is told.
+ * A peer without such a machine never says a word, though the program behind it may be there and send. Work that waits
+ * for that ends after give_up_ns; but a program that only receives has none. What it asked for did not work when it began,
+ * and may since: a port is back. The caller, who sees that, may then connect the program's own QP while still asking, not
+ * before mv_move_native_at(), and says by mv_move_tried() how that went. Where it was refused (the neighbour does not answer
+ * yet) nothing has happened, and the end asks on. Where it was done, the end is NATIVE, as one that gave up before it had
+ * heard of its peer: a peer that comes after all asks, and is told.
  *
  * A path that one end cannot make (PREPARE or CONNECT fails) is not the end: the leader goes on to its next one, and
  * the follower asks for it by an ANSWER without READY. Offers are numbered, so a late one does no harm.
@@ -197,15 +198,17 @@ struct mv_move_times {
 	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	/*
-	 * Verdict ASK: how long the peer may be silent before going native. The path may work, and the peer have no plugin and send at once:
-	 * with a timeout of 14 and a retry_cnt of 7 (ibv_rc_pingpong, perftest) it waits 8 times for 4.096 us << 14 at least (IBTA, 9.7.6.1.3),
-	 * and gives up after 537 ms, in which this end has to be connected as well. Default 400 ms
+	 * Verdict ASK: how long the peer may be silent before going native. The path may work, and the peer have no plugin
+	 * and send at once: with a timeout of 14 and a retry_cnt of 7 (ibv_rc_pingpong, perftest) it waits 8 times for
+	 * 4.096 us << 14 at least (IBTA, 9.7.6.1.3), and may give up after 537 ms, in which this end has to be connected as
+	 * well. Default 400 ms
 	 */
 	uint64_t ask_ns;
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
 	/*
-	 * Between attempts at the program's own path: the first doubles up to the second. To find out that a neighbour does not answer takes
-	 * the kernel about a second, for which calls of the program's for that QP wait. Default 1 s, 16 s: in the end a sixteenth of the time
+	 * Between attempts at the program's own path: the first doubles up to the second. To find out that a neighbour does not
+	 * answer takes the kernel about a second, for which calls of the program's for that QP wait. Default 1 s, 16 s: in the
+	 * end a sixteenth of the time
 	 */
 	uint64_t try_ns, try_max_ns;
 	uint64_t move_ns; /* how long the move of a live QP may take; half of it before FENCE, half after, not counted how long a follower asks for it. Default 4 s */
@@ -265,7 +268,7 @@ struct mv_move {
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
 	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
-	uint64_t try_at, try_step; /* the program's own path was tried, and refused: not before, and how much later; 0: it was not */
+	uint64_t try_at, try_step; /* own path tried and refused: not before, and how much later that is; 0: was not */
 	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
 	unsigned int n_actions, next_action;
 	struct mv_move_action actions[MV_MOVE_MAX_ACTIONS];
@@ -406,8 +409,8 @@ uint64_t mv_move_native_at(const struct mv_move *m);
 
 /**
  * mv_move_tried - the program's own QP was to be connected, when mv_move_native_at() said that it may be
- * @ok: it can receive: NATIVE, of which the action is not given out any more; false: it is as it was, and mv_move_native_at() says when
- *      to try again
+ * @ok: it can receive: NATIVE, of which the action is not given out any more; false: it is as it was, and
+ *      mv_move_native_at() says when to try again
  *
  * No other event may have come since mv_move_native_at(): with both QPs connected the peer's work could go to either.
  */

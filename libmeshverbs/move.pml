@@ -8,9 +8,10 @@
  * when it is sent. Steps without effect are left out, so when nothing is left to do everything that was waited
  * for has arrived, and the two ends must have come to the same outcome (the process judge).
  *
- * Timers are choices: either end may give up whenever it is allowed to. So one whose program's own path is back needs nothing of its
- * own: tried before the peer was heard of, with nothing in between, it has given up, or nothing has happened. PREPARE and CONNECT take time and may
- * fail. Either program may reset its QP, once; one end may be native from the start. PSNs are not modelled.
+ * Timers are choices: either end may give up whenever it is allowed to. So one whose program's own path is back needs
+ * nothing of its own: tried before the peer was heard of, with nothing in between, it has given up, or nothing has
+ * happened. PREPARE and CONNECT take time and may fail. Either program may reset its QP, once; one end may be native
+ * from the start. PSNs are not modelled.
  *
  * Mistakes, each of which must be found:
  *   1 BUG_TO_ATTEMPT    messages to an earlier life of a QP are taken

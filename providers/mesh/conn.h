@@ -332,7 +332,7 @@ void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int
 
 /* negotiate.c, for relocate.c and native.c: with conn->lock held. */
 
-/** mesh_conn_release_path - give up the path that was agreed upon. Return: 0; -EBUSY: the peer has used it, so there is no other any more */
+/** mesh_conn_release_path - give up the agreed path. Return: 0; -EBUSY: the peer has used it, so there is no other any more */
 int mesh_conn_release_path(struct mesh_conn *conn);
 
 /** mesh_conn_open_path - what an action wants as a path; @ret->pd is to be put, also after a failure, if it is there */

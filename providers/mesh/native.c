@@ -93,7 +93,7 @@ static void stay_held(struct mesh_conn *conn, int err)
 {
 	mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	mesh_held_resume_posting(conn->held);
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work meanwhile, but cannot be connected: %s",
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work, but cannot be connected: %s",
 	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
 }
 
@@ -117,8 +117,8 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 	}
 	give_up(conn, MV_CTL_REASON_NONE, "that works meanwhile, and the peer's process did not answer");
 	/*
-	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the program
-	 * has what it would have had: one that only receives goes on in RTR, and a send fails.
+	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the
+	 * program has what it would have had: one that only receives goes on in RTR, and a send fails.
 	 */
 	settle(conn, conn->local_type, base_to_rts(conn));
 }

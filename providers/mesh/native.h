@@ -5,15 +5,15 @@
 #include "conn.h"
 
 /*
- * A held connection goes to where its program asked for, after all. With conn->lock held; by a worker, for the kernel may have to look
- * for the neighbour, or by the helper thread where there is none.
+ * A held connection goes to where its program asked for, after all. With conn->lock held; by a worker, for the kernel may have to
+ * look for the neighbour, or by the helper thread where there is none.
  */
 
 /** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 
 /**
- * mesh_conn_try_native - the path that the program asked for works meanwhile, and nobody has answered: connect it, if the base lets us
+ * mesh_conn_try_native - the path that the program asked for works meanwhile, and nobody has answered: connect it, if that works
  *
  * If not, if @conn->native_due is not set, or if the peer has been heard of since it was, everything is as it was. So it is with
  * @conn->in_batch written, if a thread of the program's is in a batch.

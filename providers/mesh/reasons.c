@@ -286,8 +286,8 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 }
 
 /*
- * Bare, what was made while a port was down works when that is back. What was APART then does not: the kernel has found no neighbour for
- * it, or the wrong one, whatever addresses there are later; a peer that comes late may still help.
+ * Bare, what was made while a port was down works when that is back. What was APART then does not: the kernel has found no
+ * neighbour for it, or the wrong one, whatever addresses there are later; a peer that comes late may still help.
  */
 static bool may_come_back(const struct mesh_conn *conn)
 {
