@@ -18,12 +18,17 @@
 /* Room for a notice of a link, of some 2 KiB; what is longer counts as lost. */
 #define NOTICE_BYTES (32 * 1024)
 
+/* Of notices that wait to be read; as much of it as the host allows (net.core.rmem_max). */
+#define NOTICES_BYTES (1 << 20)
+
 #define CHANGE_GROUPS                                                                              \
 	(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |               \
 	 RTMGRP_IPV6_ROUTE | 1u << (RTNLGRP_IPV4_RULE - 1) | 1u << (RTNLGRP_IPV6_RULE - 1))
 
 int mv_netlink_open(struct mv_netlink *nl)
 {
+	static const int bytes = NOTICES_BYTES;
+
 	*nl = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
 	nl->request_fd = mv_netlink_socket(0, &nl->request_ino);
 	if (nl->request_fd < 0)
@@ -35,6 +40,7 @@ int mv_netlink_open(struct mv_netlink *nl)
 		mv_netlink_close(nl);
 		return err;
 	}
+	setsockopt(nl->event_fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	return 0;
 }
 

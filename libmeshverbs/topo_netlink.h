@@ -67,9 +67,12 @@ enum mv_netlink_seen {
  * @topo: as mv_netlink_fill() and this left it, and nobody else has read notices since; its routes are left alone. NULL: there is none
  *
  * Instead of mv_netlink_changed(), does not block either. A dump waits for the kernel's RTNL lock, which others may have for
- * seconds; to read notices takes no lock. Netdevs and addresses are then what a dump would give (but for @lower_ifindex: the end
- * of a veth pair that is made first is not told of again when it has its peer), and so is
- * the order of addresses as far as it counts: of those of a netdev in one network.
+ * seconds; to read notices takes no lock.
+ *
+ * A dump may know more. The kernel tells of an IPv6 address that a router has announced, or that it has made itself, when duplicate address detection
+ * is through with it, a second or two after it is there; such ones may come in another order; one that a router announces again in just the moment in
+ * which it is deleted may stay; and of @lower_ifindex the end of a veth pair that is made first is not told when it has its peer. So
+ * a decision that changes something needs a dump.
  *
  * Return: MV_NETLINK_... of what was met; 0: nothing has changed. MV_NETLINK_LOST comes with all others: notices
  * were lost (ENOBUFS), one was malformed, memory was short, or there was one and no @topo.

@@ -18,6 +18,7 @@ struct mesh_paths {
 	uint64_t network_namespace; /* that the sockets belong to */
 	struct mv_netlink netlink;
 	bool current; /* @net is what the kernel has told of */
+	bool told; /* and something was told since it was dumped */
 	bool broken; /* a descriptor has become somebody else's */
 	uint64_t changed_ns; /* when the last change of netdevs or addresses was noticed; before the first, when the socket was opened */
 	uint64_t n_routes; /* changes of routes and rules; from 1 */
@@ -178,6 +179,7 @@ static void notice_changes(struct mesh_paths *paths, uint64_t now_ns)
 		paths->n_routes++;
 	if (seen & MV_NETLINK_LOST)
 		paths->current = false;
+	paths->told |= seen != 0;
 }
 
 /*
@@ -201,6 +203,7 @@ static int read_net(struct mesh_paths *paths)
 		err = mv_netlink_fill(&paths->netlink, &paths->net);
 
 	paths->current = !err;
+	paths->told = false;
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "rtnetlink cannot be read: %s; GID indexes are left as they are",
@@ -462,9 +465,13 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 		return;
 	}
 	paths = look(mc, verbs, request, &sure, &decision);
-	/* Never act on old news. To keep the program's own index is not to act. */
-	if (paths && decision.action != MV_KEEP && !sure) {
+	/*
+	 * Never act on old news, nor on what was told only: IPv6 addresses are told of when nobody else turns out to have them, and their
+	 * GIDs are there long before. To keep the program's own index is not to act.
+	 */
+	if (paths && acts(&decision, sure) && (!sure || paths->told)) {
 		sure = true;
+		paths->current &= !paths->told;
 		paths = look(mc, verbs, request, &sure, &decision);
 	}
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
@@ -528,12 +535,8 @@ int mesh_paths_watch(bool *ret_busy)
 	if (!*ret_busy) {
 		struct mesh_paths *paths = own_paths();
 
-		if (paths && mv_netlink_events_intact(&paths->netlink))
+		if (paths && mv_netlink_events_intact(&paths->netlink)) {
 			notice_changes(paths, mesh_now_ns());
-		else
-			paths = NULL;
-		/* What is to be read anew with the next decision need not be followed until then. */
-		if (paths && paths->current) {
 			fd = paths->netlink.event_fd;
 			atomic_store_explicit(&mesh_root.process->paths_watched, paths->number, memory_order_release);
 		}

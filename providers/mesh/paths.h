@@ -85,7 +85,7 @@ void mesh_paths_why_not(const struct mesh_choice *choice);
  *
  * Takes what has changed until now. Until mesh_paths_unwatch() decisions need no system call to know that nothing else did. Never waits.
  *
- * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now, as the next decision reads all anew.
+ * Return: descriptor to poll for POLLIN, good until mesh_paths_unwatch(); -1: nothing to watch now.
  */
 int mesh_paths_watch(bool *ret_busy);
 /** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */

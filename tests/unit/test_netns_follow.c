@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "netns.h"
@@ -207,9 +208,11 @@ static void test_duplicate_address(void **state)
 /* Who does not read for long finds that notices were lost, reads all anew, and goes on from there. */
 static void test_lost(void **state)
 {
+	static const int small = 1, large = 1 << 20;
 	unsigned int seen = 0;
 
 	(void)state;
+	assert_int_equal(setsockopt(following.event_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
 	for (int i = 0; i < 40 && !(seen & MV_NETLINK_LOST); i++) {
 		FILE *batch = popen("ip -force -batch - >/dev/null 2>&1", "w");
 
@@ -220,6 +223,7 @@ static void test_lost(void **state)
 		seen |= mv_netlink_follow(&following, &followed);
 	}
 	assert_true(seen & MV_NETLINK_LOST);
+	assert_int_equal(setsockopt(following.event_fd, SOL_SOCKET, SO_RCVBUF, &large, sizeof(large)), 0);
 	assert_int_equal(mv_netlink_follow(&following, NULL), 0); /* all thrown away */
 	assert_int_equal(mv_netlink_fill(&following, &followed), 0);
 	assert_int_equal(netns_ip("link set lo mtu 50000"), 0);

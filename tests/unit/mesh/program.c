@@ -28,6 +28,7 @@ uint64_t notice_ino;
 _Atomic unsigned int n_follows;
 uint64_t clock_ns;
 static _Atomic unsigned int changed; /* MV_NETLINK_... */
+static struct mv_addr untold_addr; /* likewise, of dumps */
 static struct mv_addr new_addr; /* with MV_NETLINK_NET, unless its prefix is of no length */
 
 union ibv_gid gid(const char *text)
@@ -76,6 +77,8 @@ int __wrap_mv_netlink_fill(struct mv_netlink *nl, struct mv_topo *topo)
 		err = add_addr(topo, 2, "10.9.0.1");
 	if (!err)
 		err = add_addr(topo, 3, "10.5.0.1");
+	if (!err && untold_addr.prefix_len)
+		err = mv_topo_add_addr(topo, &untold_addr);
 	return err;
 }
 
@@ -186,6 +189,11 @@ void announce_addr(uint32_t ifindex, const char *text)
 {
 	new_addr = (struct mv_addr){.ifindex = ifindex, .gid = gid(text), .prefix = gid(text), .prefix_len = 96 + 24};
 	changed = MV_NETLINK_NET;
+}
+
+void add_untold_addr(uint32_t ifindex, const char *text)
+{
+	untold_addr = (struct mv_addr){.ifindex = ifindex, .gid = gid(text), .prefix = gid(text), .prefix_len = 96 + 24};
 }
 
 void announce_route(void)

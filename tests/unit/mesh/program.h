@@ -37,6 +37,8 @@ void announce_change(void);
 /* What can be followed without reading all anew: another address of eth0 or eth0.5; a route, which none is. */
 void announce_addr(uint32_t ifindex, const char *text);
 void announce_route(void);
+/* One that is not told of, and dumps have. */
+void add_untold_addr(uint32_t ifindex, const char *text);
 
 extern uint64_t clock_ns; /* what the plugin takes for the time; 0: the real one */
 
