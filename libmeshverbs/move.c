@@ -13,7 +13,8 @@ const struct mv_move_times mv_move_default_times = {
 	.live_resend_ns = 10 * MS,
 	.resend_max_ns = 500 * MS,
 	.live_resend_max_ns = 50 * MS,
-	.ask_ns = 400 * MS,
+	.ask_ns = 2000 * MS,
+	.ask_min_ns = 400 * MS,
 	.give_up_ns = 10000 * MS,
 	.try_ns = 1000 * MS,
 	.try_max_ns = 16000 * MS,
@@ -542,6 +543,20 @@ static uint64_t live_limit(const struct mv_move *m)
 	return agreeing && m->leader && !m->self ? m->times->move_ns / 16 * 7 : m->times->move_ns / 2;
 }
 
+static uint64_t ask_ns(const struct mv_move *m)
+{
+	uint64_t patient_ns = m->patience_ns / 4 * 3;
+
+	if (!m->patience_ns || patient_ns > m->times->ask_ns)
+		return m->times->ask_ns;
+	return later_of(patient_ns, m->times->ask_min_ns);
+}
+
+void mv_move_patience(struct mv_move *m, uint64_t ns)
+{
+	m->patience_ns = ns;
+}
+
 uint64_t mv_move_give_up_at(const struct mv_move *m)
 {
 	uint64_t at = UINT64_MAX;
@@ -557,7 +572,7 @@ uint64_t mv_move_give_up_at(const struct mv_move *m)
 						     ? later_of(m->work_since, m->answered_at)
 						     : m->work_since);
 	if (m->state == MV_MOVE_ASKING && m->verdict == MV_PATH_ASK)
-		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + m->times->ask_ns);
+		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + ask_ns(m));
 	return at;
 }
 

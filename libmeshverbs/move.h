@@ -199,11 +199,11 @@ struct mv_move_times {
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	/*
 	 * Verdict ASK: how long the peer may be silent before going native. The path may work, and the peer have no plugin
-	 * and send at once: with a timeout of 14 and a retry_cnt of 7 (ibv_rc_pingpong, perftest) it waits 8 times for
-	 * 4.096 us << 14 at least (IBTA, 9.7.6.1.3), and may give up after 537 ms, in which this end has to be connected as
-	 * well. Default 400 ms
+	 * and send at once. So this end does not ask for longer than three quarters of what it would itself wait for an answer, see
+	 * mv_move_patience(), and for the first at most (default 2 s), the second at least (default 400 ms): with a timeout of 14 and a retry_cnt of 7
+	 * (ibv_rc_pingpong, perftest) that is 8 times 4.096 us << 14 at least (IBTA, 9.7.6.1.3), 537 ms
 	 */
-	uint64_t ask_ns;
+	uint64_t ask_ns, ask_min_ns;
 	uint64_t give_up_ns; /* how long work may wait for the agreement. Default 10 s */
 	/*
 	 * Between attempts at the program's own path: the first doubles up to the second. To find out that a neighbour does not
@@ -268,6 +268,7 @@ struct mv_move {
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
 	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
+	uint64_t patience_ns; /* see mv_move_patience(); 0: not known */
 	uint64_t try_at, try_step; /* own path tried and refused: not before, and how much later that is; 0: was not */
 	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
 	unsigned int n_actions, next_action;
@@ -370,6 +371,14 @@ void mv_move_quiesced(struct mv_move *m, uint64_t now_ns);
 
 /** mv_move_rts - the program brought its QP to RTS */
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);
+
+/**
+ * mv_move_patience - how long a send of the program's waits for its acknowledgement in all, by what it has asked for
+ * @ns: 0: for ever, or not known
+ *
+ * Programs mostly ask for the same at both ends.
+ */
+void mv_move_patience(struct mv_move *m, uint64_t ns);
 
 /** mv_move_work_waits - the program posted a send that has to wait (first one matters) */
 void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);

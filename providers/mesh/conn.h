@@ -176,6 +176,7 @@ struct mesh_conn {
 	struct mesh_conn *next_job;
 	uint64_t job_since_ns;
 	union ibv_gid job_to;
+	bool job_tries;
 	_Atomic bool at_work; /* a worker has, or is about to take, the lock, perhaps for seconds */
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
@@ -387,10 +388,11 @@ void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 /**
  * mesh_work_submit - have a worker call mesh_conn_work(), soon
  * @to: destination that may not be there
+ * @tries: nobody waits for it: it is done behind what else there is, a few at a time
  *
  * Return: false without memory or threads: the caller has to do it.
  */
-bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to);
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries);
 /** mesh_work_run - start another worker when work has waited; returns when to come again */
 uint64_t mesh_work_run(uint64_t now_ns);
 

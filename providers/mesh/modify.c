@@ -101,6 +101,14 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 
 /* ---- RTS and later ------------------------------------------------------------------------------------------- */
 
+/* IBTA, 9.7.6.1.3: each try takes 4.096 us << timeout at least. 0: for ever */
+static uint64_t patience_of(const struct ibv_qp_attr *rts)
+{
+	unsigned int timeout = rts->timeout & 31;
+
+	return timeout ? ((uint64_t)(rts->retry_cnt & 7) + 1) * 4096 << timeout : 0;
+}
+
 /* Called with conn->lock held, conn->held set. */
 static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 {
@@ -115,6 +123,7 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 		conn->rts_mask = 0; /* the program may ask again, for something else */
 		return err;
 	}
+	mv_move_patience(&conn->move, patience_of(attr));
 	mv_move_rts(&conn->move, attr->sq_psn & 0xffffff, mesh_now_ns());
 	return 0;
 }

@@ -6,12 +6,16 @@
 #include "count.h"
 #include "paths.h"
 #include "relocate.h"
-#include "srq.h"
 
 /* No move after all: the program's own QP is connected, and gets the work. */
 
-/* To where the program believes it is. Return: 0; -errno: it is in INIT still. */
-static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type)
+/*
+ * To where the program believes it is.
+ * @last: there is no other try
+ *
+ * Return: 0; -errno: it is in INIT still.
+ */
+static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type, bool last)
 {
 	struct ibv_qp_attr rtr = conn->rtr;
 	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
@@ -24,7 +28,7 @@ static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type)
 		choice.index = rtr.ah_attr.grh.sgid_index;
 	rtr.ah_attr.grh.sgid_index = choice.index;
 	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
-	if (err && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
+	if (err && last && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
 		/* The program gets the result it would have had without us. */
 		rtr = conn->rtr;
 		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
@@ -82,16 +86,15 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		give_up(conn, action->reason,
 			action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
 	if (!err)
-		err = base_to_rtr(conn, action->gid_type);
+		err = base_to_rtr(conn, action->gid_type, true);
 	if (!err)
 		err = base_to_rts(conn);
 	settle(conn, action->gid_type, err);
 }
 
-/* The base's has not been connected, and does not take part in what its SRQ deals out. Posting is stopped. */
+/* The base's has not been connected. Posting is stopped. */
 static void stay_held(struct mesh_conn *conn, int err)
 {
-	mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	mesh_held_resume_posting(conn->held);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work, but cannot be connected: %s",
 	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
@@ -109,7 +112,7 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 	conn->in_batch = !mesh_held_stop_posting(conn->held);
 	if (conn->in_batch)
 		return;
-	err = base_to_rtr(conn, conn->local_type);
+	err = base_to_rtr(conn, conn->local_type, false);
 	mv_move_tried(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
 	if (err) {
 		stay_held(conn, err);

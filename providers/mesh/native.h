@@ -6,7 +6,7 @@
 
 /*
  * A held connection goes to where its program asked for, after all. With conn->lock held; by a worker, for the kernel may have to
- * look for the neighbour, or by the helper thread where there is none.
+ * look for the neighbour, or, for mesh_conn_native(), by the helper thread where there is none.
  */
 
 /** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */

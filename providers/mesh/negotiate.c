@@ -360,7 +360,7 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 		return false;
 	if (next->type == MV_DO_CONNECT && conn->move.live && mesh_live_on_standby(conn->held, &next->peer))
 		return false;
-	return is_slow(next) && mesh_work_submit(conn, to);
+	return is_slow(next) && mesh_work_submit(conn, to, false);
 }
 
 /*
@@ -538,10 +538,12 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 	conn->native_due = at <= silent_ns;
 	if (!conn->native_due)
 		return at < UINT64_MAX - now_ns ? at + (now_ns - silent_ns) : UINT64_MAX;
-	if (is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid))
+	if (is_in_batch(conn) || mesh_work_submit(conn, &conn->peer.gid, true))
 		return UINT64_MAX; /* who comes from a worker is queued again */
-	mesh_conn_try_native(conn);
-	return now_ns;
+	/* It may take seconds, and this thread has others to look after. */
+	conn->native_due = false;
+	mv_move_tried(&conn->move, false, now_ns);
+	return mv_move_native_at(&conn->move);
 }
 
 bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)

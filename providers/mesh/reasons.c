@@ -287,11 +287,18 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 
 /*
  * Bare, what was made while a port was down works when that is back. What was APART then does not: the kernel has found no
- * neighbour for it, or the wrong one, whatever addresses there are later; a peer that comes late may still help.
+ * neighbour for it, or the wrong one, whatever addresses there are later; a peer that comes late may still help. To join an SRQ has its
+ * receives dealt out anew, which is not to be for a try.
  */
 static bool may_come_back(const struct mesh_conn *conn)
 {
-	return conn->verdict == MV_PATH_LOCAL_DOWN || conn->verdict == MV_PATH_REMOTE_DOWN;
+	return (conn->verdict == MV_PATH_LOCAL_DOWN || conn->verdict == MV_PATH_REMOTE_DOWN) && !conn->qp->srq;
+}
+
+/* Whether an index of RoCE v1 is right only the peer could say. */
+static bool seems_to_work(enum mv_path_verdict verdict)
+{
+	return verdict == MV_PATH_WORKS || verdict == MV_PATH_ASK;
 }
 
 /* Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. */
@@ -304,9 +311,10 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || !may_come_back(conn))
 		return UINT64_MAX;
 	request_of(conn, &request);
-	request.routed = conn->fits;
+	/* While the own port was down there was no route. Now the base is to say. */
+	request.routed = conn->fits || conn->verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);
-	if (view.verdict != MV_PATH_WORKS) {
+	if (!seems_to_work(view.verdict)) {
 		conn->works_since_ns = 0;
 		return UINT64_MAX;
 	}

@@ -14,6 +14,8 @@
 #define MAX_WORKERS 16
 /* Towards one destination at a time: many queue pairs to a host that is gone must not keep the others waiting. */
 #define MAX_PER_DESTINATION 4
+/* What is only tried, and may take seconds each time, keeps no more of them from others. */
+#define MAX_TRIES 2
 /* A worker that has not come back by then is waiting for a neighbour. */
 #define PATIENCE_NS 10000000ull
 #define IDLE_SECONDS 10
@@ -22,6 +24,7 @@ struct mesh_worker {
 	struct mesh_workers *all;
 	struct mesh_conn *conn; /* at work on; NULL: idle */
 	union ibv_gid to;
+	bool tries;
 	bool used;
 };
 
@@ -69,13 +72,23 @@ static unsigned int n_at_work_towards(const struct mesh_workers *all, const unio
 	return n;
 }
 
+static unsigned int n_tries(const struct mesh_workers *all)
+{
+	unsigned int n = 0, i;
+
+	for (i = 0; i < MAX_WORKERS; i++)
+		n += all->workers[i].conn && all->workers[i].tries;
+	return n;
+}
+
 /* The place of the first one that may be taken up now; NULL: none. */
 static struct mesh_conn **next_job(struct mesh_workers *all)
 {
+	bool may_try = n_tries(all) < MAX_TRIES;
 	struct mesh_conn **at;
 
 	for (at = &all->first; *at; at = &(*at)->next_job)
-		if (n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
+		if ((may_try || !(*at)->job_tries) && n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
 			return at;
 	return NULL;
 }
@@ -116,6 +129,7 @@ static void work_on(struct mesh_worker *worker, struct mesh_conn *conn)
 
 	worker->conn = conn;
 	worker->to = conn->job_to;
+	worker->tries = conn->job_tries;
 	conn->job = MESH_JOB_AT_WORK;
 	atomic_store_explicit(&conn->at_work, true, memory_order_release);
 	pthread_mutex_unlock(&all->lock);
@@ -178,7 +192,7 @@ static int start_one(struct mesh_workers *all)
 
 /* ---- the helper thread --------------------------------------------------------------------------------------- */
 
-bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to)
+bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries)
 {
 	struct mesh_workers *all = get();
 	bool done;
@@ -189,6 +203,7 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to)
 	done = all->n_threads || !start_one(all);
 	if (done) {
 		conn->job_to = *to;
+		conn->job_tries = tries && (conn->job == MESH_JOB_NONE || conn->job_tries);
 		if (conn->job == MESH_JOB_NONE) {
 			mesh_conn_ref(conn);
 			append(all, conn);

@@ -949,20 +949,52 @@ static void test_ask_silence(void **state)
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_ns);
 	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
-	/* A peer that does not ask, and sends, is not given up on later than it gives up by itself. */
-	assert_true(T->ask_ns < 8 * (4096ull << 14));
 	/* A word counts anew. */
 	begin_follower(&f, &pair);
 	begin_leader(&l, &pair);
 	take_message(&f, MV_CTL_HELLO);
 	hello = take_message(&l, MV_CTL_HELLO);
-	mv_move_message(&f, &hello, START + 300 * MS);
+	mv_move_message(&f, &hello, START + 1500 * MS);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_ns);
 	take_message(&f, MV_CTL_HELLO);
-	mv_move_tick(&f, START + 300 * MS + T->ask_ns);
+	mv_move_tick(&f, START + 1500 * MS + T->ask_ns);
 	take_message(&f, MV_CTL_REFUSE);
 	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+}
+
+/* A peer that does not ask, and sends, is likely to be as patient as this end. */
+static void test_ask_patience(void **state)
+{
+	struct pair pair = asking_pair();
+	struct mv_move f;
+
+	(void)state;
+	begin_follower(&f, &pair);
+	assert_true(mv_move_deadline(&f) < START + T->ask_ns);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_patience(&f, 8 * (4096ull << 14)); /* perftest's */
+	mv_move_tick(&f, START + 400 * MS);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_tick(&f, START + 405 * MS);
+	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	/* There is a limit to what can be done about it, and to what one waits for. */
+	begin_follower(&f, &pair);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_patience(&f, 100 * MS);
+	mv_move_tick(&f, START + T->ask_min_ns - 1);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_tick(&f, START + T->ask_min_ns);
+	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	for (uint64_t patience = 0; patience < 2; patience++) {
+		begin_follower(&f, &pair);
+		take_message(&f, MV_CTL_HELLO);
+		mv_move_patience(&f, patience * 8 * (4096ull << 20)); /* NCCL's */
+		mv_move_tick(&f, START + T->ask_ns - 1);
+		take_message(&f, MV_CTL_HELLO);
+		mv_move_tick(&f, START + T->ask_ns);
+		assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	}
 }
 
 /* The leader decides for both, and says so. */
@@ -1140,6 +1172,7 @@ int main(void)
 		cmocka_unit_test(test_native_and_later_life),
 		cmocka_unit_test(test_ask_native_peer),
 		cmocka_unit_test(test_ask_silence),
+		cmocka_unit_test(test_ask_patience),
 		cmocka_unit_test(test_both_ask),
 		cmocka_unit_test(test_ask_meets_apart),
 		cmocka_unit_test(test_answer_native),

@@ -602,7 +602,7 @@ static void run(uint64_t seed)
 	uint64_t apart_ms;
 
 	make_world(seed);
-	apart_ms = chance(30) ? 0 : w.calm ? rnd(150) : rnd(9000);
+	apart_ms = chance(30) ? 0 : w.calm ? rnd(1500) : rnd(9000);
 	schedule(0, EV_BEGIN, seed % 3 == 0);
 	schedule(apart_ms * MS, EV_BEGIN, seed % 3 != 0);
 	disturb();

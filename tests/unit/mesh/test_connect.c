@@ -457,6 +457,7 @@ static void test_rtr_tried_again(void **state)
 /* The QP in its place has not taken it: so it is in RTR, and may be asked for something else. */
 static void test_rts_tried_again(void **state)
 {
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7};
 	struct ibv_qp next = {.context = &verbs, .qp_num = 8};
 	struct mesh_held held = {.mc = context, .qp = &qp, .mode = MESH_HELD_WAITING, .now = {.qp = &next, .rtr = true}};
 	struct mesh_conn *conn = connection(MESH_CONN_HELD, &held);
@@ -476,8 +477,10 @@ static void test_rts_tried_again(void **state)
 	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_DEST_QPN);
 	refuses(IBV_QPS_RTS, RTS_MASK | IBV_QP_CUR_STATE); /* RESET */
 	assert_int_equal(conn->rts_mask, 0);
-	assert_int_equal(to(IBV_QPS_RTS, RTS_MASK), 0);
+	at_next.n = 0;
+	assert_int_equal(mesh_modify_qp(&qp, &rts, IBV_QP_STATE | RTS_MASK), 0);
 	assert_int_equal(at_next.n, 1);
+	assert_true(conn->move.patience_ns == 8 * (4096ull << 14));
 	assert_true(conn->rts_mask);
 	assert_true(held.now.rts);
 	end(conn);

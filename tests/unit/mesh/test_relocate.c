@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "heldint.h"
 #include "live.h"
+#include "paths.h"
 #include "probed.h"
 #include "reasons.h"
 #include "relocate.h"
@@ -46,7 +47,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 static struct mesh_view view;
 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
-bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to);
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool tries);
 
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
@@ -75,19 +76,35 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 
 /* Its turn has not come. */
 static unsigned int n_submitted;
-static bool no_workers;
+static bool no_workers, only_tries;
 
-bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to)
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool tries)
 {
 	(void)c;
 	(void)to;
 	n_submitted++;
+	only_tries = tries;
 	return !no_workers;
 }
 
 /* What the base makes of it when its QP is to be connected. */
 static int rtr_error, rts_error;
 static unsigned int n_rtr, n_rts, n_native;
+static uint8_t chosen_index, rtr_index;
+
+void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *context_of, const struct ibv_ah_attr *ah,
+			      enum mv_transport transport, bool sure, struct mesh_choice *ret);
+
+void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *context_of, const struct ibv_ah_attr *ah,
+			      enum mv_transport transport, bool sure, struct mesh_choice *ret)
+{
+	(void)mc;
+	(void)context_of;
+	(void)ah;
+	(void)transport;
+	assert_true(sure);
+	*ret = (struct mesh_choice){.index = chosen_index};
+}
 
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
@@ -96,6 +113,8 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	/* The kernel looks for the neighbour. */
 	now_ns += rtr_error ? 1000 * MS : 0;
 	n_rtr += attr->qp_state == IBV_QPS_RTR;
+	if (attr->qp_state == IBV_QPS_RTR)
+		rtr_index = attr->ah_attr.grh.sgid_index;
 	n_rts += attr->qp_state == IBV_QPS_RTS;
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
 }
@@ -144,6 +163,7 @@ static int setup(void **state)
 	memset(&process, 0, sizeof(process));
 	memset(&view, 0, sizeof(view));
 	unroutable = no_workers = in_batch = false;
+	chosen_index = 0;
 	n_submitted = n_rtr = n_rts = n_native = 0;
 	rtr_error = rts_error = 0;
 	context.modify_qp = modify_qp;
@@ -457,11 +477,13 @@ static bool is_due_after(uint64_t ms)
 	mesh_conn_run(&conn, now_ns + ms * MS, now_ns + ms * MS, &deadline);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	assert_true(n_submitted == before || only_tries); /* others do not wait for it */
 	return n_submitted > before;
 }
 
 static void test_path_is_back(void **state)
 {
+	struct ibv_srq srq = {.context = NULL};
 	uint64_t deadline;
 
 	(void)state;
@@ -498,6 +520,19 @@ static void test_path_is_back(void **state)
 	assert_true(deadline == now_ns + 51000 * MS);
 	assert_false(is_due_after(50999));
 	assert_true(is_due_after(51000));
+	/* While its own port was down the kernel had no way. */
+	conn.fits = false;
+	assert_false(is_due_after(51001));
+	conn.verdict = MV_PATH_LOCAL_DOWN;
+	assert_false(is_due_after(52000));
+	assert_true(is_due_after(57000));
+	/* Nobody can say whether its index is right. */
+	view.verdict = MV_PATH_ASK;
+	assert_true(is_due_after(57001));
+	/* Its SRQ would have to be dealt out for that. */
+	qp.srq = &srq;
+	assert_false(is_due_after(57002));
+	qp.srq = NULL;
 	assert_int_equal(n_rtr, 0);
 }
 
@@ -547,9 +582,30 @@ static void test_back_without_workers(void **state)
 	assert_false(is_due_after(1));
 	now_ns += 10000 * MS;
 	no_workers = true;
+	conn.move.resend_at = 0;
 	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
-	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_HELD); /* the helper thread has no time for it */
+	assert_int_equal(n_rtr, 0);
+	assert_true(deadline == now_ns + 1000 * MS);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	no_workers = false;
+	assert_true(is_due_after(1000));
+}
+
+/* Another index is not taken for a try: the one that is right may be refused for now only. */
+static void test_back_to_the_right_entry(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	conn.rtr.ah_attr.is_global = 1;
+	conn.rtr.ah_attr.grh.sgid_index = 3;
+	chosen_index = 5;
+	rtr_error = ETIMEDOUT;
+	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 1);
+	assert_int_equal(rtr_index, 5);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
 }
 
 /* The neighbour does not answer yet: it is held as before, and tries again, not all the time. */
@@ -835,6 +891,7 @@ int main(void)
 		T(test_back_to_the_base),
 		T(test_back_before_rts),
 		T(test_back_without_workers),
+		T(test_back_to_the_right_entry),
 		T(test_base_refuses),
 		T(test_base_refuses_rts),
 		T(test_back_after_a_batch),

@@ -11,7 +11,7 @@
 #include "conn.h"
 
 #define MS 1000000ull
-#define N_CONNS 24
+#define N_CONNS 32
 #define LIMIT_MS 20000 /* generous: nothing here depends on time */
 
 void __wrap_mesh_conn_work(struct mesh_conn *conn);
@@ -101,7 +101,7 @@ static void submit(unsigned int n, uint8_t destination)
 {
 	union ibv_gid to = {.raw = {[15] = destination}};
 
-	assert_true(mesh_work_submit(&conns[n], &to));
+	assert_true(mesh_work_submit(&conns[n], &to, false));
 }
 
 /* Workers of an earlier test may still be waiting for work: theirs stays. */
@@ -174,6 +174,57 @@ static void test_one_destination_does_not_take_all(void **state)
 	for (i = 10; i < 20; i++)
 		wait_for(&ended[i], 1);
 	assert_int_equal(sum(started, 0, 10), 4);
+	for (i = 0; i < 10; i++)
+		blocked[i] = false;
+	for (i = 0; i < 10; i++)
+		wait_for(&ended[i], 1);
+}
+
+static void submit_try(unsigned int n, uint8_t destination)
+{
+	union ibv_gid to = {.raw = {[15] = destination}};
+
+	assert_true(mesh_work_submit(&conns[n], &to, true));
+}
+
+/* What is only tried does not keep workers from what somebody waits for; all of it is done in the end. */
+static void test_tries_keep_nobody_waiting(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 10; i++) {
+		blocked[i] = true;
+		submit_try(i, (uint8_t)(1 + i));
+	}
+	let_wait();
+	assert_int_equal(sum(started, 0, 10), 2);
+	for (i = 10; i < 20; i++)
+		submit(i, (uint8_t)(100 + i));
+	for (i = 10; i < 20; i++) {
+		let_wait();
+		wait_for(&ended[i], 1);
+	}
+	assert_int_equal(sum(started, 0, 10), 2);
+	/* There is something else to do for one that waits. */
+	submit(9, 10);
+	let_wait();
+	wait_for(&started[9], 1);
+	submit_try(8, 9); /* still a try */
+	let_wait();
+	assert_int_equal(sum(started, 0, 10), 3);
+	/* And what somebody waits for is that also if it is to be tried besides. */
+	for (i = 20; i < 25; i++) {
+		blocked[i] = i < 24;
+		submit(i, 200);
+	}
+	let_wait();
+	assert_int_equal(sum(started, 20, 5), 4);
+	submit_try(24, 200);
+	for (i = 20; i < 24; i++)
+		blocked[i] = false;
+	wait_for(&ended[24], 1);
+	assert_int_equal(sum(started, 0, 10), 3);
 	for (i = 0; i < 10; i++)
 		blocked[i] = false;
 	for (i = 0; i < 10; i++)
@@ -268,6 +319,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_others_go_on, setup, release),
 		cmocka_unit_test_setup_teardown(test_one_destination_does_not_take_all, setup, release),
+		cmocka_unit_test_setup_teardown(test_tries_keep_nobody_waiting, setup, release),
 		cmocka_unit_test_setup_teardown(test_more_to_do_meanwhile, setup, release),
 		cmocka_unit_test_setup_teardown(test_many_are_all_done, setup, release),
 		cmocka_unit_test(test_stack_is_usual),
