@@ -76,7 +76,7 @@ struct mesh_thread {
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
 	uint64_t check_rails_at_ns;
-	uint64_t reconnect_at_ns;
+	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
 	uint64_t watch_at_ns; /* changes of the network are not looked for before */
 	uint64_t worked_at_ns; /* something happened */
 };
@@ -298,7 +298,6 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 		mesh_agentlink_close(&thread->link);
 		pthread_mutex_unlock(&thread->link_lock);
 		mesh_probed_lost();
-		thread->reconnect_at_ns = now_ns;
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
 	}
 	return n;
