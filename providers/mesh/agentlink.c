@@ -36,7 +36,10 @@ static int send_packet(const struct mesh_agentlink *link, const uint8_t *bytes, 
 {
 	if (!mesh_agentlink_intact(link))
 		return -ENOTCONN;
-	return send(link->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+	if (send(link->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+		return 0;
+	/* The kernel has memory again some time, as there is room again. */
+	return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
 }
 
 void mesh_agentlink_packs(struct mesh_agentlink *link)

@@ -42,7 +42,9 @@ void mesh_agentlink_packs(struct mesh_agentlink *link);
 /**
  * mesh_agentlink_send - hand a frame to the agent, now or with others
  *
- * Never blocks: a frame that finds no room is lost (-EAGAIN), as any message may be. Return: 0 or -errno.
+ * Never blocks: a frame that finds no room, or for which the kernel has no memory, is lost (-EAGAIN), as any message may be.
+ *
+ * Return: 0 or -errno.
  */
 int mesh_agentlink_send(struct mesh_agentlink *link, const struct mv_frame *frame);
 

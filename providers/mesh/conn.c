@@ -588,6 +588,18 @@ int mesh_conn_claim(struct mesh_conn *conn)
 	return err == -EAGAIN ? err : 0;
 }
 
+bool mesh_conn_has_claim(const char *device, uint32_t qpn)
+{
+	const struct mesh_conn *conn;
+	bool known;
+
+	lock_conns();
+	conn = look_up(NULL, device, qpn);
+	known = conn && conn->known;
+	unlock_conns();
+	return known;
+}
+
 void mesh_conn_unclaimed(struct mesh_conn *conn)
 {
 	lock_conns();

@@ -272,6 +272,12 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
  * before, and is to be told later.
  */
 int mesh_conn_claim(struct mesh_conn *conn);
+/**
+ * mesh_conn_has_claim - is there a connection of that number that has been claimed?
+ *
+ * Also if the agent did not take that, or has lost it: it is told when the connection ends, and needs a claim of that number until then.
+ */
+bool mesh_conn_has_claim(const char *device, uint32_t qpn);
 /** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 
@@ -408,7 +414,13 @@ void mesh_thread_tell(void);
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
 void mesh_thread_send_later(const struct mv_ctl_msg *msg);
-/** mesh_thread_frame - another frame: CLAIM, UNCLAIM, STATUS. Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost */
+/**
+ * mesh_thread_frame - another frame: CLAIM, by the helper thread only; UNCLAIM; STATUS
+ *
+ * An UNCLAIM for which there is no room, -EAGAIN, is sent again by the helper thread. Takes the thread's link_lock, and its wake_lock.
+ *
+ * Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost, but for an UNCLAIM with -EAGAIN.
+ */
 int mesh_thread_frame(const struct mv_frame *frame);
 /** mesh_thread_rail - read the events of that rail from now on, for as long as it is not lost; helper thread only */
 void mesh_thread_rail(struct mesh_rail *rail);

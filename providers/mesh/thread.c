@@ -16,6 +16,7 @@
 #include "probed.h"
 #include "srq.h"
 #include "ud.h"
+#include "unclaims.h"
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
@@ -35,7 +36,7 @@
 #define BRISK_MIN_NS 1000000ull
 #define BRISK_PART 16u /* of the time since something happened */
 #define BRISK_FOR_NS 2000000000ull
-/* When a queue pair that the agent has not been told of is told of again. */
+/* When a queue pair that the agent has not been told of, or the end of one, is told of again. */
 #define CLAIM_AGAIN_NS 20000000ull
 /* When to try again to watch for changes, while somebody is looking at them. */
 #define WATCH_AGAIN_NS 20000000ull
@@ -57,8 +58,9 @@
 
 /* Hangs in the process's wiped page. */
 struct mesh_thread {
-	pthread_mutex_t link_lock; /* guards link: senders of all threads against the thread's opening and closing */
+	pthread_mutex_t link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
 	struct mesh_agentlink link;
+	struct mesh_unclaims unclaims; /* that @link had no room for */
 	/* Guards those below it: the thread opens them anew when they have been closed, others write there. Innermost. */
 	pthread_mutex_t wake_lock;
 	int wake[2]; /* a socket pair: [0] is read, [1] written */
@@ -147,17 +149,24 @@ static void wake(struct mesh_thread *thread)
 static int send_frame(const struct mv_frame *frame, bool later)
 {
 	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	bool unclaim = frame->type == MV_FRAME_UNCLAIM, waits = false, self;
 	int err = -ENOTCONN, cancel;
 
 	if (!thread)
 		return err;
 	cancel = mesh_cancel_off();
 	pthread_mutex_lock(&thread->link_lock);
+	self = thread->runs && pthread_equal(thread->self, pthread_self());
 	if (thread->link.fd >= 0)
 		err = mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
-	if (thread->link.fd >= 0 && !later && !(thread->runs && pthread_equal(thread->self, pthread_self())))
-		mesh_agentlink_flush(&thread->link);
+	if (unclaim && err == -EAGAIN)
+		waits = mesh_unclaims_add(&thread->unclaims, frame);
+	if (thread->link.fd >= 0 && !later && !self)
+		waits |= mesh_agentlink_flush(&thread->link) == -EAGAIN && unclaim;
 	pthread_mutex_unlock(&thread->link_lock);
+	/* The thread may be asleep for good. It looks itself at the end of its turn. */
+	if (waits && !self)
+		wake(thread);
 	mesh_cancel_restore(cancel);
 	return err;
 }
@@ -184,6 +193,36 @@ static bool flush(struct mesh_thread *thread, uint64_t now_ns)
 		err = mesh_agentlink_flush(&thread->link);
 	pthread_mutex_unlock(&thread->link_lock);
 	return err != -EAGAIN;
+}
+
+/*
+ * Before anything is claimed in a turn. If the number is that of a queue pair that has been claimed since, the agent's claim is that
+ * one's now, and ends with it. One that has not been claimed yet is claimed by this thread, so afterwards; also one that is created
+ * while this looks.
+ */
+static void unclaim_again(struct mesh_thread *thread)
+{
+	struct mv_frame frame;
+	bool any;
+
+	do {
+		pthread_mutex_lock(&thread->link_lock);
+		any = mesh_unclaims_take(&thread->unclaims, &frame);
+		pthread_mutex_unlock(&thread->link_lock);
+		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
+			any = mesh_thread_frame(&frame) != -EAGAIN; /* else it is among them again */
+	} while (any);
+}
+
+/* Return: when to come again for them, at the end of a turn: it may have added to them itself. */
+static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&thread->link_lock);
+	n = thread->unclaims.n;
+	pthread_mutex_unlock(&thread->link_lock);
+	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
 static void send_message(const struct mv_ctl_msg *msg, bool later)
@@ -268,6 +307,16 @@ static void take_packs(struct mesh_thread *thread)
 	pthread_mutex_unlock(&thread->link_lock);
 }
 
+/* A new connection has no claims, so there are none to end. */
+static void close_link(struct mesh_thread *thread)
+{
+	pthread_mutex_lock(&thread->link_lock);
+	mesh_agentlink_close(&thread->link);
+	mesh_unclaims_drop(&thread->unclaims);
+	pthread_mutex_unlock(&thread->link_lock);
+	mesh_probed_lost();
+}
+
 /* Return: whether anything came. */
 static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -294,10 +343,7 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 	if (err)
 		thread->drained_ns = now_ns;
 	if (err == -ECONNRESET) {
-		pthread_mutex_lock(&thread->link_lock);
-		mesh_agentlink_close(&thread->link);
-		pthread_mutex_unlock(&thread->link_lock);
-		mesh_probed_lost();
+		close_link(thread);
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
 	}
 	return n;
@@ -507,7 +553,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, probed, ud, srqs, work, brisk, gather;
+	uint64_t now, next, probed, ud, srqs, work, unclaim, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -526,15 +572,12 @@ static void *helper(void *arg)
 			atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
 		}
 		now = mesh_now_ns();
-		if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link)) {
-			pthread_mutex_lock(&thread->link_lock);
-			mesh_agentlink_close(&thread->link);
-			pthread_mutex_unlock(&thread->link_lock);
-			mesh_probed_lost();
-		}
+		if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link))
+			close_link(thread);
 		check_rails(thread, now);
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
+		unclaim_again(thread);
 		next = run_conns(thread, now, &worked);
 		probed = mesh_probed_run(now);
 		if (probed < next)
@@ -554,6 +597,9 @@ static void *helper(void *arg)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
+		unclaim = unclaim_at(thread, now);
+		if (unclaim < next)
+			next = unclaim;
 		gather = gather_until(thread, now);
 		if (gather > now)
 			next = gather < next ? gather : next;

@@ -67,6 +67,8 @@ int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_sen
 
 /** mesh_ud_run - whatever is due; returns when to come again (ns) */
 uint64_t mesh_ud_run(uint64_t now_ns);
+/** mesh_ud_has_claim - is there a QP of that number that the agent has been told of, and is to be told of its end? */
+bool mesh_ud_has_claim(const char *device, uint32_t qpn);
 /** mesh_ud_claim_all - a new agent: tell it of all QPs again */
 void mesh_ud_claim_all(void);
 /** mesh_ud_message - UD_GET or UD_PUT for the QP of that number */

@@ -199,6 +199,17 @@ static uint64_t claim(struct mesh_ud_qp *u, uint64_t now_ns)
 	return u->claimed ? UINT64_MAX : now_ns + CLAIM_AGAIN_NS;
 }
 
+bool mesh_ud_has_claim(const char *device, uint32_t qpn)
+{
+	int cancel = mesh_ud_lock();
+	const struct mesh_ud_qp *u = mesh_root.ud.qps;
+
+	while (u && (!u->claimed || u->qpn != qpn || strcmp(u->mc->device, device)))
+		u = u->next;
+	mesh_ud_unlock(cancel);
+	return u;
+}
+
 void mesh_ud_claim_all(void)
 {
 	int cancel = mesh_ud_lock();
