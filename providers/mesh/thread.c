@@ -48,6 +48,8 @@
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
 #define FLUSH_NS 500000ull
+/* What finds no room is tried again after that time, and less often each time, at least so often. */
+#define FLUSH_MAX_NS 16000000ull
 /* But where so many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
 #define MANY_LIVE 16
 #define GATHER_NS 300000ull
@@ -72,6 +74,7 @@ struct mesh_thread {
 	pthread_t self; /* other threads read it, too: under link_lock */
 	bool runs; /* @self is known; likewise */
 	uint64_t sent_ns; /* when it has handed over what it had to send */
+	uint64_t full_ns; /* how long it waits before it tries to hand it over again; 0: there was room */
 	uint64_t drained_ns; /* when it had read all that there was from the agent */
 	unsigned int n_live; /* connections that moved lately, all at once */
 	uint64_t live_ns; /* when they did */
@@ -182,8 +185,8 @@ static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
 	return thread->n_live >= MANY_LIVE && now_ns - thread->live_ns < LIVE_NS ? thread->sent_ns + GATHER_NS : now_ns;
 }
 
-/* Return: false when there is no room for it yet. */
-static bool flush(struct mesh_thread *thread, uint64_t now_ns)
+/* Return: when to try again, where there is no room for it yet: soon, but an agent that is stopped may stay so for hours. */
+static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 {
 	int err = 0;
 
@@ -192,7 +195,14 @@ static bool flush(struct mesh_thread *thread, uint64_t now_ns)
 	if (thread->link.fd >= 0)
 		err = mesh_agentlink_flush(&thread->link);
 	pthread_mutex_unlock(&thread->link_lock);
-	return err != -EAGAIN;
+	if (err != -EAGAIN) {
+		thread->full_ns = 0;
+		return UINT64_MAX;
+	}
+	thread->full_ns = thread->full_ns ? 2 * thread->full_ns : FLUSH_NS;
+	if (thread->full_ns > FLUSH_MAX_NS)
+		thread->full_ns = FLUSH_MAX_NS;
+	return now_ns + thread->full_ns;
 }
 
 /*
@@ -601,10 +611,10 @@ static void *helper(void *arg)
 		if (unclaim < next)
 			next = unclaim;
 		gather = gather_until(thread, now);
-		if (gather > now)
-			next = gather < next ? gather : next;
-		else if (!flush(thread, now) && now + FLUSH_NS < next)
-			next = now + FLUSH_NS;
+		if (gather <= now)
+			gather = flush(thread, now);
+		if (gather < next)
+			next = gather;
 		brisk = brisk_at(thread, now);
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
