@@ -545,11 +545,7 @@ static uint64_t live_limit(const struct mv_move *m)
 
 static uint64_t ask_ns(const struct mv_move *m)
 {
-	uint64_t patient_ns = m->patience_ns / 4 * 3;
-
-	if (!m->patience_ns || patient_ns > m->times->ask_ns)
-		return m->times->ask_ns;
-	return later_of(patient_ns, m->times->ask_min_ns);
+	return later_of(earlier_of(m->patience_ns / 4 * 3, m->times->ask_ns), m->times->ask_min_ns);
 }
 
 void mv_move_patience(struct mv_move *m, uint64_t ns)

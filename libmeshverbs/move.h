@@ -374,9 +374,9 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);
 
 /**
  * mv_move_patience - how long a send of the program's waits for its acknowledgement in all, by what it has asked for
- * @ns: 0: for ever, or not known
+ * @ns: UINT64_MAX: for ever
  *
- * Programs mostly ask for the same at both ends.
+ * Programs mostly ask for the same at both ends. Until this is called it is not known, and taken for short.
  */
 void mv_move_patience(struct mv_move *m, uint64_t ns);
 

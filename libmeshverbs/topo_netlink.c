@@ -25,10 +25,19 @@
 	(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |               \
 	 RTMGRP_IPV6_ROUTE | 1u << (RTNLGRP_IPV4_RULE - 1) | 1u << (RTNLGRP_IPV6_RULE - 1))
 
+/* The host may give each socket more than that. The kernel counts twice what it is asked for. */
+static void grow_buffer(int fd)
+{
+	static const int wanted = NOTICES_BYTES;
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len) && bytes < 2 * wanted)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted));
+}
+
 int mv_netlink_open(struct mv_netlink *nl)
 {
-	static const int bytes = NOTICES_BYTES;
-
 	*nl = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
 	nl->request_fd = mv_netlink_socket(0, &nl->request_ino);
 	if (nl->request_fd < 0)
@@ -40,7 +49,7 @@ int mv_netlink_open(struct mv_netlink *nl)
 		mv_netlink_close(nl);
 		return err;
 	}
-	setsockopt(nl->event_fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	grow_buffer(nl->event_fd);
 	return 0;
 }
 

@@ -101,12 +101,12 @@ static void note(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mas
 
 /* ---- RTS and later ------------------------------------------------------------------------------------------- */
 
-/* IBTA, 9.7.6.1.3: each try takes 4.096 us << timeout at least. 0: for ever */
+/* IBTA, 9.7.6.1.3: each try takes 4.096 us << timeout at least; with 0 one waits for ever. */
 static uint64_t patience_of(const struct ibv_qp_attr *rts)
 {
 	unsigned int timeout = rts->timeout & 31;
 
-	return timeout ? ((uint64_t)(rts->retry_cnt & 7) + 1) * 4096 << timeout : 0;
+	return timeout ? ((uint64_t)(rts->retry_cnt & 7) + 1) * 4096 << timeout : UINT64_MAX;
 }
 
 /* Called with conn->lock held, conn->held set. */

@@ -370,11 +370,12 @@ static void describe_own(const struct mesh_context *mc, const struct mv_request 
 /*
  * Bring what is known up to date and decide.
  * @sure: read it all now; set when that was done
+ * @dump: what the kernel has told of is not enough
  *
  * Return: the paths, or NULL when an answer is missing.
  */
 static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool *sure,
-			       struct mv_decision *ret)
+			       bool dump, struct mv_decision *ret)
 {
 	bool looked = *sure, read_tables;
 	struct mesh_paths *paths = open_paths(mc->generation, &looked);
@@ -384,6 +385,8 @@ static struct mesh_paths *look(struct mesh_context *mc, struct ibv_context *verb
 		return NULL;
 	if (looked)
 		notice_changes(paths, now);
+	if (dump && paths->told)
+		paths->current = false;
 	read_tables = *sure || !paths->current || !tables_believed(paths, mc, now);
 	if ((read_tables && refresh_tables(mc, verbs, now)) || (!paths->current && read_net(paths)))
 		return NULL;
@@ -449,6 +452,12 @@ static bool acts(const struct mv_decision *decision, bool sure)
 	return decision->action != MV_KEEP || (sure && !finds_way(decision));
 }
 
+/* To keep an index for another reason than that it fits needs no dump, but where the netdev is down. */
+static bool wants_dump(const struct mv_decision *decision, bool sure)
+{
+	return decision->action != MV_KEEP || (sure && decision->reason == MV_REASON_PORT_DOWN);
+}
+
 /* Called with paths_lock held. */
 static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv_request *request, bool sure,
 		   struct mesh_choice *ret)
@@ -464,15 +473,14 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 		ret->sure = true;
 		return;
 	}
-	paths = look(mc, verbs, request, &sure, &decision);
+	paths = look(mc, verbs, request, &sure, false, &decision);
 	/*
 	 * Never act on old news, nor on what was told only: IPv6 addresses are told of when nobody else turns out to have them, and their
 	 * GIDs are there long before. To keep the program's own index is not to act.
 	 */
-	if (paths && acts(&decision, sure) && (!sure || paths->told)) {
+	if (paths && wants_dump(&decision, sure) && (!sure || paths->told)) {
 		sure = true;
-		paths->current &= !paths->told;
-		paths = look(mc, verbs, request, &sure, &decision);
+		paths = look(mc, verbs, request, &sure, true, &decision);
 	}
 	/* Nor on news of another namespace: a thread may have changed its own with setns(2). */
 	if (!paths || (acts(&decision, sure) && network_namespace() != paths->network_namespace)) {

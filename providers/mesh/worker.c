@@ -14,7 +14,7 @@
 #define MAX_WORKERS 16
 /* Towards one destination at a time: many queue pairs to a host that is gone must not keep the others waiting. */
 #define MAX_PER_DESTINATION 4
-/* What is only tried, and may take seconds each time, keeps no more of them from others. */
+/* What is only tried, and may take seconds each time, keeps no more of them from others, and one towards each destination. */
 #define MAX_TRIES 2
 /* A worker that has not come back by then is waiting for a neighbour. */
 #define PATIENCE_NS 10000000ull
@@ -81,16 +81,21 @@ static unsigned int n_tries(const struct mesh_workers *all)
 	return n;
 }
 
-/* The place of the first one that may be taken up now; NULL: none. */
+/* The place of the first one that may be taken up now, one that somebody waits for if there is any; NULL: none. */
 static struct mesh_conn **next_job(struct mesh_workers *all)
 {
+	struct mesh_conn **at, **try = NULL;
 	bool may_try = n_tries(all) < MAX_TRIES;
-	struct mesh_conn **at;
 
-	for (at = &all->first; *at; at = &(*at)->next_job)
-		if ((may_try || !(*at)->job_tries) && n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
-			return at;
-	return NULL;
+	for (at = &all->first; *at; at = &(*at)->next_job) {
+		if (!(*at)->job_tries) {
+			if (n_at_work_towards(all, &(*at)->job_to) < MAX_PER_DESTINATION)
+				return at;
+		} else if (may_try && !try && !n_at_work_towards(all, &(*at)->job_to)) {
+			try = at;
+		}
+	}
+	return try;
 }
 
 static struct mesh_conn *take_job(struct mesh_workers *all)
@@ -207,11 +212,12 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 		if (conn->job == MESH_JOB_NONE) {
 			mesh_conn_ref(conn);
 			append(all, conn);
-			if (all->n_idle)
-				pthread_cond_signal(&all->cond);
 		} else if (conn->job == MESH_JOB_AT_WORK) {
 			conn->job = MESH_JOB_AGAIN;
 		}
+		/* Also for one that was only to be tried until now. */
+		if (all->n_idle)
+			pthread_cond_signal(&all->cond);
 	}
 	pthread_mutex_unlock(&all->lock);
 	return done;

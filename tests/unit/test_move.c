@@ -944,6 +944,7 @@ static void test_ask_silence(void **state)
 
 	(void)state;
 	begin_follower(&f, &pair);
+	mv_move_patience(&f, UINT64_MAX);
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_ns - 1);
 	take_message(&f, MV_CTL_HELLO);
@@ -951,6 +952,7 @@ static void test_ask_silence(void **state)
 	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
 	/* A word counts anew. */
 	begin_follower(&f, &pair);
+	mv_move_patience(&f, UINT64_MAX);
 	begin_leader(&l, &pair);
 	take_message(&f, MV_CTL_HELLO);
 	hello = take_message(&l, MV_CTL_HELLO);
@@ -986,10 +988,14 @@ static void test_ask_patience(void **state)
 	take_message(&f, MV_CTL_HELLO);
 	mv_move_tick(&f, START + T->ask_min_ns);
 	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
-	for (uint64_t patience = 0; patience < 2; patience++) {
+	begin_follower(&f, &pair);
+	take_message(&f, MV_CTL_HELLO);
+	mv_move_tick(&f, START + T->ask_min_ns);
+	assert_native(&f, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V1, true);
+	for (int i = 0; i < 2; i++) {
 		begin_follower(&f, &pair);
 		take_message(&f, MV_CTL_HELLO);
-		mv_move_patience(&f, patience * 8 * (4096ull << 20)); /* NCCL's */
+		mv_move_patience(&f, i ? UINT64_MAX : 8 * (4096ull << 20)); /* NCCL's */
 		mv_move_tick(&f, START + T->ask_ns - 1);
 		take_message(&f, MV_CTL_HELLO);
 		mv_move_tick(&f, START + T->ask_ns);

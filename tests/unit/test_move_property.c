@@ -292,6 +292,7 @@ static void begin(unsigned int i)
 	if (!e->held)
 		return;
 	mv_move_begin(&e->m, &begin, &mv_move_default_times, w.now);
+	mv_move_patience(&e->m, UINT64_MAX);
 	drain(i, false);
 }
 

@@ -290,6 +290,22 @@ static void changes_nothing_by_what_is_told(void)
 	assert_int_equal(address_from(context, 1, "10.5.0.2"), 2);
 	assert_int_equal(address_from(context, 1, "10.5.0.2"), 2);
 	assert_int_equal(n_fills, before + 1);
+	/* Nor is it by who looks a second time for another reason: what is told comes with that look. */
+	mesh_paths_unwatch();
+	connect_at(context, 3000 * MS);
+	connect_at(context, 4000 * MS);
+	assert_true(watch() >= 0);
+	before = n_fills;
+	announce_addr(2, "10.7.0.9");
+	assert_int_equal(connect_from(context, 3, "10.7.0.2"), 3);
+	assert_int_equal(n_fills, before + 1);
+	mesh_paths_unwatch();
+	/* To keep an index because nothing depends on it needs none. */
+	announce_route();
+	assert_int_equal(address_from(context, 1, "10.1.0.1"), 1);
+	assert_int_equal(n_fills, before + 1);
+	connect_from(context, 3, "10.7.0.2");
+	before = n_fills - 1;
 	/* A connection that something is to be done about, too. */
 	announce_route();
 	assert_int_equal(address_from(context, 7, "10.7.0.2"), 7);

@@ -13,6 +13,7 @@
 #define MS 1000000ull
 #define N_CONNS 32
 #define LIMIT_MS 20000 /* generous: nothing here depends on time */
+#define IDLE_MS  10000 /* after which a worker looks by itself */
 
 void __wrap_mesh_conn_work(struct mesh_conn *conn);
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
@@ -206,10 +207,11 @@ static void test_tries_keep_nobody_waiting(void **state)
 		wait_for(&ended[i], 1);
 	}
 	assert_int_equal(sum(started, 0, 10), 2);
-	/* There is something else to do for one that waits. */
+	/* There is something else to do for one that waits: those who have nothing to do are called, and need not find it by themselves. */
 	submit(9, 10);
-	let_wait();
-	wait_for(&started[9], 1);
+	for (i = 0; i < IDLE_MS / 2 && !started[9]; i++)
+		usleep(1000);
+	assert_int_equal(started[9], 1);
 	submit_try(8, 9); /* still a try */
 	let_wait();
 	assert_int_equal(sum(started, 0, 10), 3);
@@ -229,6 +231,30 @@ static void test_tries_keep_nobody_waiting(void **state)
 		blocked[i] = false;
 	for (i = 0; i < 10; i++)
 		wait_for(&ended[i], 1);
+}
+
+/* With one worker: it takes what somebody waits for first. And of those to one destination one is tried at a time. */
+static void test_tries_come_last(void **state)
+{
+	(void)state;
+	blocked[0] = blocked[2] = true;
+	submit(0, 1);
+	wait_for(&started[0], 1);
+	submit_try(1, 2);
+	submit(2, 3);
+	blocked[0] = false;
+	wait_for(&started[2], 1);
+	assert_int_equal(started[1], 0);
+	blocked[1] = true;
+	blocked[2] = false;
+	wait_for(&started[1], 1);
+	submit_try(3, 2);
+	submit_try(4, 4);
+	let_wait();
+	wait_for(&ended[4], 1);
+	assert_int_equal(started[3], 0);
+	blocked[1] = false;
+	wait_for(&ended[3], 1);
 }
 
 static void test_more_to_do_meanwhile(void **state)
@@ -320,6 +346,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_others_go_on, setup, release),
 		cmocka_unit_test_setup_teardown(test_one_destination_does_not_take_all, setup, release),
 		cmocka_unit_test_setup_teardown(test_tries_keep_nobody_waiting, setup, release),
+		cmocka_unit_test_setup_teardown(test_tries_come_last, setup, release),
 		cmocka_unit_test_setup_teardown(test_more_to_do_meanwhile, setup, release),
 		cmocka_unit_test_setup_teardown(test_many_are_all_done, setup, release),
 		cmocka_unit_test(test_stack_is_usual),
