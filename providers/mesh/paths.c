@@ -452,7 +452,7 @@ static bool acts(const struct mv_decision *decision, bool sure)
 	return decision->action != MV_KEEP || (sure && !finds_way(decision));
 }
 
-/* To keep an index for another reason than that it fits needs no dump, but where the netdev is down. */
+/* To keep an index needs none, but where the netdev is down, of which something may come. */
 static bool wants_dump(const struct mv_decision *decision, bool sure)
 {
 	return decision->action != MV_KEEP || (sure && decision->reason == MV_REASON_PORT_DOWN);

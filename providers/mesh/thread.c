@@ -477,10 +477,9 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
 		claimed = mesh_conn_claim(conn);
-		if (claimed != -EALREADY) {
+		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
-			*ret_worked = true;
-		}
+		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
 		n_live += mesh_conn_run(conn, now_ns, silent_ns, &deadline);
 		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
 			deadline = now_ns + CLAIM_AGAIN_NS;

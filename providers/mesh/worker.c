@@ -233,9 +233,12 @@ uint64_t mesh_work_run(uint64_t now_ns)
 		return UINT64_MAX;
 	pthread_mutex_lock(&all->lock);
 	at = next_job(all);
-	if (at && !all->n_idle && now_ns >= (*at)->job_since_ns + PATIENCE_NS)
+	/* One that was called may have been called for another job, and a job that ends may make room for two. */
+	if (at && all->n_idle)
+		pthread_cond_signal(&all->cond);
+	else if (at && now_ns >= (*at)->job_since_ns + PATIENCE_NS)
 		start_one(all); /* if there can be no more, those there are go on */
-	if (at && !all->n_idle && all->n_threads < MAX_WORKERS)
+	if (at && (all->n_idle || all->n_threads < MAX_WORKERS))
 		next = (now_ns > (*at)->job_since_ns ? now_ns : (*at)->job_since_ns) + PATIENCE_NS;
 	pthread_mutex_unlock(&all->lock);
 	return next;

@@ -344,6 +344,22 @@ static void test_asleep(void **state)
 	assert_int_equal(atomic_load(&n_unclaims[0]), 1);
 }
 
+/* Nor does it hurry for what it cannot say. */
+static void test_claim_waits(void **state)
+{
+	(void)state;
+	fall_asleep();
+	fill_socket();
+	mesh_conn_unclaimed(conns[0]);
+	mesh_conn_queue(conns[0], true);
+	have_it_look();
+	for (int i = 0; i < 5000 && atomic_load(&sleeps_ms) < 15; i++)
+		usleep(1000);
+	assert_in_range(atomic_load(&sleeps_ms), 15, 20);
+	settle();
+	assert_true(knows(0));
+}
+
 /* It waits with others in a packet that finds no room, or no memory in the kernel. */
 static void test_in_pack(void **state)
 {
@@ -541,6 +557,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sent_again, setup),
 		cmocka_unit_test_setup(test_sent_again, setup_no_packs),
 		cmocka_unit_test_setup(test_asleep, setup),
+		cmocka_unit_test_setup(test_claim_waits, setup),
 		cmocka_unit_test_setup(test_asleep, setup_no_packs),
 		cmocka_unit_test_setup(test_in_pack, setup),
 		cmocka_unit_test_setup(test_new_rc, setup),

@@ -158,6 +158,24 @@ static void test_others_go_on(void **state)
 	wait_for(&ended[1], 2);
 }
 
+/* Two at once, and one worker that has nothing to do: it is called twice, and takes one. */
+static void test_two_for_one_worker(void **state)
+{
+	uint64_t again;
+
+	(void)state;
+	submit(0, 1);
+	wait_for(&ended[0], 1);
+	usleep(20000);
+	blocked[1] = true;
+	submit(1, 2);
+	submit(2, 3);
+	again = mesh_work_run(now_ns);
+	assert_true(started[2] || again <= now_ns + 10 * MS);
+	let_wait();
+	wait_for(&ended[2], 1);
+}
+
 static void test_one_destination_does_not_take_all(void **state)
 {
 	unsigned int i;
@@ -344,6 +362,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_others_go_on, setup, release),
+		cmocka_unit_test_setup_teardown(test_two_for_one_worker, setup, release),
 		cmocka_unit_test_setup_teardown(test_one_destination_does_not_take_all, setup, release),
 		cmocka_unit_test_setup_teardown(test_tries_keep_nobody_waiting, setup, release),
 		cmocka_unit_test_setup_teardown(test_tries_come_last, setup, release),
