@@ -25,14 +25,14 @@
 	(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |               \
 	 RTMGRP_IPV6_ROUTE | 1u << (RTNLGRP_IPV4_RULE - 1) | 1u << (RTNLGRP_IPV6_RULE - 1))
 
-/* The host may give each socket more than that. The kernel counts twice what it is asked for. */
+/* The host may give each socket more than that, and what it gives by itself it need not give who asks. */
 static void grow_buffer(int fd)
 {
 	static const int wanted = NOTICES_BYTES;
 	int bytes = 0;
 	socklen_t len = sizeof(bytes);
 
-	if (!getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len) && bytes < 2 * wanted)
+	if (!getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len) && bytes < wanted)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted));
 }
 
