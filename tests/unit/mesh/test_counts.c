@@ -17,47 +17,18 @@
 #include <unistd.h>
 
 #include "agentlink.h"
-#include "client.h"
 #include "conn.h"
 #include "control.h"
 #include "count.h"
-#include "say.h"
-#include "tmpdir.h"
+#include "realagent.h"
 
-static struct tmpdir dir;
-static struct md_clients clients;
+static const char *dir;
 static struct mesh_agentlink link_;
-
-static void on_gone(void *arg, struct md_client *client)
-{
-	(void)arg;
-	(void)client;
-}
-
-static const struct md_client_ops ops = {.gone = on_gone};
-
-static void run_events(void)
-{
-	while (sd_event_run(clients.event, 0) > 0)
-		;
-}
 
 static int setup(void **state)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
 	(void)state;
-	md_say_init(MD_ERROR);
-	tmpdir_make(&dir);
-	memset(&clients, 0, sizeof(clients));
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", tmpdir_at(&dir, "agent"));
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, 8), 0);
-	assert_true(sd_event_new(&clients.event) >= 0);
-	clients.ops = &ops;
-	clients.max = 8;
-	assert_int_equal(md_clients_start(&clients, fd), 0);
+	dir = realagent_start();
 	mesh_root.process = calloc(1, sizeof(*mesh_root.process));
 	assert_non_null(mesh_root.process);
 	return 0;
@@ -67,18 +38,16 @@ static int teardown(void **state)
 {
 	(void)state;
 	mesh_counts_unshare();
-	md_clients_stop(&clients);
-	sd_event_unref(clients.event);
+	realagent_stop();
 	free(mesh_root.process);
 	mesh_root.process = NULL;
-	tmpdir_remove(&dir);
 	return 0;
 }
 
 static void connect_agent(void)
 {
-	assert_int_equal(mesh_agentlink_open(&link_, dir.path), 0);
-	run_events();
+	assert_int_equal(mesh_agentlink_open(&link_, dir), 0);
+	realagent_run();
 }
 
 static uint64_t seen(size_t place)
@@ -112,14 +81,14 @@ static void test_kept_when_the_process_ends(void **state)
 	(void)state;
 	child = fork();
 	if (!child) {
-		if (mesh_agentlink_open(&link_, dir.path))
+		if (mesh_agentlink_open(&link_, dir))
 			_exit(1);
 		mesh_count(MV_COUNT_MOVED);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	run_events();
+	realagent_run();
 	assert_int_equal(clients.n, 0);
 	assert_int_equal(seen(MV_COUNT_MOVED), 1);
 	connect_agent();
@@ -145,11 +114,11 @@ static void test_packs(void **state)
 	/* More than one packet has room for. */
 	for (frame.qpn = 1; frame.qpn <= 500; frame.qpn++)
 		assert_int_equal(mesh_agentlink_send(&link_, &frame), 0);
-	run_events();
+	realagent_run();
 	assert_true(clients.count.claims > 0 && clients.count.claims < 500);
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
-	run_events();
+	realagent_run();
 	assert_int_equal(clients.count.claims, 500);
 	assert_int_equal(clients.count.malformed, 0);
 
@@ -181,9 +150,9 @@ static void test_packs_without_room(void **state)
 		err = mesh_agentlink_send(&link_, &frame);
 	assert_int_equal(err, -EAGAIN);
 	assert_int_equal(mesh_agentlink_flush(&link_), -EAGAIN);
-	run_events();
+	realagent_run();
 	assert_int_equal(mesh_agentlink_flush(&link_), 0);
-	run_events();
+	realagent_run();
 	assert_int_equal(clients.count.claims, n - 1);
 	mesh_agentlink_close(&link_);
 }
@@ -196,7 +165,7 @@ static void test_connected_again(void **state)
 	connect_agent();
 	mesh_count(MV_COUNT_STUCK);
 	mesh_agentlink_close(&link_);
-	run_events();
+	realagent_run();
 	assert_int_equal(clients.n, 0);
 	mesh_count(MV_COUNT_STUCK);
 	assert_int_equal(seen(MV_COUNT_STUCK), 2);
@@ -399,7 +368,7 @@ static void register_with(int fd, int passed, int n)
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 
 	send_with(fd, buf, hello(buf), passed, n);
-	run_events();
+	realagent_run();
 }
 
 static unsigned int open_files(void)
@@ -417,7 +386,7 @@ static void settle(void)
 	for (int i = 0; clients.n_leaving && i < 100; i++)
 		sd_event_run(clients.event, 100000);
 	assert_int_equal(clients.n_leaving, 0);
-	run_events();
+	realagent_run();
 }
 
 /* Who sends something else, or more, is not wanted; nothing of it stays open. */
@@ -521,11 +490,11 @@ static void test_descriptors_that_wait(void **state)
 		send_what_waits(pair[1], what, passed);
 		close(pair[1]);
 		assert_int_equal(md_clients_adopt(&clients, pair[0]), what == UNREAD_WHEN_REFUSED ? -EUSERS : 0);
-		run_events();
+		realagent_run();
 		assert_int_equal(clients.n, 1);
 		/* This user can have one such packet wait, not one of each process. */
 		assert_int_equal(send(other, buf, hello(buf), 0), (ssize_t)hello(buf));
-		run_events();
+		realagent_run();
 		assert_int_equal(clients.by_number->registered, what > WITH_PAGE);
 		assert_true(now_ms() - begun < 5000);
 		assert_int_equal(clients.n_leaving, 1);
@@ -533,7 +502,7 @@ static void test_descriptors_that_wait(void **state)
 		settle();
 		assert_true(clients.by_number->registered);
 		close(other);
-		run_events();
+		realagent_run();
 		assert_int_equal(clients.n, 0);
 		assert_null(clients.qps.uids);
 	}
@@ -549,7 +518,7 @@ static void test_leaving_are_bounded(void **state)
 	clients.max = 1;
 	send_with(fd, "x", 1, passed, 1);
 	close(passed);
-	run_events();
+	realagent_run();
 	close(fd);
 	assert_int_equal(clients.n, 0);
 	for (int i = 0; i < MD_REFUSED_MAX; i++) {
@@ -567,7 +536,7 @@ static void test_leaving_are_bounded(void **state)
 	fd = join();
 	assert_int_equal(clients.n, 1);
 	close(fd);
-	run_events();
+	realagent_run();
 }
 
 /* ---- the control socket ------------------------------------------------------------------------------------------ */
@@ -586,7 +555,7 @@ static void start_controls(struct md_controls *controls, struct sockaddr_un *add
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	snprintf(address->sun_path, sizeof(address->sun_path), "%s", tmpdir_at(&dir, "control"));
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s/control", dir);
 	assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
 	assert_int_equal(listen(fd, 64), 0);
 	*controls = (struct md_controls){.event = clients.event, .answer = make_answer, .closer = &clients.closer};
@@ -607,7 +576,7 @@ static void settle_controls(const struct md_controls *controls)
 		sd_event_run(clients.event, 100000);
 	assert_true(LIST_EMPTY(&controls->leaving));
 	assert_int_equal(controls->n_refused, 0);
-	run_events();
+	realagent_run();
 }
 
 /* Read, left unread behind what is too long, left unread when refused: nothing of it makes the event loop wait. */
@@ -633,7 +602,7 @@ static void test_control_descriptors_that_wait(void **state)
 			controls.n = MD_CONTROLS_MAX;
 		send_with(fd, "x", 1, passed, what ? 1 : MD_STRAYS_MAX);
 		close(passed);
-		run_events();
+		realagent_run();
 		assert_true(now_ms() - begun < 5000);
 		assert_false(LIST_EMPTY(&controls.leaving));
 		assert_true(recv(fd, buf, sizeof(buf), 0) <= 0); /* ECONNRESET, where the closer has begun */
@@ -646,7 +615,7 @@ static void test_control_descriptors_that_wait(void **state)
 		/* Others, afterwards. */
 		fd = connect_control(&address);
 		assert_int_equal(send(fd, request, strlen(request), 0), strlen(request));
-		run_events();
+		realagent_run();
 		assert_int_equal(recv(fd, buf, sizeof(buf), 0), 3);
 		assert_int_equal(recv(fd, buf, sizeof(buf), 0), 0);
 		assert_true(LIST_EMPTY(&controls.leaving)); /* nothing was in it: closed at once */
@@ -670,7 +639,7 @@ static void test_control_leaving_are_bounded(void **state)
 	fds[0] = connect_control(&address);
 	send_with(fds[0], "x", 1, passed, 1);
 	close(passed);
-	run_events();
+	realagent_run();
 	close(fds[0]);
 	assert_int_equal(controls.n, 1);
 	controls.n += MD_CONTROLS_MAX;
@@ -678,11 +647,11 @@ static void test_control_leaving_are_bounded(void **state)
 		assert_false(controls.full);
 		fds[i] = connect_control(&address);
 		assert_int_equal(send(fds[i], "x", 1, 0), 1);
-		run_events();
+		realagent_run();
 	}
 	assert_true(controls.full);
 	fds[MD_REFUSED_MAX] = connect_control(&address);
-	run_events();
+	realagent_run();
 	assert_int_equal(recv(fds[MD_REFUSED_MAX], buf, sizeof(buf), MSG_DONTWAIT), -1);
 	controls.n -= MD_CONTROLS_MAX;
 	close(peer);
@@ -691,7 +660,7 @@ static void test_control_leaving_are_bounded(void **state)
 	assert_int_equal(controls.n, 1);
 	for (int i = 0; i <= MD_REFUSED_MAX; i++)
 		close(fds[i]);
-	run_events();
+	realagent_run();
 	assert_int_equal(controls.n, 0);
 	md_controls_stop(&controls);
 	md_controls_fini(&controls);

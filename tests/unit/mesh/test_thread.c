@@ -11,17 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agentlink.h"
-#include "client.h"
 #include "client_int.h"
 #include "conn.h"
 #include "fault.h"
-#include "say.h"
-#include "tmpdir.h"
+#include "realagent.h"
 #include "ud.h"
 #include "unclaims.h"
 
@@ -29,8 +26,6 @@
 #define RECONNECT_NS (S / 2)
 #define N 4 /* the last one stays as it is */
 
-static struct tmpdir dir;
-static struct md_clients clients;
 static struct mesh_process process;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -146,20 +141,6 @@ void __wrap_md_client_unclaim(struct md_client *client, const struct mv_frame *f
 	__real_md_client_unclaim(client, frame);
 }
 
-static void on_gone(void *arg, struct md_client *client)
-{
-	(void)arg;
-	(void)client;
-}
-
-static const struct md_client_ops ops = {.gone = on_gone};
-
-static void run_events(void)
-{
-	while (sd_event_run(clients.event, 0) > 0)
-		;
-}
-
 static bool knows(unsigned int i)
 {
 	const struct md_qp_key key = md_qp_key_make("mlx5_0", qps[i].qp_num);
@@ -184,10 +165,10 @@ static void have_it_look(void)
 static void settle(void)
 {
 	for (int i = 0; i < 4; i++) {
-		run_events();
+		realagent_run();
 		have_it_look();
 	}
-	run_events();
+	realagent_run();
 }
 
 /* The thread does not look for long, as nothing has happened for long. */
@@ -241,7 +222,7 @@ static void connect_anew(bool packs)
 	atomic_fetch_add(&now_ns, S);
 	disconnect();
 	while (atomic_load(&n_packs) == before) {
-		run_events();
+		realagent_run();
 		have_it_look();
 	}
 	settle();
@@ -249,21 +230,11 @@ static void connect_anew(bool packs)
 
 static int setup_all(void **state)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const char *dir = realagent_start();
 
 	(void)state;
-	md_say_init(MD_ERROR);
-	tmpdir_make(&dir);
-	assert_true(strlen(dir.path) < sizeof(mesh_root.run_dir));
-	strcpy(mesh_root.run_dir, dir.path);
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", tmpdir_at(&dir, "agent"));
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, 8), 0);
-	assert_true(sd_event_new(&clients.event) >= 0);
-	clients.ops = &ops;
-	clients.max = 8;
-	assert_int_equal(md_clients_start(&clients, fd), 0);
+	assert_true(strlen(dir) < sizeof(mesh_root.run_dir));
+	strcpy(mesh_root.run_dir, dir);
 	md_resqp_close(&clients.resqp);
 	mesh_root.process = &process;
 	mesh_root.lib.verbs.qp_to_qp_ex = no_qp_ex;
@@ -275,7 +246,7 @@ static int setup_all(void **state)
 static int teardown_all(void **state)
 {
 	(void)state;
-	tmpdir_remove(&dir);
+	realagent_stop();
 	return 0;
 }
 
@@ -338,7 +309,7 @@ static void test_asleep(void **state)
 		usleep(1000);
 	assert_in_range(atomic_load(&sleeps_ms), 16, 20);
 	while (knows(0))
-		run_events();
+		realagent_run();
 	/* That is all. */
 	fall_asleep();
 	assert_int_equal(atomic_load(&n_unclaims[0]), 1);
@@ -370,7 +341,7 @@ static void test_in_pack(void **state)
 		end(i);
 		assert_int_equal(failure, 0);
 		while (knows(i))
-			run_events();
+			realagent_run();
 	}
 }
 
@@ -383,7 +354,7 @@ static void test_new_rc(void **state)
 	have_it_look();
 	conns[0] = mesh_conn_new(&context, &qps[0]);
 	mesh_conn_queue(conns[0], false);
-	atomic_store(&meanwhile, run_events);
+	atomic_store(&meanwhile, realagent_run);
 	have_it_look();
 	assert_null(atomic_load(&meanwhile));
 	settle();
@@ -406,7 +377,7 @@ static void ud_add(unsigned int i)
 static void ud_add_and_read(void)
 {
 	ud_add(0);
-	run_events();
+	realagent_run();
 }
 
 static void test_new_ud(void **state)
@@ -441,7 +412,7 @@ static void test_never_claimed(void **state)
 	end(0);
 	conns[0] = mesh_conn_new(&context, &qps[0]); /* not queued */
 	have_it_look();
-	run_events();
+	realagent_run();
 	settle();
 	end(0);
 	settle();
@@ -461,7 +432,7 @@ static void test_bound(void **state)
 	}
 	settle();
 	while (atomic_load(&n_other_unclaims) < MESH_UNCLAIMS_MAX)
-		run_events();
+		realagent_run();
 	settle();
 	/* One may be in the thread's hands. */
 	assert_in_range(atomic_load(&n_other_unclaims), MESH_UNCLAIMS_MAX, MESH_UNCLAIMS_MAX + 1);
@@ -485,7 +456,7 @@ static void test_closed(void **state)
 	atomic_store(&meanwhile, close_socket);
 	while (clients.count.connected == before) {
 		have_it_look();
-		run_events();
+		realagent_run();
 	}
 	settle();
 	assert_int_equal(clients.count.connected, before + 1);
