@@ -42,7 +42,7 @@
 #include <unistd.h>
 
 #define FIRST_PSN 0xffff00 /* so that it wraps */
-#define NAP_NS    50000
+#define NAP_NS    200000
 #define STALL_NS  2000000
 #define N_WC      64
 
@@ -405,12 +405,15 @@ static bool poll_all(struct end *e)
 	return any;
 }
 
-/* Is there no work request whose completion would say that it goes on after the last fault? */
+/* Has nothing completed since the last fault, nor is there a work request whose completion would say that it goes on? */
 static bool is_silent(const struct end *e, const struct channel *c)
 {
-	uint64_t down_ns = e->fault ? atomic_load_explicit(&e->fault->down_ns, memory_order_relaxed) : 0;
+	uint64_t number = e->fault ? atomic_load_explicit(&e->fault->number, memory_order_acquire) : 0;
 
-	return c->head == c->tail || c->posted_ns[(c->head - 1) % e->opt.depth] < down_ns;
+	if (c->fault == number)
+		return false;
+	return c->head == c->tail ||
+	       c->posted_ns[(c->head - 1) % e->opt.depth] < atomic_load_explicit(&e->fault->down_ns, memory_order_relaxed);
 }
 
 /* Return: whether anything was posted. */

@@ -293,6 +293,7 @@ static void *engine_main(void *arg)
 			last_work = h->now_ns;
 		else if (h->now_ns - last_work > SPIN_NS)
 			ns = sleep_for(h, h->now_ns - last_work);
+		atomic_store_explicit(&h->dozes, ns > IDLE_MAX_NS, memory_order_relaxed);
 		pthread_mutex_unlock(&h->lock);
 		if (atomic_load_explicit(&h->waiters, memory_order_relaxed))
 			let_others_in(h);

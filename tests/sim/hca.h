@@ -71,6 +71,7 @@ struct hca {
 	bool engine_runs;
 	_Atomic bool stop;
 	int wake_fd; /* eventfd: a command changed something the engine must look at */
+	_Atomic bool dozes; /* the engine sleeps longer than a command may wait; set with the lock, cleared by who wakes it */
 	uint64_t now_ns; /* CLOCK_MONOTONIC, once per round of the engine */
 };
 
