@@ -17,6 +17,7 @@ from nicmatrix.world import need
 
 from . import REPO, drive, explain, faults, hosts, watch
 from .cli import story
+from .stalls import Stalls
 
 # What each does; a message now and then lets the other end look (script.c).
 CASES = {
@@ -87,7 +88,8 @@ class Pace:
 
 
 class Tally:
-    def __init__(self):
+    def __init__(self, stalls):
+        self.stalls = stalls
         self.faults, self.moved, self.surfaced, self.late, self.seconds = collections.Counter(), 0, 0, 0, 0.0
         self.violations, self.good = collections.Counter(), True
 
@@ -109,12 +111,30 @@ def logs_of(place):
     return [place.world.log(host) for host in (hosts.CLIENT, hosts.SERVER)]
 
 
+def tell_late(late, explained, logs, times, stalls):
+    """What there is to find out why: a machine that stood still, a fault that came too soon after another, or a defect."""
+    print("  late:", flush=True)
+    qpns = set()
+    for pair, lines in late.items():
+        print(f"    {pair}: {'; '.join(f'{line.at:.3f} {line.what}: {line.error}' for line in lines)}; {explained.why(pair)}")
+        qpns |= {f"QP 0x{pairs[pair]:x} " for pairs, _ in explained.ends if pair in pairs}
+    for begin, kind, what in times:
+        print(f"    {begin:.3f} {kind}: {what}")
+    for until, seconds in stalls:
+        print(f"    {until:.3f} the machine had stood still for {seconds:.3f} s")
+    for host, log in zip((hosts.CLIENT, hosts.SERVER), logs):
+        for line in log.splitlines():
+            if any(qpn in line for qpn in qpns) or " QP " not in line:
+                print(f"    {host} {line}")
+    sys.stdout.flush()
+
+
 def group(args, place, program, options, kinds, random, tally):
     """One run of the programs. Return: whether all was right."""
     before = [len(log) for log in logs_of(place)]
     server, client = place.both(program, [*options, "-P", watch.PATH], ["env", *SANITIZED])
     alive = lambda: server.poll() is None and client.poll() is None  # noqa: E731
-    excused, done, begun, stalled = [], [], time.monotonic(), False
+    excused, done, times, begun, stalled = [], [], [], time.monotonic(), False
     try:
         if not client.says("running", 20):
             raise RuntimeError(f"chaos-traffic does not start:\n{client.said()}{server.said()}")
@@ -129,6 +149,7 @@ def group(args, place, program, options, kinds, random, tally):
             rail = drive.busy_rail(place)
             what = faults.KINDS[kind](place, random, rail)
             done.append((kind, what))
+            times.append((since, kind, f"{what}, rail {rail}"))
             stalled = not progress.wait(alive, GO_ON_S) and alive()
             if kind in faults.NO_PATH:
                 excused.append((since, time.monotonic() + EXCUSED_S))
@@ -148,17 +169,21 @@ def group(args, place, program, options, kinds, random, tally):
     logs = [log[length:] for log, length in zip(logs_of(place), before)]
     tally.moved += sum(log.count("; moved to ") for log in logs)
     tally.surfaced += len(outcome.failures())
-    wrong = explain.Explained(zip(said, logs)).unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}))
+    explained = explain.Explained(zip(said, logs))
+    wrong = explained.unexplained(outcome.failures(), explain.allowed({kind for kind, _ in done}))
     if outcome.consistent and not wrong:
-        tally.late += len(outcome.failures_but(excused))
+        late = outcome.failures_but(excused)
+        tally.late += len(late)
+        if late:
+            tell_late(late, explained, logs, times, tally.stalls.since(begun))
         return True
     tally.add_violation(next(iter(re.findall("VIOLATION: .*", outcome.said)), "") if not outcome.consistent else "")
     print(f"WRONG: {outcome.text()}: {outcome.complaint()}\n{wrong}\n{done}\n{outcome.said}{story(place.world)}", flush=True)
     return False
 
 
-def storm(args, place, program, case, seed):
-    random, tally, left = randoms.Random(f"{seed} {case}"), Tally(), args.faults
+def storm(args, place, program, case, seed, stalls):
+    random, tally, left = randoms.Random(f"{seed} {case}"), Tally(stalls), args.faults
     while left > 0 and tally.good:
         options = args.options.split() if args.options else draw_options(random, case)
         options = ["-s", str(random.randrange(1 << 31)), "-w", "25", "-r", "150", "-T", "12", *CASES[case], *options]
@@ -188,9 +213,9 @@ def main(words=None):
         sys.exit(f"storm: no {program}; build it")
     seed = args.seed if args.seed is not None else randoms.randrange(1 << 32)
     print(f"storm: seed {seed}", flush=True)
-    rows = {}
+    rows, stalls = {}, Stalls()
     with hosts.staged(build, hosts.FLAPPING) as stage, hosts.Hosts.up(sim, stage, "storm", args.server and args.server.resolve()) as place:
         for case in CASES if args.case == "all" else [args.case]:
-            rows[case] = storm(args, place, str(program), case, seed)
+            rows[case] = storm(args, place, str(program), case, seed, stalls)
     print("\n".join([HEAD, *(tally.row(case) for case, tally in rows.items())]))
     return 0 if all(tally.good for tally in rows.values()) else 1
