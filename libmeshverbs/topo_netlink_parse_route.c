@@ -6,6 +6,9 @@
 #include <string.h>
 #include <linux/rtnetlink.h>
 
+/* In headers since Linux 5.3. */
+enum { NEXT_HOP_ID = 30 }; /* RTA_NH_ID */
+
 /* RTA_VIA: a gateway of another family than the route's. */
 static int get_via(struct mv_nl_span value, union ibv_gid *ret)
 {
@@ -92,6 +95,7 @@ int mv_nl_parse_route(struct mv_topo *topo, struct mv_nl_span message)
 	struct mv_nl_span hops = {0};
 	struct rtmsg info;
 	struct mv_nl_attr attr;
+	bool by_number = false;
 	int rc;
 
 	if (mv_nl_take_header(&message, &info, sizeof(info)))
@@ -110,6 +114,7 @@ int mv_nl_parse_route(struct mv_topo *topo, struct mv_nl_span message)
 		route.dst = mv_gid_from_ipv4(0);
 
 	while ((rc = mv_nl_next_attr(&message, &attr)) > 0) {
+		by_number |= attr.type == NEXT_HOP_ID;
 		rc = parse_route_attr(&attr, info.rtm_family, &route, &hops);
 		if (rc)
 			return rc;
@@ -118,5 +123,8 @@ int mv_nl_parse_route(struct mv_topo *topo, struct mv_nl_span message)
 		return rc;
 	if (hops.len)
 		return parse_hops(topo, hops, info.rtm_family, &route);
-	return route.ifindex ? mv_topo_add_route(topo, &route) : 0;
+	if (route.ifindex)
+		return mv_topo_add_route(topo, &route);
+	/* With net.ipv4.nexthop_compat_mode = 0 where it leads is told of the next hop's object only. */
+	return by_number ? -EOPNOTSUPP : 0;
 }

@@ -201,6 +201,34 @@ static void test_routes(void **state)
 		check_route(&cases[i]);
 }
 
+/* Routing daemons make next hops objects of their own; by default the kernel tells what is in them as well. */
+static void test_next_hop_object(void **state)
+{
+	union ibv_gid dgid = unit_gid("10.11.0.1");
+	FILE *mode;
+
+	(void)state;
+	if (netns_ip("nexthop add id 77 via 10.1.0.254 dev va 2>/dev/null")) {
+		print_message("this kernel knows no next hop objects\n");
+		skip();
+	}
+	assert_ip("route add 10.11.0.0/16 nhid 77");
+	assert_int_equal(mv_netlink_fill(&nl, &topo), 0);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, netdev("va")->ifindex, &dgid), 1);
+	mode = fopen("/proc/sys/net/ipv4/nexthop_compat_mode", "w");
+	if (!mode)
+		skip();
+	fputs("0", mode);
+	fclose(mode);
+	assert_int_equal(mv_netlink_add_route(&nl, &topo, netdev("va")->ifindex, &dgid), -EOPNOTSUPP);
+	mode = fopen("/proc/sys/net/ipv4/nexthop_compat_mode", "w");
+	assert_non_null(mode);
+	fputs("1", mode);
+	fclose(mode);
+	assert_ip("route del 10.11.0.0/16");
+	assert_ip("nexthop del id 77");
+}
+
 static void test_route_out_of_nowhere(void **state)
 {
 	union ibv_gid dgid = unit_gid("10.7.3.4");
@@ -291,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_links),    cmocka_unit_test(test_addrs),
 		cmocka_unit_test(test_vlan),     cmocka_unit_test(test_duplicate_address),
 		cmocka_unit_test(test_routes),   cmocka_unit_test(test_route_out_of_nowhere),
+		cmocka_unit_test(test_next_hop_object),
 		cmocka_unit_test(test_decision), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_changes),
 	};

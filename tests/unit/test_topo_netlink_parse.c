@@ -251,6 +251,16 @@ static void test_routes_left_out(void **state)
 	nl_message(&nl, RTM_NEWROUTE, &info, sizeof(info));
 	assert_int_equal(parse_all(&topo, &nl), 0);
 	assert_int_equal(topo.n_routes, 0);
+	/* Or where another message would have to say; that it says so, too, is the default (net.ipv4.nexthop_compat_mode). */
+	nl_message(&nl, RTM_NEWROUTE, &info, sizeof(info));
+	nl_attr_u32(&nl, RTA_NH_ID, 7);
+	nl_attr_u32(&nl, RTA_OIF, 2);
+	assert_int_equal(parse_all(&topo, &nl), 0);
+	assert_int_equal(topo.n_routes, 1);
+	mv_topo_fini(&topo);
+	nl_message(&nl, RTM_NEWROUTE, &info, sizeof(info));
+	nl_attr_u32(&nl, RTA_NH_ID, 7);
+	assert_int_equal(parse_all(&topo, &nl), -EOPNOTSUPP);
 	mv_topo_fini(&topo);
 }
 
