@@ -15,6 +15,8 @@ const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_co
 		return mesh_forgotten_why(mc, qpn);
 	if (!view->agent_version)
 		return "the peer's host has no agent";
+	if (view->agent_version != MV_CTL_VERSION)
+		return "the peer's agent speaks another version";
 	if (!view->n_paths)
 		return "no rail of this host reaches one of the peer's";
 	return NULL;
@@ -55,6 +57,9 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, true, choice, view);
+	/* The agent is in another namespace than that netdev (a pod with its own, and the host's agent), or behind the times. */
+	if (view->verdict == MV_PATH_LOCAL_DOWN && choice->sure && choice->runs && !view->drained)
+		view->verdict = MV_PATH_UNKNOWN;
 	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;

@@ -30,6 +30,7 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 
 static struct dirworld world;
 static unsigned int n_held;
+static bool drained;
 
 /* That it was to be held is all there is to know; it goes to the base then, too. */
 int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret)
@@ -64,6 +65,7 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 	if (ret->verdict == MV_PATH_UNKNOWN || ret->verdict == MV_PATH_SELF)
 		return;
 	strcpy(ret->host, world.dir.hosts[host].name);
+	ret->drained = drained;
 	ret->agent_version = world.dir.hosts[host].agent_version;
 	ret->n_paths = mv_path_find(&world.dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 }
@@ -232,6 +234,45 @@ static void port_down(void)
 	end(context);
 }
 
+/* A pod has a NIC of its own: what the host's agent sees of that is a port without addresses. Only that it is drained the agent alone knows. */
+static void pod(void)
+{
+	struct ibv_context *context = open_in("host a; rail mlx5_0 down; rail mlx5_1; gid 10.8.0.1/24 v2;"
+					      "host b; rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.8.0.2/24 v2;");
+
+	assert_false(rtr_holds_to(context, "10.1.0.2"));
+	drained = true;
+	assert_true(rtr_holds_to(context, "10.1.0.2"));
+	drained = false;
+	end(context);
+}
+
+/* The kernel looks for the way in the namespace that the netdev is in. */
+static void netdev_elsewhere(void)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+	struct ibv_context *context = open_in(WORLD);
+
+	assert_true(rtr_holds(context));
+	set_gid(0, 1, "10.1.0.1", 77);
+	fake.async_event(context, &event);
+	assert_false(rtr_holds(context));
+	assert_true(ah_is_the_programs(context));
+	end(context);
+}
+
+/* An agent to come, which nobody here can talk to. */
+static void another_version(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	assert_true(rtr_holds(context));
+	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = MV_CTL_VERSION + 1;
+	assert_false(rtr_holds(context));
+	assert_true(ah_is_the_programs(context));
+	end(context);
+}
+
 /* A peer that sees things differently gets its answer at once. */
 static void peer_is_answered(void)
 {
@@ -282,6 +323,9 @@ TEST(no_table)
 TEST(another_namespace)
 TEST(oneself_in_another_namespace)
 TEST(port_down)
+TEST(pod)
+TEST(netdev_elsewhere)
+TEST(another_version)
 TEST(peer_is_answered)
 TEST(infiniband_router)
 
@@ -296,6 +340,9 @@ int main(void)
 		cmocka_unit_test(test_another_namespace),
 		cmocka_unit_test(test_oneself_in_another_namespace),
 		cmocka_unit_test(test_port_down),
+		cmocka_unit_test(test_pod),
+		cmocka_unit_test(test_netdev_elsewhere),
+		cmocka_unit_test(test_another_version),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
 	};
