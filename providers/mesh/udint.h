@@ -43,6 +43,8 @@ struct mesh_ud_ah {
 };
 
 /* A UD QP of ours: a relay (@peer set) or an outlet. */
+#define MESH_UD_SILENT 8
+
 struct mesh_ud_port {
 	struct mesh_ud_port *next; /* in its rail's bucket */
 	struct mesh_ud_port *next_outlet; /* of its QP */
@@ -52,6 +54,11 @@ struct mesh_ud_port {
 	struct mesh_ud_peer *peer;
 	uint8_t port_num;
 	uint32_t max_bytes; /* of a datagram */
+	struct mesh_ud_silent {
+		union ibv_gid gid;
+		uint64_t until_ns;
+	} silent[MESH_UD_SILENT]; /* of whom the kernel has found out lately, in a second, that they do not answer; under ud_lock */
+	unsigned int n_silent; /* ever; the oldest one is overwritten */
 };
 
 enum mesh_ud_state {
