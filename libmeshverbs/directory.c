@@ -52,23 +52,36 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 	return (ssize_t)low;
 }
 
-bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
+/* Return: the first link that is not before that one; n_links: there is none. */
+static size_t first_link(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
 {
 	const struct mv_dir_link wanted = {local_rail, remote_rail};
 	size_t low = 0, high = dir->header->n_links;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = mv_dir_link_cmp(&dir->links[middle], &wanted);
 
-		if (!order)
-			return true;
-		if (order < 0)
+		if (mv_dir_link_cmp(&dir->links[middle], &wanted) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return false;
+	return low;
+}
+
+bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail)
+{
+	const struct mv_dir_link wanted = {local_rail, remote_rail};
+	size_t at = first_link(dir, local_rail, remote_rail);
+
+	return at < dir->header->n_links && !mv_dir_link_cmp(&dir->links[at], &wanted);
+}
+
+bool mv_directory_hears(const struct mv_directory *dir, uint32_t local_rail)
+{
+	size_t at = first_link(dir, local_rail, 0);
+
+	return at < dir->header->n_links && dir->links[at].local_rail == local_rail;
 }
 
 /* ---- checking ----------------------------------------------------------------------------------

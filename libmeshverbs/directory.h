@@ -154,6 +154,9 @@ ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gi
 /** mv_directory_linked - are beacons of @remote_rail heard on @local_rail? */
 bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);
 
+/** mv_directory_hears - are beacons of any rail heard on @local_rail? */
+bool mv_directory_hears(const struct mv_directory *dir, uint32_t local_rail);
+
 /*
  * Building: hosts[0] is this host; rails stand host by host and GIDs rail by rail, with host/rail/first/count
  * members to match; GIDs of a rail in any order, links in any order, and the same one may be there twice.

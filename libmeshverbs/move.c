@@ -576,7 +576,7 @@ uint64_t mv_move_native_at(const struct mv_move *m)
 {
 	if (m->state != MV_MOVE_ASKING || m->live || m->peer_attempt)
 		return UINT64_MAX;
-	return later_of(m->begun_at + m->times->give_up_ns, m->try_at);
+	return later_of(m->begun_at + ask_ns(m), m->try_at);
 }
 
 void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
@@ -586,7 +586,11 @@ void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
 		set_native(m);
 		return;
 	}
-	m->try_step = m->try_step ? earlier_of(2 * m->try_step, m->times->try_max_ns) : m->times->try_ns;
+	/* A port needs a moment; a kernel that asks nobody, or is told nothing, on a link does not change. */
+	if (m->verdict == MV_PATH_OTHER_SUBNET)
+		m->try_step = m->times->try_max_ns;
+	else
+		m->try_step = m->try_step ? earlier_of(2 * m->try_step, m->times->try_max_ns) : m->times->try_ns;
 	m->try_at = now_ns + m->try_step;
 }
 

@@ -4,6 +4,8 @@
 #include <endian.h>
 #include <string.h>
 
+#include "topo.h"
+
 /* ---- one pair of GIDs --------------------------------------------------------------------------
  */
 
@@ -95,7 +97,10 @@ static struct mv_dir_gid own_entry(const struct mv_directory *dir, uint32_t rail
 		if (dir->gids[g].type == request->sgid_type &&
 		    mv_gid_equal(&dir->gids[g].gid, &request->sgid))
 			return dir->gids[g];
-	return (struct mv_dir_gid){.gid = request->sgid, .rail = rail, .type = request->sgid_type};
+	return (struct mv_dir_gid){.gid = request->sgid,
+				   .rail = rail,
+				   .vlan_id = MV_VLAN_NONE,
+				   .type = request->sgid_type};
 }
 
 /* The versions under which a rail has an address; 0 when the directory does not know any. */
@@ -175,6 +180,42 @@ static enum mv_path_verdict judge_ib(const union ibv_gid *own, const union ibv_g
 								       MV_PATH_UNKNOWN;
 }
 
+/* Without a route of its own to a global address the kernel may find it on the link all the same. Beacons go without a tag. */
+static bool asks_on_link(const struct mv_directory *dir, const struct mv_dir_gid *own,
+			 const struct mv_dir_gid *remote)
+{
+	enum mv_gid_family family = mv_gid_family(&own->gid);
+
+	return family == mv_gid_family(&remote->gid) && family != MV_FAMILY_LINK_LOCAL &&
+	       own->vlan_id == remote->vlan_id &&
+	       mv_directory_linked(dir, own->rail, remote->rail) &&
+	       judge_version(dir, own, remote) != MV_PATH_APART;
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+	return mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL;
+}
+
+/* Where beacons do not come through (filtered multicast), or not yet, nothing is known of who is on the link. */
+static bool is_deaf(const struct mv_directory *dir, const struct mv_dir_gid *own,
+		    const struct mv_dir_gid *remote)
+{
+	return (is_link_local(&own->gid) || is_link_local(&remote->gid)) &&
+	       mv_gid_family(&own->gid) != MV_FAMILY_IPV4 &&
+	       mv_gid_family(&remote->gid) != MV_FAMILY_IPV4 &&
+	       !mv_directory_hears(dir, own->rail);
+}
+
+static enum mv_path_verdict judge_misfit(const struct mv_directory *dir,
+					 const struct mv_dir_gid *own,
+					 const struct mv_dir_gid *remote)
+{
+	if (asks_on_link(dir, own, remote))
+		return MV_PATH_OTHER_SUBNET;
+	return is_deaf(dir, own, remote) ? MV_PATH_UNKNOWN : MV_PATH_APART;
+}
+
 static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const struct mv_dir_gid *own,
 				       const struct mv_dir_gid *remote, bool routed)
 {
@@ -190,7 +231,7 @@ static enum mv_path_verdict judge_pair(const struct mv_directory *dir, const str
 	if (a->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return judge_ib(&own->gid, &remote->gid);
 	if (!addresses_fit(dir, own, remote, routed))
-		return MV_PATH_APART;
+		return judge_misfit(dir, own, remote);
 	verdict = judge_version(dir, own, remote);
 	if (verdict == MV_PATH_WORKS && netdev_ambiguous(dir, own, remote))
 		return MV_PATH_ASK;
@@ -203,10 +244,12 @@ static unsigned int preference(enum mv_path_verdict verdict)
 {
 	switch (verdict) {
 	case MV_PATH_WORKS:
-		return 4;
+		return 5;
 	case MV_PATH_ASK:
-		return 3;
+		return 4;
 	case MV_PATH_UNKNOWN:
+		return 3;
+	case MV_PATH_OTHER_SUBNET:
 		return 2;
 	case MV_PATH_APART:
 		return 1;
@@ -636,6 +679,8 @@ const char *mv_path_verdict_name(enum mv_path_verdict verdict)
 		return "remote-down";
 	case MV_PATH_APART:
 		return "apart";
+	case MV_PATH_OTHER_SUBNET:
+		return "other-subnet";
 	case MV_PATH_NO_ENTRY:
 		return "no-entry";
 	}
@@ -661,6 +706,8 @@ const char *mv_path_verdict_text(enum mv_path_verdict verdict)
 	case MV_PATH_APART:
 		return "the two addresses are of different subnets, links, families or RoCE "
 		       "versions";
+	case MV_PATH_OTHER_SUBNET:
+		return "the two addresses are of different subnets of one link, without a route";
 	case MV_PATH_NO_ENTRY:
 		return "the program's GID index is empty";
 	}

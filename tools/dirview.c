@@ -176,6 +176,7 @@ enum out_tone dirview_verdict_tone(enum mv_path_verdict verdict)
 		return OUT_GOOD;
 	case MV_PATH_UNKNOWN:
 	case MV_PATH_ASK:
+	case MV_PATH_OTHER_SUBNET:
 		return OUT_PLAIN;
 	default:
 		return OUT_BAD;

@@ -13,7 +13,7 @@
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 
 /**
- * mesh_conn_try_native - the path that the program asked for works meanwhile, and nobody has answered: connect it, if that works
+ * mesh_conn_try_native - the path that the program asked for seems to work, and nobody has answered: connect it, if that works
  *
  * If not, if @conn->native_due is not set, or if the peer has been heard of since it was, everything is as it was. So it is with
  * @conn->in_batch written, if a thread of the program's is in a batch.

@@ -19,8 +19,9 @@ static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
 
+/* *ret_asks: the base may find a way all the same: on the link. */
 static bool reaches_by_another_rail(const struct mesh_context *mc, const struct ibv_ah_attr *attr,
-				    const struct mesh_choice *choice)
+				    const struct mesh_choice *choice, bool *ret_asks)
 {
 	struct mv_path_request request = {
 		.device = mc->device,
@@ -35,8 +36,10 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	const char *why = NULL;
 
 	mesh_view_judge(&request, &view);
+	*ret_asks = view.verdict == MV_PATH_OTHER_SUBNET;
 	switch (view.verdict) {
 	case MV_PATH_APART:
+	case MV_PATH_OTHER_SUBNET:
 		break;
 	case MV_PATH_LOCAL_DOWN:
 	case MV_PATH_REMOTE_DOWN: /* loopback of a port that is down does not work either */
@@ -47,6 +50,8 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	}
 	if (!why && !view.agent_version)
 		why = "the peer's host has no agent";
+	if (!why && view.agent_version != MV_CTL_VERSION)
+		why = "the peer's agent speaks another version";
 	if (!why && !view.n_paths)
 		why = "no rail of this host reaches one of the peer's";
 	if (why)
@@ -90,13 +95,19 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 				 const struct mesh_choice *choice)
 {
 	int saved_errno = errno, cancel;
+	struct ibv_ah_attr own = *attr;
 	struct mesh_ud_ah *a;
-	struct ibv_ah *ah = NULL;
+	struct ibv_ah *ah;
 	int err = -ENOMEM;
+	bool asks;
 
 	/* Where nothing could be looked up, there may be a route all the same. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice) || !can_lead(mc))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &asks) || !can_lead(mc))
 		return NULL;
+	/* What is led to a peer without plugin is lost. */
+	ah = asks ? mc->create_ah(pd, &own) : NULL;
+	if (ah)
+		return ah;
 	a = malloc(sizeof(*a));
 	if (!a)
 		return NULL;

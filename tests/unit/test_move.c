@@ -618,7 +618,7 @@ static void test_path_is_back(void **state)
 {
 	struct pair pair = make_pair();
 	struct mv_ctl_msg hello, answer;
-	uint64_t now = START + T->give_up_ns;
+	uint64_t now = START + T->ask_min_ns;
 	struct mv_move l, f;
 
 	(void)state;
@@ -652,16 +652,40 @@ static void test_path_is_back(void **state)
 	assert_native(&f, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);
 	/* Once it has been heard of there is no other way than to agree. */
 	begin_follower(&f, &pair);
-	assert_true(mv_move_native_at(&f) == START + T->give_up_ns);
+	assert_true(mv_move_native_at(&f) == START + T->ask_min_ns);
 	mv_move_message(&f, &hello, START);
 	assert_int_equal(f.state, MV_MOVE_ASKING);
 	assert_true(mv_move_native_at(&f) == UINT64_MAX);
 	begin_both(&l, &f, &pair, &hello);
-	mv_move_tried(&l, false, START + T->give_up_ns);
+	mv_move_tried(&l, false, START + T->ask_min_ns);
 	lead_to_offer(&l, &hello);
 	assert_true(mv_move_native_at(&l) == UINT64_MAX);
 	mv_move_tick(&l, START + T->resend_ns);
 	take_message(&l, MV_CTL_OFFER);
+}
+
+/* It may have worked all the time, and the peer's program sends at once. */
+static void test_path_may_work(void **state)
+{
+	struct pair pair = make_pair();
+	struct mv_move l;
+
+	(void)state;
+	pair.leader.verdict = MV_PATH_OTHER_SUBNET;
+	begin_leader(&l, &pair);
+	take_message(&l, MV_CTL_HELLO);
+	assert_true(mv_move_native_at(&l) == START + T->ask_min_ns);
+	mv_move_patience(&l, T->ask_ns);
+	assert_true(mv_move_native_at(&l) == START + T->ask_ns / 4 * 3);
+	mv_move_patience(&l, UINT64_MAX);
+	assert_true(mv_move_native_at(&l) == START + T->ask_ns);
+	mv_move_tried(&l, false, START + T->ask_ns);
+	assert_true(mv_move_native_at(&l) == START + T->ask_ns + T->try_max_ns);
+	/* Asking is not all there is to it: it does not end by itself. */
+	mv_move_tick(&l, START + T->give_up_ns);
+	take_message(&l, MV_CTL_HELLO);
+	assert_quiet(&l);
+	assert_int_equal(l.state, MV_MOVE_ASKING);
 }
 
 static void test_bye(void **state)
@@ -1169,6 +1193,7 @@ int main(void)
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_undelivered),
 		cmocka_unit_test(test_path_is_back),
+		cmocka_unit_test(test_path_may_work),
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_proof),

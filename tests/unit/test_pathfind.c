@@ -16,6 +16,8 @@
 	"host b; rail mlx5_0; gid fe80::b v1; gid fe80::b v2; gid 10.1.0.2/24 v1; gid "            \
 	"10.1.0.2/24 v2;"
 #define PAIR PAIR_A PAIR_B "link 0 1;"
+/* Somebody else is on the link of rail 0. */
+#define ELSEWHERE "host z; rail mlx5_0; gid 10.9.0.1/24 v2; link 0 2;"
 
 /* A triangle without a switch: a's rails 0 (to b) and 1 (to c), b's 2 and 3, c's 4 and 5. */
 #define TRIANGLE                                                                                   \
@@ -23,6 +25,13 @@
 	"host b; rail mlx5_0; gid 10.0.1.2/30 v2; rail mlx5_1; gid 10.0.2.1/30 v2;"                \
 	"host c; rail mlx5_0; gid 10.0.2.2/30 v2; rail mlx5_1; gid 10.0.3.2/30 v2;"                \
 	"link 0 2; link 1 5;"
+
+/* Two subnets on one switch. Only a's rail 0 hears b's other one, rail 3. */
+#define SUBNETS                                                                                    \
+	"host a; rail mlx5_0; gid 10.1.0.1/24 v1; gid 10.1.0.1/24 v2; gid fd01::1/64 v2; rail "   \
+	"mlx5_1; gid 10.2.0.1/24 v2; host b; rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid "   \
+	"10.2.0.2/24 v2; gid fd02::2/64 v2; gid 10.7.0.2/24 v2 vlan 7; gid 10.8.0.2/24 v1; link "  \
+	"0 2; link 1 3; link 0 3;"
 
 /* A port has one link-local address in all of its VLANs. */
 #define VLANS_A                                                                                    \
@@ -96,11 +105,14 @@ static const struct judge_case judge_cases[] = {
 	{"families", PAIR, "mlx5_0 fe80::a v2 10.1.0.2", MV_PATH_APART, 1, 1},
 	{"families, the other way", PAIR, "mlx5_0 10.1.0.1 v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"families and a route", PAIR, "mlx5_0 fe80::a v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
-	{"link-local, not on the link", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_APART, 1, 1},
-	{"link-local and a default route", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b routed", MV_PATH_APART, 1, 1},
+	{"link-local, not on the link", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_APART, 1, 1},
+	{"link-local and a default route", PAIR_A PAIR_B ELSEWHERE, "mlx5_0 fe80::a v2 fe80::b routed", MV_PATH_APART, 1, 1},
+	{"link-local, and nobody is heard", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 fe80::b", MV_PATH_UNKNOWN, 77, 77},
+	{"IPv6 of two scopes, and nobody is heard", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B, "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_UNKNOWN, 77, 77},
+	{"families, and nobody is heard", PAIR_A PAIR_B, "mlx5_0 fe80::a v2 10.1.0.2", MV_PATH_APART, 1, 1},
 	{"IPv6 of two scopes on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B "link 0 1;",
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
-	{"IPv6 of two scopes, not on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B,
+	{"IPv6 of two scopes, not on one link", PAIR_A "gid 2001:db8::1/64 v2;" PAIR_B ELSEWHERE,
 	 "mlx5_0 2001:db8::1 v2 fe80::b", MV_PATH_APART, 1, 1},
 	{"link-local, and its netdev does not lead there", VLANS, "d0 fe80::a v2 fd01::2", MV_PATH_APART, 1, 1},
 	{"link-local, and its netdev does", VLANS, "d0 fe80::a v2 fd01::2 routed", MV_PATH_WORKS, 1, 1},
@@ -109,7 +121,7 @@ static const struct judge_case judge_cases[] = {
 	{"global, link-local on one netdev", VLANS_A "host b; rail d0; gid fe80::b v1; gid fe80::b v2; link 0 1;",
 	 "d0 fd01::1 v2 fe80::b", MV_PATH_WORKS, 1, 1},
 	{"link-local addresses on several netdevs", VLANS, "d0 fe80::a v2 fe80::b", MV_PATH_WORKS, 1, 1},
-	{"the same, not on one link", VLANS_A VLANS_B, "d0 fe80::a v2 fd01::2 routed", MV_PATH_APART, 1, 1},
+	{"the same, not on one link", VLANS_A VLANS_B ELSEWHERE, "d0 fe80::a v2 fd01::2 routed", MV_PATH_APART, 1, 1},
 	{"only one prefix covers", "host a; rail mlx5_0; gid 10.1.0.1/16 v2; host b; rail mlx5_0; gid 10.1.1.2/24 v2;",
 	 "mlx5_0 10.1.0.1 v2 10.1.1.2", MV_PATH_APART, 1, 1},
 	{"no prefix known", "host a; rail mlx5_0; gid 10.1.0.1 v2; host b; rail mlx5_0; gid 10.2.0.2 v2;",
@@ -121,7 +133,17 @@ static const struct judge_case judge_cases[] = {
 	{"IPv6 to IPv4 and a route", "host a; rail mlx5_0; gid 2001:db8::1/64 v2;" PAIR_B,
 	 "mlx5_0 2001:db8::1 v2 10.1.0.2 routed", MV_PATH_APART, 1, 1},
 	{"an address newer than the directory", PAIR, "mlx5_0 10.1.0.77 v2 10.1.0.2", MV_PATH_WORKS, 1, 1},
-	{"the same in another subnet", PAIR, "mlx5_0 10.7.0.77 v2 10.1.0.2", MV_PATH_APART, 1, 1},
+	{"the same in another subnet", PAIR_A PAIR_B, "mlx5_0 10.7.0.77 v2 10.1.0.2", MV_PATH_APART, 1, 1},
+	{"the same in another subnet of the link", PAIR, "mlx5_0 10.7.0.77 v2 10.1.0.2", MV_PATH_OTHER_SUBNET, 1, 1},
+
+	{"another subnet of the link", SUBNETS, "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_OTHER_SUBNET, 1, 3},
+	{"another subnet of the link, and a route", SUBNETS, "mlx5_0 10.1.0.1 v2 10.2.0.2 routed", MV_PATH_WORKS, 1, 3},
+	{"another subnet of the link, RoCE v1", SUBNETS, "mlx5_0 10.1.0.1 v1 10.2.0.2", MV_PATH_OTHER_SUBNET, 1, 3},
+	{"another subnet of the link, IPv6: by another netdev's route", SUBNETS, "mlx5_0 fd01::1 v2 fd02::2", MV_PATH_OTHER_SUBNET, 1, 3},
+	{"another subnet of the link, and families", SUBNETS, "mlx5_0 fd01::1 v2 10.2.0.2", MV_PATH_APART, 1, 3},
+	{"another subnet, and another VLAN", SUBNETS, "mlx5_0 10.1.0.1 v2 10.7.0.2", MV_PATH_APART, 1, 3},
+	{"another subnet of the link, as v1 only", SUBNETS, "mlx5_0 10.1.0.1 v2 10.8.0.2", MV_PATH_APART, 1, 3},
+	{"another subnet, and no beacon heard", SUBNETS, "mlx5_1 10.2.0.1 v2 10.1.0.2", MV_PATH_APART, 1, 2},
 
 	{"own port down", "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2;" PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2",
 	 MV_PATH_LOCAL_DOWN, 1, 1},
@@ -144,7 +166,7 @@ static const struct judge_case judge_cases[] = {
 	{"an address of two hosts, none on the link", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0;"
 	 "gid fe80::1 v2; host c; rail mlx5_0; gid fe80::1 v2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_UNKNOWN, 77, 77},
 	{"an address of two rails of one host", "host a; rail mlx5_0; gid fe80::a v2; host b; rail mlx5_0 down; gid fe80::1 v2;"
-	 "rail mlx5_1; gid fe80::1 v2;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_APART, 1, 2},
+	 "rail mlx5_1; gid fe80::1 v2; host z; rail mlx5_0; gid fe80::2 v2; link 0 3;", "mlx5_0 fe80::a v2 fe80::1", MV_PATH_APART, 1, 2},
 
 	{"InfiniBand, one subnet", "host a; rail mlx5_0 ib; gid fe80::1:1 ib; host b; rail mlx5_0 ib; gid fe80::2:2 ib;",
 	 "mlx5_0 fe80::1:1 ib fe80::2:2", MV_PATH_WORKS, 1, 1},

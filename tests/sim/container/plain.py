@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One message over a reliable connection, from one end that only sends to one that only receives.
 
-    plain.py receive INDEX SECONDS   of the GID table; prints "end QPN", reads "PEER'S-GID QPN" from stdin, connects, says "connected", waits
-    plain.py send INDEX              the same, and after the next line from stdin goes on to RTS and sends
+    plain.py receive DEVICE INDEX SECONDS   of the GID table; prints "end QPN", reads "PEER'S-GID QPN" from stdin, connects, says "connected", waits
+    plain.py send DEVICE INDEX              the same, and after the next line from stdin goes on to RTS and sends
 """
 import ipaddress
 import sys
@@ -35,8 +35,8 @@ def completion(cq, seconds):
 
 
 def main():
-    receives, index = sys.argv[1] == "receive", int(sys.argv[2])
-    context = Context(name="mlx5_0")
+    receives, index = sys.argv[1] == "receive", int(sys.argv[3])
+    context = Context(name=sys.argv[2])
     pd, cq = PD(context), CQ(context, 8)
     mr = MR(pd, 64, e.IBV_ACCESS_LOCAL_WRITE)
     qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(4, 4, 1, 1)), QPAttr(port_num=1))
@@ -54,7 +54,7 @@ def main():
     qp.to_rtr(attr)
     print("connected", flush=True)
     if receives:
-        status = completion(cq, float(sys.argv[3]))
+        status = completion(cq, float(sys.argv[4]))
         print("got", mr.read(len(TEXT), 0).decode() if status == 0 else f"status {status}", flush=True)
         return status != 0
     sys.stdin.readline()

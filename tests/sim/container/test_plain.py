@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """A peer without the plugin, on a host with an agent: in a container, a static program. Nobody answers for it. A receiver that
-connects while the peer's port is down gets its message all the same when that is back, with meshverbs as bare.
+connects while the peer's port is down gets its message all the same when that is back, with meshverbs as bare; one whose peer is in another
+subnet of its link, to which there is no route, does as well; and so do datagrams.
 
     SIM_BUILD=BUILD test_plain.py
 """
@@ -23,7 +24,8 @@ BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 PLAIN = ["/usr/bin/python3", str(HERE / "plain.py")]
 INDEX = 3  # of the IPv4 address, RoCE v2: on an Ethernet port it comes behind the default GIDs and its own v1
 SECONDS = 45.0
-HELD = "left as the program asked: that works meanwhile"
+HELD = "left as the program asked: nothing speaks against that any more"
+CROSSED = "left as the program asked: the kernel knows a neighbour for that"
 
 
 class End:
@@ -51,16 +53,18 @@ class Plain(unittest.TestCase):
         image = pathlib.Path(f"/proc/{world.pids['a']}/root/run/meshverbs/directory").read_bytes()
         return any((rail.host, rail.device, rail.up) == (host, device, True) for rail in directory.parse(image).rails)
 
-    def message(self, world, env):
-        """A receiver on a is connected while b.0 is down, a sender on b when that is back."""
+    def message(self, world, env, agent=True):
+        """A receiver on a is connected while b.0 is down, a sender on b when that is back. @agent: or a's own agent has gone meanwhile, for good."""
         world.run("a", "bash", "-c", "echo >/dev/tcp/10.1.0.2/9")  # is refused, but the neighbour is known
         sim("link", "-n", world.place.name, "b.0", "off")
         if world.stacked:
             self.assertIsNotNone(until(lambda: not self.is_up(world, "b", "mlx5_0")))
-        receiver = End(world, "a", "receive", str(INDEX), str(SECONDS), env=env)
-        sender = End(world, "b", "send", str(INDEX), env=["MESHVERBS=off"])
+        receiver = End(world, "a", "receive", "mlx5_0", str(INDEX), str(SECONDS), env=env)
+        sender = End(world, "b", "send", "mlx5_0", str(INDEX), env=["MESHVERBS=off"])
         receiver.tell(f"::ffff:10.1.0.2 {sender.qpn}")
         receiver.hear("connected")
+        if not agent:
+            sim("agents", "-n", world.place.name, "kill", "a")
         sim("link", "-n", world.place.name, "b.0", "on")
         sender.tell(f"::ffff:10.1.0.1 {receiver.qpn}")
         sender.hear("connected")
@@ -70,14 +74,49 @@ class Plain(unittest.TestCase):
         self.assertEqual(sender.hear(""), "sent")
         self.assertEqual(receiver.hear(""), "got a message")
 
+    def across(self, world, env, peer_env=("MESHVERBS=off",)):
+        """A receiver on a.0 and a sender on b.1, which a switch connects."""
+        receiver = End(world, "a", "receive", "mlx5_0", str(INDEX), str(SECONDS), env=env)
+        sender = End(world, "b", "send", "mlx5_1", str(INDEX), env=peer_env)
+        receiver.tell(f"::ffff:10.2.0.2 {sender.qpn}")
+        receiver.hear("connected")
+        sender.tell(f"::ffff:10.1.0.1 {receiver.qpn}")
+        sender.hear("connected")
+        sender.tell("go")
+        self.assertEqual(sender.hear(""), "sent", world.stacked and world.told("a"))
+        self.assertEqual(receiver.hear(""), "got a message")
+
+    def datagrams(self, world, env):
+        pingpong = ["ibv_ud_pingpong", "-g", str(INDEX), "-n", "20", "-p", str(world.fresh_port()), "-d"]
+        server = world.start("a", "timeout", "20", "env", *env, *pingpong, "mlx5_0")
+        self.assertTrue(world.wait_listening(server.process, "a", int(pingpong[6])))
+        status, said = world.run("b", "timeout", "20", "env", "MESHVERBS=off", *pingpong, "mlx5_1", "a")
+        self.assertEqual((status, server.wait(20)), (0, 0), f"{said}{server.said()}{world.stacked and world.told('a')}")
+
+    def test_other_subnet(self):
+        with World.up(HERE / "crossed.topo", BUILD, None, f"plain-{PREFIX}") as world:
+            self.across(world, ["MESHVERBS=off"])
+            self.datagrams(world, ["MESHVERBS=off"])
+        with staged(BUILD) as stage, World.up(HERE / "crossed.topo", BUILD, stage, f"plain-{PREFIX}") as world:
+            self.across(world, ["MESHVERBS=on"])
+            self.assertIn(CROSSED, world.log("a"))
+            self.datagrams(world, ["MESHVERBS=on"])
+            self.assertNotIn("are lost", world.log("a"))
+            # With a plugin at both ends, by the NICs that are in one subnet.
+            length = len(world.log("a"))
+            self.across(world, ["MESHVERBS=on"], ["MESHVERBS=on"])
+            self.assertNotIn(CROSSED, world.log("a")[length:])
+            self.assertRegex(world.log("a")[length:], r"of different subnets of one link.*; goes from mlx5_")
+
     def test_receiver(self):
         with World.up("pair", BUILD, None, f"plain-{PREFIX}") as world:
             self.message(world, ["MESHVERBS=off"])
         with staged(BUILD) as stage:
             conf = pathlib.Path(stage, "etc/libibverbs.d/mesh/mesh.conf")
             conf.write_text(conf.read_text().replace("[meshverbs]\n", "[meshverbs]\nhold_down_ms = 500\n"))
-            with World.up("pair", BUILD, stage, f"plain-{PREFIX}") as world:
-                self.message(world, ["MESHVERBS=on"])
+            for agent in (True, False):
+                with World.up("pair", BUILD, stage, f"plain-{PREFIX}") as world:
+                    self.message(world, ["MESHVERBS=on"], agent)
 
 
 if __name__ == "__main__":

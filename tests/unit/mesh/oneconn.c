@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "oneconn.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "probed.h"
+#include "reasons.h"
+#include "relocate.h"
+
+uint64_t __wrap_mesh_now_ns(void);
+int __wrap_mesh_thread_wake(bool urgent);
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
+
+uint64_t now_ns;
+
+uint64_t __wrap_mesh_now_ns(void)
+{
+	return now_ns;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+/* The paths that the directory has. */
+struct mesh_view view;
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret);
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool tries);
+
+void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	(void)request;
+	*ret = view;
+}
+
+void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret);
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+
+bool unroutable; /* but for what the kernel had a way for */
+
+void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh_view *ret)
+{
+	*ret = view;
+	if (unroutable && !request->routed)
+		ret->verdict = MV_PATH_APART;
+}
+
+struct mv_ctl_msg sent;
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	sent = *msg;
+}
+
+/* Its turn has not come. */
+unsigned int n_submitted;
+bool no_workers, only_tries;
+
+bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool tries)
+{
+	(void)c;
+	(void)to;
+	n_submitted++;
+	only_tries = tries;
+	return !no_workers;
+}
+
+/* What the base makes of it when its QP is to be connected. */
+int rtr_error, rts_error;
+unsigned int n_rtr, n_rts, n_native;
+uint8_t chosen_index, rtr_index;
+
+void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *context_of, const struct ibv_ah_attr *ah,
+			      enum mv_transport transport, bool sure, struct mesh_choice *ret);
+
+void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *context_of, const struct ibv_ah_attr *ah,
+			      enum mv_transport transport, bool sure, struct mesh_choice *ret)
+{
+	(void)mc;
+	(void)context_of;
+	(void)ah;
+	(void)transport;
+	assert_true(sure);
+	*ret = (struct mesh_choice){.index = chosen_index};
+}
+
+static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+	(void)base;
+	(void)mask;
+	/* The kernel looks for the neighbour. */
+	now_ns += rtr_error ? 1000 * MS : 0;
+	n_rtr += attr->qp_state == IBV_QPS_RTR;
+	if (attr->qp_state == IBV_QPS_RTR)
+		rtr_index = attr->ah_attr.grh.sgid_index;
+	n_rts += attr->qp_state == IBV_QPS_RTS;
+	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
+}
+
+bool in_batch;
+
+bool __wrap_mesh_held_in_batch(const struct mesh_held *h);
+
+bool __wrap_mesh_held_in_batch(const struct mesh_held *h)
+{
+	(void)h;
+	return in_batch;
+}
+
+int __wrap_mesh_held_native(struct mesh_held *h);
+
+int __wrap_mesh_held_native(struct mesh_held *h)
+{
+	(void)h;
+	n_native++;
+	return 0;
+}
+
+static void no_path_failed(void *arg)
+{
+	(void)arg;
+}
+
+static const struct mesh_held_ops ops = {.path_failed = no_path_failed};
+struct mesh_process process;
+struct mesh_context context;
+static struct ibv_cq ibv_cq;
+struct ibv_qp qp = {.qp_num = 7};
+struct mesh_cq cq;
+struct mesh_held held;
+struct mesh_conn conn;
+
+/* The path of a connection at work is gone: a send has used up its retries. */
+int oneconn_setup(void **state)
+{
+	const struct ibv_qp_cap cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+	struct ibv_send_wr wr = {.wr_id = 1, .send_flags = IBV_SEND_SIGNALED};
+	struct mesh_completion c = {.wr_id = 1, .cq = &cq, .status = IBV_WC_RETRY_EXC_ERR};
+
+	(void)state;
+	memset(&process, 0, sizeof(process));
+	memset(&view, 0, sizeof(view));
+	unroutable = no_workers = in_batch = false;
+	chosen_index = 0;
+	n_submitted = n_rtr = n_rts = n_native = 0;
+	rtr_error = rts_error = 0;
+	context.modify_qp = modify_qp;
+	mesh_root.process = &process;
+	mesh_root.config.move_timeout_ms = 2000;
+	mesh_root.config.hold_down_ms = 5000;
+	cq = (struct mesh_cq){.cq = &ibv_cq};
+	held = (struct mesh_held){.mc = &context,
+				  .qp = &qp,
+				  .mode = MESH_HELD_GUARDED,
+				  .ops = &ops,
+				  .cap = cap,
+				  .send_cq = &cq,
+				  .recv_cq = &cq,
+				  .guard = mesh_guard_new(&cap, false, false)};
+	conn = (struct mesh_conn){.qp = &qp, .mc = &context, .qpn = 7, .state = MESH_CONN_NATIVE, .held = &held};
+	assert_int_equal(mesh_guard_room(held.guard, &cap), 0);
+	mesh_guard_rtr(held.guard, 1024);
+	mesh_guard_rts(held.guard, 0);
+	assert_int_equal(mesh_guard_send(held.guard, &wr), 0);
+	assert_false(mesh_guard_completed(&held, &c));
+	now_ns = 1000 * MS;
+	return 0;
+}
+
+int oneconn_teardown(void **state)
+{
+	(void)state;
+	mesh_guard_free(held.guard);
+	free(cq.stash);
+	free(process.view);
+	return 0;
+}
+
+void stay(enum mv_ctl_reason reason)
+{
+	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = (uint8_t)reason};
+
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+}
+
+/* It leads, and there is a path, on a rail that does not exist. */
+void is_to_move(void)
+{
+	const struct mv_move_begin begin = {.local = {.gid = {.raw = {1}}, .qpn = 7},
+					    .peer = {.gid = {.raw = {2}}, .qpn = 8},
+					    .local_type = MV_GID_TYPE_ROCE_V2,
+					    .attempt = 1};
+	
+	pthread_mutex_init(&conn.lock, NULL);
+	pthread_mutex_init(&conn.key_lock, NULL);
+	conn.local = begin.local;
+	conn.peer = begin.peer;
+	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	mv_move_adopt(&conn.move, &begin, 0, &mv_move_default_times, now_ns);
+	conn.path_failed = true;
+	view.n_paths = 1;
+	view.paths[0] = (struct mv_path){.local_rail = 1,
+					 .remote_rail = 1,
+					 .local_gid = {.raw = {3}},
+					 .remote_gid = {.raw = {4}},
+					 .type = MV_GID_TYPE_ROCE_V2};
+}
+
+/* Nothing has failed. */
+void is_well(void)
+{
+	is_to_move();
+	conn.path_failed = false;
+	held.guard->broken = false;
+	held.guard->n_kept = 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_TEST_ONECONN_H
+#define MESH_TEST_ONECONN_H
+
+#include <stdint.h>
+
+#include "conn.h"
+#include "heldint.h"
+#include "live.h"
+#include "paths.h"
+
+/* One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, base. Linked with --wrap of them (CMakeLists.txt). */
+
+#define MS 1000000ull
+
+extern uint64_t now_ns;
+extern struct mesh_view view; /* what the directory says of its path, and which others there are */
+extern bool unroutable; /* but for what the kernel had a way for */
+extern struct mv_ctl_msg sent; /* the last message */
+extern unsigned int n_submitted; /* to workers, */
+extern bool no_workers, only_tries; /* of which there are none; the last one was */
+extern int rtr_error, rts_error; /* what the base makes of it when its QP is to be connected; the former takes a second */
+extern unsigned int n_rtr, n_rts, n_native; /* how often it was */
+extern uint8_t chosen_index, rtr_index; /* the right one; what the base got */
+extern bool in_batch; /* a thread of the program's is between ibv_wr_start() and ibv_wr_complete() */
+
+extern struct mesh_process process;
+extern struct mesh_context context;
+extern struct ibv_qp qp;
+extern struct mesh_cq cq;
+extern struct mesh_held held;
+extern struct mesh_conn conn;
+
+/* The path of a connection at work is gone: a send has used up its retries. */
+int oneconn_setup(void **state);
+int oneconn_teardown(void **state);
+#define T(name) cmocka_unit_test_setup_teardown(name, oneconn_setup, oneconn_teardown)
+
+/* The transaction says so. */
+void stay(enum mv_ctl_reason reason);
+
+/* It leads, and there is a path, on a rail that does not exist. */
+void is_to_move(void);
+
+/* And nothing has failed. */
+void is_well(void);
+
+#endif

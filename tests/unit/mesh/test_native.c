@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Held queue pairs whose peer says nothing are tried as their program asked, once that path seems to work. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "oneconn.h"
+#include "reasons.h"
+#include "relocate.h"
+
+/* A port was down when it was made; its program has said RTS, and only receives. Nobody answers. */
+static void is_held(void)
+{
+	is_well();
+	held.mode = MESH_HELD_WAITING;
+	conn.state = MESH_CONN_HELD;
+	conn.verdict = MV_PATH_REMOTE_DOWN;
+	conn.fits = true;
+	conn.rtr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
+	conn.rts = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
+	conn.rtr_mask = IBV_QP_STATE;
+	conn.move = (struct mv_move){.state = MV_MOVE_ASKING,
+				     .times = &mv_move_default_times,
+				     .local = conn.local,
+				     .peer = conn.peer,
+				     .attempt = 1,
+				     .sq_psn = MV_CTL_PSN_NONE,
+				     .rq_psn = MV_CTL_PSN_NONE,
+				     .begun_at = now_ns};
+	view.verdict = MV_PATH_WORKS;
+}
+
+/* Return: is a worker to connect it? */
+static bool is_due_after(uint64_t ms)
+{
+	unsigned int before = n_submitted;
+	uint64_t deadline;
+
+	mesh_conn_run(&conn, now_ns + ms * MS, now_ns + ms * MS, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	assert_true(n_submitted == before || only_tries); /* others do not wait for it */
+	return n_submitted > before;
+}
+
+static void test_path_is_back(void **state)
+{
+	struct ibv_srq srq = {.context = NULL};
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	mesh_conn_run(&conn, now_ns + 2 * MS, now_ns + 2 * MS, &deadline);
+	assert_true(deadline == now_ns + 5001 * MS); /* by itself, and not earlier */
+	assert_false(is_due_after(5000));
+	assert_true(is_due_after(5001));
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(10000));
+	/* Our own agent is gone, too, and does not come back. */
+	view.verdict = MV_PATH_UNKNOWN;
+	assert_false(is_due_after(10001));
+	assert_false(is_due_after(15000));
+	assert_true(is_due_after(15001));
+	view.verdict = MV_PATH_WORKS;
+	assert_false(is_due_after(15002));
+	conn.move.peer_attempt = 7; /* it is there */
+	assert_false(is_due_after(10001));
+	assert_false(is_due_after(19000));
+	conn.move.peer_attempt = 0;
+	/* When it was made, the agents had not heard each other's beacons yet. */
+	conn.verdict = MV_PATH_APART;
+	assert_false(is_due_after(20001));
+	assert_true(is_due_after(20002));
+	view.verdict = MV_PATH_APART;
+	assert_false(is_due_after(20003));
+	view.verdict = MV_PATH_OTHER_SUBNET;
+	assert_false(is_due_after(29000));
+	assert_true(is_due_after(34000));
+	view.verdict = MV_PATH_WORKS;
+	conn.verdict = MV_PATH_REMOTE_DOWN;
+	unroutable = true;
+	conn.fits = false;
+	assert_false(is_due_after(29001));
+	assert_false(is_due_after(39000));
+	conn.fits = true;
+	/* It flaps. */
+	assert_false(is_due_after(40000));
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(44000));
+	view.verdict = MV_PATH_WORKS;
+	assert_false(is_due_after(46000));
+	mesh_conn_run(&conn, now_ns + 46001 * MS, now_ns + 46001 * MS, &deadline);
+	assert_true(deadline == now_ns + 51000 * MS);
+	assert_false(is_due_after(50999));
+	assert_true(is_due_after(51000));
+	/* While its own port was down the kernel had no way. */
+	conn.fits = false;
+	assert_false(is_due_after(51001));
+	conn.verdict = MV_PATH_LOCAL_DOWN;
+	assert_false(is_due_after(52000));
+	assert_true(is_due_after(57000));
+	/* Nobody can say whether its index is right. */
+	view.verdict = MV_PATH_ASK;
+	assert_true(is_due_after(57001));
+	view.verdict = MV_PATH_OTHER_SUBNET;
+	assert_true(is_due_after(57002));
+	/* Drained, but nobody has pulled it yet. */
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	view.drained = true;
+	assert_true(is_due_after(57002));
+	/* Its SRQ would have to be dealt out for that. */
+	qp.srq = &srq;
+	assert_false(is_due_after(57002));
+	qp.srq = NULL;
+	assert_int_equal(n_rtr, 0);
+}
+
+/* In another subnet of its link: if the kernel finds it there, it has worked all the time, and its program sends. */
+static void test_path_may_work(void **state)
+{
+	struct ibv_srq srq = {.context = NULL};
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	now_ns = conn.move.begun_at = 10000 * MS;
+	conn.verdict = conn.move.verdict = view.verdict = MV_PATH_OTHER_SUBNET;
+	conn.fits = false;
+	conn.works_since_ns = 1;
+	conn.works_known = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_true(deadline == now_ns + 400 * MS);
+	assert_false(is_due_after(399));
+	assert_true(is_due_after(400));
+	qp.srq = &srq;
+	assert_false(is_due_after(401));
+	qp.srq = NULL;
+	conn.move.peer_attempt = 7;
+	assert_false(is_due_after(402));
+	conn.move.peer_attempt = 0;
+	/* A port goes meanwhile, or the agent. */
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(403));
+	view.verdict = MV_PATH_OTHER_SUBNET;
+	assert_false(is_due_after(404));
+	assert_false(is_due_after(5403));
+	view.verdict = MV_PATH_UNKNOWN;
+	assert_false(is_due_after(5404));
+	view.verdict = MV_PATH_OTHER_SUBNET;
+	assert_false(is_due_after(10403));
+	assert_true(is_due_after(15403));
+	/* The kernel asks nobody, or is told nothing, and that does not change soon. */
+	rtr_error = ETIMEDOUT;
+	now_ns += 15403 * MS;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	assert_false(is_due_after(15999));
+	assert_true(is_due_after(16000));
+}
+
+/* Held for long, with a path that works, and a worker is about to connect it. */
+static void is_about_to_try(void)
+{
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	assert_true(is_due_after(0));
+}
+
+static void test_back_to_the_base(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_null(conn.held);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(n_rts, 1);
+	assert_int_equal(n_native, 1);
+	mesh_conn_work(&conn); /* called once more for whatever reason */
+	assert_int_equal(n_rtr, 1);
+}
+
+/* The program has not said so. */
+static void test_back_before_rts(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	conn.rts_mask = 0;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(n_rts, 0);
+	assert_int_equal(n_native, 1);
+}
+
+static void test_back_without_workers(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	no_workers = true;
+	conn.move.resend_at = 0;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_HELD); /* the helper thread has no time for it */
+	assert_int_equal(n_rtr, 0);
+	assert_true(deadline == now_ns + 1000 * MS);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	no_workers = false;
+	assert_true(is_due_after(1000));
+}
+
+/* Another index is not taken for a try: the one that is right may be refused for now only. */
+static void test_back_to_the_right_entry(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	conn.rtr.ah_attr.is_global = 1;
+	conn.rtr.ah_attr.grh.sgid_index = 3;
+	chosen_index = 5;
+	rtr_error = ETIMEDOUT;
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(rtr_index, 5);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+}
+
+/* The neighbour does not answer yet: it is held as before, and tries again, not all the time. */
+static void test_base_refuses(void **state)
+{
+	uint64_t deadline, wait_ms = 1000, end_ns;
+
+	(void)state;
+	is_about_to_try();
+	rtr_error = ETIMEDOUT;
+	end_ns = now_ns + 120000 * MS;
+	while (now_ns < end_ns) {
+		mesh_conn_work(&conn); /* takes a second */
+		assert_int_equal(conn.state, MESH_CONN_HELD);
+		assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+		assert_int_equal(held.mode, MESH_HELD_WAITING);
+		assert_int_equal(pthread_mutex_trylock(&held.post_lock), 0); /* the program posts again */
+		pthread_mutex_unlock(&held.post_lock);
+		assert_false(is_due_after(wait_ms - 1));
+		conn.move.resend_at = 0;
+		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		assert_true(deadline == now_ns + wait_ms * MS);
+		now_ns += wait_ms * MS;
+		assert_true(is_due_after(0));
+		wait_ms = wait_ms < 16000 ? 2 * wait_ms : 16000;
+	}
+	assert_int_equal(n_rtr, 10);
+	assert_int_equal(n_rts, 0);
+	assert_int_equal(n_native, 0);
+	rtr_error = 0;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_native, 1);
+}
+
+/* A thread of the program's is in a batch (ibv_wr_start()), before a worker is called or after. */
+static void test_back_after_a_batch(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_held();
+	assert_false(is_due_after(1));
+	now_ns += 10000 * MS;
+	in_batch = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(n_submitted, 0);
+	assert_true(deadline <= now_ns + MS);
+	assert_true(held.stop_wanted);
+	in_batch = false;
+	assert_true(is_due_after(0));
+	in_batch = true;
+	pthread_mutex_lock(&held.post_lock);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	assert_false(is_due_after(0));
+	pthread_mutex_unlock(&held.post_lock);
+	in_batch = false;
+	assert_true(is_due_after(0));
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+}
+
+/* It can receive, so there is no way back. */
+static void test_base_refuses_rts(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	rts_error = EINVAL;
+	cq.mc = &context;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(held.mode, MESH_HELD_FAILING);
+	assert_int_equal(n_native, 0);
+}
+
+/* The peer comes, or the path goes again, before a worker has time. */
+static void test_meanwhile(void **state)
+{
+	struct mv_ctl_msg hello = {.type = MV_CTL_HELLO, .attempt = 9, .from_psn = MV_CTL_PSN_NONE, .to_psn = MV_CTL_PSN_NONE};
+
+	(void)state;
+	is_about_to_try();
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_false(is_due_after(1));
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	view.verdict = MV_PATH_WORKS;
+	assert_false(is_due_after(2));
+	now_ns += 6000 * MS;
+	assert_true(is_due_after(0));
+	hello.from = conn.peer;
+	hello.to = conn.local;
+	mesh_conn_message(&conn, &hello, now_ns);
+	assert_int_equal(conn.move.peer_attempt, 9);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 0);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_path_is_back),
+		T(test_path_may_work),
+		T(test_back_to_the_base),
+		T(test_back_before_rts),
+		T(test_back_without_workers),
+		T(test_back_to_the_right_entry),
+		T(test_base_refuses),
+		T(test_back_after_a_batch),
+		T(test_base_refuses_rts),
+		T(test_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
