@@ -20,7 +20,7 @@ enum mv_path_verdict {
 	MV_PATH_LOCAL_DOWN, /* own port is down, or its address is gone: mv_dir_gid_is_kept() */
 	MV_PATH_REMOTE_DOWN, /* the same of the destination's */
 	MV_PATH_APART, /* families, subnets, links or RoCE versions differ: packets would not arrive */
-	MV_PATH_OTHER_SUBNET, /* of IPv4, and there is no route, but both are on one link: the kernel asks for the address there, and may be told */
+	MV_PATH_OTHER_SUBNET, /* and there is no route, but both are on one link: the kernel may find the address there */
 	MV_PATH_NO_ENTRY, /* own index is empty */
 };
 
@@ -56,8 +56,9 @@ struct mv_path {
  * directory has nothing against a pair it says WORKS: promise one is that a working path stays. So an address whose
  * prefix it does not know, or an own one that it does not have at all (of a moment ago, of a container), covers all.
  * Where no route of IPv4 leads out of the netdev that a source GID is bound to, the kernel takes the destination for on-link (net/ipv4/route.c,
- * ip_route_output_key_hash_rcu()): subnets that differ are OTHER_SUBNET, not APART, if beacons of the remote rail are heard on the local one, both
- * addresses are in the same VLAN, and RoCE versions agree.
+ * ip_route_output_key_hash_rcu()), and for IPv6 it may take another netdev's route and neighbour: subnets that differ are OTHER_SUBNET, not APART, if
+ * beacons of the remote rail are heard on the local one, both addresses are in the same VLAN, and RoCE versions may agree. Where a link-local
+ * address is not known to be on the link, and no beacons are heard there at all, the verdict is UNKNOWN.
  * From a link-local address to a global one, @routed has to be set as well: a port has the same link-local address on all
  * of its netdevs (VLANs), and not every one leads to the destination.
  *

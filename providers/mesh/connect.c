@@ -108,7 +108,7 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 	}
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
-	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET || view->drained ? 1 : 0; /* for ever, or not */
+	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* for ever, or not */
 	conn->works_known = true;
 	mesh_count(MV_COUNT_HELD);
 	mv_move_begin(&conn->move, &begin, &mesh_root.move_times, conn->held_ns);

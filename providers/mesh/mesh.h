@@ -85,6 +85,15 @@ struct mesh_process {
 	bool ahead_thread, ahead_news, ahead_off;
 };
 
+#define MESH_UD_SILENT 16
+
+/* Of whom the kernel has found out lately that they do not answer; udsilent.c. */
+struct mesh_ud_silent {
+	const void *from;
+	union ibv_gid gid;
+	uint64_t until_ns;
+};
+
 /* Datagrams to other rails; udint.h. */
 struct mesh_ud {
 	uint64_t generation; /* of the process whose they are */
@@ -92,6 +101,8 @@ struct mesh_ud {
 	struct mesh_ud_rail *rails;
 	unsigned int n_peers;
 	uint32_t last_request;
+	struct mesh_ud_silent silent[MESH_UD_SILENT];
+	unsigned int n_silent; /* ever; the oldest one is overwritten */
 };
 
 /* Descriptors that are kept, and places for more; dmabuf.c. Survives forks, without descriptors. */

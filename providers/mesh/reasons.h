@@ -43,7 +43,7 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 void mesh_conn_unwatch(struct mesh_conn *conn);
 
 /**
- * mesh_conn_native_at - it is held because a port was down, or for another subnet of its link, and nobody has answered: when is it to be tried as the program asked?
+ * mesh_conn_native_at - it is held, what it asked for seems to work, or nobody is left to agree with, and nobody has answered: when is it to be tried as the program asked?
  *
  * Notes since when the path works: to be called with all news.
  *

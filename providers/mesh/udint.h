@@ -43,8 +43,6 @@ struct mesh_ud_ah {
 };
 
 /* A UD QP of ours: a relay (@peer set) or an outlet. */
-#define MESH_UD_SILENT 8
-
 struct mesh_ud_port {
 	struct mesh_ud_port *next; /* in its rail's bucket */
 	struct mesh_ud_port *next_outlet; /* of its QP */
@@ -54,11 +52,6 @@ struct mesh_ud_port {
 	struct mesh_ud_peer *peer;
 	uint8_t port_num;
 	uint32_t max_bytes; /* of a datagram */
-	struct mesh_ud_silent {
-		union ibv_gid gid;
-		uint64_t until_ns;
-	} silent[MESH_UD_SILENT]; /* of whom the kernel has found out lately, in a second, that they do not answer; under ud_lock */
-	unsigned int n_silent; /* ever; the oldest one is overwritten */
 };
 
 enum mesh_ud_state {
@@ -205,5 +198,13 @@ bool mesh_ud_poll(struct mesh_ud_rail *rail);
 bool mesh_ud_sending(const struct mesh_ud_qp *u);
 /** mesh_ud_flush_kept - send what was kept for a peer; or drop it, while it is not READY */
 void mesh_ud_flush_kept(struct mesh_ud_peer *peer);
+
+/* udsilent.c: called with ud_lock held. @from: what an address handle is wanted for; only compared */
+
+/** mesh_ud_is_silent - is it not worth asking for an address handle now? */
+bool mesh_ud_is_silent(const void *from, const union ibv_gid *gid);
+
+/** mesh_ud_refused - there was none; @err: errno; @began_ns: when it was asked for */
+void mesh_ud_refused(const void *from, const union ibv_gid *gid, int err, uint64_t began_ns);
 
 #endif

@@ -16,8 +16,6 @@
 #define RESEND_MAX_NS 500000000ull
 #define GIVE_UP_NS    10000000000ull
 #define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
-#define LONG_NS	      100000000ull
-#define SILENT_NS     16000000000ull /* a sixteenth of the time at most goes by with asking for one that is silent */
 #define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
 #define IDLE_NS	      10000000000ull /* may be forgotten for another */
 
@@ -220,28 +218,19 @@ void mesh_ud_outlet_free(struct mesh_ud_port *outlet)
 	mesh_ud_port_free(outlet);
 }
 
-/*
- * An address handle of the outlet's. That a neighbour is silent the kernel finds out in a second, in which the helper thread does nothing else;
- * and questions come again and again.
- */
+/* An address handle of the outlet's. The helper thread waits for it. */
 static struct ibv_ah *handle_for(struct mesh_ud_port *outlet, struct ibv_ah_attr *attr)
 {
 	uint64_t began_ns = mesh_now_ns();
-	const struct mesh_ud_silent *silent;
 	struct ibv_ah *ah;
-	unsigned int i;
 
-	for (i = 0; i < MESH_UD_SILENT; i++) {
-		silent = &outlet->silent[i];
-		if (began_ns < silent->until_ns && mv_gid_equal(&silent->gid, &attr->grh.dgid)) {
-			errno = EHOSTUNREACH;
-			return NULL;
-		}
+	if (mesh_ud_is_silent(outlet, &attr->grh.dgid)) {
+		errno = EHOSTUNREACH;
+		return NULL;
 	}
 	ah = ibv_create_ah(outlet->rail->pd, attr);
-	if (!ah && mesh_now_ns() - began_ns > LONG_NS)
-		outlet->silent[outlet->n_silent++ % MESH_UD_SILENT] =
-			(struct mesh_ud_silent){.gid = attr->grh.dgid, .until_ns = mesh_now_ns() + SILENT_NS};
+	if (!ah)
+		mesh_ud_refused(outlet, &attr->grh.dgid, errno, began_ns);
 	return ah;
 }
 

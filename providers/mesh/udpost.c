@@ -91,11 +91,32 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 	return ah;
 }
 
+/* As bare, to where the kernel may find the peer on the link. NULL: it does not. */
+static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like)
+{
+	uint64_t began_ns = mesh_now_ns();
+	struct ibv_ah_attr attr = *like;
+	int cancel = mesh_ud_lock(), err;
+	bool silent = mesh_ud_is_silent(mc, &attr.grh.dgid);
+	struct ibv_ah *ah;
+
+	mesh_ud_unlock(cancel);
+	if (silent)
+		return NULL;
+	ah = mc->create_ah(pd, &attr);
+	if (ah)
+		return ah;
+	err = errno;
+	cancel = mesh_ud_lock();
+	mesh_ud_refused(mc, &attr.grh.dgid, err, began_ns);
+	mesh_ud_unlock(cancel);
+	return NULL;
+}
+
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice)
 {
 	int saved_errno = errno, cancel;
-	struct ibv_ah_attr own = *attr;
 	struct mesh_ud_ah *a;
 	struct ibv_ah *ah;
 	int err = -ENOMEM;
@@ -105,7 +126,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &asks) || !can_lead(mc))
 		return NULL;
 	/* What is led to a peer without plugin is lost. */
-	ah = asks ? mc->create_ah(pd, &own) : NULL;
+	ah = asks ? ask_base(mc, pd, attr) : NULL;
 	if (ah)
 		return ah;
 	a = malloc(sizeof(*a));

@@ -75,6 +75,18 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 	__wrap_mesh_view_judge(request, ret);
 }
 
+static enum ibv_port_state port_state = IBV_PORT_ACTIVE;
+
+int __wrap_ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *ret);
+
+int __wrap_ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *ret)
+{
+	(void)context;
+	assert_int_equal(port, 1);
+	((struct ibv_port_attr *)(void *)ret)->state = port_state;
+	return 0;
+}
+
 static struct ibv_context *open_in(const char *text)
 {
 	struct ibv_context *context;
@@ -244,6 +256,9 @@ static void pod(void)
 	drained = true;
 	assert_true(rtr_holds_to(context, "10.1.0.2"));
 	drained = false;
+	/* The netdev is a bond's, and another port has carrier. */
+	port_state = IBV_PORT_DOWN;
+	assert_true(rtr_holds_to(context, "10.1.0.2"));
 	end(context);
 }
 
