@@ -323,6 +323,15 @@ static enum mv_path_verdict judge_own_host(const struct mv_directory *dir,
 	return carries(dir, remote, &request->dgid) ? MV_PATH_WORKS : MV_PATH_REMOTE_DOWN;
 }
 
+/*
+ * Every netdev with a port of Ethernet has a GID there. An agent that knows none does not see the netdev, which is in another network
+ * namespace (a pod's), nor whether it has carrier.
+ */
+static bool is_elsewhere(const struct mv_dir_rail *rail)
+{
+	return !rail->n_gids && rail->link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
 enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 				   const struct mv_path_request *request, uint32_t *ret_host,
 				   uint32_t *ret_remote_rail)
@@ -332,7 +341,7 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 	struct judgement best = {0};
 	struct mv_dir_gid own;
 
-	if (rail < 0 || mv_gid_is_zero(&request->dgid))
+	if (rail < 0 || mv_gid_is_zero(&request->dgid) || is_elsewhere(&dir->rails[rail]))
 		return MV_PATH_UNKNOWN;
 	if (request->own_host)
 		return judge_own_host(dir, request, (uint32_t)rail, ret_host, ret_remote_rail);

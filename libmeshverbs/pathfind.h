@@ -64,7 +64,7 @@ struct mv_path {
  *
  * An own entry of RoCE v1 is to ASK if the remote rail has the destination as v2, too; one of v2 is APART from a
  * destination that exists as v1 only. A global one is to ASK if the destination is a link-local address that the remote
- * rail has on several netdevs: which one the peer's program took, the address does not tell. An own device that is not in the directory, a zero destination, and a
+ * rail has on several netdevs: which one the peer's program took, the address does not tell. An own device that is not in the directory, or without any GID there, a zero destination, and a
  * destination that several hosts have and none of which works are UNKNOWN; an address that this host has as well is
  * SELF.
  *

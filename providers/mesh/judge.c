@@ -50,15 +50,6 @@ static bool is_down(const struct mesh_view *view)
 	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
 }
 
-/* What this namespace sees of the port, against what the agent says. @choice: sure */
-static bool runs(struct ibv_context *context, uint8_t port_num, const struct mesh_choice *choice)
-{
-	struct ibv_port_attr port;
-
-	/* A netdev has carrier for longer than its port, and that of a bond as long as another one has. */
-	return choice->runs && !ibv_query_port(context, port_num, &port) && port.state == IBV_PORT_ACTIVE;
-}
-
 void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, struct mesh_choice *choice,
 		    struct mesh_view *view)
 {
@@ -66,10 +57,6 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, true, choice, view);
-	/* The agent is in another namespace than that netdev (a pod with its own, and the host's agent), or behind the times. */
-	if (view->verdict == MV_PATH_LOCAL_DOWN && choice->sure && !view->drained &&
-	    runs(qp->context, attr->ah_attr.port_num, choice))
-		view->verdict = MV_PATH_UNKNOWN;
 	/* Without an answer there may be a route all the same. A port that is down is the agent's news, and no route helps against it. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure && !is_down(view))
 		view->verdict = MV_PATH_UNKNOWN;

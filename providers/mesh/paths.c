@@ -494,7 +494,6 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	ret->fits = finds_way(&decision);
 	/* The kernel would look for a way in the namespace that the netdev is in, and that may have one. */
 	ret->sure = sure && (ret->fits || decision.own_verdict != MV_VERDICT_NO_NETDEV);
-	ret->runs = decision.own_verdict == MV_VERDICT_OK;
 	describe_own(mc, request, decision.sgid_index, ret);
 	if (decision.action == MV_KEEP && ret->fits)
 		remember_fit(mc, paths, request, ret);

@@ -147,6 +147,8 @@ static const struct judge_case judge_cases[] = {
 
 	{"own port down", "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2;" PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2",
 	 MV_PATH_LOCAL_DOWN, 1, 1},
+	{"a pod's port, of which its host's agent sees no netdev", "host a; rail mlx5_0 down; rail mlx5_1; gid 10.8.0.1/24 v2;" PAIR_B,
+	 "mlx5_0 10.1.0.1 v2 10.1.0.2", MV_PATH_UNKNOWN, 77, 77},
 	{"their port down", PAIR_A "host b; rail mlx5_0 down; gid 10.1.0.2/24 v2;", "mlx5_0 10.1.0.1 v2 10.1.0.2",
 	 MV_PATH_REMOTE_DOWN, 1, 1},
 	{"excluded: works all the same", "host a; rail mlx5_0 excluded; gid 10.1.0.1/24 v2;" PAIR_B,

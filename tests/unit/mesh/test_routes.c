@@ -30,7 +30,6 @@ void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_v
 
 static struct dirworld world;
 static unsigned int n_held;
-static bool drained;
 
 /* That it was to be held is all there is to know; it goes to the base then, too. */
 int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg, struct mesh_held **ret)
@@ -65,7 +64,6 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 	if (ret->verdict == MV_PATH_UNKNOWN || ret->verdict == MV_PATH_SELF)
 		return;
 	strcpy(ret->host, world.dir.hosts[host].name);
-	ret->drained = drained;
 	ret->agent_version = world.dir.hosts[host].agent_version;
 	ret->n_paths = mv_path_find(&world.dir, request, host, rail, ret->paths, MV_MOVE_MAX_PATHS);
 }
@@ -73,18 +71,6 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	__wrap_mesh_view_judge(request, ret);
-}
-
-static enum ibv_port_state port_state = IBV_PORT_ACTIVE;
-
-int __wrap_ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *ret);
-
-int __wrap_ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *ret)
-{
-	(void)context;
-	assert_int_equal(port, 1);
-	((struct ibv_port_attr *)(void *)ret)->state = port_state;
-	return 0;
 }
 
 static struct ibv_context *open_in(const char *text)
@@ -246,22 +232,6 @@ static void port_down(void)
 	end(context);
 }
 
-/* A pod has a NIC of its own: what the host's agent sees of that is a port without addresses. Only that it is drained the agent alone knows. */
-static void pod(void)
-{
-	struct ibv_context *context = open_in("host a; rail mlx5_0 down; rail mlx5_1; gid 10.8.0.1/24 v2;"
-					      "host b; rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.8.0.2/24 v2;");
-
-	assert_false(rtr_holds_to(context, "10.1.0.2"));
-	drained = true;
-	assert_true(rtr_holds_to(context, "10.1.0.2"));
-	drained = false;
-	/* The netdev is a bond's, and another port has carrier. */
-	port_state = IBV_PORT_DOWN;
-	assert_true(rtr_holds_to(context, "10.1.0.2"));
-	end(context);
-}
-
 /* The kernel looks for the way in the namespace that the netdev is in. */
 static void netdev_elsewhere(void)
 {
@@ -338,7 +308,6 @@ TEST(no_table)
 TEST(another_namespace)
 TEST(oneself_in_another_namespace)
 TEST(port_down)
-TEST(pod)
 TEST(netdev_elsewhere)
 TEST(another_version)
 TEST(peer_is_answered)
@@ -355,7 +324,6 @@ int main(void)
 		cmocka_unit_test(test_another_namespace),
 		cmocka_unit_test(test_oneself_in_another_namespace),
 		cmocka_unit_test(test_port_down),
-		cmocka_unit_test(test_pod),
 		cmocka_unit_test(test_netdev_elsewhere),
 		cmocka_unit_test(test_another_version),
 		cmocka_unit_test(test_peer_is_answered),
