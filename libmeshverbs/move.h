@@ -37,8 +37,8 @@
  * A peer without such a machine never says a word, though the program behind it may be there and send. Work that waits
  * for that ends after give_up_ns; but a program that only receives has none. What it asked for did not work when it began,
  * and may since: a port is back. Or it may have worked all the time (MV_PATH_OTHER_SUBNET). The caller, who sees that, may
- * then connect the program's own QP while still asking, not before mv_move_native_at(), and says by mv_move_tried() how that went. Where it was refused (the neighbour does not answer
- * yet) nothing has happened, and the end asks on. Where it was done, the end is NATIVE, as one that gave up before it had
+ * then connect the program's own QP while still asking, not before mv_move_native_at(), and says by mv_move_tried() how that
+ * went. Where it was refused (the neighbour does not answer yet) nothing has happened, and the end asks on. Where it was done, the end is NATIVE, as one that gave up before it had
  * heard of its peer: a peer that comes after all asks, and is told.
  *
  * A path that one end cannot make (PREPARE or CONNECT fails) is not the end: the leader goes on to its next one, and
@@ -198,8 +198,8 @@ struct mv_move_times {
 	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
 	uint64_t live_resend_max_ns; /* the same for a live QP, whose program notices each of them. Default 50 ms */
 	/*
-	 * Verdict ASK: how long the peer may be silent before going native; any other: before the own path may be tried, if that seems to work. The path may work, and the peer have no plugin
-	 * and send at once. So this end does not ask for longer than three quarters of what it would itself wait for an answer, see
+	 * Verdict ASK: how long the peer may be silent before going native; any other: before the own path may be tried, if that
+	 * seems to work. The path may work, and the peer have no plugin and send at once. So this end does not ask for longer than three quarters of what it would itself wait for an answer, see
 	 * mv_move_patience(), and for the first at most (default 2 s), the second at least (default 400 ms): with a timeout of 14 and a retry_cnt of 7
 	 * (ibv_rc_pingpong, perftest) that is 8 times 4.096 us << 14 at least (IBTA, 9.7.6.1.3), 537 ms
 	 */

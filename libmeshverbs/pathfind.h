@@ -55,16 +55,18 @@ struct mv_path {
  * other, or @routed is set, or (one or both are link-local) beacons of the remote rail are heard on the local one. Where the
  * directory has nothing against a pair it says WORKS: promise one is that a working path stays. So an address whose
  * prefix it does not know, or an own one that it does not have at all (of a moment ago, of a container), covers all.
- * Where no route of IPv4 leads out of the netdev that a source GID is bound to, the kernel takes the destination for on-link (net/ipv4/route.c,
- * ip_route_output_key_hash_rcu()), and for IPv6 it may take another netdev's route and neighbour: subnets that differ are OTHER_SUBNET, not APART, if
- * beacons of the remote rail are heard on the local one, both addresses are in the same VLAN, and RoCE versions may agree. Where a link-local
- * address is not known to be on the link, and no beacons are heard there at all, the verdict is UNKNOWN.
+ * Where no route of IPv4 leads out of the netdev that a source GID is bound to, the kernel takes the destination for on-link
+ * (net/ipv4/route.c, ip_route_output_key_hash_rcu()), and for IPv6 it may take another netdev's route and neighbour: subnets
+ * that differ are OTHER_SUBNET, not APART, if beacons of the remote rail are heard on the local one, both addresses are in the
+ * same VLAN, and RoCE versions may agree. Where a link-local address is not known to be on the link, and no beacons are heard
+ * there at all, the verdict is UNKNOWN.
  * From a link-local address to a global one, @routed has to be set as well: a port has the same link-local address on all
  * of its netdevs (VLANs), and not every one leads to the destination.
  *
  * An own entry of RoCE v1 is to ASK if the remote rail has the destination as v2, too; one of v2 is APART from a
  * destination that exists as v1 only. A global one is to ASK if the destination is a link-local address that the remote
- * rail has on several netdevs: which one the peer's program took, the address does not tell. An own device that is not in the directory, or without any GID there, a zero destination, and a
+ * rail has on several netdevs: which one the peer's program took, the address does not tell.
+ * An own device that is not in the directory, or without any GID there, a zero destination, and a
  * destination that several hosts have and none of which works are UNKNOWN; an address that this host has as well is
  * SELF.
  *

@@ -118,9 +118,7 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 		stay_held(conn, err);
 		return;
 	}
-	give_up(conn, MV_CTL_REASON_NONE,
-		conn->verdict == MV_PATH_OTHER_SUBNET ? "the kernel knows a neighbour for that, and the peer's process did not answer" :
-							"nothing speaks against that any more, and the peer's process did not answer");
+	give_up(conn, MV_CTL_REASON_NONE, "that may work, and the peer's process did not answer");
 	/*
 	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the
 	 * program has what it would have had: one that only receives goes on in RTR, and a send fails.

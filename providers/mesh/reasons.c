@@ -286,10 +286,10 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 }
 
 /*
- * Bare, what was made while a port was down works when that is back; a drained one works until it is pulled; what goes to another subnet of the link does if the
- * kernel finds a neighbour, else the base refuses. What fits now, a peer that comes late judges likewise, and goes there. Whether an index of RoCE v1
- * is right only the peer could say. And where no agent knows of the peer any more, ours or its own, nobody is left with whom
- * another path could be agreed upon: what was held for that is as bare.
+ * Bare, what was made while a port was down works when that is back; a drained one works until it is pulled; what goes to another
+ * subnet of the link does if the kernel finds a neighbour, else the base refuses. What fits now, a peer that comes late judges
+ * likewise, and goes there. Whether an index of RoCE v1 is right only the peer could say. And where no agent knows of the peer any
+ * more, ours or its own, nobody is left with whom another path could be agreed upon: what was held for that is as bare.
  */
 static bool seems_to_work(const struct mesh_view *view)
 {
@@ -309,8 +309,8 @@ static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict
 }
 
 /*
- * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. To join an SRQ has its receives dealt
- * out anew, which is not to be for a try. ASK, and an index that is empty, are for the transaction.
+ * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. To join an SRQ has
+ * its receives dealt out anew, which is not to be for a try. ASK, and an index that is empty, are for the transaction.
  */
 uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 {

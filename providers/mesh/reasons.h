@@ -43,7 +43,9 @@ bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns);
 void mesh_conn_unwatch(struct mesh_conn *conn);
 
 /**
- * mesh_conn_native_at - it is held, what it asked for seems to work, or nobody is left to agree with, and nobody has answered: when is it to be tried as the program asked?
+ * mesh_conn_native_at - it is held, and nobody has answered: when is it to be tried as the program asked?
+ *
+ * That is if its path seems to work, or nobody is left to agree with.
  *
  * Notes since when the path works: to be called with all news.
  *

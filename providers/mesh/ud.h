@@ -46,8 +46,8 @@ void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
  * mesh_ud_create_ah - an address handle for a destination behind another rail
  * @choice: what mesh_paths_choose() said; nothing is done about one that is not sure
  *
- * What the program gets is an address handle of the base that leads nowhere; or, where the destination is in another subnet of the link, and the base
- * finds a way there, the base's own.
+ * What the program gets is an address handle of the base that leads nowhere; or, where the destination is in
+ * another subnet of the link, and the base finds a way there, the base's own.
  *
  * Return: it; NULL: the destination is not one of those, or this is not possible: the base's own is to be made.
  */

@@ -76,7 +76,7 @@ void cmd_drv_out(const struct cmd_args *a, const void *src, size_t len)
 		memcpy(a->drv_out, src, a->drv_out_len < len ? a->drv_out_len : len);
 }
 
-/* What the command has changed, with the lock, the engine has either seen in its last round or will after a short sleep, else it is told. */
+/* What the command has changed, with the lock, the engine has seen in its last round, or will after a short sleep; else it is told. */
 static void wake_engine(struct hca *h)
 {
 	uint64_t one = 1;

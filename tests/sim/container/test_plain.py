@@ -24,8 +24,8 @@ BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 PLAIN = ["/usr/bin/python3", str(HERE / "plain.py")]
 INDEX = 3  # of the IPv4 address, RoCE v2: on an Ethernet port it comes behind the default GIDs and its own v1
 SECONDS = 45.0
-HELD = "left as the program asked: nothing speaks against that any more"
-CROSSED = "left as the program asked: the kernel knows a neighbour for that"
+HELD = "left as the program asked: that may work"
+CROSSED = f"different subnets of one link, without a route; {HELD}"
 
 
 class End:
@@ -54,7 +54,7 @@ class Plain(unittest.TestCase):
         return any((rail.host, rail.device, rail.up) == (host, device, True) for rail in directory.parse(image).rails)
 
     def message(self, world, env, agent=True):
-        """A receiver on a is connected while b.0 is down, a sender on b when that is back. @agent: or a's own agent has gone meanwhile, for good."""
+        """A receiver on a is connected while b.0 is down, a sender on b when that is back. @agent: a's own is still there then."""
         world.run("a", "bash", "-c", "echo >/dev/tcp/10.1.0.2/9")  # is refused, but the neighbour is known
         sim("link", "-n", world.place.name, "b.0", "off")
         if world.stacked:

@@ -9,7 +9,10 @@
 #include "live.h"
 #include "paths.h"
 
-/* One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, base. Linked with --wrap of them (CMakeLists.txt). */
+/*
+ * One connection of a made-up device, and what its surroundings say: time, directory, peer, workers, base. Linked with --wrap of them
+ * (CMakeLists.txt).
+ */
 
 #define MS 1000000ull
 

@@ -258,6 +258,53 @@ static void another_version(void)
 	end(context);
 }
 
+static uint64_t slow_ns;
+static struct ibv_ah *(*base_create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+static unsigned int n_asked;
+
+/* The neighbour of the program's destination does not answer, which the kernel takes its time to find out. */
+static struct ibv_ah *silent_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	const union ibv_gid to = gid("10.2.0.1");
+
+	if (!mv_gid_equal(&attr->grh.dgid, &to))
+		return base_create_ah(pd, attr);
+	n_asked++;
+	clock_ns += slow_ns;
+	errno = ETIMEDOUT;
+	return NULL;
+}
+
+/* In another subnet of the link the kernel may find it; if not, the other rails do, and the program does not wait for each address handle. */
+static void other_subnet(void)
+{
+	struct ibv_context *context = open_in(WORLD "link 0 2;");
+	struct mesh_context *mc = mesh_context_get(context);
+	unsigned int i;
+
+	assert_true(rtr_holds(context));
+	assert_true(ah_is_the_programs(context));
+	base_create_ah = mc->create_ah;
+	mc->create_ah = silent_create_ah;
+	clock_ns = 1000000000000;
+	slow_ns = 1000000000;
+	for (i = 0; i < 8; i++) {
+		assert_false(ah_is_the_programs(context));
+		clock_ns += 100000000;
+	}
+	assert_int_equal(n_asked, 1);
+	clock_ns += 4 * slow_ns;
+	assert_false(ah_is_the_programs(context));
+	assert_int_equal(n_asked, 2);
+	/* What is refused at once costs nothing, and may be right the next time. */
+	slow_ns = 0;
+	clock_ns += 5000000000;
+	assert_false(ah_is_the_programs(context));
+	mc->create_ah = base_create_ah;
+	assert_true(ah_is_the_programs(context));
+	end(context);
+}
+
 /* A peer that sees things differently gets its answer at once. */
 static void peer_is_answered(void)
 {
@@ -310,6 +357,7 @@ TEST(oneself_in_another_namespace)
 TEST(port_down)
 TEST(netdev_elsewhere)
 TEST(another_version)
+TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
 
@@ -326,6 +374,7 @@ int main(void)
 		cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_netdev_elsewhere),
 		cmocka_unit_test(test_another_version),
+		cmocka_unit_test(test_other_subnet),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
 	};
