@@ -143,6 +143,9 @@ static const struct judge_case judge_cases[] = {
 	{"another subnet of the link, and families", SUBNETS, "mlx5_0 fd01::1 v2 10.2.0.2", MV_PATH_APART, 1, 3},
 	{"another subnet, and another VLAN", SUBNETS, "mlx5_0 10.1.0.1 v2 10.7.0.2", MV_PATH_APART, 1, 3},
 	{"another subnet of the link, as v1 only", SUBNETS, "mlx5_0 10.1.0.1 v2 10.8.0.2", MV_PATH_APART, 1, 3},
+	{"another subnet of the link, and the same address on another link",
+	 PAIR_A "host b; rail mlx5_0; gid 10.2.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; link 0 2;",
+	 "mlx5_0 10.1.0.1 v2 10.2.0.2", MV_PATH_OTHER_SUBNET, 1, 2},
 	{"another subnet, and no beacon heard", SUBNETS, "mlx5_1 10.2.0.1 v2 10.1.0.2", MV_PATH_APART, 1, 2},
 
 	{"own port down", "host a; rail mlx5_0 down; gid 10.1.0.1/24 v2;" PAIR_B, "mlx5_0 10.1.0.1 v2 10.1.0.2",
