@@ -17,6 +17,7 @@
 #include "dirworld.h"
 #include "paths.h"
 #include "program.h"
+#include "ud.h"
 
 #define PEER  "host b; rail mlx5_0; gid 10.2.0.1/24 v2; rail mlx5_1; gid 10.8.0.2/24 v2;"
 #define WORLD "host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
@@ -127,9 +128,15 @@ static bool ah_is_the_programs_to(struct ibv_context *context, const char *text)
 	struct ibv_pd pd = {.context = context};
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = to}};
 
-	assert_non_null(fake.create_ah(&pd, &attr));
+	struct ibv_ah *ah = fake.create_ah(&pd, &attr);
+	bool is_the_programs;
+
+	assert_non_null(ah);
 	assert_int_equal(fake.state->ah_index, 1);
-	return mv_gid_equal(&fake.state->ah_dgid, &to);
+	is_the_programs = mv_gid_equal(&fake.state->ah_dgid, &to);
+	ah->context = context; /* libibverbs' part */
+	assert_int_equal(mesh_destroy_ah(ah), 0);
+	return is_the_programs;
 }
 
 static bool ah_is_the_programs(struct ibv_context *context)
