@@ -3,6 +3,17 @@
 #include "paths.h"
 #include "ud.h"
 
+struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah = mc->create_ah(pd, attr);
+
+	if (ah) {
+		ah->context = pd->context;
+		ah->pd = pd;
+	}
+	return ah;
+}
+
 /* NULL: the base's own is to be made, with @choice->index. */
 static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
 			     struct mesh_choice *choice)

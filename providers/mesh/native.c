@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "native.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "count.h"
 #include "paths.h"
 #include "relocate.h"
+#include "srq.h"
+#include "ud.h"
 
 /* No move after all: the program's own QP is connected, and gets the work. */
+
+/*
+ * For RTR a queue pair joins its SRQ, and then the receives of that may have to be dealt out anew. Most that RTR is refused for, an address
+ * handle is refused for as well.
+ */
+static int ask_base(const struct mesh_conn *conn, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah = mesh_base_ah(conn->mc, conn->qp->pd, attr);
+
+	if (!ah)
+		return errno ? -errno : -EIO;
+	conn->mc->destroy_ah(ah);
+	return 0;
+}
 
 /*
  * To where the program believes it is.
  * @last: there is no other try
  *
- * Return: 0; -errno: it is in INIT still.
+ * Return: 0; -errno: it is in INIT still, and with @last unset has not joined its SRQ.
  */
 static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type, bool last)
 {
@@ -27,7 +44,12 @@ static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type, bool last)
 	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
 		choice.index = rtr.ah_attr.grh.sgid_index;
 	rtr.ah_attr.grh.sgid_index = choice.index;
+	err = conn->qp->srq && !last ? ask_base(conn, &rtr.ah_attr) : 0;
+	if (err)
+		return err;
 	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+	if (err && !last)
+		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	if (err && last && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
 		/* The program gets the result it would have had without us. */
 		rtr = conn->rtr;

@@ -309,8 +309,8 @@ static uint64_t works_since(struct mesh_conn *conn, enum mv_path_verdict verdict
 }
 
 /*
- * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. To join an SRQ has
- * its receives dealt out anew, which is not to be for a try. ASK, and an index that is empty, are for the transaction.
+ * Judged as at RTR. A port that has been down may flap: as one that is gone home to, it has to work for a while. ASK, and an index
+ * that is empty, are for the transaction.
  */
 uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -318,8 +318,7 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_path_request request;
 	struct mesh_view view;
 
-	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->qp->srq || conn->verdict == MV_PATH_ASK ||
-	    conn->verdict == MV_PATH_NO_ENTRY)
+	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->verdict == MV_PATH_ASK || conn->verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
 	request_of(conn, &request);
 	/* While the own port was down there was no route. Now the base is to say. */

@@ -54,6 +54,8 @@ void mesh_ud_gone(struct mesh_context *mc, struct ibv_qp *qp);
 struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *attr,
 				 const struct mesh_choice *choice);
 int mesh_destroy_ah(struct ibv_ah *ah); /* as libibverbs' */
+/** mesh_base_ah - ah.c: one of the base, for mc->destroy_ah(); the kernel may have to look for the neighbour. NULL: errno says why */
+struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /** mesh_ud_active - may work requests of UD QPs of this context be for us? */
 static inline bool mesh_ud_active(const struct mesh_context *mc)

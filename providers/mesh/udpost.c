@@ -80,15 +80,9 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 			      const union ibv_gid *dgid)
 {
 	struct ibv_ah_attr attr = *like;
-	struct ibv_ah *ah;
 
 	attr.grh.dgid = *dgid;
-	ah = mc->create_ah(pd, &attr);
-	if (ah) {
-		ah->context = pd->context;
-		ah->pd = pd;
-	}
-	return ah;
+	return mesh_base_ah(mc, pd, &attr);
 }
 
 /* As bare, to where the kernel may find the peer on the link. NULL: it does not. */

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One message over a reliable connection, from one end that only sends to one that only receives.
 
-    plain.py receive DEVICE INDEX SECONDS   of the GID table; prints "end QPN", reads "PEER'S-GID QPN" from stdin, connects, says "connected", waits
-    plain.py send DEVICE INDEX              the same, and after the next line from stdin goes on to RTS and sends
+    plain.py receive DEVICE INDEX SECONDS [srq]   of the GID table; prints "end QPN", reads "PEER'S-GID QPN" from stdin, connects, says
+                                                  "connected", waits; with an SRQ
+    plain.py send DEVICE INDEX                    the same, and after the next line from stdin goes on to RTS and sends
 """
 import ipaddress
 import sys
@@ -16,6 +17,7 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 TEXT, PSN = "a message", 0x123
@@ -39,10 +41,11 @@ def main():
     context = Context(name=sys.argv[2])
     pd, cq = PD(context), CQ(context, 8)
     mr = MR(pd, 64, e.IBV_ACCESS_LOCAL_WRITE)
-    qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(4, 4, 1, 1)), QPAttr(port_num=1))
+    srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=4))) if sys.argv[5:] == ["srq"] else None
+    qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, srq=srq, cap=QPCap(4, 4, 1, 1)), QPAttr(port_num=1))
     qp.to_init(QPAttr(port_num=1))
     if receives:
-        qp.post_recv(RecvWR(sg=[SGE(mr.buf, 64, mr.lkey)], num_sge=1))
+        (srq or qp).post_recv(RecvWR(sg=[SGE(mr.buf, 64, mr.lkey)], num_sge=1))
     print("end", qp.qp_num, flush=True)
     gid, qpn = sys.stdin.readline().split()
     route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).exploded), sgid_index=index, hop_limit=64)

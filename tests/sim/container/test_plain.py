@@ -83,9 +83,9 @@ class Plain(unittest.TestCase):
         self.assertEqual(sender.hear(""), "sent")
         self.assertEqual(receiver.hear(""), "got a message")
 
-    def across(self, world, env, peer_env=("MESHVERBS=off",)):
+    def across(self, world, env, peer_env=("MESHVERBS=off",), receives_from=()):
         """A receiver on a.0 and a sender on b.1, which a switch connects."""
-        receiver = End(world, "a", "receive", "mlx5_0", str(INDEX), str(SECONDS), env=env)
+        receiver = End(world, "a", "receive", "mlx5_0", str(INDEX), str(SECONDS), *receives_from, env=env)
         sender = End(world, "b", "send", "mlx5_1", str(INDEX), env=peer_env)
         receiver.tell(f"::ffff:10.2.0.2 {sender.qpn}")
         receiver.hear("connected")
@@ -108,8 +108,10 @@ class Plain(unittest.TestCase):
             self.datagrams(world, ["MESHVERBS=off"])
         # It has worked all the time, so nothing waits for that.
         with stage_with("hold_down_ms = 60000") as stage, World.up(HERE / "crossed.topo", BUILD, stage, f"plain-{PREFIX}") as world:
-            self.across(world, ["MESHVERBS=on"])
-            self.assertIn(CROSSED, world.log("a"))
+            for receives_from in ((), ("srq",)):
+                length = len(world.log("a"))
+                self.across(world, ["MESHVERBS=on"], receives_from=receives_from)
+                self.assertIn(CROSSED, world.log("a")[length:])
             self.datagrams(world, ["MESHVERBS=on"])
             self.assertNotIn("are lost", world.log("a"))
             # With a plugin at both ends, by the NICs that are in one subnet.

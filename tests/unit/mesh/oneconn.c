@@ -13,6 +13,7 @@
 #include "probed.h"
 #include "reasons.h"
 #include "relocate.h"
+#include "srq.h"
 
 uint64_t __wrap_mesh_now_ns(void);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -113,6 +114,59 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
 }
 
+int ah_error;
+unsigned int n_ahs, n_ahs_gone;
+
+/* As the above. */
+static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	static struct ibv_ah ah;
+
+	assert_ptr_equal(pd, qp.pd);
+	assert_int_equal(attr->grh.sgid_index, chosen_index);
+	if (ah_error) {
+		now_ns += 1000 * MS;
+		errno = ah_error;
+		return NULL;
+	}
+	n_ahs++;
+	return &ah;
+}
+
+static int destroy_ah(struct ibv_ah *ah)
+{
+	assert_ptr_equal(ah->context, qp.context);
+	n_ahs_gone++;
+	return 0;
+}
+
+unsigned int n_joined, n_left;
+
+int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays);
+struct mesh_srq_native *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves);
+void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really);
+
+int __wrap_mesh_srq_join_base(struct mesh_context *mc, struct ibv_qp *joins, bool stays)
+{
+	(void)mc;
+	(void)stays;
+	n_joined += !!joins->srq;
+	return 0;
+}
+
+struct mesh_srq_native *__wrap_mesh_srq_leaving(struct mesh_context *mc, struct ibv_qp *leaves)
+{
+	static struct mesh_srq_native native;
+
+	(void)mc;
+	return leaves->srq ? &native : NULL;
+}
+
+void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really)
+{
+	n_left += native && really;
+}
+
 bool in_batch;
 
 bool __wrap_mesh_held_in_batch(const struct mesh_held *h);
@@ -141,7 +195,9 @@ static const struct mesh_held_ops ops = {.path_failed = no_path_failed};
 struct mesh_process process;
 struct mesh_context context;
 static struct ibv_cq ibv_cq;
-struct ibv_qp qp = {.qp_num = 7};
+static struct ibv_context verbs;
+static struct ibv_pd pd = {.context = &verbs};
+struct ibv_qp qp = {.context = &verbs, .pd = &pd, .qp_num = 7};
 struct mesh_cq cq;
 struct mesh_held held;
 struct mesh_conn conn;
@@ -159,8 +215,12 @@ int oneconn_setup(void **state)
 	unroutable = no_workers = in_batch = false;
 	chosen_index = 0;
 	n_submitted = n_rtr = n_rts = n_native = 0;
-	rtr_error = rts_error = 0;
+	n_ahs = n_ahs_gone = n_joined = n_left = 0;
+	qp.srq = NULL;
+	rtr_error = rts_error = ah_error = 0;
 	context.modify_qp = modify_qp;
+	context.create_ah = create_ah;
+	context.destroy_ah = destroy_ah;
 	mesh_root.process = &process;
 	mesh_root.config.move_timeout_ms = 2000;
 	mesh_root.config.hold_down_ms = 5000;
