@@ -405,8 +405,6 @@ uint64_t mesh_work_run(uint64_t now_ns);
 
 /* thread.c */
 
-/** mesh_thread_start - a detached thread that no signal reaches. Return: 0 or -errno. */
-int mesh_thread_start(void *(*function)(void *), void *arg);
 /** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
 int mesh_thread_wake(bool urgent);
 /** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */

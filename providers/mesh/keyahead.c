@@ -7,6 +7,7 @@
 #include "conn.h"
 #include "count.h"
 #include "keys.h"
+#include "ourthreads.h"
 
 /* From the news to the work: what is deregistered by then costs nothing. */
 #define SETTLE_US 50000

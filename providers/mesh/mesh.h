@@ -58,6 +58,7 @@ struct mesh_process {
 	_Atomic uint64_t last_attempt; /* connect.c */
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
+	_Atomic uint64_t threads; /* those of ours, and how often there have been more or less; ourthreads.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
 	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 
 #include "agentlink.h"
 #include "conn.h"
+#include "ourthreads.h"
 #include "paths.h"
 #include "prearm.h"
 #include "probed.h"
@@ -21,13 +21,13 @@
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
  * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
- * nothing but its descriptors: what may take long is for workers (worker.c). All of them block all signals and are never joined.
+ * nothing but its descriptors: what may take long is for workers (worker.c). None of them is ever joined.
  */
 
 #define MAX_RAILS 32
-/* What is usual. The program's limit may be a gigabyte, which counts where address space is limited, and is filled by mlockall(). */
-#define STACK_BYTES (8u << 20)
 #define RECONNECT_NS 500000000ull
+/* From one look whether anybody else is left to the next. */
+#define ALONE_NS 1000000000ull
 /*
  * After something happened, look again by oneself for a while, at growing intervals, instead of asking to be woken: a
  * wake-up costs the program system calls, and the thread would get in the way of what the program does next with the
@@ -84,6 +84,7 @@ struct mesh_thread {
 	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
 	uint64_t watch_at_ns; /* changes of the network are not looked for before */
 	uint64_t worked_at_ns; /* something happened */
+	uint64_t alone_at_ns; /* when to look whether anybody else is left */
 };
 
 /* What the thread polls besides the rails. */
@@ -111,7 +112,8 @@ static int open_wake(struct mesh_thread *thread)
 	struct stat st;
 	int i;
 
-	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, thread->wake))
+	/* Not SOCK_DGRAM: if somebody closes both, who sleeps in ppoll() is not told of that. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, thread->wake))
 		return -errno;
 	for (i = 0; i < 2; i++) {
 		if (fstat(thread->wake[i], &st))
@@ -559,6 +561,16 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 			rail_events(thread, i, &fds[N_FIXED + 2 * i]);
 }
 
+/* What the last thread of a process does that ends by pthread_exit(), and would have done without ours. */
+static void end_with_program(struct mesh_thread *thread, uint64_t now_ns)
+{
+	if (now_ns < thread->alone_at_ns)
+		return;
+	thread->alone_at_ns = now_ns + ALONE_NS;
+	if (mesh_threads_alone())
+		exit(0);
+}
+
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
@@ -570,6 +582,7 @@ static void *helper(void *arg)
 	thread->self = pthread_self();
 	thread->runs = true;
 	pthread_mutex_unlock(&thread->link_lock);
+	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
 	for (;;) {
 		/* Somebody may have closed all descriptors and use the numbers. */
 		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
@@ -614,35 +627,13 @@ static void *helper(void *arg)
 			gather = flush(thread, now);
 		if (gather < next)
 			next = gather;
+		end_with_program(thread, now);
+		if (thread->alone_at_ns < next)
+			next = thread->alone_at_ns;
 		brisk = brisk_at(thread, now);
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
 	return NULL;
-}
-
-int mesh_thread_start(void *(*function)(void *), void *arg)
-{
-	sigset_t all, before;
-	size_t usual = 0;
-	pthread_attr_t attr;
-	pthread_t id;
-	int err;
-
-	sigfillset(&all);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_getstacksize(&attr, &usual);
-	if (usual > STACK_BYTES)
-		pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&id, &attr, function, arg);
-	if (err == EINVAL && usual > STACK_BYTES) { /* thread-local variables, the program's as well, are there, too */
-		pthread_attr_setstacksize(&attr, usual);
-		err = pthread_create(&id, &attr, function, arg);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -err;
 }
 
 /* Called with conns_lock held. @at_once: with the agent before this returns, if there is one */

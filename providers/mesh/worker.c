@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "conn.h"
+#include "ourthreads.h"
 
 /*
  * Connecting a queue pair may take seconds: the kernel looks for the destination's neighbour, who may not be there. So it

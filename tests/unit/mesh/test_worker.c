@@ -305,59 +305,6 @@ static void test_many_are_all_done(void **state)
 	}
 }
 
-static _Atomic size_t stack_bytes;
-static size_t least_bytes; /* thread-local variables of the program's take that much of a stack */
-
-int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
-
-int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg)
-{
-	size_t bytes;
-
-	assert_int_equal(pthread_attr_getstacksize(attr, &bytes), 0);
-	return bytes < least_bytes ? EINVAL : __real_pthread_create(id, attr, function, arg);
-}
-
-static void *measure(void *arg)
-{
-	pthread_attr_t attr;
-	size_t bytes;
-
-	assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
-	assert_int_equal(pthread_attr_getstacksize(&attr, &bytes), 0);
-	pthread_attr_destroy(&attr);
-	stack_bytes = bytes;
-	return arg;
-}
-
-static size_t stack_of_ours(void)
-{
-	int i;
-
-	stack_bytes = 0;
-	assert_int_equal(mesh_thread_start(measure, NULL), 0);
-	for (i = 0; !stack_bytes && i < LIMIT_MS; i++)
-		usleep(1000);
-	return stack_bytes;
-}
-
-/* A program may have threads with stacks of a gigabyte, and lock all its memory. */
-static void test_stack_is_usual(void **state)
-{
-	pthread_attr_t attr;
-
-	(void)state;
-	pthread_attr_init(&attr);
-	assert_int_equal(pthread_attr_setstacksize(&attr, 64 << 20), 0);
-	assert_int_equal(pthread_setattr_default_np(&attr), 0);
-	pthread_attr_destroy(&attr);
-	assert_int_equal(stack_of_ours(), 8 << 20);
-	least_bytes = 9 << 20;
-	assert_int_equal(stack_of_ours(), 64 << 20);
-	least_bytes = 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,7 +315,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tries_come_last, setup, release),
 		cmocka_unit_test_setup_teardown(test_more_to_do_meanwhile, setup, release),
 		cmocka_unit_test_setup_teardown(test_many_are_all_done, setup, release),
-		cmocka_unit_test(test_stack_is_usual),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

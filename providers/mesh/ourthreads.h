@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_OURTHREADS_H
+#define MESH_OURTHREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The threads that we start in the program's process: the helper thread, workers, the one that registers ahead. */
+
+/**
+ * mesh_thread_start - a detached thread that no signal reaches but those that its own instructions raise
+ *
+ * Return: 0 or -errno.
+ */
+int mesh_thread_start(void *(*function)(void *), void *arg);
+
+/**
+ * mesh_threads_alone - has every thread of the program ended?
+ *
+ * A process ends when its last thread does (pthread_exit(3)), and that may be one of ours, which never ends by itself. False also where
+ * that cannot be told. One small file of /proc; any thread.
+ */
+bool mesh_threads_alone(void);
+
+/** mesh_threads_are_alone - the same, by the text of /proc/self/stat; @n_ours: threads that are certainly ours */
+bool mesh_threads_are_alone(const char *stat, uint32_t n_ours);
+
+#endif

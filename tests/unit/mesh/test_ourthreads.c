@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Threads of ours in the program's process: how they begin, and that they do not keep it from ending. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "ourthreads.h"
+
+#define LIMIT_MS 20000
+
+static struct mesh_process process;
+
+static int setup(void **state)
+{
+	(void)state;
+	mesh_root.process = &process;
+	return 0;
+}
+
+static _Atomic size_t stack_bytes;
+static size_t least_bytes; /* thread-local variables of the program's take that much of a stack */
+
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*function)(void *), void *arg)
+{
+	size_t bytes;
+
+	assert_int_equal(pthread_attr_getstacksize(attr, &bytes), 0);
+	return bytes < least_bytes ? EINVAL : __real_pthread_create(id, attr, function, arg);
+}
+
+static void *measure(void *arg)
+{
+	pthread_attr_t attr;
+	size_t bytes;
+
+	assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
+	assert_int_equal(pthread_attr_getstacksize(&attr, &bytes), 0);
+	pthread_attr_destroy(&attr);
+	stack_bytes = bytes;
+	return arg;
+}
+
+static size_t stack_of_ours(void)
+{
+	int i;
+
+	stack_bytes = 0;
+	assert_int_equal(mesh_thread_start(measure, NULL), 0);
+	for (i = 0; !stack_bytes && i < LIMIT_MS; i++)
+		usleep(1000);
+	return stack_bytes;
+}
+
+/* A program may have threads with stacks of a gigabyte, and lock all its memory. */
+static void test_stack_is_usual(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstacksize(&attr, 64 << 20), 0);
+	assert_int_equal(pthread_setattr_default_np(&attr), 0);
+	pthread_attr_destroy(&attr);
+	assert_int_equal(stack_of_ours(), 8 << 20);
+	least_bytes = 9 << 20;
+	assert_int_equal(stack_of_ours(), 64 << 20);
+	least_bytes = 0;
+}
+
+static sigset_t blocked;
+static _Atomic bool known;
+
+static void *look(void *arg)
+{
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	known = true;
+	return arg;
+}
+
+/* No signal of the program's is handled there; but what an instruction raises ends the process where it is blocked, handler or not. */
+static void test_signals(void **state)
+{
+	static const int own[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}, others[] = {SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGXFSZ, SIGPIPE};
+	sigset_t before, after;
+	int signal;
+	size_t i;
+
+	(void)state;
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	assert_int_equal(mesh_thread_start(look, NULL), 0);
+	for (i = 0; !known && i < LIMIT_MS; i++)
+		usleep(1000);
+	assert_true(known);
+	for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		assert_int_equal(sigismember(&blocked, own[i]), 0);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_int_equal(sigismember(&blocked, others[i]), 1);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	for (signal = 1; signal < NSIG; signal++)
+		assert_int_equal(sigismember(&before, signal), sigismember(&after, signal));
+}
+
+#define REST " 1 7 7 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 "
+
+static void test_who_is_left(void **state)
+{
+	(void)state;
+	assert_true(mesh_threads_are_alone("7 (prog) Z" REST "2 0 33", 1));
+	assert_true(mesh_threads_are_alone("7 (prog) Z" REST "4 0 33", 3));
+	assert_false(mesh_threads_are_alone("7 (prog) Z" REST "3 0 33", 1)); /* one of the program's */
+	assert_false(mesh_threads_are_alone("7 (prog) Z" REST "2 0 33", 3)); /* that cannot be */
+	assert_false(mesh_threads_are_alone("7 (prog) S" REST "2 0 33", 1)); /* main() goes on */
+	assert_false(mesh_threads_are_alone("7 (prog) R" REST "2 0 33", 1));
+	assert_false(mesh_threads_are_alone("7 (Z) Z) S" REST "2 0 33", 1)); /* a name */
+	assert_true(mesh_threads_are_alone("7 (a) S) Z" REST "2 0 33", 1));
+	assert_false(mesh_threads_are_alone("7 (prog) Z" REST, 1));
+	assert_false(mesh_threads_are_alone("7 (prog", 1));
+	assert_false(mesh_threads_are_alone("7 (prog)", 1));
+	assert_false(mesh_threads_are_alone("", 0));
+	assert_false(mesh_threads_are_alone("7 (prog) Z" REST "1 0 33", 0));
+}
+
+static _Atomic bool *program_ended; /* shared with the child */
+
+static void *works(void *arg)
+{
+	usleep(200000);
+	*program_ended = true;
+	return arg;
+}
+
+static void *helps(void *arg)
+{
+	for (;; usleep(1000))
+		if (mesh_threads_alone())
+			_exit(*program_ended ? 7 : 8);
+	return arg;
+}
+
+static void *helps_a_little(void *arg)
+{
+	usleep(20000);
+	return arg;
+}
+
+/* All threads of the program end by pthread_exit(), main()'s as well, which is what the C library ends a process for. */
+static void test_the_program_ends(void **state)
+{
+	pthread_t program;
+	int status, i;
+	pid_t pid;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it has a thread of its own in each process, which does not end */
+#endif
+	program_ended = mmap(NULL, sizeof(*program_ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(program_ended, MAP_FAILED);
+	pid = fork();
+	if (!pid) {
+		alarm(LIMIT_MS / 1000);
+		memset(&process, 0, sizeof(process)); /* as the kernel does */
+		if (__real_pthread_create(&program, NULL, works, NULL) || mesh_thread_start(helps, NULL))
+			_exit(9);
+		for (i = 0; i < 20; i++) /* they come and go */
+			mesh_thread_start(helps_a_little, NULL);
+		pthread_exit(NULL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+	munmap((void *)program_ended, sizeof(*program_ended));
+}
+
+static void end_well(void)
+{
+	_exit(7);
+}
+
+/* The helper thread itself, with all that it does besides. */
+static void test_the_helper_ends_it(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip();
+#endif
+	pid = fork();
+	if (!pid) {
+		alarm(LIMIT_MS / 1000);
+		memset(&process, 0, sizeof(process));
+		mv_config_defaults(&mesh_root.config);
+		mv_log_init(&mesh_root.log, "/dev/null", MV_LOG_DEBUG);
+		strcpy(mesh_root.run_dir, "/nowhere");
+		atexit(end_well);
+		if (mesh_thread_wake(true))
+			_exit(9);
+		pthread_exit(NULL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stack_is_usual),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_who_is_left),
+		cmocka_unit_test(test_the_program_ends),
+		cmocka_unit_test(test_the_helper_ends_it),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
