@@ -372,7 +372,8 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	int err;
 
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
-		err = mesh_srq_join_base(h->mc, h->qp, !h->guard);
+		/* What was held for the peer's answer and goes to the base stays there. */
+		err = mesh_srq_join_base(h->mc, h->qp, !h->guard || mesh_held_mode(h) == MESH_HELD_WAITING);
 		if (err)
 			return -err;
 	}

@@ -13,47 +13,60 @@
 /* No move after all: the program's own QP is connected, and gets the work. */
 
 /*
- * For RTR a queue pair joins its SRQ, and then the receives of that may have to be dealt out anew. Most that RTR is refused for, an address
- * handle is refused for as well.
+ * Most that RTR is refused for, an address handle is refused for as well. That takes as long, but nothing of the queue pair has to stand
+ * still for it, and its SRQ's receives, which may have to be dealt out anew for RTR, stay where they are. Return: 0, also where one more
+ * object of the program's cannot be had; -errno.
  */
-static int ask_base(const struct mesh_conn *conn, struct ibv_ah_attr *attr)
+static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 {
-	struct ibv_ah *ah = mesh_base_ah(conn->mc, conn->qp->pd, attr);
+	struct ibv_ah_attr attr = rtr->ah_attr;
+	struct ibv_ah *ah = mesh_base_ah(conn->mc, conn->qp->pd, &attr);
 
 	if (!ah)
-		return errno ? -errno : -EIO;
+		return errno == ENOMEM || errno == EAGAIN ? 0 : errno ? -errno : -EIO;
 	conn->mc->destroy_ah(ah);
 	return 0;
 }
 
-/*
- * To where the program believes it is.
- * @last: there is no other try
- *
- * Return: 0; -errno: it is in INIT still, and with @last unset has not joined its SRQ.
- */
-static int base_to_rtr(struct mesh_conn *conn, uint8_t gid_type, bool last)
+/* As the program asked, but for the index. */
+static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr *ret)
 {
-	struct ibv_qp_attr rtr = conn->rtr;
-	struct mesh_choice choice = {.index = rtr.ah_attr.grh.sgid_index};
+	struct mesh_choice choice = {.index = conn->rtr.ah_attr.grh.sgid_index};
+
+	*ret = conn->rtr;
+	if (ret->ah_attr.is_global)
+		mesh_paths_choose(conn->mc, conn->qp->context, &ret->ah_attr, MV_CONNECTED, true, &choice);
+	if (gid_type != conn->local_type &&
+	    mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
+		return;
+	ret->ah_attr.grh.sgid_index = choice.index;
+}
+
+/*
+ * To where the program believes it is. @rtr: from attr_of()
+ *
+ * Return: 0; -errno: it is in INIT still, and receives from no SRQ.
+ */
+static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
+{
+	int err = -mesh_held_modify_base(conn->held, rtr, conn->rtr_mask);
+
+	if (err)
+		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
+	return err;
+}
+
+/* There is no other try: the program gets the result that it would have had without us. */
+static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
+{
+	struct ibv_qp_attr rtr;
 	int err;
 
-	if (rtr.ah_attr.is_global)
-		mesh_paths_choose(conn->mc, conn->qp->context, &rtr.ah_attr, MV_CONNECTED, true, &choice);
-	if (gid_type != conn->local_type &&
-	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
-		choice.index = rtr.ah_attr.grh.sgid_index;
-	rtr.ah_attr.grh.sgid_index = choice.index;
-	err = conn->qp->srq && !last ? ask_base(conn, &rtr.ah_attr) : 0;
-	if (err)
-		return err;
-	err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
-	if (err && !last)
-		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
-	if (err && last && choice.index != conn->rtr.ah_attr.grh.sgid_index) {
-		/* The program gets the result it would have had without us. */
+	attr_of(conn, gid_type, &rtr);
+	err = base_to_rtr(conn, &rtr);
+	if (err && rtr.ah_attr.grh.sgid_index != conn->rtr.ah_attr.grh.sgid_index) {
 		rtr = conn->rtr;
-		err = -mesh_held_modify_base(conn->held, &rtr, conn->rtr_mask);
+		err = base_to_rtr(conn, &rtr);
 	}
 	return err;
 }
@@ -108,16 +121,16 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 		give_up(conn, action->reason,
 			action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
 	if (!err)
-		err = base_to_rtr(conn, action->gid_type, true);
+		err = base_to_rtr_at_last(conn, action->gid_type);
 	if (!err)
 		err = base_to_rts(conn);
 	settle(conn, action->gid_type, err);
 }
 
-/* The base's has not been connected. Posting is stopped. */
+/* The base's has not been connected. */
 static void stay_held(struct mesh_conn *conn, int err)
 {
-	mesh_held_resume_posting(conn->held);
+	mv_move_tried(&conn->move, false, mesh_now_ns()); /* that may have taken long */
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: its path seems to work, but cannot be connected: %s",
 	       conn->mc->device, conn->qpn, conn->peer_host, strerrordesc_np(-err));
 }
@@ -125,21 +138,29 @@ static void stay_held(struct mesh_conn *conn, int err)
 void mesh_conn_try_native(struct mesh_conn *conn)
 {
 	bool due = conn->native_due && mv_move_native_at(&conn->move) <= mesh_now_ns();
+	struct ibv_qp_attr rtr;
 	int err;
 
 	conn->native_due = false;
 	if (!due)
 		return;
-	/* There is no shadow: the peer has never been heard of. */
-	conn->in_batch = !mesh_held_stop_posting(conn->held);
-	if (conn->in_batch)
-		return;
-	err = base_to_rtr(conn, conn->local_type, false);
-	mv_move_tried(&conn->move, !err, mesh_now_ns()); /* that may have taken long */
+	attr_of(conn, conn->local_type, &rtr);
+	err = ask_base(conn, &rtr);
 	if (err) {
 		stay_held(conn, err);
 		return;
 	}
+	/* There is no shadow: the peer has never been heard of. */
+	conn->in_batch = !mesh_held_stop_posting(conn->held);
+	if (conn->in_batch)
+		return;
+	err = base_to_rtr(conn, &rtr);
+	if (err) {
+		mesh_held_resume_posting(conn->held);
+		stay_held(conn, err);
+		return;
+	}
+	mv_move_tried(&conn->move, true, mesh_now_ns());
 	give_up(conn, MV_CTL_REASON_NONE, "that may work, and the peer's process did not answer");
 	/*
 	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the

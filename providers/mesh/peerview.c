@@ -57,6 +57,32 @@ static void unlock_view(int cancel)
 	mesh_cancel_restore(cancel);
 }
 
+/* The one that is published now, instead of the one that is mapped. Return: 0 or -errno; -ESTALE: its agent is not alive. */
+static int map(struct mesh_view_state *view, uint64_t now_ns)
+{
+	struct mv_directory dir;
+	int err = mv_directory_open(mesh_root.run_dir, &dir);
+
+	if (!err && !mv_directory_alive(&dir, now_ns)) {
+		mv_directory_close(&dir);
+		err = -ESTALE;
+	}
+	if (err)
+		return err;
+	mv_directory_close(&view->dir);
+	view->dir = dir;
+	view->retry_at_ns = 0;
+	memset(view->works, 0, sizeof(view->works));
+	view->n_dir++;
+	return 0;
+}
+
+static void unmap(struct mesh_view_state *view)
+{
+	mv_directory_close(&view->dir);
+	memset(&view->dir, 0, sizeof(view->dir));
+}
+
 /* The current directory of a live agent, or NULL. Called with view_lock held. */
 static const struct mv_directory *current_directory(void)
 {
@@ -74,18 +100,13 @@ static const struct mv_directory *current_directory(void)
 	/* An agent that stopped may come back with a file of its own. */
 	if (now < view->retry_at_ns && !(view->dir.header && mv_directory_superseded(&view->dir)))
 		return NULL;
-	mv_directory_close(&view->dir);
-	memset(&view->dir, 0, sizeof(view->dir));
-	memset(view->works, 0, sizeof(view->works));
-	view->n_dir++;
-	err = mv_directory_open(mesh_root.run_dir, &view->dir);
-	if (err && err != -ENOENT)
+	unmap(view);
+	err = map(view, now);
+	if (!err)
+		return &view->dir;
+	if (err != -ENOENT && err != -ESTALE)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s/" MV_DIRECTORY_FILE ": %s; running as without an agent",
 			    mesh_root.run_dir, strerrordesc_np(-err));
-	if (!err && mv_directory_alive(&view->dir, now)) {
-		view->retry_at_ns = 0;
-		return &view->dir;
-	}
 	view->retry_at_ns = now + RETRY_NS;
 	return NULL;
 }
@@ -96,11 +117,23 @@ void mesh_view_forget(void)
 	int cancel = lock_view();
 
 	view = mesh_root.process->view;
-	if (view && view->dir.header && mv_directory_superseded(&view->dir)) {
-		mv_directory_close(&view->dir);
-		memset(&view->dir, 0, sizeof(view->dir));
+	if (view) {
+		unmap(view);
 		view->retry_at_ns = 0;
 	}
+	unlock_view(cancel);
+}
+
+void mesh_view_renew(void)
+{
+	struct mesh_view_state *view;
+	int cancel = lock_view();
+
+	view = mesh_root.process->view;
+	if (view && view->dir.header)
+		map(view, mesh_now_ns());
+	else if (view)
+		view->retry_at_ns = 0;
 	unlock_view(cancel);
 }
 

@@ -54,6 +54,14 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 /** mesh_view_forget - there is a new directory: the old one, which is megabytes on a large fleet, is let go if nobody asks for a while */
 void mesh_view_forget(void);
 
+/**
+ * mesh_view_renew - there is a new agent
+ *
+ * Of one that was stopped and started the directory is another file, of which the old one says nothing; as long as there is none yet, the
+ * old one is good for MV_DIRECTORY_STALE_NS.
+ */
+void mesh_view_renew(void);
+
 /** mesh_view_alive - does another host with a live agent have that GID? */
 bool mesh_view_alive(const union ibv_gid *gid);
 

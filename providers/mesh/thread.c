@@ -26,6 +26,8 @@
 
 #define MAX_RAILS 32
 #define RECONNECT_NS 500000000ull
+/* One that ends the connection before it has said what was hoped for may go on so: twice as long each time, up to that. */
+#define RECONNECT_MAX_NS 16000000000ull
 /* From one look whether anybody else is left to the next. */
 #define ALONE_NS 1000000000ull
 /*
@@ -82,6 +84,7 @@ struct mesh_thread {
 	size_t n_rails;
 	uint64_t check_rails_at_ns;
 	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
+	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
 	uint64_t watch_at_ns; /* changes of the network are not looked for before */
 	uint64_t worked_at_ns; /* something happened */
 	uint64_t alone_at_ns; /* when to look whether anybody else is left */
@@ -298,7 +301,7 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 }
 
 /* What concerns all connections. */
-static void take_note(const struct mv_frame *frame)
+static void take_note(struct mesh_thread *thread, const struct mv_frame *frame)
 {
 	if (frame->type == MV_FRAME_PATH && !mesh_probed_told(frame))
 		return;
@@ -308,8 +311,12 @@ static void take_note(const struct mv_frame *frame)
 	} else if (frame->type != MV_FRAME_PATH) {
 		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
 	}
-	if (frame->type != MV_FRAME_WELCOME)
+	if (frame->type != MV_FRAME_WELCOME) {
 		mesh_conns_queue_all(false);
+	} else if (frame->version == MV_CTL_VERSION) {
+		thread->reconnect_ns = 0;
+		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
+	}
 }
 
 static void take_packs(struct mesh_thread *thread)
@@ -348,7 +355,7 @@ static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 			unreachable(&frame, now_ns);
 		else if (frame.type == MV_FRAME_CHANGED || frame.type == MV_FRAME_WELCOME ||
 			 frame.type == MV_FRAME_PROBES || frame.type == MV_FRAME_PATH)
-			take_note(&frame);
+			take_note(thread, &frame);
 		else if (frame.type == MV_FRAME_PACKS && frame.version == MV_CTL_VERSION)
 			take_packs(thread);
 	}
@@ -367,12 +374,18 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 
 	if (thread->link.fd >= 0 || now_ns < thread->reconnect_at_ns)
 		return;
-	thread->reconnect_at_ns = now_ns + RECONNECT_NS;
+	if (!thread->reconnect_ns)
+		thread->reconnect_ns = RECONNECT_NS;
+	thread->reconnect_at_ns = now_ns + thread->reconnect_ns;
 	if (mesh_agentlink_open(&link, mesh_root.run_dir))
 		return;
+	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
+	if (thread->reconnect_ns < RECONNECT_MAX_NS)
+		thread->reconnect_ns *= 2;
 	pthread_mutex_lock(&thread->link_lock);
 	thread->link = link;
 	pthread_mutex_unlock(&thread->link_lock);
+	mesh_view_renew();
 	mesh_conns_queue_all(true);
 	mesh_ud_claim_all();
 }

@@ -114,6 +114,7 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
 }
 
+bool in_batch;
 int ah_error;
 unsigned int n_ahs, n_ahs_gone;
 
@@ -124,6 +125,11 @@ static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	assert_ptr_equal(pd, qp.pd);
 	assert_int_equal(attr->grh.sgid_index, chosen_index);
+	/* Who posts does not wait for that. */
+	if (!in_batch) {
+		assert_int_equal(pthread_mutex_trylock(&held.post_lock), 0);
+		pthread_mutex_unlock(&held.post_lock);
+	}
 	if (ah_error) {
 		now_ns += 1000 * MS;
 		errno = ah_error;
@@ -166,8 +172,6 @@ void __wrap_mesh_srq_left(struct mesh_srq_native *native, bool really)
 {
 	n_left += native && really;
 }
-
-bool in_batch;
 
 bool __wrap_mesh_held_in_batch(const struct mesh_held *h);
 

@@ -261,6 +261,23 @@ static void test_base_refuses(void **state)
 	assert_int_equal(n_native, 1);
 }
 
+/* The base is asked for an address handle first; of one that is not to be had for another reason, RTR is asked itself. */
+static void test_asked_first(void **state)
+{
+	(void)state;
+	is_about_to_try();
+	ah_error = EHOSTUNREACH;
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	assert_int_equal(n_rtr, 0);
+	now_ns += 1000 * MS;
+	assert_true(is_due_after(0));
+	ah_error = EAGAIN; /* too many objects */
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+}
+
 /*
  * What it has to receive is an SRQ's, which may have to be dealt out anew before it can: not for what the kernel says of an address handle
  * already, and not beyond what it says of RTR.
@@ -376,6 +393,7 @@ int main(void)
 		T(test_back_without_workers),
 		T(test_back_to_the_right_entry),
 		T(test_base_refuses),
+		T(test_asked_first),
 		T(test_with_an_srq),
 		T(test_back_after_a_batch),
 		T(test_base_refuses_rts),

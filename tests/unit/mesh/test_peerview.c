@@ -106,6 +106,11 @@ static void publish(const char *text)
 	publish_drained(text, -1);
 }
 
+static void delete(void)
+{
+	assert_int_equal(unlink(tmpdir_at(&tmp, MV_DIRECTORY_FILE)), 0);
+}
+
 static struct mv_path_request request_to(const char *from, uint8_t type, const char *to)
 {
 	return (struct mv_path_request){.device = "d0", .port_num = 1, .sgid = unit_gid(from), .sgid_type = type, .dgid = unit_gid(to)};
@@ -185,12 +190,42 @@ static void test_forgotten(void **state)
 	publish(A B);
 	assert_true(mesh_view_has_path(&own, &remote));
 	dir = (const struct mv_directory *)process.view; /* its first member */
-	mesh_view_forget();
-	assert_non_null(dir->header); /* it is current */
 	publish(A);
 	mesh_view_forget();
 	assert_null(dir->header);
 	assert_false(mesh_view_has_path(&own, &remote));
+	publish(A B);
+	mesh_view_forget();
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+}
+
+/* The agent was stopped and started: its former directory was deleted, so nothing is said in that, and it has been alive lately. */
+static void test_renewed(void **state)
+{
+	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2");
+
+	(void)state;
+	mesh_view_renew(); /* nothing yet */
+	publish(A B);
+	assert_true(mesh_view_has_path(&own, &remote));
+	delete();
+	mesh_view_renew();
+	assert_true(mesh_view_has_path(&own, &remote)); /* there is no other */
+	publish(A);
+	assert_true(mesh_view_has_path(&own, &remote));
+	mesh_view_renew();
+	assert_false(mesh_view_has_path(&own, &remote));
+	/* What there was not a moment ago is looked for at once. */
+	delete();
+	clock_ns += 6 * SECOND;
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
+	publish(A B);
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
+	mesh_view_renew();
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+	delete();
+	clock_ns += 6 * SECOND;
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_UNKNOWN, false);
 	publish(A B);
 	mesh_view_forget();
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
@@ -349,6 +384,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_has_path, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_renewed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_path_works, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_searched_once, setup, teardown),
