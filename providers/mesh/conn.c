@@ -482,18 +482,23 @@ static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uin
 	return first;
 }
 
-struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
+struct mesh_conn *mesh_conns_take_locked(uint64_t now_ns, uint64_t *ret_next)
 {
-	struct mesh_conn *first = NULL;
-	struct mesh_conns *conns;
+	struct mesh_conns *conns = conns_locked(false);
 
 	*ret_next = UINT64_MAX;
+	if (!conns)
+		return NULL;
+	conns->news = false;
+	return take_due(conns, now_ns, ret_next);
+}
+
+struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
+{
+	struct mesh_conn *first;
+
 	lock_conns();
-	conns = conns_locked(false);
-	if (conns) {
-		first = take_due(conns, now_ns, ret_next);
-		conns->news = false;
-	}
+	first = mesh_conns_take_locked(now_ns, ret_next);
 	unlock_conns();
 	return first;
 }

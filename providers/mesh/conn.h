@@ -265,6 +265,8 @@ void mesh_conns_queue_all(bool claim);
  * Return: chain by @next_taken; the caller puts each one.
  */
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
+/** mesh_conns_take_locked - the same, with conns_lock held; there is no helper thread, nor does one begin meanwhile */
+struct mesh_conn *mesh_conns_take_locked(uint64_t now_ns, uint64_t *ret_next);
 
 /**
  * mesh_conn_claim - tell the agent of it, if it has not been told; helper thread only

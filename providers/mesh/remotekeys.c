@@ -18,10 +18,14 @@
 
 #define RESEND_NS 10000000ull
 #define RESEND_MAX_NS 200000000ull
+#define RESEND_DROP_MAX_NS 2000000000ull
 /* An answer that does not come within this time means a peer that is gone: a key fails, as its QP would. */
 #define GIVE_UP_NS 10000000000ull
-/* One that does not say that it has forgotten is gone as well, or used no key: nothing depends on it here. */
-#define DROP_GIVE_UP_NS 2000000000ull
+/*
+ * One that does not say that it has forgotten is gone as well, or used no key: nothing depends on it here. But an agent that is started anew
+ * is away for seconds, and what has not been forgotten the peer may go on using for hours.
+ */
+#define DROP_GIVE_UP_NS 60000000000ull
 /* Of one connection, that are repeated and waited for: a program that takes down more at once tells of the rest once. */
 #define MAX_DROPS 1024
 /* How long a key that is given again is kept from the program, at most; the peer's answer takes a tenth of a millisecond or so. */
@@ -82,7 +86,7 @@ static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
 	if (!key->resend_step_ns) {
 		key->resend_step_ns = RESEND_NS;
 		key->give_up_ns = now_ns + (key->drop ? DROP_GIVE_UP_NS : GIVE_UP_NS);
-	} else if (key->resend_step_ns < RESEND_MAX_NS) {
+	} else if (key->resend_step_ns < (key->drop ? RESEND_DROP_MAX_NS : RESEND_MAX_NS)) {
 		key->resend_step_ns *= 2;
 	}
 	key->resend_at_ns = now_ns + key->resend_step_ns;

@@ -680,8 +680,10 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 static int begin(bool at_once)
 {
 	struct mesh_process *process = mesh_root.process;
+	struct mesh_conn *conn = NULL, *rest;
 	struct mesh_thread *thread;
 	int err = 0, cancel = mesh_cancel_off();
+	uint64_t next;
 
 	pthread_mutex_lock(&process->conns_lock);
 	thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
@@ -689,7 +691,14 @@ static int begin(bool at_once)
 		thread = make_thread(at_once, &err);
 		atomic_store_explicit(&process->thread, thread, memory_order_release);
 	}
+	/* There is nobody to look at those that were queued for it. Should there be a thread later, it looks at all. */
+	if (!thread)
+		conn = mesh_conns_take_locked(0, &next);
 	pthread_mutex_unlock(&process->conns_lock);
+	for (; conn; conn = rest) {
+		rest = conn->next_taken;
+		mesh_conn_put(conn);
+	}
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN,
 			    "no helper thread: %s; connections stay on the program's own NICs", strerrordesc_np(-err));

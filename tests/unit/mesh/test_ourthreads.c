@@ -81,6 +81,27 @@ static void test_stack_is_usual(void **state)
 	least_bytes = 0;
 }
 
+/* Too many processes. What was queued for the thread is not kept for it: a program may make connections for days so. */
+static void test_no_thread(void **state)
+{
+	static struct mesh_context context;
+	static struct ibv_qp qp = {.qp_num = 7};
+	struct mesh_conn *conn = mesh_conn_new(&context, &qp);
+
+	(void)state;
+	assert_non_null(conn);
+	mv_log_init(&mesh_root.log, "/dev/null", MV_LOG_DEBUG);
+	mesh_conn_queue(conn, true);
+	assert_int_equal(conn->refs, 3); /* the table's, too */
+	least_bytes = SIZE_MAX;
+	assert_int_equal(mesh_thread_wake(true), -EINVAL);
+	least_bytes = 0;
+	assert_int_equal(conn->refs, 2);
+	assert_false(conn->queued);
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+}
+
 static sigset_t blocked;
 static _Atomic bool known;
 
@@ -222,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stack_is_usual),
+		cmocka_unit_test(test_no_thread),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_who_is_left),
 		cmocka_unit_test(test_the_program_ends),
