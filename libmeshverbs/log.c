@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syslog.h>
@@ -14,6 +15,8 @@
 
 /* One line with everything; syslog daemons take 1 KiB at least (RFC 3164 section 4.1). */
 #define LINE_SIZE 1024
+/* What may be written to a log file by others between a look at its size and the next line. */
+#define OTHERS_BYTES (64 * LINE_SIZE)
 
 /* Stands at the end of a text that was cut. */
 static const char cut_mark[] = " ...";
@@ -131,6 +134,20 @@ static int open_file(const char *path)
 	return fd;
 }
 
+/*
+ * Beyond the limit of the program, which is not meant for this file, the kernel would send SIGXFSZ (setrlimit(2)), and that ends it. Others
+ * may be writing as well.
+ */
+static bool may_grow(int fd)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	return !fstat(fd, &st) && (rlim_t)st.st_size + OTHERS_BYTES <= limit.rlim_cur;
+}
+
 static void append_file(const char *path, const char *program, const char *text)
 {
 	char line[LINE_SIZE], stamp[40];
@@ -141,6 +158,10 @@ static void append_file(const char *path, const char *program, const char *text)
 	fd = open_file(path);
 	if (fd < 0)
 		return;
+	if (!may_grow(fd)) {
+		close(fd);
+		return;
+	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	format_time(now.tv_sec, stamp);
 	len = close_text(line, sizeof(line) - 1,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -46,9 +47,14 @@ void mesh_counts_news(void)
 /* Nobody can make it shorter, or those who look at it would get SIGBUS. */
 static int make_page(struct mv_counts_page **ret_page)
 {
-	int fd = memfd_create("meshverbs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *page = MAP_FAILED;
+	struct rlimit limit;
+	int fd;
 
+	/* Beyond that the program would get SIGXFSZ. */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(**ret_page))
+		return -1;
+	fd = memfd_create("meshverbs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
 	if (!ftruncate(fd, sizeof(**ret_page)) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))

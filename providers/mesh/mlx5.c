@@ -131,36 +131,55 @@ static bool same(const struct mlx5dv_cq *a, const struct mlx5dv_cq *b)
 	return a->buf == b->buf && a->dbrec == b->dbrec && a->cqe_cnt == b->cqe_cnt && a->cqe_size == b->cqe_size && a->cqn == b->cqn;
 }
 
-/* On a CQ of ours: a copy says what the CQ says, asking leaves no mark, and a mark shows. */
-static bool asks_copies(struct mesh_context *mc, const struct mesh_mlx5 *m)
+static bool is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
+/* On a CQ of ours: a copy says what the CQ says, asking leaves no mark, and a mark shows. @ret: whether all that is so. Return: 0 or -errno */
+static int try_copies(struct mesh_context *mc, const struct mesh_mlx5 *m, bool *ret)
 {
 	struct ibv_context *verbs = atomic_load_explicit(&mc->verbs, memory_order_relaxed);
 	struct ibv_cq *cq = mesh_root.lib.verbs.create_cq(verbs, 1, NULL, NULL, 0);
 	struct mlx5dv_cq copied, again, own;
-	bool does;
+	int err;
 
+	*ret = false;
 	if (!cq)
-		return false;
-	does = !ask(m, cq, &copied) && !ask(m, cq, &again) && !init_cq(m, cq, &own) && same(&copied, &own) && same(&again, &own) &&
-	       ask(m, cq, &again) == -EBUSY;
+		return -errno;
+	err = ask(m, cq, &copied);
+	if (!err)
+		err = ask(m, cq, &again);
+	if (!err)
+		err = init_cq(m, cq, &own);
+	if (!err && same(&copied, &own) && same(&again, &own)) {
+		err = ask(m, cq, &again);
+		*ret = err == -EBUSY;
+	}
 	mc->destroy_cq(cq); /* ours would want data->lock */
-	return does;
+	return err;
 }
 
+/* For want of descriptors or memory it is tried again the next time. */
 static bool can_ask(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
+	bool answers = false;
 
-	if (m->copies == MESH_MLX5_NOT_TRIED)
-		m->copies = mesh_mlx5_is_base(mc) && asks_copies(mc, m) ? MESH_MLX5_ANSWERS : MESH_MLX5_SILENT;
+	if (m->copies == MESH_MLX5_NOT_TRIED && (!mesh_mlx5_is_base(mc) || !is_shortage(try_copies(mc, m, &answers))))
+		m->copies = answers ? MESH_MLX5_ANSWERS : MESH_MLX5_SILENT;
 	return m->copies == MESH_MLX5_ANSWERS;
 }
 
 bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
 {
 	struct mlx5dv_cq dv;
+	int err;
 
-	return can_ask(mc) && ask(&mc->data.mlx5, cq, &dv) == -EBUSY;
+	if (!can_ask(mc))
+		return mc->data.mlx5.copies == MESH_MLX5_NOT_TRIED;
+	err = ask(&mc->data.mlx5, cq, &dv);
+	return err == -EBUSY || is_shortage(err);
 }
 
 bool mesh_mlx5_known(struct mesh_context *mc)
@@ -175,13 +194,15 @@ bool mesh_mlx5_known(struct mesh_context *mc)
 		m->why = "MLX5_SINGLE_THREADED or MLX5_QP_SIGNATURE is in the environment, or that cannot be read";
 	else if (!mesh_mlx5_is_base(mc))
 		m->why = "it is not mlx5";
-	else if (!can_ask(mc))
+	else if (can_ask(mc))
+		m->state = MESH_MLX5_YES;
+	else if (m->copies == MESH_MLX5_SILENT)
 		m->why = "it cannot be told what mlx5dv_init_obj() does to a CQ";
 	else
-		m->state = MESH_MLX5_YES;
+		m->state = MESH_MLX5_UNKNOWN;
 	if (m->state == MESH_MLX5_YES)
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: what queue pairs have outstanding is read from their queues", mc->device);
-	else
+	else if (m->state == MESH_MLX5_NO)
 		mv_log(&mesh_root.log, MV_LOG_INFO, "%s: what queue pairs have outstanding is noted down when it is posted: %s", mc->device,
 		       m->why);
 	return m->state == MESH_MLX5_YES;

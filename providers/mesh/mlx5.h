@@ -51,7 +51,8 @@ bool mesh_mlx5_known(struct mesh_context *mc);
 /**
  * mesh_mlx5_is_taken - did the program ask where the completions of a CQ are? data->lock, behind mesh_mlx5_is_base()
  *
- * Then it polls them itself, and posts as well: nothing of that is seen here. Return: false also where that cannot be told.
+ * Then it polls them itself, and posts as well: nothing of that is seen here. Return: false also where that can never be told, true where
+ * it cannot be for want of descriptors or memory.
  */
 bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
 

@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -298,6 +301,34 @@ static void test_file(void **state)
 	assert_non_null(strstr(text + strlen(expected), ": three\n"));
 }
 
+/* What is beyond the limit of the program is not written, and it lives. */
+static void test_file_limit(void **state)
+{
+	const char *path = tmpdir_at(&dir, "limit.log");
+	const struct rlimit large = {1000000, 1000000}, small = {100000, 100000};
+	struct mv_log log;
+	struct stat st;
+	int status, i;
+	pid_t pid;
+
+	(void)state;
+	mv_log_init(&log, path, MV_LOG_INFO);
+	pid = fork();
+	if (!pid) {
+		signal(SIGXFSZ, SIG_DFL);
+		setrlimit(RLIMIT_FSIZE, &large);
+		for (i = 0; i < 1000; i++)
+			mv_log(&log, MV_LOG_INFO, "%0100d", i);
+		setrlimit(RLIMIT_FSIZE, &small);
+		mv_log(&log, MV_LOG_INFO, "one too many");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 1000 * snprintf(NULL, 0, "1970-01-01T00:00:00Z meshverbs[%d]: test_log: %0100d\n", (int)pid, 0));
+}
+
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 static int64_t fake_seconds = -1;
@@ -406,6 +437,7 @@ int main(void)
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_once_from_many_threads),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_file_limit),
 		cmocka_unit_test(test_dates),
 		cmocka_unit_test(test_file_of_another_kind),
 		cmocka_unit_test(test_file_faults),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -666,6 +667,26 @@ static void test_control_leaving_are_bounded(void **state)
 	md_controls_fini(&controls);
 }
 
+/* The program's limit is not meant for it, but a file beyond it would end the program. */
+static void test_file_limit(void **state)
+{
+	const struct rlimit small = {100, 100};
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		static struct mesh_process fresh;
+
+		mesh_root.process = &fresh;
+		setrlimit(RLIMIT_FSIZE, &small);
+		_exit(mesh_counts_share() == -1 ? 7 : 8);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -677,6 +698,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pauses, setup, teardown),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_file_limit),
 		cmocka_unit_test_setup_teardown(test_takes_sealed_pages_only, setup, teardown),
 		cmocka_unit_test(test_takes_no_huge_pages),
 		cmocka_unit_test_setup_teardown(test_many_descriptors, setup, teardown),

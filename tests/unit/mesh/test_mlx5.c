@@ -70,6 +70,48 @@ static void test_asked_without_lock(void **state)
 	assert_int_equal(n_locked, 0);
 }
 
+static int init_obj(void *obj, uint64_t obj_type)
+{
+	(void)obj;
+	(void)obj_type;
+	return 0;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector);
+static int destroy_cq(struct ibv_cq *cq);
+
+/* Without descriptors it cannot be told who polls a CQ, or what is outstanding, for now. */
+static void test_no_descriptors(void **state)
+{
+	struct mesh_mlx5 before = context.data.mlx5, *m = &context.data.mlx5;
+	struct ibv_cq cq = {.cqe = 7};
+
+	(void)state;
+	memset(m, 0, sizeof(*m));
+	m->init_obj = init_obj;
+	mesh_root.lib.verbs.create_cq = create_cq;
+	context.destroy_cq = destroy_cq;
+	pthread_mutex_lock(&context.data.lock);
+	fault_arm(FAULT_PIPE2, 1, EMFILE);
+	assert_true(mesh_mlx5_is_taken(&context, &cq));
+	assert_true(fault_fired());
+	fault_arm(FAULT_PIPE2, 1, EMFILE);
+	assert_false(mesh_mlx5_known(&context));
+	fault_disarm();
+	assert_int_equal(m->state, MESH_MLX5_UNKNOWN);
+	assert_int_equal(m->copies, MESH_MLX5_NOT_TRIED);
+	/* Of one that does not mark what it is asked for, nothing can be told. */
+	assert_false(mesh_mlx5_is_taken(&context, &cq));
+	assert_int_equal(m->copies, MESH_MLX5_SILENT);
+	/* Of one that is known to, the same. */
+	m->copies = MESH_MLX5_ANSWERS;
+	fault_arm(FAULT_PIPE2, 1, ENFILE);
+	assert_true(mesh_mlx5_is_taken(&context, &cq));
+	fault_disarm();
+	pthread_mutex_unlock(&context.data.lock);
+	*m = before;
+}
+
 /* ---- the lock of sends ----------------------------------------------------------------------------------------- */
 
 /* As libmlx5 keeps one: words of its own behind what is libibverbs'. */
@@ -265,6 +307,7 @@ static void test_lock_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_descriptors),
 		cmocka_unit_test_setup(test_no_is_kept, setup),
 		cmocka_unit_test_setup(test_asked_without_lock, setup),
 		cmocka_unit_test_setup(test_lock_found, setup_lock),
