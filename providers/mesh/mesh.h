@@ -38,6 +38,9 @@ struct mesh_counts {
 	struct mv_counts_page *page; /* that the agent sees; NULL: none is connected */
 };
 
+/* The helper thread, workers, the one that registers ahead. */
+#define MESH_MAX_THREADS 24
+
 /*
  * State that a fork must not carry over: it lies in a page the kernel clears in the child
  * (MADV_WIPEONFORK), so a child finds unlocked mutexes (all zero is PTHREAD_MUTEX_INITIALIZER) and
@@ -58,7 +61,7 @@ struct mesh_process {
 	_Atomic uint64_t last_attempt; /* connect.c */
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
-	_Atomic uint64_t threads; /* those of ours, and how often there have been more or less; ourthreads.c */
+	_Atomic pid_t threads[MESH_MAX_THREADS]; /* those of ours; 0: none; ourthreads.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
 	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */

@@ -14,16 +14,18 @@
 
 /*
  * Most that RTR is refused for, an address handle is refused for as well. That takes as long, but nothing of the queue pair has to stand
- * still for it, and its SRQ's receives, which may have to be dealt out anew for RTR, stay where they are. Return: 0, also where one more
- * object of the program's cannot be had; -errno.
+ * still for it, and its SRQ's receives, which may have to be dealt out anew for RTR, stay where they are. Return: 0, also where there are
+ * no address handles, or no more of the program's objects; -errno.
  */
 static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 {
 	struct ibv_ah_attr attr = rtr->ah_attr;
 	struct ibv_ah *ah = mesh_base_ah(conn->mc, conn->qp->pd, &attr);
 
+	if (!ah && (errno == ENOMEM || errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
+		return 0;
 	if (!ah)
-		return errno == ENOMEM || errno == EAGAIN ? 0 : errno ? -errno : -EIO;
+		return errno ? -errno : -EIO;
 	conn->mc->destroy_ah(ah);
 	return 0;
 }

@@ -3,7 +3,6 @@
 #define MESH_OURTHREADS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /* The threads that we start in the program's process: the helper thread, workers, the one that registers ahead. */
 
@@ -18,11 +17,11 @@ int mesh_thread_start(void *(*function)(void *), void *arg);
  * mesh_threads_alone - has every thread of the program ended?
  *
  * A process ends when its last thread does (pthread_exit(3)), and that may be one of ours, which never ends by itself. False also where
- * that cannot be told. One small file of /proc; any thread.
+ * that cannot be told. One system call as long as main() goes on; any thread.
  */
 bool mesh_threads_alone(void);
 
-/** mesh_threads_are_alone - the same, by the text of /proc/self/stat; @n_ours: threads that are certainly ours */
-bool mesh_threads_are_alone(const char *stat, uint32_t n_ours);
+/** mesh_threads_main_ended - the text of /proc/self/stat: has the thread that main() ran in? */
+bool mesh_threads_main_ended(const char *stat);
 
 #endif

@@ -556,7 +556,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		timeout = (struct timespec){0};
 		until_ns = 0;
 	}
-	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, until_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, &timeout, NULL);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
 	mesh_paths_unwatch();
 	if (n <= 0)
@@ -596,6 +596,7 @@ static void *helper(void *arg)
 	thread->runs = true;
 	pthread_mutex_unlock(&thread->link_lock);
 	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
+	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
 	for (;;) {
 		/* Somebody may have closed all descriptors and use the numbers. */
 		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
