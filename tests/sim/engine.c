@@ -21,7 +21,7 @@
 #include "doorbell.h"
 
 #define TURN_PACKETS 32 /* of one queue pair per round */
-#define SPIN_NS      5000 /* without work, before the first sleep */
+#define SPIN_NS      0 /* without work, before the first sleep */
 #define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
 #define SLEEP_MAX_NS 2000000
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
@@ -29,7 +29,7 @@
 #define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
 #define DOORBELLS_MAX_NS 500000 /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
-#define DOORBELLS_SHARE  12     /* and then there is other work to do meanwhile */
+#define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -241,6 +241,9 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 
 	if (share_ns > ns)
 		ns = share_ns < IDLE_MAX_NS ? share_ns : ns < IDLE_MAX_NS ? IDLE_MAX_NS : ns;
+	/* Packets and commands end it, and before that nothing is looked at. */
+	if (h->doorbells_ns > h->now_ns + ns)
+		ns = h->doorbells_ns - h->now_ns;
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
 	if (t && t < h->now_ns + ns)
