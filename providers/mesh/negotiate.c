@@ -154,8 +154,10 @@ static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
 	    conn->told_bound != mesh_conn_bound(conn)) {
 		at_ns = tell_at(conn, now_ns);
-		if (now_ns < at_ns)
+		if (now_ns < at_ns) {
+			conn->told = false; /* whatever the reason was */
 			return at_ns;
+		}
 		mesh_conn_log_moved(conn);
 		mesh_conn_tell(conn);
 	}
