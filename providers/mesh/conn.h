@@ -168,8 +168,7 @@ struct mesh_conn {
 	uint64_t pathless_ns; /* since when it has failed and there is no path for it; 0: there is, or it has not */
 	/* What the agent was told last; see mesh_conn_run(). */
 	bool told;
-	uint64_t tell_at_ns; /* not before; 0: at once */
-	uint64_t tell_last_ns; /* not later, whatever else moves; likewise */
+	uint64_t tell_at_ns; /* not before: 0: at once */
 	enum mesh_conn_state told_state;
 	const char *told_bound, *told_stayed;
 

@@ -20,8 +20,6 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
-/* What has moved is told of, and logged, when nothing has moved for TELL_AGAIN_NS: others wait for that thread. But after that time even so. */
-#define TELL_LAST_NS 1000000000ull
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
 #define LOCKED_NS     1000000ull /* to look whether somebody still posts */
@@ -132,32 +130,16 @@ void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->told = false;
 	conn->tell_at_ns = now_ns + TELL_AGAIN_NS;
-	conn->tell_last_ns = now_ns + TELL_LAST_NS;
-}
-
-/* Return: when it may be told; @now_ns or earlier: now. */
-static uint64_t tell_at(const struct mesh_conn *conn, uint64_t now_ns)
-{
-	uint64_t at_ns = atomic_load_explicit(&mesh_root.process->moving_ns, memory_order_relaxed) + TELL_AGAIN_NS;
-
-	if (at_ns > conn->tell_last_ns)
-		at_ns = conn->tell_last_ns;
-	return now_ns < conn->tell_at_ns ? conn->tell_at_ns : at_ns;
 }
 
 /* Return: when to come again. */
 static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 {
-	uint64_t at_ns;
-
 	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
 	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
 	    conn->told_bound != mesh_conn_bound(conn)) {
-		at_ns = tell_at(conn, now_ns);
-		if (now_ns < at_ns) {
-			conn->told = false; /* whatever the reason was */
-			return at_ns;
-		}
+		if (now_ns < conn->tell_at_ns)
+			return conn->tell_at_ns;
 		mesh_conn_log_moved(conn);
 		mesh_conn_tell(conn);
 	}
