@@ -241,7 +241,7 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 
 	if (share_ns > ns)
 		ns = share_ns < IDLE_MAX_NS ? share_ns : ns < IDLE_MAX_NS ? IDLE_MAX_NS : ns;
-	/* Packets and commands end it, and before that nothing is looked at. */
+	/* Packets end it, and before that no doorbell is looked at. */
 	if (h->doorbells_ns > h->now_ns + ns)
 		ns = h->doorbells_ns - h->now_ns;
 	if (ns > SLEEP_MAX_NS)
