@@ -10,13 +10,34 @@
 	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING |        \
 	 MV_CTL_MOVE)
 
-/* Every message has every field: 116 bytes, and only one length to get right. */
+/* Every message has every field, and keys behind them if it brings some. */
 #define MESSAGE_BYTES 116
+#define KEYS_BYTES    32
 
 static void put_end(struct mv_put *put, const struct mv_ctl_end *end)
 {
 	mv_put_bytes(put, end->gid.raw, sizeof(end->gid.raw));
 	mv_put_u32(put, end->qpn);
+}
+
+static bool has_keys(const struct mv_ctl_msg *msg)
+{
+	bool some = false;
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		some |= msg->asked[i].id || msg->given[i].id;
+	return some;
+}
+
+static void put_keys(struct mv_put *put, const struct mv_ctl_key *keys)
+{
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++) {
+		mv_put_u32(put, keys[i].id);
+		mv_put_u32(put, keys[i].key);
+	}
 }
 
 size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
@@ -43,6 +64,10 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
 	mv_put_bytes(&put, msg->path_peer_gid.raw, sizeof(msg->path_peer_gid.raw));
 	mv_put_u32(&put, msg->key);
 	mv_put_u32(&put, msg->rkey);
+	if (has_keys(msg)) {
+		put_keys(&put, msg->asked);
+		put_keys(&put, msg->given);
+	}
 	return (size_t)(put.at - buf);
 }
 
@@ -50,6 +75,16 @@ static void get_end(struct mv_get *get, struct mv_ctl_end *end)
 {
 	mv_get_bytes(get, end->gid.raw, sizeof(end->gid.raw));
 	end->qpn = mv_get_u32(get);
+}
+
+static void get_keys(struct mv_get *get, struct mv_ctl_key *keys)
+{
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++) {
+		keys[i].id = mv_get_u32(get);
+		keys[i].key = mv_get_u32(get);
+	}
 }
 
 static bool psn_valid(uint32_t psn)
@@ -74,13 +109,31 @@ static bool last_fields_valid(const struct mv_ctl_msg *msg)
 	return true;
 }
 
+static bool keys_valid(const struct mv_ctl_key *keys, bool may_be)
+{
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (keys[i].id ? !may_be : keys[i].key)
+			return false;
+	return true;
+}
+
+static bool all_keys_valid(const struct mv_ctl_msg *msg)
+{
+	bool moves = msg->flags & MV_CTL_MOVE;
+
+	return keys_valid(msg->asked, moves && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER)) &&
+	       keys_valid(msg->given, moves && (msg->type == MV_CTL_ANSWER || msg->type == MV_CTL_CONFIRM));
+}
+
 static bool msg_valid(const struct mv_ctl_msg *msg)
 {
 	return msg->type >= MV_CTL_HELLO && msg->type < MV_CTL_TYPE_END &&
 	       !(msg->flags & ~FLAGS_KNOWN) && msg->reason < MV_CTL_REASON_END &&
 	       msg->gid_type <= MV_GID_TYPE_ROCE_V2 && mtu_valid(msg->mtu_bytes) && msg->attempt &&
 	       msg->from.qpn <= 0xffffff && msg->to.qpn <= 0xffffff && msg->path.qpn <= 0xffffff &&
-	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg);
+	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg) && all_keys_valid(msg);
 }
 
 int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
@@ -89,7 +142,7 @@ int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
 	struct mv_ctl_msg msg = {0};
 	unsigned int reserved;
 
-	if (len != MESSAGE_BYTES || mv_get_u8(&get) != MV_CTL_VERSION)
+	if ((len != MESSAGE_BYTES && len != MESSAGE_BYTES + KEYS_BYTES) || mv_get_u8(&get) != MV_CTL_VERSION)
 		return -EBADMSG;
 	msg.type = mv_get_u8(&get);
 	msg.flags = mv_get_u8(&get);
@@ -110,7 +163,11 @@ int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
 	mv_get_bytes(&get, msg.path_peer_gid.raw, sizeof(msg.path_peer_gid.raw));
 	msg.key = mv_get_u32(&get);
 	msg.rkey = mv_get_u32(&get);
-	if (reserved || !msg_valid(&msg))
+	if (len > MESSAGE_BYTES) {
+		get_keys(&get, msg.asked);
+		get_keys(&get, msg.given);
+	}
+	if (reserved || !msg_valid(&msg) || has_keys(&msg) != (len > MESSAGE_BYTES))
 		return -EBADMSG;
 	*ret = msg;
 	return 0;

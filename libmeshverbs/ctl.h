@@ -20,13 +20,21 @@
  * On the wire all integers are big endian; codecs are pure.
  */
 
-#define MV_CTL_VERSION 1
+#define MV_CTL_VERSION 2
 #define MV_CTL_MAX_BYTES 512 /* of an encoded message or frame */
 
 /* An end of a connection, as the programs know it: the GID and QPN one gave to the other. */
 struct mv_ctl_end {
 	union ibv_gid gid;
 	uint32_t qpn; /* 24 bits */
+};
+
+#define MV_CTL_KEYS 2 /* of each kind that go with a message */
+
+/* A remote key that goes with a message of a move. */
+struct mv_ctl_key {
+	uint32_t id; /* chosen by who asks, as request_id of KEY_GET; repeated in the answer. 0: none, and @key is 0 */
+	uint32_t key; /* asked for: the program's; given: the one on the path */
 };
 
 enum mv_ctl_type {
@@ -132,6 +140,11 @@ struct mv_ctl_msg {
 		uint32_t path_psn; /* AHEAD, OFFER and ANSWER with MV_CTL_MOVE: first PSN of @path's sends, 24 bits */
 		uint32_t n_received; /* SYNC: receives that the old QP consumed since it was connected, modulo 2^32 */
 	};
+	/*
+	 * With MV_CTL_MOVE: remote keys that the sender's work on the path will need (OFFER, ANSWER), and those that the receiver has asked
+	 * for by the same offer (ANSWER, CONFIRM). What is not among them KEY_GET asks for.
+	 */
+	struct mv_ctl_key asked[MV_CTL_KEYS], given[MV_CTL_KEYS];
 };
 
 #define MV_CTL_PSN_NONE 0xffffffffu

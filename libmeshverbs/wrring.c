@@ -187,6 +187,11 @@ void mv_wrring_retire_n(struct mv_wrring *ring, uint32_t n)
 	}
 }
 
+const struct ibv_send_wr *mv_wrring_at(const struct mv_wrring *ring, uint32_t i)
+{
+	return i < ring->head - ring->tail ? &place_at(ring, ring->tail + i)->wr : NULL;
+}
+
 const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring)
 {
 	for (uint32_t i = ring->tail; i != ring->head; i++)

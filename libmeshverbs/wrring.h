@@ -74,6 +74,9 @@ void mv_wrring_undo(struct mv_wrring *ring, uint32_t n);
  */
 int mv_wrring_retire(struct mv_wrring *ring, uint64_t wr_id);
 
+/** mv_wrring_at - one that is outstanding, without its lists; @i: 0: the oldest. NULL: there are no more */
+const struct ibv_send_wr *mv_wrring_at(const struct mv_wrring *ring, uint32_t i);
+
 /** mv_wrring_first_signaled - the oldest signaled one, without its lists; NULL: there is none */
 const struct ibv_send_wr *mv_wrring_first_signaled(const struct mv_wrring *ring);
 

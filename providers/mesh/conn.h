@@ -41,6 +41,19 @@ struct mesh_conn_key {
 	uint64_t give_up_ns;
 };
 
+/*
+ * Remote keys that go with the messages of a move: movekeys.c. What the peer has asked for by an offer, and what we have; id 0: nothing.
+ */
+struct mesh_conn_move_keys {
+	struct mv_ctl_key asked[MV_CTL_KEYS];
+	uint32_t offer; /* by which */
+	struct mesh_conn_move_key {
+		uint32_t id;
+		bool given;
+		struct mesh_live_key key;
+	} ours[MV_CTL_KEYS];
+};
+
 /* A path of ours and what belongs to it. */
 struct mesh_conn_path {
 	struct mesh_pd *pd; /* protection domain on the rail; NULL: none */
@@ -147,6 +160,7 @@ struct mesh_conn {
 	enum mv_path_verdict verdict;
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
+	struct mesh_conn_move_keys move_keys;
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool counted; /* in process->n_moving */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
@@ -379,6 +393,14 @@ void mesh_conn_peer_left(struct mesh_conn *conn);
 void mesh_conn_key_peer(struct mesh_conn *conn);
 /** mesh_conn_ask_no_more - of keys of the last path; those of ours that the peer has to forget it may have asked for on this one */
 void mesh_conn_ask_no_more(struct mesh_conn *conn);
+/** mesh_conn_next_request - a number for a question to the peer */
+uint32_t mesh_conn_next_request(struct mesh_conn *conn);
+/**
+ * mesh_conn_translate - what a key of ours is on a path, for the peer, who is told when it is to be forgotten; conn->lock
+ *
+ * Return: 0; -errno, with a key that fails every access.
+ */
+int mesh_conn_translate(struct mesh_conn *conn, struct mesh_pd *pd, uint32_t rkey, uint32_t *ret);
 /** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. See root.key_dropped. */
@@ -391,6 +413,19 @@ void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
  * table where it is other keys. See root.key_given.
  */
 void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
+
+/* movekeys.c: those of them that go with the messages of a live move; conn->lock */
+
+/** mesh_conn_keys_begin - a QP has been made for a move, or goes: nothing has been asked for it */
+void mesh_conn_keys_begin(struct mesh_conn *conn);
+/** mesh_conn_keys_go - put in what belongs into a message that is about to be sent */
+void mesh_conn_keys_go(struct mesh_conn *conn, struct mv_ctl_msg *msg);
+/** mesh_conn_keys_came - take what the peer's message brings */
+void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
+/** mesh_conn_keys_dropped - the peer's program has taken that key away */
+void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
+/** mesh_conn_keys_use - the next QP is about to do the work */
+void mesh_conn_keys_use(struct mesh_conn *conn);
 
 /* worker.c; both for the helper thread */
 

@@ -261,50 +261,6 @@ void mesh_held_destroy(struct mesh_held *h)
 	leave(h);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------------------- */
-
-/* NULL: none was ever translated. */
-static struct mesh_rkey *rkey_place(struct mesh_held *h, uint32_t rkey)
-{
-	return h->keys ? &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
-}
-
-void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
-{
-	struct mesh_rkey *known;
-
-	pthread_mutex_lock(&h->lock);
-	known = rkey_place(h, rkey);
-	if (known)
-		*known = (struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
-	mesh_post_drain(h);
-	pthread_mutex_unlock(&h->lock);
-}
-
-void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
-{
-	struct mesh_rkey *known;
-	bool asked = false;
-
-	pthread_mutex_lock(&h->lock);
-	known = rkey_place(h, rkey);
-	if (known && known->key == rkey) {
-		asked = known->state == MESH_RKEY_ASKED;
-		known->state = MESH_RKEY_NONE;
-	}
-	if (asked)
-		mesh_post_drain(h); /* what waits for it asks again */
-	pthread_mutex_unlock(&h->lock);
-}
-
-void mesh_held_drop_keys(struct mesh_held *h)
-{
-	pthread_mutex_lock(&h->lock);
-	if (h->keys)
-		memset(h->keys->rkeys, 0, sizeof(h->keys->rkeys));
-	pthread_mutex_unlock(&h->lock);
-}
-
 /* ---- ways out ------------------------------------------------------------------------------------------------ */
 
 /* post_lock */

@@ -198,6 +198,12 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
  */
 int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr);
 
+#define MESH_LIVE_KEYS 2 /* remote keys that can be asked for before they are needed */
+
+struct mesh_live_key {
+	uint32_t rkey, path_rkey; /* the program's; the one for the next QP */
+};
+
 /** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 

@@ -139,6 +139,17 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
  */
 int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic);
 
+/**
+ * mesh_live_remote_keys - what keys of the peer will be needed, as far as can be told by the oldest work that is outstanding
+ * @ret: the program's, all different
+ *
+ * After mesh_live_prepare(), and before the fence. Return: how many.
+ */
+size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
+
+/** mesh_live_next_keys - what mesh_live_replay(), which is called next, need not ask for; @n: MESH_LIVE_KEYS at most */
+void mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n);
+
 /** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
 void mesh_live_reap(struct mesh_held *h);
 

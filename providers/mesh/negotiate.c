@@ -20,6 +20,8 @@
 #define PATIENCE_NS 1000000l
 /* When the agent has not read what it was told before, or has messages to carry first. */
 #define TELL_AGAIN_NS 50000000ull
+/* What has moved is told of and logged so long after its move: the others that move with it wait for the same threads. */
+#define TELL_MOVED_NS 200000000ull
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
 #define LOCKED_NS     1000000ull /* to look whether somebody still posts */
@@ -128,8 +130,10 @@ void mesh_conn_tell(struct mesh_conn *conn)
 
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 {
+	/* One that moves again meanwhile is not told of later for it. */
+	if (conn->told || now_ns >= conn->tell_at_ns)
+		conn->tell_at_ns = now_ns + TELL_MOVED_NS;
 	conn->told = false;
-	conn->tell_at_ns = now_ns + TELL_AGAIN_NS;
 }
 
 /* Return: when to come again. */
@@ -390,6 +394,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 			continue;
 		switch (action.type) {
 		case MV_DO_SEND:
+			mesh_conn_keys_go(conn, &action.msg);
 			mesh_thread_send_later(&action.msg); /* a worker wakes the helper thread afterwards */
 			break;
 		case MV_DO_PREPARE:
@@ -511,6 +516,7 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, u
 			mesh_conn_peer_gone(conn);
 		}
 		mv_move_message(&conn->move, msg, now_ns);
+		mesh_conn_keys_came(conn, msg);
 		act(conn, now_ns, false);
 	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,

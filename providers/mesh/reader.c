@@ -623,6 +623,19 @@ void mesh_reader_stray(struct mesh_held *h)
 		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
 }
 
+bool mesh_reader_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret)
+{
+	const struct mesh_reader *reader = h->guard->reader;
+	const struct mv_wrlog *log = &h->guard->sends.log;
+	struct mv_wr wr;
+
+	if (*at == mv_mlx5_sq_end(&reader->sq) ||
+	    mv_mlx5_sq_get(&reader->sq, reader->qpn, *at, log->max_sge, log->max_inline_bytes, NULL, NULL, &wr, at))
+		return false;
+	*ret = wr.wr;
+	return true;
+}
+
 enum mv_atomics mesh_reader_atomics(struct mesh_held *h)
 {
 	struct mesh_reader *reader = h->guard->reader;

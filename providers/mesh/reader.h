@@ -134,6 +134,15 @@ static inline bool mesh_reader_strayed(const struct mesh_reader *reader)
 /** mesh_reader_atomics - as mv_wrring_atomics(), for one that is engaged and not fenced; held->lock */
 enum mv_atomics mesh_reader_atomics(struct mesh_held *h);
 
+/**
+ * mesh_reader_send - one work request that is outstanding, of one that is engaged and not fenced; held->lock
+ * @at: its place, first of all @reader->sq_at; written: the next one's
+ * @ret: as far as it is not in its lists
+ *
+ * Return: false: there are no more, or none that can be told.
+ */
+bool mesh_reader_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_wr *ret);
+
 /** mesh_reader_cq_refresh - a CQ of which it is known where its completions are was resized; claimed; takes data->lock */
 void mesh_reader_cq_refresh(struct mesh_cq *cq);
 

@@ -147,6 +147,7 @@ void mesh_conn_leave(struct mesh_conn *conn)
 
 static void release(struct mesh_conn *conn)
 {
+	mesh_conn_keys_begin(conn);
 	mesh_live_release(conn->held);
 	if (conn->next_path.pd)
 		mesh_pd_put(conn->next_path.pd);
@@ -328,6 +329,7 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	int err;
 
 	before_replay(conn);
+	mesh_conn_keys_use(conn);
 	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
 	       conn->qpn, action->next_psn, action->n_received);

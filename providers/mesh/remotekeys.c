@@ -219,6 +219,7 @@ static struct mesh_conn_key *take(struct mesh_conn *conn, bool drop, uint32_t ke
 static void forget(struct mesh_conn *conn, uint32_t rkey)
 {
 	ask_no_more(conn, rkey, false);
+	mesh_conn_keys_dropped(conn, rkey);
 	mesh_held_drop_key(conn->held, rkey);
 }
 
@@ -235,6 +236,23 @@ static void note_told(struct mesh_conn *conn, uint32_t rkey)
 	pthread_mutex_unlock(&conn->key_lock);
 }
 
+uint32_t mesh_conn_next_request(struct mesh_conn *conn)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&conn->key_lock);
+	id = ++conn->next_request;
+	pthread_mutex_unlock(&conn->key_lock);
+	return id;
+}
+
+int mesh_conn_translate(struct mesh_conn *conn, struct mesh_pd *pd, uint32_t rkey, uint32_t *ret)
+{
+	/* Before the key can be taken for one that a peer knows: mesh_conns_key_dropped(). */
+	note_told(conn, rkey);
+	return mesh_key_remote(pd, rkey, ret);
+}
+
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
 	struct mesh_pd *pd = mesh_conn_key_pd(conn);
@@ -242,11 +260,10 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 
 	if (!pd)
 		return; /* ours is not up yet; it will be asked again */
-	note_told(conn, question->key); /* before the key can be taken for one that a peer knows: mesh_conns_key_dropped() */
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
 	msg.key = question->key;
-	if (mesh_key_remote(pd, question->key, &msg.rkey))
+	if (mesh_conn_translate(conn, pd, question->key, &msg.rkey))
 		msg.flags = MV_CTL_KEY_INVALID;
 	mesh_thread_send(&msg);
 }

@@ -222,6 +222,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	h->now = h->next;
 	h->next = (struct mesh_shadow){0};
 	mesh_held_forget_keys(h);
+	mesh_held_take_keys(h);
 	mesh_guard_rtr(h->guard, h->next_mtu_bytes);
 	h->guard->n_received = n_received;
 	if (h->now.rts)

@@ -190,13 +190,6 @@ static int post_noted(struct mesh_held *h)
 	return -mesh_positive(err);
 }
 
-/* Keys of one rail mean nothing on another. held->lock */
-void mesh_held_forget_keys(struct mesh_held *h)
-{
-	if (h->keys)
-		memset(h->keys, 0, sizeof(*h->keys));
-}
-
 int mesh_held_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
 		      uint32_t *ret_qpn)
 {

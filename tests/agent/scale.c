@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ctl.h"
 #include "content.h"
 #include "publish.h"
 #include "topo.h"
@@ -121,7 +122,7 @@ static size_t describe_host(uint32_t host, uint32_t n_rails, struct md_beacon *b
 	struct md_desc *desc = describe(host, n_rails);
 
 	*beacon = (struct md_beacon){
-		.name = "host", .agent_version = 1, .interval_ms = 60000, .generation = 1};
+		.name = "host", .agent_version = MV_CTL_VERSION, .interval_ms = 60000, .generation = 1};
 	beacon->desc_bytes = (uint32_t)md_desc_encode(desc, bytes);
 	free(desc);
 	return beacon->desc_bytes;

@@ -22,6 +22,7 @@ import time
 import unittest
 
 TOOL = os.environ["MESHVERBS_TOOL"]
+CTL_VERSION = 2  # MV_CTL_VERSION of libmeshverbs/ctl.h
 
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 
@@ -156,7 +157,7 @@ class Directory:
     def __init__(self):
         self.hosts, self.rails, self.gids, self.links = [], [], [], []
 
-    def host(self, name, agent_version=1, heard_s=0.5):
+    def host(self, name, agent_version=CTL_VERSION, heard_s=0.5):
         self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s})
 
     def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1, mtu=4096):

@@ -11,7 +11,7 @@ import subprocess
 import unittest
 from unittest import mock
 
-from fixture import TOOL, V1, V2, Directory, Netlink, Sysfs, ToolTest
+from fixture import CTL_VERSION, TOOL, V1, V2, Directory, Netlink, Sysfs, ToolTest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 GOOD = """\
@@ -104,10 +104,10 @@ cat <<'EOF'
         net.done()
         self.netlink(net)
 
-    def make_peers(self, version=1, mtu=4096, more=lambda directory: None):
+    def make_peers(self, version=CTL_VERSION, mtu=4096, more=lambda directory: None):
         directory = Directory()
         for n, name in enumerate("ab", 1):
-            directory.host(name, agent_version=version if n > 1 else 1)
+            directory.host(name, agent_version=version if n > 1 else CTL_VERSION)
             for i in (0, 1):
                 directory.rail(f"mlx5_{i}", [(3, f"10.{i + 1}.0.{n}/24", 2)], netdev=f"eth{i}", mtu=mtu if n > 1 else 4096)
         directory.link(0, 2)

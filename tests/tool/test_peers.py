@@ -5,7 +5,7 @@ import os
 import textwrap
 import unittest
 
-from fixture import Directory, Netlink, Sysfs, ToolTest, V1, V2
+from fixture import CTL_VERSION, Directory, Netlink, Sysfs, ToolTest, V1, V2
 
 NO_AGENT = ("meshverbs: there is no DIR/run/directory: no agent runs on this host; start meshverbsd, or name its "
             "directory with --run-dir\n")
@@ -75,7 +75,7 @@ class PeersTest(ToolTest):
             "host": "a", "device": "mlx5_0", "port": 1, "index": 3, "gid": "::ffff:10.0.1.1", "ipv4": "10.0.1.1",
             "type": "RoCE v2", "vlan": None, "prefix_len": 126})
         _, out, _ = self.run_tool("peers")
-        self.assertIn("speaks version 7, this one 1", out)
+        self.assertIn(f"speaks version 7, this one {CTL_VERSION}", out)
 
     def test_alone(self):
         directory = Directory()

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "ctl.h"
 #include "unit.h"
 #include "dirworld.h"
 
@@ -32,7 +33,7 @@ static void add_host(struct dirworld *w, char *at)
 
 	assert_true(w->content.n_hosts < sizeof(w->hosts) / sizeof(w->hosts[0]));
 	*host = (struct mv_dir_host){.first_rail = (uint32_t)w->content.n_rails,
-				     .agent_version = 1};
+				     .agent_version = MV_CTL_VERSION};
 	host->id.bytes[0] = (uint8_t)++w->content.n_hosts;
 	snprintf(host->name, sizeof(host->name), "%s", next_word(&at));
 }

@@ -4,6 +4,7 @@
  * pathfind.h says; and with hundreds of GIDs a port it takes no look at every pair. The seed is printed; MESHVERBS_TEST_SEED=n repeats
  * a run. Addresses come from a small set, so that random hosts have much in common.
  */
+#include "ctl.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ static void add_host(void)
 {
 	struct mv_dir_host *host = &world.hosts[world.content.n_hosts];
 
-	*host = (struct mv_dir_host){.first_rail = (uint32_t)world.content.n_rails, .agent_version = 1};
+	*host = (struct mv_dir_host){.first_rail = (uint32_t)world.content.n_rails, .agent_version = MV_CTL_VERSION};
 	host->id.bytes[0] = (uint8_t)++world.content.n_hosts;
 }
 

@@ -108,7 +108,7 @@ static void stays(unsigned int places, enum mv_path_verdict verdict)
 	struct run r;
 
 	said.agent = true;
-	said.view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
+	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	run_open(&r, &bare, &plain);
 	assert_is(&hooked);
 	assert_null(mesh_held_find(world.mc, r.a.qp));
@@ -225,7 +225,7 @@ static void test_datagrams(void **state)
 	struct ibv_ah *ah;
 
 	(void)state;
-	said.view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = 1, .n_paths = 1};
+	said.view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	assert_null(mesh_ud_create_ah(world.mc, world.pd, &attr, &choice));
 	assert_is(&hooked);
 	world.context->ops = before;

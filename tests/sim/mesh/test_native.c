@@ -91,7 +91,7 @@ static void open_with(enum mv_path_verdict verdict, bool reads)
 	struct ibv_qp_attr rtr, rts = world_rts(PSN);
 
 	said.agent = true;
-	said.view = (struct mesh_view){.verdict = verdict, .agent_version = 1, .n_paths = 1};
+	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	world_open(&world);
 	if (!reads)
 		world.mc->data.mlx5.lock = MESH_MLX5_LOCK_NOWHERE;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#include "ctl.h"
 #include "peers.h"
 
 #include <stdio.h>
@@ -136,7 +137,7 @@ static int hear(struct md_hosts *hosts, const struct peer *peer, struct md_heard
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
 	struct md_desc *desc = peers_desc(peer->text);
 	struct md_beacon beacon = {.rail = rail,
-				   .agent_version = 1,
+				   .agent_version = MV_CTL_VERSION,
 				   .interval_ms = peer->interval_ms,
 				   .generation = peer->generation};
 	int rc = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Whose GID, which ways lead there, and what goes into the directory file. */
+#include "ctl.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -517,7 +518,7 @@ static void sign_of_life(uint64_t start, uint64_t generation, uint32_t ifindex, 
 {
 	struct md_heard heard = {.sender = peers_id(1), .start = start, .ifindex = ifindex};
 	struct md_beacon beacon = {.rail = rail,
-				   .agent_version = 1,
+				   .agent_version = MV_CTL_VERSION,
 				   .interval_ms = 1000,
 				   .generation = generation,
 				   .desc_bytes = 4,

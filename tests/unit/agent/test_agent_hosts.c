@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The table of hosts: what beacons and answers change, and when it is over. The clock is ours. */
+#include "ctl.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -116,7 +117,7 @@ static void test_own_and_old(void **state)
 	struct peer self = {0, 100, 1, 1000, ONE_RAIL}, peer = {1, 100, 1, 1000, ONE_RAIL};
 	struct md_heard heard = {.sender = peers_id(1), .start = 99, .ifindex = 1, .proven = true};
 	struct md_beacon beacon = {
-		.agent_version = 1, .interval_ms = 1000, .desc_bytes = 4, .piece = MD_NO_PIECE};
+		.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .desc_bytes = 4, .piece = MD_NO_PIECE};
 	unsigned int news;
 
 	(void)state;
@@ -254,7 +255,7 @@ static void test_pieces(void **state)
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
 	struct md_desc *desc = peers_desc(BIG);
 	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
-	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 1000, .generation = 1};
+	struct md_beacon beacon = {.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .generation = 1};
 	static const uint8_t order[] = {1, MD_NO_PIECE, 1, 0};
 	unsigned int news;
 
@@ -302,7 +303,7 @@ static void test_overtaken(void **state)
 	for (unsigned int i = 0; i < 2; i++) {
 		struct md_desc *desc = peers_desc(texts[i]);
 
-		beacons[i] = (struct md_beacon){.agent_version = 1, .interval_ms = 1000, .generation = 1 + i};
+		beacons[i] = (struct md_beacon){.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .generation = 1 + i};
 		beacons[i].desc_bytes = (uint32_t)md_desc_encode(desc, bytes[i]);
 		md_beacon_cut(&beacons[i], bytes[i], 0);
 		free(desc);
@@ -343,7 +344,7 @@ static void test_malformed(void **state)
 	static const uint8_t bad[4] = {0, 1, 0, 0};
 	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
 	struct md_beacon beacon = {
-		.agent_version = 1, .interval_ms = 1000, .generation = 1, .desc_bytes = 4};
+		.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .generation = 1, .desc_bytes = 4};
 	unsigned int news;
 
 	(void)state;
@@ -422,7 +423,7 @@ static void test_many_sightings(void **state)
 static void test_faults(void **state)
 {
 	struct md_heard heard = {.sender = peers_id(1), .start = 1, .ifindex = 1};
-	struct md_beacon beacon = {.agent_version = 1, .interval_ms = 1000, .generation = 1};
+	struct md_beacon beacon = {.agent_version = MV_CTL_VERSION, .interval_ms = 1000, .generation = 1};
 	static uint8_t bytes[MD_DESC_BYTES_MAX];
 	struct md_desc *desc = peers_desc(BIG);
 

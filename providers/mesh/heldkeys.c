@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
+#include "heldint.h"
+#include "live.h"
+
+/* The keys that a queue pair knows for the rail that it works on, or is going to. */
+
+/* Work requests that are looked at, of each log, for the keys that they need: most programs use one or two. */
+#define LOOKED_AT 8u
+
+/* NULL: none was ever translated. */
+static struct mesh_rkey *place_of(struct mesh_held *h, uint32_t rkey)
+{
+	return h->keys ? &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)] : NULL;
+}
+
+/* held->lock */
+static void know(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+{
+	struct mesh_rkey *known = place_of(h, rkey);
+
+	if (known)
+		*known = (struct mesh_rkey){.key = rkey, .path_key = path_rkey, .state = MESH_RKEY_KNOWN};
+}
+
+void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey)
+{
+	pthread_mutex_lock(&h->lock);
+	know(h, rkey, path_rkey);
+	mesh_post_drain(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey)
+{
+	struct mesh_rkey *known;
+	bool asked = false;
+
+	pthread_mutex_lock(&h->lock);
+	known = place_of(h, rkey);
+	if (known && known->key == rkey) {
+		asked = known->state == MESH_RKEY_ASKED;
+		known->state = MESH_RKEY_NONE;
+	}
+	if (asked)
+		mesh_post_drain(h); /* what waits for it asks again */
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mesh_held_drop_keys(struct mesh_held *h)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->keys)
+		memset(h->keys->rkeys, 0, sizeof(h->keys->rkeys));
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mesh_held_forget_keys(struct mesh_held *h)
+{
+	if (h->keys)
+		memset(h->keys, 0, sizeof(*h->keys));
+}
+
+/* ---- before they are needed ---------------------------------------------------------------------------------- */
+
+static bool has_key(const struct ibv_send_wr *wr, uint32_t *ret)
+{
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		*ret = wr->wr.rdma.rkey;
+		return wr->num_sge > 0 || wr->send_flags & IBV_SEND_INLINE;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		*ret = wr->wr.atomic.rkey;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Return: how many there are now. */
+static size_t note(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
+{
+	uint32_t key;
+	size_t i;
+
+	if (n == MESH_LIVE_KEYS || !has_key(wr, &key))
+		return n;
+	for (i = 0; i < n; i++)
+		if (keys[i] == key)
+			return n;
+	keys[n] = key;
+	return n + 1;
+}
+
+size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
+{
+	const struct ibv_send_wr *logged;
+	struct ibv_send_wr wr;
+	uint32_t i;
+	size_t n = 0;
+	uint16_t at;
+
+	pthread_mutex_lock(&h->lock);
+	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
+		n = note(logged, ret, n);
+	if (h->guard && mesh_guard_reads(h->guard))
+		for (i = 0, at = h->guard->reader->sq_at; i < LOOKED_AT && mesh_reader_send(h, &at, &wr); i++)
+			n = note(&wr, ret, n);
+	pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
+void mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n)
+{
+	pthread_mutex_lock(&h->lock);
+	memcpy(h->next_keys, keys, n * sizeof(*keys));
+	h->n_next_keys = n;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void mesh_held_take_keys(struct mesh_held *h)
+{
+	size_t i;
+
+	for (i = 0; i < h->n_next_keys; i++)
+		know(h, h->next_keys[i].rkey, h->next_keys[i].path_rkey);
+	h->n_next_keys = 0;
+}

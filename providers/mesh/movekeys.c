@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
+#include "conn.h"
+#include "live.h"
+
+/*
+ * What a queue pair has outstanding when it begins to move shows which keys of the peer it will need on the path. It asks for them by
+ * the messages that are sent anyway, and gets them by the answers, before there is anything to be posted: two messages less from each end,
+ * and nothing waits for them. All others, and those of a message that was lost, are asked for as ever: remotekeys.c.
+ *
+ *   leader   --OFFER--> follower     asked
+ *   follower --ANSWER--> leader      asked, given
+ *   leader   --CONFIRM--> follower   given
+ *
+ * What was given is for the QPs of that offer, at both ends. An answer names the question by its number, and with the QP the question is
+ * forgotten; so what comes late is for nothing. Likewise when the peer's program takes such a key away (KEY_DROP), which may overtake
+ * the answer.
+ *
+ * A key that there is not is not told. The program may have used it before it was taken away, and may use it again when it has been given
+ * anew: who has heard that there is none would not ask then.
+ */
+
+_Static_assert(MESH_LIVE_KEYS == MV_CTL_KEYS, "all that are found can be asked for");
+
+void mesh_conn_keys_begin(struct mesh_conn *conn)
+{
+	memset(conn->move_keys.ours, 0, sizeof(conn->move_keys.ours));
+}
+
+/* Once for each QP: who repeats a message repeats its questions. */
+static void look(struct mesh_conn *conn)
+{
+	struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	uint32_t rkeys[MESH_LIVE_KEYS];
+	size_t n, i;
+
+	if (ours[0].id)
+		return;
+	n = mesh_live_remote_keys(conn->held, rkeys);
+	for (i = 0; i < n; i++)
+		ours[i] = (struct mesh_conn_move_key){.id = mesh_conn_next_request(conn), .key.rkey = rkeys[i]};
+}
+
+static void ask(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+{
+	const struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	size_t i;
+
+	look(conn);
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (ours[i].id)
+			msg->asked[i] = (struct mv_ctl_key){.id = ours[i].id, .key = ours[i].key.rkey};
+}
+
+static void give(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+{
+	const struct mesh_conn_move_keys *keys = &conn->move_keys;
+	uint32_t path_rkey;
+	size_t i;
+
+	if (keys->offer != msg->request_id || !conn->next_path.pd)
+		return;
+	mesh_conn_key_peer(conn); /* the first message of a new life may be the one that asks */
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (keys->asked[i].id && !mesh_conn_translate(conn, conn->next_path.pd, keys->asked[i].key, &path_rkey))
+			msg->given[i] = (struct mv_ctl_key){.id = keys->asked[i].id, .key = path_rkey};
+}
+
+void mesh_conn_keys_go(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+{
+	if (!(msg->flags & MV_CTL_MOVE))
+		return;
+	switch (msg->type) {
+	case MV_CTL_OFFER:
+		ask(conn, msg);
+		break;
+	case MV_CTL_ANSWER:
+		if (!(msg->flags & MV_CTL_READY))
+			break;
+		ask(conn, msg);
+		give(conn, msg);
+		break;
+	case MV_CTL_CONFIRM:
+		give(conn, msg);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given)
+{
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++) {
+		if (!ours[i].id || ours[i].id != given->id)
+			continue;
+		ours[i].key.path_rkey = given->key;
+		ours[i].given = true;
+	}
+}
+
+void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+{
+	struct mesh_conn_move_keys *keys = &conn->move_keys;
+	size_t i;
+
+	if (!(msg->flags & MV_CTL_MOVE) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
+		return;
+	if (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER) {
+		memcpy(keys->asked, msg->asked, sizeof(keys->asked));
+		keys->offer = msg->request_id;
+	}
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (msg->given[i].id)
+			take(keys->ours, &msg->given[i]);
+}
+
+void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
+{
+	struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (ours[i].key.rkey == rkey)
+			ours[i] = (struct mesh_conn_move_key){0};
+}
+
+void mesh_conn_keys_use(struct mesh_conn *conn)
+{
+	const struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	struct mesh_live_key keys[MESH_LIVE_KEYS];
+	size_t n = 0, i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (ours[i].given)
+			keys[n++] = ours[i].key;
+	mesh_live_next_keys(conn->held, keys, n);
+	mesh_conn_keys_begin(conn);
+}
