@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Remote keys that are asked for and told by the messages of a move: for the QPs of one offer, and as long as the peer has the region. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "heldint.h"
+#include "live.h"
+
+#define OFFER 9u
+
+void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
+int __wrap_mesh_thread_wake(bool urgent);
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+int __wrap_mesh_thread_frame(const struct mv_frame *frame);
+int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
+size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret);
+void __wrap_mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n);
+
+static struct ibv_context verbs;
+static struct ibv_pd pd = {.context = &verbs};
+static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
+static struct mesh_held held = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* without a log */
+static struct mesh_process process;
+static struct mesh_pd rail_pd;
+static struct mesh_conn *conn;
+
+static struct mv_ctl_msg sent[8];
+static unsigned int n_sent;
+static uint32_t needed[MESH_LIVE_KEYS]; /* by what is outstanding */
+static size_t n_needed;
+static struct mesh_live_key known[MESH_LIVE_KEYS];
+static size_t n_known;
+static bool drops; /* the program takes each region away as soon as it is known that a peer has its key */
+
+void __wrap_mesh_conn_queue(struct mesh_conn *c, bool news)
+{
+	(void)c;
+	(void)news;
+}
+
+int __wrap_mesh_thread_wake(bool urgent)
+{
+	(void)urgent;
+	return 0;
+}
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
+	sent[n_sent++] = *msg;
+}
+
+int __wrap_mesh_thread_frame(const struct mv_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+/* Those above 0xff are of no region. */
+int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
+{
+	assert_ptr_equal(spd, &rail_pd);
+	*ret_rkey = rkey + 0x1000;
+	if (drops)
+		mesh_conns_key_dropped(&pd, rkey);
+	return rkey > 0xff ? -ENOENT : 0;
+}
+
+size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret)
+{
+	assert_ptr_equal(h, &held);
+	memcpy(ret, needed, n_needed * sizeof(*ret));
+	return n_needed;
+}
+
+void __wrap_mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n)
+{
+	assert_ptr_equal(h, &held);
+	memcpy(known, keys, n * sizeof(*keys));
+	n_known = n;
+}
+
+static int setup(void **state)
+{
+	struct mesh_context *mc = mesh_context_claim();
+
+	(void)state;
+	mesh_context_publish(mc, &verbs);
+	mesh_root.process = &process;
+	conn = mesh_conn_new(mc, &qp);
+	assert_non_null(conn);
+	conn->state = MESH_CONN_NATIVE;
+	conn->held = &held;
+	conn->move.state = MV_MOVE_ACTIVE;
+	conn->move.attempt = 3;
+	conn->move.peer_attempt = 4;
+	conn->move.sq_psn = 5;
+	conn->move.rq_psn = 6;
+	conn->move.local.qpn = 7;
+	conn->move.peer.qpn = 8;
+	conn->next_path.pd = &rail_pd;
+	needed[0] = 0x10;
+	needed[1] = 0x20;
+	n_needed = 2;
+	n_known = 99;
+	n_sent = 0;
+	drops = false;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mesh_conn_peer_left(conn);
+	conn->held = NULL;
+	conn->next_path.pd = NULL;
+	mesh_conn_unlink(conn);
+	mesh_conn_put(conn);
+	mesh_context_release(mesh_context_get(&verbs));
+	return 0;
+}
+
+/* As it would be sent. */
+static struct mv_ctl_msg ours(enum mv_ctl_type type, unsigned int flags)
+{
+	struct mv_ctl_msg msg;
+
+	mv_move_header(&conn->move, type, &msg);
+	msg.flags = (uint8_t)flags;
+	msg.request_id = OFFER;
+	mesh_conn_keys_go(conn, &msg);
+	return msg;
+}
+
+static struct mv_ctl_msg from_peer(enum mv_ctl_type type)
+{
+	struct mv_ctl_msg to, msg;
+
+	mv_move_header(&conn->move, type, &to);
+	msg = to;
+	msg.from = to.to;
+	msg.to = to.from;
+	msg.attempt = to.to_attempt;
+	msg.to_attempt = to.attempt;
+	msg.from_psn = to.to_psn;
+	msg.to_psn = to.from_psn;
+	msg.flags = MV_CTL_MOVE | MV_CTL_READY;
+	msg.request_id = OFFER;
+	return msg;
+}
+
+/* An answer to all that @question asked for. */
+static struct mv_ctl_msg told(enum mv_ctl_type type, const struct mv_ctl_msg *question)
+{
+	struct mv_ctl_msg msg = from_peer(type);
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (question->asked[i].id)
+			msg.given[i] = (struct mv_ctl_key){.id = question->asked[i].id, .key = question->asked[i].key + 0x1000};
+	return msg;
+}
+
+static void peer_drops(uint32_t key)
+{
+	struct mv_ctl_msg msg = from_peer(MV_CTL_KEY_DROP);
+
+	msg.key = key;
+	mesh_conn_key_message(conn, &msg);
+}
+
+static void assert_known(size_t n, uint32_t first, uint32_t second)
+{
+	mesh_conn_keys_use(conn);
+	assert_int_equal(n_known, n);
+	if (n) {
+		assert_int_equal(known[0].rkey, first);
+		assert_int_equal(known[0].path_rkey, first + 0x1000);
+	}
+	if (n > 1) {
+		assert_int_equal(known[1].rkey, second);
+		assert_int_equal(known[1].path_rkey, second + 0x1000);
+	}
+}
+
+static void test_leader(void **state)
+{
+	struct mv_ctl_msg offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), again, answer;
+
+	(void)state;
+	assert_int_equal(offer.asked[0].key, 0x10);
+	assert_int_equal(offer.asked[1].key, 0x20);
+	assert_int_not_equal(offer.asked[0].id, 0);
+	assert_int_not_equal(offer.asked[0].id, offer.asked[1].id);
+	needed[0] = 0x30; /* the program goes on */
+	again = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	assert_memory_equal(again.asked, offer.asked, sizeof(offer.asked));
+	answer = told(MV_CTL_ANSWER, &offer);
+	mesh_conn_keys_came(conn, &answer);
+	assert_known(2, 0x10, 0x20);
+	assert_known(0, 0, 0); /* once */
+}
+
+static void test_follower(void **state)
+{
+	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER), answer, confirm;
+
+	(void)state;
+	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	offer.asked[1] = (struct mv_ctl_key){.id = 51, .key = 0x4000}; /* of no region */
+	mesh_conn_keys_came(conn, &offer);
+	mesh_conn_keys_begin(conn); /* that is when its QP is made */
+	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE);
+	assert_int_equal(answer.given[0].id, 0); /* not on this path */
+	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE | MV_CTL_READY);
+	assert_int_equal(answer.given[0].id, 50);
+	assert_int_equal(answer.given[0].key, 0x1040);
+	assert_int_equal(answer.given[1].id, 0);
+	assert_int_equal(answer.given[1].key, 0);
+	assert_int_equal(answer.asked[0].key, 0x10);
+	confirm = told(MV_CTL_CONFIRM, &answer);
+	mesh_conn_keys_came(conn, &confirm);
+	assert_known(2, 0x10, 0x20);
+}
+
+/* Of the leader's, what the follower has asked for: by the offer that it has answered. */
+static void test_confirm(void **state)
+{
+	struct mv_ctl_msg answer = from_peer(MV_CTL_ANSWER), confirm;
+
+	(void)state;
+	answer.asked[1] = (struct mv_ctl_key){.id = 60, .key = 0x41};
+	mesh_conn_keys_came(conn, &answer);
+	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
+	assert_int_equal(confirm.given[1].id, 60);
+	assert_int_equal(confirm.given[1].key, 0x1041);
+	assert_int_equal(confirm.asked[0].id, 0);
+	answer.request_id--;
+	mesh_conn_keys_came(conn, &answer);
+	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
+	assert_int_equal(confirm.given[1].id, 0);
+	answer.request_id++;
+	mesh_conn_keys_came(conn, &answer);
+	conn->next_path.pd = NULL;
+	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
+	assert_int_equal(confirm.given[1].id, 0);
+}
+
+/* Of a QP that was given up for another one the keys are others. */
+static void test_late(void **state)
+{
+	struct mv_ctl_msg first = ours(MV_CTL_OFFER, MV_CTL_MOVE), second, answer;
+
+	(void)state;
+	mesh_conn_keys_begin(conn);
+	second = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	assert_int_equal(second.asked[0].key, 0x10);
+	answer = told(MV_CTL_ANSWER, &first);
+	mesh_conn_keys_came(conn, &answer);
+	assert_known(0, 0, 0);
+}
+
+/* It may overtake the answer, and the answer may come twice. */
+static void test_dropped(void **state)
+{
+	struct mv_ctl_msg offer, answer;
+
+	(void)state;
+	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	answer = told(MV_CTL_ANSWER, &offer);
+	peer_drops(0x10);
+	mesh_conn_keys_came(conn, &answer);
+	peer_drops(0x30);
+	assert_known(1, 0x20, 0);
+
+	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	answer = told(MV_CTL_ANSWER, &offer);
+	mesh_conn_keys_came(conn, &answer);
+	peer_drops(0x20);
+	mesh_conn_keys_came(conn, &answer);
+	assert_known(1, 0x10, 0);
+}
+
+/* Whom one of ours was told is told when it goes, at once also: before the message is sent it may have gone. */
+static void test_told_of_drops(void **state)
+{
+	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER);
+
+	(void)state;
+	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	mesh_conns_key_dropped(&pd, 0x40);
+	assert_int_equal(n_sent, 0);
+	mesh_conn_keys_came(conn, &offer);
+	drops = true;
+	ours(MV_CTL_ANSWER, MV_CTL_MOVE | MV_CTL_READY);
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(sent[0].type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[0].key, 0x40);
+	assert_int_equal(sent[0].to_attempt, 4);
+}
+
+static void test_not_of_others(void **state)
+{
+	struct mv_ctl_msg msg, offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), answer = told(MV_CTL_ANSWER, &offer);
+
+	(void)state;
+	answer.to_attempt++;
+	mesh_conn_keys_came(conn, &answer);
+	answer.to_attempt--;
+	answer.flags &= (uint8_t)~MV_CTL_MOVE;
+	mesh_conn_keys_came(conn, &answer);
+	answer.flags |= MV_CTL_MOVE;
+	answer.given[0].id += 100;
+	answer.given[1].id = 0;
+	mesh_conn_keys_came(conn, &answer);
+	assert_known(0, 0, 0);
+	/* Connecting, nothing has been posted. */
+	msg = ours(MV_CTL_OFFER, 0);
+	assert_int_equal(msg.asked[0].id, 0);
+	msg = ours(MV_CTL_SYNC, MV_CTL_MOVE);
+	assert_int_equal(msg.asked[0].id, 0);
+	n_needed = 0;
+	msg = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	assert_int_equal(msg.asked[0].id, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_leader), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops),
+		T(test_not_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
