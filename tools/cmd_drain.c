@@ -21,9 +21,9 @@
 #define LOOKS_TO_BELIEVE 10
 /*
  * So long nothing has to have used it: a move towards it that was agreed upon before it was drained takes as long at
- * most (the default of move_timeout_ms, to agree, and once more to say what was executed).
+ * most (the default of move_timeout_ms, to agree, and once more to say what was executed), and is told of a little later.
  */
-#define EMPTY_NS 4000000000ull
+#define EMPTY_NS 5000000000ull
 /* By then processes have told an agent that was restarted what they have. */
 #define SETTLED_MS 2000
 
@@ -354,7 +354,7 @@ const struct cli_command cmd_drain = {
 		"that can be moved (survive = on, at both ends) leave it while they are at work, "
 		"and "
 		"new ones go\n"
-		"elsewhere. Then waits until none has used it for four seconds, or names those "
+		"elsewhere. Then waits until none has used it for five seconds, or names those "
 		"that stay and why. It stays\n"
 		"drained, also when the agent is restarted, until it is undrained or the host is "
 		"booted. Only root\n"
