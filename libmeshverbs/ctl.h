@@ -20,7 +20,7 @@
  * On the wire all integers are big endian; codecs are pure.
  */
 
-#define MV_CTL_VERSION 2
+#define MV_CTL_VERSION 1
 #define MV_CTL_MAX_BYTES 512 /* of an encoded message or frame */
 
 /* An end of a connection, as the programs know it: the GID and QPN one gave to the other. */
@@ -142,7 +142,8 @@ struct mv_ctl_msg {
 	};
 	/*
 	 * With MV_CTL_MOVE: remote keys that the sender's work on the path will need (OFFER, ANSWER), and those that the receiver has asked
-	 * for by the same offer (ANSWER, CONFIRM). What is not among them KEY_GET asks for.
+	 * for by the same offer (ANSWER, CONFIRM). What is not among them KEY_GET asks for. Older plugins and agents drop a message that has
+	 * some: so it is not to be repeated with them.
 	 */
 	struct mv_ctl_key asked[MV_CTL_KEYS], given[MV_CTL_KEYS];
 };

@@ -47,6 +47,7 @@ struct mesh_conn_key {
 struct mesh_conn_move_keys {
 	struct mv_ctl_key asked[MV_CTL_KEYS];
 	uint32_t offer; /* by which */
+	uint32_t last_offer[MV_CTL_TYPE_END]; /* that such a message went with keys for */
 	struct mesh_conn_move_key {
 		uint32_t id;
 		bool given;
@@ -395,12 +396,8 @@ void mesh_conn_key_peer(struct mesh_conn *conn);
 void mesh_conn_ask_no_more(struct mesh_conn *conn);
 /** mesh_conn_next_request - a number for a question to the peer */
 uint32_t mesh_conn_next_request(struct mesh_conn *conn);
-/**
- * mesh_conn_translate - what a key of ours is on a path, for the peer, who is told when it is to be forgotten; conn->lock
- *
- * Return: 0; -errno, with a key that fails every access.
- */
-int mesh_conn_translate(struct mesh_conn *conn, struct mesh_pd *pd, uint32_t rkey, uint32_t *ret);
+/** mesh_conn_note_told - the peer is about to be told what a key of ours is on a path; before that is looked up: mesh_conns_key_dropped() */
+void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey);
 /** mesh_conn_free_keys - the connection goes, and nobody refers to it */
 void mesh_conn_free_keys(struct mesh_conn *conn);
 /** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. See root.key_dropped. */

@@ -429,6 +429,20 @@ int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
 	return translate(spd, MESH_BY_RKEY, rkey, ret_rkey);
 }
 
+int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
+{
+	int cancel = mesh_keys_lock();
+	struct mesh_key *key = mesh_keytab_find(*keytab(), MESH_BY_RKEY, spd->program, rkey);
+	struct mesh_shadow_mr *shadow = key ? find_shadow(key, spd) : NULL;
+
+	if (shadow) {
+		shadow->used = shadow->told = true;
+		*ret_rkey = shadow->mr->rkey;
+	}
+	mesh_keys_unlock(cancel);
+	return shadow ? 0 : key ? -EAGAIN : -ENOENT;
+}
+
 int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey)
 {
 	int saved_errno = errno, cancel = mesh_keys_lock(), err;

@@ -38,6 +38,13 @@ int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey);
 int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 
 /**
+ * mesh_key_remote_ready - the same, if nothing has to be registered for it, nor waited for
+ *
+ * Return: 0 with @ret_rkey; -EAGAIN: something would have; -ENOENT.
+ */
+int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
+
+/**
  * mesh_key_ahead - register a region on a rail before its key is used there; keyahead.c
  *
  * Nothing is logged. Return: as mesh_key_local(); after a failure it is not tried ahead again.

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "keys.h"
 #include "live.h"
 
 /*
@@ -18,7 +19,10 @@
  * the answer.
  *
  * A key that there is not is not told. The program may have used it before it was taken away, and may use it again when it has been given
- * anew: who has heard that there is none would not ask then.
+ * anew: who has heard that there is none would not ask then. Nor is one for which memory would have to be registered first: that may take
+ * seconds, and nothing has been agreed upon yet.
+ *
+ * Older plugins and agents drop a message with keys, so a repeated one brings none.
  */
 
 _Static_assert(MESH_LIVE_KEYS == MV_CTL_KEYS, "all that are found can be asked for");
@@ -28,65 +32,55 @@ void mesh_conn_keys_begin(struct mesh_conn *conn)
 	memset(conn->move_keys.ours, 0, sizeof(conn->move_keys.ours));
 }
 
-/* Once for each QP: who repeats a message repeats its questions. */
-static void look(struct mesh_conn *conn)
+static void ask(struct mesh_conn *conn, struct mv_ctl_msg *msg)
 {
 	struct mesh_conn_move_key *ours = conn->move_keys.ours;
 	uint32_t rkeys[MESH_LIVE_KEYS];
 	size_t n, i;
 
-	if (ours[0].id)
-		return;
 	n = mesh_live_remote_keys(conn->held, rkeys);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		ours[i] = (struct mesh_conn_move_key){.id = mesh_conn_next_request(conn), .key.rkey = rkeys[i]};
-}
-
-static void ask(struct mesh_conn *conn, struct mv_ctl_msg *msg)
-{
-	const struct mesh_conn_move_key *ours = conn->move_keys.ours;
-	size_t i;
-
-	look(conn);
-	for (i = 0; i < MV_CTL_KEYS; i++)
-		if (ours[i].id)
-			msg->asked[i] = (struct mv_ctl_key){.id = ours[i].id, .key = ours[i].key.rkey};
+		msg->asked[i] = (struct mv_ctl_key){.id = ours[i].id, .key = rkeys[i]};
+	}
 }
 
 static void give(struct mesh_conn *conn, struct mv_ctl_msg *msg)
 {
 	const struct mesh_conn_move_keys *keys = &conn->move_keys;
+	const struct mv_ctl_key *asked;
 	uint32_t path_rkey;
 	size_t i;
 
 	if (keys->offer != msg->request_id || !conn->next_path.pd)
 		return;
 	mesh_conn_key_peer(conn); /* the first message of a new life may be the one that asks */
-	for (i = 0; i < MV_CTL_KEYS; i++)
-		if (keys->asked[i].id && !mesh_conn_translate(conn, conn->next_path.pd, keys->asked[i].key, &path_rkey))
-			msg->given[i] = (struct mv_ctl_key){.id = keys->asked[i].id, .key = path_rkey};
+	for (i = 0; i < MV_CTL_KEYS; i++) {
+		asked = &keys->asked[i];
+		if (!asked->id)
+			continue;
+		mesh_conn_note_told(conn, asked->key);
+		if (!mesh_key_remote_ready(conn->next_path.pd, asked->key, &path_rkey))
+			msg->given[i] = (struct mv_ctl_key){.id = asked->id, .key = path_rkey};
+	}
 }
 
 void mesh_conn_keys_go(struct mesh_conn *conn, struct mv_ctl_msg *msg)
 {
-	if (!(msg->flags & MV_CTL_MOVE))
+	bool asks = msg->type == MV_CTL_OFFER || (msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY);
+	bool gives = msg->type == MV_CTL_CONFIRM || (msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY);
+	uint32_t *last;
+
+	if (!(msg->flags & MV_CTL_MOVE) || (!asks && !gives))
 		return;
-	switch (msg->type) {
-	case MV_CTL_OFFER:
+	last = &conn->move_keys.last_offer[msg->type];
+	if (*last == msg->request_id)
+		return;
+	*last = msg->request_id;
+	if (asks)
 		ask(conn, msg);
-		break;
-	case MV_CTL_ANSWER:
-		if (!(msg->flags & MV_CTL_READY))
-			break;
-		ask(conn, msg);
+	if (gives)
 		give(conn, msg);
-		break;
-	case MV_CTL_CONFIRM:
-		give(conn, msg);
-		break;
-	default:
-		break;
-	}
 }
 
 static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given)
@@ -108,7 +102,8 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 
 	if (!(msg->flags & MV_CTL_MOVE) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		return;
-	if (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER) {
+	/* A repeated one asks for nothing, and the first may have come. */
+	if ((msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER) && (msg->asked[0].id || keys->offer != msg->request_id)) {
 		memcpy(keys->asked, msg->asked, sizeof(keys->asked));
 		keys->offer = msg->request_id;
 	}

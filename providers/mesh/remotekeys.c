@@ -229,7 +229,7 @@ static bool may_know(const struct mesh_conn *conn, uint32_t rkey)
 	return conn->told_keys[hash_of(rkey) / 64] >> hash_of(rkey) % 64 & 1;
 }
 
-static void note_told(struct mesh_conn *conn, uint32_t rkey)
+void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey)
 {
 	pthread_mutex_lock(&conn->key_lock);
 	conn->told_keys[hash_of(rkey) / 64] |= 1ull << hash_of(rkey) % 64;
@@ -246,13 +246,6 @@ uint32_t mesh_conn_next_request(struct mesh_conn *conn)
 	return id;
 }
 
-int mesh_conn_translate(struct mesh_conn *conn, struct mesh_pd *pd, uint32_t rkey, uint32_t *ret)
-{
-	/* Before the key can be taken for one that a peer knows: mesh_conns_key_dropped(). */
-	note_told(conn, rkey);
-	return mesh_key_remote(pd, rkey, ret);
-}
-
 static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
 	struct mesh_pd *pd = mesh_conn_key_pd(conn);
@@ -260,10 +253,11 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 
 	if (!pd)
 		return; /* ours is not up yet; it will be asked again */
+	mesh_conn_note_told(conn, question->key);
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
 	msg.key = question->key;
-	if (mesh_conn_translate(conn, pd, question->key, &msg.rkey))
+	if (mesh_key_remote(pd, question->key, &msg.rkey))
 		msg.flags = MV_CTL_KEY_INVALID;
 	mesh_thread_send(&msg);
 }

@@ -72,7 +72,7 @@ static void test_wire(void **state)
 	static const uint8_t
 		expected[] =
 			{
-				2,    2,    8,    2,    3,    0,    0x17, 0x18, 0x10, 0,    0,
+				1,    2,    8,    2,    3,    0,    0x17, 0x18, 0x10, 0,    0,
 				0, /* version, type, flags, ... */
 				1,    2,    3,    4,    5,    6,    7,    8,    0xa0, 0xb0, 0xc0,
 				0xd0, /* attempts, request */

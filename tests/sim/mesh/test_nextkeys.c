@@ -109,6 +109,25 @@ static void test_found_and_known(void **state)
 	assert_found(INLINED, OTHER, 2);
 }
 
+/* What is done needs none any more, though it is still there in the queue. */
+static void test_behind_what_is_done(void **state)
+{
+	struct ibv_sge sge = {(uintptr_t)a.buf, 8, a.mr->lkey};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	(void)state;
+	connect_a();
+	connect_b();
+	wr.wr.rdma.remote_addr = (uintptr_t)b.buf;
+	wr.wr.rdma.rkey = b.mr->rkey;
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	assert_int_equal(end_wait(&a).status, IBV_WC_SUCCESS);
+	guarded_prepare(h);
+	assert_found(0, 0, 0);
+	post_all(); /* the peer has no receive for the first of it */
+	assert_found(INLINED, OTHER, 2);
+}
+
 /* What was known for a move that did not come to that is not known for the next one; and the peer may take one away. */
 static void test_not_for_ever(void **state)
 {
@@ -139,6 +158,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found_and_known, reading_setup, reading_teardown),
+		cmocka_unit_test_setup_teardown(test_behind_what_is_done, reading_setup, reading_teardown),
 		cmocka_unit_test_setup_teardown(test_not_for_ever, reading_setup, reading_teardown),
 	};
 

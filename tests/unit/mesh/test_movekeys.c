@@ -12,13 +12,12 @@
 #include "heldint.h"
 #include "live.h"
 
-#define OFFER 9u
-
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
-int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
+int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret);
 void __wrap_mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n);
 
@@ -36,6 +35,7 @@ static uint32_t needed[MESH_LIVE_KEYS]; /* by what is outstanding */
 static size_t n_needed;
 static struct mesh_live_key known[MESH_LIVE_KEYS];
 static size_t n_known;
+static uint32_t offered; /* number of the offer */
 static bool drops; /* the program takes each region away as soon as it is known that a peer has its key */
 
 void __wrap_mesh_conn_queue(struct mesh_conn *c, bool news)
@@ -56,6 +56,11 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 	sent[n_sent++] = *msg;
 }
 
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg)
+{
+	__wrap_mesh_thread_send(msg);
+}
+
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 {
 	(void)frame;
@@ -63,7 +68,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 }
 
 /* Those above 0xff are of no region. */
-int __wrap_mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
+int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
 {
 	assert_ptr_equal(spd, &rail_pd);
 	*ret_rkey = rkey + 0x1000;
@@ -109,6 +114,7 @@ static int setup(void **state)
 	needed[1] = 0x20;
 	n_needed = 2;
 	n_known = 99;
+	offered = 9;
 	n_sent = 0;
 	drops = false;
 	return 0;
@@ -133,7 +139,7 @@ static struct mv_ctl_msg ours(enum mv_ctl_type type, unsigned int flags)
 
 	mv_move_header(&conn->move, type, &msg);
 	msg.flags = (uint8_t)flags;
-	msg.request_id = OFFER;
+	msg.request_id = offered;
 	mesh_conn_keys_go(conn, &msg);
 	return msg;
 }
@@ -151,7 +157,7 @@ static struct mv_ctl_msg from_peer(enum mv_ctl_type type)
 	msg.from_psn = to.to_psn;
 	msg.to_psn = to.from_psn;
 	msg.flags = MV_CTL_MOVE | MV_CTL_READY;
-	msg.request_id = OFFER;
+	msg.request_id = offered;
 	return msg;
 }
 
@@ -198,9 +204,9 @@ static void test_leader(void **state)
 	assert_int_equal(offer.asked[1].key, 0x20);
 	assert_int_not_equal(offer.asked[0].id, 0);
 	assert_int_not_equal(offer.asked[0].id, offer.asked[1].id);
-	needed[0] = 0x30; /* the program goes on */
-	again = ours(MV_CTL_OFFER, MV_CTL_MOVE);
-	assert_memory_equal(again.asked, offer.asked, sizeof(offer.asked));
+	again = ours(MV_CTL_OFFER, MV_CTL_MOVE); /* who did not understand it understands this */
+	assert_int_equal(again.asked[0].id, 0);
+	assert_int_equal(again.asked[1].id, 0);
 	answer = told(MV_CTL_ANSWER, &offer);
 	mesh_conn_keys_came(conn, &answer);
 	assert_known(2, 0x10, 0x20);
@@ -235,21 +241,27 @@ static void test_confirm(void **state)
 	struct mv_ctl_msg answer = from_peer(MV_CTL_ANSWER), confirm;
 
 	(void)state;
-	answer.asked[1] = (struct mv_ctl_key){.id = 60, .key = 0x41};
+	answer.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
 	mesh_conn_keys_came(conn, &answer);
+	answer.asked[0].id = 0; /* repeated, before the first was answered */
+	answer.asked[0].key = 0;
+	mesh_conn_keys_came(conn, &answer);
+	answer.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
-	assert_int_equal(confirm.given[1].id, 60);
-	assert_int_equal(confirm.given[1].key, 0x1041);
+	assert_int_equal(confirm.given[0].id, 60);
+	assert_int_equal(confirm.given[0].key, 0x1041);
 	assert_int_equal(confirm.asked[0].id, 0);
-	answer.request_id--;
-	mesh_conn_keys_came(conn, &answer);
-	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
-	assert_int_equal(confirm.given[1].id, 0);
-	answer.request_id++;
+	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE); /* again */
+	assert_int_equal(confirm.given[0].id, 0);
+	offered++;
+	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE); /* it has asked for another offer */
+	assert_int_equal(confirm.given[0].id, 0);
+	offered++;
+	answer.request_id = offered;
 	mesh_conn_keys_came(conn, &answer);
 	conn->next_path.pd = NULL;
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
-	assert_int_equal(confirm.given[1].id, 0);
+	assert_int_equal(confirm.given[0].id, 0);
 }
 
 /* Of a QP that was given up for another one the keys are others. */
@@ -259,6 +271,7 @@ static void test_late(void **state)
 
 	(void)state;
 	mesh_conn_keys_begin(conn);
+	offered++;
 	second = ours(MV_CTL_OFFER, MV_CTL_MOVE);
 	assert_int_equal(second.asked[0].key, 0x10);
 	answer = told(MV_CTL_ANSWER, &first);
@@ -279,6 +292,7 @@ static void test_dropped(void **state)
 	peer_drops(0x30);
 	assert_known(1, 0x20, 0);
 
+	offered++;
 	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
 	answer = told(MV_CTL_ANSWER, &offer);
 	mesh_conn_keys_came(conn, &answer);
@@ -321,6 +335,7 @@ static void test_not_of_others(void **state)
 	mesh_conn_keys_came(conn, &answer);
 	assert_known(0, 0, 0);
 	/* Connecting, nothing has been posted. */
+	offered++;
 	msg = ours(MV_CTL_OFFER, 0);
 	assert_int_equal(msg.asked[0].id, 0);
 	msg = ours(MV_CTL_SYNC, MV_CTL_MOVE);
@@ -330,11 +345,32 @@ static void test_not_of_others(void **state)
 	assert_int_equal(msg.asked[0].id, 0);
 }
 
+/* All that is sent passes there, and all that comes. */
+static void test_on_the_way(void **state)
+{
+	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER);
+	struct mv_move_action *action = &conn->move.actions[conn->move.next_action];
+
+	(void)state;
+	action->type = MV_DO_SEND;
+	mv_move_header(&conn->move, MV_CTL_OFFER, &action->msg);
+	action->msg.flags = MV_CTL_MOVE;
+	action->msg.request_id = offered;
+	conn->move.n_actions = 1;
+	mesh_conn_work(conn);
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(sent[0].asked[1].key, 0x20);
+	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	conn->next_path.pd = NULL;
+	mesh_conn_message(conn, &offer, 1); /* it has no log, so it refuses */
+	assert_int_equal(conn->move_keys.asked[0].key, 0x40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_leader), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops),
+		T(test_leader), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops), T(test_on_the_way),
 		T(test_not_of_others),
 	};
 

@@ -368,6 +368,19 @@ static void test_lost_meanwhile(void **state)
 	held.guard->lost = NULL;
 }
 
+/* Keys that were told for a QP that is given up are for no other. */
+static void test_keys_go_with_their_qp(void **state)
+{
+	const struct mv_move_action action = {.type = MV_DO_RELEASE};
+
+	(void)state;
+	is_well();
+	conn.move_keys.ours[0] = (struct mesh_conn_move_key){.id = 5, .given = true, .key = {.rkey = 6, .path_rkey = 7}};
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_int_equal(conn.move_keys.ours[0].id, 0);
+	assert_false(conn.move_keys.ours[0].given);
+}
+
 /* One move ends: the next is not begun before that has been carried out, and says when it may. */
 static void test_one_after_the_other(void **state)
 {
@@ -409,6 +422,7 @@ int main(void)
 		T(test_bye_while_fencing),
 		T(test_last_word),
 		T(test_lost_meanwhile),
+		T(test_keys_go_with_their_qp),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
 	};
