@@ -16,8 +16,11 @@
 #define EACH_NS 1000000ull
 /* The longest that anybody waits so: many that were given a time may be gone since. */
 #define LAST_NS 10000000000ull
-/* Since anything moved in this process: others may be waiting for that thread and for the NIC. */
-#define AFTER_NS 100000000ull
+/*
+ * Since anything moved in this process: others may be waiting for that thread and for the NIC. And what has moved is told of before: making
+ * something may wait, for the kernel's rtnl lock for one.
+ */
+#define AFTER_NS 250000000ull
 /* The peer may not have got so far yet, or not understand it. */
 #define MAX_TOLD      4
 #define TELL_AGAIN_NS 250000000ull /* four times as long each time */
