@@ -333,6 +333,7 @@ int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
 {
 	struct mv_mlx5_run run = {.next = from};
 	uint16_t left = (uint16_t)(last - from), done;
+	uint32_t opcode;
 	int err;
 
 	if (left >= ring->n_wqes)
@@ -341,7 +342,7 @@ int mv_mlx5_sq_pass(const struct mv_mlx5_ring *ring, uint32_t qpn, uint16_t from
 		done = (uint16_t)(run.next - from);
 		if (done > left)
 			return -EBADMSG; /* none begins there */
-		if (!mv_mlx5_pass_one(ring, qpn, mtu_bytes, &run)) {
+		if (!mv_mlx5_pass_one(ring, qpn, mtu_bytes, &run, &opcode)) {
 			err = pass_one(ring, qpn, mtu_bytes, &run);
 			if (err)
 				return err;

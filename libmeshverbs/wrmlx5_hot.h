@@ -47,10 +47,12 @@ static inline bool mv_mlx5_cqe_good(const struct mlx5_cqe64 *cqe)
 
 /**
  * mv_mlx5_pass_one - add the work request at run->next, if it is of that kind
+ * @ret_opcode: of mlx5
  *
  * Return: whether it was; if not nothing was done, and it has to be looked at properly.
  */
-static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t mtu_bytes, struct mv_mlx5_run *run)
+static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qpn, uint32_t mtu_bytes, struct mv_mlx5_run *run,
+				    uint32_t *ret_opcode)
 {
 	/* By opcode: units of 16 bytes with one entry; 0: not one of these. In the high bit: consumes a receive. */
 	static const uint8_t kinds[32] = {
@@ -79,6 +81,7 @@ static inline bool mv_mlx5_pass_one(const struct mv_mlx5_ring *ring, uint32_t qp
 	run->psns += (bytes >> __builtin_ctz(mtu_bytes)) + 1;
 	run->consumes += kind >> 7;
 	run->next++;
+	*ret_opcode = what;
 	return true;
 }
 

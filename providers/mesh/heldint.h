@@ -94,6 +94,7 @@ struct mesh_cq {
 	_Atomic unsigned int n_readers; /* QPs of the base whose completions have to be looked at; twice if it is both their CQs */
 	struct mv_mlx5_cq ring; /* buf NULL: not known; changes under data->lock, too */
 	bool unreadable; /* it could not be told any more where it is; as @ring */
+	struct mesh_take_cq take; /* set with @ring the first time, constant then */
 	uint32_t hot_qpn; /* the last one that was found in @natives with @hot_reader; changed while claimed, as that */
 	struct mesh_reader *hot_reader; /* NULL: none */
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */

@@ -25,32 +25,45 @@ static int is_not_mlx5(void *obj, uint64_t obj_type)
 	return EOPNOTSUPP;
 }
 
-static mesh_init_obj_fn *find_init_obj(const struct mesh_context *mc)
+/* Where it lies in the same object as @base. */
+static void *find_beside(void *handle, const Dl_info *base, const char *name)
 {
-	mesh_init_obj_fn *ret = is_not_mlx5;
-	Dl_info base, found;
-	void *handle, *sym;
+	void *sym = dlsym(handle, name);
+	Dl_info found;
 
+	return sym && dladdr(sym, &found) && found.dli_fbase == base->dli_fbase ? sym : NULL;
+}
+
+static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex)
+{
+	void *handle, *init_obj, *qp_ex;
+	Dl_info base;
+
+	*ret_init_obj = is_not_mlx5;
+	*ret_qp_ex = NULL;
 	if (!dladdr((const void *)mc->poll_cq, &base))
-		return ret;
+		return;
 	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 	if (!handle)
-		return ret;
-	sym = dlsym(handle, "mlx5dv_init_obj");
+		return;
+	init_obj = find_beside(handle, &base, "mlx5dv_init_obj");
+	qp_ex = find_beside(handle, &base, "mlx5dv_qp_ex_from_ibv_qp_ex");
 	dlclose(handle); /* it is loaded as long as the context lives */
-	if (sym && dladdr(sym, &found) && found.dli_fbase == base.dli_fbase)
-		memcpy(&ret, &sym, sizeof(sym));
-	return ret;
+	if (init_obj)
+		memcpy(ret_init_obj, &init_obj, sizeof(init_obj));
+	memcpy(ret_qp_ex, &qp_ex, sizeof(qp_ex));
 }
 
 bool mesh_mlx5_is_base(struct mesh_context *mc)
 {
 	struct mesh_mlx5 *m = &mc->data.mlx5;
-	mesh_init_obj_fn *init_obj = atomic_load_explicit(&m->init_obj, memory_order_relaxed);
+	mesh_init_obj_fn *init_obj = atomic_load_explicit(&m->init_obj, memory_order_acquire);
+	mesh_qp_ex_fn *qp_ex;
 
 	if (!init_obj) {
-		init_obj = find_init_obj(mc);
-		atomic_store_explicit(&m->init_obj, init_obj, memory_order_relaxed);
+		find_functions(mc, &init_obj, &qp_ex);
+		atomic_store_explicit(&m->qp_ex, qp_ex, memory_order_relaxed);
+		atomic_store_explicit(&m->init_obj, init_obj, memory_order_release);
 	}
 	return init_obj != is_not_mlx5;
 }
@@ -68,6 +81,14 @@ union cq_copy {
 	max_align_t align;
 	char bytes[MESH_MLX5_BYTES];
 };
+
+bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	mesh_qp_ex_fn *from = atomic_load_explicit(&mc->data.mlx5.qp_ex, memory_order_relaxed);
+	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
+
+	return qp_ex && from && from(qp_ex)->wr_raw_wqe;
+}
 
 /* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
 static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
@@ -92,6 +113,22 @@ int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES])
 			err = -EFAULT;
 		else if (n < MESH_MLX5_BYTES)
 			copy_through(fds, ret + n, from + n, MESH_MLX5_BYTES - n);
+		close(fds[0]);
+		close(fds[1]);
+	}
+	errno = saved;
+	return err;
+}
+
+int mesh_mlx5_peek(const void *from, void *ret, size_t n)
+{
+	int fds[2], saved = errno, err = 0;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		err = -errno;
+	} else {
+		if (!copy_through(fds, ret, from, n))
+			err = -EFAULT;
 		close(fds[0]);
 		close(fds[1]);
 	}

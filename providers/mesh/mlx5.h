@@ -21,9 +21,18 @@ struct mesh_context;
  * not, no CQ of the program is asked for.
  */
 typedef int mesh_init_obj_fn(void *obj, uint64_t obj_type);
+struct ibv_qp_ex;
+struct mlx5dv_qp_ex;
+typedef struct mlx5dv_qp_ex *mesh_qp_ex_fn(struct ibv_qp_ex *qp); /* mlx5dv_qp_ex_from_ibv_qp_ex() */
 
 /* mlx5's structure of a CQ has some 500 bytes in rdma-core 28 to 64, that of a queue pair less than 1,500. */
 #define MESH_MLX5_BYTES 2048u
+
+/* Offsets of words in what libmlx5 keeps of a CQ and of a queue pair, from the verbs' part on, in bytes; mlx5take.h. */
+struct mesh_take_places {
+	uint32_t cq_lock, cq_cons_index;
+	uint32_t sq_wrid, sq_wqe_head, sq_tail, rq_wrid, rq_tail;
+};
 
 struct mesh_mlx5 {
 	/* data->lock */
@@ -33,8 +42,13 @@ struct mesh_mlx5 {
 	/* mlx5lock.c: which word of a queue pair's structure is the lock of its sends, and what is in it when nobody has it; data->lock */
 	enum { MESH_MLX5_LOCK_UNKNOWN, MESH_MLX5_LOCK_NOWHERE, MESH_MLX5_LOCK_FOUND } lock;
 	uint32_t lock_at, lock_free, n_lock_failures;
+	/* mlx5take.c: can completions be taken in its place? data->lock */
+	enum { MESH_MLX5_TAKE_UNKNOWN, MESH_MLX5_TAKE_NEVER, MESH_MLX5_TAKE_FOUND } take;
+	uint32_t n_take_failures;
+	struct mesh_take_places places;
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
+	mesh_qp_ex_fn *_Atomic qp_ex; /* NULL: it has none; written before @init_obj */
 };
 
 /**
@@ -75,6 +89,12 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
  * Return: 0 or -errno.
  */
 int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES]);
+
+/** mesh_mlx5_peek - @n bytes, few, of memory that may not be there; 0 or -errno, -EFAULT if it is not */
+int mesh_mlx5_peek(const void *from, void *ret, size_t n);
+
+/** mesh_mlx5_posts_raw - can a program post work requests to it that it has built itself (mlx5dv_wr_raw_wqe())? Behind mesh_mlx5_is_base() */
+bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp);
 
 /* The lock that libmlx5 has of a queue pair's sends, from ibv_wr_start() to the end of the batch: to be looked at, not to be taken. */
 struct mesh_mlx5_lock {

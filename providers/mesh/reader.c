@@ -32,6 +32,7 @@ static int open_cq(struct mesh_cq *cq)
 		return 0;
 	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
 		return -EBUSY;
+	mesh_take_open_cq(cq->mc, cq->cq, &cq->take);
 	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
 }
 
@@ -92,6 +93,7 @@ int mesh_reader_open(struct mesh_held *h)
 		reader_free(reader);
 		return err;
 	}
+	mesh_take_open_qp(h->mc, h->qp, &reader->take);
 	reader->qpn = h->qp->qp_num;
 	reader->guard = h->guard;
 	h->guard->reader = reader;
@@ -292,8 +294,7 @@ static void lose_all(struct mesh_cq *cq, const char *why)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* Successful ones up to @last, or with @last_too false before it. Return: 0 or -errno. */
-static int pass(struct mesh_guard *guard, uint16_t last, bool last_too)
+int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too)
 {
 	struct mesh_reader *reader = guard->reader;
 	struct mv_mlx5_run run = {.next = reader->sq_at};
@@ -316,13 +317,13 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, 
 	int err;
 
 	if (!cqe->error) {
-		err = reader->failed ? -EPROTO : pass(guard, cqe->wqe_counter, true);
+		err = reader->failed ? -EPROTO : mesh_reader_pass(guard, cqe->wqe_counter, true);
 		if (err)
 			lose(guard, err == -EOPNOTSUPP ? "it posted a work request of a kind that cannot be posted again" : no_order);
 		return;
 	}
 	/* Those before the first that fails and have no completion are done. */
-	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : pass(guard, cqe->wqe_counter, false);
+	err = reader->failed ? (cqe->wqe_counter == reader->sq_at ? 0 : -EPROTO) : mesh_reader_pass(guard, cqe->wqe_counter, false);
 	reader->failed = true;
 	staged->kind = MESH_STAGED_SEND;
 	if (err) {
@@ -381,13 +382,15 @@ static void stage(struct mesh_held *h, const struct mesh_cq *cq, const struct mv
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* Has the base taken just @n? If a QP is destroyed meanwhile, it takes others away. */
-static bool took(const struct mesh_cq *cq, uint32_t before, int n)
+bool mesh_reader_took(const struct mesh_cq *cq, uint32_t before, int n)
 {
 	return ((mv_mlx5_consumer(&cq->ring) - before) & MV_MLX5_CONSUMER_BITS) == (uint32_t)n;
 }
 
-static const char took_others[] = "completions were taken away while one was polled";
+void mesh_reader_lose_others(struct mesh_cq *cq)
+{
+	lose_all(cq, "completions were taken away while one was polled");
+}
 
 int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_receive)
 {
@@ -413,8 +416,8 @@ int mesh_reader_poll(struct mesh_cq *cq, struct ibv_wc *wc, bool *ret_failed_rec
 		stage(qp->held, cq, &cqe);
 	pthread_mutex_unlock(&cq->lock);
 	got = cq->mc->poll_cq(cq->cq, 1, wc);
-	if (got != 1 || !took(cq, before, 1))
-		lose_all(cq, took_others);
+	if (got != 1 || !mesh_reader_took(cq, before, 1))
+		mesh_reader_lose_others(cq);
 	else
 		*ret_failed_receive = cqe.error && !cqe.send && wc->status != IBV_WC_SUCCESS && wc->qp_num == cqe.qpn;
 	return got;
@@ -443,98 +446,6 @@ void mesh_reader_cq_refresh(struct mesh_cq *cq)
 	cq->ring = ring;
 	cq->unreadable = err;
 	pthread_mutex_unlock(&data->lock);
-}
-
-/* ---- polling a healthy CQ: hot -------------------------------------------------------------------------------- */
-
-/* Return: the QP's reader; NULL: none, and @ret_other says whether it is one that has to be looked at properly. */
-static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
-{
-	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, qpn);
-
-	*ret_other = qp && (qp->home || (qp->held && !qp->reader));
-	if (!qp || qp->home || !qp->reader)
-		return NULL;
-	cq->hot_qpn = qpn;
-	cq->hot_reader = qp->reader;
-	return qp->reader;
-}
-
-/* Those up to @last are done. Return: whether that was taken account of; if not, nothing was done. */
-static inline bool pass_fast(struct mesh_reader *reader, uint16_t last)
-{
-	struct mesh_guard *guard = reader->guard;
-	struct mv_mlx5_run run = {.next = reader->sq_at};
-
-	if (reader->sq_at != last || !mv_mlx5_pass_one(&reader->sq, reader->qpn, guard->mtu_bytes, &run))
-		return !pass(guard, last, true);
-	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
-	reader->sq_at = run.next;
-	return true;
-}
-
-/* Return: whether it was taken account of; if not, nothing was done. */
-static inline bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
-{
-	uint32_t qpn = be32toh(cqe->sop_drop_qpn) & 0xffffff;
-	struct mesh_reader *reader = cq->hot_reader;
-	uint16_t at = be16toh(cqe->wqe_counter);
-	bool other;
-
-	if (!mv_mlx5_cqe_good(cqe))
-		return false;
-	if (!reader || cq->hot_qpn != qpn) {
-		reader = reader_by_qpn(cq, qpn, &other);
-		if (!reader)
-			return !other;
-	}
-	if (cqe->op_own >> 4 == MLX5_CQE_REQ)
-		return pass_fast(reader, at);
-	if (!reader->guard->shared && at != reader->rq_at)
-		return false;
-	reader->rq_at++;
-	reader->guard->n_received++;
-	return true;
-}
-
-/* Claimed. Return: how many of the next completions, @n at most, were taken account of. */
-static inline int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, uint32_t at, int n)
-{
-	int ready = 0;
-
-	while (cqe && notice(cq, cqe) && ++ready < n)
-		cqe = mv_mlx5_cqe_at(&cq->ring, at + (uint32_t)ready);
-	return ready;
-}
-
-/* Claimed, until it returns. @cqe: at @at */
-__attribute__((noinline)) static int take_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at,
-					       const struct mlx5_cqe64 *cqe)
-{
-	int ready = notice_some(cq, cqe, at, n), got = 0;
-
-	if (ready)
-		got = cq->mc->poll_cq(cq->cq, ready, wc);
-	if (ready && (got != ready || !took(cq, at, ready)))
-		lose_all(cq, took_others);
-	mesh_cq_unclaim(cq);
-	return ready ? got : mesh_poll_properly(cq->cq, n, wc);
-}
-
-int mesh_reader_fast_poll(struct mesh_cq *cq, int n, struct ibv_wc *wc)
-{
-	const struct mlx5_cqe64 *cqe;
-	uint32_t at;
-
-	/* The CQ may be resized, so not even whether it is empty can be seen before. */
-	if (atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire))
-		return mesh_poll_properly(cq->cq, n, wc);
-	at = mv_mlx5_consumer(&cq->ring);
-	cqe = mv_mlx5_cqe_at(&cq->ring, at);
-	if (cqe && atomic_load_explicit(&cq->fast, memory_order_relaxed))
-		return take_some(cq, n, wc, at, cqe);
-	mesh_cq_unclaim(cq);
-	return cqe ? mesh_poll_properly(cq->cq, n, wc) : 0;
 }
 
 /* ---- what is outstanding ------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #define MESH_READER_H
 
 #include "guard.h"
-#include "mlx5.h"
+#include "mlx5take.h"
 
 struct mesh_cq;
 struct mesh_held;
@@ -46,6 +46,7 @@ struct mesh_reader {
 	struct mv_mlx5_ring sq, rq; /* constant */
 	struct mesh_guard *guard; /* likewise, as is the next */
 	uint32_t qpn;
+	struct mesh_take_qp take; /* constant */
 	struct mesh_mlx5_lock lock; /* of the sends; constant */
 	/*
 	 * Guarded by the lock of polling of their CQ (mesh_cq_claim()), and written with held->lock, too, once engaged: places behind
@@ -146,10 +147,26 @@ bool mesh_reader_send(const struct mesh_held *h, uint16_t *at, struct ibv_send_w
 /** mesh_reader_cq_refresh - a CQ of which it is known where its completions are was resized; claimed; takes data->lock */
 void mesh_reader_cq_refresh(struct mesh_cq *cq);
 
+/* ---- for fastpoll.c ------------------------------------------------------------------------------------------- */
+
+/**
+ * mesh_reader_pass - successful sends up to @last, or with @last_too false before it, are done; claimed
+ *
+ * Return: 0; -errno: they are not what was expected, and nothing was done.
+ */
+int mesh_reader_pass(struct mesh_guard *guard, uint16_t last, bool last_too);
+
+/** mesh_reader_took - has the base taken just @n? If a QP is destroyed meanwhile, it takes others away; claimed */
+bool mesh_reader_took(const struct mesh_cq *cq, uint32_t before, int n);
+/** mesh_reader_lose_others - it has not: nothing of that CQ is known any more; claimed */
+void mesh_reader_lose_others(struct mesh_cq *cq);
+
+/* ---- fastpoll.c ----------------------------------------------------------------------------------------------- */
+
 /**
  * mesh_reader_fast_poll - poll a CQ all of whose logged QPs have readers; hot
  *
- * An empty one is seen to be empty without the base.
+ * An empty one is seen to be empty without the base, and plain completions are taken in its place (mlx5take.h).
  *
  * What has to be looked at more closely goes to mesh_poll_properly(). @n: more than 0. Return: as ibv_poll_cq().
  */

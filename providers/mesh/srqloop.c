@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ownpath.h"
 #include "srq.h"
-#include "topo.h"
 
 /*
  * Taking receives out of an SRQ. There is no verb for it; but an empty message consumes one and writes nothing, and its
@@ -12,7 +12,6 @@
  */
 
 #define WINDOW	   16
-#define ATTEMPTS   8 /* GIDs tried */
 #define PATIENCE_NS 1000000000ull /* without any completion */
 #define LOOK_NS	    5000000ull /* without one, until the port is looked at */
 
@@ -94,8 +93,9 @@ static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *pe
 			      IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static int connect_both(struct loop *l, const struct ibv_ah_attr *ah)
+static int connect_both(void *arg, const struct ibv_ah_attr *ah)
 {
+	struct loop *l = arg;
 	int err = make_qps(l);
 
 	l->port_num = ah->port_num;
@@ -108,64 +108,12 @@ static int connect_both(struct loop *l, const struct ibv_ah_attr *ah)
 	return err;
 }
 
-static int connect_lid(struct loop *l, uint8_t port_num)
-{
-	struct ibv_ah_attr ah = {.port_num = port_num};
-	struct ibv_port_attr port;
-
-	memset(&port, 0, sizeof(port));
-	if (ibv_query_port(l->verbs, port_num, &port) || port.state != IBV_PORT_ACTIVE)
-		return -EHOSTUNREACH;
-	ah.dlid = port.lid;
-	return connect_both(l, &ah);
-}
-
 static bool port_active(struct loop *l, uint8_t port_num)
 {
 	struct ibv_port_attr port;
 
 	memset(&port, 0, sizeof(port));
 	return !ibv_query_port(l->verbs, port_num, &port) && port.state == IBV_PORT_ACTIVE;
-}
-
-static int connect_entry(struct loop *l, const struct ibv_gid_entry *entry)
-{
-	struct ibv_ah_attr ah = {
-		.is_global = 1,
-		.port_num = (uint8_t)entry->port_num,
-		.grh = {.dgid = entry->gid, .sgid_index = (uint8_t)entry->gid_index, .hop_limit = 1},
-	};
-
-	if (!port_active(l, ah.port_num))
-		return -EHOSTUNREACH;
-	if (entry->gid_type == IBV_GID_TYPE_IB)
-		return connect_lid(l, ah.port_num);
-	return connect_both(l, &ah);
-}
-
-/* IPv4 first: its route to itself is the simplest. */
-static bool is_ipv4(const struct ibv_gid_entry *entry)
-{
-	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 && mv_gid_family(&entry->gid) == MV_FAMILY_IPV4;
-}
-
-static int connect_somehow(struct loop *l)
-{
-	struct ibv_gid_entry *entries = calloc(512, sizeof(*entries));
-	int err = -EHOSTUNREACH, attempts = 0;
-	ssize_t n, i, pass;
-
-	if (!entries)
-		return -ENOMEM;
-	n = mesh_root.lib.query_gid_table(l->verbs, entries, 512, 0, sizeof(*entries));
-	for (pass = 0; pass < 2; pass++)
-		for (i = 0; i < n && err && attempts < ATTEMPTS; i++)
-			if (is_ipv4(&entries[i]) == !pass && entries[i].gid_index <= UINT8_MAX) {
-				err = connect_entry(l, &entries[i]);
-				attempts++;
-			}
-	free(entries);
-	return err;
 }
 
 /*
@@ -234,7 +182,7 @@ int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_
 	l.cq = mesh_root.lib.verbs.create_cq(verbs, 4 * WINDOW, NULL, NULL, 0);
 	if (!l.cq)
 		return errno ? -errno : -EIO;
-	err = connect_somehow(&l);
+	err = mesh_ownpath_try(l.verbs, connect_both, &l);
 	if (!err) {
 		err = send_all(&l, taken, arg);
 		collect_rest(&l, taken, arg);

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "mlx5own.h"
+#include "mlx5take.h"
+#include "mlx5trial.h"
+
+/*
+ * Where libmlx5 keeps the words of mlx5take.h. Work is posted to a queue pair of ours, its
+ * completions are written, libmlx5 takes them, and what it keeps of CQ and queue pair is copied
+ * before and after. A count is the word that goes from what it has to be to what it has to be, each
+ * time, and no other word; an array is the pointer behind which there is, each time, what was
+ * posted, at the place where it was posted.
+ */
+
+#define WORDS    (MESH_MLX5_BYTES / sizeof(uint32_t))
+#define POINTERS (MESH_MLX5_BYTES / sizeof(uint64_t))
+#define ROUNDS   6u
+#define WR_ID    0x6d65736876657262ull /* no address, and no small number */
+
+/* Of one structure: which words may still be what is looked for. */
+struct candidates {
+	bool no_count[WORDS];
+	bool no_wrid[POINTERS], no_head[POINTERS];
+};
+
+struct search {
+	struct mesh_own own;
+	struct candidates cq, qp;
+	struct mesh_own_state before, after;
+	int err; /* memory could not be looked at, for want of descriptors */
+};
+
+/* ---- one round
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void count(struct candidates *c, const union mesh_own_words *before,
+		  const union mesh_own_words *after, uint32_t from, uint32_t to)
+{
+	size_t i;
+
+	for (i = 0; i < WORDS; i++)
+		c->no_count[i] |= before->word[i] != from || after->word[i] != to;
+}
+
+static bool is_there(struct search *s, uint64_t pointer, size_t at, const void *value, size_t n)
+{
+	const char *array = (const char *)(uintptr_t)pointer;
+	char found[sizeof(uint64_t)];
+	int err;
+
+	if (pointer < 4096 || pointer % sizeof(uint64_t) || pointer >> 56)
+		return false;
+	err = mesh_mlx5_peek(array + at * n, found, n);
+	if (err && err != -EFAULT)
+		s->err = err;
+	return !err && !memcmp(found, value, n);
+}
+
+static void arrays(struct search *s, uint32_t place, uint64_t wr_id, const uint32_t *nth)
+{
+	struct candidates *c = &s->qp;
+	size_t i;
+
+	for (i = 0; i < POINTERS; i++) {
+		c->no_wrid[i] = c->no_wrid[i] ||
+				!is_there(s, s->after.qp.pointer[i], place, &wr_id, sizeof(wr_id));
+		if (nth)
+			c->no_head[i] = c->no_head[i] || !is_there(s, s->after.qp.pointer[i], place,
+								   nth, sizeof(*nth));
+	}
+}
+
+/* libmlx5 takes the next completion. Return: 0 or -errno. */
+static int take(struct search *s, uint64_t wr_id)
+{
+	uint32_t at = mv_mlx5_consumer(&s->own.cqes);
+	struct ibv_wc wc;
+	int err;
+
+	err = mesh_own_look(&s->own, &s->before);
+	if (err)
+		return err;
+	if (s->own.mc->poll_cq(s->own.cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS ||
+	    wc.wr_id != wr_id || mv_mlx5_consumer(&s->own.cqes) != at + 1)
+		return -EOPNOTSUPP;
+	err = mesh_own_look(&s->own, &s->after);
+	if (!err)
+		count(&s->cq, &s->before.cq, &s->after.cq, at, at + 1);
+	return err;
+}
+
+static void begin(struct candidates *c)
+{
+	memset(c, 0, sizeof(*c));
+}
+
+/* ---- what is looked for
+ * ------------------------------------------------------------------------------------------ */
+
+/* The only one that is left. */
+static int only(const bool no[WORDS], uint32_t *ret)
+{
+	size_t i, found = 0;
+
+	for (i = 0; i < WORDS; i++)
+		if (!no[i]) {
+			*ret = (uint32_t)(i * sizeof(uint32_t));
+			found++;
+		}
+	return found == 1 ? 0 : -EOPNOTSUPP;
+}
+
+/* The first one that is left. What lies behind may be what is left of a queue pair that was there
+ * before, whose arrays were in the same place. */
+static int first(const bool no[POINTERS], uint32_t *ret)
+{
+	size_t i;
+
+	for (i = 0; i < POINTERS; i++)
+		if (!no[i]) {
+			*ret = (uint32_t)(i * sizeof(uint64_t));
+			return 0;
+		}
+	return -EOPNOTSUPP;
+}
+
+/* Each round one more is posted than in the one before, and the last of them completes. */
+static int send_round(struct search *s, unsigned int round, uint32_t *n_done)
+{
+	struct mesh_own_send sends[ROUNDS];
+	unsigned int i, n = 1 + round % 3;
+	int err;
+
+	for (i = 0; i < n; i++)
+		if (!mesh_own_send(&s->own, (round + i) % MESH_OWN_KINDS,
+				   WR_ID + 3 * s->own.n_sends, &sends[i]))
+			return -EOPNOTSUPP;
+	mesh_own_sent(&s->own, &sends[n - 1], 3);
+	err = take(s, sends[n - 1].wr_id);
+	if (err)
+		return err;
+	count(&s->qp, &s->before.qp, &s->after.qp, *n_done, sends[n - 1].nth + 1);
+	for (i = 0; i < n; i++)
+		arrays(s, sends[i].place & (s->own.sq.n_wqes - 1), sends[i].wr_id, &sends[i].nth);
+	*n_done = sends[n - 1].nth + 1;
+	return s->err;
+}
+
+static int find_sends(struct search *s, struct mesh_take_places *places)
+{
+	uint32_t n_done = s->own.n_sends;
+	unsigned int round;
+	int err = 0;
+
+	begin(&s->cq);
+	begin(&s->qp);
+	for (round = 0; round < ROUNDS && !err; round++)
+		err = send_round(s, round, &n_done);
+	if (!err)
+		err = only(s->cq.no_count, &places->cq_cons_index);
+	if (!err)
+		err = only(s->qp.no_count, &places->sq_tail);
+	if (!err)
+		err = first(s->qp.no_wrid, &places->sq_wrid);
+	if (!err)
+		err = first(s->qp.no_head, &places->sq_wqe_head);
+	return err;
+}
+
+static int recv_round(struct search *s)
+{
+	uint32_t nth = s->own.n_recvs;
+	int err;
+
+	if (!mesh_own_recv(&s->own, WR_ID + 5 * nth))
+		return -EOPNOTSUPP;
+	mesh_own_received(&s->own, nth, MLX5_CQE_RESP_SEND, 3, 0, 0);
+	err = take(s, WR_ID + 5 * nth);
+	if (err)
+		return err;
+	count(&s->qp, &s->before.qp, &s->after.qp, nth, nth + 1);
+	arrays(s, nth & (s->own.rq.n_wqes - 1), WR_ID + 5 * nth, NULL);
+	return s->err;
+}
+
+static int find_receives(struct search *s, struct mesh_take_places *places)
+{
+	uint32_t cons_index = 0;
+	unsigned int round;
+	int err = 0;
+
+	begin(&s->cq);
+	begin(&s->qp);
+	for (round = 0; round < ROUNDS && !err; round++)
+		err = recv_round(s);
+	if (!err)
+		err = only(s->cq.no_count, &cons_index);
+	if (!err)
+		err = only(s->qp.no_count, &places->rq_tail);
+	if (!err)
+		err = first(s->qp.no_wrid, &places->rq_wrid);
+	if (!err && cons_index != places->cq_cons_index)
+		err = -EOPNOTSUPP;
+	return err;
+}
+
+/* ---- the lock: libmlx5 has it from ibv_start_poll() to ibv_end_poll()
+ * --------------------------------------------- */
+
+static bool spinlocks_are_known(void)
+{
+	uint32_t is_free, is_taken;
+	pthread_spinlock_t lock;
+
+	_Static_assert(sizeof(lock) == sizeof(uint32_t), "it is a word");
+	pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE);
+	memcpy(&is_free, (const void *)&lock, sizeof(is_free));
+	pthread_spin_lock(&lock);
+	memcpy(&is_taken, (const void *)&lock, sizeof(is_taken));
+	pthread_spin_unlock(&lock);
+	return is_free == MESH_SPIN_FREE && is_taken == MESH_SPIN_TAKEN;
+}
+
+static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_mlx5_cq *cqes,
+		      uint32_t round)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	struct mesh_own_send send;
+	struct mlx5_cqe64 cqe;
+	size_t i;
+	int err;
+
+	if (!mesh_own_send(&s->own, 1, WR_ID, &send))
+		return -EOPNOTSUPP;
+	mesh_own_cqe(&s->own, &send, 3, &cqe);
+	mesh_own_write(cqes, round, &cqe);
+	err = mesh_mlx5_copy(cq, s->before.cq.bytes);
+	if (err)
+		return err;
+	if (cq->start_poll(cq, &attr))
+		return -EOPNOTSUPP;
+	err = mesh_mlx5_copy(cq, s->after.cq.bytes);
+	cq->end_poll(cq);
+	for (i = 0; i < WORDS; i++)
+		s->cq.no_count[i] |= s->before.cq.word[i] != MESH_SPIN_FREE ||
+				     s->after.cq.word[i] != MESH_SPIN_TAKEN;
+	return err;
+}
+
+static int find_lock_on(struct search *s, struct ibv_cq_ex *cq, struct mesh_take_places *places)
+{
+	struct mv_mlx5_cq cqes;
+	uint32_t round;
+	int err;
+
+	begin(&s->cq);
+	err = mesh_mlx5_cq(s->own.mc, ibv_cq_ex_to_cq(cq), &cqes);
+	for (round = 0; round < ROUNDS && !err; round++)
+		err = lock_round(s, cq, &cqes, round);
+	return err ? err : only(s->cq.no_count, &places->cq_lock);
+}
+
+static int find_lock(struct search *s, struct mesh_take_places *places)
+{
+	struct ibv_context *verbs = atomic_load_explicit(&s->own.mc->verbs, memory_order_relaxed);
+	struct ibv_cq_init_attr_ex attr = {.cqe = 15, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_cq_ex *cq;
+	int err;
+
+	if (!s->own.mc->create_cq_ex || !spinlocks_are_known())
+		return -EOPNOTSUPP;
+	cq = s->own.mc->create_cq_ex(verbs, &attr);
+	if (!cq)
+		return errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP;
+	cq->context = verbs; /* as the library does, which was not asked */
+	err = find_lock_on(s, cq, places);
+	s->own.mc->destroy_cq(ibv_cq_ex_to_cq(cq)); /* ours would want data->lock */
+	return err;
+}
+
+int mesh_take_find(struct mesh_context *mc, struct mesh_take_places *ret)
+{
+	struct search *s = mesh_own_room(sizeof(*s));
+	int err = s ? mesh_own_open(mc, &s->own) : -ENOMEM;
+
+	if (!err) {
+		err = find_sends(s, ret);
+		if (!err)
+			err = find_receives(s, ret);
+		if (!err)
+			err = find_lock(s, ret);
+		mesh_own_close(&s->own);
+	}
+	mesh_own_room_free(s, sizeof(*s));
+	return err ? err : mesh_take_try(mc, ret);
+}

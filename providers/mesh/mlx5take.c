@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "mlx5take.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+
+#define FAILURES 4u /* until it is given up for this device */
+#define TRIES    3
+
+/* What lies behind what libmlx5 keeps is somebody else's, and may change in the wrong moment:
+ * -EAGAIN. */
+static int find(struct mesh_context *mc, struct mesh_take_places *ret)
+{
+	int err = -EAGAIN, tries;
+
+	for (tries = 0; tries < TRIES && err == -EAGAIN; tries++)
+		err = mesh_take_find(mc, ret);
+	return err;
+}
+
+/* Return: whether the places are known. */
+static bool known(struct mesh_context *mc)
+{
+	struct mesh_mlx5 *m = &mc->data.mlx5;
+	int err;
+
+	if (m->take != MESH_MLX5_TAKE_UNKNOWN)
+		return m->take == MESH_MLX5_TAKE_FOUND;
+	err = find(mc, &m->places);
+	/* What there is no memory or no descriptor for now may be had for the next queue pair. */
+	if (err && err != -EOPNOTSUPP && ++m->n_take_failures < FAILURES) {
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: how libmlx5 polls cannot be told yet: %s",
+		       mc->device, strerrordesc_np(-err));
+		return false;
+	}
+	m->take = err ? MESH_MLX5_TAKE_NEVER : MESH_MLX5_TAKE_FOUND;
+	if (err)
+		mv_log(&mesh_root.log, MV_LOG_INFO,
+		       "%s: completions of protected queue pairs are looked at, and then polled by "
+		       "libmlx5, which takes longer: %s",
+		       mc->device,
+		       err == -EOPNOTSUPP ? "how it polls is not known" : strerrordesc_np(-err));
+	else
+		mv_log(&mesh_root.log, MV_LOG_DEBUG,
+		       "%s: completions of protected queue pairs are taken in libmlx5's place",
+		       mc->device);
+	return !err;
+}
+
+void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places,
+			struct mesh_take_cq *ret)
+{
+	char *start = (char *)cq;
+
+	ret->lock = (uint32_t *)(void *)(start + places->cq_lock);
+	ret->cons_index = (uint32_t *)(void *)(start + places->cq_cons_index);
+}
+
+void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places,
+			struct mesh_take_qp *ret)
+{
+	char *start = (char *)qp;
+
+	memcpy(&ret->sq_wrid, start + places->sq_wrid, sizeof(ret->sq_wrid));
+	memcpy(&ret->sq_wqe_head, start + places->sq_wqe_head, sizeof(ret->sq_wqe_head));
+	memcpy(&ret->rq_wrid, start + places->rq_wrid, sizeof(ret->rq_wrid));
+	ret->sq_tail = (uint32_t *)(void *)(start + places->sq_tail);
+	ret->rq_tail = (uint32_t *)(void *)(start + places->rq_tail);
+}
+
+void mesh_take_open_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mesh_take_cq *ret)
+{
+	*ret = (struct mesh_take_cq){0};
+	if (known(mc))
+		mesh_take_words_cq(cq, &mc->data.mlx5.places, ret);
+}
+
+void mesh_take_open_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_take_qp *ret)
+{
+	struct mesh_take_qp words;
+
+	*ret = (struct mesh_take_qp){0};
+	/* What is posted as it is (mlx5dv_wr_raw_wqe()) completes with an opcode of its own. */
+	if (!known(mc) || mesh_mlx5_posts_raw(mc, qp))
+		return;
+	mesh_take_words_qp(qp, &mc->data.mlx5.places, &words);
+	/* Nothing has completed yet. */
+	if (words.sq_wrid && words.sq_wqe_head && !*words.sq_tail && !*words.rq_tail)
+		*ret = words;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_MLX5TAKE_H
+#define MESH_MLX5TAKE_H
+
+#include <pthread.h>
+
+#include "mlx5.h"
+#include "wrmlx5_hot.h"
+
+/*
+ * Taking a completion in libmlx5's place, as its ibv_poll_cq() does: under its own lock of the CQ, with its own index of what comes next, its
+ * own wr_ids, and its own count of the work requests that are done. Who has looked at a completion to count PSNs has done most of
+ * what polling is, so to have libmlx5 look at it again would be to do it twice.
+ *
+ * These words have no documented place. Where they are, and that taking a completion changes them, and nothing else, by
+ * just these rules, is found out on queues of ours, with completions that we write there ourselves; what is not found, or does not behave like that, is
+ * left to libmlx5 (mlx5take.c, mlx5trial.c).
+ *
+ * Only what is plain is taken: successful, nothing of it in the completion itself (inline scatter), not compressed, receives not of an SRQ.
+ */
+
+/*
+ * What is in a pthread_spinlock_t, which is a word, when nobody has it, and when somebody does (glibc: x86 decrements it and waits until it is positive,
+ * others exchange it and wait until it was 0). mesh_take_find() looks whether that is so. To call pthread_spin_trylock() and pthread_spin_unlock() for it
+ * would be a tenth of what polling takes.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define MESH_SPIN_FREE	1u
+#define MESH_SPIN_TAKEN 0u
+#else
+#define MESH_SPIN_FREE	0u
+#define MESH_SPIN_TAKEN 1u
+#endif
+
+/* Of a CQ. All NULL: it is polled by libmlx5. */
+struct mesh_take_cq {
+	uint32_t *lock; /* pthread_spinlock_t; guards what follows, and the counts of the queue pairs whose completions are there */
+	uint32_t *cons_index; /* of the next completion, 32 bits */
+};
+
+/* Of a queue pair. All NULL: its completions are taken by libmlx5. */
+struct mesh_take_qp {
+	const uint64_t *sq_wrid; /* by place, as rq_wrid */
+	const uint32_t *sq_wqe_head; /* by place: which one it is, counted from 0 */
+	uint32_t *sq_tail, *rq_tail; /* so many are done */
+	const uint64_t *rq_wrid;
+};
+
+/**
+ * mesh_take_open_cq, mesh_take_open_qp - where these words are
+ * @ret: zeros if that is not known
+ *
+ * data->lock, if mesh_mlx5_known(). The first call finds out, which takes some milliseconds.
+ */
+void mesh_take_open_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mesh_take_cq *ret);
+void mesh_take_open_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_take_qp *ret);
+
+void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places, struct mesh_take_cq *ret);
+void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places, struct mesh_take_qp *ret);
+
+/**
+ * mesh_take_find - find the places, on queues of ours; mlx5find.c
+ *
+ * data->lock. Return: 0; -EOPNOTSUPP: this libmlx5 does otherwise; other -errno: it could not be found out now.
+ */
+int mesh_take_find(struct mesh_context *mc, struct mesh_take_places *ret);
+
+/* ---- hot: no allocation, no system call, no log ------------------------------------------------------------------ */
+
+/** mesh_take_begin - @at: mv_mlx5_consumer(), as the caller saw it. Return: false: somebody else is at it, or was */
+static inline bool mesh_take_begin(const struct mesh_take_cq *take, uint32_t at)
+{
+	uint32_t is_free = MESH_SPIN_FREE;
+
+	if (!__atomic_compare_exchange_n(take->lock, &is_free, MESH_SPIN_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	if (((*take->cons_index ^ at) & MV_MLX5_CONSUMER_BITS) == 0)
+		return true;
+	__atomic_store_n(take->lock, MESH_SPIN_FREE, __ATOMIC_RELEASE);
+	return false;
+}
+
+/** mesh_take_end - @n were taken */
+static inline void mesh_take_end(const struct mesh_take_cq *take, const struct mv_mlx5_cq *cq, uint32_t n)
+{
+	uint32_t next = *take->cons_index + n;
+
+	*take->cons_index = next;
+	/* The device may write there from now on. */
+	__atomic_store_n((__be32 *)cq->dbrec, htobe32(next & MV_MLX5_CONSUMER_BITS), __ATOMIC_RELEASE);
+	__atomic_store_n(take->lock, MESH_SPIN_FREE, __ATOMIC_RELEASE);
+}
+
+/* What a completion of a send says. */
+struct mesh_take_kind {
+	uint8_t known; /* 0: it is left to libmlx5 */
+	uint8_t opcode, flags; /* enum ibv_wc_opcode, ibv_wc_flags */
+	uint8_t bytes; /* 0: says nothing of that */
+};
+
+#define MESH_TAKE_CQE_BYTES 0xff /* bytes: as the completion says */
+
+/** mesh_take_kind_of - @opcode: of mlx5, sop_drop_qpn >> 24 */
+static inline struct mesh_take_kind mesh_take_kind_of(uint32_t opcode)
+{
+	static const struct mesh_take_kind kinds[32] = {
+		[MLX5_OPCODE_SEND] = {1, IBV_WC_SEND, 0, 0},
+		[MLX5_OPCODE_SEND_IMM] = {1, IBV_WC_SEND, IBV_WC_WITH_IMM, 0},
+		[MLX5_OPCODE_RDMA_WRITE] = {1, IBV_WC_RDMA_WRITE, 0, 0},
+		[MLX5_OPCODE_RDMA_WRITE_IMM] = {1, IBV_WC_RDMA_WRITE, IBV_WC_WITH_IMM, 0},
+		[MLX5_OPCODE_RDMA_READ] = {1, IBV_WC_RDMA_READ, 0, MESH_TAKE_CQE_BYTES},
+		[MLX5_OPCODE_ATOMIC_CS] = {1, IBV_WC_COMP_SWAP, 0, 8},
+		[MLX5_OPCODE_ATOMIC_FA] = {1, IBV_WC_FETCH_ADD, 0, 8},
+	};
+
+	return opcode < 32 ? kinds[opcode] : kinds[31];
+}
+
+/** mesh_take_plain_send, mesh_take_plain_receive - is it a successful one with nothing in the completion itself? */
+static inline bool mesh_take_plain_send(const struct mlx5_cqe64 *cqe)
+{
+	return cqe->op_own < 4; /* MLX5_CQE_REQ; owner and solicited bits */
+}
+
+static inline bool mesh_take_plain_receive(const struct mlx5_cqe64 *cqe)
+{
+	return !(cqe->op_own & 12) && (uint8_t)((cqe->op_own >> 4) - MLX5_CQE_RESP_WR_IMM) <= MLX5_CQE_RESP_SEND_INV - MLX5_CQE_RESP_WR_IMM;
+}
+
+/**
+ * mesh_take_send_tail - what sq_tail is to be with that completion
+ * @at: wqe_counter
+ *
+ * Return: false: that cannot be, so these are not the words that they are taken for.
+ */
+static inline bool mesh_take_send_tail(const struct mesh_take_qp *take, uint32_t n_wqes, uint16_t at, uint32_t *ret)
+{
+	*ret = take->sq_wqe_head[at & (n_wqes - 1)] + 1;
+	return *ret - *take->sq_tail - 1 < n_wqes;
+}
+
+/** mesh_take_sent - @place: of the work request; @tail: of the former. What @wc is not told stays as it is, as with libmlx5 */
+static inline void mesh_take_sent(const struct mesh_take_qp *take, uint32_t place, uint32_t qpn, struct mesh_take_kind kind, uint32_t tail,
+				  struct ibv_wc *wc)
+{
+	wc->wr_id = take->sq_wrid[place];
+	wc->status = IBV_WC_SUCCESS;
+	wc->opcode = kind.opcode;
+	wc->qp_num = qpn;
+	wc->wc_flags = kind.flags;
+	/* Who posts may use the place from now on. */
+	__atomic_store_n(take->sq_tail, tail, __ATOMIC_RELEASE);
+}
+
+/** mesh_take_send - the same, with the number of bytes that it brought */
+static inline void mesh_take_send(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe, struct mesh_take_kind kind,
+				  uint32_t tail, struct ibv_wc *wc)
+{
+	if (kind.bytes)
+		wc->byte_len = kind.bytes == MESH_TAKE_CQE_BYTES ? be32toh(cqe->byte_cnt) : kind.bytes;
+	mesh_take_sent(take, be16toh(cqe->wqe_counter) & (n_wqes - 1), be32toh(cqe->sop_drop_qpn) & 0xffffff, kind, tail, wc);
+}
+
+/** mesh_take_receive - a plain one, not of an SRQ */
+static inline void mesh_take_receive(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+{
+	uint32_t who = be32toh(cqe->flags_rqpn), imm = be32toh(cqe->imm_inval_pkey);
+	unsigned int kind = cqe->op_own >> 4;
+
+	wc->wr_id = take->rq_wrid[be16toh(cqe->wqe_counter) & (n_wqes - 1)];
+	wc->status = IBV_WC_SUCCESS;
+	wc->opcode = kind == MLX5_CQE_RESP_WR_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc->byte_len = be32toh(cqe->byte_cnt);
+	wc->qp_num = be32toh(cqe->sop_drop_qpn) & 0xffffff;
+	wc->src_qp = who & 0xffffff;
+	wc->wc_flags = who >> 28 & 3 ? IBV_WC_GRH : 0;
+	if (kind == MLX5_CQE_RESP_SEND_INV) {
+		wc->wc_flags |= IBV_WC_WITH_INV;
+		wc->invalidated_rkey = imm;
+	} else if (kind != MLX5_CQE_RESP_SEND) {
+		wc->wc_flags |= IBV_WC_WITH_IMM;
+		wc->imm_data = cqe->imm_inval_pkey;
+	}
+	wc->pkey_index = imm & 0xffff;
+	wc->slid = be16toh(cqe->slid);
+	wc->sl = who >> 24 & 0xf;
+	wc->dlid_path_bits = cqe->ml_path & 0x7f;
+	__atomic_store_n(take->rq_tail, *take->rq_tail + 1, __ATOMIC_RELEASE);
+}
+
+#endif

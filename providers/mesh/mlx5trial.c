@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "mlx5trial.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "mlx5own.h"
+
+#define ROUNDS  300u
+#define POLL    4u /* completions at once, at most */
+#define MOST    (4u * MESH_OWN_SENDS) /* more than any queue of ours takes */
+#define LOOKS   60u /* at all that libmlx5 keeps, while it takes completions */
+#define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
+
+struct end {
+	struct mesh_own own;
+	struct mesh_take_cq cq;
+	struct mesh_take_qp qp;
+	struct mesh_own_send sends[MOST]; /* outstanding, oldest first */
+	uint32_t n_sends;
+};
+
+struct trial {
+	struct end its, ours; /* libmlx5 takes the completions of the one, we those of the other */
+	uint32_t n_received;
+	uint32_t seed;
+	struct mesh_own_state before, after;
+	unsigned int n_looks;
+	uint8_t cq_changes[N_WORDS],
+		qp_changes[N_WORDS]; /* seen in so many of them, of each word that libmlx5 has */
+};
+
+static uint32_t rnd(struct trial *t, uint32_t below)
+{
+	t->seed = t->seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)t->seed * below >> 32);
+}
+
+/* ---- work
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static bool post_send(struct end *e, unsigned int kind, uint64_t wr_id)
+{
+	return mesh_own_send(&e->own, kind, wr_id, &e->sends[e->n_sends]);
+}
+
+/* Return: 0: they were posted to both, or the queues of both are full. */
+static int post_some(struct trial *t, uint32_t n)
+{
+	unsigned int kind;
+	uint64_t wr_id;
+	bool posted;
+
+	for (; n && t->its.n_sends < MOST; n--) {
+		kind = rnd(t, MESH_OWN_KINDS);
+		wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
+		posted = post_send(&t->its, kind, wr_id);
+		if (post_send(&t->ours, kind, wr_id) != posted)
+			return -EOPNOTSUPP;
+		if (!posted)
+			break;
+		t->its.n_sends++;
+		t->ours.n_sends++;
+	}
+	return 0;
+}
+
+static int post_receives(struct trial *t, uint32_t n)
+{
+	uint64_t wr_id;
+	bool posted;
+
+	for (; n && t->its.own.n_recvs - t->n_received < MESH_OWN_RECVS; n--) {
+		wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
+		posted = mesh_own_recv(&t->its.own, wr_id);
+		if (mesh_own_recv(&t->ours.own, wr_id) != posted)
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* ---- completions
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* It stands for those before it, too. */
+static void sent(struct end *e, uint32_t last, uint32_t bytes)
+{
+	mesh_own_sent(&e->own, &e->sends[last], bytes);
+	e->n_sends -= last + 1;
+	memmove(e->sends, &e->sends[last + 1], e->n_sends * sizeof(e->sends[0]));
+}
+
+static void complete_send(struct trial *t)
+{
+	uint32_t last = rnd(t, t->its.n_sends), bytes = rnd(t, 1u << 31);
+
+	sent(&t->its, last, bytes);
+	sent(&t->ours, last, bytes);
+}
+
+static void complete_receive(struct trial *t)
+{
+	unsigned int opcode = MLX5_CQE_RESP_WR_IMM + rnd(t, 4);
+	uint32_t bytes = rnd(t, ~0u), imm = rnd(t, ~0u), flags = rnd(t, ~0u);
+
+	mesh_own_received(&t->its.own, t->n_received, opcode, bytes, imm, flags);
+	mesh_own_received(&t->ours.own, t->n_received, opcode, bytes, imm, flags);
+	t->n_received++;
+}
+
+static void complete_some(struct trial *t, uint32_t n)
+{
+	for (; n; n--) {
+		if (t->its.n_sends && rnd(t, 2))
+			complete_send(t);
+		else if (t->its.own.n_recvs != t->n_received)
+			complete_receive(t);
+	}
+}
+
+/* Return: false: something is not as it is taken to be. */
+static bool take_one(const struct end *e, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+{
+	struct mesh_take_kind kind = mesh_take_kind_of(be32toh(cqe->sop_drop_qpn) >> 24);
+	uint32_t tail;
+
+	if (mesh_take_plain_receive(cqe)) {
+		mesh_take_receive(&e->qp, e->own.rq.n_wqes, cqe, wc);
+		return true;
+	}
+	if (!mesh_take_plain_send(cqe) || !kind.known ||
+	    !mesh_take_send_tail(&e->qp, e->own.sq.n_wqes, be16toh(cqe->wqe_counter), &tail))
+		return false;
+	mesh_take_send(&e->qp, e->own.sq.n_wqes, cqe, kind, tail, wc);
+	return true;
+}
+
+static int take(const struct end *e, int n, struct ibv_wc *wc)
+{
+	uint32_t at = mv_mlx5_consumer(&e->own.cqes);
+	const struct mlx5_cqe64 *cqe;
+	int got = 0;
+
+	if (!mesh_take_begin(&e->cq, at))
+		return -EBUSY;
+	while (got < n && (cqe = mv_mlx5_cqe_at(&e->own.cqes, at + (uint32_t)got)) &&
+	       take_one(e, cqe, &wc[got]))
+		got++;
+	mesh_take_end(&e->cq, &e->own.cqes, (uint32_t)got);
+	return got;
+}
+
+/* ---- comparing
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static bool same_words(const struct trial *t)
+{
+	const struct end *its = &t->its, *ours = &t->ours;
+
+	return *its->cq.cons_index == *ours->cq.cons_index &&
+	       *its->qp.sq_tail == *ours->qp.sq_tail && *its->qp.rq_tail == *ours->qp.rq_tail &&
+	       mv_mlx5_consumer(&its->own.cqes) == mv_mlx5_consumer(&ours->own.cqes);
+}
+
+/* Those that have changed. */
+static void count_changes(const union mesh_own_words *before, const union mesh_own_words *after,
+			  uint8_t n_changes[N_WORDS])
+{
+	size_t i;
+
+	for (i = 0; i < N_WORDS; i++)
+		n_changes[i] += before->word[i] != after->word[i];
+}
+
+/*
+ * What changes now and then is somebody else's. Has anything changed mostly but the words that have
+ * to? By their addresses: a CQ may lie right behind its queue pair.
+ */
+static bool only_those(const struct trial *t, const void *obj, const uint8_t n_changes[N_WORDS])
+{
+	const struct end *its = &t->its;
+	const uint32_t *word = obj;
+	size_t i;
+
+	for (i = 0; i < N_WORDS; i++, word++)
+		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index &&
+		    word != its->qp.sq_tail && word != its->qp.rq_tail)
+			return false;
+	return true;
+}
+
+static int compare(const struct trial *t, int got_its, struct ibv_wc *its, int got_ours,
+		   const struct ibv_wc *ours)
+{
+	int i;
+
+	if (got_its != got_ours || got_its < 0 || !same_words(t))
+		return -EOPNOTSUPP;
+	for (i = 0; i < got_its; i++) {
+		if (its[i].qp_num != t->its.own.qp->qp_num ||
+		    ours[i].qp_num != t->ours.own.qp->qp_num)
+			return -EOPNOTSUPP;
+		its[i].qp_num = ours[i].qp_num;
+	}
+	return memcmp(its, ours, POLL * sizeof(*its)) ? -EOPNOTSUPP : 0;
+}
+
+static int poll_its(struct trial *t, int n, struct ibv_wc *wc, int *ret_got)
+{
+	struct mesh_own *own = &t->its.own;
+	bool looks = t->n_looks < LOOKS && mv_mlx5_cqe_at(&own->cqes, mv_mlx5_consumer(&own->cqes));
+	int err = looks ? mesh_own_look(own, &t->before) : 0;
+
+	if (err)
+		return err;
+	*ret_got = own->mc->poll_cq(own->cq, n, wc);
+	if (!looks)
+		return 0;
+	err = mesh_own_look(own, &t->after);
+	count_changes(&t->before.cq, &t->after.cq, t->cq_changes);
+	count_changes(&t->before.qp, &t->after.qp, t->qp_changes);
+	t->n_looks++;
+	return err;
+}
+
+static int poll_both(struct trial *t, int n, bool by_us)
+{
+	struct ibv_wc its[POLL], ours[POLL];
+	struct end *e = &t->ours;
+	int got_its, got_ours, err;
+
+	memset(its, 0xa5, sizeof(its));
+	memset(ours, 0xa5, sizeof(ours));
+	err = poll_its(t, n, its, &got_its);
+	if (err)
+		return err;
+	got_ours = by_us ? take(e, n, ours) : e->own.mc->poll_cq(e->own.cq, n, ours);
+	return compare(t, got_its, its, got_ours, ours);
+}
+
+static int round_of(struct trial *t)
+{
+	int err = post_some(t, rnd(t, MESH_OWN_SENDS + 2));
+
+	if (!err)
+		err = post_receives(t, rnd(t, MESH_OWN_RECVS + 1));
+	if (err)
+		return err;
+	complete_some(t, rnd(t, POLL + 1));
+	/* In one poll or several, also of a CQ that has no more. */
+	do
+		err = poll_both(t, 1 + (int)rnd(t, POLL), rnd(t, 4));
+	while (!err && mv_mlx5_cqe_at(&t->its.own.cqes, mv_mlx5_consumer(&t->its.own.cqes)));
+	return err;
+}
+
+/* ---- all of it
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static int open_end(struct mesh_context *mc, const struct mesh_take_places *places, struct end *e)
+{
+	int err = mesh_own_open(mc, &e->own);
+
+	if (!err) {
+		mesh_take_words_cq(e->own.cq, places, &e->cq);
+		mesh_take_words_qp(e->own.qp, places, &e->qp);
+	}
+	return err;
+}
+
+int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places)
+{
+	struct trial *t = mesh_own_room(sizeof(*t));
+	uint32_t round;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	err = open_end(mc, places, &t->its);
+	if (!err)
+		err = open_end(mc, places, &t->ours);
+	for (round = 0; round < ROUNDS && !err; round++)
+		err = round_of(t);
+	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) ||
+		     !only_those(t, t->its.own.qp, t->qp_changes)))
+		err = -EAGAIN; /* it may have been somebody else after all */
+	mesh_own_close(&t->its.own);
+	mesh_own_close(&t->ours.own);
+	mesh_own_room_free(t, sizeof(*t));
+	return err;
+}

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completions that are taken in libmlx5's place (mlx5take.h), with the distribution's libmlx5: that
+ * it is found how, that what the program gets is what libmlx5 would have given, that libmlx5 and
+ * others can go on with the same CQ at the same time, and that nothing is taken where it polls
+ * otherwise, or where that could not be found out. Seeded: TEST_SEED=n
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fault.h"
+#include "reading.h"
+
+#define ROUNDS   300
+#define N_WRITES 20000u
+#define N_TAKEN  (N_WRITES / 4) /* at least so many are taken by us, whatever others do */
+#define PATIENCE 60 /* seconds */
+
+static int (*base_poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static _Atomic unsigned int n_base; /* completions of a's queue pair that libmlx5 took */
+
+static int counting_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = base_poll(cq, n, wc), i;
+
+	for (i = 0; i < got; i++)
+		n_base += a.qp && wc[i].qp_num == a.qp->qp_num;
+	return got;
+}
+
+/* In the place of libmlx5's. Nobody polls. */
+static void base_polls_by(int (*poll)(struct ibv_cq *cq, int n, struct ibv_wc *wc))
+{
+	if (world.context->ops.poll_cq == world.mc->poll_cq)
+		world.context->ops.poll_cq = poll;
+	world.mc->poll_cq = poll;
+}
+
+static int setup(void **state)
+{
+	reading_setup(state);
+	assert_true(mesh_mlx5_is_base(world.mc)); /* it is asked once, by where this function is */
+	base_poll = world.mc->poll_cq;
+	base_polls_by(counting_poll);
+	n_base = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	alarm(0);
+	base_polls_by(base_poll);
+	return reading_teardown(state);
+}
+
+static void connect_ends(void)
+{
+	struct ibv_wc wc;
+
+	connect_a();
+	connect_b();
+	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc),
+			 0); /* the first time it is found the long way */
+}
+
+static int write_one(uint64_t wr_id)
+{
+	struct ibv_sge sge = {(uintptr_t)a.buf, 64, a.mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = wr_id,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = (uintptr_t)b.buf, .rkey = b.mr->rkey}},
+			   *bad;
+
+	return ibv_post_send(a.qp, &wr, &bad);
+}
+
+static void test_taken(void **state)
+{
+	uint64_t i;
+
+	(void)state;
+	connect_ends();
+	assert_non_null(h->send_cq->take.lock);
+	assert_non_null(h->guard->reader->take.sq_wrid);
+	for (i = 1; i < 3 * DEPTH; i++) {
+		assert_int_equal(write_one(i), 0);
+		assert_true(end_wait(&a).wr_id == i);
+	}
+	assert_int_equal(n_base, 0);
+	/* Anything, many times round the queue. */
+	for (i = 0; i < ROUNDS; i++)
+		one_round();
+	assert_null(h->guard->lost);
+	assert_int_equal(n_base, 0);
+}
+
+/* ---- what the program gets
+ * -------------------------------------------------------------------------------------- */
+
+static struct ibv_wc poll_one(struct end *e, bool by_us)
+{
+	uint32_t *lock = h->send_cq->take.lock;
+	struct ibv_wc wc;
+	int i, got = 0;
+
+	if (!by_us)
+		h->send_cq->take.lock = NULL;
+	memset(&wc, 0xa5, sizeof(wc));
+	for (i = 0; i < 100000 && !got; i++) {
+		got = ibv_poll_cq(e->cq, 1, &wc);
+		if (!got)
+			usleep(50);
+	}
+	h->send_cq->take.lock = lock;
+	assert_int_equal(got, 1);
+	return wc;
+}
+
+static void assert_same(const struct ibv_wc *ours, const struct ibv_wc *its, unsigned int n_by_base)
+{
+	assert_memory_equal(ours, its, sizeof(*ours));
+	assert_int_equal(ours->status, IBV_WC_SUCCESS);
+	assert_int_equal(n_base, n_by_base);
+}
+
+/* Large enough for nothing of it to be in the completion. */
+static void send_as(struct end *from, const struct end *to, enum ibv_wr_opcode opcode)
+{
+	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	struct ibv_sge sge = {(uintptr_t)from->buf, atomic ? 8 : 500, from->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 0x1234567890ull,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .imm_data = htobe32(0x98765432),
+				 .wr.rdma = {.remote_addr = (uintptr_t)to->buf,
+					     .rkey = to->mr->rkey}},
+			   *bad;
+
+	if (atomic) {
+		wr.wr.atomic.remote_addr = (uintptr_t)to->buf;
+		wr.wr.atomic.rkey = to->mr->rkey;
+	}
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
+}
+
+static void test_same_sends(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_RDMA_WRITE,        IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
+		IBV_WR_SEND_WITH_IMM,     IBV_WR_RDMA_READ,           IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_ATOMIC_CMP_AND_SWP};
+	struct ibv_wc ours, its;
+	size_t i;
+
+	(void)state;
+	connect_ends();
+	for (i = 0; i < 8; i++)
+		assert_int_equal(end_recv(&b, i, 0, 1000), 0);
+	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		n_base = 0;
+		send_as(&a, &b, opcodes[i]);
+		ours = poll_one(&a, true);
+		n_base *=
+			opcodes[i] <
+			IBV_WR_ATOMIC_CMP_AND_SWP; /* what an atomic brings is in the completion */
+		send_as(&a, &b, opcodes[i]);
+		its = poll_one(&a, false);
+		assert_same(&ours, &its, opcodes[i] < IBV_WR_ATOMIC_CMP_AND_SWP ? 1 : n_base);
+	}
+	assert_null(h->guard->lost);
+}
+
+static void test_same_receives(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,
+						     IBV_WR_SEND_WITH_IMM};
+	struct ibv_wc ours, its;
+	size_t i;
+
+	(void)state;
+	connect_ends();
+	for (i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		n_base = 0;
+		assert_int_equal(end_recv(&a, 7, 0, 1000), 0);
+		assert_int_equal(end_recv(&a, 7, 0, 1000), 0);
+		send_as(&b, &a, opcodes[i]);
+		ours = poll_one(&a, true);
+		send_as(&b, &a, opcodes[i]);
+		its = poll_one(&a, false);
+		assert_same(&ours, &its, 1);
+		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
+		assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(h->guard->n_received, 6);
+	assert_null(h->guard->lost);
+}
+
+/* ---- others at the same time
+ * ------------------------------------------------------------------------------------- */
+
+/* A queue pair that nobody protects, of a's CQ: @n of its receives are flushed. */
+static struct ibv_qp *open_other(unsigned int n)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = a.cq,
+		.recv_cq = a.cq,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC};
+	struct ibv_recv_wr wr = {.wr_id = ~0ull}, *bad;
+	struct ibv_qp *qp = ibv_create_qp(world.pd, &attr);
+
+	assert_non_null(qp);
+	assert_int_equal(mesh_own_to_err(world.mc, qp), 0);
+	while (n--)
+		assert_int_equal(world.mc->post_recv(qp, &wr, &bad), 0);
+	return qp;
+}
+
+static bool all_there(const struct mv_mlx5_cq *ring, uint32_t n)
+{
+	struct mv_mlx5_cqe cqe;
+
+	return !mv_mlx5_cqe_peek(ring, n - 1, &cqe);
+}
+
+/* Who is given fewer than he asked for may take it that there are no more. */
+static void test_as_many_as_there_are(void **state)
+{
+	struct ibv_qp *other;
+	struct ibv_wc wc[16];
+	int i, got;
+
+	(void)state;
+	connect_ends();
+	assert_int_equal(write_one(0), 0);
+	assert_int_equal(write_one(1), 0);
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 2); i++)
+		usleep(100);
+	other = open_other(3);
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 5); i++)
+		usleep(100);
+	assert_int_equal(write_one(2), 0);
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 6); i++)
+		usleep(100);
+	got = ibv_poll_cq(a.cq, 16, wc);
+	assert_int_equal(got, 6);
+	assert_int_equal(n_base, 1);
+	assert_int_equal(wc[0].wr_id, 0);
+	assert_int_equal(wc[1].wr_id, 1);
+	assert_int_equal(wc[5].wr_id, 2);
+	for (i = 2; i < 5; i++)
+		assert_int_equal(wc[i].qp_num, other->qp_num);
+	world.mc->destroy_qp(other);
+}
+
+static void *poll_elsewhere(void *arg)
+{
+	struct ibv_wc wc;
+
+	(void)arg;
+	return (void *)(intptr_t)ibv_poll_cq(a.cq, 1, &wc);
+}
+
+/* Whoever has libmlx5's lock of the CQ, to take completions of another queue pair out of it, is not
+ * disturbed. */
+static void test_its_lock(void **state)
+{
+	pthread_spinlock_t *lock;
+	pthread_t thread;
+	uint32_t before;
+	void *got;
+	int i;
+
+	(void)state;
+	connect_ends();
+	assert_int_equal(write_one(0), 0);
+	for (i = 0; i < 10000 && !all_there(&h->send_cq->ring, 1); i++)
+		usleep(100);
+	before = *h->send_cq->take.cons_index;
+	lock = (pthread_spinlock_t *)(void *)h->send_cq->take.lock;
+	assert_int_equal(pthread_spin_lock(lock), 0);
+	assert_int_equal(pthread_create(&thread, NULL, poll_elsewhere, NULL), 0);
+	usleep(20000);
+	assert_int_equal(*h->send_cq->take.cons_index, before);
+	pthread_spin_unlock(lock);
+	pthread_join(thread, &got);
+	assert_int_equal((intptr_t)got, 1);
+	assert_int_equal(*h->send_cq->take.cons_index, before + 1);
+	/* And it is given back, also where somebody else took what was seen. */
+	assert_int_equal(pthread_spin_trylock(lock), 0);
+	pthread_spin_unlock(lock);
+	assert_false(mesh_take_begin(&h->send_cq->take, before));
+	assert_int_equal(pthread_spin_trylock(lock), 0);
+	pthread_spin_unlock(lock);
+}
+
+static _Atomic uint64_t n_done;
+static _Atomic bool stop;
+static uint8_t seen[N_WRITES];
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *poller(void *arg)
+{
+	struct ibv_wc wc[5];
+	int i, got;
+
+	(void)arg;
+	while (!stop) {
+		got = ibv_poll_cq(a.cq, 5, wc);
+		assert_true(got >= 0);
+		pthread_mutex_lock(&seen_lock);
+		for (i = 0; i < got; i++) {
+			if (wc[i].qp_num != a.qp->qp_num)
+				continue;
+			assert_int_equal(wc[i].status, IBV_WC_SUCCESS);
+			assert_true(wc[i].wr_id < N_WRITES);
+			seen[wc[i].wr_id]++;
+			n_done++;
+		}
+		pthread_mutex_unlock(&seen_lock);
+	}
+	return NULL;
+}
+
+/* libmlx5 takes completions of theirs out of the middle of the CQ. */
+static void *others(void *arg)
+{
+	struct ibv_qp *qp;
+
+	(void)arg;
+	while (!stop) {
+		qp = open_other(16);
+		usleep(rand() % 200);
+		world.mc->destroy_qp(qp);
+	}
+	return NULL;
+}
+
+static void test_beside_others(void **state)
+{
+	pthread_t threads[3];
+	uint64_t i, n_posted = 0;
+
+	(void)state;
+	connect_ends();
+	memset(seen, 0, sizeof(seen));
+	n_done = 0;
+	stop = false;
+	alarm(PATIENCE);
+	assert_int_equal(pthread_create(&threads[0], NULL, poller, NULL), 0);
+	assert_int_equal(pthread_create(&threads[1], NULL, poller, NULL), 0);
+	assert_int_equal(pthread_create(&threads[2], NULL, others, NULL), 0);
+	while (n_done < N_WRITES) {
+		while (n_posted < N_WRITES && n_posted - n_done < DEPTH / 2 && !write_one(n_posted))
+			n_posted++;
+		/* What others take away while libmlx5 polls ends the protection, and with it what
+		 * is tried here. */
+		mesh_reader_quicken(h->send_cq);
+		sched_yield();
+	}
+	stop = true;
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < N_WRITES; i++)
+		assert_int_equal(seen[i], 1);
+	print_message("of %u completions libmlx5 took %u\n", N_WRITES, n_base);
+	assert_true(n_base < N_WRITES - N_TAKEN);
+}
+
+/* ---- where it cannot be
+ * ------------------------------------------------------------------------------------------ */
+
+static int find(struct mesh_take_places *ret)
+{
+	int err;
+
+	pthread_mutex_lock(&world.mc->data.lock);
+	err = mesh_take_find(world.mc, ret);
+	pthread_mutex_unlock(&world.mc->data.lock);
+	return err;
+}
+
+static int says_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = base_poll(cq, n, wc);
+
+	if (got > 0 && wc[got - 1].opcode == IBV_WC_RDMA_WRITE)
+		wc[got - 1].byte_len = 0;
+	return got;
+}
+
+static int says_less(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = base_poll(cq, n, wc);
+
+	if (got > 0 && wc[got - 1].opcode == IBV_WC_RECV)
+		wc[got - 1].wc_flags &= ~(unsigned int)IBV_WC_GRH;
+	return got;
+}
+
+static int counts_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = base_poll(cq, n, wc);
+
+	if (got > 0)
+		cq->cq_context =
+			(char *)cq->cq_context + 2; /* a word of its own that nothing here needs */
+	return got;
+}
+
+static int takes_one_at_a_time(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	(void)n;
+	return base_poll(cq, 1, wc);
+}
+
+static void test_polls_otherwise(void **state)
+{
+	struct mesh_take_places places;
+
+	(void)state;
+	connect_a();
+	base_polls_by(says_more);
+	assert_int_equal(find(&places), -EOPNOTSUPP);
+	base_polls_by(says_less);
+	assert_int_equal(find(&places), -EOPNOTSUPP);
+	base_polls_by(takes_one_at_a_time);
+	assert_int_equal(find(&places), -EOPNOTSUPP);
+	base_polls_by(counts_more);
+	assert_int_equal(find(&places), -EAGAIN);
+	base_polls_by(counting_poll);
+	assert_int_equal(find(&places), 0);
+}
+
+static void test_no_resources(void **state)
+{
+	static const enum fault_call calls[] = {FAULT_PIPE2, FAULT_MMAP};
+	unsigned int call, nth, n_fds;
+	struct mesh_take_places places;
+	int err;
+
+	(void)state;
+	connect_a();
+	assert_int_equal(find(&places), 0); /* what stays is made */
+	n_fds = fault_open_fds();
+	for (call = 0; call < 2; call++)
+		for (nth = 1; nth < 3000; nth = nth * 2 + 1) {
+			fault_arm(calls[call], nth, EMFILE);
+			err = find(&places);
+			if (fault_fired())
+				assert_int_equal(err,
+						 calls[call] == FAULT_PIPE2 ? -EMFILE : -ENOMEM);
+			else
+				assert_int_equal(err, 0);
+			fault_disarm();
+			assert_int_equal(fault_open_fds(), n_fds);
+		}
+}
+
+/* A few times it is tried again, with the next queue pair; and without it all is as it was. */
+static void test_given_up(void **state)
+{
+	struct mesh_mlx5 *m = &world.mc->data.mlx5;
+	struct mesh_take_cq cq;
+	int i;
+
+	(void)state;
+	base_polls_by(counts_more);
+	connect_a();
+	connect_b();
+	assert_int_equal(m->take, MESH_MLX5_TAKE_UNKNOWN);
+	assert_null(h->send_cq->take.lock);
+	assert_null(h->guard->reader->take.sq_wrid);
+	for (i = 0; i < ROUNDS; i++)
+		one_round();
+	assert_null(h->guard->lost);
+	pthread_mutex_lock(&world.mc->data.lock);
+	for (i = 0; i < 4; i++)
+		mesh_take_open_cq(world.mc, a.cq, &cq);
+	pthread_mutex_unlock(&world.mc->data.lock);
+	assert_int_equal(m->take, MESH_MLX5_TAKE_NEVER);
+	assert_null(cq.lock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_taken),           T(test_same_sends),
+		T(test_same_receives),   T(test_as_many_as_there_are),
+		T(test_its_lock),        T(test_beside_others),
+		T(test_polls_otherwise), T(test_no_resources),
+		T(test_given_up),
+	};
+
+	reading_seed();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
