@@ -30,6 +30,8 @@
 #define DOORBELLS_MAX_NS 500000 /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
 #define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
+#define MANY_QPS     400 /* with so many there is always a packet that would end a sleep; each time takes more than the */
+#define TICK_NS      400000 /* packet does. So while there is traffic all of them are looked at together, this often */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -234,6 +236,12 @@ static uint64_t nearest_timer(struct hca *h)
 	return t;
 }
 
+/* Does it sleep through what arrives? */
+static bool ticks(const struct hca *h, uint64_t idle_ns)
+{
+	return h->n_qps >= MANY_QPS && idle_ns < EAGER_NS;
+}
+
 static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 {
 	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
@@ -246,6 +254,8 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 		ns = h->doorbells_ns - h->now_ns;
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
+	if (ticks(h, idle_ns))
+		ns = TICK_NS;
 	if (t && t < h->now_ns + ns)
 		ns = t > h->now_ns ? t - h->now_ns : 0;
 	return ns;
@@ -283,6 +293,7 @@ static void *engine_main(void *arg)
 {
 	struct hca *h = arg;
 	uint64_t last_work = engine_clock();
+	bool tick;
 
 	prctl(PR_SET_NAME, "simhca");
 	prctl(PR_SET_TIMERSLACK, 1000);
@@ -296,12 +307,13 @@ static void *engine_main(void *arg)
 			last_work = h->now_ns;
 		else if (h->now_ns - last_work > SPIN_NS)
 			ns = sleep_for(h, h->now_ns - last_work);
-		atomic_store_explicit(&h->dozes, ns > IDLE_MAX_NS, memory_order_relaxed);
+		tick = ns && ticks(h, h->now_ns - last_work);
+		atomic_store_explicit(&h->dozes, ns > IDLE_MAX_NS && !tick, memory_order_relaxed);
 		pthread_mutex_unlock(&h->lock);
 		if (atomic_load_explicit(&h->waiters, memory_order_relaxed))
 			let_others_in(h);
 		else if (ns)
-			net_wait(h, ns);
+			net_wait(h, ns, tick);
 	}
 	return NULL;
 }

@@ -202,7 +202,7 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 void net_flush(struct hca *h);
 int net_receive(struct hca *h, int budget);
 void net_update(struct hca *h);
-int net_wait(struct hca *h, uint64_t timeout_ns);
+int net_wait(struct hca *h, uint64_t timeout_ns, bool deaf);
 void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len);
 void net_deliver(struct hca *h, uint8_t *frame, size_t len, uint32_t ifindex);
 

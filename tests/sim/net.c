@@ -388,13 +388,13 @@ int net_receive(struct hca *h, int budget)
 	return got;
 }
 
-/** net_wait() - sleep until a frame or a command comes, @timeout_ns at most. Called without the
- * lock. */
-int net_wait(struct hca *h, uint64_t timeout_ns)
+/** net_wait() - sleep until a frame (unless @deaf) or a command comes, @timeout_ns at most. Called
+ * without the lock. */
+int net_wait(struct hca *h, uint64_t timeout_ns, bool deaf)
 {
 	struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000),
 			      .tv_nsec = (long)(timeout_ns % 1000000000)};
-	struct pollfd fd = {.fd = h->net->epoll, .events = POLLIN};
+	struct pollfd fd = {.fd = deaf ? h->wake_fd : h->net->epoll, .events = POLLIN};
 
 	/* Not epoll_pwait2(), which has nanoseconds too, but which valgrind does not know. */
 	return ppoll(&fd, 1, &ts, NULL);
