@@ -210,11 +210,12 @@ static bool round_once(struct hca *h)
 
 	h->now_ns = engine_clock();
 	work = net_receive(h, 0) > 0;
+	/* What is to be answered comes before the turns of the queue pairs: the next may be a sleep away. */
+	work |= faults_run(h);
+	work |= poll_events(h) > 0;
 	poll_doorbells(h);
 	run_timers(h);
 	work |= run_queues(h);
-	work |= poll_events(h) > 0;
-	faults_run(h);
 	net_flush(h);
 	return work;
 }
@@ -222,7 +223,7 @@ static bool round_once(struct hca *h)
 /* Until when nothing of our own happens: the nearest timer. */
 static uint64_t nearest_timer(struct hca *h)
 {
-	uint64_t t = faults_run(h);
+	uint64_t t = faults_due(h);
 	struct qp *qp;
 
 	if (h->timer_ns && (!t || h->timer_ns < t))

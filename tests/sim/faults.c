@@ -72,10 +72,11 @@ void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame,
 		TAILQ_INSERT_HEAD(&h->faults->held, e, link);
 }
 
-/** faults_run() - let go what is due. Return: when the next one is, 0 if there is none. */
-uint64_t faults_run(struct hca *h)
+/** faults_run() - let go what is due. Return: whether anything was. */
+bool faults_run(struct hca *h)
 {
 	struct held *e;
+	bool any = false;
 
 	while ((e = TAILQ_FIRST(&h->faults->held)) && e->due_ns <= h->now_ns) {
 		TAILQ_REMOVE(&h->faults->held, e, link);
@@ -84,6 +85,15 @@ uint64_t faults_run(struct hca *h)
 		else
 			net_emit(h, e->ifindex, e->frame, e->len);
 		free(e);
+		any = true;
 	}
+	return any;
+}
+
+/** faults_due() - when the next one is, 0 if there is none. */
+uint64_t faults_due(struct hca *h)
+{
+	const struct held *e = TAILQ_FIRST(&h->faults->held);
+
 	return e ? e->due_ns : 0;
 }

@@ -214,7 +214,8 @@ enum sim_fault_action fault_check(struct hca *h, uint8_t dir, uint32_t dev, uint
 				  uint32_t *delay_us);
 void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame, size_t len,
 		 uint32_t delay_us);
-uint64_t faults_run(struct hca *h);
+bool faults_run(struct hca *h);
+uint64_t faults_due(struct hca *h);
 
 /* neigh.c: called without the lock */
 int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,

@@ -217,6 +217,15 @@ class Verbs(WithPrograms):
             self.fault("a.0", "clear")
         self.assertGreater(slow, plain + 2500)
 
+    def test_what_was_delayed_is_answered_at_once(self):
+        """Not at the next look at the doorbells, which is up to 2 ms away where nothing else has happened for that long."""
+        self.fault("b.0", "delay", "us=100000", "dir=rx", "class=request")
+        try:
+            late = until(lambda: float(re.search(r"([\d.]+) usec/iter", self.pingpong("-g", "3", "-n", "5")[1])[1]) < 101200, SECONDS)
+        finally:
+            self.fault("b.0", "clear")
+        self.assertIsNotNone(late)
+
     def test_counters_reach_sysfs(self):
         path = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_packets"
         before = int(self.cat("a", path))
