@@ -27,7 +27,7 @@
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
 #define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
 #define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
-#define DOORBELLS_MAX_NS 500000 /* from one look at all doorbells to the next */
+#define DOORBELLS_MAX_NS TICK_NS /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
 #define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
 #define MANY_QPS     400 /* with so many there is always a packet that would end a sleep; each time takes more than the */
@@ -179,11 +179,11 @@ static void wait_for_timer(struct hca *h, struct qp *qp)
 		h->timer_ns = t;
 }
 
-/* One turn for every queue pair with work. Return: whether one of them could go on at once. */
-static bool run_queues(struct hca *h)
+/* One turn for every queue pair with work. Return: whether one of them got on, or could; *ret_more: one had no time for all. */
+static bool run_queues(struct hca *h, bool *ret_more)
 {
 	struct qp *qp, *last = TAILQ_LAST(&h->busy, qp_queue), *next;
-	bool more = false;
+	bool work = false;
 
 	for (qp = TAILQ_FIRST(&h->busy); qp; qp = next) {
 		uint32_t cur = qp->req.cur;
@@ -198,24 +198,29 @@ static bool run_queues(struct hca *h)
 				qp_kick(qp);
 			else if (!qp->queue && timer_of(qp))
 				wait_for_timer(h, qp);
-			more |= qp->req.cur != cur || (qp->queue == &h->busy && !timer_of(qp));
+			work |= qp->req.cur != cur || (qp->queue == &h->busy && !timer_of(qp));
+			*ret_more |= again;
 		}
 	}
-	return more;
+	return work;
 }
 
-static bool round_once(struct hca *h)
+/* Return: whether there was anything to do; *ret_more: whether there is more already. */
+static bool round_once(struct hca *h, bool *ret_more)
 {
 	bool work;
+	int got;
 
 	h->now_ns = engine_clock();
-	work = net_receive(h, 0) > 0;
+	got = net_receive(h);
+	*ret_more = got >= NET_RX_BATCH;
+	work = got > 0;
 	/* What is to be answered comes before the turns of the queue pairs: the next may be a sleep away. */
 	work |= faults_run(h);
 	work |= poll_events(h) > 0;
 	poll_doorbells(h);
 	run_timers(h);
-	work |= run_queues(h);
+	work |= run_queues(h, ret_more);
 	net_flush(h);
 	return work;
 }
@@ -294,7 +299,7 @@ static void *engine_main(void *arg)
 {
 	struct hca *h = arg;
 	uint64_t last_work = engine_clock();
-	bool tick;
+	bool tick, more;
 
 	prctl(PR_SET_NAME, "simhca");
 	prctl(PR_SET_TIMERSLACK, 1000);
@@ -304,11 +309,11 @@ static void *engine_main(void *arg)
 
 		pthread_mutex_lock(&h->lock);
 		net_update(h);
-		if (round_once(h))
+		if (round_once(h, &more))
 			last_work = h->now_ns;
-		else if (h->now_ns - last_work > SPIN_NS)
+		tick = ticks(h, h->now_ns - last_work);
+		if (tick ? !more : h->now_ns - last_work > SPIN_NS)
 			ns = sleep_for(h, h->now_ns - last_work);
-		tick = ns && ticks(h, h->now_ns - last_work);
 		atomic_store_explicit(&h->dozes, ns > IDLE_MAX_NS && !tick, memory_order_relaxed);
 		pthread_mutex_unlock(&h->lock);
 		if (atomic_load_explicit(&h->waiters, memory_order_relaxed))

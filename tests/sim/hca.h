@@ -194,13 +194,14 @@ void send_complete_head(struct qp *qp);
 void send_fail_head(struct qp *qp, uint8_t syndrome, uint8_t vendor);
 
 /* net.c: frames */
+#define NET_RX_BATCH 64 /* taken from a socket at once */
 struct net *net_new(struct hca *h);
 void net_free(struct net *n);
 uint8_t *net_frame(struct hca *h);
 void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p,
 	      uint8_t *frame);
 void net_flush(struct hca *h);
-int net_receive(struct hca *h, int budget);
+int net_receive(struct hca *h);
 void net_update(struct hca *h);
 int net_wait(struct hca *h, uint64_t timeout_ns, bool deaf);
 void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len);

@@ -26,7 +26,6 @@
 #define N_PROTO     3
 #define MAX_NETDEVS 64
 #define TX_BATCH    64
-#define RX_BATCH    64
 #define SEND_BUFFER (16 << 20)
 /* In place of flow control. The kernel doubles it, and counts twice the bytes of a frame. */
 #define RECEIVE_BUFFER (64 << 20)
@@ -48,7 +47,7 @@ struct net {
 	int out_fd[TX_BATCH];
 	size_t out_len[TX_BATCH];
 	uint8_t out[TX_BATCH][WIRE_MAX_FRAME + 2] __attribute__((aligned(16)));
-	uint8_t in[RX_BATCH][WIRE_MAX_FRAME + 64] __attribute__((aligned(16)));
+	uint8_t in[NET_RX_BATCH][WIRE_MAX_FRAME + 64] __attribute__((aligned(16)));
 };
 
 /* Offsets are from the Ethernet header; the destination QPN is in the lower 24 bits of the second
@@ -355,27 +354,26 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 static int receive_from(struct hca *h, int fd)
 {
 	struct net *n = h->net;
-	struct mmsghdr msgs[RX_BATCH];
-	struct iovec iov[RX_BATCH];
+	struct mmsghdr msgs[NET_RX_BATCH];
+	struct iovec iov[NET_RX_BATCH];
 	int got;
 
-	for (int i = 0; i < RX_BATCH; i++) {
+	for (int i = 0; i < NET_RX_BATCH; i++) {
 		iov[i] = (struct iovec){.iov_base = n->in[i], .iov_len = sizeof(n->in[i])};
 		msgs[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
 	}
-	got = recvmmsg(fd, msgs, RX_BATCH, MSG_DONTWAIT, NULL);
+	got = recvmmsg(fd, msgs, NET_RX_BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < got; i++)
 		net_deliver(h, n->in[i], msgs[i].msg_len, 0);
 	return got > 0 ? got : 0;
 }
 
-/** net_receive() - take in what has arrived. Return: frames. */
-int net_receive(struct hca *h, int budget)
+/** net_receive() - take in what has arrived, NET_RX_BATCH frames of each socket. Return: frames. */
+int net_receive(struct hca *h)
 {
 	struct epoll_event ev[16];
 	int n, got = 0;
 
-	(void)budget;
 	n = epoll_wait(h->net->epoll, ev, 16, 0);
 	for (int i = 0; i < n; i++) {
 		uint64_t v;
