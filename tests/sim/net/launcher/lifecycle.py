@@ -102,9 +102,11 @@ def start(sim, topo, hosts, path, build, seed):
     copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     (sim.dir / "hosts").write_text(plans.etc_hosts(topo))
     fabric.ip("netns", "add", sim.fabric)
+    # Where the machine has br_netfilter loaded, each frame in a bridge would be routed and filtered as by a host.
     subprocess.run(["ip", "netns", "exec", sim.fabric, "sh", "-c",
                     "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; "
-                    "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"],
+                    "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; "
+                    "for kind in ip ip6 arp; do echo 0 >/proc/sys/net/bridge/bridge-nf-call-${kind}tables; done"],
                    check=False, capture_output=True)
     stand_ins = any(nic.vlans for nic in topo.nics()) and not fabric.kernel_has_vlans(sim.fabric)
     record = {"name": sim.name, "topology": str(path), "stand_ins": stand_ins, "build": str(build),
