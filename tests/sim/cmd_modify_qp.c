@@ -162,6 +162,7 @@ static void enter(struct qp *qp, uint8_t to)
 	}
 	qp->sqd_drained = false;
 	qp->state = to;
+	doorbell_state(qp->obj.uc->hca, qp);
 	qp_kick(qp);
 }
 

@@ -36,12 +36,28 @@ int doorbell_add(struct hca *h, struct qp *qp)
 	return 0;
 }
 
+static void swap(struct hca *h, uint32_t i, uint32_t j)
+{
+	struct doorbell was = h->doorbells[i];
+
+	h->doorbells[i] = h->doorbells[j];
+	h->doorbells[j] = was;
+	h->doorbells[i].qp->doorbell = i;
+	h->doorbells[j].qp->doorbell = j;
+}
+
+static void watch(struct hca *h, struct qp *qp, bool on)
+{
+	if (on && qp->doorbell >= h->n_watched)
+		swap(h, qp->doorbell, h->n_watched++);
+	else if (!on && qp->doorbell < h->n_watched)
+		swap(h, qp->doorbell, --h->n_watched);
+}
+
 void doorbell_remove(struct hca *h, struct qp *qp)
 {
-	struct doorbell *last = &h->doorbells[--h->n_doorbells];
-
-	h->doorbells[qp->doorbell] = *last;
-	last->qp->doorbell = qp->doorbell;
+	watch(h, qp, false);
+	swap(h, qp->doorbell, --h->n_doorbells);
 	if (h->n_doorbells)
 		return;
 	free(h->doorbells);
@@ -55,6 +71,7 @@ void doorbell_state(struct hca *h, struct qp *qp)
 
 	d->seen_recv = d->seen_send = DOORBELL_NONE;
 	d->flushes = qp->state == IBV_QPS_ERR && qp->rq_cnt;
+	watch(h, qp, qp->state >= IBV_QPS_RTS);
 }
 
 /* What follows a record is read after it by those who take it. */
@@ -86,8 +103,8 @@ void doorbells_look(struct hca *h)
 {
 	struct doorbell *d;
 
-	for (uint32_t i = 0; i < h->n_doorbells; i++) {
-		if (i + AHEAD < h->n_doorbells)
+	for (uint32_t i = 0; i < h->n_watched; i++) {
+		if (i + AHEAD < h->n_watched)
 			__builtin_prefetch((const void *)h->doorbells[i + AHEAD].db);
 		d = &h->doorbells[i];
 		if (peek(&d->db[1]) != d->seen_send ||

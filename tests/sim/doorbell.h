@@ -2,7 +2,8 @@
 /*
  * The doorbell records of all queue pairs, side by side. Nobody tells the HCA of a record that was
  * written, so it looks at them all the time; through the queue pairs each look would be several
- * cache misses, one after the other. All under hca->lock.
+ * cache misses, one after the other. Those of queue pairs in RTS and beyond come first: before, nothing
+ * is taken, and a program may have as many that are not connected. All under hca->lock.
  */
 #ifndef SIM_DOORBELL_H
 #define SIM_DOORBELL_H

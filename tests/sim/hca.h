@@ -51,7 +51,7 @@ struct hca {
 	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
 	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
-	uint32_t n_doorbells, doorbell_room;
+	uint32_t n_doorbells, n_watched, doorbell_room;
 	TAILQ_HEAD(qp_queue, qp) busy; /* queue pairs with something to send */
 	struct qp_queue waiting; /* those that have no more than a timer running */
 	uint64_t timer_ns; /* none of @waiting is due before; 0: none is waiting */
