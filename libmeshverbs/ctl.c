@@ -20,13 +20,13 @@ static void put_end(struct mv_put *put, const struct mv_ctl_end *end)
 	mv_put_u32(put, end->qpn);
 }
 
-static bool has_keys(const struct mv_ctl_msg *msg)
+static bool has_keys(const struct mv_ctl_keys *keys)
 {
 	bool some = false;
 	size_t i;
 
 	for (i = 0; i < MV_CTL_KEYS; i++)
-		some |= msg->asked[i].id || msg->given[i].id;
+		some |= keys->asked[i].id || keys->given[i].id;
 	return some;
 }
 
@@ -64,9 +64,16 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
 	mv_put_bytes(&put, msg->path_peer_gid.raw, sizeof(msg->path_peer_gid.raw));
 	mv_put_u32(&put, msg->key);
 	mv_put_u32(&put, msg->rkey);
-	if (has_keys(msg)) {
-		put_keys(&put, msg->asked);
-		put_keys(&put, msg->given);
+	return (size_t)(put.at - buf);
+}
+
+size_t mv_ctl_encode_keys(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint8_t *buf)
+{
+	struct mv_put put = {.at = buf + mv_ctl_encode(msg, buf)};
+
+	if (keys && has_keys(keys)) {
+		put_keys(&put, keys->asked);
+		put_keys(&put, keys->given);
 	}
 	return (size_t)(put.at - buf);
 }
@@ -109,7 +116,7 @@ static bool last_fields_valid(const struct mv_ctl_msg *msg)
 	return true;
 }
 
-static bool keys_valid(const struct mv_ctl_key *keys, bool may_be)
+static bool row_valid(const struct mv_ctl_key *keys, bool may_be)
 {
 	size_t i;
 
@@ -119,12 +126,12 @@ static bool keys_valid(const struct mv_ctl_key *keys, bool may_be)
 	return true;
 }
 
-static bool all_keys_valid(const struct mv_ctl_msg *msg)
+static bool keys_valid(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
 	bool moves = msg->flags & MV_CTL_MOVE;
 
-	return keys_valid(msg->asked, moves && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER)) &&
-	       keys_valid(msg->given, moves && (msg->type == MV_CTL_ANSWER || msg->type == MV_CTL_CONFIRM));
+	return row_valid(keys->asked, moves && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER)) &&
+	       row_valid(keys->given, moves && (msg->type == MV_CTL_ANSWER || msg->type == MV_CTL_CONFIRM));
 }
 
 static bool msg_valid(const struct mv_ctl_msg *msg)
@@ -133,12 +140,13 @@ static bool msg_valid(const struct mv_ctl_msg *msg)
 	       !(msg->flags & ~FLAGS_KNOWN) && msg->reason < MV_CTL_REASON_END &&
 	       msg->gid_type <= MV_GID_TYPE_ROCE_V2 && mtu_valid(msg->mtu_bytes) && msg->attempt &&
 	       msg->from.qpn <= 0xffffff && msg->to.qpn <= 0xffffff && msg->path.qpn <= 0xffffff &&
-	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg) && all_keys_valid(msg);
+	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg);
 }
 
-int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
+int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, struct mv_ctl_keys *ret_keys)
 {
 	struct mv_get get = {.at = buf, .left = len};
+	struct mv_ctl_keys keys = {0};
 	struct mv_ctl_msg msg = {0};
 	unsigned int reserved;
 
@@ -164,13 +172,21 @@ int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
 	msg.key = mv_get_u32(&get);
 	msg.rkey = mv_get_u32(&get);
 	if (len > MESSAGE_BYTES) {
-		get_keys(&get, msg.asked);
-		get_keys(&get, msg.given);
+		get_keys(&get, keys.asked);
+		get_keys(&get, keys.given);
 	}
-	if (reserved || !msg_valid(&msg) || has_keys(&msg) != (len > MESSAGE_BYTES))
+	if (reserved || !msg_valid(&msg) || !keys_valid(&msg, &keys) || has_keys(&keys) != (len > MESSAGE_BYTES))
 		return -EBADMSG;
 	*ret = msg;
+	*ret_keys = keys;
 	return 0;
+}
+
+int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret)
+{
+	struct mv_ctl_keys keys;
+
+	return mv_ctl_decode_keys(buf, len, ret, &keys);
 }
 
 const char *mv_ctl_type_name(unsigned int type)

@@ -29,14 +29,6 @@ struct mv_ctl_end {
 	uint32_t qpn; /* 24 bits */
 };
 
-#define MV_CTL_KEYS 2 /* of each kind that go with a message */
-
-/* A remote key that goes with a message of a move. */
-struct mv_ctl_key {
-	uint32_t id; /* chosen by who asks, as request_id of KEY_GET; repeated in the answer. 0: none, and @key is 0 */
-	uint32_t key; /* asked for: the program's; given: the one on the path */
-};
-
 enum mv_ctl_type {
 	/* Connecting and moving (move.h). */
 	MV_CTL_HELLO = 1, /* here is my end; what is yours doing? */
@@ -140,12 +132,20 @@ struct mv_ctl_msg {
 		uint32_t path_psn; /* AHEAD, OFFER and ANSWER with MV_CTL_MOVE: first PSN of @path's sends, 24 bits */
 		uint32_t n_received; /* SYNC: receives that the old QP consumed since it was connected, modulo 2^32 */
 	};
-	/*
-	 * With MV_CTL_MOVE: remote keys that the sender's work on the path will need (OFFER, ANSWER), and those that the receiver has asked
-	 * for by the same offer (ANSWER, CONFIRM). What is not among them KEY_GET asks for. Older plugins and agents drop a message that has
-	 * some: so it is not to be repeated with them.
-	 */
-	struct mv_ctl_key asked[MV_CTL_KEYS], given[MV_CTL_KEYS];
+};
+
+#define MV_CTL_KEYS 2 /* of each kind */
+
+/*
+ * What may go with a message of a move (MV_CTL_MOVE): remote keys that the sender's work on the path will need (OFFER, ANSWER), and those
+ * that the receiver has asked for by the same offer (ANSWER, CONFIRM). What is not among them KEY_GET asks for. Older plugins and agents
+ * drop a message that has some: so it is not to be repeated with them.
+ */
+struct mv_ctl_keys {
+	struct mv_ctl_key {
+		uint32_t id; /* chosen by who asks, as request_id of KEY_GET; repeated in the answer. 0: none, and @key is 0 */
+		uint32_t key; /* asked for: the program's; given: the one on the path */
+	} asked[MV_CTL_KEYS], given[MV_CTL_KEYS];
 };
 
 #define MV_CTL_PSN_NONE 0xffffffffu
@@ -157,16 +157,20 @@ struct mv_ctl_msg {
  * Return: its length in bytes.
  */
 size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf);
+/** mv_ctl_encode_keys - the same; @keys: NULL: none, as is one that has none */
+size_t mv_ctl_encode_keys(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint8_t *buf);
 
 /**
  * mv_ctl_decode - read and check a message
  *
  * Refuses unknown versions, types, flags, reasons and GID types, QPNs and PSNs of more than 24 bits, MTUs that do
- * not exist, an attempt of 0, wrong lengths. What it takes, mv_ctl_encode() gives back byte for byte.
+ * not exist, an attempt of 0, wrong lengths, keys where they do not belong. What it takes, mv_ctl_encode_keys() gives back byte for byte.
  *
  * Return: 0 or -EBADMSG; @ret is written on success only.
  */
 int mv_ctl_decode(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret);
+/** mv_ctl_decode_keys - the same; @ret_keys likewise */
+int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, struct mv_ctl_keys *ret_keys);
 
 const char *mv_ctl_type_name(unsigned int type);
 const char *mv_ctl_reason_text(unsigned int reason); /* a sentence part */

@@ -47,7 +47,7 @@ struct mesh_conn_key {
 struct mesh_conn_move_keys {
 	struct mv_ctl_key asked[MV_CTL_KEYS];
 	uint32_t offer; /* by which */
-	uint32_t last_offer[MV_CTL_TYPE_END]; /* that such a message went with keys for */
+	uint32_t asked_for, told_for; /* the offer for which we have, last */
 	struct mesh_conn_move_key {
 		uint32_t id;
 		bool given;
@@ -77,15 +77,15 @@ struct mesh_conn_spare {
 struct mesh_conn_home {
 	char device[IBV_SYSFS_NAME_MAX]; /* "": not made yet */
 	uint8_t port, gid_type;
-	union ibv_gid gid, peer_gid;
 	bool away; /* it is on another path now */
+	bool spared; /* a @spare was tried */
+	bool renews; /* the rail of @spare was lost, and there is none in its place yet */
+	union ibv_gid gid, peer_gid;
 	uint64_t hold_ns; /* how long home has to work before it moves back; grows with each flap */
 	uint64_t works_since_ns; /* 0: it does not */
 	uint64_t returned_at_ns; /* 0: it has not */
 	struct mesh_pd *spare; /* on the rail that would be next; prearm.c */
-	bool spared; /* that was tried */
 	uint64_t turn_ns; /* not before */
-	bool renews; /* the rail of @spare was lost, and there is none in its place yet */
 	struct mesh_conn_spare ahead; /* the path with @spare at this end, if a QP waits there */
 	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
 };
@@ -129,11 +129,11 @@ struct mesh_conn {
 	struct mesh_due due; /* or when it is to, if it is in the table */
 	bool claimed; /* the agent has been told of it */
 	bool known; /* the agent may have it, now or earlier: it is to be told when it goes */
-	struct mesh_conn *next_waiting;
 	bool waits; /* for its turn to move; the list of those has a reference */
-	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	bool native; /* went that way at RTR: all there is to do is to answer */
 	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
+	struct mesh_conn *next_waiting;
+	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	/* Where its work went last, and why; of one that is connected to itself: that of the one that it goes with. "": nowhere else yet */
 	char went_to[IBV_SYSFS_NAME_MAX];
 	uint8_t went_why; /* enum mv_ctl_reason */
@@ -159,9 +159,9 @@ struct mesh_conn {
 	struct mesh_conn_steps steps;
 	char peer_host[64];
 	enum mv_path_verdict verdict;
+	struct mesh_conn_move_keys move_keys;
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
-	struct mesh_conn_move_keys move_keys;
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool counted; /* in process->n_moving */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
@@ -341,7 +341,7 @@ void mesh_conn_wait_turn(struct mesh_conn *conn);
 /** mesh_conns_next_turn - one is through, or does not want to: call the next. Return: is there one? The helper thread has to look. */
 bool mesh_conns_next_turn(void);
 /** mesh_conn_message - a message of the peer */
-void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
+void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */
 void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
@@ -415,14 +415,14 @@ void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
 
 /** mesh_conn_keys_begin - a QP has been made for a move, or goes: nothing has been asked for it */
 void mesh_conn_keys_begin(struct mesh_conn *conn);
-/** mesh_conn_keys_go - put in what belongs into a message that is about to be sent */
-void mesh_conn_keys_go(struct mesh_conn *conn, struct mv_ctl_msg *msg);
+/** mesh_conn_keys_go - what goes with a message that is about to be sent */
+void mesh_conn_keys_go(struct mesh_conn *conn, const struct mv_ctl_msg *msg, struct mv_ctl_keys *ret);
 /** mesh_conn_keys_came - take what the peer's message brings */
-void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
+void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 /** mesh_conn_keys_dropped - the peer's program has taken that key away */
 void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
-/** mesh_conn_keys_use - the next QP is about to do the work */
-void mesh_conn_keys_use(struct mesh_conn *conn);
+/** mesh_conn_keys_use - the next QP is about to do the work: what is known for it; mesh_conn_keys_begin() follows */
+void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret);
 
 /* worker.c; both for the helper thread */
 
@@ -446,7 +446,7 @@ void mesh_thread_tell(void);
 /** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
 void mesh_thread_send(const struct mv_ctl_msg *msg);
 /** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
-void mesh_thread_send_later(const struct mv_ctl_msg *msg);
+void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 /**
  * mesh_thread_frame - another frame: CLAIM, by the helper thread only; UNCLAIM; STATUS
  *

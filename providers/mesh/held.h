@@ -204,6 +204,11 @@ struct mesh_live_key {
 	uint32_t rkey, path_rkey; /* the program's; the one for the next QP */
 };
 
+struct mesh_live_keys {
+	struct mesh_live_key keys[MESH_LIVE_KEYS];
+	size_t n;
+};
+
 /** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 

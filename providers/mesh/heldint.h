@@ -290,8 +290,6 @@ struct mesh_held {
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
 	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so there is no shadow in use */
-	struct mesh_live_key next_keys[MESH_LIVE_KEYS]; /* remote ones that are known for @next already */
-	size_t n_next_keys;
 
 	/* IBV_EVENT_QP_LAST_WQE_REACHED of the base's, as the program read it; last_wqe->lock, as the next. */
 	enum mesh_last_wqe_state {
@@ -676,8 +674,8 @@ void mesh_cqex_install(struct mesh_cq *cq);
 
 /** mesh_held_forget_keys - keys of one rail mean nothing on another; held->lock */
 void mesh_held_forget_keys(struct mesh_held *h);
-/** mesh_held_take_keys - those of mesh_live_next_keys() are good from now on; after the former; held->lock */
-void mesh_held_take_keys(struct mesh_held *h);
+/** mesh_held_take_keys - those are good from now on; after the former; held->lock; NULL is fine */
+void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys);
 
 /* ---- shadow.c ------------------------------------------------------------------------------------------------ */
 

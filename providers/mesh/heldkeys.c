@@ -114,19 +114,10 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	return n;
 }
 
-void mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n)
-{
-	pthread_mutex_lock(&h->lock);
-	memcpy(h->next_keys, keys, n * sizeof(*keys));
-	h->n_next_keys = n;
-	pthread_mutex_unlock(&h->lock);
-}
-
-void mesh_held_take_keys(struct mesh_held *h)
+void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys)
 {
 	size_t i;
 
-	for (i = 0; i < h->n_next_keys; i++)
-		know(h, h->next_keys[i].rkey, h->next_keys[i].path_rkey);
-	h->n_next_keys = 0;
+	for (i = 0; keys && i < keys->n; i++)
+		know(h, keys->keys[i].rkey, keys->keys[i].path_rkey);
 }

@@ -130,6 +130,7 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
  * mesh_live_replay - go on
  * @next_psn, @n_received: of the peer's fenced QP
  * @max_rd_atomic: as the program set it
+ * @keys: remote ones that need not be asked for on the next QP; NULL: none
  *
  * What the peer executed completes, the rest is posted to the next QP, and so is what waited and all that comes. Should
  * there be an atomic whose result is lost, it fails there in its turn, and all behind it, as they would have without us;
@@ -137,7 +138,8 @@ int mesh_live_last_word(struct mesh_held *h, struct mv_move_sync *ret);
  *
  * Return: 0; -EPROTO, -ERANGE, -EOPNOTSUPP, -ENOMEM: the caller surfaces.
  */
-int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic);
+int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+		     const struct mesh_live_keys *keys);
 
 /**
  * mesh_live_remote_keys - what keys of the peer will be needed, as far as can be told by the oldest work that is outstanding
@@ -146,9 +148,6 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
  * After mesh_live_prepare(), and before the fence. Return: how many.
  */
 size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
-
-/** mesh_live_next_keys - what mesh_live_replay(), which is called next, need not ask for; @n: MESH_LIVE_KEYS at most */
-void mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n);
 
 /** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
 void mesh_live_reap(struct mesh_held *h);

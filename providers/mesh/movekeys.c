@@ -32,28 +32,32 @@ void mesh_conn_keys_begin(struct mesh_conn *conn)
 	memset(conn->move_keys.ours, 0, sizeof(conn->move_keys.ours));
 }
 
-static void ask(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 {
-	struct mesh_conn_move_key *ours = conn->move_keys.ours;
+	struct mesh_conn_move_keys *keys = &conn->move_keys;
 	uint32_t rkeys[MESH_LIVE_KEYS];
 	size_t n, i;
 
+	if (keys->asked_for == offer)
+		return;
+	keys->asked_for = offer;
 	n = mesh_live_remote_keys(conn->held, rkeys);
 	for (i = 0; i < n; i++) {
-		ours[i] = (struct mesh_conn_move_key){.id = mesh_conn_next_request(conn), .key.rkey = rkeys[i]};
-		msg->asked[i] = (struct mv_ctl_key){.id = ours[i].id, .key = rkeys[i]};
+		ret->asked[i] = (struct mv_ctl_key){.id = mesh_conn_next_request(conn), .key = rkeys[i]};
+		keys->ours[i] = (struct mesh_conn_move_key){.id = ret->asked[i].id, .key.rkey = rkeys[i]};
 	}
 }
 
-static void give(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+static void give(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 {
-	const struct mesh_conn_move_keys *keys = &conn->move_keys;
+	struct mesh_conn_move_keys *keys = &conn->move_keys;
 	const struct mv_ctl_key *asked;
 	uint32_t path_rkey;
 	size_t i;
 
-	if (keys->offer != msg->request_id || !conn->next_path.pd)
+	if (keys->told_for == offer || keys->offer != offer || !conn->next_path.pd)
 		return;
+	keys->told_for = offer;
 	mesh_conn_key_peer(conn); /* the first message of a new life may be the one that asks */
 	for (i = 0; i < MV_CTL_KEYS; i++) {
 		asked = &keys->asked[i];
@@ -61,26 +65,21 @@ static void give(struct mesh_conn *conn, struct mv_ctl_msg *msg)
 			continue;
 		mesh_conn_note_told(conn, asked->key);
 		if (!mesh_key_remote_ready(conn->next_path.pd, asked->key, &path_rkey))
-			msg->given[i] = (struct mv_ctl_key){.id = asked->id, .key = path_rkey};
+			ret->given[i] = (struct mv_ctl_key){.id = asked->id, .key = path_rkey};
 	}
 }
 
-void mesh_conn_keys_go(struct mesh_conn *conn, struct mv_ctl_msg *msg)
+void mesh_conn_keys_go(struct mesh_conn *conn, const struct mv_ctl_msg *msg, struct mv_ctl_keys *ret)
 {
-	bool asks = msg->type == MV_CTL_OFFER || (msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY);
-	bool gives = msg->type == MV_CTL_CONFIRM || (msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY);
-	uint32_t *last;
+	bool answers = msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY;
 
-	if (!(msg->flags & MV_CTL_MOVE) || (!asks && !gives))
+	*ret = (struct mv_ctl_keys){0};
+	if (!(msg->flags & MV_CTL_MOVE))
 		return;
-	last = &conn->move_keys.last_offer[msg->type];
-	if (*last == msg->request_id)
-		return;
-	*last = msg->request_id;
-	if (asks)
-		ask(conn, msg);
-	if (gives)
-		give(conn, msg);
+	if (answers || msg->type == MV_CTL_OFFER)
+		ask(conn, msg->request_id, ret);
+	if (answers || msg->type == MV_CTL_CONFIRM)
+		give(conn, msg->request_id, ret);
 }
 
 static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given)
@@ -95,21 +94,20 @@ static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given
 	}
 }
 
-void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
-	struct mesh_conn_move_keys *keys = &conn->move_keys;
+	struct mesh_conn_move_keys *ours = &conn->move_keys;
 	size_t i;
 
 	if (!(msg->flags & MV_CTL_MOVE) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		return;
 	/* A repeated one asks for nothing, and the first may have come. */
-	if ((msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER) && (msg->asked[0].id || keys->offer != msg->request_id)) {
-		memcpy(keys->asked, msg->asked, sizeof(keys->asked));
-		keys->offer = msg->request_id;
+	if (keys->asked[0].id) {
+		memcpy(ours->asked, keys->asked, sizeof(ours->asked));
+		ours->offer = msg->request_id;
 	}
 	for (i = 0; i < MV_CTL_KEYS; i++)
-		if (msg->given[i].id)
-			take(keys->ours, &msg->given[i]);
+		take(ours->ours, &keys->given[i]);
 }
 
 void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
@@ -122,15 +120,13 @@ void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey)
 			ours[i] = (struct mesh_conn_move_key){0};
 }
 
-void mesh_conn_keys_use(struct mesh_conn *conn)
+void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret)
 {
 	const struct mesh_conn_move_key *ours = conn->move_keys.ours;
-	struct mesh_live_key keys[MESH_LIVE_KEYS];
-	size_t n = 0, i;
+	size_t i;
 
+	ret->n = 0;
 	for (i = 0; i < MV_CTL_KEYS; i++)
 		if (ours[i].given)
-			keys[n++] = ours[i].key;
-	mesh_live_next_keys(conn->held, keys, n);
-	mesh_conn_keys_begin(conn);
+			ret->keys[ret->n++] = ours[i].key;
 }

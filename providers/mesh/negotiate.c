@@ -385,6 +385,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 {
 	struct mv_move_action action;
 	const struct mv_move_action *next;
+	struct mv_ctl_keys keys;
 
 	conn->in_batch = false;
 	/* Carrying one out may give a new one, and may end our part. */
@@ -394,8 +395,8 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 			continue;
 		switch (action.type) {
 		case MV_DO_SEND:
-			mesh_conn_keys_go(conn, &action.msg);
-			mesh_thread_send_later(&action.msg); /* a worker wakes the helper thread afterwards */
+			mesh_conn_keys_go(conn, &action.msg, &keys);
+			mesh_thread_send_later(&action.msg, &keys); /* a worker wakes the helper thread afterwards */
 			break;
 		case MV_DO_PREPARE:
 			do_prepare(conn, &action, now_ns);
@@ -504,7 +505,7 @@ static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 }
 
 /* conn->lock */
-static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
 {
 	struct mv_ctl_msg reply;
 
@@ -516,7 +517,7 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, u
 			mesh_conn_peer_gone(conn);
 		}
 		mv_move_message(&conn->move, msg, now_ns);
-		mesh_conn_keys_came(conn, msg);
+		mesh_conn_keys_came(conn, msg, keys);
 		act(conn, now_ns, false);
 	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
@@ -529,11 +530,12 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, u
 /* Came while somebody else had the connection. */
 static void take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 {
+	const struct mv_ctl_keys none = {0};
 	struct mv_ctl_msg bye = conn->late_bye;
 
 	conn->late_bye.type = 0;
 	if (bye.type)
-		take_message(conn, &bye, now_ns);
+		take_message(conn, &bye, &none, now_ns);
 }
 
 /* It may be that its path works meanwhile. Return: when to look again, should it go on doing so. */
@@ -620,7 +622,7 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 	return live;
 }
 
-void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
 {
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
@@ -628,7 +630,7 @@ void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uin
 			conn->late_bye = *msg;
 		return;
 	}
-	take_message(conn, msg, now_ns);
+	take_message(conn, msg, keys, now_ns);
 	note_moving(conn, now_ns);
 	leave(conn);
 }

@@ -326,13 +326,15 @@ static bool take_over(struct mesh_conn *conn)
 
 static void do_replay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	struct mesh_live_keys keys;
 	int err;
 
 	before_replay(conn);
-	mesh_conn_keys_use(conn);
-	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic);
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u", conn->mc->device,
-	       conn->qpn, action->next_psn, action->n_received);
+	mesh_conn_keys_use(conn, &keys);
+	mesh_conn_keys_begin(conn);
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic, &keys);
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u; remote keys known: %zu",
+	       conn->mc->device, conn->qpn, action->next_psn, action->n_received, keys.n);
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
 	if (err || !take_over(conn))

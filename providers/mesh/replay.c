@@ -210,7 +210,7 @@ static uint32_t complete_done(struct mesh_held *h, const struct replay *r)
 }
 
 /* All locks are held. What was done is completed, and the next QP takes over. */
-static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
+static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = h->now;
 	uint32_t n_received = h->guard->n_received;
@@ -222,7 +222,7 @@ static struct mesh_shadow take_over(struct mesh_held *h, struct replay *r)
 	h->now = h->next;
 	h->next = (struct mesh_shadow){0};
 	mesh_held_forget_keys(h);
-	mesh_held_take_keys(h);
+	mesh_held_take_keys(h, keys);
 	mesh_guard_rtr(h->guard, h->next_mtu_bytes);
 	h->guard->n_received = n_received;
 	if (h->now.rts)
@@ -249,7 +249,7 @@ static bool is_idle(const struct mesh_held *h)
 }
 
 /* @peer: NULL: it is gone */
-static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic)
+static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t max_rd_atomic, const struct mesh_live_keys *keys)
 {
 	struct mesh_shadow old = {0};
 	struct replay r = {0};
@@ -270,7 +270,7 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	if (!err && mesh_cq_stash_reserve(h->send_cq, (uint32_t)r.n))
 		err = -ENOMEM;
 	if (!err)
-		old = take_over(h, &r);
+		old = take_over(h, &r, keys);
 	if (!err && !peer)
 		h->guard->lost = "the peer's QP is gone";
 	pthread_mutex_unlock(&h->lock);
@@ -284,16 +284,17 @@ static int go_on(struct mesh_held *h, const struct mv_move_sync *peer, uint32_t 
 	return 0;
 }
 
-int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic)
+int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received, uint32_t max_rd_atomic,
+		     const struct mesh_live_keys *keys)
 {
 	const struct mv_move_sync peer = {.next_psn = next_psn, .n_received = n_received};
 
-	return go_on(h, &peer, max_rd_atomic);
+	return go_on(h, &peer, max_rd_atomic, keys);
 }
 
 int mesh_live_alone(struct mesh_held *h)
 {
-	return go_on(h, NULL, 0);
+	return go_on(h, NULL, 0, NULL);
 }
 
 /* ---- it failed ----------------------------------------------------------------------------------------------- */

@@ -240,30 +240,31 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
-static void send_message(const struct mv_ctl_msg *msg, bool later)
+static void send_message(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, bool later)
 {
 	struct mv_frame frame = {.type = MV_FRAME_SEND, .qpn = msg->to.qpn, .dgid = msg->to.gid};
 
-	frame.len = (uint16_t)mv_ctl_encode(msg, frame.payload);
+	frame.len = (uint16_t)mv_ctl_encode_keys(msg, keys, frame.payload);
 	send_frame(&frame, later);
 }
 
 void mesh_thread_send(const struct mv_ctl_msg *msg)
 {
-	send_message(msg, false);
+	send_message(msg, NULL, false);
 }
 
-void mesh_thread_send_later(const struct mv_ctl_msg *msg)
+void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
-	send_message(msg, true);
+	send_message(msg, keys, true);
 }
 
 static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 {
 	struct mesh_conn *conn;
+	struct mv_ctl_keys keys;
 	struct mv_ctl_msg msg;
 
-	if (mv_ctl_decode(frame->payload, frame->len, &msg))
+	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
 		return;
 	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
 		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
@@ -275,7 +276,7 @@ static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
 		mesh_conn_key_message(conn, &msg);
 	else
-		mesh_conn_message(conn, &msg, now_ns);
+		mesh_conn_message(conn, &msg, &keys, now_ns);
 	mesh_conn_queue(conn, false);
 	mesh_conn_put(conn);
 }

@@ -16,15 +16,16 @@ static void check_text(const char *text, size_t size)
 static void check_message(const uint8_t *buf, size_t size)
 {
 	uint8_t again[MV_CTL_MAX_BYTES];
+	struct mv_ctl_keys keys;
 	struct mv_ctl_msg msg;
 
-	if (mv_ctl_decode(buf, size, &msg))
+	if (mv_ctl_decode_keys(buf, size, &msg, &keys))
 		return;
 	FUZZ_CHECK(msg.type >= MV_CTL_HELLO && msg.type < MV_CTL_TYPE_END);
 	FUZZ_CHECK(msg.from.qpn <= 0xffffff && msg.to.qpn <= 0xffffff && msg.path.qpn <= 0xffffff);
 	FUZZ_CHECK(strcmp(mv_ctl_type_name(msg.type), "unknown"));
 	FUZZ_CHECK(strcmp(mv_ctl_reason_text(msg.reason), "unknown"));
-	FUZZ_CHECK(mv_ctl_encode(&msg, again) == size);
+	FUZZ_CHECK(mv_ctl_encode_keys(&msg, &keys, again) == size);
 	FUZZ_CHECK(!memcmp(buf, again, size));
 }
 

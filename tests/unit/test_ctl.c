@@ -161,46 +161,60 @@ static void test_refused_psns(void **state)
 	assert_int_equal(got.n_received, 0xffffffff);
 }
 
+static void assert_keys_refused(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
+{
+	uint8_t buf[MV_CTL_MAX_BYTES];
+	struct mv_ctl_keys got;
+	struct mv_ctl_msg ret;
+
+	assert_int_equal(mv_ctl_decode_keys(buf, mv_ctl_encode_keys(msg, keys, buf), &ret, &got), -EBADMSG);
+}
+
 /* Those that go with the messages of a move, and with no others. */
 static void test_keys(void **state)
 {
 	static const uint8_t expected[] = {1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0, 0, 0, 0, 0,    0,    0,    0,
 					   0, 0, 0, 0, 0,    0,    0,    0,    5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24};
 	struct mv_ctl_msg msg = sample(), got;
+	struct mv_ctl_keys keys = {0}, got_keys;
 	uint8_t buf[MV_CTL_MAX_BYTES] = {0};
 
 	(void)state;
 	msg.type = MV_CTL_ANSWER;
 	msg.flags = MV_CTL_MOVE;
 	msg.path_psn = 1;
-	msg.asked[0] = (struct mv_ctl_key){.id = 0x01020304, .key = 0x11121314};
-	msg.given[1] = (struct mv_ctl_key){.id = 0x05060708, .key = 0x21222324};
-	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(&msg, buf), &got), 0);
-	assert_memory_equal(got.asked, msg.asked, sizeof(got.asked));
-	assert_memory_equal(got.given, msg.given, sizeof(got.given));
+	assert_int_equal(mv_ctl_encode_keys(&msg, &keys, buf), MESSAGE_BYTES);
+	assert_int_equal(mv_ctl_encode_keys(&msg, NULL, buf), MESSAGE_BYTES);
+	keys.asked[0] = (struct mv_ctl_key){.id = 0x01020304, .key = 0x11121314};
+	keys.given[1] = (struct mv_ctl_key){.id = 0x05060708, .key = 0x21222324};
+	assert_int_equal(mv_ctl_decode_keys(buf, mv_ctl_encode_keys(&msg, &keys, buf), &got, &got_keys), 0);
+	assert_memory_equal(&got_keys, &keys, sizeof(keys));
+	assert_int_equal(got.path_psn, 1);
 	assert_int_equal(sizeof(expected), KEYS_BYTES);
 	assert_memory_equal(buf + MESSAGE_BYTES, expected, KEYS_BYTES);
 	for (size_t len = 0; len <= sizeof(buf); len++)
 		assert_int_equal(mv_ctl_decode(buf, len, &got), len == MESSAGE_BYTES || len == MESSAGE_BYTES + KEYS_BYTES ? 0 : -EBADMSG);
 	memset(buf + MESSAGE_BYTES, 0, KEYS_BYTES); /* what brings none is shorter */
 	assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES + KEYS_BYTES, &got), -EBADMSG);
-	assert_int_equal(mv_ctl_decode(buf, MESSAGE_BYTES, &got), 0);
+	assert_int_equal(mv_ctl_decode_keys(buf, MESSAGE_BYTES, &got, &got_keys), 0);
+	assert_int_equal(got_keys.asked[0].id, 0);
+	assert_int_equal(got_keys.given[1].id, 0);
 	msg.flags = 0;
-	assert_refused(&msg);
+	assert_keys_refused(&msg, &keys);
 	msg.flags = MV_CTL_MOVE;
 	msg.type = MV_CTL_OFFER;
-	assert_refused(&msg);
+	assert_keys_refused(&msg, &keys);
 	msg.type = MV_CTL_CONFIRM;
-	assert_refused(&msg);
-	msg.asked[0].id = 0; /* of a key that nobody asks for */
-	assert_refused(&msg);
-	msg.asked[0].key = 0;
-	msg.given[0].key = 1;
-	assert_refused(&msg);
-	msg.given[0].key = 0;
-	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode(&msg, buf), &got), 0);
+	assert_keys_refused(&msg, &keys);
+	keys.asked[0].id = 0; /* of a key that nobody asks for */
+	assert_keys_refused(&msg, &keys);
+	keys.asked[0].key = 0;
+	keys.given[0].key = 1;
+	assert_keys_refused(&msg, &keys);
+	keys.given[0].key = 0;
+	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode_keys(&msg, &keys, buf), &got), 0);
 	msg.type = MV_CTL_SYNC;
-	assert_refused(&msg);
+	assert_keys_refused(&msg, &keys);
 }
 
 static void test_lengths_and_version(void **state)

@@ -192,5 +192,5 @@ void live_move(struct end *e)
 	struct mv_move_sync sync;
 
 	live_fence(e, &sync);
-	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4), 0);
+	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4, NULL), 0);
 }

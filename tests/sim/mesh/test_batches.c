@@ -112,7 +112,7 @@ static int fence_on(struct end *e, struct mv_move_sync *sync)
 
 static int replay(struct end *e, struct mv_move_sync *sync)
 {
-	return mesh_live_replay(e->held, sync->next_psn, sync->n_received, 4);
+	return mesh_live_replay(e->held, sync->next_psn, sync->n_received, 4, NULL);
 }
 
 static int fenced(struct end *e, struct mv_move_sync *sync)

@@ -751,7 +751,7 @@ static void *fence_on_elsewhere(void *arg)
 static void *replay_elsewhere(void *arg)
 {
 	(void)arg;
-	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4);
+	return (void *)(intptr_t)mesh_live_replay(guarded.held, sync_of_fence.next_psn, sync_of_fence.n_received, 4, NULL);
 }
 
 /* @err: what the fence said when it was begun. */

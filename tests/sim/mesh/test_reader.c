@@ -329,7 +329,7 @@ static void test_past_us(void **state)
 	/* Too late: nothing may overtake it. */
 	assert_int_equal(world.mc->post_send(a.qp, &late, &bad), 0);
 	assert_true(mesh_reader_strayed(h->guard->reader));
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), -EPROTO);
+	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 	assert_null(mesh_live_lost(h));
 	assert_int_equal(ibv_post_send(a.qp, &late, &bad), 0);
 	assert_non_null(mesh_live_lost(h));
@@ -348,7 +348,7 @@ static void test_next_one_fails(void **state)
 	guarded_fence(h, false, &sync);
 	c.cq = h->recv_cq;
 	assert_false(mesh_guard_completed(h, &c));
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), -EPROTO);
+	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), -EPROTO);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -569,7 +569,7 @@ static void test_changed(void **state)
 	assert_int_equal(mesh_live_change(h, &reads, IBV_QP_ACCESS_FLAGS), 0);
 	assert_int_equal(remote_access(query_qp, h->next.qp), IBV_ACCESS_REMOTE_READ);
 	/* A further one: what does the work now is ours. */
-	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4), 0);
+	assert_int_equal(mesh_live_replay(h, SQ_PSN, 0, 4, NULL), 0);
 	guarded_prepare(h);
 	guarded_fence(h, true, &sync);
 	assert_int_equal(mesh_held_modify(h, &none, IBV_QP_ACCESS_FLAGS), 0);

@@ -82,7 +82,7 @@ static void test_fence_unpolled(void **state)
 		err = mesh_live_fence(e.held, false, &sync);
 	assert_int_equal(err, 0);
 	assert_int_equal(sync.n_received, 1);
-	assert_int_equal(mesh_live_replay(e.held, sync.next_psn, sync.n_received, 4), 0);
+	assert_int_equal(mesh_live_replay(e.held, sync.next_psn, sync.n_received, 4, NULL), 0);
 	takes_one(h, &e, recv_cq);
 	for (i = 1; i < 20; i++) {
 		sends_one(h, &e);

@@ -15,11 +15,10 @@
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
-void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg);
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret);
-void __wrap_mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n);
 
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
@@ -29,12 +28,16 @@ static struct mesh_process process;
 static struct mesh_pd rail_pd;
 static struct mesh_conn *conn;
 
-static struct mv_ctl_msg sent[8];
+/* A message, and what goes with it. */
+struct mail {
+	struct mv_ctl_msg msg;
+	struct mv_ctl_keys keys;
+};
+
+static struct mail sent[8];
 static unsigned int n_sent;
 static uint32_t needed[MESH_LIVE_KEYS]; /* by what is outstanding */
 static size_t n_needed;
-static struct mesh_live_key known[MESH_LIVE_KEYS];
-static size_t n_known;
 static uint32_t offered; /* number of the offer */
 static bool drops; /* the program takes each region away as soon as it is known that a peer has its key */
 
@@ -53,12 +56,13 @@ int __wrap_mesh_thread_wake(bool urgent)
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 {
 	assert_true(n_sent < sizeof(sent) / sizeof(sent[0]));
-	sent[n_sent++] = *msg;
+	sent[n_sent++] = (struct mail){.msg = *msg};
 }
 
-void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg)
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
 	__wrap_mesh_thread_send(msg);
+	sent[n_sent - 1].keys = *keys;
 }
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
@@ -84,13 +88,6 @@ size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret)
 	return n_needed;
 }
 
-void __wrap_mesh_live_next_keys(struct mesh_held *h, const struct mesh_live_key *keys, size_t n)
-{
-	assert_ptr_equal(h, &held);
-	memcpy(known, keys, n * sizeof(*keys));
-	n_known = n;
-}
-
 static int setup(void **state)
 {
 	struct mesh_context *mc = mesh_context_claim();
@@ -113,7 +110,6 @@ static int setup(void **state)
 	needed[0] = 0x10;
 	needed[1] = 0x20;
 	n_needed = 2;
-	n_known = 99;
 	offered = 9;
 	n_sent = 0;
 	drops = false;
@@ -133,18 +129,18 @@ static int teardown(void **state)
 }
 
 /* As it would be sent. */
-static struct mv_ctl_msg ours(enum mv_ctl_type type, unsigned int flags)
+static struct mail ours(enum mv_ctl_type type, unsigned int flags)
 {
-	struct mv_ctl_msg msg;
+	struct mail mail;
 
-	mv_move_header(&conn->move, type, &msg);
-	msg.flags = (uint8_t)flags;
-	msg.request_id = offered;
-	mesh_conn_keys_go(conn, &msg);
-	return msg;
+	mv_move_header(&conn->move, type, &mail.msg);
+	mail.msg.flags = (uint8_t)flags;
+	mail.msg.request_id = offered;
+	mesh_conn_keys_go(conn, &mail.msg, &mail.keys);
+	return mail;
 }
 
-static struct mv_ctl_msg from_peer(enum mv_ctl_type type)
+static struct mail from_peer(enum mv_ctl_type type)
 {
 	struct mv_ctl_msg to, msg;
 
@@ -158,197 +154,206 @@ static struct mv_ctl_msg from_peer(enum mv_ctl_type type)
 	msg.to_psn = to.from_psn;
 	msg.flags = MV_CTL_MOVE | MV_CTL_READY;
 	msg.request_id = offered;
-	return msg;
+	return (struct mail){.msg = msg};
+}
+
+static void comes(const struct mail *mail)
+{
+	mesh_conn_keys_came(conn, &mail->msg, &mail->keys);
 }
 
 /* An answer to all that @question asked for. */
-static struct mv_ctl_msg told(enum mv_ctl_type type, const struct mv_ctl_msg *question)
+static struct mail told(enum mv_ctl_type type, const struct mail *question)
 {
-	struct mv_ctl_msg msg = from_peer(type);
+	const struct mv_ctl_key *asked = question->keys.asked;
+	struct mail mail = from_peer(type);
 	size_t i;
 
 	for (i = 0; i < MV_CTL_KEYS; i++)
-		if (question->asked[i].id)
-			msg.given[i] = (struct mv_ctl_key){.id = question->asked[i].id, .key = question->asked[i].key + 0x1000};
-	return msg;
+		if (asked[i].id)
+			mail.keys.given[i] = (struct mv_ctl_key){.id = asked[i].id, .key = asked[i].key + 0x1000};
+	return mail;
 }
 
 static void peer_drops(uint32_t key)
 {
-	struct mv_ctl_msg msg = from_peer(MV_CTL_KEY_DROP);
+	struct mail drop = from_peer(MV_CTL_KEY_DROP);
 
-	msg.key = key;
-	mesh_conn_key_message(conn, &msg);
+	drop.msg.key = key;
+	mesh_conn_key_message(conn, &drop.msg);
 }
 
 static void assert_known(size_t n, uint32_t first, uint32_t second)
 {
-	mesh_conn_keys_use(conn);
-	assert_int_equal(n_known, n);
+	struct mesh_live_keys known = {.n = 99};
+
+	mesh_conn_keys_use(conn, &known);
+	assert_int_equal(known.n, n);
 	if (n) {
-		assert_int_equal(known[0].rkey, first);
-		assert_int_equal(known[0].path_rkey, first + 0x1000);
+		assert_int_equal(known.keys[0].rkey, first);
+		assert_int_equal(known.keys[0].path_rkey, first + 0x1000);
 	}
 	if (n > 1) {
-		assert_int_equal(known[1].rkey, second);
-		assert_int_equal(known[1].path_rkey, second + 0x1000);
+		assert_int_equal(known.keys[1].rkey, second);
+		assert_int_equal(known.keys[1].path_rkey, second + 0x1000);
 	}
 }
 
 static void test_leader(void **state)
 {
-	struct mv_ctl_msg offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), again, answer;
+	struct mail offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), again, answer;
 
 	(void)state;
-	assert_int_equal(offer.asked[0].key, 0x10);
-	assert_int_equal(offer.asked[1].key, 0x20);
-	assert_int_not_equal(offer.asked[0].id, 0);
-	assert_int_not_equal(offer.asked[0].id, offer.asked[1].id);
+	assert_int_equal(offer.keys.asked[0].key, 0x10);
+	assert_int_equal(offer.keys.asked[1].key, 0x20);
+	assert_int_not_equal(offer.keys.asked[0].id, 0);
+	assert_int_not_equal(offer.keys.asked[0].id, offer.keys.asked[1].id);
 	again = ours(MV_CTL_OFFER, MV_CTL_MOVE); /* who did not understand it understands this */
-	assert_int_equal(again.asked[0].id, 0);
-	assert_int_equal(again.asked[1].id, 0);
+	assert_int_equal(again.keys.asked[0].id, 0);
+	assert_int_equal(again.keys.asked[1].id, 0);
 	answer = told(MV_CTL_ANSWER, &offer);
-	mesh_conn_keys_came(conn, &answer);
+	comes(&answer);
 	assert_known(2, 0x10, 0x20);
-	assert_known(0, 0, 0); /* once */
+	mesh_conn_keys_begin(conn);
+	assert_known(0, 0, 0);
 }
 
 static void test_follower(void **state)
 {
-	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER), answer, confirm;
+	struct mail offer = from_peer(MV_CTL_OFFER), answer, confirm;
 
 	(void)state;
-	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
-	offer.asked[1] = (struct mv_ctl_key){.id = 51, .key = 0x4000}; /* of no region */
-	mesh_conn_keys_came(conn, &offer);
+	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	offer.keys.asked[1] = (struct mv_ctl_key){.id = 51, .key = 0x4000}; /* of no region */
+	comes(&offer);
 	mesh_conn_keys_begin(conn); /* that is when its QP is made */
 	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE);
-	assert_int_equal(answer.given[0].id, 0); /* not on this path */
+	assert_int_equal(answer.keys.given[0].id, 0); /* not on this path */
 	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE | MV_CTL_READY);
-	assert_int_equal(answer.given[0].id, 50);
-	assert_int_equal(answer.given[0].key, 0x1040);
-	assert_int_equal(answer.given[1].id, 0);
-	assert_int_equal(answer.given[1].key, 0);
-	assert_int_equal(answer.asked[0].key, 0x10);
+	assert_int_equal(answer.keys.given[0].id, 50);
+	assert_int_equal(answer.keys.given[0].key, 0x1040);
+	assert_int_equal(answer.keys.given[1].id, 0);
+	assert_int_equal(answer.keys.given[1].key, 0);
+	assert_int_equal(answer.keys.asked[0].key, 0x10);
 	confirm = told(MV_CTL_CONFIRM, &answer);
-	mesh_conn_keys_came(conn, &confirm);
+	comes(&confirm);
 	assert_known(2, 0x10, 0x20);
 }
 
 /* Of the leader's, what the follower has asked for: by the offer that it has answered. */
 static void test_confirm(void **state)
 {
-	struct mv_ctl_msg answer = from_peer(MV_CTL_ANSWER), confirm;
+	struct mail answer = from_peer(MV_CTL_ANSWER), confirm;
 
 	(void)state;
-	answer.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
-	mesh_conn_keys_came(conn, &answer);
-	answer.asked[0].id = 0; /* repeated, before the first was answered */
-	answer.asked[0].key = 0;
-	mesh_conn_keys_came(conn, &answer);
-	answer.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
+	answer.keys.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
+	comes(&answer);
+	answer.keys.asked[0].id = 0; /* repeated, before the first was answered */
+	answer.keys.asked[0].key = 0;
+	comes(&answer);
+	answer.keys.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
-	assert_int_equal(confirm.given[0].id, 60);
-	assert_int_equal(confirm.given[0].key, 0x1041);
-	assert_int_equal(confirm.asked[0].id, 0);
+	assert_int_equal(confirm.keys.given[0].id, 60);
+	assert_int_equal(confirm.keys.given[0].key, 0x1041);
+	assert_int_equal(confirm.keys.asked[0].id, 0);
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE); /* again */
-	assert_int_equal(confirm.given[0].id, 0);
+	assert_int_equal(confirm.keys.given[0].id, 0);
 	offered++;
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE); /* it has asked for another offer */
-	assert_int_equal(confirm.given[0].id, 0);
+	assert_int_equal(confirm.keys.given[0].id, 0);
 	offered++;
-	answer.request_id = offered;
-	mesh_conn_keys_came(conn, &answer);
+	answer.msg.request_id = offered;
+	comes(&answer);
 	conn->next_path.pd = NULL;
 	confirm = ours(MV_CTL_CONFIRM, MV_CTL_MOVE);
-	assert_int_equal(confirm.given[0].id, 0);
+	assert_int_equal(confirm.keys.given[0].id, 0);
 }
 
 /* Of a QP that was given up for another one the keys are others. */
 static void test_late(void **state)
 {
-	struct mv_ctl_msg first = ours(MV_CTL_OFFER, MV_CTL_MOVE), second, answer;
+	struct mail first = ours(MV_CTL_OFFER, MV_CTL_MOVE), second, answer;
 
 	(void)state;
 	mesh_conn_keys_begin(conn);
 	offered++;
 	second = ours(MV_CTL_OFFER, MV_CTL_MOVE);
-	assert_int_equal(second.asked[0].key, 0x10);
+	assert_int_equal(second.keys.asked[0].key, 0x10);
 	answer = told(MV_CTL_ANSWER, &first);
-	mesh_conn_keys_came(conn, &answer);
+	comes(&answer);
 	assert_known(0, 0, 0);
 }
 
 /* It may overtake the answer, and the answer may come twice. */
 static void test_dropped(void **state)
 {
-	struct mv_ctl_msg offer, answer;
+	struct mail offer, answer;
 
 	(void)state;
 	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
 	answer = told(MV_CTL_ANSWER, &offer);
 	peer_drops(0x10);
-	mesh_conn_keys_came(conn, &answer);
+	comes(&answer);
 	peer_drops(0x30);
 	assert_known(1, 0x20, 0);
 
 	offered++;
 	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
 	answer = told(MV_CTL_ANSWER, &offer);
-	mesh_conn_keys_came(conn, &answer);
+	comes(&answer);
 	peer_drops(0x20);
-	mesh_conn_keys_came(conn, &answer);
+	comes(&answer);
 	assert_known(1, 0x10, 0);
 }
 
 /* Whom one of ours was told is told when it goes, at once also: before the message is sent it may have gone. */
 static void test_told_of_drops(void **state)
 {
-	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER);
+	struct mail offer = from_peer(MV_CTL_OFFER);
 
 	(void)state;
-	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
 	mesh_conns_key_dropped(&pd, 0x40);
 	assert_int_equal(n_sent, 0);
-	mesh_conn_keys_came(conn, &offer);
+	comes(&offer);
 	drops = true;
 	ours(MV_CTL_ANSWER, MV_CTL_MOVE | MV_CTL_READY);
 	assert_int_equal(n_sent, 1);
-	assert_int_equal(sent[0].type, MV_CTL_KEY_DROP);
-	assert_int_equal(sent[0].key, 0x40);
-	assert_int_equal(sent[0].to_attempt, 4);
+	assert_int_equal(sent[0].msg.type, MV_CTL_KEY_DROP);
+	assert_int_equal(sent[0].msg.key, 0x40);
+	assert_int_equal(sent[0].msg.to_attempt, 4);
 }
 
 static void test_not_of_others(void **state)
 {
-	struct mv_ctl_msg msg, offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), answer = told(MV_CTL_ANSWER, &offer);
+	struct mail msg, offer = ours(MV_CTL_OFFER, MV_CTL_MOVE), answer = told(MV_CTL_ANSWER, &offer);
 
 	(void)state;
-	answer.to_attempt++;
-	mesh_conn_keys_came(conn, &answer);
-	answer.to_attempt--;
-	answer.flags &= (uint8_t)~MV_CTL_MOVE;
-	mesh_conn_keys_came(conn, &answer);
-	answer.flags |= MV_CTL_MOVE;
-	answer.given[0].id += 100;
-	answer.given[1].id = 0;
-	mesh_conn_keys_came(conn, &answer);
+	answer.msg.to_attempt++;
+	comes(&answer);
+	answer.msg.to_attempt--;
+	answer.msg.flags &= (uint8_t)~MV_CTL_MOVE;
+	comes(&answer);
+	answer.msg.flags |= MV_CTL_MOVE;
+	answer.keys.given[0].id += 100;
+	answer.keys.given[1].id = 0;
+	comes(&answer);
 	assert_known(0, 0, 0);
 	/* Connecting, nothing has been posted. */
 	offered++;
 	msg = ours(MV_CTL_OFFER, 0);
-	assert_int_equal(msg.asked[0].id, 0);
+	assert_int_equal(msg.keys.asked[0].id, 0);
 	msg = ours(MV_CTL_SYNC, MV_CTL_MOVE);
-	assert_int_equal(msg.asked[0].id, 0);
+	assert_int_equal(msg.keys.asked[0].id, 0);
 	n_needed = 0;
 	msg = ours(MV_CTL_OFFER, MV_CTL_MOVE);
-	assert_int_equal(msg.asked[0].id, 0);
+	assert_int_equal(msg.keys.asked[0].id, 0);
 }
 
 /* All that is sent passes there, and all that comes. */
 static void test_on_the_way(void **state)
 {
-	struct mv_ctl_msg offer = from_peer(MV_CTL_OFFER);
+	struct mail offer = from_peer(MV_CTL_OFFER);
 	struct mv_move_action *action = &conn->move.actions[conn->move.next_action];
 
 	(void)state;
@@ -359,10 +364,10 @@ static void test_on_the_way(void **state)
 	conn->move.n_actions = 1;
 	mesh_conn_work(conn);
 	assert_int_equal(n_sent, 1);
-	assert_int_equal(sent[0].asked[1].key, 0x20);
-	offer.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
+	assert_int_equal(sent[0].keys.asked[1].key, 0x20);
+	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
 	conn->next_path.pd = NULL;
-	mesh_conn_message(conn, &offer, 1); /* it has no log, so it refuses */
+	mesh_conn_message(conn, &offer.msg, &offer.keys, 1); /* it has no log, so it refuses */
 	assert_int_equal(conn->move_keys.asked[0].key, 0x40);
 }
 

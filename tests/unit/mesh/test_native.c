@@ -14,6 +14,8 @@
 #include "reasons.h"
 #include "relocate.h"
 
+static const struct mv_ctl_keys no_keys;
+
 /* A port was down when it was made; its program has said RTS, and only receives. Nobody answers. */
 static void is_held(void)
 {
@@ -376,7 +378,7 @@ static void test_meanwhile(void **state)
 	assert_true(is_due_after(0));
 	hello.from = conn.peer;
 	hello.to = conn.local;
-	mesh_conn_message(&conn, &hello, now_ns);
+	mesh_conn_message(&conn, &hello, &no_keys, now_ns);
 	assert_int_equal(conn.move.peer_attempt, 9);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);

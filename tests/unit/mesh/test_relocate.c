@@ -15,6 +15,8 @@
 #include "reasons.h"
 #include "relocate.h"
 
+static const struct mv_ctl_keys no_keys;
+
 static void waits_for(enum mv_ctl_reason reason)
 {
 	stay(reason);
@@ -237,7 +239,7 @@ static void test_failed_one_says_so(void **state)
 	msg.to = conn.local;
 	msg.attempt = 2;
 	msg.to_attempt = conn.move.attempt;
-	mesh_conn_message(&conn, &msg, now_ns);
+	mesh_conn_message(&conn, &msg, &no_keys, now_ns);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
 	assert_null(mv_move_peek(&conn.move));
@@ -253,7 +255,7 @@ static void say_bye(uint32_t attempt)
 				       .from_psn = conn.move.rq_psn,
 				       .to_psn = conn.move.sq_psn};
 
-	mesh_conn_message(&conn, &bye, now_ns);
+	mesh_conn_message(&conn, &bye, &no_keys, now_ns);
 }
 
 /* A worker has the connection, or the program is in the middle of a call, when the peer says that it goes. */

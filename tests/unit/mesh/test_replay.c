@@ -133,7 +133,7 @@ static void was_posted(struct fenced *f, uint64_t wr_id, enum ibv_wr_opcode opco
 static void replay(struct fenced *f, uint32_t n_flushed, uint32_t executed, uint32_t received)
 {
 	f->h.guard->n_undone = n_flushed;
-	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4), 0);
+	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + executed) & 0xffffff, received, 4, NULL), 0);
 	assert_int_equal(f->h.mode, MESH_HELD_ACTIVE);
 }
 
@@ -193,7 +193,7 @@ static void test_no_result_is_supposed(void **state)
 	for (uint64_t i = 1; i <= 4; i++)
 		was_posted(f, i, IBV_WR_RDMA_READ, true);
 	f->h.guard->n_undone = 4;
-	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3), 0);
+	assert_int_equal(mesh_live_replay(&f->h, (FIRST_PSN + 4) & 0xffffff, 0, 3, NULL), 0);
 	assert_int_equal(f->cq.n_stash, 0);
 	assert_int_equal(posted.n, 4);
 }
