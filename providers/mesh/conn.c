@@ -169,6 +169,7 @@ static struct mesh_conn *make(struct mesh_context *mc, struct ibv_qp *qp)
 	conn->qp = qp;
 	conn->mc = mc;
 	conn->qpn = qp->qp_num;
+	conn->due_ns = UINT64_MAX;
 	pthread_mutex_init(&conn->lock, NULL);
 	pthread_mutex_init(&conn->key_lock, NULL);
 	TAILQ_INIT(&conn->keys);
@@ -273,7 +274,7 @@ static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
 {
 	if (conn->queued || !conn->linked)
 		return;
-	mesh_due_remove(&conns->due, &conn->due);
+	conn->due_ns = UINT64_MAX;
 	conn->next_queued = conns->queued;
 	conns->queued = conn;
 	conn->queued = true;
@@ -293,15 +294,24 @@ void mesh_conn_queue(struct mesh_conn *conn, bool news)
 	unlock_conns();
 }
 
+/* Called with conns_lock held. */
+static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
+{
+	mesh_due_remove(&conns->due, &conn->due);
+	if (due_ns != UINT64_MAX)
+		mesh_due_add(&conns->due, &conn->due, due_ns);
+}
+
 void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
 {
 	struct mesh_conns *conns;
 
 	lock_conns();
 	conns = conns_locked(false);
-	if (conns && conn->linked && !conn->queued && !(mesh_due_waits(&conn->due) && conn->due.at_ns <= due_ns)) {
-		mesh_due_remove(&conns->due, &conn->due);
-		mesh_due_add(&conns->due, &conn->due, due_ns);
+	if (conns && conn->linked && !conn->queued && due_ns < conn->due_ns) {
+		conn->due_ns = due_ns;
+		if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
+			wait_until(conns, conn, due_ns);
 	}
 	unlock_conns();
 }
@@ -469,10 +479,19 @@ static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uin
 {
 	struct mesh_conn *first = NULL, *conn;
 
-	while (conns->due && conns->due->at_ns <= now_ns)
-		queue(conns, conn_of(conns->due));
-	if (conns->due)
-		*ret_next = conns->due->at_ns;
+	while (conns->due) {
+		conn = conn_of(conns->due);
+		if (conns->due->at_ns < conn->due_ns) {
+			wait_until(conns, conn, conn->due_ns);
+			continue;
+		}
+		*ret_next = conn->due_ns;
+		if (conn->due_ns > now_ns)
+			break;
+		mesh_due_remove(&conns->due, &conn->due);
+		queue(conns, conn);
+		*ret_next = UINT64_MAX;
+	}
 	while ((conn = conns->queued)) {
 		conns->queued = conn->next_queued;
 		conn->queued = false;

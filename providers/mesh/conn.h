@@ -126,7 +126,12 @@ struct mesh_conn {
 	struct mesh_conn *next_queued;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at, at once */
-	struct mesh_due due; /* or when it is to, if it is in the table */
+	/*
+	 * Or when it is to, if it is in the table: at @due_ns, UINT64_MAX: not. @due may wait for an earlier time, which has been overtaken: what
+	 * moves is put off with each message, and to take it out and in again each time would take longer than to put it off once when it comes.
+	 */
+	struct mesh_due due;
+	uint64_t due_ns;
 	bool claimed; /* the agent has been told of it */
 	bool known; /* the agent may have it, now or earlier: it is to be told when it goes */
 	bool waits; /* for its turn to move; the list of those has a reference */

@@ -45,7 +45,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[11]; /* the table of a process is for ever */
+static struct mesh_process processes[12]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -132,6 +132,37 @@ static void test_due(void **state)
 	assert_int_equal(take(1000 + N, which, &next), N - 3);
 	assert_true(which[6] && !which[5] && !which[7] && !which[8]);
 	assert_true(next == UINT64_MAX);
+}
+
+/* Put off with each look, as one that moves is: it comes at the last of these times, once, and nobody is woken for the others. */
+static void test_put_off(void **state)
+{
+	bool which[N];
+	uint64_t next, now;
+
+	(void)state;
+	mesh_conn_queue_at(conns[1], 450);
+	for (now = 100; now < 400; now += 100) {
+		mesh_conn_queue_at(conns[0], now + 50);
+		mesh_conn_queue(conns[0], false);
+		assert_int_equal(take(now, which, &next), 1);
+		assert_true(which[0]);
+		assert_int_equal(next, 450);
+		mesh_conn_queue_at(conns[0], now + 220);
+		assert_int_equal(take(now, which, &next), 0);
+		assert_int_equal(next, now + 220 < 450 ? now + 220 : 450);
+	}
+	assert_int_equal(take(519, which, &next), 1);
+	assert_true(which[1]);
+	assert_int_equal(next, 520);
+	assert_int_equal(take(520, which, &next), 1);
+	assert_true(which[0]);
+	/* Not any more at all. */
+	mesh_conn_queue_at(conns[0], 600);
+	mesh_conn_queue(conns[0], false);
+	assert_int_equal(take(530, which, &next), 1);
+	assert_true(next == UINT64_MAX);
+	assert_int_equal(take(1000, which, &next), 0);
 }
 
 static void test_turns(void **state)
@@ -364,6 +395,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
