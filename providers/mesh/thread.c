@@ -46,6 +46,8 @@
 #define WATCH_REST_NS 100000000ull
 /* How often to look whether the rails' descriptors are ours still, while there is something to do; six system calls each. */
 #define CHECK_RAILS_NS 50000000ull
+/* The same of its own, while one turn follows the other: each is looked at before it is read or written, too. */
+#define CHECK_OWN_NS 1000000ull
 /* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
 #define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
@@ -82,7 +84,7 @@ struct mesh_thread {
 	uint64_t live_ns; /* when they did */
 	struct mesh_rail *rails[MAX_RAILS];
 	size_t n_rails;
-	uint64_t check_rails_at_ns;
+	uint64_t check_rails_at_ns, check_own_at_ns;
 	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
 	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
 	uint64_t watch_at_ns; /* changes of the network are not looked for before */
@@ -585,6 +587,24 @@ static void end_with_program(struct mesh_thread *thread, uint64_t now_ns)
 		exit(0);
 }
 
+/* Somebody may have closed all descriptors and use the numbers. Before it sleeps for good in any case: nobody could wake it. */
+static void check_own(struct mesh_thread *thread, uint64_t now_ns)
+{
+	if (now_ns < thread->check_own_at_ns && brisk_at(thread, now_ns) != UINT64_MAX)
+		return;
+	thread->check_own_at_ns = now_ns + CHECK_OWN_NS;
+	if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
+		pthread_mutex_lock(&thread->wake_lock);
+		close_wake(thread);
+		if (open_wake(thread))
+			close_wake(thread);
+		pthread_mutex_unlock(&thread->wake_lock);
+		atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
+	}
+	if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link))
+		close_link(thread);
+}
+
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
@@ -599,18 +619,8 @@ static void *helper(void *arg)
 	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
 	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
 	for (;;) {
-		/* Somebody may have closed all descriptors and use the numbers. */
-		if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
-			pthread_mutex_lock(&thread->wake_lock);
-			close_wake(thread);
-			if (open_wake(thread))
-				close_wake(thread);
-			pthread_mutex_unlock(&thread->wake_lock);
-			atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
-		}
 		now = mesh_now_ns();
-		if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link))
-			close_link(thread);
+		check_own(thread, now);
 		check_rails(thread, now);
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
