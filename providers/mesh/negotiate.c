@@ -199,22 +199,41 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 	return 0;
 }
 
+/*
+ * Where something is made ahead, there is all that is needed. Whether its descriptors are ours still the helper thread looks from time to
+ * time: six system calls for each of hundreds that move at once would take longer than all else that they do here.
+ */
+static struct mesh_pd *spare_on(const struct mesh_conn *conn, const char *device)
+{
+	struct mesh_pd *spare = conn->home.spare;
+
+	if (!spare || mesh_rail_lost(spare->rail) || mesh_rail_taken(spare->rail) || strcmp(spare->rail->device, device))
+		return NULL;
+	return mesh_pd_ref(spare);
+}
+
+static struct mesh_pd *pd_on(struct mesh_conn *conn, const char *device, char *why, size_t why_size)
+{
+	struct mesh_pd *pd = spare_on(conn, device);
+	struct mesh_rail *rail = pd ? NULL : mesh_rail_get(device, why, why_size);
+
+	if (rail)
+		pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
+	mesh_rail_put(rail); /* the pd has a reference */
+	return pd;
+}
+
 int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *action, struct mesh_conn_path *ret,
 			char *why, size_t why_size)
 {
 	struct mesh_view_rail place;
-	struct mesh_rail *rail;
 	int err;
 
 	snprintf(why, why_size, "the rail is not in the directory any more");
 	err = mesh_view_rail(&action->local_gid, action->gid_type, &place);
 	if (err)
 		return err;
-	rail = mesh_rail_get(place.device, why, why_size);
-	if (!rail)
-		return -EIO;
-	ret->pd = mesh_pd_get(conn->mc, conn->qp->pd, rail, why, why_size);
-	mesh_rail_put(rail); /* the pd has a reference */
+	ret->pd = pd_on(conn, place.device, why, why_size);
 	if (!ret->pd)
 		return -EIO;
 	snprintf(ret->device, sizeof(ret->device), "%s", place.device);
@@ -293,8 +312,8 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 	/* A program may have meant "this link only" for a path that was never used. */
 	if (ret->ah_attr.grh.hop_limit < 64)
 		ret->ah_attr.grh.hop_limit = 64;
-	return mesh_rail_find_gid(path->pd->rail, path->port, &path->gid, path->gid_type,
-				  &ret->ah_attr.grh.sgid_index);
+	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type,
+				    &ret->ah_attr.grh.sgid_index);
 }
 
 static void do_connect(struct mesh_conn *conn, const struct mv_move_action *action)

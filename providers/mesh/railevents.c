@@ -29,6 +29,8 @@ bool mesh_rail_async_events(struct mesh_rail *rail)
 	while (!ibv_get_async_event(rail->context, &event)) {
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: event %s", rail->device, ibv_event_type_str(event.event_type));
 		mesh_port_event(&rail->ports_down, &event);
+		if (event.event_type == IBV_EVENT_GID_CHANGE)
+			mesh_rail_forget_gid(rail);
 		fatal |= event.event_type == IBV_EVENT_DEVICE_FATAL;
 		ibv_ack_async_event(&event);
 	}

@@ -12,6 +12,7 @@
 #include "tables.h"
 
 #define FORK_MS 1000
+#define GID_NS  5000000ull /* how long the place of an address is believed */
 #define N_MARKS 24u /* see mark_files(); the C library has signals of its own below */
 
 bool mesh_rail_opening(const struct mesh_root *root)
@@ -124,7 +125,7 @@ bool mesh_rail_intact(struct mesh_rail *rail)
 {
 	int saved_errno = errno, i;
 
-	if (atomic_load_explicit(&rail->taken, memory_order_acquire))
+	if (mesh_rail_taken(rail))
 		return false;
 	for (i = 0; i < MESH_RAIL_FILES && is_same(&rail->files[i]); i++)
 		;
@@ -161,6 +162,7 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		snprintf(why, why_size, "%s: %s", device, strerrordesc_np(errno));
 		goto err_channel;
 	}
+	pthread_mutex_init(&rail->gid_lock, NULL);
 	pthread_mutex_init(&rail->srq_table_lock, NULL);
 	return rail;
 
@@ -248,6 +250,7 @@ static void rail_free(struct mesh_rail *rail)
 		mesh_root.lib.close_device(rail->context);
 	}
 	pthread_mutex_destroy(&rail->srq_table_lock);
+	pthread_mutex_destroy(&rail->gid_lock);
 	free(rail);
 }
 
@@ -267,7 +270,7 @@ void mesh_rail_lose(struct mesh_rail *rail)
 		/* Those that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
 		mesh_pds_lose(rail);
-		if (atomic_load_explicit(&rail->taken, memory_order_acquire))
+		if (mesh_rail_taken(rail))
 			mv_log(&mesh_root.log, MV_LOG_WARN, "the program has closed descriptors of %s that are not its own; it will be opened again",
 			       rail->device);
 		else
@@ -301,6 +304,34 @@ int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid
 		       uint8_t *ret_index)
 {
 	return mesh_tables_find_gid(&mesh_root.lib, rail->context, port, gid, type, ret_index);
+}
+
+int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+			 uint8_t *ret_index)
+{
+	struct mesh_rail_gid *known = &rail->known_gid;
+	uint64_t now_ns = mesh_now_ns();
+	int err = 0;
+
+	pthread_mutex_lock(&rail->gid_lock);
+	if (!known->asked_ns || now_ns >= known->asked_ns + GID_NS || known->port != port || known->type != type ||
+	    !mv_gid_equal(&known->gid, gid)) {
+		*known = (struct mesh_rail_gid){.gid = *gid, .port = port, .type = type};
+		err = mesh_rail_find_gid(rail, port, gid, type, &known->index);
+		if (!err)
+			known->asked_ns = now_ns;
+	}
+	if (!err)
+		*ret_index = known->index;
+	pthread_mutex_unlock(&rail->gid_lock);
+	return err;
+}
+
+void mesh_rail_forget_gid(struct mesh_rail *rail)
+{
+	pthread_mutex_lock(&rail->gid_lock);
+	rail->known_gid.asked_ns = 0;
+	pthread_mutex_unlock(&rail->gid_lock);
 }
 
 struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)

@@ -36,6 +36,12 @@ struct mesh_rail {
 	uint64_t asked_ns;
 	uint8_t asked_port, active_mtu;
 	uint16_t lid;
+	struct mesh_rail_gid {
+		uint64_t asked_ns; /* 0: of no use */
+		union ibv_gid gid;
+		uint8_t port, type, index;
+	} known_gid; /* gid_lock; what was found last, mesh_rail_recall_gid() */
+	pthread_mutex_t gid_lock; /* innermost */
 	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
 };
 
@@ -87,6 +93,12 @@ static inline bool mesh_rail_lost(const struct mesh_rail *rail)
  */
 bool mesh_rail_intact(struct mesh_rail *rail);
 
+/** mesh_rail_taken - has anybody found that they are not? Any thread, any lock */
+static inline bool mesh_rail_taken(const struct mesh_rail *rail)
+{
+	return atomic_load_explicit(&rail->taken, memory_order_acquire);
+}
+
 /** mesh_rail_create_srq - ibv_create_srq(), by one thread at a time: see srq_table_lock. Any thread. */
 struct ibv_srq *mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 
@@ -110,6 +122,17 @@ bool mesh_rail_opening(const struct mesh_root *root);
  */
 int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
 		       uint8_t *ret_index);
+
+/**
+ * mesh_rail_recall_gid - the same, as it was a few milliseconds ago at most
+ *
+ * Hundreds that move at once have one address, and ask for it once. Whoever uses an index may find another address there afterwards, whenever
+ * he asked; a change that the device has told of (mesh_rail_forget_gid()) is not missed.
+ */
+int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+			 uint8_t *ret_index);
+/** mesh_rail_forget_gid - its table has changed */
+void mesh_rail_forget_gid(struct mesh_rail *rail);
 
 /**
  * mesh_keys_lock - lock root.keys, emptied if it is that of a fork's parent
