@@ -7,13 +7,11 @@
 /*
  * Polling a CQ of healthy QPs. Hot: no allocation, no system call, no log.
  *
- * The CQ is claimed throughout. A plain completion is looked at, which counts PSNs, and taken here
- * (mlx5take.h). Of what is not plain, or where it is not known how libmlx5 takes it, as many as can
- * be looked at at once are, and then libmlx5 takes just these.
+ * The CQ is claimed throughout. A plain completion is looked at, which counts PSNs, and taken here (mlx5take.h). Of what is not plain, or
+ * where it is not known how libmlx5 takes it, as many as can be looked at at once are, and then libmlx5 takes just these.
  */
 
-/* Return: the QP's reader; NULL: none, and @ret_other says whether it is one that has to be looked
- * at properly. */
+/* Return: the QP's reader; NULL: none, and @ret_other says whether it is one that has to be looked at properly. */
 static struct mesh_reader *reader_by_qpn(struct mesh_cq *cq, uint32_t qpn, bool *ret_other)
 {
 	const struct mesh_cq_qp *qp = mesh_qpns_find(&cq->natives, qpn);
@@ -33,16 +31,14 @@ static inline struct mesh_reader *reader_of_cqe(struct mesh_cq *cq, uint32_t qpn
 	return reader && cq->hot_qpn == qpn ? reader : reader_by_qpn(cq, qpn, ret_other);
 }
 
-/* Those up to @last are done. Return: whether that was taken account of; if not, nothing was done.
- */
+/* Those up to @last are done. Return: whether that was taken account of; if not, nothing was done. */
 static bool sent(struct mesh_reader *reader, uint16_t last)
 {
 	struct mesh_guard *guard = reader->guard;
 	struct mv_mlx5_run run = {.next = reader->sq_at};
 	uint32_t opcode;
 
-	if (reader->sq_at != last ||
-	    !mv_mlx5_pass_one(&reader->sq, reader->qpn, guard->mtu_bytes, &run, &opcode))
+	if (reader->sq_at != last || !mv_mlx5_pass_one(&reader->sq, reader->qpn, guard->mtu_bytes, &run, &opcode))
 		return !mesh_reader_pass(guard, last, true);
 	mv_wrring_pass(&guard->sends, run.psns, run.consumes);
 	reader->sq_at = run.next;
@@ -59,32 +55,27 @@ static inline bool received(struct mesh_reader *reader, uint16_t at)
 	return true;
 }
 
-/* ---- in libmlx5's place
- * ----------------------------------------------------------------------------------------- */
+/* ---- in libmlx5's place ----------------------------------------------------------------------------------------- */
 
-static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe,
-			  struct ibv_wc *wc)
+static bool take_any_send(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	struct mesh_take_kind kind = mesh_take_kind_of(be32toh(cqe->sop_drop_qpn) >> 24);
 	uint16_t at = be16toh(cqe->wqe_counter);
 	uint32_t tail;
 
-	if (!kind.known || !mesh_take_send_tail(&reader->take, reader->sq.n_wqes, at, &tail) ||
-	    !sent(reader, at))
+	if (!kind.known || !mesh_take_send_tail(&reader->take, reader->sq.n_wqes, at, &tail) || !sent(reader, at))
 		return false;
 	mesh_take_send(&reader->take, reader->sq.n_wqes, cqe, kind, tail, wc);
 	return true;
 }
 
 /*
- * Most are of the work request behind the last one of the same queue pair, which has one entry and
- * brings no data: then there is less to do. No calls, so that whoever does it needs no registers
- * saved.
+ * Most are of the work request behind the last one of the same queue pair, which has one entry and brings no data: then there is less to
+ * do. No calls, so that whoever does it needs no registers saved.
  *
  * Return: whether it was such a one; if not, nothing was done.
  */
-__attribute__((always_inline)) static inline bool
-take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
+__attribute__((always_inline)) static inline bool take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
 	struct mesh_reader *reader = cq->hot_reader;
 	struct mv_mlx5_run run;
@@ -94,12 +85,10 @@ take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 		return false;
 	run = (struct mv_mlx5_run){.next = reader->sq_at};
 	place = run.next & (reader->sq.n_wqes - 1);
-	if (cqe->wqe_counter != htobe16(run.next) ||
-	    !mv_mlx5_pass_one(&reader->sq, reader->qpn, reader->guard->mtu_bytes, &run, &opcode))
+	if (cqe->wqe_counter != htobe16(run.next) || !mv_mlx5_pass_one(&reader->sq, reader->qpn, reader->guard->mtu_bytes, &run, &opcode))
 		return false;
 	nth = reader->take.sq_wqe_head[place];
-	if (cqe->sop_drop_qpn != htobe32(opcode << 24 | reader->qpn) ||
-	    opcode == MLX5_OPCODE_RDMA_READ || nth != *reader->take.sq_tail)
+	if (cqe->sop_drop_qpn != htobe32(opcode << 24 | reader->qpn) || opcode == MLX5_OPCODE_RDMA_READ || nth != *reader->take.sq_tail)
 		return false;
 	mv_wrring_pass(&reader->guard->sends, run.psns, run.consumes);
 	reader->sq_at = run.next;
@@ -107,11 +96,9 @@ take_next_send(const struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 	return true;
 }
 
-static bool take_receive(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe,
-			 struct ibv_wc *wc)
+static bool take_receive(struct mesh_reader *reader, const struct mlx5_cqe64 *cqe, struct ibv_wc *wc)
 {
-	if (!mesh_take_plain_receive(cqe) || reader->guard->shared ||
-	    !received(reader, be16toh(cqe->wqe_counter)))
+	if (!mesh_take_plain_receive(cqe) || reader->guard->shared || !received(reader, be16toh(cqe->wqe_counter)))
 		return false;
 	mesh_take_receive(&reader->take, reader->rq.n_wqes, cqe, wc);
 	return true;
@@ -128,13 +115,10 @@ static bool take_one(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe, struct ib
 	reader = reader_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
 	if (!reader || !reader->take.sq_wrid)
 		return false;
-	return mesh_take_plain_send(cqe) ? take_any_send(reader, cqe, wc)
-					 : take_receive(reader, cqe, wc);
+	return mesh_take_plain_send(cqe) ? take_any_send(reader, cqe, wc) : take_receive(reader, cqe, wc);
 }
 
-/* ---- by libmlx5
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- by libmlx5 ------------------------------------------------------------------------------------------------- */
 
 /* Return: whether it was taken account of; if not, nothing was done. */
 static bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
@@ -147,12 +131,10 @@ static bool notice(struct mesh_cq *cq, const struct mlx5_cqe64 *cqe)
 	reader = reader_of_cqe(cq, be32toh(cqe->sop_drop_qpn) & 0xffffff, &other);
 	if (!reader)
 		return !other;
-	return cqe->op_own >> 4 == MLX5_CQE_REQ ? sent(reader, be16toh(cqe->wqe_counter))
-						: received(reader, be16toh(cqe->wqe_counter));
+	return cqe->op_own >> 4 == MLX5_CQE_REQ ? sent(reader, be16toh(cqe->wqe_counter)) : received(reader, be16toh(cqe->wqe_counter));
 }
 
-/* Return: how many of the next completions, @n at most, were taken account of. @cqe: at @at;
- * written: the one behind them, NULL: none */
+/* Return: how many of the next completions, @n at most, were taken account of. @cqe: at @at; written: the one behind them, NULL: none */
 static int notice_some(struct mesh_cq *cq, const struct mlx5_cqe64 **cqe, uint32_t at, int n)
 {
 	int ready = 0;
@@ -169,8 +151,7 @@ static int add_more(int got, int more)
 }
 
 /* Claimed, until it returns. @cqe: at @at */
-__attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc,
-					       uint32_t at, const struct mlx5_cqe64 *cqe)
+__attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	int ready = notice_some(cq, &cqe, at, n), got = 0;
 
@@ -185,8 +166,8 @@ __attribute__((noinline)) static int poll_base(struct mesh_cq *cq, int n, struct
 }
 
 /* Likewise, and libmlx5's lock is held as long. @cqe: at @at + @got */
-__attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct ibv_wc *wc,
-					       uint32_t at, const struct mlx5_cqe64 *cqe, int got)
+__attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe,
+					       int got)
 {
 	while (cqe && got < n && take_one(cq, cqe, &wc[got]))
 		cqe = mv_mlx5_cqe_at(&cq->ring, at + (uint32_t)++got);
@@ -198,8 +179,7 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 }
 
 /* Claimed, until it returns. @cqe: at @at */
-__attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc,
-					       uint32_t at, const struct mlx5_cqe64 *cqe)
+__attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
 	if (!cq->take.lock || !mesh_take_begin(&cq->take, at))
 		return poll_base(cq, n, wc, at, cqe);

@@ -8,11 +8,10 @@
 #include "mlx5trial.h"
 
 /*
- * Where libmlx5 keeps the words of mlx5take.h. Work is posted to a queue pair of ours, its
- * completions are written, libmlx5 takes them, and what it keeps of CQ and queue pair is copied
- * before and after. A count is the word that goes from what it has to be to what it has to be, each
- * time, and no other word; an array is the pointer behind which there is, each time, what was
- * posted, at the place where it was posted.
+ * Where libmlx5 keeps the words of mlx5take.h. Work is posted to a queue pair of ours, its completions are written, libmlx5 takes them, and
+ * what it keeps of CQ and queue pair is copied before and after. A count is the word that goes from what it has to be to what it has to be,
+ * each time, and no other word; an array is the pointer behind which there is, each time, what was posted, at the place where it was
+ * posted.
  */
 
 #define WORDS    (MESH_MLX5_BYTES / sizeof(uint32_t))
@@ -33,12 +32,9 @@ struct search {
 	int err; /* memory could not be looked at, for want of descriptors */
 };
 
-/* ---- one round
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- one round -------------------------------------------------------------------------------------------------- */
 
-static void count(struct candidates *c, const union mesh_own_words *before,
-		  const union mesh_own_words *after, uint32_t from, uint32_t to)
+static void count(struct candidates *c, const union mesh_own_words *before, const union mesh_own_words *after, uint32_t from, uint32_t to)
 {
 	size_t i;
 
@@ -66,11 +62,9 @@ static void arrays(struct search *s, uint32_t place, uint64_t wr_id, const uint3
 	size_t i;
 
 	for (i = 0; i < POINTERS; i++) {
-		c->no_wrid[i] = c->no_wrid[i] ||
-				!is_there(s, s->after.qp.pointer[i], place, &wr_id, sizeof(wr_id));
+		c->no_wrid[i] = c->no_wrid[i] || !is_there(s, s->after.qp.pointer[i], place, &wr_id, sizeof(wr_id));
 		if (nth)
-			c->no_head[i] = c->no_head[i] || !is_there(s, s->after.qp.pointer[i], place,
-								   nth, sizeof(*nth));
+			c->no_head[i] = c->no_head[i] || !is_there(s, s->after.qp.pointer[i], place, nth, sizeof(*nth));
 	}
 }
 
@@ -84,8 +78,8 @@ static int take(struct search *s, uint64_t wr_id)
 	err = mesh_own_look(&s->own, &s->before);
 	if (err)
 		return err;
-	if (s->own.mc->poll_cq(s->own.cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS ||
-	    wc.wr_id != wr_id || mv_mlx5_consumer(&s->own.cqes) != at + 1)
+	if (s->own.mc->poll_cq(s->own.cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id ||
+	    mv_mlx5_consumer(&s->own.cqes) != at + 1)
 		return -EOPNOTSUPP;
 	err = mesh_own_look(&s->own, &s->after);
 	if (!err)
@@ -98,8 +92,7 @@ static void begin(struct candidates *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* ---- what is looked for
- * ------------------------------------------------------------------------------------------ */
+/* ---- what is looked for ----------------------------------------------------------------------------------------- */
 
 /* The only one that is left. */
 static int only(const bool no[WORDS], uint32_t *ret)
@@ -114,8 +107,10 @@ static int only(const bool no[WORDS], uint32_t *ret)
 	return found == 1 ? 0 : -EOPNOTSUPP;
 }
 
-/* The first one that is left. What lies behind may be what is left of a queue pair that was there
- * before, whose arrays were in the same place. */
+/*
+ * The first one that is left. What lies behind may be what is left of a queue pair that was there before, whose arrays were in the same
+ * place.
+ */
 static int first(const bool no[POINTERS], uint32_t *ret)
 {
 	size_t i;
@@ -136,8 +131,7 @@ static int send_round(struct search *s, unsigned int round, uint32_t *n_done)
 	int err;
 
 	for (i = 0; i < n; i++)
-		if (!mesh_own_send(&s->own, (round + i) % MESH_OWN_KINDS,
-				   WR_ID + 3 * s->own.n_sends, &sends[i]))
+		if (!mesh_own_send(&s->own, (round + i) % MESH_OWN_KINDS, WR_ID + 3 * s->own.n_sends, &sends[i]))
 			return -EOPNOTSUPP;
 	mesh_own_sent(&s->own, &sends[n - 1], 3);
 	err = take(s, sends[n - 1].wr_id);
@@ -208,8 +202,7 @@ static int find_receives(struct search *s, struct mesh_take_places *places)
 	return err;
 }
 
-/* ---- the lock: libmlx5 has it from ibv_start_poll() to ibv_end_poll()
- * --------------------------------------------- */
+/* ---- the lock: libmlx5 has it from ibv_start_poll() to ibv_end_poll() ------------------------------------------- */
 
 static bool spinlocks_are_known(void)
 {
@@ -225,8 +218,7 @@ static bool spinlocks_are_known(void)
 	return is_free == MESH_SPIN_FREE && is_taken == MESH_SPIN_TAKEN;
 }
 
-static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_mlx5_cq *cqes,
-		      uint32_t round)
+static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_mlx5_cq *cqes, uint32_t round)
 {
 	struct ibv_poll_cq_attr attr = {0};
 	struct mesh_own_send send;
@@ -246,8 +238,7 @@ static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_ml
 	err = mesh_mlx5_copy(cq, s->after.cq.bytes);
 	cq->end_poll(cq);
 	for (i = 0; i < WORDS; i++)
-		s->cq.no_count[i] |= s->before.cq.word[i] != MESH_SPIN_FREE ||
-				     s->after.cq.word[i] != MESH_SPIN_TAKEN;
+		s->cq.no_count[i] |= s->before.cq.word[i] != MESH_SPIN_FREE || s->after.cq.word[i] != MESH_SPIN_TAKEN;
 	return err;
 }
 

@@ -14,9 +14,7 @@
 #define INLINE   64u
 #define FLUSH_NS 200000000ull /* the device takes microseconds for it */
 
-/* ---- making
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- making ----------------------------------------------------------------------------------------------------- */
 
 /* Return: NULL and errno. */
 static struct ibv_qp *make_qp(struct mesh_own *own)
@@ -33,16 +31,13 @@ static struct ibv_qp *make_qp(struct mesh_own *own)
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = mesh_data_pd(own->mc),
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-				  IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+				  IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	};
 
 	errno = ENOMEM;
-	return attr.pd ? own->mc->create_qp_ex(
-				 atomic_load_explicit(&own->mc->verbs, memory_order_relaxed), &attr)
-		       : NULL;
+	return attr.pd ? own->mc->create_qp_ex(atomic_load_explicit(&own->mc->verbs, memory_order_relaxed), &attr) : NULL;
 }
 
 static int make_qps(struct mesh_own *own)
@@ -82,16 +77,13 @@ static int learn_uidx(struct mesh_own *own)
 		sched_yield();
 	}
 	own->uidx = be32toh(cqe->srqn_uidx);
-	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->cqes) == 1
-		       ? 0
-		       : -EOPNOTSUPP;
+	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->cqes) == 1 ? 0 : -EOPNOTSUPP;
 }
 
 /* From RESET to RTS, where libmlx5 counts from 0 again. */
 static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 {
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET},
-			   init = {.qp_state = IBV_QPS_INIT, .port_num = ah->port_num};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = ah->port_num};
 	struct mesh_own *own = arg;
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
@@ -100,11 +92,7 @@ static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 		.min_rnr_timer = 1,
 		.ah_attr = *ah,
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 0,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 0, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
 	int err;
 
 	err = modify(own, reset, 0);
@@ -112,12 +100,10 @@ static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 		err = modify(own, init, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!err)
 		err = modify(own, rtr,
-			     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER);
 	if (!err)
-		err = modify(own, rts,
-			     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				     IBV_QP_MAX_QP_RD_ATOMIC);
+		err = modify(own, rts, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 	own->n_recvs = own->n_sends = 0;
 	return err;
 }
@@ -132,8 +118,7 @@ static int post_first(struct mesh_own *own)
 		return -EOPNOTSUPP;
 	own->n_written = 1;
 	mesh_own_sent(own, &send, 0);
-	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0
-										     : -EOPNOTSUPP;
+	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EOPNOTSUPP;
 }
 
 int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
@@ -142,8 +127,7 @@ int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	ret->mc = mc;
-	ret->cq = mesh_root.lib.verbs.create_cq(
-		atomic_load_explicit(&mc->verbs, memory_order_relaxed), CQES, NULL, NULL, 0);
+	ret->cq = mesh_root.lib.verbs.create_cq(atomic_load_explicit(&mc->verbs, memory_order_relaxed), CQES, NULL, NULL, 0);
 	err = ret->cq ? mesh_mlx5_cq(mc, ret->cq, &ret->cqes) : -ENOMEM;
 	if (!err)
 		err = make_qps(ret);
@@ -152,8 +136,7 @@ int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
 	if (!err)
 		err = learn_uidx(ret);
 	if (!err)
-		err = mesh_ownpath_try(atomic_load_explicit(&mc->verbs, memory_order_relaxed),
-				       connect_by, ret);
+		err = mesh_ownpath_try(atomic_load_explicit(&mc->verbs, memory_order_relaxed), connect_by, ret);
 	if (!err)
 		err = post_first(ret);
 	if (err)
@@ -173,9 +156,7 @@ void mesh_own_close(struct mesh_own *own)
 	memset(own, 0, sizeof(*own));
 }
 
-/* ---- posting
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- posting ---------------------------------------------------------------------------------------------------- */
 
 /* The one with inline data takes two places: so which one a work request is, and where, differ. */
 static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
@@ -218,13 +199,11 @@ static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
 	}
 }
 
-bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id,
-		   struct mesh_own_send *ret)
+bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id, struct mesh_own_send *ret)
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(own->qp);
 
-	*ret = (struct mesh_own_send){
-		.wr_id = wr_id, .nth = own->n_sends, .place = mv_mlx5_sq_end(&own->sq)};
+	*ret = (struct mesh_own_send){.wr_id = wr_id, .nth = own->n_sends, .place = mv_mlx5_sq_end(&own->sq)};
 	qp->wr_start(qp);
 	qp->wr_id = wr_id;
 	qp->wr_flags = IBV_SEND_SIGNALED | (own->n_sends ? IBV_SEND_FENCE : 0);
@@ -246,9 +225,7 @@ bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id)
 	return true;
 }
 
-/* ---- completing
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- completing ------------------------------------------------------------------------------------------------- */
 
 void mesh_own_write(const struct mv_mlx5_cq *to, uint32_t index, const struct mlx5_cqe64 *cqe)
 {
@@ -257,13 +234,10 @@ void mesh_own_write(const struct mv_mlx5_cq *to, uint32_t index, const struct ml
 
 	whole.op_own = MLX5_CQE_INVALID << 4;
 	*place = whole;
-	__atomic_store_n(&place->op_own,
-			 (uint8_t)((cqe->op_own & ~MLX5_CQE_OWNER_MASK) | !!(index & to->n_cqes)),
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&place->op_own, (uint8_t)((cqe->op_own & ~MLX5_CQE_OWNER_MASK) | !!(index & to->n_cqes)), __ATOMIC_RELEASE);
 }
 
-void mesh_own_cqe(const struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes,
-		  struct mlx5_cqe64 *ret)
+void mesh_own_cqe(const struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes, struct mlx5_cqe64 *ret)
 {
 	*ret = (struct mlx5_cqe64){
 		.srqn_uidx = htobe32(own->uidx),
@@ -282,8 +256,7 @@ void mesh_own_sent(struct mesh_own *own, const struct mesh_own_send *send, uint3
 	mesh_own_write(&own->cqes, own->n_written++, &cqe);
 }
 
-void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, uint32_t bytes,
-		       uint32_t imm, uint32_t flags_rqpn)
+void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, uint32_t bytes, uint32_t imm, uint32_t flags_rqpn)
 {
 	const struct mlx5_cqe64 cqe = {
 		.ml_path = 0x15,
@@ -300,9 +273,7 @@ void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, 
 	mesh_own_write(&own->cqes, own->n_written++, &cqe);
 }
 
-/* ---- looking
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- looking ---------------------------------------------------------------------------------------------------- */
 
 void *mesh_own_room(size_t n)
 {

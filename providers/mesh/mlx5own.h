@@ -7,15 +7,12 @@
 struct mlx5_cqe64;
 
 /*
- * A CQ and an RC queue pair of ours, of mlx5, on which it is tried out what libmlx5 does when it
- * takes a completion. The completions are written by us, into memory that is this process's, so
- * there are just those that are wanted, of kinds and in an order that no network has to bring
- * about. But for the first: a receive that is flushed, from which it is known by what number
- * libmlx5 finds the queue pair.
+ * A CQ and an RC queue pair of ours, of mlx5, on which it is tried out what libmlx5 does when it takes a completion. The completions are
+ * written by us, into memory that is this process's, so there are just those that are wanted, of kinds and in an order that no network has
+ * to bring about. But for the first: a receive that is flushed, from which it is known by what number libmlx5 finds the queue pair.
  *
- * The device makes none of what is posted. Since libmlx5 lets nothing be posted before RTS, the
- * queue pair goes there, connected to one of ours that is in RESET, without a timeout: the first
- * work request, a READ, waits for ever, and all others behind it, for they are fenced.
+ * The device makes none of what is posted. Since libmlx5 lets nothing be posted before RTS, the queue pair goes there, connected to one of
+ * ours that is in RESET, without a timeout: the first work request, a READ, waits for ever, and all others behind it, for they are fenced.
  *
  * data->lock.
  */
@@ -44,8 +41,7 @@ struct mesh_own_send {
 	uint8_t opcode; /* of mlx5 */
 };
 
-/** mesh_own_open - Return: 0 or -errno, -EOPNOTSUPP where it cannot be at all; then as after
- * mesh_own_close() */
+/** mesh_own_open - Return: 0 or -errno, -EOPNOTSUPP where it cannot be at all; then as after mesh_own_close() */
 int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret);
 void mesh_own_close(struct mesh_own *own); /* zeroed or opened */
 
@@ -55,18 +51,14 @@ void mesh_own_close(struct mesh_own *own); /* zeroed or opened */
  *
  * Return: false: the queue is full.
  */
-bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id,
-		   struct mesh_own_send *ret);
+bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id, struct mesh_own_send *ret);
 bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id);
 
-/** mesh_own_sent - a successful completion of that send, as the device would write it;
- * mesh_own_received - of the @nth receive */
+/** mesh_own_sent - a successful completion of that send, as the device would write it; mesh_own_received - of the @nth receive */
 void mesh_own_sent(struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes);
-void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, uint32_t bytes,
-		       uint32_t imm, uint32_t flags_rqpn);
+void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, uint32_t bytes, uint32_t imm, uint32_t flags_rqpn);
 
-/* What libmlx5 keeps of both, and what happens to lie behind it: that is somebody else's, and may
- * change at any time. */
+/* What libmlx5 keeps of both, and what happens to lie behind it: that is somebody else's, and may change at any time. */
 struct mesh_own_state {
 	union mesh_own_words {
 		uint32_t word[MESH_MLX5_BYTES / sizeof(uint32_t)];
@@ -86,11 +78,9 @@ void mesh_own_room_free(void *room, size_t n);
 /** mesh_own_look - copy that; 0 or -errno */
 int mesh_own_look(const struct mesh_own *own, struct mesh_own_state *ret);
 
-/** mesh_own_write - @cqe: what is written for @to, another CQ too; its owner bit is what it has to
- * be at @index */
+/** mesh_own_write - @cqe: what is written for @to, another CQ too; its owner bit is what it has to be at @index */
 void mesh_own_write(const struct mv_mlx5_cq *to, uint32_t index, const struct mlx5_cqe64 *cqe);
 /** mesh_own_cqe - what mesh_own_sent() writes */
-void mesh_own_cqe(const struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes,
-		  struct mlx5_cqe64 *ret);
+void mesh_own_cqe(const struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes, struct mlx5_cqe64 *ret);
 
 #endif

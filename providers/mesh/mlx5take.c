@@ -9,8 +9,7 @@
 #define FAILURES 4u /* until it is given up for this device */
 #define TRIES    3
 
-/* What lies behind what libmlx5 keeps is somebody else's, and may change in the wrong moment:
- * -EAGAIN. */
+/* What lies behind what libmlx5 keeps is somebody else's, and may change in the wrong moment: -EAGAIN. */
 static int find(struct mesh_context *mc, struct mesh_take_places *ret)
 {
 	int err = -EAGAIN, tries;
@@ -31,8 +30,7 @@ static bool known(struct mesh_context *mc)
 	err = find(mc, &m->places);
 	/* What there is no memory or no descriptor for now may be had for the next queue pair. */
 	if (err && err != -EOPNOTSUPP && ++m->n_take_failures < FAILURES) {
-		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: how libmlx5 polls cannot be told yet: %s",
-		       mc->device, strerrordesc_np(-err));
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: how libmlx5 polls cannot be told yet: %s", mc->device, strerrordesc_np(-err));
 		return false;
 	}
 	m->take = err ? MESH_MLX5_TAKE_NEVER : MESH_MLX5_TAKE_FOUND;
@@ -40,17 +38,13 @@ static bool known(struct mesh_context *mc)
 		mv_log(&mesh_root.log, MV_LOG_INFO,
 		       "%s: completions of protected queue pairs are looked at, and then polled by "
 		       "libmlx5, which takes longer: %s",
-		       mc->device,
-		       err == -EOPNOTSUPP ? "how it polls is not known" : strerrordesc_np(-err));
+		       mc->device, err == -EOPNOTSUPP ? "how it polls is not known" : strerrordesc_np(-err));
 	else
-		mv_log(&mesh_root.log, MV_LOG_DEBUG,
-		       "%s: completions of protected queue pairs are taken in libmlx5's place",
-		       mc->device);
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: completions of protected queue pairs are taken in libmlx5's place", mc->device);
 	return !err;
 }
 
-void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places,
-			struct mesh_take_cq *ret)
+void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places, struct mesh_take_cq *ret)
 {
 	char *start = (char *)cq;
 
@@ -58,8 +52,7 @@ void mesh_take_words_cq(struct ibv_cq *cq, const struct mesh_take_places *places
 	ret->cons_index = (uint32_t *)(void *)(start + places->cq_cons_index);
 }
 
-void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places,
-			struct mesh_take_qp *ret)
+void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places, struct mesh_take_qp *ret)
 {
 	char *start = (char *)qp;
 

@@ -8,27 +8,27 @@
 #include "wrmlx5_hot.h"
 
 /*
- * Taking a completion in libmlx5's place, as its ibv_poll_cq() does: under its own lock of the CQ, with its own index of what comes next, its
- * own wr_ids, and its own count of the work requests that are done. Who has looked at a completion to count PSNs has done most of
- * what polling is, so to have libmlx5 look at it again would be to do it twice.
+ * Taking a completion in libmlx5's place, as its ibv_poll_cq() does: under its own lock of the CQ, with its own index of what comes next,
+ * its own wr_ids, and its own count of the work requests that are done. Who has looked at a completion to count PSNs has done most of what
+ * polling is, so to have libmlx5 look at it again would be to do it twice.
  *
- * These words have no documented place. Where they are, and that taking a completion changes them, and nothing else, by
- * just these rules, is found out on queues of ours, with completions that we write there ourselves; what is not found, or does not behave like that, is
- * left to libmlx5 (mlx5take.c, mlx5trial.c).
+ * These words have no documented place. Where they are, and that taking a completion changes them, and nothing else, by just these rules,
+ * is found out on queues of ours, with completions that we write there ourselves; what is not found, or does not behave like that, is left
+ * to libmlx5 (mlx5take.c, mlx5trial.c).
  *
  * Only what is plain is taken: successful, nothing of it in the completion itself (inline scatter), not compressed, receives not of an SRQ.
  */
 
 /*
- * What is in a pthread_spinlock_t, which is a word, when nobody has it, and when somebody does (glibc: x86 decrements it and waits until it is positive,
- * others exchange it and wait until it was 0). mesh_take_find() looks whether that is so. To call pthread_spin_trylock() and pthread_spin_unlock() for it
- * would be a tenth of what polling takes.
+ * What is in a pthread_spinlock_t, which is a word, when nobody has it, and when somebody does (glibc: x86 decrements it and waits until it
+ * is positive, others exchange it and wait until it was 0). mesh_take_find() looks whether that is so. To call pthread_spin_trylock() and
+ * pthread_spin_unlock() for it would be a tenth of what polling takes.
  */
 #if defined(__x86_64__) || defined(__i386__)
-#define MESH_SPIN_FREE	1u
+#define MESH_SPIN_FREE  1u
 #define MESH_SPIN_TAKEN 0u
 #else
-#define MESH_SPIN_FREE	0u
+#define MESH_SPIN_FREE  0u
 #define MESH_SPIN_TAKEN 1u
 #endif
 
@@ -65,7 +65,7 @@ void mesh_take_words_qp(struct ibv_qp *qp, const struct mesh_take_places *places
  */
 int mesh_take_find(struct mesh_context *mc, struct mesh_take_places *ret);
 
-/* ---- hot: no allocation, no system call, no log ------------------------------------------------------------------ */
+/* ---- hot: no allocation, no system call, no log ----------------------------------------------------------------- */
 
 /** mesh_take_begin - @at: mv_mlx5_consumer(), as the caller saw it. Return: false: somebody else is at it, or was */
 static inline bool mesh_take_begin(const struct mesh_take_cq *take, uint32_t at)
@@ -153,8 +153,8 @@ static inline void mesh_take_sent(const struct mesh_take_qp *take, uint32_t plac
 }
 
 /** mesh_take_send - the same, with the number of bytes that it brought */
-static inline void mesh_take_send(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe, struct mesh_take_kind kind,
-				  uint32_t tail, struct ibv_wc *wc)
+static inline void mesh_take_send(const struct mesh_take_qp *take, uint32_t n_wqes, const struct mlx5_cqe64 *cqe,
+				  struct mesh_take_kind kind, uint32_t tail, struct ibv_wc *wc)
 {
 	if (kind.bytes)
 		wc->byte_len = kind.bytes == MESH_TAKE_CQE_BYTES ? be32toh(cqe->byte_cnt) : kind.bytes;

@@ -27,8 +27,7 @@ struct trial {
 	uint32_t seed;
 	struct mesh_own_state before, after;
 	unsigned int n_looks;
-	uint8_t cq_changes[N_WORDS],
-		qp_changes[N_WORDS]; /* seen in so many of them, of each word that libmlx5 has */
+	uint8_t cq_changes[N_WORDS], qp_changes[N_WORDS]; /* seen in so many of them, of each word that libmlx5 has */
 };
 
 static uint32_t rnd(struct trial *t, uint32_t below)
@@ -37,9 +36,7 @@ static uint32_t rnd(struct trial *t, uint32_t below)
 	return (uint32_t)((uint64_t)t->seed * below >> 32);
 }
 
-/* ---- work
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- work ------------------------------------------------------------------------------------------------------- */
 
 static bool post_send(struct end *e, unsigned int kind, uint64_t wr_id)
 {
@@ -81,9 +78,7 @@ static int post_receives(struct trial *t, uint32_t n)
 	return 0;
 }
 
-/* ---- completions
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- completions ------------------------------------------------------------------------------------------------ */
 
 /* It stands for those before it, too. */
 static void sent(struct end *e, uint32_t last, uint32_t bytes)
@@ -131,8 +126,7 @@ static bool take_one(const struct end *e, const struct mlx5_cqe64 *cqe, struct i
 		mesh_take_receive(&e->qp, e->own.rq.n_wqes, cqe, wc);
 		return true;
 	}
-	if (!mesh_take_plain_send(cqe) || !kind.known ||
-	    !mesh_take_send_tail(&e->qp, e->own.sq.n_wqes, be16toh(cqe->wqe_counter), &tail))
+	if (!mesh_take_plain_send(cqe) || !kind.known || !mesh_take_send_tail(&e->qp, e->own.sq.n_wqes, be16toh(cqe->wqe_counter), &tail))
 		return false;
 	mesh_take_send(&e->qp, e->own.sq.n_wqes, cqe, kind, tail, wc);
 	return true;
@@ -146,29 +140,24 @@ static int take(const struct end *e, int n, struct ibv_wc *wc)
 
 	if (!mesh_take_begin(&e->cq, at))
 		return -EBUSY;
-	while (got < n && (cqe = mv_mlx5_cqe_at(&e->own.cqes, at + (uint32_t)got)) &&
-	       take_one(e, cqe, &wc[got]))
+	while (got < n && (cqe = mv_mlx5_cqe_at(&e->own.cqes, at + (uint32_t)got)) && take_one(e, cqe, &wc[got]))
 		got++;
 	mesh_take_end(&e->cq, &e->own.cqes, (uint32_t)got);
 	return got;
 }
 
-/* ---- comparing
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- comparing -------------------------------------------------------------------------------------------------- */
 
 static bool same_words(const struct trial *t)
 {
 	const struct end *its = &t->its, *ours = &t->ours;
 
-	return *its->cq.cons_index == *ours->cq.cons_index &&
-	       *its->qp.sq_tail == *ours->qp.sq_tail && *its->qp.rq_tail == *ours->qp.rq_tail &&
-	       mv_mlx5_consumer(&its->own.cqes) == mv_mlx5_consumer(&ours->own.cqes);
+	return *its->cq.cons_index == *ours->cq.cons_index && *its->qp.sq_tail == *ours->qp.sq_tail &&
+	       *its->qp.rq_tail == *ours->qp.rq_tail && mv_mlx5_consumer(&its->own.cqes) == mv_mlx5_consumer(&ours->own.cqes);
 }
 
 /* Those that have changed. */
-static void count_changes(const union mesh_own_words *before, const union mesh_own_words *after,
-			  uint8_t n_changes[N_WORDS])
+static void count_changes(const union mesh_own_words *before, const union mesh_own_words *after, uint8_t n_changes[N_WORDS])
 {
 	size_t i;
 
@@ -177,8 +166,8 @@ static void count_changes(const union mesh_own_words *before, const union mesh_o
 }
 
 /*
- * What changes now and then is somebody else's. Has anything changed mostly but the words that have
- * to? By their addresses: a CQ may lie right behind its queue pair.
+ * What changes now and then is somebody else's. Has anything changed mostly but the words that have to? By their addresses: a CQ may lie
+ * right behind its queue pair.
  */
 static bool only_those(const struct trial *t, const void *obj, const uint8_t n_changes[N_WORDS])
 {
@@ -187,22 +176,19 @@ static bool only_those(const struct trial *t, const void *obj, const uint8_t n_c
 	size_t i;
 
 	for (i = 0; i < N_WORDS; i++, word++)
-		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index &&
-		    word != its->qp.sq_tail && word != its->qp.rq_tail)
+		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index && word != its->qp.sq_tail && word != its->qp.rq_tail)
 			return false;
 	return true;
 }
 
-static int compare(const struct trial *t, int got_its, struct ibv_wc *its, int got_ours,
-		   const struct ibv_wc *ours)
+static int compare(const struct trial *t, int got_its, struct ibv_wc *its, int got_ours, const struct ibv_wc *ours)
 {
 	int i;
 
 	if (got_its != got_ours || got_its < 0 || !same_words(t))
 		return -EOPNOTSUPP;
 	for (i = 0; i < got_its; i++) {
-		if (its[i].qp_num != t->its.own.qp->qp_num ||
-		    ours[i].qp_num != t->ours.own.qp->qp_num)
+		if (its[i].qp_num != t->its.own.qp->qp_num || ours[i].qp_num != t->ours.own.qp->qp_num)
 			return -EOPNOTSUPP;
 		its[i].qp_num = ours[i].qp_num;
 	}
@@ -258,9 +244,7 @@ static int round_of(struct trial *t)
 	return err;
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 static int open_end(struct mesh_context *mc, const struct mesh_take_places *places, struct end *e)
 {
@@ -286,8 +270,7 @@ int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places
 		err = open_end(mc, places, &t->ours);
 	for (round = 0; round < ROUNDS && !err; round++)
 		err = round_of(t);
-	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) ||
-		     !only_those(t, t->its.own.qp, t->qp_changes)))
+	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) || !only_those(t, t->its.own.qp, t->qp_changes)))
 		err = -EAGAIN; /* it may have been somebody else after all */
 	mesh_own_close(&t->its.own);
 	mesh_own_close(&t->ours.own);

@@ -12,8 +12,8 @@
 #define ATTEMPTS 8 /* GIDs tried */
 #define ENTRIES  512
 
-static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entry,
-		     int (*try)(void *arg, const struct ibv_ah_attr *ah), void *arg)
+static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entry, int (*try)(void *arg, const struct ibv_ah_attr *ah),
+		     void *arg)
 {
 	struct ibv_ah_attr ah = {.port_num = (uint8_t)entry->port_num};
 	struct ibv_port_attr port;
@@ -25,9 +25,7 @@ static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entr
 		ah.dlid = port.lid;
 	} else {
 		ah.is_global = 1;
-		ah.grh = (struct ibv_global_route){.dgid = entry->gid,
-						   .sgid_index = (uint8_t)entry->gid_index,
-						   .hop_limit = 1};
+		ah.grh = (struct ibv_global_route){.dgid = entry->gid, .sgid_index = (uint8_t)entry->gid_index, .hop_limit = 1};
 	}
 	return try(arg, &ah);
 }
@@ -35,12 +33,10 @@ static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entr
 /* IPv4 first: its route to itself is the simplest. */
 static bool is_ipv4(const struct ibv_gid_entry *entry)
 {
-	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 &&
-	       mv_gid_family(&entry->gid) == MV_FAMILY_IPV4;
+	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 && mv_gid_family(&entry->gid) == MV_FAMILY_IPV4;
 }
 
-int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const struct ibv_ah_attr *ah),
-		     void *arg)
+int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const struct ibv_ah_attr *ah), void *arg)
 {
 	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
 	int err = -EHOSTUNREACH, attempts = 0;
