@@ -742,7 +742,7 @@ static void test_standby_fails(void **state)
 }
 
 #define MANY      16
-#define OUR_BYTES 8192
+#define OUR_BYTES 8448
 
 struct guarded {
 	uint32_t depth;
