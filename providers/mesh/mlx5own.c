@@ -10,7 +10,7 @@
 #include "ownpath.h"
 #include "wrmlx5_hot.h"
 
-#define CQES     31 /* libmlx5 makes them 32 */
+#define CQES     31 /* libmlx5 makes them 32: more than is posted between two looks */
 #define INLINE   64u
 #define FLUSH_NS 200000000ull /* the device takes microseconds for it */
 
@@ -21,10 +21,10 @@ static struct ibv_qp *make_qp(struct mesh_own *own)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_context = (void *)&mesh_own_qp,
-		.send_cq = own->cq,
-		.recv_cq = own->cq,
-		.cap = {.max_send_wr = MESH_OWN_SENDS,
-			.max_recv_wr = MESH_OWN_RECVS,
+		.send_cq = own->device_cq,
+		.recv_cq = own->device_cq,
+		.cap = {.max_send_wr = MESH_OWN_WRS,
+			.max_recv_wr = MESH_OWN_WRS,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = INLINE},
@@ -71,13 +71,13 @@ static int learn_uidx(struct mesh_own *own)
 		return err;
 	if (!mesh_own_recv(own, 0))
 		return -EOPNOTSUPP;
-	while (!(cqe = mv_mlx5_cqe_at(&own->cqes, 0))) {
+	while (!(cqe = mv_mlx5_cqe_at(&own->device_cqes, 0))) {
 		if (mesh_now_ns() > until_ns)
 			return -ETIMEDOUT;
 		sched_yield();
 	}
 	own->uidx = be32toh(cqe->srqn_uidx);
-	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->cqes) == 1 ? 0 : -EOPNOTSUPP;
+	return own->mc->poll_cq(own->device_cq, 1, &wc) == 1 && mv_mlx5_consumer(&own->device_cqes) == 1 ? 0 : -EOPNOTSUPP;
 }
 
 /* From RESET to RTS, where libmlx5 counts from 0 again. */
@@ -116,9 +116,14 @@ static int post_first(struct mesh_own *own)
 
 	if (!mesh_own_send(own, MESH_OWN_READ, 0, &send))
 		return -EOPNOTSUPP;
-	own->n_written = 1;
 	mesh_own_sent(own, &send, 0);
 	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EOPNOTSUPP;
+}
+
+static int make_cq(struct mesh_context *mc, struct ibv_cq **ret, struct mv_mlx5_cq *ret_cqes)
+{
+	*ret = mesh_root.lib.verbs.create_cq(atomic_load_explicit(&mc->verbs, memory_order_relaxed), CQES, NULL, NULL, 0);
+	return *ret ? mesh_mlx5_cq(mc, *ret, ret_cqes) : -ENOMEM;
 }
 
 int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
@@ -127,8 +132,9 @@ int mesh_own_open(struct mesh_context *mc, struct mesh_own *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	ret->mc = mc;
-	ret->cq = mesh_root.lib.verbs.create_cq(atomic_load_explicit(&mc->verbs, memory_order_relaxed), CQES, NULL, NULL, 0);
-	err = ret->cq ? mesh_mlx5_cq(mc, ret->cq, &ret->cqes) : -ENOMEM;
+	err = make_cq(mc, &ret->cq, &ret->cqes);
+	if (!err)
+		err = make_cq(mc, &ret->device_cq, &ret->device_cqes);
 	if (!err)
 		err = make_qps(ret);
 	if (!err)
@@ -151,12 +157,20 @@ void mesh_own_close(struct mesh_own *own)
 		own->mc->destroy_qp(own->qp);
 	if (own->sink)
 		own->mc->destroy_qp(own->sink);
+	if (own->device_cq)
+		own->mc->destroy_cq(own->device_cq);
 	if (own->cq)
 		own->mc->destroy_cq(own->cq);
 	memset(own, 0, sizeof(*own));
 }
 
 /* ---- posting ---------------------------------------------------------------------------------------------------- */
+
+/* From the first completion on, which is polled, nothing of what is posted completes. */
+static bool is_quiet(const struct mesh_own *own)
+{
+	return !mv_mlx5_cqe_at(&own->device_cqes, 1);
+}
 
 /* The one with inline data takes two places: so which one a work request is, and where, differ. */
 static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
@@ -203,6 +217,9 @@ bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id, stru
 {
 	struct ibv_qp_ex *qp = mesh_root.lib.verbs.qp_to_qp_ex(own->qp);
 
+	/* One takes two places at most. */
+	if (!is_quiet(own) || own->n_sends == MESH_OWN_WRS || mv_mlx5_sq_end(&own->sq) + 2u > own->sq.n_wqes)
+		return false;
 	*ret = (struct mesh_own_send){.wr_id = wr_id, .nth = own->n_sends, .place = mv_mlx5_sq_end(&own->sq)};
 	qp->wr_start(qp);
 	qp->wr_id = wr_id;
@@ -219,7 +236,7 @@ bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id)
 	struct ibv_sge sge = {.addr = 2, .length = 3, .lkey = 1};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	if (own->mc->post_recv(own->qp, &wr, &bad))
+	if (!is_quiet(own) || own->n_recvs == MESH_OWN_WRS || own->mc->post_recv(own->qp, &wr, &bad))
 		return false;
 	own->n_recvs++;
 	return true;

@@ -7,29 +7,31 @@
 struct mlx5_cqe64;
 
 /*
- * A CQ and an RC queue pair of ours, of mlx5, on which it is tried out what libmlx5 does when it takes a completion. The completions are
- * written by us, into memory that is this process's, so there are just those that are wanted, of kinds and in an order that no network has
- * to bring about. But for the first: a receive that is flushed, from which it is known by what number libmlx5 finds the queue pair.
+ * An RC queue pair of ours, of mlx5, on which it is tried out what libmlx5 does when it takes a completion. The completions are written by
+ * us, into memory that is this process's, so there are just those that are wanted, of kinds and in an order that no network has to bring
+ * about. They are written into a CQ that is no queue pair's: libmlx5 does not ask whose a CQ is, and the device never writes there, so it
+ * finds no index that it did not expect (it would tell the program of an overrun).
  *
- * The device makes none of what is posted. Since libmlx5 lets nothing be posted before RTS, the queue pair goes there, connected to one of
+ * The device's own completions go to another CQ, and there is one: of a receive that is flushed, from which it is known by what number libmlx5 finds the
+ * queue pair. Of what is posted after that it makes none. Since libmlx5 lets nothing be posted before RTS, the queue pair goes there, connected to one of
  * ours that is in RESET, without a timeout: the first work request, a READ, waits for ever, and all others behind it, for they are fenced.
  *
  * data->lock.
  */
 
-#define MESH_OWN_SENDS 8u /* work requests that may be outstanding */
-#define MESH_OWN_RECVS 8u
+#define MESH_OWN_WRS   256u /* of each kind that can be posted in its life: the device does none, so its queues only fill up */
 #define MESH_OWN_KINDS 8u /* of sends */
 #define MESH_OWN_READ  4u /* one of them */
 
 struct mesh_own {
 	struct mesh_context *mc;
-	struct ibv_cq *cq;
+	struct ibv_cq *cq; /* the one in which the completions are that we write */
+	struct ibv_cq *device_cq; /* the queue pairs' */
 	struct ibv_qp *qp, *sink; /* what it is connected to, and never answers */
-	struct mv_mlx5_cq cqes;
+	struct mv_mlx5_cq cqes, device_cqes;
 	struct mv_mlx5_ring sq, rq;
 	uint32_t uidx; /* srqn_uidx of its completions */
-	uint32_t n_written; /* completions, by the device and by us: index of the next one */
+	uint32_t n_written; /* completions: index of the next one */
 	uint32_t n_sends, n_recvs; /* posted since RESET */
 };
 
@@ -49,10 +51,10 @@ void mesh_own_close(struct mesh_own *own); /* zeroed or opened */
  * mesh_own_send - post one; signaled
  * @kind: below MESH_OWN_KINDS: with and without data to come, of one or two places in the queue
  *
- * Return: false: the queue is full.
+ * Return: false: as many as can be were posted, or the device has completed something after all.
  */
 bool mesh_own_send(struct mesh_own *own, unsigned int kind, uint64_t wr_id, struct mesh_own_send *ret);
-bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id);
+bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id); /* likewise */
 
 /** mesh_own_sent - a successful completion of that send, as the device would write it; mesh_own_received - of the @nth receive */
 void mesh_own_sent(struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes);

@@ -7,9 +7,8 @@
 #include "heldint.h"
 #include "mlx5own.h"
 
-#define ROUNDS  300u
 #define POLL    4u /* completions at once, at most */
-#define MOST    (4u * MESH_OWN_SENDS) /* more than any queue of ours takes */
+#define MOST    8u /* outstanding, of each kind */
 #define LOOKS   60u /* at all that libmlx5 keeps, while it takes completions */
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
@@ -43,21 +42,16 @@ static bool post_send(struct end *e, unsigned int kind, uint64_t wr_id)
 	return mesh_own_send(&e->own, kind, wr_id, &e->sends[e->n_sends]);
 }
 
-/* Return: 0: they were posted to both, or the queues of both are full. */
-static int post_some(struct trial *t, uint32_t n)
+static int post_sends(struct trial *t, uint32_t n)
 {
 	unsigned int kind;
 	uint64_t wr_id;
-	bool posted;
 
 	for (; n && t->its.n_sends < MOST; n--) {
 		kind = rnd(t, MESH_OWN_KINDS);
 		wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
-		posted = post_send(&t->its, kind, wr_id);
-		if (post_send(&t->ours, kind, wr_id) != posted)
+		if (!post_send(&t->its, kind, wr_id) || !post_send(&t->ours, kind, wr_id))
 			return -EOPNOTSUPP;
-		if (!posted)
-			break;
 		t->its.n_sends++;
 		t->ours.n_sends++;
 	}
@@ -67,15 +61,19 @@ static int post_some(struct trial *t, uint32_t n)
 static int post_receives(struct trial *t, uint32_t n)
 {
 	uint64_t wr_id;
-	bool posted;
 
-	for (; n && t->its.own.n_recvs - t->n_received < MESH_OWN_RECVS; n--) {
+	for (; n && t->its.own.n_recvs - t->n_received < MOST; n--) {
 		wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
-		posted = mesh_own_recv(&t->its.own, wr_id);
-		if (mesh_own_recv(&t->ours.own, wr_id) != posted)
+		if (!mesh_own_recv(&t->its.own, wr_id) || !mesh_own_recv(&t->ours.own, wr_id))
 			return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+/* Is there room for a round more, whatever it posts? */
+static bool goes_on(const struct mesh_own *own)
+{
+	return own->n_sends + MOST < MESH_OWN_WRS && own->n_recvs + MOST < MESH_OWN_WRS;
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------------ */
@@ -230,10 +228,10 @@ static int poll_both(struct trial *t, int n, bool by_us)
 
 static int round_of(struct trial *t)
 {
-	int err = post_some(t, rnd(t, MESH_OWN_SENDS + 2));
+	int err = post_sends(t, rnd(t, MOST + 1));
 
 	if (!err)
-		err = post_receives(t, rnd(t, MESH_OWN_RECVS + 1));
+		err = post_receives(t, rnd(t, MOST + 1));
 	if (err)
 		return err;
 	complete_some(t, rnd(t, POLL + 1));
@@ -260,7 +258,6 @@ static int open_end(struct mesh_context *mc, const struct mesh_take_places *plac
 int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places)
 {
 	struct trial *t = mesh_own_room(sizeof(*t));
-	uint32_t round;
 	int err;
 
 	if (!t)
@@ -268,7 +265,7 @@ int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places
 	err = open_end(mc, places, &t->its);
 	if (!err)
 		err = open_end(mc, places, &t->ours);
-	for (round = 0; round < ROUNDS && !err; round++)
+	while (!err && goes_on(&t->its.own))
 		err = round_of(t);
 	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) || !only_those(t, t->its.own.qp, t->qp_changes)))
 		err = -EAGAIN; /* it may have been somebody else after all */
