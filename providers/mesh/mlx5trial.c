@@ -164,8 +164,8 @@ static void count_changes(const union mesh_own_words *before, const union mesh_o
 }
 
 /*
- * What changes now and then is somebody else's. Has anything changed mostly but the words that have to? By their addresses: a CQ may lie
- * right behind its queue pair.
+ * What changes now and then is somebody else's. Has anything changed mostly but the words that have to? By their addresses: a CQ, or
+ * doorbell records, may lie right behind its queue pair.
  */
 static bool only_those(const struct trial *t, const void *obj, const uint8_t n_changes[N_WORDS])
 {
@@ -174,7 +174,8 @@ static bool only_those(const struct trial *t, const void *obj, const uint8_t n_c
 	size_t i;
 
 	for (i = 0; i < N_WORDS; i++, word++)
-		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index && word != its->qp.sq_tail && word != its->qp.rq_tail)
+		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index && word != its->qp.sq_tail && word != its->qp.rq_tail &&
+		    word != its->own.cqes.dbrec)
 			return false;
 	return true;
 }
