@@ -178,11 +178,22 @@ __attribute__((noinline)) static int poll_more(struct mesh_cq *cq, int n, struct
 	return got;
 }
 
+/* Likewise. Somebody else has libmlx5's lock, or has had it since @at was seen: then it is another completion that comes next. */
+__attribute__((noinline)) static int poll_other(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
+{
+	if (mv_mlx5_consumer(&cq->ring) == at)
+		return poll_base(cq, n, wc, at, cqe);
+	mesh_cq_unclaim(cq);
+	return mesh_poll_properly(cq->cq, n, wc);
+}
+
 /* Claimed, until it returns. @cqe: at @at */
 __attribute__((noinline)) static int poll_some(struct mesh_cq *cq, int n, struct ibv_wc *wc, uint32_t at, const struct mlx5_cqe64 *cqe)
 {
-	if (!cq->take.lock || !mesh_take_begin(&cq->take, at))
+	if (!cq->take.lock)
 		return poll_base(cq, n, wc, at, cqe);
+	if (!mesh_take_begin(&cq->take, at))
+		return poll_other(cq, n, wc, at, cqe);
 	if (!take_next_send(cq, cqe, wc))
 		return poll_more(cq, n, wc, at, cqe, 0);
 	cqe = n > 1 ? mv_mlx5_cqe_at(&cq->ring, at + 1) : NULL;

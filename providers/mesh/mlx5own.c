@@ -11,6 +11,7 @@
 #include "wrmlx5_hot.h"
 
 #define CQES     31 /* libmlx5 makes them 32: more than is posted between two looks */
+#define FIRST    MESH_OWN_KINDS /* kind of the READ that waits for ever */
 #define INLINE   64u
 #define FLUSH_NS 200000000ull /* the device takes microseconds for it */
 
@@ -108,13 +109,13 @@ static int connect_by(void *arg, const struct ibv_ah_attr *ah)
 	return err;
 }
 
-/* What all the others wait for. For libmlx5 it completes. */
+/* What all the others wait for, without memory that the device could find to be nobody's. For libmlx5 it completes. */
 static int post_first(struct mesh_own *own)
 {
 	struct mesh_own_send send;
 	struct ibv_wc wc;
 
-	if (!mesh_own_send(own, MESH_OWN_READ, 0, &send))
+	if (!mesh_own_send(own, FIRST, 0, &send))
 		return -EOPNOTSUPP;
 	mesh_own_sent(own, &send, 0);
 	return own->mc->poll_cq(own->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EOPNOTSUPP;
@@ -178,6 +179,10 @@ static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
 	static char data[INLINE];
 
 	switch (kind) {
+	case FIRST:
+		qp->wr_rdma_read(qp, 1, 2);
+		qp->wr_set_sge_list(qp, 0, NULL);
+		return MLX5_OPCODE_RDMA_READ;
 	case 0:
 		qp->wr_rdma_write(qp, 1, 2);
 		qp->wr_set_inline_data(qp, data, sizeof(data));
@@ -194,7 +199,7 @@ static uint8_t build(struct ibv_qp_ex *qp, unsigned int kind)
 		qp->wr_rdma_write_imm(qp, 1, 2, 4);
 		qp->wr_set_sge(qp, 1, 2, 3);
 		return MLX5_OPCODE_RDMA_WRITE_IMM;
-	case MESH_OWN_READ:
+	case 4:
 		qp->wr_rdma_read(qp, 1, 2);
 		qp->wr_set_sge(qp, 1, 2, 3);
 		return MLX5_OPCODE_RDMA_READ;

@@ -21,7 +21,6 @@ struct mlx5_cqe64;
 
 #define MESH_OWN_WRS   256u /* of each kind that can be posted in its life: the device does none, so its queues only fill up */
 #define MESH_OWN_KINDS 8u /* of sends */
-#define MESH_OWN_READ  4u /* one of them */
 
 struct mesh_own {
 	struct mesh_context *mc;

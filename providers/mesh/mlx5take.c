@@ -7,6 +7,7 @@
 #include "heldint.h"
 
 #define FAILURES 4u /* until it is given up for this device */
+#define PORTS_DOWN 25u /* so often as much that no port of the device is up */
 #define TRIES    3
 
 /* What lies behind what libmlx5 keeps is somebody else's, and may change in the wrong moment: -EAGAIN. */
@@ -29,7 +30,9 @@ static bool known(struct mesh_context *mc)
 		return m->take == MESH_MLX5_TAKE_FOUND;
 	err = find(mc, &m->places);
 	/* What there is no memory or no descriptor for now may be had for the next queue pair. */
-	if (err && err != -EOPNOTSUPP && ++m->n_take_failures < FAILURES) {
+	if (err)
+		m->n_take_failures += err == -EHOSTUNREACH ? 1 : PORTS_DOWN;
+	if (err && err != -EOPNOTSUPP && m->n_take_failures < FAILURES * PORTS_DOWN) {
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: how libmlx5 polls cannot be told yet: %s", mc->device, strerrordesc_np(-err));
 		return false;
 	}

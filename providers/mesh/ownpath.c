@@ -10,6 +10,7 @@
 #include "topo.h"
 
 #define ATTEMPTS 8 /* GIDs tried */
+#define NO_PORT  1 /* that is active; nothing was tried */
 #define ENTRIES  512
 
 static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entry, int (*try)(void *arg, const struct ibv_ah_attr *ah),
@@ -20,7 +21,7 @@ static int try_entry(struct ibv_context *verbs, const struct ibv_gid_entry *entr
 
 	memset(&port, 0, sizeof(port));
 	if (ibv_query_port(verbs, ah.port_num, &port) || port.state != IBV_PORT_ACTIVE)
-		return -EHOSTUNREACH;
+		return NO_PORT;
 	if (entry->gid_type == IBV_GID_TYPE_IB) {
 		ah.dlid = port.lid;
 	} else {
@@ -49,8 +50,8 @@ int mesh_ownpath_try(struct ibv_context *verbs, int (*try)(void *arg, const stru
 		for (i = 0; i < n && err && attempts < ATTEMPTS; i++)
 			if (is_ipv4(&entries[i]) == !pass && entries[i].gid_index <= UINT8_MAX) {
 				err = try_entry(verbs, &entries[i], try, arg);
-				attempts++;
+				attempts += err != NO_PORT;
 			}
 	free(entries);
-	return err;
+	return err == NO_PORT ? -EHOSTUNREACH : err;
 }

@@ -49,6 +49,7 @@ static int setup(void **state)
 	base_poll = world.mc->poll_cq;
 	base_polls_by(counting_poll);
 	n_base = 0;
+	alarm(PATIENCE);
 	return 0;
 }
 
@@ -352,7 +353,6 @@ static void test_beside_others(void **state)
 	memset(seen, 0, sizeof(seen));
 	n_done = 0;
 	stop = false;
-	alarm(PATIENCE);
 	assert_int_equal(pthread_create(&threads[0], NULL, poller, NULL), 0);
 	assert_int_equal(pthread_create(&threads[1], NULL, poller, NULL), 0);
 	assert_int_equal(pthread_create(&threads[2], NULL, others, NULL), 0);
