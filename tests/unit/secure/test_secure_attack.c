@@ -443,6 +443,7 @@ static void test_challenges_throttled(void **state)
 	forged.from.ip = ip_of("2001:db8:0:1::");
 	forged_in_a_second(&b, &forged, true, &answers);
 	assert_in_range(answers, 60, 100);
+	now_ns += 10 * SECOND_NS; /* by a hash of a random key both may have one place */
 	forged.from.ip = ip_of("10.1.0.1");
 	forged_in_a_second(&b, &forged, false, &answers);
 	assert_in_range(answers, 60, 100);
