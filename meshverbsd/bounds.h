@@ -98,7 +98,6 @@
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_BUNDLES            32 /* places to which bundles are filled at once, 1.2 KiB each */
 #define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
-#define MD_RUNS_NS            (MD_MS / 2) /* how long it is believed that a netdev has carrier, or none */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so often */
 /* Cookies of those whom a process at work may have to reach at once are asked for anew before they are too old. */

@@ -19,16 +19,16 @@ struct md_addr md_talk_addr(const struct in6_addr *ip, uint16_t port, uint32_t i
 }
 
 struct leaving {
-	struct md_agent *agent;
+	const struct md_agent *agent;
 	const struct in6_addr *from;
 };
 
-/* Asked anew, half a millisecond later at the latest: notices of a carrier that is lost come too late for probes. */
+/* Asked anew each time: notices of a carrier that is lost come too late for probes. */
 static bool runs(void *arg, const struct md_net *net)
 {
 	const struct leaving *leaving = arg;
 
-	return net->running && md_udp_runs(&leaving->agent->udp, net->name, md_now()) != 0;
+	return net->running && md_udp_runs(&leaving->agent->udp, net->name) != 0;
 }
 
 static uint32_t route(void *arg, const struct in6_addr *to)

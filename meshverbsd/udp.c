@@ -3,13 +3,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <linux/sock_diag.h>
-
-#include "bounds.h"
 
 /* Beacons of 200 hosts that start together; the kernel cuts it to what it allows. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
@@ -244,33 +243,14 @@ int md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint16_t po
 				  : send6(udp, to, port, ifindex, from, &msg);
 }
 
-/* What was found of it last; NULL: that is too long ago. */
-static const struct md_udp_net *known_net(const struct md_udp *udp, const char *netdev, uint64_t now_ns)
+int md_udp_runs(const struct md_udp *udp, const char *netdev)
 {
-	const struct md_udp_net *net;
-
-	for (net = udp->nets; net < udp->nets + MD_UDP_NETS; net++)
-		if (!strncmp(net->name, netdev, sizeof(net->name)) && now_ns - net->asked_ns < MD_RUNS_NS)
-			return net;
-	return NULL;
-}
-
-int md_udp_runs(struct md_udp *udp, const char *netdev, uint64_t now_ns)
-{
-	const struct md_udp_net *known = known_net(udp, netdev, now_ns);
 	struct ifreq request = {0};
-	bool runs;
 
-	if (known)
-		return known->runs;
 	memcpy(request.ifr_name, netdev, strnlen(netdev, sizeof(request.ifr_name) - 1));
 	if (ioctl(udp->fd4 >= 0 ? udp->fd4 : udp->fd6, SIOCGIFFLAGS, &request))
 		return -errno;
-	runs = (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
-	udp->nets[udp->next_net] = (struct md_udp_net){.runs = runs, .asked_ns = now_ns};
-	memcpy(udp->nets[udp->next_net].name, request.ifr_name, sizeof(request.ifr_name));
-	udp->next_net = (udp->next_net + 1) % MD_UDP_NETS;
-	return runs;
+	return (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
 }
 
 static struct in6_addr mapped(struct in_addr ip)

@@ -2,7 +2,6 @@
 #ifndef MD_UDP_H
 #define MD_UDP_H
 
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,17 +16,9 @@
  * Beacons go to ff12::6d65:7368 (link-local scope, not assigned by anybody: RFC 4291) and 224.0.0.254 (link-local, for
  * experiments: RFC 3692, IANA), with hop limit 255, which only a datagram that no router has forwarded can have.
  */
-#define MD_UDP_NETS 4
-
 struct md_udp {
 	int fd6, fd4; /* -1: the host has no such family */
 	uint16_t port;
-	struct md_udp_net {
-		char name[IF_NAMESIZE]; /* "": none */
-		bool runs;
-		uint64_t asked_ns;
-	} nets[MD_UDP_NETS]; /* md_udp_runs(), a ring */
-	unsigned int next_net;
 };
 
 struct md_received {
@@ -66,14 +57,11 @@ int md_udp_send(const struct md_udp *udp, const struct in6_addr *to, uint16_t po
 		const struct in6_addr *from, const void *bytes, size_t len);
 
 /**
- * md_udp_runs - is a netdev up, with carrier, or was it within the last MD_RUNS_NS?
- *
- * Each datagram asks, and hundreds go out at once when hundreds of connections move: half a millisecond is less than those take to hear
- * of a carrier that was lost.
+ * md_udp_runs - is a netdev up, with carrier, at this very moment?
  *
  * Return: 1, 0, or -errno: -ENODEV when there is none of that name.
  */
-int md_udp_runs(struct md_udp *udp, const char *netdev, uint64_t now_ns);
+int md_udp_runs(const struct md_udp *udp, const char *netdev);
 
 /** md_udp_group - where beacons go */
 struct in6_addr md_udp_group(bool ipv6);
