@@ -82,14 +82,6 @@ union cq_copy {
 	char bytes[MESH_MLX5_BYTES];
 };
 
-bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp)
-{
-	mesh_qp_ex_fn *from = atomic_load_explicit(&mc->data.mlx5.qp_ex, memory_order_relaxed);
-	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
-
-	return qp_ex && from && from(qp_ex)->wr_raw_wqe;
-}
-
 /* Not write(): what a sanitizer of the program knows of that memory is none of our business. */
 static bool copy_through(const int pipe[2], char *to, const char *from, size_t n)
 {
@@ -97,29 +89,6 @@ static bool copy_through(const int pipe[2], char *to, const char *from, size_t n
 }
 
 /* A pipe says EFAULT of a page that is not there. */
-int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES])
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)obj % page;
-	int fds[2], saved = errno, err = 0;
-	const char *from = obj;
-
-	memset(ret, 0, MESH_MLX5_BYTES);
-	if (n > MESH_MLX5_BYTES)
-		n = MESH_MLX5_BYTES;
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
-		err = -errno;
-	} else {
-		if (!copy_through(fds, ret, from, n))
-			err = -EFAULT;
-		else if (n < MESH_MLX5_BYTES)
-			copy_through(fds, ret + n, from + n, MESH_MLX5_BYTES - n);
-		close(fds[0]);
-		close(fds[1]);
-	}
-	errno = saved;
-	return err;
-}
-
 int mesh_mlx5_peek(const void *from, void *ret, size_t n)
 {
 	int fds[2], saved = errno, err = 0;
@@ -134,6 +103,21 @@ int mesh_mlx5_peek(const void *from, void *ret, size_t n)
 	}
 	errno = saved;
 	return err;
+}
+
+int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES])
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)obj % page;
+	int err;
+
+	memset(ret, 0, MESH_MLX5_BYTES);
+	if (n >= MESH_MLX5_BYTES)
+		return mesh_mlx5_peek(obj, ret, MESH_MLX5_BYTES);
+	err = mesh_mlx5_peek(obj, ret, n);
+	if (err)
+		return err;
+	err = mesh_mlx5_peek((const char *)obj + n, ret + n, MESH_MLX5_BYTES - n);
+	return err == -EFAULT ? 0 : err; /* nothing lies behind it */
 }
 
 static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_cq *ret)
@@ -282,4 +266,12 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	*ret_sq = (struct mv_mlx5_ring){dv.sq.buf, dv.sq.wqe_cnt, dv.sq.stride, dv.dbrec};
 	*ret_rq = (struct mv_mlx5_ring){dv.rq.buf, dv.rq.wqe_cnt, dv.rq.stride, dv.dbrec};
 	return 0;
+}
+
+bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp)
+{
+	mesh_qp_ex_fn *from = atomic_load_explicit(&mc->data.mlx5.qp_ex, memory_order_relaxed);
+	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
+
+	return qp_ex && from && from(qp_ex)->wr_raw_wqe;
 }
