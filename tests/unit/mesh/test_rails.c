@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "fault.h"
 #include "prearm.h"
 #include "ud.h"
 
@@ -625,7 +626,9 @@ static void test_open_path(void **state)
 	int ends[2], number = number_of(&opened[0], MESH_RAIL_CMD);
 
 	(void)state;
+	fault_disarm();
 	assert_int_equal(open_path(&path), 0);
+	assert_int_equal(fault_count(FAULT_FSTAT), 0); /* no look */
 	assert_ptr_equal(path.pd, conn.home.spare);
 	assert_string_equal(path.device, DEVICE);
 	mesh_pd_put(path.pd);
@@ -645,6 +648,33 @@ static void test_open_path(void **state)
 	gets_closed(&opened[1]);
 }
 
+/* What waits on another NIC than the one that was agreed upon, or on one that was reset, is of no use. */
+static void test_open_path_elsewhere(void **state)
+{
+	struct mesh_conn_path path = {0};
+	struct mesh_rail *rail = ahead();
+
+	(void)state;
+	mesh_rail_ref(rail);
+	strcpy(rail->device, "other");
+	assert_int_equal(open_path(&path), 0);
+	assert_ptr_not_equal(path.pd, conn.home.spare);
+	assert_string_equal(path.pd->rail->device, DEVICE);
+	assert_int_equal(n_opened, 2);
+	mesh_pd_put(path.pd);
+	strcpy(rail->device, DEVICE);
+	mesh_rail_lose(rail);
+	assert_int_equal(open_path(&path), 0);
+	assert_ptr_not_equal(path.pd, conn.home.spare);
+	assert_int_equal(n_opened, 2);
+	mesh_pd_put(path.pd);
+	mesh_rail_put(rail);
+	mesh_conn_disarm(&conn);
+	mesh_pds_close(&program);
+	gets_closed(&opened[0]);
+	gets_closed(&opened[1]);
+}
+
 static unsigned int n_tables; /* that were asked for */
 static uint32_t gid_index;
 
@@ -656,16 +686,23 @@ static ssize_t query_gid_table(struct ibv_context *context, struct ibv_gid_entry
 	(void)size;
 	n_tables++;
 	entries[0] = (struct ibv_gid_entry){.gid = {.raw = {1}}, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2, .gid_index = gid_index};
-	return 1;
+	entries[1] = (struct ibv_gid_entry){.gid = {.raw = {1}}, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V1, .gid_index = 50};
+	entries[2] = (struct ibv_gid_entry){.gid = {.raw = {1}}, .port_num = 2, .gid_type = IBV_GID_TYPE_ROCE_V2, .gid_index = 60};
+	return 3;
 }
 
-static uint8_t recall(struct mesh_rail *rail, uint8_t address, int expected)
+static uint8_t recall_at(struct mesh_rail *rail, uint8_t port, uint8_t type, uint8_t address, int expected)
 {
 	const union ibv_gid gid = {.raw = {address}};
 	uint8_t index = 99;
 
-	assert_int_equal(mesh_rail_recall_gid(rail, 1, &gid, MV_GID_TYPE_ROCE_V2, &index), expected);
+	assert_int_equal(mesh_rail_recall_gid(rail, port, &gid, type, &index), expected);
 	return index;
+}
+
+static uint8_t recall(struct mesh_rail *rail, uint8_t address, int expected)
+{
+	return recall_at(rail, 1, MV_GID_TYPE_ROCE_V2, address, expected);
 }
 
 static void gets_forgotten(struct mesh_rail *rail)
@@ -695,6 +732,13 @@ static void test_recall(void **state)
 	for (i = 0; i < 1000; i++)
 		assert_int_equal(recall(rail, 1, 0), 3);
 	assert_in_range(n_tables, 1, 500); /* one for every 5 ms */
+	/* Another version of RoCE, or another port: another place. */
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(recall_at(rail, 1, MV_GID_TYPE_ROCE_V1, 1, 0), 50);
+		assert_int_equal(recall(rail, 1, 0), 3);
+		assert_int_equal(recall_at(rail, 2, MV_GID_TYPE_ROCE_V2, 1, 0), 60);
+		assert_int_equal(recall(rail, 1, 0), 3);
+	}
 	/* The device says that it has changed. */
 	mesh_thread_rail(rail);
 	for (gid_index = 4; gid_index < 20; gid_index++) {
@@ -740,6 +784,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_last_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ahead, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_open_path, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_open_path_elsewhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recall, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_never_there, setup, teardown),
 	};
