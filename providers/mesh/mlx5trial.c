@@ -9,7 +9,8 @@
 
 #define POLL    4u /* completions at once, at most */
 #define MOST    8u /* outstanding, of each kind */
-#define LOOKS   60u /* at all that libmlx5 keeps, while it takes completions */
+#define LOOKS   5u /* at all that libmlx5 keeps, while it takes a completion of each kind */
+#define KINDS   (MESH_OWN_KINDS + 4) /* sends, and receives by opcode */
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
 struct end {
@@ -25,8 +26,7 @@ struct trial {
 	uint32_t n_received;
 	uint32_t seed;
 	struct mesh_own_state before, after;
-	unsigned int n_looks;
-	uint8_t cq_changes[N_WORDS], qp_changes[N_WORDS]; /* seen in so many of them, of each word that libmlx5 has */
+	uint8_t cq_changes[N_WORDS], qp_changes[N_WORDS]; /* seen in so many looks, of each word that libmlx5 has */
 };
 
 static uint32_t rnd(struct trial *t, uint32_t below)
@@ -37,25 +37,27 @@ static uint32_t rnd(struct trial *t, uint32_t below)
 
 /* ---- work ------------------------------------------------------------------------------------------------------- */
 
-static bool post_send(struct end *e, unsigned int kind, uint64_t wr_id)
+/* To both. */
+static int post_send(struct trial *t, unsigned int kind)
 {
-	return mesh_own_send(&e->own, kind, wr_id, &e->sends[e->n_sends]);
+	uint64_t wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
+	struct end *its = &t->its, *ours = &t->ours;
+
+	if (!mesh_own_send(&its->own, kind, wr_id, &its->sends[its->n_sends]) ||
+	    !mesh_own_send(&ours->own, kind, wr_id, &ours->sends[ours->n_sends]))
+		return -EOPNOTSUPP;
+	its->n_sends++;
+	ours->n_sends++;
+	return 0;
 }
 
 static int post_sends(struct trial *t, uint32_t n)
 {
-	unsigned int kind;
-	uint64_t wr_id;
+	int err = 0;
 
-	for (; n && t->its.n_sends < MOST; n--) {
-		kind = rnd(t, MESH_OWN_KINDS);
-		wr_id = (uint64_t)rnd(t, ~0u) << 32 | rnd(t, ~0u);
-		if (!post_send(&t->its, kind, wr_id) || !post_send(&t->ours, kind, wr_id))
-			return -EOPNOTSUPP;
-		t->its.n_sends++;
-		t->ours.n_sends++;
-	}
-	return 0;
+	for (; n && !err && t->its.n_sends < MOST; n--)
+		err = post_send(t, rnd(t, MESH_OWN_KINDS));
+	return err;
 }
 
 static int post_receives(struct trial *t, uint32_t n)
@@ -94,9 +96,8 @@ static void complete_send(struct trial *t)
 	sent(&t->ours, last, bytes);
 }
 
-static void complete_receive(struct trial *t)
+static void complete_receive(struct trial *t, unsigned int opcode)
 {
-	unsigned int opcode = MLX5_CQE_RESP_WR_IMM + rnd(t, 4);
 	uint32_t bytes = rnd(t, ~0u), imm = rnd(t, ~0u), flags = rnd(t, ~0u);
 
 	mesh_own_received(&t->its.own, t->n_received, opcode, bytes, imm, flags);
@@ -110,7 +111,7 @@ static void complete_some(struct trial *t, uint32_t n)
 		if (t->its.n_sends && rnd(t, 2))
 			complete_send(t);
 		else if (t->its.own.n_recvs != t->n_received)
-			complete_receive(t);
+			complete_receive(t, MLX5_CQE_RESP_WR_IMM + rnd(t, 4));
 	}
 }
 
@@ -174,7 +175,7 @@ static bool only_those(const struct trial *t, const void *obj, const uint8_t n_c
 	size_t i;
 
 	for (i = 0; i < N_WORDS; i++, word++)
-		if (n_changes[i] > t->n_looks / 2 && word != its->cq.cons_index && word != its->qp.sq_tail && word != its->qp.rq_tail &&
+		if (n_changes[i] > LOOKS / 2 && word != its->cq.cons_index && word != its->qp.sq_tail && word != its->qp.rq_tail &&
 		    word != its->own.cqes.dbrec)
 			return false;
 	return true;
@@ -194,37 +195,66 @@ static int compare(const struct trial *t, int got_its, struct ibv_wc *its, int g
 	return memcmp(its, ours, POLL * sizeof(*its)) ? -EOPNOTSUPP : 0;
 }
 
-static int poll_its(struct trial *t, int n, struct ibv_wc *wc, int *ret_got)
+/* libmlx5 takes those of its own, and what that changes is counted. Nothing else is done meanwhile: what is ours may lie behind. */
+static int poll_looking(struct trial *t, int n, struct ibv_wc *wc, int *ret_got)
 {
 	struct mesh_own *own = &t->its.own;
-	bool looks = t->n_looks < LOOKS && mv_mlx5_cqe_at(&own->cqes, mv_mlx5_consumer(&own->cqes));
-	int err = looks ? mesh_own_look(own, &t->before) : 0;
+	int err = mesh_own_look(own, &t->before);
 
 	if (err)
 		return err;
 	*ret_got = own->mc->poll_cq(own->cq, n, wc);
-	if (!looks)
-		return 0;
 	err = mesh_own_look(own, &t->after);
 	count_changes(&t->before.cq, &t->after.cq, t->cq_changes);
 	count_changes(&t->before.qp, &t->after.qp, t->qp_changes);
-	t->n_looks++;
 	return err;
 }
 
-static int poll_both(struct trial *t, int n, bool by_us)
+static int poll_both(struct trial *t, int n, bool by_us, bool looks)
 {
 	struct ibv_wc its[POLL], ours[POLL];
 	struct end *e = &t->ours;
-	int got_its, got_ours, err;
+	int got_its, got_ours, err = 0;
 
 	memset(its, 0xa5, sizeof(its));
 	memset(ours, 0xa5, sizeof(ours));
-	err = poll_its(t, n, its, &got_its);
+	if (looks)
+		err = poll_looking(t, n, its, &got_its);
+	else
+		got_its = t->its.own.mc->poll_cq(t->its.own.cq, n, its);
 	if (err)
 		return err;
 	got_ours = by_us ? take(e, n, ours) : e->own.mc->poll_cq(e->own.cq, n, ours);
 	return compare(t, got_its, its, got_ours, ours);
+}
+
+/* One completion of that kind. */
+static int look_once(struct trial *t, unsigned int kind)
+{
+	int err = kind < MESH_OWN_KINDS ? post_send(t, kind) : post_receives(t, 1);
+
+	if (err)
+		return err;
+	if (kind < MESH_OWN_KINDS)
+		complete_send(t);
+	else
+		complete_receive(t, MLX5_CQE_RESP_WR_IMM + kind - MESH_OWN_KINDS);
+	return poll_both(t, 1, true, true);
+}
+
+/* What does libmlx5 change when it takes a completion of that kind? */
+static int look_at(struct trial *t, unsigned int kind)
+{
+	unsigned int i;
+	int err = 0;
+
+	memset(t->cq_changes, 0, sizeof(t->cq_changes));
+	memset(t->qp_changes, 0, sizeof(t->qp_changes));
+	for (i = 0; i < LOOKS && !err; i++)
+		err = look_once(t, kind);
+	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) || !only_those(t, t->its.own.qp, t->qp_changes)))
+		err = -EAGAIN; /* it may have been somebody else after all */
+	return err;
 }
 
 static int round_of(struct trial *t)
@@ -238,7 +268,7 @@ static int round_of(struct trial *t)
 	complete_some(t, rnd(t, POLL + 1));
 	/* In one poll or several, also of a CQ that has no more. */
 	do
-		err = poll_both(t, 1 + (int)rnd(t, POLL), rnd(t, 4));
+		err = poll_both(t, 1 + (int)rnd(t, POLL), rnd(t, 4), false);
 	while (!err && mv_mlx5_cqe_at(&t->its.own.cqes, mv_mlx5_consumer(&t->its.own.cqes)));
 	return err;
 }
@@ -259,6 +289,7 @@ static int open_end(struct mesh_context *mc, const struct mesh_take_places *plac
 int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places)
 {
 	struct trial *t = mesh_own_room(sizeof(*t));
+	unsigned int kind;
 	int err;
 
 	if (!t)
@@ -266,10 +297,10 @@ int mesh_take_try(struct mesh_context *mc, const struct mesh_take_places *places
 	err = open_end(mc, places, &t->its);
 	if (!err)
 		err = open_end(mc, places, &t->ours);
+	for (kind = 0; kind < KINDS && !err; kind++)
+		err = look_at(t, kind);
 	while (!err && goes_on(&t->its.own))
 		err = round_of(t);
-	if (!err && (!only_those(t, t->its.own.cq, t->cq_changes) || !only_those(t, t->its.own.qp, t->qp_changes)))
-		err = -EAGAIN; /* it may have been somebody else after all */
 	mesh_own_close(&t->its.own);
 	mesh_own_close(&t->ours.own);
 	mesh_own_room_free(t, sizeof(*t));

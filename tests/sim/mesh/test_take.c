@@ -415,6 +415,17 @@ static int counts_more(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+/* Of one kind only. */
+static int counts_reads(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = base_poll(cq, n, wc), i;
+
+	for (i = 0; i < got; i++)
+		if (wc[i].opcode == IBV_WC_RDMA_READ)
+			cq->cq_context = (char *)cq->cq_context + 2;
+	return got;
+}
+
 static int takes_one_at_a_time(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	(void)n;
@@ -449,6 +460,8 @@ static void test_polls_otherwise(void **state)
 	base_polls_by(takes_one_at_a_time);
 	assert_int_equal(find(&places), -EOPNOTSUPP);
 	base_polls_by(counts_more);
+	assert_int_equal(find(&places), -EAGAIN);
+	base_polls_by(counts_reads);
 	assert_int_equal(find(&places), -EAGAIN);
 	base_polls_by(counting_poll);
 	begun_ns = mesh_now_ns();
