@@ -48,6 +48,7 @@ struct hca {
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;
+	uint32_t many_qps; /* with so many it has one round a tick: engine.c, whose thread alone uses it */
 	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
 	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
