@@ -79,11 +79,13 @@ static struct ibv_context *open_device(struct ibv_device *of)
 static int close_device(struct ibv_context *context)
 {
 	struct opened *o = opened_by(context);
+	int ret;
 
 	assert_false(o->closed);
-	o->closed = true;
 	assert_int_equal(close(o->context.cmd_fd), 0);
-	return close(o->async[0]);
+	ret = close(o->async[0]);
+	o->closed = true; /* the last: who waits for it opens the next one in this place */
+	return ret;
 }
 
 static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
