@@ -10,9 +10,11 @@
 #include "say.h"
 #include "topo_sysfs.h"
 
-/* Looks after a notice: the last one comes 20 + 100 + 500 ms after it. */
+/* Whole looks after a notice: the last one comes 20 + 100 + 500 ms after it. */
 static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS, MD_AT_ONCE_NS};
-#define N_LOOKS (sizeof(settle_ns) / sizeof(settle_ns[0]))
+#define N_LOOKS	  (sizeof(settle_ns) / sizeof(settle_ns[0]))
+#define N_AT_ONCE (N_LOOKS - 1) /* looks_due, when nothing was looked at after the notice */
+#define N_DOWN	  1 /* and after a port was seen to be down: the tables can wait until connections have moved */
 
 /*
  * Does the main table send everything out of this netdev that has no better route? Asked for
@@ -170,9 +172,35 @@ static void account(struct md_watch *w)
 	}
 }
 
+static void set_timer(struct md_watch *w, uint64_t delay_ns)
+{
+	sd_event_source_set_time_relative(w->timer, delay_ns / 1000);
+	sd_event_source_set_enabled(w->timer, SD_EVENT_ONESHOT);
+}
+
+/* The states are known, or cannot be. */
+static void whole_is_next(struct md_watch *w, bool went_down)
+{
+	uint64_t now = now_ns();
+
+	w->whole_waits = false;
+	if (went_down) {
+		w->looks_due = N_DOWN;
+		if (w->whole_at_ns < now + settle_ns[N_DOWN])
+			w->whole_at_ns = now + settle_ns[N_DOWN];
+	}
+	set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
+	/* That may have been of what had been read before it changed. */
+	if (w->noticed) {
+		w->noticed = false;
+		md_watch_noticed(w);
+	}
+}
+
 static void on_looked(struct md_errand *look)
 {
 	struct md_watch *w = watch_of(look);
+	uint32_t n_up = md_desc_n_up(w->view->desc);
 	int err = w->looked.err;
 
 	account(w);
@@ -191,6 +219,8 @@ static void on_looked(struct md_errand *look)
 
 		w->again = w->again_whole = false;
 		begin_look(w, whole);
+	} else if (w->whole_waits) {
+		whole_is_next(w, md_desc_n_up(w->view->desc) < n_up);
 	}
 }
 
@@ -202,24 +232,16 @@ void md_watch_drained(struct md_watch *w)
 
 /* ---- when ------------------------------------------------------------------------------------- */
 
-static void set_timer(struct md_watch *w, uint64_t delay_ns)
-{
-	sd_event_source_set_time_relative(w->timer, delay_ns / 1000);
-	sd_event_source_set_enabled(w->timer, SD_EVENT_ONESHOT);
-}
-
 static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 {
 	struct md_watch *w = arg;
-	uint64_t now;
 
 	(void)source;
 	(void)usec;
 	if (w->states_due) {
 		w->states_due = false;
+		w->whole_waits = true;
 		begin_look(w, false);
-		now = now_ns();
-		set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
 		return 0;
 	}
 	begin_look(w, true);
@@ -236,24 +258,31 @@ void md_watch_noticed(struct md_watch *w)
 {
 	uint64_t now = now_ns(), wait_ns, at_ns;
 
+	if (w->whole_waits) {
+		w->noticed = true;
+		return;
+	}
 	/*
 	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
 	 * for long: then they wait until looking has earned its time.
 	 */
-	if (w->looks_due != N_LOOKS - 1) {
+	if (w->looks_due != N_AT_ONCE) {
 		wait_ns = MD_LOOK_SHARE * overspent_ns(w, now);
 		if (wait_ns < MD_AT_ONCE_NS)
 			wait_ns = MD_AT_ONCE_NS;
-		w->looks_due = N_LOOKS - 1;
+		w->looks_due = N_AT_ONCE;
 		w->whole_at_ns = now + wait_ns;
 		w->states_due = false;
 		set_timer(w, wait_ns);
 	}
-	/* A port that goes down does not wait, however many have before: GID tables are what takes long. */
+	/*
+	 * A port that goes down does not wait, neither for GID tables, which are what takes long to read, nor
+	 * however many have before.
+	 */
 	at_ns = now + MD_AT_ONCE_NS;
 	if (w->states_at_ns > at_ns)
 		at_ns = w->states_at_ns;
-	if (!w->states_due && !w->last_err && at_ns < w->whole_at_ns) {
+	if (!w->states_due && !w->last_err && at_ns <= w->whole_at_ns) {
 		w->states_due = true;
 		set_timer(w, at_ns - now);
 	}

@@ -36,6 +36,8 @@ struct md_watch {
 	uint64_t whole_at_ns; /* when the next one is due after a notice (CLOCK_BOOTTIME) */
 	uint64_t states_at_ns; /* the states of ports alone are not read again before that */
 	bool states_due; /* they are what comes next */
+	bool whole_waits; /* for the look at the states that was begun */
+	bool noticed; /* since it was begun */
 	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
 	int last_err; /* of the last look; 0: it did not fail */
 	sd_event_source *notice, *timer;

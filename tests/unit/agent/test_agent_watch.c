@@ -65,13 +65,18 @@ static bool is_up(void)
 	return watch.view->desc->rails[0].flags & MV_RAIL_UP;
 }
 
-/* Looking has taken its share for the next minutes. */
-static void overspend(void)
+static uint64_t boottime_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
-	watch.spent_at_ns = (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec;
+}
+
+/* Looking has taken its share for the next minutes. */
+static void overspend(void)
+{
+	watch.spent_at_ns = boottime_ns();
 	watch.spent_ns = 100 * MD_S;
 }
 
@@ -83,6 +88,15 @@ static void run_until_changed(unsigned int n)
 		sd_event_run(event, 20000);
 }
 
+static void run_until_looked(unsigned int n)
+{
+	unsigned int turns;
+
+	for (turns = 0; turns < 100 && watch.n_looks < n; turns++)
+		sd_event_run(event, 20000);
+	assert_int_equal(watch.n_looks, n);
+}
+
 static void test_at_once(void **state)
 {
 	(void)state;
@@ -92,7 +106,32 @@ static void test_at_once(void **state)
 	md_watch_noticed(&watch);
 	run_until_changed(1);
 	assert_false(is_up());
-	assert_true(watch.n_looks > 0);
+	/* Without reading the tables, which comes later, and twice. */
+	assert_int_equal(watch.n_looks, 0);
+	assert_true(watch.whole_at_ns >= boottime_ns() + 50 * MD_MS);
+	run_until_looked(2);
+	assert_int_equal(n_changed, 1);
+	assert_int_equal(watch.looks_due, 0);
+}
+
+/* What is in the tables only. */
+static void test_tables(void **state)
+{
+	(void)state;
+	tmpdir_write(&sysfs, PORT "gids/1", "fe80:0000:0000:0000:0000:0000:0000:0002\n");
+	md_watch_noticed(&watch);
+	run_until_changed(1);
+	assert_int_equal(watch.n_looks, 1);
+	assert_int_equal(watch.view->desc->n_gids, 2);
+	/* Up again: the tables at once. */
+	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
+	md_watch_noticed(&watch);
+	run_until_changed(2);
+	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
+	md_watch_noticed(&watch);
+	run_until_changed(3);
+	assert_true(is_up());
+	assert_true(watch.looks_due > 1 && watch.whole_at_ns <= boottime_ns() + MD_AT_ONCE_NS);
 }
 
 /* Ports that have gone up and down so often that tables may not be read are believed to be what they are all the same. */
@@ -109,6 +148,7 @@ static void test_states_do_not_wait(void **state)
 	run_until_changed(2);
 	assert_true(is_up());
 	assert_int_equal(watch.n_looks, 0);
+	assert_true(watch.whole_at_ns > boottime_ns() + MD_S);
 	/* What it has is still known. */
 	assert_int_equal(watch.view->desc->n_gids, 1);
 }
@@ -184,6 +224,20 @@ static void test_nobody_waits(void **state)
 	assert_true(watch.n_looks >= 2 && !watch.again);
 }
 
+/* Another port may have gone down after it had been looked at. */
+static void test_noticed_meanwhile(void **state)
+{
+	(void)state;
+	others_have_the_lock();
+	md_watch_noticed(&watch);
+	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
+	pthread_mutex_unlock(&rtnl);
+	run_until_changed(1);
+	assert_int_equal(watch.n_looks, 0);
+	run_until_looked(1);
+	assert_true(watch.looks_due > 1); /* as after a notice, not as after a port that went down */
+}
+
 /* Of what a look that failed has left, no states can be read. */
 static void test_states_after_a_failure(void **state)
 {
@@ -234,8 +288,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_do_not_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_noticed_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_after_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drained_at_once, setup, teardown),
