@@ -523,7 +523,11 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns)
 {
-	return conn->pathless_ns && may_move(conn) ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
+	if (!may_move(conn))
+		return UINT64_MAX;
+	if (conn->pathless_ns)
+		return now_ns + PATHLESS_AGAIN_NS;
+	return conn->stayed && conn->again_ns && conn->stayed_ns >= now_ns ? conn->stayed_ns + conn->again_ns : UINT64_MAX;
 }
 
 void mesh_conn_settled(struct mesh_conn *conn)

@@ -20,7 +20,10 @@ void mesh_conn_settled(struct mesh_conn *conn);
 
 /** mesh_conn_check - is there a reason to move? Return: when to look again, UINT64_MAX: when something changes */
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_again_at - when to look again at one that has failed and waits for a path; UINT64_MAX: it is none */
+/**
+ * mesh_conn_again_at - when to look again at one that has failed and waits for a path, or whose move has come to nothing
+ * since @now_ns, when the turn began; UINT64_MAX: it is neither
+ */
 uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns);
 
 /** mesh_conn_back_off - a move came to nothing: the next attempt to leave a port that is down waits for longer */

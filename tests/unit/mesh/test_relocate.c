@@ -122,6 +122,27 @@ static void test_fails_at_once(void **state)
 	assert_int_equal(cq.n_stash, 1);
 }
 
+/* One that has not failed leaves a port that is down again soon, then less and less often. */
+static void test_leaves_again_at_once(void **state)
+{
+	uint64_t deadline, wait_ns;
+
+	(void)state;
+	is_to_move();
+	conn.move.peer_attempt = 1;
+	conn.path_failed = false;
+	held.guard->broken = false;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
+		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		assert_false(conn.move.live);
+		assert_non_null(conn.stayed);
+		assert_int_equal(deadline, now_ns + wait_ns);
+		now_ns = deadline;
+	}
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+}
+
 /* One that has failed, and waits for a path, does not wait for its turn as well: it has not the time. */
 static void test_turn_is_kept(void **state)
 {
@@ -412,6 +433,7 @@ int main(void)
 		T(test_peer_has_atomics),
 		T(test_peer_does_not_answer),
 		T(test_fails_at_once),
+		T(test_leaves_again_at_once),
 		T(test_turn_is_kept),
 		T(test_standby_is_passed),
 		T(test_rts_behind_the_fence),
