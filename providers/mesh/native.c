@@ -62,15 +62,16 @@ static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 {
 	struct ibv_qp_attr rtr;
-	int err;
+	int err, own;
 
 	attr_of(conn, gid_type, &rtr);
 	err = base_to_rtr(conn, &rtr);
-	if (err && rtr.ah_attr.grh.sgid_index != conn->rtr.ah_attr.grh.sgid_index) {
-		rtr = conn->rtr;
-		err = base_to_rtr(conn, &rtr);
-	}
-	return err;
+	if (!err || rtr.ah_attr.grh.sgid_index == conn->rtr.ah_attr.grh.sgid_index)
+		return err;
+	rtr = conn->rtr;
+	own = base_to_rtr(conn, &rtr);
+	/* That its entry is empty is not why the path is dead. */
+	return own == -ENODATA && err == -ETIMEDOUT ? err : own;
 }
 
 /* If the program has said so. */
@@ -115,9 +116,26 @@ static void give_up(const struct mesh_conn *conn, uint8_t reason, const char *wh
 	mesh_count(MV_COUNT_GIVEN_UP + reason);
 }
 
+bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
+{
+	const struct ibv_ah_attr *ah = &conn->rtr.ah_attr;
+
+	if (!ah->is_global || !mesh_paths_lack(conn->mc, conn->qp->context, ah->port_num, &conn->local.gid, conn->local_type,
+					       ah->grh.sgid_index)) {
+		conn->entry_ns = 0;
+		return false;
+	}
+	if (!conn->entry_ns)
+		conn->entry_ns = now_ns;
+	return now_ns < conn->entry_ns + mesh_root.config.move_timeout_ms * 1000000ull;
+}
+
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	int err = mesh_conn_release_path(conn); /* before the base can receive what the shadow can */
+	int err;
+
+	conn->entry_ns = 0;
+	err = mesh_conn_release_path(conn); /* before the base can receive what the shadow can */
 
 	if (action->reason || action->timed_out)
 		give_up(conn, action->reason,

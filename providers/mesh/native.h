@@ -9,6 +9,16 @@
  * look for the neighbour, or, for mesh_conn_native(), by the helper thread where there is none.
  */
 
+/**
+ * mesh_conn_native_waits - NATIVE is next: is it to be put off, until the program's own GID is in its port's table again?
+ *
+ * After a port is up again its addresses are given back some time later, and its GIDs with them, and the kernel refuses to connect
+ * without (ENODATA). A program that connects by itself sees that, and may try again; one that has been told that it is connected cannot.
+ *
+ * Any thread. Return: true at most for move_timeout_ms.
+ */
+bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
+
 /** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 

@@ -560,21 +560,40 @@ void mesh_paths_unwatch(void)
 	atomic_store_explicit(&mesh_root.process->paths_watched, 0, memory_order_release);
 }
 
+/* Called with paths_lock held. NULL: it is not in the table. */
+static const struct mv_gid_entry *find_gid(const struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type)
+{
+	const struct mv_port *port = mc->tables.n_devices ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
+	size_t i;
+
+	for (i = 0; port && i < port->n_gids; i++)
+		if (port->gids[i].type == type && port->gids[i].index <= UINT8_MAX && mv_gid_equal(&port->gids[i].gid, gid))
+			return &port->gids[i];
+	return NULL;
+}
+
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		    uint8_t *ret_index)
 {
-	const struct mv_port *port;
-	int cancel = lock_paths(), err = -ENOENT;
-	size_t i;
+	int cancel = lock_paths();
+	const struct mv_gid_entry *entry = find_gid(mc, port_num, gid, type);
 
-	port = mc->tables.n_devices ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
-	for (i = 0; port && i < port->n_gids && err; i++) {
-		if (port->gids[i].type != type || port->gids[i].index > UINT8_MAX ||
-		    !mv_gid_equal(&port->gids[i].gid, gid))
-			continue;
-		*ret_index = (uint8_t)port->gids[i].index;
-		err = 0;
-	}
+	if (entry)
+		*ret_index = (uint8_t)entry->index;
 	unlock_paths(cancel);
-	return err;
+	return entry ? 0 : -ENOENT;
+}
+
+bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
+		     uint8_t index)
+{
+	int cancel = lock_paths();
+	const struct mv_port *port;
+	bool lack;
+
+	lack = mc->seen && !refresh_tables(mc, verbs, mesh_now_ns()) && !find_gid(mc, port_num, gid, type);
+	port = lack ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
+	lack = port && !mv_port_gid(port, index);
+	unlock_paths(cancel);
+	return lack;
 }

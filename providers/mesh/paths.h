@@ -99,4 +99,14 @@ void mesh_paths_unwatch(void);
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		    uint8_t *ret_index);
 
+/**
+ * mesh_paths_lack - has a GID gone from a port's table, and is nothing in its place?
+ * @verbs: the device, open
+ * @index: where the program has it
+ *
+ * Reads the table. Return: false as well where that cannot be done.
+ */
+bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
+		     uint8_t index);
+
 #endif

@@ -83,7 +83,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 }
 
 /* What the base makes of it when its QP is to be connected. */
-int rtr_error, rts_error;
+int rtr_error, rts_error, own_error;
 unsigned int n_rtr, n_rts, n_native;
 uint8_t chosen_index, rtr_index;
 
@@ -101,6 +101,23 @@ void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *conte
 	*ret = (struct mesh_choice){.index = chosen_index};
 }
 
+bool entry_lacks;
+
+bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context_of, uint8_t port_num, const union ibv_gid *gid,
+			    enum mv_gid_type type, uint8_t index);
+
+bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context_of, uint8_t port_num, const union ibv_gid *gid,
+			    enum mv_gid_type type, uint8_t index)
+{
+	assert_ptr_equal(mc, &context);
+	assert_ptr_equal(context_of, qp.context);
+	assert_int_equal(port_num, conn.rtr.ah_attr.port_num);
+	assert_ptr_equal(gid, &conn.local.gid);
+	assert_int_equal(type, conn.local_type);
+	assert_int_equal(index, conn.rtr.ah_attr.grh.sgid_index);
+	return entry_lacks;
+}
+
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	(void)base;
@@ -111,6 +128,8 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	if (attr->qp_state == IBV_QPS_RTR)
 		rtr_index = attr->ah_attr.grh.sgid_index;
 	n_rts += attr->qp_state == IBV_QPS_RTS;
+	if (attr->qp_state == IBV_QPS_RTR && attr->ah_attr.grh.sgid_index != chosen_index && own_error)
+		return own_error;
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
 }
 
@@ -216,12 +235,12 @@ int oneconn_setup(void **state)
 	(void)state;
 	memset(&process, 0, sizeof(process));
 	memset(&view, 0, sizeof(view));
-	unroutable = no_workers = in_batch = false;
+	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
 	n_submitted = n_rtr = n_rts = n_native = 0;
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;
-	rtr_error = rts_error = ah_error = 0;
+	rtr_error = rts_error = own_error = ah_error = 0;
 	context.modify_qp = modify_qp;
 	context.create_ah = create_ah;
 	context.destroy_ah = destroy_ah;

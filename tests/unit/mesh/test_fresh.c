@@ -215,6 +215,26 @@ static void tells_whether_it_is_sure(void)
 	fake.close_device(context);
 }
 
+/* After a port was down its table may be without what the program chose: to be looked at, for nobody may have told of it. */
+static void tells_what_is_lacking(void)
+{
+	struct ibv_context *context = open_at(1000 * MS);
+	struct mesh_context *mc = mesh_context_get(context);
+	const union ibv_gid own = gid("10.1.0.1");
+
+	assert_false(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V2, 1));
+	move_gid(); /* to index 4 */
+	assert_false(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V2, 1));
+	set_gid(0, 4, "10.1.0.9", 2);
+	assert_true(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V2, 1));
+	assert_false(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V2, 4)); /* it is another's */
+	assert_false(mesh_paths_lack(mc, context, 3, &own, MV_GID_TYPE_ROCE_V2, 1)); /* no such port */
+	set_gid(0, 1, "10.1.0.1", 2);
+	assert_false(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V2, 1));
+	assert_true(mesh_paths_lack(mc, context, 1, &own, MV_GID_TYPE_ROCE_V1, 7));
+	fake.close_device(context);
+}
+
 /* The same question again, on the same ground, is not thought about again. */
 static void answers_are_remembered(void)
 {
@@ -379,6 +399,7 @@ TEST(helper_watches)
 TEST(helper_rests_between_changes)
 TEST(helper_never_waits)
 TEST(tells_whether_it_is_sure)
+TEST(tells_what_is_lacking)
 TEST(answers_are_remembered)
 
 int main(void)
@@ -396,6 +417,7 @@ int main(void)
 		cmocka_unit_test(test_helper_rests_between_changes),
 		cmocka_unit_test(test_helper_never_waits),
 		cmocka_unit_test(test_tells_whether_it_is_sure),
+		cmocka_unit_test(test_tells_what_is_lacking),
 		cmocka_unit_test(test_answers_are_remembered),
 	};
 

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "oneconn.h"
@@ -385,6 +386,99 @@ static void test_meanwhile(void **state)
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 }
 
+/* It leads, and has no path to offer, so it is left as its program asked at once; but its port has been down, and has no address yet. */
+static void has_no_path(void)
+{
+	struct mv_move_begin begin;
+
+	is_held();
+	begin = (struct mv_move_begin){.local = conn.local, .peer = conn.peer, .verdict = MV_PATH_LOCAL_DOWN, .attempt = 1};
+	mv_move_begin(&conn.move, &begin, &mv_move_default_times, now_ns);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	conn.rtr.ah_attr.is_global = 1;
+	entry_lacks = true;
+}
+
+/* Return: is a worker to connect it? */
+static bool goes_after(uint64_t ms)
+{
+	unsigned int before = n_submitted;
+	uint64_t deadline;
+
+	now_ns += ms * MS;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	if (n_submitted == before)
+		assert_true(deadline == now_ns + 10 * MS);
+	return n_submitted > before;
+}
+
+static void test_entry_is_awaited(void **state)
+{
+	(void)state;
+	has_no_path();
+	assert_false(goes_after(0));
+	assert_false(goes_after(300));
+	mesh_conn_work(&conn); /* called for another reason */
+	assert_int_equal(n_rtr, 0);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	entry_lacks = false;
+	assert_true(goes_after(10));
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(n_native, 1);
+}
+
+static void test_entry_does_not_come(void **state)
+{
+	(void)state;
+	has_no_path();
+	cq.mc = &context;
+	rtr_error = ENODATA;
+	assert_false(goes_after(0));
+	assert_false(goes_after(1990));
+	assert_true(goes_after(10));
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(held.mode, MESH_HELD_FAILING);
+	assert_true(!conn.entry_ns);
+}
+
+/* Where the right one is known, and nobody answers there, that is why, not that the program's own is empty. */
+static void test_why_it_fails(void **state)
+{
+	char path[] = "/tmp/test_native-XXXXXX", line[512] = "";
+	int fd = mkstemp(path);
+
+	(void)state;
+	has_no_path();
+	entry_lacks = false;
+	cq.mc = &context;
+	conn.rtr.ah_attr.grh.sgid_index = 3;
+	chosen_index = 5;
+	rtr_error = ETIMEDOUT;
+	own_error = ENODATA;
+	mv_log_init(&mesh_root.log, path, MV_LOG_WARN);
+	mesh_conn_work(&conn);
+	mv_log_init(&mesh_root.log, "/dev/null", MV_LOG_ERR);
+	assert_int_equal(n_rtr, 2);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_true(pread(fd, line, sizeof(line) - 1, 0) > 0);
+	assert_non_null(strstr(line, "the program's own path fails: Connection timed out"));
+	close(fd);
+	unlink(path);
+}
+
+/* It has no address of its own, and nothing to wait for. */
+static void test_no_entry_needed(void **state)
+{
+	(void)state;
+	has_no_path();
+	conn.rtr.ah_attr.is_global = 0;
+	assert_true(goes_after(0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +494,10 @@ int main(void)
 		T(test_back_after_a_batch),
 		T(test_base_refuses_rts),
 		T(test_meanwhile),
+		T(test_entry_is_awaited),
+		T(test_entry_does_not_come),
+		T(test_why_it_fails),
+		T(test_no_entry_needed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
