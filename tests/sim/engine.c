@@ -31,7 +31,7 @@
 #define DOORBELLS_MAX_NS TICK_NS /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
 #define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
-#define MANY_QPS     400 /* with so many there is always a packet that would end a sleep; each time takes more than the */
+#define MANY_QPS     128 /* with so many there is always a packet that would end a sleep; each time takes more than the */
 #define TICK_NS      400000 /* packet does. So while there is traffic all of them are looked at together, this often */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
