@@ -28,11 +28,13 @@
 #define EAGER_NS     2000000 /* since the last work: sleeps stay short */
 #define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
 #define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
-#define DOORBELLS_MAX_NS TICK_NS /* from one look at all doorbells to the next */
+#define DOORBELLS_MAX_NS 400000 /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
 #define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
 #define MANY_QPS     128 /* with so many there is always a packet that would end a sleep; each time takes more than the */
-#define TICK_NS      400000 /* packet does. So while there is traffic all of them are looked at together, this often */
+#define TICK_NS      1000 /* packet does. So while there is traffic all of them are looked at together, that often for each of them; */
+#define TICK_MIN_NS  400000 /* not more often, */
+#define TICK_MAX_NS  2000000 /* not more seldom */
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -249,6 +251,13 @@ static bool ticks(const struct hca *h, uint64_t idle_ns)
 	return h->n_qps >= h->many_qps && idle_ns < EAGER_NS;
 }
 
+static uint64_t tick_of(const struct hca *h)
+{
+	uint64_t ns = (uint64_t)h->n_qps * TICK_NS;
+
+	return ns < TICK_MIN_NS ? TICK_MIN_NS : ns > TICK_MAX_NS ? TICK_MAX_NS : ns;
+}
+
 static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 {
 	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
@@ -262,7 +271,7 @@ static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 	if (ns > SLEEP_MAX_NS)
 		ns = SLEEP_MAX_NS;
 	if (ticks(h, idle_ns))
-		ns = TICK_NS;
+		ns = tick_of(h);
 	if (t && t < h->now_ns + ns)
 		ns = t > h->now_ns ? t - h->now_ns : 0;
 	return ns;
