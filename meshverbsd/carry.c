@@ -111,13 +111,29 @@ static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, u
 	return at;
 }
 
+/* Return: how many were written: all, if all are said to be down. */
+static size_t leave_out_down(const struct md_endpoint *to, size_t n, struct md_endpoint ret[static MD_PATHS_MAX])
+{
+	size_t n_ret = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!to[i].said_down)
+			ret[n_ret++] = to[i];
+	if (!n_ret)
+		memcpy(ret, to, n * sizeof(*to));
+	return n_ret ? n_ret : n;
+}
+
 /*
  * One for each of some netdevs: when a connection of hundreds of queue pairs loses its path, every
- * copy counts, and two NICs do not fail at once. The second try takes other addresses.
+ * copy counts, and two NICs do not fail at once. The second try takes other addresses. None goes to where the host says that it does
+ * not hear; should that be old news, the third goes there.
  */
 static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
-		     const struct md_endpoint *to, size_t n)
+		     const struct md_endpoint *all, size_t n_all)
 {
+	struct md_endpoint to[MD_PATHS_MAX];
+	size_t n = leave_out_down(all, n_all, to);
 	size_t first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
 	size_t few = n_netdevs < MD_PATHS_FIRST ? n_netdevs : MD_PATHS_FIRST;
 

@@ -25,15 +25,21 @@ struct list {
 	size_t n, max;
 };
 
-static void add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
+/* Its port was told of as down: what comes by it is lost, or was told of before it came up. */
+static bool is_down(const struct md_host *host, const struct md_sighting *sighting)
+{
+	return sighting->has_rail && host->desc && !(host->desc->rails[sighting->rail].flags & (MV_RAIL_UP | MV_RAIL_DRAINED));
+}
+
+static struct md_endpoint *add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
 {
 	if (list->n == list->max)
-		return;
+		return NULL;
 	for (size_t i = 0; i < list->n; i++)
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
-			return;
-	list->ends[list->n++] =
-		(struct md_endpoint){.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host)};
+			return NULL;
+	list->ends[list->n] = (struct md_endpoint){.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host)};
+	return &list->ends[list->n++];
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -41,9 +47,10 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
 		const struct md_sighting *sighting = &host->sightings[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
+		struct md_endpoint *added = net && net->running ? add(list, host, &sighting->ip, sighting->ifindex) : NULL;
 
-		if (net && net->running)
-			add(list, host, &sighting->ip, sighting->ifindex);
+		if (added)
+			added->said_down = is_down(host, sighting);
 	}
 }
 

@@ -10,10 +10,13 @@
 #include "fault.h"
 #include "peers.h"
 
+#define ALL (MD_PATHS_MAX + 1)
+
 static struct md_carry carry;
 static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
+static size_t said_down; /* which of them; none: MD_PATHS_MAX */
 static bool willing = true; /* to ask */
 static bool bundles; /* does it take them? */
 static unsigned int n_asked, n_sent, n_bundled, n_done, n_unreachable;
@@ -36,7 +39,8 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 	for (size_t i = 0; i < n_endpoints && i < max; i++)
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
 					      .ip.s6_addr = {[15] = (uint8_t)i},
-					      .bundles = bundles};
+					      .bundles = bundles,
+					      .said_down = said_down == i || said_down == ALL};
 	return n_endpoints;
 }
 
@@ -111,6 +115,7 @@ static int setup(void **state)
 	n_netdevs = MD_PATHS_MAX;
 	willing = true;
 	bundles = false;
+	said_down = MD_PATHS_MAX;
 	n_asked = n_sent = n_bundled = n_done = n_unreachable = 0;
 	memset(sent_to, 0, sizeof(sent_to));
 	return 0;
@@ -308,6 +313,30 @@ static void test_many_ways(void **state)
 }
 
 /* The first tries take every netdev once, and each another address of it. */
+/* Nothing comes of it, but for news that is late: it is not the first that is thought of. */
+static void test_said_down(void **state)
+{
+	uint64_t begun = now;
+
+	(void)state;
+	said_down = 0;
+	assert_int_equal(send_one(5), 0);
+	run(begun + 30 * MD_MS);
+	assert_int_equal(carry.count.retried, 1);
+	assert_int_equal(sent_to[0], 0);
+	assert_int_equal(sent_to[1], 2);
+	run(begun + 110 * MD_MS);
+	assert_int_equal(carry.count.retried, 2);
+	assert_int_equal(sent_to[0], 1);
+	assert_int_equal(sent_to[1], 3);
+	md_carry_receipt(&carry, last_id, &here, now);
+	/* Then nothing is known of any. */
+	said_down = ALL;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(sent_to[0], 2);
+	assert_int_equal(sent_to[1], 4);
+}
+
 static void test_few_netdevs(void **state)
 {
 	unsigned int on[2] = {0};
@@ -492,6 +521,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cookie_learnt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_again_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),

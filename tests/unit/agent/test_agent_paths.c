@@ -592,6 +592,38 @@ static void test_described_anew(void **state)
 	hear(5, "rail mlx5_0; gid 10.1.0.2/24 v2;", 1);
 }
 
+/* Does its endpoint by our first netdev say so, when it has been heard there from its rail 0 (and from 1 by our second)? */
+static bool is_said_down(uint64_t generation, const char *text)
+{
+	struct peer peer = {1, 1, generation, 1000, text};
+	struct mv_host_id id = peers_id(1);
+	union ibv_gid gid = unit_gid("10.1.0.2");
+	struct md_endpoint ends[MD_PATHS_MAX];
+	unsigned int news;
+	size_t n;
+
+	for (uint16_t i = 0; i < 2; i++)
+		assert_int_equal(peers_hear(&hosts, &peer, view->nets[i].ifindex, i, MD_S, &news), 0);
+	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
+	n = md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX);
+	assert_in_range(n, 2, 4);
+	assert_int_equal(ends[0].ifindex, view->nets[0].ifindex);
+	for (size_t i = 1; i < n; i++)
+		assert_false(ends[i].said_down);
+	return ends[0].said_down;
+}
+
+static void test_said_down(void **state)
+{
+	(void)state;
+	view = peers_view("rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.2.0.1/24 v2;");
+	assert_false(is_said_down(1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"));
+	assert_true(is_said_down(2, "rail mlx5_0 down; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"));
+	/* It hears all the same. */
+	assert_false(is_said_down(3, "rail mlx5_0 down drained; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"));
+	assert_false(is_said_down(4, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2;"));
+}
+
 static void test_kept_without_memory(void **state)
 {
 	(void)state;
@@ -651,6 +683,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_walks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_described_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
