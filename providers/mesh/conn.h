@@ -170,7 +170,7 @@ struct mesh_conn {
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
 	bool counted; /* in process->n_moving */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
-	uint64_t entry_ns; /* NATIVE waits for an empty entry of the GID table: since when; 0: it does not */
+	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for an empty entry of the GID table: since when, and when to look again; 0: it does not */
 	uint64_t works_since_ns; /* held: since when the path that the program asked for seems to work; 0: it does not */
 	bool works_known; /* by an agent that knows the peer; false: since none does */
 	bool native_due; /* and that may be tried */

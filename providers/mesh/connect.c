@@ -40,12 +40,11 @@ static int rtr_native(struct mesh_context *mc, struct mesh_held *held, struct ib
 		return 0;
 	}
 	mesh_count(MV_COUNT_REPAIR_REFUSED);
-	/* The program gets the result it would have had without us; but where its entry is empty, not that instead of a path that is dead. */
 	own = modify_base(mc, held, qp, attr, mask);
-	if (own != ENODATA || err != ETIMEDOUT)
-		return own;
-	errno = err;
-	return err;
+	if (!own)
+		return 0;
+	errno = mesh_paths_refusal(err, own);
+	return errno;
 }
 
 /* Grows with each connect on this host, so that no late message of a QP's earlier life is taken for one of this. */

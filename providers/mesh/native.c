@@ -10,6 +10,8 @@
 #include "srq.h"
 #include "ud.h"
 
+#define ENTRY_NS 10000000ull /* to look whether a GID is there again */
+
 /* No move after all: the program's own QP is connected, and gets the work. */
 
 /*
@@ -70,8 +72,7 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 		return err;
 	rtr = conn->rtr;
 	own = base_to_rtr(conn, &rtr);
-	/* That its entry is empty is not why the path is dead. */
-	return own == -ENODATA && err == -ETIMEDOUT ? err : own;
+	return own ? -mesh_paths_refusal(-err, -own) : 0;
 }
 
 /* If the program has said so. */
@@ -120,6 +121,7 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 {
 	const struct ibv_ah_attr *ah = &conn->rtr.ah_attr;
 
+	conn->entry_again_ns = 0;
 	if (!ah->is_global || !mesh_paths_lack(conn->mc, conn->qp->context, ah->port_num, &conn->local.gid, conn->local_type,
 					       ah->grh.sgid_index)) {
 		conn->entry_ns = 0;
@@ -127,7 +129,10 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 	}
 	if (!conn->entry_ns)
 		conn->entry_ns = now_ns;
-	return now_ns < conn->entry_ns + mesh_root.config.move_timeout_ms * 1000000ull;
+	if (now_ns >= conn->entry_ns + mesh_root.config.move_timeout_ms * 1000000ull)
+		return false;
+	conn->entry_again_ns = now_ns + ENTRY_NS;
+	return true;
 }
 
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)

@@ -15,7 +15,8 @@
  * After a port is up again its addresses are given back some time later, and its GIDs with them, and the kernel refuses to connect
  * without (ENODATA). A program that connects by itself sees that, and may try again; one that has been told that it is connected cannot.
  *
- * Any thread. Return: true at most for move_timeout_ms.
+ * Reads the table, for which others may have the lock for long: as the rest, by a worker. Return: true at most for move_timeout_ms, with
+ * @conn->entry_again_ns set.
  */
 bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
 

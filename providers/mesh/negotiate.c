@@ -24,7 +24,6 @@
 #define TELL_MOVED_NS 200000000ull
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
-#define ENTRY_NS      10000000ull /* to look whether a GID is there again */
 #define LOCKED_NS     1000000ull /* to look whether somebody still posts */
 #define FAIL_AGAIN_NS 10000000ull /* to look whether all is done before what has to fail */
 /* Connections that move at once. */
@@ -400,7 +399,12 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
 	return !conn->in_batch;
 }
 
-/* Not handed over: a worker could only give it back. */
+/* A worker has found that NATIVE has to wait; see mesh_conn_native_waits(). */
+static bool rests(const struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
+{
+	return next->type == MV_DO_NATIVE && now_ns < conn->entry_again_ns;
+}
+
 static bool awaits_entry(struct mesh_conn *conn, const struct mv_move_action *next, uint64_t now_ns)
 {
 	return next->type == MV_DO_NATIVE && mesh_conn_native_waits(conn, now_ns);
@@ -415,8 +419,8 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 
 	conn->in_batch = false;
 	/* Carrying one out may give a new one, and may end our part. */
-	while (conn->held && (next = mv_move_peek(&conn->move)) && !awaits_entry(conn, next, now_ns) &&
-	       !hand_over(conn, next, worker) && stop_posting(conn, next)) {
+	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
+	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
 		if (mesh_conn_live(conn, &action, now_ns))
 			continue;
@@ -640,8 +644,8 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 		*ret_deadline = now_ns + FAIL_AGAIN_NS;
 	if (is_moving(conn) && conn->in_batch && *ret_deadline > now_ns + LOCKED_NS)
 		*ret_deadline = now_ns + LOCKED_NS;
-	if (is_moving(conn) && conn->entry_ns && *ret_deadline > now_ns + ENTRY_NS)
-		*ret_deadline = now_ns + ENTRY_NS;
+	if (is_moving(conn) && conn->entry_again_ns > now_ns && *ret_deadline > conn->entry_again_ns)
+		*ret_deadline = conn->entry_again_ns;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < *ret_deadline)
 		*ret_deadline = tell;

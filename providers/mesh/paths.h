@@ -2,6 +2,8 @@
 #ifndef MESH_PATHS_H
 #define MESH_PATHS_H
 
+#include <errno.h>
+
 #include <string.h>
 
 #include "context.h"
@@ -98,6 +100,18 @@ void mesh_paths_unwatch(void);
  */
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
 		    uint8_t *ret_index);
+
+/**
+ * mesh_paths_refusal - what the program is told where neither the right index nor its own could be connected with
+ * @right: errno with the former
+ * @own: with the latter: what it would have been told without us
+ *
+ * But that its own entry is empty is not why the path is dead.
+ */
+static inline int mesh_paths_refusal(int right, int own)
+{
+	return own == ENODATA && right == ETIMEDOUT ? right : own;
+}
 
 /**
  * mesh_paths_lack - has a GID gone from a port's table, and is nothing in its place?

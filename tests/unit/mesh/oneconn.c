@@ -102,6 +102,7 @@ void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *conte
 }
 
 bool entry_lacks;
+unsigned int n_lacks;
 
 bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context_of, uint8_t port_num, const union ibv_gid *gid,
 			    enum mv_gid_type type, uint8_t index);
@@ -115,6 +116,7 @@ bool __wrap_mesh_paths_lack(struct mesh_context *mc, struct ibv_context *context
 	assert_ptr_equal(gid, &conn.local.gid);
 	assert_int_equal(type, conn.local_type);
 	assert_int_equal(index, conn.rtr.ah_attr.grh.sgid_index);
+	n_lacks++;
 	return entry_lacks;
 }
 
@@ -237,7 +239,7 @@ int oneconn_setup(void **state)
 	memset(&view, 0, sizeof(view));
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
-	n_submitted = n_rtr = n_rts = n_native = 0;
+	n_submitted = n_rtr = n_rts = n_native = n_lacks = 0;
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;
 	rtr_error = rts_error = own_error = ah_error = 0;

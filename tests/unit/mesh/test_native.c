@@ -399,31 +399,38 @@ static void has_no_path(void)
 	entry_lacks = true;
 }
 
-/* Return: is a worker to connect it? */
-static bool goes_after(uint64_t ms)
+/* Time passes, and a worker does what it is given. Return: was it given something, who reads the table? */
+static bool looks_after(uint64_t ms)
 {
-	unsigned int before = n_submitted;
+	unsigned int before = n_submitted, lacks = n_lacks;
 	uint64_t deadline;
 
 	now_ns += ms * MS;
 	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(n_lacks, lacks); /* others may have the table for long: nothing for the helper thread */
 	if (n_submitted == before)
-		assert_true(deadline == now_ns + 10 * MS);
-	return n_submitted > before;
+		return false;
+	mesh_conn_work(&conn);
+	assert_true(n_lacks > lacks);
+	if (conn.state != MESH_CONN_HELD)
+		return true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline); /* queued again */
+	assert_int_equal(n_submitted, before + 1);
+	assert_true(deadline == now_ns + 10 * MS);
+	return true;
 }
 
 static void test_entry_is_awaited(void **state)
 {
 	(void)state;
 	has_no_path();
-	assert_false(goes_after(0));
-	assert_false(goes_after(300));
-	mesh_conn_work(&conn); /* called for another reason */
+	assert_true(looks_after(0));
+	assert_false(looks_after(9));
+	assert_true(looks_after(1));
+	assert_true(looks_after(300));
 	assert_int_equal(n_rtr, 0);
-	assert_int_equal(conn.state, MESH_CONN_HELD);
 	entry_lacks = false;
-	assert_true(goes_after(10));
-	mesh_conn_work(&conn);
+	assert_true(looks_after(10));
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(n_native, 1);
@@ -435,14 +442,31 @@ static void test_entry_does_not_come(void **state)
 	has_no_path();
 	cq.mc = &context;
 	rtr_error = ENODATA;
-	assert_false(goes_after(0));
-	assert_false(goes_after(1990));
-	assert_true(goes_after(10));
-	mesh_conn_work(&conn);
+	assert_true(looks_after(0));
+	assert_true(looks_after(1990));
+	assert_int_equal(n_rtr, 0);
+	assert_true(looks_after(10));
 	assert_int_equal(n_rtr, 1);
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
 	assert_int_equal(held.mode, MESH_HELD_FAILING);
-	assert_true(!conn.entry_ns);
+}
+
+/* All that there is is the helper thread, which connects it then as well. */
+static void test_entry_without_workers(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	has_no_path();
+	no_workers = true;
+	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	assert_true(deadline == now_ns + 10 * MS);
+	entry_lacks = false;
+	mesh_conn_run(&conn, now_ns + 9 * MS, now_ns + 9 * MS, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	mesh_conn_run(&conn, now_ns + 10 * MS, now_ns + 10 * MS, &deadline);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 }
 
 /* Where the right one is known, and nobody answers there, that is why, not that the program's own is empty. */
@@ -476,7 +500,9 @@ static void test_no_entry_needed(void **state)
 	(void)state;
 	has_no_path();
 	conn.rtr.ah_attr.is_global = 0;
-	assert_true(goes_after(0));
+	mesh_conn_work(&conn);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_int_equal(n_lacks, 0);
 }
 
 int main(void)
@@ -496,6 +522,7 @@ int main(void)
 		T(test_meanwhile),
 		T(test_entry_is_awaited),
 		T(test_entry_does_not_come),
+		T(test_entry_without_workers),
 		T(test_why_it_fails),
 		T(test_no_entry_needed),
 	};
