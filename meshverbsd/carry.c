@@ -111,17 +111,15 @@ static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, u
 	return at;
 }
 
-/* Return: how many were written: all, if all are said to be down. */
-static size_t leave_out_down(const struct md_endpoint *to, size_t n, struct md_endpoint ret[static MD_PATHS_MAX])
+/* Out of the list; but if nothing else is there, that is not known of any. Return: how many are left. */
+static size_t leave_out_down(struct md_endpoint *to, size_t n)
 {
-	size_t n_ret = 0;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (!to[i].said_down)
-			ret[n_ret++] = to[i];
-	if (!n_ret)
-		memcpy(ret, to, n * sizeof(*to));
-	return n_ret ? n_ret : n;
+			to[kept++] = to[i];
+	return kept ? kept : n;
 }
 
 /*
@@ -130,11 +128,9 @@ static size_t leave_out_down(const struct md_endpoint *to, size_t n, struct md_e
  * not hear; should that be old news, the third goes there.
  */
 static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
-		     const struct md_endpoint *all, size_t n_all)
+		     struct md_endpoint *to, size_t n_all)
 {
-	struct md_endpoint to[MD_PATHS_MAX];
-	size_t n = leave_out_down(all, n_all, to);
-	size_t first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
+	size_t n = leave_out_down(to, n_all), first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
 	size_t few = n_netdevs < MD_PATHS_FIRST ? n_netdevs : MD_PATHS_FIRST;
 
 	for (size_t i = 0; i < few; i++) {
@@ -144,8 +140,9 @@ static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
 	}
 }
 
+/* @to: in any order afterwards */
 static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
-			const struct md_endpoint *to, size_t n)
+			struct md_endpoint *to, size_t n)
 {
 	/* A link-local GID may be several hosts', and all of them are to get it. */
 	if (parcel->tries <= MD_TRIES_FEW &&
@@ -158,7 +155,7 @@ static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
 {
 	struct md_endpoint to[MD_PATHS_MAX];
-	size_t first[MD_PATHS_MAX], n = carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX);
+	size_t first[MD_PATHS_MAX], n = leave_out_down(to, carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX));
 	size_t n_netdevs = netdevs_of(to, n, first);
 
 	if (n_netdevs > max)

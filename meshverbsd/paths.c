@@ -25,21 +25,21 @@ struct list {
 	size_t n, max;
 };
 
-/* Its port was told of as down: what comes by it is lost, or was told of before it came up. */
-static bool is_down(const struct md_host *host, const struct md_sighting *sighting)
+/* One that is drained hears all the same. */
+static bool rail_hears(const struct mv_dir_rail *rail)
 {
-	return sighting->has_rail && host->desc && !(host->desc->rails[sighting->rail].flags & (MV_RAIL_UP | MV_RAIL_DRAINED));
+	return rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED);
 }
 
-static struct md_endpoint *add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
+static void add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, bool said_down)
 {
 	if (list->n == list->max)
-		return NULL;
+		return;
 	for (size_t i = 0; i < list->n; i++)
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
-			return NULL;
-	list->ends[list->n] = (struct md_endpoint){.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host)};
-	return &list->ends[list->n++];
+			return;
+	list->ends[list->n++] = (struct md_endpoint){
+		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .said_down = said_down};
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -47,10 +47,10 @@ static void add_heard(struct list *list, const struct md_view *view, const struc
 	for (size_t i = 0; i < host->n_sightings && list->n < list->max; i++) {
 		const struct md_sighting *sighting = &host->sightings[i];
 		const struct md_net *net = md_view_net(view, sighting->ifindex);
-		struct md_endpoint *added = net && net->running ? add(list, host, &sighting->ip, sighting->ifindex) : NULL;
 
-		if (added)
-			added->said_down = is_down(host, sighting);
+		if (net && net->running)
+			add(list, host, &sighting->ip, sighting->ifindex,
+			    sighting->has_rail && host->desc && !rail_hears(&host->desc->rails[sighting->rail]));
 	}
 }
 
@@ -125,7 +125,7 @@ static void add_on_link(struct list *list, const struct md_view *view, struct md
 	for (size_t i = 0; i < n; i++) {
 		struct in6_addr ip = md_paths_ip(&host->desc->gids[near[i].gid].gid);
 
-		add(list, host, &ip, near[i].ifindex);
+		add(list, host, &ip, near[i].ifindex, false);
 	}
 }
 
@@ -143,7 +143,7 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 		    memcmp(&target->host, &host->id, sizeof(host->id)))
 			continue;
 		ip = md_paths_ip(&target->gid);
-		add(list, host, &ip, 0);
+		add(list, host, &ip, 0, false);
 	}
 }
 
@@ -229,7 +229,7 @@ static bool says_down(const struct md_host *host, const union ibv_gid *gid)
 
 		if (!mv_gid_equal(&own->gid, gid))
 			continue;
-		if (host->desc->rails[own->rail].flags & (MV_RAIL_UP | MV_RAIL_DRAINED))
+		if (rail_hears(&host->desc->rails[own->rail]))
 			return false;
 		down = true;
 	}

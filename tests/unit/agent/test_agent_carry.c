@@ -316,6 +316,8 @@ static void test_many_ways(void **state)
 /* Nothing comes of it, but for news that is late: it is not the first that is thought of. */
 static void test_said_down(void **state)
 {
+	const union ibv_gid gid = unit_gid("10.1.0.2");
+	struct md_endpoint ways[MD_PATHS_MAX];
 	uint64_t begun = now;
 
 	(void)state;
@@ -330,8 +332,12 @@ static void test_said_down(void **state)
 	assert_int_equal(sent_to[0], 1);
 	assert_int_equal(sent_to[1], 3);
 	md_carry_receipt(&carry, last_id, &here, now);
+	/* Nor is it one to have a cookie for. */
+	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 1);
+	assert_int_equal(ways[0].ip.s6_addr[15], 1);
 	/* Then nothing is known of any. */
 	said_down = ALL;
+	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 2);
 	assert_int_equal(send_one(5), 0);
 	assert_int_equal(sent_to[0], 2);
 	assert_int_equal(sent_to[1], 4);
