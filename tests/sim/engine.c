@@ -31,10 +31,10 @@
 #define DOORBELLS_MAX_NS 400000 /* from one look at all doorbells to the next */
 #define DOORBELLS_FEW_NS 1000   /* a look that takes longer is one at hundreds of queues, */
 #define DOORBELLS_SHARE  30     /* and then there is other work to do meanwhile */
-#define MANY_QPS     128 /* with so many there is always a packet that would end a sleep; each time takes more than the */
-#define TICK_NS      1000 /* packet does. So while there is traffic all of them are looked at together, that often for each of them; */
-#define TICK_MIN_NS  400000 /* not more often, */
-#define TICK_MAX_NS  2000000 /* not more seldom */
+#define MANY_QPS     128 /* with so many there is always a packet that would end a sleep; each time takes more than the packet does */
+#define TICK_QP_NS   1000 /* so while there is traffic all of them are looked at together: the more there are, the less often, */
+#define TICK_MIN_NS  400000 /* in these bounds */
+#define TICK_MAX_NS  2000000
 #define STEP_BACK_NS 50000 /* one turn of waiting for a thread that wants the lock */
 #define STEP_BACK_TURNS 10
 
@@ -253,7 +253,7 @@ static bool ticks(const struct hca *h, uint64_t idle_ns)
 
 static uint64_t tick_of(const struct hca *h)
 {
-	uint64_t ns = (uint64_t)h->n_qps * TICK_NS;
+	uint64_t ns = (uint64_t)h->n_qps * TICK_QP_NS;
 
 	return ns < TICK_MIN_NS ? TICK_MIN_NS : ns > TICK_MAX_NS ? TICK_MAX_NS : ns;
 }
