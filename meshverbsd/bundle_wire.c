@@ -5,68 +5,95 @@
 
 #include "ctl.h"
 
-#define BUNDLE_VERSION 1
+#define BUNDLE_VERSION 2 /* 1: messages in full */
 #define N_AT           2 /* where in the payload the number of them is */
 
-_Static_assert(MV_CTL_MAX_BYTES + MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES <= MD_PAYLOAD_MAX_BYTES,
+#define ID_BYTES       8
+#define LENGTH_BYTES   2
+
+_Static_assert(ID_BYTES + MV_CTL_MAX_BYTES <= MD_DELTA_RECORD_MAX_BYTES, "any message is a record");
+_Static_assert(MD_BUNDLE_HEADER_BYTES + LENGTH_BYTES + MD_DELTA_WIRE_BYTES(ID_BYTES + MV_CTL_MAX_BYTES) <= MD_PAYLOAD_MAX_BYTES,
 	       "a bundle has room for one message at least");
 
-void md_bundle_begin(struct md_writer *w, uint8_t *buf, enum md_parcel_op op, uint64_t start)
+void md_bundle_begin(struct md_bundle_writer *w, uint8_t *buf, enum md_parcel_op op, uint64_t start)
 {
-	*w = (struct md_writer){.buf = buf, .size = MD_PAYLOAD_MAX_BYTES};
-	md_put8(w, BUNDLE_VERSION);
-	md_put8(w, (uint8_t)op);
-	md_put16(w, 0);
-	md_put64(w, start);
+	w->w = (struct md_writer){.buf = buf, .size = MD_PAYLOAD_MAX_BYTES};
+	memset(&w->delta, 0, sizeof(w->delta));
+	md_put8(&w->w, BUNDLE_VERSION);
+	md_put8(&w->w, (uint8_t)op);
+	md_put16(&w->w, 0);
+	md_put64(&w->w, start);
 }
 
-bool md_bundle_add(struct md_writer *w, const struct md_parcel_wire *parcel)
+static bool add_message(struct md_bundle_writer *w, const struct md_parcel_wire *parcel)
 {
-	bool carry = parcel->op == MD_PARCEL_CARRY;
-	size_t bytes = carry ? MD_BUNDLE_CARRY_BYTES + (size_t)parcel->len : MD_BUNDLE_RECEIPT_BYTES;
+	const struct md_writer before = w->w;
+	uint8_t record[ID_BYTES + MV_CTL_MAX_BYTES];
+	uint64_t id = htobe64(parcel->id);
 
-	if (bytes > w->size - w->len)
+	memcpy(record, &id, ID_BYTES);
+	memcpy(record + ID_BYTES, parcel->data, parcel->len);
+	md_put16(&w->w, parcel->len);
+	if (md_delta_put(&w->w, &w->delta, record, ID_BYTES + (size_t)parcel->len))
+		return true;
+	w->w = before;
+	return false;
+}
+
+bool md_bundle_add(struct md_bundle_writer *w, const struct md_parcel_wire *parcel)
+{
+	if (parcel->op == MD_PARCEL_CARRY)
+		return add_message(w, parcel);
+	if (w->w.size - w->w.len < MD_BUNDLE_RECEIPT_BYTES)
 		return false;
-	md_put64(w, parcel->id);
-	if (carry) {
-		md_put16(w, parcel->len);
-		md_put(w, parcel->data, parcel->len);
-	}
+	md_put64(&w->w, parcel->id);
 	return true;
 }
 
-size_t md_bundle_end(struct md_writer *w, uint16_t n)
+size_t md_bundle_end(struct md_bundle_writer *w, uint16_t n)
 {
 	n = htobe16(n);
-	memcpy(w->buf + N_AT, &n, sizeof(n));
-	return w->len;
+	memcpy(w->w.buf + N_AT, &n, sizeof(n));
+	return w->w.len;
 }
 
-static void get_parcel(struct md_reader *r, enum md_parcel_op op, uint64_t start, struct md_parcel_wire *ret)
+static void get_message(struct md_bundle_wire *bundle, struct md_parcel_wire *ret)
 {
-	*ret = (struct md_parcel_wire){.op = op, .start = start, .id = md_get64(r)};
-	if (op != MD_PARCEL_CARRY)
-		return;
-	ret->len = md_get16(r);
-	ret->data = md_get(r, ret->len);
+	uint64_t id;
+
+	ret->len = md_get16(&bundle->left);
+	if (!ret->len || ret->len > MV_CTL_MAX_BYTES)
+		bundle->left.bad = true;
+	else
+		md_delta_get(&bundle->left, &bundle->delta, ID_BYTES + (size_t)ret->len);
+	memcpy(&id, bundle->delta.last, ID_BYTES);
+	ret->id = be64toh(id);
+	ret->data = bundle->delta.last + ID_BYTES;
 }
 
+void md_bundle_next(struct md_bundle_wire *bundle, struct md_parcel_wire *ret)
+{
+	*ret = (struct md_parcel_wire){.op = bundle->op, .start = bundle->start};
+	if (bundle->op == MD_PARCEL_CARRY)
+		get_message(bundle, ret);
+	else
+		ret->id = md_get64(&bundle->left);
+}
+
+/* @bundle: a copy */
 static bool parcels_valid(struct md_bundle_wire bundle)
 {
 	struct md_parcel_wire parcel;
 
-	for (unsigned int i = 0; i < bundle.n && !bundle.left.bad; i++) {
+	for (unsigned int i = 0; i < bundle.n && !bundle.left.bad; i++)
 		md_bundle_next(&bundle, &parcel);
-		if (bundle.op == MD_PARCEL_CARRY && (!parcel.len || parcel.len > MV_CTL_MAX_BYTES))
-			return false;
-	}
 	return !bundle.left.bad && bundle.left.at == bundle.left.len;
 }
 
 int md_bundle_decode(const uint8_t *buf, size_t len, struct md_bundle_wire *ret)
 {
 	struct md_reader r = {.buf = buf, .len = len};
-	struct md_bundle_wire bundle;
+	struct md_bundle_wire bundle = {.n = 0};
 
 	if (len && buf[0] != BUNDLE_VERSION)
 		return -EPROTONOSUPPORT;
@@ -80,9 +107,4 @@ int md_bundle_decode(const uint8_t *buf, size_t len, struct md_bundle_wire *ret)
 		return -EBADMSG;
 	*ret = bundle;
 	return 0;
-}
-
-void md_bundle_next(struct md_bundle_wire *bundle, struct md_parcel_wire *ret)
-{
-	get_parcel(&bundle->left, bundle->op, bundle->start, ret);
 }

@@ -25,7 +25,7 @@ struct md_bundle_to {
 struct md_bundle {
 	struct md_bundle_to to;
 	uint16_t n; /* 0: the place is free */
-	struct md_writer w;
+	struct md_bundle_writer w;
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 };
 

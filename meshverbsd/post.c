@@ -280,7 +280,7 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 {
 	const struct md_bundle_to to = back_to(received, opened);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
-	struct md_writer w;
+	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, payload, op, op == MD_PARCEL_RECEIPT ? to.start : 0);
 	send_bundle(agent, &to, payload, md_bundle_end(&w, 0));
@@ -291,7 +291,7 @@ void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
 	const struct md_bundle_to place = {
 		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
-	struct md_writer w;
+	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, payload, MD_PARCEL_CARRY, 0);
 	send_bundle(agent, &place, payload, md_bundle_end(&w, 0));

@@ -44,15 +44,25 @@ static struct md_bundle_to place(uint8_t which)
 	return (struct md_bundle_to){.ip.s6_addr = {[15] = which}, .port = 7, .op = MD_PARCEL_CARRY};
 }
 
+/* As those of queue pairs that move together are: a few numbers of each are its own. */
+static void message_of(uint64_t id, uint8_t ret[static MESSAGE_BYTES])
+{
+	for (unsigned int i = 0; i < MESSAGE_BYTES; i++)
+		ret[i] = (uint8_t)(i + 1);
+	memcpy(ret + 40, &id, 3);
+	memcpy(ret + 100, &id, 3);
+}
+
 static void add(const struct md_bundle_to *to, uint64_t id)
 {
-	static const uint8_t data[MESSAGE_BYTES] = {1, 2, 3};
+	uint8_t data[MESSAGE_BYTES];
 	const struct md_parcel_wire parcel = {.op = to->op,
 					      .id = id,
 					      .start = to->start,
 					      .len = to->op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0,
 					      .data = data};
 
+	message_of(id, data);
 	md_bundles_add(&bundles, to, &parcel, now);
 }
 
@@ -60,15 +70,17 @@ static void add(const struct md_bundle_to *to, uint64_t id)
 static void assert_ids(struct md_bundle_wire bundle, uint64_t first, unsigned int n)
 {
 	struct md_parcel_wire parcel;
+	uint8_t data[MESSAGE_BYTES];
 
 	assert_int_equal(bundle.n, n);
 	for (unsigned int i = 0; i < n; i++) {
+		message_of(first + i, data);
 		md_bundle_next(&bundle, &parcel);
 		assert_true(parcel.id == first + i);
 		assert_true(parcel.start == bundle.start);
 		assert_int_equal(parcel.len, bundle.op == MD_PARCEL_CARRY ? MESSAGE_BYTES : 0);
 		if (parcel.len)
-			assert_int_equal(parcel.data[2], 3);
+			assert_memory_equal(parcel.data, data, MESSAGE_BYTES);
 	}
 }
 
@@ -113,20 +125,58 @@ static void test_apart(void **state)
 	}
 }
 
+/* Beside what is the same in all of them a message takes a few bytes. */
 static void test_full(void **state)
 {
-	const unsigned int in_one = (MD_PAYLOAD_MAX_BYTES - MD_BUNDLE_HEADER_BYTES) / (MD_BUNDLE_CARRY_BYTES + MESSAGE_BYTES);
 	const struct md_bundle_to to = place(1);
+	unsigned int n = 0;
 
 	(void)state;
-	assert_int_equal(in_one, 8);
-	for (unsigned int i = 0; i < 3 * in_one; i++)
-		add(&to, i);
-	assert_int_equal(n_sent, 2);
+	for (uint64_t id = 0; id < 200; id++)
+		add(&to, id);
 	md_bundles_flush(&bundles, now);
-	assert_int_equal(n_sent, 3);
-	for (unsigned int i = 0; i < 3; i++)
-		assert_ids(sent[i], (uint64_t)i * in_one, in_one);
+	assert_true(n_sent > 1);
+	for (unsigned int i = 0; i < n_sent; i++) {
+		assert_ids(sent[i], n, sent[i].n);
+		n += sent[i].n;
+	}
+	assert_int_equal(n, 200);
+	assert_true(sent[0].n > 3 * (MD_PAYLOAD_MAX_BYTES / MESSAGE_BYTES));
+}
+
+/* Messages that have nothing in common take little more than what they are, whatever their lengths. */
+static void test_unlike(void **state)
+{
+	static const uint16_t lengths[] = {MV_CTL_MAX_BYTES, 1, 300, MV_CTL_MAX_BYTES, 255, 256, 2};
+	uint8_t data[MV_CTL_MAX_BYTES], bytes[MD_PAYLOAD_MAX_BYTES];
+	struct md_bundle_wire bundle;
+	struct md_parcel_wire parcel;
+	struct md_bundle_writer w;
+	unsigned int n = 0;
+	size_t used = MD_BUNDLE_HEADER_BYTES;
+
+	(void)state;
+	md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint64_t id = 0x0101010101010101 * (i + 1);
+
+		memset(data, (int)i + 1, sizeof(data));
+		used += 2 + MD_DELTA_WIRE_BYTES(8 + (size_t)lengths[i]);
+		parcel = (struct md_parcel_wire){.op = MD_PARCEL_CARRY, .id = id, .len = lengths[i], .data = data};
+		n += md_bundle_add(&w, &parcel);
+		if (used <= sizeof(bytes))
+			assert_int_equal(n, i + 1);
+	}
+	assert_in_range(n, 4, sizeof(lengths) / sizeof(lengths[0]) - 1);
+	assert_int_equal(md_bundle_decode(bytes, md_bundle_end(&w, (uint16_t)n), &bundle), 0);
+	for (unsigned int i = 0, at = 0; i < n; i++, at++) {
+		md_bundle_next(&bundle, &parcel);
+		while (parcel.len != lengths[at]) /* one that had no room, where a shorter one had */
+			at++;
+		memset(data, (int)at + 1, sizeof(data));
+		assert_true(parcel.id == 0x0101010101010101 * (at + 1));
+		assert_memory_equal(parcel.data, data, parcel.len);
+	}
 }
 
 static void test_many_receipts(void **state)
@@ -192,7 +242,7 @@ static void test_many_places(void **state)
 static size_t encode(uint8_t *bytes, enum md_parcel_op op, uint64_t start, unsigned int n)
 {
 	static const uint8_t data[MV_CTL_MAX_BYTES];
-	struct md_writer w;
+	struct md_bundle_writer w;
 
 	md_bundle_begin(&w, bytes, op, start);
 	for (unsigned int i = 0; i < n; i++) {
@@ -208,6 +258,7 @@ static void test_refuses(void **state)
 {
 	uint8_t bytes[MD_PAYLOAD_MAX_BYTES + 1];
 	struct md_bundle_wire again;
+	uint8_t *run;
 	size_t len;
 
 	(void)state;
@@ -229,16 +280,28 @@ static void test_refuses(void **state)
 		bytes[11] = 1; /* a start number that nobody asked for */
 		assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
 	}
-	len = encode(bytes, MD_PARCEL_CARRY, 0, 2);
-	bytes[MD_BUNDLE_HEADER_BYTES + 8] = 2; /* 513 bytes and 511 */
-	bytes[MD_BUNDLE_HEADER_BYTES + 9] = 1;
-	bytes[MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES + 513 + 8] = 1;
-	bytes[MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES + 513 + 9] = 255;
-	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
-	memset(bytes, 0, sizeof(bytes));
+	/* All zero, so that it is runs of what is the same: 255, 255, 10. */
 	len = encode(bytes, MD_PARCEL_CARRY, 0, 1);
-	bytes[MD_BUNDLE_HEADER_BYTES + 8] = 0; /* an empty message */
-	assert_int_equal(md_bundle_decode(bytes, MD_BUNDLE_HEADER_BYTES + MD_BUNDLE_CARRY_BYTES, &again), -EBADMSG);
+	assert_int_equal(len, MD_BUNDLE_HEADER_BYTES + 2 + 3 * 2);
+	run = bytes + MD_BUNDLE_HEADER_BYTES + 2;
+	assert_int_equal(run[0], 255);
+	assert_int_equal(run[4], 10);
+	run[4] = 11; /* more bytes than it has */
+	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	run[4] = 9;
+	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	run[4] = 10;
+	run[2] = 0; /* a run of nothing: would never end */
+	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	run[2] = 255;
+	assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
+	run[-2] = 2; /* 513 bytes */
+	run[-1] = 1;
+	run[4] = 11;
+	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
+	run[-2] = run[-1] = 0; /* an empty message */
+	run[0] = 8;
+	assert_int_equal(md_bundle_decode(bytes, MD_BUNDLE_HEADER_BYTES + 2 + 2, &again), -EBADMSG);
 
 	len = encode(bytes, MD_PARCEL_RECEIPT, 9, 3);
 	assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
@@ -251,7 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_together, setup),      cmocka_unit_test_setup(test_apart, setup),
-		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test_setup(test_many_receipts, setup),
+		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test(test_unlike), cmocka_unit_test_setup(test_many_receipts, setup),
 		cmocka_unit_test_setup(test_many_places, setup),
 		cmocka_unit_test_setup(test_receipts_wait, setup),   cmocka_unit_test(test_refuses),
 	};
