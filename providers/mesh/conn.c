@@ -462,7 +462,8 @@ void mesh_conns_queue_all(bool claim)
 	for (i = 0; conns && i < conns->n_buckets; i++) {
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
-			if (claim || !conn->native) /* else no news concern it but messages */
+			/* No news but messages concern a native one; one that waits for its turn looks at all of them then. */
+			if (claim || (!conn->native && !conn->waits))
 				queue(conns, conn);
 		}
 	}
