@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "delta.h"
 
-#define RUN_BYTES   2 /* its two numbers */
-#define RUN_MAX     255 /* what either can say */
-#define WORTH_BYTES 3 /* so many alike end a run: the next one's numbers take fewer */
+#define RUN_MAX     255 /* what either number of a run can say */
+#define WORTH_BYTES 3 /* so many alike end a run: the numbers of the next one take fewer */
 
 /* How many bytes from @at on are as before. */
 static size_t alike(const struct md_delta *delta, const uint8_t *record, size_t at, size_t len)
@@ -37,23 +36,20 @@ static void become(struct md_delta *delta, const uint8_t *record, size_t len)
 
 bool md_delta_put(struct md_writer *w, struct md_delta *delta, const uint8_t *record, size_t len)
 {
-	const struct md_writer before = *w;
 	size_t at = 0, same, differ;
 
 	while (at < len) {
 		same = alike(delta, record, at, len);
 		if (same > RUN_MAX)
 			same = RUN_MAX;
-		differ = same == RUN_MAX ? 0 : unlike(delta, record, at + same, len);
+		differ = unlike(delta, record, at + same, len);
 		md_put8(w, (uint8_t)same);
 		md_put8(w, (uint8_t)differ);
 		md_put(w, record + at + same, differ);
 		at += same + differ;
 	}
-	if (w->bad) {
-		*w = before;
+	if (w->bad)
 		return false;
-	}
 	become(delta, record, len);
 	return true;
 }
@@ -66,7 +62,7 @@ void md_delta_get(struct md_reader *r, struct md_delta *delta, size_t len)
 		size_t same = md_get8(r), differ = md_get8(r);
 		const uint8_t *bytes = md_get(r, differ);
 
-		if (!bytes || same + differ == 0 || same + differ > len - at) {
+		if (!bytes || same + differ > len - at) {
 			r->bad = true;
 			return;
 		}

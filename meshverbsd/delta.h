@@ -26,7 +26,7 @@ struct md_delta {
 /**
  * md_delta_put - write one more record; @len: at most MD_DELTA_RECORD_MAX_BYTES
  *
- * Return: false when there is no room for it: @w and @delta are as they were.
+ * Return: false when there is no room for it: @w is bad, and @delta as it was.
  */
 bool md_delta_put(struct md_writer *w, struct md_delta *delta, const uint8_t *record, size_t len);
 

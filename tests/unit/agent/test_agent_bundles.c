@@ -239,6 +239,91 @@ static void test_many_places(void **state)
 	assert_int_equal(n, MD_BUNDLES * (2 * MD_BUNDLES - 1));
 }
 
+/* Much alike, of any length, so that each byte is now what it was and now not. */
+static void test_any(void **state)
+{
+	static uint8_t data[64][MV_CTL_MAX_BYTES];
+	uint8_t bytes[MD_PAYLOAD_MAX_BYTES];
+	struct md_bundle_wire bundle;
+	struct md_parcel_wire parcel;
+	struct md_bundle_writer w;
+	uint64_t dice = 1;
+
+	(void)state;
+	for (unsigned int round = 0; round < 500; round++) {
+		uint16_t len[64];
+		unsigned int n;
+
+		md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+		for (n = 0; n < 64; n++) {
+			dice = dice * 6364136223846793005u + 1442695040888963407u;
+			len[n] = (uint16_t)(1 + (dice >> 33) % (round % 2 ? MV_CTL_MAX_BYTES : 20));
+			for (unsigned int i = 0; i < len[n]; i++) {
+				dice = dice * 6364136223846793005u + 1442695040888963407u;
+				data[n][i] = (dice >> 33) % (2 + round % 7) == 0;
+			}
+			parcel = (struct md_parcel_wire){.op = MD_PARCEL_CARRY, .id = dice, .len = len[n], .data = data[n]};
+			if (!md_bundle_add(&w, &parcel))
+				break;
+		}
+		assert_true(n > 1);
+		assert_int_equal(md_bundle_decode(bytes, md_bundle_end(&w, (uint16_t)n), &bundle), 0);
+		for (unsigned int i = 0; i < n; i++) {
+			md_bundle_next(&bundle, &parcel);
+			assert_int_equal(parcel.len, len[i]);
+			assert_memory_equal(parcel.data, data[i], len[i]);
+		}
+	}
+}
+
+/* Other agents read it, so it is to stay as it is. */
+static void test_on_the_wire(void **state)
+{
+	static const uint8_t messages[][10] = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {1, 9, 3, 4}, {1, 9, 0, 0, 0, 6, 7, 8, 9, 11}};
+	static const uint16_t lengths[] = {10, 4, 10};
+	static const uint8_t expected[] = {
+		2, MD_PARCEL_CARRY, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 10, /* id 5: seven zeros as before, then all of it */
+		7, 11, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+		0, 4, /* id 6; one alike, two alike at the end: in the run */
+		7, 5, 6, 1, 9, 3, 4,
+		0, 10, /* the same id; the zero at the sixth place is that of beyond the end of the one before */
+		10, 8, 0, 0, 0, 6, 7, 8, 9, 11,
+	};
+	uint8_t bytes[MD_PAYLOAD_MAX_BYTES];
+	struct md_bundle_writer w;
+	size_t len;
+
+	(void)state;
+	md_bundle_begin(&w, bytes, MD_PARCEL_CARRY, 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		const struct md_parcel_wire parcel = {
+			.op = MD_PARCEL_CARRY, .id = i ? 6 : 5, .len = lengths[i], .data = messages[i]};
+
+		assert_true(md_bundle_add(&w, &parcel));
+	}
+	len = md_bundle_end(&w, 3);
+	assert_int_equal(len, sizeof(expected));
+	assert_memory_equal(bytes, expected, len);
+}
+
+/* Three bytes alike end a run, two do not; of more than 255 it says so twice. */
+static void test_runs(void **state)
+{
+	static const uint8_t record[300] = {[0] = 1, [3] = 1, [7] = 1, [299] = 1};
+	static const uint8_t expected[] = {0, 4, 1, 0, 0, 1, 3, 1, 1, 255, 0, 36, 1, 1};
+	struct md_delta delta = {.len = 0};
+	uint8_t bytes[64];
+	struct md_writer w = {.buf = bytes, .size = sizeof(bytes)}, small = {.buf = bytes, .size = sizeof(expected) - 1};
+
+	(void)state;
+	assert_false(md_delta_put(&small, &delta, record, sizeof(record)));
+	assert_int_equal(delta.len, 0);
+	assert_true(md_delta_put(&w, &delta, record, sizeof(record)));
+	assert_int_equal(w.len, sizeof(expected));
+	assert_memory_equal(bytes, expected, w.len);
+}
+
 static size_t encode(uint8_t *bytes, enum md_parcel_op op, uint64_t start, unsigned int n)
 {
 	static const uint8_t data[MV_CTL_MAX_BYTES];
@@ -291,7 +376,7 @@ static void test_refuses(void **state)
 	run[4] = 9;
 	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
 	run[4] = 10;
-	run[2] = 0; /* a run of nothing: would never end */
+	run[2] = 0; /* a run of nothing */
 	assert_int_equal(md_bundle_decode(bytes, len, &again), -EBADMSG);
 	run[2] = 255;
 	assert_int_equal(md_bundle_decode(bytes, len, &again), 0);
@@ -314,7 +399,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_together, setup),      cmocka_unit_test_setup(test_apart, setup),
-		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test(test_unlike), cmocka_unit_test_setup(test_many_receipts, setup),
+		cmocka_unit_test_setup(test_full, setup),          cmocka_unit_test(test_unlike), cmocka_unit_test(test_any),
+		cmocka_unit_test(test_on_the_wire),                cmocka_unit_test(test_runs),
+		cmocka_unit_test_setup(test_many_receipts, setup),
 		cmocka_unit_test_setup(test_many_places, setup),
 		cmocka_unit_test_setup(test_receipts_wait, setup),   cmocka_unit_test(test_refuses),
 	};

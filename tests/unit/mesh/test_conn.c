@@ -45,7 +45,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[12]; /* the table of a process is for ever */
+static struct mesh_process processes[13]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -195,6 +195,24 @@ static void test_turns(void **state)
 	assert_int_equal(take(0, which, &next), 2);
 	assert_true(which[3] && which[4]);
 	mesh_conn_wait_turn(conns[9]); /* for teardown() */
+}
+
+/* Who waits looks at all news when it is his turn. A new agent has to hear of him. */
+static void test_news_while_they_wait(void **state)
+{
+	bool which[N];
+	uint64_t next;
+
+	(void)state;
+	mesh_conn_wait_turn(conns[3]);
+	mesh_conns_queue_all(false);
+	assert_int_equal(take(0, which, &next), N - 1);
+	assert_false(which[3]);
+	mesh_conns_queue_all(true);
+	assert_int_equal(take(0, which, &next), N);
+	mesh_conns_next_turn();
+	mesh_conns_queue_all(false);
+	assert_int_equal(take(0, which, &next), N);
 }
 
 /* Those that wait need not have a reason to move. Each that has none calls the next, or they would wait for one that ends. */
@@ -397,6 +415,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_news_while_they_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turn_of_one_that_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_called_are_heard, setup, teardown),
