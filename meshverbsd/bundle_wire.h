@@ -8,9 +8,9 @@
 
 /*
  * Payload of the kind BUNDLE: many messages between processes, or many receipts, in one datagram. What each of them
- * means is what it means alone (parcel_wire.h). Agents from before there were bundles drop them; so who wants to send
- * one asks first, by an empty bundle of messages, which is answered by an empty one of receipts. Each message, with its
- * id, is written as what differs from the one before it (delta.h). Pure.
+ * means is what it means alone (parcel_wire.h). Agents from before there were bundles, or with another version of them,
+ * drop them; so who wants to send one asks first, by an empty bundle of messages, which is answered by an empty one of
+ * receipts. Each message, with its id, is written as what differs from the one before it (delta.h). Pure.
  */
 
 #define MD_BUNDLE_HEADER_BYTES 12

@@ -26,9 +26,9 @@ static size_t unlike(const struct md_delta *delta, const uint8_t *record, size_t
 	return same == WORTH_BYTES ? n - same : n;
 }
 
-static void become(struct md_delta *delta, const uint8_t *record, size_t len)
+/* What is in @delta->last is all of it. */
+static void end_at(struct md_delta *delta, size_t len)
 {
-	memcpy(delta->last, record, len);
 	if (delta->len > len)
 		memset(delta->last + len, 0, delta->len - len);
 	delta->len = len;
@@ -50,7 +50,8 @@ bool md_delta_put(struct md_writer *w, struct md_delta *delta, const uint8_t *re
 	}
 	if (w->bad)
 		return false;
-	become(delta, record, len);
+	memcpy(delta->last, record, len);
+	end_at(delta, len);
 	return true;
 }
 
@@ -69,7 +70,5 @@ void md_delta_get(struct md_reader *r, struct md_delta *delta, size_t len)
 		memcpy(delta->last + at + same, bytes, differ);
 		at += same + differ;
 	}
-	if (delta->len > len)
-		memset(delta->last + len, 0, delta->len - len);
-	delta->len = len;
+	end_at(delta, len);
 }

@@ -6,14 +6,14 @@
 
 /*
  * Records written as what differs from the one before them. Messages of queue pairs that move together differ in a few
- * numbers only: a third of the bytes, so a third of the datagrams. Pure.
+ * numbers only, and the fewer bytes each takes, the fewer datagrams there are. Pure.
  *
  * On the wire a record is runs, each of them: one byte, how many bytes are those that the record before has at the same
  * place (beyond its end, and before the first: zero); one byte, how many come now; those. As many as the record has
  * bytes, of which its reader knows the number.
  */
 
-#define MD_DELTA_RECORD_MAX_BYTES 544
+#define MD_DELTA_RECORD_MAX_BYTES 520 /* an id and the longest message: bundle_wire.c */
 /* Of a record of @len bytes on the wire, at most: a run is only begun where it saves more than its two bytes, or after 255. */
 #define MD_DELTA_WIRE_BYTES(len) ((len) + 2 + 2 * ((len) / 255))
 
