@@ -14,7 +14,7 @@
 static const uint64_t settle_ns[] = {500 * MD_MS, 100 * MD_MS, MD_SETTLE_NS, MD_AT_ONCE_NS};
 #define N_LOOKS	  (sizeof(settle_ns) / sizeof(settle_ns[0]))
 #define N_AT_ONCE (N_LOOKS - 1) /* looks_due, when nothing was looked at after the notice */
-#define N_DOWN	  1 /* and after a port was seen to be down: the tables can wait until connections have moved */
+#define N_DOWN	  1 /* and after a port was seen to be down, MD_TABLES_NS later */
 
 /*
  * Does the main table send everything out of this netdev that has no better route? Asked for
@@ -186,8 +186,8 @@ static void whole_is_next(struct md_watch *w, bool went_down)
 	w->whole_waits = false;
 	if (went_down) {
 		w->looks_due = N_DOWN;
-		if (w->whole_at_ns < now + settle_ns[N_DOWN])
-			w->whole_at_ns = now + settle_ns[N_DOWN];
+		if (w->whole_at_ns < now + MD_TABLES_NS)
+			w->whole_at_ns = now + MD_TABLES_NS;
 	}
 	set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
 	/* That may have been of what had been read before it changed. */
