@@ -203,9 +203,11 @@ int mesh_live_arm(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_sh
 	if (mesh_live_lost(h))
 		return -EOPNOTSUPP;
 	err = mesh_shadow_make_ahead(h, spd, attr, &h->ahead);
-	if (!err)
-		h->ahead_attr = *attr;
-	return err;
+	if (err)
+		return err;
+	h->ahead_attr = *attr;
+	mesh_reader_room_ahead(h);
+	return 0;
 }
 
 void mesh_live_reap(struct mesh_held *h)

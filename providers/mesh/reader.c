@@ -13,6 +13,9 @@
 /* How long a batch may last that is not worth trying again for. */
 #define BATCH_NS 100000ull
 
+/* What a queue pair may have for a move that it may never make. */
+#define ROOM_AHEAD_BYTES 8192
+
 static const char no_order[] = "completions do not come in the order of its queue";
 
 /* Of a QP of the base that does the work. */
@@ -172,6 +175,23 @@ static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 		err = mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
 	pthread_mutex_unlock(&h->lock);
 	return err;
+}
+
+/* Where sends wait, and their log; receives twice, too: an upper bound but for what the log rounds up. */
+static size_t room_bytes(const struct ibv_qp_cap *cap)
+{
+	size_t send = sizeof(struct mesh_send) + cap->max_send_sge * sizeof(struct ibv_sge) + cap->max_inline_data;
+	size_t recv = sizeof(struct mesh_srq_recv) + cap->max_recv_sge * sizeof(struct ibv_sge);
+
+	return sizeof(struct mesh_key_places) + 2 * (cap->max_send_wr * send + cap->max_recv_wr * recv);
+}
+
+void mesh_reader_room_ahead(struct mesh_held *h)
+{
+	struct mesh_reader *reader = reader_of(h);
+
+	if (reader && room_bytes(&h->cap) <= ROOM_AHEAD_BYTES)
+		get_room(h, reader);
 }
 
 bool mesh_reader_in_batch(const struct mesh_held *h)

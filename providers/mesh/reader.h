@@ -93,6 +93,14 @@ void mesh_reader_connected(struct mesh_held *h);
 int mesh_reader_engage(struct mesh_held *h);
 
 /**
+ * mesh_reader_room_ahead - the room that mesh_reader_engage() needs, now, if it is no more than some kilobytes
+ *
+ * The first time that hundreds move, taking it would be a tenth of what they take. Those with deep queues have theirs when they need it:
+ * most never move. If there is no memory, there may be later. No lock but conn->lock; without a reader: nothing.
+ */
+void mesh_reader_room_ahead(struct mesh_held *h);
+
+/**
  * mesh_reader_in_batch - is a thread in a batch of libmlx5's, all the same? It was about to begin one when our functions came in.
  *
  * conn->lock or held->lock. Return: true also while somebody just posts without ours.
