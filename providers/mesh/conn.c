@@ -523,13 +523,6 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	return first;
 }
 
-void mesh_conn_begin_turn(struct mesh_conn *conn)
-{
-	lock_conns();
-	conn->due_ns = UINT64_MAX;
-	unlock_conns();
-}
-
 void mesh_conn_wait_turn(struct mesh_conn *conn)
 {
 	struct mesh_conns *conns;

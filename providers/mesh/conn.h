@@ -289,9 +289,6 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
 /** mesh_conns_take_locked - the same, with conns_lock held; there is no helper thread, nor does one begin meanwhile */
 struct mesh_conn *mesh_conns_take_locked(uint64_t now_ns, uint64_t *ret_next);
 
-/** mesh_conn_begin_turn - one that is not taken from the queue is looked at now: what it was due for is settled by that; helper thread only */
-void mesh_conn_begin_turn(struct mesh_conn *conn);
-
 /**
  * mesh_conn_claim - tell the agent of it, if it has not been told; helper thread only
  *

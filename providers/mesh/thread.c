@@ -15,7 +15,6 @@
 #include "prearm.h"
 #include "probed.h"
 #include "srq.h"
-#include "turns.h"
 #include "ud.h"
 #include "unclaims.h"
 
@@ -39,8 +38,8 @@
 #define BRISK_MIN_NS 1000000ull
 #define BRISK_PART 16u /* of the time since something happened */
 #define BRISK_FOR_NS 2000000000ull
-/* When the end of a queue pair that the agent has not been told of is told of again. */
-#define UNCLAIM_AGAIN_NS 20000000ull
+/* When a queue pair that the agent has not been told of, or the end of one, is told of again. */
+#define CLAIM_AGAIN_NS 20000000ull
 /* When to try again to watch for changes, while somebody is looking at them. */
 #define WATCH_AGAIN_NS 20000000ull
 /* From a change to the next that it is woken for: hosts with many containers have hundreds a second, and who decides looks by himself meanwhile. */
@@ -213,15 +212,6 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 	return now_ns + thread->full_ns;
 }
 
-/* Before the end of a turn that takes long: the peers can begin with what there is. */
-static void flush_early(struct mesh_thread *thread)
-{
-	uint64_t now_ns = mesh_now_ns();
-
-	if (now_ns > thread->sent_ns + FLUSH_NS)
-		flush(thread, now_ns);
-}
-
 /*
  * Before anything is claimed in a turn. If the number is that of a queue pair that has been claimed since, the agent's claim is that
  * one's now, and ends with it. One that has not been claimed yet is claimed by this thread, so afterwards; also one that is created
@@ -249,7 +239,7 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 	pthread_mutex_lock(&thread->link_lock);
 	n = thread->unclaims.n;
 	pthread_mutex_unlock(&thread->link_lock);
-	return n ? now_ns + UNCLAIM_AGAIN_NS : UINT64_MAX;
+	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
 static void send_message(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, bool later)
@@ -268,6 +258,49 @@ void mesh_thread_send(const struct mv_ctl_msg *msg)
 void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
 	send_message(msg, keys, true);
+}
+
+static void deliver(const struct mv_frame *frame, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+	struct mv_ctl_keys keys;
+	struct mv_ctl_msg msg;
+
+	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
+		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
+		return;
+	}
+	conn = mesh_conn_find(frame->device, frame->qpn);
+	if (!conn)
+		return;
+	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
+		mesh_conn_key_message(conn, &msg);
+	else
+		mesh_conn_message(conn, &msg, &keys, now_ns);
+	mesh_conn_queue(conn, false);
+	mesh_conn_put(conn);
+}
+
+static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+	struct mv_ctl_msg msg;
+
+	/* The agent gives back the message that it could not carry. */
+	if (mv_ctl_decode(frame->payload, frame->len, &msg))
+		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_unreachable(&msg, now_ns);
+		return;
+	}
+	conn = mesh_conn_find_end(&msg.from);
+	if (!conn)
+		return;
+	mesh_conn_unreachable(conn, &msg, now_ns);
+	mesh_conn_queue(conn, false);
+	mesh_conn_put(conn);
 }
 
 /* What concerns all connections. */
@@ -306,52 +339,31 @@ static void close_link(struct mesh_thread *thread)
 	mesh_probed_lost();
 }
 
-/* A frame that has been read, and whose it is. */
-struct inbound {
-	struct mv_frame frame;
-	struct mesh_conn *conn; /* of a DELIVER; NULL: of none */
-};
-
-static void take_frame(struct mesh_thread *thread, struct mesh_turn *turn, const struct inbound *in)
-{
-	const struct mv_frame *frame = &in->frame;
-
-	if (frame->type == MV_FRAME_DELIVER)
-		mesh_turn_deliver(turn, frame, in->conn);
-	else if (frame->type == MV_FRAME_UNREACHABLE)
-		mesh_turn_unreachable(turn, frame);
-	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES ||
-		 frame->type == MV_FRAME_PATH)
-		take_note(thread, frame);
-	else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION)
-		take_packs(thread);
-	mesh_conn_put(in->conn);
-	flush_early(thread);
-}
-
 /* Return: whether anything came. */
-static bool read_agent(struct mesh_thread *thread, struct mesh_turn *turn)
+static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
-	struct inbound places[2], *in, *before = NULL;
+	struct mv_frame frame;
 	unsigned int n;
 	int err = 0;
 
 	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->link); n++) {
-		in = before == &places[0] ? &places[1] : &places[0];
-		err = mesh_agentlink_recv(&thread->link, &in->frame);
-		if (!err)
-			in->conn = in->frame.type == MV_FRAME_DELIVER ? mesh_turn_whose(&in->frame) : NULL;
-		/* One is taken while the memory that the next needs is on its way. */
-		if (before)
-			take_frame(thread, turn, before);
-		before = err ? NULL : in;
-		if (err && err != -EBADMSG)
+		err = mesh_agentlink_recv(&thread->link, &frame);
+		if (err == -EBADMSG)
+			continue;
+		if (err)
 			break;
+		if (frame.type == MV_FRAME_DELIVER)
+			deliver(&frame, now_ns);
+		else if (frame.type == MV_FRAME_UNREACHABLE)
+			unreachable(&frame, now_ns);
+		else if (frame.type == MV_FRAME_CHANGED || frame.type == MV_FRAME_WELCOME ||
+			 frame.type == MV_FRAME_PROBES || frame.type == MV_FRAME_PATH)
+			take_note(thread, &frame);
+		else if (frame.type == MV_FRAME_PACKS && frame.version == MV_CTL_VERSION)
+			take_packs(thread);
 	}
-	if (before)
-		take_frame(thread, turn, before);
 	if (err)
-		thread->drained_ns = turn->now_ns;
+		thread->drained_ns = now_ns;
 	if (err == -ECONNRESET) {
 		close_link(thread);
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
@@ -450,13 +462,13 @@ static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
 /*
- * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at
- * since @read_ns, may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the
- * agents. A chatty peer does not keep them waiting for ever.
+ * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
+ * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
+ * chatty peer does not keep them waiting for ever.
  */
-static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns, uint64_t read_ns)
+static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
 {
-	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - read_ns;
+	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
 
 	if (thread->link.fd >= 0 && behind_ns > late_ns)
 		late_ns = behind_ns;
@@ -472,23 +484,34 @@ static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t 
 	thread->live_ns = now_ns;
 }
 
-static void run_conns(struct mesh_thread *thread, struct mesh_turn *turn)
+/* Return: when to come again. */
+static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret_worked)
 {
+	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
-	uint64_t next;
+	unsigned int n_live = 0;
+	int claimed;
 
-	turn->silent_ns = time_of_silence(thread, turn->now_ns, thread->drained_ns);
-	for (conn = mesh_conns_take(turn->now_ns, &next); conn; conn = rest) {
+	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
-		mesh_turn_fetch(rest);
-		mesh_turn_run(turn, conn);
+		claimed = mesh_conn_claim(conn);
+		if (claimed != -EALREADY)
+			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
+		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
+		n_live += mesh_conn_run(conn, now_ns, silent_ns, &deadline);
+		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
+			deadline = now_ns + CLAIM_AGAIN_NS;
+		if (deadline != UINT64_MAX)
+			mesh_conn_queue_at(conn, deadline);
+		if (deadline < next)
+			next = deadline;
 		mesh_conn_put(conn);
-		if (rest)
-			flush_early(thread);
+		/* The peers can begin with what there is. */
+		if (rest && mesh_now_ns() > thread->sent_ns + FLUSH_NS)
+			flush(thread, mesh_now_ns());
 	}
-	if (next < turn->next_ns)
-		turn->next_ns = next;
-	note_live(thread, turn->n_live, turn->now_ns);
+	note_live(thread, n_live, now_ns);
+	return next;
 }
 
 /* When to look again without having been woken; UINT64_MAX: not any more. */
@@ -586,7 +609,7 @@ static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
 	uint64_t now, next, probed, ud, srqs, work, unclaim, brisk, gather;
-	struct mesh_turn turn;
+	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
 	pthread_mutex_lock(&thread->link_lock);
@@ -600,12 +623,9 @@ static void *helper(void *arg)
 		check_own(thread, now);
 		check_rails(thread, now);
 		connect_agent(thread, now);
+		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		unclaim_again(thread);
-		/* One that a message is read for has been heard of. */
-		turn = (struct mesh_turn){.now_ns = now, .silent_ns = time_of_silence(thread, now, now), .next_ns = UINT64_MAX};
-		turn.worked = thread->link.fd >= 0 && read_agent(thread, &turn);
-		run_conns(thread, &turn);
-		next = turn.next_ns;
+		next = run_conns(thread, now, &worked);
 		probed = mesh_probed_run(now);
 		if (probed < next)
 			next = probed;
@@ -620,7 +640,7 @@ static void *helper(void *arg)
 			next = work;
 		if (mesh_conns_news())
 			next = now;
-		if (turn.worked)
+		if (worked)
 			thread->worked_at_ns = now;
 		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
