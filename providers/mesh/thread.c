@@ -10,6 +10,7 @@
 
 #include "agentlink.h"
 #include "conn.h"
+#include "fetch.h"
 #include "ourthreads.h"
 #include "paths.h"
 #include "prearm.h"
@@ -260,9 +261,9 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_ke
 	send_message(msg, keys, true);
 }
 
-static void deliver(const struct mv_frame *frame, uint64_t now_ns)
+/* @conn: whose it is; NULL: of none, or it is of datagrams */
+static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn *conn;
 	struct mv_ctl_keys keys;
 	struct mv_ctl_msg msg;
 
@@ -272,7 +273,6 @@ static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
 		return;
 	}
-	conn = mesh_conn_find(frame->device, frame->qpn);
 	if (!conn)
 		return;
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
@@ -280,7 +280,6 @@ static void deliver(const struct mv_frame *frame, uint64_t now_ns)
 	else
 		mesh_conn_message(conn, &msg, &keys, now_ns);
 	mesh_conn_queue(conn, false);
-	mesh_conn_put(conn);
 }
 
 static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
@@ -339,29 +338,57 @@ static void close_link(struct mesh_thread *thread)
 	mesh_probed_lost();
 }
 
+/* A frame that was read, and whose it is. */
+struct inbound {
+	struct mv_frame frame;
+	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
+};
+
+#define N_INBOUND 3 /* one is read, the next has its memory fetched, and the one after that is taken */
+
+static void look_up_inbound(struct inbound *in)
+{
+	in->conn = in->frame.type == MV_FRAME_DELIVER ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
+	mesh_fetch_conn(in->conn);
+}
+
+static void take_inbound(struct mesh_thread *thread, const struct inbound *in, uint64_t now_ns)
+{
+	const struct mv_frame *frame = &in->frame;
+
+	if (frame->type == MV_FRAME_DELIVER)
+		deliver(frame, in->conn, now_ns);
+	else if (frame->type == MV_FRAME_UNREACHABLE)
+		unreachable(frame, now_ns);
+	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES ||
+		 frame->type == MV_FRAME_PATH)
+		take_note(thread, frame);
+	else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION)
+		take_packs(thread);
+	mesh_conn_put(in->conn);
+}
+
 /* Return: whether anything came. */
 static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
-	struct mv_frame frame;
-	unsigned int n;
+	struct inbound places[N_INBOUND];
+	unsigned int n, n_read = 0, n_taken = 0;
 	int err = 0;
 
 	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->link); n++) {
-		err = mesh_agentlink_recv(&thread->link, &frame);
+		err = mesh_agentlink_recv(&thread->link, &places[n_read % N_INBOUND].frame);
 		if (err == -EBADMSG)
 			continue;
 		if (err)
 			break;
-		if (frame.type == MV_FRAME_DELIVER)
-			deliver(&frame, now_ns);
-		else if (frame.type == MV_FRAME_UNREACHABLE)
-			unreachable(&frame, now_ns);
-		else if (frame.type == MV_FRAME_CHANGED || frame.type == MV_FRAME_WELCOME ||
-			 frame.type == MV_FRAME_PROBES || frame.type == MV_FRAME_PATH)
-			take_note(thread, &frame);
-		else if (frame.type == MV_FRAME_PACKS && frame.version == MV_CTL_VERSION)
-			take_packs(thread);
+		look_up_inbound(&places[n_read++ % N_INBOUND]);
+		if (n_read - n_taken >= N_INBOUND - 1)
+			mesh_fetch_held(places[(n_read - 2) % N_INBOUND].conn);
+		if (n_read - n_taken == N_INBOUND)
+			take_inbound(thread, &places[n_taken++ % N_INBOUND], now_ns);
 	}
+	while (n_taken < n_read)
+		take_inbound(thread, &places[n_taken++ % N_INBOUND], now_ns);
 	if (err)
 		thread->drained_ns = now_ns;
 	if (err == -ECONNRESET) {
@@ -494,6 +521,8 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 
 	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
 		rest = conn->next_taken;
+		mesh_fetch_conn(rest ? rest->next_taken : NULL);
+		mesh_fetch_held(rest);
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
