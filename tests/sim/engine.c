@@ -193,6 +193,7 @@ static bool run_queues(struct hca *h, bool *ret_more)
 		bool was_last = qp == last, again = true;
 
 		next = was_last ? NULL : TAILQ_NEXT(qp, queue_link);
+		qp_fetch(next);
 		/* A dead HCA sends nothing and completes nothing. */
 		if (!qp_dead(qp)) {
 			qp_enqueue(qp, NULL);

@@ -159,6 +159,7 @@ void rq_flush(struct qp *qp);
 
 /* qp.c: queue pairs */
 struct qp *qp_find(struct hca *h, uint32_t qpn);
+void qp_fetch(const struct qp *qp);
 void qp_kick(struct qp *qp);
 void qp_enqueue(struct qp *qp, struct qp_queue *queue);
 void qp_poll_send(struct qp *qp);

@@ -363,8 +363,11 @@ static int receive_from(struct hca *h, int fd)
 		msgs[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &iov[i], .msg_iovlen = 1}};
 	}
 	got = recvmmsg(fd, msgs, NET_RX_BATCH, MSG_DONTWAIT, NULL);
-	for (int i = 0; i < got; i++)
+	for (int i = 0; i < got; i++) {
+		if (i + 1 < got)
+			qp_fetch(qp_find(h, wire_peek_qpn(n->in[i + 1], msgs[i + 1].msg_len)));
 		net_deliver(h, n->in[i], msgs[i].msg_len, 0);
+	}
 	return got > 0 ? got : 0;
 }
 

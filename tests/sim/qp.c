@@ -19,6 +19,20 @@ struct qp *qp_find(struct hca *h, uint32_t qpn)
 	return h->qps[qpn & ((1u << SIM_SLOT_QPN_BITS) - 1)];
 }
 
+/** qp_fetch() - have what packets and acknowledgements need on its way from memory; NULL: nothing */
+void qp_fetch(const struct qp *qp)
+{
+	const char *hot[][2] = {
+		{(const char *)qp, (const char *)&qp->resp.recv},
+		{(const char *)&qp->resp.offset, (const char *)qp->resp.queue},
+		{(const char *)&qp->sqd_notify, (const char *)(qp + 1)},
+	};
+
+	for (size_t i = 0; qp && i < sizeof(hot) / sizeof(hot[0]); i++)
+		for (const char *at = hot[i][0]; at < hot[i][1]; at += 64)
+			__builtin_prefetch(at);
+}
+
 /** qp_kick() - there is something to send, or a timer to be set. */
 void qp_kick(struct qp *qp)
 {

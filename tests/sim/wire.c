@@ -297,6 +297,14 @@ static uint8_t *get_l3(uint8_t *frame, size_t *len, struct wire_packet *ret)
 	return h + UDP_LEN;
 }
 
+uint32_t wire_peek_qpn(uint8_t *frame, size_t len)
+{
+	struct wire_packet p;
+	const uint8_t *bth = get_l3(frame, &len, &p);
+
+	return bth ? get24(bth + 5) : 0;
+}
+
 static uint8_t *get_ext(uint8_t *h, uint32_t f, struct wire_packet *p)
 {
 	if (f & WIRE_DETH) {

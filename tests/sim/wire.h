@@ -134,6 +134,9 @@ void wire_begin(uint8_t *frame, const struct wire_path *path, struct wire_packet
 /** wire_finish() - pad the payload and append the ICRC. Return: length of the frame in bytes. */
 size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wire_packet *p);
 
+/** wire_peek_qpn() - the destination QPN of a frame, whatever else is in it. Return: 0 if it is not a RoCE packet. */
+uint32_t wire_peek_qpn(uint8_t *frame, size_t len);
+
 /**
  * wire_decode() - parse an Ethernet frame.
  * @frame: any bytes whatever.
