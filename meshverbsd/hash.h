@@ -15,8 +15,6 @@ uint32_t md_hash(const void *key, unsigned int len);
  * into one bucket. Without memory an element is left out, and its hh.tbl is NULL, instead of uthash's exit(-1).
  */
 #define HASH_NONFATAL_OOM 1
-/* Longest chain before a table grows; uthash's own, 10, is that many places of memory that are not in the cache, for each look-up. */
-#define HASH_BKT_CAPACITY_THRESH 4U
 #define HASH_FUNCTION(key, len, ret) ((ret) = md_hash((key), (unsigned int)(len)))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-align"
