@@ -12,7 +12,7 @@ struct mesh_conn;
 
 /** mesh_fetch_conn - of the next but one; the caller has a reference */
 void mesh_fetch_conn(const struct mesh_conn *conn);
-/** mesh_fetch_held - of the next one, for which mesh_fetch_conn() was called some time ago: what it keeps apart from itself */
+/** mesh_fetch_held - of the next one, best some time after mesh_fetch_conn(): what it keeps apart from itself */
 void mesh_fetch_held(const struct mesh_conn *conn);
 
 #endif

@@ -78,8 +78,8 @@ struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all,
  * mesh_guard_room - give it room for all that its QP can have outstanding, if it has none yet
  * @cap: as above
  *
- * With a reader that is before the first completion in error is looked at, or when a move is prepared; else before anything is
- * posted. held->lock. Return: 0; -ENOMEM.
+ * With a reader that is before the first completion in error is looked at, or when a move is prepared, or ahead; else before
+ * anything is posted. held->lock. Return: 0; -ENOMEM.
  */
 int mesh_guard_room(struct mesh_guard *guard, const struct ibv_qp_cap *cap);
 void mesh_guard_free(struct mesh_guard *guard); /* NULL is fine */

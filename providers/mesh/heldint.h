@@ -387,7 +387,7 @@ int mesh_held_begin(struct mesh_context *mc, struct ibv_qp *qp, const struct mes
  * mesh_held_room - the memory that is needed once posts pass by us: where they wait, where they are logged, and keys
  *
  * All of it before our functions are put in: from there on nothing that the program posts fails for lack of it. While the base does
- * the work and it is read from its queues (reader.h), that is when a move is prepared: most never move.
+ * the work and it is read from its queues (reader.h), that is when a move is prepared, for most never move; or ahead, if it is little.
  *
  * held->lock. Return: 0, also if it is there already; -ENOMEM: nothing has changed, and it may be tried again.
  */

@@ -177,7 +177,7 @@ static int get_room(struct mesh_held *h, struct mesh_reader *reader)
 	return err;
 }
 
-/* Where sends wait, and their log; receives twice, too: an upper bound but for what the log rounds up. */
+/* Where sends wait, and their log; receives twice, too. About: what is rounded up is not counted. */
 static size_t room_bytes(const struct ibv_qp_cap *cap)
 {
 	size_t send = sizeof(struct mesh_send) + cap->max_send_sge * sizeof(struct ibv_sge) + cap->max_inline_data;

@@ -344,7 +344,7 @@ struct inbound {
 	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
 };
 
-#define N_INBOUND 3 /* one is read, the next has its memory fetched, and the one after that is taken */
+#define N_INBOUND 3 /* the last one that was read has its memory fetched, as the one before has more of it; the first one is taken */
 
 static void look_up_inbound(struct inbound *in)
 {

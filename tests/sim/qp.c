@@ -22,15 +22,15 @@ struct qp *qp_find(struct hca *h, uint32_t qpn)
 /** qp_fetch() - have what packets and acknowledgements need on its way from memory; NULL: nothing */
 void qp_fetch(const struct qp *qp)
 {
-	const char *hot[][2] = {
-		{(const char *)qp, (const char *)&qp->resp.recv},
-		{(const char *)&qp->resp.offset, (const char *)qp->resp.queue},
-		{(const char *)&qp->sqd_notify, (const char *)(qp + 1)},
+	static const size_t hot[][2] = {
+		{0, offsetof(struct qp, resp.recv)},
+		{offsetof(struct qp, resp.offset), offsetof(struct qp, resp.queue)},
+		{offsetof(struct qp, sqd_notify), sizeof(struct qp)},
 	};
 
 	for (size_t i = 0; qp && i < sizeof(hot) / sizeof(hot[0]); i++)
-		for (const char *at = hot[i][0]; at < hot[i][1]; at += 64)
-			__builtin_prefetch(at);
+		for (size_t at = hot[i][0]; at < hot[i][1]; at += 64)
+			__builtin_prefetch((const char *)qp + at);
 }
 
 /** qp_kick() - there is something to send, or a timer to be set. */

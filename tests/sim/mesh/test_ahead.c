@@ -412,10 +412,16 @@ static void test_qp(void **state)
 	end_close(&e);
 }
 
+static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
+
+static bool has_room(const struct mesh_held *h)
+{
+	return h->keys && h->queue.places && h->guard->sends.places && h->guard->receives.places && h->guard->reader->later.places;
+}
+
 /* Of one that is read from its queues: what the move needs to note things down, if that is little. */
 static void test_qp_room(void **state)
 {
-	static const struct shape small = {.max_wr = 4, .max_inline = 16, .max_sge = 1};
 	struct mesh_held *h;
 	struct end e;
 
@@ -426,13 +432,39 @@ static void test_qp_room(void **state)
 		assert_non_null(h->guard->reader);
 		assert_null(h->keys);
 		assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+		assert_int_equal(has_room(h), !i);
 		assert_int_equal(h->keys != NULL, !i);
-		assert_int_equal(h->queue.places != NULL, !i);
-		assert_int_equal(h->guard->sends.places != NULL, !i);
-		assert_int_equal(h->guard->reader->later.places != NULL, !i);
 		mesh_held_destroy(h);
 		end_close(&e);
 	}
+}
+
+/* Without memory for that there is a QP all the same, and the move asks again. */
+static void test_qp_room_later(void **state)
+{
+	struct end e;
+	struct mesh_held *h;
+	unsigned int later = 0;
+	int err;
+
+	(void)state;
+	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
+		fault_disarm();
+		end_open(&e, &world, &manner, &small);
+		assert_int_equal(mesh_live_guard(world.mc, e.qp, &no_ops, NULL, 1024, &h), 0);
+		fault_arm(FAULT_ALLOC, fault_nth, ENOMEM);
+		err = mesh_live_arm(h, world.spd, &shadow_attr);
+		if (!err && !has_room(h)) {
+			assert_true(fault_fired());
+			assert_true(mesh_live_armed(h));
+			assert_int_equal(mesh_reader_engage(h), 0);
+			assert_true(has_room(h));
+			later++;
+		}
+		mesh_held_destroy(h);
+		end_close(&e);
+	})
+	assert_int_equal(later, 5); /* each of them */
 }
 
 static void test_qp_disarm(void **state)
@@ -890,7 +922,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_registered), T(test_many), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
-		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_room), T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
+		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_room), T(test_qp_room_later), T(test_qp_disarm), T(test_qp_faults), T(test_qp_not_connected),
 		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails), T(test_changed),
 	};
 

@@ -525,6 +525,118 @@ static void test_refused(void **state)
 	assert_int_equal(clients.n, 1);
 }
 
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static struct got {
+	uint32_t qpn, attempt; /* of the message */
+} got[32];
+static _Atomic unsigned int n_got;
+
+void __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now);
+
+/* The helper thread */
+void __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now)
+{
+	unsigned int n = atomic_load(&n_got);
+
+	(void)keys;
+	(void)now;
+	if (n < sizeof(got) / sizeof(got[0]))
+		got[n] = (struct got){conn->qpn, msg->attempt};
+	atomic_store(&n_got, n + 1);
+}
+
+static struct mv_frame message(uint32_t qpn, uint32_t attempt)
+{
+	static const union ibv_gid gid = {.raw = {0xfe, 0x80, [15] = 1}};
+	const struct mv_ctl_msg msg = {.type = MV_CTL_HELLO, .attempt = attempt, .from = {gid, 7}, .to = {gid, qpn}};
+	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn};
+
+	snprintf(frame.device, sizeof(frame.device), "mlx5_0");
+	frame.len = (uint16_t)mv_ctl_encode(&msg, frame.payload);
+	return frame;
+}
+
+/* As the agent does, to be handed over with others. */
+static void deliver(uint32_t qpn, uint32_t attempt)
+{
+	struct mv_frame frame = message(qpn, attempt);
+
+	md_clients_deliver(&clients, frame.device, qpn, frame.payload, frame.len);
+}
+
+/* What came is what is wanted, in that order, and nobody has kept a reference. */
+static void assert_got(const struct got *want, unsigned int n)
+{
+	assert_int_equal(atomic_load(&n_got), n);
+	for (unsigned int i = 0; i < n; i++) {
+		assert_int_equal(got[i].qpn, want[i].qpn);
+		assert_int_equal(got[i].attempt, want[i].attempt);
+	}
+	for (unsigned int i = 0; i < N - 1; i++)
+		assert_int_equal(atomic_load(&conns[i]->refs), 2);
+}
+
+/* However many come at once, each connection gets its own, in the order in which they came. */
+static void test_messages(void **state)
+{
+	static const struct got want[] = {{100, 1}, {101, 2}, {100, 3}, {102, 4}, {102, 5}, {101, 6}, {100, 7}};
+
+	(void)state;
+	for (unsigned int n = 0; n <= sizeof(want) / sizeof(want[0]); n++) {
+		atomic_store(&n_got, 0);
+		for (unsigned int i = 0; i < n; i++)
+			deliver(want[i].qpn, want[i].attempt);
+		md_clients_flush(&clients);
+		settle();
+		assert_got(want, n);
+	}
+}
+
+/* A packet as the agent could send it. */
+static void send_frames(const struct mv_frame *frames, unsigned int n, size_t cut)
+{
+	uint8_t packet[4096];
+	struct md_client *client, *next;
+	size_t len = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		len += mv_frame_encode(&frames[i], packet + len);
+	HASH_ITER(hh, clients.by_number, client, next)
+	assert_int_equal(send(client->fd, packet, len - cut, 0), len - cut);
+}
+
+/* What is nobody's, or makes no sense, is not taken; what is beside it is. */
+static void test_strange_messages(void **state)
+{
+	static const struct got want[] = {{100, 1}, {101, 2}, {102, 5}, {100, 6}};
+	struct mv_frame cut[] = {message(100, 1), message(101, 2), message(102, 3)};
+	struct mv_frame others[] = {message(999, 4), message(102, 5), {.type = MV_FRAME_CHANGED}, message(100, 6), message(101, 7)};
+
+	(void)state;
+	atomic_store(&n_got, 0);
+	others[4].len--; /* no message */
+	send_frames(cut, 3, 1);
+	send_frames(others, 5, 0);
+	settle();
+	assert_got(want, 4);
+}
+
+/* What the agent said before it went. */
+static void test_last_messages(void **state)
+{
+	static const struct got want[] = {{100, 1}, {101, 2}};
+
+	(void)state;
+	atomic_store(&n_got, 0);
+	deliver(100, 1);
+	deliver(101, 2);
+	md_clients_flush(&clients);
+	disconnect();
+	settle();
+	assert_got(want, 2);
+}
+
 static void test_restarted(void **state)
 {
 	uint64_t before = clients.count.connected;
@@ -558,6 +670,10 @@ int main(void)
 		cmocka_unit_test_setup(test_bound, setup),
 		cmocka_unit_test_setup(test_closed, setup),
 		cmocka_unit_test_setup(test_refused, setup),
+		cmocka_unit_test_setup(test_messages, setup),
+		cmocka_unit_test_setup(test_messages, setup_no_packs),
+		cmocka_unit_test_setup(test_strange_messages, setup),
+		cmocka_unit_test_setup(test_last_messages, setup),
 		cmocka_unit_test_setup(test_restarted, setup),
 	};
 
