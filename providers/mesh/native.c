@@ -40,8 +40,9 @@ static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr
 	*ret = conn->rtr;
 	if (ret->ah_attr.is_global)
 		mesh_paths_choose(conn->mc, conn->qp->context, &ret->ah_attr, MV_CONNECTED, true, &choice);
-	if (gid_type != conn->local_type &&
-	    mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index))
+	/* Where no entry reaches the peer now, the address may be at another index since a flap all the same. */
+	if ((gid_type != conn->local_type || (ret->ah_attr.is_global && !choice.fits)) &&
+	    mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index) && gid_type != conn->local_type)
 		return;
 	ret->ah_attr.grh.sgid_index = choice.index;
 }

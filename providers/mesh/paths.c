@@ -577,8 +577,10 @@ int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_g
 {
 	int cancel = lock_paths();
 	const struct mv_gid_entry *entry = find_gid(mc, port_num, gid, type);
+	const struct mv_port *port = entry ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
+	const struct mv_gid_entry *there = port ? mv_port_gid(port, *ret_index) : NULL;
 
-	if (entry)
+	if (entry && !(there && there->type == type && mv_gid_equal(&there->gid, gid)))
 		*ret_index = (uint8_t)entry->index;
 	unlock_paths(cancel);
 	return entry ? 0 : -ENOENT;

@@ -95,6 +95,7 @@ void mesh_paths_unwatch(void);
 
 /**
  * mesh_paths_find - index of a GID of a port as last read
+ * @ret_index: stays as it is if the GID is there, as it may be at several
  *
  * Return: 0 or -ENOENT.
  */

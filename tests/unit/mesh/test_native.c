@@ -494,6 +494,56 @@ static void test_why_it_fails(void **state)
 	unlink(path);
 }
 
+/*
+ * Its port is down, so no entry reaches the peer; but the table has its address, and another one, or @same again. Its program has index 3.
+ * Return: by which it is connected.
+ */
+static uint8_t index_of(uint32_t own, uint32_t other, bool same)
+{
+	struct mv_gid_entry entry = {.ifindex = 2};
+	struct mv_device *device;
+	struct mv_port *port;
+
+	has_no_path();
+	entry_lacks = false;
+	conn.rtr.ah_attr.grh.sgid_index = chosen_index = 3;
+	conn.rtr.ah_attr.port_num = 1;
+	mv_topo_init(&context.tables);
+	assert_int_equal(mv_topo_add_device(&context.tables, "mlx5_0", &device), 0);
+	assert_int_equal(mv_topo_add_port(device, 1, &port), 0);
+	for (int k = 0; k < 2; k++) {
+		entry.type = conn.local_type;
+		entry.gid = k && !same ? conn.peer.gid : conn.local.gid;
+		entry.index = k ? other : own;
+		assert_int_equal(mv_port_add_gid(port, &entry), 0);
+	}
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	mv_topo_fini(&context.tables);
+	memset(&context.tables, 0, sizeof(context.tables));
+	return rtr_index;
+}
+
+static void test_address_is_elsewhere(void **state)
+{
+	(void)state;
+	assert_int_equal(index_of(5, 7, false), 5);
+}
+
+static void test_address_of_others(void **state)
+{
+	(void)state;
+	assert_int_equal(index_of(5, 3, false), 5);
+}
+
+/* There may be several with it. */
+static void test_address_is_there(void **state)
+{
+	(void)state;
+	assert_int_equal(index_of(3, 2, true), 3);
+}
+
 /* It has no address of its own, and nothing to wait for. */
 static void test_no_entry_needed(void **state)
 {
@@ -524,6 +574,9 @@ int main(void)
 		T(test_entry_does_not_come),
 		T(test_entry_without_workers),
 		T(test_why_it_fails),
+		T(test_address_is_elsewhere),
+		T(test_address_of_others),
+		T(test_address_is_there),
 		T(test_no_entry_needed),
 	};
 
