@@ -14,7 +14,7 @@
 #define BATCH_NS 100000ull
 
 /* What a queue pair may have for a move that it may never make. */
-#define ROOM_AHEAD_BYTES 8192
+#define ROOM_AHEAD_BYTES 12288
 
 static const char no_order[] = "completions do not come in the order of its queue";
 

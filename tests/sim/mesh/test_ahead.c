@@ -798,6 +798,7 @@ static void test_standby_fails(void **state)
 
 #define MANY      16
 #define OUR_BYTES 8448
+#define LITTLE_BYTES 12288
 
 struct guarded {
 	uint32_t depth;
@@ -839,6 +840,12 @@ static void guard(struct guarded *p)
 	assert_non_null(p->h->guard->reader);
 }
 
+/* As mesh_live_arm() does. */
+static void give_room(struct guarded *p)
+{
+	mesh_reader_room_ahead(p->h);
+}
+
 static void arm(struct guarded *p)
 {
 	assert_int_equal(mesh_live_arm(p->h, world.spd, &shadow_attr), 0);
@@ -857,26 +864,30 @@ static size_t for_each(struct guarded *all, void (*make)(struct guarded *))
 
 /*
  * A protected queue pair that has not moved takes this much of ours, however deep its queues are: what only a move needs is not
- * there yet. The one that waits for it, with its CQ, takes less than the program's.
+ * there yet, unless it is little. The one that waits for it, with its CQ, takes less than the program's.
  */
 static void check_memory(uint32_t depth)
 {
 	struct guarded all[MANY];
-	size_t bare, ours, ahead;
+	size_t bare, ours, room, ahead;
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++)
 		all[i].depth = depth;
 	bare = for_each(all, make_bare);
 	ours = for_each(all, guard) + sizeof(struct mesh_conn);
+	room = for_each(all, give_room);
 	ahead = for_each(all, arm);
-	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu\n", depth, bare, ahead, ours);
+	print_message("%u work requests: queue pair and CQ %zu bytes, the ones made ahead %zu, of ours %zu, room for a move %zu\n", depth, bare,
+		      ahead, ours, room);
 	for (i = 0; i < MANY; i++) {
 		mesh_held_destroy(all[i].h);
 		assert_int_equal(ibv_destroy_qp(all[i].qp), 0);
 		assert_int_equal(ibv_destroy_cq(all[i].cq), 0);
 	}
 	assert_true(ours <= OUR_BYTES);
+	assert_true(room <= LITTLE_BYTES);
+	assert_int_equal(room > 0, depth == 16);
 	assert_true(ahead < bare);
 }
 
