@@ -32,19 +32,22 @@ static int ask_base(const struct mesh_conn *conn, const struct ibv_qp_attr *rtr)
 	return 0;
 }
 
-/* As the program asked, but for the index. */
+/*
+ * As the program asked, but for the index. Where no entry reaches the peer now, as while its port is down, none is chosen; but what the
+ * program has may be empty since a flap, and its address at another one. Not on old news, nor on those of another namespace.
+ */
 static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr *ret)
 {
 	struct mesh_choice choice = {.index = conn->rtr.ah_attr.grh.sgid_index};
+	bool other_type = gid_type != conn->local_type, found = false;
 
 	*ret = conn->rtr;
 	if (ret->ah_attr.is_global)
 		mesh_paths_choose(conn->mc, conn->qp->context, &ret->ah_attr, MV_CONNECTED, true, &choice);
-	/* Where no entry reaches the peer now, the address may be at another index since a flap all the same. */
-	if ((gid_type != conn->local_type || (ret->ah_attr.is_global && !choice.fits)) &&
-	    mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index) && gid_type != conn->local_type)
-		return;
-	ret->ah_attr.grh.sgid_index = choice.index;
+	if (other_type || (choice.sure && !choice.fits))
+		found = !mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index);
+	if (found || !other_type)
+		ret->ah_attr.grh.sgid_index = choice.index;
 }
 
 /*

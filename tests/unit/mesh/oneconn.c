@@ -86,6 +86,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 int rtr_error, rts_error, own_error;
 unsigned int n_rtr, n_rts, n_native;
 uint8_t chosen_index, rtr_index;
+bool chosen_sure;
 
 void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *context_of, const struct ibv_ah_attr *ah,
 			      enum mv_transport transport, bool sure, struct mesh_choice *ret);
@@ -98,7 +99,7 @@ void __wrap_mesh_paths_choose(struct mesh_context *mc, struct ibv_context *conte
 	(void)ah;
 	(void)transport;
 	assert_true(sure);
-	*ret = (struct mesh_choice){.index = chosen_index};
+	*ret = (struct mesh_choice){.index = chosen_index, .sure = chosen_sure};
 }
 
 bool entry_lacks;
@@ -239,6 +240,7 @@ int oneconn_setup(void **state)
 	memset(&view, 0, sizeof(view));
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
+	chosen_sure = false;
 	n_submitted = n_rtr = n_rts = n_native = n_lacks = 0;
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;

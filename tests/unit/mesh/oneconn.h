@@ -29,6 +29,7 @@ extern int ah_error; /* what it makes of an address handle, which takes a second
 extern unsigned int n_ahs, n_ahs_gone; /* how many were made and destroyed */
 extern unsigned int n_joined, n_left; /* how often it joined its SRQ, and left that again */
 extern uint8_t chosen_index, rtr_index; /* the right one; what the base got */
+extern bool chosen_sure; /* by what is so now; but nothing fits */
 extern bool entry_lacks; /* its port's table is without its GID, */
 extern unsigned int n_lacks; /* which was asked so often */
 extern bool in_batch; /* a thread of the program's is between ibv_wr_start() and ibv_wr_complete() */

@@ -494,11 +494,16 @@ static void test_why_it_fails(void **state)
 	unlink(path);
 }
 
-/*
- * Its port is down, so no entry reaches the peer; but the table has its address, and another one, or @same again. Its program has index 3.
- * Return: by which it is connected.
- */
-static uint8_t index_of(uint32_t own, uint32_t other, bool same)
+/* Its port is down, so no entry reaches the peer. What its table has, of which its program has index 3, and what is known: */
+struct table {
+	uint32_t own, other; /* indexes of its address, and of another one's */
+	bool same; /* which is the same address */
+	bool old; /* it may be otherwise by now */
+	bool type; /* its address is there as another RoCE type, by which the peer has connected */
+};
+
+/* Return: by which index it is connected. */
+static uint8_t index_in(struct table table)
 {
 	struct mv_gid_entry entry = {.ifindex = 2};
 	struct mv_device *device;
@@ -508,13 +513,16 @@ static uint8_t index_of(uint32_t own, uint32_t other, bool same)
 	entry_lacks = false;
 	conn.rtr.ah_attr.grh.sgid_index = chosen_index = 3;
 	conn.rtr.ah_attr.port_num = 1;
+	chosen_sure = !table.old;
+	entry.type = conn.local_type;
+	if (table.type)
+		conn.local_type = MV_GID_TYPE_ROCE_V2;
 	mv_topo_init(&context.tables);
 	assert_int_equal(mv_topo_add_device(&context.tables, "mlx5_0", &device), 0);
 	assert_int_equal(mv_topo_add_port(device, 1, &port), 0);
 	for (int k = 0; k < 2; k++) {
-		entry.type = conn.local_type;
-		entry.gid = k && !same ? conn.peer.gid : conn.local.gid;
-		entry.index = k ? other : own;
+		entry.gid = k && !table.same ? conn.peer.gid : conn.local.gid;
+		entry.index = k ? table.other : table.own;
 		assert_int_equal(mv_port_add_gid(port, &entry), 0);
 	}
 	mesh_conn_work(&conn);
@@ -528,20 +536,33 @@ static uint8_t index_of(uint32_t own, uint32_t other, bool same)
 static void test_address_is_elsewhere(void **state)
 {
 	(void)state;
-	assert_int_equal(index_of(5, 7, false), 5);
+	assert_int_equal(index_in((struct table){.own = 5, .other = 7}), 5);
 }
 
 static void test_address_of_others(void **state)
 {
 	(void)state;
-	assert_int_equal(index_of(5, 3, false), 5);
+	assert_int_equal(index_in((struct table){.own = 5, .other = 3}), 5);
 }
 
 /* There may be several with it. */
 static void test_address_is_there(void **state)
 {
 	(void)state;
-	assert_int_equal(index_of(3, 2, true), 3);
+	assert_int_equal(index_in((struct table){.own = 3, .other = 2, .same = true}), 3);
+}
+
+static void test_address_not_sure(void **state)
+{
+	(void)state;
+	assert_int_equal(index_in((struct table){.own = 5, .other = 7, .old = true}), 3);
+}
+
+/* That has been agreed upon. */
+static void test_address_of_type(void **state)
+{
+	(void)state;
+	assert_int_equal(index_in((struct table){.own = 5, .other = 7, .old = true, .type = true}), 5);
 }
 
 /* It has no address of its own, and nothing to wait for. */
@@ -577,6 +598,8 @@ int main(void)
 		T(test_address_is_elsewhere),
 		T(test_address_of_others),
 		T(test_address_is_there),
+		T(test_address_not_sure),
+		T(test_address_of_type),
 		T(test_no_entry_needed),
 	};
 
