@@ -65,7 +65,7 @@
 #define MD_LOOKS_AT_ONCE 10 /* and how many of them may come before that counts: two changes and what follows them */
 #define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
-#define MD_TABLES_NS (250 * MD_MS)  /* after a port went down, if that is all: reading the tables would take the processor from connections that move */
+#define MD_TABLES_NS (250 * MD_MS) /* after a port went down, if that is all: until then connections that move need the processor */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
 
 #define MD_KEPT_NS   (5 * MD_S) /* how long GIDs that have gone are kept after their port is up; a poll longer at most */

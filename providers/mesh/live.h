@@ -41,7 +41,8 @@ int mesh_live_base_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_m
 /**
  * mesh_live_arm - make the QP that may come next, in INIT, before it is needed
  *
- * mesh_live_prepare() takes it if it is what it wants. And the room that it needs itself is taken, if it is little (mesh_reader_room_ahead()).
+ * mesh_live_prepare() takes it if it is what it wants. And the room that it needs itself is taken, if it is little
+ * (mesh_reader_room_ahead()).
  *
  * Return: 0; -EBUSY: there is one; -EOPNOTSUPP: not with an SRQ, or something was lost; as mesh_held_prepare().
  */

@@ -95,8 +95,9 @@ int mesh_reader_engage(struct mesh_held *h);
 /**
  * mesh_reader_room_ahead - the room that mesh_reader_engage() needs, now, if it is no more than some kilobytes
  *
- * The first time that hundreds move, taking it is a good part of what they do: pages that are touched for the first time. Those with deep queues have theirs when they need it:
- * most never move. If there is no memory, there may be later. No lock but conn->lock; without a reader: nothing.
+ * The first time that hundreds move, taking it is a good part of what they do: pages that are touched for the first time. Those with
+ * deep queues have theirs when they need it: most never move. If there is no memory, there may be later. No lock but conn->lock;
+ * without a reader: nothing.
  */
 void mesh_reader_room_ahead(struct mesh_held *h);
 
