@@ -131,7 +131,8 @@ static bool keys_valid(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *k
 	bool moves = msg->flags & MV_CTL_MOVE;
 
 	return row_valid(keys->asked, moves && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER)) &&
-	       row_valid(keys->given, moves && (msg->type == MV_CTL_ANSWER || msg->type == MV_CTL_CONFIRM));
+	       row_valid(keys->given, (moves && (msg->type == MV_CTL_ANSWER || msg->type == MV_CTL_CONFIRM)) ||
+					      msg->type == MV_CTL_SYNC);
 }
 
 static bool msg_valid(const struct mv_ctl_msg *msg)

@@ -60,7 +60,8 @@
  *   follower PREPARE, CONNECT, QUIESCE
  *   follower --ANSWER(READY)--> leader
  *   leader   CONNECT, QUIESCE            up to here the old QP is at work and either may call it off: STAY
- *   leader   --CONFIRM--> follower       from here on each FENCEs its old QP, both at the same time
+ *   leader   --CONFIRM--> follower       from here on each FENCEs its old QP, both at the same time. Where many move at once, one
+ *                                        message less is worth more: the leader fences, and its SYNC is this, too
  *   each     --SYNC--> the other         once it has: what its old QP executed
  *   each     ACTIVATE                    once it has fenced and has the peer's SYNC: replays, and goes on
  *
@@ -366,8 +367,12 @@ void mv_move_abort(struct mv_move *m, uint64_t now_ns);
  */
 void mv_move_fenced(struct mv_move *m, const struct mv_move_sync *sync, uint64_t now_ns);
 
-/** mv_move_quiesced - QUIESCE: there is nothing any more that the fence could lose */
-void mv_move_quiesced(struct mv_move *m, uint64_t now_ns);
+/**
+ * mv_move_quiesced - QUIESCE: there is nothing any more that the fence could lose
+ * @many: so many QPs move at once that a message less is worth more than that the peer fences at the same time. A leader
+ *	then leaves CONFIRM to its SYNC, unless that takes live_resend_ns.
+ */
+void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns);
 
 /** mv_move_rts - the program brought its QP to RTS */
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns);

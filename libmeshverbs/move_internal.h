@@ -60,7 +60,7 @@ struct mv_move_action *mv_move_push(struct mv_move *m, enum mv_move_action_type 
 /* Changes the state; nothing is repeated any more. */
 void mv_move_set_state(struct mv_move *m, enum mv_move_state state);
 
-/* Says what the state has to say: HELLO, OFFER, ANSWER or SYNC; the timer is not touched. */
+/* Says what the state has to say: HELLO, OFFER, ANSWER, CONFIRM (FENCING) or SYNC; the timer is not touched. */
 void mv_move_say(struct mv_move *m);
 
 /*
@@ -143,6 +143,7 @@ void mv_move_activate_live(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
 void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt); /* on whatever end */
 void mv_move_ask_live(struct mv_move *m); /* HELLO to the peer's present life, whichever that is */
+void mv_move_say_confirm(struct mv_move *m); /* leader */
 void mv_move_send_decline(struct mv_move *m); /* of offer m->declined */
 /*
  * The number by which the peer knows what is off. A leader that has nothing under the latest number takes a new one, so

@@ -57,6 +57,11 @@ void mv_move_ask_live(struct mv_move *m)
 	mv_move_send_hello_live(m, m->peer_knows_us ? m->peer_attempt : 0);
 }
 
+void mv_move_say_confirm(struct mv_move *m)
+{
+	mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+}
+
 void mv_move_send_decline(struct mv_move *m)
 {
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
@@ -211,8 +216,10 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 	mv_move_enter(m, MV_MOVE_QUIESCING, now_ns);
 }
 
-void mv_move_quiesced(struct mv_move *m, uint64_t now_ns)
+void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 {
+	bool told = !m->self && !many;
+
 	if (m->state != MV_MOVE_QUIESCING)
 		return;
 	if (!m->leader) {
@@ -225,10 +232,12 @@ void mv_move_quiesced(struct mv_move *m, uint64_t now_ns)
 		mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
 		return;
 	}
-	/* The peer first: it can fence while we do. */
-	if (!m->self)
-		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+	/* The peer first: it can fence while we do. Where many do, time is short, and our SYNC says it as well. */
+	if (told)
+		mv_move_say_confirm(m);
 	mv_move_fence(m, now_ns);
+	if (!m->self && !told)
+		mv_move_start_timer(m, now_ns);
 }
 
 void mv_move_fence(struct mv_move *m, uint64_t now_ns)

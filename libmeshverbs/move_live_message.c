@@ -135,7 +135,7 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		m->path++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
 	} else if (m->state == MV_MOVE_FENCING && ready) {
-		mv_move_send(m, MV_CTL_CONFIRM, MV_CTL_READY, MV_CTL_REASON_NONE);
+		mv_move_say_confirm(m);
 	} else if (m->state == MV_MOVE_FENCED && ready) {
 		mv_move_say(m);
 	}

@@ -226,7 +226,7 @@ static void do_quiesce(struct mesh_conn *conn)
 	if (mesh_live_lost(conn->held))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, mesh_now_ns());
 	else if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
-		mv_move_quiesced(&conn->move, mesh_now_ns());
+		mv_move_quiesced(&conn->move, false, mesh_now_ns());
 }
 
 static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)

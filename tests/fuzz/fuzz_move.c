@@ -163,7 +163,7 @@ static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
 	return msg;
 }
 
-static void outcome(struct caller *c, bool ok, uint64_t now_ns)
+static void outcome(struct caller *c, bool ok, bool many, uint64_t now_ns)
 {
 	struct mv_ctl_end mine = {.qpn = 7};
 
@@ -180,7 +180,7 @@ static void outcome(struct caller *c, bool ok, uint64_t now_ns)
 		c->fencing = false;
 		mv_move_fenced(&c->m, ok ? &sync : NULL, now_ns);
 	} else if (ok) {
-		mv_move_quiesced(&c->m, now_ns);
+		mv_move_quiesced(&c->m, many, now_ns);
 	}
 }
 
@@ -232,7 +232,7 @@ static void event(struct caller *c, struct input *in, uint64_t *now_ns)
 		mv_move_unreachable(&c->m, *now_ns);
 		break;
 	case 6:
-		outcome(c, what & 8, *now_ns);
+		outcome(c, what & 8, what & 16, *now_ns);
 		break;
 	case 7:
 		*now_ns += (uint64_t)(what >> 3) * 200 * MS;

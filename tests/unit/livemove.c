@@ -140,7 +140,7 @@ void quiesced(struct mv_move *m)
 {
 	take(m, MV_DO_QUIESCE);
 	assert_quiet(m);
-	mv_move_quiesced(m, START);
+	mv_move_quiesced(m, false, START);
 }
 
 void to_quiesce(void)

@@ -213,7 +213,14 @@ static void test_keys(void **state)
 	assert_keys_refused(&msg, &keys);
 	keys.given[0].key = 0;
 	assert_int_equal(mv_ctl_decode(buf, mv_ctl_encode_keys(&msg, &keys, buf), &got), 0);
+	msg.type = MV_CTL_HELLO;
+	assert_keys_refused(&msg, &keys);
 	msg.type = MV_CTL_SYNC;
+	msg.flags = 0;
+	msg.next_psn = 1;
+	assert_int_equal(mv_ctl_decode_keys(buf, mv_ctl_encode_keys(&msg, &keys, buf), &got, &got_keys), 0);
+	assert_memory_equal(&got_keys, &keys, sizeof(keys));
+	keys.asked[1].id = 1;
 	assert_keys_refused(&msg, &keys);
 }
 

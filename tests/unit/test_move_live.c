@@ -154,6 +154,56 @@ static void test_lost_messages(void **state)
 	assert_quiet(&l);
 }
 
+/* Where many move, the leader says by its SYNC alone that both fence. */
+static void test_many_move(void **state)
+{
+	struct mv_ctl_msg answer, sync;
+
+	(void)state;
+	introduce();
+	answer = to_answer();
+	leader_connects(&answer);
+	take(&l, MV_DO_QUIESCE);
+	mv_move_quiesced(&l, true, START);
+	take(&l, MV_DO_FENCE);
+	assert_quiet(&l);
+	mv_move_fenced(&l, &l_sync, START);
+	sync = take_message(&l, MV_CTL_SYNC);
+	assert_quiet(&l);
+	hear(&f, &sync);
+	take(&f, MV_DO_FENCE);
+	assert_quiet(&f);
+	mv_move_fenced(&f, &f_sync, START);
+	sync = take_message(&f, MV_CTL_SYNC);
+	check_replay(&f, &l_sync);
+	hear(&l, &sync);
+	check_replay(&l, &f_sync);
+}
+
+/* But it does not keep the follower waiting for long. */
+static void test_many_move_slowly(void **state)
+{
+	struct mv_ctl_msg answer, confirm;
+
+	(void)state;
+	introduce();
+	answer = to_answer();
+	leader_connects(&answer);
+	take(&l, MV_DO_QUIESCE);
+	mv_move_quiesced(&l, true, START);
+	take(&l, MV_DO_FENCE);
+	assert_int_equal(mv_move_deadline(&l), START + T->live_resend_ns);
+	mv_move_tick(&l, START + T->live_resend_ns);
+	confirm = take_message(&l, MV_CTL_CONFIRM);
+	assert_int_equal(confirm.flags, MV_CTL_MOVE | MV_CTL_READY);
+	assert_quiet(&l);
+	hear(&f, &confirm);
+	take(&f, MV_DO_FENCE);
+	mv_move_fenced(&l, &l_sync, START + T->live_resend_ns);
+	take_message(&l, MV_CTL_SYNC);
+	assert_quiet(&l);
+}
+
 static void test_fence_fails(void **state)
 {
 	struct mv_ctl_msg confirm, msg;
@@ -452,6 +502,8 @@ int main(void)
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_wish_crosses_offer),
 		cmocka_unit_test(test_lost_messages),
+		cmocka_unit_test(test_many_move),
+		cmocka_unit_test(test_many_move_slowly),
 		cmocka_unit_test(test_fence_fails),
 		cmocka_unit_test(test_peer_is_gone),
 		cmocka_unit_test(test_peer_leaves_with_a_word),

@@ -374,7 +374,7 @@ static void do_quiesce(unsigned int i)
 	e->quiet = true;
 	e->lossy = !w.up[e->work->path];
 	if (e->lossy || e->completed >= e->work->first_wr + e->work->sent)
-		mv_move_quiesced(&e->m, w.now);
+		mv_move_quiesced(&e->m, chance(50), w.now);
 }
 
 static void do_fence(unsigned int i)
@@ -386,7 +386,7 @@ static void do_fence(unsigned int i)
 	/* (The follower may have given up since it answered, by time or because its program did.) */
 	CHECK(!w.calm || peer_of(i, e->next));
 	CHECK(e->quiet && (e->lossy || e->completed >= e->work->first_wr + e->work->sent));
-	schedule(rnd(8) * MS, EV_OUTCOME, i)->ok = w.calm || !chance(3);
+	schedule(rnd(chance(10) ? 40 : 8) * MS, EV_OUTCOME, i)->ok = w.calm || !chance(3);
 }
 
 static void replay(unsigned int i, const struct mv_move_action *action)

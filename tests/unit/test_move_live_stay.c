@@ -173,7 +173,7 @@ static void test_asked_for_long(void **state)
 	take(&f, MV_DO_CONNECT);
 	mv_move_connected(&f, true, late);
 	take(&f, MV_DO_QUIESCE);
-	mv_move_quiesced(&f, late);
+	mv_move_quiesced(&f, false, late);
 	take_message(&f, MV_CTL_ANSWER);
 	mv_move_tick(&f, late + T->move_ns / 16 * 7);
 	assert_true(f.live);
@@ -191,7 +191,7 @@ static void test_confirms_in_time(void **state)
 	answer = to_answer();
 	leader_connects(&answer);
 	take(&l, MV_DO_QUIESCE);
-	mv_move_quiesced(&l, START + T->move_ns / 16 * 7);
+	mv_move_quiesced(&l, false, START + T->move_ns / 16 * 7);
 	msg = take_message(&l, MV_CTL_REFUSE);
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
 	take(&l, MV_DO_RELEASE);
@@ -233,7 +233,7 @@ static void test_quiesce(void **state)
 		take(&f, MV_DO_QUIESCE);
 		assert_quiet(&f);
 	}
-	mv_move_quiesced(&f, START);
+	mv_move_quiesced(&f, false, START);
 	answer = take_message(&f, MV_CTL_ANSWER);
 	leader_connects(&answer);
 	take(&l, MV_DO_QUIESCE);
@@ -251,7 +251,7 @@ static void test_quiesce(void **state)
 	assert_int_equal(msg.reason, MV_CTL_REASON_BUSY);
 	take(&l, MV_DO_RELEASE);
 	assert_stays(&l, MV_CTL_REASON_BUSY, false);
-	mv_move_quiesced(&l, now); /* too late */
+	mv_move_quiesced(&l, false, now); /* too late */
 	assert_quiet(&l);
 	hear(&f, &msg);
 	take(&f, MV_DO_RELEASE);
