@@ -18,7 +18,7 @@ struct mesh_conns {
 	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
 	struct mesh_due *due; /* for it later */
 	struct mesh_conn *followers; /* by @next_follower: those that follow others */
-	struct mesh_conn *waiting, **waiting_end; /* for their turn to move, each with a reference */
+	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* for their turn to move, each with a reference */
 	bool news; /* queued by somebody else than the thread since it took the queue last */
 };
 
@@ -69,7 +69,8 @@ static struct mesh_conns *conns_locked(bool make)
 	if (!process->conns && make) {
 		process->conns = calloc(1, sizeof(*process->conns));
 		if (process->conns) {
-			process->conns->waiting_end = &process->conns->waiting;
+			TAILQ_INIT(&process->conns->waiting[MESH_TURN_LEADS]);
+			TAILQ_INIT(&process->conns->waiting[MESH_TURN_FOLLOWS]);
 			grow(process->conns);
 		}
 		if (process->conns && !process->conns->buckets) {
@@ -146,8 +147,7 @@ struct mesh_conn *mesh_conn_ref(struct mesh_conn *conn)
 static void destroy(struct mesh_conn *conn)
 {
 	mesh_conn_free_keys(conn);
-	if (conn->counted)
-		atomic_fetch_sub_explicit(&mesh_root.process->n_moving, 1, memory_order_relaxed);
+	mesh_turns_forget(conn);
 	pthread_mutex_destroy(&conn->key_lock);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn);
@@ -302,17 +302,33 @@ static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_
 		mesh_due_add(&conns->due, &conn->due, due_ns);
 }
 
+/* Called with conns_lock held. */
+static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
+{
+	conn->due_ns = due_ns;
+	if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
+		wait_until(conns, conn, due_ns);
+}
+
 void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
 {
 	struct mesh_conns *conns;
 
 	lock_conns();
 	conns = conns_locked(false);
-	if (conns && conn->linked && !conn->queued && due_ns < conn->due_ns) {
-		conn->due_ns = due_ns;
-		if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
-			wait_until(conns, conn, due_ns);
-	}
+	if (conns && conn->linked && !conn->queued && due_ns < conn->due_ns)
+		set_due(conns, conn, due_ns);
+	unlock_conns();
+}
+
+void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns)
+{
+	struct mesh_conns *conns;
+
+	lock_conns();
+	conns = conns_locked(false);
+	if (conns && conn->linked && !conn->queued)
+		set_due(conns, conn, due_ns);
 	unlock_conns();
 }
 
@@ -523,37 +539,45 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	return first;
 }
 
-void mesh_conn_wait_turn(struct mesh_conn *conn)
+/* Called with conns_lock held. */
+static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
+{
+	TAILQ_REMOVE(&conns->waiting[conn->turn], conn, of_waiting);
+	conn->waits = false;
+}
+
+void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
 {
 	struct mesh_conns *conns;
 
 	lock_conns();
 	conns = conns_locked(false);
-	if (conns && conn->linked && !conn->waits) {
+	if (conns && conn->linked && (!conn->waits || conn->turn != turn)) {
+		if (conn->waits)
+			take_from_waiting(conns, conn);
+		else
+			mesh_conn_ref(conn);
 		conn->waits = true;
-		conn->next_waiting = NULL;
-		*conns->waiting_end = conn;
-		conns->waiting_end = &conn->next_waiting;
-		mesh_conn_ref(conn);
+		conn->turn = turn;
+		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, of_waiting);
 	}
 	unlock_conns();
 }
 
-/* Called with conns_lock held. Return: with its reference, or NULL */
-static struct mesh_conn *take_waiting(struct mesh_conns *conns)
+void mesh_conn_waits_no_more(struct mesh_conn *conn)
 {
-	struct mesh_conn *conn = conns->waiting;
+	bool waited;
 
-	if (!conn)
-		return NULL;
-	conns->waiting = conn->next_waiting;
-	if (!conns->waiting)
-		conns->waiting_end = &conns->waiting;
-	conn->waits = false;
-	return conn;
+	lock_conns();
+	waited = conn->waits;
+	if (waited)
+		take_from_waiting(conns_locked(false), conn);
+	unlock_conns();
+	if (waited)
+		mesh_conn_put(conn);
 }
 
-bool mesh_conns_next_turn(void)
+bool mesh_conns_next_turn(enum mesh_turn turn)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *conn;
@@ -562,10 +586,15 @@ bool mesh_conns_next_turn(void)
 	do {
 		lock_conns();
 		conns = conns_locked(false);
-		conn = conns ? take_waiting(conns) : NULL;
+		conn = conns ? TAILQ_FIRST(&conns->waiting[turn]) : NULL;
+		if (conn)
+			take_from_waiting(conns, conn);
 		gone = conn && !conn->linked;
 		called = conn && !gone;
 		if (called) {
+			/* It may wait again before the last call is forgotten. */
+			if (!atomic_exchange_explicit(&conn->called, true, memory_order_relaxed))
+				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
 			queue(conns, conn);
 			conns->news = true;
 		}

@@ -10,6 +10,7 @@
 #include "move.h"
 #include "peerview.h"
 #include "rails.h"
+#include "turns.h"
 
 /*
  * Connections: what is remembered of each RC queue pair from INIT on, and the table of them.
@@ -134,10 +135,11 @@ struct mesh_conn {
 	uint64_t due_ns;
 	bool claimed; /* the agent has been told of it */
 	bool known; /* the agent may have it, now or earlier: it is to be told when it goes */
-	bool waits; /* for its turn to move; the list of those has a reference */
+	bool waits; /* for its turn to move, @turn; the list of those has a reference */
+	enum mesh_turn turn;
 	bool native; /* went that way at RTR: all there is to do is to answer */
 	uint32_t native_sq_psn; /* its program's, MV_CTL_PSN_NONE before RTS */
-	struct mesh_conn *next_waiting;
+	TAILQ_ENTRY(mesh_conn) of_waiting;
 	union ibv_gid end_gid; /* of @local, for look-ups; zero before mesh_conn_connected() */
 	/* Where its work went last, and why; of one that is connected to itself: that of the one that it goes with. "": nowhere else yet */
 	char went_to[IBV_SYSFS_NAME_MAX];
@@ -168,7 +170,9 @@ struct mesh_conn {
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
-	bool counted; /* in process->n_moving */
+	bool counted, fresh; /* in process->n_moving; in n_fresh */
+	uint64_t counted_ns; /* since when */
+	uint64_t turn_ns; /* since when it waits for its turn; 0: it does not */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
 	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for an empty entry of the GID table: since when, and when to look again; 0: it does not */
 	uint64_t works_since_ns; /* held: since when the path that the program asked for seems to work; 0: it does not */
@@ -203,6 +207,7 @@ struct mesh_conn {
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
 	_Atomic bool tell; /* a new agent, which knows nothing of it */
+	_Atomic bool called; /* it is its turn to move, and it has not been looked at since */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
 	_Atomic bool drops_unheard; /* the program waited for an answer to a KEY_DROP in vain, and none has come since */
@@ -215,6 +220,12 @@ struct mesh_conn {
 	uint64_t told_keys[(1 << MESH_KEY_BITS) / 64]; /* a bit for those of a hash that the peer has asked for; never cleared */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
 };
+
+/** mesh_conn_negotiates - it has something of ours that may move; conn->lock */
+static inline bool mesh_conn_negotiates(const struct mesh_conn *conn)
+{
+	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
+}
 
 /**
  * mesh_conn_get - the connection of a queue pair, with a reference
@@ -246,7 +257,9 @@ void mesh_conn_unlink(struct mesh_conn *conn);
 void mesh_conn_queue(struct mesh_conn *conn, bool news);
 /** mesh_conn_queue_at - have it looked at then, or earlier; helper thread */
 void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns);
-/** mesh_conn_connected - the same, with news, for one whose own end is known now; @native: and which stays */
+/** mesh_conn_put_off - have it looked at then and not earlier, unless it is queued; helper thread */
+void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns);
+/** mesh_conn_connected - the same as mesh_conn_queue(), with news, for one whose own end is known now; @native: and which stays */
 void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native);
 /**
  * mesh_conn_untouched - a modify_qp after RTR of a queue pair that is none of ours, or native
@@ -305,6 +318,13 @@ bool mesh_conn_has_claim(const char *device, uint32_t qpn);
 /** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 
+/** mesh_conn_wait_turn - it would begin to move: see turns.h; first come, first served */
+void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn);
+/** mesh_conn_waits_no_more - it moves, or whatever: it does not wait for its turn any more, if it did */
+void mesh_conn_waits_no_more(struct mesh_conn *conn);
+/** mesh_conns_next_turn - call the first of those that wait. Return: is there one? The helper thread has to look. */
+bool mesh_conns_next_turn(enum mesh_turn turn);
+
 /**
  * mesh_conns_of - connections of a context, newest first
  * @ret: array of @max; each with a reference
@@ -330,30 +350,23 @@ int mesh_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 /**
  * mesh_conn_run - carry out what the move wants
  * @silent_ns: all that the peer had sent by then has been taken
- * @ret_deadline: when to come again (ns), UINT64_MAX: on events only
  *
- * Return: whether it is at work and moving.
+ * Return: when to come again (ns), UINT64_MAX: on events only.
  */
-bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline);
+uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
 /**
- * mesh_conn_has_turn - may one more begin to move?
+ * mesh_conn_message - a message of the peer
+ * @silent_ns: as for mesh_conn_run()
  *
- * All that move at once wait for each other, each as long as all of them take; and the time they have is limited. So some wait
- * before they begin, where nothing runs out. What the peer has begun is not asked.
+ * Return: when it is to be looked at (ns); @now_ns: at once. Later than that it is where many move, and this one has nothing to do but to
+ * wait, or is through.
  */
-bool mesh_conn_has_turn(void);
-/** mesh_conn_wait_turn - it would begin to move: have it looked at when another one is through, first come, first served */
-void mesh_conn_wait_turn(struct mesh_conn *conn);
-/** mesh_conns_next_turn - one is through, or does not want to: call the next. Return: is there one? The helper thread has to look. */
-bool mesh_conns_next_turn(void);
-/** mesh_conn_message - a message of the peer */
-void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns);
+uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
+			   uint64_t silent_ns);
 /** mesh_conn_work - what may take seconds; a worker thread, worker.c */
 void mesh_conn_work(struct mesh_conn *conn);
 /** mesh_conn_unreachable - the agent could not bring a message to the peer's */
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns);
-/** mesh_conn_moves_no_more - the program has ended it: its turn is the next one's. conn->lock */
-void mesh_conn_moves_no_more(struct mesh_conn *conn);
 /** mesh_conn_enter - take conn->lock for the helper thread. Return: false when somebody else has it for longer. */
 bool mesh_conn_enter(struct mesh_conn *conn);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
@@ -389,6 +402,8 @@ extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
 void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
 /** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
+/** mesh_conn_asks - has the peer been asked for a key, or told to forget one, and has not answered yet? */
+bool mesh_conn_asks(struct mesh_conn *conn);
 /** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
 void mesh_conn_peer_left(struct mesh_conn *conn);
 /**

@@ -31,7 +31,7 @@ static void drop(struct mesh_conn *conn)
 	if (conn->path.pd)
 		mesh_pd_put(conn->path.pd);
 	conn->path.pd = NULL;
-	mesh_conn_moves_no_more(conn);
+	mesh_turns_end(conn);
 	mesh_conn_leave(conn);
 	mesh_conn_key_peer(conn);
 	pthread_mutex_unlock(&conn->lock);

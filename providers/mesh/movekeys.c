@@ -12,7 +12,7 @@
  *
  *   leader   --OFFER--> follower     asked
  *   follower --ANSWER--> leader      asked, given
- *   leader   --CONFIRM--> follower   given
+ *   leader   --CONFIRM--> follower   given; with SYNC, where there is no CONFIRM
  *
  * What was given is for the QPs of that offer, at both ends. An answer names the question by its number, and with the QP the question is
  * forgotten; so what comes late is for nothing. Likewise when the peer's program takes such a key away (KEY_DROP), which may overtake
@@ -69,16 +69,21 @@ static void give(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret
 	}
 }
 
+static bool is_of_move(const struct mv_ctl_msg *msg)
+{
+	return msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC;
+}
+
 void mesh_conn_keys_go(struct mesh_conn *conn, const struct mv_ctl_msg *msg, struct mv_ctl_keys *ret)
 {
 	bool answers = msg->type == MV_CTL_ANSWER && msg->flags & MV_CTL_READY;
 
 	*ret = (struct mv_ctl_keys){0};
-	if (!(msg->flags & MV_CTL_MOVE))
+	if (!is_of_move(msg))
 		return;
 	if (answers || msg->type == MV_CTL_OFFER)
 		ask(conn, msg->request_id, ret);
-	if (answers || msg->type == MV_CTL_CONFIRM)
+	if (answers || msg->type == MV_CTL_CONFIRM || msg->type == MV_CTL_SYNC)
 		give(conn, msg->request_id, ret);
 }
 
@@ -99,7 +104,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 	struct mesh_conn_move_keys *ours = &conn->move_keys;
 	size_t i;
 
-	if (!(msg->flags & MV_CTL_MOVE) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
+	if (!is_of_move(msg) || !conn->held || !mv_move_is_from_peer(&conn->move, msg))
 		return;
 	/* A repeated one asks for nothing, and the first may have come. */
 	if (keys->asked[0].id) {

@@ -22,12 +22,12 @@
 #define TELL_AGAIN_NS 50000000ull
 /* What has moved is told of and logged so long after its move: the others that move with it wait for the same threads. */
 #define TELL_MOVED_NS 200000000ull
+/* Where many move, one that is through is looked at so long after that. */
+#define LOOK_LATER_NS 100000000ull
 /* When there was no memory for what wakes a program that waits for completion events. */
 #define WAKE_AGAIN_NS 250000000ull
 #define LOCKED_NS     1000000ull /* to look whether somebody still posts */
 #define FAIL_AGAIN_NS 10000000ull /* to look whether all is done before what has to fail */
-/* Connections that move at once. */
-#define MAX_MOVING 128
 /* How long what a port said of itself is believed. */
 #define PORT_NS 50000000ull
 
@@ -450,43 +450,6 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	}
 }
 
-static bool is_moving(const struct mesh_conn *conn)
-{
-	return !conn->gone && conn->held && conn->state != MESH_CONN_FAILED;
-}
-
-bool mesh_conn_has_turn(void)
-{
-	return atomic_load_explicit(&mesh_root.process->n_moving, memory_order_relaxed) < MAX_MOVING;
-}
-
-/*
- * Before conn->lock is given back: what was done with it may have begun a move or ended one.
- * Return: has another one been called? The helper thread need not be woken by itself.
- */
-static bool note_moving(struct mesh_conn *conn, uint64_t now_ns)
-{
-	struct mesh_process *process = mesh_root.process;
-	bool moving = is_moving(conn) && conn->move.live;
-
-	if (moving)
-		atomic_store_explicit(&process->moving_ns, now_ns, memory_order_relaxed);
-	if (moving && !conn->counted) {
-		atomic_fetch_add_explicit(&process->n_moving, 1, memory_order_relaxed);
-	} else if (!moving && conn->counted) {
-		atomic_fetch_sub_explicit(&process->n_moving, 1, memory_order_relaxed);
-	}
-	conn->counted = moving;
-	/* One that was called, and has no reason to move, passes its turn on. */
-	return !moving && mesh_conn_has_turn() && mesh_conns_next_turn();
-}
-
-void mesh_conn_moves_no_more(struct mesh_conn *conn)
-{
-	if (note_moving(conn, mesh_now_ns()))
-		mesh_thread_wake(true); /* who waits looks by itself much later */
-}
-
 bool mesh_conn_enter(struct mesh_conn *conn)
 {
 	struct timespec until;
@@ -514,11 +477,11 @@ static void leave(struct mesh_conn *conn)
 void mesh_conn_work(struct mesh_conn *conn)
 {
 	pthread_mutex_lock(&conn->lock);
-	if (is_moving(conn))
+	if (mesh_conn_negotiates(conn))
 		act(conn, mesh_now_ns(), true);
-	if (is_moving(conn))
+	if (mesh_conn_negotiates(conn))
 		mesh_conn_try_native(conn);
-	note_moving(conn, mesh_now_ns());
+	mesh_turns_note(conn, false, mesh_now_ns());
 	leave(conn);
 }
 
@@ -542,7 +505,7 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 
 	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
 		answer_failed(conn, msg, now_ns);
-	} else if (is_moving(conn)) {
+	} else if (mesh_conn_negotiates(conn)) {
 		if (msg->type == MV_CTL_BYE && mv_move_is_from_peer(&conn->move, msg)) {
 			mesh_conn_peer_left(conn);
 			mesh_conn_peer_gone(conn);
@@ -585,20 +548,17 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 	return mv_move_native_at(&conn->move);
 }
 
-bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, uint64_t *ret_deadline)
+uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
-	uint64_t keys, tell, fence, move, again, back;
-	bool live, ticked;
+	uint64_t deadline = UINT64_MAX, keys, tell, fence, move, again, back;
+	bool ticked;
 
-	*ret_deadline = UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
 		/* One that comes from a worker is queued again then. */
-		if (!atomic_load_explicit(&conn->at_work, memory_order_acquire))
-			*ret_deadline = now_ns + PATIENCE_NS;
-		return false;
+		return atomic_load_explicit(&conn->at_work, memory_order_acquire) ? UINT64_MAX : now_ns + PATIENCE_NS;
 	}
 	take_late_bye(conn, now_ns);
-	if (is_moving(conn)) {
+	if (mesh_conn_negotiates(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);
 		ticked = mv_move_deadline(&conn->move) <= silent_ns;
@@ -607,72 +567,99 @@ bool mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns, 
 			act(conn, now_ns, false);
 		}
 		/* One move is over before the next begins; who comes from a worker is queued again. */
-		if (is_moving(conn) && !(ticked && mv_move_peek(&conn->move)))
-			*ret_deadline = mesh_conn_check(conn, now_ns);
+		if (mesh_conn_negotiates(conn) && !(ticked && mv_move_peek(&conn->move)))
+			deadline = mesh_conn_check(conn, now_ns);
 		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}
-	if (is_moving(conn)) {
+	if (mesh_conn_negotiates(conn)) {
 		back = look_back(conn, now_ns, silent_ns);
-		if (back < *ret_deadline)
-			*ret_deadline = back;
+		if (back < deadline)
+			deadline = back;
 	}
-	if (is_moving(conn)) {
+	if (mesh_conn_negotiates(conn)) {
 		move = mv_move_deadline(&conn->move);
 		if (move < UINT64_MAX - now_ns)
 			move += now_ns - silent_ns;
-		if (move < *ret_deadline)
-			*ret_deadline = move;
+		if (move < deadline)
+			deadline = move;
 		fence = mesh_conn_fence_at(conn);
-		if (fence < *ret_deadline)
-			*ret_deadline = fence;
+		if (fence < deadline)
+			deadline = fence;
 		/* What has just begun may have come to nothing already. */
 		again = mesh_conn_again_at(conn, now_ns);
-		if (again < *ret_deadline)
-			*ret_deadline = again;
+		if (again < deadline)
+			deadline = again;
 		keys = mesh_conn_run_keys(conn, now_ns);
-		if (keys < *ret_deadline)
-			*ret_deadline = keys;
+		if (keys < deadline)
+			deadline = keys;
 	}
 	if (conn->state == MESH_CONN_FAILED)
 		mesh_conn_unwatch(conn);
-	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && *ret_deadline > now_ns + WAKE_AGAIN_NS)
-		*ret_deadline = now_ns + WAKE_AGAIN_NS;
-	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && *ret_deadline > now_ns + LOCKED_NS)
-		*ret_deadline = now_ns + LOCKED_NS;
-	if (!conn->gone && conn->held && *ret_deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->held))
-		*ret_deadline = now_ns + FAIL_AGAIN_NS;
-	if (is_moving(conn) && conn->in_batch && *ret_deadline > now_ns + LOCKED_NS)
-		*ret_deadline = now_ns + LOCKED_NS;
-	if (is_moving(conn) && conn->entry_again_ns > now_ns && *ret_deadline > conn->entry_again_ns)
-		*ret_deadline = conn->entry_again_ns;
+	if (!conn->gone && conn->held && !mesh_live_wake(conn->held) && deadline > now_ns + WAKE_AGAIN_NS)
+		deadline = now_ns + WAKE_AGAIN_NS;
+	if (!conn->gone && conn->held && mesh_live_waits(conn->held) && deadline > now_ns + LOCKED_NS)
+		deadline = now_ns + LOCKED_NS;
+	if (!conn->gone && conn->held && deadline > now_ns + FAIL_AGAIN_NS && mesh_live_waits_to_fail(conn->held))
+		deadline = now_ns + FAIL_AGAIN_NS;
+	if (mesh_conn_negotiates(conn) && conn->in_batch && deadline > now_ns + LOCKED_NS)
+		deadline = now_ns + LOCKED_NS;
+	if (mesh_conn_negotiates(conn) && conn->entry_again_ns > now_ns && deadline > conn->entry_again_ns)
+		deadline = conn->entry_again_ns;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
-	if (tell < *ret_deadline)
-		*ret_deadline = tell;
-	note_moving(conn, now_ns);
-	live = conn->counted;
+	if (tell < deadline)
+		deadline = tell;
+	mesh_turns_note(conn, true, now_ns);
 	leave(conn);
-	return live;
+	return deadline;
 }
 
-void mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
+/* It has moved, or has not, and there is nothing that it would have to do soon. */
+static bool is_through(struct mesh_conn *conn)
 {
+	return (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && !conn->stayed && !conn->pathless_ns &&
+	       !mesh_live_broken(conn->held) && !mesh_conn_asks(conn);
+}
+
+/*
+ * Where many move, most have nothing to do after a message but to wait for the next one, or are through: whether there is a way home, and
+ * what the next move needs, can be looked at when the others are, too.
+ */
+static uint64_t look_after_message(struct mesh_conn *conn, uint64_t now_ns, uint64_t late_ns)
+{
+	uint64_t at_ns;
+
+	if (!mesh_many_move() || !mesh_conn_negotiates(conn) || conn->fencing || mv_move_peek(&conn->move) || mesh_live_lost(conn->held))
+		return now_ns;
+	if (!conn->move.live)
+		return is_through(conn) ? now_ns + LOOK_LATER_NS : now_ns;
+	at_ns = mv_move_deadline(&conn->move);
+	return conn->move.state == MV_MOVE_QUIESCING || at_ns >= UINT64_MAX - late_ns ? now_ns : at_ns + late_ns;
+}
+
+uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns,
+			   uint64_t silent_ns)
+{
+	uint64_t at;
+
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
 		if (msg->type == MV_CTL_BYE)
 			conn->late_bye = *msg;
-		return;
+		return now_ns;
 	}
 	take_message(conn, msg, keys, now_ns);
-	note_moving(conn, now_ns);
+	mesh_turns_note(conn, false, now_ns);
+	at = look_after_message(conn, now_ns, now_ns - silent_ns);
 	leave(conn);
+	return at;
 }
 
 void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	if (!mesh_conn_enter(conn))
 		return;
-	if (is_moving(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
+	if (mesh_conn_negotiates(conn) && conn->state == MESH_CONN_HELD && msg->attempt == conn->attempt) {
 		/* On a busy host an agent may be late; it is gone when its beacons are. */
 		if (mesh_view_alive(&conn->peer.gid))
 			mv_move_undelivered(&conn->move);
@@ -680,6 +667,6 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 			mv_move_unreachable(&conn->move, now_ns);
 		act(conn, now_ns, false);
 	}
-	note_moving(conn, now_ns);
+	mesh_turns_note(conn, false, now_ns);
 	leave(conn);
 }

@@ -15,6 +15,8 @@
 #define LEAVE_AGAIN_NS 1000000000ull
 /* Until a connection that waits for others to have moved looks again, should it not be called. */
 #define TURN_NS 1000000000ull
+/* How long one whose peer leads waits for that to begin, where many move. */
+#define FOLLOW_NS 250000000ull
 /* A path that comes is told of; but the peer may hear of it a little later. */
 #define PATHLESS_AGAIN_NS 10000000ull
 #define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
@@ -474,11 +476,32 @@ static bool is_dead(const struct mesh_conn *conn)
 	       mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && doubt(&paths[0], NULL) < 3;
 }
 
+/*
+ * May it begin to move? One that is its own peer keeps nobody waiting, and may be waited for; one that has failed has not long to find a
+ * path, and knows of something that its peer may not know. @ret_again: when to look again
+ */
+static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, uint64_t *ret_again)
+{
+	bool waits_long = conn->turn_ns && now_ns - conn->turn_ns >= FOLLOW_NS, leads = conn->move.leader || path_failed || waits_long;
+	enum mesh_turn turn = leads ? MESH_TURN_LEADS : MESH_TURN_FOLLOWS;
+
+	if (conn->self || conn->pathless_ns || mesh_has_turn(conn, turn)) {
+		conn->turn_ns = 0;
+		return true;
+	}
+	mesh_conn_wait_turn(conn, turn);
+	if (!conn->turn_ns)
+		conn->turn_ns = now_ns;
+	*ret_again = now_ns + (leads ? TURN_NS : FOLLOW_NS);
+	return false;
+}
+
 uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
-	uint64_t armed_ns, home_ns;
+	bool path_failed = atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
+	uint64_t armed_ns, home_ns, turn_ns;
 	enum mv_ctl_reason why;
 	struct mesh_view view;
 
@@ -491,12 +514,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 			mesh_conn_unwatch(conn);
 		return UINT64_MAX;
 	}
-	/* One that is its own peer keeps nobody waiting, and may be waited for; one that has failed has not long to find a path. */
-	if (!conn->self && !conn->pathless_ns && !mesh_conn_has_turn()) {
-		mesh_conn_wait_turn(conn);
-		return now_ns + TURN_NS;
-	}
-	if (atomic_load_explicit(&conn->path_failed, memory_order_relaxed)) {
+	if (!has_turn(conn, path_failed, now_ns, &turn_ns))
+		return turn_ns;
+	if (path_failed) {
 		/* What cannot be had now is not tried again at once. */
 		if (conn->pathless_ns && now_ns < conn->stayed_ns + PATHLESS_AGAIN_NS)
 			return conn->stayed_ns + PATHLESS_AGAIN_NS;

@@ -11,8 +11,9 @@
 #include "prearm.h"
 #include "reasons.h"
 
-/* From one look at a queue pair that is being fenced to the next. */
-#define FENCE_STEP_NS 20000ull
+/* From one look at a queue pair that is being fenced to the next; where many are, the device takes longer, and so do the looks. */
+#define FENCE_STEP_NS      20000ull
+#define FENCE_STEP_MANY_NS 300000ull
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
@@ -73,11 +74,13 @@ static void log_steps(const struct mesh_conn *conn)
 static void count_moved(struct mesh_conn *conn)
 {
 	unsigned int reason = conn->move.reason;
+	uint64_t took_ns = mesh_now_ns() - conn->moving_ns;
 
+	mesh_turns_took(took_ns);
 	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
 		reason -= MV_CTL_REASON_PORT;
 		mesh_count(MV_COUNT_MOVED_LIVE + reason);
-		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, mesh_now_ns() - conn->moving_ns);
+		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, took_ns);
 	}
 	conn->moving_ns = 0;
 }
@@ -85,6 +88,8 @@ static void count_moved(struct mesh_conn *conn)
 static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
+	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
+		mesh_turns_took(UINT64_MAX);
 	conn->moving_ns = 0;
 }
 
@@ -109,6 +114,7 @@ void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
 {
 	mesh_conn_log_moved(conn);
 	conn->stayed = NULL;
+	conn->turn_ns = 0;
 	if (!conn->moving_ns)
 		conn->moving_ns = now_ns;
 }
@@ -226,7 +232,7 @@ static void do_quiesce(struct mesh_conn *conn)
 	if (mesh_live_lost(conn->held))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, mesh_now_ns());
 	else if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
-		mv_move_quiesced(&conn->move, false, mesh_now_ns());
+		mv_move_quiesced(&conn->move, mesh_many_move(), mesh_now_ns());
 }
 
 static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
@@ -265,7 +271,9 @@ void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
 
 uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
 {
-	return conn->fencing ? mesh_now_ns() + FENCE_STEP_NS : UINT64_MAX;
+	if (!conn->fencing)
+		return UINT64_MAX;
+	return mesh_now_ns() + (mesh_many_move() ? FENCE_STEP_MANY_NS : FENCE_STEP_NS);
 }
 
 /* On the next path: perhaps that is home. */
@@ -354,6 +362,8 @@ static void do_surface(struct mesh_conn *conn, const struct mv_move_action *acti
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	before_replay(conn);
+	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
+		mesh_turns_took(UINT64_MAX);
 	if (mesh_live_alone(conn->held)) {
 		mesh_conn_fail(conn, why);
 	} else if (take_over(conn)) {

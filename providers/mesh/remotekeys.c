@@ -327,6 +327,16 @@ static struct mesh_conn_key *take_overdue(struct mesh_conn *conn, bool drop, uin
 	return found;
 }
 
+bool mesh_conn_asks(struct mesh_conn *conn)
+{
+	bool asks;
+
+	pthread_mutex_lock(&conn->key_lock);
+	asks = !TAILQ_EMPTY(&conn->keys);
+	pthread_mutex_unlock(&conn->key_lock);
+	return asks;
+}
+
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns)
 {
 	uint64_t deadline = UINT64_MAX;

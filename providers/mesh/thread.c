@@ -55,8 +55,7 @@
 #define FLUSH_NS 500000ull
 /* What finds no room is tried again after that time, and less often each time, at least so often. */
 #define FLUSH_MAX_NS 16000000ull
-/* But where so many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
-#define MANY_LIVE 16
+/* But where many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
 #define GATHER_NS 300000ull
 /* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
 #define SILENCE_LATE_NS 100000000ull
@@ -90,6 +89,7 @@ struct mesh_thread {
 	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
 	uint64_t watch_at_ns; /* changes of the network are not looked for before */
 	uint64_t worked_at_ns; /* something happened */
+	uint64_t news_at_ns; /* when all that news concern look at them; UINT64_MAX: there are none */
 	uint64_t alone_at_ns; /* when to look whether anybody else is left */
 };
 
@@ -190,7 +190,7 @@ int mesh_thread_frame(const struct mv_frame *frame)
 /* Return: when what there is to send may wait for company; @now_ns or earlier: it may not. */
 static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
 {
-	return thread->n_live >= MANY_LIVE && now_ns - thread->live_ns < LIVE_NS ? thread->sent_ns + GATHER_NS : now_ns;
+	return thread->n_live >= MESH_MANY_MOVING && now_ns - thread->live_ns < LIVE_NS ? thread->sent_ns + GATHER_NS : now_ns;
 }
 
 /* Return: when to try again, where there is no room for it yet: soon, but an agent that is stopped may stay so for hours. */
@@ -261,11 +261,26 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_ke
 	send_message(msg, keys, true);
 }
 
+/*
+ * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
+ * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
+ * chatty peer does not keep them waiting for ever.
+ */
+static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
+{
+	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
+
+	if (thread->link.fd >= 0 && behind_ns > late_ns)
+		late_ns = behind_ns;
+	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
+}
+
 /* @conn: whose it is; NULL: of none, or it is of datagrams */
-static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns)
+static void deliver(struct mesh_thread *thread, const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns)
 {
 	struct mv_ctl_keys keys;
 	struct mv_ctl_msg msg;
+	uint64_t at = now_ns;
 
 	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
 		return;
@@ -278,8 +293,11 @@ static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
 		mesh_conn_key_message(conn, &msg);
 	else
-		mesh_conn_message(conn, &msg, &keys, now_ns);
-	mesh_conn_queue(conn, false);
+		at = mesh_conn_message(conn, &msg, &keys, now_ns, time_of_silence(thread, now_ns));
+	if (at <= now_ns)
+		mesh_conn_queue(conn, false);
+	else
+		mesh_conn_put_off(conn, at);
 }
 
 static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
@@ -302,8 +320,30 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	mesh_conn_put(conn);
 }
 
+/*
+ * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
+ * nothing but its peer.
+ */
+static void note_news(struct mesh_thread *thread, uint64_t now_ns)
+{
+	uint64_t at_ns = mesh_many_move() ? now_ns + LIVE_NS : now_ns;
+
+	if (at_ns < thread->news_at_ns)
+		thread->news_at_ns = at_ns;
+}
+
+/* Return: when to come again for them. */
+static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
+{
+	if (thread->news_at_ns == UINT64_MAX || (now_ns < thread->news_at_ns && mesh_many_move()))
+		return thread->news_at_ns;
+	thread->news_at_ns = UINT64_MAX;
+	mesh_conns_queue_all(false);
+	return UINT64_MAX;
+}
+
 /* What concerns all connections. */
-static void take_note(struct mesh_thread *thread, const struct mv_frame *frame)
+static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
 	if (frame->type == MV_FRAME_PATH && !mesh_probed_told(frame))
 		return;
@@ -314,7 +354,7 @@ static void take_note(struct mesh_thread *thread, const struct mv_frame *frame)
 		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
 	}
 	if (frame->type != MV_FRAME_WELCOME) {
-		mesh_conns_queue_all(false);
+		note_news(thread, now_ns);
 	} else if (frame->version == MV_CTL_VERSION) {
 		thread->reconnect_ns = 0;
 		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
@@ -357,12 +397,12 @@ static void take_inbound(struct mesh_thread *thread, const struct inbound *in, u
 	const struct mv_frame *frame = &in->frame;
 
 	if (frame->type == MV_FRAME_DELIVER)
-		deliver(frame, in->conn, now_ns);
+		deliver(thread, frame, in->conn, now_ns);
 	else if (frame->type == MV_FRAME_UNREACHABLE)
 		unreachable(frame, now_ns);
 	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES ||
 		 frame->type == MV_FRAME_PATH)
-		take_note(thread, frame);
+		take_note(thread, frame, now_ns);
 	else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION)
 		take_packs(thread);
 	mesh_conn_put(in->conn);
@@ -488,20 +528,6 @@ static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-/*
- * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
- * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
- * chatty peer does not keep them waiting for ever.
- */
-static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
-{
-	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
-
-	if (thread->link.fd >= 0 && behind_ns > late_ns)
-		late_ns = behind_ns;
-	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
-}
-
 /* Of this turn, or of an earlier one with more, if that is not long ago. */
 static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t now_ns)
 {
@@ -516,7 +542,6 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 {
 	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
-	unsigned int n_live = 0;
 	int claimed;
 
 	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
@@ -527,7 +552,7 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
-		n_live += mesh_conn_run(conn, now_ns, silent_ns, &deadline);
+		deadline = mesh_conn_run(conn, now_ns, silent_ns);
 		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
 			deadline = now_ns + CLAIM_AGAIN_NS;
 		if (deadline != UINT64_MAX)
@@ -539,7 +564,7 @@ static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret
 		if (rest && mesh_now_ns() > thread->sent_ns + FLUSH_NS)
 			flush(thread, mesh_now_ns());
 	}
-	note_live(thread, n_live, now_ns);
+	note_live(thread, mesh_n_moving(), now_ns);
 	return next;
 }
 
@@ -637,7 +662,7 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 static void *helper(void *arg)
 {
 	struct mesh_thread *thread = arg;
-	uint64_t now, next, probed, ud, srqs, work, unclaim, brisk, gather;
+	uint64_t now, next, news, probed, ud, srqs, work, unclaim, brisk, gather;
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
@@ -646,6 +671,7 @@ static void *helper(void *arg)
 	thread->runs = true;
 	pthread_mutex_unlock(&thread->link_lock);
 	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
+	thread->news_at_ns = UINT64_MAX;
 	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
 	for (;;) {
 		now = mesh_now_ns();
@@ -654,7 +680,10 @@ static void *helper(void *arg)
 		connect_agent(thread, now);
 		worked = thread->link.fd >= 0 && read_agent(thread, now);
 		unclaim_again(thread);
+		news = look_at_news(thread, now);
 		next = run_conns(thread, now, &worked);
+		if (news < next)
+			next = news;
 		probed = mesh_probed_run(now);
 		if (probed < next)
 			next = probed;

@@ -117,12 +117,12 @@ static void moves(enum before before)
 /* What the helper thread does, until a second is over or nothing waits any more. */
 static void runs(void)
 {
-	uint64_t deadline_ns, now_ns;
+	uint64_t now_ns;
 	unsigned int ms;
 
 	for (ms = 0; ms < SOON && conn->held->queue.n; ms++) {
 		now_ns = mesh_now_ns();
-		mesh_conn_run(conn, now_ns, now_ns, &deadline_ns);
+		mesh_conn_run(conn, now_ns, now_ns);
 		usleep(1000);
 	}
 }
@@ -176,7 +176,7 @@ static void test_lost_nic(void **state)
 /* It has failed before, and nobody has seen that yet: each error comes once. */
 static void test_lost_nic_behind_errors(void **state)
 {
-	uint64_t deadline_ns, now_ns;
+	uint64_t now_ns;
 	unsigned int i, seen[3] = {0};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -194,7 +194,7 @@ static void test_lost_nic_behind_errors(void **state)
 	conn->path.pd = world.spd;
 	atomic_store(&world.rail->lost, true);
 	now_ns = mesh_now_ns();
-	mesh_conn_run(conn, now_ns, now_ns, &deadline_ns);
+	mesh_conn_run(conn, now_ns, now_ns);
 	conn->path.pd = NULL;
 	atomic_store(&world.rail->lost, false);
 	assert_int_equal(conn->state, MESH_CONN_FAILED);

@@ -48,7 +48,7 @@ static void *help(void *arg)
 	while (!helper.ends) {
 		now_ns = mesh_now_ns();
 		if (atomic_exchange(&said.woken, false) || now_ns >= deadline) {
-			mesh_conn_run(conn, now_ns, now_ns, &deadline);
+			deadline = mesh_conn_run(conn, now_ns, now_ns);
 			helper.n_looks++;
 		}
 		usleep(100);

@@ -269,6 +269,33 @@ static void test_confirm(void **state)
 	assert_int_equal(confirm.keys.given[0].id, 0);
 }
 
+/* Where the leader does not confirm, they come with its SYNC. */
+static void test_sync(void **state)
+{
+	struct mail answer = from_peer(MV_CTL_ANSWER), sync;
+
+	(void)state;
+	answer.keys.asked[0] = (struct mv_ctl_key){.id = 60, .key = 0x41};
+	comes(&answer);
+	sync = ours(MV_CTL_SYNC, 0);
+	assert_int_equal(sync.keys.given[0].id, 60);
+	assert_int_equal(sync.keys.given[0].key, 0x1041);
+	sync = ours(MV_CTL_SYNC, 0); /* again */
+	assert_int_equal(sync.keys.given[0].id, 0);
+}
+
+static void test_follower_of_sync(void **state)
+{
+	struct mail answer, sync;
+
+	(void)state;
+	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE | MV_CTL_READY);
+	sync = told(MV_CTL_SYNC, &answer);
+	sync.msg.flags = 0;
+	comes(&sync);
+	assert_known(2, 0x10, 0x20);
+}
+
 /* Of a QP that was given up for another one the keys are others. */
 static void test_late(void **state)
 {
@@ -367,7 +394,7 @@ static void test_on_the_way(void **state)
 	assert_int_equal(sent[0].keys.asked[1].key, 0x20);
 	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
 	conn->next_path.pd = NULL;
-	mesh_conn_message(conn, &offer.msg, &offer.keys, 1); /* it has no log, so it refuses */
+	mesh_conn_message(conn, &offer.msg, &offer.keys, 1, 1); /* it has no log, so it refuses */
 	assert_int_equal(conn->move_keys.asked[0].key, 0x40);
 }
 
@@ -376,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_leader), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops), T(test_on_the_way),
+		T(test_sync), T(test_follower_of_sync),
 		T(test_not_of_others),
 	};
 

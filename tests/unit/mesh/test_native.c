@@ -43,9 +43,7 @@ static void is_held(void)
 static bool is_due_after(uint64_t ms)
 {
 	unsigned int before = n_submitted;
-	uint64_t deadline;
-
-	mesh_conn_run(&conn, now_ns + ms * MS, now_ns + ms * MS, &deadline);
+	mesh_conn_run(&conn, now_ns + ms * MS, now_ns + ms * MS);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
 	assert_true(n_submitted == before || only_tries); /* others do not wait for it */
@@ -59,7 +57,7 @@ static void test_path_is_back(void **state)
 	(void)state;
 	is_held();
 	assert_false(is_due_after(1));
-	mesh_conn_run(&conn, now_ns + 2 * MS, now_ns + 2 * MS, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns + 2 * MS, now_ns + 2 * MS);
 	assert_true(deadline == now_ns + 5001 * MS); /* by itself, and not earlier */
 	assert_false(is_due_after(5000));
 	assert_true(is_due_after(5001));
@@ -98,7 +96,7 @@ static void test_path_is_back(void **state)
 	assert_false(is_due_after(44000));
 	view.verdict = MV_PATH_WORKS;
 	assert_false(is_due_after(46000));
-	mesh_conn_run(&conn, now_ns + 46001 * MS, now_ns + 46001 * MS, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns + 46001 * MS, now_ns + 46001 * MS);
 	assert_true(deadline == now_ns + 51000 * MS);
 	assert_false(is_due_after(50999));
 	assert_true(is_due_after(51000));
@@ -132,7 +130,7 @@ static void test_path_may_work(void **state)
 	conn.fits = false;
 	conn.works_since_ns = 1;
 	conn.works_known = true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(deadline == now_ns + 400 * MS);
 	assert_false(is_due_after(399));
 	assert_true(is_due_after(400));
@@ -206,7 +204,7 @@ static void test_back_without_workers(void **state)
 	now_ns += 10000 * MS;
 	no_workers = true;
 	conn.move.resend_at = 0;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_HELD); /* the helper thread has no time for it */
 	assert_int_equal(n_rtr, 0);
 	assert_true(deadline == now_ns + 1000 * MS);
@@ -249,7 +247,7 @@ static void test_base_refuses(void **state)
 		pthread_mutex_unlock(&held.post_lock);
 		assert_false(is_due_after(wait_ms - 1));
 		conn.move.resend_at = 0;
-		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		assert_true(deadline == now_ns + wait_ms * MS);
 		now_ns += wait_ms * MS;
 		assert_true(is_due_after(0));
@@ -329,7 +327,7 @@ static void test_back_after_a_batch(void **state)
 	assert_false(is_due_after(1));
 	now_ns += 10000 * MS;
 	in_batch = true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_submitted, 0);
 	assert_true(deadline <= now_ns + MS);
 	assert_true(held.stop_wanted);
@@ -379,7 +377,7 @@ static void test_meanwhile(void **state)
 	assert_true(is_due_after(0));
 	hello.from = conn.peer;
 	hello.to = conn.local;
-	mesh_conn_message(&conn, &hello, &no_keys, now_ns);
+	mesh_conn_message(&conn, &hello, &no_keys, now_ns, now_ns);
 	assert_int_equal(conn.move.peer_attempt, 9);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
@@ -406,7 +404,7 @@ static bool looks_after(uint64_t ms)
 	uint64_t deadline;
 
 	now_ns += ms * MS;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(n_lacks, lacks); /* others may have the table for long: nothing for the helper thread */
 	if (n_submitted == before)
 		return false;
@@ -414,7 +412,7 @@ static bool looks_after(uint64_t ms)
 	assert_true(n_lacks > lacks);
 	if (conn.state != MESH_CONN_HELD)
 		return true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline); /* queued again */
+	deadline = mesh_conn_run(&conn, now_ns, now_ns); /* queued again */
 	assert_int_equal(n_submitted, before + 1);
 	assert_true(deadline == now_ns + 10 * MS);
 	return true;
@@ -459,13 +457,13 @@ static void test_entry_without_workers(void **state)
 	(void)state;
 	has_no_path();
 	no_workers = true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
 	assert_true(deadline == now_ns + 10 * MS);
 	entry_lacks = false;
-	mesh_conn_run(&conn, now_ns + 9 * MS, now_ns + 9 * MS, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns + 9 * MS, now_ns + 9 * MS);
 	assert_int_equal(conn.state, MESH_CONN_HELD);
-	mesh_conn_run(&conn, now_ns + 10 * MS, now_ns + 10 * MS, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns + 10 * MS, now_ns + 10 * MS);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 }
 

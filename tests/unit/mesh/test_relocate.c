@@ -56,6 +56,59 @@ static void test_waits_for_its_turn(void **state)
 	assert_int_equal(conn.stayed_ns, 0);
 }
 
+/* Whose peer leads lets it begin, for a while; if it knows of something that the peer may not know, at once. */
+static void test_follows(void **state)
+{
+	(void)state;
+	is_to_move();
+	conn.path_failed = false;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	conn.move.leader = false;
+	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 250 * MS);
+	assert_false(conn.move.live);
+	mesh_conn_check(&conn, now_ns + 249 * MS);
+	assert_false(conn.move.live);
+	mesh_conn_check(&conn, now_ns + 250 * MS);
+	assert_true(conn.move.live);
+	assert_int_equal(conn.turn_ns, 0);
+}
+
+static void test_follows_for_few(void **state)
+{
+	(void)state;
+	is_to_move();
+	conn.path_failed = false;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	conn.move.leader = false;
+	process.n_moving = MESH_MANY_MOVING; /* that have no peer any more */
+	process.n_fresh = MESH_MANY_MOVING - 1;
+	mesh_conn_check(&conn, now_ns);
+	assert_true(conn.move.live);
+}
+
+static void test_leads_by_failing(void **state)
+{
+	(void)state;
+	is_to_move();
+	conn.move.leader = false;
+	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	mesh_conn_check(&conn, now_ns);
+	assert_true(conn.move.live);
+}
+
+static void test_leads(void **state)
+{
+	(void)state;
+	is_to_move();
+	conn.path_failed = false;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	conn.move.leader = true;
+	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	mesh_conn_check(&conn, now_ns);
+	assert_true(conn.move.live);
+}
+
 static void test_will_never_be(void **state)
 {
 	(void)state;
@@ -68,14 +121,13 @@ static void test_will_never_be(void **state)
 static void test_failed_one_is_not_watched(void **state)
 {
 	const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}};
-	uint64_t deadline;
 
 	(void)state;
 	pthread_mutex_init(&conn.lock, NULL);
 	mesh_probed_use(&conn.probed.work, MV_WATCH_WORK, &local, &remote);
 	assert_non_null(conn.probed.work);
 	conn.state = MESH_CONN_FAILED;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(conn.probed.work);
 }
 
@@ -110,7 +162,7 @@ static void test_fails_at_once(void **state)
 	is_to_move();
 	conn.move.peer_attempt = 1; /* so it need not ask */
 	while (conn.state == MESH_CONN_NATIVE && now_ns < begun_ns + 2000 * MS) {
-		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		if (conn.state != MESH_CONN_NATIVE)
 			break;
 		assert_false(conn.move.live);
@@ -134,7 +186,7 @@ static void test_leaves_again_at_once(void **state)
 	held.guard->broken = false;
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (wait_ns = 10 * MS; wait_ns <= 640 * MS; wait_ns *= 2) {
-		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		assert_false(conn.move.live);
 		assert_non_null(conn.stayed);
 		assert_int_equal(deadline, now_ns + wait_ns);
@@ -146,32 +198,28 @@ static void test_leaves_again_at_once(void **state)
 /* One that has failed, and waits for a path, does not wait for its turn as well: it has not the time. */
 static void test_turn_is_kept(void **state)
 {
-	uint64_t deadline;
-
 	(void)state;
 	is_to_move();
 	view.n_paths = 0;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_int_equal(conn.state, MESH_CONN_NATIVE);
 	process.n_moving = 1000;
 	view.n_paths = 1;
 	now_ns += 400 * MS;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 }
 
 /* A queue pair that is to be connected ahead does not keep the move waiting that has begun since. */
 static void test_standby_is_passed(void **state)
 {
-	uint64_t deadline;
-
 	(void)state;
 	is_to_move();
 	conn.move.peer_attempt = 1;
 	conn.path_failed = false;
 	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_STANDBY};
 	conn.path_failed = true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(mv_move_peek(&conn.move));
 	assert_non_null(conn.stayed); /* it has been tried */
 }
@@ -212,11 +260,11 @@ static void test_backs_off(void **state)
 	is_well();
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	for (; now_ns < end_ns; now_ns = deadline) {
-		mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+		deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		if (conn.move.live) {
 			n++;
 			refused();
-			mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+			deadline = mesh_conn_run(&conn, now_ns, now_ns);
 		}
 		assert_false(conn.move.live);
 		assert_true(deadline > now_ns && deadline <= now_ns + 1000 * MS);
@@ -224,10 +272,10 @@ static void test_backs_off(void **state)
 	assert_true(n > 20 && n < 40);
 	/* News: perhaps the peer has a path now. */
 	now_ns = conn.stayed_ns + 10 * MS;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_false(conn.move.live);
 	view.generation++;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 	conn.move.live = false;
 }
@@ -241,7 +289,7 @@ static void test_again_by_itself(void **state)
 	is_well();
 	conn.move.peer_attempt = 1; /* so it need not ask, and fails at once */
 	view.verdict = MV_PATH_LOCAL_DOWN;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.stayed);
 	assert_false(conn.move.live);
 	assert_true(deadline <= now_ns + 1000 * MS);
@@ -260,13 +308,16 @@ static void test_failed_one_says_so(void **state)
 	msg.to = conn.local;
 	msg.attempt = 2;
 	msg.to_attempt = conn.move.attempt;
-	mesh_conn_message(&conn, &msg, &no_keys, now_ns);
+	mesh_conn_message(&conn, &msg, &no_keys, now_ns, now_ns);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
 	assert_null(mv_move_peek(&conn.move));
 }
 
-static void say_bye(uint32_t attempt)
+static uint64_t late_ns; /* the peer may have sent something since then */
+
+/* Return: when it is to be looked at. */
+static uint64_t say_bye(uint32_t attempt)
 {
 	const struct mv_ctl_msg bye = {.type = MV_CTL_BYE,
 				       .from = conn.peer,
@@ -276,14 +327,55 @@ static void say_bye(uint32_t attempt)
 				       .from_psn = conn.move.rq_psn,
 				       .to_psn = conn.move.sq_psn};
 
-	mesh_conn_message(&conn, &bye, &no_keys, now_ns);
+	return mesh_conn_message(&conn, &bye, &no_keys, now_ns, now_ns - late_ns);
+}
+
+/* Where many move, it is looked at later if there is nothing that it has to do soon. The message is not the peer's, and changes nothing. */
+static void test_look_after_message(void **state)
+{
+	(void)state;
+	is_well();
+	conn.move.peer_attempt = 3;
+	process.n_fresh = 15;
+	assert_int_equal(say_bye(2), now_ns);
+	process.n_fresh = 16;
+	assert_int_equal(say_bye(2), now_ns + 100 * MS);
+	conn.stayed = "of something";
+	assert_int_equal(say_bye(2), now_ns);
+	conn.stayed = NULL;
+	conn.pathless_ns = 1;
+	assert_int_equal(say_bye(2), now_ns);
+	conn.pathless_ns = 0;
+	held.guard->broken = true;
+	assert_int_equal(say_bye(2), now_ns);
+	held.guard->broken = false;
+	held.guard->lost = "of something";
+	assert_int_equal(say_bye(2), now_ns);
+	held.guard->lost = NULL;
+	conn.state = MESH_CONN_HELD; /* it is being connected */
+	assert_int_equal(say_bye(2), now_ns);
+	conn.state = MESH_CONN_NATIVE;
+	conn.at_work = true;
+	assert_int_equal(say_bye(2), now_ns);
+	conn.at_work = false;
+	conn.move.live = true;
+	conn.move.phase_since = now_ns;
+	conn.move.resend_at = now_ns + 7 * MS;
+	assert_int_equal(say_bye(2), now_ns + 7 * MS);
+	late_ns = 30 * MS;
+	assert_int_equal(say_bye(2), now_ns + 37 * MS);
+	late_ns = 0;
+	conn.move.state = MV_MOVE_QUIESCING; /* what it holds back is looked at more often */
+	assert_int_equal(say_bye(2), now_ns);
+	conn.move.state = MV_MOVE_NATIVE;
+	conn.fencing = true;
+	assert_int_equal(say_bye(2), now_ns);
+	conn.fencing = conn.move.live = false;
 }
 
 /* A worker has the connection, or the program is in the middle of a call, when the peer says that it goes. */
 static void bye_is_kept(_Atomic bool *worker)
 {
-	uint64_t deadline;
-
 	is_well();
 	conn.move.peer_attempt = 3;
 	if (worker)
@@ -291,17 +383,17 @@ static void bye_is_kept(_Atomic bool *worker)
 	else
 		pthread_mutex_lock(&conn.lock);
 	say_bye(3);
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(held.guard->lost);
 	if (worker)
 		*worker = false; /* and has it queued */
 	else
 		pthread_mutex_unlock(&conn.lock);
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(held.guard->lost);
 	held.guard->lost = NULL;
 	/* Once. */
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(held.guard->lost);
 }
 
@@ -320,15 +412,13 @@ static void test_bye_in_a_call(void **state)
 /* It proves what it says like any other. */
 static void test_late_bye_of_another(void **state)
 {
-	uint64_t deadline;
-
 	(void)state;
 	is_well();
 	conn.move.peer_attempt = 3;
 	conn.at_work = true;
 	say_bye(2);
 	conn.at_work = false;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	mesh_conn_run(&conn, now_ns, now_ns);
 	assert_null(held.guard->lost);
 }
 
@@ -413,10 +503,10 @@ static void test_one_after_the_other(void **state)
 	is_well();
 	view.verdict = MV_PATH_LOCAL_DOWN;
 	view.drained = true;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_true(conn.move.live); /* it asks for the peer's attempt */
 	now_ns += mv_move_default_times.move_ns / 2;
-	mesh_conn_run(&conn, now_ns, now_ns, &deadline);
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
 	assert_non_null(conn.stayed);
 	assert_false(conn.move.live);
 	assert_true(deadline <= now_ns + 1000 * MS);
@@ -442,7 +532,8 @@ int main(void)
 		T(test_failed_one_says_so),
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
-		T(test_late_bye_of_another),
+		T(test_follows), T(test_follows_for_few), T(test_leads_by_failing), T(test_leads),
+		T(test_look_after_message), T(test_late_bye_of_another),
 		T(test_bye_while_fencing),
 		T(test_last_word),
 		T(test_lost_meanwhile),

@@ -22,6 +22,7 @@
 #include "ud.h"
 #include "unclaims.h"
 
+#define MS 1000000ull
 #define S 1000000000ull
 #define RECONNECT_NS (S / 2)
 #define N 4 /* the last one stays as it is */
@@ -531,19 +532,35 @@ static struct got {
 	uint32_t qpn, attempt; /* of the message */
 } got[32];
 static _Atomic unsigned int n_got;
+static _Atomic uint64_t look_after_ns; /* each one */
 
-void __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now);
+uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
+				    uint64_t silent);
 
 /* The helper thread */
-void __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now)
+uint64_t __wrap_mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now,
+				    uint64_t silent)
 {
 	unsigned int n = atomic_load(&n_got);
 
 	(void)keys;
-	(void)now;
+	(void)silent;
 	if (n < sizeof(got) / sizeof(got[0]))
 		got[n] = (struct got){conn->qpn, msg->attempt};
 	atomic_store(&n_got, n + 1);
+	return now + atomic_load(&look_after_ns);
+}
+
+static _Atomic unsigned int n_looks; /* at the first connection */
+
+uint64_t __wrap_mesh_conn_run(struct mesh_conn *conn, uint64_t now, uint64_t silent);
+uint64_t __real_mesh_conn_run(struct mesh_conn *conn, uint64_t now, uint64_t silent);
+
+uint64_t __wrap_mesh_conn_run(struct mesh_conn *conn, uint64_t now, uint64_t silent)
+{
+	if (conn == conns[0])
+		atomic_fetch_add(&n_looks, 1);
+	return __real_mesh_conn_run(conn, now, silent);
 }
 
 static struct mv_frame message(uint32_t qpn, uint32_t attempt)
@@ -637,6 +654,70 @@ static void test_last_messages(void **state)
 	assert_got(want, 2);
 }
 
+static void assert_looks(bool some)
+{
+	settle();
+	assert_int_equal(atomic_exchange(&n_looks, 0) > 0, some);
+}
+
+/* One that has nothing to do but to wait is looked at when that is over, and not before. */
+static void test_looked_at_later(void **state)
+{
+	(void)state;
+	settle();
+	atomic_store(&n_looks, 0);
+	deliver(100, 1);
+	md_clients_flush(&clients);
+	assert_looks(true);
+	atomic_store(&look_after_ns, 50 * MS);
+	deliver(100, 2);
+	md_clients_flush(&clients);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 49 * MS);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, MS);
+	assert_looks(true);
+	/* With the next message it waits anew. */
+	deliver(100, 3);
+	md_clients_flush(&clients);
+	settle();
+	atomic_fetch_add(&now_ns, 30 * MS);
+	deliver(100, 4);
+	md_clients_flush(&clients);
+	settle();
+	atomic_fetch_add(&now_ns, 30 * MS);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 20 * MS);
+	assert_looks(true);
+	atomic_store(&look_after_ns, 0);
+}
+
+/* While many move, news of the network are looked at when all have moved, or after a while. */
+static void test_news_wait(void **state)
+{
+	struct mv_frame changed = {.type = MV_FRAME_CHANGED};
+
+	(void)state;
+	settle();
+	atomic_store(&n_looks, 0);
+	send_frames(&changed, 1, 0);
+	assert_looks(true);
+	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING);
+	send_frames(&changed, 1, 0);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 60 * MS);
+	send_frames(&changed, 1, 0); /* does not put off the first */
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 40 * MS);
+	assert_looks(true);
+	assert_looks(false);
+	send_frames(&changed, 1, 0);
+	assert_looks(false);
+	atomic_store(&mesh_root.process->n_fresh, 0);
+	assert_looks(true);
+	assert_looks(false);
+}
+
 static void test_restarted(void **state)
 {
 	uint64_t before = clients.count.connected;
@@ -674,6 +755,8 @@ int main(void)
 		cmocka_unit_test_setup(test_messages, setup_no_packs),
 		cmocka_unit_test_setup(test_strange_messages, setup),
 		cmocka_unit_test_setup(test_last_messages, setup),
+		cmocka_unit_test_setup(test_looked_at_later, setup),
+		cmocka_unit_test_setup(test_news_wait, setup),
 		cmocka_unit_test_setup(test_restarted, setup),
 	};
 

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "turns.h"
+
+#include "conn.h"
+
+/*
+ * As many at once as the moves of this process have shown to be no trouble: one that took a fortieth of the time that it has, while about as
+ * many moved as may, lets one more move, one that took a tenth one less. Where one has found the time too short, half as many more do.
+ */
+#define LEAST_MOVING 128u
+#define MOST_MOVING  1024u
+#define FAST_PART    40
+#define SLOW_PART    10
+/* One that moves for longer most likely waits for a peer that does not answer, and does not make many of the others. */
+#define FRESH_NS 250000000ull
+
+static unsigned int get(const _Atomic unsigned int *n)
+{
+	return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+static void add(_Atomic unsigned int *n, int change)
+{
+	atomic_fetch_add_explicit(n, (unsigned int)change, memory_order_relaxed);
+}
+
+unsigned int mesh_n_moving(void)
+{
+	return get(&mesh_root.process->n_fresh);
+}
+
+bool mesh_many_move(void)
+{
+	return mesh_n_moving() >= MESH_MANY_MOVING;
+}
+
+static unsigned int may_lead(void)
+{
+	return LEAST_MOVING + get(&mesh_root.process->n_more_moving);
+}
+
+/* @n_called: others whose turn it is */
+static bool is_free(unsigned int n_called, enum mesh_turn turn)
+{
+	if (turn == MESH_TURN_FOLLOWS)
+		return mesh_n_moving() + n_called < MESH_MANY_MOVING;
+	return get(&mesh_root.process->n_moving) + n_called < may_lead();
+}
+
+bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn)
+{
+	bool called = atomic_load_explicit(&conn->called, memory_order_relaxed);
+	unsigned int n_called = get(&mesh_root.process->n_called);
+
+	return is_free(called && n_called ? n_called - 1 : n_called, turn);
+}
+
+/* Return: was there one? */
+static bool call_next(enum mesh_turn turn)
+{
+	return is_free(get(&mesh_root.process->n_called), turn) && mesh_conns_next_turn(turn);
+}
+
+static void forget_call(struct mesh_conn *conn)
+{
+	if (atomic_exchange_explicit(&conn->called, false, memory_order_relaxed))
+		add(&mesh_root.process->n_called, -1);
+}
+
+static void set_fresh(struct mesh_conn *conn, bool fresh)
+{
+	if (conn->fresh != fresh)
+		add(&mesh_root.process->n_fresh, fresh ? 1 : -1);
+	conn->fresh = fresh;
+}
+
+void mesh_turns_forget(struct mesh_conn *conn)
+{
+	forget_call(conn);
+	set_fresh(conn, false);
+	if (conn->counted)
+		add(&mesh_root.process->n_moving, -1);
+	conn->counted = false;
+}
+
+static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->counted) {
+		add(&mesh_root.process->n_moving, 1);
+		conn->counted = true;
+		conn->counted_ns = now_ns;
+		mesh_conn_waits_no_more(conn);
+	}
+	forget_call(conn);
+	set_fresh(conn, now_ns - conn->counted_ns < FRESH_NS);
+	atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
+}
+
+bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
+{
+	bool called = false;
+
+	if (mesh_conn_negotiates(conn) && conn->move.live) {
+		note_moving(conn, now_ns);
+		return false;
+	}
+	/* One that is called keeps its turn until it has been looked at, whatever comes for it before that. */
+	if (looked || conn->counted)
+		mesh_turns_forget(conn);
+	while (call_next(MESH_TURN_LEADS) || call_next(MESH_TURN_FOLLOWS))
+		called = true;
+	return called;
+}
+
+void mesh_turns_took(uint64_t ns)
+{
+	uint64_t limit_ns = mesh_root.move_times.move_ns;
+	_Atomic unsigned int *n_more = &mesh_root.process->n_more_moving;
+	unsigned int n = get(n_more);
+
+	/* Hardly ever two threads at once, and then one of them may count for nothing. */
+	if (ns == UINT64_MAX)
+		n /= 2;
+	else if (ns > limit_ns / SLOW_PART)
+		n -= n > 0;
+	else if (ns < limit_ns / FAST_PART && get(&mesh_root.process->n_moving) >= may_lead() / 2)
+		n += n < MOST_MOVING - LEAST_MOVING;
+	atomic_store_explicit(n_more, n, memory_order_relaxed);
+}
+
+void mesh_turns_end(struct mesh_conn *conn)
+{
+	if (mesh_turns_note(conn, true, mesh_now_ns()))
+		mesh_thread_wake(true); /* who waits looks by itself much later */
+}
