@@ -293,7 +293,7 @@ void is_to_move(void)
 					    .peer = {.gid = {.raw = {2}}, .qpn = 8},
 					    .local_type = MV_GID_TYPE_ROCE_V2,
 					    .attempt = 1};
-	
+
 	pthread_mutex_init(&conn.lock, NULL);
 	pthread_mutex_init(&conn.key_lock, NULL);
 	conn.local = begin.local;

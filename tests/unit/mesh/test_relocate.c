@@ -74,6 +74,50 @@ static void test_follows(void **state)
 	assert_int_equal(conn.turn_ns, 0);
 }
 
+/* It has its turn, and no reason any more; or its peer begins. The next time, it waits anew. */
+static void test_waits_anew(void **state)
+{
+	(void)state;
+	is_well();
+	conn.move.leader = false;
+	conn.turn_ns = now_ns;
+	mesh_conn_check(&conn, now_ns);
+	assert_false(conn.move.live);
+	assert_int_equal(conn.turn_ns, 0);
+	conn.turn_ns = now_ns;
+	mesh_conn_note_begin(&conn, now_ns);
+	assert_int_equal(conn.turn_ns, 0);
+}
+
+static void confirms(unsigned int n_fresh, enum mv_move_action_type first)
+{
+	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
+
+	is_well();
+	conn.move.leader = true;
+	conn.move.settled = conn.move.state;
+	conn.move.state = MV_MOVE_QUIESCING;
+	conn.move.live = true;
+	conn.move.phase_since = now_ns;
+	process.n_fresh = n_fresh;
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(mv_move_peek(&conn.move)->type, first);
+	conn.move.live = false;
+}
+
+static void test_confirms(void **state)
+{
+	(void)state;
+	confirms(15, MV_DO_SEND);
+}
+
+static void test_sync_confirms(void **state)
+{
+	(void)state;
+	confirms(16, MV_DO_FENCE);
+}
+
 static void test_follows_for_few(void **state)
 {
 	(void)state;
@@ -135,13 +179,17 @@ static void test_failed_one_is_not_watched(void **state)
 static void test_peer_gave_up(void **state)
 {
 	(void)state;
+	process.n_more_moving = 100;
 	waits_for(MV_CTL_REASON_TIMEOUT);
+	assert_true(process.n_more_moving <= 50); /* as many at once as that were too many */
 }
 
 static void test_peer_has_atomics(void **state)
 {
 	(void)state;
+	process.n_more_moving = 100;
 	waits_for(MV_CTL_REASON_BUSY);
+	assert_int_equal(process.n_more_moving, 100);
 }
 
 static void test_peer_does_not_answer(void **state)
@@ -149,8 +197,10 @@ static void test_peer_does_not_answer(void **state)
 	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = MV_CTL_REASON_TIMEOUT, .timed_out = true};
 
 	(void)state;
+	process.n_more_moving = 100;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(process.n_more_moving, 50);
 }
 
 /* What begins, and fails in the same moment, is tried again, and given up in time, though nobody tells of anything. */
@@ -333,6 +383,8 @@ static uint64_t say_bye(uint32_t attempt)
 /* Where many move, it is looked at later if there is nothing that it has to do soon. The message is not the peer's, and changes nothing. */
 static void test_look_after_message(void **state)
 {
+	struct mesh_conn_key key = {.key = 1};
+
 	(void)state;
 	is_well();
 	conn.move.peer_attempt = 3;
@@ -370,7 +422,16 @@ static void test_look_after_message(void **state)
 	conn.move.state = MV_MOVE_NATIVE;
 	conn.fencing = true;
 	assert_int_equal(say_bye(2), now_ns);
-	conn.fencing = conn.move.live = false;
+	conn.fencing = false;
+	conn.move.actions[conn.move.n_actions++] = (struct mv_move_action){.type = MV_DO_CONNECT}; /* a worker's */
+	assert_int_equal(say_bye(2), now_ns);
+	conn.move.n_actions = conn.move.next_action = 0;
+	conn.move.live = false;
+	TAILQ_INIT(&conn.keys);
+	assert_int_equal(say_bye(2), now_ns + 100 * MS);
+	TAILQ_INSERT_TAIL(&conn.keys, &key, of_conn); /* which it may have to ask for again */
+	assert_int_equal(say_bye(2), now_ns);
+	TAILQ_REMOVE(&conn.keys, &key, of_conn);
 }
 
 /* A worker has the connection, or the program is in the middle of a call, when the peer says that it goes. */
@@ -533,6 +594,7 @@ int main(void)
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
 		T(test_follows), T(test_follows_for_few), T(test_leads_by_failing), T(test_leads),
+		T(test_waits_anew), T(test_confirms), T(test_sync_confirms),
 		T(test_look_after_message), T(test_late_bye_of_another),
 		T(test_bye_while_fencing),
 		T(test_last_word),
