@@ -137,9 +137,9 @@ struct mv_ctl_msg {
 #define MV_CTL_KEYS 2 /* of each kind */
 
 /*
- * What may go with a message of a move (MV_CTL_MOVE, or SYNC): remote keys that the sender's work on the path will need (OFFER, ANSWER), and those
- * that the receiver has asked for by the same offer (ANSWER, CONFIRM, SYNC). What is not among them KEY_GET asks for. Older plugins and agents
- * drop a message that has some: so it is not to be repeated with them.
+ * What may go with a message of a move (MV_CTL_MOVE, or SYNC): remote keys that the sender's work on the path will need (OFFER, ANSWER),
+ * and those that the receiver has asked for by the same offer (ANSWER, CONFIRM, SYNC). What is not among them KEY_GET asks for. Older
+ * plugins and agents drop a message that has some: so it is not to be repeated with them.
  */
 struct mv_ctl_keys {
 	struct mv_ctl_key {

@@ -4,8 +4,9 @@
 #include "conn.h"
 
 /*
- * As many at once as the moves of this process have shown to be no trouble: one that took a fortieth of the time that it has, while about as
- * many moved as may, lets one more move, one that took a tenth one less. Where one has found the time too short, half as many more do.
+ * As many at once as the moves of this process have shown to be no trouble: one that took less than a fortieth of the time that it has,
+ * while about as many moved as may, lets one more move, one that took more than a tenth one less. Where one has found the time too short,
+ * half as many more do.
  */
 #define LEAST_MOVING 128u
 #define MOST_MOVING  1024u
