@@ -154,19 +154,25 @@ static void test_lost_messages(void **state)
 	assert_quiet(&l);
 }
 
-/* Where many move, the leader says by its SYNC alone that both fence. */
-static void test_many_move(void **state)
+static void leader_fences_untold(void)
 {
-	struct mv_ctl_msg answer, sync;
+	struct mv_ctl_msg answer = to_answer();
 
-	(void)state;
-	introduce();
-	answer = to_answer();
 	leader_connects(&answer);
 	take(&l, MV_DO_QUIESCE);
 	mv_move_quiesced(&l, true, START);
 	take(&l, MV_DO_FENCE);
 	assert_quiet(&l);
+}
+
+/* Where many move, the leader says by its SYNC alone that both fence. */
+static void test_many_move(void **state)
+{
+	struct mv_ctl_msg sync;
+
+	(void)state;
+	introduce();
+	leader_fences_untold();
 	mv_move_fenced(&l, &l_sync, START);
 	sync = take_message(&l, MV_CTL_SYNC);
 	assert_quiet(&l);
@@ -183,15 +189,11 @@ static void test_many_move(void **state)
 /* But it does not keep the follower waiting for long. */
 static void test_many_move_slowly(void **state)
 {
-	struct mv_ctl_msg answer, confirm;
+	struct mv_ctl_msg confirm;
 
 	(void)state;
 	introduce();
-	answer = to_answer();
-	leader_connects(&answer);
-	take(&l, MV_DO_QUIESCE);
-	mv_move_quiesced(&l, true, START);
-	take(&l, MV_DO_FENCE);
+	leader_fences_untold();
 	assert_int_equal(mv_move_deadline(&l), START + T->live_resend_ns);
 	mv_move_tick(&l, START + T->live_resend_ns);
 	confirm = take_message(&l, MV_CTL_CONFIRM);

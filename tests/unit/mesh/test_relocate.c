@@ -56,15 +56,21 @@ static void test_waits_for_its_turn(void **state)
 	assert_int_equal(conn.stayed_ns, 0);
 }
 
+/* Its port is down; @failed: it has noticed that itself */
+static void is_among_many(bool leads, bool failed)
+{
+	is_to_move();
+	conn.path_failed = failed;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	conn.move.leader = leads;
+	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+}
+
 /* Whose peer leads lets it begin, for a while; if it knows of something that the peer may not know, at once. */
 static void test_follows(void **state)
 {
 	(void)state;
-	is_to_move();
-	conn.path_failed = false;
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	conn.move.leader = false;
-	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	is_among_many(false, false);
 	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 250 * MS);
 	assert_false(conn.move.live);
 	mesh_conn_check(&conn, now_ns + 249 * MS);
@@ -121,12 +127,8 @@ static void test_sync_confirms(void **state)
 static void test_follows_for_few(void **state)
 {
 	(void)state;
-	is_to_move();
-	conn.path_failed = false;
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	conn.move.leader = false;
-	process.n_moving = MESH_MANY_MOVING; /* that have no peer any more */
-	process.n_fresh = MESH_MANY_MOVING - 1;
+	is_among_many(false, false);
+	process.n_fresh = MESH_MANY_MOVING - 1; /* the others have no peer any more */
 	mesh_conn_check(&conn, now_ns);
 	assert_true(conn.move.live);
 }
@@ -134,9 +136,7 @@ static void test_follows_for_few(void **state)
 static void test_leads_by_failing(void **state)
 {
 	(void)state;
-	is_to_move();
-	conn.move.leader = false;
-	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	is_among_many(false, true);
 	mesh_conn_check(&conn, now_ns);
 	assert_true(conn.move.live);
 }
@@ -144,11 +144,7 @@ static void test_leads_by_failing(void **state)
 static void test_leads(void **state)
 {
 	(void)state;
-	is_to_move();
-	conn.path_failed = false;
-	view.verdict = MV_PATH_LOCAL_DOWN;
-	conn.move.leader = true;
-	process.n_fresh = process.n_moving = MESH_MANY_MOVING;
+	is_among_many(true, false);
 	mesh_conn_check(&conn, now_ns);
 	assert_true(conn.move.live);
 }
@@ -197,6 +193,19 @@ static void test_peer_does_not_answer(void **state)
 	const struct mv_move_action action = {.type = MV_DO_STAY, .reason = MV_CTL_REASON_TIMEOUT, .timed_out = true};
 
 	(void)state;
+	process.n_more_moving = 100;
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(process.n_more_moving, 50);
+}
+
+/* Nor after the fence. */
+static void test_peer_does_not_say(void **state)
+{
+	const struct mv_move_action action = {.type = MV_DO_SURFACE, .timed_out = true};
+
+	(void)state;
+	is_to_move();
 	process.n_more_moving = 100;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_int_equal(conn.state, MESH_CONN_FAILED);
@@ -593,7 +602,7 @@ int main(void)
 		T(test_failed_one_says_so),
 		T(test_bye_at_work),
 		T(test_bye_in_a_call),
-		T(test_follows), T(test_follows_for_few), T(test_leads_by_failing), T(test_leads),
+		T(test_peer_does_not_say), T(test_follows), T(test_follows_for_few), T(test_leads_by_failing), T(test_leads),
 		T(test_waits_anew), T(test_confirms), T(test_sync_confirms),
 		T(test_look_after_message), T(test_late_bye_of_another),
 		T(test_bye_while_fencing),
