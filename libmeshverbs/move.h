@@ -82,8 +82,9 @@
  *
  * Before FENCE, giving up costs nothing: the QP stays where it is, its own retries go on (STAY). That is also what happens when nothing
  * is agreed upon in half of move_ns, of which a leader takes seven eighths at most, so that its CONFIRM, also when it is put off by
- * live_resend_ns, finds a follower that still waits (whose time begins anew with each offer), or atomics do not finish in that time. After FENCE there is no way back: if the peer's SYNC
- * does not come in half of move_ns, or the peer says that it gave up, the QP fails as it would have failed without us: SURFACE. What
+ * live_resend_ns, finds a follower that still waits (whose time begins anew with each offer), or atomics do not finish in that time. After
+ * FENCE there is no way back: if the peer's SYNC does not come in half of move_ns, or the peer says that it gave up, the QP fails as it
+ * would have failed without us: SURFACE. What
  * the peer says after its SYNC changes nothing. The peer may have been luckier and be ACTIVE: its QP then finds nobody there, which is what a program sees whose peer died; and no work request
  * is executed twice, for it posts only what our SYNC says we have not executed.
  *

@@ -218,8 +218,6 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 
 void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 {
-	bool told = !m->self && !many;
-
 	if (m->state != MV_MOVE_QUIESCING)
 		return;
 	if (!m->leader) {
@@ -233,10 +231,10 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 		return;
 	}
 	/* The peer first: it can fence while we do. Where many do, time is short, and our SYNC says it as well. */
-	if (told)
+	if (!m->self && !many)
 		mv_move_say_confirm(m);
 	mv_move_fence(m, now_ns);
-	if (!m->self && !told)
+	if (!m->self && many)
 		mv_move_start_timer(m, now_ns);
 }
 
