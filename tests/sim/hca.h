@@ -48,7 +48,7 @@ struct hca {
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;
-	uint32_t many_qps; /* with so many it has one round a tick: engine.c, whose thread alone uses it */
+	uint32_t many_qps; /* with so many it has one round a tick, and sends bursts: its thread alone uses it */
 	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
 	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
@@ -195,7 +195,7 @@ void send_flush(struct qp *qp);
 void send_complete_head(struct qp *qp);
 void send_fail_head(struct qp *qp, uint8_t syndrome, uint8_t vendor);
 
-/* net.c: frames */
+/* net.c, net_out.c: frames */
 #define NET_RX_BATCH 64 /* taken from a socket at once */
 struct net *net_new(struct hca *h);
 void net_free(struct net *n);

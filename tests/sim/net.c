@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Frames to and from the netdevs. Per netdev one packet socket for each of IPv4, IPv6 and RoCE v1,
+ * Sockets on the netdevs, and frames from them. Per netdev one packet socket for each of IPv4, IPv6 and RoCE v1,
  * filtered in the kernel to the queue pair numbers of this process; frames to a port of this host's
  * own addresses go over the loopback netdev, with their real Ethernet addresses, where the IP stack
- * ignores them. Sending on the packet sockets runs through the queueing discipline, so netem,
- * carrier and MTU act as on any traffic.
+ * ignores them.
  */
-#include "hca.h"
+#include "net_int.h"
 
 #include <errno.h>
 #include <linux/filter.h>
-#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -18,37 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
-#define N_PROTO     3
-#define MAX_NETDEVS 64
-#define TX_BATCH    64
 #define SEND_BUFFER (16 << 20)
 /* In place of flow control. The kernel doubles it, and counts twice the bytes of a frame. */
 #define RECEIVE_BUFFER (64 << 20)
-
-static const uint16_t protos[N_PROTO] = {ETH_P_IP, ETH_P_IPV6, WIRE_ETHERTYPE_V1};
-
-struct ndev {
-	uint32_t ifindex;
-	int fds[N_PROTO];
-};
-
-struct net {
-	int epoll;
-	int quiet[2]; /* UDP sockets that keep the kernel from answering "port unreachable" */
-	uint32_t lo;
-	struct ndev ndevs[MAX_NETDEVS];
-	uint32_t n_ndevs;
-	uint32_t n_out;
-	int out_fd[TX_BATCH];
-	size_t out_len[TX_BATCH];
-	uint8_t out[TX_BATCH][WIRE_MAX_FRAME + 2] __attribute__((aligned(16)));
-	uint8_t in[NET_RX_BATCH][WIRE_MAX_FRAME + 64] __attribute__((aligned(16)));
-};
 
 /* Offsets are from the Ethernet header; the destination QPN is in the lower 24 bits of the second
  * word of the BTH. */
@@ -118,12 +94,23 @@ static int open_socket(struct hca *h, uint32_t ifindex, uint16_t proto)
 	return fd;
 }
 
-static struct ndev *ndev_find(struct net *n, uint32_t ifindex)
+struct ndev *ndev_find(struct net *n, uint32_t ifindex)
 {
 	for (uint32_t i = 0; i < n->n_ndevs; i++)
 		if (n->ndevs[i].ifindex == ifindex)
 			return &n->ndevs[i];
 	return NULL;
+}
+
+void ndev_size(struct ndev *d)
+{
+	struct ifreq request = {0};
+
+	d->max_frame = 0;
+	if (if_indextoname(d->ifindex, request.ifr_name) && !ioctl(d->fds[0], SIOCGIFMTU, &request))
+		d->max_frame = (size_t)request.ifr_mtu + ETH_HLEN;
+	if (d->max_frame > WIRE_MAX_FRAME)
+		d->max_frame = WIRE_MAX_FRAME;
 }
 
 static void ndev_add(struct hca *h, uint32_t ifindex)
@@ -143,6 +130,7 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 			return; /* no such netdev in this namespace, or no right to: the port stays
 				   mute */
 	}
+	ndev_size(d);
 	n->n_ndevs++;
 }
 
@@ -235,120 +223,17 @@ void net_free(struct net *n)
 	free(n);
 }
 
-/** net_flush() - hand the collected frames to the kernel. What it does not take is lost, as on a
- * full wire. */
-void net_flush(struct hca *h)
+static void deliver_burst(struct hca *h, struct burst *b)
 {
-	struct net *n = h->net;
-	struct mmsghdr msgs[TX_BATCH];
-	struct iovec iov[TX_BATCH];
-	uint32_t i = 0;
+	size_t len, next_len;
+	uint8_t *frame = burst_next(b, &len), *next;
 
-	while (i < n->n_out) {
-		uint32_t k = 0, done = 0;
-		int fd = n->out_fd[i];
-
-		for (; i + k < n->n_out && n->out_fd[i + k] == fd; k++) {
-			iov[k] = (struct iovec){.iov_base = n->out[i + k],
-						.iov_len = n->out_len[i + k]};
-			msgs[k] =
-				(struct mmsghdr){.msg_hdr = {.msg_iov = &iov[k], .msg_iovlen = 1}};
-		}
-		while (done < k) {
-			int sent = sendmmsg(fd, msgs + done, k - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-			done += sent > 0 ? (uint32_t)sent : 1;
-		}
-		i += k;
+	for (; frame; frame = next, len = next_len) {
+		next = burst_next(b, &next_len);
+		if (next)
+			qp_fetch(qp_find(h, wire_peek_qpn(next, next_len)));
+		net_deliver(h, frame, len, 0);
 	}
-	n->n_out = 0;
-}
-
-/** net_frame() - WIRE_MAX_FRAME bytes to build the next frame in; valid until the next net_send()
- * or net_frame(). */
-uint8_t *net_frame(struct hca *h)
-{
-	if (h->net->n_out == TX_BATCH)
-		net_flush(h);
-	return h->net->out[h->net->n_out];
-}
-
-static int socket_for(struct net *n, uint32_t ifindex, const uint8_t *frame)
-{
-	uint16_t proto = (uint16_t)(frame[12] << 8 | frame[13]);
-	struct ndev *d = ndev_find(n, ifindex);
-
-	for (int k = 0; d && k < N_PROTO; k++)
-		if (protos[k] == proto)
-			return d->fds[k];
-	return -1;
-}
-
-/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame()
- * returned). */
-void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
-{
-	struct net *n = h->net;
-	uint8_t *dst = net_frame(h);
-	int fd = socket_for(n, ifindex, frame);
-
-	if (fd < 0)
-		return;
-	if (dst != frame)
-		memcpy(dst, frame, len);
-	n->out_fd[n->n_out] = fd;
-	n->out_len[n->n_out++] = len;
-}
-
-/* Send a frame twice: once now. Return: where its bytes are for the second time. */
-static uint8_t *net_emit_copy(struct hca *h, uint32_t ifindex, uint8_t *frame, size_t len)
-{
-	uint8_t copy[WIRE_MAX_FRAME];
-
-	memcpy(copy, frame, len);
-	net_emit(h, ifindex, frame, len);
-	return memcpy(net_frame(h), copy, len);
-}
-
-static void tx_count(struct sim_port *port, size_t len)
-{
-	atomic_fetch_add_explicit(&port->counters.tx_packets, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&port->counters.tx_bytes, len, memory_order_relaxed);
-}
-
-/** net_send() - finish the frame that wire_begin() started and send it on its way, if port and
- * faults let it. */
-void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire_packet *p,
-	      uint8_t *frame)
-{
-	uint32_t port = qp->type == IBV_QPT_UD ? qp->attr.port : qp->attr.av_port, delay_us = 0;
-	struct sim_port *sp = &qp->dev->ports[port - 1];
-	uint32_t ifindex = path->loopback ? h->net->lo : path->ifindex;
-	size_t len = wire_finish(frame, &path->wire, p);
-
-	if (sp->state != SIM_PORT_ACTIVE || qp_dead(qp))
-		return;
-	tx_count(sp, len);
-	switch (fault_check(h, SIM_FAULT_TX, qp->dev_index, port, qp->qpn, p->opcode, p->syndrome,
-			    &delay_us)) {
-	case SIM_FAULT_DROP:
-		return;
-	case SIM_FAULT_DELAY:
-		fault_delay(h, false, ifindex, frame, len, delay_us);
-		return;
-	case SIM_FAULT_CORRUPT:
-		frame[len - 5] ^= 1;
-		break;
-	case SIM_FAULT_DUPLICATE:
-		frame = net_emit_copy(h, ifindex, frame, len);
-		break;
-	default:
-		break;
-	}
-	/* To a group: the port's own members hear it too. */
-	if (path->wire.dmac[0] & 1)
-		frame = net_emit_copy(h, h->net->lo, frame, len);
-	net_emit(h, ifindex, frame, len);
 }
 
 static int receive_from(struct hca *h, int fd)
@@ -356,6 +241,7 @@ static int receive_from(struct hca *h, int fd)
 	struct net *n = h->net;
 	struct mmsghdr msgs[NET_RX_BATCH];
 	struct iovec iov[NET_RX_BATCH];
+	struct burst b;
 	int got;
 
 	for (int i = 0; i < NET_RX_BATCH; i++) {
@@ -366,7 +252,10 @@ static int receive_from(struct hca *h, int fd)
 	for (int i = 0; i < got; i++) {
 		if (i + 1 < got)
 			qp_fetch(qp_find(h, wire_peek_qpn(n->in[i + 1], msgs[i + 1].msg_len)));
-		net_deliver(h, n->in[i], msgs[i].msg_len, 0);
+		if (burst_open(&b, n->in[i], msgs[i].msg_len))
+			deliver_burst(h, &b);
+		else
+			net_deliver(h, n->in[i], msgs[i].msg_len, 0);
 	}
 	return got > 0 ? got : 0;
 }
