@@ -7,7 +7,7 @@
  *
  *   Ethernet, IP, UDP, BTH of the first, but for its opcode and the lengths | { length: 2 bytes, big-endian | frame } ...
  *
- * Its opcode is one of those that the InfiniBand Architecture Specification (volume 1, table 38) leaves to manufacturers. It has no
+ * Its opcode is one of those that the InfiniBand Architecture Specification (volume 1, section 9.2.1) leaves to manufacturers. It has no
  * ICRC; those in it have theirs. Pure functions over the caller's memory, callable from any thread.
  */
 #ifndef SIM_BURST_H
