@@ -428,17 +428,53 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 	return err;
 }
 
+/*
+ * Whose completion it is, we have to know, and few programs ask for it: UCX polls extended CQs by ibv_poll_cq(), which says so anyway. All that
+ * the program may notice is one function more in its CQ.
+ * Return: NULL if the base does not have it, or if there is something in @attr that we do not know.
+ */
+static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
+{
+	/* An older program's ends before the members that comp_mask does not name. */
+	struct ibv_cq_init_attr_ex named = {
+		.cqe = attr->cqe,
+		.cq_context = attr->cq_context,
+		.channel = attr->channel,
+		.comp_vector = attr->comp_vector,
+		.wc_flags = attr->wc_flags | IBV_WC_EX_WITH_QP_NUM,
+		.comp_mask = attr->comp_mask,
+	};
+
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
+		return NULL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		named.flags = attr->flags;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		named.parent_domain = attr->parent_domain;
+	return mc->create_cq_ex(context, &named);
+}
+
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	struct ibv_cq_ex *cq = mc->create_cq_ex(context, attr);
+	bool active = mesh_context_active(mc);
+	uint64_t flags = attr->wc_flags | IBV_WC_EX_WITH_QP_NUM;
+	struct ibv_cq_ex *cq = NULL;
 	int saved_errno = errno;
 
-	if (!cq || !mesh_context_active(mc))
+	if (active && mesh_root.config.survive && flags != attr->wc_flags)
+		cq = create_named(mc, context, attr);
+	if (!cq) {
+		flags = attr->wc_flags;
+		errno = saved_errno;
+		cq = mc->create_cq_ex(context, attr);
+	}
+	if (!cq || !active)
 		return cq;
+	saved_errno = errno;
 	pthread_mutex_lock(&mc->data.lock);
 	/* With an extended CQ that we cannot tell from others, none is touched any more. */
-	if (mesh_map_put(&mc->data.extended, cq, (void *)(uintptr_t)(attr->wc_flags + 1)))
+	if (mesh_map_put(&mc->data.extended, cq, (void *)(uintptr_t)(flags + 1)))
 		mc->data.extended_unknown = true;
 	pthread_mutex_unlock(&mc->data.lock);
 	errno = saved_errno;

@@ -88,4 +88,4 @@ CASES = (
     pingpong(10000, 4096),
     rping(3000, 1000),
 )
-SHORT = {"stacked": ("ib_write_bw", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
+SHORT = {"stacked": ("ib_write_bw", "ucx_perftest rc_verbs am_bw", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
