@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -102,17 +101,6 @@ struct ndev *ndev_find(struct net *n, uint32_t ifindex)
 	return NULL;
 }
 
-void ndev_size(struct ndev *d)
-{
-	struct ifreq request = {0};
-
-	d->max_frame = 0;
-	if (if_indextoname(d->ifindex, request.ifr_name) && !ioctl(d->fds[0], SIOCGIFMTU, &request))
-		d->max_frame = (size_t)request.ifr_mtu + ETH_HLEN;
-	if (d->max_frame > WIRE_MAX_FRAME)
-		d->max_frame = WIRE_MAX_FRAME;
-}
-
 static void ndev_add(struct hca *h, uint32_t ifindex)
 {
 	struct net *n = h->net;
@@ -130,7 +118,6 @@ static void ndev_add(struct hca *h, uint32_t ifindex)
 			return; /* no such netdev in this namespace, or no right to: the port stays
 				   mute */
 	}
-	ndev_size(d);
 	n->n_ndevs++;
 }
 

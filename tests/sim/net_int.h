@@ -16,14 +16,13 @@ static const uint16_t protos[N_PROTO] = {ETH_P_IP, ETH_P_IPV6, WIRE_ETHERTYPE_V1
 
 struct ndev {
 	uint32_t ifindex;
-	size_t max_frame; /* bytes */
 	int fds[N_PROTO];
 };
 
 /* A frame on its way out. */
 struct outbound {
 	int fd;
-	size_t len, max_frame; /* of it, and of its netdev */
+	size_t len, max_burst; /* bytes; the second: of a burst that it is the first of */
 	uint8_t length[BURST_LENGTH]; /* in front of it if it is one of a burst */
 };
 
@@ -42,7 +41,5 @@ struct net {
 
 /** ndev_find() - Return: the netdev, NULL if there are no sockets on it. */
 struct ndev *ndev_find(struct net *n, uint32_t ifindex);
-/** ndev_size() - find out how large its frames may be; also after that has changed */
-void ndev_size(struct ndev *d);
 
 #endif

@@ -5,7 +5,6 @@
  */
 #include "net_int.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -24,17 +23,17 @@ static void batch_iov(struct batch *b, void *base, size_t len)
 	b->msgs[b->n_msgs].msg_hdr.msg_iovlen++;
 }
 
-/* Return: how many frames from @i on go in one. */
-static uint32_t burst_of(const struct net *n, uint32_t i, size_t *ret_bytes)
+/* Return: how many frames from @i on go in one. *ret_bytes: what then follows the header, of @head_len. */
+static uint32_t burst_of(struct net *n, uint32_t i, size_t head_len, size_t *ret_bytes)
 {
 	const struct outbound *first = &n->outbound[i];
-	size_t bytes = burst_head_len(n->out[i], first->len) + BURST_LENGTH + first->len;
+	size_t bytes = BURST_LENGTH + first->len;
 	uint32_t k = 1;
 
 	for (; i + k < n->n_out; k++) {
 		const struct outbound *o = &n->outbound[i + k];
 
-		if (o->fd != first->fd || bytes + BURST_LENGTH + o->len > first->max_frame ||
+		if (o->fd != first->fd || head_len + bytes + BURST_LENGTH + o->len > first->max_burst ||
 		    !burst_joins(n->out[i], first->len, n->out[i + k], o->len, SIM_SLOT_QPN_BITS))
 			break;
 		bytes += BURST_LENGTH + o->len;
@@ -46,20 +45,19 @@ static uint32_t burst_of(const struct net *n, uint32_t i, size_t *ret_bytes)
 /* Return: how many frames it took. */
 static uint32_t batch_add(struct net *n, struct batch *b, uint32_t i, bool bursts)
 {
-	size_t bytes, head_len = burst_head_len(n->out[i], n->outbound[i].len);
-	uint32_t k = bursts ? burst_of(n, i, &bytes) : 1;
+	size_t bytes, head_len = bursts ? burst_head_len(n->out[i], n->outbound[i].len) : 0;
+	uint32_t k = head_len ? burst_of(n, i, head_len, &bytes) : 1;
 
 	b->msgs[b->n_msgs] = (struct mmsghdr){.msg_hdr = {.msg_iov = &b->iov[b->n_iov]}};
 	if (k == 1) {
 		batch_iov(b, n->out[i], n->outbound[i].len);
 	} else {
-		burst_head(n->heads[i], n->out[i], n->outbound[i].len, bytes - head_len);
+		burst_head(n->heads[i], n->out[i], n->outbound[i].len, bytes);
 		batch_iov(b, n->heads[i], head_len);
 		for (uint32_t j = i; j < i + k; j++) {
 			struct outbound *o = &n->outbound[j];
 
-			o->length[0] = (uint8_t)(o->len >> 8);
-			o->length[1] = (uint8_t)o->len;
+			burst_length(o->length, o->len);
 			batch_iov(b, o->length, BURST_LENGTH);
 			batch_iov(b, n->out[j], o->len);
 		}
@@ -68,13 +66,11 @@ static uint32_t batch_add(struct net *n, struct batch *b, uint32_t i, bool burst
 	return k;
 }
 
-static void batch_send(struct net *n, struct batch *b, int fd)
+static void batch_send(struct batch *b, int fd)
 {
 	for (uint32_t done = 0; done < b->n_msgs;) {
 		int sent = sendmmsg(fd, b->msgs + done, b->n_msgs - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		for (uint32_t i = 0; sent < 0 && errno == EMSGSIZE && i < n->n_ndevs; i++)
-			ndev_size(&n->ndevs[i]);
 		done += sent > 0 ? (uint32_t)sent : 1;
 	}
 }
@@ -94,7 +90,7 @@ void net_flush(struct hca *h)
 		b.n_msgs = b.n_iov = 0;
 		while (i < n->n_out && n->outbound[i].fd == fd)
 			i += batch_add(n, &b, i, bursts);
-		batch_send(n, &b, fd);
+		batch_send(&b, fd);
 	}
 	n->n_out = 0;
 }
@@ -108,9 +104,10 @@ uint8_t *net_frame(struct hca *h)
 	return h->net->out[h->net->n_out];
 }
 
-static int socket_for(const struct ndev *d, const uint8_t *frame)
+static int socket_for(struct net *n, uint32_t ifindex, const uint8_t *frame)
 {
 	uint16_t proto = (uint16_t)(frame[12] << 8 | frame[13]);
+	struct ndev *d = ndev_find(n, ifindex);
 
 	for (int k = 0; d && k < N_PROTO; k++)
 		if (protos[k] == proto)
@@ -118,20 +115,24 @@ static int socket_for(const struct ndev *d, const uint8_t *frame)
 	return -1;
 }
 
-/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame()
- * returned). */
-void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
+static void emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len, size_t max_burst)
 {
 	struct net *n = h->net;
-	const struct ndev *d = ndev_find(n, ifindex);
 	uint8_t *dst = net_frame(h);
-	int fd = socket_for(d, frame);
+	int fd = socket_for(n, ifindex, frame);
 
 	if (fd < 0)
 		return;
 	if (dst != frame)
 		memcpy(dst, frame, len);
-	n->outbound[n->n_out++] = (struct outbound){.fd = fd, .len = len, .max_frame = d->max_frame};
+	n->outbound[n->n_out++] = (struct outbound){.fd = fd, .len = len, .max_burst = max_burst};
+}
+
+/** net_emit() - queue a copy of a complete frame (unless it is already the one net_frame()
+ * returned). */
+void net_emit(struct hca *h, uint32_t ifindex, const uint8_t *frame, size_t len)
+{
+	emit(h, ifindex, frame, len, 0);
 }
 
 /* Send a frame twice: once now. Return: where its bytes are for the second time. */
@@ -148,6 +149,12 @@ static void tx_count(struct sim_port *port, size_t len)
 {
 	atomic_fetch_add_explicit(&port->counters.tx_packets, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&port->counters.tx_bytes, len, memory_order_relaxed);
+}
+
+/* What fits the netdev of a port for sure: packets with so much in them do, with all headers. */
+static size_t max_burst_of(const struct sim_port *port)
+{
+	return (size_t)128 << port->active_mtu;
 }
 
 /** net_send() - finish the frame that wire_begin() started and send it on its way, if port and
@@ -182,5 +189,5 @@ void net_send(struct hca *h, struct qp *qp, const struct path *path, struct wire
 	/* To a group: the port's own members hear it too. */
 	if (path->wire.dmac[0] & 1)
 		frame = net_emit_copy(h, h->net->lo, frame, len);
-	net_emit(h, ifindex, frame, len);
+	emit(h, ifindex, frame, len, max_burst_of(sp));
 }

@@ -8,9 +8,6 @@
 
 #include "icrc.h"
 
-#define ETH_LEN   14
-#define UDP_LEN   8
-#define BTH_LEN   12
 #define ICRC_LEN  4
 #define ETH_IPV4  0x0800
 #define ETH_IPV6  0x86dd
@@ -119,7 +116,7 @@ static size_t ext_len(uint32_t f)
 	       (f & WIRE_IETH ? 4 : 0);
 }
 
-static uint16_t ipv4_checksum(const uint8_t *ip)
+uint16_t wire_ipv4_checksum(const uint8_t *ip)
 {
 	uint32_t sum = 0;
 
@@ -152,7 +149,7 @@ static void put_ipv4(uint8_t *h, const struct wire_path *path, uint16_t id, size
 	h[9] = PROTO_UDP;
 	memcpy(h + 12, path->sgid + 12, 4);
 	memcpy(h + 16, path->dgid + 12, 4);
-	put16(h + 10, ipv4_checksum(h));
+	put16(h + 10, wire_ipv4_checksum(h));
 }
 
 static uint8_t *put_l3(uint8_t *h, const struct wire_path *path, const struct wire_packet *p,
@@ -165,17 +162,17 @@ static uint8_t *put_l3(uint8_t *h, const struct wire_path *path, const struct wi
 	if (is_v4(path->dgid)) {
 		/* A router may set an id of zero anew, which the ICRC covers; the PSN makes a good
 		 * one. */
-		put_ipv4(h, path, (uint16_t)(p->psn | 0x8000), UDP_LEN + ib_len);
+		put_ipv4(h, path, (uint16_t)(p->psn | 0x8000), WIRE_UDP_LEN + ib_len);
 		h += 20;
 	} else {
-		put_ipv6(h, path, PROTO_UDP, UDP_LEN + ib_len);
+		put_ipv6(h, path, PROTO_UDP, WIRE_UDP_LEN + ib_len);
 		h += 40;
 	}
 	put16(h, path->udp_sport);
 	put16(h + 2, WIRE_UDP_PORT);
-	put16(h + 4, (uint16_t)(UDP_LEN + ib_len));
+	put16(h + 4, (uint16_t)(WIRE_UDP_LEN + ib_len));
 	put16(h + 6, 0);
-	return h + UDP_LEN;
+	return h + WIRE_UDP_LEN;
 }
 
 static uint8_t *put_ext(uint8_t *h, uint32_t f, const struct wire_packet *p)
@@ -222,25 +219,25 @@ void wire_begin(uint8_t *frame, const struct wire_path *path, struct wire_packet
 {
 	uint32_t f = wire_op_flags(p->opcode);
 	uint8_t pad = -p->payload_len & 3;
-	size_t ib_len = BTH_LEN + ext_len(f) + p->payload_len + pad + ICRC_LEN;
+	size_t ib_len = WIRE_BTH_LEN + ext_len(f) + p->payload_len + pad + ICRC_LEN;
 	uint8_t *h;
 
 	memcpy(frame, path->dmac, 6);
 	memcpy(frame + 6, path->smac, 6);
 	put16(frame + 12, path->v1 ? WIRE_ETHERTYPE_V1 : is_v4(path->dgid) ? ETH_IPV4 : ETH_IPV6);
-	h = put_l3(frame + ETH_LEN, path, p, ib_len);
+	h = put_l3(frame + WIRE_ETH_LEN, path, p, ib_len);
 	h[0] = p->opcode;
 	h[1] = (uint8_t)((p->solicited ? 0x80 : 0) | 0x40 /* path migration state: migrated */ |
 			 pad << 4);
 	put16(h + 2, p->pkey);
 	put32(h + 4, p->dest_qpn);
 	put32(h + 8, (p->ack_request ? 1u << 31 : 0) | p->psn);
-	p->payload = put_ext(h + BTH_LEN, f, p);
+	p->payload = put_ext(h + WIRE_BTH_LEN, f, p);
 }
 
 size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wire_packet *p)
 {
-	uint8_t *end = p->payload + p->payload_len, *l3 = frame + ETH_LEN;
+	uint8_t *end = p->payload + p->payload_len, *l3 = frame + WIRE_ETH_LEN;
 	uint32_t crc;
 
 	while ((end - p->payload) & 3)
@@ -251,19 +248,17 @@ size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wi
 	return (size_t)(end + 4 - frame);
 }
 
-/* Return: the BTH, or NULL if the frame is no RoCE packet. *len shrinks to the length that the
- * headers give. */
-static uint8_t *get_l3(uint8_t *frame, size_t *len, struct wire_packet *ret)
+uint8_t *wire_bth(uint8_t *frame, size_t *len, struct wire_packet *ret)
 {
-	uint8_t *h = frame + ETH_LEN;
+	uint8_t *h = frame + WIRE_ETH_LEN;
 	size_t l3_payload, n = *len;
 	uint16_t type;
 
-	if (n < ETH_LEN + 20 + UDP_LEN + BTH_LEN + ICRC_LEN)
+	if (n < WIRE_ETH_LEN + 20 + WIRE_UDP_LEN + WIRE_BTH_LEN + ICRC_LEN)
 		return NULL;
 	memcpy(ret->smac, frame + 6, 6);
 	type = get16(frame + 12);
-	n -= ETH_LEN;
+	n -= WIRE_ETH_LEN;
 	ret->l3 = h;
 	ret->v1 = type == WIRE_ETHERTYPE_V1;
 	if (type == ETH_IPV4) {
@@ -287,20 +282,20 @@ static uint8_t *get_l3(uint8_t *frame, size_t *len, struct wire_packet *ret)
 	}
 	if (l3_payload > n - ret->l3_len)
 		return NULL;
-	*len = ETH_LEN + ret->l3_len + l3_payload;
+	*len = WIRE_ETH_LEN + ret->l3_len + l3_payload;
 	h += ret->l3_len;
 	if (ret->v1)
-		return l3_payload >= BTH_LEN + ICRC_LEN ? h : NULL;
-	if (l3_payload < UDP_LEN + BTH_LEN + ICRC_LEN || get16(h + 2) != WIRE_UDP_PORT ||
+		return l3_payload >= WIRE_BTH_LEN + ICRC_LEN ? h : NULL;
+	if (l3_payload < WIRE_UDP_LEN + WIRE_BTH_LEN + ICRC_LEN || get16(h + 2) != WIRE_UDP_PORT ||
 	    get16(h + 4) != l3_payload)
 		return NULL;
-	return h + UDP_LEN;
+	return h + WIRE_UDP_LEN;
 }
 
 uint32_t wire_peek_qpn(uint8_t *frame, size_t len)
 {
 	struct wire_packet p;
-	const uint8_t *bth = get_l3(frame, &len, &p);
+	const uint8_t *bth = wire_bth(frame, &len, &p);
 
 	return bth ? get24(bth + 5) : 0;
 }
@@ -352,7 +347,7 @@ int wire_decode(uint8_t *frame, size_t len, struct wire_packet *ret)
 	uint32_t f, crc;
 	unsigned int pad;
 
-	bth = get_l3(frame, &len, ret);
+	bth = wire_bth(frame, &len, ret);
 	if (!bth || bth[1] & 0x0f /* transport header version */)
 		return -EPROTO;
 	end = frame + len - ICRC_LEN;
@@ -368,9 +363,9 @@ int wire_decode(uint8_t *frame, size_t len, struct wire_packet *ret)
 	ret->psn = get24(bth + 9);
 	pad = bth[1] >> 4 & 3;
 	f = wire_op_flags(ret->opcode);
-	if (!f || (size_t)(end - bth) < BTH_LEN + ext_len(f) + pad)
+	if (!f || (size_t)(end - bth) < WIRE_BTH_LEN + ext_len(f) + pad)
 		return -EPROTO;
-	ret->payload = get_ext(bth + BTH_LEN, f, ret);
+	ret->payload = get_ext(bth + WIRE_BTH_LEN, f, ret);
 	ret->payload_len = (uint32_t)(end - ret->payload) - pad;
 	if ((ret->payload_len && !(f & WIRE_PAYLOAD)) || ret->payload_len > WIRE_MAX_MTU)
 		return -EPROTO;

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define WIRE_ETH_LEN      14
+#define WIRE_UDP_LEN      8
+#define WIRE_BTH_LEN      12
 #define WIRE_UDP_PORT     4791
 #define WIRE_ETHERTYPE_V1 0x8915
 #define WIRE_MAX_MTU      4096
@@ -133,6 +136,19 @@ void wire_begin(uint8_t *frame, const struct wire_path *path, struct wire_packet
 
 /** wire_finish() - pad the payload and append the ICRC. Return: length of the frame in bytes. */
 size_t wire_finish(uint8_t *frame, const struct wire_path *path, const struct wire_packet *p);
+
+/** wire_ipv4_checksum() - of a header of 20 bytes whose checksum is 0 */
+uint16_t wire_ipv4_checksum(const uint8_t *ip);
+
+/**
+ * wire_bth() - what is before the BTH.
+ * @frame: any bytes whatever.
+ * @len: of it; shrinks to the length that its headers give.
+ * @ret: what is for decode only is filled.
+ *
+ * Return: the BTH, or NULL if the frame is no RoCE packet.
+ */
+uint8_t *wire_bth(uint8_t *frame, size_t *len, struct wire_packet *ret);
 
 /** wire_peek_qpn() - the destination QPN of a frame, whatever else is in it. Return: 0 if it is not a RoCE packet. */
 uint32_t wire_peek_qpn(uint8_t *frame, size_t len);
