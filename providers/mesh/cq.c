@@ -429,8 +429,8 @@ int mesh_resize_cq(struct ibv_cq *cq, int cqe)
 }
 
 /*
- * Whose completion it is, we have to know, and few programs ask for it: UCX polls extended CQs by ibv_poll_cq(), which says so anyway. All that
- * the program may notice is one function more in its CQ.
+ * Whose completion it is, we have to know, and few programs ask for it: UCX polls extended CQs by ibv_poll_cq(), which says so anyway.
+ * All that the program may notice is one function more in its CQ.
  * Return: NULL if the base does not have it, or if there is something in @attr that we do not know.
  */
 static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
@@ -457,20 +457,21 @@ static struct ibv_cq_ex *create_named(struct mesh_context *mc, struct ibv_contex
 struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct mesh_context *mc = mesh_context_get(context);
-	bool active = mesh_context_active(mc);
 	uint64_t flags = attr->wc_flags | IBV_WC_EX_WITH_QP_NUM;
 	struct ibv_cq_ex *cq = NULL;
 	int saved_errno = errno;
 
-	if (active && mesh_root.config.survive && flags != attr->wc_flags)
+	if (!mesh_context_active(mc))
+		return mc->create_cq_ex(context, attr);
+	if (mesh_root.config.survive && flags != attr->wc_flags)
 		cq = create_named(mc, context, attr);
 	if (!cq) {
 		flags = attr->wc_flags;
 		errno = saved_errno;
 		cq = mc->create_cq_ex(context, attr);
 	}
-	if (!cq || !active)
-		return cq;
+	if (!cq)
+		return NULL;
 	saved_errno = errno;
 	pthread_mutex_lock(&mc->data.lock);
 	/* With an extended CQ that we cannot tell from others, none is touched any more. */

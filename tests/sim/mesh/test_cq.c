@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The CQ that is read (reader.h): to libmlx5 it is as it was, it may be resized or lose its queue pair meanwhile, and one that the
- * program may poll by itself is left alone. Seeded: TEST_SEED=n
+ * program may poll by itself is left alone. And what is asked of the base when an extended one is made. Seeded: TEST_SEED=n
  */
 #include <errno.h>
 #include <pthread.h>
@@ -137,6 +137,63 @@ static void test_made_past_us(void **state)
 	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
 }
 
+static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+static struct ibv_cq_init_attr_ex asked; /* of the base, the last time */
+static int n_asked;
+
+static struct ibv_cq_ex *create_seen(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	asked = *attr;
+	n_asked++;
+	return base_create(context, attr);
+}
+
+/* What a program does not name by comp_mask is not there, and what it names and we do not know is the base's to refuse. */
+static void test_asked_of_base(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN, .flags = ~0u, .parent_domain = world.pd};
+	struct ibv_cq_ex *cq;
+
+	(void)state;
+	base_create = world.mc->create_cq_ex;
+	world.mc->create_cq_ex = create_seen;
+	n_asked = 0;
+	cq = ibv_create_cq_ex(world.context, &attr);
+	assert_non_null(cq);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM);
+	assert_int_equal(asked.flags, 0);
+	assert_null(asked.parent_domain);
+	assert_int_equal(asked.cqe, 16);
+
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	attr.parent_domain = NULL;
+	cq = ibv_create_cq_ex(world.context, &attr);
+	assert_null(cq); /* no parent domain where one is named: asked for with ours, then as the program did */
+	assert_int_equal(n_asked, 3);
+	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	cq = ibv_create_cq_ex(world.context, &attr);
+	assert_non_null(cq);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(asked.flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+
+	n_asked = 0;
+	attr.comp_mask = 1u << 31;
+	assert_null(ibv_create_cq_ex(world.context, &attr));
+	assert_int_equal(n_asked, 1);
+	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
+
+	mesh_root.config.survive = false;
+	attr.comp_mask = 0;
+	cq = ibv_create_cq_ex(world.context, &attr);
+	assert_non_null(cq);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
+	world.mc->create_cq_ex = base_create;
+}
+
 static void test_resized(void **state)
 {
 	unsigned int i, round;
@@ -244,6 +301,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
 		T(test_cq_is_as_it_was), T(test_resized), T(test_resized_between), T(test_resized_meanwhile),
 		T(test_resized_unknown), T(test_destroyed_meanwhile), T(test_polled_by_itself), T(test_made_past_us),
+		T(test_asked_of_base),
 	};
 
 	reading_seed();

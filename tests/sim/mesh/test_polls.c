@@ -161,15 +161,6 @@ static int in_a_thread(void *(*fn)(void *arg))
 /* ---- whose it is ------------------------------------------------------------------------------------------------- */
 
 static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
-static struct ibv_cq_init_attr_ex asked; /* of the base, the last time */
-static int n_asked;
-
-static struct ibv_cq_ex *create_seen(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
-{
-	asked = *attr;
-	n_asked++;
-	return base_create(context, attr);
-}
 
 static struct ibv_cq_ex *create_nameless_only(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
@@ -177,14 +168,7 @@ static struct ibv_cq_ex *create_nameless_only(struct ibv_context *context, struc
 		errno = ENOTSUP;
 		return NULL;
 	}
-	return create_seen(context, attr);
-}
-
-static void watch_base(struct ibv_cq_ex *(*create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr))
-{
-	base_create = world.mc->create_cq_ex;
-	world.mc->create_cq_ex = create;
-	n_asked = 0;
+	return base_create(context, attr);
 }
 
 /* UCX makes such CQs, and polls them by ibv_poll_cq(). */
@@ -204,57 +188,14 @@ static void test_nameless(void **state)
 	struct mesh_held *h;
 
 	(void)state;
-	watch_base(create_nameless_only);
+	base_create = world.mc->create_cq_ex;
+	world.mc->create_cq_ex = create_nameless_only;
 	open_hub(&bare_ex, &(struct shape){.wc_flags = IBV_WC_EX_WITH_BYTE_LEN});
 	world.mc->create_cq_ex = base_create;
 	assert_null(hub.cq_ex->read_qp_num);
 	end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
 	assert_false(mesh_cq_names_qps(world.mc, hub.cq));
 	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EOPNOTSUPP);
-}
-
-/* What a program does not name by comp_mask is not there, and what it names and we do not know is the base's to refuse. */
-static void test_asked_of_base(void **state)
-{
-	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN, .flags = ~0u, .parent_domain = world.pd};
-	struct ibv_cq_ex *cq;
-
-	(void)state;
-	watch_base(create_seen);
-	cq = ibv_create_cq_ex(world.context, &attr);
-	assert_non_null(cq);
-	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM);
-	assert_int_equal(asked.flags, 0);
-	assert_null(asked.parent_domain);
-	assert_int_equal(asked.cqe, 16);
-
-	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-	attr.parent_domain = NULL;
-	cq = ibv_create_cq_ex(world.context, &attr);
-	assert_null(cq); /* no parent domain where one is named: asked for with ours, then as the program did */
-	assert_int_equal(n_asked, 3);
-	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
-	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-	cq = ibv_create_cq_ex(world.context, &attr);
-	assert_non_null(cq);
-	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-	assert_int_equal(asked.flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-
-	n_asked = 0;
-	attr.comp_mask = 1u << 31;
-	assert_null(ibv_create_cq_ex(world.context, &attr));
-	assert_int_equal(n_asked, 1);
-	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
-
-	mesh_root.config.survive = false;
-	attr.comp_mask = 0;
-	cq = ibv_create_cq_ex(world.context, &attr);
-	assert_non_null(cq);
-	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-	assert_int_equal(asked.wc_flags, IBV_WC_EX_WITH_BYTE_LEN);
-	world.mc->create_cq_ex = base_create;
 }
 
 /* ---- between start_poll and end_poll ----------------------------------------------------------------------------- */
@@ -963,7 +904,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_named_unasked), T(test_nameless), T(test_asked_of_base), T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
+		T(test_named_unasked), T(test_nameless),
+		T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
 		T(test_begins_while_posted), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet),
 		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
