@@ -63,7 +63,11 @@ enum mv_ctl_flags {
 	MV_CTL_READY = 2,
 	MV_CTL_KEY_INVALID = 4, /* KEY_PUT: no such key in the QP's protection domain; @rkey fails every access */
 	MV_CTL_STAYS = 8, /* OFFER, ANSWER: my QP on the path is the program's own; keys are the program's own */
-	MV_CTL_ASKING = 16, /* HELLO: my path may work; I only have to know your RoCE version */
+	/*
+	 * HELLO: my path may work; I only have to know your RoCE version. OFFER, with MV_CTL_MOVE: our path may be dead; this is a QP that I made
+	 * ahead, and so let yours be: change nothing before CONFIRM or SYNC
+	 */
+	MV_CTL_ASKING = 16,
 	/*
 	 * HELLO, OFFER, ANSWER, CONFIRM, REFUSE: of a QP that is at work on the path that @base names. HELLO: I want to
 	 * leave it, or: I have heard that you do; @reason says why.
@@ -202,6 +206,11 @@ enum mv_frame_type {
 	 * sends them itself to processes that have said PACKS after that.
 	 */
 	MV_FRAME_PACKS,
+	/*
+	 * agent: @sgid to @dgid, on which you work, may be told DOWN in a moment; a PATH follows. A process that does not know it drops it,
+	 * and what is behind it in the packet.
+	 */
+	MV_FRAME_SUSPECT,
 	MV_FRAME_TYPE_END,
 };
 
@@ -228,8 +237,8 @@ struct mv_frame {
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
 	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
-	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH */
-	union ibv_gid sgid; /* WATCH, PATH: of this host */
+	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT */
+	union ibv_gid sgid; /* WATCH, PATH, SUSPECT: of this host */
 	uint8_t watch; /* WATCH: mask of enum mv_watch */
 	uint8_t probed; /* PATH: enum mv_probed */
 	uint16_t len; /* of @payload; 0 where the type does not use it */

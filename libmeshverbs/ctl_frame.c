@@ -38,6 +38,7 @@ static const struct {
 	[MV_FRAME_WATCH] = {"watch", HAS_DGID | HAS_PATH},
 	[MV_FRAME_PATH] = {"path", HAS_DGID | HAS_PATH},
 	[MV_FRAME_PACKS] = {"packs", HAS_VERSION},
+	[MV_FRAME_SUSPECT] = {"suspect", HAS_DGID | HAS_PATH},
 };
 
 static unsigned int has_of(unsigned int type)

@@ -140,6 +140,8 @@ void md_clients_changed(struct md_clients *clients);
 /** md_clients_path - tell a process of a path; false: its socket is full */
 bool md_clients_path(struct md_clients *clients, uint64_t number, const union ibv_gid *local,
 		     const union ibv_gid *remote, enum mv_probed state);
+/** md_clients_suspect - warn a process of a path; false: it is not warned */
+bool md_clients_suspect(struct md_clients *clients, uint64_t number, const union ibv_gid *local, const union ibv_gid *remote);
 
 /** md_client_unreachable - tell that a message to an end will not arrive; @data: that message */
 void md_client_unreachable(struct md_client *client, const union ibv_gid *dgid, uint32_t qpn, const uint8_t *data,

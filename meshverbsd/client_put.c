@@ -97,6 +97,17 @@ bool md_clients_path(struct md_clients *clients, uint64_t number, const union ib
 	return !client || md_client_put(client, &frame);
 }
 
+bool md_clients_suspect(struct md_clients *clients, uint64_t number, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_frame frame = {.type = MV_FRAME_SUSPECT, .sgid = *local, .dgid = *remote};
+	struct md_client *client = md_clients_find(clients, number);
+
+	if (!client || !md_client_put(client, &frame))
+		return false;
+	flush_client(client); /* the last one of its packet: see MV_FRAME_SUSPECT */
+	return true;
+}
+
 void md_clients_changed(struct md_clients *clients)
 {
 	const struct mv_frame changed = {.type = MV_FRAME_CHANGED, .version = MV_CTL_VERSION};

@@ -140,6 +140,7 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	gauge(list, "paths_down", probes->n_down, "Of these, those that are dead");
 	counter(list, "path_failures", probes->count.down, "Times that probes found a path dead");
 	counter(list, "path_recoveries", probes->count.recovered, "Times that such a path answered again");
+	counter(list, "path_warnings", probes->count.warnings, "Times that processes were warned of a path that did not answer");
 	counter(list, "probes_sent", probes->count.sent, "Probes sent");
 	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent, or were for a port that is down");
 	counter(list, "probes_held", probes->count.held, "Probes that were not sent because room to send was scarce");

@@ -63,7 +63,14 @@ static bool tell(void *arg, uint64_t client, const struct md_probe_key *path, en
 	return md_clients_path(&agent->clients, client, &path->local, &path->remote, state);
 }
 
-static const struct md_probe_ops probe_ops = {send_probe, waiting, host_of, tell};
+static bool warn(void *arg, uint64_t client, const struct md_probe_key *path)
+{
+	struct md_agent *agent = arg;
+
+	return md_clients_suspect(&agent->clients, client, &path->local, &path->remote);
+}
+
+static const struct md_probe_ops probe_ops = {send_probe, waiting, host_of, tell, warn};
 
 void md_prober_init(struct md_agent *agent)
 {

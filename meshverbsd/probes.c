@@ -6,6 +6,10 @@
 
 /* A path that does not answer is probed ten times as seldom after this many intervals, and a hundred times after ten times as many. */
 #define BRISK_INTERVALS 50
+/* A path that answers after those who work there were warned: until they are warned again. */
+#define WARN_AGAIN_NS (10 * MD_S)
+/* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/probed.h). */
+#define WARN_AHEAD_NS (MD_S / 10)
 
 void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
 		    unsigned int multiplier, uint64_t nonce)
@@ -15,7 +19,8 @@ void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, vo
 				     .interval_ns = interval_ns,
 				     .multiplier = multiplier,
 				     .nonce = nonce,
-				     .next_ns = UINT64_MAX};
+				     .next_ns = UINT64_MAX,
+				     .regular_ns = UINT64_MAX};
 }
 
 struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path)
@@ -46,12 +51,24 @@ static void tell(struct md_probes *probes, struct md_probe *p)
 	LIST_FOREACH(watch, &p->watches, of_path) {
 		enum mv_probed state = as_seen_by(watch, p->state);
 
-		if (watch->told && watch->told_probed == state)
+		/* Whoever was warned waits for what comes of that. */
+		if (watch->told && (watch->warned ? p->warned : watch->told_probed == state))
 			continue;
 		watch->told = probes->ops->tell(probes->arg, watch->client, &p->key, state);
 		watch->told_probed = state;
+		watch->warned &= !watch->told;
 		probes->untold |= !watch->told;
 	}
+}
+
+/* It answers. */
+static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	if (!p->warned)
+		return;
+	p->warned = false;
+	p->no_warning_ns = now_ns + WARN_AGAIN_NS;
+	tell(probes, p);
 }
 
 static void set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state)
@@ -110,22 +127,50 @@ static uint64_t pace(const struct md_probes *probes, const struct md_probe *p, u
 }
 
 /* On a grid, so that paths of different phases do not each need a turn of their own, and turns that come a little late do not add up. */
+static uint64_t pace_on_grid(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t grid = part_of(probes);
+
+	return (pace(probes, p, now_ns) + grid - 1) / grid * grid;
+}
+
 static void schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t grid = part_of(probes), steps = (pace(probes, p, now_ns) + grid - 1) / grid;
+	uint64_t grid = part_of(probes);
 
-	p->next_ns = (now_ns + grid / 4) / grid * grid + steps * grid;
+	p->next_ns = (now_ns + grid / 4) / grid * grid + pace_on_grid(probes, p, now_ns);
+}
+
+static void set_next(struct md_probes *probes, uint64_t regular_ns)
+{
+	bool awaited = probes->n_awaited && probes->awaited_ns < regular_ns;
+
+	probes->regular_ns = regular_ns;
+	probes->next_ns = awaited ? probes->awaited_ns : regular_ns;
+}
+
+/* When its next probe is due: earlier, if the last one has no answer where there should be one by now. */
+static uint64_t due_of(const struct md_probes *probes, const struct md_probe *p)
+{
+	uint64_t answer_ns = p->sent_ns + larger(part_of(probes), 2000ull * p->slow_us);
+
+	return p->awaited && answer_ns < p->next_ns ? answer_ns : p->next_ns;
 }
 
 /* Looks at all of them: once in a tick. */
-static void set_next(struct md_probes *probes, uint64_t now_ns)
+static void find_next(struct md_probes *probes, uint64_t now_ns)
 {
+	uint64_t next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
 	struct md_probe *p, *next;
 
-	probes->next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
-	HASH_ITER(hh, probes->by_key, p, next)
-	if (p->next_ns < probes->next_ns)
-		probes->next_ns = p->next_ns;
+	probes->awaited_ns = UINT64_MAX;
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (p->next_ns < next_ns)
+			next_ns = p->next_ns;
+		if (p->awaited && due_of(probes, p) < probes->awaited_ns)
+			probes->awaited_ns = due_of(probes, p);
+	}
+	set_next(probes, next_ns);
 }
 
 /*
@@ -134,8 +179,23 @@ static void set_next(struct md_probes *probes, uint64_t now_ns)
  */
 static void not_after(struct md_probes *probes, uint64_t at_ns)
 {
-	if (at_ns < probes->next_ns)
-		probes->next_ns = at_ns;
+	if (at_ns < probes->regular_ns)
+		set_next(probes, at_ns);
+}
+
+/* One that has just been probed by itself; find_next() follows. */
+static void await(struct md_probes *probes, struct md_probe *p)
+{
+	if (p->answered == p->number || p->state == MV_PROBED_UNKNOWN || p->state == MV_PROBED_DOWN)
+		return;
+	probes->n_awaited += !p->awaited;
+	p->awaited = true;
+}
+
+static void await_no_more(struct md_probes *probes, struct md_probe *p)
+{
+	probes->n_awaited -= p->awaited;
+	p->awaited = false;
 }
 
 static void tell_soon(struct md_probes *probes, uint64_t now_ns)
@@ -194,10 +254,13 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 	p->begun_ns = now_ns;
 	p->next_ns = was ? UINT64_MAX : now_ns;
 	not_after(probes, p->next_ns);
-	if (was)
+	if (was) {
 		set_suspect(probes, p, false);
+		await_no_more(probes, p);
+		p->warned = false;
+	}
 	if (!probes->n_scheduled && !probes->untold)
-		probes->next_ns = UINT64_MAX;
+		set_next(probes, UINT64_MAX);
 }
 
 /* A path counts once for a user, however many processes of his have it watched. */
@@ -397,7 +460,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 		    const struct mv_host_id *sender, uint64_t now_ns)
 {
 	struct md_probe *p = md_probes_find(probes, path);
-	bool was_slow;
+	bool off_pace;
 
 	if (!p || echo->nonce != p->nonce || !echo->number || echo->number > p->number) {
 		probes->count.stray++;
@@ -406,16 +469,20 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	if (echo->number <= p->answered)
 		return;
 	probes->count.echoes++;
-	was_slow = pace(probes, p, now_ns) > probes->interval_ns;
+	off_pace = p->suspect || pace(probes, p, now_ns) > probes->interval_ns;
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;
 	p->host = *sender;
 	p->has_host = true;
 	p->peer_dropped = echo->dropped;
-	if (echo->number == p->number)
+	if (echo->number == p->number) {
 		p->rtt_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
+		p->slow_us = p->rtt_us > p->slow_us ? p->rtt_us : p->slow_us - (p->slow_us - p->rtt_us) / 16;
+		await_no_more(probes, p);
+	}
 	clear_suspicion(probes, p, now_ns);
+	end_warning(probes, p, now_ns);
 	if (p->state == MV_PROBED_DOWN && p->n_answered >= probes->multiplier) {
 		probes->count.recovered++;
 		set_state(probes, p, MV_PROBED_UP);
@@ -423,10 +490,9 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 		set_state(probes, p, MV_PROBED_UP);
 	}
 	tell_soon(probes, now_ns);
-	if (was_slow && p->n_scheduled) {
+	if (off_pace && p->n_scheduled)
 		schedule(probes, p, now_ns);
-		not_after(probes, p->next_ns);
-	}
+	set_next(probes, p->next_ns < probes->regular_ns ? p->next_ns : probes->regular_ns);
 }
 
 void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns)
@@ -436,6 +502,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 	if (!p || p->answered == p->number)
 		return;
 	clear_suspicion(probes, p, now_ns);
+	end_warning(probes, p, now_ns);
 	p->number = p->answered; /* the one under way has been dropped */
 	if (p->n_scheduled) {
 		p->next_ns = now_ns;
@@ -463,7 +530,7 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 }
 
 /* Who has it watched is to know first which of the other paths are better. */
-static void is_down(struct md_probes *probes, struct md_probe *suspect)
+static void judge_others(struct md_probes *probes, const struct md_probe *suspect)
 {
 	struct md_probe *p, *next;
 
@@ -471,7 +538,39 @@ static void is_down(struct md_probes *probes, struct md_probe *suspect)
 	if (p != suspect && same_host(p, suspect) && p->turn == suspect->turn && p->answered < p->turn_number &&
 	    p->state == MV_PROBED_UP)
 		set_state(probes, p, MV_PROBED_SILENT);
+}
+
+static unsigned int rounds_needed(const struct md_probes *probes)
+{
+	return MD_PROBE_PARTS * (probes->multiplier - 1);
+}
+
+/* Early enough to be of use, and not so early that those who are warned lose patience. */
+static bool is_time_to_warn(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t rest = (rounds_needed(probes) - p->rounds) * pace_on_grid(probes, p, now_ns);
+
+	return p->rounds >= MD_PROBE_WARN_ROUNDS && rest <= WARN_AHEAD_NS && !p->warned && now_ns >= p->no_warning_ns;
+}
+
+static void warn(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	struct md_probe_watch *watch;
+
+	if (!is_time_to_warn(probes, p, now_ns))
+		return;
+	judge_others(probes, p);
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
+		p->warned = watch->warned = true;
+	probes->count.warnings += p->warned;
+}
+
+static void is_down(struct md_probes *probes, struct md_probe *suspect)
+{
+	judge_others(probes, suspect);
 	set_suspect(probes, suspect, false);
+	suspect->warned = false;
 	probes->count.down++;
 	set_state(probes, suspect, MV_PROBED_DOWN);
 }
@@ -494,12 +593,15 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 		return;
 	}
 	probes->count.rounds++;
-	if (++p->rounds >= MD_PROBE_PARTS * (probes->multiplier - 1))
+	if (++p->rounds >= rounds_needed(probes))
 		is_down(probes, p);
+	else
+		warn(probes, p, now_ns);
 }
 
 static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
+	await_no_more(probes, p);
 	if (p->answered == p->number)
 		return;
 	p->n_answered = 0;
@@ -638,7 +740,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 	probes->turn++;
 	/* Those that are due a little later keep step. */
 	HASH_ITER(hh, probes->by_key, p, next) {
-		uint64_t due_ns = p->next_ns;
+		uint64_t due_ns = due_of(probes, p);
 
 		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
 			continue;
@@ -646,6 +748,8 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		late |= now_ns > due_ns + probes->interval_ns;
 		review(probes, p, now_ns);
 		send_probe(probes, p, p->suspect, now_ns);
+		if (!p->suspect)
+			await(probes, p);
 		n_sent++;
 		schedule(probes, p, now_ns);
 	}
@@ -654,5 +758,5 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		n_sent += send_witnesses(probes, p, now_ns);
 	probes->count.late += late;
 	tell_the_rest(probes);
-	set_next(probes, now_ns);
+	find_next(probes, now_ns);
 }

@@ -21,8 +21,8 @@
  * processor. Times decide nothing here. A path is DOWN only by comparison: in one turn a probe goes out on it and, right behind,
  * one on each other path that we know to the same host (witnesses); then the echo of a witness is there and that of the path is
  * not. Who has answered the later datagram has had the earlier one for at least as long. MD_PROBE_PARTS * (multiplier - 1)
- * such rounds, a part of the interval apart, after a probe that had a whole interval to be answered, and not one echo in between,
- * however late, make a path DOWN: some three intervals after it died. A busy agent at either end makes rounds late; a dead
+ * such rounds, a part of the interval apart, after a probe that had such a part to be answered, or twice as long as slow ones took, and not one echo in between,
+ * however late, make a path DOWN: some three intervals after its last echo. A busy agent at either end makes rounds late; a dead
  * one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
  * there is nowhere to go. Datagrams that an end had no room for would be missed without guilt of the path, so ends count
  * them, and each that is counted begins the rounds anew.
@@ -31,11 +31,15 @@
  * what it was given, in the send buffer that all paths share; so once a part of that is in use, paths that do not answer get
  * little more (MD_SCARCE_PERCENT), and what they are not given makes rounds void, too.
  *
+ * Who works on a path is warned when MD_PROBE_WARN_ROUNDS rounds speak against it, or later if there are so many suspects that the rest
+ * takes long, and may prepare to leave it. That ends with the next that is told of the path, and comes seldom on one that answers after all.
+ *
  * Nothing is sent as long as no path is watched for WORK or HOME; witnesses that are spare paths are only probed while some
  * path is suspect.
  */
 
-#define MD_PROBE_PARTS 4 /* rounds in one interval, while a path is suspect */
+#define MD_PROBE_PARTS       4 /* rounds in one interval, while a path is suspect */
+#define MD_PROBE_WARN_ROUNDS 2
 
 struct md_probes;
 
@@ -58,6 +62,7 @@ struct md_probe_watch {
 	uid_t uid; /* the client's */
 	uint8_t watch; /* mask of enum mv_watch */
 	bool told; /* what follows */
+	bool warned; /* since that */
 	uint8_t told_probed;
 };
 
@@ -68,9 +73,11 @@ struct md_probe {
 	unsigned int n_scheduled; /* watches for more than SPARE */
 	enum mv_probed state; /* readable, as are the next four */
 	bool suspect;
+	bool awaited; /* its newest probe, sent while it was not suspect, has had neither an answer nor a look since */
 	bool has_host;
 	struct mv_host_id host; /* who answers, or whose it is said to be */
 	uint32_t rtt_us; /* of the newest echo */
+	uint32_t slow_us; /* of the slowest one lately */
 	uint64_t nonce;
 	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: not by itself */
 	uint64_t number, answered; /* newest probe sent, newest one answered; 0: none */
@@ -81,6 +88,8 @@ struct md_probe {
 	uint64_t suspect_ns; /* since when */
 	uint64_t turn, turn_number; /* the last turn in which it was probed as suspect or witness, and that probe; 0: none */
 	unsigned int rounds; /* that speak against it */
+	bool warned; /* who works there, in this suspicion */
+	uint64_t no_warning_ns; /* until then: the last one was in vain */
 };
 
 struct md_probe_ops {
@@ -92,6 +101,8 @@ struct md_probe_ops {
 	bool (*host)(void *arg, const struct md_probe_key *path, struct mv_host_id *ret);
 	/* Tells a process. Return: false: it is to be tried again. */
 	bool (*tell)(void *arg, uint64_t client, const struct md_probe_key *path, enum mv_probed state);
+	/* Tells a process that it may soon be told DOWN. Return: false: it is not, and need not be. */
+	bool (*warn)(void *arg, uint64_t client, const struct md_probe_key *path);
 };
 
 /* A user who is not root, as long as processes of his have paths watched. */
@@ -110,13 +121,14 @@ struct md_probes {
 	struct md_probe *by_key;
 	struct md_probe_user *users;
 	size_t n, n_watches;
-	size_t n_scheduled, n_suspect, n_down; /* paths */
+	size_t n_scheduled, n_suspect, n_down, n_awaited; /* paths */
 	bool untold; /* some process is still to be told */
 	uint64_t next_ns; /* when md_probes_tick() is due, or somewhat before that, never later; UINT64_MAX: not at all */
+	uint64_t regular_ns, awaited_ns; /* the earlier of them, the second only while there are @n_awaited */
 	uint64_t turn;
 	uint32_t dropped; /* here, as of the last tick */
 	struct {
-		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late;
+		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
 	} count;
 };
 

@@ -314,7 +314,7 @@ static void test_frames(void **state)
 		[MV_FRAME_UNREACHABLE] = "GQP", [MV_FRAME_STATUS] = "DQP",
 		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
 		[MV_FRAME_WATCH] = "GSW",       [MV_FRAME_PATH] = "GSR",
-		[MV_FRAME_PACKS] = "V",
+		[MV_FRAME_PACKS] = "V",         [MV_FRAME_SUSPECT] = "GS",
 	};
 
 	(void)state;
@@ -433,6 +433,9 @@ static void test_frames_refused(void **state)
 	frame = frame_of(MV_FRAME_PATH);
 	assert_frame_refused(&frame, 42, MV_WATCH_WORK);
 	assert_frame_refused(&frame, 43, MV_PROBED_END);
+	frame = frame_of(MV_FRAME_SUSPECT);
+	assert_frame_refused(&frame, 42, MV_WATCH_WORK);
+	assert_frame_refused(&frame, 43, MV_PROBED_DOWN);
 }
 
 int main(void)

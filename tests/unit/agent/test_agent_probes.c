@@ -49,7 +49,7 @@ static uint32_t peer_dropped, we_dropped;
 static size_t queue_room; /* of a socket of the peer's */
 static size_t send_room, n_stuck; /* of our socket: datagrams */
 static enum mv_probed told[N_PATHS];
-static unsigned int n_told[N_PATHS], told_order[N_PATHS], n_tells;
+static unsigned int n_told[N_PATHS], n_warned[N_PATHS], n_ticks, told_order[N_PATHS], n_tells;
 static bool socket_full;
 
 static unsigned int path_of(const struct md_probe_key *key)
@@ -117,7 +117,18 @@ static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, 
 	return true;
 }
 
-static const struct md_probe_ops ops = {on_send, on_waiting, on_host, on_tell};
+static bool on_warn(void *arg, uint64_t client, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)client;
+	if (socket_full)
+		return false;
+	assert_true(md_probes_find(&probes, key)->rounds >= MD_PROBE_WARN_ROUNDS);
+	n_warned[path_of(key)]++;
+	return true;
+}
+
+static const struct md_probe_ops ops = {on_send, on_waiting, on_host, on_tell, on_warn};
 
 static void begin(void)
 {
@@ -128,6 +139,8 @@ static void begin(void)
 	memset(n_sent, 0, sizeof(n_sent));
 	memset(told, 0, sizeof(told));
 	memset(n_told, 0, sizeof(n_told));
+	memset(n_warned, 0, sizeof(n_warned));
+	n_ticks = 0;
 	for (unsigned int i = N_NAMED; i < N_PATHS; i++) {
 		wires[i].key = (struct md_probe_key){.local = unit_gid(local[0]), .remote = unit_gid("10.1.1.0")};
 		wires[i].key.remote.raw[15] = (uint8_t)i;
@@ -170,6 +183,7 @@ static int teardown(void **state)
 	assert_int_equal(probes.n_scheduled, 0);
 	assert_int_equal(probes.n_suspect, 0);
 	assert_int_equal(probes.n_down, 0);
+	assert_int_equal(probes.n_awaited, 0);
 	md_probes_fini(&probes);
 	return 0;
 }
@@ -276,8 +290,11 @@ static void check_next(void)
 {
 	const struct md_probe *p, *more;
 
-	HASH_ITER(hh, probes.by_key, p, more)
-	assert_true(probes.next_ns <= p->next_ns);
+	HASH_ITER(hh, probes.by_key, p, more) {
+		assert_true(probes.next_ns <= p->next_ns);
+		assert_true(!p->awaited || probes.next_ns <= p->sent_ns + probes.interval_ns / MD_PROBE_PARTS ||
+			    probes.next_ns <= p->sent_ns + 2000ull * p->slow_us);
+	}
 	assert_true(!probes.untold || probes.next_ns <= now_ns + INTERVAL);
 }
 
@@ -291,8 +308,10 @@ static void step(uint64_t until_ns)
 	if (we_run_ns > now_ns)
 		return;
 	we_read();
-	if (probes.next_ns <= now_ns && probes.next_ns + late_ns <= now_ns)
+	if (probes.next_ns <= now_ns && probes.next_ns + late_ns <= now_ns) {
 		md_probes_tick(&probes, true, we_dropped, now_ns);
+		n_ticks++;
+	}
 }
 
 static void run(uint64_t for_ns)
@@ -342,6 +361,103 @@ static void test_alive(void **state)
 	assert_int_equal(n_told[0], 2);
 	assert_in_range(n_sent[0], 990, 1010);
 	assert_int_equal(n_sent[1], 0);
+	/* Nobody wakes up to see whether there is an answer that has come. */
+	assert_in_range(n_ticks, 990, 1010);
+}
+
+/* Answers that begin to take longer are seen for what they are. */
+static void test_slow(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].delay_ns = 3 * MD_MS;
+	run(10 * MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_int_equal(n_told[0], 2);
+	assert_int_equal(n_warned[0], 0);
+	assert_in_range(n_sent[1], 1, 5);
+	assert_in_range(n_sent[0], 1090, 1120);
+	/* Now and then. */
+	n_sent[1] = 0;
+	for (int i = 0; i < 200; i++) {
+		wires[0].delay_ns = (i % 4 ? 1 : 3) * MD_MS;
+		run(INTERVAL);
+	}
+	assert_in_range(n_sent[1], 0, 5);
+}
+
+/* A path that fails with it is known to be no better before anybody is warned. */
+static void test_warned_of_all(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	watch(2, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	wires[0].there_lost = false;
+	run(5 * MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_int_equal(told[2], MV_PROBED_UP);
+	n_warned[0] = 0;
+	wires[0].there_lost = wires[2].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	assert_int_equal(told[2], MV_PROBED_SILENT);
+	assert_int_equal(told[1], MV_PROBED_UP);
+}
+
+/* Two paths that queue pairs are at work on; the second to be found dead is not said to be well because of the first. */
+static void test_both_die(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	run(3 * MD_MS);
+	watch(2, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	for (int i = 0; i < 20; i++) {
+		run(12 * MD_S + rnd(INTERVAL));
+		assert_int_equal(told[0], MV_PROBED_UP);
+		assert_int_equal(told[2], MV_PROBED_UP);
+		n_told[0] = n_told[2] = n_warned[0] = n_warned[2] = 0;
+		wires[0].there_lost = true;
+		run(rnd(INTERVAL));
+		wires[2].there_lost = true;
+		run(60 * MD_MS);
+		assert_int_equal(told[0], MV_PROBED_DOWN);
+		assert_int_equal(told[2], MV_PROBED_DOWN);
+		assert_int_equal(n_warned[0], 1);
+		assert_int_equal(n_warned[2], 1);
+		assert_int_equal(n_told[0], 1);
+		assert_int_equal(n_told[2], 1);
+		wires[0].there_lost = wires[2].there_lost = false;
+	}
+}
+
+/* So many suspects that each is asked seldom: the warning comes when there is not much more to ask. */
+static void test_warned_late(void **state)
+{
+	uint64_t warned_ns;
+
+	(void)state;
+	probes.interval_ns = 100 * MD_MS;
+	for (unsigned int i = 0; i < 2; i++) {
+		watch(0, MV_WATCH_WORK);
+		watch(1, MV_WATCH_SPARE);
+		run(2 * MD_S);
+		wires[0].there_lost = true;
+		while (!n_warned[0])
+			step(now_ns + MD_S);
+		warned_ns = now_ns;
+		until_down(0, MD_S);
+		assert_in_range(now_ns - warned_ns, 50 * MD_MS, 100 * MD_MS);
+		wires[0].there_lost = false;
+		run(30 * MD_S);
+		n_warned[0] = 0;
+	}
 }
 
 /* An agent from before there were probes, or a firewall. */
@@ -401,11 +517,13 @@ static void die_and_tell(bool there, bool back)
 	wires[0].back_lost = back;
 	/* Another way out of the same port, as behind a dead port of a switch. */
 	wires[2] = (struct wire){.key = wires[2].key, .host = HOST, .there_lost = true};
-	assert_in_range(until_down(0, MD_S), 0, 45 * MD_MS);
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
 	assert_int_equal(told[0], MV_PROBED_DOWN);
 	assert_int_equal(told[1], MV_PROBED_UP);
 	assert_int_equal(told[2], MV_PROBED_UNKNOWN);
 	assert_true(told_order[1] < told_order[0]);
+	assert_int_equal(n_warned[0], 1);
+	assert_int_equal(n_warned[1] + n_warned[2], 0);
 	teardown(NULL);
 }
 
@@ -420,6 +538,128 @@ static void test_dies(void **state)
 	begin();
 }
 
+/* Nothing gets through for so long. Return: whether processes were warned. */
+static bool blip(uint64_t for_ns)
+{
+	unsigned int before = n_warned[0], told_before = n_told[0];
+
+	wires[0].there_lost = true;
+	run(for_ns);
+	assert_int_equal(state_of(0), MV_PROBED_UP);
+	wires[0].there_lost = false;
+	run(100 * MD_MS);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	/* Whoever was warned is told that all is well, once. */
+	assert_int_equal(n_told[0] - told_before, n_warned[0] - before);
+	return n_warned[0] != before;
+}
+
+static void test_warned_in_vain(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	/* Nobody works there: HOME is not warned. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
+	run(MD_S);
+	n_told[0] = 0;
+	assert_false(blip(5 * MD_MS));
+	assert_true(blip(18 * MD_MS));
+	assert_int_equal(n_warned[0], 1);
+	/* Something is to be told of another one later. */
+	n_told[0] = 0;
+	socket_full = true;
+	watch(1, MV_WATCH_WORK);
+	socket_full = false;
+	run(100 * MD_MS);
+	watch(1, MV_WATCH_SPARE);
+	assert_int_equal(n_told[0], 0);
+	/* That it looked like that lately is no news. */
+	assert_false(blip(18 * MD_MS));
+	run(9 * MD_S);
+	assert_false(blip(18 * MD_MS));
+	run(MD_S);
+	assert_true(blip(18 * MD_MS));
+	assert_int_equal(probes.count.warnings, 2);
+	/* Another one that is lost with it is found dead all the same. */
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 2);
+	assert_int_equal(probes.count.down, 1);
+	/* It was no false alarm: so there is a warning the next time. */
+	wires[0].back_lost = false;
+	run(15 * MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	wires[0].back_lost = false;
+	run(5 * MD_S);
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 4);
+}
+
+/* A process that does not read is not warned, and is told nothing twice. */
+static void test_warning_is_lost(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	watch(1, MV_WATCH_WORK); /* so that nothing is to be told of it later */
+	run(MD_S);
+	n_told[0] = 0;
+	socket_full = true;
+	wires[0].there_lost = true;
+	run(18 * MD_MS);
+	assert_int_equal(probes.count.warnings, 0);
+	wires[0].there_lost = false;
+	run(5 * MD_MS);
+	socket_full = false;
+	run(MD_S);
+	assert_int_equal(n_told[0], 0);
+}
+
+/* The agent there has been started anew, and asks who we are: so the path works. */
+static void test_challenge_ends_warning(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	n_told[0] = 0;
+	md_probes_challenged(&probes, &wires[0].key, now_ns);
+	assert_int_equal(n_told[0], 1);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_int_equal(probes.n_suspect, 0);
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 1);
+}
+
+/* It is not watched any more while it is suspect. */
+static void test_unwatched_while_suspect(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	watch(0, MV_WATCH_SPARE);
+	assert_int_equal(probes.n_suspect, 0);
+	assert_true(probes.next_ns == UINT64_MAX);
+	wires[0].there_lost = false;
+	watch(0, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 2);
+}
+
 /* Both at work: the other one is found alive as it goes. */
 static void test_dies_beside_work(void **state)
 {
@@ -429,7 +669,7 @@ static void test_dies_beside_work(void **state)
 	watch(3, MV_WATCH_WORK);
 	run(MD_S);
 	wires[0].there_lost = true;
-	assert_in_range(until_down(0, MD_S), 0, 45 * MD_MS);
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
 	run(10 * MD_S);
 	assert_int_equal(state_of(1), MV_PROBED_UP);
 	assert_int_equal(state_of(3), MV_PROBED_UP);
@@ -449,7 +689,7 @@ static void test_many_die(void **state)
 	run(400 * MD_MS);
 	assert_int_equal(probes.count.down, N_PATHS - N_NAMED - 1);
 	wires[N_PATHS - 1].there_lost = true;
-	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 45 * MD_MS);
+	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 36 * MD_MS);
 }
 
 /* Of all that could speak against it a few are asked in each round. */
@@ -528,7 +768,7 @@ static void test_recovers(void **state)
 	assert_int_equal(probes.count.recovered, 1);
 	/* Dies again. */
 	wires[0].back_lost = true;
-	assert_in_range(until_down(0, MD_S), 0, 45 * MD_MS);
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
 	assert_int_equal(told[0], MV_PROBED_DOWN);
 }
 
@@ -980,6 +1220,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_brisk_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warned_in_vain, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warned_of_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_both_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warned_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warning_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_challenge_ends_warning, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unwatched_while_suspect, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
