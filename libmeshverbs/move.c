@@ -143,7 +143,8 @@ void mv_move_say(struct mv_move *m)
 		mv_move_send(m, MV_CTL_HELLO, m->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0,
 			     MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_OFFERED)
-		mv_move_send(m, MV_CTL_OFFER, 0, m->live ? m->reason : MV_CTL_REASON_NONE);
+		mv_move_send(m, MV_CTL_OFFER, m->live && m->early ? MV_CTL_ASKING : 0,
+			     m->live ? m->reason : MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_ANSWERED)
 		mv_move_send(m, MV_CTL_ANSWER, MV_CTL_READY, MV_CTL_REASON_NONE);
 	else if (m->state == MV_MOVE_QUIESCING)
@@ -444,7 +445,9 @@ static void decline(struct mv_move *m, uint64_t now_ns)
 static void path_failed(struct mv_move *m, uint64_t now_ns)
 {
 	mv_move_release(m);
-	if (m->leader) {
+	if (m->leader && m->early) {
+		mv_move_early_failed(m);
+	} else if (m->leader) {
 		m->path++;
 		mv_move_try_path(m, MV_CTL_REASON_NO_RESOURCES);
 	} else if (m->live) {

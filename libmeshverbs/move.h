@@ -182,6 +182,7 @@ struct mv_move_action {
 			enum mv_ctl_reason reason;
 			/* NATIVE, STAY, SURFACE: nothing was heard in time; ACTIVATE: without the leader's word */
 			bool timed_out;
+			bool unsure; /* STAY: there was only a suspicion, this end's or the peer's */
 			/* ACTIVATE */
 			bool replay; /* of a live QP; else the rest does not count */
 			uint32_t next_psn; /* rq_psn of the peer's fenced QP */
@@ -259,6 +260,8 @@ struct mv_move {
 	uint8_t reason; /* enum mv_ctl_reason: why it moves; readable */
 	bool own_wish; /* mv_move_start() was called: it is not only the peer that wants to move */
 	bool peer_wish; /* leader: the follower has said that it wants to */
+	bool early; /* @next was agreed upon when there was only a suspicion: it is a QP made ahead, at both ends; readable */
+	bool unsure; /* and there is no more than that yet; readable */
 	bool aborted; /* mv_move_abort() */
 	uint8_t off_reason; /* enum mv_ctl_reason: why the last move was called off */
 	uint32_t declined; /* follower: offer that we could not take up; 0: none */
@@ -329,13 +332,34 @@ void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union
  * @paths: @n_paths, best first, copied; only a leader's are used (the follower's caller judges by the action PREPARE)
  *
  * On an end that is settled. While a live move is under way and nothing is fenced yet, it takes other paths: a leader
- * begins with them anew.
+ * begins with them anew. A follower whose leader is unsure tells it.
  *
  * Return: 0; -EBUSY: fenced already, or still being connected: to be called again after ACTIVATE; -EINVAL: the QP has
  * failed.
  */
 int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n_paths,
 		  uint64_t now_ns);
+
+/**
+ * mv_move_expect - the path may be found dead soon: agree on another one meanwhile
+ * @paths: as for mv_move_start()
+ *
+ * On a leader that is settled. As mv_move_start() with MV_CTL_REASON_PATH, but neither end does what its program could notice: PREPARE and
+ * CONNECT are about QPs that were made ahead, and fail where there are none, for @early says so; there is no QUIESCE, and FENCE waits for
+ * mv_move_sure(). At mv_move_cancel(), and where it comes to nothing, STAY is @unsure. That of the two ends which comes to FENCE has to
+ * make its QP the next one then, the leader in QUIESCE.
+ *
+ * Return: 0; -EBUSY, -EINVAL: not on such an end.
+ */
+int mv_move_expect(struct mv_move *m, const struct mv_path *paths, size_t n_paths, uint64_t now_ns);
+
+/**
+ * mv_move_sure - it is dead
+ * @reason: MV_CTL_REASON_PORT or _PATH
+ *
+ * What was agreed upon holds. The peer's word makes it sure as well. Without effect on one that does not move on a suspicion.
+ */
+void mv_move_sure(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns);
 
 /**
  * mv_move_cancel - the reason to move is gone (the port came back before anything was fenced)
@@ -346,7 +370,8 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns);
 
 /**
- * mv_move_refuse - no move at all: the answer to WANTED, or of a live QP to PREPARE instead of mv_move_prepared(), and to QUIESCE
+ * mv_move_refuse - no move at all: the answer to WANTED, or of a live QP to PREPARE instead of mv_move_prepared(), and to QUIESCE; and
+ *	of a follower whose leader is unsure, when it cannot keep to its answer (the leader may be sure by then, and have fenced)
  * @reason: MV_CTL_REASON_OFF, _UNSUPPORTED, _NO_PATH, ...
  *
  * The peer is told and stays where it is.

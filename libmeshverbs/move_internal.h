@@ -133,6 +133,9 @@ void mv_move_call_off(struct mv_move *m, enum mv_ctl_reason reason, enum mv_ctl_
 /* The outcome of PREPARE or CONNECT is there, and @pending came up meanwhile; not busy any more. */
 void mv_move_settle_live(struct mv_move *m, enum mv_move_pending pending, uint64_t now_ns);
 
+/* Leader: what was made ahead does not do, at one of the ends. Sure by now: the same path with other QPs; else it is off. */
+void mv_move_early_failed(struct mv_move *m);
+
 /* Follower: it could not take up an offer. */
 void mv_move_decline_live(struct mv_move *m, uint64_t now_ns);
 

@@ -98,23 +98,27 @@ static void end_live(struct mv_move *m, enum mv_move_state state)
 	m->own_wish = false;
 	m->peer_wish = false;
 	m->peer_synced = false;
+	m->unsure = false;
 }
 
-static void give_reason(struct mv_move *m, enum mv_move_action_type type, enum mv_ctl_reason reason,
-			bool timed_out)
+static struct mv_move_action *give_reason(struct mv_move *m, enum mv_move_action_type type,
+					  enum mv_ctl_reason reason, bool timed_out)
 {
 	struct mv_move_action *action = mv_move_push(m, type);
 
 	action->reason = reason;
 	action->timed_out = timed_out;
+	return action;
 }
 
 static void stay(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
 {
+	bool unsure = m->unsure;
+
 	mv_move_release(m);
 	end_live(m, m->settled);
 	m->off_reason = (uint8_t)reason;
-	give_reason(m, MV_DO_STAY, reason, timed_out);
+	give_reason(m, MV_DO_STAY, reason, timed_out)->unsure = unsure;
 }
 
 static void surface(struct mv_move *m, enum mv_ctl_reason reason, bool timed_out)
@@ -198,6 +202,8 @@ void mv_move_begin_live(struct mv_move *m, enum mv_ctl_reason reason, bool own_w
 	m->reason = (uint8_t)reason;
 	m->phase_since = now_ns;
 	m->declined = 0;
+	m->early = false;
+	m->unsure = false;
 }
 
 void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
@@ -205,20 +211,32 @@ void mv_move_decline_live(struct mv_move *m, uint64_t now_ns)
 	m->declined = m->next.offer;
 	mv_move_send_decline(m);
 	mv_move_set_state(m, MV_MOVE_ASKING);
-	if (m->own_wish)
-		mv_move_start_timer(m, now_ns);
-	else
+	if (!m->own_wish) {
 		stay(m, MV_CTL_REASON_NO_RESOURCES, false);
+		return;
+	}
+	m->unsure = false;
+	mv_move_start_timer(m, now_ns);
 }
 
 void mv_move_quiesce(struct mv_move *m, uint64_t now_ns)
 {
-	mv_move_enter(m, MV_MOVE_QUIESCING, now_ns);
+	if (!m->unsure) {
+		mv_move_enter(m, MV_MOVE_QUIESCING, now_ns);
+	} else if (m->leader) {
+		mv_move_set_state(m, MV_MOVE_QUIESCING); /* until mv_move_sure() */
+	} else {
+		m->answered_at = now_ns;
+		mv_move_enter(m, MV_MOVE_ANSWERED, now_ns);
+		/* The leader has no use for it now, and repeats its offer if it has not had it. */
+		m->resend_step = m->times->live_resend_max_ns;
+		m->resend_at = now_ns + m->resend_step;
+	}
 }
 
 void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 {
-	if (m->state != MV_MOVE_QUIESCING)
+	if (m->state != MV_MOVE_QUIESCING || m->unsure)
 		return;
 	if (!m->leader) {
 		m->answered_at = now_ns;
@@ -241,6 +259,7 @@ void mv_move_quiesced(struct mv_move *m, bool many, uint64_t now_ns)
 void mv_move_fence(struct mv_move *m, uint64_t now_ns)
 {
 	mv_move_set_state(m, MV_MOVE_FENCING);
+	m->unsure = false;
 	m->phase_since = now_ns;
 	mv_move_push(m, MV_DO_FENCE);
 }
@@ -333,8 +352,13 @@ void mv_move_ahead(struct mv_move *m, const struct mv_ctl_end *mine, const union
  * leader offers. */
 static void start_again(struct mv_move *m, uint64_t now_ns)
 {
-	if (!m->leader)
+	if (!m->leader) {
+		if (m->unsure)
+			mv_move_send_hello_live(m, m->peer_attempt);
 		return;
+	}
+	m->early = false;
+	m->unsure = false;
 	if (mv_move_busy(m)) {
 		if (m->pending == MV_PENDING_NONE)
 			m->pending = MV_PENDING_RESTART;
@@ -364,6 +388,41 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
 	return 0;
 }
 
+int mv_move_expect(struct mv_move *m, const struct mv_path *paths, size_t n_paths, uint64_t now_ns)
+{
+	if (m->state == MV_MOVE_IDLE || m->state == MV_MOVE_FAILED || !m->leader || m->self)
+		return -EINVAL;
+	if (!mv_move_settled(m))
+		return -EBUSY;
+	mv_move_take_paths(m, paths, n_paths);
+	mv_move_begin_live(m, MV_CTL_REASON_PATH, true, now_ns);
+	m->early = true;
+	m->unsure = true;
+	lead_or_ask(m, now_ns);
+	return 0;
+}
+
+void mv_move_sure(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_ns)
+{
+	if (!m->leader || !m->unsure)
+		return;
+	m->unsure = false;
+	m->reason = (uint8_t)reason;
+	if (m->state == MV_MOVE_QUIESCING)
+		mv_move_enter(m, MV_MOVE_QUIESCING, now_ns);
+}
+
+void mv_move_early_failed(struct mv_move *m)
+{
+	if (m->unsure) {
+		mv_move_set_state(m, MV_MOVE_ASKING); /* not busy any more */
+		mv_move_call_off(m, MV_CTL_REASON_NO_RESOURCES, MV_CTL_REASON_NO_RESOURCES, false);
+	} else {
+		m->early = false;
+		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
+	}
+}
+
 void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 {
 	(void)now_ns;
@@ -371,7 +430,7 @@ void mv_move_cancel(struct mv_move *m, uint64_t now_ns)
 		return;
 	m->own_wish = false;
 	if (m->leader) {
-		if (!m->peer_wish)
+		if (!m->peer_wish || m->unsure)
 			mv_move_call_off(m, MV_CTL_REASON_HEALED, MV_CTL_REASON_HEALED, false);
 		return;
 	}
@@ -390,7 +449,8 @@ void mv_move_refuse(struct mv_move *m, enum mv_ctl_reason reason, uint64_t now_n
 		mv_move_set_state(m, MV_MOVE_ASKING);
 		m->pending = MV_PENDING_NONE;
 		mv_move_call_off(m, reason, reason, false);
-	} else if (m->state == MV_MOVE_QUIESCING) {
+	} else if (m->state == MV_MOVE_QUIESCING || (m->unsure && (m->leader || m->state == MV_MOVE_ANSWERED))) {
+		m->peer_wish = false;
 		mv_move_call_off(m, reason, reason, false);
 	} else if (mv_move_settled(m) && m->leader && m->peer_attempt) {
 		m->peer_wish = false;

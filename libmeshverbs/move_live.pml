@@ -16,6 +16,9 @@
  * In a calm run, one of the ends may have an atomic outstanding, which comes to its end only while neither QP is fenced; none may be
  * outstanding when either QP is.
  *
+ * What is agreed upon on a suspicion is a move whose leader stays in QUIESCING for as long as it likes, and whose atomics are not waited for:
+ * it goes on only if the path is dead, so that is a run that is not calm, in which there are none.
+ *
  * A run is calm (nobody dies, nobody's patience ends once he may have made the other one fence), or it is not. Calm, no QP may
  * fail and both ends must be on the same path in the end; otherwise, an end may fail, but not the rest of what is claimed.
  *
@@ -424,6 +427,8 @@ end:	do
 	:: atomic { f_state == FENCED && !f_sync[f_next] -> f_sync[f_next] = true }
 	:: atomic { f_starts < STARTS && !f_dead && f_state == SETTLED ->
 			f_starts++; f_own = true; f_state = ASKING; wish[f_now] = true }
+	:: atomic { f_starts < STARTS && !f_dead && f_state == ANSWERED && !f_own -> /* it knows what the leader suspects */
+			f_starts++; f_own = true; wish[f_now] = true }
 	:: atomic { f_own && !F_FENCE_OUT ->
 			f_own = false; maybe_send(healed);
 			if

@@ -36,11 +36,24 @@ static void refuse(struct mv_move *m, const struct mv_ctl_msg *msg)
 	mv_move_send_refusal(m, number, reason);
 }
 
+static bool is_failure(uint8_t reason)
+{
+	return reason == MV_CTL_REASON_PORT || reason == MV_CTL_REASON_PATH;
+}
+
 /* That of the two ends decides to which the path is worse: what has failed need not be waited for. */
 static void note_reason(struct mv_move *m, uint8_t reason)
 {
-	if (reason == MV_CTL_REASON_PORT || reason == MV_CTL_REASON_PATH)
+	if (is_failure(reason))
 		m->reason = reason;
+}
+
+static void want(struct mv_move *m, uint8_t reason)
+{
+	struct mv_move_action *action = mv_move_push(m, MV_DO_WANTED);
+
+	if (action)
+		action->reason = reason;
 }
 
 /* ---- one function for each type ----------------------------------------------------------------
@@ -55,7 +68,6 @@ static bool has_just_offered(const struct mv_move *m, uint64_t now_ns)
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	bool asking = m->state == MV_MOVE_ASKING;
-	struct mv_move_action *action;
 
 	if (msg->base != m->now.offer)
 		return;
@@ -69,7 +81,13 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		return;
 	if (msg->reason != MV_CTL_REASON_NONE && !mv_move_settled(m)) {
 		m->peer_wish = true;
+		/* It knows, or the path works, and it is to go elsewhere, in peace. */
+		if (m->unsure && !is_failure(msg->reason)) {
+			want(m, msg->reason);
+			return;
+		}
 		note_reason(m, msg->reason);
+		mv_move_sure(m, m->reason, now_ns);
 	}
 	if (asking) {
 		mv_move_try_path(m, MV_CTL_REASON_NO_PATH);
@@ -78,9 +96,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 			mv_move_say(m);
 	} else if (mv_move_settled(m) && msg->reason != MV_CTL_REASON_NONE) {
 		m->peer_wish = true;
-		action = mv_move_push(m, MV_DO_WANTED);
-		if (action)
-			action->reason = msg->reason;
+		want(m, msg->reason);
 	}
 }
 
@@ -103,6 +119,10 @@ static void on_offer(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		if (!m->live)
 			mv_move_begin_live(m, msg->reason, false, now_ns);
 		m->phase_since = now_ns; /* how long it asked before is not the leader's time */
+		/* What there was before was no more than a suspicion. */
+		if (m->unsure)
+			m->reason = msg->reason;
+		m->early = m->unsure = msg->flags & MV_CTL_ASKING;
 		note_reason(m, msg->reason);
 		mv_move_take_up(m, msg);
 	} else if (answered && n == m->next.offer) {
@@ -130,6 +150,9 @@ static void on_answer(struct mv_move *m, const struct mv_ctl_msg *msg)
 		return;
 	if (m->state == MV_MOVE_OFFERED && ready) {
 		mv_move_take_answer(m, msg);
+	} else if (m->state == MV_MOVE_OFFERED && m->early) {
+		mv_move_release(m);
+		mv_move_early_failed(m);
 	} else if (m->state == MV_MOVE_OFFERED) {
 		mv_move_release(m);
 		m->path++;

@@ -192,6 +192,12 @@ static void wish(struct caller *c, struct input *in, uint64_t now_ns)
 
 	drain(c); /* a caller that wants something has done what it was told to */
 	switch (what & 7) {
+	case 3:
+		mv_move_expect(&c->m, paths, (what >> 3) % 3, now_ns);
+		break;
+	case 4:
+		mv_move_sure(&c->m, MV_CTL_REASON_PATH, now_ns);
+		break;
 	default:
 		mv_move_start(&c->m, MV_CTL_REASON_PORT, paths, (what >> 3) % 3, now_ns);
 		break;

@@ -65,7 +65,7 @@ struct end {
 	bool stops_at_prepare; /* refuses all moves */
 };
 
-enum event_type { EV_MESSAGE, EV_OUTCOME, EV_BAD, EV_HEAL, EV_DIE, EV_BYE, EV_ABORT, EV_RETRY, EV_AHEAD };
+enum event_type { EV_MESSAGE, EV_OUTCOME, EV_BAD, EV_SUSPECT, EV_SURE, EV_HEAL, EV_DIE, EV_BYE, EV_ABORT, EV_RETRY, EV_AHEAD };
 
 struct event {
 	uint64_t at;
@@ -95,6 +95,7 @@ static struct world {
 
 static bool trace;
 static unsigned int n_connects, n_standbys; /* of all runs: CONNECTs; those with nothing left to do */
+static unsigned int n_expected, n_early; /* moves that began on a suspicion; ends that went on with what was agreed upon then */
 
 #define TRACE(...)                                                                                 \
 	do {                                                                                       \
@@ -278,6 +279,51 @@ static void start(unsigned int i)
 	e->wants_off = true;
 }
 
+/* The agent has doubts about the path, and will say what comes of them. */
+static void expect(unsigned int i)
+{
+	struct end *e = &w.ends[i];
+	struct mv_path paths[N_PATHS];
+	size_t n = make_paths(e, paths);
+
+	if (mv_move_expect(&e->m, paths, n, w.now))
+		return;
+	TRACE("%u expects to move\n", i);
+	n_expected++;
+	schedule(rnd(40) * MS, EV_SURE, i);
+}
+
+static void sure(unsigned int i)
+{
+	struct end *e = &w.ends[i];
+
+	if (!e->m.unsure)
+		return;
+	TRACE("%u is sure\n", i);
+	e->wants_off = !w.up[e->work->path];
+	if (e->wants_off)
+		mv_move_sure(&e->m, chance(50) ? MV_CTL_REASON_PATH : MV_CTL_REASON_PORT, w.now);
+	else
+		mv_move_cancel(&e->m, w.now);
+}
+
+/* The QP that is being negotiated about. */
+static struct qp *negotiated(const struct end *e)
+{
+	return e->next ? e->next : e->m.early ? e->ahead : NULL;
+}
+
+/* What was agreed upon on a suspicion. */
+static void take_early(struct end *e)
+{
+	if (e->next || !e->m.early)
+		return;
+	CHECK(e->ahead && e->ahead->connected);
+	n_early++;
+	e->next = e->ahead;
+	e->ahead = NULL;
+}
+
 static void do_prepare(unsigned int i, const struct mv_move_action *action)
 {
 	struct end *e = &w.ends[i];
@@ -287,6 +333,11 @@ static void do_prepare(unsigned int i, const struct mv_move_action *action)
 	CHECK(action->local_gid.raw[15] == e->host && path < N_PATHS);
 	if (e->m.live && e->stops_at_prepare) {
 		mv_move_refuse(&e->m, MV_CTL_REASON_UNSUPPORTED, w.now);
+		return;
+	}
+	/* Only what is there. */
+	if (e->m.live && e->m.early) {
+		schedule(rnd(3) * MS, EV_OUTCOME, i)->ok = e->ahead && e->ahead->path == path;
 		return;
 	}
 	if (e->ahead && e->ahead->path == path) {
@@ -348,20 +399,21 @@ static void drop_ahead(struct end *e)
 static void do_connect(unsigned int i, const struct mv_move_action *action)
 {
 	struct end *e = &w.ends[i], *o = &w.ends[!i];
+	struct qp *next = negotiated(e);
 
-	CHECK(e->next && e->next->alive);
+	CHECK(next && next->alive);
 	CHECK((action->sq_psn == MV_CTL_PSN_NONE) == !e->m.live);
 	n_connects += e->m.live;
-	if (e->next->connected && same(&e->next->peer, &action->peer) && e->next->my_psn == action->sq_psn &&
-	    e->next->peer_psn == action->rq_psn) {
+	if (next->connected && same(&next->peer, &action->peer) && next->my_psn == action->sq_psn &&
+	    next->peer_psn == action->rq_psn) {
 		n_standbys++;
 		schedule(0, EV_OUTCOME, i)->ok = true;
 		return;
 	}
-	e->next->connected = false;
-	e->next->peer = action->peer;
-	e->next->my_psn = e->m.live ? action->sq_psn : e->psn;
-	e->next->peer_psn = e->m.live ? action->rq_psn : o->psn;
+	next->connected = false;
+	next->peer = action->peer;
+	next->my_psn = e->m.live ? action->sq_psn : e->psn;
+	next->peer_psn = e->m.live ? action->rq_psn : o->psn;
 	schedule(rnd(5) * MS, EV_OUTCOME, i)->ok = true;
 }
 
@@ -370,6 +422,13 @@ static void do_quiesce(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 
+	CHECK(!e->m.unsure);
+	/* Another path is better by now, or the QP is gone. */
+	if (e->m.early && !e->next && chance(15)) {
+		start(i);
+		return;
+	}
+	take_early(e);
 	CHECK(e->next && e->next->connected && e->work && !e->work->err);
 	e->quiet = true;
 	e->lossy = !w.up[e->work->path];
@@ -381,6 +440,10 @@ static void do_fence(unsigned int i)
 {
 	struct end *e = &w.ends[i];
 
+	/* The leader is sure that the path is dead: nothing is waited for. */
+	if (e->m.early && !e->m.leader)
+		e->quiet = e->lossy = true;
+	take_early(e);
 	/* Nothing is fenced before both can go on. */
 	CHECK(e->next && e->next->connected && e->work && !e->work->err);
 	/* (The follower may have given up since it answered, by time or because its program did.) */
@@ -435,6 +498,7 @@ static void do_stay(unsigned int i, const struct mv_move_action *action)
 	struct end *e = &w.ends[i];
 
 	CHECK(!e->next && e->work && !e->work->err && !e->quiet);
+	CHECK(!e->ahead || !e->ahead->sent);
 	CHECK(action->reason < MV_CTL_REASON_END && action->reason != MV_CTL_REASON_NONE);
 	e->live_since = 0;
 	e->n_stays++;
@@ -497,6 +561,9 @@ static void do_action(unsigned int i, const struct mv_move_action *action)
 		do_activate(i, action);
 		break;
 	case MV_DO_RELEASE:
+		/* Of what was made ahead nothing has been taken. */
+		if (!e->next && e->ahead)
+			break;
 		CHECK(e->next && !e->next->sent);
 		/* Nobody can have used it. */
 		CHECK(!e->next->executed);
@@ -555,14 +622,15 @@ static void outcome(unsigned int i, bool ok)
 
 	switch (e->m.state) {
 	case MV_MOVE_PREPARING:
-		if (!ok)
+		if (!ok && e->next)
 			e->next->alive = false;
-		mv_move_prepared(&e->m, ok ? &e->next->self : NULL, 7, 4096, false, w.now);
+		/* It may have begun on a suspicion, and be certain by now. */
+		mv_move_prepared(&e->m, ok ? e->next ? &e->next->self : &e->ahead->self : NULL, 7, 4096, false, w.now);
 		if (!ok)
 			e->next = NULL;
 		break;
 	case MV_MOVE_CONNECTING:
-		e->next->connected = true;
+		(e->next ? e->next : e->ahead)->connected = true;
 		mv_move_connected(&e->m, true, w.now);
 		break;
 	case MV_MOVE_FENCING:
@@ -611,6 +679,15 @@ static void happen(const struct event *event)
 		if (e->work->path != N_PATHS - 1 && chance(70))
 			w.up[e->work->path] = false;
 		start(i);
+		break;
+	case EV_SUSPECT:
+		if (e->work && e->work->path != N_PATHS - 1 && chance(60))
+			w.up[e->work->path] = false;
+		if (e->work)
+			expect(i);
+		break;
+	case EV_SURE:
+		sure(i);
 		break;
 	case EV_RETRY:
 		if (e->wants_off && e->work && !e->m.live && !e->failed)
@@ -777,6 +854,13 @@ static void break_paths(void)
 		unsigned int who = rnd(3);
 		uint64_t apart = chance(50) ? rnd(4) * MS : rnd(40) * MS;
 
+		if (chance(40)) {
+			schedule(at, EV_SUSPECT, 0);
+			schedule(at + rnd(4) * MS, EV_SUSPECT, 1);
+			at += rnd(40) * MS;
+			if (chance(50))
+				continue;
+		}
 		if (who != 1)
 			schedule(at, EV_BAD, 0);
 		if (who != 0)
@@ -903,12 +987,13 @@ static void test_runs(void **state)
 		both_failed += a->failed && b->failed;
 	}
 	print_message("%u runs: %u moved, %u of them again, %u called off, %u failed at one end, "
-		      "%u at both; %u of %u times connected ahead; %u of %u moved that heard of the last life\n",
-		      RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects, moved_on, echoes);
+		      "%u at both; %u of %u times connected ahead; %u of %u moved that heard of the last life; %u suspicions, %u ends on what was agreed upon by them\n",
+		      RUNS, moved, several, stayed, failed, both_failed, n_standbys, n_connects, moved_on, echoes, n_expected, n_early);
 	/* The runs are worth something only if they end in all ways. */
 	assert_true(moved > RUNS / 2 && several > RUNS / 10 && stayed > RUNS / 10 &&
 		    failed > RUNS / 200 && both_failed > RUNS / 200 && n_standbys > n_connects / 20);
 	assert_true(echoes > RUNS / 10 && moved_on > echoes / 2);
+	assert_true(n_expected > RUNS / 10 && n_early > n_expected / 20);
 }
 
 int main(void)
