@@ -110,6 +110,9 @@ enum mesh_job {
 struct mesh_conn_probed {
 	struct mesh_probed *work, *home; /* NULL: not watched */
 	bool home_answers; /* home has answered probes, so it is to do so again before the connection returns */
+	bool prepares; /* the move under way began on suspicion of @work, and it is not noted yet that it is sure */
+	uint64_t dead_ns; /* since when a follower is sure whose leader is not, as far as is known; 0: it is not */
+	uint64_t suspect_ns; /* the suspicion that it last prepared for: mesh_probed_suspect() */
 };
 
 struct mesh_conn {
@@ -170,7 +173,7 @@ struct mesh_conn {
 	struct mv_move move; /* when there is @held */
 	struct mesh_held *held; /* HELD, MOVED, FAILED; NATIVE, if it can be moved later */
 	struct mesh_conn_path path, next_path; /* of the QP in the program's place; of the one that comes next */
-	bool counted, fresh; /* in process->n_moving; in n_fresh */
+	bool counted, fresh, prepared; /* in process->n_moving; in n_fresh; in n_prepared */
 	uint64_t counted_ns; /* since when */
 	uint64_t turn_ns; /* since when it waits for its turn; 0: it does not */
 	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
@@ -179,6 +182,7 @@ struct mesh_conn {
 	bool works_known; /* by an agent that knows the peer; false: since none does */
 	bool native_due; /* and that may be tried */
 	bool fencing; /* FENCE is under way */
+	bool fence_waits; /* and has to begin yet */
 	bool fenced; /* from its end to ACTIVATE */
 	bool peer_gone; /* the peer has said that its program's QP is */
 	struct mesh_conn_home home;

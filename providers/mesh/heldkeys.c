@@ -104,6 +104,8 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	size_t n = 0;
 	uint16_t at;
 
+	/* Nothing is held back on a suspicion: who polls goes on. */
+	mesh_cq_claim(h->send_cq);
 	pthread_mutex_lock(&h->lock);
 	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
 		n = note(logged, ret, n);
@@ -111,6 +113,7 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 		for (i = 0, at = h->guard->reader->sq_at; i < LOOKED_AT && mesh_reader_send(h, &at, &wr); i++)
 			n = note(&wr, ret, n);
 	pthread_mutex_unlock(&h->lock);
+	mesh_cq_unclaim(h->send_cq);
 	return n;
 }
 

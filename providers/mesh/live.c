@@ -170,17 +170,27 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
  * be room for all of them before it is brought there. Where they share receives, those that have completed and are not polled come on top, as
  * many as the program made the CQ for.
  */
-static int make_room(struct mesh_cq *cq)
+static uint64_t room_wanted(struct mesh_cq *cq, uint32_t *ret_least)
 {
 	struct mesh_data *data = &cq->mc->data;
 	uint32_t least;
 	uint64_t want;
-	int err;
 
 	pthread_mutex_lock(&data->lock);
 	least = cq->n_base_wrs + 3; /* and a kick, and marks */
 	want = (uint64_t)least + (cq->n_base_shared ? atomic_load_explicit(&cq->own_cqe, memory_order_relaxed) : 0);
 	pthread_mutex_unlock(&data->lock);
+	if (ret_least)
+		*ret_least = least;
+	return want;
+}
+
+static int make_room(struct mesh_cq *cq)
+{
+	uint32_t least;
+	uint64_t want = room_wanted(cq, &least);
+	int err;
+
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
 	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
@@ -229,14 +239,30 @@ uint32_t mesh_live_armed(const struct mesh_held *h)
 	return h->ahead.qp ? h->ahead.qp->qp_num : 0;
 }
 
-/* The one that was made ahead, if it fits. */
-static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		       struct mesh_shadow *ret)
+uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	const struct mesh_shadow_attr *made = &h->ahead_attr;
 
 	if (!h->ahead.qp || h->ahead.spd != spd || made->port_num != attr->port_num || made->pkey_index != attr->pkey_index ||
 	    made->qp_access_flags != attr->qp_access_flags)
+		return 0;
+	return h->ahead.qp->qp_num;
+}
+
+bool mesh_live_could_take(struct mesh_held *h)
+{
+	bool guarded = mesh_held_mode(h) == MESH_HELD_GUARDED;
+
+	return !h->next.qp && !mesh_live_lost(h) && !mesh_reader_prepare(h) &&
+	       (!guarded || (room_wanted(h->send_cq, NULL) <= (uint32_t)h->send_cq->cq->cqe &&
+			     room_wanted(h->recv_cq, NULL) <= (uint32_t)h->recv_cq->cq->cqe));
+}
+
+/* The one that was made ahead, if it fits. */
+static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
+		       struct mesh_shadow *ret)
+{
+	if (!mesh_live_armed_for(h, spd, attr))
 		return false;
 	*ret = h->ahead;
 	h->ahead = (struct mesh_shadow){0};
@@ -244,9 +270,9 @@ static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const str
 	return true;
 }
 
-int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
+/* What the program does passes by, and there is room in its CQs for what a fence flushes. */
+static int get_ready(struct mesh_held *h)
 {
-	struct mesh_shadow next;
 	int err;
 
 	if (h->next.qp)
@@ -259,6 +285,14 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 		if (!err && h->recv_cq != h->send_cq)
 			err = make_room(h->recv_cq);
 	}
+	return err;
+}
+
+int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mesh_shadow_attr *attr, uint32_t *ret_qpn)
+{
+	struct mesh_shadow next;
+	int err = get_ready(h);
+
 	if (!err && !take_ahead(h, spd, attr, &next))
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
@@ -324,10 +358,19 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 
 bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer)
 {
-	const struct mesh_standby *standby = h->next.qp ? h->next.standby : NULL;
+	const struct mesh_standby *standby = h->next.qp ? h->next.standby : h->ahead.qp ? h->ahead.standby : NULL;
 
 	return standby && standby->rtr_mask && standby->rtr.dest_qp_num == peer->qpn &&
 	       mv_gid_equal(&standby->rtr.ah_attr.grh.dgid, &peer->gid);
+}
+
+/* The next one; held->lock */
+static void note_connected(struct mesh_held *h, const struct ibv_qp_attr *rtr, const struct ibv_qp_attr *rts, int rts_mask)
+{
+	h->next.rtr = true;
+	h->next.rts = rts_mask;
+	h->next_mtu_bytes = mesh_mtu_bytes(rtr->path_mtu);
+	h->next_sq_psn = rts->sq_psn;
 }
 
 int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask)
@@ -345,14 +388,38 @@ int mesh_live_connect(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 	}
 	if (err)
 		return -mesh_positive(err);
+	pthread_mutex_lock(&h->lock);
+	note_connected(h, rtr, rts, rts_mask);
+	pthread_mutex_unlock(&h->lock);
 	h->next.standby = NULL;
 	free(standby);
+	return 0;
+}
+
+bool mesh_live_has_next(const struct mesh_held *h)
+{
+	return h->next.qp;
+}
+
+int mesh_live_take_standby(struct mesh_held *h)
+{
+	struct mesh_standby *standby = h->ahead.qp ? h->ahead.standby : NULL;
+	struct mesh_shadow next = h->ahead;
+	int err;
+
+	if (!standby || !standby->rtr_mask)
+		return -ENOENT;
+	err = get_ready(h);
+	if (err)
+		return err;
+	h->ahead = (struct mesh_shadow){0};
+	next.standby = NULL;
+	mesh_shadow_take_up(h, &next);
 	pthread_mutex_lock(&h->lock);
-	h->next.rtr = true;
-	h->next.rts = rts_mask;
-	h->next_mtu_bytes = mesh_mtu_bytes(rtr->path_mtu);
-	h->next_sq_psn = rts->sq_psn;
+	h->next = next;
+	note_connected(h, &standby->rtr, &standby->rts, standby->rts_mask);
 	pthread_mutex_unlock(&h->lock);
+	free(standby);
 	return 0;
 }
 

@@ -59,7 +59,23 @@ uint32_t mesh_live_armed(const struct mesh_held *h);
  * Return: 0; -ENOENT: there is none; -ENOMEM; -errno of ibv_modify_qp().
  */
 int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
-/** mesh_live_on_standby - is the one that was taken connected to that peer's QP already? */
+/** mesh_live_armed_for - the number of the one that mesh_live_prepare() would take; 0: there is none */
+uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
+/**
+ * mesh_live_could_take - would mesh_live_take_standby() have to do nothing that the program could notice, or that might fail?
+ *
+ * What takes only memory is done. Not if a CQ has to be made larger first: that is for a move that is certain.
+ */
+bool mesh_live_could_take(struct mesh_held *h);
+/**
+ * mesh_live_take_standby - mesh_live_prepare() and mesh_live_connect() for the one that mesh_live_standby() has connected
+ *
+ * Return: 0; -ENOENT: there is none; else as mesh_live_prepare().
+ */
+int mesh_live_take_standby(struct mesh_held *h);
+/** mesh_live_has_next - has a QP been taken or made that comes next? */
+bool mesh_live_has_next(const struct mesh_held *h);
+/** mesh_live_on_standby - is the one that was taken, or else the one that was made ahead, connected to that peer's QP already? */
 bool mesh_live_on_standby(const struct mesh_held *h, const struct mv_ctl_end *peer);
 
 /**

@@ -66,8 +66,9 @@ struct mesh_process {
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
 	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
 	struct mesh_drops *drops; /* those by their keys; NULL before the first one */
-	_Atomic unsigned int n_moving; /* connections that are at work and moving; turns.c has these four */
+	_Atomic unsigned int n_moving; /* connections that are at work and moving; turns.c has these five */
 	_Atomic unsigned int n_fresh; /* those of them that have not been for long */
+	_Atomic unsigned int n_prepared; /* and those that prepare to, on a suspicion */
 	_Atomic unsigned int n_called; /* whose turn it is to move, and which have not been looked at since */
 	_Atomic unsigned int n_more_moving; /* so many more than the least may move at once */
 	_Atomic uint64_t moving_ns; /* when one was last */

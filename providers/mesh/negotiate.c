@@ -367,14 +367,15 @@ static bool is_in_batch(struct mesh_conn *conn)
 
 /*
  * Is the next action for the other kind of thread? Preparing is for the helper thread alone, one after the other: how much
- * room a CQ needs depends on all of its QPs.
+ * room a CQ needs depends on all of its QPs. What was agreed upon early is prepared with QUIESCE.
  */
 static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next, bool worker)
 {
 	const union ibv_gid *to = next->type == MV_DO_NATIVE ? &conn->peer.gid : &next->peer.gid;
 
 	if (worker)
-		return next->type == MV_DO_PREPARE;
+		return next->type == MV_DO_PREPARE ||
+		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->held));
 	/* See stop_posting(); a worker could only give it back. */
 	if (next->type == MV_DO_NATIVE && is_in_batch(conn))
 		return true;

@@ -9,6 +9,7 @@
 #include "live.h"
 #include "memlock.h"
 #include "reasons.h"
+#include "ways.h"
 
 /* Of one turn of the helper thread: others wait for it. */
 #define TURN_NS 1000000ull
@@ -95,6 +96,14 @@ static void connect_ahead(struct mesh_conn *conn, struct mv_move_action *action)
 	ahead->n_told = MAX_TOLD;
 	if (action->answer)
 		tell_peer(conn, true);
+}
+
+void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->move.leader)
+		return;
+	conn->home.ahead.n_told = 0;
+	conn->home.ahead.tell_ns = now_ns + TELL_AGAIN_NS;
 }
 
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action)

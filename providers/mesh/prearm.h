@@ -21,6 +21,9 @@ void mesh_conn_rail_lost(uint64_t now_ns);
 /** mesh_conn_standby - the peer has one, too, MV_DO_STANDBY: connect ours to it; a worker, because that may take long */
 void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *action);
 
+/** mesh_conn_stands_by_again - a move has come to nothing that had connected it otherwise: the peer is told, soon */
+void mesh_conn_stands_by_again(struct mesh_conn *conn, uint64_t now_ns);
+
 /** mesh_conn_disarm - all of it goes; conn->held may be gone already (mesh_held_destroy()), then any thread */
 void mesh_conn_disarm(struct mesh_conn *conn);
 

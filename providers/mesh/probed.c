@@ -25,6 +25,7 @@ struct mesh_probed {
 	uint64_t changes; /* of the directory, when it was asked */
 	uint64_t again_ns, wait_ns; /* it is not asked the same before, and then not for twice as long; 0: not asked again yet */
 	uint8_t state; /* enum mv_probed */
+	uint64_t suspect_ns; /* since when the agent has doubts, which it has not told the outcome of; 0: it has none */
 	uint64_t generation; /* of the directory, for which there are: */
 	struct mesh_probed *spares[MESH_SPARES];
 };
@@ -178,6 +179,18 @@ enum mv_probed mesh_probed_of(const struct mesh_probed *probed)
 	return state;
 }
 
+uint64_t mesh_probed_suspect(const struct mesh_probed *probed, uint64_t now_ns)
+{
+	uint64_t since_ns;
+
+	if (!probed)
+		return 0;
+	lock();
+	since_ns = probed->suspect_ns;
+	unlock();
+	return since_ns && now_ns < since_ns + MESH_SUSPECT_NS ? since_ns : 0;
+}
+
 enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	const struct mesh_probed *probed;
@@ -229,6 +242,7 @@ static void forget(struct mesh_probed *probed)
 	probed->answered = false;
 	probed->again_ns = probed->wait_ns = 0;
 	probed->state = MV_PROBED_UNKNOWN;
+	probed->suspect_ns = 0;
 }
 
 static void forget_all(struct mesh_probeds *probeds)
@@ -277,17 +291,28 @@ void mesh_probed_changed(void)
 	unlock();
 }
 
-bool mesh_probed_told(const struct mv_frame *frame)
+static enum mesh_probed_news take_path(struct mesh_probed *probed, enum mv_probed state)
 {
+	bool was_suspect = probed->suspect_ns, news = probed->state != state;
+
+	probed->state = (uint8_t)state;
+	probed->answered = true;
+	probed->suspect_ns = 0;
+	return was_suspect ? MESH_PROBED_URGENT : news ? MESH_PROBED_NEWS : MESH_PROBED_NOTHING;
+}
+
+enum mesh_probed_news mesh_probed_told(const struct mv_frame *frame, uint64_t now_ns)
+{
+	enum mesh_probed_news news = MESH_PROBED_NOTHING;
 	struct mesh_probed *probed;
-	bool news = false;
 
 	lock();
 	probed = find(mesh_root.process->probed, &frame->sgid, &frame->dgid);
-	if (probed) {
-		news = probed->state != frame->probed;
-		probed->state = frame->probed;
-		probed->answered = true;
+	if (probed && frame->type == MV_FRAME_PATH) {
+		news = take_path(probed, frame->probed);
+	} else if (probed) {
+		probed->suspect_ns = now_ns;
+		news = MESH_PROBED_NEWS;
 	}
 	unlock();
 	return news;

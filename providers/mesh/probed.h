@@ -13,7 +13,8 @@
  */
 struct mesh_probed;
 
-#define MESH_SPARES 4 /* other paths that are compared with one that queue pairs work on */
+#define MESH_SPARES     4 /* other paths that are compared with one that queue pairs work on */
+#define MESH_SUSPECT_NS 200000000ull /* how long the agent may think about a path; with its default settings it takes 20 ms */
 
 /** mesh_probed_on - does the agent probe? Stays what it was until another agent has said something else. */
 bool mesh_probed_on(void);
@@ -30,6 +31,12 @@ void mesh_probed_use(struct mesh_probed **place, enum mv_watch watch, const unio
 enum mv_probed mesh_probed_of(const struct mesh_probed *probed);
 /** mesh_probed_find - the same for any path of ours */
 enum mv_probed mesh_probed_find(const union ibv_gid *local, const union ibv_gid *remote);
+/**
+ * mesh_probed_suspect - may a path be dead, so that the agent will say in a moment whether it is?
+ *
+ * Return: since when, ns; 0: no, or that took longer than MESH_SUSPECT_NS
+ */
+uint64_t mesh_probed_suspect(const struct mesh_probed *probed, uint64_t now_ns);
 
 /** mesh_probed_wants_spares - are there none of this @generation of the directory yet? Once for each. */
 bool mesh_probed_wants_spares(struct mesh_probed *probed, uint64_t generation);
@@ -49,8 +56,14 @@ void mesh_probed_agent(bool probes);
  * have reached a bound.
  */
 void mesh_probed_changed(void);
-/** mesh_probed_told - a PATH frame. Return: whether it says anything new of a path that is watched */
-bool mesh_probed_told(const struct mv_frame *frame);
+enum mesh_probed_news {
+	MESH_PROBED_NOTHING, /* new of a path that is watched */
+	MESH_PROBED_NEWS,
+	MESH_PROBED_URGENT, /* what the agent thinks of a path that it had doubts about */
+};
+
+/** mesh_probed_told - a frame PATH or SUSPECT */
+enum mesh_probed_news mesh_probed_told(const struct mv_frame *frame, uint64_t now_ns);
 /** mesh_probed_run - tell the agent what is to be watched; returns when to come again, UINT64_MAX: when woken */
 uint64_t mesh_probed_run(uint64_t now_ns);
 

@@ -251,6 +251,15 @@ static bool can_post(struct mesh_context *mc)
 	return can;
 }
 
+int mesh_reader_prepare(struct mesh_held *h)
+{
+	struct mesh_reader *reader = reader_of(h);
+
+	if (!reader || reader->engaged)
+		return 0;
+	return can_post(h->mc) ? get_room(h, reader) : -EBUSY;
+}
+
 int mesh_reader_engage(struct mesh_held *h)
 {
 	struct mesh_reader *reader = reader_of(h);
@@ -258,9 +267,7 @@ int mesh_reader_engage(struct mesh_held *h)
 
 	if (!reader || reader->engaged)
 		return 0;
-	if (!can_post(h->mc))
-		return -EBUSY;
-	err = get_room(h, reader);
+	err = mesh_reader_prepare(h);
 	if (err)
 		return err;
 	pthread_mutex_lock(&h->post_lock);

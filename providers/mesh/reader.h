@@ -91,6 +91,8 @@ void mesh_reader_connected(struct mesh_held *h);
  * (mesh_held_room()). Then nothing has changed.
  */
 int mesh_reader_engage(struct mesh_held *h);
+/** mesh_reader_prepare - whatever of that is not noticed: room. Return: as mesh_reader_engage(), but it does not look for batches */
+int mesh_reader_prepare(struct mesh_held *h);
 
 /**
  * mesh_reader_room_ahead - the room that mesh_reader_engage() needs, now, if it is no more than some kilobytes

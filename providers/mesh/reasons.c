@@ -10,6 +10,7 @@
 #include "prearm.h"
 #include "probed.h"
 #include "relocate.h"
+#include "ways.h"
 
 /* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
 #define LEAVE_AGAIN_NS 1000000000ull
@@ -17,185 +18,11 @@
 #define TURN_NS 1000000000ull
 /* How long one whose peer leads waits for that to begin, where many move. */
 #define FOLLOW_NS 250000000ull
+/* Until a follower that knows that its path is dead tells its leader, who prepares to leave it, and seems not to know. */
+#define TELL_NS 20000000ull
 /* A path that comes is told of; but the peer may hear of it a little later. */
 #define PATHLESS_AGAIN_NS 10000000ull
 #define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
-
-/* The path that the work goes to now. */
-static void request_of(const struct mesh_conn *conn, struct mv_path_request *ret)
-{
-	bool moved = conn->state == MESH_CONN_MOVED;
-
-	*ret = (struct mv_path_request){.device = moved ? conn->path.device : conn->mc->device,
-					.port_num = moved ? conn->path.port : conn->rtr.ah_attr.port_num,
-					.sgid = moved ? conn->path.gid : conn->local.gid,
-					.sgid_type = moved ? conn->path.gid_type : conn->local_type,
-					.dgid = moved ? conn->path.peer_gid : conn->peer.gid,
-					.routed = 1,
-					.own_host = conn->own_host};
-}
-
-/* Index of the path that it is on; view->n_paths: it is not among them. */
-static size_t current(const struct mv_path_request *request, const struct mesh_view *view)
-{
-	size_t i;
-
-	for (i = 0; i < view->n_paths; i++)
-		if (mv_gid_equal(&view->paths[i].local_gid, &request->sgid) &&
-		    mv_gid_equal(&view->paths[i].remote_gid, &request->dgid))
-			break;
-	return i;
-}
-
-/*
- * How little a path is to be trusted, the ports of which are up. @left: the one that does not work any more, although its
- * ports are up, NULL: one does not say so: which of its two ends is to blame is not known.
- */
-static unsigned int doubt(const struct mv_path *path, const struct mv_path *left)
-{
-	switch (mesh_probed_find(&path->local_gid, &path->remote_gid)) {
-	case MV_PROBED_UP:
-		return 0;
-	case MV_PROBED_UNKNOWN:
-		return left && (path->local_rail == left->local_rail || path->remote_rail == left->remote_rail) ? 2 : 1;
-	default:
-		return 3;
-	}
-}
-
-/* Those that are known to work come first; else the order is as it was. */
-static void sort(struct mv_path *paths, size_t n, const struct mv_path *left)
-{
-	unsigned int doubts[MV_MOVE_MAX_PATHS], d;
-	struct mv_path path;
-	size_t i, at;
-
-	for (i = 0; i < n; i++) {
-		path = paths[i];
-		d = doubt(&path, left);
-		for (at = i; at && doubts[at - 1] > d; at--) {
-			paths[at] = paths[at - 1];
-			doubts[at] = doubts[at - 1];
-		}
-		paths[at] = path;
-		doubts[at] = d;
-	}
-}
-
-/* By its events, which come before the directory has it. */
-static bool own_port_is_down(const struct mesh_conn *conn)
-{
-	struct mesh_rail *rail = conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail : NULL;
-
-	if (rail)
-		return mesh_port_is_down(&rail->ports_down, rail->context, conn->path.port);
-	return conn->state == MESH_CONN_NATIVE &&
-	       mesh_port_is_down(&conn->mc->ports_down, conn->qp->context, conn->rtr.ah_attr.port_num);
-}
-
-/* The first path from a rail; @n: there is none. */
-static size_t find_from(const char *device, const struct mv_path *paths, size_t n)
-{
-	struct mesh_view_rail place;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (!mesh_view_rail(&paths[i].local_gid, paths[i].type, &place) && !strcmp(place.device, device))
-			break;
-	return i;
-}
-
-/* One that goes with others goes first where they are. */
-static void prefer_led(const struct mesh_conn *conn, struct mv_path *paths, size_t n)
-{
-	char device[IBV_SYSFS_NAME_MAX];
-	enum mv_ctl_reason why;
-	struct mv_path path;
-	size_t i;
-
-	if (!conn->self || !mesh_conn_led(conn, device, &why))
-		return;
-	i = find_from(device, paths, n);
-	if (i == n)
-		return;
-	path = paths[i];
-	memmove(&paths[1], &paths[0], i * sizeof(path));
-	paths[0] = path;
-}
-
-/* All paths but those between the two ports that it is on: with other addresses they are as dead. */
-static size_t others(const struct mesh_conn *conn, const struct mv_path_request *request, enum mv_ctl_reason reason,
-		     struct mesh_view *view)
-{
-	size_t i, n = 0, now = current(request, view);
-	bool from_elsewhere = reason == MV_CTL_REASON_PORT && own_port_is_down(conn);
-	struct mv_path path;
-
-	if (now == view->n_paths) {
-		sort(view->paths, view->n_paths, NULL);
-		return view->n_paths;
-	}
-	path = view->paths[now];
-	for (i = 0; i < view->n_paths; i++)
-		if (view->paths[i].local_rail != path.local_rail ||
-		    (view->paths[i].remote_rail != path.remote_rail && !from_elsewhere))
-			view->paths[n++] = view->paths[i];
-	sort(view->paths, n, reason == MV_CTL_REASON_PATH ? &path : NULL);
-	return n;
-}
-
-/* Where it belongs. */
-static void home_request(const struct mesh_conn *conn, struct mv_path_request *ret)
-{
-	const struct mesh_conn_home *home = &conn->home;
-
-	*ret = (struct mv_path_request){.device = home->device,
-					.port_num = home->port,
-					.sgid = home->gid,
-					.sgid_type = home->gid_type,
-					.dgid = home->peer_gid,
-					.routed = 1,
-					.own_host = conn->own_host};
-}
-
-/* The path home, if it works. Return: how many. */
-static size_t way_home(const struct mesh_conn *conn, struct mv_path *ret)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-	size_t i;
-
-	home_request(conn, &request);
-	/* Of all that are away, each asks with each news, mostly while home does not work. */
-	mesh_view_verdict(&request, &view);
-	if (view.verdict != MV_PATH_WORKS)
-		return 0;
-	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths; i++) {
-		if (mv_gid_equal(&view.paths[i].local_gid, &conn->home.gid) && view.paths[i].type == conn->home.gid_type &&
-		    mv_gid_equal(&view.paths[i].remote_gid, &conn->home.peer_gid)) {
-			*ret = view.paths[i];
-			return view.verdict == MV_PATH_WORKS;
-		}
-	}
-	return 0;
-}
-
-size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret)
-{
-	struct mv_path_request request;
-	struct mesh_view view;
-	size_t n;
-
-	if (reason == MV_CTL_REASON_HOME)
-		return way_home(conn, ret);
-	request_of(conn, &request);
-	mesh_view_paths(&request, &view);
-	n = others(conn, &request, reason, &view);
-	prefer_led(conn, view.paths, n);
-	memcpy(ret, view.paths, n * sizeof(*ret));
-	return n;
-}
 
 /* A home that fails again soon after its return has to work for longer the next time. */
 static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
@@ -214,6 +41,7 @@ static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns)
 {
 	mesh_conn_note_begin(conn, now_ns);
+	conn->probed.prepares = false;
 	if (reason != MV_CTL_REASON_HOME)
 		note_flap(conn, now_ns);
 	mv_move_start(&conn->move, reason, paths, n, now_ns);
@@ -271,7 +99,7 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 static bool has_reason(const struct mesh_conn *conn)
 {
 	if (conn->self)
-		return own_port_is_down(conn);
+		return mesh_conn_port_is_down(conn);
 	return conn->move.reason == MV_CTL_REASON_PORT || conn->move.reason == MV_CTL_REASON_PATH;
 }
 
@@ -282,7 +110,7 @@ bool mesh_conn_path_works(const struct mesh_conn *conn)
 
 	if (has_reason(conn) || mesh_live_broken(conn->held) || mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN)
 		return false;
-	request_of(conn, &request);
+	mesh_way_now(conn, &request);
 	mesh_view_verdict(&request, &view);
 	return view.drained || (view.verdict != MV_PATH_LOCAL_DOWN && view.verdict != MV_PATH_REMOTE_DOWN);
 }
@@ -322,7 +150,7 @@ uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns)
 
 	if (conn->state != MESH_CONN_HELD || at == UINT64_MAX || conn->verdict == MV_PATH_ASK || conn->verdict == MV_PATH_NO_ENTRY)
 		return UINT64_MAX;
-	request_of(conn, &request);
+	mesh_way_now(conn, &request);
 	/* While the own port was down there was no route. Now the base is to say. */
 	request.routed = conn->fits || conn->verdict == MV_PATH_LOCAL_DOWN;
 	mesh_view_verdict(&request, &view);
@@ -368,7 +196,7 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	struct mesh_conn_home *home = &conn->home;
 	struct mv_path path;
 
-	if (!way_home(conn, &path) || !is_proven(conn)) {
+	if (!mesh_way_home(conn, &path) || !is_proven(conn)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
 	}
@@ -429,13 +257,13 @@ static uint64_t follow(struct mesh_conn *conn, const char *device, enum mv_ctl_r
 
 	if (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS)
 		return conn->stayed_ns + LEAVE_AGAIN_NS;
-	if (!strcmp(device, conn->home.device) && way_home(conn, &home)) {
+	if (!strcmp(device, conn->home.device) && mesh_way_home(conn, &home)) {
 		mesh_conn_begin(conn, why, &home, 1, now_ns);
 		return UINT64_MAX;
 	}
-	request_of(conn, &request);
+	mesh_way_now(conn, &request);
 	mesh_view_paths(&request, &view);
-	i = find_from(device, view.paths, view.n_paths);
+	i = mesh_ways_from(device, view.paths, view.n_paths);
 	if (i == view.n_paths)
 		return now_ns + LEAVE_AGAIN_NS;
 	mesh_conn_begin(conn, why, &view.paths[i], 1, now_ns);
@@ -473,7 +301,109 @@ static bool is_dead(const struct mesh_conn *conn)
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
 	return mesh_detects(MESH_DETECT_PROBE) && mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN &&
-	       mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && doubt(&paths[0], NULL) < 3;
+	       mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3;
+}
+
+/*
+ * The path may be about to be found dead. To agree on another one takes as long as the agent needs to be sure, and what is made ahead makes
+ * it something that nobody notices; so both are done at the same time. Return: whether that has begun.
+ */
+static bool prepare_to_leave(struct mesh_conn *conn, uint64_t suspect_ns, uint64_t now_ns)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	size_t n = mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths);
+
+	if (!n || mesh_way_doubt(&paths[0], NULL))
+		return false;
+	conn->probed.suspect_ns = suspect_ns;
+	conn->probed.prepares = true;
+	mesh_conn_note_begin(conn, now_ns);
+	mv_move_expect(&conn->move, paths, n, now_ns);
+	return true;
+}
+
+/* Return: since when there is a suspicion that it has not prepared for, and is to; 0: there is none. */
+static uint64_t new_suspicion(const struct mesh_conn *conn, uint64_t now_ns)
+{
+	uint64_t suspect_ns = mesh_detects(MESH_DETECT_PROBE) ? mesh_probed_suspect(conn->probed.work, now_ns) : 0;
+
+	if (!conn->move.leader || suspect_ns == conn->probed.suspect_ns || (conn->stayed && now_ns < conn->stayed_ns + LEAVE_AGAIN_NS))
+		return 0;
+	return mesh_may_prepare() ? suspect_ns : 0;
+}
+
+void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->probed.prepares)
+		return;
+	conn->probed.prepares = false;
+	conn->moving_ns = now_ns;
+	note_flap(conn, now_ns);
+}
+
+/* Is it known by now, in whatever way? */
+static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
+{
+	struct mv_path_request request;
+	struct mesh_view view;
+
+	*ret_why = MV_CTL_REASON_PATH;
+	if (mesh_live_broken(conn->held) || is_dead(conn))
+		return true;
+	*ret_why = MV_CTL_REASON_PORT;
+	if (mesh_conn_port_is_down(conn))
+		return true;
+	mesh_way_now(conn, &request);
+	mesh_view_verdict(&request, &view);
+	return (view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) && !view.drained &&
+	       mesh_detects(MESH_DETECT_CARRIER);
+}
+
+/* Its leader will hear of it, too, most likely. Return: when to look again. */
+static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns)
+{
+	if (!conn->probed.dead_ns)
+		conn->probed.dead_ns = now_ns;
+	if (now_ns < conn->probed.dead_ns + TELL_NS)
+		return conn->probed.dead_ns + TELL_NS;
+	conn->probed.dead_ns = now_ns;
+	mv_move_start(&conn->move, why, NULL, 0, now_ns);
+	return now_ns + TELL_NS;
+}
+
+/* It has answered, and could not do what it said any more. */
+static bool has_lost_next(struct mesh_conn *conn)
+{
+	return conn->move.state == MV_MOVE_ANSWERED &&
+	       (mesh_live_lost(conn->held) || mesh_live_armed(conn->held) != conn->move.next.mine.qpn);
+}
+
+/* One that moves on suspicion, its own or its leader's. Return: when to look again. */
+static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns)
+{
+	enum mv_ctl_reason why;
+	uint64_t suspect_ns;
+
+	if (has_lost_next(conn)) {
+		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+		return now_ns;
+	}
+	if (is_failed(conn, &why)) {
+		if (!conn->move.leader)
+			return tell_leader(conn, why, now_ns);
+		mv_move_sure(&conn->move, why, now_ns);
+		mesh_conn_note_sure(conn, now_ns);
+		return UINT64_MAX;
+	}
+	conn->probed.dead_ns = 0;
+	if (!conn->move.leader)
+		return UINT64_MAX;
+	suspect_ns = mesh_probed_suspect(conn->probed.work, now_ns);
+	if (suspect_ns)
+		return suspect_ns + MESH_SUSPECT_NS;
+	mv_move_cancel(&conn->move, now_ns);
+	/* There may be another reason; a worker has it looked at when it is through. */
+	return conn->move.live ? UINT64_MAX : now_ns;
 }
 
 /*
@@ -501,7 +431,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
 	bool path_failed = atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
-	uint64_t armed_ns, home_ns, turn_ns;
+	uint64_t armed_ns, home_ns, turn_ns, suspect_ns;
 	enum mv_ctl_reason why;
 	struct mesh_view view;
 
@@ -509,6 +439,9 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		mesh_conn_fail(conn, mesh_live_lost(conn->held));
 		return UINT64_MAX;
 	}
+	if (conn->move.unsure)
+		return check_suspicion(conn, now_ns);
+	conn->probed.dead_ns = 0;
 	if (!may_move(conn)) {
 		if (!conn->move.live)
 			mesh_conn_unwatch(conn);
@@ -523,17 +456,20 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		start(conn, MV_CTL_REASON_PATH, now_ns);
 		return conn->pathless_ns ? now_ns + PATHLESS_AGAIN_NS : UINT64_MAX;
 	}
-	request_of(conn, &request);
+	mesh_way_now(conn, &request);
 	mesh_view_verdict(&request, &view);
 	watch(conn, &request, &view);
 	if ((view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN) &&
 	    (view.drained || mesh_detects(MESH_DETECT_CARRIER))) {
 		return view.drained ? leave(conn, MV_CTL_REASON_DRAIN, now_ns) : leave_port(conn, view.generation, now_ns);
 	}
-	if (own_port_is_down(conn))
+	if (mesh_conn_port_is_down(conn))
 		return leave(conn, MV_CTL_REASON_PORT, now_ns);
 	if (is_dead(conn))
 		return leave(conn, MV_CTL_REASON_PATH, now_ns);
+	suspect_ns = new_suspicion(conn, now_ns);
+	if (suspect_ns && prepare_to_leave(conn, suspect_ns, now_ns))
+		return suspect_ns + MESH_SUSPECT_NS;
 	if (strays(conn, &request, device, &why))
 		return follow(conn, device, why, now_ns);
 	armed_ns = mesh_conn_prearm(conn, now_ns);
@@ -555,7 +491,7 @@ void mesh_conn_settled(struct mesh_conn *conn)
 	struct mv_path_request request;
 	struct mesh_conn_home *home = &conn->home;
 
-	request_of(conn, &request);
+	mesh_way_now(conn, &request);
 	snprintf(home->device, sizeof(home->device), "%s", request.device);
 	home->port = request.port_num;
 	home->gid = request.sgid;

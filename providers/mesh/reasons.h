@@ -29,9 +29,6 @@ uint64_t mesh_conn_again_at(const struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_back_off - a move came to nothing: the next attempt to leave a port that is down waits for longer */
 void mesh_conn_back_off(struct mesh_conn *conn);
 
-/** mesh_conn_paths_for - where it could go for a reason, best first; @ret: MV_MOVE_MAX_PATHS. Return: how many */
-size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
-
 /** mesh_conn_begin - go; paths as mesh_conn_paths_for() gave them, at least one */
 void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const struct mv_path *paths, size_t n, uint64_t now_ns);
 
@@ -56,7 +53,10 @@ void mesh_conn_unwatch(struct mesh_conn *conn);
  */
 uint64_t mesh_conn_native_at(struct mesh_conn *conn, uint64_t now_ns);
 
-/** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? */
+/** mesh_conn_note_sure - the move under way has a reason, and not only a suspicion: note that, if it is not noted yet; a worker, too */
+void mesh_conn_note_sure(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_path_works - does the path that a move under way is to leave still work, as far as is known? A worker, too */
 bool mesh_conn_path_works(const struct mesh_conn *conn);
 
 #endif

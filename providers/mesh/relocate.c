@@ -10,6 +10,7 @@
 #include "live.h"
 #include "prearm.h"
 #include "reasons.h"
+#include "ways.h"
 
 /* From one look at a queue pair that is being fenced to the next; where many are, the device takes longer, and so do the looks. */
 #define FENCE_STEP_NS      20000ull
@@ -171,7 +172,12 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 		return err;
 	attr.port_num = conn->next_path.port;
 	snprintf(why, why_size, "a QP on %s", conn->next_path.device);
-	err = mesh_live_prepare(conn->held, conn->next_path.pd, &attr, &ret_mine->qpn);
+	if (conn->move.early && mesh_live_could_take(conn->held))
+		ret_mine->qpn = mesh_live_armed_for(conn->held, conn->next_path.pd, &attr);
+	else if (!conn->move.early)
+		err = mesh_live_prepare(conn->held, conn->next_path.pd, &attr, &ret_mine->qpn);
+	if (!ret_mine->qpn && !err)
+		err = -ENOENT;
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->next_path, ret_mtu, ret_lid);
 	if (err)
@@ -195,11 +201,12 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		return;
 	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
-	if (err) {
+	/* That nothing was made ahead there is no news. */
+	if (err && !conn->move.early)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
 			    conn->next_path.device[0] ? conn->next_path.device : "another rail", why, strerrordesc_np(-err));
+	if (err)
 		release(conn);
-	}
 	conn->steps.prepared_ns = mesh_now_ns();
 	mv_move_prepared(&conn->move, err ? NULL : &mine, lid, mtu, false, now_ns);
 }
@@ -214,12 +221,33 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = conn->next_path.sq_psn = action->sq_psn;
 	if (!err)
-		err = mesh_live_connect(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
+		err = mesh_live_has_next(conn->held) ?
+			      mesh_live_connect(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask) :
+			      mesh_live_standby(conn->held, &rtr, conn->rtr_mask, &rts, conn->rts_mask);
 	if (err)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: it cannot be connected: %s", conn->mc->device,
 			    conn->next_path.device, strerrordesc_np(-err));
 	conn->steps.connected_ns = mesh_now_ns();
 	mv_move_connected(&conn->move, !err, now_ns);
+}
+
+/* What both ends agreed upon while this one had doubts only, and now it is sure. Return: whether it can be done, now. */
+static bool make_next(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mv_path paths[MV_MOVE_MAX_PATHS];
+	size_t n;
+	int err;
+
+	if (!conn->move.early || mesh_live_has_next(conn->held))
+		return true;
+	n = mesh_conn_paths_for(conn, conn->move.reason, paths);
+	/* Which path is best may be another one than it was. */
+	err = mesh_conn_is_among_best(&conn->next_path, paths, n) ? mesh_live_take_standby(conn->held) : -ENOENT;
+	if (err && err != -EBUSY && n)
+		mv_move_start(&conn->move, conn->move.reason, paths, n, now_ns);
+	else if (err && err != -EBUSY)
+		mv_move_refuse(&conn->move, MV_CTL_REASON_NO_PATH, now_ns);
+	return !err;
 }
 
 /*
@@ -228,18 +256,40 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
  */
 static void do_quiesce(struct mesh_conn *conn)
 {
+	uint64_t now_ns = mesh_now_ns();
+
+	mesh_conn_note_sure(conn, now_ns);
 	/* Since it was prepared: nothing has been fenced, so nothing has happened yet. */
 	if (mesh_live_lost(conn->held))
-		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, mesh_now_ns());
-	else if (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn))
-		mv_move_quiesced(&conn->move, mesh_many_move(), mesh_now_ns());
+		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+	else if (make_next(conn, now_ns) && (mesh_live_quiesce(conn->held) || !mesh_conn_path_works(conn)))
+		mv_move_quiesced(&conn->move, mesh_many_move(), now_ns);
+}
+
+/* The next one of a follower whose leader had doubts when it was agreed upon. Return: as mesh_live_take_standby() */
+static int take_standby(struct mesh_conn *conn)
+{
+	int err = conn->move.early && !mesh_live_has_next(conn->held) ? mesh_live_take_standby(conn->held) : 0;
+
+	/* The leader waits for half of the time that a move has; so it hears of it. */
+	if (err == -EBUSY && mesh_now_ns() >= conn->steps.fencing_ns + mesh_root.move_times.move_ns / 20 * 9)
+		err = -ETIMEDOUT;
+	conn->fence_waits = err == -EBUSY;
+	return err;
 }
 
 static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
-	int err = mesh_live_fence(conn->held, first, &sync);
+	int err = first ? take_standby(conn) : 0;
 
+	/* Somebody is in a batch. */
+	if (conn->fence_waits) {
+		conn->fencing = true;
+		return;
+	}
+	if (!err)
+		err = mesh_live_fence(conn->held, first, &sync);
 	conn->fencing = err == -EAGAIN;
 	if (conn->fencing)
 		return;
@@ -256,6 +306,9 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	conn->steps.fencing_ns = mesh_now_ns();
+	/* A follower has only now got to know; the leader had. */
+	if (conn->move.early && !conn->move.leader)
+		conn->moving_ns = conn->steps.fencing_ns;
 	if (conn->self)
 		mesh_conn_leaves(conn, conn->state == MESH_CONN_MOVED ? conn->path.device : conn->mc->device);
 	else
@@ -266,7 +319,7 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
 	if (conn->fencing)
-		fence(conn, false, now_ns);
+		fence(conn, conn->fence_waits, now_ns);
 }
 
 uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
@@ -396,6 +449,14 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
 
 	count_stayed(conn, action);
+	conn->probed.prepares = false;
+	/* There was a suspicion, ours or the peer's, and nothing has been done that anybody could notice. */
+	if (action->unsure && !mesh_live_broken(conn->held)) {
+		mesh_conn_stands_by_again(conn, mesh_now_ns());
+		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: prepared to move, and stays: %s", conn->mc->device,
+		       conn->qpn, conn->peer_host, why);
+		return;
+	}
 	if (mesh_live_broken(conn->held) && (!may_pass(action) || !mesh_conn_waits_for_path(conn, mesh_now_ns()))) {
 		mesh_conn_fail(conn, why);
 		return;

@@ -324,9 +324,9 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
  * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
  * nothing but its peer.
  */
-static void note_news(struct mesh_thread *thread, uint64_t now_ns)
+static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
 {
-	uint64_t at_ns = mesh_many_move() ? now_ns + LIVE_NS : now_ns;
+	uint64_t at_ns = mesh_many_move() && !urgent ? now_ns + LIVE_NS : now_ns;
 
 	if (at_ns < thread->news_at_ns)
 		thread->news_at_ns = at_ns;
@@ -345,20 +345,27 @@ static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
 /* What concerns all connections. */
 static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
 {
-	if (frame->type == MV_FRAME_PATH && !mesh_probed_told(frame))
-		return;
 	if (frame->type == MV_FRAME_CHANGED) {
 		mesh_view_forget();
 		mesh_probed_changed();
-	} else if (frame->type != MV_FRAME_PATH) {
+	} else {
 		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
 	}
 	if (frame->type != MV_FRAME_WELCOME) {
-		note_news(thread, now_ns);
+		note_news(thread, false, now_ns);
 	} else if (frame->version == MV_CTL_VERSION) {
 		thread->reconnect_ns = 0;
 		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
 	}
+}
+
+/* What concerns those on a path. */
+static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
+{
+	enum mesh_probed_news news = mesh_probed_told(frame, now_ns);
+
+	if (news != MESH_PROBED_NOTHING)
+		note_news(thread, news == MESH_PROBED_URGENT && mesh_some_prepare(), now_ns);
 }
 
 static void take_packs(struct mesh_thread *thread)
@@ -400,9 +407,10 @@ static void take_inbound(struct mesh_thread *thread, const struct inbound *in, u
 		deliver(thread, frame, in->conn, now_ns);
 	else if (frame->type == MV_FRAME_UNREACHABLE)
 		unreachable(frame, now_ns);
-	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES ||
-		 frame->type == MV_FRAME_PATH)
+	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES)
 		take_note(thread, frame, now_ns);
+	else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT)
+		take_path(thread, frame, now_ns);
 	else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION)
 		take_packs(thread);
 	mesh_conn_put(in->conn);

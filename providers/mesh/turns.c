@@ -35,6 +35,16 @@ bool mesh_many_move(void)
 	return mesh_n_moving() >= MESH_MANY_MOVING;
 }
 
+bool mesh_may_prepare(void)
+{
+	return get(&mesh_root.process->n_prepared) < MOST_MOVING;
+}
+
+bool mesh_some_prepare(void)
+{
+	return get(&mesh_root.process->n_prepared);
+}
+
 static unsigned int may_lead(void)
 {
 	return LEAST_MOVING + get(&mesh_root.process->n_more_moving);
@@ -75,10 +85,18 @@ static void set_fresh(struct mesh_conn *conn, bool fresh)
 	conn->fresh = fresh;
 }
 
+static void set_prepared(struct mesh_conn *conn, bool prepared)
+{
+	if (conn->prepared != prepared)
+		add(&mesh_root.process->n_prepared, prepared ? 1 : -1);
+	conn->prepared = prepared;
+}
+
 void mesh_turns_forget(struct mesh_conn *conn)
 {
 	forget_call(conn);
 	set_fresh(conn, false);
+	set_prepared(conn, false);
 	if (conn->counted)
 		add(&mesh_root.process->n_moving, -1);
 	conn->counted = false;
@@ -93,21 +111,23 @@ static void note_moving(struct mesh_conn *conn, uint64_t now_ns)
 		mesh_conn_waits_no_more(conn);
 	}
 	forget_call(conn);
+	set_prepared(conn, false);
 	set_fresh(conn, now_ns - conn->counted_ns < FRESH_NS);
 	atomic_store_explicit(&mesh_root.process->moving_ns, now_ns, memory_order_relaxed);
 }
 
 bool mesh_turns_note(struct mesh_conn *conn, bool looked, uint64_t now_ns)
 {
-	bool called = false;
+	bool called = false, moves = mesh_conn_negotiates(conn) && conn->move.live;
 
-	if (mesh_conn_negotiates(conn) && conn->move.live) {
+	if (moves && !conn->move.unsure) {
 		note_moving(conn, now_ns);
 		return false;
 	}
 	/* One that is called keeps its turn until it has been looked at, whatever comes for it before that. */
 	if (looked || conn->counted)
 		mesh_turns_forget(conn);
+	set_prepared(conn, moves);
 	while (call_next(MESH_TURN_LEADS) || call_next(MESH_TURN_FOLLOWS))
 		called = true;
 	return called;

@@ -29,6 +29,10 @@ bool mesh_has_turn(const struct mesh_conn *conn, enum mesh_turn turn);
 unsigned int mesh_n_moving(void);
 /** mesh_many_move - do so many move at once? */
 bool mesh_many_move(void);
+/** mesh_may_prepare - may one more prepare to move, on a suspicion? That keeps nobody waiting who has a reason to move. */
+bool mesh_may_prepare(void);
+/** mesh_some_prepare - does any? */
+bool mesh_some_prepare(void);
 /**
  * mesh_turns_note - before conn->lock is given back: what was done with it may have begun a move or ended one
  * @looked: it has been looked at whether it is to begin one

@@ -46,6 +46,7 @@ class Alone(Watched):
 
     def setUp(self):
         self.programs = ()
+        self.failures, self.left = {}, False
         self.addCleanup(self.clean)
 
     def clean(self):
@@ -82,6 +83,18 @@ class Alone(Watched):
         status, said = self.tool(host, "metrics")
         self.assertEqual(status, 0, said)
         return int(re.search(rf"^meshverbs_{name}(?:_total)? (\d+)$", said, re.MULTILINE).group(1))
+
+    def healed(self):
+        """Moves that were called off before anything was fenced, of both ends."""
+        return sum(self.counted(host, "moves_given_up", 'reason="healed"') for host in ENDS)
+
+    def counted(self, host, name, label):
+        match = re.search(rf'^meshverbs_{name}_total\{{{label}\}} (\d+)$', self.tool(host, "metrics")[1], re.MULTILINE)
+        return int(match.group(1)) if match else 0
+
+    def made_ahead(self):
+        """Queue pairs, by the programs at each end."""
+        return [self.counted(host, "made_ahead", 'what="qp"') for host in ENDS]
 
     def probed(self, host, device):
         """What probes say of the path from that device to the same of the other host."""
@@ -166,6 +179,46 @@ class Alone(Watched):
         self.hosts.forward("a.0", True)
         self.moves("mlx5_0")
         self.end()
+
+    def restart_agents(self, *args):
+        for host in ENDS:
+            self.hosts.agent_restart(host, *args)
+            self.failures[host] = 0  # it counts from the beginning
+
+    def blip(self, *args):
+        """Nothing gets through for a while. Return: was that too short for probes, and long enough for queue pairs to prepare to leave?"""
+        before = self.made_ahead()
+        self.hosts.forward("a.0", False)
+        time.sleep(0.22)
+        self.hosts.forward("a.0", True)
+        time.sleep(0.5)
+        failed = any(self.metric(host, "path_failures") for host in ENDS)
+        if self.healed() and not failed:
+            # What was made ahead for the next move is there still.
+            self.assertEqual(self.made_ahead(), before)
+            return True
+        if failed:
+            self.left = True  # and an atomic's reply may be lost
+            self.moves("mlx5_0")
+        self.restart_agents(*args)  # which have warned in vain lately, perhaps
+        self.wait_for("it is probed again", lambda: all(self.probed(host, "mlx5_0") == "up" for host in ENDS))
+        return False
+
+    def test_suspicion(self):
+        """A path that seems to be dead, and is not: queue pairs prepare to leave it, atomics and all, and stay."""
+        # Else it would take a blip of 20 ms.
+        conf = STACK.enter_context(tempfile.NamedTemporaryFile("w", suffix=".conf"))
+        conf.write("[agent]\nprobe_interval_ms = 100\n")
+        conf.flush()
+        args = "--config", conf.name
+        self.addCleanup(self.restart_agents)
+        self.restart_agents(*args)
+        self.begin(ALL, ALL, options=("-o", "send,write_imm,read,add,swap"))
+        self.wait_for("something is made ahead", lambda: min(self.made_ahead()) >= N_QPS)
+        self.assertTrue(any(self.blip(*args) for _ in range(10)), self.story())
+        self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_0"}] * 2)
+        self.found_by_probes(anyone=False)
+        self.end(0, *((SURFACED,) if self.left else ()))
 
     def test_probe_keeps_away(self):
         """Carrier alone brings nobody home: the path has to answer."""

@@ -110,6 +110,10 @@ class Hosts:
     def agent_start(self, host):
         agents.start(self.sim, [host])
 
+    def agent_restart(self, host, *args):
+        agents.stop(self.sim, [host])
+        agents.start(self.sim, [host], args)
+
     def heal(self):
         """All as it was at the start."""
         for port in ("a.0", "a.1", "b.0", "b.1"):

@@ -640,7 +640,7 @@ static void test_standby(void **state)
 	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
 	peer.qpn = mesh_live_armed(h);
 	assert_int_equal(stand_by(h, to_itself(peer.qpn, 9)), 0);
-	assert_false(mesh_live_on_standby(h, &peer)); /* not taken */
+	assert_true(mesh_live_on_standby(h, &peer)); /* whether it is taken or not */
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(taken, peer.qpn);
 	assert_true(mesh_live_on_standby(h, &peer));
@@ -657,6 +657,77 @@ static void test_standby(void **state)
 	assert_int_equal(mesh_live_prepare(h, world.spd, &shadow_attr, &taken), 0);
 	assert_int_equal(connect_next(h, to_itself(taken, 10)), 0);
 	assert_connected(h->next.qp, 10);
+	mesh_held_destroy(h);
+	end_close(&e);
+	mesh_root.lib.verbs.modify_qp = modify.real;
+}
+
+/* Agreed upon when there was no need yet: until it is taken nothing is as if it were to be; then it is the next one, with nothing left to do. */
+static void test_standby_taken(void **state)
+{
+	struct mesh_shadow_attr other = shadow_attr;
+	struct mesh_held *h;
+	uint32_t ahead;
+	struct end e;
+
+	(void)state;
+	modify.real = mesh_root.lib.verbs.modify_qp;
+	mesh_root.lib.verbs.modify_qp = count_modify;
+	h = armed(&e);
+	ahead = mesh_live_armed(h);
+	assert_int_equal(mesh_live_armed_for(h, world.spd, &shadow_attr), ahead);
+	assert_int_equal(mesh_live_armed_for(h, NULL, &shadow_attr), 0);
+	other.qp_access_flags ^= IBV_ACCESS_REMOTE_READ;
+	assert_int_equal(mesh_live_armed_for(h, world.spd, &other), 0);
+	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	/* There would be no room, or no way to hold anything back; or a CQ would have to be made larger. */
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	if (!mesh_live_could_take(h))
+		assert_true(fault_fired());
+	fault_disarm();
+	assert_true(mesh_live_could_take(h));
+	h->guard->lost = "this test says so";
+	assert_false(mesh_live_could_take(h));
+	h->guard->lost = NULL;
+	h->send_cq->n_base_wrs += 100000;
+	assert_false(mesh_live_could_take(h));
+	h->send_cq->n_base_wrs -= 100000;
+	h->recv_cq->n_base_wrs += 100000;
+	assert_false(mesh_live_could_take(h));
+	h->recv_cq->n_base_wrs -= 100000;
+	assert_int_equal(stand_by(h, to_itself(ahead, 7)), 0);
+	assert_false(mesh_live_has_next(h));
+	assert_null(h->send_cq->shadows);
+	assert_true(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead}));
+	assert_false(mesh_live_on_standby(h, &(struct mv_ctl_end){.gid = to_itself(ahead, 7).rtr.ah_attr.grh.dgid, .qpn = ahead + 1}));
+	/* Called off. */
+	mesh_live_release(h);
+	assert_int_equal(mesh_live_armed(h), ahead);
+	/* Something cannot be moved: it stays. */
+	h->guard->lost = "this test says so";
+	assert_int_equal(mesh_live_take_standby(h), -EOPNOTSUPP);
+	h->guard->lost = NULL;
+	assert_int_equal(mesh_live_armed(h), ahead);
+	modify.n = 0;
+	assert_int_equal(mesh_live_take_standby(h), 0);
+	assert_int_equal(modify.n, 0);
+	assert_int_equal(mesh_live_armed(h), 0);
+	assert_true(mesh_live_has_next(h));
+	assert_false(mesh_live_could_take(h));
+	assert_int_equal(h->next.qp->qp_num, ahead);
+	assert_true(h->next.rtr && h->next.rts);
+	assert_int_equal(h->next_sq_psn, to_itself(ahead, 7).rts.sq_psn);
+	assert_int_equal(h->next_mtu_bytes, mesh_mtu_bytes(to_itself(ahead, 7).rtr.path_mtu));
+	assert_non_null(h->send_cq->shadows);
+	assert_connected(h->next.qp, 7);
+	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
+	/* One that could not be connected is none. */
+	mesh_live_release(h);
+	assert_int_equal(mesh_live_arm(h, world.spd, &shadow_attr), 0);
+	modify.fail = 1;
+	assert_int_not_equal(stand_by(h, to_itself(mesh_live_armed(h), 5)), 0);
+	modify.fail = 0;
+	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	mesh_held_destroy(h);
 	end_close(&e);
 	mesh_root.lib.verbs.modify_qp = modify.real;
@@ -921,7 +992,7 @@ int main(void)
 		T(test_registered), T(test_many), T(test_short_lived), T(test_no_room), T(test_refused), T(test_given_back),
 		T(test_no_memory),  T(test_fork),	 T(test_qp),	  T(test_qp_room),   T(test_qp_disarm),	 T(test_qp_faults),
 		T(test_qp_not_connected),
-		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_fails), T(test_changed),
+		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_taken), T(test_standby_fails), T(test_changed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

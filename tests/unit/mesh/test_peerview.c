@@ -11,6 +11,7 @@
 #include "heldint.h"
 #include "peerview.h"
 #include "reasons.h"
+#include "ways.h"
 #include "tmpdir.h"
 
 #define SECOND 1000000000ull

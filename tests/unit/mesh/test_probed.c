@@ -113,7 +113,14 @@ static bool told(const char *local, const char *remote, enum mv_probed state)
 {
 	struct mv_frame frame = {.type = MV_FRAME_PATH, .sgid = gid(local), .dgid = gid(remote), .probed = (uint8_t)state};
 
-	return mesh_probed_told(&frame);
+	return mesh_probed_told(&frame, 0) != MESH_PROBED_NOTHING;
+}
+
+static enum mesh_probed_news suspected(const char *local, const char *remote, uint64_t now_ns)
+{
+	struct mv_frame frame = {.type = MV_FRAME_SUSPECT, .sgid = gid(local), .dgid = gid(remote)};
+
+	return mesh_probed_told(&frame, now_ns);
 }
 
 #define HOME_PATH  "10.1.0.1", "10.1.0.2"
@@ -485,6 +492,42 @@ static void test_room_is_made(void **state)
 	}
 }
 
+/* The agent has doubts, and says in a moment what comes of them; or ends before that. */
+static void test_suspect(void **state)
+{
+	struct mesh_probed *work = NULL;
+	struct mv_frame frame = {.type = MV_FRAME_PATH, .sgid = gid("10.1.0.1"), .dgid = gid("10.1.0.2"), .probed = MV_PROBED_UP};
+
+	(void)state;
+	assert_int_equal(mesh_probed_suspect(NULL, SECOND), 0);
+	assert_int_equal(suspected(HOME_PATH, SECOND), MESH_PROBED_NOTHING);
+	mesh_probed_agent(true);
+	use(&work, MV_WATCH_WORK, HOME_PATH);
+	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NEWS);
+	assert_int_equal(mesh_probed_told(&frame, SECOND), MESH_PROBED_NOTHING);
+	assert_int_equal(mesh_probed_suspect(work, SECOND), 0);
+	assert_int_equal(suspected(HOME_PATH, SECOND), MESH_PROBED_NEWS);
+	assert_int_equal(mesh_probed_of(work), MV_PROBED_UP);
+	assert_int_equal(mesh_probed_suspect(work, SECOND + 1), SECOND);
+	/* All is well. */
+	assert_int_equal(mesh_probed_told(&frame, SECOND + 2), MESH_PROBED_URGENT);
+	assert_int_equal(mesh_probed_suspect(work, SECOND + 2), 0);
+	assert_int_equal(mesh_probed_told(&frame, SECOND + 2), MESH_PROBED_NOTHING);
+	/* It is not. */
+	suspected(HOME_PATH, 2 * SECOND);
+	frame.probed = MV_PROBED_DOWN;
+	assert_int_equal(mesh_probed_told(&frame, 2 * SECOND), MESH_PROBED_URGENT);
+	assert_int_equal(mesh_probed_suspect(work, 2 * SECOND), 0);
+	/* Nothing is heard any more. */
+	suspected(HOME_PATH, 3 * SECOND);
+	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS - 1), 3 * SECOND);
+	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND + MESH_SUSPECT_NS), 0);
+	mesh_probed_lost();
+	assert_int_equal(mesh_probed_suspect(work, 3 * SECOND), 0);
+	drop(&work, MV_WATCH_WORK);
+	mesh_probed_run(4 * SECOND);
+}
+
 static void test_detect(void **state)
 {
 	static const char *const bad[] = {"carier", "carrier ,probe", ",", "carrier,,probe", "all", "carrierprobe", "probe,carrie"};
@@ -571,6 +614,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_room_for_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_host_comes_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room_is_made, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_suspect, setup, teardown),
 		cmocka_unit_test(test_detect),
 		cmocka_unit_test_setup(test_port_event, setup),
 	};

@@ -18,6 +18,7 @@
 #include "client_int.h"
 #include "conn.h"
 #include "fault.h"
+#include "probed.h"
 #include "realagent.h"
 #include "ud.h"
 #include "unclaims.h"
@@ -718,6 +719,46 @@ static void test_news_wait(void **state)
 	assert_looks(false);
 }
 
+/* But what those wait for that prepare to leave a path. */
+static void test_suspicion_is_urgent(void **state)
+{
+	const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}};
+	struct mv_frame suspect = {.type = MV_FRAME_SUSPECT, .sgid = local, .dgid = remote},
+			path = {.type = MV_FRAME_PATH, .sgid = local, .dgid = remote, .probed = MV_PROBED_UP};
+	struct mesh_probed *probed = NULL;
+
+	(void)state;
+	mesh_probed_use(&probed, MV_WATCH_WORK, &local, &remote);
+	assert_looks(true);
+	atomic_store(&mesh_root.process->n_fresh, MESH_MANY_MOVING);
+	send_frames(&path, 1, 0);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 100 * MS);
+	assert_looks(true);
+	send_frames(&suspect, 1, 0);
+	assert_looks(false);
+	atomic_store(&mesh_root.process->n_prepared, 1);
+	send_frames(&path, 1, 0);
+	assert_looks(true);
+	send_frames(&path, 1, 0);
+	assert_looks(false);
+	/* Nobody has prepared for it: a port is down, and all is known. */
+	atomic_store(&mesh_root.process->n_prepared, 0);
+	send_frames(&suspect, 1, 0);
+	send_frames(&path, 1, 0);
+	assert_looks(false);
+	atomic_fetch_add(&now_ns, 100 * MS);
+	assert_looks(true);
+	suspect.sgid = remote; /* nobody's */
+	send_frames(&suspect, 1, 0);
+	atomic_fetch_add(&now_ns, 100 * MS);
+	assert_looks(false);
+	atomic_store(&mesh_root.process->n_fresh, 0);
+	mesh_probed_use(&probed, MV_WATCH_WORK, NULL, NULL);
+	settle();
+	atomic_store(&n_looks, 0);
+}
+
 static void test_restarted(void **state)
 {
 	uint64_t before = clients.count.connected;
@@ -757,6 +798,7 @@ int main(void)
 		cmocka_unit_test_setup(test_last_messages, setup),
 		cmocka_unit_test_setup(test_looked_at_later, setup),
 		cmocka_unit_test_setup(test_news_wait, setup),
+		cmocka_unit_test_setup(test_suspicion_is_urgent, setup),
 		cmocka_unit_test_setup(test_restarted, setup),
 	};
 

@@ -1,0 +1,711 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The agent has doubts about a path: connections agree on another one meanwhile, and nothing is fenced before it is sure. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "detect.h"
+#include "move_internal.h"
+#include "oneconn.h"
+#include "prearm.h"
+#include "probed.h"
+#include "reasons.h"
+#include "relocate.h"
+
+/* What was made ahead. */
+static int take_error;
+static unsigned int n_taken;
+
+int __wrap_mesh_live_take_standby(struct mesh_held *h);
+
+int __wrap_mesh_live_take_standby(struct mesh_held *h)
+{
+	assert_ptr_equal(h, &held);
+	n_taken++;
+	return take_error;
+}
+
+static const union ibv_gid local = {.raw = {1}}, remote = {.raw = {2}}, spare_local = {.raw = {3}}, spare_remote = {.raw = {4}};
+
+static void hear(uint8_t type, const union ibv_gid *from, const union ibv_gid *to, enum mv_probed state)
+{
+	const struct mv_frame frame = {.type = type, .sgid = *from, .dgid = *to, .probed = (uint8_t)state};
+
+	mesh_probed_told(&frame, now_ns);
+}
+
+static void suspected(void)
+{
+	hear(MV_FRAME_SUSPECT, &local, &remote, 0);
+}
+
+static void found(enum mv_probed state)
+{
+	hear(MV_FRAME_PATH, &local, &remote, state);
+}
+
+static void carry_out(void)
+{
+	struct mv_move_action action;
+
+	while (mv_move_next(&conn.move, &action))
+		if (action.type == MV_DO_SEND)
+			sent = action.msg;
+		else
+			mesh_conn_live(&conn, &action, now_ns);
+}
+
+static uint64_t check(void)
+{
+	uint64_t at = mesh_conn_check(&conn, now_ns);
+
+	carry_out();
+	return at;
+}
+
+/* It leads, its path answers, and so does the other one. */
+static int setup(void **state)
+{
+	oneconn_setup(state);
+	mesh_root.undetected = 0;
+	is_well();
+	conn.local_type = MV_GID_TYPE_ROCE_V2;
+	view.generation = 1;
+	mesh_conn_settled(&conn);
+	assert_true(conn.move.leader);
+	mesh_probed_agent(true);
+	mesh_conn_check(&conn, now_ns);
+	found(MV_PROBED_UP);
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UP);
+	sent = (struct mv_ctl_msg){0};
+	take_error = 0;
+	n_taken = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	mesh_conn_unwatch(&conn);
+	mesh_probed_lost();
+	mesh_probed_run(now_ns);
+	free(process.probed);
+	return oneconn_teardown(state);
+}
+
+/* The other end has a QP, too. */
+static void both_are_ready(void)
+{
+	assert_true(conn.move.live);
+	conn.move.state = MV_MOVE_QUIESCING;
+	conn.move.peer_attempt = 3;
+	conn.move.last_offer = 1;
+	conn.move.phase_since = now_ns;
+	conn.next_path = (struct mesh_conn_path){.gid = spare_local, .peer_gid = spare_remote};
+}
+
+static void prepare(void)
+{
+	suspected();
+	assert_int_equal(check(), now_ns + MESH_SUSPECT_NS);
+	assert_true(conn.move.live && conn.move.unsure);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
+	both_are_ready();
+}
+
+/* Not the fence itself. */
+static void quiesce(void)
+{
+	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
+
+	assert_int_equal(mv_move_peek(&conn.move)->type, MV_DO_QUIESCE);
+	conn.move.n_actions = conn.move.next_action = 0;
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+}
+
+static void assert_goes(enum mv_ctl_reason why)
+{
+	now_ns += 7 * MS;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	assert_false(conn.move.unsure);
+	assert_int_equal(conn.move.reason, why);
+	assert_int_equal(conn.moving_ns, now_ns); /* until then the program has noticed nothing */
+	assert_false(conn.probed.prepares);
+	assert_int_equal(n_taken, 0);
+	quiesce();
+	assert_int_equal(n_taken, 1);
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+}
+
+static void test_dead(void **state)
+{
+	(void)state;
+	prepare();
+	check();
+	assert_int_equal(conn.move.state, MV_MOVE_QUIESCING);
+	assert_int_equal(n_taken, 0);
+	found(MV_PROBED_DOWN);
+	assert_goes(MV_CTL_REASON_PATH);
+}
+
+/* That is known before both are ready. */
+static void test_dead_soon(void **state)
+{
+	(void)state;
+	prepare();
+	conn.move.state = MV_MOVE_CONNECTING;
+	found(MV_PROBED_DOWN);
+	check();
+	assert_int_equal(conn.move.state, MV_MOVE_CONNECTING);
+	assert_false(conn.move.unsure);
+	mv_move_connected(&conn.move, true, now_ns);
+	quiesce();
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+}
+
+/* Where another path is better by now, or what was made ahead is gone, it begins anew; not where a batch is in the way. */
+static void sure_but(int error, enum mv_probed spare)
+{
+	prepare();
+	take_error = error;
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, spare);
+	found(MV_PROBED_DOWN);
+	mesh_conn_check(&conn, now_ns);
+	conn.move.peer_attempt = 0; /* there is no rail that could be prepared */
+	quiesce();
+}
+
+static void test_gone_meanwhile(void **state)
+{
+	(void)state;
+	sure_but(-ENOENT, MV_PROBED_UP);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	assert_true(conn.move.live);
+	assert_false(conn.move.early);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_PATH);
+}
+
+static void test_in_a_batch(void **state)
+{
+	(void)state;
+	sure_but(-EBUSY, MV_PROBED_UP);
+	assert_int_equal(conn.move.state, MV_MOVE_QUIESCING);
+	assert_true(conn.move.early);
+	take_error = 0;
+	mv_move_tick(&conn.move, now_ns + 10 * MS);
+	quiesce();
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+}
+
+static void test_better_path(void **state)
+{
+	(void)state;
+	view.n_paths = 2;
+	view.paths[1] = view.paths[0];
+	view.paths[1].local_gid.raw[0] = 5;
+	view.paths[1].local_rail = 2;
+	sure_but(0, MV_PROBED_SILENT);
+	assert_int_equal(n_taken, 0);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	assert_false(conn.move.early);
+	assert_memory_equal(&conn.move.paths[0].local_gid, &view.paths[1].local_gid, 16);
+}
+
+static void test_no_path_any_more(void **state)
+{
+	(void)state;
+	prepare();
+	found(MV_PROBED_DOWN);
+	mesh_conn_check(&conn, now_ns);
+	view.n_paths = 0;
+	quiesce();
+	carry_out();
+	assert_false(conn.move.live);
+	assert_int_equal(n_taken, 0);
+	assert_int_equal(sent.type, MV_CTL_REFUSE);
+}
+
+static void assert_is_off(void)
+{
+	assert_false(conn.move.live);
+	assert_false(conn.probed.prepares);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.moving_ns, 0);
+	assert_null(conn.stayed);
+	assert_int_equal(conn.again_ns, 0);
+	conn.move.peer_attempt = 0; /* the next one begins by asking for it, as there is no rail that it could prepare */
+}
+
+static void test_well(void **state)
+{
+	uint64_t hold_ns = conn.home.hold_ns;
+
+	(void)state;
+	conn.home.returned_at_ns = now_ns;
+	prepare();
+	found(MV_PROBED_UP);
+	/* There may be another reason. */
+	assert_int_equal(check(), now_ns);
+	assert_is_off();
+	assert_int_equal(sent.type, MV_CTL_REFUSE);
+	assert_int_equal(sent.reason, MV_CTL_REASON_HEALED);
+	check();
+	assert_false(conn.move.live);
+	/* It was no flap. */
+	assert_int_equal(conn.home.hold_ns, hold_ns);
+	assert_true(conn.home.returned_at_ns);
+	/* The next one. */
+	now_ns += 20 * MS;
+	prepare();
+	found(MV_PROBED_DOWN);
+	assert_goes(MV_CTL_REASON_PATH);
+	assert_true(conn.home.hold_ns > hold_ns);
+}
+
+/* The agent is stopped; what its doubts have held back at the peer goes on. Once for each. */
+static void test_nothing_comes_of_it(void **state)
+{
+	(void)state;
+	prepare();
+	now_ns += MESH_SUSPECT_NS;
+	check();
+	assert_is_off();
+	assert_int_equal(sent.reason, MV_CTL_REASON_HEALED);
+	check();
+	assert_false(conn.move.live);
+	found(MV_PROBED_DOWN);
+	check();
+	assert_true(conn.move.live);
+	assert_false(conn.probed.prepares);
+}
+
+/* It is over before what is under way can be called off; and then it is sure. */
+static void test_called_off_late(void **state)
+{
+	uint64_t hold_ns = conn.home.hold_ns;
+
+	(void)state;
+	conn.home.returned_at_ns = now_ns;
+	prepare();
+	conn.move.state = MV_MOVE_CONNECTING;
+	found(MV_PROBED_UP);
+	assert_int_equal(check(), UINT64_MAX); /* whoever is at it has it looked at */
+	assert_true(conn.move.live);
+	found(MV_PROBED_DOWN);
+	check();
+	assert_true(conn.move.live);
+	assert_int_equal(conn.move.state, MV_MOVE_CONNECTING);
+	mv_move_connected(&conn.move, true, now_ns);
+	carry_out();
+	assert_false(conn.move.live);
+	assert_int_equal(conn.home.hold_ns, 2 * hold_ns); /* one flap */
+}
+
+static void test_peers_word(void **state)
+{
+	(void)state;
+	prepare();
+	mv_move_sure(&conn.move, MV_CTL_REASON_PORT, now_ns); /* so the transaction has heard */
+	now_ns += 5 * MS;
+	assert_true(conn.probed.prepares);
+	quiesce();
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	assert_int_equal(conn.moving_ns, now_ns);
+	assert_false(conn.probed.prepares);
+}
+
+/* A follower that is sure lets its leader find out itself; but not for long. */
+static void follower_is_sure(bool wished)
+{
+	conn.move.leader = false;
+	conn.move.settled = conn.move.state;
+	conn.move.live = conn.move.early = conn.move.unsure = true;
+	conn.move.own_wish = wished;
+	conn.move.state = MV_MOVE_ANSWERED;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+	view.verdict = MV_PATH_WORKS;
+	now_ns += 19 * MS;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+	assert_null(mv_move_peek(&conn.move));
+	/* And again, for it may be lost. */
+	for (unsigned int i = 0; i < 2; i++) {
+		now_ns += 20 * MS;
+		assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+		carry_out();
+		assert_int_equal(sent.type, MV_CTL_HELLO);
+		assert_int_equal(sent.reason, MV_CTL_REASON_PORT);
+		sent = (struct mv_ctl_msg){0};
+		mesh_conn_check(&conn, now_ns);
+		assert_null(mv_move_peek(&conn.move));
+	}
+	conn.move.live = conn.move.unsure = false;
+}
+
+/* What it has answered with is gone, or its program has posted what cannot be moved. */
+static void follower_has_lost(const char *lost, uint32_t qpn)
+{
+	conn.move.leader = false;
+	conn.move.settled = conn.move.state;
+	conn.move.live = conn.move.early = conn.move.unsure = true;
+	conn.move.state = MV_MOVE_ANSWERED;
+	conn.move.peer_attempt = 3;
+	conn.move.last_offer = 1;
+	conn.move.next.mine.qpn = qpn;
+	held.guard->lost = lost;
+	assert_int_equal(check(), now_ns);
+	assert_false(conn.move.live);
+	assert_int_equal(sent.type, MV_CTL_REFUSE);
+	assert_null(conn.stayed);
+	held.guard->lost = NULL;
+}
+
+static void test_follower_has_lost_it(void **state)
+{
+	(void)state;
+	follower_has_lost(NULL, 77);
+}
+
+static void test_follower_cannot_move(void **state)
+{
+	(void)state;
+	follower_has_lost("of something", 0);
+}
+
+/* What the suspicion connected otherwise is told of again; by the leader. */
+static void test_stands_by_again(void **state)
+{
+	(void)state;
+	conn.home.ahead.n_told = 99;
+	prepare();
+	found(MV_PROBED_UP);
+	check();
+	assert_int_equal(conn.home.ahead.n_told, 0);
+	assert_true(conn.home.ahead.tell_ns > now_ns);
+	conn.home.ahead.n_told = 99;
+	conn.move.leader = false;
+	mesh_conn_stands_by_again(&conn, now_ns);
+	assert_int_equal(conn.home.ahead.n_told, 99);
+}
+
+/* The peer wants to leave for a reason of its own, which is none to note twice. */
+static void test_flap_is_noted_once(void **state)
+{
+	const struct mv_move_action wanted = {.type = MV_DO_WANTED, .reason = MV_CTL_REASON_DRAIN};
+	uint64_t hold_ns = conn.home.hold_ns;
+
+	(void)state;
+	conn.home.returned_at_ns = now_ns;
+	prepare();
+	conn.move.peer_attempt = 0;
+	assert_true(mesh_conn_live(&conn, &wanted, now_ns));
+	assert_false(conn.probed.prepares || conn.move.unsure);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
+	assert_int_equal(conn.home.hold_ns, 2 * hold_ns);
+	mesh_conn_note_sure(&conn, now_ns);
+	assert_int_equal(conn.home.hold_ns, 2 * hold_ns);
+}
+
+static void test_follower_is_sure(void **state)
+{
+	(void)state;
+	follower_is_sure(false);
+}
+
+static void test_follower_has_said_so(void **state)
+{
+	(void)state;
+	follower_is_sure(true);
+}
+
+/* It has moved, and is to find out anew the next time. */
+static void test_follower_forgets(void **state)
+{
+	(void)state;
+	conn.probed.dead_ns = 1;
+	check();
+	assert_int_equal(conn.probed.dead_ns, 0);
+}
+
+/* The follower's QP comes into its place with the fence. */
+static void follower_fences(int error)
+{
+	const struct mv_move_action fence = {.type = MV_DO_FENCE};
+
+	conn.move.leader = false;
+	conn.move.settled = conn.move.state;
+	conn.move.live = conn.move.early = true;
+	conn.move.state = MV_MOVE_FENCING;
+	conn.moving_ns = now_ns;
+	now_ns += 15 * MS;
+	take_error = error;
+	/* The turn began somewhat earlier. */
+	assert_true(mesh_conn_live(&conn, &fence, now_ns - 5 * MS));
+	assert_int_equal(n_taken, 1);
+}
+
+static void test_follower_in_a_batch(void **state)
+{
+	(void)state;
+	follower_fences(-EBUSY);
+	assert_int_equal(conn.moving_ns, now_ns);
+	assert_true(conn.fencing);
+	assert_true(mesh_conn_fence_at(&conn) < now_ns + MS);
+	now_ns += 1700 * MS;
+	mesh_conn_fence(&conn, now_ns);
+	assert_int_equal(n_taken, 2);
+	assert_int_equal(conn.move.state, MV_MOVE_FENCING);
+	/* Whoever is in it does not end it. */
+	now_ns += 101 * MS;
+	mesh_conn_fence(&conn, now_ns);
+	assert_false(conn.fencing);
+	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
+}
+
+static void test_follower_has_none(void **state)
+{
+	(void)state;
+	follower_fences(-ENOENT);
+	assert_false(conn.fencing);
+	assert_int_equal(conn.move.state, MV_MOVE_FAILED);
+}
+
+static void test_port(void **state)
+{
+	(void)state;
+	prepare();
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	assert_goes(MV_CTL_REASON_PORT);
+}
+
+/* A drained one works; it leaves when nothing else is under way. */
+static void test_drained(void **state)
+{
+	(void)state;
+	prepare();
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	view.drained = true;
+	check();
+	assert_true(conn.move.unsure);
+	found(MV_PROBED_UP);
+	assert_int_equal(check(), now_ns);
+	assert_is_off();
+	check();
+	assert_true(conn.move.live);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_DRAIN);
+}
+
+static int query_port(struct ibv_context *of, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	(void)of;
+	(void)port;
+	(void)size;
+	attr->state = IBV_PORT_DOWN;
+	return 0;
+}
+
+/* By its event, before the directory has it. */
+static void test_own_port(void **state)
+{
+	struct verbs_context verbs = {.sz = sizeof(verbs), .query_port = query_port, .context.abi_compat = __VERBS_ABI_IS_EXTENDED};
+	const struct ibv_async_event event = {.event_type = IBV_EVENT_PORT_ERR, .element.port_num = 1};
+	struct ibv_context *before = qp.context;
+
+	(void)state;
+	prepare();
+	qp.context = &verbs.context;
+	conn.rtr.ah_attr.port_num = 1;
+	mesh_port_event(&context.ports_down, &event);
+	assert_goes(MV_CTL_REASON_PORT);
+	context.ports_down = 0;
+	qp.context = before;
+}
+
+static void test_retries(void **state)
+{
+	(void)state;
+	prepare();
+	held.guard->broken = true;
+	assert_goes(MV_CTL_REASON_PATH);
+}
+
+/* All others are as dead: nothing to go to. */
+static void test_all_dead(void **state)
+{
+	(void)state;
+	prepare();
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_SILENT);
+	found(MV_PROBED_DOWN);
+	assert_int_equal(check(), now_ns);
+	assert_is_off();
+}
+
+static void test_enough_prepare(void **state)
+{
+	(void)state;
+	process.n_prepared = 1024;
+	suspected();
+	check();
+	assert_false(conn.move.live);
+	process.n_prepared = 1023;
+	check();
+	assert_true(conn.move.live);
+}
+
+static void assert_does_not_prepare(void)
+{
+	suspected();
+	check();
+	assert_false(conn.move.live);
+	assert_null(conn.stayed);
+}
+
+static void test_follower(void **state)
+{
+	(void)state;
+	conn.move.leader = false;
+	assert_does_not_prepare();
+}
+
+static void test_switched_off(void **state)
+{
+	(void)state;
+	mesh_root.undetected = MESH_DETECT_PROBE;
+	assert_does_not_prepare();
+	mesh_root.undetected = 0;
+}
+
+/* Whether another one is any better is not known yet; when it is, there is time still. */
+static void test_no_better_path(void **state)
+{
+	(void)state;
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UNKNOWN);
+	assert_does_not_prepare();
+	view.n_paths = 0;
+	check();
+	assert_false(conn.move.live);
+	view.n_paths = 1;
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UP);
+	check();
+	assert_true(conn.move.live);
+}
+
+/* The peer has refused lately. */
+static void test_refused_lately(void **state)
+{
+	(void)state;
+	conn.stayed = "of something";
+	conn.stayed_ns = now_ns;
+	suspected();
+	check();
+	assert_false(conn.move.live);
+	now_ns += 1000 * MS;
+	suspected();
+	check();
+	assert_true(conn.move.live);
+}
+
+/* It refuses now: that is no reason to wait when the path is dead. */
+static void test_refused(void **state)
+{
+	(void)state;
+	prepare();
+	mv_move_refuse(&conn.move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+	carry_out();
+	assert_is_off();
+	check();
+	assert_false(conn.move.live);
+	found(MV_PROBED_DOWN);
+	check();
+	assert_true(conn.move.live);
+}
+
+/* It counts as one that prepares, and keeps nobody waiting who moves. */
+static void test_counts(void **state)
+{
+	(void)state;
+	conn.move.live = conn.move.unsure = true;
+	mesh_turns_note(&conn, false, now_ns);
+	mesh_turns_note(&conn, true, now_ns);
+	assert_int_equal(process.n_prepared, 1);
+	assert_int_equal(process.n_moving, 0);
+	assert_int_equal(process.n_fresh, 0);
+	assert_true(mesh_some_prepare());
+	conn.move.unsure = false;
+	mesh_turns_note(&conn, false, now_ns);
+	assert_int_equal(process.n_prepared, 0);
+	assert_int_equal(process.n_moving, 1);
+	assert_int_equal(process.n_fresh, 1);
+	conn.move.live = false;
+	mesh_turns_note(&conn, false, now_ns);
+	assert_int_equal(process.n_moving + process.n_fresh + process.n_prepared, 0);
+	conn.move.live = conn.move.unsure = true;
+	mesh_turns_note(&conn, false, now_ns);
+	conn.move.live = conn.move.unsure = false;
+	mesh_turns_note(&conn, false, now_ns);
+	assert_int_equal(process.n_prepared, 0);
+	conn.move.live = conn.move.unsure = true;
+	mesh_turns_note(&conn, false, now_ns);
+	mesh_turns_forget(&conn);
+	assert_int_equal(process.n_prepared, 0);
+	assert_false(mesh_some_prepare());
+	conn.move.live = conn.move.unsure = false;
+}
+
+/* @unsure: it has heard of no more than a suspicion */
+static void peer_takes_it_back(bool unsure)
+{
+	conn.move.leader = false;
+	conn.move.settled = conn.move.state;
+	conn.move.live = true;
+	conn.move.unsure = unsure;
+	conn.move.state = MV_MOVE_ANSWERED;
+	conn.moving_ns = now_ns;
+	mv_move_call_off(&conn.move, MV_CTL_REASON_HEALED, MV_CTL_REASON_NONE, false);
+	carry_out();
+	assert_false(conn.move.live);
+	assert_int_equal(conn.stayed != NULL, !unsure || held.guard->broken);
+	assert_int_equal(conn.moving_ns, 0);
+}
+
+static void test_peer_takes_it_back(void **state)
+{
+	(void)state;
+	peer_takes_it_back(true);
+	peer_takes_it_back(false);
+}
+
+/* One that has failed meanwhile waits for a path, or has its errors. */
+static void test_failed_meanwhile(void **state)
+{
+	(void)state;
+	held.guard->broken = true;
+	peer_takes_it_back(true);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_true(conn.pathless_ns);
+}
+
+#define S(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		S(test_dead), S(test_dead_soon), S(test_well), S(test_nothing_comes_of_it), S(test_called_off_late),
+		S(test_peers_word), S(test_port), S(test_own_port), S(test_drained), S(test_gone_meanwhile), S(test_in_a_batch),
+		S(test_better_path), S(test_no_path_any_more), S(test_all_dead), S(test_enough_prepare), S(test_counts),
+		S(test_follower_is_sure), S(test_follower_has_said_so), S(test_follower_forgets),
+		S(test_follower_has_lost_it), S(test_follower_cannot_move), S(test_stands_by_again), S(test_flap_is_noted_once),
+		S(test_follower_in_a_batch), S(test_follower_has_none), S(test_retries), S(test_follower), S(test_switched_off), S(test_no_better_path),
+		S(test_refused_lately), S(test_refused), S(test_peer_takes_it_back), S(test_failed_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
