@@ -424,7 +424,8 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 	}
 	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
 	watch->watch = mask;
-	watch->told = false; /* an answer is waited for */
+	/* An answer is waited for; but who was warned has one, and is told what comes of that. */
+	watch->told = watch->told && watch->warned && watch->probe->warned;
 	tell(probes, watch->probe);
 	tell_soon(probes, now_ns);
 	return 0;

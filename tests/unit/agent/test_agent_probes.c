@@ -599,6 +599,32 @@ static void test_warned_in_vain(void **state)
 	assert_int_equal(n_warned[0], 4);
 }
 
+/* Some of its queue pairs leave the path for a reason of their own, while the others wait for what is to be heard of it. */
+static void test_watched_otherwise_while_suspect(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	n_told[0] = 0;
+	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	assert_int_equal(n_told[0], 0);
+	/* Another process has not been warned. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 2, 0, &others_watches, now_ns), 0);
+	assert_int_equal(n_told[0], 1);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	n_told[0] = 0;
+	until_down(0, MD_S);
+	assert_int_equal(n_told[0], 2);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+	/* Afterwards each question has its answer. */
+	watch(0, MV_WATCH_HOME);
+	assert_int_equal(n_told[0], 3);
+}
+
 /* A process that does not read is not warned, and is told nothing twice. */
 static void test_warning_is_lost(void **state)
 {
@@ -1222,6 +1248,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warned_in_vain, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watched_otherwise_while_suspect, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warned_of_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_both_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warned_late, setup, teardown),
