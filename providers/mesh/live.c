@@ -170,27 +170,17 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
  * be room for all of them before it is brought there. Where they share receives, those that have completed and are not polled come on top, as
  * many as the program made the CQ for.
  */
-static uint64_t room_wanted(struct mesh_cq *cq, uint32_t *ret_least)
+static int make_room(struct mesh_cq *cq)
 {
 	struct mesh_data *data = &cq->mc->data;
 	uint32_t least;
 	uint64_t want;
+	int err;
 
 	pthread_mutex_lock(&data->lock);
 	least = cq->n_base_wrs + 3; /* and a kick, and marks */
 	want = (uint64_t)least + (cq->n_base_shared ? atomic_load_explicit(&cq->own_cqe, memory_order_relaxed) : 0);
 	pthread_mutex_unlock(&data->lock);
-	if (ret_least)
-		*ret_least = least;
-	return want;
-}
-
-static int make_room(struct mesh_cq *cq)
-{
-	uint32_t least;
-	uint64_t want = room_wanted(cq, &least);
-	int err;
-
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
 	if (want <= INT32_MAX && (!cq->no_cqe || want < cq->no_cqe)) {
@@ -251,11 +241,7 @@ uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *sp
 
 bool mesh_live_could_take(struct mesh_held *h)
 {
-	bool guarded = mesh_held_mode(h) == MESH_HELD_GUARDED;
-
-	return !h->next.qp && !mesh_live_lost(h) && !mesh_reader_prepare(h) &&
-	       (!guarded || (room_wanted(h->send_cq, NULL) <= (uint32_t)h->send_cq->cq->cqe &&
-			     room_wanted(h->recv_cq, NULL) <= (uint32_t)h->recv_cq->cq->cqe));
+	return !h->next.qp && !mesh_live_lost(h) && !mesh_reader_prepare(h);
 }
 
 /* The one that was made ahead, if it fits. */

@@ -62,9 +62,9 @@ int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask
 /** mesh_live_armed_for - the number of the one that mesh_live_prepare() would take; 0: there is none */
 uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /**
- * mesh_live_could_take - would mesh_live_take_standby() have to do nothing that the program could notice, or that might fail?
+ * mesh_live_could_take - is there what mesh_live_take_standby() needs, as far as can be seen without anybody's noticing?
  *
- * What takes only memory is done. Not if a CQ has to be made larger first: that is for a move that is certain.
+ * What takes only memory is done. CQs may have to be made larger yet; where that cannot be, no move can.
  */
 bool mesh_live_could_take(struct mesh_held *h);
 /**
