@@ -229,31 +229,29 @@ uint32_t mesh_live_armed(const struct mesh_held *h)
 	return h->ahead.qp ? h->ahead.qp->qp_num : 0;
 }
 
-uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+/* Is one made ahead that fits? */
+static bool is_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
 {
 	const struct mesh_shadow_attr *made = &h->ahead_attr;
 
-	if (!h->ahead.qp || h->ahead.spd != spd || made->port_num != attr->port_num || made->pkey_index != attr->pkey_index ||
-	    made->qp_access_flags != attr->qp_access_flags)
+	return h->ahead.qp && h->ahead.spd == spd && made->port_num == attr->port_num && made->pkey_index == attr->pkey_index &&
+	       made->qp_access_flags == attr->qp_access_flags;
+}
+
+uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr)
+{
+	if (h->next.qp || !is_armed_for(h, spd, attr) || mesh_live_lost(h) || mesh_reader_prepare(h))
 		return 0;
 	return h->ahead.qp->qp_num;
 }
 
-bool mesh_live_could_take(struct mesh_held *h)
+static struct mesh_shadow take_ahead(struct mesh_held *h)
 {
-	return !h->next.qp && !mesh_live_lost(h) && !mesh_reader_prepare(h);
-}
+	struct mesh_shadow ahead = h->ahead;
 
-/* The one that was made ahead, if it fits. */
-static bool take_ahead(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr,
-		       struct mesh_shadow *ret)
-{
-	if (!mesh_live_armed_for(h, spd, attr))
-		return false;
-	*ret = h->ahead;
 	h->ahead = (struct mesh_shadow){0};
-	mesh_shadow_take_up(h, ret);
-	return true;
+	mesh_shadow_take_up(h, &ahead);
+	return ahead;
 }
 
 /* What the program does passes by, and there is room in its CQs for what a fence flushes. */
@@ -279,7 +277,9 @@ int mesh_live_prepare(struct mesh_held *h, struct mesh_pd *spd, const struct mes
 	struct mesh_shadow next;
 	int err = get_ready(h);
 
-	if (!err && !take_ahead(h, spd, attr, &next))
+	if (!err && is_armed_for(h, spd, attr))
+		next = take_ahead(h);
+	else if (!err)
 		err = mesh_shadow_make(h, spd, attr, true, &next);
 	if (err)
 		return err;
@@ -390,7 +390,7 @@ bool mesh_live_has_next(const struct mesh_held *h)
 int mesh_live_take_standby(struct mesh_held *h)
 {
 	struct mesh_standby *standby = h->ahead.qp ? h->ahead.standby : NULL;
-	struct mesh_shadow next = h->ahead;
+	struct mesh_shadow next;
 	int err;
 
 	if (!standby || !standby->rtr_mask)
@@ -398,9 +398,8 @@ int mesh_live_take_standby(struct mesh_held *h)
 	err = get_ready(h);
 	if (err)
 		return err;
-	h->ahead = (struct mesh_shadow){0};
+	next = take_ahead(h);
 	next.standby = NULL;
-	mesh_shadow_take_up(h, &next);
 	pthread_mutex_lock(&h->lock);
 	h->next = next;
 	note_connected(h, &standby->rtr, &standby->rts, standby->rts_mask);

@@ -59,14 +59,15 @@ uint32_t mesh_live_armed(const struct mesh_held *h);
  * Return: 0; -ENOENT: there is none; -ENOMEM; -errno of ibv_modify_qp().
  */
 int mesh_live_standby(struct mesh_held *h, struct ibv_qp_attr *rtr, int rtr_mask, struct ibv_qp_attr *rts, int rts_mask);
-/** mesh_live_armed_for - the number of the one that mesh_live_prepare() would take; 0: there is none */
-uint32_t mesh_live_armed_for(const struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /**
- * mesh_live_could_take - is there what mesh_live_take_standby() needs, as far as can be seen without anybody's noticing?
+ * mesh_live_could_take - the one that mesh_live_prepare() would take, and nobody notices that it was looked for
  *
- * What takes only memory is done. CQs may have to be made larger yet; where that cannot be, no move can.
+ * What mesh_live_take_standby() needs is there as far as can be seen; what takes only memory is done. CQs may have to be made larger yet;
+ * where that cannot be, no move can.
+ *
+ * Return: its number; 0: there is none, or it could not be taken.
  */
-bool mesh_live_could_take(struct mesh_held *h);
+uint32_t mesh_live_could_take(struct mesh_held *h, const struct mesh_pd *spd, const struct mesh_shadow_attr *attr);
 /**
  * mesh_live_take_standby - mesh_live_prepare() and mesh_live_connect() for the one that mesh_live_standby() has connected
  *

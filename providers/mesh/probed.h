@@ -13,8 +13,9 @@
  */
 struct mesh_probed;
 
-#define MESH_SPARES     4 /* other paths that are compared with one that queue pairs work on */
-#define MESH_SUSPECT_NS 200000000ull /* how long the agent may think about a path; with its default settings it takes 20 ms */
+#define MESH_SPARES 4 /* other paths that are compared with one that queue pairs work on */
+/* How long the agent may think about a path of which it has warned: it does so when the rest takes 100 ms at most; by default, 15 ms. */
+#define MESH_SUSPECT_NS 200000000ull
 
 /** mesh_probed_on - does the agent probe? Stays what it was until another agent has said something else. */
 bool mesh_probed_on(void);

@@ -172,12 +172,12 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 		return err;
 	attr.port_num = conn->next_path.port;
 	snprintf(why, why_size, "a QP on %s", conn->next_path.device);
-	if (conn->move.early && mesh_live_could_take(conn->held))
-		ret_mine->qpn = mesh_live_armed_for(conn->held, conn->next_path.pd, &attr);
-	else if (!conn->move.early)
+	if (conn->move.early) {
+		ret_mine->qpn = mesh_live_could_take(conn->held, conn->next_path.pd, &attr);
+		err = ret_mine->qpn ? 0 : -ENOENT;
+	} else {
 		err = mesh_live_prepare(conn->held, conn->next_path.pd, &attr, &ret_mine->qpn);
-	if (!ret_mine->qpn && !err)
-		err = -ENOENT;
+	}
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->next_path, ret_mtu, ret_lid);
 	if (err)
@@ -283,13 +283,16 @@ static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 	struct mv_move_sync sync = {0};
 	int err = first ? take_standby(conn) : 0;
 
-	/* Somebody is in a batch. */
-	if (conn->fence_waits) {
-		conn->fencing = true;
+	conn->fencing = conn->fence_waits; /* somebody is in a batch */
+	if (conn->fencing)
+		return;
+	if (err) {
+		mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x: the queue pair on %s that it was to go on with cannot be had: %s",
+		       conn->mc->device, conn->qpn, conn->next_path.device, strerrordesc_np(-err));
+		mv_move_fenced(&conn->move, NULL, now_ns);
 		return;
 	}
-	if (!err)
-		err = mesh_live_fence(conn->held, first, &sync);
+	err = mesh_live_fence(conn->held, first, &sync);
 	conn->fencing = err == -EAGAIN;
 	if (conn->fencing)
 		return;

@@ -675,19 +675,19 @@ static void test_standby_taken(void **state)
 	mesh_root.lib.verbs.modify_qp = count_modify;
 	h = armed(&e);
 	ahead = mesh_live_armed(h);
-	assert_int_equal(mesh_live_armed_for(h, world.spd, &shadow_attr), ahead);
-	assert_int_equal(mesh_live_armed_for(h, NULL, &shadow_attr), 0);
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), ahead);
+	assert_int_equal(mesh_live_could_take(h, NULL, &shadow_attr), 0);
 	other.qp_access_flags ^= IBV_ACCESS_REMOTE_READ;
-	assert_int_equal(mesh_live_armed_for(h, world.spd, &other), 0);
+	assert_int_equal(mesh_live_could_take(h, world.spd, &other), 0);
 	assert_int_equal(mesh_live_take_standby(h), -ENOENT);
 	/* There would be no room, or no way to hold anything back. */
 	fault_arm(FAULT_ALLOC, 1, ENOMEM);
-	if (!mesh_live_could_take(h))
+	if (!mesh_live_could_take(h, world.spd, &shadow_attr))
 		assert_true(fault_fired());
 	fault_disarm();
-	assert_true(mesh_live_could_take(h));
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), ahead);
 	h->guard->lost = "this test says so";
-	assert_false(mesh_live_could_take(h));
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
 	h->guard->lost = NULL;
 	assert_int_equal(stand_by(h, to_itself(ahead, 7)), 0);
 	assert_false(mesh_live_has_next(h));
@@ -707,7 +707,7 @@ static void test_standby_taken(void **state)
 	assert_int_equal(modify.n, 0);
 	assert_int_equal(mesh_live_armed(h), 0);
 	assert_true(mesh_live_has_next(h));
-	assert_false(mesh_live_could_take(h));
+	assert_int_equal(mesh_live_could_take(h, world.spd, &shadow_attr), 0);
 	assert_int_equal(h->next.qp->qp_num, ahead);
 	assert_true(h->next.rtr && h->next.rts);
 	assert_int_equal(h->next_sq_psn, to_itself(ahead, 7).rts.sq_psn);
