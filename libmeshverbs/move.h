@@ -345,9 +345,9 @@ int mv_move_start(struct mv_move *m, enum mv_ctl_reason reason, const struct mv_
  * @paths: as for mv_move_start()
  *
  * On a leader that is settled. As mv_move_start() with MV_CTL_REASON_PATH, but neither end does what its program could notice: PREPARE and
- * CONNECT are about QPs that were made ahead, and fail where there are none, for @early says so; there is no QUIESCE, and FENCE waits for
- * mv_move_sure(). At mv_move_cancel(), and where it comes to nothing, STAY is @unsure. That of the two ends which comes to FENCE has to
- * make its QP the next one then, the leader in QUIESCE.
+ * CONNECT are about QPs that were made ahead, and fail where there are none, for @early says so; the leader's QUIESCE, and with it all that
+ * follows, waits for mv_move_sure(), and the follower has none. The QPs come into their places only then: the leader's with QUIESCE, the
+ * follower's with FENCE. At mv_move_cancel(), and where it comes to nothing, STAY is @unsure.
  *
  * Return: 0; -EBUSY, -EINVAL: not on such an end.
  */

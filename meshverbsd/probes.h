@@ -21,9 +21,9 @@
  * processor. Times decide nothing here. A path is DOWN only by comparison: in one turn a probe goes out on it and, right behind,
  * one on each other path that we know to the same host (witnesses); then the echo of a witness is there and that of the path is
  * not. Who has answered the later datagram has had the earlier one for at least as long. MD_PROBE_PARTS * (multiplier - 1)
- * such rounds, a part of the interval apart, after a probe that had such a part to be answered, or twice as long as slow ones took, and not one echo in between,
- * however late, make a path DOWN: some three intervals after its last echo. A busy agent at either end makes rounds late; a dead
- * one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
+ * such rounds, a part of the interval apart, after a probe that had such a part to be answered, or twice as long as slow ones took, and
+ * not one echo in between, however late, make a path DOWN: some three intervals after its last echo. A busy agent at either end makes
+ * rounds late; a dead one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
  * there is nowhere to go. Datagrams that an end had no room for would be missed without guilt of the path, so ends count
  * them, and each that is counted begins the rounds anew.
  *
