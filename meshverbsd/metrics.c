@@ -144,6 +144,7 @@ static void add_probes(struct list *list, const struct md_agent *agent)
 	counter(list, "probes_sent", probes->count.sent, "Probes sent");
 	counter(list, "probes_failed", probes->count.not_sent, "Probes that could not be sent, or were for a port that is down");
 	counter(list, "probes_held", probes->count.held, "Probes that were not sent because room to send was scarce");
+	counter(list, "probes_spared", probes->count.spared, "Probes that were not due yet, because those of the peer had told as much");
 	counter(list, "probes_answered", probes->count.echoes, "Probes answered");
 	counter(list, "probe_rounds", probes->count.rounds,
 		"Rounds in which a path was silent while another one to the same host answered");

@@ -14,7 +14,11 @@
 struct md_probe_wire {
 	uint64_t nonce; /* of who asks, for this path: who has not seen the probe cannot answer */
 	uint64_t number; /* of the probe, grows */
-	uint32_t dropped; /* ECHO: datagrams that its sender has lost, or left unanswered, for want of room; PROBE: 0 */
+	/* One field on the wire, by kind: */
+	union {
+		uint32_t dropped; /* ECHO: datagrams that its sender has lost, or left unanswered, for want of room */
+		uint32_t behind; /* PROBE: how many numbers before it the newest one that was answered is; 0: it is not said */
+	};
 };
 
 /** md_probe_encode - write one; @buf: MD_PROBE_BYTES; returns its length */

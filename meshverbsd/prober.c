@@ -155,7 +155,8 @@ static bool has_echo_room(struct md_agent *agent, const struct md_received *rece
 
 void md_prober_probe(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
 {
-	struct md_probe_wire probe;
+	const struct md_probe_key path = path_of(received);
+	struct md_probe_wire probe, echo;
 	int err;
 
 	agent->counts.probes_received++;
@@ -166,12 +167,16 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	 * hundred datagrams a second, and no path would ever be found dead. Who has a cookie is not concerned, and there are
 	 * challenges for more paths than there are echoes for.
 	 */
-	probe.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
-	err = send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &probe);
-	if (md_probes_is_shortage(err))
+	echo = probe;
+	echo.dropped = md_udp_dropped(&agent->udp) + (uint32_t)agent->counts.probes_refused;
+	err = send_over(agent, MD_KIND_ECHO, &received->to, &received->ip, received->port, received->ifindex, &echo);
+	if (md_probes_is_shortage(err)) {
 		agent->counts.probes_refused++;
-	else
-		agent->counts.echoes_sent++;
+		return;
+	}
+	agent->counts.echoes_sent++;
+	if (!err)
+		md_probes_heard(&agent->probes, &path, &probe, &opened->sender, md_now());
 }
 
 void md_prober_echo(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)

@@ -8,6 +8,8 @@
 #define BRISK_INTERVALS 50
 /* A path that answers after those who work there were warned: until they are warned again. */
 #define WARN_AGAIN_NS (10 * MD_S)
+/* With more paths some tick is due soon anyway, and to find out which one costs more than a tick in vain. */
+#define FEW_PATHS 64
 /* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/probed.h). */
 #define WARN_AHEAD_NS (MD_S / 10)
 
@@ -112,10 +114,16 @@ static void set_suspect(struct md_probes *probes, struct md_probe *p, bool suspe
 	p->rounds = 0;
 }
 
+/* Between probes of a path that answers. */
+static uint64_t interval_of(const struct md_probes *probes)
+{
+	return larger(probes->interval_ns, probes->n_scheduled * MD_S / MD_PROBES_PER_S);
+}
+
 /* How long until its next probe. */
 static uint64_t pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
-	uint64_t interval = larger(probes->interval_ns, probes->n_scheduled * MD_S / MD_PROBES_PER_S);
+	uint64_t interval = interval_of(probes);
 	uint64_t part = larger(part_of(probes),
 			       probes->n_suspect * (1 + MD_WITNESSES_MAX) * MD_S / MD_PROBES_BURST_PER_S);
 	uint64_t since = p->suspect ? p->suspect_ns : larger(p->answered_ns, p->begun_ns);
@@ -496,6 +504,54 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	set_next(probes, p->next_ns < probes->regular_ns ? p->next_ns : probes->regular_ns);
 }
 
+/* Did the answer to the probe before this one arrive, and is that news? */
+static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
+{
+	return probe->nonce == p->heard_nonce && probe->behind && probe->number - probe->behind == p->heard_number &&
+	       now_ns - p->heard_ns <= 2 * interval_of(probes);
+}
+
+/* A little longer than until the peer's next one, so that it is always the same end that probes. */
+static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	bool was_first = p->next_ns <= probes->regular_ns;
+
+	p->answered_ns = larger(p->answered_ns, p->heard_ns);
+	schedule(probes, p, now_ns);
+	p->next_ns += part_of(probes);
+	probes->count.spared++;
+	if (was_first && !probes->untold && probes->n <= FEW_PATHS)
+		find_next(probes, now_ns);
+}
+
+static void probe_now(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	if (p->next_ns <= now_ns)
+		return;
+	p->next_ns = now_ns;
+	not_after(probes, now_ns);
+}
+
+void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *probe,
+		     const struct mv_host_id *sender, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	bool confirmed, settled;
+
+	if (!p || !p->has_host || memcmp(&p->host, sender, sizeof(*sender)))
+		return;
+	confirmed = confirms(probes, p, probe, now_ns);
+	/* One of ours that is under way tells more. */
+	settled = p->n_scheduled && !p->suspect && p->state == MV_PROBED_UP && p->answered == p->number;
+	if (settled && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
+		put_off(probes, p, now_ns);
+	else if (settled && probe->nonce == p->heard_nonce && probe->behind > 1)
+		probe_now(probes, p, now_ns);
+	p->heard_nonce = probe->nonce;
+	p->heard_number = probe->number;
+	p->heard_ns = now_ns;
+}
+
 void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns)
 {
 	struct md_probe *p = md_probes_find(probes, path);
@@ -671,7 +727,9 @@ enum md_probes_answer md_probes_answer(const struct md_probes *probes, const str
 /* In a turn of suspects and witnesses, or by itself. */
 static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_turn, uint64_t now_ns)
 {
-	const struct md_probe_wire wire = {.nonce = p->nonce, .number = p->number + 1};
+	uint64_t behind = p->number + 1 - p->answered;
+	const struct md_probe_wire wire = {
+		.nonce = p->nonce, .number = p->number + 1, .behind = p->answered && behind <= UINT32_MAX ? (uint32_t)behind : 0};
 	int err = has_room(probes, p, now_ns) ? probes->ops->send(probes->arg, &p->key, &wire) : -EAGAIN;
 
 	if (md_probes_is_shortage(err)) {

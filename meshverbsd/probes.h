@@ -36,10 +36,15 @@
  *
  * Nothing is sent as long as no path is watched for WORK or HOME; witnesses that are spare paths are only probed while some
  * path is suspect.
+ *
+ * Where both ends have a path watched, the probes of one do: each says whether the answer to the one before has arrived, which is all that
+ * an echo could tell the other end. That one probes when the next does not come in time, or says that the answer has not, and once in
+ * MD_PROBE_OWN_NS.
  */
 
 #define MD_PROBE_PARTS       4 /* rounds in one interval, while a path is suspect */
 #define MD_PROBE_WARN_ROUNDS 2
+#define MD_PROBE_OWN_NS      MD_S /* of an end that the peer's probes tell enough: its own one, so that it knows how long they take */
 
 struct md_probes;
 
@@ -81,7 +86,8 @@ struct md_probe {
 	uint64_t nonce;
 	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: not by itself */
 	uint64_t number, answered; /* newest probe sent, newest one answered; 0: none */
-	uint64_t answered_ns;
+	uint64_t answered_ns; /* when it last carried both ways, as far as is known: an echo came, or went and is known to have arrived */
+	uint64_t heard_nonce, heard_number, heard_ns; /* of the peer's newest probe that was answered; 0: none */
 	unsigned int n_answered; /* in a row */
 	uint32_t peer_dropped; /* as the newest echo said */
 	uint32_t dropped; /* here, when its newest probe was sent: what was lost since may have been its echo */
@@ -128,7 +134,7 @@ struct md_probes {
 	uint64_t turn;
 	uint32_t dropped; /* here, as of the last tick */
 	struct {
-		uint64_t sent, not_sent, held, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
+		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
 	} count;
 };
 
@@ -173,6 +179,14 @@ void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list);
 /** md_probes_echo - an ECHO has come in over a path, from that host */
 void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
 		    const struct mv_host_id *sender, uint64_t now_ns);
+
+/**
+ * md_probes_heard - a PROBE of that host has come in over a path, and an answer has gone
+ *
+ * It may make our own next one needless, or urgent.
+ */
+void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *probe,
+		     const struct mv_host_id *sender, uint64_t now_ns);
 
 /**
  * md_probes_challenged - a probe was refused because our cookie was missing; it is there now

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Two agents that probe the same paths, each from its end, with a clock of their own: the probes of one do for both, and what dies is
+ * found out at both ends, about as soon as by probes of their own.
+ */
+#include "unit.h"
+
+#include <string.h>
+
+#include "probes.h"
+#include "random.h"
+
+#define N_RAILS  2
+#define N_FLYING 256
+#define INTERVAL (10 * MD_MS)
+#define PART     (INTERVAL / MD_PROBE_PARTS)
+
+enum { A, B, N_ENDS };
+
+/* A datagram; its rail is the path. */
+struct flying {
+	uint64_t at_ns;
+	bool echo;
+	unsigned int to, rail;
+	struct md_probe_wire wire;
+};
+
+static struct end {
+	struct md_probes probes;
+	struct md_probe_watch_list watches;
+	struct md_probe_key keys[N_RAILS];
+	bool stopped; /* has no processor */
+	bool is_old; /* says nothing of answers */
+	uint64_t n_sent[N_RAILS], n_ticks;
+	unsigned int n_warned;
+} ends[N_ENDS];
+
+static bool lost[N_ENDS][N_RAILS]; /* what goes to that end */
+static struct flying flying[N_FLYING];
+static size_t n_flying;
+static uint64_t now_ns, delay_ns;
+static unsigned int loss_ppm;
+
+static unsigned int rail_of(const struct end *end, const struct md_probe_key *key)
+{
+	for (unsigned int rail = 0; rail < N_RAILS; rail++)
+		if (!memcmp(&end->keys[rail], key, sizeof(*key)))
+			return rail;
+	fail();
+	return 0;
+}
+
+static void fly(unsigned int to, unsigned int rail, bool echo, const struct md_probe_wire *wire)
+{
+	if (lost[to][rail] || (loss_ppm && rnd(1000000) < loss_ppm))
+		return;
+	assert_true(n_flying < N_FLYING);
+	flying[n_flying++] =
+		(struct flying){.at_ns = now_ns + delay_ns, .echo = echo, .to = to, .rail = rail, .wire = *wire};
+}
+
+static int on_send(void *arg, const struct md_probe_key *key, const struct md_probe_wire *wire)
+{
+	struct end *end = arg;
+	struct md_probe_wire sent = *wire;
+	unsigned int rail = rail_of(end, key);
+
+	if (end->is_old)
+		sent.behind = 0;
+	end->n_sent[rail]++;
+	fly(end == &ends[A] ? B : A, rail, false, &sent);
+	return 0;
+}
+
+static unsigned int on_waiting(void *arg, const struct md_probe_key *key)
+{
+	(void)arg;
+	(void)key;
+	return 0;
+}
+
+static struct mv_host_id host_of(unsigned int end)
+{
+	return (struct mv_host_id){{(uint8_t)(1 + end)}};
+}
+
+static bool on_host(void *arg, const struct md_probe_key *key, struct mv_host_id *ret)
+{
+	(void)key;
+	*ret = host_of(arg == &ends[A] ? B : A);
+	return true;
+}
+
+static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
+{
+	(void)arg;
+	(void)client;
+	(void)key;
+	(void)state;
+	return true;
+}
+
+static bool on_warn(void *arg, uint64_t client, const struct md_probe_key *key)
+{
+	struct end *end = arg;
+
+	(void)client;
+	(void)key;
+	end->n_warned++;
+	return true;
+}
+
+static const struct md_probe_ops ops = {on_send, on_waiting, on_host, on_tell, on_warn};
+
+static struct md_probe *probe(unsigned int end, unsigned int rail)
+{
+	struct md_probe *p = md_probes_find(&ends[end].probes, &ends[end].keys[rail]);
+
+	assert_non_null(p);
+	return p;
+}
+
+static void watch(unsigned int end, unsigned int rail, uint8_t mask)
+{
+	assert_int_equal(md_probes_watch(&ends[end].probes, &ends[end].keys[rail], mask, 1, 0, &ends[end].watches, now_ns), 0);
+}
+
+static void arrive(const struct flying *datagram)
+{
+	struct end *end = &ends[datagram->to];
+	unsigned int other = datagram->to == A ? B : A;
+	const struct md_probe_key *key = &end->keys[datagram->rail];
+	const struct mv_host_id sender = host_of(other);
+	struct md_probe_wire echo = datagram->wire;
+
+	if (datagram->echo) {
+		md_probes_echo(&end->probes, key, &datagram->wire, &sender, now_ns);
+		return;
+	}
+	echo.dropped = 0;
+	fly(other, datagram->rail, true, &echo);
+	md_probes_heard(&end->probes, key, &datagram->wire, &sender, now_ns);
+}
+
+/* Of an end that runs; in the order of the calls, which is that of times. -1: none. */
+static ssize_t arrived(void)
+{
+	for (size_t i = 0; i < n_flying; i++)
+		if (flying[i].at_ns <= now_ns && !ends[flying[i].to].stopped)
+			return (ssize_t)i;
+	return -1;
+}
+
+static uint64_t next_event(uint64_t until_ns)
+{
+	for (size_t i = 0; i < n_flying; i++)
+		if (!ends[flying[i].to].stopped && flying[i].at_ns < until_ns)
+			until_ns = flying[i].at_ns;
+	for (struct end *end = ends; end < ends + N_ENDS; end++)
+		if (!end->stopped && end->probes.next_ns < until_ns)
+			until_ns = end->probes.next_ns;
+	return until_ns > now_ns ? until_ns : now_ns;
+}
+
+static void step(uint64_t until_ns)
+{
+	ssize_t i;
+
+	now_ns = next_event(until_ns);
+	while ((i = arrived()) >= 0) {
+		struct flying datagram = flying[i];
+
+		memmove(&flying[i], &flying[i + 1], (--n_flying - (size_t)i) * sizeof(*flying));
+		arrive(&datagram);
+	}
+	for (struct end *end = ends; end < ends + N_ENDS; end++) {
+		if (end->stopped || end->probes.next_ns > now_ns)
+			continue;
+		md_probes_tick(&end->probes, true, 0, now_ns);
+		end->n_ticks++;
+	}
+}
+
+static void run(uint64_t for_ns)
+{
+	for (uint64_t until_ns = now_ns + for_ns; now_ns < until_ns;)
+		step(until_ns);
+}
+
+/* How long it took; the test fails if it takes longer than @limit_ns. */
+static uint64_t until_both_down(uint64_t limit_ns)
+{
+	uint64_t begun_ns = now_ns;
+
+	while (probe(A, 0)->state != MV_PROBED_DOWN || probe(B, 0)->state != MV_PROBED_DOWN) {
+		assert_true(now_ns < begun_ns + limit_ns);
+		step(begun_ns + limit_ns);
+	}
+	return now_ns - begun_ns;
+}
+
+static void count_anew(void)
+{
+	for (struct end *end = ends; end < ends + N_ENDS; end++) {
+		memset(end->n_sent, 0, sizeof(end->n_sent));
+		end->n_ticks = 0;
+	}
+}
+
+/* Both rails work, and both ends have one that they work on. */
+static int setup(void **state)
+{
+	static const char *const gids[N_ENDS][N_RAILS] = {{"10.1.0.1", "10.2.0.1"}, {"10.1.0.2", "10.2.0.2"}};
+
+	(void)state;
+	memset(ends, 0, sizeof(ends));
+	memset(lost, 0, sizeof(lost));
+	n_flying = 0;
+	loss_ppm = 0;
+	delay_ns = 20000;
+	now_ns = 100 * MD_S;
+	for (unsigned int i = 0; i < N_ENDS; i++) {
+		for (unsigned int rail = 0; rail < N_RAILS; rail++)
+			ends[i].keys[rail] = (struct md_probe_key){.local = unit_gid(gids[i][rail]),
+								   .remote = unit_gid(gids[i == A ? B : A][rail])};
+		md_probes_init(&ends[i].probes, &ops, &ends[i], INTERVAL, 3, 77 + i);
+		watch(i, 0, MV_WATCH_WORK);
+		watch(i, 1, MV_WATCH_SPARE);
+		run(3700000);
+	}
+	run(MD_S / 2);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (struct end *end = ends; end < ends + N_ENDS; end++) {
+		md_probes_drop(&end->probes, &end->watches);
+		assert_int_equal(end->probes.n, 0);
+		assert_int_equal(end->probes.n_awaited, 0);
+		md_probes_fini(&end->probes);
+	}
+	return 0;
+}
+
+static void put_back(void)
+{
+	assert_int_equal(teardown(NULL), 0);
+	assert_int_equal(setup(NULL), 0);
+}
+
+/* ---- as long as all is well ------------------------------------------------------------------ */
+
+static void test_one_probes_for_both(void **state)
+{
+	(void)state;
+	count_anew();
+	run(10 * MD_S);
+	/* Which of them it is, nobody cares. */
+	const unsigned int does = ends[A].n_sent[0] > ends[B].n_sent[0] ? A : B, rests = does == A ? B : A;
+
+	assert_in_range(ends[does].n_sent[0], 985, 1001);
+	assert_in_range(ends[rests].n_sent[0], 9, 11);
+	assert_true(ends[rests].n_ticks < 40);
+	assert_true(ends[rests].probes.count.spared > 900);
+	for (unsigned int i = 0; i < N_ENDS; i++) {
+		assert_int_equal(probe(i, 0)->state, MV_PROBED_UP);
+		assert_int_equal(ends[i].probes.count.rounds + ends[i].probes.count.void_rounds, 0);
+		assert_true(now_ns - probe(i, 0)->answered_ns < 3 * INTERVAL);
+	}
+}
+
+static void test_both_probe_where_one_is_old(void **state)
+{
+	(void)state;
+	for (unsigned int old = A; old < N_ENDS; old++) {
+		ends[old].is_old = true;
+		run(MD_S);
+		count_anew();
+		run(10 * MD_S);
+		/* An old one does not rely on anybody, either. */
+		assert_in_range(ends[old == A ? B : A].n_sent[0], 985, 1001);
+		put_back();
+	}
+}
+
+/* Who has no work there says nothing of his own. */
+static void test_alone(void **state)
+{
+	(void)state;
+	watch(B, 0, MV_WATCH_SPARE);
+	run(MD_S / 2);
+	count_anew();
+	run(10 * MD_S);
+	assert_in_range(ends[A].n_sent[0], 985, 1001);
+	assert_int_equal(ends[B].n_sent[0], 0);
+	watch(B, 0, 0);
+	run(MD_S);
+	assert_int_equal(probe(A, 0)->state, MV_PROBED_UP);
+}
+
+/* With so many that nobody looks which is due next, ticks come in vain, and probes go as before. */
+static void test_many_paths(void **state)
+{
+	static struct md_probe_key others[100];
+
+	(void)state;
+	for (unsigned int i = 0; i < 100; i++) {
+		for (unsigned int end = 0; end < N_ENDS; end++) {
+			others[i] = ends[end].keys[1];
+			others[i].remote.raw[14] = (uint8_t)(100 + i);
+			assert_int_equal(md_probes_watch(&ends[end].probes, &others[i], MV_WATCH_SPARE, 1, 0, &ends[end].watches, now_ns), 0);
+		}
+	}
+	run(MD_S);
+	count_anew();
+	run(10 * MD_S);
+	assert_in_range(ends[A].n_sent[0] + ends[B].n_sent[0], 985, 1015);
+}
+
+/* ---- what dies ------------------------------------------------------------------------------- */
+
+/* From when it happens until both ends know, at any moment of an interval. */
+static void dies(bool to_a, bool to_b)
+{
+	uint64_t longest_ns = 0;
+
+	for (unsigned int i = 0; i < 60; i++) {
+		uint64_t took_ns;
+
+		run(MD_S / 10 + rnd(INTERVAL));
+		lost[A][0] = to_a;
+		lost[B][0] = to_b;
+		took_ns = until_both_down(MD_S);
+		longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+		assert_true(ends[A].n_warned && ends[B].n_warned);
+		put_back();
+	}
+	/*
+	 * Of an end that probes itself: an interval until its next probe, a part of one for the answer, eight rounds. The other end misses that
+	 * probe up to two parts later, by the grid.
+	 */
+	assert_true(longest_ns <= INTERVAL + PART + 8 * PART + 3 * PART);
+}
+
+static void test_both_ways(void **state)
+{
+	(void)state;
+	dies(true, true);
+}
+
+static void test_one_way(void **state)
+{
+	(void)state;
+	dies(true, false);
+	dies(false, true);
+}
+
+/* Who rests hears nothing more of an agent that is stopped, asks itself, and finds nothing dead. */
+static void test_the_other_stops(void **state)
+{
+	unsigned int does;
+
+	(void)state;
+	count_anew();
+	run(MD_S / 2);
+	does = ends[A].n_sent[0] > ends[B].n_sent[0] ? A : B;
+	ends[does].stopped = true;
+	count_anew();
+	run(MD_S / 4);
+	assert_true(ends[does == A ? B : A].n_sent[0] > 20);
+	ends[does].stopped = false;
+	run(MD_S);
+	assert_int_equal(ends[A].probes.count.down + ends[B].probes.count.down, 0);
+	assert_int_equal(probe(A, 0)->state, MV_PROBED_UP);
+	assert_int_equal(probe(B, 0)->state, MV_PROBED_UP);
+}
+
+static void test_loss_is_no_death(void **state)
+{
+	(void)state;
+	loss_ppm = 100000;
+	run(20 * MD_S);
+	assert_int_equal(ends[A].probes.count.down + ends[B].probes.count.down, 0);
+	loss_ppm = 0;
+	count_anew();
+	run(MD_S);
+	assert_in_range(ends[A].n_sent[0] + ends[B].n_sent[0], 97, 106);
+}
+
+/* ---- what tells nothing ---------------------------------------------------------------------- */
+
+/* What the end that rests makes of a probe that it hears now. Return: by how much its own next one is later. */
+static int64_t put_off_by(unsigned int end, const struct md_probe_wire *wire, struct mv_host_id sender)
+{
+	uint64_t before_ns = probe(end, 0)->next_ns;
+
+	md_probes_heard(&ends[end].probes, &ends[end].keys[0], wire, &sender, now_ns);
+	return (int64_t)(probe(end, 0)->next_ns - before_ns);
+}
+
+static void test_no_evidence(void **state)
+{
+	const struct mv_host_id peer = host_of(B), stranger = {{99}};
+	struct md_probe_wire next = {.nonce = 1, .number = 11, .behind = 1};
+	struct md_probe_key unknown;
+
+	(void)state;
+	/* B has nothing to say; its words are made up. */
+	watch(B, 0, MV_WATCH_SPARE);
+	run(MD_S / 2 + 1);
+	ends[B].stopped = true;
+	n_flying = 0;
+	for (uint64_t i = 0; i < 4; i++) {
+		put_off_by(A, &(struct md_probe_wire){.nonce = 1, .number = 10, .behind = 1}, peer);
+		next.nonce = i == 0 ? 2 : 1; /* of another life */
+		next.behind = i == 1 ? 0 : i == 2 ? 2 : 1; /* old; an answer before that */
+		next.number = i == 3 ? 12 : 11; /* one of its probes was lost */
+		assert_true(put_off_by(A, &next, peer) <= 0);
+	}
+	next = (struct md_probe_wire){.nonce = 1, .number = 11, .behind = 1};
+	put_off_by(A, &(struct md_probe_wire){.nonce = 1, .number = 10}, peer);
+	assert_int_equal(put_off_by(A, &next, stranger), 0);
+	/* Neither is it repeated by repeating it. */
+	assert_true(put_off_by(A, &next, peer) > 0);
+	assert_int_equal(put_off_by(A, &next, peer), 0);
+	unknown = ends[A].keys[0];
+	unknown.remote.raw[15]++;
+	md_probes_heard(&ends[A].probes, &unknown, &next, &peer, now_ns);
+	assert_null(md_probes_find(&ends[A].probes, &unknown));
+}
+
+/* An answer that went long ago says nothing of now. */
+static void test_stale(void **state)
+{
+	const struct mv_host_id peer = host_of(B);
+	struct md_probe_wire wire = {.nonce = 1, .number = 10};
+
+	(void)state;
+	watch(B, 0, MV_WATCH_SPARE);
+	run(MD_S / 2 + 1);
+	put_off_by(A, &wire, peer);
+	run(3 * INTERVAL + 1000000);
+	wire = (struct md_probe_wire){.nonce = 1, .number = 11, .behind = 1};
+	assert_int_equal(put_off_by(A, &wire, peer), 0);
+	run(INTERVAL);
+	wire.number++;
+	assert_true(put_off_by(A, &wire, peer) > 0);
+}
+
+/* An end whose own probe is under way waits for that; one that suspects, likewise. */
+static void test_own_probe_first(void **state)
+{
+	const struct mv_host_id peer = host_of(B);
+	struct md_probe_wire wire = {.nonce = 1, .number = 10};
+
+	(void)state;
+	watch(B, 0, MV_WATCH_SPARE);
+	run(MD_S / 2 + 1);
+	lost[B][0] = true;
+	while (!probe(A, 0)->awaited)
+		step(now_ns + MD_S);
+	for (unsigned int i = 0; i < 2; i++) {
+		put_off_by(A, &wire, peer);
+		wire.number++;
+		wire.behind = 1;
+		assert_int_equal(put_off_by(A, &wire, peer), 0);
+		wire.number++;
+		while (!probe(A, 0)->suspect)
+			step(now_ns + MD_S);
+	}
+}
+
+/* The answer to the last probe did not arrive there: it is time to see for oneself. */
+static void test_answer_did_not_arrive(void **state)
+{
+	const struct mv_host_id peer = host_of(B);
+	struct md_probe_wire wire = {.nonce = 1, .number = 10, .behind = 1};
+
+	(void)state;
+	watch(B, 0, MV_WATCH_SPARE);
+	run(MD_S / 2 + 1);
+	put_off_by(A, &wire, peer);
+	wire.number++;
+	assert_true(put_off_by(A, &wire, peer) > 0);
+	assert_true(ends[A].probes.next_ns > now_ns);
+	wire = (struct md_probe_wire){.nonce = 1, .number = 12, .behind = 2};
+	put_off_by(A, &wire, peer);
+	assert_int_equal(probe(A, 0)->next_ns, now_ns);
+	assert_true(ends[A].probes.next_ns <= now_ns);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_one_probes_for_both, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_both_probe_where_one_is_old, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_both_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_other_stops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_loss_is_no_death, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_own_probe_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answer_did_not_arrive, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
