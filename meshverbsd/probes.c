@@ -504,7 +504,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	set_next(probes, p->next_ns < probes->regular_ns ? p->next_ns : probes->regular_ns);
 }
 
-/* Did the answer to the probe before this one arrive, and is that news? */
+/* Did the answer to the probe before this one arrive, and not long after it went? */
 static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
 {
 	return probe->nonce == p->heard_nonce && probe->behind && probe->number - probe->behind == p->heard_number &&
@@ -542,10 +542,10 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 		return;
 	confirmed = confirms(probes, p, probe, now_ns);
 	/* One of ours that is under way tells more. */
-	settled = p->n_scheduled && !p->suspect && p->state == MV_PROBED_UP && p->answered == p->number;
+	settled = p->n_scheduled && p->state == MV_PROBED_UP && p->answered == p->number;
 	if (settled && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
 		put_off(probes, p, now_ns);
-	else if (settled && probe->nonce == p->heard_nonce && probe->behind > 1)
+	else if (settled && probe->behind > 1)
 		probe_now(probes, p, now_ns);
 	p->heard_nonce = probe->nonce;
 	p->heard_number = probe->number;

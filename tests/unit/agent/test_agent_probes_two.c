@@ -31,6 +31,8 @@ static struct end {
 	struct md_probe_key keys[N_RAILS];
 	bool stopped; /* has no processor */
 	bool is_old; /* says nothing of answers */
+	bool cannot_tell;
+	unsigned int n_told;
 	uint64_t n_sent[N_RAILS], n_ticks;
 	unsigned int n_warned;
 } ends[N_ENDS];
@@ -93,11 +95,13 @@ static bool on_host(void *arg, const struct md_probe_key *key, struct mv_host_id
 
 static bool on_tell(void *arg, uint64_t client, const struct md_probe_key *key, enum mv_probed state)
 {
-	(void)arg;
+	struct end *end = arg;
+
 	(void)client;
 	(void)key;
 	(void)state;
-	return true;
+	end->n_told += !end->cannot_tell;
+	return !end->cannot_tell;
 }
 
 static bool on_warn(void *arg, uint64_t client, const struct md_probe_key *key)
@@ -422,13 +426,59 @@ static void test_no_evidence(void **state)
 	next = (struct md_probe_wire){.nonce = 1, .number = 11, .behind = 1};
 	put_off_by(A, &(struct md_probe_wire){.nonce = 1, .number = 10}, peer);
 	assert_int_equal(put_off_by(A, &next, stranger), 0);
-	/* Neither is it repeated by repeating it. */
+	/* Neither is it repeated by repeating it, whoever says so. */
 	assert_true(put_off_by(A, &next, peer) > 0);
+	assert_int_equal(put_off_by(A, &next, peer), 0);
+	next.behind = 0;
+	run(INTERVAL / 2);
 	assert_int_equal(put_off_by(A, &next, peer), 0);
 	unknown = ends[A].keys[0];
 	unknown.remote.raw[15]++;
 	md_probes_heard(&ends[A].probes, &unknown, &next, &peer, now_ns);
 	assert_null(md_probes_find(&ends[A].probes, &unknown));
+}
+
+/* Only answers to its own probes make a dead path work again. */
+static void test_recovers_by_itself(void **state)
+{
+	const struct mv_host_id peer = host_of(B);
+	struct md_probe_wire wire = {.nonce = 1, .number = 10};
+	uint64_t n_before;
+
+	(void)state;
+	watch(B, 0, MV_WATCH_SPARE);
+	lost[A][0] = true;
+	while (probe(A, 0)->state != MV_PROBED_DOWN)
+		step(now_ns + MD_S);
+	lost[A][0] = false;
+	n_before = probe(A, 0)->number;
+	while (probe(A, 0)->answered < n_before)
+		step(now_ns + MD_S);
+	assert_int_equal(probe(A, 0)->state, MV_PROBED_DOWN);
+	for (unsigned int i = 0; i < 4; i++, wire.number++, wire.behind = 1) {
+		assert_true(put_off_by(A, &wire, peer) <= 0);
+		now_ns += 1000;
+	}
+}
+
+/* What could not be told is told soon, however often a tick is not needed for probes. */
+static void test_what_is_untold(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < N_ENDS; i++)
+		watch(i, 1, MV_WATCH_WORK);
+	run(MD_S);
+	for (struct end *end = ends; end < ends + N_ENDS; end++) {
+		end->cannot_tell = true;
+		watch((unsigned int)(end - ends), 0, MV_WATCH_WORK | MV_WATCH_HOME);
+		end->n_told = 0;
+	}
+	run(MD_S / 10);
+	for (struct end *end = ends; end < ends + N_ENDS; end++)
+		end->cannot_tell = false;
+	run(3 * INTERVAL);
+	for (struct end *end = ends; end < ends + N_ENDS; end++)
+		assert_true(end->n_told);
 }
 
 /* An answer that went long ago says nothing of now. */
@@ -503,6 +553,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_other_stops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loss_is_no_death, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_evidence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_recovers_by_itself, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_untold, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_probe_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answer_did_not_arrive, setup, teardown),
