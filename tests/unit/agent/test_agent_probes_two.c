@@ -465,8 +465,12 @@ static void test_recovers_by_itself(void **state)
 static void test_what_is_untold(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < N_ENDS; i++)
-		watch(i, 1, MV_WATCH_WORK);
+	/* The same end probes the other rail, in between. */
+	while (probe(A, 0)->sent_ns + INTERVAL / 2 > now_ns || probe(A, 0)->sent_ns + INTERVAL < now_ns + PART)
+		step(now_ns + PART / 10);
+	watch(A, 1, MV_WATCH_WORK);
+	run(PART / 2);
+	watch(B, 1, MV_WATCH_WORK);
 	run(MD_S);
 	for (struct end *end = ends; end < ends + N_ENDS; end++) {
 		end->cannot_tell = true;
