@@ -142,11 +142,19 @@ static uint64_t pace_on_grid(const struct md_probes *probes, const struct md_pro
 	return (pace(probes, p, now_ns) + grid - 1) / grid * grid;
 }
 
+/* A little later than the next one of the peer, if there is one: so it is always the same end that probes. Not on the grid, which would be later still. */
+static uint64_t behind_peer(const struct md_probes *probes, const struct md_probe *p)
+{
+	return p->heard_ns + interval_of(probes) + part_of(probes) / 2;
+}
+
 static void schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	uint64_t grid = part_of(probes);
 
 	p->next_ns = (now_ns + grid / 4) / grid * grid + pace_on_grid(probes, p, now_ns);
+	if (!p->suspect && p->state == MV_PROBED_UP)
+		p->next_ns = larger(p->next_ns, behind_peer(probes, p));
 }
 
 static void set_next(struct md_probes *probes, uint64_t regular_ns)
@@ -511,14 +519,11 @@ static bool confirms(const struct md_probes *probes, const struct md_probe *p, c
 	       now_ns - p->heard_ns <= 2 * interval_of(probes);
 }
 
-/* A little longer than until the peer's next one, so that it is always the same end that probes. */
 static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
 	bool was_first = p->next_ns <= probes->regular_ns;
 
-	p->answered_ns = larger(p->answered_ns, p->heard_ns);
-	schedule(probes, p, now_ns);
-	p->next_ns += part_of(probes);
+	p->next_ns = behind_peer(probes, p);
 	probes->count.spared++;
 	if (was_first && !probes->untold && probes->n <= FEW_PATHS)
 		find_next(probes, now_ns);
@@ -536,20 +541,23 @@ void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, 
 		     const struct mv_host_id *sender, uint64_t now_ns)
 {
 	struct md_probe *p = md_probes_find(probes, path);
-	bool confirmed, settled;
+	bool confirmed, settled, rests;
 
 	if (!p || !p->has_host || memcmp(&p->host, sender, sizeof(*sender)))
 		return;
 	confirmed = confirms(probes, p, probe, now_ns);
-	/* One of ours that is under way tells more. */
-	settled = p->n_scheduled && p->state == MV_PROBED_UP && p->answered == p->number;
-	if (settled && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
-		put_off(probes, p, now_ns);
-	else if (settled && probe->behind > 1)
-		probe_now(probes, p, now_ns);
+	if (confirmed)
+		p->answered_ns = larger(p->answered_ns, p->heard_ns);
 	p->heard_nonce = probe->nonce;
 	p->heard_number = probe->number;
 	p->heard_ns = now_ns;
+	/* One of ours that is under way tells more; where both are, time and again, one of the two ends is next to rest. */
+	settled = p->n_scheduled && p->state == MV_PROBED_UP && p->answered == p->number;
+	rests = settled || (p->awaited && p->state == MV_PROBED_UP && memcmp(&path->local, &path->remote, sizeof(path->local)) > 0);
+	if (rests && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
+		put_off(probes, p, now_ns);
+	else if (settled && probe->behind > 1)
+		probe_now(probes, p, now_ns);
 }
 
 void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns)
