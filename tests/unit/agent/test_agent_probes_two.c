@@ -40,7 +40,8 @@ static struct end {
 static bool lost[N_ENDS][N_RAILS]; /* what goes to that end */
 static struct flying flying[N_FLYING];
 static size_t n_flying;
-static uint64_t now_ns, delay_ns;
+static uint64_t now_ns, delay_ns, jitter_ns;
+static uint64_t apart_ns = 3700000; /* when they began */
 static unsigned int loss_ppm;
 
 static unsigned int rail_of(const struct end *end, const struct md_probe_key *key)
@@ -58,7 +59,7 @@ static void fly(unsigned int to, unsigned int rail, bool echo, const struct md_p
 		return;
 	assert_true(n_flying < N_FLYING);
 	flying[n_flying++] =
-		(struct flying){.at_ns = now_ns + delay_ns, .echo = echo, .to = to, .rail = rail, .wire = *wire};
+		(struct flying){.at_ns = now_ns + delay_ns + (jitter_ns ? rnd(jitter_ns) : 0), .echo = echo, .to = to, .rail = rail, .wire = *wire};
 }
 
 static int on_send(void *arg, const struct md_probe_key *key, const struct md_probe_wire *wire)
@@ -221,6 +222,7 @@ static int setup(void **state)
 	memset(lost, 0, sizeof(lost));
 	n_flying = 0;
 	loss_ppm = 0;
+	jitter_ns = 0;
 	delay_ns = 20000;
 	now_ns = 100 * MD_S;
 	for (unsigned int i = 0; i < N_ENDS; i++) {
@@ -230,7 +232,7 @@ static int setup(void **state)
 		md_probes_init(&ends[i].probes, &ops, &ends[i], INTERVAL, 3, 77 + i);
 		watch(i, 0, MV_WATCH_WORK);
 		watch(i, 1, MV_WATCH_SPARE);
-		run(3700000);
+		run(apart_ns);
 	}
 	run(MD_S / 2);
 	return 0;
@@ -256,16 +258,15 @@ static void put_back(void)
 
 /* ---- as long as all is well ------------------------------------------------------------------ */
 
-static void test_one_probes_for_both(void **state)
+static void expect_one_to_probe(void)
 {
-	(void)state;
 	count_anew();
 	run(10 * MD_S);
 	/* Which of them it is, nobody cares. */
 	const unsigned int does = ends[A].n_sent[0] > ends[B].n_sent[0] ? A : B, rests = does == A ? B : A;
 
 	assert_in_range(ends[does].n_sent[0], 985, 1001);
-	assert_in_range(ends[rests].n_sent[0], 9, 11);
+	assert_in_range(ends[rests].n_sent[0], 9, 12);
 	assert_true(ends[rests].n_ticks < 40);
 	assert_true(ends[rests].probes.count.spared > 900);
 	for (unsigned int i = 0; i < N_ENDS; i++) {
@@ -273,6 +274,25 @@ static void test_one_probes_for_both(void **state)
 		assert_int_equal(ends[i].probes.count.rounds + ends[i].probes.count.void_rounds, 0);
 		assert_true(now_ns - probe(i, 0)->answered_ns < 3 * INTERVAL);
 	}
+}
+
+static void test_one_probes_for_both(void **state)
+{
+	(void)state;
+	expect_one_to_probe();
+	jitter_ns = MD_MS;
+	expect_one_to_probe();
+}
+
+/* Their probes cross: somebody has to be who rests. */
+static void test_in_step(void **state)
+{
+	(void)state;
+	apart_ns = 0;
+	put_back();
+	apart_ns = 3700000;
+	assert_int_equal(probe(A, 0)->begun_ns, probe(B, 0)->begun_ns);
+	expect_one_to_probe();
 }
 
 static void test_both_probe_where_one_is_old(void **state)
@@ -503,27 +523,37 @@ static void test_stale(void **state)
 	assert_true(put_off_by(A, &wire, peer) > 0);
 }
 
-/* An end whose own probe is under way waits for that; one that suspects, likewise. */
-static void test_own_probe_first(void **state)
+/* @end alone probes, and gets no answer any more. */
+static void asks_in_vain(unsigned int end)
 {
-	const struct mv_host_id peer = host_of(B);
+	const unsigned int other = end == A ? B : A;
+	const struct mv_host_id peer = host_of(other);
 	struct md_probe_wire wire = {.nonce = 1, .number = 10};
 
-	(void)state;
-	watch(B, 0, MV_WATCH_SPARE);
+	watch(other, 0, MV_WATCH_SPARE);
 	run(MD_S / 2 + 1);
-	lost[B][0] = true;
-	while (!probe(A, 0)->awaited)
+	lost[other][0] = true;
+	while (!probe(end, 0)->awaited)
 		step(now_ns + MD_S);
-	for (unsigned int i = 0; i < 2; i++) {
-		put_off_by(A, &wire, peer);
-		wire.number++;
-		wire.behind = 1;
-		assert_int_equal(put_off_by(A, &wire, peer), 0);
-		wire.number++;
-		while (!probe(A, 0)->suspect)
-			step(now_ns + MD_S);
-	}
+	put_off_by(end, &wire, peer);
+	wire.number++;
+	wire.behind = 1;
+	/* It waits for the answer, but of two that ask at the same time one is to rest. */
+	assert_int_equal(put_off_by(end, &wire, peer) > 0, end == B);
+	while (!probe(end, 0)->suspect)
+		step(now_ns + MD_S);
+	assert_true(now_ns - probe(end, 0)->sent_ns < PART);
+	put_off_by(end, &wire, peer);
+	wire.number++;
+	assert_int_equal(put_off_by(end, &wire, peer), 0);
+}
+
+static void test_own_probe_first(void **state)
+{
+	(void)state;
+	asks_in_vain(A);
+	put_back();
+	asks_in_vain(B);
 }
 
 /* The answer to the last probe did not arrive there: it is time to see for oneself. */
@@ -549,6 +579,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_probes_for_both, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_in_step, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_both_probe_where_one_is_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_paths, setup, teardown),
