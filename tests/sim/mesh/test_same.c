@@ -424,6 +424,7 @@ static void test_events(void **state)
 static void solicited(struct run *r, const struct shape *shape, struct trace *t)
 {
 	unsigned int i;
+	int woken;
 
 	for (i = 0; i < 4; i++)
 		assert_int_equal(end_recv(&r->b, 100 + i, 0, 64), 0);
@@ -435,7 +436,13 @@ static void solicited(struct run *r, const struct shape *shape, struct trace *t)
 	assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
 	must_send(r, 2, IBV_WR_SEND, 0, 64, SIGNALED);
 	wait_all(t, "b", &r->b, 1);
-	note(t, "not solicited: %d\n", end_event(&r->b, 30));
+	woken = end_event(&r->b, 30);
+	/* By the first message: where that was moved, on a busy machine, the thread that passes events on may be that late. Who is woken arms again. */
+	if (woken && r->b.manner->how != BARE) {
+		assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
+		woken = end_event(&r->b, 30);
+	}
+	note(t, "not solicited: %d\n", woken);
 	must_send(r, 3, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
 	must_come(&r->b);
 	wait_all(t, "b", &r->b, 1);
