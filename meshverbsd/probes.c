@@ -473,6 +473,18 @@ static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64
 		wake_suspects(probes, p, now_ns);
 }
 
+/* A sixteenth less for each interval, in which there may have been no echo of ours: see md_probes_heard(). */
+static void time_it(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t n = 1 + (now_ns - p->timed_ns) / interval_of(probes);
+
+	for (; n && p->slow_us > p->rtt_us + 16; n--)
+		p->slow_us -= (p->slow_us - p->rtt_us) / 16;
+	if (n || p->slow_us < p->rtt_us)
+		p->slow_us = p->rtt_us;
+	p->timed_ns = now_ns;
+}
+
 void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
 		    const struct mv_host_id *sender, uint64_t now_ns)
 {
@@ -495,7 +507,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->peer_dropped = echo->dropped;
 	if (echo->number == p->number) {
 		p->rtt_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
-		p->slow_us = p->rtt_us > p->slow_us ? p->rtt_us : p->slow_us - (p->slow_us - p->rtt_us) / 16;
+		time_it(probes, p, now_ns);
 		await_no_more(probes, p);
 	}
 	clear_suspicion(probes, p, now_ns);
@@ -524,6 +536,7 @@ static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_n
 	bool was_first = p->next_ns <= probes->regular_ns;
 
 	p->next_ns = behind_peer(probes, p);
+	not_after(probes, p->next_ns); /* earlier than it was, if paths have become fewer */
 	probes->count.spared++;
 	if (was_first && !probes->untold && probes->n <= FEW_PATHS)
 		find_next(probes, now_ns);
@@ -531,7 +544,8 @@ static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_n
 
 static void probe_now(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
 {
-	if (p->next_ns <= now_ns)
+	/* No more often than suspects are probed, whatever the peer says. */
+	if (p->next_ns <= now_ns || now_ns - p->sent_ns < part_of(probes))
 		return;
 	p->next_ns = now_ns;
 	not_after(probes, now_ns);

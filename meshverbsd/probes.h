@@ -83,6 +83,7 @@ struct md_probe {
 	struct mv_host_id host; /* who answers, or whose it is said to be */
 	uint32_t rtt_us; /* of the newest echo */
 	uint32_t slow_us; /* of the slowest one lately */
+	uint64_t timed_ns; /* when that was looked at last */
 	uint64_t nonce;
 	uint64_t begun_ns, sent_ns, next_ns; /* 0: not yet; next_ns UINT64_MAX: not by itself */
 	uint64_t number, answered; /* newest probe sent, newest one answered; 0: none */
