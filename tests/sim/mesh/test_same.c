@@ -420,29 +420,40 @@ static void test_events(void **state)
 	compare(events, &(struct shape){.srq = true});
 }
 
-/* Nobody is woken who did not ask, or asked for solicited ones only. */
-static void solicited(struct run *r, const struct shape *shape, struct trace *t)
+/* Nobody is woken who never asked. */
+static void not_armed(struct run *r, const struct shape *shape, struct trace *t)
 {
-	unsigned int i;
-	int woken;
-
-	for (i = 0; i < 4; i++)
-		assert_int_equal(end_recv(&r->b, 100 + i, 0, 64), 0);
+	assert_int_equal(end_recv(&r->b, 100, 0, 64), 0);
 	ends_connect(&r->a, &r->b, shape);
 	must_send(r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
 	wait_all(t, "a", &r->a, 1);
 	wait_all(t, "b", &r->b, 1);
 	note(t, "not armed: %d\n", end_event(&r->b, 30));
+}
+
+/*
+ * Nor who asked for solicited ones only. The first message wakes: the shadow's CQ is armed when it is new, and if its event came later than
+ * the program arms (the thread that passes it on may wait for a processor) it would be taken for one of what comes then.
+ */
+static void solicited(struct run *r, const struct shape *shape, struct trace *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		assert_int_equal(end_recv(&r->b, 100 + i, 0, 64), 0);
+	assert_int_equal(ibv_req_notify_cq(r->b.cq, 0), 0);
+	ends_connect(&r->a, &r->b, shape);
+	must_send(r, 1, IBV_WR_SEND, 0, 64, SIGNALED);
+	must_come(&r->b);
+	wait_all(t, "a", &r->a, 1);
+	wait_all(t, "b", &r->b, 1);
+	must_send(r, 5, IBV_WR_SEND, 0, 64, SIGNALED);
+	wait_all(t, "b", &r->b, 1);
+	note(t, "not armed any more: %d\n", end_event(&r->b, 30));
 	assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
 	must_send(r, 2, IBV_WR_SEND, 0, 64, SIGNALED);
 	wait_all(t, "b", &r->b, 1);
-	woken = end_event(&r->b, 30);
-	/* By the first message: where that was moved, on a busy machine, the thread that passes events on may be that late. Who is woken arms again. */
-	if (woken && r->b.manner->how != BARE) {
-		assert_int_equal(ibv_req_notify_cq(r->b.cq, 1), 0);
-		woken = end_event(&r->b, 30);
-	}
-	note(t, "not solicited: %d\n", woken);
+	note(t, "not solicited: %d\n", end_event(&r->b, 30));
 	must_send(r, 3, IBV_WR_SEND, 0, 64, SIGNALED | IBV_SEND_SOLICITED);
 	must_come(&r->b);
 	wait_all(t, "b", &r->b, 1);
@@ -455,6 +466,7 @@ static void solicited(struct run *r, const struct shape *shape, struct trace *t)
 static void test_solicited(void **state)
 {
 	(void)state;
+	compare(not_armed, &(struct shape){0});
 	compare(solicited, &(struct shape){0});
 }
 
