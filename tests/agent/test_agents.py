@@ -618,6 +618,27 @@ class Probes(AgentTest):
         self.assertNotIn(f"path {other} down", talk.poll())
         self.assertEqual(self.states()[tuple(other.split())], "up")
 
+    def test_one_probes_for_both(self):
+        self.b.stop()
+        del self.b.settings["probe_interval_ms"]
+        self.b.start()
+        self.converge(self.a, self.b)
+        talks = self.a.talk(), self.b.talk()
+        for talk, path in zip(talks, ("10.1.0.1 10.1.0.2", "10.1.0.2 10.1.0.1")):
+            talk.say(f"watch {path} {self.work}")
+            talk.expect(f"path {path} up")
+        spared = lambda: sum(host.metric("probes_spared") for host in (self.a, self.b))
+        wait_for("one rests", lambda: spared() > 50)
+        # The one that did not rest is gone: who did asks for himself.
+        rests, other = sorted((self.a, self.b), key=lambda host: -host.metric("probes_spared"))
+        other.agent.send_signal(signal.SIGSTOP)
+        sent = rests.metric("probes_sent")
+        wait_for("it asks", lambda: rests.metric("probes_sent") > sent + 20)
+        other.agent.send_signal(signal.SIGCONT)
+        before = spared()
+        wait_for("one rests again", lambda: spared() > before + 50, 10)
+        self.assertEqual((self.a.metric("path_failures"), self.b.metric("path_failures")), (0, 0))
+
     def test_agent_starts_again(self):
         talk = self.a.talk()
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):

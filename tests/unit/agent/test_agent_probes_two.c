@@ -42,7 +42,7 @@ static struct flying flying[N_FLYING];
 static size_t n_flying;
 static uint64_t now_ns, delay_ns, jitter_ns;
 static uint64_t apart_ns = 3700000; /* when they began */
-static unsigned int loss_ppm;
+static unsigned int loss_ppm, n_standing;
 
 static unsigned int rail_of(const struct end *end, const struct md_probe_key *key)
 {
@@ -169,9 +169,13 @@ static uint64_t next_event(uint64_t until_ns)
 
 static void step(uint64_t until_ns)
 {
+	uint64_t before_ns = now_ns;
 	ssize_t i;
 
 	now_ns = next_event(until_ns);
+	/* A tick that is due and changes nothing would be due for ever. */
+	n_standing = now_ns > before_ns ? 0 : n_standing + 1;
+	assert_true(n_standing < 1000);
 	while ((i = arrived()) >= 0) {
 		struct flying datagram = flying[i];
 
