@@ -134,11 +134,9 @@ static struct md_probe_key path_of(const struct md_received *received)
 }
 
 /* Is it answered? Who asks is told of what is not for want of room. */
-static bool has_echo_room(struct md_agent *agent, const struct md_received *received)
+static bool has_echo_room(struct md_agent *agent, const struct md_probe_key *path)
 {
-	const struct md_probe_key path = path_of(received);
-
-	switch (md_probes_answer(&agent->probes, &path)) {
+	switch (md_probes_answer(&agent->probes, path)) {
 	case MD_PROBES_LEAVE:
 		agent->counts.echoes_held++;
 		return false;
@@ -160,7 +158,7 @@ void md_prober_probe(struct md_agent *agent, const struct md_received *received,
 	int err;
 
 	agent->counts.probes_received++;
-	if (!decode(agent, opened, &probe) || !has_echo_room(agent, received))
+	if (!decode(agent, opened, &probe) || !has_echo_room(agent, &path))
 		return;
 	/*
 	 * Not those that were dropped unseen (MD_OPEN_THROTTLED) or got no challenge: strangers could make all rounds void with a few
