@@ -97,6 +97,7 @@
 #define MD_PATHS_FIRST        3 /* how many netdevs that are */
 #define MD_PATHS_AT_ONCE      8 /* address pairs of a later try; the next one takes the following ones */
 #define MD_PATHS_MAX          64 /* address pairs looked at */
+#define MD_CUT_MAX            8 /* netdevs by which a host is not reached; by further ones it is tried */
 #define MD_BUNDLES            32 /* places to which bundles are filled at once, 1.2 KiB each */
 #define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */

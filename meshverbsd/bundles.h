@@ -37,7 +37,7 @@ struct md_bundles {
 	struct md_bundle bundles[MD_BUNDLES];
 };
 
-/** md_bundles_add - have one go to a place, perhaps at once; @parcel: of @to->op, its data is copied */
+/** md_bundles_add - have one go to a place, perhaps at once; @parcel: of @to->op, its data is copied; @now_ns: only of a receipt */
 void md_bundles_add(struct md_bundles *bundles, const struct md_bundle_to *to, const struct md_parcel_wire *parcel,
 		    uint64_t now_ns);
 

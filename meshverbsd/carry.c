@@ -112,25 +112,25 @@ static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, u
 }
 
 /* Out of the list; but if nothing else is there, that is not known of any. Return: how many are left. */
-static size_t leave_out_down(struct md_endpoint *to, size_t n)
+static size_t leave_out_deaf(struct md_endpoint *to, size_t n)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (!to[i].said_down)
+		if (!to[i].deaf)
 			to[kept++] = to[i];
 	return kept ? kept : n;
 }
 
 /*
  * One for each of some netdevs: when a connection of hundreds of queue pairs loses its path, every
- * copy counts, and two NICs do not fail at once. The second try takes other addresses. None goes to where the host says that it does
- * not hear; should that be old news, the third goes there.
+ * copy counts, and two NICs do not fail at once. The second try takes other addresses. None goes to where it is not heard, as far as
+ * is known; should that be old news, the third goes there.
  */
 static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
 		     struct md_endpoint *to, size_t n_all)
 {
-	size_t n = leave_out_down(to, n_all), first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
+	size_t n = leave_out_deaf(to, n_all), first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
 	size_t few = n_netdevs < MD_PATHS_FIRST ? n_netdevs : MD_PATHS_FIRST;
 
 	for (size_t i = 0; i < few; i++) {
@@ -155,7 +155,7 @@ static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
 {
 	struct md_endpoint to[MD_PATHS_MAX];
-	size_t first[MD_PATHS_MAX], n = leave_out_down(to, carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX));
+	size_t first[MD_PATHS_MAX], n = leave_out_deaf(to, carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX));
 	size_t n_netdevs = netdevs_of(to, n, first);
 
 	if (n_netdevs > max)

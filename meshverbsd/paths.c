@@ -31,6 +31,14 @@ static bool rail_hears(const struct mv_dir_rail *rail)
 	return rail->flags & (MV_RAIL_UP | MV_RAIL_DRAINED);
 }
 
+static bool is_cut(const struct md_host *host, uint32_t ifindex)
+{
+	for (size_t i = 0; i < host->n_cut; i++)
+		if (host->cut[i] == ifindex)
+			return true;
+	return false;
+}
+
 static void add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, bool said_down)
 {
 	if (list->n == list->max)
@@ -39,7 +47,7 @@ static void add(struct list *list, const struct md_host *host, const struct in6_
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
 			return;
 	list->ends[list->n++] = (struct md_endpoint){
-		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .said_down = said_down};
+		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .deaf = said_down || is_cut(host, ifindex)};
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -147,9 +155,48 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 	}
 }
 
-size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts,
-		     const struct md_gidmap *map, const struct md_targets *targets,
-		     const union ibv_gid *gid, struct md_endpoint *ret, size_t max)
+/* Whether a path to it is doubted, or answers; by which netdev. */
+static uint32_t netdev_of(const struct md_view *view, const struct md_host *host, const struct md_probe *p, bool doubted)
+{
+	if (!p->has_host || memcmp(&p->host, &host->id, sizeof(host->id)) || md_probe_is_doubted(p) != doubted ||
+	    (!doubted && p->state != MV_PROBED_UP))
+		return 0;
+	return md_view_gid_ifindex(view, &p->key.local);
+}
+
+static void find_cut(const struct md_view *view, const struct md_probes *probes, struct md_host *host)
+{
+	const struct md_probe *p, *next;
+	uint32_t ifindex;
+
+	host->n_cut = 0;
+	HASH_ITER(hh, probes->by_key, p, next) {
+		ifindex = netdev_of(view, host, p, true);
+		if (ifindex && host->n_cut < MD_CUT_MAX && !is_cut(host, ifindex))
+			host->cut[host->n_cut++] = ifindex;
+	}
+	/* It may have several ports there, of which one is heard. */
+	HASH_ITER(hh, probes->by_key, p, next) {
+		ifindex = host->n_cut ? netdev_of(view, host, p, false) : 0;
+		for (size_t i = 0; i < host->n_cut; i++)
+			if (host->cut[i] == ifindex)
+				host->cut[i--] = host->cut[--host->n_cut];
+	}
+	host->cut_changes = probes->n_changes;
+	host->cut_view = view->number;
+}
+
+static void look_for_cut(const struct md_view *view, const struct md_probes *probes, struct md_host *host)
+{
+	if (!md_probes_doubt(probes))
+		host->n_cut = 0;
+	else if (host->cut_changes != probes->n_changes || !view->number || host->cut_view != view->number)
+		find_cut(view, probes, host);
+}
+
+size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, const struct md_gidmap *map,
+		     const struct md_targets *targets, const struct md_probes *probes, const union ibv_gid *gid,
+		     struct md_endpoint *ret, size_t max)
 {
 	const struct md_holder *holder = md_gidmap_find(map, gid);
 	struct list list = {.ends = ret, .max = max};
@@ -159,6 +206,7 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts,
 
 		if (!host)
 			continue;
+		look_for_cut(view, probes, host);
 		add_heard(&list, view, host);
 		add_on_link(&list, view, host);
 		add_routed(&list, targets, host);

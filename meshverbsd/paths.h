@@ -4,20 +4,21 @@
 
 #include "carry.h"
 #include "gidmap.h"
+#include "probes.h"
 
 /**
  * md_paths_find - address pairs by which agents may reach the hosts that have a GID
  *
  * First where their beacons come from; then their addresses that are in a network of one of our netdevs; then the
  * address that answered a query, as routes say. Netdevs without carrier are left out. Each pair once. Pure, but that a
- * host keeps those of the second kind until its description, or our view, is another one.
+ * host keeps those of the second kind until its description, or our view, is another one, and which netdevs probes do not get through by.
  * @max: MD_PATHS_MAX at most
  *
  * Return: how many were written, at most @max.
  */
 size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, const struct md_gidmap *map,
-		     const struct md_targets *targets, const union ibv_gid *gid, struct md_endpoint *ret,
-		     size_t max);
+		     const struct md_targets *targets, const struct md_probes *probes, const union ibv_gid *gid,
+		     struct md_endpoint *ret, size_t max);
 
 /** md_paths_is_of - is that one of the addresses by which we reach, or hear, this host? Pure. */
 bool md_paths_is_of(const struct md_host *host, const struct md_endpoint *at);

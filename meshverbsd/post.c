@@ -91,7 +91,7 @@ static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_end
 	struct md_agent *agent = arg;
 
 	return md_paths_find(agent->watch.view, &agent->hosts, &agent->gidmap, &agent->targets,
-			     dgid, ret, max);
+			     &agent->probes, dgid, ret, max);
 }
 
 static bool is_at(void *arg, const struct mv_host_id *host, const union ibv_gid *gid)
@@ -137,7 +137,7 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const struct md
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
-		md_bundles_add(&agent->bundles, &place, parcel, md_now());
+		md_bundles_add(&agent->bundles, &place, parcel, 0);
 	else
 		md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
 			     md_parcel_encode(parcel, payload));
@@ -206,7 +206,7 @@ static struct md_bundle_to back_to(const struct md_received *received, const str
 }
 
 static void send_receipt(struct md_agent *agent, const struct md_received *received,
-			 const struct md_opened *opened, uint64_t id)
+			 const struct md_opened *opened, uint64_t id, uint64_t now_ns)
 {
 	const struct md_parcel_wire wire = {
 		.op = MD_PARCEL_RECEIPT, .id = id, .start = opened->start};
@@ -215,14 +215,14 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 
 	/* Who sends bundles takes them. */
 	if (opened->kind == MD_KIND_BUNDLE)
-		md_bundles_add(&agent->bundles, &to, &wire, md_now());
+		md_bundles_add(&agent->bundles, &to, &wire, now_ns);
 	else
 		md_talk_send(agent, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
 			     md_parcel_encode(&wire, payload));
 }
 
 static void on_carry(struct md_agent *agent, const struct md_received *received,
-		     const struct md_opened *opened, const struct md_parcel_wire *parcel)
+		     const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
 	struct mv_ctl_msg msg;
 
@@ -235,23 +235,23 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 		agent->counts.messages_not_ours++;
 		return;
 	}
-	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, md_now()) &&
+	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, now_ns) &&
 	    !deliver(agent, &msg, parcel->data, parcel->len))
 		agent->counts.messages_unclaimed++;
-	send_receipt(agent, received, opened, parcel->id);
+	send_receipt(agent, received, opened, parcel->id, now_ns);
 }
 
 static void on_parcel(struct md_agent *agent, const struct md_received *received,
-		      const struct md_opened *opened, const struct md_parcel_wire *parcel)
+		      const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
 	const struct md_endpoint from = {
 		.ip = received->ip,
 		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
 
 	if (parcel->op == MD_PARCEL_CARRY)
-		on_carry(agent, received, opened, parcel);
+		on_carry(agent, received, opened, parcel, now_ns);
 	else if (parcel->start == agent->start)
-		md_carry_receipt(&agent->carry, parcel->id, &from, md_now());
+		md_carry_receipt(&agent->carry, parcel->id, &from, now_ns);
 }
 
 static void count_bad(struct md_agent *agent, int err)
@@ -321,7 +321,7 @@ void md_post_message(struct md_agent *agent, const struct md_received *received,
 		count_bad(agent, err);
 		return;
 	}
-	on_parcel(agent, received, opened, &parcel);
+	on_parcel(agent, received, opened, &parcel, md_now());
 	ask_for_bundles(agent, received, opened);
 }
 
@@ -330,6 +330,7 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 	struct md_host *host = host_at(agent, received, opened);
 	struct md_bundle_wire bundle;
 	struct md_parcel_wire parcel;
+	uint64_t now_ns = md_now();
 	int err = md_bundle_decode(opened->payload, opened->payload_len, &bundle);
 
 	if (err) {
@@ -345,6 +346,6 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);
 	for (unsigned int i = 0; i < bundle.n; i++) {
 		md_bundle_next(&bundle, &parcel);
-		on_parcel(agent, received, opened, &parcel);
+		on_parcel(agent, received, opened, &parcel, now_ns);
 	}
 }

@@ -21,6 +21,7 @@ void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, vo
 				     .interval_ns = interval_ns,
 				     .multiplier = multiplier,
 				     .nonce = nonce,
+				     .n_changes = 1,
 				     .next_ns = UINT64_MAX,
 				     .regular_ns = UINT64_MAX};
 }
@@ -80,6 +81,7 @@ static void set_state(struct md_probes *probes, struct md_probe *p, enum mv_prob
 	probes->n_down -= p->state == MV_PROBED_DOWN;
 	probes->n_down += state == MV_PROBED_DOWN;
 	p->state = state;
+	probes->n_changes++;
 	tell(probes, p);
 }
 
@@ -106,12 +108,18 @@ static uint64_t part_of(const struct md_probes *probes)
 	return probes->interval_ns / MD_PROBE_PARTS;
 }
 
+static void set_rounds(struct md_probes *probes, struct md_probe *p, unsigned int rounds)
+{
+	probes->n_changes += !rounds != !p->rounds;
+	p->rounds = rounds;
+}
+
 static void set_suspect(struct md_probes *probes, struct md_probe *p, bool suspect)
 {
 	probes->n_suspect += suspect;
 	probes->n_suspect -= p->suspect;
 	p->suspect = suspect;
-	p->rounds = 0;
+	set_rounds(probes, p, 0);
 }
 
 /* Between probes of a path that answers. */
@@ -247,6 +255,7 @@ static void drop(struct md_probes *probes, struct md_probe *p)
 {
 	probes->n_suspect -= p->suspect;
 	probes->n_down -= p->state == MV_PROBED_DOWN;
+	probes->n_changes++;
 	HASH_DEL(probes->by_key, p);
 	probes->n--;
 	free(p);
@@ -667,12 +676,13 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 	}
 	if (witness->peer_dropped != p->peer_dropped) {
 		p->peer_dropped = witness->peer_dropped;
-		p->rounds = 0;
+		set_rounds(probes, p, 0);
 		probes->count.void_rounds++;
 		return;
 	}
 	probes->count.rounds++;
-	if (++p->rounds >= rounds_needed(probes))
+	set_rounds(probes, p, p->rounds + 1);
+	if (p->rounds >= rounds_needed(probes))
 		is_down(probes, p);
 	else
 		warn(probes, p, now_ns);

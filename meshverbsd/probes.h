@@ -133,6 +133,7 @@ struct md_probes {
 	uint64_t next_ns; /* when md_probes_tick() is due, or somewhat before that, never later; UINT64_MAX: not at all */
 	uint64_t regular_ns, awaited_ns; /* the earlier of them, the second only while there are @n_awaited */
 	uint64_t turn;
+	uint64_t n_changes; /* how often a path has come into doubt, or changed otherwise (md_probe_is_doubted()); at first 1 */
 	uint32_t dropped; /* here, as of the last tick */
 	struct {
 		uint64_t sent, not_sent, held, spared, echoes, stray, down, recovered, rounds, void_rounds, late, warnings;
@@ -208,5 +209,17 @@ enum md_probes_answer md_probes_answer(const struct md_probes *probes, const str
 
 /** md_probes_find - NULL: not watched */
 struct md_probe *md_probes_find(const struct md_probes *probes, const struct md_probe_key *path);
+
+/** md_probes_doubt - may there be one that is doubted? */
+static inline bool md_probes_doubt(const struct md_probes *probes)
+{
+	return probes->n_suspect || probes->n_down;
+}
+
+/** md_probe_is_doubted - does something speak against it, and nothing since for it? What can go another way is better off there. */
+static inline bool md_probe_is_doubted(const struct md_probe *p)
+{
+	return p->rounds || p->state == MV_PROBED_DOWN;
+}
 
 #endif

@@ -40,7 +40,7 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
 					      .ip.s6_addr = {[15] = (uint8_t)i},
 					      .bundles = bundles,
-					      .said_down = said_down == i || said_down == ALL};
+					      .deaf = said_down == i || said_down == ALL};
 	return n_endpoints;
 }
 

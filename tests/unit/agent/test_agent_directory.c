@@ -25,6 +25,7 @@ static struct md_view *view;
 static struct md_hosts hosts;
 static struct md_gidmap map;
 static struct md_targets targets;
+static struct md_probes probes; /* none, but where it says so */
 
 static void on_leaving(void *arg, const struct md_host *host)
 {
@@ -39,6 +40,7 @@ static int setup(void **state)
 	memset(&map, 0, sizeof(map));
 	memset(&targets, 0, sizeof(targets));
 	hosts.leaving = on_leaving;
+	memset(&probes, 0, sizeof(probes));
 	view = peers_view(OWN);
 	return 0;
 }
@@ -231,7 +233,7 @@ static size_t paths(const char *gid_text)
 {
 	union ibv_gid gid = unit_gid(gid_text);
 
-	return md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX);
+	return md_paths_find(view, &hosts, &map, &targets, &probes, &gid, ends, MD_PATHS_MAX);
 }
 
 static bool has_path(size_t n, const char *ip_text, uint32_t ifindex)
@@ -270,6 +272,157 @@ static void test_paths(void **state)
 	/* A netdev without carrier is of no use. */
 	view->nets[0].running = false;
 	assert_int_equal(paths("10.1.0.2"), 1);
+}
+
+/* ---- paths that probes doubt ----------------------------------------------------------------- */
+
+#define N_PROBED 4 /* the last one never answers */
+
+static const struct md_probe_key *probed[N_PROBED];
+static struct md_probe_wire newest[N_PROBED];
+static bool lost[N_PROBED]; /* what goes there */
+static uint64_t probes_now_ns;
+
+static int probe(void *arg, const struct md_probe_key *path, const struct md_probe_wire *wire)
+{
+	(void)arg;
+	for (size_t i = 0; i < N_PROBED; i++)
+		if (probed[i] && !memcmp(probed[i], path, sizeof(*path)))
+			newest[i] = *wire;
+	return 0;
+}
+
+static unsigned int nothing_waits(void *arg, const struct md_probe_key *path)
+{
+	(void)arg;
+	(void)path;
+	return 0;
+}
+
+static bool of_host_1(void *arg, const struct md_probe_key *path, struct mv_host_id *ret)
+{
+	(void)arg;
+	(void)path;
+	*ret = peers_id(1);
+	return true;
+}
+
+static bool told(void *arg, uint64_t client, const struct md_probe_key *path, enum mv_probed state)
+{
+	(void)arg;
+	(void)client;
+	(void)path;
+	(void)state;
+	return true;
+}
+
+static bool warned(void *arg, uint64_t client, const struct md_probe_key *path)
+{
+	(void)arg;
+	(void)client;
+	(void)path;
+	return true;
+}
+
+static void probe_for(unsigned int ms)
+{
+	const struct mv_host_id id = peers_id(1);
+
+	for (; ms; ms--) {
+		probes_now_ns += MD_MS;
+		if (probes_now_ns >= probes.next_ns)
+			md_probes_tick(&probes, true, 0, probes_now_ns);
+		for (size_t i = 0; i < N_PROBED; i++)
+			if (newest[i].number && !lost[i])
+				md_probes_echo(&probes, probed[i], &newest[i], &id, probes_now_ns);
+		memset(newest, 0, sizeof(newest));
+		paths("10.1.0.2"); /* what is kept has to be noticed as old */
+	}
+}
+
+static void watch_paths(struct md_probe_watch_list *list, const struct md_probe_key keys[N_PROBED])
+{
+	static const struct md_probe_ops ops = {probe, nothing_waits, of_host_1, told, warned};
+
+	md_probes_init(&probes, &ops, NULL, 10 * MD_MS, 3, 7);
+	memset(lost, 0, sizeof(lost));
+	lost[N_PROBED - 1] = true;
+	probes_now_ns = MD_S;
+	for (size_t i = 0; i < N_PROBED; i++) {
+		probed[i] = &keys[i];
+		assert_int_equal(md_probes_watch(&probes, &keys[i], MV_WATCH_WORK, 1, 0, list, MD_S), 0);
+	}
+	probe_for(30);
+}
+
+/* Of those to host 1. @nets: bit per ifindex. Return: likewise, those that are deaf. */
+static uint32_t deaf_nets(void)
+{
+	uint32_t deaf = 0, heard = 0;
+
+	for (size_t i = 0, n = paths("10.1.0.2"); i < n; i++)
+		*(ends[i].deaf ? &deaf : &heard) |= 1u << ends[i].ifindex;
+	assert_int_equal(deaf & heard, 0);
+	return deaf;
+}
+
+static void test_probes_doubt(void **state)
+{
+	const struct md_probe_key keys[N_PROBED] = {
+		{unit_gid("10.1.0.1"), unit_gid("10.1.0.2")},
+		{unit_gid("10.2.0.1"), unit_gid("10.2.0.2")},
+		{unit_gid("10.2.0.1"), unit_gid("10.2.0.3")},
+		{unit_gid("10.2.0.1"), unit_gid("10.2.0.4")},
+	};
+	uint32_t netdevs[] = {1, 1, 1, 2}; /* of OWN */
+	struct md_probe_watch_list list = {0};
+
+	(void)state;
+	view->gid_ifindexes = netdevs;
+	view->number = 1;
+	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);
+	hear(2, 1, "rail mlx5_0; gid 10.1.0.7/24 v2;", 1, 0, MD_S);
+	watch_paths(&list, keys);
+	assert_int_equal(deaf_nets(), 0);
+	/* With the first round that speaks against it, long before it is found dead. */
+	lost[0] = true;
+	probe_for(20);
+	assert_int_equal(md_probes_find(&probes, &keys[0])->state, MV_PROBED_UP);
+	assert_int_equal(deaf_nets(), 1 << 1);
+	/* To that host. */
+	assert_int_not_equal(paths("10.1.0.7"), 0);
+	assert_false(ends[0].deaf);
+	probe_for(40);
+	assert_int_equal(md_probes_find(&probes, &keys[0])->state, MV_PROBED_DOWN);
+	assert_int_equal(deaf_nets(), 1 << 1);
+	lost[0] = false;
+	probe_for(100);
+	assert_int_equal(deaf_nets(), 0);
+	/* By that netdev another port of the host is heard. */
+	lost[1] = true;
+	probe_for(60);
+	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
+	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(md_probes_watch(&probes, &keys[2], 0, 1, 0, &list, probes_now_ns), 0);
+	assert_int_equal(deaf_nets(), 1 << 2);
+	assert_int_equal(md_probes_watch(&probes, &keys[2], MV_WATCH_WORK, 1, 0, &list, probes_now_ns), 0);
+	probe_for(20);
+	assert_int_equal(deaf_nets(), 0);
+	lost[2] = true;
+	probe_for(60);
+	assert_int_equal(deaf_nets(), 1 << 2);
+	/* The address is on another netdev by now. */
+	netdevs[3] = 9;
+	view->number++;
+	assert_int_equal(deaf_nets(), 0);
+	netdevs[3] = 2;
+	view->number++;
+	assert_int_equal(deaf_nets(), 1 << 2);
+	/* Nobody has it watched any more. */
+	md_probes_drop(&probes, &list);
+	assert_int_equal(deaf_nets(), 0);
+	md_probes_fini(&probes);
+	view->gid_ifindexes = NULL;
 }
 
 static uint32_t dead; /* bit per ifindex: without carrier */
@@ -650,6 +803,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hosts_file_decides, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_local_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_probes_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaves_by_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),

@@ -24,6 +24,7 @@ static struct md_view *view;
 static struct md_hosts hosts;
 static struct md_gidmap map;
 static struct md_targets targets;
+static const struct md_probes no_probes;
 
 struct md_netset __real_md_view_on_link(const struct md_view *of, const union ibv_gid *gid);
 struct md_netset __wrap_md_view_on_link(const struct md_view *of, const union ibv_gid *gid);
@@ -294,7 +295,7 @@ static void check_ways(const union ibv_gid *gid, size_t max)
 	const struct md_holder *holder = md_gidmap_find(&map, gid);
 	struct plain plain = {.max = max};
 	struct md_endpoint ends[MD_PATHS_MAX];
-	size_t n = md_paths_find(view, &hosts, &map, &targets, gid, ends, max);
+	size_t n = md_paths_find(view, &hosts, &map, &targets, &no_probes, gid, ends, max);
 
 	for (unsigned int h = 0; holder && h < holder->n; h++)
 		plain_add_host(&plain, md_hosts_find(&hosts, &holder->hosts[h]));
@@ -318,7 +319,7 @@ static unsigned int check_all_ways(void)
 
 		check_ways(&holder->gid, MD_PATHS_MAX);
 		check_ways(&holder->gid, below(MD_PATHS_MAX));
-		n_full += md_paths_find(view, &hosts, &map, &targets, &holder->gid, ends, MD_PATHS_MAX) == MD_PATHS_MAX;
+		n_full += md_paths_find(view, &hosts, &map, &targets, &no_probes, &holder->gid, ends, MD_PATHS_MAX) == MD_PATHS_MAX;
 	}
 	return n_full;
 }
@@ -529,7 +530,7 @@ static size_t find_counted(size_t max)
 
 	check_ways(&gid, max);
 	n_walks = 0;
-	return md_paths_find(view, &hosts, &map, &targets, &gid, ends, max);
+	return md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, max);
 }
 
 /* One walk over our networks for each address, not for each entry of the GID table and netdev of ours. */
@@ -576,7 +577,7 @@ static void hear(uint64_t generation, const char *text, size_t n_ways)
 	assert_int_equal(peers_hear(&hosts, &peer, 9, 0, MD_S, &news), 0);
 	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
 	check_ways(&gid, MD_PATHS_MAX);
-	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX), n_ways);
+	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, MD_PATHS_MAX), n_ways);
 }
 
 static void test_described_anew(void **state)
@@ -605,12 +606,12 @@ static bool is_said_down(uint64_t generation, const char *text)
 	for (uint16_t i = 0; i < 2; i++)
 		assert_int_equal(peers_hear(&hosts, &peer, view->nets[i].ifindex, i, MD_S, &news), 0);
 	md_gidmap_claim(&map, md_hosts_find(&hosts, &id), view, &targets);
-	n = md_paths_find(view, &hosts, &map, &targets, &gid, ends, MD_PATHS_MAX);
+	n = md_paths_find(view, &hosts, &map, &targets, &no_probes, &gid, ends, MD_PATHS_MAX);
 	assert_in_range(n, 2, 4);
 	assert_int_equal(ends[0].ifindex, view->nets[0].ifindex);
 	for (size_t i = 1; i < n; i++)
-		assert_false(ends[i].said_down);
-	return ends[0].said_down;
+		assert_false(ends[i].deaf);
+	return ends[0].deaf;
 }
 
 static void test_said_down(void **state)
