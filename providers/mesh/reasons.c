@@ -295,13 +295,22 @@ static void watch(struct mesh_conn *conn, const struct mv_path_request *request,
 		mesh_probed_spares(probed->work, paths, mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths));
 }
 
+/* Of one that moves on suspicion: hundreds come here at once, and to search for what has been agreed upon takes long. */
+static bool next_answers(const struct mesh_conn *conn)
+{
+	const struct mv_move_path *next = &conn->move.next;
+
+	return conn->move.unsure && mesh_probed_find(&next->mine.gid, &next->peer.gid) == MV_PROBED_UP;
+}
+
 /* Nothing gets through any more, and there is a path that is better. */
 static bool is_dead(const struct mesh_conn *conn)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 
-	return mesh_detects(MESH_DETECT_PROBE) && mesh_probed_of(conn->probed.work) == MV_PROBED_DOWN &&
-	       mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3;
+	if (!mesh_detects(MESH_DETECT_PROBE) || mesh_probed_of(conn->probed.work) != MV_PROBED_DOWN)
+		return false;
+	return next_answers(conn) || (mesh_conn_paths_for(conn, MV_CTL_REASON_PATH, paths) && mesh_way_doubt(&paths[0], NULL) < 3);
 }
 
 /*
