@@ -227,20 +227,20 @@ static struct md_parcel *find_same(const struct md_carry *carry, uint64_t text, 
 {
 	struct md_parcel *parcel;
 
-	HASH_FIND(hh_text, carry->by_text, &text, sizeof(text), parcel);
+	HASH_FIND_BYHASHVALUE(hh_text, carry->by_text, &text, sizeof(text), (unsigned int)text, parcel);
 	if (parcel && parcel->client == client && mv_gid_equal(&parcel->dgid, dgid) && parcel->len == len &&
 	    !memcmp(parcel->data, data, len))
 		return parcel;
 	return NULL;
 }
 
-/* Into both tables, or into none. */
+/* Into both tables, or into none. What they go by is a keyed hash already, and a number that we gave: nobody else chooses it. */
 static bool add(struct md_carry *carry, struct md_parcel *parcel)
 {
-	HASH_ADD(hh, carry->by_id, id, sizeof(parcel->id), parcel);
+	HASH_ADD_BYHASHVALUE(hh, carry->by_id, id, sizeof(parcel->id), (unsigned int)parcel->id, parcel);
 	if (!parcel->hh.tbl)
 		return false;
-	HASH_ADD(hh_text, carry->by_text, text, sizeof(parcel->text), parcel);
+	HASH_ADD_BYHASHVALUE(hh_text, carry->by_text, text, sizeof(parcel->text), (unsigned int)parcel->text, parcel);
 	if (parcel->hh_text.tbl)
 		return true;
 	HASH_DEL(carry->by_id, parcel);
@@ -292,7 +292,7 @@ void md_carry_receipt(struct md_carry *carry, uint64_t id, const struct md_endpo
 {
 	struct md_parcel *parcel;
 
-	HASH_FIND(hh, carry->by_id, &id, sizeof(id), parcel);
+	HASH_FIND_BYHASHVALUE(hh, carry->by_id, &id, sizeof(id), (unsigned int)id, parcel);
 	if (!parcel || !carry->ops->is_from(carry->arg, &parcel->dgid, from))
 		return;
 	note_receipt(carry, parcel, now_ns);

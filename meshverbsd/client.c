@@ -15,7 +15,7 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 {
 	struct md_client *client;
 
-	HASH_FIND(hh, clients->by_number, &number, sizeof(number), client);
+	HASH_FIND_BYHASHVALUE(hh, clients->by_number, &number, sizeof(number), (unsigned int)number, client); /* we gave it */
 	return client;
 }
 
@@ -167,7 +167,7 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 		free(client);
 		return err;
 	}
-	HASH_ADD(hh, clients->by_number, number, sizeof(client->number), client);
+	HASH_ADD_BYHASHVALUE(hh, clients->by_number, number, sizeof(client->number), (unsigned int)client->number, client);
 	if (!client->hh.tbl) {
 		sd_event_source_disable_unref(client->source);
 		free(client);

@@ -9,6 +9,9 @@ static size_t alike(const struct md_delta *delta, const uint8_t *record, size_t 
 {
 	size_t n = 0;
 
+	/* Most are. */
+	while (at + n + sizeof(uint64_t) <= len && !memcmp(record + at + n, delta->last + at + n, sizeof(uint64_t)))
+		n += sizeof(uint64_t);
 	while (at + n < len && record[at + n] == delta->last[at + n])
 		n++;
 	return n;

@@ -42,11 +42,17 @@ void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count)
 	free(count);
 }
 
+/* Few devices have a QP of the same number, and it is asked for with each message. */
+static unsigned int hash_of(const struct md_qp_key *key)
+{
+	return md_hash(&key->qpn, sizeof(key->qpn));
+}
+
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)
 {
 	struct md_qp *qp;
 
-	HASH_FIND(hh, qps->by_key, key, sizeof(*key), qp);
+	HASH_FIND_BYHASHVALUE(hh, qps->by_key, key, sizeof(*key), hash_of(key), qp);
 	return qp;
 }
 
@@ -61,7 +67,7 @@ static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_co
 	if (!qp)
 		return -ENOMEM;
 	qp->key = *key;
-	HASH_ADD(hh, qps->by_key, key, sizeof(qp->key), qp);
+	HASH_ADD_BYHASHVALUE(hh, qps->by_key, key, sizeof(qp->key), hash_of(key), qp);
 	if (!qp->hh.tbl) {
 		free(qp);
 		return -ENOMEM;

@@ -399,13 +399,13 @@ static void lead(struct mesh_conn *self, const struct mesh_conn *conn)
 	self->went_why = conn->went_why;
 }
 
-void mesh_conn_goes(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why)
+void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_NAME_MAX], enum mv_ctl_reason why)
 {
 	struct mesh_conns *conns;
 	struct mesh_conn *other;
 
 	lock_conns();
-	snprintf(conn->went_to, sizeof(conn->went_to), "%s", device);
+	memcpy(conn->went_to, device, sizeof(conn->went_to));
 	conn->went_why = (uint8_t)why;
 	conns = conns_locked(false);
 	for (other = conns && conn->linked ? conns->followers : NULL; other; other = other->next_follower) {

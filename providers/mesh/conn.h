@@ -281,7 +281,7 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn);
  * Those go with it whose completions are in the same CQ. NCCL has one for each connection that receives, and reads over it what
  * came last: that read has to be the NIC's that brought it, or it does not wait for what is on its way to a GPU's memory.
  */
-void mesh_conn_goes(struct mesh_conn *conn, const char *device, enum mv_ctl_reason why);
+void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_NAME_MAX], enum mv_ctl_reason why);
 /** mesh_conn_follows - one that is connected to itself: go where those are that have gone already */
 void mesh_conn_follows(struct mesh_conn *conn);
 /** mesh_conn_led - where it is to go with another. @ret_device: IBV_SYSFS_NAME_MAX bytes. Return: false: wherever it likes */

@@ -229,14 +229,15 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 	struct mesh_view_rail place;
 	int err;
 
-	snprintf(why, why_size, "the rail is not in the directory any more");
 	err = mesh_view_rail(&action->local_gid, action->gid_type, &place);
-	if (err)
+	if (err) {
+		snprintf(why, why_size, "the rail is not in the directory any more");
 		return err;
+	}
 	ret->pd = pd_on(conn, place.device, why, why_size);
 	if (!ret->pd)
 		return -EIO;
-	snprintf(ret->device, sizeof(ret->device), "%s", place.device);
+	memcpy(ret->device, place.device, sizeof(ret->device));
 	ret->port = place.port;
 	ret->gid = action->local_gid;
 	ret->gid_type = action->gid_type;
@@ -254,12 +255,13 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	if (err)
 		return err;
 	attr.port_num = conn->path.port;
-	snprintf(why, why_size, "a QP on %s", conn->path.device);
 	err = mesh_held_prepare(conn->held, conn->path.pd, &attr, &ret_mine->qpn);
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->path, ret_mtu, ret_lid);
-	if (err)
+	if (err) {
+		snprintf(why, why_size, "a QP on %s", conn->path.device);
 		return err;
+	}
 	ret_mine->gid = action->local_gid;
 	mesh_thread_rail(conn->path.pd->rail);
 	return 0;

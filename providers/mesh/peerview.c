@@ -286,7 +286,7 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 		if (rail->host || entry->type != type || (rail->flags & MV_RAIL_EXCLUDED) ||
 		    mv_config_list_match(&mesh_root.config.exclude, rail->device))
 			continue;
-		snprintf(ret->device, sizeof(ret->device), "%s", rail->device);
+		memcpy(ret->device, rail->device, sizeof(ret->device)); /* the codec has seen that it ends */
 		ret->port = rail->port;
 		ret->link_layer = rail->link_layer;
 		err = 0;

@@ -171,7 +171,6 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	if (err)
 		return err;
 	attr.port_num = conn->next_path.port;
-	snprintf(why, why_size, "a QP on %s", conn->next_path.device);
 	if (conn->move.early) {
 		ret_mine->qpn = mesh_live_could_take(conn->held, conn->next_path.pd, &attr);
 		err = ret_mine->qpn ? 0 : -ENOENT;
@@ -180,8 +179,10 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	}
 	if (!err)
 		err = mesh_conn_path_limits(conn, &conn->next_path, ret_mtu, ret_lid);
-	if (err)
+	if (err) {
+		snprintf(why, why_size, "a QP on %s", conn->next_path.device);
 		return err;
+	}
 	ret_mine->gid = action->local_gid;
 	mesh_thread_rail(conn->next_path.pd->rail);
 	return 0;

@@ -20,10 +20,10 @@
 /* The sends of a fenced QP, oldest first, and what is to become of them. */
 struct replay {
 	size_t n;
-	struct mv_wr *wrs; /* sg_list of each: max_sge entries in @sges */
-	enum mv_fate *fates;
+	struct mv_wr *wrs; /* sg_list of each: max_sge entries in @sges. What follows lies behind them: hundreds replay at once, mostly little */
 	struct mv_psn_wr *psns;
 	struct ibv_sge *sges;
+	enum mv_fate *fates;
 	char *data; /* max_inline bytes for each */
 	struct mesh_sendq queue; /* what goes to the next QP */
 	bool placeholders; /* are in it */
@@ -33,10 +33,6 @@ struct replay {
 static void replay_fini(struct replay *r)
 {
 	free(r->wrs);
-	free(r->fates);
-	free(r->psns);
-	free(r->sges);
-	free(r->data);
 	mesh_sendq_fini(&r->queue);
 }
 
@@ -48,13 +44,14 @@ static int read_log(struct mesh_held *h, struct replay *r)
 	int err = 0;
 
 	r->n = mv_wrlog_count(log);
-	r->wrs = calloc(r->n + 1, sizeof(*r->wrs));
-	r->fates = calloc(r->n + 1, sizeof(*r->fates));
-	r->psns = calloc(r->n + 1, sizeof(*r->psns));
-	r->sges = calloc(r->n * max_sge + 1, sizeof(*r->sges));
-	r->data = calloc(r->n * max_inline + 1, 1);
-	if (!r->wrs || !r->fates || !r->psns || !r->sges || !r->data)
+	/* In order of their alignment. */
+	r->wrs = calloc(r->n + 1, sizeof(*r->wrs) + sizeof(*r->psns) + max_sge * sizeof(*r->sges) + sizeof(*r->fates) + max_inline);
+	if (!r->wrs)
 		return -ENOMEM;
+	r->psns = (struct mv_psn_wr *)&r->wrs[r->n];
+	r->sges = (struct ibv_sge *)&r->psns[r->n];
+	r->fates = (enum mv_fate *)&r->sges[r->n * max_sge];
+	r->data = (char *)&r->fates[r->n];
 	for (i = 0; i < r->n && !err; i++) {
 		err = mv_wrlog_get(log, i, &r->sges[i * max_sge], &r->data[i * max_inline], &r->wrs[i]);
 		if (!err)

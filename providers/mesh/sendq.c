@@ -20,7 +20,7 @@ int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
 	q->stride = sizeof(struct mesh_send) + q->max_sge * sizeof(struct ibv_sge) + q->max_inline;
 	q->stride = (q->stride + align - 1) / align * align;
 	q->head = q->n = 0;
-	q->places = calloc(q->size, q->stride);
+	q->places = malloc(q->size * q->stride); /* as it is: mostly nothing waits in it, and hundreds are taken at once */
 	if (!q->places)
 		mesh_sendq_fini(q); /* takes nothing */
 	return q->places ? 0 : -ENOMEM;
