@@ -8,6 +8,9 @@
 #include "conn.h"
 
 #define MIN_BUCKETS 64u
+/* Looked at in one turn of the helper thread, which takes some 10 us each; so many of them are from among those that it has left. */
+#define TAKEN_MAX 64u
+#define TAKEN_OLD 16u
 
 /* In the process's wiped page hangs one of these; under process->conns_lock. */
 struct mesh_conns {
@@ -15,7 +18,7 @@ struct mesh_conns {
 	size_t n_buckets, n; /* n_buckets: a power of two */
 	LIST_HEAD(, mesh_conn) all; /* those in the table, newest first */
 	uint64_t last_serial; /* of those given out */
-	struct mesh_conn *queued; /* for the helper thread; each holds a reference */
+	TAILQ_HEAD(mesh_queue, mesh_conn) queued, put_back; /* for the helper thread: what is new, and what it has left; each holds a reference */
 	struct mesh_due *due; /* for it later */
 	struct mesh_conn *followers; /* by @next_follower: those that follow others */
 	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* for their turn to move, each with a reference */
@@ -69,6 +72,8 @@ static struct mesh_conns *conns_locked(bool make)
 	if (!process->conns && make) {
 		process->conns = calloc(1, sizeof(*process->conns));
 		if (process->conns) {
+			TAILQ_INIT(&process->conns->queued);
+			TAILQ_INIT(&process->conns->put_back);
 			TAILQ_INIT(&process->conns->waiting[MESH_TURN_LEADS]);
 			TAILQ_INIT(&process->conns->waiting[MESH_TURN_FOLLOWS]);
 			grow(process->conns);
@@ -272,13 +277,16 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 /* Called with conns_lock held. */
 static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
 {
-	if (conn->queued || !conn->linked)
+	if (!conn->linked || (conn->queued && !conn->put_back))
 		return;
+	if (conn->put_back)
+		TAILQ_REMOVE(&conns->put_back, conn, of_queue);
+	else
+		mesh_conn_ref(conn);
+	TAILQ_INSERT_TAIL(&conns->queued, conn, of_queue);
 	conn->due_ns = UINT64_MAX;
-	conn->next_queued = conns->queued;
-	conns->queued = conn;
 	conn->queued = true;
-	mesh_conn_ref(conn);
+	conn->put_back = false;
 }
 
 void mesh_conn_queue(struct mesh_conn *conn, bool news)
@@ -491,10 +499,10 @@ static struct mesh_conn *conn_of(struct mesh_due *due)
 	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
 }
 
-/* Called with conns_lock held. Those that are not due stay. Return: chain by @next_taken of the others. */
-static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
+/* Called with conns_lock held. Those that are not due stay. */
+static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
 {
-	struct mesh_conn *first = NULL, *conn;
+	struct mesh_conn *conn;
 
 	while (conns->due) {
 		conn = conn_of(conns->due);
@@ -509,32 +517,68 @@ static struct mesh_conn *take_due(struct mesh_conns *conns, uint64_t now_ns, uin
 		queue(conns, conn);
 		*ret_next = UINT64_MAX;
 	}
-	while ((conn = conns->queued)) {
-		conns->queued = conn->next_queued;
-		conn->queued = false;
-		conn->next_taken = first;
-		first = conn;
-	}
-	return first;
 }
 
-struct mesh_conn *mesh_conns_take_locked(uint64_t now_ns, uint64_t *ret_next)
+/* Called with conns_lock held. @max at most, behind those in the chain, of which *@end is the end. Return: how many. */
+static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
+{
+	struct mesh_conn *conn;
+	size_t n;
+
+	for (n = 0; n < max && (conn = TAILQ_FIRST(from)); n++) {
+		TAILQ_REMOVE(from, conn, of_queue);
+		conn->queued = conn->put_back = false;
+		**end = conn;
+		*end = &conn->next_taken;
+	}
+	return n;
+}
+
+/* Called with conns_lock held. */
+static void put_back(struct mesh_conns *conns)
+{
+	struct mesh_conn *conn;
+
+	while ((conn = TAILQ_FIRST(&conns->queued))) {
+		TAILQ_REMOVE(&conns->queued, conn, of_queue);
+		TAILQ_INSERT_TAIL(&conns->put_back, conn, of_queue);
+		conn->put_back = true;
+	}
+}
+
+struct mesh_conn *mesh_conns_take_all_locked(void)
 {
 	struct mesh_conns *conns = conns_locked(false);
+	struct mesh_conn *first = NULL, **end = &first;
 
-	*ret_next = UINT64_MAX;
 	if (!conns)
 		return NULL;
 	conns->news = false;
-	return take_due(conns, now_ns, ret_next);
+	take(&conns->put_back, SIZE_MAX, &end);
+	take(&conns->queued, SIZE_MAX, &end);
+	*end = NULL;
+	return first;
 }
 
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 {
-	struct mesh_conn *first;
+	struct mesh_conn *first = NULL, **end = &first;
+	struct mesh_conns *conns;
+	size_t n_new;
 
 	lock_conns();
-	first = mesh_conns_take_locked(now_ns, ret_next);
+	conns = conns_locked(false);
+	*ret_next = UINT64_MAX;
+	if (conns) {
+		conns->news = false;
+		queue_due(conns, now_ns, ret_next);
+		n_new = take(&conns->queued, TAKEN_MAX - TAKEN_OLD, &end);
+		take(&conns->put_back, TAKEN_MAX - n_new, &end);
+		put_back(conns);
+		if (!TAILQ_EMPTY(&conns->put_back))
+			*ret_next = now_ns;
+	}
+	*end = NULL;
 	unlock_conns();
 	return first;
 }

@@ -127,9 +127,10 @@ struct mesh_conn {
 	struct mesh_conn *next; /* in its bucket */
 	LIST_ENTRY(mesh_conn) of_all;
 	uint64_t serial; /* larger than that of any that came earlier; constant once it is in the table */
-	struct mesh_conn *next_queued;
+	TAILQ_ENTRY(mesh_conn) of_queue;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at, at once */
+	bool put_back; /* and so are many others, newer ones first */
 	/*
 	 * Or when it is to, if it is in the table: at @due_ns, UINT64_MAX: not. @due may wait for an earlier time, which has been overtaken: what
 	 * moves is put off with each message, and to take it out and in again each time would take longer than to put it off once when it comes.
@@ -297,14 +298,17 @@ bool mesh_conns_news(void);
 void mesh_conns_queue_all(bool claim);
 
 /**
- * mesh_conns_take - take what is queued and due; helper thread only
- * @ret_next: when the first of the others is; UINT64_MAX: there are none
+ * mesh_conns_take - take what is queued and due, or where that is much, some; helper thread only
+ * @ret_next: when to come for the first of the others; UINT64_MAX: there are none
  *
- * Return: chain by @next_taken; the caller puts each one.
+ * First what is new since the last call: where hundreds are to be looked at, and to be looked at again soon, each step of one of them has its peer go
+ * on, and what has begun is not to wait until all have. Those that are left come in turn, too.
+ *
+ * Return: chain by @next_taken, the oldest one first; the caller puts each one.
  */
 struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next);
-/** mesh_conns_take_locked - the same, with conns_lock held; there is no helper thread, nor does one begin meanwhile */
-struct mesh_conn *mesh_conns_take_locked(uint64_t now_ns, uint64_t *ret_next);
+/** mesh_conns_take_all_locked - all that is queued, with conns_lock held; there is no helper thread, nor does one begin meanwhile */
+struct mesh_conn *mesh_conns_take_all_locked(void);
 
 /**
  * mesh_conn_claim - tell the agent of it, if it has not been told; helper thread only

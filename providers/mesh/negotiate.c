@@ -571,7 +571,7 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		}
 		/* One move is over before the next begins; who comes from a worker is queued again. */
 		if (mesh_conn_negotiates(conn) && !(ticked && mv_move_peek(&conn->move)))
-			deadline = mesh_conn_check(conn, now_ns);
+			deadline = mesh_conn_check(conn, now_ns, silent_ns);
 		mesh_conn_fence(conn, now_ns);
 		act(conn, now_ns, false);
 	}

@@ -368,16 +368,21 @@ static bool is_failed(const struct mesh_conn *conn, enum mv_ctl_reason *ret_why)
 	       mesh_detects(MESH_DETECT_CARRIER);
 }
 
-/* Its leader will hear of it, too, most likely. Return: when to look again. */
-static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns)
+/*
+ * Its leader will hear of it, too, most likely, and what it has said of that may be here already, among hundreds. Return: when to look
+ * again.
+ */
+static uint64_t tell_leader(struct mesh_conn *conn, enum mv_ctl_reason why, uint64_t now_ns, uint64_t silent_ns)
 {
+	uint64_t tell_ns = TELL_NS + (now_ns - silent_ns);
+
 	if (!conn->probed.dead_ns)
 		conn->probed.dead_ns = now_ns;
-	if (now_ns < conn->probed.dead_ns + TELL_NS)
-		return conn->probed.dead_ns + TELL_NS;
+	if (now_ns < conn->probed.dead_ns + tell_ns)
+		return conn->probed.dead_ns + tell_ns;
 	conn->probed.dead_ns = now_ns;
 	mv_move_start(&conn->move, why, NULL, 0, now_ns);
-	return now_ns + TELL_NS;
+	return now_ns + tell_ns;
 }
 
 /* It has answered, and could not do what it said any more. */
@@ -388,7 +393,7 @@ static bool has_lost_next(struct mesh_conn *conn)
 }
 
 /* One that moves on suspicion, its own or its leader's. Return: when to look again. */
-static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns)
+static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	enum mv_ctl_reason why;
 	uint64_t suspect_ns;
@@ -399,7 +404,7 @@ static uint64_t check_suspicion(struct mesh_conn *conn, uint64_t now_ns)
 	}
 	if (is_failed(conn, &why)) {
 		if (!conn->move.leader)
-			return tell_leader(conn, why, now_ns);
+			return tell_leader(conn, why, now_ns, silent_ns);
 		mv_move_sure(&conn->move, why, now_ns);
 		mesh_conn_note_sure(conn, now_ns);
 		return UINT64_MAX;
@@ -435,7 +440,7 @@ static bool has_turn(struct mesh_conn *conn, bool path_failed, uint64_t now_ns, 
 	return false;
 }
 
-uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
+uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	char device[IBV_SYSFS_NAME_MAX];
 	struct mv_path_request request;
@@ -449,7 +454,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns)
 		return UINT64_MAX;
 	}
 	if (conn->move.unsure)
-		return check_suspicion(conn, now_ns);
+		return check_suspicion(conn, now_ns, silent_ns);
 	conn->probed.dead_ns = 0;
 	if (!may_move(conn)) {
 		if (!conn->move.live)

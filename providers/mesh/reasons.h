@@ -18,8 +18,13 @@ const char *mesh_conn_bound(const struct mesh_conn *conn);
 /** mesh_conn_settled - the connection has been made: this is where it belongs */
 void mesh_conn_settled(struct mesh_conn *conn);
 
-/** mesh_conn_check - is there a reason to move? Return: when to look again, UINT64_MAX: when something changes */
-uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns);
+/**
+ * mesh_conn_check - is there a reason to move?
+ * @silent_ns: the time by which it is judged how long the peer has been silent: @now_ns, or earlier
+ *
+ * Return: when to look again, UINT64_MAX: when something changes
+ */
+uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns);
 /**
  * mesh_conn_again_at - when to look again at one that has failed and waits for a path, or whose move has come to nothing
  * since @now_ns, when the turn began; UINT64_MAX: it is neither

@@ -761,7 +761,6 @@ static int begin(bool at_once)
 	struct mesh_conn *conn = NULL, *rest;
 	struct mesh_thread *thread;
 	int err = 0, cancel = mesh_cancel_off();
-	uint64_t next;
 
 	pthread_mutex_lock(&process->conns_lock);
 	thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
@@ -771,7 +770,7 @@ static int begin(bool at_once)
 	}
 	/* There is nobody to look at those that were queued for it. Should there be a thread later, it looks at all. */
 	if (!thread)
-		conn = mesh_conns_take_locked(0, &next);
+		conn = mesh_conns_take_all_locked();
 	pthread_mutex_unlock(&process->conns_lock);
 	for (; conn; conn = rest) {
 		rest = conn->next_taken;

@@ -45,7 +45,7 @@ int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 
 #define N 200 /* more than the table has places at first */
 
-static struct mesh_process processes[20]; /* the table of a process is for ever */
+static struct mesh_process processes[24]; /* the table of a process is for ever */
 static unsigned int n_processes;
 static struct mesh_context context = {.device = "mlx5_0"};
 static struct ibv_qp qps[N];
@@ -80,21 +80,22 @@ static int teardown(void **state)
 		mesh_conn_unlink(conns[i]);
 		mesh_conn_put(conns[i]);
 	}
-	for (conn = mesh_conns_take(UINT64_MAX, &next); conn; conn = rest) {
-		rest = conn->next_taken;
-		mesh_conn_put(conn);
+	while ((conn = mesh_conns_take(UINT64_MAX, &next))) {
+		for (; conn; conn = rest) {
+			rest = conn->next_taken;
+			mesh_conn_put(conn);
+		}
 	}
 	mesh_conns_next_turn(MESH_TURN_LEADS); /* lets go of those that were waiting, and are gone */
 	return 0;
 }
 
-/* How many are to be looked at; which[i] says whether conns[i] is one. */
-static unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next)
+/* How many are to be looked at in this turn; which[i] says whether conns[i] is one. */
+static unsigned int take_some(uint64_t now_ns, bool *which, uint64_t *ret_next)
 {
 	struct mesh_conn *conn, *rest;
 	unsigned int n = 0;
 
-	memset(which, 0, N * sizeof(*which));
 	for (conn = mesh_conns_take(now_ns, ret_next); conn; conn = rest) {
 		rest = conn->next_taken;
 		assert_false(which[conn->qpn - 100]);
@@ -103,6 +104,108 @@ static unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next)
 		mesh_conn_put(conn);
 	}
 	return n;
+}
+
+/* In as many turns as that takes. */
+static unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next)
+{
+	unsigned int n = 0, some;
+
+	memset(which, 0, N * sizeof(*which));
+	while ((some = take_some(now_ns, which, ret_next)))
+		n += some;
+	return n;
+}
+
+/* Of hundreds, what is new comes first. */
+static void test_new_ones_first(void **state)
+{
+	bool which[N] = {false}, again[N];
+	unsigned int n, i, old = N, taken = 0, rounds;
+	uint64_t next;
+
+	(void)state;
+	/* The last one of all, if nothing is new. */
+	mesh_conns_queue_all(true);
+	do {
+		memcpy(again, which, sizeof(again));
+		n = take_some(7, which, &next);
+		for (i = 0; i < N; i++)
+			if (which[i] && !again[i])
+				old = i;
+	} while (n);
+	memset(which, 0, sizeof(which));
+	mesh_conns_queue_all(true);
+	n = take_some(7, which, &next);
+	assert_in_range(n, 16, N / 2);
+	assert_int_equal(next, 7);
+	assert_false(which[old]);
+	/* One that is new, one that is due, and one that has been left is queued again. */
+	while (!which[taken])
+		taken++;
+	mesh_conn_queue(conns[taken], false);
+	for (i = taken + 1; !which[i]; i++)
+		;
+	mesh_conn_queue_at(conns[i], 8);
+	mesh_conn_queue_at(conns[old], 9000); /* it is to be looked at, at once */
+	mesh_conn_queue(conns[old], false);
+	memset(again, 0, sizeof(again));
+	n += take_some(8, again, &next);
+	assert_true(again[taken] && again[i] && again[old]);
+	which[taken] = which[i] = false;
+	for (i = 0; i < N; i++) {
+		assert_false(which[i] && again[i]);
+		which[i] |= again[i];
+	}
+	/* What goes is not looked for among those that are left, and what is new each time keeps none of them waiting for ever. */
+	for (rounds = 0; n < N + 2; rounds++) {
+		assert_true(rounds < 20);
+		for (i = 0; i < N; i++)
+			if (which[i])
+				mesh_conn_queue(conns[i], false);
+		memset(again, 0, sizeof(again));
+		take_some(9, again, &next);
+		for (i = 0; i < N; i++) {
+			n += again[i] && !which[i];
+			which[i] |= again[i];
+		}
+	}
+	take(9, again, &next);
+	assert_int_equal(take(8999, again, &next), 0);
+	assert_true(next == UINT64_MAX);
+}
+
+/* One that is left is destroyed, and all are given up. */
+static void test_left_and_gone(void **state)
+{
+	bool which[N] = {false};
+	struct mesh_conn *conn, *rest;
+	unsigned int n, i;
+	uint64_t next;
+
+	(void)state;
+	mesh_conns_queue_all(true);
+	n = take_some(0, which, &next);
+	for (i = 0; which[i]; i++)
+		;
+	mesh_conn_unlink(conns[i]);
+	mesh_conn_queue(conns[i], false); /* too late */
+	for (i++; which[i]; i++)
+		;
+	mesh_conn_queue(conns[i], false);
+	pthread_mutex_lock(&mesh_root.process->conns_lock);
+	conn = mesh_conns_take_all_locked();
+	pthread_mutex_unlock(&mesh_root.process->conns_lock);
+	for (; conn; conn = rest) {
+		rest = conn->next_taken;
+		mesh_conn_put(conn);
+		n++;
+	}
+	assert_int_equal(n, N);
+	for (i = 0; i < N; i++)
+		if (!conns[i]->linked)
+			mesh_conn_queue(conns[i], false);
+	assert_int_equal(take(0, which, &next), 0);
 }
 
 static void test_due(void **state)
@@ -587,6 +690,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_new_ones_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left_and_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news_while_they_wait, setup, teardown),

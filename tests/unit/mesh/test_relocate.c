@@ -51,7 +51,7 @@ static void test_waits_for_its_turn(void **state)
 	(void)state;
 	conn.rts_mask = 1;
 	atomic_store(&process.n_moving, 1000);
-	assert_true(mesh_conn_check(&conn, now_ns) >= now_ns + 1000 * MS);
+	assert_true(mesh_conn_check(&conn, now_ns, now_ns) >= now_ns + 1000 * MS);
 	assert_false(conn.move.live);
 	assert_int_equal(conn.stayed_ns, 0);
 }
@@ -71,11 +71,11 @@ static void test_follows(void **state)
 {
 	(void)state;
 	is_among_many(false, false);
-	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 250 * MS);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 250 * MS);
 	assert_false(conn.move.live);
-	mesh_conn_check(&conn, now_ns + 249 * MS);
+	mesh_conn_check(&conn, now_ns + 249 * MS, now_ns + 249 * MS);
 	assert_false(conn.move.live);
-	mesh_conn_check(&conn, now_ns + 250 * MS);
+	mesh_conn_check(&conn, now_ns + 250 * MS, now_ns + 250 * MS);
 	assert_true(conn.move.live);
 	assert_int_equal(conn.turn_ns, 0);
 }
@@ -87,7 +87,7 @@ static void test_waits_anew(void **state)
 	is_well();
 	conn.move.leader = false;
 	conn.turn_ns = now_ns;
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_false(conn.move.live);
 	assert_int_equal(conn.turn_ns, 0);
 	conn.turn_ns = now_ns;
@@ -129,7 +129,7 @@ static void test_follows_for_few(void **state)
 	(void)state;
 	is_among_many(false, false);
 	process.n_fresh = MESH_MANY_MOVING - 1; /* the others have no peer any more */
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 }
 
@@ -137,7 +137,7 @@ static void test_leads_by_failing(void **state)
 {
 	(void)state;
 	is_among_many(false, true);
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 }
 
@@ -145,7 +145,7 @@ static void test_leads(void **state)
 {
 	(void)state;
 	is_among_many(true, false);
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	assert_true(conn.move.live);
 }
 

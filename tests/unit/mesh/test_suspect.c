@@ -63,7 +63,7 @@ static void carry_out(void)
 
 static uint64_t check(void)
 {
-	uint64_t at = mesh_conn_check(&conn, now_ns);
+	uint64_t at = mesh_conn_check(&conn, now_ns, now_ns);
 
 	carry_out();
 	return at;
@@ -80,7 +80,7 @@ static int setup(void **state)
 	mesh_conn_settled(&conn);
 	assert_true(conn.move.leader);
 	mesh_probed_agent(true);
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	found(MV_PROBED_UP);
 	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_UP);
 	sent = (struct mv_ctl_msg){0};
@@ -131,7 +131,7 @@ static void quiesce(void)
 static void assert_goes(enum mv_ctl_reason why)
 {
 	now_ns += 7 * MS;
-	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
 	assert_false(conn.move.unsure);
 	assert_int_equal(conn.move.reason, why);
 	assert_int_equal(conn.moving_ns, now_ns); /* until then the program has noticed nothing */
@@ -175,7 +175,7 @@ static void sure_but(int error, enum mv_probed spare)
 	take_error = error;
 	hear(MV_FRAME_PATH, &spare_local, &spare_remote, spare);
 	found(MV_PROBED_DOWN);
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	conn.move.peer_attempt = 0; /* there is no rail that could be prepared */
 	quiesce();
 }
@@ -221,7 +221,7 @@ static void test_no_path_any_more(void **state)
 	(void)state;
 	prepare();
 	found(MV_PROBED_DOWN);
-	mesh_conn_check(&conn, now_ns);
+	mesh_conn_check(&conn, now_ns, now_ns);
 	view.n_paths = 0;
 	quiesce();
 	carry_out();
@@ -327,24 +327,27 @@ static void follower_is_sure(bool wished)
 	conn.move.live = conn.move.early = conn.move.unsure = true;
 	conn.move.own_wish = wished;
 	conn.move.state = MV_MOVE_ANSWERED;
-	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
 	view.verdict = MV_PATH_LOCAL_DOWN;
-	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 20 * MS);
 	view.verdict = MV_PATH_WORKS;
 	now_ns += 19 * MS;
-	assert_int_equal(mesh_conn_check(&conn, now_ns), UINT64_MAX);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), UINT64_MAX);
 	view.verdict = MV_PATH_LOCAL_DOWN;
-	assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+	assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 20 * MS);
+	assert_null(mv_move_peek(&conn.move));
+	/* Among hundreds what the leader has said may not have been looked at. */
+	assert_int_equal(mesh_conn_check(&conn, now_ns + 25 * MS, now_ns + 15 * MS), now_ns + 30 * MS);
 	assert_null(mv_move_peek(&conn.move));
 	/* And again, for it may be lost. */
 	for (unsigned int i = 0; i < 2; i++) {
 		now_ns += 20 * MS;
-		assert_int_equal(mesh_conn_check(&conn, now_ns), now_ns + 20 * MS);
+		assert_int_equal(mesh_conn_check(&conn, now_ns, now_ns), now_ns + 20 * MS);
 		carry_out();
 		assert_int_equal(sent.type, MV_CTL_HELLO);
 		assert_int_equal(sent.reason, MV_CTL_REASON_PORT);
 		sent = (struct mv_ctl_msg){0};
-		mesh_conn_check(&conn, now_ns);
+		mesh_conn_check(&conn, now_ns, now_ns);
 		assert_null(mv_move_peek(&conn.move));
 	}
 	conn.move.live = conn.move.unsure = false;
