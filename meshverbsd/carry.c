@@ -111,13 +111,13 @@ static size_t nth_of_netdev(const struct md_endpoint *to, size_t n, size_t at, u
 	return at;
 }
 
-/* Out of the list; but if nothing else is there, that is not known of any. Return: how many are left. */
-static size_t leave_out_deaf(struct md_endpoint *to, size_t n)
+/* Out of the list; but if nothing else is there, that is not known of any. @cut: those as well. Return: how many are left. */
+static size_t leave_out_deaf(struct md_endpoint *to, size_t n, bool cut)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (!to[i].deaf)
+		if (!to[i].said_down && !(cut && to[i].cut))
 			to[kept++] = to[i];
 	return kept ? kept : n;
 }
@@ -130,7 +130,7 @@ static size_t leave_out_deaf(struct md_endpoint *to, size_t n)
 static void send_few(struct md_carry *carry, const struct md_parcel *parcel,
 		     struct md_endpoint *to, size_t n_all)
 {
-	size_t n = leave_out_deaf(to, n_all), first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
+	size_t n = leave_out_deaf(to, n_all, true), first[MD_PATHS_MAX], n_netdevs = netdevs_of(to, n, first);
 	size_t few = n_netdevs < MD_PATHS_FIRST ? n_netdevs : MD_PATHS_FIRST;
 
 	for (size_t i = 0; i < few; i++) {
@@ -155,7 +155,7 @@ static void send_copies(struct md_carry *carry, const struct md_parcel *parcel,
 size_t md_carry_first_ways(const struct md_carry *carry, const union ibv_gid *dgid, struct md_endpoint *ret, size_t max)
 {
 	struct md_endpoint to[MD_PATHS_MAX];
-	size_t first[MD_PATHS_MAX], n = leave_out_deaf(to, carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX));
+	size_t first[MD_PATHS_MAX], n = leave_out_deaf(to, carry->ops->endpoints(carry->arg, dgid, to, MD_PATHS_MAX), false);
 	size_t n_netdevs = netdevs_of(to, n, first);
 
 	if (n_netdevs > max)

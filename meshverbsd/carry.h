@@ -20,7 +20,8 @@ struct md_endpoint {
 	struct in6_addr ip;
 	uint32_t ifindex; /* to leave by; 0: as routes say */
 	bool bundles; /* whoever is there takes bundles; nothing, where an endpoint is looked for, as is the next */
-	bool deaf; /* the host says that it does not hear there, or probes by that netdev do not get through to it */
+	bool said_down; /* the host says that it does not hear there */
+	bool cut; /* probes by that netdev do not get through to the host */
 };
 
 struct md_parcel {

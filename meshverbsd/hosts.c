@@ -45,6 +45,7 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host)
 	free(host->near);
 	host->near = NULL;
 	host->near_view = 0;
+	host->cut_changes = 0;
 }
 
 static void remove_host(struct md_hosts *hosts, struct md_host *host)

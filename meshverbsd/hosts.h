@@ -64,7 +64,7 @@ struct md_host {
 	uint64_t near_view;
 	size_t n_near;
 	struct md_near *near;
-	/* Likewise: netdevs of ours by which probes do not get through to it; as of so many changes of paths, and of our view of that number. */
+	/* Likewise: netdevs of ours by which probes do not get through to it; as of so many changes of paths (0: not known), and of that view. */
 	uint64_t cut_changes, cut_view;
 	size_t n_cut;
 	uint32_t cut[MD_CUT_MAX];

@@ -47,7 +47,7 @@ static void add(struct list *list, const struct md_host *host, const struct in6_
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
 			return;
 	list->ends[list->n++] = (struct md_endpoint){
-		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .deaf = said_down || is_cut(host, ifindex)};
+		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .said_down = said_down, .cut = is_cut(host, ifindex)};
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -155,11 +155,20 @@ static void add_routed(struct list *list, const struct md_targets *targets,
 	}
 }
 
+/* That there is no answer from an address that it has not, or that does not hear, says nothing of our netdev. */
+static bool hears_at(const struct md_host *host, const union ibv_gid *gid)
+{
+	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++)
+		if (mv_gid_equal(&host->desc->gids[g].gid, gid) && rail_hears(&host->desc->rails[host->desc->gids[g].rail]))
+			return true;
+	return false;
+}
+
 /* Whether a path to it is doubted, or answers; by which netdev. */
 static uint32_t netdev_of(const struct md_view *view, const struct md_host *host, const struct md_probe *p, bool doubted)
 {
 	if (!p->has_host || memcmp(&p->host, &host->id, sizeof(host->id)) || md_probe_is_doubted(p) != doubted ||
-	    (!doubted && p->state != MV_PROBED_UP))
+	    (doubted ? !hears_at(host, &p->key.remote) : p->state != MV_PROBED_UP))
 		return 0;
 	return md_view_gid_ifindex(view, &p->key.local);
 }
@@ -177,7 +186,9 @@ static void find_cut(const struct md_view *view, const struct md_probes *probes,
 	}
 	/* It may have several ports there, of which one is heard. */
 	HASH_ITER(hh, probes->by_key, p, next) {
-		ifindex = host->n_cut ? netdev_of(view, host, p, false) : 0;
+		if (!host->n_cut)
+			break;
+		ifindex = netdev_of(view, host, p, false);
 		for (size_t i = 0; i < host->n_cut; i++)
 			if (host->cut[i] == ifindex)
 				host->cut[i--] = host->cut[--host->n_cut];

@@ -78,10 +78,10 @@ static void set_state(struct md_probes *probes, struct md_probe *p, enum mv_prob
 {
 	if (p->state == state)
 		return;
+	probes->n_changes += md_probes_doubt(probes) || state == MV_PROBED_DOWN;
 	probes->n_down -= p->state == MV_PROBED_DOWN;
 	probes->n_down += state == MV_PROBED_DOWN;
 	p->state = state;
-	probes->n_changes++;
 	tell(probes, p);
 }
 
@@ -276,6 +276,7 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 	if (was == (p->n_scheduled > 0))
 		return;
 	probes->n_scheduled += was ? (size_t)-1 : 1;
+	probes->n_changes++;
 	p->begun_ns = now_ns;
 	p->next_ns = was ? UINT64_MAX : now_ns;
 	not_after(probes, p->next_ns);
@@ -511,6 +512,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;
+	probes->n_changes += !p->has_host || memcmp(&p->host, sender, sizeof(*sender));
 	p->host = *sender;
 	p->has_host = true;
 	p->peer_dropped = echo->dropped;

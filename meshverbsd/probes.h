@@ -216,10 +216,14 @@ static inline bool md_probes_doubt(const struct md_probes *probes)
 	return probes->n_suspect || probes->n_down;
 }
 
-/** md_probe_is_doubted - does something speak against it, and nothing since for it? What can go another way is better off there. */
+/**
+ * md_probe_is_doubted - does something speak against it, and nothing since for it? What can go another way is better off there.
+ *
+ * Not of a path that is dead as far as is known, and not probed by itself any more: it may be mended.
+ */
 static inline bool md_probe_is_doubted(const struct md_probe *p)
 {
-	return p->rounds || p->state == MV_PROBED_DOWN;
+	return p->n_scheduled && (p->rounds || p->state == MV_PROBED_DOWN);
 }
 
 #endif

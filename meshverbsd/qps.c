@@ -42,10 +42,15 @@ void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count)
 	free(count);
 }
 
-/* Few devices have a QP of the same number, and it is asked for with each message. */
+/* Without what is behind the name: it is asked for with each message. */
 static unsigned int hash_of(const struct md_qp_key *key)
 {
-	return md_hash(&key->qpn, sizeof(key->qpn));
+	size_t len = strnlen(key->device, sizeof(key->device));
+	char bytes[sizeof(key->qpn) + sizeof(key->device)];
+
+	memcpy(bytes, &key->qpn, sizeof(key->qpn));
+	memcpy(bytes + sizeof(key->qpn), key->device, len);
+	return md_hash(bytes, (unsigned int)(sizeof(key->qpn) + len));
 }
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)

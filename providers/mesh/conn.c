@@ -10,7 +10,7 @@
 #define MIN_BUCKETS 64u
 /* Looked at in one turn of the helper thread, which takes some 10 us each; so many of them are from among those that it has left. */
 #define TAKEN_MAX 64u
-#define TAKEN_OLD 16u
+#define TAKEN_OLD 32u
 
 /* In the process's wiped page hangs one of these; under process->conns_lock. */
 struct mesh_conns {
@@ -284,7 +284,6 @@ static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
 	else
 		mesh_conn_ref(conn);
 	TAILQ_INSERT_TAIL(&conns->queued, conn, of_queue);
-	conn->due_ns = UINT64_MAX;
 	conn->queued = true;
 	conn->put_back = false;
 }
@@ -324,7 +323,7 @@ void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
 
 	lock_conns();
 	conns = conns_locked(false);
-	if (conns && conn->linked && !conn->queued && due_ns < conn->due_ns)
+	if (conns && conn->linked && (!conn->queued || conn->put_back) && due_ns < conn->due_ns)
 		set_due(conns, conn, due_ns);
 	unlock_conns();
 }
@@ -487,7 +486,7 @@ void mesh_conns_queue_all(bool claim)
 		for (conn = conns->buckets[i]; conn; conn = conn->next) {
 			conn->claimed &= !claim;
 			/* No news but messages concern a native one; one that waits for its turn looks at all of them then. */
-			if (claim || (!conn->native && !conn->waits))
+			if (!conn->queued && (claim || (!conn->native && !conn->waits)))
 				queue(conns, conn);
 		}
 	}
@@ -528,21 +527,29 @@ static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 	for (n = 0; n < max && (conn = TAILQ_FIRST(from)); n++) {
 		TAILQ_REMOVE(from, conn, of_queue);
 		conn->queued = conn->put_back = false;
+		conn->due_ns = UINT64_MAX;
 		**end = conn;
 		*end = &conn->next_taken;
 	}
 	return n;
 }
 
-/* Called with conns_lock held. */
-static void put_back(struct mesh_conns *conns)
+/* Called with conns_lock held. What is due goes before all others that have been put back, the rest behind them. */
+static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 {
-	struct mesh_conn *conn;
+	struct mesh_conn *conn, *next;
 
-	while ((conn = TAILQ_FIRST(&conns->queued))) {
+	for (conn = TAILQ_FIRST(&conns->queued); conn; conn = next) {
+		next = TAILQ_NEXT(conn, of_queue);
+		conn->put_back = true;
+		if (conn->due_ns <= now_ns)
+			continue;
 		TAILQ_REMOVE(&conns->queued, conn, of_queue);
 		TAILQ_INSERT_TAIL(&conns->put_back, conn, of_queue);
-		conn->put_back = true;
+	}
+	while ((conn = TAILQ_LAST(&conns->queued, mesh_queue))) {
+		TAILQ_REMOVE(&conns->queued, conn, of_queue);
+		TAILQ_INSERT_HEAD(&conns->put_back, conn, of_queue);
 	}
 }
 
@@ -572,9 +579,9 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	if (conns) {
 		conns->news = false;
 		queue_due(conns, now_ns, ret_next);
-		n_new = take(&conns->queued, TAKEN_MAX - TAKEN_OLD, &end);
+		n_new = take(&conns->queued, TAILQ_EMPTY(&conns->put_back) ? TAKEN_MAX : TAKEN_MAX - TAKEN_OLD, &end);
 		take(&conns->put_back, TAKEN_MAX - n_new, &end);
-		put_back(conns);
+		put_back(conns, now_ns);
 		if (!TAILQ_EMPTY(&conns->put_back))
 			*ret_next = now_ns;
 	}

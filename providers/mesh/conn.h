@@ -301,8 +301,8 @@ void mesh_conns_queue_all(bool claim);
  * mesh_conns_take - take what is queued and due, or where that is much, some; helper thread only
  * @ret_next: when to come for the first of the others; UINT64_MAX: there are none
  *
- * First what is new since the last call: where hundreds are to be looked at, and to be looked at again soon, each step of one of them has its peer go
- * on, and what has begun is not to wait until all have. Those that are left come in turn, too.
+ * First what is new since the last call, or due by now: where hundreds are to be looked at, and to be looked at again soon, each step of one of them
+ * has its peer go on, and what has begun is not to wait until all have. Those that are left come in turn, too.
  *
  * Return: chain by @next_taken, the oldest one first; the caller puts each one.
  */

@@ -16,7 +16,7 @@ static struct md_carry carry;
 static uint64_t now;
 static size_t n_endpoints; /* that the destination has */
 static size_t n_netdevs; /* that they are spread over */
-static size_t said_down; /* which of them; none: MD_PATHS_MAX */
+static size_t said_down, cut; /* which of them; none: MD_PATHS_MAX */
 static bool willing = true; /* to ask */
 static bool bundles; /* does it take them? */
 static unsigned int n_asked, n_sent, n_bundled, n_done, n_unreachable;
@@ -40,7 +40,8 @@ static size_t endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint
 		ret[i] = (struct md_endpoint){.ifindex = (uint32_t)(i % n_netdevs),
 					      .ip.s6_addr = {[15] = (uint8_t)i},
 					      .bundles = bundles,
-					      .deaf = said_down == i || said_down == ALL};
+					      .said_down = said_down == i || said_down == ALL,
+					      .cut = cut == i};
 	return n_endpoints;
 }
 
@@ -115,7 +116,7 @@ static int setup(void **state)
 	n_netdevs = MD_PATHS_MAX;
 	willing = true;
 	bundles = false;
-	said_down = MD_PATHS_MAX;
+	said_down = cut = MD_PATHS_MAX;
 	n_asked = n_sent = n_bundled = n_done = n_unreachable = 0;
 	memset(sent_to, 0, sizeof(sent_to));
 	return 0;
@@ -343,6 +344,25 @@ static void test_said_down(void **state)
 	assert_int_equal(sent_to[1], 4);
 }
 
+/* Messages go another way; but a cookie is for later, too. */
+static void test_cut(void **state)
+{
+	const union ibv_gid gid = unit_gid("10.1.0.2");
+	struct md_endpoint ways[MD_PATHS_MAX];
+
+	(void)state;
+	cut = 1;
+	assert_int_equal(send_one(5), 0);
+	assert_int_equal(sent_to[0], 1);
+	assert_int_equal(sent_to[1], 0);
+	assert_int_equal(md_carry_first_ways(&carry, &gid, ways, MD_PATHS_MAX), 2);
+	/* And there is no other. */
+	said_down = 0;
+	assert_int_equal(send_one(6), 0);
+	assert_int_equal(sent_to[0], 2);
+	assert_int_equal(sent_to[1], 1);
+}
+
 static void test_few_netdevs(void **state)
 {
 	unsigned int on[2] = {0};
@@ -528,6 +548,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_many_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_netdevs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_again_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_client_goes, setup, teardown),

@@ -281,6 +281,7 @@ static void test_paths(void **state)
 static const struct md_probe_key *probed[N_PROBED];
 static struct md_probe_wire newest[N_PROBED];
 static bool lost[N_PROBED]; /* what goes there */
+static bool moved[N_PROBED]; /* the address is host 2's now */
 static uint64_t probes_now_ns;
 
 static int probe(void *arg, const struct md_probe_key *path, const struct md_probe_wire *wire)
@@ -326,7 +327,7 @@ static bool warned(void *arg, uint64_t client, const struct md_probe_key *path)
 
 static void probe_for(unsigned int ms)
 {
-	const struct mv_host_id id = peers_id(1);
+	const struct mv_host_id ids[] = {peers_id(1), peers_id(2)};
 
 	for (; ms; ms--) {
 		probes_now_ns += MD_MS;
@@ -334,7 +335,7 @@ static void probe_for(unsigned int ms)
 			md_probes_tick(&probes, true, 0, probes_now_ns);
 		for (size_t i = 0; i < N_PROBED; i++)
 			if (newest[i].number && !lost[i])
-				md_probes_echo(&probes, probed[i], &newest[i], &id, probes_now_ns);
+				md_probes_echo(&probes, probed[i], &newest[i], &ids[moved[i]], probes_now_ns);
 		memset(newest, 0, sizeof(newest));
 		paths("10.1.0.2"); /* what is kept has to be noticed as old */
 	}
@@ -346,6 +347,7 @@ static void watch_paths(struct md_probe_watch_list *list, const struct md_probe_
 
 	md_probes_init(&probes, &ops, NULL, 10 * MD_MS, 3, 7);
 	memset(lost, 0, sizeof(lost));
+	memset(moved, 0, sizeof(moved));
 	lost[N_PROBED - 1] = true;
 	probes_now_ns = MD_S;
 	for (size_t i = 0; i < N_PROBED; i++) {
@@ -355,15 +357,15 @@ static void watch_paths(struct md_probe_watch_list *list, const struct md_probe_
 	probe_for(30);
 }
 
-/* Of those to host 1. @nets: bit per ifindex. Return: likewise, those that are deaf. */
-static uint32_t deaf_nets(void)
+/* Of those to host 1. @nets: bit per ifindex. Return: likewise, those by which they are cut off. */
+static uint32_t cut_nets(void)
 {
-	uint32_t deaf = 0, heard = 0;
+	uint32_t cut = 0, heard = 0;
 
 	for (size_t i = 0, n = paths("10.1.0.2"); i < n; i++)
-		*(ends[i].deaf ? &deaf : &heard) |= 1u << ends[i].ifindex;
-	assert_int_equal(deaf & heard, 0);
-	return deaf;
+		*(ends[i].cut ? &cut : &heard) |= 1u << ends[i].ifindex;
+	assert_int_equal(cut & heard, 0);
+	return cut;
 }
 
 static void test_probes_doubt(void **state)
@@ -383,44 +385,70 @@ static void test_probes_doubt(void **state)
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);
 	hear(2, 1, "rail mlx5_0; gid 10.1.0.7/24 v2;", 1, 0, MD_S);
 	watch_paths(&list, keys);
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
 	/* With the first round that speaks against it, long before it is found dead. */
 	lost[0] = true;
 	probe_for(20);
 	assert_int_equal(md_probes_find(&probes, &keys[0])->state, MV_PROBED_UP);
-	assert_int_equal(deaf_nets(), 1 << 1);
+	assert_int_equal(cut_nets(), 1 << 1);
 	/* To that host. */
 	assert_int_not_equal(paths("10.1.0.7"), 0);
-	assert_false(ends[0].deaf);
+	assert_false(ends[0].cut);
 	probe_for(40);
 	assert_int_equal(md_probes_find(&probes, &keys[0])->state, MV_PROBED_DOWN);
-	assert_int_equal(deaf_nets(), 1 << 1);
+	assert_int_equal(cut_nets(), 1 << 1);
 	lost[0] = false;
 	probe_for(100);
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
 	/* By that netdev another port of the host is heard. */
 	lost[1] = true;
 	probe_for(60);
 	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
 	assert_int_equal(md_probes_watch(&probes, &keys[2], 0, 1, 0, &list, probes_now_ns), 0);
-	assert_int_equal(deaf_nets(), 1 << 2);
+	assert_int_equal(cut_nets(), 1 << 2);
 	assert_int_equal(md_probes_watch(&probes, &keys[2], MV_WATCH_WORK, 1, 0, &list, probes_now_ns), 0);
 	probe_for(20);
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
+	/* It is another host's by now; and back. */
+	moved[2] = true;
+	probe_for(20);
+	assert_int_equal(cut_nets(), 1 << 2);
+	moved[2] = false;
+	probe_for(20);
+	assert_int_equal(cut_nets(), 0);
 	lost[2] = true;
 	probe_for(60);
-	assert_int_equal(deaf_nets(), 1 << 2);
+	assert_int_equal(cut_nets(), 1 << 2);
+	lost[2] = false;
+	probe_for(100);
+	assert_int_equal(cut_nets(), 0);
+	lost[2] = true;
+	probe_for(60);
+	assert_int_equal(cut_nets(), 1 << 2);
+	/* Where the host does not hear, or has that address no more, it is no wonder. */
+	hear(1, 2, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 down; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.5/24 v2;", 1, 0, MD_S);
+	assert_int_equal(cut_nets(), 0);
+	hear(1, 3, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);
+	assert_int_equal(cut_nets(), 1 << 2);
+	/* Dead as far as is known, but nobody works there, so it is not probed any more. */
+	for (size_t i = 1; i < 3; i++)
+		assert_int_equal(md_probes_watch(&probes, &keys[i], MV_WATCH_SPARE, 1, 0, &list, probes_now_ns), 0);
+	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
+	assert_int_equal(cut_nets(), 0);
+	for (size_t i = 1; i < 3; i++)
+		assert_int_equal(md_probes_watch(&probes, &keys[i], MV_WATCH_WORK, 1, 0, &list, probes_now_ns), 0);
+	assert_int_equal(cut_nets(), 1 << 2);
 	/* The address is on another netdev by now. */
 	netdevs[3] = 9;
 	view->number++;
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
 	netdevs[3] = 2;
 	view->number++;
-	assert_int_equal(deaf_nets(), 1 << 2);
+	assert_int_equal(cut_nets(), 1 << 2);
 	/* Nobody has it watched any more. */
 	md_probes_drop(&probes, &list);
-	assert_int_equal(deaf_nets(), 0);
+	assert_int_equal(cut_nets(), 0);
 	md_probes_fini(&probes);
 	view->gid_ifindexes = NULL;
 }

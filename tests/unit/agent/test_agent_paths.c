@@ -610,8 +610,8 @@ static bool is_said_down(uint64_t generation, const char *text)
 	assert_in_range(n, 2, 4);
 	assert_int_equal(ends[0].ifindex, view->nets[0].ifindex);
 	for (size_t i = 1; i < n; i++)
-		assert_false(ends[i].deaf);
-	return ends[0].deaf;
+		assert_false(ends[i].said_down);
+	return ends[0].said_down;
 }
 
 static void test_said_down(void **state)

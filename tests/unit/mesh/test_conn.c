@@ -175,6 +175,79 @@ static void test_new_ones_first(void **state)
 	assert_true(next == UINT64_MAX);
 }
 
+/* One that is left comes when it is due, however many are before it; what was due and is left as well; and news take nobody's place. */
+static void test_left_and_due(void **state)
+{
+	bool which[N] = {false}, again[N] = {false};
+	unsigned int i, n_due = 0, rounds = 0, last = N;
+	uint64_t next;
+
+	(void)state;
+	mesh_conns_queue_all(true);
+	while (take_some(1, which, &next)) {
+		rounds++;
+		for (i = 0; i < N; i++)
+			if (which[i] && !again[i])
+				last = i;
+		memcpy(again, which, sizeof(again));
+	}
+	assert_in_range(rounds, 3, 20);
+	memset(which, 0, sizeof(which));
+	mesh_conn_queue_at(conns[last], 5);
+	mesh_conns_queue_all(true);
+	take_some(2, which, &next);
+	assert_false(which[last]);
+	take_some(5, which, &next);
+	assert_true(which[last]);
+	take(5, which, &next);
+	/* All are due at once. */
+	for (i = 0; i < N; i++)
+		mesh_conn_queue_at(conns[i], 10);
+	for (i = 0; i < rounds; i++) {
+		memset(which, 0, sizeof(which));
+		n_due += take_some(10, which, &next);
+	}
+	assert_int_equal(n_due, N);
+	/* As long as there are news each time. */
+	memset(again, 0, sizeof(again));
+	for (i = 0; i < 2 * rounds; i++) {
+		mesh_conns_queue_all(true);
+		memset(which, 0, sizeof(which));
+		take_some(11, which, &next);
+		for (unsigned int k = 0; k < N; k++)
+			again[k] |= which[k];
+	}
+	for (i = 0; i < N; i++)
+		assert_true(again[i]);
+	take(12, which, &next);
+	/* One that is left may be told when it is due. */
+	mesh_conns_queue_all(true);
+	memset(which, 0, sizeof(which));
+	take_some(13, which, &next);
+	mesh_conn_queue_at(conns[last], 14);
+	memset(which, 0, sizeof(which));
+	take_some(14, which, &next);
+	assert_true(which[last]);
+	take(14, again, &next);
+	/* More are due than there is room for. */
+	mesh_conns_queue_all(true);
+	memset(again, 0, sizeof(again));
+	take_some(15, again, &next);
+	for (i = 0, n_due = 0; i < N && n_due < 60; i++) {
+		if (again[i])
+			continue;
+		mesh_conn_queue_at(conns[i], 16);
+		again[i] = true;
+		n_due++;
+	}
+	memset(which, 0, sizeof(which));
+	take_some(16, which, &next);
+	take_some(16, which, &next);
+	while (i-- > 0)
+		n_due -= again[i] && which[i];
+	assert_int_equal(n_due, 0);
+}
+
 /* One that is left is destroyed, and all are given up. */
 static void test_left_and_gone(void **state)
 {
@@ -691,6 +764,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_new_ones_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left_and_due, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_and_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_put_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
