@@ -8,9 +8,10 @@
 #include "conn.h"
 
 #define MIN_BUCKETS 64u
-/* Looked at in one turn of the helper thread, which takes some 10 us each; so many of them are from among those that it has left. */
-#define TAKEN_MAX 64u
-#define TAKEN_OLD 32u
+/* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
+#define TAKEN_MAX  64u
+#define TAKEN_NEW  32u
+#define TAKEN_LAST 16u
 
 /* In the process's wiped page hangs one of these; under process->conns_lock. */
 struct mesh_conns {
@@ -18,7 +19,8 @@ struct mesh_conns {
 	size_t n_buckets, n; /* n_buckets: a power of two */
 	LIST_HEAD(, mesh_conn) all; /* those in the table, newest first */
 	uint64_t last_serial; /* of those given out */
-	TAILQ_HEAD(mesh_queue, mesh_conn) queued, put_back; /* for the helper thread: what is new, and what it has left; each holds a reference */
+	/* For the helper thread: what is new; what it has left, first that which was due. Each holds a reference. */
+	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
 	struct mesh_due *due; /* for it later */
 	struct mesh_conn *followers; /* by @next_follower: those that follow others */
 	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* for their turn to move, each with a reference */
@@ -73,6 +75,7 @@ static struct mesh_conns *conns_locked(bool make)
 		process->conns = calloc(1, sizeof(*process->conns));
 		if (process->conns) {
 			TAILQ_INIT(&process->conns->queued);
+			TAILQ_INIT(&process->conns->overdue);
 			TAILQ_INIT(&process->conns->put_back);
 			TAILQ_INIT(&process->conns->waiting[MESH_TURN_LEADS]);
 			TAILQ_INIT(&process->conns->waiting[MESH_TURN_FOLLOWS]);
@@ -534,23 +537,27 @@ static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
 	return n;
 }
 
-/* Called with conns_lock held. What is due goes before all others that have been put back, the rest behind them. */
+/* Called with conns_lock held. */
 static void put_back(struct mesh_conns *conns, uint64_t now_ns)
 {
-	struct mesh_conn *conn, *next;
+	struct mesh_conn *conn;
 
-	for (conn = TAILQ_FIRST(&conns->queued); conn; conn = next) {
-		next = TAILQ_NEXT(conn, of_queue);
-		conn->put_back = true;
-		if (conn->due_ns <= now_ns)
-			continue;
+	while ((conn = TAILQ_FIRST(&conns->queued))) {
 		TAILQ_REMOVE(&conns->queued, conn, of_queue);
-		TAILQ_INSERT_TAIL(&conns->put_back, conn, of_queue);
+		conn->put_back = conn->due_ns > now_ns;
+		TAILQ_INSERT_TAIL(conn->put_back ? &conns->put_back : &conns->overdue, conn, of_queue);
 	}
-	while ((conn = TAILQ_LAST(&conns->queued, mesh_queue))) {
-		TAILQ_REMOVE(&conns->queued, conn, of_queue);
-		TAILQ_INSERT_HEAD(&conns->put_back, conn, of_queue);
-	}
+}
+
+/* Called with conns_lock held. Of each kind the oldest ones; none waits for ever. */
+static void take_some(struct mesh_conns *conns, struct mesh_conn ***end)
+{
+	size_t n = take(&conns->queued, TAKEN_NEW, end);
+
+	n += take(&conns->overdue, TAKEN_MAX - TAKEN_LAST - n, end);
+	n += take(&conns->put_back, TAKEN_MAX - n, end);
+	n += take(&conns->overdue, TAKEN_MAX - n, end);
+	take(&conns->queued, TAKEN_MAX - n, end);
 }
 
 struct mesh_conn *mesh_conns_take_all_locked(void)
@@ -561,6 +568,7 @@ struct mesh_conn *mesh_conns_take_all_locked(void)
 	if (!conns)
 		return NULL;
 	conns->news = false;
+	take(&conns->overdue, SIZE_MAX, &end);
 	take(&conns->put_back, SIZE_MAX, &end);
 	take(&conns->queued, SIZE_MAX, &end);
 	*end = NULL;
@@ -571,7 +579,6 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 {
 	struct mesh_conn *first = NULL, **end = &first;
 	struct mesh_conns *conns;
-	size_t n_new;
 
 	lock_conns();
 	conns = conns_locked(false);
@@ -579,10 +586,9 @@ struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
 	if (conns) {
 		conns->news = false;
 		queue_due(conns, now_ns, ret_next);
-		n_new = take(&conns->queued, TAILQ_EMPTY(&conns->put_back) ? TAKEN_MAX : TAKEN_MAX - TAKEN_OLD, &end);
-		take(&conns->put_back, TAKEN_MAX - n_new, &end);
+		take_some(conns, &end);
 		put_back(conns, now_ns);
-		if (!TAILQ_EMPTY(&conns->put_back))
+		if (!TAILQ_EMPTY(&conns->overdue) || !TAILQ_EMPTY(&conns->put_back))
 			*ret_next = now_ns;
 	}
 	*end = NULL;

@@ -130,7 +130,7 @@ struct mesh_conn {
 	TAILQ_ENTRY(mesh_conn) of_queue;
 	bool linked; /* in the table */
 	bool queued; /* for the thread to look at, at once */
-	bool put_back; /* and so are many others, newer ones first */
+	bool put_back; /* likewise, and has been left, without being due: in @put_back of struct mesh_conns */
 	/*
 	 * Or when it is to, if it is in the table: at @due_ns, UINT64_MAX: not. @due may wait for an earlier time, which has been overtaken: what
 	 * moves is put off with each message, and to take it out and in again each time would take longer than to put it off once when it comes.

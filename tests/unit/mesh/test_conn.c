@@ -106,6 +106,23 @@ static unsigned int take_some(uint64_t now_ns, bool *which, uint64_t *ret_next)
 	return n;
 }
 
+/* Without a helper thread. */
+static unsigned int take_all(void)
+{
+	struct mesh_conn *conn, *rest;
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&mesh_root.process->conns_lock);
+	conn = mesh_conns_take_all_locked();
+	pthread_mutex_unlock(&mesh_root.process->conns_lock);
+	for (; conn; conn = rest) {
+		rest = conn->next_taken;
+		mesh_conn_put(conn);
+		n++;
+	}
+	return n;
+}
+
 /* In as many turns as that takes. */
 static unsigned int take(uint64_t now_ns, bool *which, uint64_t *ret_next)
 {
@@ -246,13 +263,39 @@ static void test_left_and_due(void **state)
 	while (i-- > 0)
 		n_due -= again[i] && which[i];
 	assert_int_equal(n_due, 0);
+	/* More than that are due each time, and none is kept waiting for ever; nor are those that are only left. */
+	mesh_conns_queue_all(true);
+	memset(which, 0, sizeof(which));
+	take(17, which, &next);
+	memset(again, 0, sizeof(again));
+	for (rounds = 0; rounds < 20; rounds++) {
+		for (i = 0; i < N - 80; i++)
+			mesh_conn_queue_at(conns[i], 18 + rounds);
+		for (; i < N; i++)
+			if (!rounds || which[i])
+				mesh_conn_queue(conns[i], false);
+		memset(which, 0, sizeof(which));
+		take_some(18 + rounds, which, &next);
+		for (i = 0; i < N; i++)
+			again[i] |= which[i];
+	}
+	for (i = 0; i < N; i++)
+		assert_true(again[i]);
+	/* What was due is left alone: it is there, and nobody sleeps. */
+	take(50, which, &next);
+	for (i = 0; i < N; i++)
+		mesh_conn_queue_at(conns[i], 60);
+	memset(which, 0, sizeof(which));
+	n_due = take_some(60, which, &next);
+	assert_in_range(n_due, 33, N - 33);
+	assert_int_equal(next, 60);
+	assert_int_equal(n_due + take_all(), N);
 }
 
 /* One that is left is destroyed, and all are given up. */
 static void test_left_and_gone(void **state)
 {
 	bool which[N] = {false};
-	struct mesh_conn *conn, *rest;
 	unsigned int n, i;
 	uint64_t next;
 
@@ -266,15 +309,7 @@ static void test_left_and_gone(void **state)
 	for (i++; which[i]; i++)
 		;
 	mesh_conn_queue(conns[i], false);
-	pthread_mutex_lock(&mesh_root.process->conns_lock);
-	conn = mesh_conns_take_all_locked();
-	pthread_mutex_unlock(&mesh_root.process->conns_lock);
-	for (; conn; conn = rest) {
-		rest = conn->next_taken;
-		mesh_conn_put(conn);
-		n++;
-	}
-	assert_int_equal(n, N);
+	assert_int_equal(n + take_all(), N);
 	for (i = 0; i < N; i++)
 		if (!conns[i]->linked)
 			mesh_conn_queue(conns[i], false);
