@@ -357,6 +357,19 @@ static void watch_paths(struct md_probe_watch_list *list, const struct md_probe_
 	probe_for(30);
 }
 
+/* Of the two by the second netdev. */
+static void watch_second(const struct md_probe_key keys[N_PROBED], uint8_t watch, struct md_probe_watch_list *list)
+{
+	for (size_t i = 1; i < 3; i++)
+		assert_int_equal(md_probes_watch(&probes, &keys[i], watch, 1, 0, list, probes_now_ns), 0);
+}
+
+static void lose(size_t i, bool loses)
+{
+	lost[i] = loses;
+	probe_for(100); /* long enough for it to be found, or to be back */
+}
+
 /* Of those to host 1. @nets: bit per ifindex. Return: likewise, those by which they are cut off. */
 static uint32_t cut_nets(void)
 {
@@ -397,12 +410,10 @@ static void test_probes_doubt(void **state)
 	probe_for(40);
 	assert_int_equal(md_probes_find(&probes, &keys[0])->state, MV_PROBED_DOWN);
 	assert_int_equal(cut_nets(), 1 << 1);
-	lost[0] = false;
-	probe_for(100);
+	lose(0, false);
 	assert_int_equal(cut_nets(), 0);
 	/* By that netdev another port of the host is heard. */
-	lost[1] = true;
-	probe_for(60);
+	lose(1, true);
 	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
 	assert_int_equal(cut_nets(), 0);
 	assert_int_equal(md_probes_watch(&probes, &keys[2], 0, 1, 0, &list, probes_now_ns), 0);
@@ -417,14 +428,11 @@ static void test_probes_doubt(void **state)
 	moved[2] = false;
 	probe_for(20);
 	assert_int_equal(cut_nets(), 0);
-	lost[2] = true;
-	probe_for(60);
+	lose(2, true);
 	assert_int_equal(cut_nets(), 1 << 2);
-	lost[2] = false;
-	probe_for(100);
+	lose(2, false);
 	assert_int_equal(cut_nets(), 0);
-	lost[2] = true;
-	probe_for(60);
+	lose(2, true);
 	assert_int_equal(cut_nets(), 1 << 2);
 	/* Where the host does not hear, or has that address no more, it is no wonder. */
 	hear(1, 2, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1 down; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.5/24 v2;", 1, 0, MD_S);
@@ -432,12 +440,10 @@ static void test_probes_doubt(void **state)
 	hear(1, 3, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);
 	assert_int_equal(cut_nets(), 1 << 2);
 	/* Dead as far as is known, but nobody works there, so it is not probed any more. */
-	for (size_t i = 1; i < 3; i++)
-		assert_int_equal(md_probes_watch(&probes, &keys[i], MV_WATCH_SPARE, 1, 0, &list, probes_now_ns), 0);
+	watch_second(keys, MV_WATCH_SPARE, &list);
 	assert_int_equal(md_probes_find(&probes, &keys[1])->state, MV_PROBED_DOWN);
 	assert_int_equal(cut_nets(), 0);
-	for (size_t i = 1; i < 3; i++)
-		assert_int_equal(md_probes_watch(&probes, &keys[i], MV_WATCH_WORK, 1, 0, &list, probes_now_ns), 0);
+	watch_second(keys, MV_WATCH_WORK, &list);
 	assert_int_equal(cut_nets(), 1 << 2);
 	/* The address is on another netdev by now. */
 	netdevs[3] = 9;

@@ -18,6 +18,7 @@
 
 extern uint64_t now_ns;
 extern struct mesh_view view; /* what the directory says of its path, and which others there are */
+extern unsigned int n_searched; /* how often the latter was asked */
 extern bool unroutable; /* but for what the kernel had a way for */
 extern struct mv_ctl_msg sent; /* the last message */
 extern unsigned int n_submitted; /* to workers, */

@@ -153,6 +153,34 @@ static void test_dead(void **state)
 	assert_goes(MV_CTL_REASON_PATH);
 }
 
+/* What has been agreed upon answers, so no other path is looked for: hundreds would, in that moment. */
+static void test_dead_and_agreed(void **state)
+{
+	(void)state;
+	prepare();
+	conn.move.next.mine.gid = spare_local;
+	conn.move.next.peer.gid = spare_remote;
+	n_searched = 0;
+	found(MV_PROBED_DOWN);
+	mesh_conn_check(&conn, now_ns, now_ns);
+	assert_false(conn.move.unsure);
+	assert_int_equal(n_searched, 0);
+}
+
+/* It does not answer any more: is there another? */
+static void test_dead_but_agreed(void **state)
+{
+	(void)state;
+	prepare();
+	conn.move.next.mine.gid = spare_local;
+	conn.move.next.peer.gid = spare_remote;
+	hear(MV_FRAME_PATH, &spare_local, &spare_remote, MV_PROBED_DOWN);
+	n_searched = 0;
+	found(MV_PROBED_DOWN);
+	mesh_conn_check(&conn, now_ns, now_ns);
+	assert_int_not_equal(n_searched, 0);
+}
+
 /* That is known before both are ready. */
 static void test_dead_soon(void **state)
 {
@@ -701,7 +729,7 @@ static void test_failed_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		S(test_dead), S(test_dead_soon), S(test_well), S(test_nothing_comes_of_it), S(test_called_off_late),
+		S(test_dead), S(test_dead_and_agreed), S(test_dead_but_agreed), S(test_dead_soon), S(test_well), S(test_nothing_comes_of_it), S(test_called_off_late),
 		S(test_peers_word), S(test_port), S(test_own_port), S(test_drained), S(test_gone_meanwhile), S(test_in_a_batch),
 		S(test_better_path), S(test_no_path_any_more), S(test_all_dead), S(test_enough_prepare), S(test_counts),
 		S(test_follower_is_sure), S(test_follower_has_said_so), S(test_follower_forgets),
