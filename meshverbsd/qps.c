@@ -55,15 +55,17 @@ static unsigned int hash_of(const struct md_qp_key *key)
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)
 {
+	unsigned int hash = hash_of(key); /* the macro would ask for it at each entry */
 	struct md_qp *qp;
 
-	HASH_FIND_BYHASHVALUE(hh, qps->by_key, key, sizeof(*key), hash_of(key), qp);
+	HASH_FIND_BYHASHVALUE(hh, qps->by_key, key, sizeof(*key), hash, qp);
 	return qp;
 }
 
 static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_count *count,
 	       struct md_qp **ret)
 {
+	unsigned int hash = hash_of(key);
 	struct md_qp *qp;
 
 	if (qps->n >= MD_QPS_MAX || (count->uid && count->n_qps >= MD_QPS_PER_UID))
@@ -72,7 +74,7 @@ static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_co
 	if (!qp)
 		return -ENOMEM;
 	qp->key = *key;
-	HASH_ADD_BYHASHVALUE(hh, qps->by_key, key, sizeof(qp->key), hash_of(key), qp);
+	HASH_ADD_BYHASHVALUE(hh, qps->by_key, key, sizeof(qp->key), hash, qp);
 	if (!qp->hh.tbl) {
 		free(qp);
 		return -ENOMEM;
