@@ -135,10 +135,12 @@ class Host:
         sh("ip", "netns", "exec", self.netns, "sh", "-c", f"echo {value} >/proc/sys/net/{key}")
 
     def device(self, name, netdev, gids, state="4: ACTIVE"):
-        """A port with these GIDs, each as (address, netdev) or address, every one as v1 and v2."""
+        """A port with these GIDs, each as (address, netdev) or address, every one as v1 and v2. There is one at any time, as in the kernel:
+        of a device that is away for a moment the agent forgets what it keeps. Who reads the one before has all of that."""
         port = self.sysfs / "class/infiniband" / name / "ports/1"
-        new = port.with_name("new")
-        shutil.rmtree(new, ignore_errors=True)
+        port.parent.mkdir(parents=True, exist_ok=True)
+        new = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self.sysfs))
+        new.chmod(0o755)
         for sub in ("gids", "gid_attrs/types", "gid_attrs/ndevs"):
             (new / sub).mkdir(parents=True)
         for key, value in {"link_layer": "Ethernet", "state": state, "rate": "100 Gb/sec (4X EDR)",
@@ -152,8 +154,9 @@ class Host:
                 (new / f"gid_attrs/types/{index}").write_text(kind + "\n")
                 (new / f"gid_attrs/ndevs/{index}").write_text(dev + "\n")
                 index += 1
-        shutil.rmtree(port, ignore_errors=True)
-        new.rename(port)
+        link = new / "link"
+        link.symlink_to(new)
+        link.rename(port)
 
     def start(self, wait=True, config=True):
         key = self.dir / "key"
