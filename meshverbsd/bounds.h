@@ -99,7 +99,7 @@
 #define MD_PATHS_MAX          64 /* address pairs looked at */
 #define MD_CUT_MAX            8 /* netdevs by which a host is not reached; by further ones it is tried */
 #define MD_BUNDLES            32 /* places to which bundles are filled at once, 1.2 KiB each */
-#define MD_RECEIPTS_NS        (2 * MD_MS) /* receipts wait for company: nobody waits for them but the second try */
+#define MD_RECEIPTS_NS        (5 * MD_MS) /* receipts wait for company, a quarter of the time until the second try: nobody else waits for them */
 #define MD_BUNDLES_ASK_NS     MD_S /* until a host that does not say that it takes bundles is asked again; doubles */
 #define MD_BUNDLES_ASK_MAX    6 /* so often */
 /* Cookies of those whom a process at work may have to reach at once are asked for anew before they are too old. */
