@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Probes of paths: between probes.c, the network and processes. */
+/* Probes of paths: between probes.h, the network and processes. */
 #include <errno.h>
 #include <string.h>
 

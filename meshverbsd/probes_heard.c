@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What comes in over paths. */
+#include "probes_internal.h"
+
+/* With more paths some tick is due soon anyway, and to find out which one costs more than a tick in vain. */
+#define FEW_PATHS 64
+
+/* A witness has come: those that wait for one need not wait longer. */
+static void wake_suspects(struct md_probes *probes, const struct md_probe *of, uint64_t now_ns)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (!p->suspect || !md_probes_same_host(p, of))
+			continue;
+		p->suspect_ns = now_ns;
+		if (p->next_ns > now_ns + md_probes_part(probes))
+			p->next_ns = now_ns;
+		md_probes_not_after(probes, p->next_ns);
+	}
+}
+
+static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	bool was_suspect = p->suspect;
+
+	md_probe_set_suspect(probes, p, false);
+	if (was_suspect)
+		wake_suspects(probes, p, now_ns);
+}
+
+/* A sixteenth less for each interval, in which there may have been no echo of ours: see md_probes_heard(). */
+static void time_it(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t n = 1 + (now_ns - p->timed_ns) / md_probes_interval(probes);
+
+	for (; n && p->slow_us > p->rtt_us + 16; n--)
+		p->slow_us -= (p->slow_us - p->rtt_us) / 16;
+	if (n || p->slow_us < p->rtt_us)
+		p->slow_us = p->rtt_us;
+	p->timed_ns = now_ns;
+}
+
+void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *echo,
+		    const struct mv_host_id *sender, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	bool off_pace;
+
+	if (!p || echo->nonce != p->nonce || !echo->number || echo->number > p->number) {
+		probes->count.stray++;
+		return;
+	}
+	if (echo->number <= p->answered)
+		return;
+	probes->count.echoes++;
+	off_pace = p->suspect || md_probe_pace(probes, p, now_ns) > probes->interval_ns;
+	p->answered = echo->number;
+	p->answered_ns = now_ns;
+	p->n_answered++;
+	probes->n_changes += !p->has_host || memcmp(&p->host, sender, sizeof(*sender));
+	p->host = *sender;
+	p->has_host = true;
+	p->peer_dropped = echo->dropped;
+	if (echo->number == p->number) {
+		p->rtt_us = (uint32_t)((now_ns - p->sent_ns) / 1000);
+		time_it(probes, p, now_ns);
+		md_probe_await_no_more(probes, p);
+	}
+	clear_suspicion(probes, p, now_ns);
+	md_probe_end_warning(probes, p, now_ns);
+	if (p->state == MV_PROBED_DOWN && p->n_answered >= probes->multiplier) {
+		probes->count.recovered++;
+		md_probe_set_state(probes, p, MV_PROBED_UP);
+	} else if (p->state != MV_PROBED_DOWN) {
+		md_probe_set_state(probes, p, MV_PROBED_UP);
+	}
+	md_probes_tell_soon(probes, now_ns);
+	if (off_pace && p->n_scheduled)
+		md_probe_schedule(probes, p, now_ns);
+	md_probes_set_next(probes, p->next_ns < probes->regular_ns ? p->next_ns : probes->regular_ns);
+}
+
+/* Did the answer to the probe before this one arrive, and not long after it went? */
+static bool confirms(const struct md_probes *probes, const struct md_probe *p, const struct md_probe_wire *probe, uint64_t now_ns)
+{
+	return probe->nonce == p->heard_nonce && probe->behind && probe->number - probe->behind == p->heard_number &&
+	       now_ns - p->heard_ns <= 2 * md_probes_interval(probes);
+}
+
+static void put_off(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	bool was_first = p->next_ns <= probes->regular_ns;
+
+	p->next_ns = md_probe_behind_peer(probes, p);
+	md_probes_not_after(probes, p->next_ns); /* earlier than it was, if paths have become fewer */
+	probes->count.spared++;
+	if (was_first && !probes->untold && probes->n <= FEW_PATHS)
+		md_probes_find_next(probes, now_ns);
+}
+
+static void probe_now(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	/* No more often than suspects are probed, whatever the peer says. */
+	if (p->next_ns <= now_ns || now_ns - p->sent_ns < md_probes_part(probes))
+		return;
+	p->next_ns = now_ns;
+	md_probes_not_after(probes, now_ns);
+}
+
+void md_probes_heard(struct md_probes *probes, const struct md_probe_key *path, const struct md_probe_wire *probe,
+		     const struct mv_host_id *sender, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	bool confirmed, settled, rests;
+
+	if (!p || !p->has_host || memcmp(&p->host, sender, sizeof(*sender)))
+		return;
+	confirmed = confirms(probes, p, probe, now_ns);
+	if (confirmed)
+		p->answered_ns = larger(p->answered_ns, p->heard_ns);
+	p->heard_nonce = probe->nonce;
+	p->heard_number = probe->number;
+	p->heard_ns = now_ns;
+	/* One of ours that is under way tells more; where both are, time and again, one of the two ends is next to rest. */
+	settled = p->n_scheduled && p->state == MV_PROBED_UP && p->answered == p->number;
+	rests = settled || (p->awaited && p->state == MV_PROBED_UP && memcmp(&path->local, &path->remote, sizeof(path->local)) > 0);
+	if (rests && confirmed && now_ns - p->sent_ns < MD_PROBE_OWN_NS)
+		put_off(probes, p, now_ns);
+	else if (settled && probe->behind > 1)
+		probe_now(probes, p, now_ns);
+}
+
+void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *path, uint64_t now_ns)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+
+	if (!p || p->answered == p->number)
+		return;
+	clear_suspicion(probes, p, now_ns);
+	md_probe_end_warning(probes, p, now_ns);
+	p->number = p->answered; /* the one under way has been dropped */
+	if (p->n_scheduled) {
+		p->next_ns = now_ns;
+		md_probes_not_after(probes, now_ns);
+	}
+}

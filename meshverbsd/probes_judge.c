@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What is sent over paths, and what it says that no answer comes. */
+#include "probes_internal.h"
+
+/* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/probed.h). */
+#define WARN_AHEAD_NS (MD_S / 10)
+
+/*
+ * One that was asked after the suspect, in the same turn, and has answered. Or in a later turn: many suspects are not all asked in the
+ * same turns, but have the same witnesses.
+ */
+static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
+{
+	struct md_probe *p, *next;
+
+	/* Not asked itself. */
+	if (!suspect->turn)
+		return NULL;
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p != suspect && md_probes_same_host(p, suspect) && p->turn >= suspect->turn && p->answered >= p->turn_number)
+		return p;
+	return NULL;
+}
+
+/* Who has it watched is to know first which of the other paths are better. */
+static void judge_others(struct md_probes *probes, const struct md_probe *suspect)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p != suspect && md_probes_same_host(p, suspect) && p->turn == suspect->turn && p->answered < p->turn_number &&
+	    p->state == MV_PROBED_UP)
+		md_probe_set_state(probes, p, MV_PROBED_SILENT);
+}
+
+static unsigned int rounds_needed(const struct md_probes *probes)
+{
+	return MD_PROBE_PARTS * (probes->multiplier - 1);
+}
+
+/* Early enough to be of use, and not so early that those who are warned lose patience. */
+static bool is_time_to_warn(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	uint64_t rest = (rounds_needed(probes) - p->rounds) * md_probe_pace_on_grid(probes, p, now_ns);
+
+	return p->rounds >= MD_PROBE_WARN_ROUNDS && rest <= WARN_AHEAD_NS && !p->warned && now_ns >= p->no_warning_ns;
+}
+
+static void warn(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	struct md_probe_watch *watch;
+
+	if (!is_time_to_warn(probes, p, now_ns))
+		return;
+	judge_others(probes, p);
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
+		p->warned = watch->warned = true;
+	probes->count.warnings += p->warned;
+}
+
+static void is_down(struct md_probes *probes, struct md_probe *suspect)
+{
+	judge_others(probes, suspect);
+	md_probe_set_suspect(probes, suspect, false);
+	suspect->warned = false;
+	probes->count.down++;
+	md_probe_set_state(probes, suspect, MV_PROBED_DOWN);
+}
+
+static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+{
+	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
+
+	if (!witness) {
+		probes->count.void_rounds++;
+		/* For those who wait for it to work steadily. */
+		if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
+			md_probe_set_state(probes, p, MV_PROBED_SILENT);
+		return;
+	}
+	if (witness->peer_dropped != p->peer_dropped) {
+		p->peer_dropped = witness->peer_dropped;
+		md_probe_set_rounds(probes, p, 0);
+		probes->count.void_rounds++;
+		return;
+	}
+	probes->count.rounds++;
+	md_probe_set_rounds(probes, p, p->rounds + 1);
+	if (p->rounds >= rounds_needed(probes))
+		is_down(probes, p);
+	else
+		warn(probes, p, now_ns);
+}
+
+static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	md_probe_await_no_more(probes, p);
+	if (p->answered == p->number)
+		return;
+	p->n_answered = 0;
+	if (p->suspect) {
+		judge_round(probes, p, p->dropped != probes->dropped, now_ns);
+	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
+		md_probe_set_suspect(probes, p, true);
+		p->suspect_ns = now_ns;
+		p->turn = 0;
+	}
+}
+
+/* The newest probe may be on its way still; more than that is silence. */
+static bool answers(const struct md_probe *p)
+{
+	return p->number - p->answered < 2;
+}
+
+/* Is the case against it among the few that are furthest? */
+static bool is_among_first(const struct md_probes *probes, const struct md_probe *suspect)
+{
+	const struct md_probe *p, *next;
+	unsigned int n_before = 0;
+	bool earlier = true;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (p == suspect)
+			earlier = false;
+		else if (p->suspect && p->rounds >= suspect->rounds + !earlier)
+			n_before++;
+	}
+	return suspect->rounds && n_before < MD_SCARCE_SUSPECTS;
+}
+
+/*
+ * Whoever answers has room. Of the others, those that are about to be found dead, one after another; and now and then everyone, who
+ * might answer again.
+ */
+static bool has_room(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
+{
+	unsigned int waiting;
+
+	if (answers(p))
+		return true;
+	waiting = probes->ops->waiting(probes->arg, &p->key);
+	if (waiting < MD_SCARCE_PERCENT)
+		return true;
+	if (waiting >= MD_SCARCER_PERCENT)
+		return false;
+	return is_among_first(probes, p) || now_ns - p->sent_ns >= MD_SCARCE_NS;
+}
+
+enum md_probes_answer md_probes_answer(const struct md_probes *probes, const struct md_probe_key *path)
+{
+	const struct md_probe *p = md_probes_find(probes, path);
+	unsigned int waiting;
+
+	if (p && answers(p))
+		return MD_PROBES_ANSWER;
+	waiting = probes->ops->waiting(probes->arg, path);
+	if (waiting < (p ? MD_SCARCE_PERCENT : MD_SCARCEST_PERCENT))
+		return MD_PROBES_ANSWER;
+	return p && p->state == MV_PROBED_DOWN ? MD_PROBES_LEAVE : MD_PROBES_REFUSE;
+}
+
+/* In a turn of suspects and witnesses, or by itself. */
+static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_turn, uint64_t now_ns)
+{
+	uint64_t behind = p->number + 1 - p->answered;
+	const struct md_probe_wire wire = {
+		.nonce = p->nonce, .number = p->number + 1, .behind = p->answered && behind <= UINT32_MAX ? (uint32_t)behind : 0};
+	int err = has_room(probes, p, now_ns) ? probes->ops->send(probes->arg, &p->key, &wire) : -EAGAIN;
+
+	if (md_probes_is_shortage(err)) {
+		probes->count.held++;
+		if (in_turn)
+			p->turn = 0;
+		return;
+	}
+	p->number = wire.number;
+	p->dropped = probes->dropped;
+	p->sent_ns = now_ns;
+	if (in_turn) {
+		p->turn = probes->turn;
+		p->turn_number = p->number;
+	}
+	if (err)
+		probes->count.not_sent++;
+	else
+		probes->count.sent++;
+}
+
+/* Those of one kind. Return: how many. */
+static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, const struct md_probe *suspect, unsigned int max,
+					uint64_t now_ns)
+{
+	struct md_probe *p, *next;
+	unsigned int n = 0;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (n == max)
+			break;
+		if (p->suspect || p->turn == probes->turn || answers(p) != answer)
+			continue;
+		if (!p->has_host)
+			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
+		if (!md_probes_same_host(p, suspect))
+			continue;
+		send_probe(probes, p, true, now_ns);
+		if (p->n_scheduled)
+			md_probe_schedule(probes, p, now_ns);
+		n++;
+	}
+	return n;
+}
+
+/* What is probed right behind the suspects of this turn. Return: how many. */
+static unsigned int send_witnesses(struct md_probes *probes, const struct md_probe *suspect, uint64_t now_ns)
+{
+	/* However many are dead already, they come last. */
+	unsigned int n = send_witnesses_that(true, probes, suspect, MD_WITNESSES_MAX, now_ns);
+
+	return n + send_witnesses_that(false, probes, suspect, MD_WITNESSES_MAX - n, now_ns);
+}
+
+void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, uint64_t now_ns)
+{
+	uint64_t slack = md_probes_part(probes) / 2;
+	unsigned int n_sent = 0;
+	bool late = false;
+	struct md_probe *p, *next;
+
+	if (!drained) {
+		probes->next_ns = now_ns + md_probes_part(probes);
+		return;
+	}
+	probes->dropped = dropped;
+	probes->turn++;
+	/* Those that are due a little later keep step. */
+	HASH_ITER(hh, probes->by_key, p, next) {
+		uint64_t due_ns = md_probe_due(probes, p);
+
+		if (!p->n_scheduled || due_ns > now_ns + (p->suspect ? slack : 0) || n_sent >= MD_PROBES_PER_TURN)
+			continue;
+		/* Being late takes nothing from the proof: both echoes had the same time, and more of it. */
+		late |= now_ns > due_ns + probes->interval_ns;
+		review(probes, p, now_ns);
+		send_probe(probes, p, p->suspect, now_ns);
+		if (!p->suspect)
+			md_probe_await(probes, p);
+		n_sent++;
+		md_probe_schedule(probes, p, now_ns);
+	}
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
+		n_sent += send_witnesses(probes, p, now_ns);
+	probes->count.late += late;
+	md_probes_tell_the_rest(probes);
+	md_probes_find_next(probes, now_ns);
+}

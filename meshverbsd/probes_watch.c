@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Who has which paths watched. */
+#include "probes_internal.h"
+
+#include <stdlib.h>
+
+static struct md_probe *add(struct md_probes *probes, const struct md_probe_key *path)
+{
+	struct md_probe *p = probes->n < MD_PROBES_MAX ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p)
+		return NULL;
+	p->key = *path;
+	/* Any number will do that others cannot tell. */
+	probes->nonce = probes->nonce * 6364136223846793005ull + 1442695040888963407ull;
+	p->nonce = probes->nonce;
+	p->next_ns = UINT64_MAX;
+	LIST_INIT(&p->watches);
+	HASH_ADD(hh, probes->by_key, key, sizeof(p->key), p);
+	if (!p->hh.tbl) {
+		free(p);
+		return NULL;
+	}
+	probes->n++;
+	return p;
+}
+
+static void drop(struct md_probes *probes, struct md_probe *p)
+{
+	probes->n_suspect -= p->suspect;
+	probes->n_down -= p->state == MV_PROBED_DOWN;
+	probes->n_changes++;
+	HASH_DEL(probes->by_key, p);
+	probes->n--;
+	free(p);
+}
+
+static bool is_scheduled(uint8_t watch)
+{
+	return watch & (MV_WATCH_WORK | MV_WATCH_HOME);
+}
+
+/* @before, @after: what one process has it watched for */
+static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_t before, uint8_t after, uint64_t now_ns)
+{
+	bool was = p->n_scheduled;
+
+	p->n_scheduled += is_scheduled(after);
+	p->n_scheduled -= is_scheduled(before);
+	if (was == (p->n_scheduled > 0))
+		return;
+	probes->n_scheduled += was ? (size_t)-1 : 1;
+	probes->n_changes++;
+	p->begun_ns = now_ns;
+	p->next_ns = was ? UINT64_MAX : now_ns;
+	md_probes_not_after(probes, p->next_ns);
+	if (was) {
+		md_probe_set_suspect(probes, p, false);
+		md_probe_await_no_more(probes, p);
+		p->warned = false;
+	}
+	if (!probes->n_scheduled && !probes->untold)
+		md_probes_set_next(probes, UINT64_MAX);
+}
+
+/* A path counts once for a user, however many processes of his have it watched. */
+static bool is_watched_by(const struct md_probe *p, uid_t uid)
+{
+	const struct md_probe_watch *watch;
+
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->uid == uid)
+		return true;
+	return false;
+}
+
+/* One more path. Return: 0; -EDQUOT; -ENOMEM. */
+static int count_path(struct md_probes *probes, uid_t uid)
+{
+	struct md_probe_user *user;
+
+	if (!uid)
+		return 0;
+	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->uid = uid;
+		HASH_ADD(hh, probes->users, uid, sizeof(user->uid), user);
+		if (!user->hh.tbl) {
+			free(user);
+			return -ENOMEM;
+		}
+	}
+	if (user->n_paths >= MD_PATHS_PER_UID)
+		return -EDQUOT;
+	user->n_paths++;
+	return 0;
+}
+
+static void uncount_path(struct md_probes *probes, uid_t uid)
+{
+	struct md_probe_user *user;
+
+	if (!uid)
+		return;
+	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	if (--user->n_paths)
+		return;
+	HASH_DEL(probes->users, user);
+	free(user);
+}
+
+static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
+{
+	struct md_probe *p = watch->probe;
+	uid_t uid = watch->uid;
+
+	count_scheduled(probes, p, watch->watch, 0, 0);
+	LIST_REMOVE(watch, of_path);
+	if (!is_watched_by(p, uid))
+		uncount_path(probes, uid);
+	LIST_REMOVE(watch, of_client);
+	watch->list->n--;
+	free(watch);
+	probes->n_watches--;
+	if (LIST_EMPTY(&p->watches))
+		drop(probes, p);
+}
+
+void md_probes_drop(struct md_probes *probes, struct md_probe_watch_list *list)
+{
+	struct md_probe_watch *watch;
+
+	while ((watch = LIST_FIRST(&list->watches)))
+		drop_watch(probes, watch);
+}
+
+void md_probes_fini(struct md_probes *probes)
+{
+	struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next) {
+		/* The last one takes the path with it. */
+		for (size_t more = 1; more;) {
+			struct md_probe_watch *watch = LIST_FIRST(&p->watches);
+
+			more = LIST_NEXT(watch, of_path) != NULL;
+			drop_watch(probes, watch);
+		}
+	}
+}
+
+static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client, uid_t uid,
+		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	bool counts = !p || !is_watched_by(p, uid);
+	struct md_probe_watch *watch;
+	int err;
+
+	if (list->n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
+		return -ENOSPC;
+	err = counts ? count_path(probes, uid) : 0;
+	if (err)
+		return err;
+	watch = calloc(1, sizeof(*watch));
+	if (watch && !p)
+		p = add(probes, path);
+	if (!watch || !p) {
+		free(watch);
+		if (counts)
+			uncount_path(probes, uid);
+		return -ENOMEM;
+	}
+	watch->probe = p;
+	watch->client = client;
+	watch->uid = uid;
+	watch->list = list;
+	LIST_INSERT_HEAD(&p->watches, watch, of_path);
+	LIST_INSERT_HEAD(&list->watches, watch, of_client);
+	list->n++;
+	probes->n_watches++;
+	*ret = watch;
+	return 0;
+}
+
+static struct md_probe_watch *find_watch(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+{
+	struct md_probe *p = md_probes_find(probes, path);
+	struct md_probe_watch *watch;
+
+	if (!p)
+		return NULL;
+	LIST_FOREACH(watch, &p->watches, of_path)
+	if (watch->client == client)
+		return watch;
+	return NULL;
+}
+
+bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
+{
+	return find_watch(probes, path, client);
+}
+
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client, uid_t uid,
+		    struct md_probe_watch_list *list, uint64_t now_ns)
+{
+	struct md_probe_watch *watch = find_watch(probes, path, client);
+	int err;
+
+	if (!probes->interval_ns)
+		return -EOPNOTSUPP;
+	if (!mask) {
+		if (watch)
+			drop_watch(probes, watch);
+		return 0;
+	}
+	if (!watch) {
+		err = new_watch(probes, path, client, uid, list, &watch);
+		if (err)
+			return err;
+	}
+	count_scheduled(probes, watch->probe, watch->watch, mask, now_ns);
+	watch->watch = mask;
+	/* An answer is waited for; but who was warned has one, and is told what comes of that. */
+	watch->told = watch->told && watch->warned && watch->probe->warned;
+	md_probe_tell(probes, watch->probe);
+	md_probes_tell_soon(probes, now_ns);
+	return 0;
+}
