@@ -9,17 +9,11 @@
 
 #include "agentlink.h"
 #include "count.h"
-
-static bool is_ours(int fd, uint64_t ino)
-{
-	struct stat st;
-
-	return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == ino;
-}
+#include "wake.h"
 
 bool mesh_agentlink_intact(const struct mesh_agentlink *link)
 {
-	return is_ours(link->fd, link->ino);
+	return mesh_is_socket(link->fd, link->ino);
 }
 
 void mesh_agentlink_close(struct mesh_agentlink *link)

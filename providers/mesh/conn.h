@@ -479,7 +479,7 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_ke
 /**
  * mesh_thread_frame - another frame: CLAIM, by the helper thread only; UNCLAIM; STATUS
  *
- * An UNCLAIM for which there is no room, -EAGAIN, is sent again by the helper thread. Takes the thread's link_lock, and its wake_lock.
+ * An UNCLAIM for which there is no room, -EAGAIN, is sent again by the helper thread. Takes the thread's link_lock, and that of its wake.
  *
  * Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost, but for an UNCLAIM with -EAGAIN.
  */

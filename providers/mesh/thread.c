@@ -3,10 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agentlink.h"
 #include "conn.h"
@@ -18,6 +15,7 @@
 #include "srq.h"
 #include "ud.h"
 #include "unclaims.h"
+#include "wake.h"
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
@@ -67,12 +65,8 @@ struct mesh_thread {
 	pthread_mutex_t link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
 	struct mesh_agentlink link;
 	struct mesh_unclaims unclaims; /* that @link had no room for */
-	/* Guards those below it: the thread opens them anew when they have been closed, others write there. Innermost. */
-	pthread_mutex_t wake_lock;
-	int wake[2]; /* a socket pair: [0] is read, [1] written */
-	uint64_t wake_ino[2];
-	_Atomic bool asleep; /* nobody looks until a byte comes */
-	_Atomic bool woken; /* a byte is on its way; set by who sends it, cleared by the thread when it has read it and before it looks */
+	struct mesh_wake wake;
+	_Atomic bool asleep; /* nobody looks until it is woken */
 
 	/* The thread's own. */
 	pthread_t self; /* other threads read it, too: under link_lock */
@@ -104,56 +98,6 @@ uint64_t mesh_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* ---- waking -------------------------------------------------------------------------------------------------- */
-
-static bool is_ours(int fd, uint64_t ino)
-{
-	struct stat st;
-
-	return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == ino;
-}
-
-static int open_wake(struct mesh_thread *thread)
-{
-	struct stat st;
-	int i;
-
-	/* Not SOCK_DGRAM: if somebody closes both, who sleeps in ppoll() is not told of that. */
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, thread->wake))
-		return -errno;
-	for (i = 0; i < 2; i++) {
-		if (fstat(thread->wake[i], &st))
-			return -errno;
-		thread->wake_ino[i] = st.st_ino;
-	}
-	return 0;
-}
-
-static void close_wake(struct mesh_thread *thread)
-{
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		if (is_ours(thread->wake[i], thread->wake_ino[i]))
-			close(thread->wake[i]);
-		thread->wake[i] = -1;
-	}
-}
-
-static void wake(struct mesh_thread *thread)
-{
-	int cancel;
-
-	if (atomic_exchange_explicit(&thread->woken, true, memory_order_seq_cst))
-		return;
-	cancel = mesh_cancel_off(); /* send() is where threads are cancelled */
-	pthread_mutex_lock(&thread->wake_lock);
-	if (!is_ours(thread->wake[1], thread->wake_ino[1]) || send(thread->wake[1], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		atomic_store_explicit(&thread->woken, false, memory_order_relaxed);
-	pthread_mutex_unlock(&thread->wake_lock);
-	mesh_cancel_restore(cancel);
-}
-
 /* ---- talking ------------------------------------------------------------------------------------------------- */
 
 /* @later: the thread hands it over at the end of its turn */
@@ -177,7 +121,7 @@ static int send_frame(const struct mv_frame *frame, bool later)
 	pthread_mutex_unlock(&thread->link_lock);
 	/* The thread may be asleep for good. It looks itself at the end of its turn. */
 	if (waits && !self)
-		wake(thread);
+		mesh_wake(&thread->wake);
 	mesh_cancel_restore(cancel);
 	return err;
 }
@@ -592,12 +536,11 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	uint64_t now = mesh_now_ns(), wait;
 	bool watches = now >= thread->watch_at_ns;
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
-		[WAKE] = {.fd = thread->wake[0], .events = POLLIN},
+		[WAKE] = {.fd = thread->wake.fd[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
 		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
 	struct timespec timeout;
-	char drain[64];
 	size_t i;
 	int n;
 
@@ -628,11 +571,8 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		return;
 	if (fds[NETDEVS].revents)
 		thread->watch_at_ns = mesh_now_ns() + WATCH_REST_NS;
-	if (fds[WAKE].revents && is_ours(thread->wake[0], thread->wake_ino[0]))
-		while (recv(thread->wake[0], drain, sizeof(drain), MSG_DONTWAIT) > 0)
-			;
 	if (fds[WAKE].revents)
-		atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
+		mesh_wake_heard(&thread->wake);
 	/* The last one takes the place of one that is lost. */
 	for (i = thread->n_rails; i-- > 0;)
 		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
@@ -655,14 +595,7 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 	if (now_ns < thread->check_own_at_ns && brisk_at(thread, now_ns) != UINT64_MAX)
 		return;
 	thread->check_own_at_ns = now_ns + CHECK_OWN_NS;
-	if (!is_ours(thread->wake[0], thread->wake_ino[0]) || !is_ours(thread->wake[1], thread->wake_ino[1])) {
-		pthread_mutex_lock(&thread->wake_lock);
-		close_wake(thread);
-		if (open_wake(thread))
-			close_wake(thread);
-		pthread_mutex_unlock(&thread->wake_lock);
-		atomic_store_explicit(&thread->woken, false, memory_order_seq_cst);
-	}
+	mesh_wake_check(&thread->wake);
 	if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link))
 		close_link(thread);
 }
@@ -735,18 +668,19 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	*ret_err = -ENOMEM;
 	if (!thread)
 		return NULL;
+	thread->link.fd = -1;
+	*ret_err = mesh_wake_init(&thread->wake);
+	if (*ret_err) {
+		free(thread);
+		return NULL;
+	}
 	pthread_mutex_init(&thread->link_lock, NULL);
-	pthread_mutex_init(&thread->wake_lock, NULL);
-	thread->link.fd = thread->wake[0] = thread->wake[1] = -1;
-	*ret_err = open_wake(thread);
-	if (!*ret_err && at_once)
+	if (at_once)
 		mesh_agentlink_open(&thread->link, mesh_root.run_dir); /* else the thread tries again */
-	if (!*ret_err)
-		*ret_err = mesh_thread_start(helper, thread);
+	*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
 		mesh_agentlink_close(&thread->link);
-		close_wake(thread);
-		pthread_mutex_destroy(&thread->wake_lock);
+		mesh_wake_fini(&thread->wake);
 		pthread_mutex_destroy(&thread->link_lock);
 		free(thread);
 		return NULL;
@@ -796,6 +730,6 @@ int mesh_thread_wake(bool urgent)
 	if (!thread)
 		return begin(false);
 	if (urgent || atomic_load_explicit(&thread->asleep, memory_order_seq_cst))
-		wake(thread);
+		mesh_wake(&thread->wake);
 	return 0;
 }
