@@ -185,7 +185,7 @@ class Cases(unittest.TestCase):
                 sent, _ = sender.communicate("\n")
             if sender.returncode:
                 receiver.terminate()
-            got, _ = receiver.communicate()
+            got, _ = receiver.communicate("\n")
         return receiver.returncode, got.strip().splitlines()[-1:], sent.strip().splitlines()[-1:]
 
     def test_datagram_from_another_family(self):

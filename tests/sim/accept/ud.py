@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One datagram with the GID indexes one likes.
 
-    ud.py receive INDEX        prints its QPN, then the message that comes and its source (IPv4)
+    ud.py receive INDEX        prints its QPN, then the message that comes and its source (IPv4); a line on stdin says that it has been sent
     ud.py send INDEX GID QPN   sends it, from that entry of the table
     ud.py hold INDEX GID QPN   as send, but opens the device first and waits for a line on stdin
 """
 import ipaddress
+import select
 import sys
 import time
 
@@ -19,7 +20,7 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 8.0
+QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 5.0
 
 
 class End:
@@ -32,14 +33,16 @@ class End:
         attr.qkey = QKEY
         self.qp = QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.cq, cap=QPCap(4, 4, 1, 1)), attr)
 
-    def completion(self):
-        """Status of the next completion, None if there is none in time."""
-        end = time.monotonic() + SECONDS
+    def completion(self, posted=True):
+        """Status of the next completion, None if there is none in time, which begins when there is something to complete."""
+        end = time.monotonic() + SECONDS if posted else float("inf")
         while time.monotonic() < end:
             count, completions = self.cq.poll()
             if count:
                 return completions[0].status
             time.sleep(0.001)
+            if end == float("inf") and select.select([sys.stdin], [], [], 0)[0]:
+                end = time.monotonic() + SECONDS
         return None
 
 
@@ -47,7 +50,7 @@ def receive():
     end = End()
     end.qp.post_recv(RecvWR(sg=[SGE(end.mr.buf, 256, end.mr.lkey)], num_sge=1))
     print(end.qp.qp_num, flush=True)
-    status = end.completion()
+    status = end.completion(posted=False)
     if status is None:
         sys.exit("nothing came")
     source = ipaddress.IPv4Address(end.mr.read(4, 32))  # in the IPv4 header, the second half of the GRH's place
