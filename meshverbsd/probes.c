@@ -4,8 +4,6 @@
 
 /* A path that does not answer is probed ten times as seldom after this many intervals, and a hundred times after ten times as many. */
 #define BRISK_INTERVALS 50
-/* A path that answers after those who work there were warned: until they are warned again. */
-#define WARN_AGAIN_NS (10 * MD_S)
 
 void md_probes_init(struct md_probes *probes, const struct md_probe_ops *ops, void *arg, uint64_t interval_ns,
 		    unsigned int multiplier, uint64_t nonce)
@@ -53,16 +51,6 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p)
 	}
 }
 
-/* It answers. */
-void md_probe_end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
-{
-	if (!p->warned)
-		return;
-	p->warned = false;
-	p->no_warning_ns = now_ns + WARN_AGAIN_NS;
-	md_probe_tell(probes, p);
-}
-
 void md_probe_set_state(struct md_probes *probes, struct md_probe *p, enum mv_probed state)
 {
 	if (p->state == state)
@@ -101,7 +89,6 @@ void md_probe_set_suspect(struct md_probes *probes, struct md_probe *p, bool sus
 	md_probe_set_rounds(probes, p, 0);
 }
 
-/* How long until its next probe. */
 uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
 	uint64_t interval = md_probes_interval(probes);
@@ -115,7 +102,6 @@ uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p,
 	return age < 10 * brisk ? 10 * interval : 100 * interval;
 }
 
-/* On a grid, so that paths of different phases do not each need a turn of their own, and turns that come a little late do not add up. */
 uint64_t md_probe_pace_on_grid(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns)
 {
 	uint64_t grid = md_probes_part(probes);
@@ -123,10 +109,6 @@ uint64_t md_probe_pace_on_grid(const struct md_probes *probes, const struct md_p
 	return (md_probe_pace(probes, p, now_ns) + grid - 1) / grid * grid;
 }
 
-/*
- * A little later than the next one of the peer, if there is one: so it is always the same end that probes. Not on the grid, which would be
- * later still.
- */
 uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_probe *p)
 {
 	return p->heard_ns + md_probes_interval(probes) + md_probes_part(probes) / 2;
@@ -149,7 +131,6 @@ void md_probes_set_next(struct md_probes *probes, uint64_t regular_ns)
 	probes->next_ns = awaited ? probes->awaited_ns : regular_ns;
 }
 
-/* When its next probe is due: earlier, if the last one has no answer where there should be one by now. */
 uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p)
 {
 	uint64_t answer_ns = p->sent_ns + larger(md_probes_part(probes), 2000ull * p->slow_us);
@@ -157,7 +138,6 @@ uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p)
 	return p->awaited && answer_ns < p->next_ns ? answer_ns : p->next_ns;
 }
 
-/* Looks at all of them: once in a tick. */
 void md_probes_find_next(struct md_probes *probes, uint64_t now_ns)
 {
 	uint64_t next_ns = probes->untold ? now_ns + probes->interval_ns : UINT64_MAX;
@@ -183,7 +163,6 @@ void md_probes_not_after(struct md_probes *probes, uint64_t at_ns)
 		md_probes_set_next(probes, at_ns);
 }
 
-/* One that has just been probed by itself; md_probes_find_next() follows. */
 void md_probe_await(struct md_probes *probes, struct md_probe *p)
 {
 	if (p->answered == p->number || p->state == MV_PROBED_UNKNOWN || p->state == MV_PROBED_DOWN)

@@ -4,6 +4,8 @@
 
 /* With more paths some tick is due soon anyway, and to find out which one costs more than a tick in vain. */
 #define FEW_PATHS 64
+/* A path that answers after those who work there were warned: until they are warned again. */
+#define WARN_AGAIN_NS (10 * MD_S)
 
 /* A witness has come: those that wait for one need not wait longer. */
 static void wake_suspects(struct md_probes *probes, const struct md_probe *of, uint64_t now_ns)
@@ -27,6 +29,16 @@ static void clear_suspicion(struct md_probes *probes, struct md_probe *p, uint64
 	md_probe_set_suspect(probes, p, false);
 	if (was_suspect)
 		wake_suspects(probes, p, now_ns);
+}
+
+/* It answers. */
+static void end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+{
+	if (!p->warned)
+		return;
+	p->warned = false;
+	p->no_warning_ns = now_ns + WARN_AGAIN_NS;
+	md_probe_tell(probes, p);
 }
 
 /* A sixteenth less for each interval, in which there may have been no echo of ours: see md_probes_heard(). */
@@ -68,7 +80,7 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 		md_probe_await_no_more(probes, p);
 	}
 	clear_suspicion(probes, p, now_ns);
-	md_probe_end_warning(probes, p, now_ns);
+	end_warning(probes, p, now_ns);
 	if (p->state == MV_PROBED_DOWN && p->n_answered >= probes->multiplier) {
 		probes->count.recovered++;
 		md_probe_set_state(probes, p, MV_PROBED_UP);
@@ -138,7 +150,7 @@ void md_probes_challenged(struct md_probes *probes, const struct md_probe_key *p
 	if (!p || p->answered == p->number)
 		return;
 	clear_suspicion(probes, p, now_ns);
-	md_probe_end_warning(probes, p, now_ns);
+	end_warning(probes, p, now_ns);
 	p->number = p->answered; /* the one under way has been dropped */
 	if (p->n_scheduled) {
 		p->next_ns = now_ns;

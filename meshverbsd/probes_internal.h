@@ -44,13 +44,17 @@ void md_probe_tell(struct md_probes *probes, struct md_probe *p);
 void md_probes_tell_the_rest(struct md_probes *probes);
 /** md_probes_tell_soon - should there be any of those, a tick is due for them */
 void md_probes_tell_soon(struct md_probes *probes, uint64_t now_ns);
-/** md_probe_end_warning - it answers: those who were warned are told, and not warned again soon */
-void md_probe_end_warning(struct md_probes *probes, struct md_probe *p, uint64_t now_ns);
 /** md_probe_pace - how long until its next probe, ns */
 uint64_t md_probe_pace(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns);
-/** md_probe_pace_on_grid - the same, so that paths of different phases do not each need a turn of their own */
+/**
+ * md_probe_pace_on_grid - the same on a grid, so that paths of different phases do not each need a turn of their own, and turns that come
+ * a little late do not add up
+ */
 uint64_t md_probe_pace_on_grid(const struct md_probes *probes, const struct md_probe *p, uint64_t now_ns);
-/** md_probe_behind_peer - a little later than the peer's next one, ns */
+/**
+ * md_probe_behind_peer - a little later than the next one of the peer, if there is one: so it is always the same end that probes. Not on the
+ * grid, which would be later still.
+ */
 uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_probe *p);
 /** md_probe_schedule - its next probe, after one now */
 void md_probe_schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns);
