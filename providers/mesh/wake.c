@@ -98,7 +98,7 @@ void mesh_wake_check(struct mesh_wake *wake)
 		return;
 	pthread_mutex_lock(&wake->lock);
 	close_both(wake);
-	open_both(wake); /* else the next time */
+	open_both(wake);
 	pthread_mutex_unlock(&wake->lock);
 	atomic_store_explicit(&wake->woken, false, memory_order_seq_cst);
 }

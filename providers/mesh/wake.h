@@ -26,14 +26,14 @@ bool mesh_is_socket(int fd, uint64_t ino);
 int mesh_wake_init(struct mesh_wake *wake);
 void mesh_wake_fini(struct mesh_wake *wake);
 
-/** mesh_wake - end the sleep, or the next one; any thread, no lock of the plugin's is taken within */
+/** mesh_wake - end the sleep, or the next one; any thread, with any of the plugin's locks but @lock */
 void mesh_wake(struct mesh_wake *wake);
 
 /* The rest is for the thread that sleeps. */
 
 /** mesh_wake_heard - poll() has said something of fd[0]; what it was woken for is looked at after this */
 void mesh_wake_heard(struct mesh_wake *wake);
-/** mesh_wake_check - somebody may have closed them, and nobody could wake it any more */
+/** mesh_wake_check - somebody may have closed them, and nobody could wake it any more; if none are to be had, the next check tries again */
 void mesh_wake_check(struct mesh_wake *wake);
 
 #endif
