@@ -12,8 +12,9 @@ from rdmalab import LabError
 from rdmalab.job import Waiting
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(TESTS / "topo"))
+sys.path += [str(TESTS / "topo"), str(TESTS / "sim/net")]
 import topo as topology  # noqa: E402
+from launcher import SimError, lifecycle, runtime  # noqa: E402
 
 SIM = str(TESTS / "sim/sim")
 # What a package does to a host: its files, over the machine's, for this host alone, then its postinst.
@@ -99,7 +100,11 @@ class Simulation:
         self.logs = True
 
     def argv(self, host, *command):
-        return [SIM, "exec", "-n", self.name, host, "--", *command]
+        """What `sim exec` executes, without the start of an interpreter that it takes."""
+        try:
+            return lifecycle.command(runtime.Sim(self.name), host, command)
+        except SimError as err:
+            raise LabError(str(err)) from err
 
     def start(self, host, command):
         return Job(self, host, command)

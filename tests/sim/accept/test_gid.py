@@ -18,14 +18,12 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent / "net/tests"), str(REPO / "tests/lab")]
-from test_hosts import PREFIX, prepare, sim, until  # noqa: E402
+from test_hosts import PREFIX, act, prepare, read, runtime, until  # noqa: E402
 from verbsmatrix.simhosts import Simulation  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 SECONDS = 20
 UD = ["/usr/bin/python3", str(HERE / "ud.py")]
-GIDS = "cd /sys/class/infiniband/mlx5_0/ports/1; for i in {0..30}; do " \
-       "t=$(cat gid_attrs/types/$i 2>/dev/null) && echo $i $(cat gids/$i gid_attrs/ndevs/$i) ${t#IB/}; done"
 
 
 def dotted(a, b, c, d):
@@ -38,6 +36,7 @@ class Pair:
 
     def __init__(self, place):
         self.place = place
+        self.sim = runtime.Sim(place.name)
         self.stacked = place.logs
 
     def argv(self, host, *command):
@@ -52,17 +51,22 @@ class Pair:
 
     def table(self, host):
         """{index: (GID, netdev, type)}"""
-        rows = [line.split(None, 3) for line in self.run(host, "bash", "-c", GIDS).stdout.splitlines()]
-        return {int(i): (gid, netdev, kind) for i, gid, netdev, kind in rows}
+        port = self.sim.root(host) / "sys/class/infiniband/mlx5_0/ports/1"
+        rows = {}
+        for i in range(31):
+            kind = read(port / f"gid_attrs/types/{i}").strip()
+            if kind:
+                rows[i] = (read(port / f"gids/{i}").strip(), read(port / f"gid_attrs/ndevs/{i}").strip(), kind.removeprefix("IB/"))
+        return rows
 
     def index(self, host, gid, kind="RoCE v2", netdev="eth0"):
         return next((i for i, row in self.table(host).items() if row[0].endswith(gid) and row[1:] == (netdev, kind)), None)
 
     def addr(self, verb, port, address):
-        sim("addr", "-n", self.place.name, verb, port, address)
+        act("addr", "-n", self.place.name, verb, port, address)
 
     def listening(self, host, port):
-        return until(lambda: f":{port} " in self.run(host, "ss", "-tln").stdout, SECONDS)
+        return until(lambda: self.sim.listening(host, port), SECONDS)
 
     def log(self, host):
         return self.run(host, "cat", "/var/log/meshverbs.log").stdout if self.stacked else ""
@@ -233,7 +237,7 @@ class Cases(unittest.TestCase):
         """Link flap: carrier goes and comes, the table stays, so does everything else."""
         def flap(pair):
             for word in ("off", "on"):
-                sim("link", "-n", pair.place.name, "lan", word)
+                act("link", "-n", pair.place.name, "lan", word)
         self.works_both_ways(lambda pair: self.pingpong(pair, 3, lambda: flap(pair)))
 
     def test_an_entry_taken_by_a_neighbour_subnet_fails_as_it_did(self):

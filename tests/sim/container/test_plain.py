@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent / place) for place in ("net/tests", "rightnic")] + [str(REPO / "tests/lab")]
-from test_hosts import PREFIX, prepare, sim, until  # noqa: E402
+from test_hosts import PREFIX, act, prepare, until  # noqa: E402
 from nicmatrix.world import World, staged  # noqa: E402
 from launcher import directory  # noqa: E402
 
@@ -65,7 +65,7 @@ class Plain(unittest.TestCase):
     def message(self, world, env, agent=True):
         """A receiver on a is connected while b.0 is down, a sender on b when that is back. @agent: a's own is still there then."""
         world.run("a", "bash", "-c", "echo >/dev/tcp/10.1.0.2/9")  # is refused, but the neighbour is known
-        sim("link", "-n", world.place.name, "b.0", "off")
+        act("link", "-n", world.place.name, "b.0", "off")
         if world.stacked:
             self.assertIsNotNone(until(lambda: not self.is_up(world, "b", "mlx5_0")))
         receiver = End(world, "a", "receive", "mlx5_0", str(INDEX), str(SECONDS), env=env)
@@ -73,8 +73,8 @@ class Plain(unittest.TestCase):
         receiver.tell(f"::ffff:10.1.0.2 {sender.qpn}")
         receiver.hear("connected")
         if not agent:
-            sim("agents", "-n", world.place.name, "kill", "a")
-        sim("link", "-n", world.place.name, "b.0", "on")
+            act("agents", "-n", world.place.name, "kill", "a")
+        act("link", "-n", world.place.name, "b.0", "on")
         sender.tell(f"::ffff:10.1.0.1 {receiver.qpn}")
         sender.hear("connected")
         if world.stacked:

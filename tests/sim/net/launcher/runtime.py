@@ -14,6 +14,7 @@ import time
 from . import SimError
 
 RUN = pathlib.Path(os.environ.get("SIM_RUN", "/run/meshsim"))
+LISTEN = "0A"  # TCP_LISTEN of net/tcp_states.h
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 
 
@@ -74,6 +75,19 @@ class Sim:
             known = " ".join(self.record().get("hosts", {}))
             raise SimError(f"no host '{host}' in '{self.name}'; it has: {known}")
         return hosts[host]
+
+    def root(self, host):
+        """The file system of a host, as a path that is good from outside."""
+        return pathlib.Path(f"/proc/{self.pid(host)}/root")
+
+    def listening(self, host, port):
+        """Whether some program of the host listens on that TCP port."""
+        pattern = re.compile(rf":{port:04X} [0-9A-F:]+ {LISTEN} ")
+        for table in ("tcp", "tcp6"):
+            with contextlib.suppress(OSError):
+                if pattern.search(pathlib.Path(f"/proc/{self.pid(host)}/net/{table}").read_text()):
+                    return True
+        return False
 
     def control(self, host, request):
         """One line to the host's simhostd, its answer back; an "error: ..." answer becomes a SimError."""

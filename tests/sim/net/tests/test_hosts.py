@@ -17,6 +17,8 @@ import time
 import unittest
 
 SIM = str(pathlib.Path(__file__).resolve().parents[2] / "sim")
+sys.path += [str(pathlib.Path(SIM).parent / "net"), str(pathlib.Path(SIM).parents[1] / "topo")]
+from launcher import cli, lifecycle, runtime  # noqa: E402
 PREFIX = f"t{os.getpid()}"
 TOPOLOGY = """host a
 host b
@@ -37,6 +39,16 @@ def sim(*args, check=True, **kwargs):
     if check and done.returncode:
         raise AssertionError(f"sim {' '.join(args)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done
+
+
+def act(*words):
+    """The same of a command that works and says nothing, in this process: most take less time than an interpreter to start."""
+    cli.run(list(words))
+
+
+def enter(name, host, *argv):
+    """What `sim exec` executes."""
+    return lifecycle.command(runtime.Sim(name), host, argv)
 
 
 def traces(name):
@@ -104,21 +116,26 @@ class WithHosts(unittest.TestCase):
         assert not left, left
 
     def run_in(self, host, *argv, check=True):
-        return sim("exec", "-n", self.name, host, "--", *argv, check=check).stdout.strip()
+        done = subprocess.run(enter(self.name, host, *argv), text=True, capture_output=True, check=False, timeout=60)
+        if check and done.returncode:
+            raise AssertionError(f"{argv} in {host}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def listening(self, host, port, seconds=10.0):
+        return until(lambda: runtime.Sim(self.name).listening(host, port), seconds)
 
     def cat(self, host, *paths):
         return self.run_in(host, "cat", *paths)
 
     def gids(self, host, dev):
         """{index: (GID, type, netdev)} of the entries that are not empty."""
-        base = f"/sys/class/infiniband/{dev}/ports/1"
-        script = (f"cd {base}; for i in gids/*; do g=$(cat $i); i=${{i##*/}}; "
-                  "[ $g = 0000:0000:0000:0000:0000:0000:0000:0000 ] || "
-                  "echo \"$i $g $(cat gid_attrs/ndevs/$i 2>/dev/null || echo -) $(cat gid_attrs/types/$i)\"; done")
+        port = runtime.Sim(self.name).root(host) / f"sys/class/infiniband/{dev}/ports/1"
         found = {}
-        for line in self.run_in(host, "sh", "-c", script).splitlines():
-            index, gid, netdev, kind = line.split(" ", 3)
-            found[int(index)] = (gid, kind, netdev)
+        for file in (port / "gids").iterdir():
+            gid = read(file).strip()
+            if gid.strip("0:"):
+                netdev = read(port / "gid_attrs/ndevs" / file.name).strip() or "-"
+                found[int(file.name)] = (gid, read(port / "gid_attrs/types" / file.name).strip(), netdev)
         return found
 
     def index_of(self, host, dev, tail, kind="RoCE v2", netdev="eth0"):

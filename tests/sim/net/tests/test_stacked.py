@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from test_hosts import SIM, WithHosts, prepare, sim, until
+from test_hosts import WithHosts, act, enter, prepare, until
 from test_verbs import HOLD_QP
 
 REPO = pathlib.Path(__file__).resolve().parents[4]
@@ -27,7 +27,7 @@ class Stacked(WithHosts):
 
     def argv(self, host, stacked, *command):
         where = ["env", f"MESHVERBS_REPORT={self.report.name}", *STACKED] if stacked else []
-        return [SIM, "exec", "-n", self.name, host, "--", *where, "timeout", "30", *command]
+        return enter(self.name, host, *where, "timeout", "30", *command)
 
     def stages(self):
         """{stage: state} of what the plugin reported."""
@@ -40,7 +40,7 @@ class Stacked(WithHosts):
     def between(self, port, stacked, *command):
         """The client's output, both ends stacked or both bare."""
         with subprocess.Popen(self.argv("b", stacked, *command), stdout=subprocess.DEVNULL) as server:
-            self.assertIsNotNone(until(lambda: f":{port}" in self.run_in("b", "ss", "-tln"), 10), "no server")
+            self.assertIsNotNone(self.listening("b", port), "no server")
             done = subprocess.run(self.argv("a", stacked, *command, "b"), text=True, capture_output=True, check=False)
             self.assertEqual((done.returncode, server.wait(30)), (0, 0), done.stdout + done.stderr)
         return done.stdout
@@ -85,10 +85,10 @@ class Stacked(WithHosts):
             self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
             with subprocess.Popen(self.argv("b", stacked, *program), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True) as server:
-                self.assertIsNotNone(until(lambda: ":18515" in self.run_in("b", "ss", "-tln"), 10), "no server")
-                sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+                self.assertIsNotNone(self.listening("b", 18515), "no server")
+                act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
                 self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is None))
-                sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+                act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
                 self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is not None))
                 self.assertNotEqual(self.index_of("b", "mlx5_0", "0a01:0002"), 3)
                 client = subprocess.run(self.argv("a", stacked, *program, "b"), text=True, capture_output=True, check=False)
@@ -96,8 +96,8 @@ class Stacked(WithHosts):
             holder.stdin.write("\n")
             holder.stdin.close()
             holder.wait(10)
-        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")  # back to index 3
-        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")  # back to index 3
+        act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
         self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
         return client.stdout + client.stderr, said, client.returncode, server.returncode
 
@@ -128,7 +128,7 @@ class Stacked(WithHosts):
 
     def test_the_machine_is_as_it_was(self):
         before = sorted(os.listdir("/etc/ld.so.conf.d") + os.listdir("/etc/libibverbs.d"))
-        sim("exec", "-n", self.name, "a", "--", *STACKED, "ibv_devices")
+        self.run_in("a", *STACKED, "ibv_devices")
         self.assertEqual(sorted(os.listdir("/etc/ld.so.conf.d") + os.listdir("/etc/libibverbs.d")), before)
         self.assertNotIn("/mnt/front", subprocess.run(["/sbin/ldconfig", "-p"], text=True, capture_output=True, check=True).stdout)
 

@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from test_hosts import SIM, WithHosts, prepare, sim, until
+from test_hosts import WithHosts, act, enter, prepare, sim, until
 
 SECONDS = 10
 HOLD_QP = """
@@ -113,8 +113,8 @@ cable ab a.0 b.0
 
 class WithPrograms(WithHosts):
     def start(self, host, *argv, **kwargs):
-        return subprocess.Popen([SIM, "exec", "-n", self.name, host, "--", *argv], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, **kwargs)
+        return subprocess.Popen(enter(self.name, host, *argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                **kwargs)
 
     def fault(self, port, *words):
         return sim("fault", "-n", self.name, port, *words).stdout.strip()
@@ -123,7 +123,7 @@ class WithPrograms(WithHosts):
         """(server's output, client's output) of one run from a to b."""
         argv = ["timeout", str(SECONDS), tool, "-d", "mlx5_0", *options]
         with self.start("b", *argv) as server:
-            self.assertIsNotNone(until(lambda: ":18515" in self.run_in("b", "ss", "-tln")), "server does not listen")
+            self.assertIsNotNone(self.listening("b", 18515), "server does not listen")
             done = sim("exec", "-n", self.name, "a", "--", *argv, "b", check=check)
             if not check:
                 server.terminate()
@@ -157,17 +157,17 @@ class Verbs(WithPrograms):
 
     def test_port_attributes_follow_the_link(self):
         self.assertIn("PORT_ACTIVE", self.run_in("a", "ibv_devinfo", "-d", "mlx5_0"))
-        sim("link", "-n", self.name, "a.0", "off")
+        act("link", "-n", self.name, "a.0", "off")
         self.assertIsNotNone(until(lambda: "PORT_DOWN" in self.run_in("a", "ibv_devinfo", "-d", "mlx5_0")))
-        sim("link", "-n", self.name, "a.0", "on")
+        act("link", "-n", self.name, "a.0", "on")
         self.assertIsNotNone(until(lambda: "PORT_ACTIVE" in self.run_in("a", "ibv_devinfo", "-d", "mlx5_0")))
 
     def test_a_flap_under_a_queue_pair_moves_the_index_for_good(self):
         with self.start("b", "/usr/bin/python3", "-c", HOLD_QP, "3", stdin=subprocess.PIPE) as holder:
             self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
-            sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+            act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
             self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is None))
-            sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+            act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
             self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is not None))
             self.assertNotEqual(self.index_of("b", "mlx5_0", "0a01:0002"), 3)
             self.assertEqual(self.index_of("b", "mlx5_0", "0a01:0002", "IB/RoCE v1"), 2)
@@ -175,8 +175,8 @@ class Verbs(WithPrograms):
             holder.stdin.close()
             holder.wait(SECONDS)
         # With the queue pair gone, the slot is free again: the next newcomer gets it.
-        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
-        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+        act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
         self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
 
     def test_a_killed_program_leaves_no_reference(self):
@@ -184,8 +184,8 @@ class Verbs(WithPrograms):
             self.assertTrue(holder.stdout.readline().strip().isdigit(), "no QP")
             holder.kill()
             holder.wait(SECONDS)
-        sim("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
-        sim("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
+        act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")
+        act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
         self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))
 
     def test_one_packet_lost_is_repeated(self):
@@ -289,8 +289,8 @@ class Verbs(WithPrograms):
         thread = threading.Thread(target=traffic)
         thread.start()
         for _ in range(15):
-            sim("link", "-n", self.name, "lan", "off")
-            sim("link", "-n", self.name, "lan", "on")
+            act("link", "-n", self.name, "lan", "off")
+            act("link", "-n", self.name, "lan", "on")
             time.sleep(0.02)
         stop.set()
         thread.join()
@@ -310,10 +310,10 @@ class InfiniBand(WithPrograms):
 
     def test_link_state(self):
         self.assertIn("PORT_ACTIVE", self.run_in("a", "ibv_devinfo"))
-        sim("link", "-n", self.name, "ab", "off")
+        act("link", "-n", self.name, "ab", "off")
         self.assertIsNotNone(until(lambda: self.cat("a", "/sys/class/infiniband/mlx5_0/ports/1/phys_state") == "2: Polling"))
         self.assertIn("PORT_DOWN", self.run_in("a", "ibv_devinfo"))
-        sim("link", "-n", self.name, "ab", "on")
+        act("link", "-n", self.name, "ab", "on")
         self.assertIsNotNone(until(lambda: "PORT_ACTIVE" in self.run_in("a", "ibv_devinfo")))
 
 

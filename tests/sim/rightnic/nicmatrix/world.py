@@ -16,7 +16,6 @@ from launcher import agents, lifecycle, runtime
 from verbsmatrix.simhosts import Simulation
 
 PREFIX = "nics"
-LISTEN = "0A"
 
 
 def skip(why):
@@ -118,17 +117,9 @@ class World:
         self.port += 1
         return self.port
 
-    def listening(self, host, port):
-        pattern = re.compile(rf":{port:04X} [0-9A-F:]+ {LISTEN} ")
-        for table in ("tcp", "tcp6"):
-            with contextlib.suppress(OSError):
-                if pattern.search(pathlib.Path(f"/proc/{self.pids[host]}/net/{table}").read_text()):
-                    return True
-        return False
-
     def wait_listening(self, server, host, port, seconds=15):
         """Whether the program listens; False too when it ended."""
-        return self.wait_running(server, lambda: self.listening(host, port), seconds)
+        return self.wait_running(server, lambda: self.sim.listening(host, port), seconds)
 
     def identifiers(self, host):
         """Of librdmacm's programs on a host, a line for each."""
