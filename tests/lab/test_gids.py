@@ -4,7 +4,7 @@
 
     test_gids.py BUILD_DIR [-k REGEX]     boots a pair of guests for it
     test_gids.py --lab NAME [-k REGEX]    uses a pair that is up with meshverbs and these tests' programs laid over it
-    test_gids.py BUILD_DIR --sample 14    that many cases of each kind's, chosen by --seed, and the questions to the tool
+    test_gids.py BUILD_DIR --sample 8     that many cases of each kind's, chosen by --seed, and the questions to the tool
 """
 import argparse
 import os

@@ -2,11 +2,12 @@
 /*
  * Datagrams between two hosts, and everything that a program can see of them.
  *
- *    datagrams [-e] [-w] [-r] [-c] [-n ROUNDS] [-t SECONDS] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
+ *    datagrams [-e] [-w] [-r] [-c] [-n ROUNDS] [-t SECONDS] [-a TIMES] -d DEVICE -g GID_INDEX -p TCP_PORT [SERVER]
  *       -e  sleep for completion events    -w  post with ibv_wr_*()
  *       -r  the server answers to where a datagram came from, by its completion
  *       -c  after -n rounds close the device as others in the process have opened it, which is not the program's to do
  *       -t  more rounds than -n says, for so long
+ *       -a  send one at most so often until its echo is there, every 0.3 s (100)
  *
  * Each side has two queue pairs; number i of one talks to number i of the other. The client sends and waits for the
  * echo, and sends again, as one has to with datagrams. Exit status: 0; 2 when nothing comes back; 1 for everything else.
@@ -31,7 +32,6 @@
 #define SLOTS	64u
 #define QPS	2u
 #define PATIENCE_MS 300
-#define TRIES	100
 
 struct end {
 	union ibv_gid gid;
@@ -40,12 +40,12 @@ struct end {
 
 static struct {
 	bool events, wr, reply, closes;
-	unsigned int rounds;
+	unsigned int rounds, tries;
 	long ms;
 	const char *device, *server;
 	uint8_t gid_index;
 	uint16_t port;
-} opt = {.rounds = 20};
+} opt = {.rounds = 20, .tries = 100};
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -370,7 +370,7 @@ static void ask(struct ibv_ah *ah, unsigned int q, uint32_t seq, uint32_t length
 	struct ibv_wc wc;
 	bool right;
 
-	for (tries = 0; tries < TRIES; tries++) {
+	for (tries = 0; tries < opt.tries; tries++) {
 		drain_sends();
 		fill(slot(SLOTS + q), seq, length, seq);
 		post(q, ah, theirs.qpn[q], seq << 1 | q, length);
@@ -421,7 +421,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "ewrcn:t:d:g:p:")) >= 0) {
+	while ((c = getopt(argc, argv, "ewrcn:t:a:d:g:p:")) >= 0) {
 		switch (c) {
 		case 'e': opt.events = true; break;
 		case 'w': opt.wr = true; break;
@@ -429,6 +429,7 @@ static void parse(int argc, char **argv)
 		case 'c': opt.closes = true; break;
 		case 'n': opt.rounds = (unsigned int)atoi(optarg); break;
 		case 't': opt.ms = 1000L * atoi(optarg); break;
+		case 'a': opt.tries = (unsigned int)atoi(optarg); break;
 		case 'd': opt.device = optarg; break;
 		case 'g': opt.gid_index = (uint8_t)atoi(optarg); break;
 		case 'p': opt.port = (uint16_t)atoi(optarg); break;

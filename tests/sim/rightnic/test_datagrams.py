@@ -181,7 +181,7 @@ class WithoutAgents(unittest.TestCase):
     def test_as_bare(self):
         with world.staged(BUILD) as stage, world.World.up(TRIANGLE, BUILD, stage, "ud-alone") as w:
             world.agents.stop(w.sim, list(w.pids))
-            status, _, said = talk(w, "c", 0, "a", 0, ["-n", "1"])
+            status, _, said = talk(w, "c", 0, "a", 0, ["-n", "1", "-a", "10"])
             self.assertEqual(status, NO_ECHO, said)
 
 

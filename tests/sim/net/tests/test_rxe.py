@@ -8,14 +8,19 @@ Programs exchange addresses over the same cable.  Exits 77 where the lab cannot 
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import unittest
 
-from test_hosts import PREFIX, prepare, sim, until
+from test_hosts import PREFIX, enter, prepare, runtime, sim, until
 
 LAB = str(pathlib.Path(__file__).resolve().parents[3] / "lab/lab")
+sys.path.append(str(pathlib.Path(LAB).parent))
+from rdmalab import Lab  # noqa: E402
+from rdmalab.job import Result  # noqa: E402
+
 NAME = f"{PREFIX}-rxe"
 SECONDS = 90
 GUEST = {"device": "rxe0", "gid": "1", "address": "10.1.0.1"}
@@ -32,6 +37,18 @@ def lab(*args, check=True):
     return done
 
 
+class InHost:
+    """A program of the simulated host, with the interface of one of the guest."""
+
+    def __init__(self, words):
+        self.process = subprocess.Popen(enter(NAME, "b", "timeout", str(SECONDS), *words), stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True)
+
+    def wait(self, seconds):
+        said, _ = self.process.communicate(timeout=seconds)
+        return Result(self.process.returncode, said)
+
+
 class Rxe(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -40,15 +57,28 @@ class Rxe(unittest.TestCase):
         lab("up", "pair", "--name", NAME, "--only", "a", "--tap", f"a.0=msim-{NAME}:tap0")
         cls.addClassCleanup(lab, "down", "-n", NAME)
         sim("plug", "-n", NAME, "a.0", "tap0")
+        cls.guest = Lab.attach(NAME)
 
     def in_host(self, *argv, check=True):
-        return sim("exec", "-n", NAME, "b", "--", "timeout", str(SECONDS), *argv, check=check)
+        return self.done(subprocess.run(enter(NAME, "b", "timeout", str(SECONDS), *argv), text=True, capture_output=True, check=False),
+                         argv, check)
 
     def in_guest(self, *argv, check=True):
-        return lab("run", "-n", NAME, "a", "--timeout", str(SECONDS), "--", *argv, check=check)
+        found = self.guest.run("a", shlex.join(argv), SECONDS)
+        return self.done(subprocess.CompletedProcess(argv, found.rc, found.out, ""), argv, check)
 
-    def listens(self, run):
-        return until(lambda: ":18515 " in run("ss", "-tln").stdout, 20)
+    def done(self, found, argv, check):
+        if check:
+            self.assertEqual(found.returncode, 0, f"{argv}: {found.stdout}{found.stderr}")
+        return found
+
+    def listens(self, server):
+        """Whether one does, there."""
+        if server == self.in_host:
+            return until(lambda: runtime.Sim(NAME).listening("b", 18515), 20)
+        # One command: each takes the guest longer than the server to start.
+        looks = "for i in {1..200}; do grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.1; done; exit 1"
+        return self.guest.run("a", looks, SECONDS).rc == 0 or None
 
     def both_ways(self, argv, good):
         """The same command between guest and host, either one as the server; `good` is in the client's output."""
@@ -56,21 +86,13 @@ class Rxe(unittest.TestCase):
         for client, mine, server, theirs in ends:
             with self.subTest(argv=argv, client=mine["device"]):
                 full = [argv[0], "-d", "{device}", argv[1], "{gid}", *argv[2:]]
-                serving = [LAB, "run", "-n", NAME, "a", "--timeout", str(SECONDS), "--"] if server == self.in_guest else \
-                    [*self.exec_argv(), "timeout", str(SECONDS)]
-                with subprocess.Popen([*serving, *[w.format(**theirs) for w in full]], stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True) as process:
-                    try:
-                        self.assertIsNotNone(self.listens(server), "no server")
-                        done = client(*[w.format(**mine) for w in full], theirs["address"], check=False)
-                    finally:
-                        said, _ = process.communicate(timeout=SECONDS)
+                words = [w.format(**theirs) for w in full]
+                serving = self.guest.start("a", shlex.join(words)) if server == self.in_guest else InHost(words)
+                self.assertIsNotNone(self.listens(server), "no server")
+                done = client(*[w.format(**mine) for w in full], theirs["address"], check=False)
+                said = serving.wait(SECONDS).out
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr + said)
                 self.assertRegex(done.stdout, good)
-
-    @staticmethod
-    def exec_argv():
-        return [str(pathlib.Path(LAB).parents[1] / "sim/sim"), "exec", "-n", NAME, "b", "--"]
 
     def perftest(self, tool, *more):
         """-x takes the GID index, as -g does in the pingpongs. -u 17 is 0.5 s, eight times over: on a busy machine a guest,
