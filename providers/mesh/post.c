@@ -204,6 +204,12 @@ static bool can_send(const struct mesh_held *h)
 	}
 }
 
+/* Posted with held->lock, and not known before not to fit. */
+static bool is_unnoted(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_FLUSHING || ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->guard && h->guard->lost);
+}
+
 /*
  * libmlx5 looks at the CQ when its queue is full, and who polls an extended one has that from start_poll to end_poll. He may be the caller,
  * or want a lock of the caller's. What is noted is known not to fit without that, so this is for what is not noted. held->lock
@@ -216,7 +222,7 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 	struct mesh_cq *cq = h->send_cq;
 
 	*ret_put_off = false;
-	if (!h->queue.n || !(h->mode == MESH_HELD_FLUSHING || (h->mode == MESH_HELD_GUARDED && h->guard->lost)))
+	if (!cq->extended || !is_unnoted(h))
 		return NULL;
 	do {
 		atomic_fetch_add_explicit(&cq->posting, 1, memory_order_seq_cst);
@@ -230,16 +236,33 @@ static struct mesh_cq *keep_from_polling(struct mesh_held *h, bool *ret_put_off)
 	return NULL;
 }
 
+static void let_poll(struct mesh_cq *kept)
+{
+	if (kept)
+		atomic_fetch_sub_explicit(&kept->posting, 1, memory_order_release);
+}
+
+/* What nothing waits before. Return: as send_one() */
+static int send_now(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	bool put_off;
+	struct mesh_cq *kept = keep_from_polling(h, &put_off);
+	int err = put_off ? WAIT : send_one(h, wr);
+
+	let_poll(kept);
+	return err;
+}
+
 void mesh_post_drain(struct mesh_held *h)
 {
 	const struct mesh_send *send;
 	struct mesh_cq *kept;
-	bool put_off;
+	bool put_off = false;
 	int cancel, err;
 
 	if (!can_send(h))
 		return;
-	kept = keep_from_polling(h, &put_off);
+	kept = h->queue.n ? keep_from_polling(h, &put_off) : NULL;
 	if (put_off)
 		return;
 	cancel = mesh_cancel_off(); /* as in mesh_post_send(); of who polls more locks are held */
@@ -255,8 +278,7 @@ void mesh_post_drain(struct mesh_held *h)
 	}
 	mesh_cancel_restore(cancel);
 	atomic_store_explicit(&h->backlog, h->queue.n, memory_order_relaxed);
-	if (kept)
-		atomic_fetch_sub_explicit(&kept->posting, 1, memory_order_release);
+	let_poll(kept);
 }
 
 void mesh_post_drain_all(struct mesh_context *mc)
@@ -328,7 +350,7 @@ static int post_send_locked(struct mesh_held *h, struct ibv_send_wr **wr, struct
 		mesh_post_drain(h);
 	for (; *wr && !mesh_post_is_left(h); *wr = (*wr)->next) {
 		direct = can_send(h) && !h->queue.n;
-		err = direct ? send_one(h, *wr) : WAIT;
+		err = direct ? send_now(h, *wr) : WAIT;
 		if (err == WAIT)
 			err = enqueue(h, *wr);
 		if (err) {

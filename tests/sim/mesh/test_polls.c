@@ -474,6 +474,78 @@ static void test_begins_while_posted(void **state)
 	sem_destroy(&posts);
 }
 
+static uint64_t n_sent, n_done;
+
+static int write_to_itself(void)
+{
+	struct ibv_send_wr wr = {.wr_id = n_sent, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	return end_send(&guarded, &wr);
+}
+
+static void *write_elsewhere(void *arg)
+{
+	while (!write_to_itself() && ++n_sent % 4)
+		;
+	return arg;
+}
+
+/*
+ * Nor does who posts to one that has moved, and whose work is not noted any more, look at a CQ that another thread polls, with the lock
+ * that this is going to want, though nothing waits before.
+ */
+static void posts_unnoted(bool ended)
+{
+	enum ibv_wc_status status = ended ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
+	struct mv_move_sync sync;
+	pthread_t writer;
+	struct ibv_wc wc;
+
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	open_guarded(&moved_ex, 0);
+	guarded_prepare_loop(guarded.held, PSN);
+	guarded_fence(guarded.held, true, &sync);
+	assert_int_equal(mesh_live_replay(guarded.held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	if (ended) {
+		end_err(&guarded);
+		guarded.qp->state = IBV_QPS_ERR;
+	} else {
+		guarded.held->guard->lost = "a test wants it so";
+	}
+	for (n_sent = 0; !write_to_itself(); n_sent++)
+		;
+	assert_int_equal(guarded.held->queue.n, 0);
+	start_poll(0);
+	alarm(PATIENCE);
+	assert_int_equal(pthread_create(&writer, NULL, write_elsewhere, NULL), 0);
+	usleep(100000);
+	for (n_done = 1; !ibv_next_poll(hub.cq_ex); n_done++) {
+		assert_int_equal(hub.cq_ex->wr_id, n_done);
+		assert_int_equal(hub.cq_ex->status, status);
+	}
+	ibv_end_poll(hub.cq_ex);
+	assert_int_equal(pthread_join(writer, NULL), 0);
+	for (; n_done < n_sent; n_done++) {
+		wc = end_wait(&guarded);
+		assert_int_equal(wc.wr_id, n_done);
+		assert_int_equal(wc.status, status);
+	}
+	end_quiet(&guarded);
+	alarm(0);
+}
+
+static void test_posts_unnoted(void **state)
+{
+	(void)state;
+	posts_unnoted(false);
+}
+
+static void test_posts_to_an_ended_one(void **state)
+{
+	(void)state;
+	posts_unnoted(true);
+}
+
 static unsigned int n_locked, n_free; /* posts with and without the lock that who polls may want */
 
 static int post_counted(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -907,7 +979,7 @@ int main(void)
 		T(test_named_unasked), T(test_nameless),
 		T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
-		T(test_begins_while_posted), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet),
+		T(test_begins_while_posted), T(test_posts_unnoted), T(test_posts_to_an_ended_one), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet),
 		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
 		T(test_ends_in_own_batch),
