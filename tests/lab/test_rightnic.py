@@ -27,7 +27,7 @@ from rdmalab import Lab, LabError  # noqa: E402
 from rdmalab.progress import Progress  # noqa: E402
 
 BOOT_S = 400.0  # three guests, on a machine with much other work
-WORKS_S, FAILS_S, GRACE_S = 60.0, 20.0, 3.0
+WORKS_S, FAILS_S, GRACE_S, LISTENS_S = 60.0, 20.0, 3.0, 20.0
 GID = 1  # the first address of a Soft-RoCE device
 PROGRAMS = {
     **{name: (f"{name} -d {{dev}} -x {GID} -F -n {count} {size} -p {{port}}", r"\n *\d+ +%d +(?:[\d.]+|inf)" % count)
@@ -68,14 +68,16 @@ class World:
             self.lab.run(host, "until [ -s /run/meshverbs/directory ]; do sleep 0.1; done", WORKS_S)
 
     def play(self, case, mode):
-        """(worked, share of the client's bytes that left through the right NIC, what was said)"""
+        """(worked, None where there was no server to talk to; share of the client's bytes that left through the right NIC; what was said)"""
         self.port += 1
         command, sane = PROGRAMS[case.program]
         server, client = (MODES[mode] + command.format(dev=f"rxe{nic}", port=self.port) for nic in (case.server_nic, case.client_nic))
         serving = self.lab.start(case.server, f"{server} 2>&1")
         try:
             hexport = f"{self.port:04X}"
-            self.lab.run(case.server, f"until grep -q ':{hexport} [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done", WORKS_S)
+            looks = f"until grep -q ':{hexport} [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
+            if self.lab.run(case.server, looks, LISTENS_S).rc:
+                return None, 0.0, f"the server does not listen:\n{serving.text()}"
             done = self.lab.run(case.client, f"{BYTES}\n{client} {case.server} 2>&1\nrc=$?\n{BYTES}\nexit $rc",
                                 FAILS_S if mode == "bare" else WORKS_S)
             served = serving.wait(GRACE_S)
@@ -89,12 +91,20 @@ class World:
         share = grown[case.client_via] / sum(grown) if sum(grown) else 0.0
         return (done.rc, served.rc) == (0, 0) and bool(re.search(sane, done.out)), share, said
 
+    def play_served(self, case, mode):
+        """The same; once more where the server did not listen, which a guest that stands still may be the reason of."""
+        outcome = self.play(case, mode)
+        if outcome[0] is not None:
+            return outcome
+        print(f"      {case.name}, {mode}, once more: {outcome[2]}", flush=True)
+        return self.play(case, mode)
+
 
 def judge(outcomes):
     """What is wrong, "" when nothing."""
     (bare, _, _), (stacked, share, _) = outcomes["bare"], outcomes["stacked"]
-    if bare:
-        return "works bare: proves nothing"
+    if bare is not False:
+        return "works bare: proves nothing" if bare else "has no server bare: proves nothing"
     if not stacked:
         return "fails with meshverbs"
     return "" if share > 0.8 else f"went through another NIC: {share:.2f} of the bytes through the right one"
@@ -105,7 +115,7 @@ def run_cases(lab, args):
     world.start_agents()
     for case in choose(lab.topo, args):
         start = time.monotonic()
-        outcomes = {mode: world.play(case, mode) for mode in MODES}
+        outcomes = {mode: world.play_served(case, mode) for mode in MODES}
         wrong = judge(outcomes)
         print(f"{'WRONG' if wrong else 'ok   '} {case.name}: {wrong or 'fails bare, works with meshverbs'} "
               f"({time.monotonic() - start:.0f} s)", flush=True)
