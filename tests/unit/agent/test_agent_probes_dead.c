@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Probes of paths: what dies is found out soon. */
+#include "probeworld.h"
+
+static void die_and_tell(bool there, bool back)
+{
+	begin();
+	late_ns = rnd(1500000);
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	watch(2, MV_WATCH_SPARE);
+	run(MD_S + rnd(INTERVAL));
+	wires[0].there_lost = there;
+	wires[0].back_lost = back;
+	/* Another way out of the same port, as behind a dead port of a switch. */
+	wires[2] = (struct wire){.key = wires[2].key, .host = HOST, .there_lost = true};
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+	assert_int_equal(told[1], MV_PROBED_UP);
+	assert_int_equal(told[2], MV_PROBED_UNKNOWN);
+	assert_true(told_order[1] < told_order[0]);
+	assert_int_equal(n_warned[0], 1);
+	assert_int_equal(n_warned[1] + n_warned[2], 0);
+	teardown(NULL);
+}
+
+static void test_dies(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		die_and_tell(true, true);
+		die_and_tell(true, false);
+		die_and_tell(false, true);
+	}
+	begin();
+}
+
+/* Nothing gets through for so long. Return: whether processes were warned. */
+static bool blip(uint64_t for_ns)
+{
+	unsigned int before = n_warned[0], told_before = n_told[0];
+
+	wires[0].there_lost = true;
+	run(for_ns);
+	assert_int_equal(state_of(0), MV_PROBED_UP);
+	wires[0].there_lost = false;
+	run(100 * MD_MS);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	/* Whoever was warned is told that all is well, once. */
+	assert_int_equal(n_told[0] - told_before, n_warned[0] - before);
+	return n_warned[0] != before;
+}
+
+static void test_warned_in_vain(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	/* Nobody works there: HOME is not warned. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
+	run(MD_S);
+	n_told[0] = 0;
+	assert_false(blip(5 * MD_MS));
+	assert_true(blip(18 * MD_MS));
+	assert_int_equal(n_warned[0], 1);
+	/* Something is to be told of another one later. */
+	n_told[0] = 0;
+	socket_full = true;
+	watch(1, MV_WATCH_WORK);
+	socket_full = false;
+	run(100 * MD_MS);
+	watch(1, MV_WATCH_SPARE);
+	assert_int_equal(n_told[0], 0);
+	/* That it looked like that lately is no news. */
+	assert_false(blip(18 * MD_MS));
+	run(9 * MD_S);
+	assert_false(blip(18 * MD_MS));
+	run(MD_S);
+	assert_true(blip(18 * MD_MS));
+	assert_int_equal(probes.count.warnings, 2);
+	/* Another one that is lost with it is found dead all the same. */
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 2);
+	assert_int_equal(probes.count.down, 1);
+	/* It was no false alarm: so there is a warning the next time. */
+	wires[0].back_lost = false;
+	run(15 * MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	wires[0].back_lost = false;
+	run(5 * MD_S);
+	wires[0].back_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 4);
+}
+
+/* Some of its queue pairs leave the path for a reason of their own, while the others wait for what is to be heard of it. */
+static void test_watched_otherwise_while_suspect(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	n_told[0] = 0;
+	watch(0, MV_WATCH_WORK | MV_WATCH_HOME);
+	assert_int_equal(n_told[0], 0);
+	/* Another process has not been warned. */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_WORK, 2, 0, &others_watches, now_ns), 0);
+	assert_int_equal(n_told[0], 1);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	n_told[0] = 0;
+	until_down(0, MD_S);
+	assert_int_equal(n_told[0], 2);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+	/* Afterwards each question has its answer. */
+	watch(0, MV_WATCH_HOME);
+	assert_int_equal(n_told[0], 3);
+}
+
+/* A process that does not read is not warned, and is told nothing twice. */
+static void test_warning_is_lost(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	watch(1, MV_WATCH_WORK); /* so that nothing is to be told of it later */
+	run(MD_S);
+	n_told[0] = 0;
+	socket_full = true;
+	wires[0].there_lost = true;
+	run(18 * MD_MS);
+	assert_int_equal(probes.count.warnings, 0);
+	wires[0].there_lost = false;
+	run(5 * MD_MS);
+	socket_full = false;
+	run(MD_S);
+	assert_int_equal(n_told[0], 0);
+}
+
+/* The agent there has been started anew, and asks who we are: so the path works. */
+static void test_challenge_ends_warning(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	n_told[0] = 0;
+	md_probes_challenged(&probes, &wires[0].key, now_ns);
+	assert_int_equal(n_told[0], 1);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_int_equal(probes.n_suspect, 0);
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 1);
+}
+
+/* It is not watched any more while it is suspect. */
+static void test_unwatched_while_suspect(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	while (!n_warned[0])
+		step(now_ns + MD_S);
+	watch(0, MV_WATCH_SPARE);
+	assert_int_equal(probes.n_suspect, 0);
+	assert_true(probes.next_ns == UINT64_MAX);
+	wires[0].there_lost = false;
+	watch(0, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(n_warned[0], 2);
+}
+
+/* Both at work: the other one is found alive as it goes. */
+static void test_dies_beside_work(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	watch(3, MV_WATCH_WORK);
+	run(MD_S);
+	wires[0].there_lost = true;
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
+	run(10 * MD_S);
+	assert_int_equal(state_of(1), MV_PROBED_UP);
+	assert_int_equal(state_of(3), MV_PROBED_UP);
+	assert_int_equal(probes.count.down, 1);
+}
+
+/* All paths of one port: those that are dead already are no witnesses against the rest, nor do suspects take them from each other. */
+static void test_many_die(void **state)
+{
+	(void)state;
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		watch(i, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	for (unsigned int i = N_NAMED; i < N_PATHS - 1; i++)
+		wires[i].there_lost = true;
+	run(400 * MD_MS);
+	assert_int_equal(probes.count.down, N_PATHS - N_NAMED - 1);
+	wires[N_PATHS - 1].there_lost = true;
+	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 36 * MD_MS);
+}
+
+/* Of all that could speak against it a few are asked in each round. */
+static void test_few_witnesses(void **state)
+{
+	uint64_t before, asked = 0;
+
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		watch(i, MV_WATCH_SPARE);
+	run(MD_S);
+	before = n_sent[0];
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	for (unsigned int i = N_NAMED; i < N_PATHS; i++)
+		asked += n_sent[i];
+	assert_true(asked >= MD_WITNESSES_MAX * MD_PROBE_PARTS);
+	assert_true(asked <= MD_WITNESSES_MAX * (n_sent[0] - before));
+}
+
+/* Nowhere to go: nobody is told, but for those who wait for it to work steadily. */
+static void test_no_witness(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(3, MV_WATCH_WORK); /* of another host */
+	assert_int_equal(md_probes_watch(&probes, &wires[0].key, MV_WATCH_HOME, 2, 0, &others_watches, now_ns), 0);
+	run(MD_S);
+	wires[0].there_lost = true;
+	run(5 * MD_S);
+	assert_int_equal(state_of(0), MV_PROBED_SILENT);
+	assert_int_equal(probes.count.down, 0);
+	assert_int_equal(told[0], MV_PROBED_SILENT);
+	wires[0].there_lost = false;
+	run(2 * MD_S);
+	assert_int_equal(told[0], MV_PROBED_UP);
+}
+
+/* All was silent, and then one path is not any more. */
+static void test_dies_while_peer_is_gone(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_WORK);
+	run(MD_S);
+	peer_runs_ns = now_ns + 100 * MD_S;
+	run(60 * MD_S);
+	assert_int_equal(probes.count.down, 0);
+	n_flying = 0; /* the agent that these were for has ended */
+	peer_runs_ns = 0;
+	wires[0].there_lost = true;
+	assert_in_range(until_down(0, 5 * MD_S), 0, 1200 * MD_MS);
+}
+
+static void test_recovers(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	until_down(0, MD_S);
+	watch(0, MV_WATCH_HOME);
+	watch(1, MV_WATCH_WORK);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+	run(30 * MD_S);
+	assert_true(n_sent[0] < 500);
+	wires[0].there_lost = false;
+	/* One answer does not prove much. */
+	while (md_probes_find(&probes, &wires[0].key)->n_answered < 2)
+		step(now_ns + MD_S);
+	assert_int_equal(state_of(0), MV_PROBED_DOWN);
+	run(50 * MD_MS);
+	assert_int_equal(told[0], MV_PROBED_UP);
+	assert_int_equal(probes.count.recovered, 1);
+	/* Dies again. */
+	wires[0].back_lost = true;
+	assert_in_range(until_down(0, MD_S), 0, 36 * MD_MS);
+	assert_int_equal(told[0], MV_PROBED_DOWN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warned_in_vain, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watched_otherwise_while_suspect, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warning_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_challenge_ends_warning, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unwatched_while_suspect, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_witness, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dies_while_peer_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_recovers, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
