@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Agents of several hosts, each in a network namespace, without privileges:  test_agents.py BUILD [TEST...]"""
+"""Agents of several hosts, each in a network namespace, without privileges:  test_agents.py BUILD [TEST...]
+
+    test_agents.py BUILD --but CLASS...     all others: so none is left out where they are run in parts
+"""
 import contextlib
 import json
 import os
@@ -955,8 +958,19 @@ class Alone(AgentTest):
         self.assertIn("user 12345 has 8 control connections and is refused a further one", a.log.read_text())
 
 
+def others(classes):
+    """Names of the classes of tests that are not among these."""
+    known = {name for name, value in globals().items() if isinstance(value, type) and issubclass(value, unittest.TestCase)}
+    unknown = set(classes) - known
+    if unknown:
+        sys.exit(f"test_agents.py: no class {' '.join(sorted(unknown))}")
+    return sorted(known - {"AgentTest"} - set(classes))
+
+
 if __name__ == "__main__":
     BUILD = sys.argv.pop(1)
+    if sys.argv[1:2] == ["--but"]:
+        sys.argv[1:] = others(sys.argv[2:])
     reason = hosts.cannot_run()
     if reason:
         print(f"skipped: {reason}")
