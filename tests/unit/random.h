@@ -4,13 +4,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* Random worlds that a seed brings back: xorshift64 (G. Marsaglia, Xorshift RNGs, 2003). Tests have one thread. */
 
-static uint64_t rng; /* the seed, not 0; the test sets it */
+/* The seed, not 0; the test sets it. Weak: all files of a test have this one. */
+__attribute__((weak)) uint64_t rng;
 
 static inline uint32_t rnd(uint32_t below)
 {
+	if (!rng)
+		abort(); /* nothing would be random */
 	rng ^= rng << 13;
 	rng ^= rng >> 7;
 	rng ^= rng << 17;
