@@ -60,7 +60,7 @@ uint64_t md_probe_behind_peer(const struct md_probes *probes, const struct md_pr
 void md_probe_schedule(const struct md_probes *probes, struct md_probe *p, uint64_t now_ns);
 /** md_probe_due - when its next probe is due: earlier, if the last one has no answer where there should be one by now */
 uint64_t md_probe_due(const struct md_probes *probes, const struct md_probe *p);
-/** md_probe_await - one that has just been probed by itself; md_probes_find_next() follows */
+/** md_probe_await - one that has just been probed and is no suspect; md_probes_find_next() follows */
 void md_probe_await(struct md_probes *probes, struct md_probe *p);
 /** md_probe_await_no_more - an answer is there, or has been looked for */
 void md_probe_await_no_more(struct md_probes *probes, struct md_probe *p);

@@ -206,6 +206,9 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 			continue;
 		send_probe(probes, p, true, now_ns);
 		if (p->n_scheduled)
+			md_probe_await(probes, p);
+		/* That one is as good as its own; but who does not answer has to be looked at. */
+		if (p->n_scheduled && answer)
 			md_probe_schedule(probes, p, now_ns);
 		n++;
 	}

@@ -215,6 +215,53 @@ static void test_many_die(void **state)
 	assert_in_range(until_down(N_PATHS - 1, MD_S), 0, 36 * MD_MS);
 }
 
+/* Who is asked as a witness and is dead itself is under suspicion as soon as the other one. */
+static void test_two_die(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		begin();
+		late_ns = rnd(1500000);
+		watch(0, MV_WATCH_WORK);
+		run(rnd(INTERVAL));
+		watch(2, MV_WATCH_WORK);
+		watch(1, MV_WATCH_SPARE);
+		run(MD_S + rnd(INTERVAL));
+		wires[0].there_lost = wires[2].back_lost = true;
+		assert_in_range(until_down(0, MD_S) + until_down(2, MD_S), 0, 36 * MD_MS);
+		teardown(NULL);
+	}
+	begin();
+}
+
+/* The agent there stands still: each of them is found silent, however many are asked as witnesses of others. */
+static void test_all_fall_silent(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		uint64_t delay_ns = 20000 + rnd(2 * MD_MS);
+
+		begin();
+		late_ns = rnd(1500000);
+		for (unsigned int path = N_NAMED; path < N_NAMED + 1 + MD_WITNESSES_MAX; path++) {
+			watch(path, MV_WATCH_WORK | MV_WATCH_HOME);
+			wires[path].delay_ns = delay_ns;
+			run(rnd(INTERVAL));
+		}
+		run(MD_S + rnd(INTERVAL));
+		peer_runs_ns = now_ns + MD_S;
+		run(100 * MD_MS);
+		for (unsigned int path = N_NAMED; path < N_NAMED + 1 + MD_WITNESSES_MAX; path++)
+			assert_int_equal(told[path], MV_PROBED_SILENT);
+		run(2 * MD_S);
+		for (unsigned int path = N_NAMED; path < N_NAMED + 1 + MD_WITNESSES_MAX; path++)
+			assert_int_equal(told[path], MV_PROBED_UP);
+		assert_int_equal(probes.count.down, 0);
+		teardown(NULL);
+	}
+	begin();
+}
+
 /* Of all that could speak against it a few are asked in each round. */
 static void test_few_witnesses(void **state)
 {
@@ -306,6 +353,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unwatched_while_suspect, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_two_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_all_fall_silent, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_witness, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dies_while_peer_is_gone, setup, teardown),
