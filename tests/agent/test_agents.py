@@ -524,6 +524,14 @@ class Probes(AgentTest):
     def states(self):
         return {(probe["gid"], probe["peer_gid"]): probe["state"] for probe in self.a.get("probes")["probes"]}
 
+    def give_addresses(self, addrs):
+        """b's eth0 has them as well, and a knows."""
+        for addr in addrs:
+            self.b.ip("addr", "add", f"{addr}/24", "dev", "eth0")
+        self.b.device("mlx5_0", "eth0", ["10.1.0.2", *addrs])
+        wait_for("a knows its addresses", lambda: sum(len(rail["gids"]) for host in self.a.get("peers")["hosts"]
+                                                      for rail in host["rails"]) > 2 * len(addrs), 10)
+
     def test_path_dies_and_recovers(self):
         talk = self.a.talk()
         talk.expect("probes")
@@ -553,10 +561,14 @@ class Probes(AgentTest):
         """What is sent then leaves an entry for the neighbour that others have to wait for when the link is back."""
         (self.a.dir / "hosts").write_text("b 10.1.0.2\n")
         self.a.agent.send_signal(signal.SIGHUP)
+        addrs = [f"10.1.0.{n}" for n in range(101, 109)]
+        self.give_addresses(addrs)
         talk = self.a.talk()
-        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
+        for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2", *(f"10.1.0.1 {addr}" for addr in addrs)):
             talk.say(f"watch {path} {self.work + self.home}")
-            talk.expect(f"path {path} up")
+        all_are_up = lambda: list(self.states().values()) == ["up"] * (2 + len(addrs))
+        wait_for("all are up", all_are_up, 10)
+        asked_for = []
         for says in (True,) * 9 + (False,):
             # b says that its port is down, or nothing. What is sent each 10 ms does not wait for notices.
             talk.lines.clear()
@@ -565,13 +577,17 @@ class Probes(AgentTest):
             self.b.ip("link", "set", "eth0", "down")
             talk.expect(f"path 10.1.0.1 10.1.0.2 {'down' if says else 'silent'}")
             wait_for("a sees it", lambda: not self.a.get("status")["rails"][0]["up"])
+            seen = set()
             end = time.monotonic() + 0.3
             while time.monotonic() < end:
-                self.assertEqual(self.a.neighbours("eth0"), [])
+                seen |= {addr for addr, _ in self.a.neighbours("eth0")}
                 time.sleep(0.05)
+            asked_for += seen
             self.b.agent.send_signal(signal.SIGCONT)
             self.b.ip("link", "set", "eth0", "up")
-            talk.expect("path 10.1.0.1 10.1.0.2 up", 10)
+            wait_for("all are up again", all_are_up, 10)
+        # Of 90. The kernel may forget one between the agent's question and what it sends; seldom, on busy cores.
+        self.assertLessEqual(len(asked_for), 2, asked_for)
         self.assertGreater(self.a.metric("datagrams_held"), 0)
 
     def test_nothing_is_sent_to_a_port_that_is_down(self):
@@ -595,11 +611,7 @@ class Probes(AgentTest):
         addrs = [f"10.1.0.{n}" for n in range(101, 165)]
         paths = [f"10.1.0.1 {addr}" for addr in addrs]
         other = "10.2.0.1 10.2.0.2"
-        for addr in addrs:
-            self.b.ip("addr", "add", f"{addr}/24", "dev", "eth0")
-        self.b.device("mlx5_0", "eth0", ["10.1.0.2", *addrs])
-        wait_for("a knows its addresses", lambda: sum(len(rail["gids"]) for host in self.a.get("peers")["hosts"]
-                                                      for rail in host["rails"]) > 2 * len(addrs), 10)
+        self.give_addresses(addrs)
         talk, peer = self.a.talk(), self.b.talk()
         talk.claim("mlx5_1", 11)
         peer.claim("mlx5_1", 22)
