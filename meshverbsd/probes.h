@@ -20,7 +20,8 @@
  * A path that falls silent proves little: the agent over there may be busy, stopped, or started again; our own may not have had a
  * processor. Times decide nothing here. A path is DOWN only by comparison: in one turn a probe goes out on it and, right behind,
  * one on each other path that we know to the same host (witnesses); then the echo of a witness is there and that of the path is
- * not. Who has answered the later datagram has had the earlier one for at least as long. MD_PROBE_PARTS * (multiplier - 1)
+ * not. Who has answered the later datagram has had the earlier one for at least as long, however long that was: echoes may be on their
+ * way for MD_PROBE_TURNS turns, and each round counts what is there by then. MD_PROBE_PARTS * (multiplier - 1)
  * such rounds, a part of the interval apart, after a probe that had such a part to be answered, or twice as long as slow ones took, and
  * not one echo in between, however late, make a path DOWN: some three intervals after its last echo. A busy agent at either end makes
  * rounds late; a dead one has no witness. A path that has never answered is never DOWN; neither is one to a host that no other path reaches, for
@@ -44,6 +45,7 @@
 
 #define MD_PROBE_PARTS       4 /* rounds in one interval, while a path is suspect */
 #define MD_PROBE_WARN_ROUNDS 2
+#define MD_PROBE_TURNS       32 /* of the newest probes of a path it is known in which turn they were sent */
 #define MD_PROBE_OWN_NS      MD_S /* of an end that the peer's probes tell enough: its own one, so that it knows how long they take */
 
 struct md_probes;
@@ -93,7 +95,10 @@ struct md_probe {
 	uint32_t peer_dropped; /* as the newest echo said */
 	uint32_t dropped; /* here, when its newest probe was sent: what was lost since may have been its echo */
 	uint64_t suspect_ns; /* since when */
-	uint64_t turn, turn_number; /* the last turn in which it was probed as suspect or witness, and that probe; 0: none */
+	uint64_t turns[MD_PROBE_TURNS]; /* in which its newest probes were sent as suspect's or witness's, by number; 0: in none */
+	uint64_t turn; /* the newest of these */
+	uint64_t turn_answered; /* the newest of these whose probe was answered */
+	uint64_t turn_counted_from; /* of a suspect: its first one that has not been in a round that counted; 0: none yet */
 	unsigned int rounds; /* that speak against it */
 	bool warned; /* who works there, in this suspicion */
 	uint64_t no_warning_ns; /* until then: the last one was in vain */

@@ -67,6 +67,8 @@ void md_probes_echo(struct md_probes *probes, const struct md_probe_key *path, c
 		return;
 	probes->count.echoes++;
 	off_pace = p->suspect || md_probe_pace(probes, p, now_ns) > probes->interval_ns;
+	if (p->number - echo->number < MD_PROBE_TURNS && p->turns[echo->number % MD_PROBE_TURNS])
+		p->turn_answered = p->turns[echo->number % MD_PROBE_TURNS];
 	p->answered = echo->number;
 	p->answered_ns = now_ns;
 	p->n_answered++;

@@ -5,32 +5,48 @@
 /* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/probed.h). */
 #define WARN_AHEAD_NS (MD_S / 10)
 
+/* The first turn in which it was asked from that one on, of those that are remembered. 0: none. */
+static uint64_t first_turn(const struct md_probe *p, uint64_t from)
+{
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < MD_PROBE_TURNS; i++)
+		if (p->turns[i] >= from && (!first || p->turns[i] < first))
+			first = p->turns[i];
+	return first;
+}
+
 /*
- * One that was asked after the suspect, in the same turn, and has answered. Or in a later turn: many suspects are not all asked in the
- * same turns, but have the same witnesses.
+ * Of those that were asked after the suspect, in the same turn, and have answered: the one with the newest answer. Or in a later turn:
+ * many suspects are not all asked in the same turns, but have the same witnesses.
  */
 static struct md_probe *witness_of(const struct md_probes *probes, const struct md_probe *suspect)
 {
-	struct md_probe *p, *next;
+	struct md_probe *p, *next, *best = NULL;
 
 	/* Not asked itself. */
-	if (!suspect->turn)
+	if (!suspect->turn_counted_from)
 		return NULL;
 	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && md_probes_same_host(p, suspect) && p->turn >= suspect->turn && p->answered >= p->turn_number)
-		return p;
-	return NULL;
+	if (p != suspect && md_probes_same_host(p, suspect) && p->turn_answered >= suspect->turn_counted_from &&
+	    (!best || p->turn_answered > best->turn_answered))
+		best = p;
+	return best;
 }
 
-/* Who has it watched is to know first which of the other paths are better. */
-static void judge_others(struct md_probes *probes, const struct md_probe *suspect)
+/* Who has it watched is to know first which of the other paths are better: those that were asked before the witness, in vain, are not. */
+static void judge_others(struct md_probes *probes, const struct md_probe *suspect, const struct md_probe *witness)
 {
+	uint64_t from = suspect->turn_counted_from, first;
 	struct md_probe *p, *next;
 
-	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && md_probes_same_host(p, suspect) && p->turn == suspect->turn && p->answered < p->turn_number &&
-	    p->state == MV_PROBED_UP)
-		md_probe_set_state(probes, p, MV_PROBED_SILENT);
+	HASH_ITER(hh, probes->by_key, p, next) {
+		if (p == suspect || p == witness || p->state != MV_PROBED_UP || p->turn_answered >= from || !md_probes_same_host(p, suspect))
+			continue;
+		first = first_turn(p, from);
+		if (first && first <= witness->turn_answered)
+			md_probe_set_state(probes, p, MV_PROBED_SILENT);
+	}
 }
 
 static unsigned int rounds_needed(const struct md_probes *probes)
@@ -46,39 +62,30 @@ static bool is_time_to_warn(const struct md_probes *probes, const struct md_prob
 	return p->rounds >= MD_PROBE_WARN_ROUNDS && rest <= WARN_AHEAD_NS && !p->warned && now_ns >= p->no_warning_ns;
 }
 
-static void warn(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
+static void warn(struct md_probes *probes, struct md_probe *p, const struct md_probe *witness, uint64_t now_ns)
 {
 	struct md_probe_watch *watch;
 
 	if (!is_time_to_warn(probes, p, now_ns))
 		return;
-	judge_others(probes, p);
+	judge_others(probes, p, witness);
 	LIST_FOREACH(watch, &p->watches, of_path)
 	if (watch->watch & MV_WATCH_WORK && probes->ops->warn(probes->arg, watch->client, &p->key))
 		p->warned = watch->warned = true;
 	probes->count.warnings += p->warned;
 }
 
-static void is_down(struct md_probes *probes, struct md_probe *suspect)
+static void is_down(struct md_probes *probes, struct md_probe *suspect, const struct md_probe *witness)
 {
-	judge_others(probes, suspect);
+	judge_others(probes, suspect, witness);
 	md_probe_set_suspect(probes, suspect, false);
 	suspect->warned = false;
 	probes->count.down++;
 	md_probe_set_state(probes, suspect, MV_PROBED_DOWN);
 }
 
-static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+static void count_round(struct md_probes *probes, struct md_probe *p, const struct md_probe *witness, uint64_t now_ns)
 {
-	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
-
-	if (!witness) {
-		probes->count.void_rounds++;
-		/* For those who wait for it to work steadily. */
-		if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
-			md_probe_set_state(probes, p, MV_PROBED_SILENT);
-		return;
-	}
 	if (witness->peer_dropped != p->peer_dropped) {
 		p->peer_dropped = witness->peer_dropped;
 		md_probe_set_rounds(probes, p, 0);
@@ -88,9 +95,27 @@ static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_vo
 	probes->count.rounds++;
 	md_probe_set_rounds(probes, p, p->rounds + 1);
 	if (p->rounds >= rounds_needed(probes))
-		is_down(probes, p);
+		is_down(probes, p, witness);
 	else
-		warn(probes, p, now_ns);
+		warn(probes, p, witness, now_ns);
+}
+
+static void judge_round(struct md_probes *probes, struct md_probe *p, bool is_void, uint64_t now_ns)
+{
+	struct md_probe *witness = is_void ? NULL : witness_of(probes, p);
+
+	if (witness) {
+		count_round(probes, p, witness, now_ns);
+		/* However much is known by now, it counts once. */
+		p->turn_counted_from = first_turn(p, witness->turn_answered + 1);
+		return;
+	}
+	probes->count.void_rounds++;
+	if (is_void)
+		p->turn_counted_from = 0;
+	/* For those who wait for it to work steadily. */
+	if (now_ns - p->suspect_ns >= probes->multiplier * probes->interval_ns)
+		md_probe_set_state(probes, p, MV_PROBED_SILENT);
 }
 
 static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns)
@@ -104,7 +129,7 @@ static void review(struct md_probes *probes, struct md_probe *p, uint64_t now_ns
 	} else if (p->state == MV_PROBED_UP || p->state == MV_PROBED_SILENT) {
 		md_probe_set_suspect(probes, p, true);
 		p->suspect_ns = now_ns;
-		p->turn = 0;
+		p->turn_counted_from = 0;
 	}
 }
 
@@ -171,17 +196,16 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 
 	if (md_probes_is_shortage(err)) {
 		probes->count.held++;
-		if (in_turn)
-			p->turn = 0;
 		return;
 	}
 	p->number = wire.number;
 	p->dropped = probes->dropped;
 	p->sent_ns = now_ns;
-	if (in_turn) {
+	p->turns[p->number % MD_PROBE_TURNS] = in_turn ? probes->turn : 0;
+	if (in_turn)
 		p->turn = probes->turn;
-		p->turn_number = p->number;
-	}
+	if (p->suspect && !p->turn_counted_from)
+		p->turn_counted_from = probes->turn;
 	if (err)
 		probes->count.not_sent++;
 	else

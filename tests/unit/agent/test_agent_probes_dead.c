@@ -234,6 +234,109 @@ static void test_two_die(void **state)
 	begin();
 }
 
+/* Echoes may take longer than from one round to the next: an agent there that is busy does not keep a dead path. */
+static void test_dies_far_away(void **state)
+{
+	(void)state;
+	for (uint64_t delay_ns = MD_MS / 2; delay_ns < 12 * MD_MS; delay_ns += MD_MS / 2) {
+		for (int i = 0; i < 20; i++) {
+			begin();
+			late_ns = rnd(1500000);
+			watch(0, MV_WATCH_WORK);
+			watch(1, MV_WATCH_SPARE);
+			for (unsigned int path = N_NAMED; path < N_PATHS; path++)
+				watch(path, MV_WATCH_WORK);
+			for (unsigned int path = 0; path < N_PATHS; path++)
+				wires[path].delay_ns = delay_ns;
+			run(MD_S + rnd(INTERVAL));
+			wires[0].there_lost = true;
+			assert_in_range(until_down(0, MD_S), 0, 45 * MD_MS + 4 * delay_ns);
+			assert_int_equal(told[1], MV_PROBED_UP);
+			for (unsigned int path = N_NAMED; path < N_PATHS; path++)
+				assert_int_equal(state_of(path), MV_PROBED_UP);
+			teardown(NULL);
+		}
+	}
+	begin();
+}
+
+/* So late that it is not known any more with what they were sent: they prove nothing. */
+static void test_too_far_away(void **state)
+{
+	(void)state;
+	wires[0].delay_ns = wires[1].delay_ns = 60 * MD_MS;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	run(400 * MD_MS);
+	assert_in_range(probes.n_suspect, 1, 1);
+	assert_int_equal(probes.count.rounds, 0);
+}
+
+static unsigned int rounds_of(unsigned int path)
+{
+	return md_probes_find(&probes, &wires[path].key)->rounds;
+}
+
+/* The peer stands still, answers all that has come, and stands still again. @we_drop: some of that did not fit into our socket. */
+static void burst(bool we_drop)
+{
+	peer_runs_ns = now_ns + 50 * MD_MS;
+	run(50 * MD_MS);
+	assert_int_equal(rounds_of(0), 0);
+	peer_runs();
+	peer_runs_ns = now_ns + MD_S;
+	we_dropped += we_drop;
+	run(50 * MD_MS);
+}
+
+/* Echoes that come all at once speak against it once, however many witnesses they are of. */
+static void test_burst_of_echoes(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	for (unsigned int path = N_NAMED; path < N_PATHS; path++)
+		watch(path, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = wires[0].back_lost = true;
+	burst(false);
+	assert_int_equal(rounds_of(0), 1);
+	peer_runs_ns = 0;
+	until_down(0, MD_S);
+}
+
+static void test_burst_of_which_we_drop(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].back_lost = true;
+	burst(true);
+	assert_int_equal(rounds_of(0), 0);
+	peer_runs_ns = 0;
+	until_down(0, MD_S);
+}
+
+/* One that has died since is not where to go; who waits for it is told first. */
+static void test_another_one_dies_meanwhile(void **state)
+{
+	(void)state;
+	watch(0, MV_WATCH_WORK);
+	watch(2, MV_WATCH_WORK | MV_WATCH_HOME);
+	watch(1, MV_WATCH_SPARE);
+	run(MD_S);
+	wires[0].there_lost = true;
+	run(INTERVAL);
+	wires[2].there_lost = true;
+	until_down(0, MD_S);
+	assert_int_equal(told[2], MV_PROBED_SILENT);
+	assert_true(told_order[2] < told_order[0]);
+	until_down(2, MD_S);
+	assert_int_equal(told[1], MV_PROBED_UP);
+}
+
 /* The agent there stands still: each of them is found silent, however many are asked as witnesses of others. */
 static void test_all_fall_silent(void **state)
 {
@@ -354,6 +457,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_dies_beside_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_die, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_two_die, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dies_far_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_too_far_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_burst_of_echoes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_burst_of_which_we_drop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_another_one_dies_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_all_fall_silent, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_few_witnesses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_witness, setup, teardown),
