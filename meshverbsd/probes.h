@@ -95,13 +95,12 @@ struct md_probe {
 	uint32_t peer_dropped; /* as the newest echo said */
 	uint32_t dropped; /* here, when its newest probe was sent: what was lost since may have been its echo */
 	uint64_t suspect_ns; /* since when */
-	uint64_t turns[MD_PROBE_TURNS]; /* in which its newest probes were sent as suspect's or witness's, by number; 0: in none */
-	uint64_t turn; /* the newest of these */
-	uint64_t turn_answered; /* the newest of these whose probe was answered */
+	uint64_t turn_answered; /* the newest of @turns whose probe was answered */
 	uint64_t turn_counted_from; /* of a suspect: its first one that has not been in a round that counted; 0: none yet */
 	unsigned int rounds; /* that speak against it */
 	bool warned; /* who works there, in this suspicion */
 	uint64_t no_warning_ns; /* until then: the last one was in vain */
+	uint64_t turns[MD_PROBE_TURNS]; /* in which its newest probes were sent as suspect's or witness's, by number; 0: in none */
 };
 
 struct md_probe_ops {

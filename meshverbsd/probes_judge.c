@@ -16,6 +16,11 @@ static uint64_t first_turn(const struct md_probe *p, uint64_t from)
 	return first;
 }
 
+static bool is_asked_in_this_turn(const struct md_probes *probes, const struct md_probe *p)
+{
+	return p->turns[p->number % MD_PROBE_TURNS] == probes->turn;
+}
+
 /*
  * Of those that were asked after the suspect, in the same turn, and have answered: the one with the newest answer. Or in a later turn:
  * many suspects are not all asked in the same turns, but have the same witnesses.
@@ -28,8 +33,8 @@ static struct md_probe *witness_of(const struct md_probes *probes, const struct 
 	if (!suspect->turn_counted_from)
 		return NULL;
 	HASH_ITER(hh, probes->by_key, p, next)
-	if (p != suspect && md_probes_same_host(p, suspect) && p->turn_answered >= suspect->turn_counted_from &&
-	    (!best || p->turn_answered > best->turn_answered))
+	if (p != suspect && p->turn_answered >= suspect->turn_counted_from && (!best || p->turn_answered > best->turn_answered) &&
+	    md_probes_same_host(p, suspect))
 		best = p;
 	return best;
 }
@@ -41,7 +46,7 @@ static void judge_others(struct md_probes *probes, const struct md_probe *suspec
 	struct md_probe *p, *next;
 
 	HASH_ITER(hh, probes->by_key, p, next) {
-		if (p == suspect || p == witness || p->state != MV_PROBED_UP || p->turn_answered >= from || !md_probes_same_host(p, suspect))
+		if (p == suspect || p->state != MV_PROBED_UP || p->turn_answered >= from || !md_probes_same_host(p, suspect))
 			continue;
 		first = first_turn(p, from);
 		if (first && first <= witness->turn_answered)
@@ -202,8 +207,6 @@ static void send_probe(struct md_probes *probes, struct md_probe *p, bool in_tur
 	p->dropped = probes->dropped;
 	p->sent_ns = now_ns;
 	p->turns[p->number % MD_PROBE_TURNS] = in_turn ? probes->turn : 0;
-	if (in_turn)
-		p->turn = probes->turn;
 	if (p->suspect && !p->turn_counted_from)
 		p->turn_counted_from = probes->turn;
 	if (err)
@@ -222,18 +225,19 @@ static unsigned int send_witnesses_that(bool answer, struct md_probes *probes, c
 	HASH_ITER(hh, probes->by_key, p, next) {
 		if (n == max)
 			break;
-		if (p->suspect || p->turn == probes->turn || answers(p) != answer)
+		if (p->suspect || is_asked_in_this_turn(probes, p) || answers(p) != answer)
 			continue;
 		if (!p->has_host)
 			p->has_host = probes->ops->host(probes->arg, &p->key, &p->host);
 		if (!md_probes_same_host(p, suspect))
 			continue;
 		send_probe(probes, p, true, now_ns);
-		if (p->n_scheduled)
+		if (p->n_scheduled) {
 			md_probe_await(probes, p);
-		/* That one is as good as its own; but who does not answer has to be looked at. */
-		if (p->n_scheduled && answer)
-			md_probe_schedule(probes, p, now_ns);
+			/* That one is as good as its own; but who does not answer has to be looked at. */
+			if (answer)
+				md_probe_schedule(probes, p, now_ns);
+		}
 		n++;
 	}
 	return n;
@@ -277,7 +281,7 @@ void md_probes_tick(struct md_probes *probes, bool drained, uint32_t dropped, ui
 		md_probe_schedule(probes, p, now_ns);
 	}
 	HASH_ITER(hh, probes->by_key, p, next)
-	if (probes->n_suspect && p->suspect && p->turn == probes->turn && n_sent < MD_PROBES_PER_TURN)
+	if (probes->n_suspect && p->suspect && is_asked_in_this_turn(probes, p) && n_sent < MD_PROBES_PER_TURN)
 		n_sent += send_witnesses(probes, p, now_ns);
 	probes->count.late += late;
 	md_probes_tell_the_rest(probes);

@@ -279,11 +279,16 @@ static unsigned int rounds_of(unsigned int path)
 	return md_probes_find(&probes, &wires[path].key)->rounds;
 }
 
-/* The peer stands still, answers all that has come, and stands still again. @we_drop: some of that did not fit into our socket. */
+/*
+ * The peer stands still, answers all that has come, of one witness less than of others, and stands still again. @we_drop: some of that did
+ * not fit into our socket.
+ */
 static void burst(bool we_drop)
 {
 	peer_runs_ns = now_ns + 50 * MD_MS;
-	run(50 * MD_MS);
+	run(25 * MD_MS);
+	wires[N_NAMED].there_lost = true;
+	run(25 * MD_MS);
 	assert_int_equal(rounds_of(0), 0);
 	peer_runs();
 	peer_runs_ns = now_ns + MD_S;
