@@ -168,7 +168,10 @@ static void account(struct md_watch *w)
 		overspent_ns(w, now_ns());
 		w->spent_ns += w->looked.took_ns;
 	} else {
-		w->states_at_ns = now_ns() + MD_LOOK_SHARE * w->looked.took_ns;
+		uint64_t now = now_ns();
+
+		w->states_cost_ns = MD_LOOK_SHARE * w->looked.took_ns;
+		w->states_paid_ns = (w->states_paid_ns > now ? w->states_paid_ns : now) + w->states_cost_ns;
 	}
 }
 
@@ -176,6 +179,25 @@ static void set_timer(struct md_watch *w, uint64_t delay_ns)
 {
 	sd_event_source_set_time_relative(w->timer, delay_ns / 1000);
 	sd_event_source_set_enabled(w->timer, SD_EVENT_ONESHOT);
+}
+
+static void look_at_states(struct md_watch *w)
+{
+	w->states_due = false;
+	w->whole_waits = true;
+	sd_event_source_set_enabled(w->timer, SD_EVENT_OFF);
+	begin_look(w, false);
+}
+
+/*
+ * The kernel's first notice of a port that went down comes when it is down: nothing is waited for. What else changes with it, as a NIC's
+ * other port, is seen by one look more, a moment later; the next ones wait until looking has earned its time.
+ */
+static uint64_t states_at_ns(const struct md_watch *w, uint64_t now)
+{
+	uint64_t at_ns = w->states_paid_ns > now ? now + MD_AT_ONCE_NS : now;
+
+	return at_ns + w->states_cost_ns < w->states_paid_ns ? w->states_paid_ns - w->states_cost_ns : at_ns;
 }
 
 /* The states are known, or cannot be. */
@@ -239,9 +261,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 	(void)source;
 	(void)usec;
 	if (w->states_due) {
-		w->states_due = false;
-		w->whole_waits = true;
-		begin_look(w, false);
+		look_at_states(w);
 		return 0;
 	}
 	begin_look(w, true);
@@ -279,12 +299,14 @@ void md_watch_noticed(struct md_watch *w)
 	 * A port that goes down does not wait, neither for GID tables, which are what takes long to read, nor
 	 * however many have before.
 	 */
-	at_ns = now + MD_AT_ONCE_NS;
-	if (w->states_at_ns > at_ns)
-		at_ns = w->states_at_ns;
-	if (!w->states_due && !w->last_err && at_ns <= w->whole_at_ns) {
+	at_ns = states_at_ns(w, now);
+	if (w->states_due || w->last_err || at_ns > w->whole_at_ns)
+		return;
+	if (at_ns > now) {
 		w->states_due = true;
 		set_timer(w, at_ns - now);
+	} else {
+		look_at_states(w);
 	}
 }
 

@@ -34,7 +34,8 @@ struct md_watch {
 	uint64_t n_looks, n_failed;
 	uint64_t look_ns; /* what the last one took of a processor */
 	uint64_t whole_at_ns; /* when the next one is due after a notice (CLOCK_BOOTTIME) */
-	uint64_t states_at_ns; /* the states of ports alone are not read again before that */
+	/* Of the states of ports alone: what the last look at them is to be followed by, and when all of them have been (CLOCK_BOOTTIME). */
+	uint64_t states_cost_ns, states_paid_ns;
 	bool states_due; /* they are what comes next */
 	bool whole_waits; /* for the look at the states that was begun */
 	bool noticed; /* since it was begun */

@@ -135,7 +135,7 @@ static void test_comes_up(void **state)
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
 	run_until_changed(1);
-	watch.states_at_ns = 0; /* as after a while, so that they are looked at first again */
+	watch.states_paid_ns = 0; /* as after a while, so that they are looked at first again */
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	md_watch_noticed(&watch);
 	run_until_changed(2);
@@ -162,6 +162,40 @@ static void test_states_do_not_wait(void **state)
 	assert_true(watch.whole_at_ns > boottime_ns() + MD_S);
 	/* What it has is still known. */
 	assert_int_equal(watch.view->desc->n_gids, 1);
+}
+
+/* Two looks are free, of which one is at once; from then on each waits until those before are paid for. */
+static void test_states_are_paid_for(void **state)
+{
+	uint64_t at_us, noticed_ns, paid_ns;
+
+	(void)state;
+	overspend();
+	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
+	md_watch_noticed(&watch);
+	assert_true(watch.look.out);
+	run_until_changed(1);
+	/* As if it had taken so long. */
+	paid_ns = boottime_ns() + 10 * MD_S;
+	watch.states_cost_ns = 10 * MD_S;
+	watch.states_paid_ns = paid_ns;
+	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
+	noticed_ns = boottime_ns();
+	md_watch_noticed(&watch);
+	assert_false(watch.look.out);
+	assert_true(watch.states_due);
+	assert_false(sd_event_source_get_time(watch.timer, &at_us));
+	assert_true(at_us * 1000 <= noticed_ns + MD_AT_ONCE_NS + MD_MS);
+	run_until_changed(2);
+	assert_true(watch.states_paid_ns > paid_ns);
+	paid_ns = boottime_ns() + 20 * MD_S;
+	watch.states_cost_ns = 10 * MD_S;
+	watch.states_paid_ns = paid_ns;
+	watch.whole_at_ns = paid_ns + MD_S;
+	md_watch_noticed(&watch);
+	assert_true(watch.states_due);
+	assert_false(sd_event_source_get_time(watch.timer, &at_us));
+	assert_true(at_us * 1000 >= paid_ns - 11 * MD_S); /* the event loop reckons from when it last looked at the clock */
 }
 
 /* The kernel's lock, which others have for long. */
@@ -302,6 +336,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_comes_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_do_not_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_states_are_paid_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_noticed_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_after_a_failure, setup, teardown),
