@@ -30,7 +30,8 @@ static uint64_t jitter(const struct md_announce *announce, uint64_t below_ns)
 /* Hosts that a change makes speak at once shall not speak at the same moment. */
 static void begin_burst(struct md_announce *announce, struct md_outlet *outlet, uint64_t now_ns)
 {
-	uint64_t next_ns = now_ns + jitter(announce, MD_MS);
+	uint64_t all_ns = outlet->n_heard * MD_SPEAK_EACH_NS;
+	uint64_t next_ns = now_ns + jitter(announce, all_ns < MD_SPEAK_NS ? all_ns : MD_SPEAK_NS);
 
 	outlet->burst = MD_BURST;
 	outlet->whole = true;

@@ -33,6 +33,8 @@
 #define MD_BURST             3 /* beacons after a change, for one may be lost */
 #define MD_BURST_NS          (100 * MD_MS) /* between them, doubling */
 #define MD_LATE_NS           (200 * MD_MS) /* an agent that is as late itself takes nobody's silence for an absence */
+#define MD_SPEAK_NS          MD_MS /* within which all hosts of a link speak that have seen the same change, */
+#define MD_SPEAK_EACH_NS     (MD_S / 50000) /* or where they are few, within so long for each */
 #define MD_ANSWER_JITTER_NS  (20 * MD_MS) /* before a host that is new here is greeted */
 #define MD_ANSWER_EACH_NS    (MD_S / 5000) /* and longer for each on the link: 10,000 take two seconds */
 #define MD_ANSWER_SPACING_NS (100 * MD_MS) /* between two beacons of one link that are greetings */
@@ -63,7 +65,7 @@
 /* The local view. */
 #define MD_LOOK_SHARE 20 /* of one processor, the part that looking may take in the long run */
 #define MD_LOOKS_AT_ONCE 10 /* and how many of them may come before that counts: two changes and what follows them */
-#define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look: a port that went down is urgent */
+#define MD_AT_ONCE_NS (MD_MS / 2)   /* from the kernel's notice to a look, but for the first one at the states of ports */
 #define MD_SETTLE_NS (20 * MD_MS) /* to the next: addresses are in the GID tables a little later */
 #define MD_TABLES_NS (250 * MD_MS) /* after a port went down, if that is all: until then connections that move need the processor */
 #define MD_POLL_NS   (5 * MD_S) /* for what the kernel gives no notice of */
