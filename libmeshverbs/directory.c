@@ -251,8 +251,8 @@ static int map_file(int dir_fd, int fd, struct mv_directory *ret)
 		return err;
 	if (st.st_size < (off_t)sizeof(struct mv_dir_header) || st.st_size > UINT32_MAX)
 		return -EBADMSG;
-	/* Shared: the marks that the agent sets later are to be seen. */
-	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	/* Shared: the marks that the agent sets later are to be seen. All of it is about to be checked. */
+	image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (image == MAP_FAILED)
 		return -errno;
 	err = mv_directory_check(image, (size_t)st.st_size, ret);

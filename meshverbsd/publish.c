@@ -82,6 +82,14 @@ static struct mv_dir_header *make_file(int dir_fd, const struct mv_dir_header *i
 	return header;
 }
 
+/* Not while a change is told: the kernel interrupts all processors to unmap it, and frees the file if no reader has it any more. */
+static void let_go_of_former(struct md_published *published)
+{
+	if (published->former)
+		munmap(published->former, published->former_size_bytes);
+	published->former = NULL;
+}
+
 static int replace(struct md_published *published, const struct mv_dir_header *image)
 {
 	struct mv_dir_header *former = published->header, *header;
@@ -103,7 +111,9 @@ static int replace(struct md_published *published, const struct mv_dir_header *i
 	}
 	if (former) {
 		supersede(former);
-		munmap(former, former_size);
+		let_go_of_former(published);
+		published->former = former;
+		published->former_size_bytes = former_size;
 	}
 	published->header = header;
 	published->size_bytes = image->size_bytes;
@@ -129,6 +139,7 @@ int md_publish(struct md_published *published, const struct mv_dir_content *cont
 
 void md_publish_heartbeat(struct md_published *published, uint64_t now_ns)
 {
+	let_go_of_former(published);
 	if (published->header)
 		atomic_store_explicit(&published->header->heartbeat_ns, now_ns,
 				      memory_order_relaxed);
@@ -141,6 +152,7 @@ bool md_publish_exists(int dir_fd)
 
 void md_publish_fini(struct md_published *published)
 {
+	let_go_of_former(published);
 	if (published->header)
 		munmap(published->header, published->size_bytes);
 	published->header = NULL;

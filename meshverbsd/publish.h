@@ -6,11 +6,13 @@
 
 #include "directory.h"
 
-/* The directory file: its writer's mapping of what was published last. */
+/* The directory file: its writer's mapping of what was published last, and until the next heartbeat of what it replaced. */
 struct md_published {
 	int dir_fd; /* of RUN_DIR, the caller's */
 	struct mv_dir_header *header; /* NULL: nothing yet */
 	size_t size_bytes;
+	struct mv_dir_header *former; /* NULL: none */
+	size_t former_size_bytes;
 	uint64_t generation;
 };
 

@@ -37,6 +37,7 @@ struct found {
 
 struct mesh_view_state {
 	struct mv_directory dir; /* header NULL: none mapped */
+	struct mv_directory former; /* likewise; nobody looks anything up in it */
 	uint64_t n_dir; /* how many were looked for; so what was found in others need not be cleared, nor its memory be touched */
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
@@ -57,6 +58,25 @@ static void unlock_view(int cancel)
 	mesh_cancel_restore(cancel);
 }
 
+static void let_go_of_former(struct mesh_view_state *view)
+{
+	mv_directory_close(&view->former);
+	memset(&view->former, 0, sizeof(view->former));
+}
+
+/*
+ * What is mapped is mapped until there is time: the kernel interrupts all processors on which the program runs to unmap it, and whoever is
+ * the last one frees the file. Directories change when connections are about to move.
+ */
+static void put_aside(struct mesh_view_state *view)
+{
+	if (!view->dir.header)
+		return;
+	let_go_of_former(view);
+	view->former = view->dir;
+	memset(&view->dir, 0, sizeof(view->dir));
+}
+
 /* The one that is published now, instead of the one that is mapped. Return: 0 or -errno; -ESTALE: its agent is not alive. */
 static int map(struct mesh_view_state *view, uint64_t now_ns)
 {
@@ -69,18 +89,12 @@ static int map(struct mesh_view_state *view, uint64_t now_ns)
 	}
 	if (err)
 		return err;
-	mv_directory_close(&view->dir);
+	put_aside(view);
 	view->dir = dir;
 	view->retry_at_ns = 0;
 	memset(view->works, 0, sizeof(view->works));
 	view->n_dir++;
 	return 0;
-}
-
-static void unmap(struct mesh_view_state *view)
-{
-	mv_directory_close(&view->dir);
-	memset(&view->dir, 0, sizeof(view->dir));
 }
 
 /* The current directory of a live agent, or NULL. Called with view_lock held. */
@@ -100,7 +114,7 @@ static const struct mv_directory *current_directory(void)
 	/* An agent that stopped may come back with a file of its own. */
 	if (now < view->retry_at_ns && !(view->dir.header && mv_directory_superseded(&view->dir)))
 		return NULL;
-	unmap(view);
+	put_aside(view);
 	err = map(view, now);
 	if (!err)
 		return &view->dir;
@@ -118,9 +132,20 @@ void mesh_view_forget(void)
 
 	view = mesh_root.process->view;
 	if (view) {
-		unmap(view);
+		put_aside(view);
 		view->retry_at_ns = 0;
 	}
+	unlock_view(cancel);
+}
+
+void mesh_view_rest(void)
+{
+	struct mesh_view_state *view;
+	int cancel = lock_view();
+
+	view = mesh_root.process->view;
+	if (view)
+		let_go_of_former(view);
 	unlock_view(cancel);
 }
 

@@ -51,8 +51,11 @@ struct mesh_view_rail {
  */
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
-/** mesh_view_forget - there is a new directory: the old one, which is megabytes on a large fleet, is let go if nobody asks for a while */
+/** mesh_view_forget - there is a new directory: nothing is looked up in the old one any more */
 void mesh_view_forget(void);
+
+/** mesh_view_rest - there is time to let go of an old one, which is megabytes on a large fleet */
+void mesh_view_rest(void);
 
 /**
  * mesh_view_renew - there is a new agent

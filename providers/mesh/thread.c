@@ -655,6 +655,8 @@ static void *helper(void *arg)
 		if (thread->alone_at_ns < next)
 			next = thread->alone_at_ns;
 		brisk = brisk_at(thread, now);
+		if (brisk == UINT64_MAX)
+			mesh_view_rest();
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
 	return NULL;
