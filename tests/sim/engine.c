@@ -24,8 +24,11 @@
 #define TURN_PACKETS 32 /* of one queue pair per round */
 #define SPIN_NS      0 /* without work, before the first sleep */
 #define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
+#define SLEEP_SOON   4      /* of the time without work, such a part, */
+#define SOON_MAX_NS  200000 /* up to that: a program that waits for a completion of a few milliseconds does not wait for us as well */
+#define SLEEP_LATER  32     /* and of a longer time such a part */
 #define SLEEP_MAX_NS 2000000
-#define EAGER_NS     2000000 /* since the last work: sleeps stay short */
+#define TRAFFIC_NS   2000000 /* since the last work: an HCA with many queue pairs looks at them together */
 #define IDLE_SHARE   3 /* and a sleep is so many times as long as looking took: queues with nothing in them are not to */
 #define IDLE_MAX_NS  200000 /* take the processor from those that fill them; but it is no longer than that */
 #define DOORBELLS_MAX_NS 400000 /* from one look at all doorbells to the next */
@@ -249,7 +252,7 @@ static uint64_t nearest_timer(struct hca *h)
 /* Does it sleep through what arrives? */
 static bool ticks(const struct hca *h, uint64_t idle_ns)
 {
-	return h->n_qps >= h->many_qps && idle_ns < EAGER_NS;
+	return h->n_qps >= h->many_qps && idle_ns < TRAFFIC_NS;
 }
 
 static uint64_t tick_of(const struct hca *h)
@@ -259,9 +262,20 @@ static uint64_t tick_of(const struct hca *h)
 	return ns < TICK_MIN_NS ? TICK_MIN_NS : ns > TICK_MAX_NS ? TICK_MAX_NS : ns;
 }
 
+static uint64_t sleep_after(uint64_t idle_ns)
+{
+	uint64_t soon_ns = idle_ns / SLEEP_SOON, later_ns = idle_ns / SLEEP_LATER;
+
+	if (soon_ns > SOON_MAX_NS)
+		soon_ns = SOON_MAX_NS;
+	if (soon_ns < SLEEP_MIN_NS)
+		soon_ns = SLEEP_MIN_NS;
+	return later_ns > soon_ns ? later_ns : soon_ns;
+}
+
 static uint64_t sleep_for(struct hca *h, uint64_t idle_ns)
 {
-	uint64_t t = nearest_timer(h), ns = idle_ns < EAGER_NS ? SLEEP_MIN_NS : idle_ns / 32;
+	uint64_t t = nearest_timer(h), ns = sleep_after(idle_ns);
 	uint64_t share_ns = IDLE_SHARE * (engine_clock() - h->now_ns);
 
 	if (share_ns > ns)
