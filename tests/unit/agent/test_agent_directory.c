@@ -620,6 +620,10 @@ static void test_directory(void **state)
 	assert_int_equal(md_publish(&published, &content.dir, 6 * MD_S), 0);
 	assert_true(mv_directory_superseded(&dir));
 	mv_directory_close(&dir);
+	/* The agent itself lets go of it when nothing is urgent. */
+	assert_non_null(published.former);
+	md_publish_heartbeat(&published, 6 * MD_S);
+	assert_null(published.former);
 
 	/* An agent that starts supersedes what its former life has left. */
 	assert_int_equal(mv_directory_open(tmp.path, &dir), 0);

@@ -106,6 +106,27 @@ static void test_change_is_told_at_once(void **state)
 	assert_int_equal(run(10 * MD_S, 2, &whole), 0);
 }
 
+/* How long after a change it is told at the latest, where so many others may have seen the same. */
+static uint64_t told_after(size_t n_heard)
+{
+	md_announce_heard(&announce, 1, n_heard);
+	announce.outlets[0].next_ns = 0;
+	md_announce_nets(&announce, view, now);
+	return announce.outlets[0].next_ns - now;
+}
+
+static void test_few_speak_sooner(void **state)
+{
+	(void)state;
+	md_announce_nets(&announce, view, now);
+	announce.random = most_jitter;
+	assert_int_equal(announce.outlets[0].ifindex, 1);
+	assert_int_equal(told_after(0), 0);
+	assert_int_equal(told_after(2), 2 * MD_SPEAK_EACH_NS);
+	assert_int_equal(told_after(MD_SPEAK_NS / MD_SPEAK_EACH_NS - 1), MD_SPEAK_NS - MD_SPEAK_EACH_NS);
+	assert_int_equal(told_after(10000), MD_SPEAK_NS);
+}
+
 static void test_greeting(void **state)
 {
 	unsigned int whole;
@@ -390,6 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_burst_then_interval, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_change_is_told_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_few_speak_sooner, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_greeting, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_interval_grows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_target_of_process, reset_targets,

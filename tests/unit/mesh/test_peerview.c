@@ -180,7 +180,21 @@ static void test_has_path(void **state)
 	assert_false(mesh_view_has_path(&remote, &remote));
 }
 
-/* Who asks nothing any more does not keep the files of former directories. */
+/* How many files of the agent are mapped, the former ones among them. */
+static unsigned int n_mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned int n = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += !!strstr(line, tmp.path);
+	fclose(maps);
+	return n;
+}
+
+/* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */
 static void test_forgotten(void **state)
 {
 	const union ibv_gid own = unit_gid("10.1.0.1"), remote = unit_gid("10.1.0.2");
@@ -188,16 +202,30 @@ static void test_forgotten(void **state)
 
 	(void)state;
 	mesh_view_forget(); /* nothing yet */
+	mesh_view_rest();
 	publish(A B);
+	assert_true(mesh_view_has_path(&own, &remote));
+	assert_int_equal(n_mapped(), 1);
+	mesh_view_rest(); /* not what is in use */
 	assert_true(mesh_view_has_path(&own, &remote));
 	dir = (const struct mv_directory *)process.view; /* its first member */
 	publish(A);
 	mesh_view_forget();
 	assert_null(dir->header);
+	assert_int_equal(n_mapped(), 1);
 	assert_false(mesh_view_has_path(&own, &remote));
+	assert_int_equal(n_mapped(), 2);
 	publish(A B);
 	mesh_view_forget();
+	assert_int_equal(n_mapped(), 1);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+	assert_int_equal(n_mapped(), 2);
+	mesh_view_rest();
+	assert_int_equal(n_mapped(), 1);
+	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
+	mesh_view_forget();
+	mesh_view_rest();
+	assert_int_equal(n_mapped(), 0);
 }
 
 /* The agent was stopped and started: its former directory was deleted, so nothing is said in that, and it has been alive lately. */
