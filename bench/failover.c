@@ -9,6 +9,7 @@
  *              2 ms, one goes to every queue pair that has none outstanding, or none that was posted since the fault: so all of
  *              them wait for the new path
  *     -s N     bytes of each                  -d N     outstanding on each at most
+ *     -w US    how long it sleeps before it looks again, when there was nothing to do: so much later are stamps at most (200)
  *   failover cable FILE NETNS                 pulls and plugs what is named on its standard input: "down NETDEV", "up NETDEV";
  *                                             "leave NETDEV BRIDGE", "join NETDEV BRIDGE": a switch's port is dead, and carrier stays
  *
@@ -42,7 +43,6 @@
 #include <unistd.h>
 
 #define FIRST_PSN 0xffff00 /* so that it wraps */
-#define NAP_NS    200000
 #define STALL_NS  2000000
 #define N_WC      64
 
@@ -54,7 +54,7 @@ struct fault {
 
 struct options {
 	const char *device, *host, *port, *file;
-	unsigned int n_qps, rate, depth;
+	unsigned int n_qps, rate, depth, nap_us;
 	size_t bytes;
 	bool own_cqs;
 };
@@ -498,7 +498,7 @@ static bool answer(struct end *e)
 
 static int traffic(struct end *e)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const struct timespec nap = {.tv_nsec = e->opt.nap_us * 1000l};
 	unsigned int turns = 0;
 	bool busy;
 
@@ -523,7 +523,7 @@ static int traffic(struct end *e)
 
 static void usage(void)
 {
-	fputs("usage: failover traffic [-p PORT] [-f FILE] [-q QPS] [-c] [-r RATE] [-s BYTES] [-d DEPTH] DEV [HOST]\n"
+	fputs("usage: failover traffic [-p PORT] [-f FILE] [-q QPS] [-c] [-r RATE] [-s BYTES] [-d DEPTH] [-w US] DEV [HOST]\n"
 	      "       failover cable FILE NETNS\n", stderr);
 	exit(2);
 }
@@ -542,7 +542,7 @@ static unsigned long number(const char *text, unsigned long max)
 
 int main(int argc, char **argv)
 {
-	static struct end e = {.opt = {.port = "18516", .n_qps = 1, .rate = 2000, .depth = 16, .bytes = 64}};
+	static struct end e = {.opt = {.port = "18516", .n_qps = 1, .rate = 2000, .depth = 16, .nap_us = 200, .bytes = 64}};
 	struct options *opt = &e.opt;
 	int option;
 
@@ -551,7 +551,7 @@ int main(int argc, char **argv)
 	if (argc < 3 || strcmp(argv[1], "traffic") != 0)
 		usage();
 	optind = 2;
-	while ((option = getopt(argc, argv, "p:f:q:cr:s:d:")) != -1) {
+	while ((option = getopt(argc, argv, "p:f:q:cr:s:d:w:")) != -1) {
 		if (option == 'p')
 			opt->port = optarg;
 		else if (option == 'f')
@@ -566,6 +566,8 @@ int main(int argc, char **argv)
 			opt->bytes = number(optarg, 1 << 20);
 		else if (option == 'd')
 			opt->depth = (unsigned int)number(optarg, 4096);
+		else if (option == 'w')
+			opt->nap_us = (unsigned int)number(optarg, 999999);
 		else
 			usage();
 	}
