@@ -200,23 +200,72 @@ static uint64_t states_at_ns(const struct md_watch *w, uint64_t now)
 	return at_ns + w->states_cost_ns < w->states_paid_ns ? w->states_paid_ns - w->states_cost_ns : at_ns;
 }
 
-/* The states are known, or cannot be. */
-static void whole_is_next(struct md_watch *w, bool went_down)
+/*
+ * Not put off any further by notices that keep coming. A router daemon may keep them coming
+ * for long: then they wait until looking has earned its time.
+ */
+static void plan_whole(struct md_watch *w, uint64_t now)
+{
+	uint64_t wait_ns;
+
+	if (w->looks_due == N_AT_ONCE)
+		return;
+	wait_ns = MD_LOOK_SHARE * overspent_ns(w, now);
+	if (wait_ns < MD_AT_ONCE_NS)
+		wait_ns = MD_AT_ONCE_NS;
+	w->looks_due = N_AT_ONCE;
+	w->change_ns = now;
+	w->whole_at_ns = now + wait_ns;
+	w->states_due = false;
+	set_timer(w, wait_ns);
+}
+
+/*
+ * A port that goes down does not wait, neither for GID tables, which are what takes long to read, nor
+ * however many have before.
+ */
+static void plan_states(struct md_watch *w, uint64_t now)
+{
+	uint64_t at_ns = states_at_ns(w, now);
+
+	if (w->states_due || w->last_err || at_ns > w->whole_at_ns)
+		return;
+	if (at_ns > now) {
+		w->states_due = true;
+		set_timer(w, at_ns - now);
+	} else {
+		look_at_states(w);
+	}
+}
+
+/* @noticed_ns: the kernel says of a port that went down more than one thing; for what it said with the first, tables are not read sooner */
+static void plan(struct md_watch *w, uint64_t noticed_ns)
 {
 	uint64_t now = now_ns();
 
+	if (w->looks_due != N_DOWN || noticed_ns >= w->change_ns + MD_AT_ONCE_NS)
+		plan_whole(w, now);
+	plan_states(w, now);
+}
+
+/* The states are known, or cannot be. @more_up: ports than before */
+static void whole_is_next(struct md_watch *w, int more_up)
+{
+	uint64_t now = now_ns(), noticed_ns = w->noticed_ns;
+
 	w->whole_waits = false;
-	if (went_down) {
+	w->noticed_ns = 0;
+	if (more_up < 0) {
 		w->looks_due = N_DOWN;
 		if (w->whole_at_ns < now + MD_TABLES_NS)
 			w->whole_at_ns = now + MD_TABLES_NS;
+	} else if (more_up) {
+		plan_whole(w, now);
 	}
 	set_timer(w, w->whole_at_ns > now ? w->whole_at_ns - now : 0);
 	/* That may have been of what had been read before it changed. */
-	if (w->noticed) {
-		w->noticed = false;
-		md_watch_noticed(w);
-	}
+	if (noticed_ns)
+		plan(w, noticed_ns);
 }
 
 static void on_looked(struct md_errand *look)
@@ -242,7 +291,7 @@ static void on_looked(struct md_errand *look)
 		w->again = w->again_whole = false;
 		begin_look(w, whole);
 	} else if (w->whole_waits) {
-		whole_is_next(w, md_desc_n_up(w->view->desc) < n_up);
+		whole_is_next(w, (int)md_desc_n_up(w->view->desc) - (int)n_up);
 	}
 }
 
@@ -276,38 +325,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *arg)
 
 void md_watch_noticed(struct md_watch *w)
 {
-	uint64_t now = now_ns(), wait_ns, at_ns;
+	uint64_t now = now_ns();
 
-	if (w->whole_waits) {
-		w->noticed = true;
-		return;
-	}
-	/*
-	 * Not put off any further by notices that keep coming. A router daemon may keep them coming
-	 * for long: then they wait until looking has earned its time.
-	 */
-	if (w->looks_due != N_AT_ONCE) {
-		wait_ns = MD_LOOK_SHARE * overspent_ns(w, now);
-		if (wait_ns < MD_AT_ONCE_NS)
-			wait_ns = MD_AT_ONCE_NS;
-		w->looks_due = N_AT_ONCE;
-		w->whole_at_ns = now + wait_ns;
-		w->states_due = false;
-		set_timer(w, wait_ns);
-	}
-	/*
-	 * A port that goes down does not wait, neither for GID tables, which are what takes long to read, nor
-	 * however many have before.
-	 */
-	at_ns = states_at_ns(w, now);
-	if (w->states_due || w->last_err || at_ns > w->whole_at_ns)
-		return;
-	if (at_ns > now) {
-		w->states_due = true;
-		set_timer(w, at_ns - now);
-	} else {
-		look_at_states(w);
-	}
+	if (w->whole_waits)
+		w->noticed_ns = now;
+	else
+		plan(w, now);
 }
 
 static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *arg)

@@ -38,7 +38,8 @@ struct md_watch {
 	uint64_t states_cost_ns, states_paid_ns;
 	bool states_due; /* they are what comes next */
 	bool whole_waits; /* for the look at the states that was begun */
-	bool noticed; /* since it was begun */
+	uint64_t noticed_ns; /* the last notice since it was begun (CLOCK_BOOTTIME); 0: none */
+	uint64_t change_ns; /* the first notice of what whole looks are for (CLOCK_BOOTTIME) */
 	uint64_t spent_ns, spent_at_ns; /* what all took, less what was earned until then (CLOCK_BOOTTIME) */
 	int last_err; /* of the last look; 0: it did not fail */
 	sd_event_source *notice, *timer;

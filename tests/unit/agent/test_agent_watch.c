@@ -117,6 +117,28 @@ static void test_at_once(void **state)
 	assert_int_equal(watch.looks_due, 0);
 }
 
+/* What is said of the same change, during the look and after it, brings no tables before connections have moved; but other ports are looked at. */
+static void test_said_twice(void **state)
+{
+	uint64_t begun_ns = boottime_ns();
+
+	(void)state;
+	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
+	md_watch_noticed(&watch);
+	assert_in_range(watch.change_ns, begun_ns, boottime_ns());
+	watch.change_ns = boottime_ns() + MD_S; /* as if the clock stood still */
+	md_watch_noticed(&watch);
+	run_until_changed(1);
+	assert_true(watch.states_due);
+	assert_true(watch.whole_at_ns >= begun_ns + MD_TABLES_NS);
+	md_watch_noticed(&watch);
+	assert_true(watch.whole_at_ns >= begun_ns + MD_TABLES_NS);
+	run_until_looked(2);
+	assert_true(boottime_ns() >= begun_ns + MD_TABLES_NS);
+	assert_int_equal(n_changed, 1);
+	assert_int_equal(watch.looks_due, 0);
+}
+
 /* What is in the tables only. */
 static void test_tables(void **state)
 {
@@ -128,14 +150,14 @@ static void test_tables(void **state)
 	assert_int_equal(watch.view->desc->n_gids, 2);
 }
 
-/* A port that comes up has tables worth reading: at once. */
-static void test_comes_up(void **state)
+/* A port that comes up has tables worth reading: at once. @change_ns: when the kernel told that it was down */
+static void comes_up(uint64_t change_ns)
 {
-	(void)state;
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	md_watch_noticed(&watch);
 	run_until_changed(1);
 	watch.states_paid_ns = 0; /* as after a while, so that they are looked at first again */
+	watch.change_ns = change_ns;
 	tmpdir_write(&sysfs, PORT "state", "4: ACTIVE\n");
 	md_watch_noticed(&watch);
 	run_until_changed(2);
@@ -143,6 +165,18 @@ static void test_comes_up(void **state)
 	assert_int_equal(watch.n_looks, 0);
 	run_until_looked(1);
 	assert_true(watch.looks_due > 1); /* the next as after a notice, not as after a port that went down */
+}
+
+static void test_comes_up(void **state)
+{
+	(void)state;
+	comes_up(0);
+}
+
+static void test_comes_up_soon(void **state)
+{
+	(void)state;
+	comes_up(boottime_ns() + MD_S); /* as if the clock stood still */
 }
 
 /* Ports that have gone up and down so often that tables may not be read are believed to be what they are all the same. */
@@ -274,6 +308,7 @@ static void test_noticed_meanwhile(void **state)
 {
 	(void)state;
 	others_have_the_lock();
+	watch.change_ns = 0; /* long ago */
 	md_watch_noticed(&watch);
 	tmpdir_write(&sysfs, PORT "state", "1: DOWN\n");
 	pthread_mutex_unlock(&rtnl);
@@ -333,8 +368,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_at_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_said_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_comes_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_comes_up_soon, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_do_not_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states_are_paid_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_waits, setup, teardown),
