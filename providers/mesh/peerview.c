@@ -75,6 +75,9 @@ static void put_aside(struct mesh_view_state *view)
 	let_go_of_former(view);
 	view->former = view->dir;
 	memset(&view->dir, 0, sizeof(view->dir));
+	/* It is the helper thread that will have time. */
+	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_relaxed))
+		let_go_of_former(view);
 }
 
 /* The one that is published now, instead of the one that is mapped. Return: 0 or -errno; -ESTALE: its agent is not alive. */

@@ -112,3 +112,16 @@ void tmpdir_link(const struct tmpdir *dir, const char *path, const char *target)
 	make_parents(full);
 	assert_int_equal(symlink(target, full), 0);
 }
+
+unsigned int tmpdir_mapped(const struct tmpdir *dir)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned int n = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, dir->path) != NULL;
+	fclose(maps);
+	return n;
+}

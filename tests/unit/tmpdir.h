@@ -17,4 +17,7 @@ const char *tmpdir_at(const struct tmpdir *dir, const char *path);
 void tmpdir_write(const struct tmpdir *dir, const char *path, const char *text);
 void tmpdir_link(const struct tmpdir *dir, const char *path, const char *target);
 
+/* How many mappings this process has of files inside it, also of deleted ones. */
+unsigned int tmpdir_mapped(const struct tmpdir *dir);
+
 #endif

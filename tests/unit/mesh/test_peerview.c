@@ -180,20 +180,6 @@ static void test_has_path(void **state)
 	assert_false(mesh_view_has_path(&remote, &remote));
 }
 
-/* How many files of the agent are mapped, the former ones among them. */
-static unsigned int n_mapped(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	unsigned int n = 0;
-	char line[512];
-
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		n += !!strstr(line, tmp.path);
-	fclose(maps);
-	return n;
-}
-
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */
 static void test_forgotten(void **state)
 {
@@ -201,31 +187,38 @@ static void test_forgotten(void **state)
 	const struct mv_directory *dir;
 
 	(void)state;
+	atomic_store(&process.thread, (struct mesh_thread *)&process); /* nobody looks into it */
 	mesh_view_forget(); /* nothing yet */
 	mesh_view_rest();
 	publish(A B);
 	assert_true(mesh_view_has_path(&own, &remote));
-	assert_int_equal(n_mapped(), 1);
+	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	mesh_view_rest(); /* not what is in use */
 	assert_true(mesh_view_has_path(&own, &remote));
 	dir = (const struct mv_directory *)process.view; /* its first member */
 	publish(A);
 	mesh_view_forget();
 	assert_null(dir->header);
-	assert_int_equal(n_mapped(), 1);
+	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	assert_false(mesh_view_has_path(&own, &remote));
-	assert_int_equal(n_mapped(), 2);
+	assert_int_equal(tmpdir_mapped(&tmp), 2);
 	publish(A B);
 	mesh_view_forget();
-	assert_int_equal(n_mapped(), 1);
+	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
-	assert_int_equal(n_mapped(), 2);
+	assert_int_equal(tmpdir_mapped(&tmp), 2);
 	mesh_view_rest();
-	assert_int_equal(n_mapped(), 1);
+	assert_int_equal(tmpdir_mapped(&tmp), 1);
 	check_verdict("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2", MV_PATH_WORKS, false);
 	mesh_view_forget();
 	mesh_view_rest();
-	assert_int_equal(n_mapped(), 0);
+	assert_int_equal(tmpdir_mapped(&tmp), 0);
+	/* Without that thread nobody comes by later. */
+	atomic_store(&process.thread, NULL);
+	assert_true(mesh_view_has_path(&own, &remote));
+	publish(A);
+	assert_false(mesh_view_has_path(&own, &remote));
+	assert_int_equal(tmpdir_mapped(&tmp), 1);
 }
 
 /* The agent was stopped and started: its former directory was deleted, so nothing is said in that, and it has been alive lately. */

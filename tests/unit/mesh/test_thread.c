@@ -114,6 +114,17 @@ bool __wrap_mesh_view_agent(void)
 	return true;
 }
 
+static _Atomic unsigned int n_rests;
+
+void __wrap_mesh_view_rest(void);
+void __real_mesh_view_rest(void);
+
+void __wrap_mesh_view_rest(void)
+{
+	atomic_fetch_add(&n_rests, 1);
+	__real_mesh_view_rest();
+}
+
 static struct ibv_qp_ex *no_qp_ex(struct ibv_qp *qp)
 {
 	(void)qp;
@@ -321,6 +332,20 @@ static void test_asleep(void **state)
 	/* That is all. */
 	fall_asleep();
 	assert_int_equal(atomic_load(&n_unclaims[0]), 1);
+}
+
+/* What can wait is done when nothing has happened for long, before it sleeps until it is woken. */
+static void test_rests(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	settle();
+	before = atomic_load(&n_rests);
+	settle();
+	assert_int_equal(atomic_load(&n_rests), before);
+	fall_asleep();
+	assert_true(atomic_load(&n_rests) > before);
 }
 
 /* Nor does it hurry for what it cannot say. */
@@ -781,6 +806,7 @@ int main(void)
 		cmocka_unit_test_setup(test_sent_again, setup),
 		cmocka_unit_test_setup(test_sent_again, setup_no_packs),
 		cmocka_unit_test_setup(test_asleep, setup),
+		cmocka_unit_test_setup(test_rests, setup),
 		cmocka_unit_test_setup(test_claim_waits, setup),
 		cmocka_unit_test_setup(test_asleep, setup_no_packs),
 		cmocka_unit_test_setup(test_in_pack, setup),
