@@ -23,7 +23,7 @@
 
 #define TURN_PACKETS 32 /* of one queue pair per round */
 #define SPIN_NS      0 /* without work, before the first sleep */
-#define SLEEP_MIN_NS 50000 /* waking up takes some 15 of a processor */
+#define SLEEP_MIN_NS 100000 /* waking up takes some 15 us of a processor, whether there was something or not */
 #define SLEEP_SOON   4      /* of the time without work, such a part, */
 #define SOON_MAX_NS  200000 /* up to that: a program that waits for a completion of a few milliseconds does not wait for us as well */
 #define SLEEP_LATER  32     /* and of a longer time such a part */
