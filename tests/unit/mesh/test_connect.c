@@ -520,6 +520,34 @@ static void test_datagrams_go_on(void **state)
 	qp.qp_type = IBV_QPT_RC;
 }
 
+static void known_to_nobody(struct ibv_qp *other, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	unsigned int before = at_base.n;
+
+	assert_int_equal(mesh_modify_qp(other, &attr, IBV_QP_STATE | (state == IBV_QPS_RTR ? IBV_QP_AV : 0)), 0);
+	assert_int_equal(at_base.n, before + 1);
+	assert_null(mesh_conn_get(other));
+	assert_null(mesh_held_find(context, other));
+}
+
+/* Nobody moves them (docs/guarantees.md, Not protected). */
+static void test_other_types(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_DRIVER, IBV_QPT_RAW_PACKET};
+
+	(void)state;
+	agent = true;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct ibv_qp other = {.context = &verbs, .qp_num = 9, .qp_type = types[i]};
+
+		known_to_nobody(&other, IBV_QPS_INIT);
+		known_to_nobody(&other, IBV_QPS_RTR);
+		known_to_nobody(&other, IBV_QPS_RTS);
+		known_to_nobody(&other, IBV_QPS_RESET);
+	}
+}
+
 /* From INIT to INIT, as librdmacm goes: what was posted in between is not known. */
 static void test_agent_comes_in_init(void **state)
 {
@@ -622,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_rtr_tried_again),
 		cmocka_unit_test(test_rts_tried_again),
 		cmocka_unit_test(test_datagrams_go_on),
+		cmocka_unit_test(test_other_types),
 		cmocka_unit_test(test_agent_comes_in_init),
 		cmocka_unit_test(test_never_less_than_said),
 	};
