@@ -2,7 +2,7 @@
 /*
  * The HCA's thread. It watches the doorbell records of the queue pairs and the arm records of the
  * CQs by looking at them, again and again while there is traffic, and with sleeps that grow from
- * microseconds to milliseconds when there is none: an arriving packet ends such a sleep, a doorbell
+ * a tenth of a millisecond to two when there is none: an arriving packet ends such a sleep, a doorbell
  * waits for its end. All signals are blocked in it.
  */
 #include "hca.h"
