@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -194,8 +195,10 @@ class Host:
 
     def ask(self, line):
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(5)
+            # As our tool: with a timeout it would be EAGAIN at once where others that connect have filled the agent's queue.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))
             sock.connect(str(self.run_dir / "control"))
+            sock.settimeout(5)
             sock.sendall(line.encode() + b"\n")
             parts = []
             while part := sock.recv(65536):
