@@ -16,11 +16,14 @@ sys.path.insert(0, str(HERE))
 from schedule import hosts  # noqa: E402
 from schedule.hosts import CLIENT, SERVER, Program  # noqa: E402
 from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
+from launcher import fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 LATE_KEY = str(HERE / "late_key.py")
 PYTHON = "/usr/bin/python3"  # which python3-pyverbs is for
 KEPT_S = 5  # MD_KEPT_NS of meshverbsd/bounds.h
+RETRY_EXCEEDED = 12  # IBV_WC_RETRY_EXC_ERR
+OTHER_ADDRESS = "10.1.0.77/25"  # reaches the subnet of mlx5_0; with another prefix than its address, the kernel does not take both away
 STACK = contextlib.ExitStack()
 
 
@@ -112,6 +115,48 @@ class Address(Watched):
         self.hosts.address(f"{CLIENT}.0", True)
         self.are_on("mlx5_0")
         self.exchange(SERVER)
+
+    def other_address(self, on):
+        nic = self.hosts.topo.nic(f"{CLIENT}.0")
+        fabric.ip("-n", self.hosts.sim.netns(CLIENT), "addr", "replace" if on else "del", OTHER_ADDRESS, "dev", nic.netdev)
+
+    def forget(self):
+        """The agent is another one, which was never told of the address that is gone."""
+        self.hosts.agent_restart(CLIENT)
+        self.wait_for("it knows the connection", lambda: [qp["state"] for qp in self.qps(CLIENT)] == ["moved"])
+
+    def test_agent_again_move(self):
+        """Where there is somewhere to go, a connection goes there; but not if the agent has forgotten the address: then when that is back."""
+        for forgotten in (False, True):
+            with self.subTest(forgotten=forgotten):
+                self.lose(CLIENT)
+                self.are_on("mlx5_1")
+                self.hosts.link(f"{CLIENT}.0", True)
+                self.other_address(True)
+                if forgotten:
+                    self.forget()
+                time.sleep(1)
+                self.hosts.link(f"{CLIENT}.1", False)
+                if forgotten:
+                    time.sleep(2)
+                    self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_1"}] * 2, self.story())
+                    self.hosts.address(f"{CLIENT}.0", True)
+                self.are_on("mlx5_0")
+                self.hosts.address(f"{CLIENT}.0", True)
+                self.hosts.link(f"{CLIENT}.1", True)
+                self.other_address(False)
+                for end in ENDS:
+                    self.exchange(end)
+
+    def test_agent_again_key(self):
+        """Likewise, and a remote key is used that is not known for the other NIC."""
+        self.lose(CLIENT)
+        self.are_on("mlx5_1")
+        self.forget()
+        region = self.tell(CLIENT, "register", "region")
+        begun = time.monotonic()
+        self.tell(SERVER, f"write {region}", f"status {RETRY_EXCEEDED}")
+        self.assertGreater(time.monotonic() - begun, 9.5, self.story())
 
 
 if __name__ == "__main__":
