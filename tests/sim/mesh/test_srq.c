@@ -163,6 +163,43 @@ static void test_port_down(void **state)
 	mesh_root.config.survive = false;
 }
 
+/* All have left the port that is down, with what was posted; so who is to receive there cannot, until the port is back. */
+static void test_joins_port_down(void **state)
+{
+	struct hub *h = calloc(1, sizeof(*h));
+	struct ibv_qp_attr attr;
+	struct end late;
+	uint32_t i;
+
+	(void)state;
+	assert_non_null(h);
+	hub_open(h, &bare);
+	post_missing(h, 20);
+	pair_open(h, 0, &moved);
+	pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	cable(false);
+	end_open(&late, &world, &bare, &(struct shape){.hub = &h->end});
+	attr = world_rtr(&world, false, late.qp->qp_num, PSN);
+	assert_int_equal(ibv_modify_qp(late.qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(late.qp->state, IBV_QPS_INIT);
+	/* It costs the others nothing. */
+	for (i = 0; i < 10; i++)
+		pair_send(h, 0);
+	take_all(h, &h->pairs[0]);
+	cable(true);
+	assert_int_equal(ibv_modify_qp(late.qp, &attr, RTR_MASK), 0);
+	end_close(&late);
+	pair_open(h, 1, &bare);
+	for (i = 0; i < 9; i++) {
+		post_slot(h, 20 + i);
+		pair_send(h, i % 2);
+		take_all(h, &h->pairs[i % 2]);
+	}
+	hub_close(h);
+	free(h);
+}
+
 /* As many as the program's SRQ takes, wherever they are. */
 static void test_full(void **state)
 {
@@ -262,6 +299,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_joins, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_late, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_port_down, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_joins_port_down, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_full, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_churn, world_setup, world_teardown),
 	};
