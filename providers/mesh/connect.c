@@ -305,7 +305,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 			err = hold(conn, attr, mask, &choice, &view);
 			if (!err)
 				goto out;
-			why = err == -EBUSY ? mesh_held_why_busy(mc) : strerrordesc_np(err < 0 ? -err : err);
+			why = err == -EBUSY ? mesh_held_why_busy(mc, qp) : strerrordesc_np(err < 0 ? -err : err);
 		}
 		if (view.verdict != MV_PATH_ASK)
 			log_stuck(mc, attr, &view, why);

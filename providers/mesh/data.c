@@ -81,11 +81,13 @@ const char *mesh_data_why_not(const struct mesh_context *mc)
 	return intercepted(mc) & MESH_FOR_CONNECTIONS ? "posts or polls of its context are intercepted by something else" : NULL;
 }
 
-const char *mesh_held_why_busy(const struct mesh_context *mc)
+const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	const char *why = mesh_data_why_not(mc);
 
-	return why ? why : mesh_cq_why_taken;
+	if (why)
+		return why;
+	return mesh_mlx5_builds(mc, qp) ? "it was made for work requests that are not seen here (mlx5dv_wr_*)" : mesh_cq_why_taken;
 }
 
 void mesh_data_slots(struct mesh_context *mc)

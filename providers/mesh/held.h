@@ -78,8 +78,8 @@ struct mesh_held_ops {
  */
 int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_held_ops *ops, void *arg,
 		  struct mesh_held **ret);
-/** mesh_held_why_busy - what -EBUSY of that, or of mesh_live_guard(), meant a moment ago: a constant; any thread */
-const char *mesh_held_why_busy(const struct mesh_context *mc);
+/** mesh_held_why_busy - what -EBUSY of that, or of mesh_live_guard(), meant a moment ago for @qp: a constant; any thread */
+const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
 
 /* What the shadow's INIT needs: the program's own attributes, with the port of the rail. */
 struct mesh_shadow_attr {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +35,35 @@ static void *find_beside(void *handle, const Dl_info *base, const char *name)
 	return sym && dladdr(sym, &found) && found.dli_fbase == base->dli_fbase ? sym : NULL;
 }
 
-static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex)
+/* The addresses of the code that @of is part of. */
+struct code {
+	uintptr_t of, from, to;
+};
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct code *code = arg;
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		code->from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		code->to = code->from + info->dlpi_phdr[i].p_memsz;
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && code->of >= code->from && code->of < code->to)
+			return 1;
+	}
+	code->from = code->to = 0;
+	return 0;
+}
+
+static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex, struct code *ret_code)
 {
 	void *handle, *init_obj, *qp_ex;
 	Dl_info base;
 
 	*ret_init_obj = is_not_mlx5;
 	*ret_qp_ex = NULL;
+	*ret_code = (struct code){.of = (uintptr_t)mc->poll_cq};
 	if (!dladdr((const void *)mc->poll_cq, &base))
 		return;
 	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
@@ -52,6 +75,7 @@ static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret
 	if (init_obj)
 		memcpy(ret_init_obj, &init_obj, sizeof(init_obj));
 	memcpy(ret_qp_ex, &qp_ex, sizeof(qp_ex));
+	dl_iterate_phdr(find_code, ret_code);
 }
 
 bool mesh_mlx5_is_base(struct mesh_context *mc)
@@ -59,10 +83,13 @@ bool mesh_mlx5_is_base(struct mesh_context *mc)
 	struct mesh_mlx5 *m = &mc->data.mlx5;
 	mesh_init_obj_fn *init_obj = atomic_load_explicit(&m->init_obj, memory_order_acquire);
 	mesh_qp_ex_fn *qp_ex;
+	struct code code;
 
 	if (!init_obj) {
-		find_functions(mc, &init_obj, &qp_ex);
+		find_functions(mc, &init_obj, &qp_ex, &code);
 		atomic_store_explicit(&m->qp_ex, qp_ex, memory_order_relaxed);
+		atomic_store_explicit(&m->code_from, code.from, memory_order_relaxed);
+		atomic_store_explicit(&m->code_to, code.to, memory_order_relaxed);
 		atomic_store_explicit(&m->init_obj, init_obj, memory_order_release);
 	}
 	return init_obj != is_not_mlx5;
@@ -268,10 +295,25 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	return 0;
 }
 
-bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp)
+/*
+ * Of the functions of mlx5dv_wr_*() a queue pair has those that it was made for. An older library than the one of our header has fewer, and
+ * something else where the others would be, within what it keeps of the queue pair: that is none of its functions.
+ */
+bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp)
 {
-	mesh_qp_ex_fn *from = atomic_load_explicit(&mc->data.mlx5.qp_ex, memory_order_relaxed);
+	enum { BUILDERS = offsetof(struct mlx5dv_qp_ex, wr_set_dc_addr) };
+	struct mesh_mlx5 *m = &mc->data.mlx5;
+	mesh_qp_ex_fn *from = atomic_load_explicit(&m->qp_ex, memory_order_relaxed);
 	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
+	uintptr_t builders[(sizeof(struct mlx5dv_qp_ex) - BUILDERS) / sizeof(uintptr_t)];
+	size_t i;
 
-	return qp_ex && from && from(qp_ex)->wr_raw_wqe;
+	if (!qp_ex || !from)
+		return false;
+	memcpy(builders, (const char *)from(qp_ex) + BUILDERS, sizeof(builders));
+	for (i = 0; i < sizeof(builders) / sizeof(*builders); i++)
+		if (builders[i] >= atomic_load_explicit(&m->code_from, memory_order_relaxed) &&
+		    builders[i] < atomic_load_explicit(&m->code_to, memory_order_relaxed))
+			return true;
+	return false;
 }

@@ -48,7 +48,8 @@ struct mesh_mlx5 {
 	struct mesh_take_places places;
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
-	mesh_qp_ex_fn *_Atomic qp_ex; /* NULL: it has none; written before @init_obj */
+	mesh_qp_ex_fn *_Atomic qp_ex; /* NULL: it has none; written before @init_obj, as what follows */
+	_Atomic uintptr_t code_from, code_to; /* where its functions are; 0, 0: that is not known */
 };
 
 /**
@@ -93,8 +94,12 @@ int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES]);
 /** mesh_mlx5_peek - @n bytes, few, of memory that may not be there; 0 or -errno, -EFAULT if it is not */
 int mesh_mlx5_peek(const void *from, void *ret, size_t n);
 
-/** mesh_mlx5_posts_raw - can a program post work requests to it that it has built itself (mlx5dv_wr_raw_wqe())? Behind mesh_mlx5_is_base() */
-bool mesh_mlx5_posts_raw(struct mesh_context *mc, struct ibv_qp *qp);
+/**
+ * mesh_mlx5_builds - was it made for work requests of mlx5dv_wr_*() (mlx5dv_create_qp() with send_ops_flags)? Behind mesh_mlx5_is_base()
+ *
+ * These are libmlx5's own functions, which put them into its own queue, and are not seen here.
+ */
+bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp);
 
 /* The lock that libmlx5 has of a queue pair's sends, from ibv_wr_start() to the end of the batch: to be looked at, not to be taken. */
 struct mesh_mlx5_lock {

@@ -78,8 +78,7 @@ void mesh_take_open_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mesh_t
 	struct mesh_take_qp words;
 
 	*ret = (struct mesh_take_qp){0};
-	/* What is posted as it is (mlx5dv_wr_raw_wqe()) completes with an opcode of its own. */
-	if (!known(mc) || mesh_mlx5_posts_raw(mc, qp))
+	if (!known(mc))
 		return;
 	mesh_take_words_qp(qp, &mc->data.mlx5.places, &words);
 	/* Nothing has completed yet. */

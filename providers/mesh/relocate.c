@@ -27,7 +27,7 @@ const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
 		return NULL;
 	conn->held = NULL;
 	if (err == -EBUSY)
-		return mesh_held_why_busy(conn->mc);
+		return mesh_held_why_busy(conn->mc, conn->qp);
 	return mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
 		       "its work requests cannot be logged" :
 		       "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";

@@ -13,7 +13,7 @@
  * behind the end of the queue and become part of it with wr_complete(). Hot: no allocation, no system call, no log.
  *
  * What a moved QP cannot do (memory windows, invalidation, segmentation) makes wr_complete() fail as on a device that does
- * not have it. mlx5's own builders (mlx5dv_wr_*) cannot be seen. wr_atomic_write is not touched: libraries
+ * not have it. A QP that has mlx5's own builders (mlx5dv_wr_*) is none of ours. wr_atomic_write is not touched: libraries
  * that we run with may not have that member.
  */
 

@@ -4,7 +4,6 @@
 other by the address that is gone, and return with it. Needs root; SIM_BUILD is the build."""
 import contextlib
 import pathlib
-import subprocess
 import sys
 import time
 import unittest
@@ -14,71 +13,34 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
-from schedule.hosts import CLIENT, SERVER, Program  # noqa: E402
-from schedule.watched import BUILD, ENDS, SECONDS, Watched  # noqa: E402
+from schedule.hosts import CLIENT, SERVER  # noqa: E402
+from schedule.obedient import RETRY_EXCEEDED, Obedient, has_pyverbs  # noqa: E402
+from schedule.watched import BUILD, ENDS  # noqa: E402
 from launcher import fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
-LATE_KEY = str(HERE / "late_key.py")
-PYTHON = "/usr/bin/python3"  # which python3-pyverbs is for
 KEPT_S = 5  # MD_KEPT_NS of meshverbsd/bounds.h
-RETRY_EXCEEDED = 12  # IBV_WC_RETRY_EXC_ERR
 OTHER_ADDRESS = "10.1.0.77/25"  # reaches the subnet of mlx5_0; with another prefix than its address, the kernel does not take both away
 STACK = contextlib.ExitStack()
 
 
 def setUpModule():
     stage = STACK.enter_context(hosts.staged(BUILD, hosts.FLAPPING))
-    Watched.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "address"))
+    Address.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "address"))
 
 
 def tearDownModule():
     STACK.close()
 
 
-class Address(Watched):
+class Address(Obedient):
     def setUp(self):
-        self.programs = [Program(self.hosts.world.argv(host, PYTHON, "-B", LATE_KEY)) for host in ENDS]
+        self.start()
         self.addCleanup(self.clean)
-        ends = [self.line(host, 0, "end").split() for host in ENDS]
-        for host, (qpn, gid) in zip(ENDS, reversed(ends)):
-            self.tell(host, f"connect {qpn} {gid}", "connected")
+        self.connect()
         for host in ENDS:
             self.exchange(host)
-        self.wait_for("the agents know both", lambda: all([qp["movable"] for qp in self.qps(host)] == [True] for host in ENDS))
-
-    def clean(self):
-        for program in self.programs:
-            program.stop()
-            program.wait(SECONDS)
-        self.kill()
-        self.hosts.heal()
-
-    def program(self, host):
-        return self.programs[ENDS.index(host)]
-
-    def line(self, host, number, begin):
-        said = lambda: self.program(host).said().splitlines()  # noqa: E731
-        self.wait_for(f"{host} says '{begin}'", lambda: len(said()) > number or self.program(host).poll() is not None)
-        self.assertTrue(said()[number:] and said()[number].startswith(begin), f"{begin}: {said()}\n{self.story()}")
-        return said()[number][len(begin):].strip()
-
-    def tell(self, host, words, answer):
-        program = self.program(host)
-        number = len(program.said().splitlines())
-        program.process.stdin.write(f"{words}\n".encode())
-        program.process.stdin.flush()
-        return self.line(host, number, answer)
-
-    def exchange(self, host):
-        """The other end registers memory, which this one has not heard of, and this one writes there."""
-        other = CLIENT if host == SERVER else SERVER
-        begun = time.monotonic()
-        self.tell(host, f"write {self.tell(other, 'register', 'region')}", "status 0")
-        return time.monotonic() - begun
-
-    def are_on(self, device):
-        self.wait_for(f"both are on {device}", lambda: all(self.used(host) == {device} for host in ENDS))
+        self.are_movable()
 
     def lose(self, host):
         self.hosts.link(f"{host}.0", False)
@@ -153,15 +115,15 @@ class Address(Watched):
         self.lose(CLIENT)
         self.are_on("mlx5_1")
         self.forget()
-        region = self.tell(CLIENT, "register", "region")
+        region = self.region(SERVER)
         begun = time.monotonic()
-        self.tell(SERVER, f"write {region}", f"status {RETRY_EXCEEDED}")
+        self.tell(SERVER, f"write {region}", RETRY_EXCEEDED)
         self.assertGreater(time.monotonic() - begun, 9.5, self.story())
 
 
 if __name__ == "__main__":
     need("ip", "tc", "bridge")
-    if subprocess.run([PYTHON, "-c", "import pyverbs"], check=False, capture_output=True).returncode:
+    if not has_pyverbs():
         print("no python3-pyverbs; scripts/deps sim installs it")
         sys.exit(77)
     unittest.main()

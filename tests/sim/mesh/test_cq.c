@@ -137,6 +137,36 @@ static void test_made_past_us(void **state)
 	assert_int_equal(ibv_destroy_cq(init.recv_cq), 0);
 }
 
+/*
+ * What mlx5dv_wr_*() builds is in libmlx5's own queue, where nobody looks once the queue pair has moved. An older library than the one of
+ * our header has something else where the last of its functions would be.
+ */
+static void test_builds(void **state)
+{
+	static const struct manner builders = {.how = MOVED, .builders = true};
+	const uintptr_t none = 0, other = (uintptr_t)&builders, function = (uintptr_t)world.mc->poll_cq; /* any of libmlx5's */
+	struct mlx5dv_qp_ex *dv;
+	char *at;
+
+	(void)state;
+	end_close(&a);
+	end_open(&a, &world, &builders, &two_cqs);
+	assert_true(mesh_mlx5_is_base(world.mc));
+	dv = world.mc->data.mlx5.qp_ex(a.qp_ex);
+	for (at = (char *)&dv->wr_set_dc_addr; at < (char *)(dv + 1); at += sizeof(function)) {
+		assert_memory_equal(at, &none, sizeof(none));
+		assert_false(mesh_mlx5_builds(world.mc, a.qp));
+		memcpy(at, &other, sizeof(other));
+		assert_false(mesh_mlx5_builds(world.mc, a.qp));
+		memcpy(at, &function, sizeof(function));
+		assert_true(mesh_mlx5_builds(world.mc, a.qp));
+		memcpy(at, &none, sizeof(none));
+	}
+	memcpy(&dv->wr_raw_wqe, &function, sizeof(function));
+	assert_is_left(a.qp);
+	assert_string_not_equal(mesh_held_why_busy(world.mc, a.qp), mesh_cq_why_taken);
+}
+
 static struct ibv_cq_ex *(*base_create)(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 static struct ibv_cq_init_attr_ex asked; /* of the base, the last time */
 static int n_asked;
@@ -300,7 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, reading_setup, reading_teardown)
 		T(test_cq_is_as_it_was), T(test_resized), T(test_resized_between), T(test_resized_meanwhile),
-		T(test_resized_unknown), T(test_destroyed_meanwhile), T(test_polled_by_itself), T(test_made_past_us),
+		T(test_resized_unknown), T(test_destroyed_meanwhile), T(test_polled_by_itself), T(test_made_past_us), T(test_builds),
 		T(test_asked_of_base),
 	};
 

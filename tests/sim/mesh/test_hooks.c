@@ -158,16 +158,16 @@ static void test_after_init(void **state)
 	assert_ptr_equal(world.context->ops.post_recv, mesh_post_recv);
 	hooked = hook(MESH_AT_post_send | MESH_POLLING);
 	assert_int_equal(mesh_held_new(world.mc, r.a.qp, &guarded_ops, NULL, &none), -EBUSY);
-	assert_string_not_equal(mesh_held_why_busy(world.mc), mesh_cq_why_taken);
+	assert_string_not_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
 	assert_int_equal(mesh_live_guard(world.mc, r.b.qp, &guarded_ops, NULL, MTU, &none), -EBUSY);
 	assert_null(none);
 	assert_null(mesh_held_find(world.mc, r.a.qp));
 	assert_null(mesh_held_find(world.mc, r.b.qp));
 	hooked.post_recv = world.mc->post_recv;
 	assert_is(&hooked);
-	run_close(&r);
 	world.context->ops = before;
-	assert_string_equal(mesh_held_why_busy(world.mc), mesh_cq_why_taken);
+	assert_string_equal(mesh_held_why_busy(world.mc, r.a.qp), mesh_cq_why_taken);
+	run_close(&r);
 }
 
 static void test_srq(void **state)

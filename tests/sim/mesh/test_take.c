@@ -493,35 +493,6 @@ static void test_no_resources(void **state)
 		}
 }
 
-static void posts_as_it_is(struct mlx5dv_qp_ex *qp, const void *wqe)
-{
-	(void)qp;
-	(void)wqe;
-}
-
-/* mlx5dv_wr_raw_wqe(): what its completions are to say is not in what is posted. */
-static void test_raw(void **state)
-{
-	static const struct manner builders = {.how = MOVED, .builders = true};
-	struct mlx5dv_qp_ex *raw;
-	struct mesh_take_qp take;
-	struct end e;
-
-	(void)state;
-	connect_a();
-	end_open(&e, &world, &builders, &(struct shape){0});
-	raw = world.mc->data.mlx5.qp_ex(e.qp_ex);
-	pthread_mutex_lock(&world.mc->data.lock);
-	mesh_take_open_qp(world.mc, e.qp, &take);
-	assert_non_null(take.sq_wrid);
-	raw->wr_raw_wqe = posts_as_it_is;
-	mesh_take_open_qp(world.mc, e.qp, &take);
-	assert_null(take.sq_wrid);
-	raw->wr_raw_wqe = NULL;
-	pthread_mutex_unlock(&world.mc->data.lock);
-	end_close(&e);
-}
-
 /* A few times it is tried again, with the next queue pair; and without it all is as it was. */
 static void test_given_up(void **state)
 {
@@ -553,7 +524,6 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_taken),    T(test_same_sends),    T(test_same_receives),   T(test_as_many_as_there_are),
 		T(test_its_lock), T(test_beside_others), T(test_no_events), T(test_polls_otherwise), T(test_no_resources),
-		T(test_raw),
 		T(test_given_up),
 	};
 

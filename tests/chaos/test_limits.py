@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What docs/guarantees.md says is not guaranteed, or not protected: the program gets the error that it would get without us. Needs root;
+SIM_BUILD is the build."""
+import contextlib
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from schedule import hosts  # noqa: E402
+from schedule.hosts import CLIENT, SERVER  # noqa: E402
+from schedule.obedient import RETRY_EXCEEDED, SUCCESS, Obedient, has_pyverbs  # noqa: E402
+from schedule.watched import BUILD, ENDS  # noqa: E402
+from launcher import agents  # noqa: E402
+from nicmatrix.world import need  # noqa: E402
+
+ALL_RAILS = {(host, f"mlx5_{index}") for host in ENDS for index in (0, 1)}
+OTHER_RAILS = {(host, "mlx5_1") for host in ENDS}
+LINK_LOCAL_GIDS = 2  # each port has these
+DEVICE_FATAL = "event 8"  # IBV_EVENT_DEVICE_FATAL
+SILENT_S = 2  # nothing comes in that time; retries are used up after half a second
+STACK = contextlib.ExitStack()
+
+
+def setUpModule():
+    stage = STACK.enter_context(hosts.staged(BUILD, hosts.FLAPPING))
+    Limits.hosts = STACK.enter_context(hosts.Hosts.up(BUILD, stage, "limits"))
+
+
+def tearDownModule():
+    STACK.close()
+
+
+class Limits(Obedient):
+    def setUp(self):
+        self.programs = []
+        self.addCleanup(self.clean)
+
+    def begin(self, *options, before=()):
+        if self.programs:
+            self.clean()
+        self.start(*options, before=before)
+        self.connect()
+        for host in ENDS:
+            self.exchange(host)
+
+    def rails(self, host):
+        """{(host, device)} with addresses of theirs, as the agent of a host knows them."""
+        seen = agents.read(self.hosts.sim, host)
+        return {(rail.host, rail.device) for rail in seen.rails if rail.n_gids > LINK_LOCAL_GIDS} if seen else set()
+
+    def know(self, what, rails):
+        self.wait_for(what, lambda: all(self.rails(host) == rails for host in ENDS))
+
+    def stays(self, why):
+        """That connection is not protected, as the log says, and fails with its cable."""
+        self.assertIn(f"cannot be moved later: {why}; the program gets its errors", self.hosts.world.told(SERVER, 3), self.story())
+        self.hosts.link("a.0", False)
+        for host in ENDS:
+            self.tell(host, f"write {self.region(host)}", RETRY_EXCEEDED)
+
+    def survives(self):
+        """Another one is protected."""
+        self.begin()
+        self.are_movable()
+        self.hosts.link("a.0", False)
+        self.are_on("mlx5_1")
+        for host in ENDS:
+            self.exchange(host)
+
+    def test_builders(self):
+        """What the program builds by mlx5dv_wr_*() is posted past us."""
+        self.begin("raw")
+        for host in ENDS:
+            self.tell(host, "nop", "posted")
+            self.tell(host, "completion 10", SUCCESS)
+        self.stays("it was made for work requests that are not seen here (mlx5dv_wr_*)")
+        self.survives()
+
+    def test_one_nic(self):
+        """Neither host has another one for the other; that one comes later does not change what was connected before."""
+        self.second(False)
+        for host in ENDS:
+            self.hosts.agent_restart(host)
+        self.know("no other path", ALL_RAILS - OTHER_RAILS)
+        self.begin()
+        self.second(True)
+        self.know("another path", ALL_RAILS)
+        self.stays("no other rail reached one of the peer's when it was made")
+        self.survives()
+
+    def second(self, there):
+        """The other NICs reach each other."""
+        for host in ENDS:
+            self.hosts.forward(f"{host}.1", there)
+            self.hosts.address(f"{host}.1", there)
+
+    def test_no_agent(self):
+        """The peer's host had none when it was connected."""
+        self.hosts.agent_kill(CLIENT)
+        self.wait_for(f"{CLIENT} is forgotten", lambda: {host for host, _ in self.rails(SERVER)} == {SERVER})
+        self.begin()
+        self.hosts.agent_start(CLIENT)
+        self.know("another path", ALL_RAILS)
+        self.stays("the peer's host had no agent when it was made")
+        self.survives()
+
+    def test_own_nic_gone(self):
+        """As without us, whether or not the connection had another way."""
+        for before in (("env", "MESHVERBS=off"), ()):
+            with self.subTest(before=before):
+                self.begin(before=before)
+                if not before:
+                    self.are_movable()
+                region = self.region(CLIENT)
+                self.hosts.fault(f"{SERVER}.0", "reset")
+                self.tell(SERVER, "event", DEVICE_FATAL)
+                self.tell(SERVER, f"post {self.region(SERVER)}", "posted")
+                self.tell(SERVER, f"completion {SILENT_S}", "no completion")
+                self.tell(CLIENT, f"write {region}", RETRY_EXCEEDED)
+
+
+if __name__ == "__main__":
+    need("ip", "tc", "bridge")
+    if not has_pyverbs():
+        print("no python3-pyverbs; scripts/deps sim installs it")
+        sys.exit(77)
+    unittest.main()
