@@ -3,6 +3,7 @@
 """What docs/guarantees.md says is not guaranteed, or not protected: the program gets the error that it would get without us. Needs root;
 SIM_BUILD is the build."""
 import contextlib
+import errno
 import pathlib
 import sys
 import unittest
@@ -13,13 +14,15 @@ sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
 from schedule.hosts import CLIENT, SERVER  # noqa: E402
-from schedule.obedient import RETRY_EXCEEDED, SUCCESS, Obedient, has_pyverbs  # noqa: E402
+from schedule.obedient import FLUSHED, RETRY_EXCEEDED, SUCCESS, Obedient, has_pyverbs  # noqa: E402
 from schedule.watched import BUILD, ENDS  # noqa: E402
 from launcher import agents  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 ALL_RAILS = {(host, f"mlx5_{index}") for host in ENDS for index in (0, 1)}
 OTHER_RAILS = {(host, "mlx5_1") for host in ENDS}
+KIND = "it posted a work request of a kind that cannot be posted again"
+THROUGH = "nothing gets through; moved to mlx5_1"
 LINK_LOCAL_GIDS = 2  # each port has these
 DEVICE_FATAL = "event 8"  # IBV_EVENT_DEVICE_FATAL
 SILENT_S = 2  # nothing comes in that time; retries are used up after half a second
@@ -71,6 +74,26 @@ class Limits(Obedient):
         self.are_on("mlx5_1")
         for host in ENDS:
             self.exchange(host)
+
+    def test_invalidation(self):
+        """What cannot be posted again stays where it is, and all that is outstanding with it; where a connection has moved it is refused."""
+        for kind in (True, False):
+            with self.subTest(kind=kind):
+                self.begin()
+                self.are_movable()
+                region = self.region(SERVER)
+                self.tell(SERVER, f"write {region}", SUCCESS)
+                self.hosts.fault(f"{SERVER}.0", "drop dir=tx class=request")  # probes and carrier stay
+                self.tell(SERVER, f"post {region}", "posted")
+                if kind:
+                    self.tell(SERVER, "invalidate", "posted")
+                self.tell(SERVER, "completion 10", RETRY_EXCEEDED if kind else SUCCESS)
+                if kind:
+                    self.tell(SERVER, "completion 10", FLUSHED)
+                self.hosts.fault(f"{SERVER}.0", "clear")
+                self.wait_for("the log says so", lambda line=KIND if kind else THROUGH: line in self.hosts.world.told(SERVER, 8))
+        self.tell(SERVER, "invalidate", f"errno {errno.EINVAL}")
+        self.exchange(SERVER)
 
     def test_builders(self):
         """What the program builds by mlx5dv_wr_*() is posted past us."""

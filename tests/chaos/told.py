@@ -5,6 +5,7 @@
     connect QPN GID       the other end's, which it says of itself when it starts
     register              a new memory region: ADDRESS RKEY
     post ADDRESS RKEY     one RDMA WRITE
+    invalidate            IBV_WR_LOCAL_INV; posted, or why not
     nop                   a WQE with the opcode NOP, by mlx5dv_wr_raw_wqe()
     completion SECONDS    the status of the next completion, which comes within that time
     write ADDRESS RKEY    post, and the status of its completion
@@ -23,10 +24,12 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.providers.mlx5 import mlx5_enums as dve
 from pyverbs.providers.mlx5.mlx5dv import Mlx5Context, Mlx5DVContextAttr, Mlx5DVQPInitAttr, Mlx5QP, Wqe, WqeCtrlSeg
+from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, SendWR
 
 PORT = pathlib.Path("/sys/class/infiniband/mlx5_0/ports/1")
+TODO = ("connect", "register", "post", "invalidate", "nop", "completion", "write", "event")
 SIZE, PSN, SECONDS = 64, 0x1234, 20.0
 CAP = QPCap(4, 4, 1, 1)
 OPCODE_NOP, CQ_UPDATE, CTRL_UNITS = 0, 2 << 2, 1  # MLX5_OPCODE_NOP, MLX5_WQE_CTRL_CQ_UPDATE of mlx5dv.h; 16 octets each
@@ -85,6 +88,13 @@ class End:
         self.qp.post_send(wr)
         return "posted"
 
+    def invalidate(self):
+        try:
+            self.qp.post_send(SendWR(opcode=e.IBV_WR_LOCAL_INV))
+        except PyverbsRDMAError as err:
+            return f"errno {err.error_code}"
+        return "posted"
+
     def nop(self):
         self.qp.wr_start()
         self.qp.wr_id = 0
@@ -117,9 +127,9 @@ def main():
     print("end", end.qp.qp_num, end.gid, flush=True)
     for line in sys.stdin:
         word, *words = line.split()
-        todo = {"connect": end.connect, "register": end.register, "post": end.post, "nop": end.nop, "completion": end.completion,
-                "write": end.write, "event": end.event}
-        print(todo[word](*words), flush=True)
+        if word not in TODO:
+            sys.exit(f"what is '{word}'? There are: {' '.join(TODO)}")
+        print(getattr(end, word)(*words), flush=True)
 
 
 main()
