@@ -6,6 +6,7 @@ import contextlib
 import errno
 import pathlib
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -15,14 +16,15 @@ sys.path.insert(0, str(HERE))
 from schedule import hosts  # noqa: E402
 from schedule.hosts import CLIENT, SERVER  # noqa: E402
 from schedule.obedient import FLUSHED, RETRY_EXCEEDED, SUCCESS, Obedient, has_pyverbs  # noqa: E402
-from schedule.watched import BUILD, ENDS  # noqa: E402
-from launcher import agents  # noqa: E402
+from schedule.watched import BUILD, ENDS, TRAFFIC  # noqa: E402
+from launcher import agents, fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 ALL_RAILS = {(host, f"mlx5_{index}") for host in ENDS for index in (0, 1)}
 OTHER_RAILS = {(host, "mlx5_1") for host in ENDS}
 KIND = "it posted a work request of a kind that cannot be posted again"
 THROUGH = "nothing gets through; moved to mlx5_1"
+NEIGHBOUR_S = 3  # so long the kernel asks for one
 LINK_LOCAL_GIDS = 2  # each port has these
 DEVICE_FATAL = "event 8"  # IBV_EVENT_DEVICE_FATAL
 SILENT_S = 2  # nothing comes in that time; retries are used up after half a second
@@ -131,6 +133,26 @@ class Limits(Obedient):
         self.know("another path", ALL_RAILS)
         self.stays("the peer's host had no agent when it was made")
         self.survives()
+
+    def test_silent_neighbour(self):
+        """His host announces him, and he answers no ARP: four queue pairs that are made ahead wait for him at most, and the traffic goes on."""
+        self.arp(False)
+        self.addCleanup(self.arp, True)
+        self.programs = self.hosts.both(TRAFFIC, ["-t", "2", "-q", "6", "-r", "50", "-s", "1", "-o", "send,write,read"])
+        self.wait_for("one was not connected ahead", lambda: any(self.not_ahead(host) for host in ENDS))
+        time.sleep(2 * NEIGHBOUR_S)
+        for host in ENDS:
+            self.assertLessEqual(self.not_ahead(host), 4, self.story())
+        self.end()
+
+    def arp(self, on):
+        nic = self.hosts.topo.nic(f"{CLIENT}.1")
+        fabric.ip("-n", self.hosts.sim.netns(CLIENT), "link", "set", nic.netdev, "arp", "on" if on else "off")
+        for host in ENDS:
+            fabric.ip("-n", self.hosts.sim.netns(host), "neigh", "flush", "dev", nic.netdev)
+
+    def not_ahead(self, host):
+        return self.hosts.world.told(host, 100).count("not connected ahead on mlx5_1: Connection timed out")
 
     def test_own_nic_gone(self):
         """As without us, whether or not the connection had another way."""
