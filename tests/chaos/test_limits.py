@@ -14,14 +14,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from schedule import hosts  # noqa: E402
-from schedule.hosts import CLIENT, SERVER  # noqa: E402
+from schedule.hosts import CLIENT, SERVER, Program  # noqa: E402
 from schedule.obedient import FLUSHED, RETRY_EXCEEDED, SUCCESS, Obedient, has_pyverbs  # noqa: E402
-from schedule.watched import BUILD, ENDS, TRAFFIC  # noqa: E402
+from schedule.watched import BUILD, ENDS, SECONDS, TRAFFIC, Watched  # noqa: E402
 from launcher import agents, fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 ALL_RAILS = {(host, f"mlx5_{index}") for host in ENDS for index in (0, 1)}
 OTHER_RAILS = {(host, "mlx5_1") for host in ENDS}
+SELF = str(BUILD / "tests/chaos/chaos-self")
+FAILED = 5  # chaos-self: right, but work requests failed
 KIND = "it posted a work request of a kind that cannot be posted again"
 THROUGH = "nothing gets through; moved to mlx5_1"
 NEIGHBOUR_S = 3  # so long the kernel asks for one
@@ -167,6 +169,45 @@ class Limits(Obedient):
                 self.tell(SERVER, f"post {self.region(SERVER)}", "posted")
                 self.tell(SERVER, f"completion {SILENT_S}", "no completion")
                 self.tell(CLIENT, f"write {region}", RETRY_EXCEEDED)
+
+
+class Flush(Watched):
+    """As NCCL has it: queue pairs that are connected to themselves, beside a connection that is given another NIC when it is made."""
+
+    def begin(self, place):
+        """That of CLIENT was asked for on mlx5_1, which does not reach the other one's."""
+        self.hosts = place
+        self.programs = [Program(place.world.argv(host, SELF, "-d", device, "-c", "-q", "1")) for host, device in zip(ENDS, ("mlx5_0", "mlx5_1"))]
+        self.wait_for("they say where they are", lambda: all("\n" in program.said() for program in self.programs))
+        said = [program.said() for program in self.programs]
+        for program, other in zip(self.programs, reversed(said)):
+            program.process.stdin.write(other.encode())
+            program.process.stdin.flush()
+        self.wait_for("they are connected", lambda: "moved" in [qp["state"] for qp in self.qps(CLIENT)])
+
+    def ends(self):
+        for program in self.programs:
+            program.stop()
+        return [program.wait(SECONDS) for program in self.programs]
+
+    def test_follows(self):
+        with hosts.staged(BUILD) as stage, hosts.Hosts.up(BUILD, stage, "follows") as place:
+            self.begin(place)
+            self.wait_for("all are on mlx5_0", lambda: len(self.qps(CLIENT)) == 2 and self.used(CLIENT) == {"mlx5_0"})
+            self.assertEqual(self.ends(), [0, 0], self.story())
+
+    def test_stays(self):
+        """survive = off: it lives and dies with the NIC that was asked for."""
+        with hosts.staged(BUILD, hosts.SURVIVE.replace("survive = on", "survive = off")) as stage, \
+                hosts.Hosts.up(BUILD, stage, "stays") as place:
+            self.begin(place)
+            self.assertEqual([qp["rail"] for qp in self.qps(CLIENT)], ["mlx5_0"])
+            place.link(f"{CLIENT}.0", False)
+            time.sleep(SILENT_S)
+            self.assertIsNone(self.programs[1].poll(), self.story())
+            place.link(f"{CLIENT}.1", False)
+            self.wait_for("its own NIC's errors", lambda: self.programs[1].poll() is not None)
+            self.assertEqual(self.ends(), [0, FAILED], self.story())
 
 
 if __name__ == "__main__":
