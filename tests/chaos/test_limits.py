@@ -156,6 +156,19 @@ class Limits(Obedient):
     def not_ahead(self, host):
         return self.hosts.world.told(host, 100).count("not connected ahead on mlx5_1: Connection timed out")
 
+    def test_probes_alone(self):
+        """What agents say is lost on one path, and nothing else: it is left, and returned to."""
+        self.begin()
+        self.are_movable()
+        self.hosts.control_loss(SERVER, 100, self.hosts.topo.nic(f"{SERVER}.0").netdev)
+        self.are_on("mlx5_1")
+        for host in ENDS:
+            self.exchange(host)
+        self.hosts.control_loss(SERVER, 0)
+        self.are_on("mlx5_0")
+        for host in ENDS:
+            self.exchange(host)
+
     def test_own_nic_gone(self):
         """As without us, whether or not the connection had another way."""
         for before in (("env", "MESHVERBS=off"), ()):

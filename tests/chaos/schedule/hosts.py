@@ -96,12 +96,13 @@ class Hosts:
         name = fabric.port_name(self.topo, self.topo.nic(port), None)
         subprocess.run(["bridge", "-n", self.sim.fabric, "link", "set", "dev", name, "state", "3" if on else "0"], check=True)
 
-    def control_loss(self, host, percent):
-        """That much of the datagrams that the agent of a host sends is lost; 0: none."""
+    def control_loss(self, host, percent, netdev=None):
+        """That much of the datagrams that the agent of a host sends, by that netdev or any, is lost; 0: none."""
         rules = "table inet chaos\ndelete table inet chaos\n"
         if percent:
+            by = f"oifname {netdev} " if netdev else ""
             rules += ("add table inet chaos\nadd chain inet chaos out { type filter hook output priority 0; }\n"
-                      f"add rule inet chaos out udp dport 28791 numgen random mod 100 < {percent} drop\n")
+                      f"add rule inet chaos out {by}udp dport 28791 numgen random mod 100 0-{percent - 1} drop\n")
         subprocess.run(["nsenter", "-t", str(self.sim.pid(host)), "--net", "nft", "-f", "-"], input=rules, text=True, check=True)
 
     def agent_kill(self, host):
