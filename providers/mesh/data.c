@@ -87,7 +87,7 @@ const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 
 	if (why)
 		return why;
-	return mesh_mlx5_builds(mc, qp) ? "it was made for work requests that are not seen here (mlx5dv_wr_*)" : mesh_cq_why_taken;
+	return mesh_mlx5_builds(mc, qp) ? "it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)" : mesh_cq_why_taken;
 }
 
 void mesh_data_slots(struct mesh_context *mc)

@@ -64,6 +64,7 @@ static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret
 	*ret_init_obj = is_not_mlx5;
 	*ret_qp_ex = NULL;
 	*ret_code = (struct code){.of = (uintptr_t)mc->poll_cq};
+	dl_iterate_phdr(find_code, ret_code);
 	if (!dladdr((const void *)mc->poll_cq, &base))
 		return;
 	handle = dlopen(base.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
@@ -75,7 +76,6 @@ static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret
 	if (init_obj)
 		memcpy(ret_init_obj, &init_obj, sizeof(init_obj));
 	memcpy(ret_qp_ex, &qp_ex, sizeof(qp_ex));
-	dl_iterate_phdr(find_code, ret_code);
 }
 
 bool mesh_mlx5_is_base(struct mesh_context *mc)
@@ -295,25 +295,38 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	return 0;
 }
 
+/* Whether one of these words is the address of a function of the base's. */
+static bool has_function(struct mesh_mlx5 *m, const char *words, size_t bytes)
+{
+	uintptr_t from = atomic_load_explicit(&m->code_from, memory_order_relaxed), to = atomic_load_explicit(&m->code_to, memory_order_relaxed);
+	uintptr_t word;
+	size_t at;
+
+	for (at = 0; at < bytes; at += sizeof(word)) {
+		memcpy(&word, words + at, sizeof(word));
+		if (word >= from && word < to)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Of the functions of mlx5dv_wr_*() a queue pair has those that it was made for. An older library than the one of our header has fewer, and
- * something else where the others would be, within what it keeps of the queue pair: that is none of its functions.
+ * Of these functions a queue pair has those that it was made for. An older library than the one of our headers has fewer, and something else
+ * where the others would be, within what it keeps of the queue pair: that is none of its functions.
  */
 bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp)
 {
-	enum { BUILDERS = offsetof(struct mlx5dv_qp_ex, wr_set_dc_addr) };
+	enum {
+		VERBS = offsetof(struct ibv_qp_ex, wr_abort) + sizeof(uintptr_t), /* wr_atomic_write (rdma-core 44), wr_flush (45) */
+		VERBS_BYTES = 2 * sizeof(uintptr_t),
+		DV = offsetof(struct mlx5dv_qp_ex, wr_set_dc_addr),
+		DV_BYTES = sizeof(struct mlx5dv_qp_ex) - DV,
+	};
 	struct mesh_mlx5 *m = &mc->data.mlx5;
-	mesh_qp_ex_fn *from = atomic_load_explicit(&m->qp_ex, memory_order_relaxed);
+	mesh_qp_ex_fn *dv = atomic_load_explicit(&m->qp_ex, memory_order_relaxed);
 	struct ibv_qp_ex *qp_ex = mesh_root.lib.verbs.qp_to_qp_ex(qp);
-	uintptr_t builders[(sizeof(struct mlx5dv_qp_ex) - BUILDERS) / sizeof(uintptr_t)];
-	size_t i;
 
-	if (!qp_ex || !from)
+	if (!qp_ex)
 		return false;
-	memcpy(builders, (const char *)from(qp_ex) + BUILDERS, sizeof(builders));
-	for (i = 0; i < sizeof(builders) / sizeof(*builders); i++)
-		if (builders[i] >= atomic_load_explicit(&m->code_from, memory_order_relaxed) &&
-		    builders[i] < atomic_load_explicit(&m->code_to, memory_order_relaxed))
-			return true;
-	return false;
+	return has_function(m, (const char *)qp_ex + VERBS, VERBS_BYTES) || (dv && has_function(m, (const char *)dv(qp_ex) + DV, DV_BYTES));
 }

@@ -95,9 +95,10 @@ int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES]);
 int mesh_mlx5_peek(const void *from, void *ret, size_t n);
 
 /**
- * mesh_mlx5_builds - was it made for work requests of mlx5dv_wr_*() (mlx5dv_create_qp() with send_ops_flags)? Behind mesh_mlx5_is_base()
+ * mesh_mlx5_builds - was it made for work requests of mlx5dv_wr_*() (mlx5dv_create_qp() with send_ops_flags), or with any base for
+ *	ibv_wr_atomic_write() or ibv_wr_flush()? Behind mesh_mlx5_is_base()
  *
- * These are libmlx5's own functions, which put them into its own queue, and are not seen here.
+ * These are functions of the base's own, which put them into its own queue, and are not seen here.
  */
 bool mesh_mlx5_builds(struct mesh_context *mc, struct ibv_qp *qp);
 

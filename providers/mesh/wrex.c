@@ -13,8 +13,8 @@
  * behind the end of the queue and become part of it with wr_complete(). Hot: no allocation, no system call, no log.
  *
  * What a moved QP cannot do (memory windows, invalidation, segmentation) makes wr_complete() fail as on a device that does
- * not have it. A QP that has mlx5's own builders (mlx5dv_wr_*) is none of ours. wr_atomic_write is not touched: libraries
- * that we run with may not have that member.
+ * not have it. A QP that has mlx5's own builders (mlx5dv_wr_*), or those that rdma-core 44 and later have (wr_atomic_write, wr_flush), is none
+ * of ours: mesh_mlx5_builds().
  */
 
 #define WR_FUNCTIONS(X)                                                                                      \
