@@ -58,6 +58,7 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_POST_SEND] = {"post_send", OPS(post_send)},
 	[MESH_OP_POST_RECV] = {"post_recv", OPS(post_recv)},
 	[MESH_OP_DESTROY_AH] = {"destroy_ah", OPS(_compat_destroy_ah)},
+	[MESH_OP_BIND_MW] = {"bind_mw", OPS(bind_mw)},
 };
 
 const char *mesh_op_name(enum mesh_op op)

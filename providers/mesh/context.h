@@ -66,6 +66,7 @@ struct mesh_context {
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 	int (*destroy_ah)(struct ibv_ah *ah);
+	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 	struct mesh_data data; /* data path of held and moved QPs; has a lock of its own */

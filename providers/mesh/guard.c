@@ -7,6 +7,8 @@
 #include "detect.h"
 #include "heldint.h"
 
+const char mesh_guard_kind[] = "it posted a work request of a kind that cannot be posted again";
+
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared)
 {
 	struct mesh_guard *guard = calloc(1, sizeof(*guard));
@@ -68,7 +70,7 @@ int mesh_guard_send(struct mesh_guard *guard, const struct ibv_send_wr *wr)
 	if (err == -ENOSPC)
 		return ENOMEM;
 	if (err) {
-		guard->lost = "it posted a work request of a kind that cannot be posted again";
+		guard->lost = mesh_guard_kind;
 		return -1;
 	}
 	return 0;

@@ -81,6 +81,14 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 /** mesh_held_why_busy - what -EBUSY of that, or of mesh_live_guard(), meant a moment ago for @qp: a constant; any thread */
 const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
 
+/**
+ * mesh_bind_mw - as libibverbs' (window.c)
+ *
+ * Return: 0, and a connection that could be moved cannot any more; EOPNOTSUPP: it has moved, or is about to; ENOMEM: what was posted before
+ * it waits; what the base says.
+ */
+int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
 /* What the shadow's INIT needs: the program's own attributes, with the port of the rail. */
 struct mesh_shadow_attr {
 	uint8_t port_num;

@@ -61,6 +61,7 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(POST_SEND, post_send),
 	KEEP(POST_RECV, post_recv),
 	OURS(DESTROY_AH, destroy_ah, mesh_destroy_ah),
+	OURS(BIND_MW, bind_mw, mesh_bind_mw),
 };
 
 /* Take the base's functions out of a context; false when the library's two copies of one of them disagree. */

@@ -346,7 +346,7 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, 
 	if (!cqe->error) {
 		err = reader->failed ? -EPROTO : mesh_reader_pass(guard, cqe->wqe_counter, true);
 		if (err)
-			lose(guard, err == -EOPNOTSUPP ? "it posted a work request of a kind that cannot be posted again" : no_order);
+			lose(guard, err == -EOPNOTSUPP ? mesh_guard_kind : no_order);
 		return;
 	}
 	/* Those before the first that fails and have no completion are done. */
@@ -359,7 +359,7 @@ static void stage_send(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, 
 	}
 	if (mv_mlx5_sq_get(&reader->sq, reader->qpn, cqe->wqe_counter, guard->sends.log.max_sge,
 			   guard->sends.log.max_inline_bytes, staged->sges, staged->data, &staged->send, &reader->sq_at))
-		lose(guard, "it posted a work request of a kind that cannot be posted again");
+		lose(guard, mesh_guard_kind);
 }
 
 static void stage_receive(struct mesh_guard *guard, const struct mv_mlx5_cqe *cqe, struct mesh_staged *staged)
@@ -584,7 +584,7 @@ enum mv_atomics mesh_reader_atomics(struct mesh_held *h)
 	while (at != end && !h->guard->lost) {
 		if (mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge,
 				   h->guard->sends.log.max_inline_bytes, NULL, NULL, &wr, &at)) {
-			lose(h->guard, "it posted a work request of a kind that cannot be posted again");
+			lose(h->guard, mesh_guard_kind);
 			return found;
 		}
 		if (mv_wr_is_atomic(&wr.wr))

@@ -16,7 +16,7 @@ from schedule import hosts  # noqa: E402
 from schedule.hosts import CLIENT, SERVER  # noqa: E402
 from schedule.obedient import RETRY_EXCEEDED, Obedient, has_pyverbs  # noqa: E402
 from schedule.watched import BUILD, ENDS  # noqa: E402
-from launcher import fabric  # noqa: E402
+from launcher import agents, fabric  # noqa: E402
 from nicmatrix.world import need  # noqa: E402
 
 KEPT_S = 5  # MD_KEPT_NS of meshverbsd/bounds.h
@@ -97,7 +97,7 @@ class Address(Obedient):
                 self.other_address(True)
                 if forgotten:
                     self.forget()
-                time.sleep(1)
+                self.wait_for("both know the other address", lambda: all(agents.knows(self.hosts.sim, host, OTHER_ADDRESS) for host in ENDS))
                 self.hosts.link(f"{CLIENT}.1", False)
                 if forgotten:
                     time.sleep(2)

@@ -146,6 +146,7 @@ static void test_builds(void **state)
 	static const struct manner builders = {.how = MOVED, .builders = true};
 	const uintptr_t none = 0, other = (uintptr_t)&builders, function = (uintptr_t)world.mc->poll_cq; /* any of libmlx5's */
 	struct mlx5dv_qp_ex *dv;
+	uintptr_t was, odd;
 	char *at, *behind;
 
 	(void)state;
@@ -162,11 +163,17 @@ static void test_builds(void **state)
 		assert_true(mesh_mlx5_builds(world.mc, a.qp));
 		memcpy(at, &none, sizeof(none));
 	}
-	behind = (char *)&a.qp_ex->wr_abort + sizeof(a.qp_ex->wr_abort); /* wr_atomic_write, in the headers of rdma-core 44 */
-	if (behind < (char *)(a.qp_ex + 1)) {
-		memcpy(behind, &function, sizeof(function));
+	/* wr_atomic_write and wr_flush; in libraries without them what says that there is a struct ibv_qp_ex, by its last bit. */
+	behind = (char *)&a.qp_ex->wr_abort + sizeof(a.qp_ex->wr_abort);
+	for (at = behind; at < behind + 2 * sizeof(function); at += sizeof(function)) {
+		memcpy(&was, at, sizeof(was));
+		odd = other | 1;
+		memcpy(at, &odd, sizeof(odd));
+		assert_false(mesh_mlx5_builds(world.mc, a.qp));
+		odd = function | 1;
+		memcpy(at, &odd, sizeof(odd));
 		assert_true(mesh_mlx5_builds(world.mc, a.qp));
-		memcpy(behind, &none, sizeof(none));
+		memcpy(at, &was, sizeof(was));
 	}
 	memcpy(&dv->wr_raw_wqe, &function, sizeof(function));
 	assert_is_left(a.qp);

@@ -609,6 +609,84 @@ static void test_left_while_quiet(void **state)
 	assert_int_equal(n_free, 1);
 }
 
+static unsigned int n_bound;
+
+static int bind_counted(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	(void)qp;
+	(void)mw;
+	(void)bind;
+	n_bound++;
+	return 0;
+}
+
+static int bind_window(struct ibv_qp *qp)
+{
+	struct ibv_mw mw = {.context = qp->context, .pd = world.pd, .type = IBV_MW_TYPE_1};
+	struct ibv_mw_bind bind = {.wr_id = 5};
+
+	return ibv_bind_mw(qp, &mw, &bind);
+}
+
+/* To bind a memory window is to post something that cannot be posted again, and goes to no other NIC. */
+static void test_window(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr add = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+	struct mv_move_sync sync;
+
+	(void)state;
+	world.mc->bind_mw = bind_counted;
+	n_bound = 0;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	assert_int_equal(bind_window(hub.qp), 0); /* not held */
+	assert_int_equal(n_bound, 1);
+	open_guarded(&moved_ex, 0);
+	assert_int_equal(end_send_empty(&guarded, 0, IBV_SEND_SIGNALED), 0); /* nobody has posted a receive: nothing comes of it all */
+	assert_null(guarded.held->guard->lost);
+	/* What waits for a move that will not be goes first. */
+	sge = (struct ibv_sge){(uintptr_t)guarded.buf, 8, guarded.mr->lkey};
+	add.wr.atomic.remote_addr = (uintptr_t)guarded.buf;
+	add.wr.atomic.rkey = guarded.mr->rkey;
+	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
+	assert_false(mesh_live_quiesce(guarded.held));
+	count_posts();
+	assert_int_equal(ibv_post_send(guarded.qp, &add, &bad), 0);
+	assert_int_equal(n_locked + n_free, 0);
+	assert_int_equal(bind_window(guarded.qp), 0);
+	world.mc->post_send = real_post_send;
+	assert_int_equal(n_locked, 1);
+	assert_int_equal(n_bound, 2);
+	assert_ptr_equal(guarded.held->guard->lost, mesh_guard_kind);
+	assert_int_equal(guarded_fence_ends(guarded.held, true, &sync), -EOPNOTSUPP);
+	open_moved();
+	assert_int_equal(bind_window(from.qp), EOPNOTSUPP);
+	assert_int_equal(n_bound, 2);
+}
+
+/* Nor is anything else that only the base could do. */
+static void test_refused(void **state)
+{
+	static const struct manner builders = {.how = MOVED, .extended = true, .builders = true};
+
+	(void)state;
+	open_hub(&bare_ex, &(struct shape){.cqe = 1000});
+	end_open(&from, &world, &builders, &(struct shape){.hub = &hub});
+	end_open(&to, &world, &moved_plain, &(struct shape){0});
+	ends_connect(&from, &to, &(struct shape){0});
+	ibv_wr_start(from.qp_ex);
+	ibv_wr_local_inv(from.qp_ex, 7);
+	assert_int_equal(ibv_wr_complete(from.qp_ex), EOPNOTSUPP);
+	ibv_wr_start(from.qp_ex);
+	ibv_wr_send_inv(from.qp_ex, 7);
+	assert_int_equal(ibv_wr_complete(from.qp_ex), EOPNOTSUPP);
+	ibv_wr_start(from.qp_ex);
+	ibv_wr_bind_mw(from.qp_ex, NULL, 7, NULL);
+	assert_int_equal(ibv_wr_complete(from.qp_ex), EOPNOTSUPP);
+	end_quiet(&from);
+}
+
 /* ---- what comes into the stash meanwhile ------------------------------------------------------------------------- */
 
 static int (*real_start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
@@ -979,7 +1057,7 @@ int main(void)
 		T(test_named_unasked), T(test_nameless),
 		T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
-		T(test_begins_while_posted), T(test_posts_unnoted), T(test_posts_to_an_ended_one), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet),
+		T(test_begins_while_posted), T(test_posts_unnoted), T(test_posts_to_an_ended_one), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet), T(test_window), T(test_refused),
 		T(test_others_stay), T(test_goes_behind), T(test_shows_the_rest),
 		T(test_plain_behind), T(test_all_that_was_asked_for), T(test_batch_through_a_move), T(test_batch_aborted),
 		T(test_ends_in_own_batch),

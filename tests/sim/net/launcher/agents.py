@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The agent of meshverbs in simulated hosts: one per host, as on real ones; it ends with the host."""
+import ipaddress
 import os
 import pathlib
 import signal
@@ -107,6 +108,15 @@ def read(sim, host):
         return None
     except directory.BadDirectory as err:
         raise SimError(f"the agent of {host} wrote a bad directory: {err}") from None
+
+
+def knows(sim, host, address):
+    """Whether an IPv4 address is in the directory of a host."""
+    gid = bytes(10) + b"\xff\xff" + ipaddress.ip_interface(address).ip.packed
+    try:
+        return gid in pathlib.Path(f"/proc/{sim.pid(host)}/root{RUN_DIR}/directory").read_bytes()
+    except OSError:
+        return False
 
 
 def lacking(sim, topo, host, others):
