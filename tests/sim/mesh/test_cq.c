@@ -146,7 +146,7 @@ static void test_builds(void **state)
 	static const struct manner builders = {.how = MOVED, .builders = true};
 	const uintptr_t none = 0, other = (uintptr_t)&builders, function = (uintptr_t)world.mc->poll_cq; /* any of libmlx5's */
 	struct mlx5dv_qp_ex *dv;
-	uintptr_t was, odd;
+	uintptr_t was, full;
 	char *at, *behind;
 
 	(void)state;
@@ -163,15 +163,15 @@ static void test_builds(void **state)
 		assert_true(mesh_mlx5_builds(world.mc, a.qp));
 		memcpy(at, &none, sizeof(none));
 	}
-	/* wr_atomic_write and wr_flush; in libraries without them what says that there is a struct ibv_qp_ex, by its last bit. */
+	/* wr_atomic_write and wr_flush; in libraries without them what says that there is a struct ibv_qp_ex, by one of the last two bits. */
 	behind = (char *)&a.qp_ex->wr_abort + sizeof(a.qp_ex->wr_abort);
 	for (at = behind; at < behind + 2 * sizeof(function); at += sizeof(function)) {
 		memcpy(&was, at, sizeof(was));
-		odd = other | 1;
-		memcpy(at, &odd, sizeof(odd));
+		full = other | 3;
+		memcpy(at, &full, sizeof(full));
 		assert_false(mesh_mlx5_builds(world.mc, a.qp));
-		odd = function | 1;
-		memcpy(at, &odd, sizeof(odd));
+		full = function | 3;
+		memcpy(at, &full, sizeof(full));
 		assert_true(mesh_mlx5_builds(world.mc, a.qp));
 		memcpy(at, &was, sizeof(was));
 	}
