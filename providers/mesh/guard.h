@@ -67,15 +67,15 @@ struct mesh_guard {
 	const char *lost; /* why, for the operator; NULL: it has not */
 };
 
+/* Why a log is lost: what was posted is not in it, or could not be posted again. */
+extern const char mesh_guard_kind[];
+
 /**
  * mesh_guard_new - an empty log, without room for any work request
  * @shared: the receives are an SRQ's
  *
  * Return: to be freed with mesh_guard_free(); NULL: no memory.
  */
-/* Why a log is lost: what was posted is not in it, or could not be posted again. */
-extern const char mesh_guard_kind[];
-
 struct mesh_guard *mesh_guard_new(const struct ibv_qp_cap *cap, bool sq_sig_all, bool shared);
 /**
  * mesh_guard_room - give it room for all that its QP can have outstanding, if it has none yet

@@ -36,5 +36,8 @@ int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
 	int err = h ? to_base(h, qp) : 0;
 
+	if (err == EOPNOTSUPP)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: a memory window is not bound: its connection has moved to another NIC, or is about to",
+			    mc->device);
 	return err ? err : mc->bind_mw(qp, mw, bind);
 }

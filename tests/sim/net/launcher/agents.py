@@ -99,24 +99,26 @@ def expected(sim, topo, host, others):
     return found
 
 
+def image(sim, host):
+    """What is in the directory's file of a host; b"" while there is none."""
+    try:
+        return pathlib.Path(f"/proc/{sim.pid(host)}/root{RUN_DIR}/directory").read_bytes()
+    except OSError:
+        return b""
+
+
 def read(sim, host):
     """The Directory of a host; None while there is none."""
+    there = image(sim, host)
     try:
-        image = pathlib.Path(f"/proc/{sim.pid(host)}/root{RUN_DIR}/directory").read_bytes()
-        return directory.parse(image)
-    except OSError:
-        return None
+        return directory.parse(there) if there else None
     except directory.BadDirectory as err:
         raise SimError(f"the agent of {host} wrote a bad directory: {err}") from None
 
 
 def knows(sim, host, address):
     """Whether an IPv4 address is in the directory of a host."""
-    gid = bytes(10) + b"\xff\xff" + ipaddress.ip_interface(address).ip.packed
-    try:
-        return gid in pathlib.Path(f"/proc/{sim.pid(host)}/root{RUN_DIR}/directory").read_bytes()
-    except OSError:
-        return False
+    return bytes(10) + b"\xff\xff" + ipaddress.ip_interface(address).ip.packed in image(sim, host)
 
 
 def lacking(sim, topo, host, others):
