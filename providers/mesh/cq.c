@@ -79,13 +79,16 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 
 #define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
 #define FREEZE_TRIES 1000 /* of 100 us */
+#define CLAIM_YIELDS 100
 
 void mesh_cq_claim(struct mesh_cq *cq)
 {
 	int tries;
 
 	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
-		if (tries >= FREEZE_SPINS)
+		if (tries >= FREEZE_SPINS + CLAIM_YIELDS)
+			usleep(20); /* whoever has it may be of a lower priority */
+		else if (tries >= FREEZE_SPINS)
 			sched_yield();
 }
 

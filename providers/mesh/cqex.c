@@ -244,6 +244,7 @@ static void wait_for_posting(struct mesh_cq *cq)
 static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct mesh_cq *cq = cq_of(ex);
+	bool starved;
 	int err;
 
 	if (attr->comp_mask)
@@ -255,7 +256,10 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	wait_for_posting(cq);
 	err = advance(cq, ex);
 	if (err) {
+		starved = err == ENOENT && mesh_starved_look(&cq->starve);
 		finish(cq, ex);
+		if (starved)
+			mesh_starved_give(cq);
 	}
 	return err;
 }

@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "detect.h"
 #include "fork.h"
+#include "ourthreads.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -201,6 +202,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 			      memory_order_relaxed);
 	root->key_dropped = mesh_conns_key_dropped;
 	root->key_given = mesh_conns_key_given;
+	mesh_threads_init();
 	root->process = process_new();
 	if (!root->process) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "no memory that a fork clears: %s",

@@ -363,8 +363,26 @@ int mesh_held_native(struct mesh_held *h)
 	pthread_mutex_unlock(&h->lock);
 	if (!all)
 		return -EAGAIN;
+	mesh_reader_quicken_again(h->send_cq);
 	leave(h);
 	return 0;
+}
+
+enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
+{
+	enum mesh_withheld withheld = MESH_WITHHELD_NOTHING;
+
+	pthread_mutex_lock(&h->lock);
+	if ((h->guard && h->guard->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+		withheld = MESH_WITHHELD_ERRORS;
+	else if (h->mode == MESH_HELD_WAITING && h->queue.n)
+		withheld = MESH_WITHHELD_SENDS;
+	else if ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->queue.n && h->quiet != MESH_QUIET_NO)
+		withheld = MESH_WITHHELD_BY_QUIESCE;
+	else if (h->mode == MESH_HELD_ACTIVE && h->queue.n && mesh_held_awaits_key(h))
+		withheld = MESH_WITHHELD_SENDS;
+	pthread_mutex_unlock(&h->lock);
+	return withheld;
 }
 
 /* ---- the program's own changes ------------------------------------------------------------------------------- */

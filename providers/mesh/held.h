@@ -223,6 +223,20 @@ void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 /** mesh_held_drop_key - forget a translation; want_key() is called for it anew, at once if a send waits for it */
 void mesh_held_drop_key(struct mesh_held *h, uint32_t rkey);
 
+/** mesh_held_awaits_key - does the first send that waits do so for a key that was asked for? Called with held->lock */
+bool mesh_held_awaits_key(struct mesh_held *h);
+
+/* What only the helper thread can settle, and bare would be known to the program. */
+enum mesh_withheld {
+	MESH_WITHHELD_NOTHING,
+	MESH_WITHHELD_ERRORS, /* of what does the work, or it is being moved */
+	MESH_WITHHELD_SENDS, /* there is nothing yet that they could be posted to, or no key */
+	MESH_WITHHELD_BY_QUIESCE, /* sends, until atomics are done */
+};
+
+/** mesh_held_withholds - is there any? Takes held->lock */
+enum mesh_withheld mesh_held_withholds(struct mesh_held *h);
+
 /** mesh_held_drop_keys - forget all of them */
 void mesh_held_drop_keys(struct mesh_held *h);
 

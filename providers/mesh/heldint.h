@@ -6,6 +6,7 @@
 #include "held.h"
 #include "rails.h"
 #include "reader.h"
+#include "starved.h"
 
 /*
  * What the files of the data path share: held.c shadow.c leftover.c fail.c guard.c live.c change.c post.c sendq.c recvlog.c poll.c kick.c
@@ -100,6 +101,7 @@ struct mesh_cq {
 	pthread_mutex_t lock; /* guards what follows, but for what says otherwise */
 	struct mesh_shadow_cq *shadows;
 	struct mesh_shadow_cq *ahead; /* that nothing uses yet: nobody polls them */
+	struct mesh_starve starve; /* under poll_lock */
 	bool shadows_first; /* under poll_lock: alternates, so that neither side starves the other */
 	/* Completions made up by us, of QPs that failed. Shown before anything else. */
 	struct ibv_wc *stash;

@@ -96,6 +96,17 @@ static size_t note(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
 	return n + 1;
 }
 
+bool mesh_held_awaits_key(struct mesh_held *h)
+{
+	const struct mesh_rkey *known;
+	uint32_t key;
+
+	if (!h->queue.n || !has_key(&mesh_sendq_place(&h->queue, 0)->wr, &key))
+		return false;
+	known = place_of(h, key);
+	return known && known->key == key && known->state == MESH_RKEY_ASKED;
+}
+
 size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 {
 	const struct ibv_send_wr *logged;

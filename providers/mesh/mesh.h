@@ -13,6 +13,7 @@
 #include "calibrate.h"
 #include "config.h"
 #include "counts.h"
+#include "cpus.h"
 #include "log.h"
 #include "move.h"
 
@@ -63,6 +64,7 @@ struct mesh_process {
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* those of ours; 0: none; ourthreads.c */
 	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	_Atomic uint32_t turns; /* that the helper thread has begun; starved.h */
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
 	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
 	struct mesh_drops *drops; /* those by their keys; NULL before the first one */
@@ -142,6 +144,7 @@ struct mesh_root {
 	struct mesh_library lib;
 	struct mesh_driver_node *drivers; /* head of libibverbs' list; NULL until found; under hook_lock */
 
+	struct mesh_cpus start_cpus; /* of the process when the plugin was loaded; constant; ourthreads.c */
 	struct mesh_process *process; /* constant; what it points to is wiped by fork() */
 	uint64_t last_generation; /* highest one ever given out; survives forks; under hook_lock */
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,28 +71,100 @@ static void *noted(void *arg)
 	return ret;
 }
 
-static int create(void *(*function)(void *), void *arg)
+void mesh_threads_init(void)
 {
-	sigset_t all, before;
+	mesh_cpus_of(getpid(), &mesh_root.start_cpus);
+}
+
+static void read_isolated(struct mesh_cpus *ret)
+{
+	int fd = open("/sys/devices/system/cpu/isolated", O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	ssize_t n = -1;
+
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	mesh_cpus_parse(text, ret);
+}
+
+/* A thread of one of these policies keeps a CPU from all threads of other policies. */
+static bool is_realtime(int policy)
+{
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+/* What of the thread that starts it a new thread is not to have. Each may be refused, so there are fewer from one try to the next. */
+enum own { OWN_CPUS_AND_POLICY, OWN_POLICY, OWN_NOTHING };
+
+static void set_own(pthread_attr_t *attr, enum own own, const struct mesh_cpus *cpus)
+{
+	const struct sched_param none = {0};
+
+	if (own == OWN_NOTHING)
+		return;
+	pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+	pthread_attr_setschedparam(attr, &none);
+	if (own == OWN_CPUS_AND_POLICY)
+		pthread_attr_setaffinity_np(attr, sizeof(cpus->words), (const cpu_set_t *)(const void *)cpus->words);
+}
+
+/* Return: as pthread_create(). */
+static int create_as(enum own own, const struct mesh_cpus *cpus, void *(*function)(void *), void *arg)
+{
 	size_t usual = 0;
 	pthread_attr_t attr;
 	pthread_t id;
 	int err;
 
-	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_getstacksize(&attr, &usual);
 	if (usual > STACK_BYTES)
 		pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	set_own(&attr, own, cpus);
 	err = pthread_create(&id, &attr, function, arg);
 	if (err == EINVAL && usual > STACK_BYTES) { /* thread-local variables, the program's as well, are there, too */
 		pthread_attr_setstacksize(&attr, usual);
 		err = pthread_create(&id, &attr, function, arg);
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
+	return err;
+}
+
+static bool is_ours(pid_t tid);
+
+/* A thread of the program's may be pinned, and have a policy with which nothing beside it runs. One of ours hands on what it has. */
+static enum own own_of(struct mesh_cpus *ret_cpus)
+{
+	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	struct mesh_cpus isolated, starter;
+
+	if (is_ours((pid_t)syscall(SYS_gettid)))
+		return OWN_NOTHING;
+	read_isolated(&isolated);
+	mesh_cpus_of(0, &starter);
+	if (mesh_cpus_choose(&mesh_root.start_cpus, &isolated, &starter, is_realtime(policy), ret_cpus) &&
+	    memcmp(ret_cpus, &starter, sizeof(starter)) != 0)
+		return OWN_CPUS_AND_POLICY;
+	return policy == SCHED_OTHER ? OWN_NOTHING : OWN_POLICY;
+}
+
+static int create(void *(*function)(void *), void *arg)
+{
+	struct mesh_cpus cpus;
+	enum own own = own_of(&cpus);
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (; (err = create_as(own, &cpus, function, arg)) && own != OWN_NOTHING; own++)
+		;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;
 }
 

@@ -6,8 +6,14 @@
 
 /* The threads that we start in the program's process: the helper thread, workers, the one that registers ahead. */
 
+/** mesh_threads_init - remember on which CPUs the process may run; when the plugin is loaded */
+void mesh_threads_init(void);
+
 /**
  * mesh_thread_start - a detached thread that no signal reaches but those that its own instructions raise
+ *
+ * It has policy SCHED_OTHER and the CPUs of mesh_cpus_choose(), whatever the thread of the program's has that starts it; what of that the
+ * kernel refuses it inherits. A thread that one of ours starts inherits both. The nice value is inherited, as is all else.
  *
  * Return: 0 or -errno.
  */

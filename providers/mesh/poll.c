@@ -310,6 +310,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	struct mesh_context *mc = mesh_context_get(cq->context);
 	struct mesh_cq *mcq = mesh_context_active(mc) ? mesh_map_get(&mc->data.cqs, cq) : NULL;
+	bool starved;
 	int got;
 
 	if (!mcq || num_entries <= 0)
@@ -320,8 +321,11 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	if (atomic_load_explicit(&mcq->fast, memory_order_relaxed))
 		mesh_fast_put(mcq);
 	got = poll_sources(mcq, num_entries, wc);
+	starved = !got && mesh_starved_look(&mcq->starve);
 	mesh_cq_unclaim(mcq);
 	pthread_mutex_unlock(&mcq->poll_lock);
+	if (starved)
+		mesh_starved_give(mcq);
 	return got;
 }
 

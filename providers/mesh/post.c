@@ -313,6 +313,8 @@ static void waits(struct mesh_held *h, bool first)
 	if ((h->mode == MESH_HELD_WAITING || h->mode == MESH_HELD_FENCED || h->mode == MESH_HELD_GUARDED) && first &&
 	    h->ops->work_waits)
 		h->ops->work_waits(h->arg);
+	if (h->mode == MESH_HELD_WAITING)
+		atomic_store_explicit(&h->send_cq->fast, false, memory_order_relaxed); /* for mesh_starved_look() */
 	atomic_store_explicit(&h->backlog, h->mode == MESH_HELD_GUARDED || can_send(h), memory_order_relaxed);
 }
 

@@ -293,6 +293,12 @@ void mesh_reader_quicken(struct mesh_cq *cq)
 	mesh_cq_unclaim(cq);
 }
 
+void mesh_reader_quicken_again(struct mesh_cq *cq)
+{
+	if (atomic_load_explicit(&cq->n_readers, memory_order_relaxed))
+		mesh_reader_quicken(cq);
+}
+
 /* ---- looking at completions ---------------------------------------------------------------------------------- */
 
 static void lose(struct mesh_guard *guard, const char *why)

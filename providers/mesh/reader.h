@@ -112,6 +112,8 @@ bool mesh_reader_in_batch(const struct mesh_held *h);
 
 /** mesh_reader_quicken - poll a CQ by mesh_reader_fast_poll(), if it can be; no lock but conn->lock */
 void mesh_reader_quicken(struct mesh_cq *cq);
+/** mesh_reader_quicken_again - the same, if any of its QPs has a reader: nothing waits any more of what it was polled properly for */
+void mesh_reader_quicken_again(struct mesh_cq *cq);
 
 /**
  * mesh_reader_poll - as ibv_poll_cq() of the base, for one completion, after having looked at it; claimed

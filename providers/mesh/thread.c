@@ -615,6 +615,7 @@ static void *helper(void *arg)
 	thread->news_at_ns = UINT64_MAX;
 	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
 	for (;;) {
+		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
 		now = mesh_now_ns();
 		check_own(thread, now);
 		check_rails(thread, now);

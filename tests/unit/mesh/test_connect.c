@@ -601,6 +601,7 @@ static void *make_native(void *conn)
 static void test_never_less_than_said(void **state)
 {
 	const struct mv_move_begin begin = {.local.qpn = 7, .peer.qpn = 9, .verdict = MV_PATH_ASK, .attempt = 5};
+	static struct mesh_cq cq;
 	struct mesh_held *h;
 	struct mesh_conn *conn = connection(MESH_CONN_HELD, NULL);
 	struct ibv_qp_init_attr init_attr;
@@ -612,6 +613,7 @@ static void test_never_less_than_said(void **state)
 	h = mesh_held_find(context, &qp);
 	assert_non_null(h);
 	h->mode = MESH_HELD_WAITING;
+	h->send_cq = h->recv_cq = &cq;
 	context->data.n_noted--;
 	context->data.n_held++;
 	conn->held = h;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "starved.h"
+
+#include <errno.h>
+
+#include "connectint.h"
+#include "count.h"
+#include "heldint.h"
+#include "live.h"
+#include "reasons.h"
+#include "relocate.h"
+
+/* The helper thread runs each second, even if there is nothing to do: whether the program has ended. */
+#define LEAST_NS 2000000000ull
+/* Of a thread that did not poll for longer than that, because it slept or was stopped, the helper thread was not kept from running. */
+#define POLLED_NS 100000000ull
+/* From one time to the next. */
+#define AGAIN_NS 10000000ull
+
+bool mesh_starved_long(struct mesh_starve *starve)
+{
+	uint64_t now_ns = mesh_now_ns(), limit_ns = mesh_root.config.move_timeout_ms * 1000000ull, since_ns;
+
+	since_ns = starve->looked_ns ? now_ns - starve->looked_ns : 0;
+	starve->looked_ns = now_ns;
+	starve->waited_ns += since_ns < POLLED_NS ? since_ns : POLLED_NS;
+	if (starve->waited_ns < (limit_ns > LEAST_NS ? limit_ns : LEAST_NS) || now_ns < starve->gave_ns + AGAIN_NS)
+		return false;
+	starve->gave_ns = now_ns;
+	return true;
+}
+
+static const char why[] = "none of our threads gets a processor";
+
+/* A move has it wait before anything was fenced, or it has not begun: to call it off costs nothing. conn->lock */
+static void call_off(struct mesh_conn *conn)
+{
+	mv_move_abort(&conn->move, mesh_now_ns());
+	mesh_live_release(conn->held);
+	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: stays where it is: %s", conn->mc->device, conn->qpn, conn->peer_host,
+	       why);
+}
+
+/* It has not been connected anywhere. conn->lock, posting is stopped */
+static void fail_held(struct mesh_conn *conn)
+{
+	mesh_conn_say_bye(conn);
+	mesh_count(MV_COUNT_SURFACED);
+	mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+	conn->state = MESH_CONN_FAILED;
+	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not connected: %s; the program gets its errors", conn->mc->device,
+	       conn->qpn, conn->peer_host, why);
+	mesh_conn_tell(conn);
+}
+
+/* conn->lock */
+static void give(struct mesh_conn *conn)
+{
+	enum mesh_withheld withheld = mesh_held_withholds(conn->held);
+
+	if (withheld == MESH_WITHHELD_NOTHING || mesh_held_in_own_batch(conn->held))
+		return;
+	if (withheld == MESH_WITHHELD_BY_QUIESCE) {
+		call_off(conn);
+	} else if (conn->state != MESH_CONN_HELD) {
+		mesh_conn_fail(conn, why);
+	} else if (mesh_held_stop_posting(conn->held)) {
+		fail_held(conn);
+		mesh_held_resume_posting(conn->held);
+	}
+}
+
+static void give_of(struct mesh_cq *cq, struct mesh_conn *conn)
+{
+	if (!mesh_conn_enter(conn))
+		return;
+	if (mesh_conn_negotiates(conn) && (conn->held->send_cq == cq || conn->held->recv_cq == cq))
+		give(conn);
+	pthread_mutex_unlock(&conn->lock);
+}
+
+void mesh_starved_give(struct mesh_cq *cq)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off();
+	struct mesh_conn *some[32], *after = NULL;
+	size_t n, i;
+
+	do {
+		n = mesh_conns_of(cq->mc, some, sizeof(some) / sizeof(some[0]), after);
+		mesh_conn_put(after);
+		for (i = 0; i < n; i++)
+			give_of(cq, some[i]);
+		for (i = 0; n && i < n - 1; i++)
+			mesh_conn_put(some[i]);
+		after = n ? some[n - 1] : NULL;
+	} while (n);
+	mesh_cancel_restore(cancel);
+	errno = saved_errno;
+}
