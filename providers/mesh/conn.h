@@ -91,6 +91,28 @@ struct mesh_conn_home {
 	struct mesh_pd *old_pd; /* of the QP that did the work before, until mesh_conn_reap() */
 };
 
+#define MESH_PATH_FAILURES 4 /* so many paths are tried with work that gets through nowhere */
+
+/* A path on which the work of the connection has used up its retries. */
+struct mesh_conn_failure {
+	char device[IBV_SYSFS_NAME_MAX];
+	uint8_t port, gid_type;
+	bool was_down; /* a port of it was, then or since */
+	bool was_silent; /* it did not answer probes, then or since */
+	union ibv_gid gid, peer_gid;
+};
+
+/* Those on which it did since any of its work got through; path_failures.h. */
+struct mesh_conn_failures {
+	struct mesh_conn_failure paths[MESH_PATH_FAILURES];
+	unsigned int n;
+	bool noted; /* that of the queue pair that does the work is among them */
+	uint64_t since_ns; /* the first one */
+};
+
+/* A queue pair that has failed waits for a path for so large a part of move_timeout_ms. */
+#define MESH_PATHLESS_PART 4
+
 /* When the steps of the last live move were through; ns of mesh_now_ns(). */
 struct mesh_conn_steps {
 	uint64_t prepared_ns, connected_ns, fencing_ns, fenced_ns;
@@ -188,6 +210,7 @@ struct mesh_conn {
 	bool peer_gone; /* the peer has said that its program's QP is */
 	struct mesh_conn_home home;
 	struct mesh_conn_probed probed;
+	struct mesh_conn_failures failures;
 	bool shadow_connected, shadow_rts;
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */

@@ -52,6 +52,7 @@ void mesh_guard_rtr(struct mesh_guard *guard, uint32_t mtu_bytes)
 void mesh_guard_rts(struct mesh_guard *guard, uint32_t sq_psn)
 {
 	guard->n_kept = 0;
+	guard->acknowledged = false;
 	guard->unlogged = false;
 	guard->broken = false;
 	guard->rts = true;
@@ -217,6 +218,8 @@ static bool one_that_succeeded(struct mesh_guard *guard, struct mesh_completion 
 		received(guard, c->wr_id);
 	else if (!mesh_guard_reads(guard) && mv_wrring_retire(&guard->sends, c->wr_id) < 0)
 		guard->lost = "a send completed that is not the first one outstanding";
+	else
+		guard->acknowledged = true;
 	if (lost)
 		guard->lost = lost; /* the first reason */
 	return show;

@@ -38,6 +38,7 @@ struct mesh_guard {
 	uint32_t n_received; /* receives consumed since the QP that does the work was connected, modulo 2^32 */
 	uint32_t mtu_bytes; /* of its path; 0: not connected yet */
 	bool rts; /* it can send */
+	bool acknowledged; /* a send has completed on the QP that does the work; with a reader that is not noted */
 	uint32_t n_flushed; /* FENCED: receives that the QP that comes next has flushed: the move failed */
 	bool placeholders; /* there are some among @sends, or were; a later move may post them again */
 	/*

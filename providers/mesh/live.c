@@ -132,6 +132,16 @@ bool mesh_live_sends(struct mesh_held *h)
 	return rts;
 }
 
+bool mesh_live_got_through(struct mesh_held *h)
+{
+	bool through;
+
+	pthread_mutex_lock(&h->lock);
+	through = h->guard && (mesh_guard_reads(h->guard) || h->guard->acknowledged);
+	pthread_mutex_unlock(&h->lock);
+	return through;
+}
+
 bool mesh_live_broken(struct mesh_held *h)
 {
 	bool broken;

@@ -205,6 +205,8 @@ void mesh_live_end_of_peer(struct mesh_held *h);
 
 /** mesh_live_broken - is the QP that does the work in ERR, and the program does not know? */
 bool mesh_live_broken(struct mesh_held *h);
+/** mesh_live_got_through - has the peer acknowledged anything to the QP that does the work? True of the base's own, of which that is not noted */
+bool mesh_live_got_through(struct mesh_held *h);
 /** mesh_live_sends - is the one that was moved to in RTS? */
 bool mesh_live_sends(struct mesh_held *h);
 

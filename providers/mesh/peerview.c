@@ -370,6 +370,33 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 	return has;
 }
 
+static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)
+{
+	ssize_t at = -1;
+
+	while ((at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0)
+		if (dir->gids[dir->order[at]].rail == rail)
+			return true;
+	return false;
+}
+
+bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
+{
+	const struct mv_directory *dir;
+	bool same = mv_gid_equal(a, b);
+	ssize_t at = -1;
+	int cancel;
+
+	if (same)
+		return true;
+	cancel = lock_view();
+	dir = current_directory();
+	while (dir && !same && (at = mv_directory_find_gid(dir, a, (size_t)(at + 1))) >= 0)
+		same = is_of_rail(dir, dir->gids[dir->order[at]].rail, b);
+	unlock_view(cancel);
+	return same;
+}
+
 bool mesh_view_agent(void)
 {
 	int cancel = lock_view();

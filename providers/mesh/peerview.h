@@ -75,6 +75,9 @@ bool mesh_view_alive(const union ibv_gid *gid);
  */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
 
+/** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
+bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
+
 /** mesh_view_agent - is there a live agent on this host? */
 bool mesh_view_agent(void);
 

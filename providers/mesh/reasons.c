@@ -6,6 +6,7 @@
 
 #include "detect.h"
 #include "live.h"
+#include "path_failures.h"
 #include "paths.h"
 #include "prearm.h"
 #include "probed.h"
@@ -22,7 +23,6 @@
 #define TELL_NS 20000000ull
 /* A path that comes is told of; but the peer may hear of it a little later. */
 #define PATHLESS_AGAIN_NS 10000000ull
-#define PATHLESS_PART     4 /* of move_timeout: how long a QP that has failed waits for a path */
 
 /* A home that fails again soon after its return has to work for longer the next time. */
 static void note_flap(struct mesh_conn *conn, uint64_t now_ns)
@@ -48,6 +48,7 @@ void mesh_conn_begin(struct mesh_conn *conn, enum mv_ctl_reason reason, const st
 }
 
 static const char no_rail[] = "no other rail of this host reaches one of the peer's";
+static const char failed_everywhere[] = "its work did not get through on any path";
 
 /*
  * Ports that flap may leave a QP that has used up its retries without any path for a moment. Its errors are not the program's yet: they
@@ -55,7 +56,7 @@ static const char no_rail[] = "no other rail of this host reaches one of the pee
  */
 bool mesh_conn_waits_for_path(struct mesh_conn *conn, uint64_t now_ns)
 {
-	uint64_t limit_ns = mesh_root.config.move_timeout_ms * 1000000ull / PATHLESS_PART;
+	uint64_t limit_ns = mesh_root.config.move_timeout_ms * 1000000ull / MESH_PATHLESS_PART;
 
 	if (!conn->pathless_ns) {
 		conn->pathless_ns = now_ns;
@@ -79,7 +80,7 @@ static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t no
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
 	else if ((mesh_live_broken(conn->held) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
-		mesh_conn_fail(conn, no_rail);
+		mesh_conn_fail(conn, mesh_path_failures_any(conn) ? failed_everywhere : no_rail);
 	else if (reason != MV_CTL_REASON_HOME)
 		conn->stayed = no_rail;
 }
@@ -199,6 +200,11 @@ static uint64_t check_home(struct mesh_conn *conn, uint64_t now_ns)
 	if (!mesh_way_home(conn, &path) || !is_proven(conn)) {
 		home->works_since_ns = 0;
 		return UINT64_MAX;
+	}
+	/* It left because its work did not get through there, and none has since: nothing says that home is to blame. */
+	if (mesh_path_failures_has(conn, &home->gid, &home->peer_gid)) {
+		home->works_since_ns = 0;
+		return now_ns + home->hold_ns;
 	}
 	if (!home->works_since_ns)
 		home->works_since_ns = now_ns;
@@ -449,6 +455,7 @@ uint64_t mesh_conn_check(struct mesh_conn *conn, uint64_t now_ns, uint64_t silen
 	enum mv_ctl_reason why;
 	struct mesh_view view;
 
+	mesh_path_failures_update(conn, now_ns);
 	if (is_stranded(conn)) {
 		mesh_conn_fail(conn, mesh_live_lost(conn->held));
 		return UINT64_MAX;

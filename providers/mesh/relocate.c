@@ -8,6 +8,7 @@
 #include "count.h"
 #include "detect.h"
 #include "live.h"
+#include "path_failures.h"
 #include "prearm.h"
 #include "reasons.h"
 #include "ways.h"
@@ -188,6 +189,15 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	return 0;
 }
 
+/* The peer leads, and does not know where our work did not get through. */
+static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
+{
+	mesh_path_failures_update(conn, now_ns);
+	if (conn->move.reason == MV_CTL_REASON_HOME)
+		return mesh_path_failures_has(conn, &action->local_gid, &action->remote_gid);
+	return mesh_path_failures_bar(conn, &action->local_gid, &action->remote_gid);
+}
+
 static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_ctl_end mine = {0};
@@ -199,6 +209,10 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	release(conn);
 	if (mesh_live_lost(conn->held) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+		return;
+	}
+	if (is_barred(conn, action, now_ns)) {
+		mv_move_prepared(&conn->move, NULL, 0, 0, false, now_ns);
 		return;
 	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
@@ -362,6 +376,7 @@ static void before_replay(struct mesh_conn *conn)
 	mesh_conn_reap(conn);
 	/* Before: from then on the next one may fail at any time, and say so once. */
 	atomic_store_explicit(&conn->path_failed, false, memory_order_relaxed);
+	mesh_path_failures_forget(conn);
 }
 
 /* The next one does the work. Return: whether it can. */
@@ -479,8 +494,10 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
-	size_t n = mesh_conn_paths_for(conn, action->reason, paths);
+	size_t n;
 
+	mesh_path_failures_update(conn, now_ns);
+	n = mesh_conn_paths_for(conn, action->reason, paths);
 	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "detect.h"
+#include "path_failures.h"
 #include "probed.h"
 
 void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
@@ -159,6 +160,16 @@ size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret)
 	return 0;
 }
 
+static size_t drop_barred(const struct mesh_conn *conn, struct mv_path *paths, size_t n_paths)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < n_paths; i++)
+		if (!mesh_path_failures_bar(conn, &paths[i].local_gid, &paths[i].remote_gid))
+			paths[n++] = paths[i];
+	return n;
+}
+
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret)
 {
 	struct mv_path_request request;
@@ -169,7 +180,7 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 		return mesh_way_home(conn, ret);
 	mesh_way_now(conn, &request);
 	mesh_view_paths(&request, &view);
-	n = others(conn, &request, reason, &view);
+	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));
 	prefer_led(conn, view.paths, n);
 	memcpy(ret, view.paths, n * sizeof(*ret));
 	return n;

@@ -29,7 +29,12 @@ size_t mesh_ways_from(const char *device, const struct mv_path *paths, size_t n)
 /** mesh_way_home - the path home, if it works. Return: how many */
 size_t mesh_way_home(const struct mesh_conn *conn, struct mv_path *ret);
 
-/** mesh_conn_paths_for - where it could go for a reason, best first; @ret: MV_MOVE_MAX_PATHS. Return: how many */
+/**
+ * mesh_conn_paths_for - where it could go for a reason, best first, but for paths that are barred (path_failures.h)
+ * @ret: MV_MOVE_MAX_PATHS
+ *
+ * Return: how many
+ */
 size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reason, struct mv_path *ret);
 
 /** mesh_conn_is_among_best - is one that was chosen earlier in @paths, as mesh_conn_paths_for() gave them, and none to be trusted more? */

@@ -30,6 +30,9 @@ THROUGH = "nothing gets through; moved to mlx5_1"
 ALL = 100000  # lines of a log
 LINK_LOCAL_GIDS = 2  # each port has these
 DEVICE_FATAL = "8"  # IBV_EVENT_DEVICE_FATAL
+ALL_PORTS = [f"{host}.{index}" for host in ENDS for index in (0, 1)]
+LARGEST_MTU = 9000
+POSTS = 4  # of which each is done at most once on a path that loses acknowledgements
 SILENT_S = 2  # nothing comes in that time; retries are used up after half a second
 STACK = contextlib.ExitStack()
 
@@ -100,6 +103,64 @@ class Limits(Obedient):
                 self.wait_for("the log says so", lambda line=KIND if kind else THROUGH: line in self.hosts.world.told(SERVER, 8))
         self.tell(SERVER, "invalidate", f"errno {errno.EINVAL}")
         self.exchange(SERVER)
+
+    def fails_everywhere(self, words, post="post", settings=(), switch_mtu=None, host=SERVER):
+        """Both paths lose the work of one end, and neither ports nor probes tell: it has its error, each path tried once."""
+        self.begin(*settings)
+        self.are_movable()
+        regions = [self.region(host) for _ in range(POSTS)]
+        moves = self.moved_to_other(host)
+        self.lose(host, words, switch_mtu)
+        for region in regions:
+            self.tell(host, f"{post} {region}", "posted")
+            # What was executed has completed, if an acknowledgement is all that was lost.
+            if self.tell(host, f"completion {SECONDS}", "status") == RETRY_EXCEEDED.split()[1]:
+                break
+        else:
+            self.fail(f"no error\n{self.story()}")
+        self.wait_for("the log says so", lambda: "did not get through on any path" in self.hosts.world.told(host, 8))
+        self.assertLessEqual(self.moved_to_other(host) - moves, 1, self.story())
+
+    def moved_to_other(self, host):
+        return self.hosts.world.told(host, ALL).count(THROUGH)
+
+    def lose(self, host, words, switch_mtu):
+        self.addCleanup(self.hosts.heal)
+        for port in ALL_PORTS if switch_mtu else ():
+            self.switch_mtu(port, switch_mtu)
+            self.addCleanup(self.switch_mtu, port, LARGEST_MTU)
+        for index in (0, 1):
+            self.hosts.fault(f"{host}.{index}", words)
+
+    def switch_mtu(self, port, mtu):
+        """Frames that are larger are dropped on their way to that port."""
+        name = fabric.port_name(self.hosts.topo, self.hosts.topo.nic(port), None)
+        fabric.ip("-n", self.hosts.sim.fabric, "link", "set", name, "mtu", str(mtu))
+
+    def test_requests_fail_everywhere(self):
+        """Whichever end leads the move."""
+        for host in ENDS:
+            with self.subTest(host=host):
+                self.fails_everywhere("drop dir=tx class=request", host=host)
+
+    def test_responses_fail_everywhere(self):
+        self.fails_everywhere("drop dir=rx class=response", "read")
+
+    def test_acks_fail_everywhere(self):
+        self.fails_everywhere("drop dir=rx class=ack")
+
+    def test_large_ones_fail_everywhere(self):
+        """A switch whose ports have a smaller MTU than the path was made for."""
+        self.fails_everywhere("clear", settings=("mtu=4096", "size=6000"), switch_mtu=1500)
+
+    def test_small_ones_pass(self):
+        """Work of another size goes on while none of that one does."""
+        self.begin("mtu=4096", "size=1000")
+        self.are_movable()
+        self.lose(SERVER, "clear", 1500)
+        for host in ENDS:
+            self.exchange(host)
+        self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_0"}] * 2)
 
     def test_builders(self):
         """What the program builds by mlx5dv_wr_*() is posted past us."""

@@ -5,13 +5,14 @@
     connect QPN GID       the other end's, which it says of itself when it starts
     register              a new memory region: ADDRESS RKEY
     post ADDRESS RKEY     one RDMA WRITE
+    read ADDRESS RKEY     one RDMA READ
     invalidate            IBV_WR_LOCAL_INV; posted, or why not
     nop                   a WQE with the opcode NOP, by mlx5dv_wr_raw_wqe()
     completion SECONDS    the status of the next completion, which comes within that time
     write ADDRESS RKEY    post, and the status of its completion
     event                 the next asynchronous event
 
-    told.py [raw]         raw: the queue pair is made for mlx5dv_wr_raw_wqe()
+    told.py [raw] [mtu=BYTES] [size=BYTES]    raw: the queue pair is made for mlx5dv_wr_raw_wqe(); path MTU, 1024; of regions and messages, 64
 """
 import pathlib
 import sys
@@ -29,8 +30,10 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, SendWR
 
 PORT = pathlib.Path("/sys/class/infiniband/mlx5_0/ports/1")
-TODO = ("connect", "register", "post", "invalidate", "nop", "completion", "write", "event")
-SIZE, PSN, SECONDS = 64, 0x1234, 20.0
+TODO = ("connect", "register", "post", "read", "invalidate", "nop", "completion", "write", "event")
+PSN, SECONDS = 0x1234, 20.0
+MTUS = {256: e.IBV_MTU_256, 512: e.IBV_MTU_512, 1024: e.IBV_MTU_1024, 2048: e.IBV_MTU_2048, 4096: e.IBV_MTU_4096}
+ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 CAP = QPCap(4, 4, 1, 1)
 OPCODE_NOP, CQ_UPDATE, CTRL_UNITS = 0, 2 << 2, 1  # MLX5_OPCODE_NOP, MLX5_WQE_CTRL_CQ_UPDATE of mlx5dv.h; 16 octets each
 
@@ -45,7 +48,8 @@ def own_gid():
 
 
 class End:
-    def __init__(self, raw):
+    def __init__(self, raw, mtu, size):
+        self.mtu, self.size = MTUS[mtu], size
         self.context = Mlx5Context(Mlx5DVContextAttr(), name="mlx5_0")
         self.pd = PD(self.context)
         self.cq = CQ(self.context, 8)
@@ -60,13 +64,13 @@ class End:
         return Mlx5QP(self.context, attr, raw)
 
     def region(self):
-        return MR(self.pd, SIZE, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+        return MR(self.pd, self.size, ACCESS)
 
     def connect(self, qpn, gid):
         attr = QPAttr(port_num=1)
-        attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
+        attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
         self.qp.to_init(attr)
-        attr.path_mtu = e.IBV_MTU_1024
+        attr.path_mtu = self.mtu
         attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
         attr.min_rnr_timer = 12
         attr.dest_qp_num = int(qpn)
@@ -81,12 +85,15 @@ class End:
         self.mrs.append(self.region())
         return f"region {self.mrs[-1].buf} {self.mrs[-1].rkey}"
 
-    def post(self, address, rkey):
+    def post(self, address, rkey, opcode=e.IBV_WR_RDMA_WRITE):
         mr = self.mrs[0]
-        wr = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(mr.buf, SIZE, mr.lkey)])
+        wr = SendWR(opcode=opcode, num_sge=1, sg=[SGE(mr.buf, self.size, mr.lkey)])
         wr.set_wr_rdma(int(rkey), int(address))
         self.qp.post_send(wr)
         return "posted"
+
+    def read(self, address, rkey):
+        return self.post(address, rkey, e.IBV_WR_RDMA_READ)
 
     def invalidate(self):
         try:
@@ -123,7 +130,9 @@ class End:
 
 
 def main():
-    end = End("raw" in sys.argv)
+    settings = {"mtu": 1024, "size": 64}
+    settings.update((key, int(value)) for key, value in (word.split("=") for word in sys.argv[1:] if "=" in word))
+    end = End("raw" in sys.argv, **settings)
     print("end", end.qp.qp_num, end.gid, flush=True)
     for line in sys.stdin:
         word, *words = line.split()

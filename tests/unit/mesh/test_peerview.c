@@ -180,6 +180,23 @@ static void test_has_path(void **state)
 	assert_false(mesh_view_has_path(&remote, &remote));
 }
 
+/* A path that failed has other addresses, too. */
+static void test_same_rail(void **state)
+{
+	const union ibv_gid first = unit_gid("10.1.0.1"), second = unit_gid("10.1.0.2"), third = unit_gid("10.1.0.3"), nobody = unit_gid("10.9.0.1");
+
+	(void)state;
+	assert_true(mesh_view_same_rail(&first, &first)); /* without a directory as well */
+	assert_false(mesh_view_same_rail(&first, &second));
+	clock_ns += 2 * SECOND;
+	publish("host a; rail d0; gid 10.1.0.1/24 v1; gid 10.1.0.2/24 v2; rail d1; gid 10.1.0.3/24 v2; host b; rail d0; gid 10.1.0.1/24 v2;");
+	assert_true(mesh_view_same_rail(&first, &second));
+	assert_true(mesh_view_same_rail(&second, &first));
+	assert_false(mesh_view_same_rail(&first, &third));
+	assert_false(mesh_view_same_rail(&third, &second));
+	assert_false(mesh_view_same_rail(&first, &nobody));
+}
+
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */
 static void test_forgotten(void **state)
 {
@@ -405,6 +422,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_has_path, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_same_rail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_renewed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),

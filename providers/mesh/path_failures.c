@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "path_failures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "live.h"
+#include "probed.h"
+#include "ways.h"
+
+/* ---- the list ------------------------------------------------------------------------------------------------ */
+
+static bool has_failed(const struct mesh_conn *conn)
+{
+	return atomic_load_explicit(&conn->path_failed, memory_order_relaxed);
+}
+
+static bool joins(const struct mesh_conn_failure *failure, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return mesh_view_same_rail(&failure->gid, local) && mesh_view_same_rail(&failure->peer_gid, remote);
+}
+
+static const struct mesh_conn_failure *find(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	unsigned int i;
+
+	for (i = 0; i < conn->failures.n; i++)
+		if (joins(&conn->failures.paths[i], local, remote))
+			return &conn->failures.paths[i];
+	return NULL;
+}
+
+static void add(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_conn_failures *failures = &conn->failures;
+	struct mesh_conn_failure *failure;
+	struct mv_path_request request;
+
+	mesh_way_now(conn, &request);
+	if (!failures->n)
+		failures->since_ns = now_ns;
+	if (failures->n == MESH_PATH_FAILURES || find(conn, &request.sgid, &request.dgid))
+		return;
+	failure = &failures->paths[failures->n++];
+	*failure = (struct mesh_conn_failure){
+		.port = request.port_num, .gid_type = request.sgid_type, .gid = request.sgid, .peer_gid = request.dgid};
+	snprintf(failure->device, sizeof(failure->device), "%s", request.device);
+}
+
+/* ---- what is known of them ----------------------------------------------------------------------------------- */
+
+static bool port_is_down(const struct mesh_conn *conn, const struct mesh_conn_failure *failure)
+{
+	const struct mv_path_request request = {.device = failure->device,
+						.port_num = failure->port,
+						.sgid = failure->gid,
+						.sgid_type = failure->gid_type,
+						.dgid = failure->peer_gid,
+						.routed = 1,
+						.own_host = conn->own_host};
+	struct mesh_view view;
+
+	mesh_view_verdict(&request, &view);
+	return view.verdict == MV_PATH_LOCAL_DOWN || view.verdict == MV_PATH_REMOTE_DOWN;
+}
+
+/* It was down, and is up again: what was wrong may have been that. */
+static bool has_come_back(const struct mesh_conn *conn, struct mesh_conn_failure *failure)
+{
+	enum mv_probed probed = mesh_probed_find(&failure->gid, &failure->peer_gid);
+	bool down = port_is_down(conn, failure);
+
+	failure->was_down |= down;
+	failure->was_silent |= probed == MV_PROBED_DOWN;
+	if (down || probed == MV_PROBED_DOWN)
+		return false;
+	return failure->was_silent ? probed == MV_PROBED_UP : failure->was_down;
+}
+
+static void drop_those_back(struct mesh_conn *conn)
+{
+	struct mesh_conn_failures *failures = &conn->failures;
+	unsigned int i, n = 0;
+
+	for (i = 0; i < failures->n; i++)
+		if (!has_come_back(conn, &failures->paths[i]))
+			failures->paths[n++] = failures->paths[i];
+	failures->n = n;
+}
+
+void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mesh_conn_failures *failures = &conn->failures;
+	bool failed = has_failed(conn);
+
+	if (!failed && !failures->n)
+		return;
+	/* Work got through before this path failed: what failed earlier is another matter. */
+	if (!(failed && failures->noted) && mesh_live_got_through(conn->held))
+		failures->n = 0;
+	if (failed && !failures->noted)
+		add(conn, now_ns);
+	failures->noted = failed;
+	drop_those_back(conn);
+}
+
+void mesh_path_failures_forget(struct mesh_conn *conn)
+{
+	conn->failures.noted = false;
+}
+
+/*
+ * Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again.
+ * @now_ns is that of the last update.
+ */
+bool mesh_path_failures_any(const struct mesh_conn *conn)
+{
+	const struct mesh_conn_failures *failures = &conn->failures;
+	uint64_t grace_ns = mesh_root.config.move_timeout_ms * 1000000ull / MESH_PATHLESS_PART;
+
+	return failures->n && has_failed(conn) && mesh_now_ns() - failures->since_ns >= grace_ns;
+}
+
+bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return find(conn, local, remote);
+}
+
+bool mesh_path_failures_bar(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	return mesh_path_failures_any(conn) && (conn->failures.n == MESH_PATH_FAILURES || find(conn, local, remote));
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Work that gets through on no path, while ports and probes say that all is well: the program gets its errors, and in time. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "oneconn.h"
+#include "path_failures.h"
+#include "probed.h"
+#include "random.h"
+#include "reasons.h"
+#include "relocate.h"
+
+#define MAX_PATHS 8
+#define RUNS      2000
+#define GRACE_NS  (500 * MS) /* a quarter of move_timeout_ms */
+
+/* Says which run it was: TEST_SEED=n does it again. */
+#define CHECK(condition)                                                                                                         \
+	do {                                                                                                                     \
+		if (!(condition))                                                                                                \
+			fail_msg("seed %llu: not true: %s", (unsigned long long)run, #condition);                                \
+	} while (0)
+
+static uint64_t run;
+
+static struct mv_path path_of(unsigned int i)
+{
+	return (struct mv_path){.local_rail = i,
+				.remote_rail = i,
+				.local_gid = {.raw = {1, (uint8_t)i}},
+				.remote_gid = {.raw = {2, (uint8_t)i}},
+				.type = MV_GID_TYPE_ROCE_V2};
+}
+
+/* It is on the first of @n paths, and a send has used up its retries. */
+static void fails_with_paths(unsigned int n)
+{
+	unsigned int i;
+
+	is_to_move();
+	conn.local.gid = path_of(0).local_gid;
+	conn.peer.gid = path_of(0).remote_gid;
+	view.n_paths = n;
+	for (i = 0; i < n; i++)
+		view.paths[i] = path_of(i);
+}
+
+/* Which path does it go to? @n of them; -1: it stays */
+static int goes_to(unsigned int n)
+{
+	unsigned int i;
+
+	mesh_conn_check(&conn, now_ns, now_ns);
+	for (i = 0; conn.move.live && i < n; i++)
+		if (mv_gid_equal(&conn.move.paths[0].local_gid, &view.paths[i].local_gid))
+			return (int)i;
+	return -1;
+}
+
+/* The queue pair there takes over. */
+static void takes_over(unsigned int i)
+{
+	struct mv_move_action action;
+
+	while (mv_move_next(&conn.move, &action))
+		;
+	conn.move.live = false;
+	conn.move.state = MV_MOVE_ACTIVE;
+	conn.state = MESH_CONN_MOVED;
+	conn.path = (struct mesh_conn_path){.gid = path_of(i).local_gid, .peer_gid = path_of(i).remote_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
+	conn.path_failed = false;
+	conn.pathless_ns = 0;
+	held.guard->broken = false;
+	held.guard->acknowledged = false;
+	mesh_path_failures_forget(&conn);
+}
+
+static void fails(uint64_t after_ns)
+{
+	now_ns += after_ns;
+	conn.path_failed = true;
+	held.guard->broken = true;
+}
+
+/*
+ * Whatever the number of paths, the time that retries take and the one path that works, if there is one: each path is tried once at
+ * most after the grace, and the program has its errors in time, or goes on where its work gets through.
+ */
+static void run_schedule(void)
+{
+	unsigned int n = 2 + rnd(MAX_PATHS - 1), tries = 0, at = 0;
+	unsigned int works = rnd(2 * n); /* from n on: none */
+	uint64_t retry_ns = (1 + rnd(2000)) * MS, begun_ns = now_ns, limit_ns;
+	uint32_t been = 1;
+	int to;
+
+	works = works ? works : n;
+	/* Each path once, what is tried anew during the grace, and the time for which errors wait. */
+	limit_ns = (MESH_PATH_FAILURES + 1) * retry_ns + 2 * GRACE_NS + 200 * MS;
+	fails_with_paths(n);
+	for (;;) {
+		to = goes_to(n);
+		if (conn.state == MESH_CONN_FAILED)
+			break;
+		CHECK(now_ns - begun_ns <= limit_ns);
+		if (to < 0) {
+			now_ns += 10 * MS;
+			continue;
+		}
+		CHECK(to != (int)at);
+		CHECK(now_ns - begun_ns < GRACE_NS || !(been & 1u << to));
+		been |= 1u << to;
+		at = (unsigned int)to;
+		takes_over(at);
+		tries++;
+		if (at == works)
+			break;
+		fails(retry_ns);
+	}
+	if (conn.state != MESH_CONN_FAILED)
+		return;
+	/* Errors only where it has been everywhere, or at as many as are tried. */
+	CHECK(works == n || !(been & 1u << works));
+	CHECK(tries >= 1 && (unsigned int)__builtin_popcount(been) >= (n < MESH_PATH_FAILURES ? n : MESH_PATH_FAILURES));
+}
+
+static void test_schedules(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+	unsigned int i;
+
+	for (i = 1; i <= RUNS; i++) {
+		run = rng = seed ? strtoull(seed, NULL, 0) : i * 0x9e3779b97f4a7c15u;
+		run_schedule();
+		oneconn_teardown(state);
+		oneconn_setup(state);
+	}
+}
+
+/* What got through on the path before makes the one before that a path again. */
+static void test_got_through(void **state)
+{
+	(void)state;
+	fails_with_paths(2);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	held.guard->acknowledged = true;
+	fails(3000 * MS);
+	assert_int_equal(goes_to(2), 0);
+	takes_over(0);
+	fails(3000 * MS);
+	assert_int_equal(goes_to(2), -1);
+	assert_int_equal(conn.state, MESH_CONN_MOVED);
+	now_ns += GRACE_NS;
+	assert_int_equal(goes_to(2), -1);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+}
+
+/* One that has not failed may go where it failed before: its port is down, and nothing better is there. */
+static void test_port_down(void **state)
+{
+	(void)state;
+	fails_with_paths(2);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	now_ns += 3000 * MS;
+	view.verdict = MV_PATH_LOCAL_DOWN;
+	assert_int_equal(goes_to(2), 0);
+	conn.move.live = false;
+}
+
+/* A path that was down since it failed, and has come back, is another one. */
+static void test_came_back(void **state)
+{
+	(void)state;
+	fails_with_paths(2);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	view.verdict = MV_PATH_REMOTE_DOWN;
+	mesh_path_failures_update(&conn, now_ns);
+	view.verdict = MV_PATH_WORKS;
+	fails(3000 * MS);
+	assert_int_equal(goes_to(2), 0);
+	conn.move.live = false;
+}
+
+/* With probes it has to answer them again. */
+static void test_answers_again(void **state)
+{
+	struct mv_frame frame = {.type = MV_FRAME_PATH, .probed = MV_PROBED_DOWN};
+	struct mesh_probed *probed = NULL;
+
+	(void)state;
+	fails_with_paths(2);
+	frame.sgid = path_of(0).local_gid;
+	frame.dgid = path_of(0).remote_gid;
+	mesh_probed_use(&probed, MV_WATCH_HOME, &frame.sgid, &frame.dgid);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	mesh_probed_told(&frame, now_ns);
+	mesh_path_failures_update(&conn, now_ns);
+	frame.probed = MV_PROBED_UNKNOWN;
+	mesh_probed_told(&frame, now_ns);
+	fails(3000 * MS);
+	assert_int_equal(goes_to(2), -1);
+	frame.probed = MV_PROBED_UP;
+	mesh_probed_told(&frame, now_ns);
+	assert_int_equal(goes_to(2), 0);
+	conn.move.live = false;
+}
+
+/* Home seems to work, and did not carry the work: it returns when some has got through elsewhere. */
+static void test_home(void **state)
+{
+	(void)state;
+	fails_with_paths(2);
+	conn.home = (struct mesh_conn_home){.away = true,
+					    .hold_ns = 100 * MS,
+					    .gid = path_of(0).local_gid,
+					    .gid_type = MV_GID_TYPE_ROCE_V2,
+					    .peer_gid = path_of(0).remote_gid};
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	view.verdict = MV_PATH_WORKS;
+	mesh_conn_check(&conn, now_ns, now_ns);
+	now_ns += 1000 * MS;
+	assert_true(mesh_conn_check(&conn, now_ns, now_ns) <= now_ns + 100 * MS);
+	assert_false(conn.move.live);
+	held.guard->acknowledged = true;
+	mesh_conn_check(&conn, now_ns, now_ns);
+	now_ns += 100 * MS;
+	assert_int_equal(goes_to(2), 0);
+	assert_int_equal(conn.move.reason, MV_CTL_REASON_HOME);
+	conn.move.live = false;
+}
+
+/* The peer leads, knows nothing of it, and offers the path: it hears that this end cannot have it. */
+static void test_declines(void **state)
+{
+	const struct mv_path path = path_of(0);
+	const struct mv_move_action action = {
+		.type = MV_DO_PREPARE, .local_gid = path.local_gid, .remote_gid = path.remote_gid, .gid_type = path.type};
+
+	(void)state;
+	fails_with_paths(2);
+	assert_int_equal(goes_to(2), 1);
+	takes_over(1);
+	fails(3000 * MS);
+	assert_int_equal(goes_to(2), -1);
+	conn.move.leader = false;
+	conn.move.peer_attempt = 1;
+	conn.move.settled = MV_MOVE_ACTIVE;
+	conn.move.live = conn.move.own_wish = true;
+	conn.move.state = MV_MOVE_PREPARING;
+	conn.move.next.offer = 5;
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	assert_int_equal(conn.move.declined, 5);
+	assert_int_equal(conn.move.state, MV_MOVE_ASKING);
+	conn.move.live = false;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_schedules), T(test_got_through),	  T(test_port_down),
+		T(test_came_back), T(test_answers_again), T(test_declines),
+		T(test_home),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
