@@ -117,6 +117,15 @@ long files_number(const struct doctor *d, long otherwise, const char *path, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /**
+ * files_link - where a symbolic link points to
+ * @ret: the last component of its target
+ *
+ * Return: is it a link, and did the name fit?
+ */
+bool files_link(const struct doctor *d, char *ret, size_t size, const char *path, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/**
  * files_each - call @visit with the name of each entry of a directory, in alphabetical order
  *
  * Entries that begin with a dot are left out; a directory that is not there has none.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* doctor: are kernel modules and device files there? */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,10 +14,71 @@
  */
 
 struct functions {
-	unsigned int n, n_rdma;
+	unsigned int n, n_rdma; /* that this host is to use, as far as can be seen */
+	unsigned int n_given; /* handed to virtual machines or user space drivers */
 	char first[64]; /* of those without an RDMA device */
 	bool unbound; /* it has no driver at all */
 };
+
+/* Is the function somebody else's: a virtual machine's, by vfio, or that of a driver in user space? */
+static bool is_given_away(struct doctor *d, const char *name)
+{
+	static const char *const drivers[] = {"vfio-pci", "mlx5_vfio_pci", "pci-stub", "uio_pci_generic", "igb_uio"};
+	char driver[64];
+	size_t i;
+
+	if (!files_link(d, driver, sizeof(driver), "/sys/bus/pci/devices/%s/driver", name))
+		return files_exist(d, "/sys/bus/pci/devices/%s/physfn", name); /* a VF that waits for a virtual machine */
+	for (i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
+		if (!strcmp(driver, drivers[i]))
+			return true;
+	return false;
+}
+
+struct bond {
+	char name[64];
+	bool has_rdma; /* one of the functions whose netdevs are in it has an RDMA device */
+	const char *function; /* whose netdevs are looked at */
+};
+
+static void visit_netdev(struct doctor *d, const char *name, void *arg)
+{
+	struct bond *bond = arg;
+	char master[64];
+
+	if (!files_exist(d, "/sys/bus/pci/devices/%s/net/%s/bonding_slave", bond->function, name) ||
+	    !files_link(d, master, sizeof(master), "/sys/bus/pci/devices/%s/net/%s/master", bond->function, name))
+		return;
+	if (!bond->name[0])
+		snprintf(bond->name, sizeof(bond->name), "%s", master);
+	else if (!strcmp(bond->name, master) && files_exist(d, "/sys/bus/pci/devices/%s/infiniband", bond->function))
+		bond->has_rdma = true;
+}
+
+static void look_at_netdevs(struct doctor *d, const char *function, struct bond *bond)
+{
+	char path[PATH_MAX];
+
+	bond->function = function;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/net", function);
+	files_each(d, path, visit_netdev, bond);
+}
+
+static void visit_partner(struct doctor *d, const char *name, void *arg)
+{
+	look_at_netdevs(d, name, arg);
+}
+
+/* A bond of two functions of one card (LAG) has one RDMA device for both: the first one's, mlx5_bond_0. */
+static bool is_second_of_lag(struct doctor *d, const char *name)
+{
+	struct bond bond = {.name = ""};
+
+	look_at_netdevs(d, name, &bond);
+	if (bond.name[0])
+		files_each(d, "/sys/bus/pci/devices", visit_partner, &bond);
+	return bond.has_rdma;
+}
 
 static bool starts(struct doctor *d, const char *path, const char *name, const char *with)
 {
@@ -37,10 +100,19 @@ static void visit_pci(struct doctor *d, const char *name, void *arg)
 	if (!starts(d, "vendor", name, "0x15b3") ||
 	    (!starts(d, "class", name, "0x0200") && !starts(d, "class", name, "0x0207")))
 		return;
-	functions->n++;
 	if (files_exist(d, "/sys/bus/pci/devices/%s/infiniband", name)) {
+		functions->n++;
 		functions->n_rdma++;
-	} else if (!functions->first[0]) {
+		return;
+	}
+	if (is_given_away(d, name)) {
+		functions->n_given++;
+		return;
+	}
+	if (is_second_of_lag(d, name))
+		return;
+	functions->n++;
+	if (!functions->first[0]) {
 		snprintf(functions->first, sizeof(functions->first), "%s", name);
 		functions->unbound = !files_exist(d, "/sys/bus/pci/devices/%s/driver", name);
 	}
@@ -66,6 +138,11 @@ static void check_modules(struct doctor *d)
 				  functions.n - functions.n_rdma, functions.n),
 			    words("if it is to be used: bind it to mlx5_core, and see devlink dev "
 				  "param show, enable_roce"));
+	else if (functions.n_given && d->host_error)
+		doctor_find(d, DOCTOR_NOTE, words("RDMA devices"),
+			    words("there are none; all %u ConnectX functions are kept for virtual machines or drivers in user space",
+				  functions.n_given),
+			    words("nothing, if programs of this host are to use none; else bind one to mlx5_core"));
 	else if (d->host_error == -ENOENT || d->host_error == -ENODEV)
 		doctor_find(
 			d, DOCTOR_ACTION, words("RDMA devices"), words("%s", d->host_why),

@@ -99,6 +99,22 @@ long files_number(const struct doctor *d, long otherwise, const char *path, ...)
 	return number;
 }
 
+bool files_link(const struct doctor *d, char *ret, size_t size, const char *path, ...)
+{
+	char full[PATH_MAX], target[PATH_MAX];
+	const char *name;
+	ssize_t n;
+
+	PUT_PATH(d, full, path);
+	n = readlink(full, target, sizeof(target) - 1);
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	name = strrchr(target, '/');
+	name = name ? name + 1 : target;
+	return (size_t)snprintf(ret, size, "%s", name) < size;
+}
+
 static int is_shown(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';

@@ -10,6 +10,7 @@
 /* A RoCE netdev with one of its subnets. */
 struct nic {
 	const char *device;
+	uint8_t port_num;
 	const struct mv_netdev *netdev;
 	union ibv_gid prefix;
 	uint8_t prefix_len;
@@ -43,7 +44,7 @@ static void add_port(struct doctor *d, struct nics *nics, const char *device,
 		const struct mv_gid_entry *entry = &port->gids[g];
 		const struct mv_netdev *netdev = mv_topo_gid_netdev(&d->host.topo, entry);
 		const struct mv_addr *addr = netdev ? entry_addr(&d->host.topo, entry) : NULL;
-		struct nic nic = {.device = device, .netdev = netdev};
+		struct nic nic = {.device = device, .port_num = port->num, .netdev = netdev};
 
 		/* A point-to-point address, or a /32, shares its subnet with nobody. */
 		if (!addr || mv_gid_family(&addr->gid) == MV_FAMILY_LINK_LOCAL ||
@@ -75,9 +76,10 @@ static bool share(const struct nic *a, const struct nic *b)
 	union ibv_gid of_a = mv_gid_network(&a->prefix, len),
 		      of_b = mv_gid_network(&b->prefix, len);
 
-	/* A bond's or VLAN's netdev is not a second NIC beside its lower one when the prefixes
-	 * differ; here they do not. */
-	return a->netdev != b->netdev && mv_gid_equal(&of_a, &of_b);
+	/* Netdevs of one port (a VLAN, macvlan or bridge beside the port's own) are no second NIC. */
+	if (a->netdev == b->netdev || (!strcmp(a->device, b->device) && a->port_num == b->port_num))
+		return false;
+	return mv_gid_equal(&of_a, &of_b);
 }
 
 /* Is there one in the same subnet before the i-th (or behind it)? */

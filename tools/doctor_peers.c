@@ -118,11 +118,54 @@ static void check_mtu(struct doctor *d)
 			check_mtu_of(d, dir, r);
 }
 
+/* ---- addresses that two hosts have
+ * ----------------------------------------------------------------------------------------- */
+
+/* Tell of each other host's rail that has this GID of ours. */
+static void find_twins(struct doctor *d, const struct mv_directory *dir, const struct mv_dir_gid *ours)
+{
+	char gid[MV_GID_STRLEN];
+	uint32_t g;
+
+	for (g = 0; g < dir->header->n_gids; g++) {
+		const struct mv_dir_rail *rail = &dir->rails[dir->gids[g].rail];
+
+		if (!rail->host || dir->gids[g].type != ours->type || mv_dir_gid_is_kept(&dir->gids[g]) ||
+		    !mv_gid_equal(&dir->gids[g].gid, &ours->gid))
+			continue;
+		doctor_find(d, DOCTOR_ACTION, words("%s (%s)", mv_gid_format(&ours->gid, gid), dir->rails[ours->rail].netdev),
+			    words("%s of host %s has this address, too", rail->device, dir->hosts[rail->host].name),
+			    words("give one of the two hosts another address; ip neigh on a third host shows which one it reaches"));
+	}
+}
+
+static void check_addresses_twice(struct doctor *d)
+{
+	const struct mv_directory *dir = directory(d);
+	const struct mv_dir_gid *gid;
+	uint32_t g, before;
+
+	for (g = 0; dir && g < dir->header->n_gids; g++) {
+		gid = &dir->gids[g];
+		if (dir->rails[gid->rail].host || mv_gid_family(&gid->gid) == MV_FAMILY_LINK_LOCAL || mv_dir_gid_is_kept(gid))
+			continue;
+		/* RoCE v1 and v2 of one address are told of once. */
+		for (before = 0; before < g; before++)
+			if (dir->gids[before].rail == gid->rail && mv_gid_equal(&dir->gids[before].gid, &gid->gid))
+				break;
+		if (before == g)
+			find_twins(d, dir, gid);
+	}
+}
+
 const struct doctor_check doctor_peer_checks[] = {
 	{"peers-silent", "peers without an agent",
 	 "Connections with these hosts stay as the programs make them.", check_silent},
 	{"peers-version", "versions of the peers' agents",
 	 "Connections with these hosts stay as the programs make them.", check_versions},
+	{"addresses-twice", "addresses of this host that another host has, too",
+	 "Packets for that address go to either host, and a connection to the other host is taken for one within this host.",
+	 check_addresses_twice},
 	{"mtu", "RoCE MTU of this host and its peers",
 	 "A program that takes its own port's MTU sends packets that the other end drops: small "
 	 "messages work, large ones fail.",

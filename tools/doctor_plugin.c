@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* doctor: is the plugin active in programs, and are its settings what they are meant to be? */
+#include <fnmatch.h>
 #include <string.h>
 
 #include "doctor.h"
@@ -183,6 +184,33 @@ static void check_config(struct doctor *d)
 				  "mesh.conf(5) has all settings"));
 }
 
+static bool is_device(const struct doctor *d, const char *pattern)
+{
+	size_t i;
+
+	for (i = 0; i < d->host.topo.n_devices; i++)
+		if (!fnmatch(pattern, d->host.topo.devices[i].name, 0))
+			return true;
+	return false;
+}
+
+static void check_exclude(struct doctor *d)
+{
+	const struct mv_config_list *exclude = &d->status.config.exclude;
+	size_t i;
+
+	if (d->host_error) {
+		doctor_skip(d, "there are no RDMA devices, or no netdevs could be read");
+		return;
+	}
+	for (i = 0; i < exclude->n; i++)
+		if (!is_device(d, exclude->names[i]))
+			doctor_find(d, DOCTOR_NOTE, words("%s", exclude->names[i]),
+				    words("exclude in %s names it, and no RDMA device of this host is called so", d->status.config_file),
+				    words("if it is meant for this host, write the name that rdma link shows; devices get other names when "
+					  "they are bonded, or by udev (rdma-persistent-naming)"));
+}
+
 static const struct probe_stage *failed_environment(const struct doctor *d)
 {
 	const struct probe_stage *stage;
@@ -239,6 +267,8 @@ const struct doctor_check doctor_plugin_checks[] = {
 	 "alone, it switches meshverbs off, so that no slip of the pen turns an exclude or mode = "
 	 "off into its opposite.",
 	 check_config},
+	{"exclude", "devices that are to be left alone",
+	 "A device that exclude misses is served like any other.", check_exclude},
 	{"mode", "mode, in mesh.conf and in the environment",
 	 "Programs that are started like this run as without meshverbs.", check_mode},
 	{0},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* doctor: ports, and the GIDs that programs find on them. */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "doctor.h"
 #include "entry.h"
@@ -48,6 +51,46 @@ static const struct mv_netdev *netdev_of(const struct doctor *d, const struct mv
 	return netdev;
 }
 
+/* ---- representors
+ * --------------------------------------------------------------------------------------------
+ */
+
+struct representors {
+	const char *device;
+	unsigned int n;
+};
+
+/* Their netdevs have port names like pf0vf1 or c1pf0sf3 (kernel: Documentation/networking/switchdev.rst); an uplink's is p0. */
+static void visit_representor(struct doctor *d, const char *name, void *arg)
+{
+	struct representors *found = arg;
+	const char *at;
+	char *text;
+
+	if (files_read(d, &text, "/sys/class/infiniband/%s/device/net/%s/phys_port_name", found->device, name))
+		return;
+	at = strstr(text, "pf");
+	found->n += at && (strstr(at, "vf") || strstr(at, "sf"));
+	free(text);
+}
+
+/* Of how many VFs and SFs does the device have representors, because its card is in switchdev mode? */
+static unsigned int n_representors(struct doctor *d, const struct mv_device *device)
+{
+	struct representors found = {.device = device->name};
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/net", device->name);
+	files_each(d, path, visit_representor, &found);
+	return found.n;
+}
+
+/* A port for a representor, beside that of the uplink: no RoCE of this host, GIDs never. */
+static bool is_representor(struct doctor *d, const struct mv_device *device, const struct mv_port *port)
+{
+	return port->num > 1 && !port->n_gids && is_ethernet(port) && n_representors(d, device);
+}
+
 /* ---- down
  * ----------------------------------------------------------------------------------------------------
  */
@@ -57,11 +100,12 @@ static void check_port(struct doctor *d, const struct mv_device *device, const s
 	const struct mv_netdev *netdev = netdev_of(d, port);
 	char *what, *fix;
 
-	if (port->state == IBV_PORT_ACTIVE)
+	if (port->state == IBV_PORT_ACTIVE || is_representor(d, device, port))
 		return;
 	if (!is_ethernet(port)) {
-		what = words("its state is %s", port->state == IBV_PORT_INIT
-							? "INIT: no subnet manager has set it up"
+		what = words("its state is %s", port->state == IBV_PORT_INIT ? "INIT: no subnet manager has set it up"
+						: port->state == IBV_PORT_ARMED
+							? "ARMED: the subnet manager has not activated it"
 							: "DOWN");
 		fix = words("start a subnet manager (opensm) in that fabric, or check the cable");
 	} else if (netdev && !netdev->up) {
@@ -151,6 +195,47 @@ static bool is_routable(const struct mv_gid_entry *entry)
 	return mv_gid_family(&entry->gid) != MV_FAMILY_LINK_LOCAL;
 }
 
+/* Of a netdev that is part of a bridge or bond: the address belongs there. Return: whether it was. */
+static bool find_in_master(struct doctor *d, const struct mv_device *device, const struct mv_port *port,
+			   const struct mv_netdev *netdev)
+{
+	bool bond = files_exist(d, "/sys/class/net/%s/bonding_slave", netdev->name);
+	bool bridge = files_exist(d, "/sys/class/net/%s/brport", netdev->name);
+	char master[64];
+
+	if (!files_link(d, master, sizeof(master), "/sys/class/net/%s/master", netdev->name))
+		return false;
+	if (bond || bridge)
+		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
+			    words("netdev %s is in %s %s, and that has neither an IPv4 nor a global IPv6 address", netdev->name,
+				  bond ? "bond" : "bridge", master),
+			    words("if programs of this host are to use the port: ip addr add ADDRESS/PREFIX dev %s, not dev %s; if it is "
+				  "for others alone, name %s in exclude in %s",
+				  master, netdev->name, device->name, d->status.config_file));
+	else if (!strcmp(master, "ovs-system"))
+		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
+			    words("netdev %s is a port of Open vSwitch, and so has no address of its own", netdev->name),
+			    words("if programs of this host are to use the NIC, give it, or an SF or VF of it, a netdev outside of Open "
+				  "vSwitch; else name %s in exclude in %s",
+				  device->name, d->status.config_file));
+	else
+		return false; /* a VRF, say: its members have addresses of their own */
+	return true;
+}
+
+static void find_empty_table(struct doctor *d, const struct mv_device *device, const struct mv_port *port)
+{
+	if (n_representors(d, device))
+		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
+			    words("its GID table is empty, and the card is in switchdev mode, in which the uplink may have no RoCE"),
+			    words("for programs of this host use an SF or VF, or devlink dev eswitch set pci/%s mode legacy; if the NIC is "
+				  "for virtual machines alone, name %s in exclude in %s",
+				  device->pci, device->name, d->status.config_file));
+	else
+		doctor_find(d, DOCTOR_ACTION, port_words(device, port), words("its GID table is empty"),
+			    words("bring its netdev up and give it an address; the kernel makes the GIDs then"));
+}
+
 static void check_addresses_of(struct doctor *d, const struct mv_device *device,
 			       const struct mv_port *port)
 {
@@ -158,18 +243,16 @@ static void check_addresses_of(struct doctor *d, const struct mv_device *device,
 	size_t g;
 
 	/* A port that is down, or has its netdev elsewhere, has been told of. */
-	if (!is_ethernet(port) || port->state != IBV_PORT_ACTIVE || (port->n_gids && !netdev))
+	if (!is_ethernet(port) || port->state != IBV_PORT_ACTIVE || (port->n_gids && !netdev) ||
+	    is_representor(d, device, port))
 		return;
 	for (g = 0; g < port->n_gids; g++)
 		if (is_routable(&port->gids[g]) &&
 		    mv_topo_gid_netdev(&d->host.topo, &port->gids[g]))
 			return;
 	if (!port->n_gids)
-		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
-			    words("its GID table is empty"),
-			    words("bring its netdev up and give it an address; the kernel makes "
-				  "the GIDs then"));
-	else
+		find_empty_table(d, device, port);
+	else if (!find_in_master(d, device, port, netdev))
 		doctor_find(d, DOCTOR_ACTION, port_words(device, port),
 			    words("netdev %s has neither an IPv4 nor a global IPv6 address",
 				  netdev->name),

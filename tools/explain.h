@@ -74,6 +74,12 @@ int explain_peer(struct out *out, const struct cli *cli, const struct mv_topo *t
 const struct mv_gid_entry *explain_best(const struct mv_topo *topo, const struct mv_port *port,
 					const union ibv_gid *dgid);
 
+/*
+ * Is the index a hole of the table, for a connected queue pair, of which nothing was seen before? Its program reads the zero
+ * GID there and hands that to its peer, so neither end can connect, whatever the hosts could agree upon.
+ */
+bool explain_is_hole(const struct explain *explain);
+
 /* what the engine decides for a program that uses @index */
 struct mv_decision explain_decide(const struct mv_topo *topo, const struct explain *explain,
 				  uint32_t index);

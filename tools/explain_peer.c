@@ -10,6 +10,8 @@ struct peer {
 	struct mv_path_request request;
 	enum mv_path_verdict verdict;
 	uint32_t host, rail; /* with verdicts that name them */
+	bool hole; /* explain_is_hole() */
+	bool foreign; /* the entry's netdev is in another network namespace, whose routes only the kernel knows */
 	struct mv_path paths[MV_PATH_FIND_MAX];
 	size_t n_paths;
 };
@@ -22,14 +24,17 @@ static bool names_host(const struct peer *peer)
 /* Does this verdict make the plugin ask the peer for another path? */
 static bool needs_path(const struct peer *peer)
 {
+	if (peer->hole || (peer->foreign && peer->verdict != MV_PATH_LOCAL_DOWN && peer->verdict != MV_PATH_REMOTE_DOWN))
+		return false;
 	return names_host(peer) && peer->verdict != MV_PATH_WORKS;
 }
 
 /* The entry that the program's queue pair would use: its own, repaired if need be, or the best one.
  */
 static void choose_entry(const struct mv_topo *topo, const struct explain *explain,
-			 const struct mv_gid_entry *best, struct mv_path_request *request)
+			 const struct mv_gid_entry *best, struct peer *peer)
 {
+	struct mv_path_request *request = &peer->request;
 	const struct mv_gid_entry *entry = best;
 	struct mv_decision decision;
 
@@ -44,6 +49,7 @@ static void choose_entry(const struct mv_topo *topo, const struct explain *expla
 			decision.action == MV_REPAIR || decision.action == MV_REPLACE ||
 			(decision.action == MV_KEEP && (decision.reason == MV_REASON_FITS ||
 							decision.reason == MV_REASON_INFINIBAND));
+		peer->foreign = !request->routed && decision.own_verdict == MV_VERDICT_NO_NETDEV;
 	}
 	if (entry) {
 		request->sgid = entry->gid;
@@ -58,7 +64,8 @@ static void ask_directory(const struct dirview *view, const struct mv_topo *topo
 	peer->request.device = explain->device->name;
 	peer->request.port_num = explain->port->num;
 	peer->request.dgid = explain->dgid;
-	choose_entry(topo, explain, best, &peer->request);
+	peer->hole = explain_is_hole(explain);
+	choose_entry(topo, explain, best, peer);
 	peer->verdict = mv_path_judge(&view->dir, &peer->request, &peer->host, &peer->rail);
 	if (needs_path(peer))
 		peer->n_paths = mv_path_find(&view->dir, &peer->request, peer->host, peer->rail,
@@ -92,8 +99,12 @@ static void outcome_text(const struct dirview *view, const struct peer *peer, ch
 	char local[MV_GID_STRLEN], remote[MV_GID_STRLEN];
 	const struct mv_path *path = &peer->paths[0];
 
-	if (!view->alive)
+	if (peer->hole)
+		snprintf(buf, size, "as the program asks: it has no GID to give to the peer, so the hosts agree on nothing");
+	else if (!view->alive)
 		snprintf(buf, size, "the agent of this host does not run: as the program asks");
+	else if (peer->foreign && !needs_path(peer))
+		snprintf(buf, size, "as the program asks: the GID's netdev, and the routes from there, are in another network namespace");
 	else if (!needs_path(peer))
 		snprintf(buf, size, "as the program asks");
 	else if (!view->dir.hosts[peer->host].agent_version)
@@ -113,6 +124,8 @@ static void outcome_text(const struct dirview *view, const struct peer *peer, ch
 /* The directory knows of both ends; where it does not, the decision stands. */
 static bool is_reached(const struct dirview *view, const struct peer *peer, bool reached)
 {
+	if (peer->hole)
+		return false;
 	if (!view->alive || !needs_path(peer) || peer->verdict == MV_PATH_ASK)
 		return reached;
 	return peer->n_paths && view->dir.hosts[peer->host].agent_version;

@@ -48,6 +48,12 @@ struct mv_decision explain_decide(const struct mv_topo *topo, const struct expla
 	return mv_decide(topo, &request);
 }
 
+bool explain_is_hole(const struct explain *explain)
+{
+	return explain->has_index && !explain->n_seen && explain->transport == MV_CONNECTED &&
+	       explain->port->link_layer == IBV_LINK_LAYER_ETHERNET && !mv_port_gid(explain->port, explain->index);
+}
+
 /* What a verdict means for this entry and this destination. */
 static void verdict_text(const struct mv_topo *topo, const struct mv_candidate *candidate,
 			 const union ibv_gid *dgid, char *buf, size_t size)
@@ -186,28 +192,40 @@ static void decision_words(const struct mv_decision *decision, uint32_t index, c
 	}
 }
 
-/* The index was given: one program's fate. */
-static bool result_of_index(struct out *out, const struct explain *explain,
-			    const struct mv_topo *topo)
+/* Which index to start the program with, if any serves; @hole: the program's own has no GID at all. */
+static void advise(struct out *out, const struct explain *explain, const struct mv_gid_entry *instead, bool hole)
+{
+	if (instead)
+		out_textf(out, "advice", "Advice", OUT_PLAIN,
+			  "start the program with index %u (ibv_*_pingpong -g, perftest -x, NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX)",
+			  instead->index);
+	else if (hole)
+		out_textf(out, "advice", "Advice", OUT_PLAIN, "start the program with an index that has a GID: meshverbs gids -d %s",
+			  explain->device->name);
+	else
+		out_text(out, "advice", NULL, OUT_PLAIN, NULL);
+}
+
+/* The index was given: one program's fate. @best: from explain_candidates() */
+static bool result_of_index(struct out *out, const struct explain *explain, const struct mv_topo *topo,
+			    const struct mv_gid_entry *best)
 {
 	struct mv_decision decision = explain_decide(topo, explain, explain->index);
+	bool hole = explain_is_hole(explain), good = !hole && reaches(&decision);
 	char text[512];
 
-	decision_words(&decision, explain->index, text, sizeof(text));
+	if (hole)
+		snprintf(text, sizeof(text), "index %u is empty: a program that reads it gets the zero GID, hands that to its peer, and "
+					     "neither end connects", explain->index);
+	else
+		decision_words(&decision, explain->index, text, sizeof(text));
 	out_text(out, "action", NULL, OUT_PLAIN, mv_action_name(decision.action));
 	out_text(out, "reason", NULL, OUT_PLAIN, mv_reason_name(decision.reason));
 	out_uint(out, "index", NULL, decision.sgid_index);
-	out_bool(out, "reaches", NULL, reaches(&decision));
-	out_text(out, "text", "Decision", reaches(&decision) ? OUT_GOOD : OUT_BAD, text);
-	if (decision.alternative)
-		out_textf(out, "advice", "Advice", OUT_PLAIN,
-			  "start the program with index %u (ibv_*_pingpong -g, perftest -x, "
-			  "NCCL_IB_GID_INDEX, "
-			  "UCX_IB_GID_INDEX)",
-			  decision.alternative->index);
-	else
-		out_text(out, "advice", NULL, OUT_PLAIN, NULL);
-	return reaches(&decision);
+	out_bool(out, "reaches", NULL, good);
+	out_text(out, "text", "Decision", good ? OUT_GOOD : OUT_BAD, text);
+	advise(out, explain, hole ? best : decision.alternative, hole);
+	return good;
 }
 
 /* No index yet: the best one, or why it does not matter or there is none. */
@@ -247,7 +265,7 @@ bool explain_result(struct out *out, const struct mv_topo *topo, const struct ex
 
 	out_section(out, "result", "Result");
 	if (explain->has_index)
-		reached = result_of_index(out, explain, topo);
+		reached = result_of_index(out, explain, topo, best);
 	else
 		reached = result_of_port(out, explain, topo, best);
 	out_section_end(out);

@@ -44,7 +44,7 @@ static const char usage[] =
 	"  -C           CQs with room for signaled work requests only\n"
 	"  -N           so few receives that the other end has to wait\n"
 	"  -b           short send queues, filled to the brim\n"
-	"  -P FILE      count successful completions there: 64 bits for each queue pair\n"
+	"  -P FILE      count there, 64 bits for each queue pair: successful completions of all, then posted work requests of all\n"
 	"  -e           completion events\n"
 	"  -S           shared receive queues\n"
 	"  -1           one CQ for sends and receives\n"
@@ -265,7 +265,8 @@ static struct options parse(int argc, char **argv)
 		exit(USAGE);
 	}
 	o.host = argv[optind];
-	o.progress = share_progress(progress, (size_t)o.n_threads * o.n_qps);
+	o.progress = share_progress(progress, (size_t)2 * o.n_threads * o.n_qps);
+	o.posted = o.progress + (size_t)o.n_threads * o.n_qps;
 	return o;
 }
 

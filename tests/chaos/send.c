@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdatomic.h>
 #include <string.h>
 
 #include "traffic.h"
@@ -44,6 +45,8 @@ static void post(struct link_qp *q, struct ibv_send_wr *wr, struct record record
 	wr->wr_id = wr_id_of(q, q->n_posted);
 	q->records[q->n_posted % N_RECORDS] = record;
 	q->n_posted++;
+	atomic_store_explicit(&q->thread->opt->posted[q->thread->number * q->thread->opt->n_qps + q->index], q->n_posted,
+			      memory_order_relaxed);
 	q->since_signal = record.signaled ? 0 : q->since_signal + 1;
 	q->n_signaled += record.signaled;
 	if (q->thread->opt->builders)

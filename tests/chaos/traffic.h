@@ -51,8 +51,11 @@ struct options {
 	unsigned int timeout, retry_cnt;
 	int tick_ms;
 	enum ibv_mtu mtu;
-	/* Completions without an error so far, of all queue pairs of the first thread, then of the next: for who watches. */
-	_Atomic uint64_t *progress;
+	/*
+	 * For a watcher: completions without an error of each queue pair (thread 0's first), then work requests that each
+	 * queue pair has posted since it was made.
+	 */
+	_Atomic uint64_t *progress, *posted;
 };
 
 /* Memory of a queue pair; one MR. */

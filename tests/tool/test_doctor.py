@@ -228,6 +228,13 @@ class Plugin(DoctorTest):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nexclude = mlx5_*\n")
         self.found("devices", "base, exclude", "no RDMA device here is to be served", "exclude")
 
+    def test_exclude_without_device(self):
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nexclude = mlx5_7 rocep*\n")
+        got = self.doctor()
+        self.assertEqual([(f["check"], f["level"], f["thing"]) for f in got["findings"]],
+                         [("exclude", "note", "mlx5_7"), ("exclude", "note", "rocep*")])
+        self.assertIn("no RDMA device of this host is called so", got["findings"][0]["what"])
+
     def test_bad_line(self):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nmoves = of\n")
         self.found("config", "DIR/etc/libibverbs.d/mesh/mesh.conf", "mesh.conf:2: bad value 'of' for moves: write", "mesh.conf.5.")
@@ -274,6 +281,48 @@ class Devices(DoctorTest):
     def test_a_function_without(self):
         self.sysfs.write("bus/pci/devices/0000:05:00.0/vendor", "0x15b3\n")
         self.sysfs.write("bus/pci/devices/0000:05:00.0/class", "0x020000\n")
+        self.found("modules", "PCI 0000:05:00.0", "1 of 3 ConnectX functions", "bind it to mlx5_core", level="note")
+
+    def function(self, name, driver=None, more=()):
+        """One more ConnectX function, without an RDMA device."""
+        place = f"bus/pci/devices/{name}"
+        self.sysfs.write(f"{place}/vendor", "0x15b3\n")
+        self.sysfs.write(f"{place}/class", "0x020000\n")
+        if driver:
+            (self.sysfs.root / place / "driver").symlink_to(f"../../drivers/{driver}")
+        for path in more:
+            self.sysfs.write(f"{place}/{path}", "")
+
+    def test_functions_of_virtual_machines(self):
+        for i, driver in enumerate(("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic")):
+            self.function(f"0000:05:00.{i}", driver)
+        self.function("0000:05:00.4", None, ["physfn"])  # sriov_drivers_autoprobe is off
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_all_are_given_away(self):
+        self.without_rdma()
+        for i in (0, 1):
+            driver = self.dir / f"sys/devices/pci0000:00/0000:03:00.{i}/driver"
+            driver.unlink()
+            driver.symlink_to("../../../bus/pci/drivers/vfio-pci")
+        self.found("modules", "RDMA devices", "all 2 ConnectX functions are kept for virtual machines", "bind one to mlx5_core",
+                   level="note", also={"agent"})
+
+    def bond(self, function, netdev, bond):
+        place = f"bus/pci/devices/{function}/net/{netdev}"
+        self.sysfs.write(f"{place}/bonding_slave/state", "active\n")
+        (self.sysfs.root / place / "master").symlink_to(f"../../../../virtual/net/{bond}")
+
+    def test_second_function_of_a_lag(self):
+        self.function("0000:03:00.2", "mlx5_core")
+        self.bond("0000:03:00.0", "eth0", "bond0")
+        self.bond("0000:03:00.2", "eth2", "bond0")
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_bond_without_an_rdma_device(self):
+        self.function("0000:05:00.0", "mlx5_core")
+        self.bond("0000:03:00.0", "eth0", "bond0")
+        self.bond("0000:05:00.0", "eth2", "bond1")
         self.found("modules", "PCI 0000:05:00.0", "1 of 3 ConnectX functions", "bind it to mlx5_core", level="note")
 
     def test_no_nic(self):
@@ -358,6 +407,64 @@ class Ports(DoctorTest):
         self.found("addresses", "mlx5_1 port 1", "GID table is empty", "bring its netdev up")
 
 
+    def empty(self, device, port=1):
+        for i in range(4):
+            (self.dir / f"sys/class/infiniband/{device}/ports/{port}/gids/{i}").write_text("0000:" * 7 + "0000\n")
+
+    def representors(self):
+        for name, port_name in (("eth1", "p1"), ("eth1_0", "pf1vf0"), ("eth1_1", "c1pf1sf3")):
+            self.sysfs.write(f"devices/pci0000:00/0000:03:00.1/net/{name}/phys_port_name", port_name + "\n")
+
+    def test_representors(self):
+        """The device of an uplink in switchdev mode has a port for each representor."""
+        self.representors()
+        self.sysfs.port("mlx5_1", 2, size=1)
+        self.sysfs.port("mlx5_1", 3, size=1, state="1: DOWN")
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_second_port_without_representors(self):
+        self.sysfs.port("mlx5_1", 2, size=1)
+        self.found("addresses", "mlx5_1 port 2", "GID table is empty", "bring its netdev up")
+
+    def test_uplink_without_roce(self):
+        self.representors()
+        self.empty("mlx5_1")
+        self.found("addresses", "mlx5_1 port 1", "switchdev mode, in which the uplink may have no RoCE",
+                   "SF or VF.*eswitch set pci/0000:03:00.1 mode legacy.*exclude in DIR/etc")
+
+    def link_local_only(self, master, kind=None):
+        for i in (2, 3):
+            (self.dir / f"sys/class/infiniband/mlx5_1/ports/1/gids/{i}").write_text("0000:" * 7 + "0000\n")
+        self.write_netlink(("10.1.0.1/24", None))
+        self.sysfs.write("class/net/eth1/mtu", "1500\n")
+        (self.sysfs.root / "class/net/eth1/master").symlink_to(f"../{master}")
+        if kind:
+            self.sysfs.write(f"class/net/eth1/{kind}/state", "3\n")
+
+    def test_bridge_member(self):
+        self.link_local_only("br7", "brport")
+        self.found("addresses", "mlx5_1 port 1", "eth1 is in bridge br7, and that has neither",
+                   "ADDRESS/PREFIX dev br7, not dev eth1; .*name mlx5_1 in exclude")
+
+    def test_bond_member(self):
+        self.link_local_only("bond7", "bonding_slave")
+        self.found("addresses", "mlx5_1 port 1", "eth1 is in bond bond7", "dev bond7, not dev eth1")
+
+    def test_open_vswitch(self):
+        self.link_local_only("ovs-system")
+        self.found("addresses", "mlx5_1 port 1", "port of Open vSwitch", "outside of Open vSwitch; else name mlx5_1 in exclude")
+
+    def test_vrf(self):
+        """A VRF's members have addresses of their own."""
+        self.link_local_only("red")
+        self.found("addresses", "mlx5_1 port 1", "eth1 has neither an IPv4", "ip addr add ADDRESS/PREFIX dev eth1")
+
+    def test_armed(self):
+        for name, text in (("state", "3: ARMED"), ("link_layer", "InfiniBand")):
+            self.sysfs.write(f"class/infiniband/mlx5_1/ports/1/{name}", text + "\n")
+        self.found("ports-down", "mlx5_1 port 1", "ARMED: the subnet manager has not activated it", "opensm")
+
+
 class Nets(DoctorTest):
     def share(self):
         for i in (2, 3):
@@ -372,6 +479,25 @@ class Nets(DoctorTest):
         self.share()
         self.arp("all", 2, 1)
         self.found("same-subnet", "10.1.0.0/24", r"mlx5_0 \(eth0\), mlx5_1 \(eth1\)", "a subnet of its own", level="note")
+
+    def test_two_netdevs_of_one_port(self):
+        """An address on a VLAN and its subnet on the port's own netdev: one NIC all the same."""
+        self.sysfs.write("class/infiniband/mlx5_0/ports/1/gids/5", "0000:0000:0000:0000:0000:ffff:0a01:0009\n")
+        self.sysfs.write("class/infiniband/mlx5_0/ports/1/gid_attrs/types/5", V2 + "\n")
+        self.sysfs.write("class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/5", "eth0.7\n")
+        net = Netlink()
+        net.link("lo", mac="00:00:00:00:00:00")
+        for i in (0, 1):
+            net.link(f"eth{i}", mac=f"02:00:00:00:00:1{i}")
+        net.link("eth0.7", mac="02:00:00:00:00:10", vlan=7, lower="eth0")
+        net.done()
+        for i in (0, 1):
+            net.addr(f"eth{i}", f"fe80::ff:fe00:1{i}/64")
+            net.addr(f"eth{i}", f"10.{i + 1}.0.1/24")
+        net.addr("eth0.7", "10.1.0.9/24")
+        net.done()
+        self.netlink(net)
+        self.assertEqual(self.doctor()["findings"], [])
 
     def test_arp(self):
         self.share()
@@ -470,6 +596,15 @@ class Peers(DoctorTest):
     def test_newer(self):
         self.peers = self.make_peers(version=9)
         self.found("peers-version", "b", "newer version", "upgrade meshverbs on this host")
+
+    def test_addresses_twice(self):
+        """Of both RoCE versions of an address one finding for each other host; link-local ones may be anywhere."""
+        def more(directory):
+            directory.host("c")
+            directory.rail("mlx5_9", [(0, "fe80::1/64", 2), (3, "10.2.0.1/24", 2), (2, "10.2.0.1/24", 1)], netdev="eth9")
+
+        self.peers = self.make_peers(more=more)
+        self.found("addresses-twice", "10.2.0.1 (eth1)", "^mlx5_9 of host c has this address, too", "another address; ip neigh")
 
     def test_mtu(self):
         self.peers = self.make_peers(mtu=1024)

@@ -275,6 +275,32 @@ class ExplainTest(ToolTest):
         self.assertEqual((got["verdict"], got["reaches"]), ("ask", True))
         self.assertIn("RoCE v2 if the peer uses that", got["text"])
 
+    def test_hole(self):
+        """A program reads the zero GID under an index without an entry; its peer cannot connect to that."""
+        self.directory(self.peers)
+        for to, index in (("192.168.7.1", "5"), ("10.2.0.7", "5"), ("10.9.9.9", None)):
+            with self.subTest(to=to):
+                got = self.explain("--from", "mlx5_1", "--to", to, "--index", "3", status=1)
+                self.assertEqual((got["result"]["reaches"], got["directory"]["reaches"], got["directory"]["paths"]), (False, False, []))
+                self.assertIn("index 3 is empty: a program that reads it gets the zero GID", got["result"]["text"])
+                self.assertIn("no GID to give to the peer", got["directory"]["text"])
+                self.assertIn(f"start the program with index {index} " if to == "10.2.0.7" else "start the program with ",
+                              got["result"]["advice"])
+        self.assertIn("meshverbs gids -d mlx5_1", self.explain("--from", "mlx5_1", "--to", "192.168.7.1", "--index", "3", status=1)
+                      ["result"]["advice"])
+        # What the program has seen there its peer was given; an address handle gives nobody a GID.
+        got = self.explain("--from", "mlx5_1", "--to", "10.2.0.7", "--index", "3", "--seen", "10.2.0.1")
+        self.assertEqual((got["result"]["action"], got["directory"]["reaches"]), ("repair", True))
+        self.assertEqual(self.explain("--from", "mlx5_1", "--to", "10.2.0.7", "--index", "3", "--ud")["result"]["action"], "replace")
+
+    def test_entry_of_another_namespace(self):
+        """The plugin leaves those to the kernel, which knows the routes there."""
+        self.directory(self.peers)
+        self.netlink(Netlink())
+        got = self.explain("--from", "mlx5_1", "--to", "192.168.7.1", "--index", "5", status=1)
+        self.assertEqual((got["directory"]["reaches"], got["directory"]["paths"]), (False, []))
+        self.assertIn("another network namespace", got["directory"]["text"])
+
     def test_peer_without_agent(self):
         self.peers.hosts[1]["version"] = 0
         self.directory(self.peers)

@@ -9,16 +9,19 @@ STEP_S = 0.002
 
 
 class Progress:
-    """Completions of every queue pair at both ends."""
+    """Completions of every queue pair at both ends, and work requests that it has posted."""
 
     def __init__(self, world, hosts, n_qps):
         self.n, self.pages = n_qps, []
         for host in hosts:
             with open(f"/proc/{world.pids[host]}/root{PATH}", "rb") as file:
-                self.pages.append(mmap.mmap(file.fileno(), 8 * n_qps, prot=mmap.PROT_READ))
+                self.pages.append(mmap.mmap(file.fileno(), 2 * 8 * n_qps, prot=mmap.PROT_READ))
 
-    def counts(self):
-        return [count for page in self.pages for count in struct.unpack(f"{self.n}Q", page[:8 * self.n])]
+    def counts(self, first=0):
+        return [count for page in self.pages for count in struct.unpack(f"{self.n}Q", page[8 * first:8 * (first + self.n)])]
+
+    def posted(self):
+        return self.counts(self.n)
 
     def wait(self, alive, seconds, at_least=2):
         """Whether every queue pair has completed some more in that time; @alive: whether the programs still run."""

@@ -4,9 +4,10 @@
  *
  *   sim_nccl_net RANK RANKS HOST-OF-RANK-0 PORT [-n ROUNDS] [-s BYTES] [-r SEED] [-t SECONDS]
  *
- * NCCL's settings are in its environment, as always, and two of ours: CHANNELS, connections each
- * way per device, 2 by default; FLUSH, with any value: what came is flushed. Ends with 0 when every
- * number of every all_reduce was right, with 77 where there is no NCCL 2.28.
+ * NCCL's settings are in its environment, as always, and three of ours: CHANNELS, connections each
+ * way per device, 2 by default; FLUSH, with any value: what came is flushed; MERGE, with any value: all NICs
+ * are one device. Ends with 0 when every number of every all_reduce was right, with 77 where there is no NCCL
+ * whose NET/IB has a known form.
  */
 #include "job.h"
 #include "ring.h"

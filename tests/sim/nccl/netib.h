@@ -13,8 +13,17 @@
 #define NETIB_HANDLE_BYTES 128
 #define NETIB_PTR_HOST     1
 
+/* Versions of the plugin interface whose tables have the members of struct netib (nccl/src/include/plugin/net/net_v*.h). */
+#define NETIB_INTERFACE_MIN 11 /* NCCL 2.28 and 2.29 */
+#define NETIB_INTERFACE_MAX 12 /* NCCL 2.30 */
+
 struct netib_config {
 	int traffic_class; /* -1: none */
+};
+
+/* One device made of several. Version 11 reads 4 numbers of @devs at most, version 12 eight. */
+struct netib_merged {
+	int n_devs, devs[8];
 };
 
 struct netib_properties {
@@ -23,8 +32,8 @@ struct netib_properties {
 };
 
 /*
- * Version 11 of the plugin interface, that of NCCL 2.28. All return 0 or an ncclResult_t. A
- * communicator's functions are to be called by one thread at a time.
+ * What versions NETIB_INTERFACE_MIN to NETIB_INTERFACE_MAX have in common. All return 0 or an ncclResult_t. A communicator's
+ * functions are to be called by one thread at a time.
  */
 struct netib {
 	const char *name;
@@ -50,7 +59,8 @@ struct netib {
 	int (*close_send)(void *sender);
 	int (*close_receive)(void *receiver);
 	int (*close_listen)(void *listener);
-	void *device_memory, *receive_consumed, *make_device;
+	void *device_memory, *receive_consumed;
+	int (*make_device)(int *ret_dev, struct netib_merged *merged);
 	int (*finalize)(void *ctx);
 };
 

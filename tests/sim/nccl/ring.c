@@ -71,6 +71,17 @@ static void register_buffers(struct ring *ring, struct channel *ch)
 	      "regMr");
 }
 
+/* All NICs as one device, as NCCL_NET_MERGE_LEVEL has it: each connection has queue pairs on all of them. */
+static void merge(struct ring *ring)
+{
+	struct netib_merged merged = {.n_devs = ring->n_devs};
+
+	for (int i = 0; i < ring->n_devs && i < 4; i++)
+		merged.devs[i] = i;
+	check(ring->net->make_device(&ring->first_dev, &merged), "makeVDevice");
+	ring->n_devs = 1;
+}
+
 void ring_init(struct ring *ring, const struct netib *net, struct boot *boot, int channels_per_dev)
 {
 	struct netib_config config = {.traffic_class = -1};
@@ -82,11 +93,13 @@ void ring_init(struct ring *ring, const struct netib *net, struct boot *boot, in
 	check(net->init(&ring->ctx, 0, &config, (void *)log_nothing, (void *)profile_nothing),
 	      "init");
 	check(net->devices(&ring->n_devs), "devices");
+	if (getenv("MERGE"))
+		merge(ring);
 	ring->n_channels = ring->n_devs * channels_per_dev;
 	if (ring->n_channels < 1 || ring->n_channels > MAX_CHANNELS)
 		die(0, "%d devices with %d channels each", ring->n_devs, channels_per_dev);
 	for (int c = 0; c < ring->n_channels; c++) {
-		ring->channels[c].dev = c % ring->n_devs;
+		ring->channels[c].dev = ring->first_dev + c % ring->n_devs;
 		check(net->listen(ring->ctx, ring->channels[c].dev, mine[c],
 				  &ring->channels[c].listener),
 		      "listen");

@@ -36,7 +36,7 @@ struct ring {
 	const struct netib *net;
 	struct boot *boot;
 	void *ctx;
-	int n_devs, n_channels;
+	int first_dev, n_devs, n_channels;
 	bool flush; /* what came, as NCCL does for GPUs before Hopper with GPUDirect; set after
 		       ring_init() */
 	struct channel channels[MAX_CHANNELS];

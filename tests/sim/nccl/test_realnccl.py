@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What is thought of ranks; on made-up output."""
+import os
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -15,6 +17,7 @@ LINE = ("nccl: rank {} of 2: {} all_reduces of 1048576 bytes, every number right
 NET = ", longest pause {} ms; NET/IB of NCCL 2.28.9, 4 channels"
 BOTH = LINE.format(0, 20, "0d366dc4", NET.format("3.14")) + "noise\n" + LINE.format(1, 20, "0d366dc4", NET.format("2.11"))
 PROGRAM = ranks.Ranks("/b/sim_nccl_net", {"NCCL_LIBRARY": "/l", "NCCL_IB_TIMEOUT": "14"}, 20, 1 << 20)
+BUILD = pathlib.Path(os.environ.get("SIM_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build/release")) / "tests/sim/nccl"
 BROKEN = paths.Path("p", "pair", "ab", gids=(3, 2))
 
 
@@ -35,6 +38,29 @@ class Settings(unittest.TestCase):
     def test_argv(self):
         words = PROGRAM.argv(1, 2, "a", 18, 60, {"NCCL_IB_TIMEOUT": None, "FLUSH": "1"})
         self.assertEqual(words, ["env", "NCCL_LIBRARY=/l", "FLUSH=1", "/b/sim_nccl_net", "1", "2", "a", "18", "-n", "20", "-s", "1048576", "-t", "60"])
+
+
+class Library(unittest.TestCase):
+    """Which libnccl is driven, and what is said of others."""
+
+    def test_unknown_interface(self):
+        newer = BUILD / "sim_nccl_newer.so"
+        done = subprocess.run([BUILD / "sim_nccl_net", "0", "2", "localhost", "1"], env=dict(os.environ, NCCL_LIBRARY=newer),
+                              capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertEqual(done.stdout, "skipped: NCCL 29901 has version 99 of the network plugin interface; versions 11 to 12 are known here\n")
+
+    def test_no_library(self):
+        done = subprocess.run([BUILD / "sim_nccl_net", "0", "2", "localhost", "1"], env=dict(os.environ, NCCL_LIBRARY="/nosuch"),
+                              capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertIn("skipped: no NCCL: /nosuch", done.stdout)
+
+    def test_failover_of_its_own(self):
+        self.assertFalse(ranks.knows_failover(BUILD / "sim_nccl_newer.so"))
+        names = [case.name for case in pulls.cases(PROGRAM, True)]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(len(names), 2 * len(pulls.cases(PROGRAM)))
 
 
 class Connections(unittest.TestCase):

@@ -12,7 +12,7 @@ import re
 from nicmatrix.world import need, staged
 from pulled.play import go_before
 
-from . import paths, pulls, storm
+from . import paths, pulls, ranks, storm
 from .ranks import Ranks
 
 N_ROUNDS, N_ROUNDS_GPU = 1200, 300  # under which a cable is pulled
@@ -49,7 +49,8 @@ def play(args, build, seed, halves):
     if wanted and args.part != "cable":
         with staged(build) as stage:
             done += paths.run_all(build, stage, Ranks.find(build, args.gpu, N_SHORT, args.size), wanted, halves, args.gpu)
-    wanted = chosen(args, pulls.cases(looped), pulls.SHORT)
+    failover = ranks.knows_failover(looped.settings["NCCL_LIBRARY"])
+    wanted = chosen(args, pulls.cases(looped, failover), pulls.SHORT)
     if wanted and args.part != "connections":
         go_before()
         done += pulls.run_all(build, looped, wanted, halves, seed, args.gpu)

@@ -25,7 +25,7 @@ class Path:
 
 
 ONE, SPLIT = {"NCCL_IB_HCA": "mlx5_0"}, {"NCCL_IB_QPS_PER_CONNECTION": "4", "NCCL_IB_SPLIT_DATA_ON_QPS": "1"}
-FLUSH = {"FLUSH": "1"}
+FLUSH, MERGE = {"FLUSH": "1"}, {"MERGE": "1"}
 PATHS = (
     Path("as it comes", "pair", "ab", works_bare=True),
     Path("4 queue pairs, split, inline", "pair", "ab", SPLIT | {"NCCL_IB_USE_INLINE": "1"}, works_bare=True),

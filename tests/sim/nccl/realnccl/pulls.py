@@ -12,7 +12,7 @@ from schedule import hosts
 from verbsmatrix.program import Program
 
 from . import ranks
-from .paths import FLUSH, ONE, SPLIT
+from .paths import FLUSH, MERGE, ONE, SPLIT
 
 LIMIT_S = 100  # before this the test itself ends it
 HEAD = cli.HEAD + f" {'longest':>11} results"
@@ -30,15 +30,25 @@ def case(program, name, settings, **more):
                 2 * program.rounds * program.size / 1e6, program.rounds, **more)
 
 
-def cases(program):
+def cases(program, failover=False):
+    """@failover: of an NCCL that has a failover of its own; each case once with that off and once on."""
+    if not failover:
+        return cases_of(program, {}, "")
+    return (cases_of(program, {ranks.FAILOVER: "0"}, "") + cases_of(program, {ranks.FAILOVER: "1"}, ", failover") + (
+        case(program, "NCCL, NICs merged, failover", MERGE | {ranks.FAILOVER: "1"}, both_nics=True, heals_itself=True),))
+
+
+def cases_of(program, more, suffix):
     own = {"NCCL_IB_TIMEOUT": None}
-    return (case(program, "NCCL, one NIC", ONE),
-            case(program, "NCCL, one NIC, cable stays out", ONE, stays_out=True),
-            case(program, "NCCL, 4 queue pairs, split", ONE | SPLIT),
-            case(program, "NCCL, its own timeouts", ONE | own),
-            case(program, "NCCL, both NICs", {}, both_nics=True),
-            case(program, "NCCL, flush of GPUDirect", ONE | FLUSH),
-            case(program, "NCCL, both NICs, flush", FLUSH, both_nics=True))
+    rows = (("one NIC", ONE, {}),
+            ("one NIC, cable stays out", ONE, {"stays_out": True}),
+            ("4 queue pairs, split", ONE | SPLIT, {}),
+            ("its own timeouts", ONE | own, {}),
+            ("both NICs", {}, {"both_nics": True}),
+            ("flush of GPUDirect", ONE | FLUSH, {}),
+            ("both NICs, flush", FLUSH, {"both_nics": True}))
+    done = tuple(case(program, f"NCCL, {name}{suffix}", settings | more, **what) for name, settings, what in rows)
+    return done if suffix else done + (case(program, "NCCL, NICs merged", MERGE | more, both_nics=True),)
 
 
 SHORT = ("NCCL, flush of GPUDirect",)

@@ -76,8 +76,11 @@ def stacked(case, out):
 
 
 def bare(case, out):
-    """(verdict, what is wrong or ""): failed, hung, WRONG. The fault is real: nobody gets through."""
+    """(verdict, what is wrong or ""): failed, hung, heals, WRONG. The fault is real: nobody gets through."""
     wrong = was_pulled(case, out)
+    if not wrong and case.heals_itself and (out.client, out.server) == (0, 0):
+        wrong = results(case, out)
+        return "WRONG" if wrong else "heals", wrong
     if not wrong and (out.client, out.server) == (0, 0):
         wrong = "it did not notice: this proves nothing"
     if not wrong and out.away > SHARE * case.megabytes:

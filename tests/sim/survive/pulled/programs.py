@@ -19,6 +19,7 @@ class Case:
     stays_out: bool = False  # the cable: all that is left has to go without it
     fault: str = ""  # at the client's NIC just before; then it has to surface
     both_nics: bool = False  # it uses both from the start
+    heals_itself: bool = False  # it may do without the NIC by its own means, bare, too
 
     @property
     def name(self):
