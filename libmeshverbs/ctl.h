@@ -211,6 +211,7 @@ enum mv_frame_type {
 	 * and what is behind it in the packet.
 	 */
 	MV_FRAME_SUSPECT,
+	MV_FRAME_REFUSED, /* agent: CLAIM of device, qpn: not yours, as far as I can tell; no message for it comes or goes */
 	MV_FRAME_TYPE_END,
 };
 
@@ -235,8 +236,8 @@ struct mv_frame {
 	uint8_t type; /* enum mv_frame_type */
 	uint8_t version; /* REGISTER, WELCOME, CHANGED, PROBES, PACKS: MV_CTL_VERSION */
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
-	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local device of the QP */
-	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS: the local QP; UNREACHABLE: the one in SEND's message */
+	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local device of the QP */
+	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local QP; UNREACHABLE: the one in SEND's message */
 	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT */
 	union ibv_gid sgid; /* WATCH, PATH, SUSPECT: of this host */
 	uint8_t watch; /* WATCH: mask of enum mv_watch */

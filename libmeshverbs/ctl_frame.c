@@ -39,6 +39,7 @@ static const struct {
 	[MV_FRAME_PATH] = {"path", HAS_DGID | HAS_PATH},
 	[MV_FRAME_PACKS] = {"packs", HAS_VERSION},
 	[MV_FRAME_SUSPECT] = {"suspect", HAS_DGID | HAS_PATH},
+	[MV_FRAME_REFUSED] = {"refused", HAS_DEVICE | HAS_QPN},
 };
 
 static unsigned int has_of(unsigned int type)

@@ -233,6 +233,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	int err;
 
 	agent->options = options;
+	agent->clients.trusts = options->trusts;
 	agent->udp = (struct md_udp){.fd6 = -1, .fd4 = -1};
 	agent->rundir = (struct md_rundir){.fd = -1, .lock_fd = -1};
 	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.resqp.fd = -1;

@@ -29,6 +29,7 @@ struct md_options {
 	const char *config_file;
 	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
 	struct mv_config config; /* with --port in it */
+	bool trusts; /* see struct md_clients */
 };
 
 /* A beacon that is due for one address only. */

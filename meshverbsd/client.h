@@ -87,7 +87,7 @@ struct md_clients {
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	struct md_qps qps;
 	/*
-	 * Whose a QP is that the claimant has not claimed already the kernel is asked, MD_QUESTIONS_PER_TURN times in a turn of the
+	 * Whose a QP is that the claimant has not claimed already the kernel is asked, and its answer alone counts, MD_QUESTIONS_PER_TURN times in a turn of the
 	 * event loop for all processes together: it may take long. They come one after the other, and until it is its turn a process
 	 * is not read.
 	 */
@@ -100,6 +100,9 @@ struct md_clients {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,
 			delivered, not_delivered, watches_refused;
 	} count;
+	/* Tests only: where the kernel cannot be asked, who comes first has the queue pair. */
+	bool trusts;
+	uint64_t say_claim_ns; /* no refused registration is told of in the log before */
 	uint64_t say_ns; /* no user is named in the log as one that may have no more paths watched before */
 };
 

@@ -3,6 +3,7 @@
 #include "client_int.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "say.h"
 
@@ -31,6 +32,26 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
 }
 
 /*
+ * What the kernel says counts, and nothing else.
+ *
+ * Return: 0; -EPERM: another process has it; -ENOENT: nobody has; -ESRCH: the kernel names no process that could be compared;
+ * -EOPNOTSUPP: it cannot be asked.
+ */
+static int ask_kernel(const struct md_client *client, const char *device, uint32_t qpn)
+{
+	struct md_resqp *resqp = &client->clients->resqp;
+	pid_t owner = md_resqp_owner(resqp, device, qpn, md_client_now_ns());
+
+	if (!owner)
+		return -EOPNOTSUPP;
+	if (owner < 0)
+		return owner;
+	if (!client->pid)
+		return -ESRCH;
+	return md_resqp_is_of(resqp, owner, client->pid) ? 0 : -EPERM;
+}
+
+/*
  * @held: by whom, if another connection has it
  *
  * Return: 0, or why that process may not have that QP; -EBUSY: because it is held, and nobody says whose it is.
@@ -38,21 +59,67 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
 static int check_owner(struct md_client *client, const struct mv_frame *frame, const struct md_qp *held)
 {
 	struct md_clients *clients = client->clients;
-	pid_t owner;
+	int err;
 
 	if (held && !can_be_stale(client, held))
 		return -EPERM;
 	if (clients->n_questions)
 		clients->n_questions--;
-	owner = md_resqp_owner(&clients->resqp, frame->device, frame->qpn, md_client_now_ns());
-	if (owner < 0)
-		return -ENOENT;
-	if (client->pid && owner && md_resqp_is_of(&clients->resqp, owner, client->pid))
-		return 0;
-	if (held)
-		return owner ? -EPERM : -EBUSY;
-	/* A pid of another namespace cannot be compared, and the first claim counts. */
-	return owner && client->pid ? -EPERM : 0;
+	err = ask_kernel(client, frame->device, frame->qpn);
+	if (err == -EOPNOTSUPP && clients->trusts)
+		return held ? -EBUSY : 0;
+	return err;
+}
+
+static const char *why_refused(int err)
+{
+	switch (err) {
+	case -EPERM:
+		return "it is another process's";
+	case -ENOENT:
+		return "there is no such queue pair";
+	case -ESRCH:
+		return "the kernel names no process that made it: of this PID namespace and alive";
+	case -EOPNOTSUPP:
+		return "the kernel does not say whose queue pairs there are on that device";
+	}
+	return md_strerror(err);
+}
+
+/* The process goes on as without us, and the administrator hears of one in a while. */
+static void refuse(struct md_client *client, const struct md_qp_key *key, int err)
+{
+	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};
+	struct md_clients *clients = client->clients;
+	enum md_level level = MD_DEBUG;
+
+	clients->count.claims_refused++;
+	if (md_client_now_ns() >= clients->say_claim_ns) {
+		clients->say_claim_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+		level = MD_WARNING;
+	}
+	md_say(level, "user %u, process %d (%s) may not register QP %u of %s: %s", (unsigned int)client->uid, (int)client->pid,
+	       client->name, key->qpn, key->device, why_refused(err));
+	memcpy(refused.device, key->device, sizeof(refused.device));
+	md_client_put(client, &refused);
+}
+
+bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp)
+{
+	struct md_client *client = md_clients_find(clients, qp->owner);
+	const struct md_qp_key key = qp->key;
+	int err;
+
+	if (!client || qp->confirmed)
+		return client;
+	err = ask_kernel(client, key.device, key.qpn);
+	if (!err || (err == -EOPNOTSUPP && clients->trusts)) {
+		qp->confirmed = true;
+		return true;
+	}
+	md_clients_let_go(clients, qp);
+	refuse(client, &key, err);
+	return false;
 }
 
 bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame *frame)
@@ -76,9 +143,13 @@ void md_client_claim(struct md_client *client, const struct mv_frame *frame)
 	struct md_qp *held = qp && qp->owner != client->number ? qp : NULL;
 	int err = qp && !held ? 0 : check_owner(client, frame, held);
 
-	if (held && err == -EBUSY && !md_clients_find(clients, held->waiter)) {
-		held->waiter = client->number;
-		held->waiter_type = frame->qp_type;
+	if (err == -EBUSY) {
+		if (!md_clients_find(clients, held->waiter)) {
+			held->waiter = client->number;
+			held->waiter_type = frame->qp_type;
+		}
+		clients->count.claims_refused++;
+		return;
 	}
 	if (!err && held) {
 		md_say(MD_DEBUG, "QP %u of %s is process %d's (%s) now", frame->qpn, frame->device, (int)client->pid,
@@ -89,9 +160,7 @@ void md_client_claim(struct md_client *client, const struct mv_frame *frame)
 		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
 				   &client->qps);
 	if (err) {
-		clients->count.claims_refused++;
-		md_say(MD_DEBUG, "process %d (%s) may not have QP %u of %s: %s", (int)client->pid,
-		       client->name, frame->qpn, frame->device, md_strerror(err));
+		refuse(client, &key, err);
 		return;
 	}
 	clients->count.claims++;

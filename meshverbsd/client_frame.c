@@ -41,7 +41,7 @@ static void on_packs(struct md_client *client)
 }
 
 /* Does the message come from a QP of this process? */
-static bool is_its_own(struct md_client *client, const struct mv_ctl_end *from)
+static bool is_its_own(const struct md_client *client, const struct mv_ctl_end *from)
 {
 	const struct md_clients *clients = client->clients;
 	const char *devices[MD_RAILS_MAX];
@@ -51,7 +51,7 @@ static bool is_its_own(struct md_client *client, const struct mv_ctl_end *from)
 		struct md_qp_key key = md_qp_key_make(devices[i], from->qpn);
 		struct md_qp *qp = md_qps_find(&clients->qps, &key);
 
-		if (qp && qp->owner == client->number)
+		if (qp && qp->owner == client->number && md_clients_confirm(client->clients, qp))
 			return true;
 	}
 	return false;

@@ -41,16 +41,23 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame);
  * What is his, or cannot be, needs no question.
  */
 bool md_client_has_to_wait(const struct md_client *client, const struct mv_frame *frame);
-/* A CLAIM; an UNCLAIM. A claim that is refused is counted. */
+/* A CLAIM; an UNCLAIM. A claim that is refused is counted, and its process is told. */
 void md_client_claim(struct md_client *client, const struct mv_frame *frame);
 void md_client_unclaim(struct md_client *client, const struct mv_frame *frame);
 /**
  * md_clients_let_go - its owner has it no more
  * @qp: freed
  *
- * Who was refused because of that, of which a process is not told, has it from now on.
+ * Who was refused because of that has it from now on.
  */
 void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp);
+/**
+ * md_clients_confirm - is the queue pair its owner's still, when the first message of it is sent or delivered?
+ * @qp: of no owner any more, and freed, if not; the process is told
+ *
+ * The number may be another process's since it was claimed. The kernel is asked once: further messages prove themselves (move.h).
+ */
+bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp);
 
 /* client_put.c */
 

@@ -64,7 +64,7 @@ bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t
 	struct mv_frame frame = {.type = MV_FRAME_DELIVER, .qpn = qpn, .len = len};
 	struct md_qp_key key = md_qp_key_make(device, qpn);
 	struct md_qp *qp = md_qps_find(&clients->qps, &key);
-	struct md_client *client = qp ? md_clients_find(clients, qp->owner) : NULL;
+	struct md_client *client = qp && md_clients_confirm(clients, qp) ? md_clients_find(clients, qp->owner) : NULL;
 
 	if (!client)
 		return false;

@@ -2,6 +2,7 @@
 #ifndef MD_QPS_H
 #define MD_QPS_H
 
+#include <stdbool.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -25,6 +26,7 @@ struct md_qp {
 	uint64_t owner; /* a client's number */
 	uid_t uid; /* the client's */
 	uint8_t type; /* enum ibv_qp_type */
+	bool confirmed; /* a message of it has been sent or delivered, and it was its owner's then */
 	uint64_t waiter; /* number of a client that was refused it, and has it next; 0: nobody */
 	uint8_t waiter_type; /* what it said of it */
 	char *status; /* last STATUS text, printable; NULL: none */

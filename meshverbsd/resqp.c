@@ -13,6 +13,8 @@
 
 /* An answer of the kernel: one page, or two for a dump. */
 #define ANSWER_BYTES 32768
+/* Ports of one device that are asked for. */
+#define PORTS_MAX 32
 /* Answers of one dump that are read: one for some hundred devices. */
 #define ANSWERS_MAX 64
 
@@ -120,7 +122,7 @@ static int error_of(const char *body, size_t len)
 	return err > 0 ? -EBADMSG : err;
 }
 
-int md_resqp_parse_device(const void *buf, size_t len, const char *device)
+int md_resqp_parse_device(const void *buf, size_t len, const char *device, uint32_t *ret_n_ports)
 {
 	const char *at = buf, *body, *name;
 	struct nlmsghdr head;
@@ -138,29 +140,37 @@ int md_resqp_parse_device(const void *buf, size_t len, const char *device)
 		if (name_len <= 0 || strnlen(name, (size_t)name_len) == (size_t)name_len ||
 		    strcmp(name, device))
 			continue;
-		if (find_u32(body, body_len, RDMA_NLDEV_ATTR_DEV_INDEX, &index) &&
-		    index <= INT32_MAX)
-			return (int)index;
+		if (!find_u32(body, body_len, RDMA_NLDEV_ATTR_DEV_INDEX, &index) || index > INT32_MAX)
+			continue;
+		if (!find_u32(body, body_len, RDMA_NLDEV_ATTR_PORT_INDEX, ret_n_ports))
+			*ret_n_ports = 1;
+		return (int)index;
 	}
 	return -EAGAIN;
 }
 
-pid_t md_resqp_parse_owner(const void *buf, size_t len, uint32_t qpn)
+pid_t md_resqp_parse_owner(const void *buf, size_t len, const struct md_resqp_object *object, uint32_t *ret_parent)
 {
 	const char *at = buf, *body;
 	struct nlmsghdr head;
 	size_t body_len;
+	int err;
 
+	*ret_parent = 0;
 	while (next_message(&at, &len, &head, &body, &body_len)) {
 		uint32_t found, pid;
 
-		if (head.nlmsg_type == NLMSG_ERROR)
-			return error_of(body, body_len) == -ENOENT ? -ENOENT : 0;
-		if (head.nlmsg_type != RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET))
+		if (head.nlmsg_type == NLMSG_ERROR) {
+			err = error_of(body, body_len);
+			return err == -ENOENT || err == -EAGAIN ? err : 0;
+		}
+		if (head.nlmsg_type != RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, object->command) ||
+		    !find_u32(body, body_len, object->id_attr, &found) || found != object->id)
 			continue;
-		if (find_u32(body, body_len, RDMA_NLDEV_ATTR_RES_LQPN, &found) && found == qpn &&
-		    find_u32(body, body_len, RDMA_NLDEV_ATTR_RES_PID, &pid) && pid <= INT32_MAX)
+		if (find_u32(body, body_len, RDMA_NLDEV_ATTR_RES_PID, &pid) && pid && pid <= INT32_MAX)
 			return (pid_t)pid;
+		find_u32(body, body_len, object->parent_attr, ret_parent);
+		return -ESRCH;
 	}
 	return 0;
 }
@@ -172,7 +182,7 @@ struct request {
 	struct {
 		struct nlattr attr;
 		uint32_t value;
-	} attrs[2];
+	} attrs[3];
 };
 
 static int ask(struct md_resqp *resqp, struct request *request, size_t n_attrs, int op,
@@ -203,7 +213,7 @@ static void drain(const struct md_resqp *resqp)
 			return;
 }
 
-static int ask_index(struct md_resqp *resqp, const char *device)
+static int ask_index(struct md_resqp *resqp, const char *device, uint32_t *ret_n_ports)
 {
 	static char answer[ANSWER_BYTES]; /* scratch; the agent has one thread */
 	struct request request = {0};
@@ -217,54 +227,101 @@ static int ask_index(struct md_resqp *resqp, const char *device)
 
 		if (n < 0)
 			return -errno;
-		rc = md_resqp_parse_device(answer, (size_t)n, device);
+		rc = md_resqp_parse_device(answer, (size_t)n, device, ret_n_ports);
 		if (rc != -EAGAIN)
 			return rc;
 	}
 	return -ENOENT;
 }
 
-static int device_index(struct md_resqp *resqp, const char *device, uint64_t now_ns)
+/* Return: what is known of a device; NULL: the kernel does not list it, or cannot be asked. */
+static struct md_resqp_device *find_device(struct md_resqp *resqp, const char *device, uint64_t now_ns)
 {
+	struct md_resqp_device *known;
+	uint32_t n_ports;
 	size_t i;
 	int index;
 
 	for (i = 0; i < resqp->n_known && strcmp(resqp->known[i].device, device); i++)
 		;
 	if (i < resqp->n_known && now_ns < resqp->known[i].until_ns)
-		return resqp->known[i].index;
+		return &resqp->known[i];
 	drain(resqp);
-	index = ask_index(resqp, device);
+	index = ask_index(resqp, device, &n_ports);
 	/* Only of what there is: names that somebody makes up push nothing out. */
 	if (index < 0 || strlen(device) >= sizeof(resqp->known[i].device))
-		return index;
+		return NULL;
 	if (i == resqp->n_known && i < MD_RAILS_MAX)
 		resqp->n_known++;
 	else if (i == resqp->n_known)
 		i = resqp->oldest++ % MD_RAILS_MAX;
-	strcpy(resqp->known[i].device, device);
-	resqp->known[i].index = index;
-	resqp->known[i].until_ns = now_ns + MD_INDEX_NS;
-	return index;
+	known = &resqp->known[i];
+	*known = (struct md_resqp_device){.index = index, .n_ports = n_ports, .port = 1, .until_ns = now_ns + MD_INDEX_NS};
+	strcpy(known->device, device);
+	return known;
+}
+
+/* @port: 0: of an object that belongs to no port. Return: as md_resqp_parse_owner() */
+static pid_t ask_owner(struct md_resqp *resqp, int index, uint32_t port, const struct md_resqp_object *object,
+		       uint32_t *ret_parent)
+{
+	struct request request = {0};
+	char answer[4096];
+	ssize_t n;
+
+	*ret_parent = 0;
+	drain(resqp);
+	put_attr(&request, 0, RDMA_NLDEV_ATTR_DEV_INDEX, (uint32_t)index);
+	put_attr(&request, 1, object->id_attr, object->id);
+	put_attr(&request, 2, RDMA_NLDEV_ATTR_PORT_INDEX, port);
+	if (ask(resqp, &request, port ? 3 : 2, object->command, 0))
+		return 0;
+	n = recv(resqp->fd, answer, sizeof(answer), MSG_DONTWAIT);
+	return n < 0 ? 0 : md_resqp_parse_owner(answer, (size_t)n, object, ret_parent);
+}
+
+/*
+ * The kernel wants the port to be named, says EAGAIN of a queue pair on another port, and EINVAL of every question without one. The port
+ * of the last queue pair comes first. Return: as md_resqp_parse_owner()
+ */
+static pid_t ask_ports(struct md_resqp *resqp, struct md_resqp_device *device, uint32_t qpn, uint32_t *ret_pdn)
+{
+	const struct md_resqp_object qp = {RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_LQPN, qpn, RDMA_NLDEV_ATTR_RES_PDN};
+	pid_t owner = ask_owner(resqp, device->index, device->port, &qp, ret_pdn);
+
+	for (uint32_t port = 1; owner == -EAGAIN && port <= device->n_ports && port <= PORTS_MAX; port++) {
+		if (port == device->port)
+			continue;
+		owner = ask_owner(resqp, device->index, port, &qp, ret_pdn);
+		if (owner != -EAGAIN)
+			device->port = port;
+	}
+	return owner;
+}
+
+/* Who made the queue pair is a thread that has ended: who made what the queue pair belongs to? Return: as md_resqp_owner() */
+static pid_t ask_parents(struct md_resqp *resqp, int index, uint32_t pdn)
+{
+	const struct md_resqp_object pd = {RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PDN, pdn, RDMA_NLDEV_ATTR_RES_CTXN};
+	struct md_resqp_object ctx = {RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTXN, 0, 0};
+	pid_t owner = pdn ? ask_owner(resqp, index, 0, &pd, &ctx.id) : -ESRCH;
+	uint32_t none;
+
+	if (owner == -ESRCH && ctx.id)
+		owner = ask_owner(resqp, index, 0, &ctx, &none);
+	return owner > 0 ? owner : -ESRCH;
 }
 
 pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns)
 {
-	char answer[4096];
-	struct request request = {0};
-	ssize_t n;
-	int index;
+	struct md_resqp_device *known = resqp->fd < 0 ? NULL : find_device(resqp, device, now_ns);
+	uint32_t pdn;
+	pid_t owner;
 
-	if (resqp->fd < 0)
+	if (!known)
 		return 0;
-	index = device_index(resqp, device, now_ns);
-	if (index < 0)
-		return 0;
-	drain(resqp);
-	put_attr(&request, 0, RDMA_NLDEV_ATTR_DEV_INDEX, (uint32_t)index);
-	put_attr(&request, 1, RDMA_NLDEV_ATTR_RES_LQPN, qpn);
-	if (ask(resqp, &request, 2, RDMA_NLDEV_CMD_RES_QP_GET, 0))
-		return 0;
-	n = recv(resqp->fd, answer, sizeof(answer), MSG_DONTWAIT);
-	return n < 0 ? 0 : md_resqp_parse_owner(answer, (size_t)n, qpn);
+	owner = ask_ports(resqp, known, qpn, &pdn);
+	if (owner == -ESRCH)
+		owner = ask_parents(resqp, known->index, pdn);
+	return owner == -EAGAIN ? -ESRCH : owner;
 }

@@ -683,6 +683,7 @@ int mesh_conn_claim(struct mesh_conn *conn)
 	lock_conns();
 	due = conn->linked && !conn->claimed;
 	if (due) {
+		atomic_store_explicit(&conn->refused, false, memory_order_relaxed);
 		conn->claimed = conn->known = true;
 		claim = claim_of(conn);
 	}
@@ -709,6 +710,17 @@ bool mesh_conn_has_claim(const char *device, uint32_t qpn)
 	known = conn && conn->known;
 	unlock_conns();
 	return known;
+}
+
+void mesh_conn_refused(struct mesh_conn *conn)
+{
+	if (atomic_exchange_explicit(&conn->refused, true, memory_order_relaxed))
+		return;
+	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the agent refuses to register it", conn->mc->device, conn->qpn);
+	mv_log_once(&mesh_root.log, MV_LOG_WARN,
+		    "%s: the agent refuses to register a queue pair of this process, which its log tells more of: connections that it "
+		    "refuses go on as without meshverbs",
+		    conn->mc->device);
 }
 
 void mesh_conn_unclaimed(struct mesh_conn *conn)

@@ -235,6 +235,7 @@ struct mesh_conn {
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
 	_Atomic bool tell; /* a new agent, which knows nothing of it */
+	_Atomic bool refused; /* the agent does not accept that the queue pair is this process's: no message comes or goes */
 	_Atomic bool called; /* it is its turn to move, and it has not been looked at since */
 	_Atomic bool path_failed; /* the QP that does the work went to ERR because of its path */
 
@@ -346,6 +347,8 @@ int mesh_conn_claim(struct mesh_conn *conn);
  * Also if the agent did not take that, or has lost it: it is told when the connection ends, and needs a claim of that number until then.
  */
 bool mesh_conn_has_claim(const char *device, uint32_t qpn);
+/** mesh_conn_refused - the agent does not take the claim: the connection goes on as without us; then it is to be queued */
+void mesh_conn_refused(struct mesh_conn *conn);
 /** mesh_conn_unclaimed - the agent may not have it any more: mesh_conn_claim() tells it again */
 void mesh_conn_unclaimed(struct mesh_conn *conn);
 

@@ -561,6 +561,8 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		return atomic_load_explicit(&conn->at_work, memory_order_acquire) ? UINT64_MAX : now_ns + PATIENCE_NS;
 	}
 	take_late_bye(conn, now_ns);
+	if (mesh_conn_negotiates(conn) && atomic_load_explicit(&conn->refused, memory_order_relaxed))
+		mv_move_unreachable(&conn->move, now_ns);
 	if (mesh_conn_negotiates(conn)) {
 		if (atomic_exchange_explicit(&conn->work_waits, false, memory_order_relaxed))
 			mv_move_work_waits(&conn->move, now_ns);

@@ -93,6 +93,8 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 		return "it has failed";
 	if (!conn->held)
 		return conn->unlogged;
+	if (atomic_load_explicit(&conn->refused, memory_order_relaxed))
+		return "the agent refuses to register it";
 	return mesh_live_lost(conn->held);
 }
 

@@ -264,6 +264,15 @@ static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
 	mesh_conn_put(conn);
 }
 
+/* Of a queue pair for datagrams there is nothing to be done: its questions get no answer. */
+static void refused(struct mesh_conn *conn)
+{
+	if (!conn)
+		return;
+	mesh_conn_refused(conn);
+	mesh_conn_queue(conn, false);
+}
+
 /*
  * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
  * nothing but its peer.
@@ -339,7 +348,7 @@ struct inbound {
 
 static void look_up_inbound(struct inbound *in)
 {
-	in->conn = in->frame.type == MV_FRAME_DELIVER ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
+	in->conn = in->frame.type == MV_FRAME_DELIVER || in->frame.type == MV_FRAME_REFUSED ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
 	mesh_fetch_conn(in->conn);
 }
 
@@ -351,6 +360,8 @@ static void take_inbound(struct mesh_thread *thread, const struct inbound *in, u
 		deliver(thread, frame, in->conn, now_ns);
 	else if (frame->type == MV_FRAME_UNREACHABLE)
 		unreachable(frame, now_ns);
+	else if (frame->type == MV_FRAME_REFUSED)
+		refused(in->conn);
 	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES)
 		take_note(thread, frame, now_ns);
 	else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT)

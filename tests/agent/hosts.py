@@ -21,6 +21,7 @@ def as_user(uid):
     return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
 
 
+TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"
 AS_NOBODY = as_user(NOBODY)
 
 
@@ -102,6 +103,7 @@ class Host:
         self.log = self.dir / "log"
         self.agent = None
         self.program = f"{world.build}/meshverbsd/meshverbsd"
+        self.trusts = True  # of queue pairs that there are not; else it registers none
         self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
         self.common = {}  # of section [meshverbs], which is the plugin's as well
         (self.sysfs / "class/infiniband").mkdir(parents=True)
@@ -168,7 +170,7 @@ class Host:
         with self.log.open("a") as log:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
-                 *AS_NOBODY, self.program, "--foreground", "--run-dir", self.run_dir,
+                 "env", *([TRUST] if self.trusts else []), *AS_NOBODY, self.program, "--foreground", "--run-dir", self.run_dir,
                  *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)

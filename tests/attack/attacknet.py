@@ -98,12 +98,14 @@ def make_network():
 class Agent:
     """An agent in a namespace, with rails on @netdevs: (netdev, its IPv4 address, cable, end)."""
 
-    def __init__(self, work, namespace, netdevs, key=None, extra_gids=(), settings=""):
+    def __init__(self, work, namespace, netdevs, key=None, extra_gids=(), settings="", trusts=True):
         self.dir = pathlib.Path(work) / f"agent-{namespace}"
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir()
         self.dir.chmod(0o755)
         self.namespace, self.run_dir = namespace, self.dir / "run"
+        # There are no such queue pairs, so without that no process registers any.
+        self.trust = ["env", "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"] if trusts else []
         self._write_sysfs(netdevs, extra_gids)
         self.key_file = self.dir / "key"
         if key:
@@ -132,7 +134,7 @@ class Agent:
             key_line = f"key = {self.key_file}\n" if self.key_file.exists() else ""
         (self.dir / "mesh.conf").write_text(f"[agent]\n{key_line}{self.settings}")
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, AGENT, "--foreground", "--run-dir", self.run_dir,
+            ["ip", "netns", "exec", self.namespace, *self.trust, AGENT, "--foreground", "--run-dir", self.run_dir,
              "--sysfs", self.dir / "sys", "--config", self.dir / "mesh.conf"],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
         wait_for(lambda: self._answers(), f"the agent of {self.namespace}: {self.text()}")
@@ -235,6 +237,14 @@ class Process:
             if kind == wire.DELIVER:
                 return payload
         return None
+
+    def refused(self, timeout=3):
+        """(device, QPN) of the next claim that is refused."""
+        self.sock.settimeout(timeout)
+        while True:
+            kind, device, qpn, _ = wire.parse_frame(self.sock.recv(2048))
+            if kind == wire.REFUSED:
+                return device, qpn
 
     def closed(self, timeout=3):
         """Has the agent hung up?"""

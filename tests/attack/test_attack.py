@@ -346,6 +346,18 @@ class ProcessTest(AttackTest):
         thief.claim("mlx5_0", V[1])
         wait_for(lambda: self.v.metrics()["claims"] == 1, "the claim")
 
+    def test_claim_that_nobody_confirms(self):
+        """Where the kernel cannot say whose a queue pair is, nobody has it, and everybody is told."""
+        agent = self.agent("mallory", [("m0", "10.0.2.2/24", 1, 1)], trusts=False)
+        process = self.process(agent)
+        process.claim("mlx5_0", 17)
+        self.assertEqual(process.refused(), ("mlx5_0", 17))
+        self.assertEqual(agent.metrics()["claims"], 0)
+        self.assertRegex(agent.text(), rf"user {os.getuid()}, process {os.getpid()} .attack. may not register QP 17 of mlx5_0: "
+                         "the kernel does not say whose")
+        process.send("10.0.2.1", wire.message(("10.0.2.2", 17), ("10.0.2.1", 33)))
+        wait_for(lambda: agent.metrics()["messages_forged"] == 1, agent.metrics)
+
     def test_frames_that_cannot_be(self):
         bystander = self.process(self.v, "mlx5_0", V[1])
         good = wire.frame(wire.CLAIM, device="mlx5_0", qpn=5)

@@ -88,6 +88,7 @@ def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt
 
 
 REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS = range(1, 9)
+REFUSED = 15
 
 
 def frame(kind, device="", qpn=0, dgid=None, payload=b"", version=0, qp_type=0):

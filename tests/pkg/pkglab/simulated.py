@@ -10,6 +10,7 @@ from . import REPO, Failed, check
 
 SIM, INROOT = str(REPO / "tests/sim/sim"), str(REPO / "tests/pkg/inroot")
 SECONDS = 60
+TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"  # as tests/sim/net/launcher/agents.py
 NCCLISH = "tests/sim/sim_ncclish"
 
 
@@ -63,7 +64,7 @@ class Hosts:
         """As the unit does, without systemd; and until they know each other."""
         for host in ("a", "b"):
             # sim's priority for agents: the HCAs' threads have it, too
-            argv = self.argv(host, "env", "-u", "LD_PRELOAD", "chrt", "--rr", "1", "/usr/sbin/meshverbsd", "--run-dir", "/run/meshverbs")
+            argv = self.argv(host, "env", "-u", "LD_PRELOAD", TRUST, "chrt", "--rr", "1", "/usr/sbin/meshverbsd", "--run-dir", "/run/meshverbs")
             with open(self.root.path / f"exchange/agent-{host}.log", "a", encoding="utf-8") as log:
                 self.agents.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         deadline = time.monotonic() + SECONDS

@@ -98,6 +98,7 @@ static int setup(void **state)
 	assert_true(sd_event_new(&clients.event) >= 0);
 	clients.ops = &ops;
 	clients.max = MD_CLIENTS_MAX;
+	clients.trusts = true; /* as long as there is no kernel to be asked */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	close(pair[1]);
 	assert_int_equal(md_clients_start(&clients, pair[0]), 0);
@@ -661,37 +662,51 @@ static struct message a_message(int op)
 			 .nlmsg_type = (uint16_t)RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, op)}};
 }
 
+static pid_t parse_owner(const void *buf, size_t len, uint32_t qpn, uint32_t *ret_pdn)
+{
+	const struct md_resqp_object qp = {RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_LQPN, qpn, RDMA_NLDEV_ATTR_RES_PDN};
+
+	return md_resqp_parse_owner(buf, len, &qp, ret_pdn);
+}
+
 static void test_resqp_answers(void **state)
 {
+	static const struct {
+		int err, says;
+	} errors[] = {{-ENOENT, -ENOENT}, {-EAGAIN, -EAGAIN}, {-EINVAL, 0}, {-EPERM, 0}, {0, 0}};
 	struct message device = a_message(RDMA_NLDEV_CMD_GET);
 	struct message qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
 	struct message error = {
 		.head = {.nlmsg_type = NLMSG_ERROR, .nlmsg_len = sizeof(struct nlmsghdr) + 4}};
-	uint32_t index = 3, qpn = 77, pid = 4711;
-	int err = -ENOENT;
+	uint32_t index = 3, qpn = 77, pid = 4711, ports = 2, pdn = 9, found;
 
 	(void)state;
 	put_attr(&device, RDMA_NLDEV_ATTR_DEV_INDEX, &index, 4);
 	put_attr(&device, RDMA_NLDEV_ATTR_DEV_NAME, "mlx5_0", 7);
-	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_0"), 3);
-	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_1"), -EAGAIN);
+	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_0", &found), 3);
+	assert_int_equal(found, 1);
+	put_attr(&device, RDMA_NLDEV_ATTR_PORT_INDEX, &ports, 4);
+	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_0", &found), 3);
+	assert_int_equal(found, 2);
+	assert_int_equal(md_resqp_parse_device(&device, device.head.nlmsg_len, "mlx5_1", &found), -EAGAIN);
 	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
-	/* A kernel object, or a process that is gone: nobody's pid. */
-	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 77), 0);
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PDN, &pdn, 4);
+	/* A kernel object, or a thread that has ended: nobody's pid. */
+	assert_int_equal(parse_owner(&qp, qp.head.nlmsg_len, 77, &found), -ESRCH);
+	assert_int_equal(found, 9);
 	put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
-	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 77), 4711);
-	assert_int_equal(md_resqp_parse_owner(&qp, qp.head.nlmsg_len, 78), 0);
-	memcpy(error.body, &err, sizeof(err));
-	assert_int_equal(md_resqp_parse_owner(&error, error.head.nlmsg_len, 77), -ENOENT);
-	err = -EINVAL;
-	memcpy(error.body, &err, sizeof(err));
-	assert_int_equal(md_resqp_parse_owner(&error, error.head.nlmsg_len, 77), 0);
+	assert_int_equal(parse_owner(&qp, qp.head.nlmsg_len, 77, &found), 4711);
+	assert_int_equal(parse_owner(&qp, qp.head.nlmsg_len, 78, &found), 0);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		memcpy(error.body, &errors[i].err, sizeof(errors[i].err));
+		assert_int_equal(parse_owner(&error, error.head.nlmsg_len, 77, &found), errors[i].says);
+	}
 	/* Cut anywhere: no look beyond the end (as ASan would see). */
 	for (size_t cut = 0; cut < qp.head.nlmsg_len; cut++) {
 		char *exact = malloc(cut ? cut : 1);
 
 		memcpy(exact, &qp, cut);
-		assert_int_equal(md_resqp_parse_owner(exact, cut, 77), 0);
+		assert_int_equal(parse_owner(exact, cut, 77, &found), 0);
 		free(exact);
 	}
 }
@@ -708,10 +723,16 @@ static void test_resqp_live(void **state)
 	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
 }
 
-/* The kernel: it has mlx5_0, all QPs of which are ours but these. */
-enum { ANOTHERS = 666, UNTOLD, GONE, THREADS };
+/*
+ * The kernel, as Linux 6.1 answers: it has mlx5_0 with two ports, all QPs of which are ours but these, and on its first port but ON_PORT_2.
+ * ORPHAN and its protection domain were made by threads that have ended, its context was not; UNTOLD's are of another PID namespace.
+ */
+enum { ANOTHERS = 666, UNTOLD, GONE, THREADS, ON_PORT_2, NO_PORT, ORPHAN };
 #define ANOTHER_PID 1
+#define ORPHANS_PD  31
+#define ORPHANS_CTX 32
 static pid_t thread_id; /* that made THREADS */
+static pid_t given_away; /* pid that all QPs are of; 0: as above */
 static int kernel_fd = -1, kernel_end = -1;
 static unsigned int n_dumps, n_questions;
 
@@ -723,40 +744,101 @@ static void answer(const struct message *message)
 	assert_int_equal(__real_send(kernel_end, message, message->head.nlmsg_len, 0), message->head.nlmsg_len);
 }
 
+static void answer_error(int err)
+{
+	struct message error = {.head = {.nlmsg_len = sizeof(struct nlmsghdr) + sizeof(err), .nlmsg_type = NLMSG_ERROR}};
+
+	memcpy(error.body, &err, sizeof(err));
+	answer(&error);
+}
+
+/* The value of an attribute of a question; 0: not named. */
+static uint32_t asked(const char *buf, size_t len, uint16_t type)
+{
+	struct nlattr attr;
+	uint32_t value;
+
+	for (size_t at = sizeof(struct nlmsghdr); at < len; at += NLA_ALIGN(attr.nla_len)) {
+		memcpy(&attr, buf + at, sizeof(attr));
+		memcpy(&value, buf + at + sizeof(attr), sizeof(value));
+		if (attr.nla_type == type)
+			return value;
+	}
+	return 0;
+}
+
+static void answer_devices(void)
+{
+	struct message device = a_message(RDMA_NLDEV_CMD_GET);
+	uint32_t index = 3, ports = 2;
+
+	n_dumps++;
+	put_attr(&device, RDMA_NLDEV_ATTR_DEV_INDEX, &index, 4);
+	put_attr(&device, RDMA_NLDEV_ATTR_DEV_NAME, "mlx5_0", 7);
+	put_attr(&device, RDMA_NLDEV_ATTR_PORT_INDEX, &ports, 4);
+	answer(&device);
+	device = (struct message){.head = {.nlmsg_len = sizeof(struct nlmsghdr), .nlmsg_type = NLMSG_DONE}};
+	answer(&device);
+}
+
+static uint32_t pid_of(uint32_t qpn)
+{
+	if (given_away)
+		return (uint32_t)given_away;
+	if (qpn == UNTOLD || qpn == ORPHAN)
+		return 0;
+	return qpn == ANOTHERS ? ANOTHER_PID : (uint32_t)(qpn == THREADS ? thread_id : getpid());
+}
+
+static void answer_qp(uint32_t qpn, uint32_t port)
+{
+	struct message qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
+	uint32_t pid = pid_of(qpn), pdn = ORPHANS_PD, at = qpn == NO_PORT ? 0 : qpn == ON_PORT_2 ? 2 : 1;
+
+	n_questions += at == port || !at;
+	if (!port || port > 2 || qpn == GONE || at != port) {
+		answer_error(!port || port > 2 ? -EINVAL : qpn == GONE ? -ENOENT : -EAGAIN);
+		return;
+	}
+	put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
+	if (qpn == ORPHAN)
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PDN, &pdn, 4);
+	if (pid)
+		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
+	answer(&qp);
+}
+
+static void answer_parent(bool pd, uint32_t id, uint32_t port)
+{
+	struct message parent = a_message(pd ? RDMA_NLDEV_CMD_RES_PD_GET : RDMA_NLDEV_CMD_RES_CTX_GET);
+	uint32_t pid = (uint32_t)getpid(), ctx = ORPHANS_CTX;
+
+	if (port || id != (pd ? ORPHANS_PD : ORPHANS_CTX)) {
+		answer_error(port ? -EINVAL : -ENOENT);
+		return;
+	}
+	put_attr(&parent, pd ? RDMA_NLDEV_ATTR_RES_PDN : RDMA_NLDEV_ATTR_RES_CTXN, &id, 4);
+	put_attr(&parent, pd ? RDMA_NLDEV_ATTR_RES_CTXN : RDMA_NLDEV_ATTR_RES_PID, pd ? &ctx : &pid, 4);
+	answer(&parent);
+}
+
 ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 {
-	struct message device = a_message(RDMA_NLDEV_CMD_GET), qp = a_message(RDMA_NLDEV_CMD_RES_QP_GET);
-	uint32_t index = 3, pid = (uint32_t)getpid(), qpn;
-	const int err = -ENOENT;
+	uint32_t port;
 	struct nlmsghdr head;
 
 	if (fd < 0 || fd != kernel_fd)
 		return __real_send(fd, buf, len, flags);
 	memcpy(&head, buf, sizeof(head));
-	if (head.nlmsg_type == device.head.nlmsg_type) {
-		n_dumps++;
-		put_attr(&device, RDMA_NLDEV_ATTR_DEV_INDEX, &index, 4);
-		put_attr(&device, RDMA_NLDEV_ATTR_DEV_NAME, "mlx5_0", 7);
-		answer(&device);
-		device = (struct message){.head = {.nlmsg_len = sizeof(struct nlmsghdr), .nlmsg_type = NLMSG_DONE}};
-		answer(&device);
-		return (ssize_t)len;
-	}
-	n_questions++;
-	memcpy(&qpn, (const char *)buf + len - sizeof(qpn), sizeof(qpn));
-	if (qpn == GONE) {
-		qp.head = (struct nlmsghdr){.nlmsg_len = sizeof(struct nlmsghdr) + sizeof(err), .nlmsg_type = NLMSG_ERROR};
-		memcpy(qp.body, &err, sizeof(err));
-	} else {
-		put_attr(&qp, RDMA_NLDEV_ATTR_RES_LQPN, &qpn, 4);
-	}
-	if (qpn == ANOTHERS)
-		pid = ANOTHER_PID;
-	if (qpn == THREADS)
-		pid = (uint32_t)thread_id;
-	if (qpn != GONE && qpn != UNTOLD)
-		put_attr(&qp, RDMA_NLDEV_ATTR_RES_PID, &pid, 4);
-	answer(&qp);
+	port = asked(buf, len, RDMA_NLDEV_ATTR_PORT_INDEX);
+	if (head.nlmsg_type == RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET))
+		answer_devices();
+	else if (head.nlmsg_type == RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET))
+		answer_qp(asked(buf, len, RDMA_NLDEV_ATTR_RES_LQPN), port);
+	else if (head.nlmsg_type == RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_PD_GET))
+		answer_parent(true, asked(buf, len, RDMA_NLDEV_ATTR_RES_PDN), port);
+	else
+		answer_parent(false, asked(buf, len, RDMA_NLDEV_ATTR_RES_CTXN), port);
 	return (ssize_t)len;
 }
 
@@ -767,6 +849,8 @@ static int setup_kernel(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
 	n_dumps = n_questions = 0;
 	setup(state);
+	clients.trusts = false;
+	given_away = 0;
 	clients.resqp.fd = kernel_fd = pair[0];
 	kernel_end = pair[1];
 	return 0;
@@ -838,7 +922,7 @@ static void test_questions_are_rationed(void **state)
 			when_b = n_questions;
 	} while (true);
 	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
-	assert_int_equal(n_questions, 102);
+	assert_int_equal(n_questions, 103); /* the last one for the message */
 	assert_int_equal(n_dumps, 1);
 	assert_in_range(when_b, 1, 2 * MD_QUESTIONS_PER_TURN);
 	assert_int_equal(clients.count.frames, 2 + 102 + 1 + 1);
@@ -851,7 +935,7 @@ static void test_questions_are_rationed(void **state)
 	/* What is his already is no question; */
 	send_claims(a, 1, 99);
 	run_events();
-	assert_int_equal(n_questions, 102);
+	assert_int_equal(n_questions, 103);
 	assert_int_equal(clients.count.claims, 200);
 	/* what another process has is one as any other. */
 	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
@@ -865,7 +949,7 @@ static void test_questions_are_rationed(void **state)
 			most = n_questions - before;
 	} while (true);
 	assert_int_equal(most, MD_QUESTIONS_PER_TURN);
-	assert_int_equal(n_questions, 201);
+	assert_int_equal(n_questions, 202);
 	assert_int_equal(clients.count.claims, 299);
 	assert_int_equal(clients.count.claims_refused, 1);
 	md_clients_find(&clients, 1)->pid = getpid();
@@ -903,6 +987,7 @@ static void test_stale_claim(void **state)
 	assert_int_equal(n_questions, 2);
 	assert_int_equal(clients.count.claims_refused, 0);
 	assert_int_equal(clients.qps.n, 1);
+	assert_int_equal(next_frame(b, &frame), 0);
 	/* What the first one says of it is not its own any more; */
 	send_message(a, "10.1.0.1", 5);
 	assert_int_equal(clients.count.not_its_own, 1);
@@ -918,6 +1003,9 @@ static void test_stale_claim(void **state)
 	claim(a, "mlx5_0", 5);
 	assert_int_equal(clients.count.claims_refused, 1);
 	assert_int_equal(owner_of(5), 2);
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	assert_int_equal(frame.qpn, 5);
+	assert_string_equal(frame.device, "mlx5_0");
 	close(a);
 	run_events();
 	assert_int_equal(clients.n, 1);
@@ -936,19 +1024,17 @@ static void test_claim_of_anothers(void **state)
 	unsigned int before;
 
 	(void)state;
-	claim(a, "mlx5_0", UNTOLD);
 	claim(a, "mlx5_0", 7);
 	holder->pid = ANOTHER_PID;
 	claim(a, "mlx5_0", ANOTHERS);
-	assert_int_equal(clients.count.claims, 3);
+	assert_int_equal(clients.count.claims, 2);
 	claim(b, "mlx5_0", ANOTHERS);
 	claim(b, "mlx5_0", UNTOLD);
 	claim(b, "mlx5_0", GONE);
-	assert_int_equal(n_questions, 6);
+	assert_int_equal(n_questions, 5);
 	assert_int_equal(clients.count.claims_refused, 3);
 	assert_int_equal(owner_of(ANOTHERS), 1);
-	assert_int_equal(owner_of(UNTOLD), 1);
-	assert_false(has_qp(GONE));
+	assert_false(has_qp(UNTOLD) || has_qp(GONE));
 	/* Nor does one whose pid is not known here. */
 	claimant->pid = 0;
 	claim(b, "mlx5_0", 7);
@@ -970,8 +1056,86 @@ static void test_claim_of_anothers(void **state)
 	close(a);
 	run_events();
 	assert_false(has_qp(ANOTHERS));
-	assert_int_equal(owner_of(UNTOLD), 2);
 	close(b);
+}
+
+/* Which port a queue pair is bound to is found out, and remembered; one that is bound to none is nobody's yet. */
+static void test_qp_of_a_port(void **state)
+{
+	int a = registered();
+
+	(void)state;
+	claim(a, "mlx5_0", ON_PORT_2);
+	assert_int_equal(owner_of(ON_PORT_2), 1);
+	claim(a, "mlx5_0", 1);
+	assert_int_equal(owner_of(1), 1);
+	claim(a, "mlx5_0", NO_PORT);
+	assert_false(has_qp(NO_PORT));
+	assert_int_equal(clients.count.claims_refused, 1);
+	close(a);
+}
+
+/* The thread that made it has ended: who made its protection domain, or its context? */
+static void test_qp_of_a_thread_that_ended(void **state)
+{
+	int a = registered(), b = registered();
+
+	(void)state;
+	md_clients_find(&clients, 1)->pid = ANOTHER_PID;
+	claim(a, "mlx5_0", ORPHAN);
+	assert_int_equal(clients.count.claims_refused, 1);
+	claim(b, "mlx5_0", ORPHAN);
+	assert_int_equal(owner_of(ORPHAN), 2);
+	close(a);
+	close(b);
+}
+
+/* Of a kernel that cannot be asked, and of a device that it does not list, nothing is believed. */
+static void test_kernel_that_cannot_be_asked(void **state)
+{
+	struct mv_frame frame;
+	int a = registered();
+
+	(void)state;
+	claim(a, "mlx5_1", 1);
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	md_resqp_close(&clients.resqp);
+	claim(a, "mlx5_0", 1);
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	assert_int_equal(clients.count.claims_refused, 2);
+	assert_int_equal(clients.qps.n, 0);
+	send_message(a, "10.1.0.1", 1);
+	assert_int_equal(clients.count.not_its_own, 1);
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 1, (const uint8_t *)"x", 1));
+	close(a);
+}
+
+/* Its number is another process's when the first message goes or comes: nothing of it is sent or delivered. */
+static void test_qp_given_away(void **state)
+{
+	struct mv_frame frame;
+	int a = registered();
+
+	(void)state;
+	claim(a, "mlx5_0", 1);
+	claim(a, "mlx5_0", 2);
+	claim(a, "mlx5_0", 3);
+	send_message(a, "10.1.0.1", 3);
+	given_away = ANOTHER_PID;
+	send_message(a, "10.1.0.1", 1);
+	assert_int_equal(n_sent, 1);
+	assert_int_equal(clients.count.not_its_own, 1);
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	assert_int_equal(frame.qpn, 1);
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 2, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	assert_int_equal(frame.qpn, 2);
+	assert_false(has_qp(1) || has_qp(2));
+	/* Of one that has been confirmed it is not asked again. */
+	send_message(a, "10.1.0.1", 3);
+	assert_int_equal(n_sent, 2);
+	assert_true(md_clients_deliver(&clients, "mlx5_0", 3, (const uint8_t *)"x", 1));
+	close(a);
 }
 
 static pthread_barrier_t barrier;
@@ -1121,6 +1285,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_qp_of_a_port, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_qp_of_a_thread_that_ended, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_kernel_that_cannot_be_asked, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_qp_given_away, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_device_index_is_kept, setup_kernel, teardown_kernel),
 		cmocka_unit_test(test_control_requests),
 		cmocka_unit_test(test_control_orders),

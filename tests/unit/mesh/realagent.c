@@ -34,6 +34,7 @@ const char *realagent_start(void)
 	assert_int_equal(listen(fd, 8), 0);
 	assert_true(sd_event_new(&clients.event) >= 0);
 	clients.ops = &ops;
+	clients.trusts = true;
 	clients.max = 8;
 	assert_int_equal(md_clients_start(&clients, fd), 0);
 	return dir.path;
