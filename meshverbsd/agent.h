@@ -49,7 +49,7 @@ struct md_counts {
 	uint64_t datagrams_sent, datagrams_failed, datagrams_held, datagrams_received;
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
 	uint64_t payloads_malformed, payloads_version;
-	uint64_t messages_not_ours, messages_unclaimed;
+	uint64_t messages_not_ours, messages_unclaimed, messages_not_theirs;
 	uint64_t bundles_sent, bundles_received;
 	uint64_t probes_received, probes_astray, probes_refused, echoes_sent, echoes_held;
 	uint64_t published, publish_failed;

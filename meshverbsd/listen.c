@@ -218,6 +218,7 @@ static void complain(const struct md_agent *agent, const struct md_received *rec
 	case MD_OPEN_PLAIN:
 	case MD_OPEN_SEALED:
 	case MD_OPEN_OTHER_KEY:
+	case MD_OPEN_PORT:
 		break;
 	default:
 		return;
@@ -225,6 +226,15 @@ static void complain(const struct md_agent *agent, const struct md_received *rec
 	if (agent->counts.verdicts[verdict] == 1)
 		md_say(MD_WARNING, "dropped from %s, and others like it: %s",
 		       mv_gid_format(&gid, text), md_verdict_text(verdict));
+}
+
+/*
+ * Where an agent runs, no other program has its port, on whatever address of that host. A key says more than that, and comes through
+ * whatever changes ports on the way.
+ */
+static bool is_from_agent(const struct md_agent *agent, const struct md_received *received)
+{
+	return received->port == agent->udp.port || md_secure_has_key(agent->secure);
 }
 
 static void on_datagram(struct md_agent *agent, const struct md_received *received)
@@ -241,11 +251,12 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 		from.ifindex = received->ifindex;
 		from.local = received->to;
 	}
-	verdict = md_open(agent->secure, received->bytes, received->len, &from, received->hop_limit,
-			  now_ns, &opened);
+	verdict = is_from_agent(agent, received) ? md_open(agent->secure, received->bytes, received->len, &from,
+							   received->hop_limit, now_ns, &opened)
+						 : MD_OPEN_PORT;
 	agent->counts.verdicts[verdict]++;
 	complain(agent, received, verdict);
-	if (opened.reply_len)
+	if (verdict != MD_OPEN_PORT && opened.reply_len)
 		reply(agent, received, &opened);
 	if (verdict == MD_OPEN_OK)
 		dispatch(agent, received, &opened, now_ns);

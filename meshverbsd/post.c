@@ -23,6 +23,12 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg
 	return delivered;
 }
 
+/* A path, if the message names one: the sender's end. */
+static bool names_path(const struct mv_ctl_msg *msg)
+{
+	return !mv_gid_is_zero(&msg->path.gid);
+}
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgid,
@@ -31,6 +37,10 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 	struct md_agent *agent = arg;
 	int err;
 
+	if (names_path(msg) && !md_view_has_gid(agent->watch.view, &msg->path.gid)) {
+		agent->counts.messages_not_theirs++;
+		return -EADDRNOTAVAIL;
+	}
 	if (md_view_has_gid(agent->watch.view, dgid)) {
 		/* Whoever has not claimed it yet will ask when it has. */
 		if (!deliver(agent, msg, data, len))
@@ -221,6 +231,32 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 			     md_parcel_encode(&wire, payload));
 }
 
+/*
+ * Does the host that sent it hold the GID that it is from, and that of the path that it offers? Without a key a datagram says nothing
+ * of its sender but the address that it comes from, which has to be that host's.
+ */
+static bool is_theirs(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
+		      const struct mv_ctl_msg *msg)
+{
+	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+	const struct md_endpoint from = {
+		.ip = received->ip,
+		.ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0};
+
+	return host && md_gidmap_holds(&agent->gidmap, &host->id, &msg->from.gid) &&
+	       (!names_path(msg) || md_gidmap_holds(&agent->gidmap, &host->id, &msg->path.gid)) &&
+	       (md_secure_has_key(agent->secure) || md_paths_is_of(host, &from));
+}
+
+/* That address has shown that it receives, so nobody else is bothered. Its agent repeats the message. */
+static void ask_who_is_there(struct md_agent *agent, const struct md_received *received)
+{
+	const union ibv_gid gid = md_paths_gid(&received->ip);
+
+	if (!IN6_IS_ADDR_LINKLOCAL(&received->ip))
+		ask(agent, &gid);
+}
+
 static void on_carry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
@@ -233,6 +269,11 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 	/* No receipt: the sender's directory is wrong, and its process is to know. */
 	if (!md_view_has_gid(agent->watch.view, &msg.to.gid)) {
 		agent->counts.messages_not_ours++;
+		return;
+	}
+	if (!is_theirs(agent, received, opened, &msg)) {
+		agent->counts.messages_not_theirs++;
+		ask_who_is_there(agent, received);
 		return;
 	}
 	if (md_carry_first(&agent->carry, &opened->sender, opened->start, parcel, now_ns) &&

@@ -110,6 +110,7 @@ enum md_verdict {
 	MD_OPEN_OLD_START, /* of an earlier life of its sender */
 	MD_OPEN_NO_ROOM, /* a new sender, and no window may be forgotten yet */
 	MD_OPEN_THROTTLED, /* too many forgeries lately to look at it */
+	MD_OPEN_PORT, /* no key, and not from the port of agents: any user of that host may have sent it (the agent looks) */
 	MD_OPEN_N_VERDICTS,
 };
 

@@ -23,6 +23,7 @@ static const struct {
 	[MD_OPEN_OLD_START] = {"old_start", "from before its sender's last start"},
 	[MD_OPEN_NO_ROOM] = {"no_room", "too many senders"},
 	[MD_OPEN_THROTTLED] = {"throttled", "too many forgeries lately"},
+	[MD_OPEN_PORT] = {"port", "not from the UDP port of an agent, so perhaps of some user's program"},
 };
 
 const char *md_verdict_name(enum md_verdict verdict)

@@ -76,6 +76,16 @@ class AttackTest(unittest.TestCase):
         """On v's second link, with any packet."""
         return self.forger("mallory", "m0", attacknet.mac_of(1, 2))
 
+    def stranger(self):
+        """A host on v's second link with an agent that says what we like, from the port of agents; it has the GID 10.0.2.2."""
+        rail = wire.rail("mlx5_0", "m0", ["10.0.2.2"])
+        mallory = self.mallory()
+        mallory.send(link_local(1, 1), GROUP, self.beacon(rail, interval_ms=60000))
+        wait_for(lambda: self.v.directory().holders("10.0.2.2") == {"mallory"}, "mallory is heard")
+        speaker = self.speaker("mallory", "10.0.2.2", port=wire.PORT)
+        speaker.meet("10.0.2.1")
+        return speaker
+
     def beacon(self, *rails, name="mallory", sender=b"M" * 16, start=1, counter=1, **kwargs):
         payload = wire.beacon(wire.description(*rails), name=name, **kwargs)
         return wire.Header(kind=wire.BEACON, sender=sender, start=start, counter=counter).pack() + payload
@@ -172,9 +182,17 @@ class OffPathTest(AttackTest):
             self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number + 1))
         self.assertIsNone(self.ours.receive(timeout=0.5))
         self.assertGreaterEqual(self.v.rejected("unproven"), 20)
+        # Nor with one, before it has told who it is: v asks.
         self.outsider.meet("10.0.3.1")
+        self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 98))
+        self.assertIsNone(self.ours.receive(timeout=0.5))
+        self.assertEqual(self.v.metrics()["messages_not_theirs"], 1)
+        self.answer_query(self.description())
         self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, 99))
         self.assertEqual(self.ours.receive(), self.message)
+
+    def description(self):
+        return wire.beacon(wire.description(wire.rail("mlx5_0", "o0", ["10.0.4.2"])), name="outsider", rail_number=0xffff)
 
     def test_message_with_forged_source(self):
         forger = self.forger("outsider", "o0", attacknet.mac_of(3, 2))
@@ -247,7 +265,8 @@ class OffPathTest(AttackTest):
         for number in (1, 2**63, 2**64 - 1):
             self.outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(self.message, number), sender=alice_id,
                               start=2**64 - 1)
-            self.assertEqual(self.ours.receive(), self.message)  # as any stranger may say
+        wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 3, self.v.metrics)
+        self.assertIsNone(self.ours.receive(timeout=0.3))
         self.assert_alice_reaches_v_from(self.ours)
 
     def test_many_names(self):
@@ -282,8 +301,7 @@ class OffPathTest(AttackTest):
         self.assertGreater(answered, 0)
 
     def test_honest_answer(self):
-        rail = wire.rail("mlx5_0", "o0", ["10.0.4.2"])
-        self.answer_query(wire.beacon(wire.description(rail), name="outsider", rail_number=0xffff))
+        self.answer_query(self.description())
         wait_for(lambda: self.v.directory().holders("10.0.4.2") == {"outsider"}, self.v.metrics)
 
     def test_answer_in_anothers_name(self):
@@ -310,6 +328,71 @@ class OffPathTest(AttackTest):
             self.outsider.say("10.0.3.1", wire.ENTRY, wire.beacon(wire.description(rail), rail_number=0xffff))
         wait_for(lambda: self.v.metrics()["entries_rejected"] == 5, self.v.metrics)
         self.assertEqual(self.v.directory().holders("10.0.9.9"), set())
+
+
+class ForgedMessageTest(AttackTest):
+    """Without a key: messages for a connection between alice and v, by who holds neither end of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.with_alice()
+        self.ours = self.process(self.v, "mlx5_0", V[1])
+
+    def assert_nothing_came(self):
+        self.assertIsNone(self.ours.receive(timeout=0.5))
+        self.ours.close()
+        self.assert_alice_reaches_v()
+
+    def test_message_of_a_user_of_the_hosts(self):
+        """An unprivileged user of alice's host, whose address is right, has not the port of agents while hers runs."""
+        user = self.speaker("alice", "10.0.1.2")
+        for kind in (wire.HELLO, wire.OFFER, wire.BYE) * 500:
+            user.say("10.0.1.1", wire.MESSAGE, wire.parcel(wire.message(ALICE, V, kind), user.counter + 1))
+        wait_for(lambda: self.v.rejected("port") == 1500, self.v.metrics)
+        self.assertIsNone(user.hear(0.3))
+        with self.assertRaises(OSError):
+            self.speaker("alice", "10.0.1.2", port=wire.PORT)
+        self.assert_nothing_came()
+
+    def test_beacon_of_a_user(self):
+        """Nor are hosts that he invents believed."""
+        forger = self.mallory()
+        rail = wire.rail("mlx5_0", "m0", ["10.0.2.2"])
+        forger.send(link_local(1, 1), GROUP, self.beacon(rail), port=40000)
+        wait_for(lambda: self.v.rejected("port") == 1, self.v.metrics)
+        self.assertEqual(self.v.directory().names(), self.alice_name)
+
+    def test_message_of_an_invented_host(self):
+        """A host that invents itself, or others, speaks for its own GIDs: not for alice's, and not under her id."""
+        stranger = self.stranger()
+        alice_id = next(host[0] for host in self.v.directory().hosts[1:] if host[1].rstrip(b"\0").decode() in self.alice_name)
+        for sender in (stranger.sender, alice_id, b"X" * 16):
+            for kind in (wire.HELLO, wire.OFFER, wire.BYE) * 100:
+                stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(wire.message(ALICE, V, kind), stranger.counter + 1), sender=sender)
+        wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 900, self.v.metrics)
+        self.assertIsNone(self.ours.receive(timeout=0.3))
+        # For its own it may.
+        message = wire.message(("10.0.2.2", 5), V)
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        self.assertEqual(self.ours.receive(), message)
+        self.assert_nothing_came()
+
+    def test_path_of_another_host(self):
+        """Who holds an end of a connection cannot have it moved to somebody else's address: not alice's, not v's own."""
+        stranger = self.stranger()
+        for path in (ALICE, V, ("10.0.9.9", 7)):
+            message = wire.message(("10.0.2.2", 5), V, wire.OFFER, path=path)
+            stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 3, self.v.metrics)
+        message = wire.message(("10.0.2.2", 5), V, wire.OFFER, path=("10.0.2.2", 6))
+        stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, stranger.counter + 1))
+        self.assertEqual(self.ours.receive(), message)
+        # Nor does an honest agent send that for one of its processes.
+        hers = self.process(self.alice, "mlx5_0", ALICE[1])
+        hers.send(V[0], wire.message(ALICE, V, wire.OFFER, path=("10.0.2.2", 6)))
+        wait_for(lambda: self.alice.metrics()["messages_not_theirs"] == 1, self.alice.metrics)
+        hers.close()
+        self.assert_nothing_came()
 
 
 class ProcessTest(AttackTest):
@@ -393,13 +476,12 @@ class ProcessTest(AttackTest):
     def test_slow_reader(self):
         """One that never reads loses its own messages, and costs the agent nothing."""
         slow = self.process(self.v, "mlx5_0", 1000)
-        outsider = self.speaker("outsider", "10.0.4.2")
-        outsider.meet("10.0.3.1")
+        stranger = self.stranger()
         before = self.v.rss_kib()
         lost = self.v.metrics()["messages_undelivered"]
         for number in range(50000):  # the most that a socket may hold is the kernel's to say
-            message = wire.message(("10.0.4.2", 5), ("10.0.1.1", 1000), attempt=number + 1)
-            outsider.say("10.0.3.1", wire.MESSAGE, wire.parcel(message, number + 1))
+            message = wire.message(("10.0.2.2", 5), ("10.0.1.1", 1000), attempt=number + 1)
+            stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(message, number + 1))
             if not number % 100:
                 time.sleep(0.01)
             if not number % 1000 and self.v.metrics()["messages_undelivered"] > lost + 1000:

@@ -77,14 +77,14 @@ def parse_parcel(payload):
     return operation, number, start, payload[20:20 + length]
 
 
-HELLO, OFFER = 1, 2
+HELLO, OFFER, ANSWER, CONFIRM, REFUSE, BYE = range(1, 7)
 
 
-def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt=1):
+def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt=1, path=None):
     """From process to process; ends are (GID text, QPN)."""
     return (struct.pack("!BBBBBBHHHIII", 1, kind, 0, 0, ROCE_V2, 0, 0, 0, 0, attempt, 0, 0) +
             gid(sender[0]) + struct.pack("!I", sender[1]) + gid(receiver[0]) + struct.pack("!I", receiver[1]) +
-            struct.pack("!II", *psns) + bytes(20) + bytes(16) + bytes(8))
+            struct.pack("!II", *psns) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 
 
 REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS = range(1, 9)
