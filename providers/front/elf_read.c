@@ -9,6 +9,7 @@
 
 #define MAX_SEGMENTS 64
 #define MAX_SYMBOLS  100000
+#define MAX_ADDRESS  (1ull << 26) /* of any part of a library: half of what an aarch64 branch reaches */
 
 struct image {
 	const uint8_t *data;
@@ -16,8 +17,9 @@ struct image {
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[MAX_SEGMENTS];
 	unsigned int n_segments;
-	/* of the dynamic section; addresses */
-	uint64_t strings, strings_size, versions, n_versions, soname, symbols, versym, gnu_hash;
+	/* of the dynamic section; addresses, sizes in bytes */
+	uint64_t strings, strings_size, versions, n_versions, required, n_required, soname, symbols, versym;
+	uint64_t relocations, relocations_size, init, init_size;
 	char *why;
 	size_t why_size;
 };
@@ -95,7 +97,18 @@ static int read_header(struct image *im)
 	return 0;
 }
 
-static int read_dynamic(struct image *im)
+/* The place in the file of what is at an address, if all @bytes of it are there. */
+static bool extent_at(const struct image *im, uint64_t address, uint64_t bytes, struct elf_extent *out)
+{
+	uint64_t offset;
+
+	if (!offset_of(im, address, &offset) || offset > im->size || bytes > im->size - offset)
+		return false;
+	*out = (struct elf_extent){.offset = offset, .bytes = bytes};
+	return true;
+}
+
+static int read_dynamic(struct image *im, struct elf_facts *f)
 {
 	const Elf64_Phdr *s = NULL;
 	Elf64_Dyn d;
@@ -110,6 +123,7 @@ static int read_dynamic(struct image *im)
 			return fail(im, "its dynamic section is cut off");
 		switch (d.d_tag) {
 		case DT_NULL:
+			f->dynamic = (struct elf_extent){.offset = s->p_offset, .bytes = at};
 			return 0;
 		case DT_STRTAB:
 			im->strings = d.d_un.d_ptr;
@@ -132,32 +146,59 @@ static int read_dynamic(struct image *im)
 		case DT_VERDEFNUM:
 			im->n_versions = d.d_un.d_val;
 			break;
+		case DT_VERNEED:
+			im->required = d.d_un.d_ptr;
+			break;
+		case DT_VERNEEDNUM:
+			im->n_required = d.d_un.d_val;
+			break;
+		case DT_RELA:
+			im->relocations = d.d_un.d_ptr;
+			break;
+		case DT_RELASZ:
+			im->relocations_size = d.d_un.d_val;
+			break;
+		case DT_INIT_ARRAY:
+			im->init = d.d_un.d_ptr;
+			break;
+		case DT_INIT_ARRAYSZ:
+			im->init_size = d.d_un.d_val;
+			break;
+		case DT_AUXILIARY:
+		case DT_FILTER:
+			return fail(im, "it is a filter itself, perhaps another front");
 		}
 	}
 	return fail(im, "its dynamic section has no end");
 }
 
-/* @index_of_name: version index (as in .gnu.version) to position in facts->versions, or -1. */
-static int read_versions(struct image *im, struct elf_facts *f, int index_of_name[ELF_MAX_VERSIONS])
+static void note_index(struct elf_facts *f, uint16_t index)
+{
+	if (index > f->version_index_max)
+		f->version_index_max = index;
+}
+
+static int read_versions(struct image *im, struct elf_facts *f)
 {
 	uint64_t at = im->versions;
 
 	if (!at || !im->n_versions || im->n_versions > ELF_MAX_VERSIONS)
 		return fail(im, "it has no version definitions, or too many");
 	for (uint64_t i = 0; i < im->n_versions; i++) {
+		struct elf_version *version;
 		Elf64_Verdef def;
 		Elf64_Verdaux aux;
 
 		if (!get_at(im, at, &def, sizeof(def)) || def.vd_version != VER_DEF_CURRENT ||
 		    !def.vd_cnt || !get_at(im, at + def.vd_aux, &aux, sizeof(aux)))
 			return fail(im, "its version definitions cannot be read");
-		if (!(def.vd_flags & VER_FLG_BASE)) {
-			if (!get_name(im, aux.vda_name, f->versions[f->n_versions]))
-				return fail(im, "a version has no name");
-			if (def.vd_ndx < ELF_MAX_VERSIONS)
-				index_of_name[def.vd_ndx] = (int)f->n_versions;
-			f->n_versions++;
-		}
+		version = def.vd_flags & VER_FLG_BASE ? &f->base : &f->versions[f->n_versions++];
+		if (!get_name(im, aux.vda_name, version->name))
+			return fail(im, "a version has no name");
+		version->name_index = aux.vda_name;
+		version->index = def.vd_ndx & 0x7fff;
+		version->flags = def.vd_flags;
+		note_index(f, version->index);
 		if (i + 1 < im->n_versions && !def.vd_next)
 			return fail(im, "its version definitions end early");
 		at += def.vd_next;
@@ -165,43 +206,135 @@ static int read_versions(struct image *im, struct elf_facts *f, int index_of_nam
 	return f->n_versions ? 0 : fail(im, "it defines no version but its own name");
 }
 
-/* The number of symbols is not written down; the string table follows the symbols in every linker's
- * output. */
-static void find_symbol(struct image *im, struct elf_facts *f,
-			const int index_of_name[ELF_MAX_VERSIONS])
+/* Versions that it requires of other libraries have indexes of the same kind. */
+static int read_required(struct image *im, struct elf_facts *f)
 {
-	uint64_t n =
-		im->strings > im->symbols ? (im->strings - im->symbols) / sizeof(Elf64_Sym) : 0;
+	uint64_t at = im->required;
 
-	for (uint64_t i = 1; i < n && i < MAX_SYMBOLS && im->symbols && im->versym; i++) {
-		Elf64_Sym s;
-		Elf64_Half version;
+	if (im->n_required > ELF_MAX_VERSIONS)
+		return fail(im, "it requires versions of too many libraries");
+	for (uint64_t i = 0; at && i < im->n_required; i++) {
+		Elf64_Verneed need;
+		Elf64_Vernaux aux;
+		uint64_t aux_at;
 
-		if (!get_at(im, im->symbols + i * sizeof(s), &s, sizeof(s)) ||
-		    !get_at(im, im->versym + i * sizeof(version), &version, sizeof(version)))
-			return;
-		if (s.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s.st_info) != STT_FUNC ||
-		    ELF64_ST_BIND(s.st_info) != STB_GLOBAL || version >= ELF_MAX_VERSIONS ||
-		    index_of_name[version] < 0)
-			continue;
-		if (!get_name(im, s.st_name, f->symbol))
-			continue;
-		strcpy(f->symbol_version, f->versions[index_of_name[version]]);
-		return;
+		if (!get_at(im, at, &need, sizeof(need)))
+			return fail(im, "the versions that it requires cannot be read");
+		aux_at = at + need.vn_aux;
+		for (unsigned int k = 0; k < need.vn_cnt; k++) {
+			if (!get_at(im, aux_at, &aux, sizeof(aux)))
+				return fail(im, "the versions that it requires cannot be read");
+			note_index(f, aux.vna_other & 0x7fff);
+			aux_at += aux.vna_next;
+		}
+		at += need.vn_next;
 	}
-	f->symbol[0] = '\0';
+	return 0;
 }
 
-static int read_note(struct image *im, struct elf_facts *f)
+static const struct elf_version *version_of(const struct elf_facts *f, uint16_t index)
+{
+	for (unsigned int i = 0; i < f->n_versions; i++)
+		if (f->versions[i].index == index)
+			return &f->versions[i];
+	return NULL; /* also where it is hidden: an old version of the symbol */
+}
+
+static bool is_exported(const Elf64_Sym *s)
+{
+	return s->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(s->st_info) == STT_FUNC && ELF64_ST_BIND(s->st_info) == STB_GLOBAL &&
+	       ELF64_ST_VISIBILITY(s->st_other) == STV_DEFAULT;
+}
+
+static void look_at_symbol(const struct image *im, struct elf_facts *f, uint32_t i, const Elf64_Sym *s, Elf64_Half index)
+{
+	static const char registers[] = "verbs_register_driver";
+	const struct elf_version *version = version_of(f, index);
+	char name[ELF_MAX_NAME];
+
+	if (!get_name(im, s->st_name, name))
+		return;
+	if (s->st_shndx == SHN_UNDEF && !strncmp(name, registers, sizeof(registers) - 1))
+		f->register_index = i;
+	if (f->symbol_index || !is_exported(s) || !version)
+		return;
+	strcpy(f->symbol, name);
+	strcpy(f->symbol_version, version->name);
+	f->symbol_index = i;
+	f->symbol_address = s->st_value;
+}
+
+/* The number of symbols is not written down; the string table follows the symbols in every linker's output. */
+static int read_symbols(struct image *im, struct elf_facts *f)
+{
+	uint64_t n = im->strings > im->symbols ? (im->strings - im->symbols) / sizeof(Elf64_Sym) : 0;
+	Elf64_Half index;
+	Elf64_Sym s;
+
+	if (!im->symbols || !im->versym || n > MAX_SYMBOLS || !extent_at(im, im->symbols, n * sizeof(s), &f->symbols))
+		return fail(im, "its symbols cannot be found");
+	for (uint32_t i = 1; i < n; i++)
+		if (get(im, f->symbols.offset + i * sizeof(s), &s, sizeof(s)) &&
+		    get_at(im, im->versym + i * sizeof(index), &index, sizeof(index)))
+			look_at_symbol(im, f, i, &s, index);
+	return f->symbol_index ? 0 : fail(im, "it exports no function");
+}
+
+static bool is_code(const struct image *im, uint64_t address)
 {
 	for (unsigned int i = 0; i < im->n_segments; i++) {
 		const Elf64_Phdr *s = &im->segments[i];
 
-		if (s->p_type != PT_GNU_PROPERTY)
+		if (s->p_type == PT_LOAD && s->p_flags & PF_X && address >= s->p_vaddr && address - s->p_vaddr < s->p_filesz)
+			return true;
+	}
+	return false;
+}
+
+/* What ld.so puts into a word of the file; it is in the word itself where the relocation is packed (DT_RELR). */
+static bool relocated(const struct image *im, const struct elf_facts *f, uint64_t address, uint64_t *ret)
+{
+	uint32_t relative = im->header.e_machine == EM_X86_64 ? R_X86_64_RELATIVE : R_AARCH64_RELATIVE;
+	Elf64_Rela r;
+
+	for (uint64_t at = 0; at + sizeof(r) <= f->relocations.bytes; at += sizeof(r)) {
+		if (!get(im, f->relocations.offset + at, &r, sizeof(r)))
+			return false;
+		if (r.r_offset != address)
 			continue;
-		if (s->p_filesz > sizeof(f->note) || !get(im, s->p_offset, f->note, s->p_filesz))
-			return fail(im, "its property note is too long or cut off");
-		f->note_bytes = s->p_filesz;
+		*ret = (uint64_t)r.r_addend;
+		return ELF64_R_TYPE(r.r_info) == relative;
+	}
+	return get_at(im, address, ret, sizeof(*ret));
+}
+
+static int read_constructors(struct image *im, struct elf_facts *f)
+{
+	f->n_init = (unsigned int)(im->init_size / sizeof(uint64_t));
+	if (im->init_size > ELF_MAX_INIT * sizeof(uint64_t) || im->init_size % sizeof(uint64_t))
+		return fail(im, "it has more constructors than are known how to deal with");
+	for (unsigned int i = 0; i < f->n_init; i++)
+		if (!relocated(im, f, im->init + i * sizeof(uint64_t), &f->init[i]) || !is_code(im, f->init[i]))
+			return fail(im, "its constructors cannot be found");
+	return 0;
+}
+
+static int read_tables(struct image *im, struct elf_facts *f)
+{
+	if (!extent_at(im, im->strings, im->strings_size, &f->strings))
+		return fail(im, "its string table is cut off");
+	if (im->relocations && !extent_at(im, im->relocations, im->relocations_size, &f->relocations))
+		return fail(im, "its relocations are cut off");
+	f->segments = (struct elf_extent){.offset = im->header.e_phoff, .bytes = im->n_segments * sizeof(Elf64_Phdr)};
+	for (unsigned int i = 0; i < im->n_segments; i++) {
+		const Elf64_Phdr *s = &im->segments[i];
+
+		if (s->p_type != PT_LOAD)
+			continue;
+		if (s->p_vaddr > MAX_ADDRESS || s->p_memsz > MAX_ADDRESS || s->p_offset > im->size || s->p_filesz > im->size - s->p_offset)
+			return fail(im, "its segments are cut off, or too large");
+		if (s->p_vaddr + s->p_memsz > f->end_address)
+			f->end_address = s->p_vaddr + s->p_memsz;
 	}
 	return 0;
 }
@@ -209,24 +342,24 @@ static int read_note(struct image *im, struct elf_facts *f)
 int elf_read(struct elf_facts *facts, const void *image, size_t size, char *why, size_t why_size)
 {
 	struct image im = {.data = image, .size = size, .why = why, .why_size = why_size};
-	int index_of_name[ELF_MAX_VERSIONS], err;
+	int err;
 
 	memset(facts, 0, sizeof(*facts));
-	memset(index_of_name, -1, sizeof(index_of_name));
 	err = read_header(&im);
 	if (!err)
-		err = read_dynamic(&im);
+		err = read_dynamic(&im, facts);
+	if (!err)
+		err = read_tables(&im, facts);
 	if (!err && (!im.soname || !get_name(&im, im.soname, facts->soname)))
 		err = fail(&im, "it has no SONAME");
 	if (!err)
-		err = read_versions(&im, facts, index_of_name);
+		err = read_versions(&im, facts);
 	if (!err)
-		err = read_note(&im, facts);
-	if (err)
-		return err;
+		err = read_required(&im, facts);
+	if (!err)
+		err = read_symbols(&im, facts);
+	if (!err)
+		err = read_constructors(&im, facts);
 	facts->machine = im.header.e_machine;
-	facts->osabi = im.header.e_ident[EI_OSABI];
-	facts->flags = im.header.e_flags;
-	find_symbol(&im, facts, index_of_name);
-	return 0;
+	return err;
 }

@@ -7,51 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf_thunk.h"
 #include "elf_write.h"
 
-/* The largest page size of both machines (aarch64 kernels with 64 KiB pages); the linkers use it
- * there too. */
-#define PAGE_BYTES 0x10000ULL
+/* The largest page size of both machines (aarch64 kernels with 64 KiB pages); the linkers use it there too. */
+#define PAGE_BYTES 0x10000ull
 
-enum {
-	SEC_NULL,
-	SEC_NOTE,
-	SEC_HASH,
-	SEC_SYMBOLS,
-	SEC_STRINGS,
-	SEC_VERSYM,
-	SEC_VERDEF,
-	SEC_DYNAMIC,
-	SEC_NAMES,
-	N_SECTIONS
-};
+/*
+ * Behind the library's own bytes, in two segments:
+ *   read and execute: program headers, strings, symbols, version definitions, relocations, a thunk for each constructor
+ *   read and write:   the constructors' array, slots for two functions' addresses, the dynamic section
+ */
+enum part { SEGMENTS, STRINGS, SYMBOLS, VERSIONS, RELOCATIONS, THUNKS, CONSTRUCTORS, SLOTS, DYNAMIC, N_PARTS };
 
-static const struct {
-	const char *name;
-	uint32_t type, link;
-	uint64_t flags, align, entry;
-} sections[N_SECTIONS] = {
-	[SEC_NULL] = {"", SHT_NULL, 0, 0, 0, 0},
-	[SEC_NOTE] = {".note.gnu.property", SHT_NOTE, 0, SHF_ALLOC, 8, 0},
-	[SEC_HASH] = {".gnu.hash", SHT_GNU_HASH, SEC_SYMBOLS, SHF_ALLOC, 8, 0},
-	[SEC_SYMBOLS] = {".dynsym", SHT_DYNSYM, SEC_STRINGS, SHF_ALLOC, 8, sizeof(Elf64_Sym)},
-	[SEC_STRINGS] = {".dynstr", SHT_STRTAB, 0, SHF_ALLOC, 1, 0},
-	[SEC_VERSYM] = {".gnu.version", SHT_GNU_versym, SEC_SYMBOLS, SHF_ALLOC, 2,
-			sizeof(Elf64_Half)},
-	[SEC_VERDEF] = {".gnu.version_d", SHT_GNU_verdef, SEC_STRINGS, SHF_ALLOC, 8, 0},
-	[SEC_DYNAMIC] = {".dynamic", SHT_DYNAMIC, SEC_STRINGS, SHF_ALLOC | SHF_WRITE, 8,
-			 sizeof(Elf64_Dyn)},
-	[SEC_NAMES] = {".shstrtab", SHT_STRTAB, 0, 0, 1, 0},
-};
+enum { SLOT_SYMBOL, SLOT_REGISTER, N_SLOTS }; /* 8 bytes each */
+
+#define FIRST_WRITABLE CONSTRUCTORS
 
 struct out {
 	uint8_t *data;
 	size_t size, room;
 	bool failed; /* out of memory; looked at once, at the end */
-	uint64_t at[N_SECTIONS], bytes[N_SECTIONS];
+	uint64_t offset[N_PARTS], bytes[N_PARTS];
+	uint64_t code_delta, data_delta; /* from offsets to addresses, in either segment */
 };
 
-static void *append(struct out *o, const void *data, size_t n)
+static void append(struct out *o, const void *data, size_t n)
 {
 	if (o->size + n > o->room) {
 		size_t room = 2 * o->room + n + 4096;
@@ -59,7 +40,7 @@ static void *append(struct out *o, const void *data, size_t n)
 
 		if (!p) {
 			o->failed = true;
-			return NULL;
+			return;
 		}
 		o->data = p;
 		o->room = room;
@@ -69,31 +50,36 @@ static void *append(struct out *o, const void *data, size_t n)
 	else
 		memset(o->data + o->size, 0, n);
 	o->size += n;
-	return o->data + o->size - n;
 }
 
-static void begin(struct out *o, int section)
+static void align(struct out *o, uint64_t to)
 {
-	uint64_t align = sections[section].align;
-
-	while (o->size % align && !o->failed)
-		append(o, NULL, 1);
-	o->at[section] = o->size;
+	if (!o->failed && o->size % to)
+		append(o, NULL, to - o->size % to);
 }
 
-static void end(struct out *o, int section)
+static void begin(struct out *o, enum part part)
 {
-	o->bytes[section] = o->size - o->at[section];
+	align(o, 16);
+	o->offset[part] = o->size;
 }
 
-/* Returns the string's index in the section under construction. */
-static uint32_t add_string(struct out *o, int section, const char *text)
+static void end(struct out *o, enum part part)
 {
-	uint32_t index = (uint32_t)(o->size - o->at[section]);
-
-	append(o, text, strlen(text) + 1);
-	return index;
+	o->bytes[part] = o->size - o->offset[part];
 }
+
+static uint64_t address(const struct out *o, enum part part)
+{
+	return o->offset[part] + (part >= FIRST_WRITABLE ? o->data_delta : o->code_delta);
+}
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+	return (value + to - 1) / to * to;
+}
+
+/* ---- names and versions */
 
 /* The hash of System V tables, by which ld.so compares version names. */
 static uint32_t elf_hash(const char *name)
@@ -109,16 +95,17 @@ static uint32_t elf_hash(const char *name)
 }
 
 struct names {
-	uint32_t soname, real, plugin;
-	unsigned int n_versions;
-	uint32_t versions[ELF_MAX_VERSIONS + ELF_SPARE_VERSIONS];
-	uint32_t hashes[ELF_MAX_VERSIONS + ELF_SPARE_VERSIONS];
+	uint32_t real, plugin; /* indexes in the string table */
+	unsigned int n_spares;
+	struct elf_version spares[ELF_SPARE_VERSIONS];
 };
 
-static void add_version(struct out *o, struct names *n, const char *name)
+static uint32_t add_string(struct out *o, const char *text)
 {
-	n->hashes[n->n_versions] = elf_hash(name);
-	n->versions[n->n_versions++] = add_string(o, SEC_STRINGS, name);
+	uint32_t index = (uint32_t)(o->size - o->offset[STRINGS]);
+
+	append(o, text, strlen(text) + 1);
+	return index;
 }
 
 /* "MLX5_1.24" gives "MLX5_1.25" and so on; nothing for a scheme that does not end in a number. */
@@ -129,214 +116,255 @@ static void add_spares(struct out *o, struct names *n, const struct elf_facts *f
 	size_t stem = 0;
 
 	for (unsigned int i = 0; i < f->n_versions; i++) {
-		const char *dot = strrchr(f->versions[i], '.');
+		const char *name = f->versions[i].name, *dot = strrchr(name, '.');
 		unsigned long v = dot ? strtoul(dot + 1, NULL, 10) : 0;
 
 		if (dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1) &&
 		    v < 100000 && (!scheme || v > most)) {
 			most = v;
-			scheme = f->versions[i];
+			scheme = name;
 			stem = (size_t)(dot + 1 - scheme);
 		}
 	}
-	for (unsigned long i = 1; scheme && i <= ELF_SPARE_VERSIONS; i++) {
-		char name[ELF_MAX_NAME + 8];
+	for (; scheme && n->n_spares < ELF_SPARE_VERSIONS; n->n_spares++) {
+		struct elf_version *spare = &n->spares[n->n_spares];
 
-		snprintf(name, sizeof(name), "%.*s%lu", (int)stem, scheme, most + i);
-		add_version(o, n, name);
+		if (snprintf(spare->name, sizeof(spare->name), "%.*s%lu", (int)stem, scheme, most + 1 + n->n_spares) >=
+		    (int)sizeof(spare->name))
+			return;
+		spare->name_index = add_string(o, spare->name);
+		spare->index = (uint16_t)(f->version_index_max + 1 + n->n_spares);
 	}
 }
 
-static void write_strings(struct out *o, struct names *n, const struct elf_facts *f,
+/* The library's own strings keep their places. */
+static void write_strings(struct out *o, struct names *n, const struct elf_facts *f, const uint8_t *library,
 			  const char *real, const char *plugin)
 {
-	begin(o, SEC_STRINGS);
-	add_string(o, SEC_STRINGS, "");
-	n->soname = add_string(o, SEC_STRINGS, f->soname);
-	n->real = add_string(o, SEC_STRINGS, real);
-	n->plugin = add_string(o, SEC_STRINGS, plugin);
-	for (unsigned int i = 0; i < f->n_versions; i++)
-		add_version(o, n, f->versions[i]);
+	begin(o, STRINGS);
+	append(o, library + f->strings.offset, f->strings.bytes);
+	append(o, "", 1);
+	n->real = add_string(o, real);
+	n->plugin = add_string(o, plugin);
 	add_spares(o, n, f);
-	end(o, SEC_STRINGS);
+	end(o, STRINGS);
 }
 
-static void write_verdef(struct out *o, const struct names *n, const struct elf_facts *f)
+/*
+ * What the front needs of libibverbs may be missing while packages are upgraded: libibverbs has another private ABI already, the
+ * real library fits to it, and the front is still a copy of the old one. So all of that is weak, and no version is required.
+ */
+static void write_symbols(struct out *o, const struct elf_facts *f, const uint8_t *library)
 {
-	begin(o, SEC_VERDEF);
-	for (unsigned int i = 0; i <= n->n_versions; i++) {
-		bool base = i == 0, last = i == n->n_versions;
-		Elf64_Verdef def = {
-			.vd_version = VER_DEF_CURRENT,
-			.vd_flags = base ? VER_FLG_BASE : 0,
-			.vd_ndx = (Elf64_Half)(i + 1),
-			.vd_cnt = 1,
-			.vd_hash = base ? elf_hash(f->soname) : n->hashes[i - 1],
-			.vd_aux = sizeof(def),
-			.vd_next = last ? 0 : sizeof(Elf64_Verdef) + sizeof(Elf64_Verdaux),
-		};
-		Elf64_Verdaux aux = {.vda_name = base ? n->soname : n->versions[i - 1]};
+	Elf64_Sym s;
 
-		append(o, &def, sizeof(def));
-		append(o, &aux, sizeof(aux));
-	}
-	end(o, SEC_VERDEF);
-}
-
-static void write_tables(struct out *o, const struct elf_facts *f)
-{
-	/* One bucket, no symbol; the bloom filter says no to every name. */
-	static const uint32_t hash[] = {1, 1, 1, 0, 0, 0, 0};
-
-	begin(o, SEC_NOTE);
-	append(o, f->note, f->note_bytes);
-	end(o, SEC_NOTE);
-	begin(o, SEC_HASH);
-	append(o, hash, sizeof(hash));
-	end(o, SEC_HASH);
-	begin(o, SEC_SYMBOLS);
-	append(o, NULL, sizeof(Elf64_Sym));
-	end(o, SEC_SYMBOLS);
-	begin(o, SEC_VERSYM);
-	append(o, NULL, sizeof(Elf64_Half));
-	end(o, SEC_VERSYM);
-}
-
-/* ld.so of older C libraries writes into this section: it is in the writable segment, as linkers do
- * it. */
-static void write_dynamic(struct out *o, const struct names *n)
-{
-	const Elf64_Dyn entries[] = {
-		{.d_tag = DT_NEEDED, .d_un.d_val = n->real},
-		{.d_tag = DT_SONAME, .d_un.d_val = n->soname},
-		{.d_tag = DT_AUXILIARY, .d_un.d_val = n->plugin},
-		{.d_tag = DT_GNU_HASH, .d_un.d_ptr = o->at[SEC_HASH]},
-		{.d_tag = DT_STRTAB, .d_un.d_ptr = o->at[SEC_STRINGS]},
-		{.d_tag = DT_SYMTAB, .d_un.d_ptr = o->at[SEC_SYMBOLS]},
-		{.d_tag = DT_STRSZ, .d_un.d_val = o->bytes[SEC_STRINGS]},
-		{.d_tag = DT_SYMENT, .d_un.d_val = sizeof(Elf64_Sym)},
-		{.d_tag = DT_VERSYM, .d_un.d_ptr = o->at[SEC_VERSYM]},
-		{.d_tag = DT_VERDEF, .d_un.d_ptr = o->at[SEC_VERDEF]},
-		{.d_tag = DT_VERDEFNUM, .d_un.d_val = n->n_versions + 1},
-		{.d_tag = DT_NULL},
-	};
-
-	begin(o, SEC_DYNAMIC);
-	append(o, entries, sizeof(entries));
-	end(o, SEC_DYNAMIC);
-}
-
-static uint64_t address_of(const struct out *o, int section)
-{
-	if (!(sections[section].flags & SHF_ALLOC))
-		return 0;
-	return o->at[section] + (section == SEC_DYNAMIC ? PAGE_BYTES : 0);
-}
-
-static void write_sections(struct out *o, uint64_t *at, unsigned int *n_written,
-			   const struct names *n, bool note)
-{
-	uint32_t name_of[N_SECTIONS];
-
-	begin(o, SEC_NAMES);
-	for (int i = 0; i < N_SECTIONS; i++)
-		name_of[i] = add_string(o, SEC_NAMES, sections[i].name);
-	end(o, SEC_NAMES);
-	while (o->size % 8 && !o->failed)
-		append(o, NULL, 1);
-	*at = o->size;
-	*n_written = 0;
-	for (uint32_t i = 0; i < N_SECTIONS; i++) {
-		Elf64_Shdr s = {
-			.sh_name = name_of[i],
-			.sh_type = sections[i].type,
-			.sh_flags = sections[i].flags,
-			.sh_addr = address_of(o, (int)i),
-			.sh_offset = o->at[i],
-			.sh_size = o->bytes[i],
-			/* Without a note the sections behind it move up by one. */
-			.sh_link = sections[i].link ? sections[i].link - !note : 0,
-			.sh_addralign = sections[i].align,
-			.sh_entsize = sections[i].entry,
-		};
-
-		if (i == SEC_NOTE && !note)
-			continue;
-		if (i == SEC_SYMBOLS)
-			s.sh_info = 1; /* first global symbol */
-		if (i == SEC_VERDEF)
-			s.sh_info = n->n_versions + 1;
+	begin(o, SYMBOLS);
+	for (uint64_t at = 0; at + sizeof(s) <= f->symbols.bytes; at += sizeof(s)) {
+		memcpy(&s, library + f->symbols.offset + at, sizeof(s));
+		if (s.st_shndx == SHN_UNDEF && ELF64_ST_BIND(s.st_info) == STB_GLOBAL)
+			s.st_info = ELF64_ST_INFO(STB_WEAK, ELF64_ST_TYPE(s.st_info));
 		append(o, &s, sizeof(s));
-		(*n_written)++;
 	}
+	end(o, SYMBOLS);
 }
 
-static unsigned int write_segments(struct out *o, Elf64_Phdr *p, bool note)
+static void write_version(struct out *o, const struct elf_version *version, bool last)
 {
-	uint64_t dynamic = o->at[SEC_DYNAMIC], bytes = o->bytes[SEC_DYNAMIC];
-	unsigned int n = 0;
-
-	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD,
-			      .p_flags = PF_R,
-			      .p_filesz = dynamic,
-			      .p_memsz = dynamic,
-			      .p_align = PAGE_BYTES};
-	p[n++] = (Elf64_Phdr){.p_type = PT_LOAD,
-			      .p_flags = PF_R | PF_W,
-			      .p_offset = dynamic,
-			      .p_vaddr = PAGE_BYTES + dynamic,
-			      .p_paddr = PAGE_BYTES + dynamic,
-			      .p_filesz = bytes,
-			      .p_memsz = bytes,
-			      .p_align = PAGE_BYTES};
-	p[n++] = (Elf64_Phdr){.p_type = PT_DYNAMIC,
-			      .p_flags = PF_R | PF_W,
-			      .p_offset = dynamic,
-			      .p_vaddr = PAGE_BYTES + dynamic,
-			      .p_paddr = PAGE_BYTES + dynamic,
-			      .p_filesz = bytes,
-			      .p_memsz = bytes,
-			      .p_align = 8};
-	for (int i = 0; note && i < 2; i++)
-		p[n++] = (Elf64_Phdr){.p_type = i ? PT_GNU_PROPERTY : PT_NOTE,
-				      .p_flags = PF_R,
-				      .p_offset = o->at[SEC_NOTE],
-				      .p_vaddr = o->at[SEC_NOTE],
-				      .p_paddr = o->at[SEC_NOTE],
-				      .p_filesz = o->bytes[SEC_NOTE],
-				      .p_memsz = o->bytes[SEC_NOTE],
-				      .p_align = 8};
-	/* Without this, the kernel and ld.so would give the whole process an executable stack. */
-	p[n++] = (Elf64_Phdr){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16};
-	return n;
-}
-
-#define MAX_SEGMENTS 6
-
-static void write_header(struct out *o, const struct elf_facts *f, uint64_t sections_at,
-			 unsigned int n_sections, const Elf64_Phdr *segments,
-			 unsigned int n_segments)
-{
-	Elf64_Ehdr h = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
-			    EV_CURRENT},
-		.e_type = ET_DYN,
-		.e_machine = f->machine,
-		.e_version = EV_CURRENT,
-		.e_phoff = sizeof(h),
-		.e_shoff = sections_at,
-		.e_flags = f->flags,
-		.e_ehsize = sizeof(h),
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = (Elf64_Half)n_segments,
-		.e_shentsize = sizeof(Elf64_Shdr),
-		.e_shnum = (Elf64_Half)n_sections,
-		.e_shstrndx = (Elf64_Half)(n_sections - 1),
+	const Elf64_Verdef def = {
+		.vd_version = VER_DEF_CURRENT,
+		.vd_flags = version->flags,
+		.vd_ndx = version->index,
+		.vd_cnt = 1,
+		.vd_hash = elf_hash(version->name),
+		.vd_aux = sizeof(def),
+		.vd_next = last ? 0 : sizeof(Elf64_Verdef) + sizeof(Elf64_Verdaux),
 	};
+	const Elf64_Verdaux aux = {.vda_name = version->name_index};
 
-	h.e_ident[EI_OSABI] = f->osabi;
+	append(o, &def, sizeof(def));
+	append(o, &aux, sizeof(aux));
+}
+
+static unsigned int write_versions(struct out *o, const struct names *n, const struct elf_facts *f)
+{
+	unsigned int i, count = f->n_versions + n->n_spares;
+
+	begin(o, VERSIONS);
+	if (f->base.name[0])
+		write_version(o, &f->base, false);
+	for (i = 0; i < count; i++)
+		write_version(o, i < f->n_versions ? &f->versions[i] : &n->spares[i - f->n_versions], i + 1 == count);
+	end(o, VERSIONS);
+	return count + (f->base.name[0] != '\0');
+}
+
+/* ---- constructors */
+
+/* Space for them; what they hold depends on where all the rest is. */
+static void reserve_constructors(struct out *o, const struct elf_facts *f)
+{
+	begin(o, RELOCATIONS);
+	append(o, NULL, f->relocations.bytes + (f->n_init + N_SLOTS) * sizeof(Elf64_Rela));
+	end(o, RELOCATIONS);
+	begin(o, THUNKS);
+	append(o, NULL, f->n_init * ELF_THUNK_BYTES);
+	end(o, THUNKS);
+	begin(o, CONSTRUCTORS);
+	append(o, NULL, f->n_init * sizeof(uint64_t));
+	end(o, CONSTRUCTORS);
+	begin(o, SLOTS);
+	append(o, NULL, N_SLOTS * sizeof(uint64_t));
+	end(o, SLOTS);
+}
+
+static uint8_t *put_relocation(uint8_t *at, uint64_t where, uint64_t symbol, uint32_t type, uint64_t addend)
+{
+	const Elf64_Rela r = {.r_offset = where, .r_info = ELF64_R_INFO(symbol, type), .r_addend = (Elf64_Sxword)addend};
+
+	memcpy(at, &r, sizeof(r));
+	return at + sizeof(r);
+}
+
+static void fill_constructors(struct out *o, const struct elf_facts *f, const uint8_t *library)
+{
+	bool x86 = f->machine == EM_X86_64;
+	uint32_t relative = x86 ? R_X86_64_RELATIVE : R_AARCH64_RELATIVE;
+	uint32_t glob_dat = x86 ? R_X86_64_GLOB_DAT : R_AARCH64_GLOB_DAT;
+	/* Without a function that registers the symbol's slot is asked twice. */
+	uint32_t registers = f->register_index ? f->register_index : f->symbol_index;
+	struct elf_thunk thunk = {.machine = f->machine,
+				  .symbol = f->symbol_address,
+				  .symbol_slot = address(o, SLOTS) + SLOT_SYMBOL * sizeof(uint64_t),
+				  .needed_slot = address(o, SLOTS) + SLOT_REGISTER * sizeof(uint64_t)};
+	uint8_t *at = o->data + o->offset[RELOCATIONS];
+
+	if (f->relocations.bytes)
+		memcpy(at, library + f->relocations.offset, f->relocations.bytes);
+	at += f->relocations.bytes;
+	for (unsigned int i = 0; i < f->n_init; i++) {
+		thunk.at = address(o, THUNKS) + i * ELF_THUNK_BYTES;
+		thunk.constructor = f->init[i];
+		elf_thunk_write(&thunk, o->data + o->offset[THUNKS] + i * ELF_THUNK_BYTES);
+		at = put_relocation(at, address(o, CONSTRUCTORS) + i * sizeof(uint64_t), 0, relative, thunk.at);
+	}
+	at = put_relocation(at, thunk.symbol_slot, f->symbol_index, glob_dat, 0);
+	put_relocation(at, thunk.needed_slot, registers, glob_dat, 0);
+}
+
+/* ---- the dynamic section */
+
+/* Entries of the library that are replaced by ours, or say what is no longer so. */
+static bool is_replaced(int64_t tag)
+{
+	switch (tag) {
+	case DT_STRTAB:
+	case DT_STRSZ:
+	case DT_SYMTAB:
+	case DT_VERNEED:
+	case DT_VERNEEDNUM:
+	case DT_VERDEF:
+	case DT_VERDEFNUM:
+	case DT_RELA:
+	case DT_RELASZ:
+	case DT_RELAENT:
+	case DT_INIT_ARRAY:
+	case DT_INIT_ARRAYSZ:
+	case DT_CHECKSUM:
+	case DT_GNU_PRELINKED:
+	case DT_GNU_CONFLICT:
+	case DT_GNU_LIBLIST:
+		return true;
+	}
+	return false;
+}
+
+static void add_entry(struct out *o, int64_t tag, uint64_t value)
+{
+	const Elf64_Dyn d = {.d_tag = tag, .d_un.d_val = value};
+
+	append(o, &d, sizeof(d));
+}
+
+static void write_dynamic(struct out *o, const struct names *n, const struct elf_facts *f, const uint8_t *library,
+			  unsigned int n_versions)
+{
+	Elf64_Dyn d;
+
+	begin(o, DYNAMIC);
+	for (uint64_t at = 0; at < f->dynamic.bytes; at += sizeof(d)) {
+		memcpy(&d, library + f->dynamic.offset + at, sizeof(d));
+		if (!is_replaced(d.d_tag))
+			append(o, &d, sizeof(d));
+	}
+	/* ld.so searches filtees in this order, all of them before the front itself. */
+	add_entry(o, DT_AUXILIARY, n->real);
+	add_entry(o, DT_AUXILIARY, n->plugin);
+	add_entry(o, DT_STRTAB, address(o, STRINGS));
+	add_entry(o, DT_STRSZ, o->bytes[STRINGS]);
+	add_entry(o, DT_SYMTAB, address(o, SYMBOLS));
+	add_entry(o, DT_VERDEF, address(o, VERSIONS));
+	add_entry(o, DT_VERDEFNUM, n_versions);
+	add_entry(o, DT_RELA, address(o, RELOCATIONS));
+	add_entry(o, DT_RELASZ, o->bytes[RELOCATIONS]);
+	add_entry(o, DT_RELAENT, sizeof(Elf64_Rela));
+	if (f->n_init) {
+		add_entry(o, DT_INIT_ARRAY, address(o, CONSTRUCTORS));
+		add_entry(o, DT_INIT_ARRAYSZ, o->bytes[CONSTRUCTORS]);
+	}
+	add_entry(o, DT_NULL, 0);
+	end(o, DYNAMIC);
+}
+
+/* ---- segments */
+
+static Elf64_Phdr segment(const struct out *o, uint32_t flags, enum part first, enum part last)
+{
+	uint64_t at = address(o, first), bytes = o->offset[last] + o->bytes[last] - o->offset[first];
+
+	return (Elf64_Phdr){.p_type = PT_LOAD,
+			    .p_flags = flags,
+			    .p_offset = o->offset[first],
+			    .p_vaddr = at,
+			    .p_paddr = at,
+			    .p_filesz = bytes,
+			    .p_memsz = bytes,
+			    .p_align = PAGE_BYTES};
+}
+
+/* PT_LOAD segments are in the order of their addresses: ours are the last ones. */
+static void fill_segments(struct out *o, const struct elf_facts *f, const uint8_t *library)
+{
+	uint8_t *at = o->data + o->offset[SEGMENTS];
+	unsigned int n = (unsigned int)(f->segments.bytes / sizeof(Elf64_Phdr));
+	Elf64_Phdr p[2];
+
+	for (unsigned int i = 0; i < n; i++, at += sizeof(p[0])) {
+		memcpy(&p[0], library + f->segments.offset + i * sizeof(p[0]), sizeof(p[0]));
+		if (p[0].p_type == PT_DYNAMIC) {
+			p[0] = segment(o, PF_R | PF_W, DYNAMIC, DYNAMIC);
+			p[0].p_type = PT_DYNAMIC;
+			p[0].p_align = 8;
+		} else if (p[0].p_type == PT_PHDR) {
+			p[0] = (Elf64_Phdr){.p_type = PT_NULL};
+		}
+		memcpy(at, &p[0], sizeof(p[0]));
+	}
+	p[0] = segment(o, PF_R | PF_X, SEGMENTS, THUNKS);
+	p[1] = segment(o, PF_R | PF_W, FIRST_WRITABLE, DYNAMIC);
+	memcpy(at, p, sizeof(p));
+}
+
+static void fill_header(struct out *o)
+{
+	Elf64_Ehdr h;
+
+	memcpy(&h, o->data, sizeof(h));
+	h.e_phoff = o->offset[SEGMENTS];
+	h.e_phnum = (Elf64_Half)(o->bytes[SEGMENTS] / sizeof(Elf64_Phdr));
+	/* They describe the library as it was. */
+	h.e_shoff = 0;
+	h.e_shnum = h.e_shstrndx = 0;
 	memcpy(o->data, &h, sizeof(h));
-	memcpy(o->data + sizeof(h), segments, n_segments * sizeof(*segments));
 }
 
 static bool path_ok(const char *path)
@@ -344,30 +372,37 @@ static bool path_ok(const char *path)
 	return path[0] == '/' && strlen(path) < PATH_MAX;
 }
 
-int elf_write(void **ret_image, size_t *ret_size, const struct elf_facts *facts, const char *real,
-	      const char *plugin)
+int elf_write(void **ret_image, size_t *ret_size, const struct elf_facts *facts, const void *library, size_t library_bytes,
+	      const char *real, const char *plugin)
 {
-	bool note = facts->note_bytes != 0;
-	Elf64_Phdr segments[MAX_SEGMENTS];
 	struct names names = {0};
 	struct out o = {0};
-	unsigned int n_segments, n_sections;
-	uint64_t sections_at;
+	unsigned int n_versions;
+	uint64_t code;
 
 	if (!path_ok(real) || !path_ok(plugin))
 		return -EINVAL;
-	append(&o, NULL, sizeof(Elf64_Ehdr) + (MAX_SEGMENTS - (note ? 0 : 2)) * sizeof(Elf64_Phdr));
-	write_tables(&o, facts);
-	write_strings(&o, &names, facts, real, plugin);
-	write_verdef(&o, &names, facts);
-	write_dynamic(&o, &names);
-	write_sections(&o, &sections_at, &n_sections, &names, note);
+	append(&o, library, library_bytes);
+	align(&o, PAGE_BYTES);
+	code = round_up(facts->end_address, PAGE_BYTES);
+	o.code_delta = code - o.size;
+	begin(&o, SEGMENTS);
+	append(&o, NULL, facts->segments.bytes + 2 * sizeof(Elf64_Phdr));
+	end(&o, SEGMENTS);
+	write_strings(&o, &names, facts, library, real, plugin);
+	write_symbols(&o, facts, library);
+	n_versions = write_versions(&o, &names, facts);
+	reserve_constructors(&o, facts);
+	/* The writable segment begins in the middle of a page of the file; its addresses are one page further. */
+	o.data_delta = o.code_delta + PAGE_BYTES;
+	write_dynamic(&o, &names, facts, library, n_versions);
 	if (o.failed) {
 		free(o.data);
 		return -ENOMEM;
 	}
-	n_segments = write_segments(&o, segments, note);
-	write_header(&o, facts, sections_at, n_sections, segments, n_segments);
+	fill_constructors(&o, facts, library);
+	fill_segments(&o, facts, library);
+	fill_header(&o);
 	*ret_image = o.data;
 	*ret_size = o.size;
 	return 0;

@@ -56,6 +56,7 @@ static int look_up(struct front *f, const char *name, char real[PATH_MAX], bool 
 	return 0;
 }
 
+/* Read the library, and make the front of it. */
 static int read_real(struct front *f)
 {
 	char why[128];
@@ -66,13 +67,14 @@ static int read_real(struct front *f)
 	if (err)
 		return fail(f, err, "%s: %s", f->real, strerror(-err));
 	err = elf_read(&f->facts, data, size, why, sizeof(why));
-	free(data);
 	if (err)
-		return fail(f, err, "%s: %s, so no front can stand before it", f->real, why);
-	if (strcmp(f->facts.soname, FRONT_SONAME))
-		return fail(f, -EINVAL, "%s calls itself %.63s, not " FRONT_SONAME, f->real,
-			    f->facts.soname);
-	return 0;
+		err = fail(f, err, "%s: %s, so no front can stand before it", f->real, why);
+	else if (strcmp(f->facts.soname, FRONT_SONAME))
+		err = fail(f, -EINVAL, "%s calls itself %.63s, not " FRONT_SONAME, f->real, f->facts.soname);
+	else if ((err = elf_write(&f->image, &f->image_bytes, &f->facts, data, size, f->real, f->plugin)))
+		fail(f, err, "making the front: %s", strerror(-err));
+	free(data);
+	return err;
 }
 
 static int check_plugin(struct front *f)
@@ -104,12 +106,7 @@ int front_survey(struct front *f)
 			    "no 64-bit " FRONT_SONAME
 			    " in ld.so's cache; nothing needs a front here");
 	err = read_real(f);
-	if (!err)
-		err = check_plugin(f);
-	if (err)
-		return err;
-	err = elf_write(&f->image, &f->image_bytes, &f->facts, f->real, f->plugin);
-	return err ? fail(f, err, "making the front: %s", strerror(-err)) : 0;
+	return err ? err : check_plugin(f);
 }
 
 void front_fini(struct front *f)

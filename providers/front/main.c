@@ -169,7 +169,7 @@ static int do_status(struct command *c)
 	if (!c->quiet)
 		printf("front:   %s\nlibrary: %s (%u versions, last %s)\nplugin:  %s\n",
 		       names[state], c->front.real, c->front.facts.n_versions,
-		       c->front.facts.versions[c->front.facts.n_versions - 1], c->front.plugin);
+		       c->front.facts.versions[c->front.facts.n_versions - 1].name, c->front.plugin);
 	return state == FRONT_ACTIVE ? 0 : 1;
 }
 

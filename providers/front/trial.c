@@ -27,7 +27,8 @@ static void complain(int fd, const char *text)
  */
 static void child(const char *path, const char *symbol, const char *version, int out)
 {
-	void *handle;
+	void *handle, *function;
+	Dl_info info;
 
 	alarm(TRIAL_SECONDS);
 	/* What the plugin would do in our caller's own environment is not the question. */
@@ -35,8 +36,12 @@ static void child(const char *path, const char *symbol, const char *version, int
 	handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	if (!handle)
 		complain(out, dlerror());
-	if (symbol[0] && !dlvsym(handle, symbol, version))
+	function = dlvsym(handle, symbol, version);
+	if (!function)
 		complain(out, dlerror());
+	/* Else the process would have the library twice, at work. */
+	if (!dladdr(function, &info) || !strcmp(info.dli_fname, path))
+		complain(out, "its functions do not come from the library behind it");
 	_exit(0);
 }
 

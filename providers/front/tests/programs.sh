@@ -44,6 +44,9 @@ expect() { # PROGRAM active|inert OUTPUT
 	else
 		echo "FAILED: $1: $got, not $2, or '$3' was not said:"; cat "$here/said"; failed=1
 	fi
+	if [ -n "${absent:-}" ] && grep -q "$absent" "$here/said"; then
+		echo "FAILED: $1: said '$absent'"; failed=1
+	fi
 	if grep -qi 'version information\|error while loading\|symbol lookup' "$here/said"; then
 		echo "FAILED: ld.so complained:"; cat "$here/said"; failed=1
 	fi
@@ -128,5 +131,28 @@ for why in few_descriptors nothing_to_load_from too_slow; do
 	front status || { echo "FAILED: $why: it is not there any more"; failed=1; }
 done
 expect linked active "IB device no_such_device not found"
+echo "-- the library's functions come from the library itself, and its constructors have run once"
+mkdir "$here/copied"
+cp "$here/front/libmlx5.so.1" "$here/copied"
+twice() { # drivers by that name that libibverbs has: a second libmlx5 would have registered one more
+	LD_DEBUG=bindings timeout 10 "$dlopen_first" 2>&1 | grep "normal symbol .mlx5dv_is_supported" | grep -v "to $library " || true
+	timeout 10 "$dlopen_first"
+}
+library=$(/sbin/ldconfig -p | sed -n 's/.*libmlx5.so.1 .*=> //p' | grep -v "^$here/" | head -1)
+absent="normal symbol" expect twice active "devices 2 supported 2"
+echo "-- a runtime has copied the front into a container: the library is not there, or is the copy itself"
+in_container() { # HIDE PROGRAM: what lies over the library's file
+	unshare --mount --propagation private bash -euc 'mount --bind "$1" "$2"; LD_LIBRARY_PATH=$3 exec timeout 10 "${@:4}"' -- \
+		"$1" "$(readlink -f "$library")" "$here/copied" "${@:2}"
+}
+without() { in_container /dev/null "$dlopen_first"; }
+itself() { in_container "$here/copied/libmlx5.so.1" "$dlopen_first"; }
+linked_without() { in_container /dev/null ib_write_bw -d no_such_device; }
+for plugin_there in active inert; do
+	[ "$plugin_there" = active ] || mv "$here/lib/libmesh-rdmav34.so" "$here/lib/away"
+	expect without "$plugin_there" "devices 2 supported 2"
+	expect itself "$plugin_there" "devices 2 supported 2"
+	expect linked_without "$plugin_there" "IB device no_such_device not found"
+done
 umount /etc
 exit $failed

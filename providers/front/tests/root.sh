@@ -65,7 +65,7 @@ ldconfig_is() { # broken|none COMMAND...
 	# shellcheck disable=SC2016
 	unshare --mount --propagation private bash -euc 'mount --bind "$1" "$(readlink -f /sbin/ldconfig)"; shift; exec "$@"' sh "$program" "${words[@]}"
 }
-newest() { readelf -V "$root/opt/mesh/front/libmlx5.so.1" | grep -q "Name: $1\$"; }
+newest() { tr "\0" "\n" <"$root/opt/mesh/front/libmlx5.so.1" | grep -qxa "$1"; }
 quiet_readelf() { [ -z "$(readelf -aW "$root/opt/mesh/front/libmlx5.so.1" 2>&1 >/dev/null)" ]; }
 
 host
