@@ -396,7 +396,7 @@ static void test_cut_off_files_are_refused(void **unused)
 
 static void test_damaged_files_do_no_harm(void **unused)
 {
-	static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+	static const uint8_t values[] = {0x00, 0x7f, 0xff};
 	struct elf_facts *out = calloc(1, sizeof(*out));
 
 	(void)unused;
