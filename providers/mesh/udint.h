@@ -144,6 +144,18 @@ void mesh_ud_qp_free(struct mesh_ud_qp *u);
 /** mesh_ud_qp_get - the same, made if need be; NULL: no memory, or it cannot be relayed */
 struct mesh_ud_qp *mesh_ud_qp_get(struct mesh_context *mc, struct ibv_qp *qp);
 
+/**
+ * mesh_ud_posts_pass - does the program post its datagrams of a protection domain by functions that are replaced here?
+ *
+ * An address handle names no queue pair. A program that posts past libibverbs (UCX's ud_mlx5) copies the base's address vector out of the
+ * handle into its own work requests, and nothing can be led. So @pd needs a UD queue pair, in INIT at least, and none that the program
+ * drives itself. A protection domain without a UD queue pair belongs to a program whose queue pairs are not seen (DC, DEVX). RC queue pairs count as
+ * well: UCX connects those of rc_mlx5 with datagrams, and a connection is moved whole or not at all.
+ *
+ * Behind mesh_mlx5_is_base(). Takes ud_lock, conn->lock and data->lock. May wait for an RC queue pair that is being connected.
+ */
+bool mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
+
 /* udrail.c */
 
 /** mesh_ud_rail_get - what we have on a NIC, made if need be; NULL with @why */

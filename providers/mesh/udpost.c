@@ -66,14 +66,19 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 }
 
 /* Would posts pass by us? One that does not goes to where the handle leads: nowhere. */
-static bool can_lead(struct mesh_context *mc)
+static bool can_lead(struct mesh_context *mc, struct ibv_pd *pd)
 {
 	bool can;
 
+	mesh_mlx5_is_base(mc); /* before there are locks */
 	pthread_mutex_lock(&mc->data.lock);
 	can = mesh_data_takes(mc, MESH_FOR_DATAGRAMS);
 	pthread_mutex_unlock(&mc->data.lock);
-	return can;
+	if (!can || mesh_ud_posts_pass(mc, pd))
+		return can;
+	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to another NIC's peers are left as the program asked: the protection domain has no UD "
+		    "queue pair yet, or the program posts by functions that are not seen here (mlx5dv)", mc->device);
+	return false;
 }
 
 static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like,
@@ -117,7 +122,7 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 	bool asks;
 
 	/* Where nothing could be looked up, there may be a route all the same. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &asks) || !can_lead(mc))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &asks) || !can_lead(mc, pd))
 		return NULL;
 	/* What is led to a peer without plugin is lost. */
 	ah = asks ? ask_base(mc, pd, attr) : NULL;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
+#include <infiniband/mlx5dv.h>
 
 #include "conn.h"
 #include "reading.h"
@@ -215,24 +216,108 @@ static void test_srq_unseen(void **state)
 	end_close(&e);
 }
 
-/* An address handle that leads nowhere would be of no use where posts do not pass by us. */
-static void test_datagrams(void **state)
+/* A queue pair of the program in INIT, and its CQ. */
+struct simple {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static struct simple simple_open(enum ibv_qp_type type)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	const int mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	struct simple s = {.cq = ibv_create_cq(world.context, 4, NULL, NULL, 0)};
+	struct ibv_qp_init_attr init = {.send_cq = s.cq, .recv_cq = s.cq, .cap = {2, 2, 1, 1, 0}, .qp_type = type};
+
+	assert_non_null(s.cq);
+	s.qp = ibv_create_qp(world.pd, &init);
+	assert_non_null(s.qp);
+	assert_int_equal(ibv_modify_qp(s.qp, &attr, mask), 0);
+	return s;
+}
+
+static void simple_close(struct simple *s)
+{
+	assert_int_equal(ibv_destroy_qp(s->qp), 0);
+	assert_int_equal(ibv_destroy_cq(s->cq), 0);
+}
+
+/* As UCX: from now on it polls and posts by itself. */
+static void drive(struct simple *s)
+{
+	struct mlx5dv_cq dv = {0};
+	struct mlx5dv_obj obj = {.cq = {.in = s->cq, .out = &dv}};
+
+	assert_true(mesh_mlx5_is_base(world.mc));
+	assert_int_equal(world.mc->data.mlx5.init_obj(&obj, MLX5DV_OBJ_CQ), 0);
+}
+
+/* Return: whether an address handle of @pd to a peer behind another rail is led there. */
+static bool leads(struct ibv_pd *pd)
 {
 	const struct ibv_ah_attr attr = world_rtr(&world, false, 1, 0).ah_attr;
 	const struct mesh_choice choice = {
 		.index = world.gid_index, .sure = true, .gid = world.gid, .type = MV_GID_TYPE_ROCE_V2};
-	struct ibv_context_ops before = world.context->ops, hooked = hook(MESH_AT_post_send);
 	struct ibv_ah *ah;
 
-	(void)state;
 	said.view = (struct mesh_view){.verdict = MV_PATH_APART, .agent_version = MV_CTL_VERSION, .n_paths = 1};
-	assert_null(mesh_ud_create_ah(world.mc, world.pd, &attr, &choice));
+	ah = mesh_ud_create_ah(world.mc, pd, &attr, &choice);
+	if (ah)
+		assert_int_equal(ibv_destroy_ah(ah), 0);
+	return ah;
+}
+
+/* An address handle that leads nowhere would be of no use where posts do not pass by us. */
+static void test_datagrams(void **state)
+{
+	struct ibv_context_ops before, hooked;
+	struct simple ud;
+
+	(void)state;
+	said.agent = true;
+	ud = simple_open(IBV_QPT_UD);
+	before = world.context->ops;
+	hooked = hook(MESH_AT_post_send);
+	assert_false(leads(world.pd));
 	assert_is(&hooked);
 	world.context->ops = before;
-	ah = mesh_ud_create_ah(world.mc, world.pd, &attr, &choice);
-	assert_non_null(ah);
-	assert_ptr_equal(world.context->ops.post_send, mesh_post_send);
-	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_true(leads(world.pd));
+	simple_close(&ud);
+	said.agent = false;
+}
+
+/* Nor where the program posts past libibverbs: datagrams, or what is connected with the help of some. */
+static void test_driven_by_the_program(void **state)
+{
+	struct simple ud, rc, other;
+	struct ibv_pd *pd;
+
+	(void)state;
+	said.agent = true;
+	/* DC or DEVX: nothing of its queue pairs is seen. */
+	assert_false(leads(world.pd));
+	rc = simple_open(IBV_QPT_RC);
+	assert_false(leads(world.pd));
+	ud = simple_open(IBV_QPT_UD);
+	assert_true(leads(world.pd));
+	pd = ibv_alloc_pd(world.context);
+	assert_non_null(pd);
+	assert_false(leads(pd));
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	/* ud_verbs beside rc_mlx5 */
+	drive(&rc);
+	assert_false(leads(world.pd));
+	other = simple_open(IBV_QPT_RC);
+	assert_false(leads(world.pd));
+	simple_close(&rc);
+	assert_true(leads(world.pd));
+	/* ud_mlx5 beside rc_verbs */
+	drive(&ud);
+	assert_false(leads(world.pd));
+	simple_close(&ud);
+	assert_false(leads(world.pd));
+	simple_close(&other);
+	said.agent = false;
 }
 
 /* One that is at work, of which nothing but the polls is ours, does not move while something else is where its posts would be ours. */
@@ -331,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_srq, setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_srq_unseen, setup, world_teardown),
 		cmocka_unit_test_setup_teardown(test_datagrams, setup, world_teardown),
+		cmocka_unit_test_setup_teardown(test_driven_by_the_program, setup, world_teardown),
 		cmocka_unit_test(test_prepare),
 		cmocka_unit_test_setup_teardown(test_over_ours, setup, world_teardown),
 	};

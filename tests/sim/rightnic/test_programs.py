@@ -136,6 +136,23 @@ class Triangle(Worlds):
                     self.both(lambda world: self.ucx(world, server, client, "am_lat", "-d", f"mlx5_{device}:1", "-x", transport,
                                                      "-s", "64"), UCX_UNREACHED)
 
+    def ucx_ends_as_bare(self, world, transports):
+        """Both ends end by themselves, with UCX's error of a path that does not work, before anything times out there."""
+        port = world.fresh_port()
+        command = ["env", *transports, "UCX_NET_DEVICES=mlx5_1:1", "ucx_perftest", "-p", str(port)]
+        got = drive.talk(world, "b", "a", command, [*command, "b", "-t", "tag_lat", "-n", "100"], port, 25)
+        said = json.dumps(got, indent=1)
+        self.assertEqual((got["client"], got["server"]), (255, 255), said)  # neither killed nor aborted
+        for end in ("client", "server"):
+            self.assertRegex(got["output"][end], "ibv_create_ah.* failed: Connection timed out", said)
+
+    def test_ucx_that_drives_its_queue_pairs(self):
+        """By mlx5dv, with or without libibverbs for the datagrams by which it connects: the same ends as bare."""
+        for transports in ([], ["UCX_TLS=rc_mlx5,ud_verbs,self"], ["UCX_TLS=rc_verbs,ud_mlx5,self"]):
+            for world in filter(None, (self.bare, self.stacked)):
+                with self.subTest(transports=transports, stacked=bool(world.stacked)):
+                    self.ucx_ends_as_bare(world, transports)
+
     def mpi(self, world, *settings):
         status, said = world.run("a", MPI, "a,b,c", "1", *settings, seconds=60)
         return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, 1 rounds, \d+ checks, 0 wrong", said)), said
