@@ -212,6 +212,7 @@ struct mesh_conn {
 	struct mesh_conn_probed probed;
 	struct mesh_conn_failures failures;
 	bool shadow_connected, shadow_rts;
+	int rtr_error; /* FAILED: what the base said when its own QP was to be connected: errno; 0: that receives */
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */
 	const char *stayed; /* why the last move came to nothing; NULL: it did not */
 	uint8_t untold_move; /* it has moved, and the log does not have it yet: enum mv_ctl_reason, why; NONE: it has */
@@ -231,7 +232,7 @@ struct mesh_conn {
 	uint64_t job_since_ns;
 	union ibv_gid job_to;
 	bool job_tries;
-	_Atomic bool at_work; /* a worker has, or is about to take, the lock, perhaps for seconds */
+	_Atomic bool at_work; /* a worker, or the program in RTR, has the lock, or is about to take it, perhaps for seconds */
 
 	_Atomic bool work_waits; /* the program posted a send that has to wait; set by any thread, as is the next */
 	_Atomic bool tell; /* a new agent, which knows nothing of it */
@@ -248,6 +249,13 @@ struct mesh_conn {
 	struct mv_ctl_msg key_drop; /* what a KEY_DROP is made from; type 0: nobody has a key of ours */
 	uint64_t told_keys[(1 << MESH_KEY_BITS) / 64]; /* a bit for those of a hash that the peer has asked for; never cleared */
 	bool drops_repeat; /* mesh_conn_run_keys() repeats it until the peer answers */
+	/* What a peer is told that asks while the program's own QP is being connected, and when that was refused. */
+	struct mesh_conn_refusal {
+		bool on;
+		uint8_t local_type;
+		struct mv_ctl_end local, peer;
+		uint32_t rq_psn, attempt;
+	} refusal;
 };
 
 /** mesh_conn_negotiates - it has something of ours that may move; conn->lock */
@@ -422,6 +430,13 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 /** mesh_conn_path_attr - the program's RTR attributes, made to fit a path; 0 or -errno */
 int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_path *path,
 			const struct mv_move_action *action, struct ibv_qp_attr *ret);
+/**
+ * mesh_conn_refuse_peer - from now on a peer that asks is told that this end stays as its program asked; conn->lock
+ *
+ * Without conn->lock, which who connects the base's QP has for seconds. mesh_conn_refuse_no_more() - the other way; conn->lock
+ */
+void mesh_conn_refuse_peer(struct mesh_conn *conn);
+void mesh_conn_refuse_no_more(struct mesh_conn *conn);
 /** mesh_conn_tell - tell the agent, for `meshverbs qps` and `meshverbs drain`; what gets lost is told again by mesh_conn_run() */
 void mesh_conn_tell(struct mesh_conn *conn);
 /** mesh_conn_tell_later - the same, when hundreds of moves are through */

@@ -105,6 +105,7 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 		conn->held = NULL;
 		return err;
 	}
+	mesh_conn_refuse_no_more(conn);
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
 	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* for ever, or not */
@@ -191,6 +192,33 @@ static int rtr_again(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask)
 	return conn->held ? mesh_conn_refuse() : conn->mc->modify_qp(conn->qp, attr, mask);
 }
 
+/*
+ * The peer may be held, and ask. Without an answer a program of its that only receives would wait for ever; bare it had an error at RTR.
+ * The base may look for the neighbour for seconds now, with conn->lock held. conn->lock
+ */
+static void begin_refusing(struct mesh_conn *conn)
+{
+	mesh_conn_refuse_peer(conn);
+	atomic_store_explicit(&conn->at_work, true, memory_order_release); /* the helper thread does not try to lock it */
+	mesh_conn_connected(conn, &conn->local.gid, false);
+	mesh_thread_wake(true);
+}
+
+/* @err: what RTR came to: the program may try again, or is connected, and its peer is answered as any. conn->lock */
+static void end_refusing(struct mesh_conn *conn, int err)
+{
+	if (!err)
+		mesh_conn_refuse_no_more(conn);
+	atomic_store_explicit(&conn->at_work, false, memory_order_release);
+	mesh_conn_queue(conn, true);
+}
+
+/* Is there a peer that may be told that this end stays? */
+static bool is_to_refuse(const struct mesh_view *view)
+{
+	return mesh_judge_needs_agreement(view) && view->agent_version == MV_CTL_VERSION;
+}
+
 /* RTR with the log begun. conn->lock */
 static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask, const struct mesh_choice *choice,
 		      const struct mesh_view *view)
@@ -203,7 +231,11 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 	conn->unlogged = mesh_judge_bound_by(conn, choice, attr, view);
 	if (!conn->unlogged)
 		conn->unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
+	if (is_to_refuse(view))
+		begin_refusing(conn);
 	err = rtr_native(conn->mc, conn->held, conn->qp, attr, mask, choice->index);
+	if (is_to_refuse(view))
+		end_refusing(conn, err);
 	if (err && conn->held) {
 		/* Programs try again where the kernel did not find the neighbour. */
 		mesh_live_unguard(conn->held);
@@ -255,7 +287,7 @@ static int connect_native(struct mesh_context *mc, struct mesh_conn *conn, struc
 	pthread_mutex_unlock(&conn->lock);
 	if (err)
 		goto out;
-	if (logged || (!mesh_judge_needs_agreement(view) && view->agent_version)) {
+	if (logged || view->agent_version) {
 		/* So that the peer, if it sees things differently, gets an answer; also where the route could not be looked up. */
 		if (logged && conn->self)
 			mesh_conn_follows(conn);
@@ -288,6 +320,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
+	char no_rail[256];
 	const char *why;
 
 	if (conn && is_connected(conn, attr, mask, &err))
@@ -301,6 +334,9 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 			log_would_move(mc, attr, &view);
 			goto native;
 		}
+		/* Before the program is told that it is connected: nobody could give it an error that it does not wait for. */
+		if (!why)
+			why = mesh_judge_why_no_rail(mc, qp, &view, no_rail, sizeof(no_rail));
 		if (!why) {
 			err = hold(conn, attr, mask, &choice, &view);
 			if (!err)

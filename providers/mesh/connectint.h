@@ -65,6 +65,16 @@ bool mesh_judge_needs_agreement(const struct mesh_view *view);
 /** mesh_judge_cannot_move - why a connection that cannot work as it is is left as it is; NULL when it can be moved */
 const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
 				   const struct mesh_view *view);
+/**
+ * mesh_judge_why_no_rail - can this process have a NIC of ours on one of the paths that the connection could take?
+ * @why: filled if not; @why_size: 256 will do
+ *
+ * Opens the NIC and makes the protection domain there, if they are not there yet: what cannot be had is known before the program is told that it
+ * is connected. Takes milliseconds the first time in a process. No lock of ours is held. MV_PATH_ASK needs no other NIC.
+ *
+ * Return: @why; NULL: it can.
+ */
+const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size);
 /** mesh_judge_bound_by - why it cannot be moved later; NULL: it can. Called with conn->lock held. */
 const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 				const struct mesh_view *view);

@@ -202,6 +202,19 @@ bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status)
 	return true;
 }
 
+/* A QP that the base has in INIT still. Its receives are flushed there; the first send gets its status as ever. */
+void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status)
+{
+	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
+
+	mesh_held_fail(h, status);
+	pthread_mutex_lock(&h->lock);
+	if (h->mode == MESH_HELD_FAILING && !h->now.qp)
+		to_err(h);
+	pthread_mutex_unlock(&h->lock);
+	mesh_cancel_restore(cancel);
+}
+
 void mesh_held_fail_now(struct mesh_held *h)
 {
 	struct mesh_cq *cq = h->send_cq;

@@ -186,6 +186,13 @@ int mesh_held_native(struct mesh_held *h);
 bool mesh_held_fail(struct mesh_held *h, enum ibv_wc_status status);
 
 /**
+ * mesh_held_fail_both - the same of one whose base's QP could not be connected either, so nothing will ever arrive
+ *
+ * Receives are flushed at once, and the base's QP is in ERR: a program that only receives learns of it, too.
+ */
+void mesh_held_fail_both(struct mesh_held *h, enum ibv_wc_status status);
+
+/**
  * mesh_held_modify - the program modifies a QP after RTR, other than to RTS for the first time
  * @attr, @attr_mask: the program's own
  *

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdio.h>
+
 #include "connectint.h"
 
 /* A connection is judged, at RTR: does the path that the program asks for work, and if not, or not any more, can it move? */
@@ -20,6 +22,30 @@ const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_co
 	if (!view->n_paths)
 		return "no rail of this host reaches one of the peer's";
 	return NULL;
+}
+
+const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size)
+{
+	struct mesh_view_rail place;
+	struct mesh_rail *rail;
+	struct mesh_pd *pd;
+	size_t i;
+
+	if (view->verdict == MV_PATH_ASK)
+		return NULL;
+	snprintf(why, why_size, "the rails are not in the directory any more");
+	for (i = 0; i < view->n_paths; i++) {
+		if (mesh_view_rail(&view->paths[i].local_gid, view->paths[i].type, &place))
+			continue;
+		rail = mesh_rail_get(place.device, why, why_size);
+		pd = rail ? mesh_pd_get(mc, qp->pd, rail, why, why_size) : NULL;
+		mesh_rail_put(rail); /* the pd has a reference, and stays as long as the program's */
+		if (!pd)
+			continue;
+		mesh_pd_put(pd);
+		return NULL;
+	}
+	return why;
 }
 
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,

@@ -116,6 +116,9 @@ static int held_to_rts(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mas
 
 	if (!conn->rtr_mask || conn->rts_mask || !mesh_is_rts(attr, mask))
 		return mesh_conn_refuse();
+	/* What bare RTR would have said. */
+	if (conn->state == MESH_CONN_FAILED && conn->rtr_error)
+		return errno = conn->rtr_error;
 	conn->rts = *attr;
 	conn->rts_mask = mask;
 	err = conn->shadow_connected ? -mesh_conn_shadow_rts(conn) : 0;

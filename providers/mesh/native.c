@@ -87,8 +87,8 @@ static int base_to_rts(struct mesh_conn *conn)
 	return conn->rts_mask ? -mesh_held_modify_base(conn->held, &rts, conn->rts_mask) : 0;
 }
 
-/* @err: of connecting the base's QP. Posting is stopped, until this is done. */
-static void settle(struct mesh_conn *conn, uint8_t gid_type, int err)
+/* @err: of connecting the base's QP; @receives: it is in RTR at least. Posting is stopped, until this is done. */
+static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int err)
 {
 	struct mesh_held *h = conn->held;
 
@@ -105,7 +105,11 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, int err)
 		mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: the program's own path fails: %s; the program gets its errors",
 		       conn->mc->device, conn->qpn, strerrordesc_np(-err));
 		mesh_count(MV_COUNT_SURFACED);
-		mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+		if (receives)
+			mesh_held_fail(conn->held, IBV_WC_RETRY_EXC_ERR);
+		else
+			mesh_held_fail_both(conn->held, IBV_WC_RETRY_EXC_ERR);
+		conn->rtr_error = receives ? 0 : -err;
 		conn->state = MESH_CONN_FAILED;
 	}
 	mesh_conn_tell(conn);
@@ -141,6 +145,7 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)
 {
+	bool receives = false;
 	int err;
 
 	conn->entry_ns = 0;
@@ -151,9 +156,10 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 			action->reason ? mv_ctl_reason_text(action->reason) : "the peer's process did not answer");
 	if (!err)
 		err = base_to_rtr_at_last(conn, action->gid_type);
+	receives = !err;
 	if (!err)
 		err = base_to_rts(conn);
-	settle(conn, action->gid_type, err);
+	settle(conn, action->gid_type, receives, err);
 }
 
 /* The base's has not been connected. */
@@ -195,5 +201,5 @@ void mesh_conn_try_native(struct mesh_conn *conn)
 	 * From here on it can receive, so there is no way back: what it takes another QP must not take again. If RTS is refused, the
 	 * program has what it would have had: one that only receives goes on in RTR, and a send fails.
 	 */
-	settle(conn, conn->local_type, base_to_rts(conn));
+	settle(conn, conn->local_type, true, base_to_rts(conn));
 }

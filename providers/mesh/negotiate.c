@@ -524,6 +524,42 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 	}
 }
 
+void mesh_conn_refuse_peer(struct mesh_conn *conn)
+{
+	const struct mesh_conn_refusal refusal = {.on = true,
+						  .local_type = conn->local_type,
+						  .local = conn->local,
+						  .peer = conn->peer,
+						  .rq_psn = conn->rtr.rq_psn & 0xffffff,
+						  .attempt = conn->attempt};
+
+	pthread_mutex_lock(&conn->key_lock);
+	conn->refusal = refusal;
+	pthread_mutex_unlock(&conn->key_lock);
+}
+
+void mesh_conn_refuse_no_more(struct mesh_conn *conn)
+{
+	pthread_mutex_lock(&conn->key_lock);
+	conn->refusal.on = false;
+	pthread_mutex_unlock(&conn->key_lock);
+}
+
+/* No conn->lock. Return: whether that is all there is to say. */
+static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+{
+	struct mesh_conn_refusal refusal;
+	struct mv_ctl_msg reply;
+
+	pthread_mutex_lock(&conn->key_lock);
+	refusal = conn->refusal;
+	pthread_mutex_unlock(&conn->key_lock);
+	if (refusal.on && mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn,
+						refusal.attempt, msg, &reply))
+		mesh_thread_send(&reply);
+	return refusal.on;
+}
+
 /* Came while somebody else had the connection. */
 static void take_late_bye(struct mesh_conn *conn, uint64_t now_ns)
 {
@@ -647,6 +683,8 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 {
 	uint64_t at;
 
+	if (refuse(conn, msg))
+		return UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */
 		if (msg->type == MV_CTL_BYE)

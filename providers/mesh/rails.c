@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fork.h"
 #include "rails.h"
 #include "tables.h"
 
+#define FOLDER	"/dev/infiniband/"
 #define FORK_MS 1000
 #define GID_NS  5000000ull /* how long the place of an address is believed */
 #define N_MARKS 24u /* see mark_files(); the C library has signals of its own below */
@@ -21,6 +23,25 @@ bool mesh_rail_opening(const struct mesh_root *root)
 	return atomic_load_explicit(&root->process->rail_opener, memory_order_relaxed) == (unsigned long)pthread_self();
 }
 
+/*
+ * Where libibverbs cannot open a device file, it waits five seconds for udev to make it (rdma-core, util/open_cdev.c). Nobody has that time:
+ * bare the program has an error within a second. Return: 0 or -errno.
+ */
+static int try_file(const struct ibv_device *device)
+{
+	char path[sizeof(FOLDER) + sizeof(device->dev_name)];
+	int fd;
+
+	if (!device->dev_name[0])
+		return 0;
+	snprintf(path, sizeof(path), "%s%s", FOLDER, device->dev_name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
 /* The caller holds rails_lock, so there is one opener at a time. */
 static struct ibv_context *open_context(const char *device, char *why, size_t why_size)
 {
@@ -29,7 +50,7 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	struct ibv_context *context = NULL;
 	struct ibv_device **list;
 	bool locked;
-	int i, n = 0;
+	int i, n = 0, err = 0;
 
 	/* A fork that takes that long waits for somebody who waits for us. */
 	locked = mesh_fork_lock(&process->open_lock, FORK_MS);
@@ -38,6 +59,8 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 		;
 	if (i == n) {
 		snprintf(why, why_size, "there is no device %s here", device);
+	} else if ((err = try_file(list[i]))) {
+		snprintf(why, why_size, "%s cannot be opened: %s", device, strerrordesc_np(-err));
 	} else {
 		atomic_store_explicit(&process->rail_opener, (unsigned long)pthread_self(), memory_order_relaxed);
 		context = verbs->open_device(list[i]);

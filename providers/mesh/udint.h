@@ -158,6 +158,14 @@ bool mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
 
 /* udrail.c */
 
+/**
+ * mesh_ud_has_outlet - can datagrams have what they need, on the program's own NIC and on that of one of the paths?
+ * @why: filled if not; @why_size: 256 will do
+ *
+ * Makes it, if it is not there yet: nobody tells a program that its datagrams are lost. Takes ud_lock; cancellation is off.
+ */
+bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+
 /** mesh_ud_rail_get - what we have on a NIC, made if need be; NULL with @why */
 struct mesh_ud_rail *mesh_ud_rail_get(const char *device, char *why, size_t why_size);
 /** mesh_ud_rail_of - the same of a rail, if there is anything */

@@ -19,9 +19,9 @@ static const union ibv_gid nowhere = {
 	.raw = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 'm', 'v', 'e', 'r', 'b', 's'},
 };
 
-/* *ret_asks: the base may find a way all the same: on the link. */
+/* @view: filled */
 static bool reaches_by_another_rail(const struct mesh_context *mc, const struct ibv_ah_attr *attr,
-				    const struct mesh_choice *choice, bool *ret_asks)
+				    const struct mesh_choice *choice, struct mesh_view *view)
 {
 	struct mv_path_request request = {
 		.device = mc->device,
@@ -31,36 +31,34 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 		.dgid = attr->grh.dgid,
 		.routed = choice->fits,
 	};
-	struct mesh_view view;
 	char to[MV_GID_STRLEN];
 	const char *why = NULL;
 
-	mesh_view_judge(&request, &view);
-	*ret_asks = view.verdict == MV_PATH_OTHER_SUBNET;
-	switch (view.verdict) {
+	mesh_view_judge(&request, view);
+	switch (view->verdict) {
 	case MV_PATH_APART:
 	case MV_PATH_OTHER_SUBNET:
 		break;
 	case MV_PATH_LOCAL_DOWN:
 	case MV_PATH_REMOTE_DOWN: /* loopback of a port that is down does not work either */
-		why = mv_path_verdict_text(view.verdict);
+		why = mv_path_verdict_text(view->verdict);
 		break;
 	default:
 		return false;
 	}
-	if (!why && !view.agent_version)
+	if (!why && !view->agent_version)
 		why = "the peer's host has no agent";
-	if (!why && view.agent_version != MV_CTL_VERSION)
+	if (!why && view->agent_version != MV_CTL_VERSION)
 		why = "the peer's agent speaks another version";
-	if (!why && !view.n_paths)
+	if (!why && !view->n_paths)
 		why = "no rail of this host reaches one of the peer's";
 	if (why)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s",
-			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host, why);
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host, why);
 	if (!why && mc->logged_only) {
 		mesh_count(MV_COUNT_OBSERVED_MOVE);
 		mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s port %u: datagrams to %s on host %s would go by another NIC: observing only",
-			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view.host);
+			    mc->device, attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host);
 	}
 	return !why && !mc->logged_only;
 }
@@ -90,6 +88,20 @@ static struct ibv_ah *base_ah(struct mesh_context *mc, struct ibv_pd *pd, const 
 	return mesh_base_ah(mc, pd, &attr);
 }
 
+/* Nobody tells a program that its datagrams are lost: what they need is there before they are led. */
+static bool has_outlet(struct mesh_context *mc, const struct ibv_ah_attr *attr, const struct mesh_view *view)
+{
+	char why[256], to[MV_GID_STRLEN];
+	int cancel = mesh_cancel_off();
+	bool has = mesh_ud_has_outlet(mc, view, why, sizeof(why));
+
+	if (!has)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s port %u: datagrams to %s on host %s are left as the program asked: %s", mc->device,
+			    attr->port_num, mv_gid_format(&attr->grh.dgid, to), view->host, why);
+	mesh_cancel_restore(cancel);
+	return has;
+}
+
 /* As bare, to where the kernel may find the peer on the link. NULL: it does not. */
 static struct ibv_ah *ask_base(struct mesh_context *mc, struct ibv_pd *pd, const struct ibv_ah_attr *like)
 {
@@ -117,16 +129,16 @@ struct ibv_ah *mesh_ud_create_ah(struct mesh_context *mc, struct ibv_pd *pd, con
 {
 	int saved_errno = errno, cancel;
 	struct mesh_ud_ah *a;
+	struct mesh_view view;
 	struct ibv_ah *ah;
 	int err = -ENOMEM;
-	bool asks;
 
 	/* Where nothing could be looked up, there may be a route all the same. */
-	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &asks) || !can_lead(mc, pd))
+	if (!mc->sees_peers || !choice->sure || !reaches_by_another_rail(mc, attr, choice, &view) || !can_lead(mc, pd))
 		return NULL;
 	/* What is led to a peer without plugin is lost. */
-	ah = asks ? ask_base(mc, pd, attr) : NULL;
-	if (ah)
+	ah = view.verdict == MV_PATH_OTHER_SUBNET ? ask_base(mc, pd, attr) : NULL;
+	if (ah || !has_outlet(mc, attr, &view))
 		return ah;
 	a = malloc(sizeof(*a));
 	if (!a)

@@ -54,6 +54,22 @@ static bool fill(struct mesh_ud_rail *rail)
 	return !ibv_req_notify_cq(rail->cq, 0);
 }
 
+bool mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+{
+	int cancel = mesh_ud_lock();
+	struct mesh_view_rail place;
+	bool has = false;
+	size_t i;
+
+	snprintf(why, why_size, "the rails are not in the directory any more");
+	if (mesh_ud_rail_get(mc->device, why, why_size))
+		for (i = 0; i < view->n_paths && !has; i++)
+			has = !mesh_view_rail(&view->paths[i].local_gid, view->paths[i].type, &place) &&
+			      mesh_ud_rail_get(place.device, why, why_size);
+	mesh_ud_unlock(cancel);
+	return has;
+}
+
 struct mesh_ud_rail *mesh_ud_rail_of(const struct mesh_rail *rail)
 {
 	struct mesh_ud_rail *r;

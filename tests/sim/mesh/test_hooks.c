@@ -242,6 +242,17 @@ static void simple_close(struct simple *s)
 	assert_int_equal(ibv_destroy_cq(s->cq), 0);
 }
 
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+{
+	(void)mc;
+	(void)view;
+	(void)why;
+	(void)why_size;
+	return true;
+}
+
 /* As UCX: from now on it polls and posts by itself. */
 static void drive(struct simple *s)
 {

@@ -75,12 +75,15 @@ static void end_helping(void)
 static int (*base_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 static _Atomic unsigned int n_rtr; /* of the base's */
 static unsigned int resolves_us; /* as long as the kernel looks for the neighbour */
+static int refuses; /* what it says then; 0: it is there */
 
 static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
 		n_rtr++;
 		usleep(resolves_us);
+		if (refuses)
+			return refuses;
 	}
 	return base_modify(qp, attr, mask);
 }
@@ -88,7 +91,7 @@ static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 /* @reads: what libmlx5 has is read; else all batches are ours from the beginning */
 static void open_with(enum mv_path_verdict verdict, bool reads)
 {
-	struct ibv_qp_attr rtr, rts = world_rts(PSN);
+	struct ibv_qp_attr rtr;
 
 	said.agent = true;
 	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
@@ -101,20 +104,35 @@ static void open_with(enum mv_path_verdict verdict, bool reads)
 	world.mc->modify_qp = modify_slowly;
 	n_rtr = 0;
 	resolves_us = 0;
+	refuses = 0;
 	end_open(&e, &world, &builders, &(struct shape){0});
 	conn = mesh_conn_get(e.qp);
 	assert_non_null(conn);
 	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
 	assert_int_equal(ibv_modify_qp(e.qp, &rtr, RTR_MASK), 0);
-	assert_int_equal(ibv_modify_qp(e.qp, &rts, RTS_MASK), 0);
 	assert_non_null(conn->held);
 	alarm(PATIENCE);
+}
+
+static int to_rts(void)
+{
+	struct ibv_qp_attr rts = world_rts(PSN);
+
+	return ibv_modify_qp(e.qp, &rts, RTS_MASK);
+}
+
+static int setup_rtr(void **state)
+{
+	(void)state;
+	open_with(MV_PATH_ASK, false);
+	return 0;
 }
 
 static int setup(void **state)
 {
 	(void)state;
 	open_with(MV_PATH_ASK, false);
+	assert_int_equal(to_rts(), 0);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
 	assert_int_equal(n_rtr, 0);
 	return 0;
@@ -124,6 +142,7 @@ static int setup_logged(void **state)
 {
 	(void)state;
 	open_with(MV_PATH_WORKS, false);
+	assert_int_equal(to_rts(), 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
 	return 0;
 }
@@ -132,6 +151,7 @@ static int setup_read(void **state)
 {
 	(void)state;
 	open_with(MV_PATH_WORKS, true);
+	assert_int_equal(to_rts(), 0);
 	assert_int_equal(conn->state, MESH_CONN_NATIVE);
 	return 0;
 }
@@ -176,7 +196,7 @@ static void assert_rts(void)
 }
 
 /* Whenever the worker comes to it; alarm() ends that. */
-static void assert_goes_native(void)
+static enum mesh_conn_state wait_for_outcome(void)
 {
 	enum mesh_conn_state is = MESH_CONN_HELD;
 
@@ -186,8 +206,13 @@ static void assert_goes_native(void)
 		is = conn->state;
 		pthread_mutex_unlock(&conn->lock);
 	}
-	assert_int_equal(is, MESH_CONN_NATIVE);
 	assert_int_equal(n_rtr, 1);
+	return is;
+}
+
+static void assert_goes_native(void)
+{
+	assert_int_equal(wait_for_outcome(), MESH_CONN_NATIVE);
 }
 
 /* ---- tests ------------------------------------------------------------------------------------------------------------ */
@@ -217,6 +242,57 @@ static void test_asks_in_batch(void **state)
 	build_write(3, 0x3333);
 	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
 	assert_written(3, 0x3333);
+}
+
+static enum ibv_qp_state state_of(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+static void assert_flushed(uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = end_wait(&e);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+}
+
+/* The program's own path does not work, either. Who only receives has no send that would tell: its receives do. */
+static void test_refused_receives(void **state)
+{
+	(void)state;
+	refuses = ETIMEDOUT;
+	assert_int_equal(end_recv(&e, 1, 0, 64), 0);
+	begin_helping();
+	assert_int_equal(wait_for_outcome(), MESH_CONN_FAILED);
+	assert_flushed(1, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(end_recv(&e, 2, 0, 64), 0);
+	assert_flushed(2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(state_of(), IBV_QPS_ERR);
+	/* And a send has the status that it has of a peer that is not there. */
+	ibv_wr_start(e.qp_ex);
+	build_write(3, 0x3333);
+	build_write(4, 0x4444);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_flushed(3, IBV_WC_RETRY_EXC_ERR);
+	assert_flushed(4, IBV_WC_WR_FLUSH_ERR);
+	end_quiet(&e);
+	end_helping();
+}
+
+/* Who asks for RTS later is told then, as bare at RTR. */
+static void test_refused_before_rts(void **state)
+{
+	(void)state;
+	refuses = ETIMEDOUT;
+	begin_helping();
+	assert_int_equal(wait_for_outcome(), MESH_CONN_FAILED);
+	assert_int_equal(to_rts(), ETIMEDOUT);
+	end_helping();
 }
 
 /* He may end the connection there, which is then not made any more. */
@@ -342,6 +418,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_asks_in_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_receives, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_before_rts, setup_rtr, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_in_batch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_batches_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_modified_held, setup, teardown),

@@ -164,6 +164,44 @@ class Triangle(Worlds):
         self.both(lambda world: self.mpi(world, "UCX_TLS=rc_v,self", "UCX_MAX_RNDV_RAILS=2"), MPI_UNREACHED)
 
 
+class Unopened(Worlds):
+    """Host a's NIC 0, by which b would be reached, cannot be opened: its device file is not there."""
+
+    @staticmethod
+    def before_agents(world):
+        status, said = world.run("a", "rm", "/dev/infiniband/uverbs0")
+        if status != 0:
+            raise RuntimeError(said)
+
+    def ends_as_bare(self, server, client, program):
+        """Both ends end by themselves, with the error of the path that the program asked for."""
+        nics = {"a": "mlx5_1", "b": "mlx5_0"}
+        for world in filter(None, (self.bare, self.stacked)):
+            with self.subTest(server=server, program=program, stacked=bool(world.stacked)):
+                port = world.fresh_port()
+                command = [*program, "-p", str(port), "-d"]
+                got = drive.talk(world, server, client, [*command, nics[server]], [*command, nics[client], server], port, 25)
+                said = json.dumps(got, indent=1)
+                self.assertNotIn(None, (got["client"], got["server"]), said)  # had to be killed
+                self.assertNotIn(0, (got["client"], got["server"]), said)
+                self.assertRegex(got["output"]["client" if client == "a" else "server"], "modify QP.* to RTR|Unable to Connect", said)
+
+    def test_receiver_or_sender_cannot_move(self):
+        """a only receives, or only sends; its peer b, which could move, is told."""
+        for server, client in (("a", "b"), ("b", "a")):
+            for program in some(["ib_send_bw", "ib_write_bw"]):
+                self.ends_as_bare(server, client, [program, "-F", "-n", "200"])
+
+    def test_datagrams(self):
+        """ibv_create_ah() says so; nothing else would."""
+        for world in filter(None, (self.bare, self.stacked)):
+            with self.subTest(stacked=bool(world.stacked)):
+                port = world.fresh_port()
+                command = ["ibv_ud_pingpong", "-g", "3", "-p", str(port), "-d"]
+                got = drive.talk(world, "a", "b", [*command, "mlx5_1"], [*command, "mlx5_0", "a"], port, 25)
+                self.assertIn("Failed to create AH", got["output"]["server"], json.dumps(got, indent=1))
+
+
 class Uncabled(Worlds):
     """Host a's NIC 0 never has a carrier; b reaches it through NIC 1 only."""
     topology = "pair"

@@ -86,7 +86,7 @@ bool __wrap_mesh_work_submit(struct mesh_conn *c, const union ibv_gid *to, bool 
 
 /* What the base makes of it when its QP is to be connected. */
 int rtr_error, rts_error, own_error;
-unsigned int n_rtr, n_rts, n_native;
+unsigned int n_rtr, n_rts, n_native, n_err;
 uint8_t chosen_index, rtr_index;
 bool chosen_sure;
 
@@ -133,6 +133,7 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	if (attr->qp_state == IBV_QPS_RTR)
 		rtr_index = attr->ah_attr.grh.sgid_index;
 	n_rts += attr->qp_state == IBV_QPS_RTS;
+	n_err += attr->qp_state == IBV_QPS_ERR;
 	if (attr->qp_state == IBV_QPS_RTR && attr->ah_attr.grh.sgid_index != chosen_index && own_error)
 		return own_error;
 	return attr->qp_state == IBV_QPS_RTS ? rts_error : rtr_error;
@@ -243,7 +244,7 @@ int oneconn_setup(void **state)
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
 	chosen_sure = false;
-	n_submitted = n_rtr = n_rts = n_native = n_lacks = 0;
+	n_submitted = n_rtr = n_rts = n_native = n_err = n_lacks = 0;
 	n_ahs = n_ahs_gone = n_joined = n_left = 0;
 	qp.srq = NULL;
 	rtr_error = rts_error = own_error = ah_error = 0;

@@ -449,6 +449,28 @@ static void test_entry_does_not_come(void **state)
 	assert_int_equal(held.mode, MESH_HELD_FAILING);
 }
 
+/*
+ * No path can be agreed upon, and the program's own does not work: what bare RTR says is said by RTS, if that comes later, and a program that
+ * only receives is told by its receives, which the base flushes.
+ */
+static void test_base_refuses_at_last(void **state)
+{
+	(void)state;
+	has_no_path();
+	entry_lacks = false;
+	conn.rts_mask = 0;
+	cq.mc = &context;
+	rtr_error = ETIMEDOUT;
+	assert_true(looks_after(0));
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(n_err, 1);
+	assert_true(held.ended);
+	assert_int_equal(held.mode, MESH_HELD_FAILING); /* a send that comes has a status of its own */
+	assert_int_equal(held.fail_status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(conn.rtr_error, ETIMEDOUT);
+}
+
 /* All that there is is the helper thread, which connects it then as well. */
 static void test_entry_without_workers(void **state)
 {
@@ -591,6 +613,7 @@ int main(void)
 		T(test_meanwhile),
 		T(test_entry_is_awaited),
 		T(test_entry_does_not_come),
+		T(test_base_refuses_at_last),
 		T(test_entry_without_workers),
 		T(test_why_it_fails),
 		T(test_address_is_elsewhere),

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -42,6 +43,45 @@ int __wrap_mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struc
 	(void)ret;
 	n_held++;
 	return -ENOMEM;
+}
+
+static const char *no_rail; /* why the NIC that it would go to cannot be had; NULL: it can */
+
+const char *__wrap_mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size);
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size);
+bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd);
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg);
+
+const char *__wrap_mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_view *view, char *why, size_t why_size)
+{
+	(void)mc;
+	(void)qp;
+	(void)view;
+	(void)why;
+	(void)why_size;
+	return no_rail;
+}
+
+bool __wrap_mesh_ud_has_outlet(const struct mesh_context *mc, const struct mesh_view *view, char *why, size_t why_size)
+{
+	(void)mc;
+	(void)view;
+	snprintf(why, why_size, "%s", no_rail ? no_rail : "");
+	return !no_rail;
+}
+
+bool __wrap_mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd)
+{
+	(void)mc;
+	(void)pd;
+	return true;
+}
+
+static struct mv_ctl_msg sent; /* the last message */
+
+void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
+{
+	sent = *msg;
 }
 
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
@@ -332,6 +372,85 @@ static void peer_is_answered(void)
 	end(context);
 }
 
+static struct mesh_conn *refusing; /* with a reference */
+static int (*base_modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+static int refused_with;
+
+/* The peer is held, and asks. */
+static void peer_asks(void)
+{
+	const struct mv_ctl_msg hello = {.type = MV_CTL_HELLO,
+					 .attempt = 9,
+					 .from = {.gid = gid("10.2.0.1"), .qpn = 8},
+					 .to = {.gid = gid("10.1.0.1"), .qpn = 7},
+					 .from_psn = 0x11,
+					 .to_psn = MV_CTL_PSN_NONE};
+	const struct mv_ctl_keys no_keys = {0};
+
+	memset(&sent, 0, sizeof(sent));
+	mesh_conn_message(refusing, &hello, &no_keys, 1, 1);
+}
+
+static void assert_answered(void)
+{
+	assert_int_equal(sent.type, MV_CTL_HELLO);
+	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.to_attempt, 9);
+	assert_int_equal(sent.to_psn, 0x11); /* which proves it to a peer in RTS */
+}
+
+/* While the base looks for the neighbour the peer asks, and does not wait for that. */
+static int slow_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	peer_asks();
+	assert_answered();
+	return refused_with;
+}
+
+/*
+ * The NIC that it would go to cannot be opened: as bare, at once. The peer, which may have no reason to stay, is told so: its program may only
+ * receive, and nothing else would end that.
+ */
+static void no_rail_to_be_had(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+	struct mesh_context *mc = mesh_context_get(context);
+	struct ibv_qp qp = {.context = context, .qp_type = IBV_QPT_RC, .qp_num = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .dest_qp_num = 8,
+				   .rq_psn = 0x11,
+				   .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .dgid = gid("10.2.0.1")}}};
+
+	assert_true(rtr_holds(context));
+	assert_false(ah_is_the_programs(context));
+	no_rail = "mlx5_1 cannot be opened: No such file or directory";
+	assert_true(ah_is_the_programs(context));
+	refusing = mesh_conn_new(mc, &qp);
+	base_modify = mc->modify_qp;
+	mc->modify_qp = slow_modify;
+	n_held = 0;
+	refused_with = ETIMEDOUT;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), ETIMEDOUT);
+	assert_int_equal(n_held, 0);
+	assert_int_equal(refusing->state, MESH_CONN_INIT);
+	assert_false(refusing->at_work);
+	peer_asks(); /* until the program takes its queue pair away */
+	assert_answered();
+	/* The neighbour is there, after all. */
+	refused_with = 0;
+	assert_int_equal(fake.modify_qp(&qp, &attr, RTR_MASK), 0);
+	assert_int_equal(refusing->state, MESH_CONN_NATIVE);
+	peer_asks();
+	assert_answered();
+	mc->modify_qp = base_modify;
+	mesh_conn_unlink(refusing);
+	mesh_conn_put(refusing);
+	end(context);
+}
+
 /* Nobody here knows of routers between subnets of InfiniBand. */
 static void infiniband_router(void)
 {
@@ -367,6 +486,7 @@ TEST(another_version)
 TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
+TEST(no_rail_to_be_had)
 
 int main(void)
 {
@@ -384,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_other_subnet),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
+		cmocka_unit_test(test_no_rail_to_be_had),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
