@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* The uverbs file's write(): legacy and extended commands. */
 #include "cmd.h"
+#include "firmware.h"
 
 #include <errno.h>
 #include <rdma/ib_user_verbs.h>
@@ -20,6 +21,7 @@ struct command {
 	int (*run)(struct cmd_args *a);
 	uint16_t in_len, out_len; /* core parts */
 	uint8_t flags;
+	uint8_t firmware; /* enum sim_firmware */
 };
 
 #define IN(type)     sizeof(struct ib_uverbs_##type)
@@ -29,39 +31,39 @@ struct command {
 
 static const struct command commands[] = {
 	CMD(GET_CONTEXT) = {cmd_get_context, IN(get_context), OUT(get_context),
-			    UNLOCKED | NO_CONTEXT},
-	CMD(QUERY_DEVICE) = {cmd_query_device, IN(query_device), OUT(query_device), 0},
-	CMD(QUERY_PORT) = {cmd_query_port, IN(query_port), OUT(query_port), 0},
-	CMD(ALLOC_PD) = {cmd_alloc_pd, IN(alloc_pd), OUT(alloc_pd), 0},
-	CMD(DEALLOC_PD) = {cmd_dealloc_pd, IN(dealloc_pd), 0, ON_DEAD},
-	CMD(REG_MR) = {cmd_reg_mr, IN(reg_mr), OUT(reg_mr), 0},
-	CMD(REREG_MR) = {cmd_rereg_mr, IN(rereg_mr), OUT(rereg_mr), 0},
-	CMD(DEREG_MR) = {cmd_dereg_mr, IN(dereg_mr), 0, ON_DEAD},
+			    UNLOCKED | NO_CONTEXT, SIM_FW_OPEN},
+	CMD(QUERY_DEVICE) = {cmd_query_device, IN(query_device), OUT(query_device), 0, SIM_FW_QUERY},
+	CMD(QUERY_PORT) = {cmd_query_port, IN(query_port), OUT(query_port), 0, SIM_FW_QUERY},
+	CMD(ALLOC_PD) = {cmd_alloc_pd, IN(alloc_pd), OUT(alloc_pd), 0, SIM_FW_CREATE},
+	CMD(DEALLOC_PD) = {cmd_dealloc_pd, IN(dealloc_pd), 0, ON_DEAD, SIM_FW_DESTROY},
+	CMD(REG_MR) = {cmd_reg_mr, IN(reg_mr), OUT(reg_mr), 0, SIM_FW_REG_MR},
+	CMD(REREG_MR) = {cmd_rereg_mr, IN(rereg_mr), OUT(rereg_mr), 0, SIM_FW_REG_MR},
+	CMD(DEREG_MR) = {cmd_dereg_mr, IN(dereg_mr), 0, ON_DEAD, SIM_FW_DEREG},
 	CMD(CREATE_AH) = {cmd_create_ah, IN(create_ah), OUT(create_ah), UNLOCKED},
 	CMD(DESTROY_AH) = {cmd_destroy_ah, IN(destroy_ah), 0, ON_DEAD},
 	CMD(CREATE_COMP_CHANNEL) = {cmd_create_comp_channel, IN(create_comp_channel),
 				    OUT(create_comp_channel), 0},
-	CMD(CREATE_CQ) = {cmd_create_cq, IN(create_cq), OUT(create_cq), 0},
-	CMD(RESIZE_CQ) = {cmd_resize_cq, IN(resize_cq), 4 /* without "reserved" */, 0},
-	CMD(DESTROY_CQ) = {cmd_destroy_cq, IN(destroy_cq), OUT(destroy_cq), ON_DEAD},
-	CMD(CREATE_SRQ) = {cmd_create_srq, IN(create_srq), OUT(create_srq), 0},
-	CMD(MODIFY_SRQ) = {cmd_modify_srq, IN(modify_srq), 0, 0},
-	CMD(QUERY_SRQ) = {cmd_query_srq, IN(query_srq), OUT(query_srq), 0},
-	CMD(DESTROY_SRQ) = {cmd_destroy_srq, IN(destroy_srq), OUT(destroy_srq), ON_DEAD},
-	CMD(CREATE_QP) = {cmd_create_qp, IN(create_qp), OUT(create_qp), 0},
-	CMD(QUERY_QP) = {cmd_query_qp, IN(query_qp), OUT(query_qp), 0},
-	CMD(MODIFY_QP) = {cmd_modify_qp, IN(modify_qp), 0, UNLOCKED},
-	CMD(DESTROY_QP) = {cmd_destroy_qp, IN(destroy_qp), OUT(destroy_qp), ON_DEAD},
+	CMD(CREATE_CQ) = {cmd_create_cq, IN(create_cq), OUT(create_cq), 0, SIM_FW_CREATE},
+	CMD(RESIZE_CQ) = {cmd_resize_cq, IN(resize_cq), 4 /* without "reserved" */, 0, SIM_FW_MODIFY},
+	CMD(DESTROY_CQ) = {cmd_destroy_cq, IN(destroy_cq), OUT(destroy_cq), ON_DEAD, SIM_FW_DESTROY},
+	CMD(CREATE_SRQ) = {cmd_create_srq, IN(create_srq), OUT(create_srq), 0, SIM_FW_CREATE},
+	CMD(MODIFY_SRQ) = {cmd_modify_srq, IN(modify_srq), 0, 0, SIM_FW_MODIFY},
+	CMD(QUERY_SRQ) = {cmd_query_srq, IN(query_srq), OUT(query_srq), 0, SIM_FW_QUERY},
+	CMD(DESTROY_SRQ) = {cmd_destroy_srq, IN(destroy_srq), OUT(destroy_srq), ON_DEAD, SIM_FW_DESTROY},
+	CMD(CREATE_QP) = {cmd_create_qp, IN(create_qp), OUT(create_qp), 0, SIM_FW_CREATE},
+	CMD(QUERY_QP) = {cmd_query_qp, IN(query_qp), OUT(query_qp), 0, SIM_FW_QUERY},
+	CMD(MODIFY_QP) = {cmd_modify_qp, IN(modify_qp), 0, UNLOCKED, SIM_FW_MODIFY},
+	CMD(DESTROY_QP) = {cmd_destroy_qp, IN(destroy_qp), OUT(destroy_qp), ON_DEAD, SIM_FW_DESTROY},
 	CMD(ATTACH_MCAST) = {cmd_attach_mcast, IN(attach_mcast), 0, 0},
 	CMD(DETACH_MCAST) = {cmd_detach_mcast, IN(detach_mcast), 0, ON_DEAD},
 };
 
 static const struct command ex_commands[] = {
-	EX_CMD(QUERY_DEVICE) = {cmd_ex_query_device, IN(ex_query_device), 0, 0},
-	EX_CMD(CREATE_CQ) = {cmd_ex_create_cq, IN(ex_create_cq), OUT(ex_create_cq), 0},
-	EX_CMD(CREATE_QP) = {cmd_ex_create_qp, IN(ex_create_qp), OUT(ex_create_qp), 0},
-	EX_CMD(MODIFY_QP) = {cmd_ex_modify_qp, IN(ex_modify_qp), 0, UNLOCKED},
-	EX_CMD(MODIFY_CQ) = {cmd_ex_modify_cq, IN(ex_modify_cq), 0, 0},
+	EX_CMD(QUERY_DEVICE) = {cmd_ex_query_device, IN(ex_query_device), 0, 0, SIM_FW_QUERY},
+	EX_CMD(CREATE_CQ) = {cmd_ex_create_cq, IN(ex_create_cq), OUT(ex_create_cq), 0, SIM_FW_CREATE},
+	EX_CMD(CREATE_QP) = {cmd_ex_create_qp, IN(ex_create_qp), OUT(ex_create_qp), 0, SIM_FW_CREATE},
+	EX_CMD(MODIFY_QP) = {cmd_ex_modify_qp, IN(ex_modify_qp), 0, UNLOCKED, SIM_FW_MODIFY},
+	EX_CMD(MODIFY_CQ) = {cmd_ex_modify_cq, IN(ex_modify_cq), 0, 0, SIM_FW_MODIFY},
 };
 
 void cmd_drv_in(const struct cmd_args *a, void *dst, size_t len)
@@ -93,6 +95,7 @@ static int run(struct ucontext *uc, const struct command *c, struct cmd_args *a)
 		return -EINVAL;
 	if (ucontext_dead(uc) && !(c->flags & ON_DEAD))
 		return -EIO;
+	firmware_wait(uc->dev, c->firmware);
 	if (c->flags & UNLOCKED) {
 		err = c->run(a);
 		wake_engine(uc->hca);

@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 #include "cmd_ioctl.h"
+#include "firmware.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -210,18 +211,19 @@ static int query_pd(struct call *c)
 static const struct {
 	uint16_t object, method;
 	int (*run)(struct call *c);
+	enum sim_firmware firmware;
 } methods[] = {
-	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry},
-	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table},
-	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context},
-	{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, async_alloc},
-	{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query_mr},
-	{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query_pd},
-	{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, ioctl_create_cq},
-	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, ioctl_create_qp},
-	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, ioctl_create_srq},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, query_gid_entry, SIM_FW_NONE},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, query_gid_table, SIM_FW_NONE},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context, SIM_FW_NONE},
+	{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, async_alloc, SIM_FW_NONE},
+	{UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, query_mr, SIM_FW_NONE},
+	{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, query_pd, SIM_FW_NONE},
+	{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, ioctl_create_cq, SIM_FW_CREATE},
+	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, ioctl_create_qp, SIM_FW_CREATE},
+	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, ioctl_create_srq, SIM_FW_CREATE},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uar_alloc, SIM_FW_CREATE},
+	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uar_destroy, SIM_FW_DESTROY},
 };
 
 static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
@@ -237,6 +239,7 @@ static int run(struct ucontext *uc, struct ib_uverbs_ioctl_hdr *hdr)
 			continue;
 		if (ucontext_dead(uc))
 			return -EIO;
+		firmware_wait(uc->dev, methods[i].firmware);
 		hca_lock(uc->hca);
 		err = methods[i].run(&c);
 		hca_unlock(uc->hca);

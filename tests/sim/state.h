@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 3
+#define SIM_STATE_VERSION 4
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -63,6 +63,19 @@ enum sim_link_layer { SIM_LINK_INFINIBAND = 1, SIM_LINK_ETHERNET = 2 };
 enum sim_gid_type { SIM_GID_NONE = 0, SIM_GID_IB = 1, SIM_GID_ROCE_V1 = 2, SIM_GID_ROCE_V2 = 3 };
 
 #define SIM_NO_VLAN 0xffff
+
+/* What a card's firmware does for the driver: sim_dev.firmware_us. */
+enum sim_firmware {
+	SIM_FW_NONE, /* the driver does it alone */
+	SIM_FW_OPEN,
+	SIM_FW_QUERY,
+	SIM_FW_CREATE,
+	SIM_FW_MODIFY,
+	SIM_FW_REG_MR,
+	SIM_FW_DEREG,
+	SIM_FW_DESTROY,
+	SIM_N_FW
+};
 
 /* One entry of a port's GID table; an empty slot is all zero. */
 struct sim_gid {
@@ -136,6 +149,7 @@ struct sim_dev {
 	char fw_ver[32]; /* "20.31.1014" */
 	char board_id[32];
 	char pci[16]; /* "0000:01:00.0" */
+	_Atomic uint32_t firmware_us[SIM_N_FW]; /* how long each command of that kind takes; any time */
 	struct sim_port ports[SIM_MAX_PORTS]; /* [0] is port 1 */
 };
 

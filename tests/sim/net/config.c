@@ -89,6 +89,9 @@ static int dev_setting(struct sim_dev *d, const char *key, const char *value)
 		p->n_pkeys = (uint16_t)v;
 	else if (!strcmp(key, "lid"))
 		p->lid = (uint16_t)v;
+	else if (!strcmp(key, "firmware_us"))
+		for (int kind = 1; kind < SIM_N_FW; kind++)
+			atomic_store_explicit(&d->firmware_us[kind], (uint32_t)v, memory_order_relaxed);
 	else
 		return -EINVAL;
 	return 0;

@@ -12,6 +12,7 @@
 #include "../cm/server.h"
 #include "control.h"
 #include "fault_rule.h"
+#include "firmware_rule.h"
 
 struct reply {
 	char *text;
@@ -91,6 +92,8 @@ static void clear_rules(struct host *h, uint32_t dev, const char *which, struct 
 
 static void list_rules(struct host *h, uint32_t dev, struct reply *r)
 {
+	char firmware[256];
+
 	for (int i = 0; i < SIM_MAX_FAULTS; i++) {
 		struct sim_fault *f = &h->state->faults[i];
 		char line[256];
@@ -100,6 +103,8 @@ static void list_rules(struct host *h, uint32_t dev, struct reply *r)
 		fault_format(line, sizeof(line), f);
 		say(r, "rule %d: %s\n", i, line);
 	}
+	if (firmware_format(&h->state->devs[dev], firmware, sizeof(firmware)))
+		say(r, "firmware, us: %s\n", firmware);
 	if (!r->used)
 		say(r, "ok");
 }
@@ -116,6 +121,16 @@ static void reset(struct host *h, uint32_t dev, struct reply *r)
 {
 	sim_dev_reset(h->state, dev);
 	say(r, "ok");
+}
+
+static void set_firmware(struct host *h, uint32_t dev, char *text, struct reply *r)
+{
+	char none[] = "", why[128];
+
+	if (firmware_set(&h->state->devs[dev], text ? text : none, why, sizeof(why)))
+		say(r, "error: %s", why);
+	else
+		say(r, "ok");
 }
 
 static void qp_fatal(struct host *h, uint32_t dev, const char *text, struct reply *r)
@@ -206,6 +221,8 @@ static void act(struct host *h, uint32_t dev, char *action, struct reply *r)
 		set_dead(h, dev, action[0] == 'd', r);
 	else if (is(action, n, "reset"))
 		reset(h, dev, r);
+	else if (is(action, n, "firmware"))
+		set_firmware(h, dev, rest, r);
 	else if (is(action, n, "qp-fatal"))
 		qp_fatal(h, dev, rest, r);
 	else if (is(action, n, "event"))

@@ -19,6 +19,8 @@ FAULT_HELP = """what to do to the packets of a device, as its HCA sends (tx) or 
   seed=N                 of the random choice by ppm
   dead | alive           the HCA answers nothing any more / again
   reset                  its driver lets go of it and takes it again: who had it open has to open it anew
+  firmware us=N [command=open,query,create,modify,reg_mr,dereg,destroy]
+                         each such command of any process takes so long; without command= all; us=0: no time, as at first
   qp-fatal qpn=N         that QP goes to ERR by itself
   event TYPE             port-err, port-active, gid-change, lid-change, pkey-change, sm-change,
                          client-reregister, device-fatal: the asynchronous event alone"""

@@ -35,6 +35,7 @@ class Device:
     part_id: int
     fw_ver: str
     board_id: str
+    firmware_us: int
 
     @property
     def node_guid(self):
@@ -59,6 +60,7 @@ class HostPlan:
 OPTIONS = {  # of `port` lines: how the text becomes a value
     "link_layer": str, "rate": int, "lid": lambda t: int(t, 0), "subnet_prefix": lambda t: int(t, 0),
     "gids": int, "numa": int, "part_id": int, "fw": str, "board": str,
+    "firmware_us": int,
 }
 
 
@@ -120,7 +122,8 @@ def device(nic, minor, lids):
         subnet_prefix=values.get("subnet_prefix", DEFAULT_PREFIX), n_gids=values["gids"],
         n_pkeys=IB_PKEYS if infiniband else ROCE_PKEYS, numa_node=values.get("numa", -1),
         part_id=values.get("part_id", 4123), fw_ver=values.get("fw", "20.31.1014"),
-        board_id=values.get("board", "MT_0000000224"))
+        board_id=values.get("board", "MT_0000000224"),
+        firmware_us=values.get("firmware_us", 0))
 
 
 def hosts(topo):
@@ -161,7 +164,7 @@ def daemon_config(plan, topo, state, socket, seed, stand_ins):
             f"node_guid={dev.node_guid} sys_image_guid={plan.devices[0].node_guid} "
             f"part_id={dev.part_id} hw_ver=0 numa={dev.numa_node} fw={dev.fw_ver} board={dev.board_id} "
             f"link_layer={dev.link_layer} speed={speed} width={width} gids={dev.n_gids} "
-            f"pkeys={dev.n_pkeys} lid={dev.lid} prefix={dev.subnet_prefix:016x}")
+            f"pkeys={dev.n_pkeys} lid={dev.lid} prefix={dev.subnet_prefix:016x} firmware_us={dev.firmware_us}")
     for nic in plan.nics:
         lines += [f"vlan {nic.netdev}.{vid} {nic.netdev} {vid}" for vid in nic.vlans if stand_ins]
     lines += [f"lid {lid} {addr}" for lid, addr in lid_table(topo)]

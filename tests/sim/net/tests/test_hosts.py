@@ -332,6 +332,27 @@ class Faults(WithHosts):
         self.assertEqual(self.fault("a.1", "clear", "0", check=False).returncode, 2)
         self.fault("a.1", "clear", "1")
 
+    def commands(self, command):
+        """Seconds that a host's program takes to open a device and ask it."""
+        begun = time.monotonic()
+        self.assertEqual(sim("exec", "-n", self.name, "a", "--", *command).returncode, 0)
+        return time.monotonic() - begun
+
+    def test_firmware(self):
+        devinfo = ("ibv_devinfo", "-d", "mlx5_0")
+        self.fault("a.0", "firmware", "us=700000", "command=open")
+        self.assertIn("firmware, us: open=700000", self.fault("a.0", "list").stdout)
+        self.assertGreaterEqual(self.commands(devinfo), 0.7)
+        self.fault("a.0", "firmware", "us=0", "command=open")
+        self.fault("a.1", "firmware", "us=100000000")  # another device's
+        self.fault("a.0", "firmware", "us=100000000", "command=modify,reg_mr,dereg")
+        self.commands(devinfo)
+        self.fault("a.0", "firmware", "us=0")
+        self.fault("a.1", "firmware", "us=0")
+        self.assertEqual(self.fault("a.0", "list").stdout, "")
+        for words in (("us=x",), ("us=5", "command=fly"), ("command=query",), ("us=5", "often")):
+            self.assertEqual(self.fault("a.0", "firmware", *words, check=False).returncode, 2, words)
+
     def test_dead_and_alive(self):
         self.fault("b.1", "dead")
         self.assertIn("mlx5_1 eth1 infiniband down gids=1 rules=0 dead", sim("status", "-n", self.name).stdout)
