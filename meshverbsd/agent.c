@@ -14,6 +14,7 @@
 
 #include "drain.h"
 #include "id.h"
+#include "peer.h"
 #include "report.h"
 #include "say.h"
 
@@ -96,7 +97,7 @@ static int start_identity(struct md_agent *agent)
 		agent->name[i] =
 			from.hostname[i] > ' ' && from.hostname[i] <= '~' ? from.hostname[i] : '?';
 	clock_gettime(CLOCK_REALTIME, &now);
-	agent->start = md_start_number(agent->rundir.fd,
+	agent->start = md_start_number(agent->rundir.control_fd,
 				       (uint64_t)now.tv_sec * MD_S + (uint64_t)now.tv_nsec);
 	agent->begun_ns = md_now();
 	err = md_files_keys(agent->options, &keys);
@@ -176,7 +177,7 @@ static int start_sockets(struct md_agent *agent)
 	md_prober_init(agent);
 	agent->clients.event = agent->event;
 	agent->clients.max = clients_max();
-	fd = md_rundir_listen(&agent->rundir, "agent", SOCK_SEQPACKET, 256);
+	fd = md_rundir_listen(agent->rundir.fd, "agent", SOCK_SEQPACKET, 256);
 	err = fd < 0 ? fd : md_clients_start(&agent->clients, fd);
 	if (!err) {
 		agent->controls.event = agent->event;
@@ -185,11 +186,11 @@ static int start_sockets(struct md_agent *agent)
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		agent->controls.closer = &agent->clients.closer;
-		fd = md_rundir_listen(&agent->rundir, "control", SOCK_STREAM, 16);
+		fd = md_rundir_listen(agent->rundir.control_fd, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
 	}
 	if (err)
-		md_say(MD_ERROR, "cannot listen in %s: %s", agent->options->run_dir,
+		md_say(MD_ERROR, "cannot listen in %s and %s: %s", agent->options->run_dir, agent->options->control_dir,
 		       md_strerror(err));
 	return err;
 }
@@ -217,15 +218,38 @@ static int block_signals(void)
 	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
 }
 
+static void say_busy(const struct md_agent *agent)
+{
+	const struct md_rundir *rundir = &agent->rundir;
+
+	if (rundir->old_agent)
+		md_say(MD_ERROR, "another agent runs in %s, of an older version: end it first", agent->options->run_dir);
+	else if (rundir->holder)
+		md_say(MD_ERROR, "another agent runs in %s: %s/lock is held by process %d of user %d", agent->options->run_dir,
+		       agent->options->control_dir, (int)rundir->holder, (int)md_peer_uid(rundir->holder));
+	else
+		md_say(MD_ERROR, "another agent runs in %s: it holds %s/lock", agent->options->run_dir, agent->options->control_dir);
+}
+
 static int start_rundir(struct md_agent *agent)
 {
-	int err = md_rundir_open(&agent->rundir, agent->options->run_dir);
+	const struct md_options *options = agent->options;
+	int err = md_rundir_open(&agent->rundir, options->run_dir, options->control_dir);
+	pid_t holder;
 
 	if (err == -EBUSY)
-		md_say(MD_ERROR, "another agent runs in %s", agent->options->run_dir);
+		say_busy(agent);
+	else if (err == -EINVAL)
+		md_say(MD_ERROR, "%s must not be %s or in it: containers mount that one", options->control_dir, options->run_dir);
 	else if (err)
-		md_say(MD_ERROR, "cannot use %s: %s", agent->options->run_dir, md_strerror(err));
-	return err;
+		md_say(MD_ERROR, "cannot use %s and %s: %s", options->run_dir, options->control_dir, md_strerror(err));
+	if (err)
+		return err;
+	md_rundir_tidy(&agent->rundir, &holder);
+	if (holder)
+		md_say(MD_WARNING, "%s/lock, of an agent of an older version, is held by process %d of user %d, which is none: ignored",
+		       options->run_dir, (int)holder, (int)md_peer_uid(holder));
+	return 0;
 }
 
 int md_agent_start(struct md_agent *agent, const struct md_options *options)
@@ -235,7 +259,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	agent->options = options;
 	agent->clients.trusts = options->trusts;
 	agent->udp = (struct md_udp){.fd6 = -1, .fd4 = -1};
-	agent->rundir = (struct md_rundir){.fd = -1, .lock_fd = -1};
+	agent->rundir = (struct md_rundir){.fd = -1, .control_fd = -1, .lock_fd = -1};
 	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.resqp.fd = -1;
 	agent->watch.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
 	agent->publish_ns = UINT64_MAX;
@@ -290,7 +314,7 @@ bool md_agent_stop(struct md_agent *agent)
 	sd_notify(0, "STOPPING=1");
 	if (agent->controls.event) {
 		md_controls_stop(&agent->controls);
-		md_rundir_remove(&agent->rundir, "control");
+		md_rundir_remove(agent->rundir.control_fd, "control");
 	}
 	if (agent->clients.event) {
 		closed = md_clients_stop(&agent->clients);
@@ -298,7 +322,7 @@ bool md_agent_stop(struct md_agent *agent)
 			md_controls_fini(&agent->controls);
 		else
 			say_not_back();
-		md_rundir_remove(&agent->rundir, "agent");
+		md_rundir_remove(agent->rundir.fd, "agent");
 	}
 	stop_events(agent);
 	if (!md_errands_stop(&agent->errands)) {

@@ -25,7 +25,7 @@
 
 /* What was asked for on the command line. */
 struct md_options {
-	const char *run_dir, *sysfs;
+	const char *run_dir, *control_dir, *sysfs;
 	const char *config_file;
 	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
 	struct mv_config config; /* with --port in it */

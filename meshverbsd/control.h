@@ -15,7 +15,7 @@
 #include "errands.h"
 
 /*
- * RUN_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
+ * CONTROL_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
  * "openmetrics"), after which the agent closes the connection. Everybody may ask; of QPs one sees one's own, root and the
  * agent's user see all. Only they may give orders: {"do": "drain", "device": NAME, "force": true}, and "undrain".
  */

@@ -90,7 +90,7 @@ static int carry_out(struct md_agent *agent, const struct md_order *order)
 	err = order->undo ? md_drained_remove(&agent->drained, order->device)
 			  : md_drained_add(&agent->drained, order->device);
 	if (!err)
-		err = md_drained_save(agent->rundir.fd, &agent->drained);
+		err = md_drained_save(agent->rundir.control_fd, &agent->drained);
 	if (err) {
 		agent->drained = before;
 		return err;
@@ -132,7 +132,7 @@ char *md_drain_answer(void *arg, const struct md_order *order, uid_t uid, size_t
 	if (err) {
 		snprintf(why, sizeof(why),
 			 "it cannot be noted in %s, so it would not outlive the agent: %s",
-			 agent->options->run_dir, md_strerror(err));
+			 agent->options->control_dir, md_strerror(err));
 		json_object_object_add(object, "error", json_object_new_string(why));
 		return object_text(object, ret_len);
 	}
@@ -143,11 +143,11 @@ char *md_drain_answer(void *arg, const struct md_order *order, uid_t uid, size_t
 
 void md_drain_load(struct md_agent *agent)
 {
-	int err = md_drained_load(agent->rundir.fd, &agent->drained);
+	int err = md_drained_load(agent->rundir.control_fd, &agent->drained);
 
 	if (err)
 		md_say(MD_WARNING, "%s/drained: %s; drained are the %zu devices that it names",
-		       agent->options->run_dir, md_strerror(err), agent->drained.n);
+		       agent->options->control_dir, md_strerror(err), agent->drained.n);
 	for (size_t i = 0; i < agent->drained.n; i++)
 		md_say(MD_INFO, "%s is drained", agent->drained.names[i]);
 }

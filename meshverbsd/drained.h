@@ -10,7 +10,7 @@
 #include "bounds.h"
 
 /*
- * The devices that the administrator has taken out (`meshverbs drain`): RUN_DIR/drained, one name on each line, which a restart
+ * The devices that the administrator has taken out (`meshverbs drain`): CONTROL_DIR/drained, one name on each line, which a restart
  * of the agent leaves as it is and a reboot takes away. A device may be in it that is not there any more: it was pulled.
  */
 struct md_drained {
@@ -34,7 +34,7 @@ int md_drained_remove(struct md_drained *drained, const char *device);
  */
 int md_drained_parse(const char *text, size_t len, struct md_drained *ret);
 
-/** md_drained_load - @dir_fd: RUN_DIR. 0, also without the file; -errno of openat(2), read(2); as md_drained_parse() */
+/** md_drained_load - @dir_fd: CONTROL_DIR. 0, also without the file; -errno of openat(2), read(2); as md_drained_parse() */
 int md_drained_load(int dir_fd, struct md_drained *ret);
 
 /** md_drained_save - replaces the file as a whole; 0 or -errno */

@@ -2,23 +2,26 @@
 /* The command line of meshverbsd. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "places.h"
 #include "say.h"
 
 static const char usage[] =
-	"usage: meshverbsd [--foreground] [--run-dir DIR] [--config FILE] [--port N]\n"
+	"usage: meshverbsd [--foreground] [--run-dir DIR] [--control-dir DIR] [--config FILE] [--port N]\n"
 	"\n"
 	"The agent of meshverbs: tells other hosts which RDMA ports and GIDs this one has, learns "
 	"theirs,\n"
 	"and carries messages between processes. See meshverbsd(8).\n"
 	"\n"
 	"  --foreground    stay in the foreground; it always does, and logs to standard error\n"
-	"  --run-dir DIR   where sockets and directory are (default: /run/meshverbs)\n"
+	"  --run-dir DIR   the directory of peers and the socket of processes (default: /run/meshverbs)\n"
+	"  --control-dir DIR  what containers do not see (default: that name with a d, /run/meshverbsd)\n"
 	"  --config FILE   default: " MESHVERBS_CONF_DIR "/mesh.conf\n"
 	"  --port N        UDP port in place of the configured one\n"
 	"  --make-key      print a new random fleet key\n"
@@ -28,6 +31,7 @@ static const char usage[] =
 enum {
 	OPT_FOREGROUND = 256,
 	OPT_RUN_DIR,
+	OPT_CONTROL_DIR,
 	OPT_CONFIG,
 	OPT_PORT,
 	OPT_SYSFS,
@@ -39,6 +43,7 @@ enum {
 static const struct option long_options[] = {
 	{"foreground", no_argument, NULL, OPT_FOREGROUND},
 	{"run-dir", required_argument, NULL, OPT_RUN_DIR},
+	{"control-dir", required_argument, NULL, OPT_CONTROL_DIR},
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"port", required_argument, NULL, OPT_PORT},
 	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another root than /sys */
@@ -89,6 +94,9 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 		case OPT_RUN_DIR:
 			arguments->options.run_dir = optarg;
 			break;
+		case OPT_CONTROL_DIR:
+			arguments->options.control_dir = optarg;
+			break;
 		case OPT_CONFIG:
 			arguments->options.config_file = optarg;
 			arguments->config_named = true;
@@ -137,13 +145,27 @@ static enum md_level level_of(enum mv_log_level level)
 	return levels[level];
 }
 
+/* An option, else the environment, else what goes with RUN_DIR; that of the environment does not go with a --run-dir. */
+static int choose_dirs(struct md_options *options, char *control_dir, size_t size)
+{
+	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
+
+	if (!options->run_dir && !options->control_dir)
+		options->control_dir = secure_getenv("MESHVERBS_CONTROL_DIR");
+	if (!options->run_dir)
+		options->run_dir = run_dir ? run_dir : "/run/meshverbs";
+	if (options->control_dir)
+		return 0;
+	options->control_dir = control_dir;
+	return mv_control_dir(options->run_dir, control_dir, size);
+}
+
 int main(int argc, char **argv)
 {
 	static struct md_agent agent; /* half a megabyte of tables, too much for a stack */
-	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
+	static char control_dir[PATH_MAX];
 	struct arguments arguments = {
-		.options = {.run_dir = run_dir ? run_dir : "/run/meshverbs",
-			    .sysfs = "/sys",
+		.options = {.sysfs = "/sys",
 			    .config_file = MESHVERBS_CONF_DIR "/mesh.conf",
 			    .conf_dir = MESHVERBS_CONF_DIR},
 	};
@@ -156,6 +178,10 @@ int main(int argc, char **argv)
 	md_say_init(MD_INFO);
 	if (arguments.options.trusts)
 		md_say(MD_WARNING, "believes processes which queue pairs are theirs: this is for tests only");
+	if (choose_dirs(&arguments.options, control_dir, sizeof(control_dir))) {
+		md_say(MD_ERROR, "cannot start: %s cannot be a directory of the agent's", arguments.options.run_dir);
+		return 1;
+	}
 	if (arguments.config_named && access(arguments.options.config_file, F_OK)) {
 		md_say(MD_ERROR, "cannot start: %s: %s", arguments.options.config_file, md_strerror(-errno));
 		return 1;

@@ -6,7 +6,7 @@
 
 /**
  * md_start_number - a number larger than at any earlier start of this host's agent
- * @dir_fd: of RUN_DIR, where the last one is kept in the file "start"; -1: none
+ * @dir_fd: of CONTROL_DIR, where the last one is kept in the file "start"; -1: none
  * @realtime_ns: CLOCK_REALTIME
  *
  * It is the time, or the last number plus one if the clock was set back. Where the file cannot be

@@ -14,13 +14,13 @@
 #define ANSWER_BYTES_MAX (64u << 20)
 #define ANSWER_TIMEOUT_S 10
 
-static int connect_control(const char *run_dir)
+static int connect_control_in(const char *dir)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd, rc;
 
-	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", run_dir) >=
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", dir) >=
 	    sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,6 +34,20 @@ static int connect_control(const char *run_dir)
 		return rc;
 	}
 	return fd;
+}
+
+static int connect_control(const struct cli *cli)
+{
+	int fd = connect_control_in(cli->control_dir), old;
+
+	if (fd != -ENOENT && fd != -ECONNREFUSED)
+		return fd;
+	/* Agents of before listened beside the directory of peers. */
+	old = connect_control_in(cli->run_dir);
+	if (old < 0)
+		return fd;
+	close(old);
+	return -EPROTONOSUPPORT;
 }
 
 static int send_line(int fd, const char *line)
@@ -81,9 +95,9 @@ static int read_answer(int fd, char **ret_text, size_t *ret_len)
 	return 0;
 }
 
-static int talk(const char *run_dir, const char *line, char **ret_text, size_t *ret_len)
+static int talk(const struct cli *cli, const char *line, char **ret_text, size_t *ret_len)
 {
-	int fd = connect_control(run_dir), rc;
+	int fd = connect_control(cli), rc;
 
 	if (fd < 0)
 		return fd;
@@ -94,12 +108,12 @@ static int talk(const char *run_dir, const char *line, char **ret_text, size_t *
 	return rc;
 }
 
-int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_t *ret_len)
+int agent_ask_text(const struct cli *cli, const char *what, char **ret_text, size_t *ret_len)
 {
 	char line[64];
 
 	snprintf(line, sizeof(line), "{\"get\":\"%s\"}\n", what);
-	return talk(run_dir, line, ret_text, ret_len);
+	return talk(cli, line, ret_text, ret_len);
 }
 
 static int parse_answer(const char *text, size_t len, const char *member, int type,
@@ -120,12 +134,12 @@ static int parse_answer(const char *text, size_t len, const char *member, int ty
 	return 0;
 }
 
-int agent_ask(const char *run_dir, const char *what, const char *member, int type,
+int agent_ask(const struct cli *cli, const char *what, const char *member, int type,
 	      struct json_object **ret)
 {
 	char *text = NULL;
 	size_t len = 0;
-	int rc = agent_ask_text(run_dir, what, &text, &len);
+	int rc = agent_ask_text(cli, what, &text, &len);
 
 	if (!rc)
 		rc = parse_answer(text, len, member, type, ret);
@@ -133,7 +147,7 @@ int agent_ask(const char *run_dir, const char *what, const char *member, int typ
 	return rc;
 }
 
-int agent_order(const char *run_dir, const char *verb, const char *device, bool force,
+int agent_order(const struct cli *cli, const char *verb, const char *device, bool force,
 		struct json_object **ret)
 {
 	struct json_object *order = json_object_new_object(), *answer = NULL;
@@ -151,7 +165,7 @@ int agent_order(const char *run_dir, const char *verb, const char *device, bool 
 		line = NULL;
 	json_object_put(order);
 	if (line)
-		rc = talk(run_dir, line, &text, &len);
+		rc = talk(cli, line, &text, &len);
 	if (!rc) {
 		answer = json_tokener_parse(text);
 		/* Either member says that the order was understood. */
@@ -169,26 +183,33 @@ int agent_order(const char *run_dir, const char *verb, const char *device, bool 
 	return rc;
 }
 
-void agent_ask_error(const char *run_dir, int err, const char *expected)
+void agent_ask_error(const struct cli *cli, int err, const char *expected)
 {
+	const char *dir = cli->control_dir;
+
 	switch (err) {
+	case -EPROTONOSUPPORT:
+		cli_error("the agent that runs is older than this command: it answers at %s/control and not at %s/control; "
+			  "systemctl restart meshverbsd",
+			  cli->run_dir, dir);
+		break;
 	case -ENOENT:
 	case -ECONNREFUSED:
 		cli_error("no agent answers at %s/control: start meshverbsd, or name its directory "
-			  "with --run-dir",
-			  run_dir);
+			  "with --run-dir or --control-dir",
+			  dir);
 		break;
 	case -EAGAIN:
-		cli_error("the agent at %s/control has not answered within %d s", run_dir,
+		cli_error("the agent at %s/control has not answered within %d s", dir,
 			  ANSWER_TIMEOUT_S);
 		break;
 	case -EBADMSG:
 		cli_error("the agent at %s/control gave an answer without %s: it is of "
 			  "another version",
-			  run_dir, expected);
+			  dir, expected);
 		break;
 	default:
-		cli_error("cannot ask the agent at %s/control: %s", run_dir, strerror(-err));
+		cli_error("cannot ask the agent at %s/control: %s", dir, strerror(-err));
 	}
 }
 

@@ -8,17 +8,17 @@
 
 struct json_object;
 
-/* The agent's control socket, RUN_DIR/control: one request, one answer. See meshverbsd(8). */
+/* The agent's control socket, CONTROL_DIR/control: one request, one answer. See meshverbsd(8). */
 
 /**
  * agent_ask_text - ask for a report
  * @what: "status", "peers", "qps", "probes", "metrics" or "openmetrics"
  * @ret_text: malloc()ed on success, @ret_len bytes and a NUL
  *
- * Return: 0; -ENOENT, -ECONNREFUSED: no agent; -EAGAIN: no answer within ten seconds; another
+ * Return: 0; -ENOENT, -ECONNREFUSED: no agent; -EPROTONOSUPPORT: one of an older version, which listens in RUN_DIR; -EAGAIN: no answer within ten seconds; another
  * -errno of socket(2), connect(2), send(2), recv(2); -EFBIG, -ENOMEM, -ENAMETOOLONG.
  */
-int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_t *ret_len);
+int agent_ask_text(const struct cli *cli, const char *what, char **ret_text, size_t *ret_len);
 
 /**
  * agent_ask - the same for the reports that are JSON
@@ -27,7 +27,7 @@ int agent_ask_text(const char *run_dir, const char *what, char **ret_text, size_
  *
  * Return: as agent_ask_text(); -EBADMSG when the answer has no such member.
  */
-int agent_ask(const char *run_dir, const char *what, const char *member, int type,
+int agent_ask(const struct cli *cli, const char *what, const char *member, int type,
 	      struct json_object **ret);
 
 /**
@@ -38,14 +38,14 @@ int agent_ask(const char *run_dir, const char *what, const char *member, int typ
  *
  * Return: as agent_ask().
  */
-int agent_order(const char *run_dir, const char *verb, const char *device, bool force,
+int agent_order(const struct cli *cli, const char *verb, const char *device, bool force,
 		struct json_object **ret);
 
 /**
  * agent_ask_error - say why there is no answer
  * @expected: what the answer lacks when it is -EBADMSG: "queue pairs"
  */
-void agent_ask_error(const char *run_dir, int err, const char *expected);
+void agent_ask_error(const struct cli *cli, int err, const char *expected);
 
 /* Members of an answer: NULL, or @otherwise, when it is not there or is not what it should be.
  * @object may be NULL. */

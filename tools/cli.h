@@ -23,7 +23,8 @@ struct cli {
 	const char *netlink_file; /* captured rtnetlink messages instead of the kernel's; NULL: the
 				     kernel */
 	const char *etc_dir; /* holds libibverbs.d; NULL: as installed */
-	const char *run_dir; /* of the agent: its directory and control socket */
+	const char *run_dir; /* of the agent: its directory of peers, and the socket of processes */
+	const char *control_dir; /* and its control socket */
 	const char *probe; /* program to run instead of meshverbs-probe; NULL: the installed one */
 	unsigned int probe_timeout_ms;
 };

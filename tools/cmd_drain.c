@@ -101,7 +101,7 @@ static int look(struct drain *drain)
 	size_t i;
 	int rc;
 
-	rc = agent_ask(drain->cli->run_dir, "qps", "qps", json_type_array, &answer);
+	rc = agent_ask(drain->cli, "qps", "qps", json_type_array, &answer);
 	if (rc)
 		return rc;
 	json_object_put(drain->answer);
@@ -249,10 +249,10 @@ static int show(const struct drain *drain)
 static int order(struct cli *cli, const char *verb, const char *device, bool force)
 {
 	struct json_object *answer = NULL;
-	int rc = agent_order(cli->run_dir, verb, device, force, &answer);
+	int rc = agent_order(cli, verb, device, force, &answer);
 
 	if (rc) {
-		agent_ask_error(cli->run_dir, rc, "a word on draining");
+		agent_ask_error(cli, rc, "a word on draining");
 		return CLI_ERROR;
 	}
 	if (agent_text(answer, "error")) {
@@ -307,7 +307,7 @@ static int run_drain(struct cli *cli, int argc, char **argv)
 	drain.until_ns = now_ns() + timeout_s * 1000000000ull;
 	rc = wait_empty(&drain);
 	if (rc) {
-		agent_ask_error(cli->run_dir, rc, "queue pairs");
+		agent_ask_error(cli, rc, "queue pairs");
 		rc = CLI_ERROR;
 	} else {
 		rc = show(&drain);

@@ -84,7 +84,7 @@ static int show(const struct cli *cli, const char *textfile, char *text, size_t 
 	int rc;
 
 	if (!cli->json && !ends_well(text, len)) {
-		agent_ask_error(cli->run_dir, -EBADMSG, "metrics");
+		agent_ask_error(cli, -EBADMSG, "metrics");
 		return CLI_ERROR;
 	}
 	if (textfile) {
@@ -121,9 +121,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(&cmd_metrics, "'%s' is not expected", argv[optind]);
 	if (textfile && cli->json)
 		return cli_usage(&cmd_metrics, "--textfile and --json do not go together");
-	rc = agent_ask_text(cli->run_dir, cli->json ? "metrics" : "openmetrics", &text, &len);
+	rc = agent_ask_text(cli, cli->json ? "metrics" : "openmetrics", &text, &len);
 	if (rc) {
-		agent_ask_error(cli->run_dir, rc, "metrics");
+		agent_ask_error(cli, rc, "metrics");
 		return CLI_ERROR;
 	}
 	rc = show(cli, textfile, text, len);

@@ -82,20 +82,20 @@ static void show_agent(struct out *out, struct json_object *status)
 /* Return: 0, or CLI_ERROR after having said why. */
 static int show_once(struct monitor *monitor)
 {
-	const char *run_dir = monitor->cli->run_dir;
+	const struct cli *cli = monitor->cli;
 	struct json_object *status = NULL, *counters = NULL, *qps = NULL;
 	struct dirview view;
 	struct out *out = NULL;
 	int rc, dir_rc;
 
-	rc = agent_ask(run_dir, "status", "agent", json_type_string, &status);
+	rc = agent_ask(cli, "status", "agent", json_type_string, &status);
 	if (rc) {
-		agent_ask_error(run_dir, rc, "an agent's state");
+		agent_ask_error(cli, rc, "an agent's state");
 		return CLI_ERROR;
 	}
 	/* One of these may be missing for a moment: then its list is. */
-	agent_ask(run_dir, "metrics", "uptime_seconds", json_type_int, &counters);
-	agent_ask(run_dir, "qps", "qps", json_type_array, &qps);
+	agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &counters);
+	agent_ask(cli, "qps", "qps", json_type_array, &qps);
 	dir_rc = dirview_read(monitor->cli, &view);
 	rc = CLI_ERROR;
 	if (monitor->terminal && fputs(CLEAR, stdout) < 0)

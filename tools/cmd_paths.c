@@ -235,7 +235,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = find_from(&view.dir, &question);
 	out = rc ? NULL : cli_out(cli);
 	/* Without an answer, or with one of an agent that does not probe, nothing is said of it. */
-	if (out && !agent_ask(cli->run_dir, "probes", "probes", json_type_array, &answer))
+	if (out && !agent_ask(cli, "probes", "probes", json_type_array, &answer))
 		view.probes = agent_member(answer, "probes", json_type_array);
 	rc = out ? show(out, &view, &question) : CLI_ERROR;
 	json_object_put(answer);

@@ -109,9 +109,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (optind < argc)
 		return cli_usage(&cmd_qps, "'%s' is not expected", argv[optind]);
-	rc = agent_ask(cli->run_dir, "qps", "qps", json_type_array, &answer);
+	rc = agent_ask(cli, "qps", "qps", json_type_array, &answer);
 	if (rc) {
-		agent_ask_error(cli->run_dir, rc, "queue pairs");
+		agent_ask_error(cli, rc, "queue pairs");
 		return CLI_ERROR;
 	}
 	out = cli_out(cli);

@@ -9,35 +9,50 @@
 #include "agentask.h"
 #include "doctor.h"
 
-#define NO_AGENT "no agent answers"
+/* Containers have what programs need of the agent, and nobody may ask it there. */
+static bool is_out_of_sight(const struct doctor *d)
+{
+	return d->container && d->agent_error == -ENOENT && d->view_error != -ENOENT;
+}
+
+static void skip(struct doctor *d)
+{
+	doctor_skip(d, is_out_of_sight(d) ? "the agent answers on the host only" : "no agent answers");
+}
 
 static void find_no_agent(struct doctor *d)
 {
-	const char *run_dir = d->cli->run_dir;
+	const char *dir = d->cli->control_dir;
 
 	if (d->agent_error == -EAGAIN)
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
-			    words("it has not answered at %s/control", run_dir),
+			    words("it has not answered at %s/control", dir),
 			    words("look at its log, journalctl -u meshverbsd, and restart it"));
 	else if (d->agent_error == -EACCES)
-		doctor_find(d, DOCTOR_ACTION, words("%s/control", run_dir),
+		doctor_find(d, DOCTOR_ACTION, words("%s/control", dir),
 			    words("this user may not ask the agent there"),
-			    words("chmod 0755 %s, which is how the agent makes it", run_dir));
+			    words("chmod 0755 %s, which is how the agent makes it", dir));
 	else if (d->agent_error == -EBADMSG)
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
-			    words("its answer at %s/control has no agent in it", run_dir),
+			    words("its answer at %s/control has no agent in it", dir),
 			    words("restart it: systemctl restart meshverbsd; it may be of another "
 				  "version"));
+	else if (d->agent_error == -EPROTONOSUPPORT)
+		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
+			    words("the agent that runs is older than this command: it answers at %s/control, which containers reach",
+				  d->cli->run_dir),
+			    words("%s", d->container ? "upgrade meshverbs on the host, and restart meshverbsd there"
+						     : "systemctl restart meshverbsd"));
 	else if (d->container && d->agent_error == -ENOENT)
 		doctor_find(
-			d, DOCTOR_ACTION, words("%s", run_dir),
+			d, DOCTOR_ACTION, words("%s", d->cli->run_dir),
 			words("the agent's directory is not in this container"),
 			words("mount the host's /run/meshverbs there, read-only (" MESHVERBS_DOC_DIR
 			      "/containers.md), and see that "
 			      "meshverbsd runs on the host"));
 	else
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
-			    words("no agent answers at %s/control: %s", run_dir,
+			    words("no agent answers at %s/control: %s", dir,
 				  strerror(-d->agent_error)),
 			    words("systemctl start meshverbsd (udev does so where there is RDMA "
 				  "hardware); if it does not stay up: "
@@ -48,7 +63,7 @@ static void check_agent(struct doctor *d)
 {
 	const char *run_dir = d->cli->run_dir;
 
-	if (d->agent_error) {
+	if (d->agent_error && !is_out_of_sight(d)) {
 		find_no_agent(d);
 		return;
 	}
@@ -76,7 +91,7 @@ static void check_agent_version(struct doctor *d)
 	const char *version = agent_text(d->agent, "version");
 
 	if (!d->agent)
-		doctor_skip(d, NO_AGENT);
+		skip(d);
 	else if (!version || strcmp(version, MESHVERBS_VERSION) != 0)
 		doctor_find(d, DOCTOR_ACTION, words("meshverbsd"),
 			    words("the agent that runs is of version %s, this command of %s",
@@ -114,7 +129,7 @@ static void check_beacons(struct doctor *d)
 	size_t i;
 
 	if (!d->agent) {
-		doctor_skip(d, NO_AGENT);
+		skip(d);
 		return;
 	}
 	if (!agent_number(d->agent, "hosts", 0)) {
@@ -192,7 +207,7 @@ static void check_key(struct doctor *d)
 
 	if (!d->agent) {
 		if (starts)
-			doctor_skip(d, NO_AGENT);
+			skip(d);
 		return;
 	}
 	if (!json_object_get_boolean(agent_member(d->agent, "has_key", json_type_boolean)))
@@ -217,7 +232,7 @@ static void check_key(struct doctor *d)
 static void check_host_id(struct doctor *d)
 {
 	if (!d->counters)
-		doctor_skip(d, NO_AGENT);
+		skip(d);
 	else if (rejected(d, "same_id"))
 		doctor_find(
 			d, DOCTOR_ACTION, words("/etc/machine-id"),

@@ -77,9 +77,9 @@ void doctor_gather(const struct cli *cli, struct doctor *d)
 		status_judge(&d->status);
 	d->host_error = host_read(cli, &d->host, d->host_why, sizeof(d->host_why));
 	d->view_error = dirview_read(cli, &d->view);
-	d->agent_error = agent_ask(cli->run_dir, "status", "agent", json_type_string, &d->agent);
+	d->agent_error = agent_ask(cli, "status", "agent", json_type_string, &d->agent);
 	if (!d->agent_error)
-		agent_ask(cli->run_dir, "metrics", "uptime_seconds", json_type_int, &d->counters);
+		agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &d->counters);
 }
 
 void doctor_fini(struct doctor *d)

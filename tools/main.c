@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "places.h"
 
 #define PROBE_TIMEOUT_MS 10000 /* a load path takes milliseconds; firmware resets take seconds */
 
@@ -62,6 +63,7 @@ static void print_help(FILE *file)
 		"                         messages, instead of asking the kernel\n"
 		"  --etc DIR              look for libibverbs.d/ in DIR\n"
 		"  --run-dir DIR          the agent's directory, instead of " MESHVERBS_RUN_DIR "\n"
+		"  --control-dir DIR      where its control socket is, instead of that name with a d\n"
 		"  --probe PROGRAM        what status runs to see the load path (meshverbs-probe)\n"
 		"  --probe-timeout SEC    how long it may take (10)\n"
 		"\n"
@@ -98,7 +100,7 @@ static int parse_timeout(const char *text, unsigned int *ret_ms)
 	return 0;
 }
 
-enum { OPT_ROOT = 256, OPT_SYSFS, OPT_NETLINK, OPT_ETC, OPT_RUN_DIR, OPT_PROBE, OPT_PROBE_TIMEOUT };
+enum { OPT_ROOT = 256, OPT_SYSFS, OPT_NETLINK, OPT_ETC, OPT_RUN_DIR, OPT_CONTROL_DIR, OPT_PROBE, OPT_PROBE_TIMEOUT };
 
 static const struct option options[] = {
 	{"json", no_argument, NULL, 'j'},
@@ -109,6 +111,7 @@ static const struct option options[] = {
 	{"netlink", required_argument, NULL, OPT_NETLINK},
 	{"etc", required_argument, NULL, OPT_ETC},
 	{"run-dir", required_argument, NULL, OPT_RUN_DIR},
+	{"control-dir", required_argument, NULL, OPT_CONTROL_DIR},
 	{"probe", required_argument, NULL, OPT_PROBE},
 	{"probe-timeout", required_argument, NULL, OPT_PROBE_TIMEOUT},
 	{NULL, 0, NULL, 0},
@@ -117,6 +120,7 @@ static const struct option options[] = {
 /* Return: -1 to go on with the command at argv[optind], or an exit status. */
 static int parse_options(struct cli *cli, int argc, char **argv)
 {
+	bool run_dir_named = false, control_dir_named = false;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "+:jhV", options, NULL)) != -1) {
@@ -144,6 +148,11 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 			break;
 		case OPT_RUN_DIR:
 			cli->run_dir = optarg;
+			run_dir_named = true;
+			break;
+		case OPT_CONTROL_DIR:
+			cli->control_dir = optarg;
+			control_dir_named = true;
 			break;
 		case OPT_PROBE:
 			cli->probe = optarg;
@@ -162,12 +171,15 @@ static int parse_options(struct cli *cli, int argc, char **argv)
 			return cli_usage(NULL, "unknown option '%s'", argv[optind - 1]);
 		}
 	}
+	/* That of the environment does not go with another RUN_DIR. */
+	if (run_dir_named && !control_dir_named)
+		cli->control_dir = NULL;
 	return -1;
 }
 
 /* Everything that no option or variable names is below --root. */
 struct places {
-	char sysfs[PATH_MAX], etc[PATH_MAX], run_dir[PATH_MAX];
+	char sysfs[PATH_MAX], etc[PATH_MAX], run_dir[PATH_MAX], control_dir[PATH_MAX];
 };
 
 static void use_root(struct cli *cli, struct places *places)
@@ -179,6 +191,11 @@ static void use_root(struct cli *cli, struct places *places)
 		cli->sysfs = places->sysfs;
 	if (!cli->run_dir)
 		cli->run_dir = places->run_dir;
+	/* One that is too long fails when the socket is looked for. */
+	if (!cli->control_dir && !mv_control_dir(cli->run_dir, places->control_dir, sizeof(places->control_dir)))
+		cli->control_dir = places->control_dir;
+	if (!cli->control_dir)
+		cli->control_dir = cli->run_dir;
 	if (!cli->etc_dir && *cli->root)
 		cli->etc_dir = places->etc;
 }
@@ -189,10 +206,12 @@ int main(int argc, char **argv)
 	const char *sysfs = secure_getenv("SYSFS_PATH");
 	/* The plugin's: so the tool sees the agent that programs see. */
 	const char *run_dir = secure_getenv("MESHVERBS_RUN_DIR");
+	const char *control_dir = secure_getenv("MESHVERBS_CONTROL_DIR");
 	struct cli cli = {
 		.root = "",
 		.sysfs = sysfs && *sysfs ? sysfs : NULL,
 		.run_dir = run_dir && *run_dir == '/' ? run_dir : NULL,
+		.control_dir = control_dir && *control_dir == '/' ? control_dir : NULL,
 		.probe_timeout_ms = PROBE_TIMEOUT_MS,
 	};
 	const struct cli_command *command;

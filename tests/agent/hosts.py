@@ -99,6 +99,7 @@ class Host:
         self.dir = world.dir / name
         self.sysfs = self.dir / "sys"
         self.run_dir = self.dir / "run"
+        self.control_dir = self.dir / "rund"
         self.conf = self.dir / "mesh.conf"
         self.log = self.dir / "log"
         self.agent = None
@@ -199,7 +200,7 @@ class Host:
         with socket.socket(socket.AF_UNIX) as sock:
             # As our tool: with a timeout it would be EAGAIN at once where others that connect have filled the agent's queue.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))
-            sock.connect(str(self.run_dir / "control"))
+            sock.connect(str(self.control_dir / "control"))
             sock.settimeout(5)
             sock.sendall(line.encode() + b"\n")
             parts = []

@@ -5,6 +5,7 @@
     test_agents.py BUILD --but CLASS...     all others: so none is left out where they are run in parts
 """
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -159,7 +160,7 @@ class Pair(AgentTest):
         order = lambda **words: json.loads(a.ask(json.dumps(words)))
         self.assertEqual(order(do="drain", device="mlx5_0"), {"device": "mlx5_0", "drained": True})
         self.assertLess(wait_for("b sees it", lambda: seen() == {"mlx5_0": (False, True), "mlx5_1": (True, False)})[1], SOON)
-        self.assertEqual((a.run_dir / "drained").read_text(), "mlx5_0\n")
+        self.assertEqual((a.control_dir / "drained").read_text(), "mlx5_0\n")
         self.assertIn("there are: mlx5_0, mlx5_1", order(do="drain", device="mlx5_7")["error"])
         self.assertIn("last port that is up", order(do="drain", device="mlx5_1")["error"])
         self.assertEqual(order(do="undrain", device="mlx5_1"), {"error": "mlx5_1 is not drained"})
@@ -180,12 +181,12 @@ class Pair(AgentTest):
                 "s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(4096).decode())")
         for user, error in (("1", "only root and the user of the agent may drain a device"), (str(hosts.NOBODY), None)):
             said = json.loads(hosts.sh("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", code,
-                                       str(a.run_dir / "control"),
+                                       str(a.control_dir / "control"),
                                        json.dumps({"do": "drain", "device": "mlx5_0", "force": True})))
             self.assertEqual(said.get("error"), error)
         # Where it cannot be noted, it is not done.
         self.assertEqual(json.loads(a.ask('{"do": "undrain", "device": "mlx5_0"}'))["drained"], False)
-        (a.run_dir / "drained.new").mkdir()
+        (a.control_dir / "drained.new").mkdir()
         self.assertIn("cannot be noted in", json.loads(a.ask('{"do": "drain", "device": "mlx5_0", "force": true}'))["error"])
         self.assertEqual([rail["drained"] for rail in a.get("status")["rails"]], [False])
 
@@ -863,11 +864,44 @@ class Alone(AgentTest):
         a.start()
         again = self.run_agent(a, "--run-dir", a.run_dir, "--config", a.conf, "--sysfs", a.sysfs)
         self.assertEqual(again.returncode, 1)
-        self.assertIn("another agent runs", again.stdout)
+        self.assertIn(f"another agent runs in {a.run_dir}: {a.control_dir}/lock is held by process {a.agent.pid} of user {hosts.NOBODY}",
+                      again.stdout)
         other = self.run_agent(a, "--run-dir", a.dir / "other", "--config", a.conf, "--sysfs", a.sysfs)
         self.assertEqual(other.returncode, 1)
         self.assertIn("UDP port 28791: Address already in use", other.stdout)
         self.assertTrue(a.get("status"))
+
+    def test_upgrade(self):
+        """What agents of before kept beside the directory of peers comes along, and goes; one that runs is not disturbed."""
+        a, _ = self.pair()
+        for name, text in (("drained", "mlx5_0\n"), ("start", "1893456000000000000\n"), ("lock", "")):
+            (a.run_dir / name).write_text(text)
+            os.chown(a.run_dir / name, hosts.NOBODY, hosts.NOBODY)
+        with socket.socket(socket.AF_UNIX) as old:
+            old.bind(str(a.run_dir / "control"))
+            os.chown(a.run_dir / "control", hosts.NOBODY, hosts.NOBODY)
+            old.listen()
+            again = self.run_agent(a, "--run-dir", a.run_dir, "--config", "/dev/null", "--sysfs", a.sysfs)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("of an older version: end it first", again.stdout)
+            self.assertTrue((a.run_dir / "drained").exists())
+        with open(a.run_dir / "lock", "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            a.start()
+        self.assertIn(f"is held by process {os.getpid()} of user {os.getuid()}, which is none: ignored", a.log.read_text())
+        self.assertEqual(sorted(path.name for path in a.run_dir.iterdir()), ["agent", "directory"])
+        self.assertEqual([rail["drained"] for rail in a.get("status")["rails"]], [True])
+        self.assertEqual((a.control_dir / "start").read_text(), "1893456000000000001\n")
+
+    def test_directories(self):
+        a = self.world.host("a")
+        common = ("--config", "/dev/null", "--sysfs", a.sysfs)
+        for control in (a.run_dir, a.run_dir / "control", a.run_dir / "x/.."):
+            (a.run_dir / "x").mkdir(exist_ok=True)
+            done = self.run_agent(a, "--run-dir", a.run_dir, "--control-dir", control, *common)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{control} must not be {a.run_dir} or in it", done.stdout)
+        self.assertEqual(self.run_agent(a, "--run-dir", "/", *common).returncode, 1)
 
     def test_watchdog(self):
         """Once it is ready the event loop says that it comes round; one that is stopped does not."""
@@ -927,7 +961,8 @@ class Alone(AgentTest):
         a.start()
         self.assertEqual(a.get("status")["rails"], [])
         self.assertEqual(a.stop(), 0)
-        self.assertEqual(sorted(path.name for path in a.run_dir.iterdir()), ["directory", "lock", "start"])
+        self.assertEqual([path.name for path in a.run_dir.iterdir()], ["directory"])
+        self.assertEqual(sorted(path.name for path in a.control_dir.iterdir()), ["lock", "start"])
 
     def test_run_dir_of_others(self):
         a = self.world.host("a")
@@ -955,7 +990,7 @@ class Alone(AgentTest):
         a.start()
         code = ("import socket, sys\nheld = []\nfor _ in range(40):\n s = socket.socket(socket.AF_UNIX)\n s.connect(sys.argv[1])\n"
                 " held.append(s)\nprint(len(held), flush=True)\nsys.stdin.read()")
-        hold = lambda user: subprocess.Popen([*hosts.as_user(user), sys.executable, "-c", code, str(a.run_dir / "control")],
+        hold = lambda user: subprocess.Popen([*hosts.as_user(user), sys.executable, "-c", code, str(a.control_dir / "control")],
                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         with hold(12345) as greedy:
             self.assertEqual(greedy.stdout.readline(), "40\n")

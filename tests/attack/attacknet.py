@@ -103,7 +103,7 @@ class Agent:
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir()
         self.dir.chmod(0o755)
-        self.namespace, self.run_dir = namespace, self.dir / "run"
+        self.namespace, self.run_dir, self.control_dir = namespace, self.dir / "run", self.dir / "rund"
         # There are no such queue pairs, so without that no process registers any.
         self.trust = ["env", "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"] if trusts else []
         self._write_sysfs(netdevs, extra_gids)
@@ -171,7 +171,7 @@ class Agent:
 
     def ask(self, name, timeout=5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.connect(str(self.run_dir / "control"))  # waits while others are before us
+            sock.connect(str(self.control_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
             sock.sendall(json.dumps({"get": name}).encode() + b"\n")
             answer = bytearray()
@@ -260,6 +260,64 @@ class Process:
 
     def close(self):
         self.sock.close()
+
+
+class Container:
+    """A program in a container as a runtime makes it: PID and mount namespace of its own (or the host's PID namespace), a root file
+    system of its own, user 0 without any capability, and what docs/containers.md says mounted read-only. @mounts: {path in it: path
+    of the host}, in place of that."""
+
+    ROOT = """
+root=$1 mode=$2; shift 2
+mount -t tmpfs none "$root"
+for name in usr bin sbin lib lib32 lib64 etc; do
+    if [ -L "/$name" ]; then cp -P "/$name" "$root/"
+    elif [ -d "/$name" ]; then mkdir "$root/$name" && mount --rbind "/$name" "$root/$name"
+    fi
+done
+mkdir "$root/proc" "$root/dev" "$root/run" "$root/tmp"
+if [ "$mode" = host-pid ]; then mount --rbind /proc "$root/proc"; else mount -t proc proc "$root/proc"; fi
+mount --rbind /dev "$root/dev"
+while [ "$1" != -- ]; do
+    mkdir -p "$root$1"
+    mount --bind "$2" "$root$1"
+    mount -o remount,bind,ro,nosuid,nodev "$root$1"
+    shift 2
+done
+shift
+exec chroot "$root" setpriv --bounding-set=-all --inh-caps=-all --no-new-privs /usr/bin/python3 -c "$@"
+"""
+
+    def __init__(self, agent, code, *args, mounts=None, host_pid=False, before=()):
+        root = tempfile.mkdtemp(dir=os.environ["IN_NETNS"])
+        mounts = mounts or {"/run/meshverbs": agent.run_dir}
+        self.parent = subprocess.Popen(
+            ["ip", "netns", "exec", agent.namespace, *before, "unshare", "--mount", *(() if host_pid else ("--pid",)), "--fork", "--kill-child",
+             "sh", "-ec", self.ROOT, "sh", root, "host-pid" if host_pid else "own-pid",
+             *(str(word) for pair in mounts.items() for word in pair), "--", code, *map(str, args)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    @property
+    def pid(self):
+        """Of the program, as the host sees it."""
+        return int(pathlib.Path(f"/proc/{self.parent.pid}/task/{self.parent.pid}/children").read_text().split()[0])
+
+    def read(self):
+        """What it prints next: a line of JSON."""
+        line = self.parent.stdout.readline()
+        assert line, f"the program ended with {self.parent.wait()}"
+        return json.loads(line)
+
+    def close(self):
+        """Its end: it reads its standard input to the end when it has done."""
+        self.parent.stdin.close()
+        self.parent.stdout.close()
+        try:
+            self.parent.wait(10)
+        except subprocess.TimeoutExpired:
+            self.parent.kill()
+            self.parent.wait()
+            raise
 
 
 class Speaker:

@@ -496,7 +496,7 @@ class ProcessTest(AttackTest):
         held = []
         for number in range(60):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.connect(str(self.v.run_dir / "control"))
+            sock.connect(str(self.v.control_dir / "control"))
             held.append(sock)
             if number % 2:
                 try:
@@ -534,7 +534,7 @@ class ProcessTest(AttackTest):
         for _ in range(20):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self.addCleanup(sock.close)
-            sock.connect(str(self.v.run_dir / "control"))
+            sock.connect(str(self.v.control_dir / "control"))
             sock.sendall(b'{"get": "qps"}\n')
             held.append(sock)
         wait_for(lambda: self.v.metrics()["claims"] == number, "short answers are to be had", timeout=60)

@@ -206,12 +206,12 @@ signal.signal(signal.SIGTERM, ended)
 class Agent:
     """Listens where one would, and gives answers."""
 
-    def __init__(self, run_dir, answers):
+    def __init__(self, directory, answers):
         """answers: {what is asked for: bytes}, or bytes for whatever is asked"""
         self.answers, self.requests = answers, []
-        run_dir.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(run_dir / "control"))
+        self.listener.bind(str(directory / "control"))
         self.listener.listen()
         self.server = threading.Thread(target=self.serve, daemon=True)
         self.server.start()
@@ -288,8 +288,8 @@ class ToolTest(unittest.TestCase):
         path.write_bytes(directory.image(**kwargs))
         path.chmod(0o644)
 
-    def agent(self, answers):
-        agent = Agent(self.dir / "run", answers)
+    def agent(self, answers, directory="rund"):
+        agent = Agent(self.dir / directory, answers)
         self.addCleanup(agent.close)
         self.requests = agent.requests
 

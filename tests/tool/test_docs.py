@@ -143,6 +143,19 @@ class ExamplesTest(unittest.TestCase):
                         self.assertTrue(any(f"{run_dir}/".startswith(f"{place}/") for place in places), (path.name, container["name"]))
                 self.assertEqual(used, volumes, path.name)
 
+    def test_no_container_of_a_program_has_the_control_directory(self):
+        for path in EXAMPLES:
+            for document in documents(path):
+                spec = document.get("spec", {})
+                spec = spec.get("template", {}).get("spec", spec)
+                hosts = {volume["name"]: volume["hostPath"]["path"] for volume in spec.get("volumes", []) if "hostPath" in volume}
+                for container in spec.get("containers", []):
+                    for mount in container.get("volumeMounts", []):
+                        place = f"{hosts.get(mount['name'], '/none')}/"
+                        if container["command"][0] != "meshverbsd":
+                            self.assertFalse("/run/meshverbsd/".startswith(place), (path.name, container["name"]))
+                            self.assertTrue(mount["readOnly"], (path.name, container["name"]))
+
     def test_settings_of_the_daemonset(self):
         conf = next(document["data"]["mesh.conf"] for document in documents(TOP / "docs/examples/daemonset.yaml") if document["kind"] == "ConfigMap")
         done = subprocess.run([TOOL, "--probe", os.environ["MESHVERBS_PROBE"], "status", "-j"], capture_output=True, text=True, check=False,

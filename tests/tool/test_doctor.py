@@ -247,7 +247,7 @@ class Plugin(DoctorTest):
     def test_off(self):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nmode = off\n")
         self.found("mode", "DIR/etc/libibverbs.d/mesh/mesh.conf", "mode is off", "mode = on")
-        (self.dir / "run/control").unlink()
+        (self.dir / "rund/control").unlink()
         self.file("etc/libibverbs.d/mesh/mesh.conf", "")
         self.found("mode", "MESHVERBS in the environment", "mode is off", "unset MESHVERBS", env={"MESHVERBS": "off"})
 
@@ -515,12 +515,26 @@ class Agents(DoctorTest):
     def test_none(self):
         self.status = self.peers = None
         (self.dir / "run/directory").unlink(missing_ok=True)
-        self.found("agent", "meshverbsd", "no agent answers at DIR/run/control: No such file", "systemctl start meshverbsd")
+        self.found("agent", "meshverbsd", "no agent answers at DIR/rund/control: No such file", "systemctl start meshverbsd")
 
     def test_none_in_a_container(self):
         self.status = self.peers = None
         self.file("run/.containerenv", "")
         self.found("agent", "DIR/run", "not in this container", "mount the host's /run/meshverbs")
+
+    def test_in_a_container(self):
+        """The directory of peers is all there is to be seen of it there."""
+        self.status = None
+        self.file("run/.containerenv", "")
+        got = self.doctor()
+        self.assertEqual(got["findings"], [])
+        self.assertIn(("agent-version", "skipped", "the agent answers on the host only"),
+                      [(check["name"], check["state"], check.get("skipped")) for check in got["checks"]])
+
+    def test_older(self):
+        self.agent(json.dumps(self.status).encode(), "run")
+        self.status = None
+        self.found("agent", "meshverbsd", "is older than this command", "restart meshverbsd")
 
     def test_stale_directory(self):
         self.agent({"status": json.dumps(self.status).encode(), "metrics": json.dumps(self.metrics).encode()})
@@ -566,7 +580,7 @@ class Agents(DoctorTest):
                     found = [f for f in self.doctor()["findings"] if f["check"] == "key"]
                     self.assertEqual([f["level"] for f in found], ["action"])
                     self.assertRegex(found[0]["what"], what + ".*does not start")
-                    (self.dir / "run/control").unlink(missing_ok=True)
+                    (self.dir / "rund/control").unlink(missing_ok=True)
 
     def test_key_that_is_there(self):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[agent]\nkey = /etc/mesh.key\n")
@@ -578,7 +592,7 @@ class Agents(DoctorTest):
             with self.subTest(reason=reason):
                 self.metrics["datagrams_rejected"] = {reason: 17}
                 self.found("key", "fleet key", f"{what}.*: 17 datagrams dropped", "key")
-                (self.dir / "run/control").unlink()
+                (self.dir / "rund/control").unlink()
 
     def test_same_id(self):
         self.metrics["datagrams_rejected"]["same_id"] = 3
@@ -674,7 +688,7 @@ class Limits(DoctorTest):
             with self.subTest(text=text):
                 self.file("etc/systemd/system.conf.d/50-memlock.conf", text)
                 self.found("memlock-systemd", "systemd", f"memlock of {limit} KiB", "LimitMEMLOCK=infinity", level="note")
-                (self.dir / "run/control").unlink()
+                (self.dir / "rund/control").unlink()
 
 
 if __name__ == "__main__":

@@ -96,15 +96,15 @@ class DrainTest(ToolTest):
 
     def test_older_agent(self):
         self.answers(do=b"{}\n")
-        self.expect_error(["drain", "mlx5_0"], "meshverbs: the agent at DIR/run/control gave an answer without a word on "
+        self.expect_error(["drain", "mlx5_0"], "meshverbs: the agent at DIR/rund/control gave an answer without a word on "
                                                "draining: it is of another version\n")
 
     def test_usage(self):
         for verb in ("drain", "undrain"):
             self.expect_error([verb], f"meshverbs {verb}: an RDMA device is missing\nTry: meshverbs help {verb}\n")
             self.expect_error([verb, "a", "b"], f"meshverbs {verb}: 'b' is not expected\nTry: meshverbs help {verb}\n")
-            self.expect_error([verb, "a"], "meshverbs: no agent answers at DIR/run/control: start meshverbsd, or name its "
-                                           "directory with --run-dir\n")
+            self.expect_error([verb, "a"], "meshverbs: no agent answers at DIR/rund/control: start meshverbsd, or name its "
+                                           "directory with --run-dir or --control-dir\n")
         self.expect_error(["drain", "-t", "x", "a"],
                           "meshverbs drain: --timeout 'x' is not a number of seconds\nTry: meshverbs help drain\n")
 

@@ -9,7 +9,7 @@ import unittest
 
 from fixture import Directory, ToolTest
 
-NO_AGENT = "meshverbs: no agent answers at DIR/run/control: start meshverbsd, or name its directory with --run-dir\n"
+NO_AGENT = "meshverbs: no agent answers at DIR/rund/control: start meshverbsd, or name its directory with --run-dir or --control-dir\n"
 STATUS = {"agent": "meshverbsd", "version": "1.2.3", "name": "a", "uptime_ms": 3723000, "processes": 4}
 COUNTERS = {"uptime_seconds": 3723, "decisions": {"keep": 17, "repair": 2, "replace": 0}, "moves": {"connect": 5},
             "surfaced_errors": 0, "connections_held": 6}
@@ -89,7 +89,7 @@ class MonitorTest(ToolTest):
                     return json.dumps({**COUNTERS, "moves": {"connect": 5 + 3 * next(answers)}}).encode()
                 return dict.get(self, key, otherwise)
 
-        (self.dir / "run/control").unlink()
+        (self.dir / "rund/control").unlink()
         self.agent(Growing(encoded(status=STATUS, qps={"qps": []})))
         code, out, err = self.run_tool("monitor", "-n", "3", "-i", "1", "-j")
         self.assertEqual((code, err), (0, ""))
@@ -150,7 +150,7 @@ class MetricsTest(ToolTest):
     def test_cut_short(self):
         self.agent(encoded(openmetrics=OPENMETRICS[:-3]))
         path = self.dir / "meshverbs.prom"
-        error = "meshverbs: the agent at DIR/run/control gave an answer without metrics: it is of another version\n"
+        error = "meshverbs: the agent at DIR/rund/control gave an answer without metrics: it is of another version\n"
         self.expect_error(["metrics", "-t", str(path)], error)
         self.expect_error(["metrics"], error)
         self.assertFalse(path.exists())

@@ -53,15 +53,30 @@ class QpsTest(ToolTest):
         self.assertEqual(self.run_json("qps"), {"qps": []})
 
     def test_no_agent(self):
-        error = "meshverbs: no agent answers at DIR/run/control: start meshverbsd, or name its directory with --run-dir\n"
+        error = ("meshverbs: no agent answers at DIR/rund/control: start meshverbsd, or name its directory with --run-dir or "
+                 "--control-dir\n")
         self.expect_error(["qps"], error)
-        (self.dir / "run").mkdir()
+        (self.dir / "rund").mkdir()
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self.dir / "run/control"))
+            listener.bind(str(self.dir / "rund/control"))
         self.expect_error(["qps"], error)
 
+    def test_older_agent(self):
+        """One of before listens beside the directory of peers."""
+        self.agent(b'{"qps": []}\n', "run")
+        self.expect_error(["qps"], "meshverbs: the agent that runs is older than this command: it answers at DIR/run/control and not at "
+                                   "DIR/rund/control; systemctl restart meshverbsd\n")
+
+    def test_control_dir(self):
+        self.agent(b'{"qps": []}\n', "other")
+        other = str(self.dir / "other")
+        self.assertEqual(self.run_tool("qps", "-j", before=["--control-dir", other])[0], 0)
+        self.assertEqual(self.run_tool("qps", "-j", env={"MESHVERBS_CONTROL_DIR": other})[0], 0)
+        # That of the environment does not go with another RUN_DIR.
+        self.assertEqual(self.run_tool("qps", "-j", before=["--run-dir", str(self.dir / "run")], env={"MESHVERBS_CONTROL_DIR": other})[0], 2)
+
     def test_other_answers(self):
-        error = ("meshverbs: the agent at DIR/run/control gave an answer without queue pairs: it is of another version\n")
+        error = ("meshverbs: the agent at DIR/rund/control gave an answer without queue pairs: it is of another version\n")
         for answer in (b"", b"{", b"[]", b'"qps"', b'{"qps": {}}', b'{"error": "unknown"}', b"null", b"\0\xff"):
             with self.subTest(answer=answer):
                 self.setUp()
@@ -75,7 +90,7 @@ class QpsTest(ToolTest):
     def test_usage(self):
         self.expect_error(["qps", "x"], "meshverbs qps: 'x' is not expected\nTry: meshverbs help qps\n")
         self.expect_error(["--run-dir", "/" + "x" * 200, "qps"],
-                          f"meshverbs: cannot ask the agent at /{'x' * 200}/control: File name too long\n")
+                          f"meshverbs: cannot ask the agent at /{'x' * 200}d/control: File name too long\n")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def prepare(out):
 def agent(guest):
     guest.until("systemctl is-active meshverbsd", "udev has started the agent")
     check(guest.run("systemctl is-enabled meshverbsd")[1].strip() == "disabled", "... and nothing else would have")
-    check(guest.must("stat -c %U /run/meshverbs/control") == "meshverbs", "... as its own user")
+    check(guest.must("stat -c %U /run/meshverbsd/control") == "meshverbs", "... as its own user")
     said = guest.must("systemd-analyze security --no-pager meshverbsd")
     found = re.search(r"Overall exposure level for meshverbsd.service: ([0-9.]+)", said)
     check(found and float(found[1]) <= EXPOSURE, f"systemd-analyze security: {found[1] if found else said}")
