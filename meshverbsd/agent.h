@@ -60,6 +60,7 @@ struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
 	struct md_rundir rundir;
+	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
 	struct mv_host_id id;
 	char name[64];
 	uint64_t start, begun_ns;

@@ -2,6 +2,10 @@
 #ifndef MD_BOUNDS_H
 #define MD_BOUNDS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * What one agent holds at most, and how often it does things. Everything that other hosts or processes can make
  * grow has its bound here, with the reason.
@@ -74,13 +78,23 @@
 
 #define MD_ERRANDS_STOP_MS 2000 /* how long the end of the agent waits for a system call that waits for the kernel */
 
-/* Processes. */
+/*
+ * Processes. What they have is counted for accounts: a user of the host, or a container with all its users (struct md_peer). There
+ * is no bound for account 0, root of the host; and of what there is in all, the last eighth is left to it.
+ */
+#define MD_ROOT_SHARE 8
+
+static inline bool md_has_room(size_t n, size_t max, uint64_t account)
+{
+	return n < (account ? max - max / MD_ROOT_SHARE : max);
+}
+
 #define MD_CLIENTS_MAX       4096
-#define MD_CLIENTS_PER_UID   1024 /* a host full of one user's ranks; root may have all */
+#define MD_CLIENTS_PER_ACCOUNT 1024 /* a host full of one user's ranks */
 /* Frames that a process has not read: several of each QP, when a thousand of them move at once. */
 #define MD_CLIENT_SOCKET_BYTES (4 << 20)
 #define MD_QPS_MAX           262144
-#define MD_QPS_PER_UID       131072
+#define MD_QPS_PER_ACCOUNT   131072
 #define MD_STRAYS_MAX        253 /* descriptors that come with one packet: SCM_MAX_FD of the kernel */
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; then no further one is accepted */
 #define MD_QUESTIONS_PER_TURN 8 /* whose a QP is, of all processes: on some cards each is a command to the firmware */
@@ -90,6 +104,7 @@
 /* Messages on their way. */
 #define MD_PARCELS_MAX        8192 /* about 700 bytes each */
 #define MD_PARCELS_PER_CLIENT 2048
+#define MD_PARCELS_PER_ACCOUNT 4096
 /* Of those whose process is gone: who connects again and again, each time with all it may have, leaves room for others. */
 #define MD_ORPHANS_MAX        2048
 #define MD_TRIES              5
@@ -113,7 +128,7 @@
 
 /* Probes of paths. */
 #define MD_PROBES_MAX         4096 /* paths: 16 rails to 256 hosts, 12 of them for one user; about 300 bytes each */
-#define MD_PATHS_PER_UID      3072 /* of them, of one user's processes, who leaves room for others; root may have all */
+#define MD_PATHS_PER_ACCOUNT  3072 /* of them, which leaves room for others */
 #define MD_WATCHES_PER_CLIENT 1024 /* paths that one process has watched */
 #define MD_PROBES_PER_S       4000 /* of ours; with more than 40 paths the interval grows */
 #define MD_PROBES_BURST_PER_S 20000 /* while paths are suspect */
@@ -139,7 +154,7 @@
 
 /* Control connections: people and their scripts. */
 #define MD_CONTROLS_MAX 32
-#define MD_CONTROLS_PER_UID 8 /* root may have all */
+#define MD_CONTROLS_PER_ACCOUNT 8
 #define MD_ANSWER_BYTES_MAX (16u << 20) /* then the rest is left out: some 13,000 hosts of two ports, or 50,000 QPs */
 #define MD_ANSWERS_BYTES_MAX (64u << 20) /* of all control connections that have not read theirs yet */
 #define MD_ANSWERS_SHARE 4 /* who is not root waits this many times as long as the last answer took to make */

@@ -30,16 +30,12 @@ void md_clients_counts(const struct md_clients *clients, uint64_t *ret)
 
 /* ---- the end of a connection ----------------------------------------------------------------- */
 
-static void uncount_client(struct md_clients *clients, uid_t uid, bool strays)
+static void uncount_client(struct md_clients *clients, struct md_account *account, bool strays)
 {
-	struct md_uid_count *count = md_qps_uid(&clients->qps, uid);
-
-	if (!count)
-		return; /* cannot be: it was counted */
-	count->n_clients--;
+	account->n_clients--;
 	if (strays)
-		count->n_strays--;
-	md_qps_uid_put(&clients->qps, count);
+		account->n_strays--;
+	md_qps_account_put(&clients->qps, account);
 }
 
 /* In the closer's thread. */
@@ -52,13 +48,13 @@ static void close_all(struct md_errand *errand)
 	close(client->fd);
 }
 
-/* His other processes are read again. */
-static void resume(struct md_clients *clients, uid_t uid)
+/* Its other processes are read again. */
+static void resume(struct md_clients *clients, const struct md_account *account)
 {
 	struct md_client *client, *next;
 
 	HASH_ITER(hh, clients->by_number, client, next) {
-		if (client->uid == uid)
+		if (client->account == account)
 			sd_event_source_set_enabled(client->source, SD_EVENT_ON);
 	}
 }
@@ -70,12 +66,12 @@ static void on_closed(struct md_errand *errand)
 
 	LIST_REMOVE(client, of_leaving);
 	clients->n_leaving--;
-	if (!client->number)
-		clients->n_refused--;
+	if (client->account && client->n_strays)
+		resume(clients, client->account);
+	if (client->account)
+		uncount_client(clients, client->account, client->n_strays);
 	else
-		uncount_client(clients, client->uid, client->n_strays);
-	if (client->n_strays)
-		resume(clients, client->uid);
+		clients->n_refused--;
 	if (clients->full && clients->n_refused < MD_REFUSED_MAX) {
 		clients->full = false;
 		sd_event_source_set_enabled(clients->source, SD_EVENT_ON);
@@ -87,10 +83,9 @@ static void on_closed(struct md_errand *errand)
 static void leave(struct md_client *client)
 {
 	struct md_clients *clients = client->clients;
-	struct md_uid_count *count = client->n_strays ? md_qps_uid(&clients->qps, client->uid) : NULL;
 
-	if (count)
-		count->n_strays++;
+	if (client->account && client->n_strays)
+		client->account->n_strays++;
 	shutdown(client->fd, SHUT_RDWR);
 	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
 	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
@@ -104,6 +99,7 @@ void md_client_close(struct md_client *client)
 	struct md_qp *qp;
 
 	clients->ops->gone(clients->arg, client);
+	client->account->n_parcels -= client->n_parcels;
 	while ((qp = LIST_FIRST(&client->qps)))
 		md_clients_let_go(clients, qp);
 	md_counts_end(&clients->counts, client->page);
@@ -121,30 +117,42 @@ void md_client_close(struct md_client *client)
 		return;
 	}
 	close(client->fd);
-	uncount_client(clients, client->uid, false);
+	uncount_client(clients, client->account, false);
 	free(client);
 }
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-static int count_client(struct md_clients *clients, uid_t uid)
+static void say_refused(struct md_clients *clients, const struct md_peer *peer, size_t n)
 {
-	struct md_uid_count *count;
+	char text[MD_PEER_TEXT_SIZE];
 
-	if (clients->n + clients->n_leaving - clients->n_refused >= clients->max)
+	if (md_client_now_ns() < clients->say_ns)
+		return;
+	clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	md_say(MD_WARNING, "%s has %zu connections and is refused a further one", md_peer_text(peer, text, sizeof(text)), n);
+}
+
+/* Return: 0; -EUSERS; -ENOMEM. */
+static int count_client(struct md_clients *clients, const struct md_peer *peer, struct md_account **ret)
+{
+	struct md_account *account;
+
+	if (!md_has_room(clients->n + clients->n_leaving - clients->n_refused, clients->max, peer->account))
 		return -EUSERS;
-	count = md_qps_uid(&clients->qps, uid);
-	if (!count)
+	account = md_qps_account(&clients->qps, peer->account);
+	if (!account)
 		return -ENOMEM;
-	if (uid && count->n_clients >= MD_CLIENTS_PER_UID) {
-		md_qps_uid_put(&clients->qps, count);
+	if (account->id && account->n_clients >= MD_CLIENTS_PER_ACCOUNT) {
+		say_refused(clients, peer, account->n_clients);
 		return -EUSERS;
 	}
-	count->n_clients++;
+	account->n_clients++;
+	*ret = account;
 	return 0;
 }
 
-static int add_client(struct md_clients *clients, int fd, const struct ucred *cred)
+static int add_client(struct md_clients *clients, int fd, const struct md_peer *peer, struct md_account *account)
 {
 	struct md_client *client = calloc(1, sizeof(*client));
 	const int on = 1;
@@ -155,8 +163,9 @@ static int add_client(struct md_clients *clients, int fd, const struct ucred *cr
 	client->clients = clients;
 	client->number = ++clients->next_number;
 	client->fd = fd;
-	client->pid = cred->pid;
-	client->uid = cred->uid;
+	client->pid = peer->pid;
+	client->uid = peer->uid;
+	client->account = account;
 	client->begun_ns = md_client_now_ns();
 	LIST_INIT(&client->qps);
 	/* For each packet comes with them, but not the end: an empty packet is none. */
@@ -200,17 +209,17 @@ static void refuse(struct md_clients *clients, int fd)
 
 int md_clients_adopt(struct md_clients *clients, int fd)
 {
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	struct md_account *account;
+	struct md_peer peer;
 	int err;
 
-	err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? -errno : 0;
+	err = md_peer_of(fd, &peer);
 	if (!err)
-		err = count_client(clients, cred.uid);
+		err = count_client(clients, &peer, &account);
 	if (!err) {
-		err = add_client(clients, fd, &cred);
+		err = add_client(clients, fd, &peer, account);
 		if (err)
-			uncount_client(clients, cred.uid, false);
+			uncount_client(clients, account, false);
 	}
 	if (err)
 		refuse(clients, fd);

@@ -7,6 +7,7 @@
 #include "ctl.h"
 #include "errands.h"
 #include "probes.h"
+#include "peer.h"
 #include "process_counts.h"
 #include "qps.h"
 #include "resqp.h"
@@ -25,6 +26,7 @@ struct md_client {
 	sd_event_source *source;
 	pid_t pid; /* of who connected; 0: of another PID namespace */
 	uid_t uid;
+	struct md_account *account; /* it is counted for; NULL: it was refused */
 	bool registered;
 	/* Frames that go out at the end of the turn. */
 	bool packs; /* it takes several in one packet */
@@ -78,7 +80,7 @@ struct md_clients {
 	/*
 	 * To close what others have made may wait for them, for ever: a file of their own FUSE mount, a TCP socket that lingers,
 	 * and a Unix socket in which such descriptors have not been read. One thread does nothing but that. Who makes it wait
-	 * has used up what he may have: those that are leaving count, and no more is read of a user of whom stray
+	 * has used up what he may have: those that are leaving count, and no more is read of an account of which stray
 	 * descriptors are being closed.
 	 */
 	struct md_errands closer;
@@ -103,7 +105,7 @@ struct md_clients {
 	/* Tests only: where the kernel cannot be asked, who comes first has the queue pair. */
 	bool trusts;
 	uint64_t say_claim_ns; /* no refused registration is told of in the log before */
-	uint64_t say_ns; /* no user is named in the log as one that may have no more paths watched before */
+	uint64_t say_ns; /* nobody is named in the log as one that may have no more of something before */
 };
 
 /**

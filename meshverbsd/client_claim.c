@@ -14,7 +14,7 @@ void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp)
 	uint8_t type = qp->waiter_type;
 
 	md_qps_unclaim(&clients->qps, &key, qp->owner);
-	if (next && !md_qps_claim(&clients->qps, &key, type, next->number, next->uid, &next->qps))
+	if (next && !md_qps_claim(&clients->qps, &key, type, next->number, next->account->id, &next->qps))
 		clients->count.claims++;
 }
 
@@ -157,7 +157,7 @@ void md_client_claim(struct md_client *client, const struct mv_frame *frame)
 		md_qps_unclaim(&clients->qps, &key, held->owner);
 	}
 	if (!err)
-		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->uid,
+		err = md_qps_claim(&clients->qps, &key, frame->qp_type, client->number, client->account->id,
 				   &client->qps);
 	if (err) {
 		refuse(client, &key, err);

@@ -72,7 +72,8 @@ static void on_send(struct md_client *client, const struct mv_frame *frame)
 		clients->count.not_its_own++;
 		return;
 	}
-	err = client->n_parcels < MD_PARCELS_PER_CLIENT
+	err = client->n_parcels < MD_PARCELS_PER_CLIENT &&
+			      (!client->account->id || client->account->n_parcels < MD_PARCELS_PER_ACCOUNT)
 		      ? clients->ops->send(clients->arg, client, &frame->dgid, &msg, frame->payload,
 					   frame->len)
 		      : -ENOSPC;
@@ -104,8 +105,9 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	clients->count.watches_refused++;
 	if (err == -EDQUOT && md_client_now_ns() >= clients->say_ns) {
 		clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "user %u has %u paths watched and is refused a further one, for process %d (%s)",
-		       (unsigned int)client->uid, (unsigned int)MD_PATHS_PER_UID, (int)client->pid, client->name);
+		md_say(MD_WARNING, "user %u%s has %u paths watched and is refused a further one, for process %d (%s)",
+		       (unsigned int)client->uid, client->account->id > UINT32_MAX ? " in a container" : "",
+		       (unsigned int)MD_PATHS_PER_ACCOUNT, (int)client->pid, client->name);
 	}
 	md_say(MD_DEBUG, "a path of process %d (%s) is not watched: %s", (int)client->pid, client->name,
 	       md_strerror(err));

@@ -143,11 +143,10 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_client *client = arg;
-	struct md_uid_count *count = md_qps_uid(&client->clients->qps, client->uid);
 	unsigned int n_frames = 0;
 	int rc = 0;
 
-	if (client->rest || (count && count->n_strays)) {
+	if (client->rest || client->account->n_strays) {
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 		return 0;
 	}

@@ -205,7 +205,7 @@ static bool is_busy(const struct md_control *control, uint64_t now_ns)
 
 	if (controls->answers_bytes > MD_ANSWERS_BYTES_MAX)
 		return true;
-	return control->uid && control->uid != geteuid() && now_ns < controls->busy_until_ns;
+	return !md_peer_is_admin(&control->peer) && now_ns < controls->busy_until_ns;
 }
 
 static char *make_answer(struct md_control *control, size_t line_len)
@@ -217,8 +217,7 @@ static char *make_answer(struct md_control *control, size_t line_len)
 	int err;
 
 	if (controls->carry_out && !md_control_parse_order(control->request, line_len, &order)) {
-		text = controls->carry_out(controls->arg, &order, control->uid,
-					   &control->answer_len);
+		text = controls->carry_out(controls->arg, &order, &control->peer, &control->answer_len);
 		if (!text)
 			control->answer_len = 0;
 		controls->answers_bytes += control->answer_len;
@@ -229,8 +228,7 @@ static char *make_answer(struct md_control *control, size_t line_len)
 		text = strdup("{\"error\":\"busy: ask again\"}\n");
 		control->answer_len = text ? strlen(text) : 0;
 	} else {
-		text = controls->answer(controls->arg, err ? NULL : name, control->uid,
-					&control->answer_len);
+		text = controls->answer(controls->arg, err ? NULL : name, &control->peer, &control->answer_len);
 		if (!text)
 			control->answer_len = 0;
 		now_ns = monotonic_ns();
@@ -308,31 +306,33 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-/* Has that user, who is not root, something that is still being closed? */
-static bool is_leaving(const struct md_controls *controls, uid_t uid)
+/* Has that account, which is not the host's root, something that is still being closed? */
+static bool is_leaving(const struct md_controls *controls, const struct md_peer *peer)
 {
 	const struct md_control *control;
 
 	LIST_FOREACH(control, &controls->leaving, of_leaving)
-		if (uid && control->uid == uid)
+		if (!md_peer_unbounded(peer) && control->peer.account == peer->account)
 			return true;
 	return false;
 }
 
-/* Has that user, who is not root, all that one may have? */
-static bool has_all(struct md_controls *controls, uid_t uid)
+/* Has that account, which is not the host's root, all that one may have? */
+static bool has_all(struct md_controls *controls, const struct md_peer *peer)
 {
+	char text[MD_PEER_TEXT_SIZE];
 	const struct md_control *control;
 	uint64_t now_ns = monotonic_ns();
 	size_t n = 0;
 
 	LIST_FOREACH(control, &controls->list, list)
-		n += control->uid == uid;
-	if (!uid || n < MD_CONTROLS_PER_UID)
+		n += control->peer.account == peer->account;
+	if (md_peer_unbounded(peer) || n < MD_CONTROLS_PER_ACCOUNT)
 		return false;
 	if (now_ns >= controls->say_ns) {
 		controls->say_ns = now_ns + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "user %u has %zu control connections and is refused a further one", (unsigned int)uid, n);
+		md_say(MD_WARNING, "%s has %zu control connections and is refused a further one",
+		       md_peer_text(peer, text, sizeof(text)), n);
 	}
 	return true;
 }
@@ -341,7 +341,8 @@ static int add_control(struct md_controls *controls, struct md_control *control)
 {
 	int err;
 
-	if (has_all(controls, control->uid) || controls->n >= MD_CONTROLS_MAX || is_leaving(controls, control->uid))
+	if (has_all(controls, &control->peer) || !md_has_room(controls->n, MD_CONTROLS_MAX, control->peer.account) ||
+	    is_leaving(controls, &control->peer))
 		return -EUSERS;
 	err = sd_event_add_io(controls->event, &control->source, control->fd, EPOLLIN, on_ready, control);
 	if (err >= 0)
@@ -359,8 +360,6 @@ static int add_control(struct md_controls *controls, struct md_control *control)
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct md_control *control = calloc(1, sizeof(*control));
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
 
 	(void)source;
 	(void)revents;
@@ -371,11 +370,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 	}
 	control->controls = arg;
 	control->fd = fd;
-	control->refused = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	if (!control->refused) {
-		control->uid = cred.uid;
-		control->refused = add_control(arg, control);
-	}
+	control->refused = md_peer_of(fd, &control->peer) || add_control(arg, control);
 	if (control->refused) {
 		control->controls->n_refused++;
 		control->controls->n_refusals++;

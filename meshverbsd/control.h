@@ -13,11 +13,13 @@
 
 #include "bounds.h"
 #include "errands.h"
+#include "peer.h"
 
 /*
  * CONTROL_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
- * "openmetrics"), after which the agent closes the connection. Everybody may ask; of QPs one sees one's own, root and the
- * agent's user see all. Only they may give orders: {"do": "drain", "device": NAME, "force": true}, and "undrain".
+ * "openmetrics"), after which the agent closes the connection. Every process of the host may ask; of QPs one sees one's own, root and
+ * the agent's user see all. Only they may give orders: {"do": "drain", "device": NAME, "force": true}, and "undrain". Containers do
+ * not have the socket; one that does all the same is not root, whatever its user (md_peer_is_admin()).
  */
 struct md_controls;
 
@@ -25,7 +27,7 @@ struct md_control {
 	LIST_ENTRY(md_control) list;
 	struct md_controls *controls;
 	int fd;
-	uid_t uid;
+	struct md_peer peer;
 	sd_event_source *source, *timer;
 	size_t request_len, answer_len, answer_at;
 	char *answer; /* NULL: the request is not complete */
@@ -51,17 +53,17 @@ struct md_controls {
 	 * Makes an answer. Return: a malloc()ed text with its length in *@ret_len; NULL without memory. @name: what
 	 * stands behind "get", NULL for no well-formed request.
 	 */
-	char *(*answer)(void *arg, const char *name, uid_t uid, size_t *ret_len);
-	/* Carries out an order, if @uid may give it. Return: as answer() */
-	char *(*carry_out)(void *arg, const struct md_order *order, uid_t uid, size_t *ret_len);
+	char *(*answer)(void *arg, const char *name, const struct md_peer *peer, size_t *ret_len);
+	/* Carries out an order, if @peer may give it. Return: as answer() */
+	char *(*carry_out)(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len);
 	/* May the answer be long? Those are not to be had at any time. NULL: none is. */
 	bool (*is_long)(const char *name);
 	void *arg;
 	struct md_errands *closer; /* for what may wait: md_clients.closer */
-	LIST_HEAD(, md_control) leaving; /* are being closed there; of each user but root, one */
+	LIST_HEAD(, md_control) leaving; /* are being closed there; of each account but root's, one */
 	size_t n_refused; /* of them */
 	uint64_t n_refusals; /* ever */
-	uint64_t say_ns; /* no user is named in the log as one that is refused before */
+	uint64_t say_ns; /* nobody is named in the log as one that is refused before */
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	int listen_fd;
 	sd_event_source *source;

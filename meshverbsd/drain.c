@@ -56,15 +56,15 @@ static bool has_device(const struct md_desc *desc, const char *device)
 }
 
 /* Why an order is not carried out. Return: false: nothing is against it. */
-static bool refuse(const struct md_agent *agent, const struct md_order *order, uid_t uid, char *why,
+static bool refuse(const struct md_agent *agent, const struct md_order *order, const struct md_peer *peer, char *why,
 		   size_t size)
 {
 	const struct md_desc *desc = agent->watch.view->desc;
 	char devices[512];
 
 	list_devices(desc, devices, sizeof(devices));
-	if (uid && uid != geteuid())
-		snprintf(why, size, "only root and the user of the agent may %s a device",
+	if (!md_peer_is_admin(peer))
+		snprintf(why, size, "only root and the user of the agent may %s a device, and not in a container",
 			 order->undo ? "undrain" : "drain");
 	else if (order->undo && !md_drained_has(&agent->drained, order->device))
 		snprintf(why, size, "%s is not drained", order->device);
@@ -115,16 +115,21 @@ static char *object_text(struct json_object *object, size_t *ret_len)
 	return line;
 }
 
-char *md_drain_answer(void *arg, const struct md_order *order, uid_t uid, size_t *ret_len)
+char *md_drain_answer(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len)
 {
 	struct json_object *object = json_object_new_object();
+	char why[1024], text[MD_PEER_TEXT_SIZE];
 	struct md_agent *agent = arg;
-	char why[1024];
 	int err;
 
 	if (!object)
 		return NULL;
-	if (refuse(agent, order, uid, why, sizeof(why))) {
+	if (!md_peer_is_admin(peer) && md_now() >= agent->refused_order_ns) {
+		agent->refused_order_ns = md_now() + MD_SAY_AGAIN_NS;
+		md_say(MD_WARNING, "%s may not %s %s", md_peer_text(peer, text, sizeof(text)), order->undo ? "undrain" : "drain",
+		       order->device);
+	}
+	if (refuse(agent, order, peer, why, sizeof(why))) {
 		json_object_object_add(object, "error", json_object_new_string(why));
 		return object_text(object, ret_len);
 	}

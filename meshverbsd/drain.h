@@ -9,7 +9,7 @@
  *
  * What is drained is announced as down: processes at both ends move what they have there.
  */
-char *md_drain_answer(void *arg, const struct md_order *order, uid_t uid, size_t *ret_len);
+char *md_drain_answer(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len);
 
 /** md_drain_load - what an earlier agent was told; what is wrong with the file is logged */
 void md_drain_load(struct md_agent *agent);

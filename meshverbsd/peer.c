@@ -26,7 +26,9 @@
 #define STATUS_SIZE    4096
 #define UID_MAP_SIZE   4096 /* five lines at most on older kernels, 340 on newer ones: then only the first ones are compared */
 #define MOUNTINFO_SIZE 16384 /* its length is the process's to choose */
-#define ACCOUNT_CONTAINER (1ull << 32) /* and a hash; of users, the uid alone */
+/* Of users of the host the account is the uid. */
+#define ACCOUNT_CONTAINER (1ull << 32) /* and a hash */
+#define ACCOUNT_UNSEEN	  (2ull << 32) /* and the uid, for the host's root has to be seen to be that */
 
 /* Return: length of what fits into @size bytes with a NUL, or -errno. */
 static ssize_t read_proc(pid_t pid, const char *name, char *buf, size_t size)
@@ -191,6 +193,8 @@ int md_peer_of(int fd, struct md_peer *ret)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -errno;
 	*ret = (struct md_peer){.pid = cred.pid, .uid = cred.uid, .place = place_of(cred.pid), .account = cred.uid};
+	if (ret->place == MD_PLACE_UNSEEN)
+		ret->account |= ACCOUNT_UNSEEN;
 	if (ret->place == MD_PLACE_CONTAINER)
 		ret->account = account_of_container(ret->pid, fd);
 	/* What was read is of that process only if it is still there. */
@@ -203,7 +207,7 @@ int md_peer_of(int fd, struct md_peer *ret)
 
 bool md_peer_unbounded(const struct md_peer *peer)
 {
-	return !peer->uid && peer->place == MD_PLACE_HOST;
+	return !peer->account;
 }
 
 bool md_peer_is_admin(const struct md_peer *peer)

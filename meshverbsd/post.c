@@ -47,10 +47,15 @@ static int on_send(void *arg, struct md_client *client, const union ibv_gid *dgi
 			agent->counts.messages_unclaimed++;
 		return 0;
 	}
+	if (!md_has_room(agent->carry.n, MD_PARCELS_MAX, client->account->id))
+		return -ENOSPC;
 	client->n_parcels++;
+	client->account->n_parcels++;
 	err = md_carry_send(&agent->carry, client->number, dgid, msg->to.qpn, data, len, md_now());
-	if (err)
+	if (err) {
 		client->n_parcels--;
+		client->account->n_parcels--;
+	}
 	return err == MD_CARRY_MERGED ? 0 : err;
 }
 
@@ -82,7 +87,7 @@ static int on_watch(void *arg, struct md_client *client, const union ibv_gid *lo
 	if (watch && !md_probes_watches(&agent->probes, &path, client->number) &&
 	    (!md_view_has_gid(agent->watch.view, local) || !md_gidmap_find(&agent->gidmap, remote)))
 		return -EADDRNOTAVAIL;
-	return md_probes_watch(&agent->probes, &path, watch, client->number, client->uid, &client->watches,
+	return md_probes_watch(&agent->probes, &path, watch, client->number, client->account->id, &client->watches,
 			       md_now());
 }
 
@@ -182,8 +187,10 @@ static void done(void *arg, const struct md_parcel *parcel)
 	struct md_agent *agent = arg;
 	struct md_client *client = md_clients_find(&agent->clients, parcel->client);
 
-	if (client)
-		client->n_parcels--;
+	if (!client)
+		return;
+	client->n_parcels--;
+	client->account->n_parcels--;
 }
 
 static const struct md_carry_ops carry_ops = {find_endpoints, is_at, is_from, ask,

@@ -66,7 +66,7 @@ struct md_probe_watch {
 	struct md_probe *probe;
 	struct md_probe_watch_list *list; /* the client's */
 	uint64_t client; /* its number */
-	uid_t uid; /* the client's */
+	uint64_t account; /* the client's */
 	uint8_t watch; /* mask of enum mv_watch */
 	bool told; /* what follows */
 	bool warned; /* since that */
@@ -116,10 +116,10 @@ struct md_probe_ops {
 	bool (*warn)(void *arg, uint64_t client, const struct md_probe_key *path);
 };
 
-/* A user who is not root, as long as processes of his have paths watched. */
+/* An account but root's, as long as processes of it have paths watched. */
 struct md_probe_user {
 	UT_hash_handle hh;
-	uid_t uid;
+	uint64_t account;
 	size_t n_paths;
 };
 
@@ -165,15 +165,15 @@ void md_probes_fini(struct md_probes *probes);
 /**
  * md_probes_watch - a process has a path watched, or changes what for
  * @watch: mask of enum mv_watch; 0: not any more
- * @uid: the client's
+ * @account: the client's
  * @list: of the client
  *
  * It is told the state, at once or by a tick soon.
  *
  * Return: 0; -EOPNOTSUPP: probes are off; -ENOSPC: beyond MD_PROBES_MAX paths, or MD_WATCHES_PER_CLIENT; -EDQUOT: beyond
- * MD_PATHS_PER_UID; -ENOMEM.
+ * MD_PATHS_PER_ACCOUNT; -ENOMEM.
  */
-int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client, uid_t uid,
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client, uint64_t account,
 		    struct md_probe_watch_list *list, uint64_t now_ns);
 
 /** md_probes_watches - does that client have that path watched? */

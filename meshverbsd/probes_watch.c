@@ -63,49 +63,49 @@ static void count_scheduled(struct md_probes *probes, struct md_probe *p, uint8_
 		md_probes_set_next(probes, UINT64_MAX);
 }
 
-/* A path counts once for a user, however many processes of his have it watched. */
-static bool is_watched_by(const struct md_probe *p, uid_t uid)
+/* A path counts once for an account, however many processes of it have it watched. */
+static bool is_watched_by(const struct md_probe *p, uint64_t account)
 {
 	const struct md_probe_watch *watch;
 
 	LIST_FOREACH(watch, &p->watches, of_path)
-	if (watch->uid == uid)
+	if (watch->account == account)
 		return true;
 	return false;
 }
 
 /* One more path. Return: 0; -EDQUOT; -ENOMEM. */
-static int count_path(struct md_probes *probes, uid_t uid)
+static int count_path(struct md_probes *probes, uint64_t account)
 {
 	struct md_probe_user *user;
 
-	if (!uid)
+	if (!account)
 		return 0;
-	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	HASH_FIND(hh, probes->users, &account, sizeof(account), user);
 	if (!user) {
 		user = calloc(1, sizeof(*user));
 		if (!user)
 			return -ENOMEM;
-		user->uid = uid;
-		HASH_ADD(hh, probes->users, uid, sizeof(user->uid), user);
+		user->account = account;
+		HASH_ADD(hh, probes->users, account, sizeof(user->account), user);
 		if (!user->hh.tbl) {
 			free(user);
 			return -ENOMEM;
 		}
 	}
-	if (user->n_paths >= MD_PATHS_PER_UID)
+	if (user->n_paths >= MD_PATHS_PER_ACCOUNT)
 		return -EDQUOT;
 	user->n_paths++;
 	return 0;
 }
 
-static void uncount_path(struct md_probes *probes, uid_t uid)
+static void uncount_path(struct md_probes *probes, uint64_t account)
 {
 	struct md_probe_user *user;
 
-	if (!uid)
+	if (!account)
 		return;
-	HASH_FIND(hh, probes->users, &uid, sizeof(uid), user);
+	HASH_FIND(hh, probes->users, &account, sizeof(account), user);
 	if (--user->n_paths)
 		return;
 	HASH_DEL(probes->users, user);
@@ -115,12 +115,12 @@ static void uncount_path(struct md_probes *probes, uid_t uid)
 static void drop_watch(struct md_probes *probes, struct md_probe_watch *watch)
 {
 	struct md_probe *p = watch->probe;
-	uid_t uid = watch->uid;
+	uint64_t account = watch->account;
 
 	count_scheduled(probes, p, watch->watch, 0, 0);
 	LIST_REMOVE(watch, of_path);
-	if (!is_watched_by(p, uid))
-		uncount_path(probes, uid);
+	if (!is_watched_by(p, account))
+		uncount_path(probes, account);
 	LIST_REMOVE(watch, of_client);
 	watch->list->n--;
 	free(watch);
@@ -152,17 +152,17 @@ void md_probes_fini(struct md_probes *probes)
 	}
 }
 
-static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client, uid_t uid,
+static int new_watch(struct md_probes *probes, const struct md_probe_key *path, uint64_t client, uint64_t account,
 		     struct md_probe_watch_list *list, struct md_probe_watch **ret)
 {
 	struct md_probe *p = md_probes_find(probes, path);
-	bool counts = !p || !is_watched_by(p, uid);
+	bool counts = !p || !is_watched_by(p, account);
 	struct md_probe_watch *watch;
 	int err;
 
-	if (list->n >= MD_WATCHES_PER_CLIENT || (!p && probes->n >= MD_PROBES_MAX))
+	if (list->n >= MD_WATCHES_PER_CLIENT || (!p && !md_has_room(probes->n, MD_PROBES_MAX, account)))
 		return -ENOSPC;
-	err = counts ? count_path(probes, uid) : 0;
+	err = counts ? count_path(probes, account) : 0;
 	if (err)
 		return err;
 	watch = calloc(1, sizeof(*watch));
@@ -171,12 +171,12 @@ static int new_watch(struct md_probes *probes, const struct md_probe_key *path, 
 	if (!watch || !p) {
 		free(watch);
 		if (counts)
-			uncount_path(probes, uid);
+			uncount_path(probes, account);
 		return -ENOMEM;
 	}
 	watch->probe = p;
 	watch->client = client;
-	watch->uid = uid;
+	watch->account = account;
 	watch->list = list;
 	LIST_INSERT_HEAD(&p->watches, watch, of_path);
 	LIST_INSERT_HEAD(&list->watches, watch, of_client);
@@ -204,7 +204,7 @@ bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key
 	return find_watch(probes, path, client);
 }
 
-int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client, uid_t uid,
+int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t mask, uint64_t client, uint64_t account,
 		    struct md_probe_watch_list *list, uint64_t now_ns)
 {
 	struct md_probe_watch *watch = find_watch(probes, path, client);
@@ -218,7 +218,7 @@ int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, u
 		return 0;
 	}
 	if (!watch) {
-		err = new_watch(probes, path, client, uid, list, &watch);
+		err = new_watch(probes, path, client, account, list, &watch);
 		if (err)
 			return err;
 	}

@@ -15,18 +15,18 @@ struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn)
 	return key;
 }
 
-struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid)
+struct md_account *md_qps_account(struct md_qps *qps, uint64_t id)
 {
-	struct md_uid_count *count;
+	struct md_account *count;
 
-	HASH_FIND(hh, qps->uids, &uid, sizeof(uid), count);
+	HASH_FIND(hh, qps->accounts, &id, sizeof(id), count);
 	if (count)
 		return count;
 	count = calloc(1, sizeof(*count));
 	if (!count)
 		return NULL;
-	count->uid = uid;
-	HASH_ADD(hh, qps->uids, uid, sizeof(count->uid), count);
+	count->id = id;
+	HASH_ADD(hh, qps->accounts, id, sizeof(count->id), count);
 	if (!count->hh.tbl) {
 		free(count);
 		return NULL;
@@ -34,11 +34,11 @@ struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid)
 	return count;
 }
 
-void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count)
+void md_qps_account_put(struct md_qps *qps, struct md_account *count)
 {
 	if (count->n_qps || count->n_clients)
 		return;
-	HASH_DEL(qps->uids, count);
+	HASH_DEL(qps->accounts, count);
 	free(count);
 }
 
@@ -62,13 +62,13 @@ struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key)
 	return qp;
 }
 
-static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_count *count,
+static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_account *count,
 	       struct md_qp **ret)
 {
 	unsigned int hash = hash_of(key);
 	struct md_qp *qp;
 
-	if (qps->n >= MD_QPS_MAX || (count->uid && count->n_qps >= MD_QPS_PER_UID))
+	if (!md_has_room(qps->n, MD_QPS_MAX, count->id) || (count->id && count->n_qps >= MD_QPS_PER_ACCOUNT))
 		return -ENOSPC;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
@@ -86,10 +86,10 @@ static int add(struct md_qps *qps, const struct md_qp_key *key, struct md_uid_co
 }
 
 int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner,
-		 uid_t uid, struct md_qp_list *list)
+		 uint64_t account, struct md_qp_list *list)
 {
 	struct md_qp *qp = md_qps_find(qps, key);
-	struct md_uid_count *count;
+	struct md_account *count;
 	int err;
 
 	if (qp && qp->owner != owner)
@@ -98,29 +98,29 @@ int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, 
 		qp->type = type;
 		return 0;
 	}
-	count = md_qps_uid(qps, uid);
+	count = md_qps_account(qps, account);
 	if (!count)
 		return -ENOMEM;
 	err = add(qps, key, count, &qp);
 	if (err) {
-		md_qps_uid_put(qps, count);
+		md_qps_account_put(qps, count);
 		return err;
 	}
 	qp->type = type;
 	qp->owner = owner;
-	qp->uid = uid;
+	qp->account = account;
 	LIST_INSERT_HEAD(list, qp, of_owner);
 	return 0;
 }
 
 static void drop(struct md_qps *qps, struct md_qp *qp)
 {
-	struct md_uid_count *count = md_qps_uid(qps, qp->uid);
+	struct md_account *count = md_qps_account(qps, qp->account);
 
 	/* It was counted, so it is there and needs no memory. */
 	if (count) {
 		count->n_qps--;
-		md_qps_uid_put(qps, count);
+		md_qps_account_put(qps, count);
 	}
 	LIST_REMOVE(qp, of_owner);
 	HASH_DEL(qps->by_key, qp);
@@ -159,14 +159,14 @@ int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owne
 
 void md_qps_fini(struct md_qps *qps)
 {
-	struct md_uid_count *count, *next_count;
+	struct md_account *count, *next_count;
 	struct md_qp *qp, *next;
 
 	HASH_ITER(hh, qps->by_key, qp, next)
 	drop(qps, qp);
-	HASH_ITER(hh, qps->uids, count, next_count)
+	HASH_ITER(hh, qps->accounts, count, next_count)
 	{
-		HASH_DEL(qps->uids, count);
+		HASH_DEL(qps->accounts, count);
 		free(count);
 	}
 }

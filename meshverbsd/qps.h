@@ -24,7 +24,7 @@ struct md_qp {
 	LIST_ENTRY(md_qp) of_owner;
 	struct md_qp_key key;
 	uint64_t owner; /* a client's number */
-	uid_t uid; /* the client's */
+	uint64_t account; /* the client's */
 	uint8_t type; /* enum ibv_qp_type */
 	bool confirmed; /* a message of it has been sent or delivered, and it was its owner's then */
 	uint64_t waiter; /* number of a client that was refused it, and has it next; 0: nobody */
@@ -34,16 +34,18 @@ struct md_qp {
 
 LIST_HEAD(md_qp_list, md_qp);
 
-struct md_uid_count {
+/* What is counted for a user of the host, or for a container: see struct md_peer. 0 is root of the host. */
+struct md_account {
 	UT_hash_handle hh;
-	uid_t uid;
+	uint64_t id;
 	size_t n_qps, n_clients;
+	size_t n_parcels; /* messages of its clients on their way */
 	size_t n_strays; /* clients, of which descriptors are being closed */
 };
 
 struct md_qps {
 	struct md_qp *by_key;
-	struct md_uid_count *uids;
+	struct md_account *accounts;
 	size_t n;
 };
 
@@ -53,9 +55,9 @@ struct md_qps {
  *
  * A client that claims what is its own already changes the type only.
  *
- * Return: 0; -EBUSY when another client has it; -ENOSPC beyond MD_QPS_MAX or MD_QPS_PER_UID; -ENOMEM.
+ * Return: 0; -EBUSY when another client has it; -ENOSPC beyond MD_QPS_MAX or MD_QPS_PER_ACCOUNT; -ENOMEM.
  */
-int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uid_t uid,
+int md_qps_claim(struct md_qps *qps, const struct md_qp_key *key, uint8_t type, uint64_t owner, uint64_t account,
 		 struct md_qp_list *list);
 
 /** md_qps_unclaim - its owner lets go; -ENOENT when @owner does not have it */
@@ -66,10 +68,10 @@ int md_qps_status(struct md_qps *qps, const struct md_qp_key *key, uint64_t owne
 
 struct md_qp *md_qps_find(const struct md_qps *qps, const struct md_qp_key *key); /* NULL: nobody's */
 
-/** md_qps_uid - counts of a user, made when new; NULL without memory */
-struct md_uid_count *md_qps_uid(struct md_qps *qps, uid_t uid);
-/** md_qps_uid_put - forget a user who has nothing any more */
-void md_qps_uid_put(struct md_qps *qps, struct md_uid_count *count);
+/** md_qps_account - counts of an account, made when new; NULL without memory */
+struct md_account *md_qps_account(struct md_qps *qps, uint64_t id);
+/** md_qps_account_put - forget one that has nothing any more */
+void md_qps_account_put(struct md_qps *qps, struct md_account *account);
 
 /** md_qp_key_make - @device: NUL-terminated, shorter than IBV_SYSFS_NAME_MAX */
 struct md_qp_key md_qp_key_make(const char *device, uint32_t qpn);

@@ -372,16 +372,16 @@ static struct json_object *qp_object(const struct md_agent *agent, const struct 
 			read_comm(client->pid, shown->comm, sizeof(shown->comm));
 		shown->client = client->number;
 		add_number(object, "pid", (uint64_t)client->pid);
+		add_number(object, "uid", client->uid);
 		add_text(object, "comm", shown->comm[0] ? shown->comm : client->name);
 		add_text(object, "name", client->name);
 	}
-	add_number(object, "uid", qp->uid);
 	if (qp->status)
 		add(object, "status", status_object(qp->status));
 	return object;
 }
 
-static void report_qps(const struct md_agent *agent, uid_t uid, FILE *out)
+static void report_qps(const struct md_agent *agent, const struct md_peer *peer, FILE *out)
 {
 	struct list list = {.out = out};
 	struct shown shown = {0};
@@ -392,7 +392,7 @@ static void report_qps(const struct md_agent *agent, uid_t uid, FILE *out)
 	begin_list(&list, "qps");
 	HASH_ITER(hh, agent->clients.qps.by_key, qp, next)
 	{
-		if (uid && uid != geteuid() && uid != qp->uid)
+		if (!md_peer_is_admin(peer) && peer->account != qp->account)
 			continue;
 		if (has_room(&list))
 			put_item(&list, qp_object(agent, qp, &shown));
@@ -464,7 +464,7 @@ bool md_report_is_long(const char *name)
 	return !strcmp(name, "peers") || !strcmp(name, "qps") || !strcmp(name, "probes");
 }
 
-char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
+char *md_report_answer(void *arg, const char *name, const struct md_peer *peer, size_t *ret_len)
 {
 	char *answer = NULL;
 	FILE *out;
@@ -477,7 +477,7 @@ char *md_report_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
 	if (name && !strcmp(name, "peers"))
 		report_peers(arg, out);
 	else if (name && !strcmp(name, "qps"))
-		report_qps(arg, uid, out);
+		report_qps(arg, peer, out);
 	else if (name && !strcmp(name, "probes"))
 		report_probes(arg, out);
 	else

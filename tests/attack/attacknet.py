@@ -170,10 +170,13 @@ class Agent:
         self.process.send_signal(signal.SIGHUP)
 
     def ask(self, name, timeout=5):
+        return self.request({"get": name}, timeout)
+
+    def request(self, request, timeout=5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.connect(str(self.control_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
-            sock.sendall(json.dumps({"get": name}).encode() + b"\n")
+            sock.sendall(json.dumps(request).encode() + b"\n")
             answer = bytearray()
             while more := sock.recv(65536):
                 answer += more

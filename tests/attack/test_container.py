@@ -6,6 +6,8 @@ nothing works."""
 
 import json
 import os
+import resource
+import subprocess
 import sys
 import unittest
 
@@ -50,6 +52,17 @@ for place in sys.argv[1:]:
 print(json.dumps(held), flush=True)
 sys.stdin.read()
 """
+# Connects again and again, and holds on.
+FLOOD = """
+import json, socket, sys, time
+held = []
+for _ in range(int(sys.argv[2])):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.connect(sys.argv[1])
+    held.append(sock)
+print(json.dumps(len(held)), flush=True)
+sys.stdin.read()
+"""
 DRAIN = json.dumps({"do": "drain", "device": "mlx5_0", "force": True})
 
 
@@ -65,6 +78,63 @@ class ContainerTest(AttackTest):
 
     def drained(self):
         return [rail["drained"] for rail in json.loads(self.v.ask("status"))["rails"]]
+
+    def test_order_in_a_container(self):
+        """What is mounted has nothing that takes an order."""
+        found, said = self.container(ASK, DRAIN, "/run/meshverbs").read()
+        self.assertEqual(found, ["/run/meshverbs/agent", "/run/meshverbs/directory"])
+        self.assertEqual(said, {path: "" for path in found})
+        self.assertEqual(self.drained(), [False, False, False])
+        self.assert_alice_reaches_v()
+        self.assertEqual(json.loads(self.v.request(json.loads(DRAIN)))["drained"], True)
+        self.assertEqual(self.drained(), [True, False, False])
+
+    def test_order_by_mistake(self):
+        """With the other directory mounted as well it is nobody all the same, and the log names it."""
+        self.process(self.v, "mlx5_0", 4711)
+        both = {"/run/meshverbs": self.v.run_dir, "/run/meshverbsd": self.v.control_dir}
+        for number, kwargs in enumerate(({}, {"host_pid": True})):
+            self.v.stop()
+            self.v.start()  # it names somebody once a minute
+            self.process(self.v, "mlx5_0", 4711)
+            with self.subTest(**kwargs):
+                asker = self.container(ASK, DRAIN, "/run/meshverbsd", mounts=both, **kwargs)
+                _, said = asker.read()
+                self.assertIn("only root and the user of the agent may drain", said["/run/meshverbsd/control"])
+                self.assertEqual(self.drained(), [False, False, False])
+                self.assertIn(f"user 0, process {asker.pid} in a container may not drain mlx5_0", self.v.text())
+                self.assertEqual(self.v.text().count("may not drain"), number + 1)
+                _, said = self.container(ASK, '{"get": "qps"}', "/run/meshverbsd", mounts=both, **kwargs).read()
+                self.assertEqual(json.loads(said["/run/meshverbsd/control"])["qps"], [])
+        self.assertEqual([qp["qpn"] for qp in json.loads(self.v.ask("qps"))["qps"]], [4711])
+
+    def test_order_in_a_user_namespace(self):
+        """Root of a user namespace, even with the files of the host."""
+        with subprocess.Popen(["unshare", "--user", "--map-root-user", "/usr/bin/python3", "-c", ASK, DRAIN, self.v.control_dir],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asker:
+            _, said = json.loads(asker.stdout.readline())
+            self.assertIn("only root and the user of the agent may drain", said[f"{self.v.control_dir}/control"])
+            self.assertIn(f"user 0, process {asker.pid} in a container may not drain mlx5_0", self.v.text())
+            asker.stdin.close()
+        self.assertEqual(self.drained(), [False, False, False])
+
+    def test_connections_of_a_container(self):
+        """User 0 of a container has a share like anybody."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        flood = self.container(FLOOD, "/run/meshverbs/agent", "1500")
+        flood.read()
+        wait_for(lambda: self.v.metrics()["process_refusals"] > 300, self.v.metrics)
+        self.assertLessEqual(self.v.metrics()["processes"], 1024)
+        self.assertIn(f"user 0, process {flood.pid} in a container has 1024 connections and is refused a further one", self.v.text())
+        self.assert_alice_reaches_v()
+        flood.close()
+        wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
+        # Root of the host may have more.
+        with subprocess.Popen(["/usr/bin/python3", "-c", FLOOD, str(self.v.run_dir / "agent"), "1100"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as root:
+            root.stdout.readline()
+            wait_for(lambda: self.v.metrics()["processes"] == 1100, self.v.metrics)
+            root.stdin.close()
 
     def test_lock_in_a_container(self):
         """Whatever it locks: the agent starts again."""

@@ -114,7 +114,7 @@ static int teardown(void **state)
 	md_clients_stop(&clients);
 	assert_int_equal(clients.n, 0);
 	assert_int_equal(clients.qps.n, 0);
-	assert_null(clients.qps.uids);
+	assert_null(clients.qps.accounts);
 	sd_event_unref(clients.event);
 	return 0;
 }
@@ -584,8 +584,18 @@ static void test_limits(void **state)
 		close(fds[i]);
 }
 
-/* One user cannot take everything: counts per uid, of which root is free. */
-static void test_uid_limits(void **state)
+/* However many users and containers there are: root of the host finds room. */
+static void test_root_share(void **state)
+{
+	(void)state;
+	assert_true(md_has_room(6, 8, 1000));
+	assert_false(md_has_room(7, 8, 1000));
+	assert_true(md_has_room(7, 8, 0));
+	assert_false(md_has_room(8, 8, 0));
+}
+
+/* One account cannot take everything; root is free. */
+static void test_account_limits(void **state)
 {
 	struct md_qps qps = {0};
 	struct md_qp_list list, others;
@@ -594,7 +604,7 @@ static void test_uid_limits(void **state)
 	(void)state;
 	LIST_INIT(&list);
 	LIST_INIT(&others);
-	for (uint32_t i = 0; i < MD_QPS_PER_UID; i++) {
+	for (uint32_t i = 0; i < MD_QPS_PER_ACCOUNT; i++) {
 		key = md_qp_key_make("mlx5_0", i);
 		assert_int_equal(md_qps_claim(&qps, &key, IBV_QPT_RC, 1, 1000, &list), 0);
 	}
@@ -1277,7 +1287,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_status, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test(test_uid_limits),
+		cmocka_unit_test(test_root_share),
+		cmocka_unit_test(test_account_limits),
 		cmocka_unit_test_setup_teardown(test_claim_faults, setup, teardown),
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),

@@ -292,7 +292,7 @@ static void test_bounds(void **state)
 }
 
 /* No two are the same. */
-static int watch_one(unsigned int path, uint64_t client, uid_t uid, struct md_probe_watch_list *list)
+static int watch_one(unsigned int path, uint64_t client, uint64_t account, struct md_probe_watch_list *list)
 {
 	struct md_probe_key key = wires[0].key;
 
@@ -300,14 +300,14 @@ static int watch_one(unsigned int path, uint64_t client, uid_t uid, struct md_pr
 	key.remote.raw[14] = (uint8_t)(path >> 8);
 	key.remote.raw[15] = (uint8_t)path;
 	socket_full = true; /* as above */
-	return md_probes_watch(&probes, &key, MV_WATCH_SPARE, client, uid, list, now_ns);
+	return md_probes_watch(&probes, &key, MV_WATCH_SPARE, client, account, list, now_ns);
 }
 
-/* A user with many processes leaves paths to others, and has none of theirs counted. */
+/* An account with many processes leaves paths to others, and has none of theirs counted. */
 static void test_bounds_of_users(void **state)
 {
-	struct md_probe_watch_list lists[MD_PATHS_PER_UID / MD_WATCHES_PER_CLIENT] = {0}, more = {0};
-	const unsigned int n = MD_PATHS_PER_UID, n_lists = sizeof(lists) / sizeof(lists[0]);
+	struct md_probe_watch_list lists[MD_PATHS_PER_ACCOUNT / MD_WATCHES_PER_CLIENT] = {0}, more = {0};
+	const unsigned int n = MD_PATHS_PER_ACCOUNT, n_lists = sizeof(lists) / sizeof(lists[0]);
 
 	(void)state;
 	for (unsigned int path = 0; path < n; path++)

@@ -505,7 +505,7 @@ static void test_descriptors_that_wait(void **state)
 		close(other);
 		realagent_run();
 		assert_int_equal(clients.n, 0);
-		assert_null(clients.qps.uids);
+		assert_null(clients.qps.accounts);
 	}
 }
 
@@ -542,10 +542,10 @@ static void test_leaving_are_bounded(void **state)
 
 /* ---- the control socket ------------------------------------------------------------------------------------------ */
 
-static char *make_answer(void *arg, const char *name, uid_t uid, size_t *ret_len)
+static char *make_answer(void *arg, const char *name, const struct md_peer *peer, size_t *ret_len)
 {
 	(void)arg;
-	(void)uid;
+	(void)peer;
 	assert_string_equal(name, "peers");
 	*ret_len = 3;
 	return strdup("{}\n");
