@@ -60,6 +60,7 @@ struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
 	struct md_rundir rundir;
+	struct md_limit wakes; /* directories that what nobody has proven asks for */
 	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
 	struct mv_host_id id;
 	char name[64];
@@ -134,6 +135,8 @@ uint64_t md_now(void);
 int md_due_start(struct md_agent *agent);
 /* It has to be written anew; @urgent: somebody's port went down, and connections wait for that. */
 void md_due_directory(struct md_agent *agent, bool urgent);
+/* The same after what that host has said, no more often than MD_WAKES_RATE unless that is proven, or urgent for paths that are watched. */
+void md_due_heard(struct md_agent *agent, const struct mv_host_id *host, bool urgent, bool proven);
 
 /* files.c: what the administrator writes; mistakes are logged */
 void md_files_hosts(struct md_agent *agent);

@@ -29,6 +29,15 @@
 /* Hosts that one link may bring in a row, and then each second: 200 that start together, not a flood. */
 #define MD_NEW_HOSTS_BURST 2048
 #define MD_NEW_HOSTS_RATE  512
+/*
+ * Without a key a neighbour can say that a port of a host is down. Connections leave that port for another one that works, and so often
+ * at most: 16 times a port that goes and comes, and then one change each half second.
+ */
+#define MD_CHANGES_BURST 32 /* descriptions of one host, each unlike the one before */
+#define MD_CHANGES_RATE	 2
+/* And he can invent hosts, for each of which the directory changes, and all processes are woken: 32 times, and then twice a second. */
+#define MD_WAKES_BURST 32
+#define MD_WAKES_RATE  2
 
 /* Beacons. */
 #define MD_BEACON_RATE       250 /* that come together on one link in a second, at most; see README.md */

@@ -37,6 +37,22 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 		agent->publish_ns = at_ns;
 }
 
+static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
+
+/* Each directory wakes all processes of this host. */
+void md_due_heard(struct md_agent *agent, const struct mv_host_id *host, bool urgent, bool proven)
+{
+	uint64_t now_ns = md_now(), at_ns;
+
+	if (proven || md_limit_has(&agent->wakes, &wakes_rate, now_ns) || (urgent && md_probes_has_host(&agent->probes, host))) {
+		md_due_directory(agent, urgent);
+		return;
+	}
+	at_ns = now_ns + MD_S / MD_WAKES_RATE;
+	if (agent->publish_ns == UINT64_MAX)
+		agent->publish_ns = at_ns;
+}
+
 /* What we only keep is not ours as soon as others have it. */
 static void yield_kept(struct md_agent *agent)
 {
@@ -81,6 +97,8 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	agent->publish_cost_ns = agent->published_ns - now_ns;
 	agent->publish_ns = UINT64_MAX;
 	if (!err) {
+		if (!md_secure_has_key(agent->secure))
+			md_limit_take(&agent->wakes, &wakes_rate, now_ns);
 		md_clients_changed(&agent->clients);
 		if (!agent->counts.published++) {
 			sd_notify(0, "READY=1");

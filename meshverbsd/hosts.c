@@ -190,6 +190,8 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 
 _Static_assert(MD_PIECES_MAX < 64, "a bit per piece");
 
+static const struct md_rate changes_rate = {.per_second = MD_CHANGES_RATE, .burst = MD_CHANGES_BURST};
+
 static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct md_heard *heard,
 		     const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
@@ -205,9 +207,15 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		*news |= MD_NEWS_WANTED;
 		return 0;
 	}
+	if (host->desc && !heard->proven && !md_limit_has(&host->changes, &changes_rate, now_ns)) {
+		hosts->n_held_back++;
+		return 0;
+	}
 	rc = add_piece(hosts, host, beacon, now_ns);
 	if (rc < 0)
 		return rc;
+	if (rc && !heard->proven)
+		md_limit_take(&host->changes, &changes_rate, now_ns);
 	if (rc)
 		*news |= md_desc_n_up(host->desc) < n_up ? MD_NEWS_DESC | MD_NEWS_DOWN : MD_NEWS_DESC;
 	return 0;

@@ -10,6 +10,7 @@
 #include "beacon.h"
 #include "hash.h"
 #include "view.h"
+#include "secure_limit.h"
 
 /*
  * The other hosts, as their beacons and answers describe them. No clock and no I/O: the caller passes the time
@@ -48,6 +49,7 @@ struct md_host {
 	uint32_t agent_version;
 	uint64_t start, counter; /* of the newest datagram */
 	uint64_t generation; /* of @desc */
+	struct md_limit changes; /* of @desc, without proof */
 	struct md_desc *desc; /* NULL until complete */
 	struct md_partial *partial; /* NULL: none under way */
 	uint64_t heard_ns; /* at all */
@@ -80,6 +82,7 @@ struct md_hosts {
 	size_t bytes; /* of all descriptions */
 	uint64_t room_at_ns; /* MD_NEW_HOSTS_RATE: as if each new host took up 1/RATE seconds */
 	uint64_t n_refused; /* hosts for which there was no room */
+	uint64_t n_held_back; /* descriptions that were not taken yet, for MD_CHANGES_RATE */
 };
 
 /** md_host_takes_bundles - does its agent know bundle_wire.h? */
@@ -115,6 +118,8 @@ enum md_news {
 /**
  * md_hosts_hear - take a beacon or an answer
  * @ret_news: mask of enum md_news
+ *
+ * Without proof a description that changes too often is not taken yet: MD_CHANGES_RATE. It is asked for again.
  *
  * An answer says nothing of links. It does not replace the description of a host whose beacons are heard, unless it
  * comes from where they come from. Without proof it does not speak for a host that another address has answered for

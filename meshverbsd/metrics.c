@@ -91,6 +91,8 @@ static void add_hosts(struct list *list, const struct md_agent *agent)
 	gauge(list, "hosts", agent->hosts.n, "Other hosts known");
 	gauge(list, "hosts_bytes", agent->hosts.bytes, "Memory of their descriptions");
 	counter(list, "hosts_refused", agent->hosts.n_refused, "Hosts for which there was no room");
+	counter(list, "descriptions_held_back", agent->hosts.n_held_back,
+		"Descriptions of hosts that change too often for one without proof, not taken yet");
 	gauge(list, "targets", agent->targets.n, "Addresses that are asked whose they are");
 	gauge(list, "rails", n, "Rails of this host that are not excluded");
 	gauge(list, "rails_up", up, "Rails of this host that are up");

@@ -176,6 +176,9 @@ void md_probes_fini(struct md_probes *probes);
 int md_probes_watch(struct md_probes *probes, const struct md_probe_key *path, uint8_t watch, uint64_t client, uint64_t account,
 		    struct md_probe_watch_list *list, uint64_t now_ns);
 
+/** md_probes_has_host - is a path to that host watched? */
+bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host);
+
 /** md_probes_watches - does that client have that path watched? */
 bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client);
 

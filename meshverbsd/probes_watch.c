@@ -199,6 +199,16 @@ static struct md_probe_watch *find_watch(const struct md_probes *probes, const s
 	return NULL;
 }
 
+bool md_probes_has_host(const struct md_probes *probes, const struct mv_host_id *host)
+{
+	const struct md_probe *p, *next;
+
+	HASH_ITER(hh, probes->by_key, p, next)
+	if (p->has_host && !memcmp(p->host.bytes, host->bytes, sizeof(host->bytes)))
+		return true;
+	return false;
+}
+
 bool md_probes_watches(const struct md_probes *probes, const struct md_probe_key *path, uint64_t client)
 {
 	return find_watch(probes, path, client);

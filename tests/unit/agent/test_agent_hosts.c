@@ -54,6 +54,27 @@ static const struct md_host *host(unsigned int n)
 	return md_hosts_find(&hosts, &id);
 }
 
+/* Without a key anybody may say what he likes of a host: not as often as he likes. The last word is taken in the end. */
+static void test_changes_are_rationed(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
+	unsigned int news, n_taken = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 1000; i++) {
+		peer.generation++;
+		peer.text = i % 2 ? ONE_RAIL : "rail mlx5_0 down; gid 10.1.0.2/24 v2;";
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S + i * MD_MS, &news), 0);
+		n_taken += (news & MD_NEWS_DESC) != 0;
+	}
+	/* The first one is no change. */
+	assert_in_range(n_taken, MD_CHANGES_BURST + 1, MD_CHANGES_BURST + 1 + MD_CHANGES_RATE);
+	assert_int_equal(hosts.n_held_back, 1000 - n_taken);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S + MD_S / MD_CHANGES_RATE, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(host(1)->generation, peer.generation);
+}
+
 static void test_news(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
@@ -448,6 +469,7 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_changes_are_rationed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),
