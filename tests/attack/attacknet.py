@@ -249,6 +249,17 @@ class Process:
             if kind == wire.REFUSED:
                 return device, qpn
 
+    def wakes(self, seconds):
+        """How often it is told within that time that the directory has changed."""
+        end, number = time.monotonic() + seconds, 0
+        while (left := end - time.monotonic()) > 0:
+            self.sock.settimeout(left)
+            try:
+                number += wire.parse_frame(self.sock.recv(2048))[0] == wire.CHANGED
+            except TimeoutError:
+                break
+        return number
+
     def closed(self, timeout=3):
         """Has the agent hung up?"""
         self.sock.settimeout(timeout)

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -165,6 +166,55 @@ class LinkTest(AttackTest):
         self.with_alice()
         self.assert_alice_reaches_v()
         wait_for(lambda: self.v.metrics()["hosts"] == 1, "they are forgotten", timeout=30)
+
+
+    def under_fire(self, fire, seconds):
+        """How often a process is woken while @fire(number) is called 200 times a second."""
+        stop, numbers = threading.Event(), iter(range(1, 1 << 30))
+
+        def shoot():
+            while not stop.wait(0.005):
+                fire(next(numbers))
+
+        process, thread = self.process(self.v), threading.Thread(target=shoot)
+        thread.start()
+        try:
+            return process.wakes(seconds)
+        finally:
+            stop.set()
+            thread.join()
+
+    def test_beacons_wake_processes_seldom(self):
+        """Invented hosts, one after the other: 32 directories, and two a second, for all of them together."""
+        mallory, seconds = self.mallory(), 6
+        number = self.under_fire(lambda n: mallory.send(link_local(1, 1), GROUP, self.beacon(
+            wire.rail("mlx5_0", "m0", [f"10.77.{n >> 8}.{n & 255}"]), sender=n.to_bytes(16, "big"), name=f"h{n}")), seconds)
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        self.with_alice()
+        self.assert_alice_reaches_v()
+
+    def test_beacons_say_that_a_port_is_down(self):
+        """In alice's name: so many changes at most; and what she says herself is what counts in the end."""
+        self.with_alice()
+        heard = Listener("v", "v0")
+        self.addCleanup(heard.close)
+        alice = wire.Header.parse(heard.datagram(lambda head: head.kind == wire.BEACON)[1])
+        mallory, seconds = self.mallory(), 6
+
+        def lie(number):
+            """Her port is down, and up again, and so on."""
+            mallory.send(link_local(1, 1), GROUP, self.beacon(
+                wire.rail("mlx5_0", "a0", ["10.0.1.2"], flags=number % 2), name="alice", sender=alice.sender, start=alice.start,
+                counter=alice.counter + number, generation=1000 + number))
+
+        before = self.v.metrics()["descriptions_held_back"]
+        number = self.under_fire(lie, seconds)
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        self.assertGreater(self.v.metrics()["descriptions_held_back"], before + 200)
+        wait_for(lambda: self.v.directory().holders("10.0.1.2") == self.alice_name and self.v.directory().up("10.0.1.2"), self.v.metrics)
+        self.assert_alice_reaches_v()
 
 
 class OffPathTest(AttackTest):

@@ -87,7 +87,7 @@ def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt
             struct.pack("!II", *psns) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 
 
-REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS = range(1, 9)
+REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)
 REFUSED = 15
 
 
@@ -122,6 +122,10 @@ class Directory:
         self.rails = [self.RAIL.unpack_from(raw, rails_at + i * self.RAIL.size) for i in range(n_rails)]
         self.gids = [self.GID.unpack_from(raw, gids_at + i * self.GID.size) for i in range(n_gids)]
         self.links = [struct.unpack_from("=II", raw, links_at + 8 * i) for i in range(n_links)]
+
+    def up(self, address):
+        """Is the port of that GID said to be up?"""
+        return any(self.rails[entry[1]][11] & 1 for entry in self.gids if entry[0] == gid(address))
 
     def names(self):
         return {host[1].rstrip(b"\0").decode() for host in self.hosts[1:]}
