@@ -91,6 +91,27 @@ class AttackTest(unittest.TestCase):
         payload = wire.beacon(wire.description(*rails), name=name, **kwargs)
         return wire.Header(kind=wire.BEACON, sender=sender, start=start, counter=counter).pack() + payload
 
+    def under_fire(self, fire, run):
+        """What @run() returns while @fire(number) is called 200 times a second."""
+        stop, numbers = threading.Event(), iter(range(1, 1 << 30))
+
+        def shoot():
+            while not stop.wait(0.005):
+                fire(next(numbers))
+
+        thread = threading.Thread(target=shoot)
+        thread.start()
+        try:
+            return run()
+        finally:
+            stop.set()
+            thread.join()
+
+    def invent(self, mallory, number):
+        """A beacon of a host that does not exist."""
+        mallory.send(link_local(1, 1), GROUP, self.beacon(
+            wire.rail("mlx5_0", "m0", [f"10.77.{number >> 8}.{number & 255}"]), sender=number.to_bytes(16, "big"), name=f"h{number}"))
+
     def assert_stays(self, condition, seconds=1.0):
         """True now and for a while."""
         end = time.monotonic() + seconds
@@ -168,27 +189,11 @@ class LinkTest(AttackTest):
         wait_for(lambda: self.v.metrics()["hosts"] == 1, "they are forgotten", timeout=30)
 
 
-    def under_fire(self, fire, seconds):
-        """How often a process is woken while @fire(number) is called 200 times a second."""
-        stop, numbers = threading.Event(), iter(range(1, 1 << 30))
-
-        def shoot():
-            while not stop.wait(0.005):
-                fire(next(numbers))
-
-        process, thread = self.process(self.v), threading.Thread(target=shoot)
-        thread.start()
-        try:
-            return process.wakes(seconds)
-        finally:
-            stop.set()
-            thread.join()
-
     def test_beacons_wake_processes_seldom(self):
         """Invented hosts, one after the other: 32 directories, and two a second, for all of them together."""
         mallory, seconds = self.mallory(), 6
-        number = self.under_fire(lambda n: mallory.send(link_local(1, 1), GROUP, self.beacon(
-            wire.rail("mlx5_0", "m0", [f"10.77.{n >> 8}.{n & 255}"]), sender=n.to_bytes(16, "big"), name=f"h{n}")), seconds)
+        process = self.process(self.v)
+        number = self.under_fire(lambda number: self.invent(mallory, number), lambda: process.wakes(seconds))
         self.assertGreater(number, 5)
         self.assertLessEqual(number, 32 + 2 * seconds + 2)
         self.with_alice()
@@ -209,7 +214,8 @@ class LinkTest(AttackTest):
                 counter=alice.counter + number, generation=1000 + number))
 
         before = self.v.metrics()["descriptions_held_back"]
-        number = self.under_fire(lie, seconds)
+        process = self.process(self.v)
+        number = self.under_fire(lie, lambda: process.wakes(seconds))
         self.assertGreater(number, 5)
         self.assertLessEqual(number, 32 + 2 * seconds + 2)
         self.assertGreater(self.v.metrics()["descriptions_held_back"], before + 200)

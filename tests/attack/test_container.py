@@ -63,6 +63,19 @@ for _ in range(int(sys.argv[2])):
 print(json.dumps(len(held)), flush=True)
 sys.stdin.read()
 """
+# Opens the directory again and again, and holds on to each that is another one.
+HOLD = """
+import json, os, sys, time
+held, end = {}, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    stat = os.fstat(fd)
+    if held.setdefault(stat.st_ino, (fd, stat.st_size))[0] != fd:
+        os.close(fd)
+    time.sleep(0.005)
+print(json.dumps([len(held), sum(size for _, size in held.values())]), flush=True)
+sys.stdin.read()
+"""
 DRAIN = json.dumps({"do": "drain", "device": "mlx5_0", "force": True})
 
 
@@ -135,6 +148,16 @@ class ContainerTest(AttackTest):
             root.stdout.readline()
             wait_for(lambda: self.v.metrics()["processes"] == 1100, self.v.metrics)
             root.stdin.close()
+
+    def test_old_directories(self):
+        """Whoever has one open keeps it in memory: they do not become many by what a neighbour says."""
+        mallory, seconds = self.mallory(), 4
+        holder = self.container(HOLD, "/run/meshverbs/directory", seconds)
+        number, size = self.under_fire(lambda number: self.invent(mallory, number), holder.read)
+        self.assertGreater(number, 5)
+        self.assertLessEqual(number, 32 + 2 * seconds + 2)
+        self.assertLess(size, 16 << 20)
+        self.assert_alice_reaches_v()
 
     def test_lock_in_a_container(self):
         """Whatever it locks: the agent starts again."""
