@@ -18,6 +18,25 @@
 struct verbs_device;
 struct verbs_sysfs_dev;
 
+/* struct ibv_mr_init_attr of rdma-core 59 and later, which older headers lack; public, and only ever grows at its end. */
+struct mesh_mr_init_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask;
+	uint64_t iova; /* these are valid by their bit of @comp_mask */
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+};
+
+enum {
+	MESH_MR_IOVA = 1 << 0,
+	MESH_MR_ADDR = 1 << 1,
+	MESH_MR_FD = 1 << 2,
+	MESH_MR_FD_OFFSET = 1 << 3,
+	MESH_MR_DMAH = 1 << 4, /* a DMA handle: makes things faster */
+};
+
 /* How a driver is registered. The last two members moved when import_context came in front of them. */
 struct mesh_driver_ops {
 	const char *name;
@@ -111,6 +130,10 @@ struct mesh_library {
 	/* NULL where the library does not have it. */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
+	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle);
+	void (*unimport_pd)(struct ibv_pd *pd);
 
 	struct mesh_verbs verbs; /* complete unless @missing_verb */
 	const char *missing_verb; /* the first of them that the library lacks; then no connection is moved */

@@ -46,6 +46,22 @@ static int check_distinct(struct mesh_calibration *cal, const unsigned int *slot
 }
 
 /*
+ * Later libraries show some operations that our header does not know in front of all that it knows. Marked. Nothing of interest is at
+ * the start itself.
+ */
+static void find_shown(const struct mesh_scratch *s, struct mesh_calibration *cal, enum mesh_op op)
+{
+	size_t at;
+
+	cal->shown[op] = 0;
+	if (mesh_op_info[op].place || cal->slot[op] == MESH_OP_ABSENT)
+		return;
+	for (at = sizeof(void *); at + sizeof(void *) <= cal->context_size && !cal->shown[op]; at += sizeof(void *))
+		if (mesh_pointer_at(s->start, at) == mesh_marker(cal->slot[op]))
+			cal->shown[op] = at;
+}
+
+/*
  * A table with one entry must change that operation in its places and nothing else at all: that is how
  * live contexts are overlaid.
  */
@@ -74,6 +90,8 @@ static int check_single(const struct mesh_library *lib, struct mesh_scratch *s,
 	if (mesh_op_info[op].place)
 		memcpy(before + ((char *)s->tail - (char *)s->start) + mesh_op_info[op].place, &fresh,
 		       sizeof(fresh));
+	if (cal->shown[op])
+		memcpy(before + cal->shown[op], &fresh, sizeof(fresh));
 	memcpy(before + cal->context_size + priv_at, &fresh, sizeof(fresh));
 	if (memcmp(before, s->start, cal->context_size) ||
 	    memcmp(before + cal->context_size, s->tail->priv, priv_bytes)) {
@@ -92,6 +110,8 @@ static int check_singles(const struct mesh_library *lib, struct mesh_scratch *s,
 	int err;
 
 	mesh_scratch_mark(lib, s);
+	for (op = 0; op < MESH_N_OPS; op++)
+		find_shown(s, cal, op);
 	for (op = 0; op < MESH_N_OPS; op++) {
 		if (cal->slot[op] == MESH_OP_ABSENT)
 			continue;
@@ -119,7 +139,7 @@ static void tell_moves(const struct mesh_library *lib, struct mesh_calibration *
 	enum mesh_op op;
 
 	for (op = MESH_OPS_MOVES; op < MESH_N_OPS; op++) {
-		if (cal->slot[op] == MESH_OP_ABSENT && op != MESH_OP_REG_DMABUF_MR) {
+		if (cal->slot[op] == MESH_OP_ABSENT && !mesh_calibration_lacks(lib, op)) {
 			snprintf(cal->no_moves, sizeof(cal->no_moves), "operation %s was not found",
 				 mesh_op_info[op].name);
 			return;
@@ -202,12 +222,15 @@ void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_c
 {
 	const struct verbs_context *tail =
 		(const struct verbs_context *)((const char *)context - offsetof(struct verbs_context, context));
+	const char *start = (const char *)(context + 1) - cal->context_size;
 	const void *private_ptr;
 
 	if (!tail->priv || cal->slot[op] == MESH_OP_ABSENT)
 		return NULL;
 	private_ptr = mesh_pointer_at(tail->priv, cal->priv_ops + cal->slot[op] * sizeof(void *));
 	if (mesh_op_info[op].place && mesh_pointer_at(tail, mesh_op_info[op].place) != private_ptr)
+		return NULL;
+	if (cal->shown[op] && mesh_pointer_at(start, cal->shown[op]) != private_ptr)
 		return NULL;
 	return (void *)(uintptr_t)private_ptr;
 }

@@ -23,7 +23,14 @@ enum mesh_op {
 	MESH_OP_DEALLOC_PD,
 	MESH_OP_ALLOC_PARENT_DOMAIN,
 	MESH_OP_REG_MR,
-	MESH_OP_REG_DMABUF_MR, /* not in every library */
+	MESH_OP_REG_DMABUF_MR, /* not in every library; as are the next four */
+	MESH_OP_REG_MR_EX,
+	MESH_OP_IMPORT_MR,
+	MESH_OP_IMPORT_PD,
+	MESH_OP_UNIMPORT_PD,
+	MESH_OP_ALLOC_NULL_MR,
+	MESH_OP_REG_DM_MR,
+	MESH_OP_ALLOC_MW,
 	MESH_OP_REREG_MR,
 	MESH_OP_DEREG_MR,
 	MESH_OP_CREATE_CQ,
@@ -61,6 +68,7 @@ struct mesh_calibration {
 	size_t priv_ops;     /* byte offset of the private copy of the table in verbs_context.priv */
 	unsigned int n_known; /* operations that were identified and agree in both places */
 	unsigned int slot[MESH_N_OPS]; /* index of each operation in the table; MESH_OP_ABSENT */
+	size_t shown[MESH_N_OPS]; /* bytes from the context's start to where it shows, if our header does not know; 0: nowhere */
 	char no_moves[96]; /* why connections cannot be moved with this library; "": they can */
 };
 
@@ -107,6 +115,13 @@ void *mesh_calibration_op(const struct mesh_calibration *cal, const struct ibv_c
  */
 int mesh_calibration_confirm(const struct mesh_library *lib, const struct mesh_calibration *cal,
 			     const struct ibv_context *context);
+
+/**
+ * mesh_calibration_lacks - does the library have no such operation, so that there is nothing to replace?
+ *
+ * False for one that it has, found or not.
+ */
+bool mesh_calibration_lacks(const struct mesh_library *lib, enum mesh_op op);
 
 /**
  * mesh_op_name - the field name of an operation

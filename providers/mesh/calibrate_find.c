@@ -35,6 +35,13 @@ const struct mesh_public_slot mesh_op_info[MESH_N_OPS] = {
 	[MESH_OP_ALLOC_PARENT_DOMAIN] = {"alloc_parent_domain", PLACE(alloc_parent_domain)},
 	[MESH_OP_REG_MR] = {"reg_mr", OPS(_compat_reg_mr)},
 	[MESH_OP_REG_DMABUF_MR] = {"reg_dmabuf_mr", 0},
+	[MESH_OP_REG_MR_EX] = {"reg_mr_ex", 0},
+	[MESH_OP_IMPORT_MR] = {"import_mr", 0},
+	[MESH_OP_IMPORT_PD] = {"import_pd", 0},
+	[MESH_OP_UNIMPORT_PD] = {"unimport_pd", 0},
+	[MESH_OP_ALLOC_NULL_MR] = {"alloc_null_mr", PLACE(alloc_null_mr)},
+	[MESH_OP_REG_DM_MR] = {"reg_dm_mr", PLACE(reg_dm_mr)},
+	[MESH_OP_ALLOC_MW] = {"alloc_mw", OPS(alloc_mw)},
 	[MESH_OP_REREG_MR] = {"rereg_mr", OPS(_compat_rereg_mr)},
 	[MESH_OP_DEREG_MR] = {"dereg_mr", OPS(_compat_dereg_mr)},
 	[MESH_OP_CREATE_CQ] = {"create_cq", OPS(_compat_create_cq)},
@@ -146,6 +153,66 @@ static void call_reg_dmabuf(const struct mesh_library *lib, struct mesh_scratch 
 	lib->reg_dmabuf_mr(&pd, 0, 4096, 0, -1, 0);
 }
 
+/* Of a file descriptor: libibverbs does nothing to memory before it calls the operation. */
+static void call_reg_mr_ex(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct {
+		struct mesh_mr_init_attr attr;
+		char more[256]; /* what later ones have at its end */
+	} in = {.attr = {.length = 4096, .fd = -1, .comp_mask = MESH_MR_IOVA | MESH_MR_FD | MESH_MR_FD_OFFSET}};
+	struct ibv_pd pd = {.context = s->context};
+
+	(void)arg;
+	lib->reg_mr_ex(&pd, &in.attr);
+}
+
+static void call_import_mr(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_pd pd = {.context = s->context};
+
+	(void)arg;
+	lib->import_mr(&pd, 0);
+}
+
+static void call_import_pd(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	(void)arg;
+	lib->import_pd(s->context, 0);
+}
+
+static void call_unimport_pd(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
+{
+	struct ibv_pd pd = {.context = s->context};
+
+	(void)arg;
+	lib->unimport_pd(&pd);
+}
+
+/* Operations of functions that not every library has. */
+static const struct {
+	enum mesh_op op;
+	size_t function; /* in struct mesh_library */
+	void (*call)(const struct mesh_library *lib, struct mesh_scratch *s, void *arg);
+} later_ones[] = {
+	{MESH_OP_REG_DMABUF_MR, offsetof(struct mesh_library, reg_dmabuf_mr), call_reg_dmabuf},
+	{MESH_OP_REG_MR_EX, offsetof(struct mesh_library, reg_mr_ex), call_reg_mr_ex},
+	{MESH_OP_IMPORT_MR, offsetof(struct mesh_library, import_mr), call_import_mr},
+	{MESH_OP_IMPORT_PD, offsetof(struct mesh_library, import_pd), call_import_pd},
+	{MESH_OP_UNIMPORT_PD, offsetof(struct mesh_library, unimport_pd), call_unimport_pd},
+};
+
+#define N_LATER (sizeof(later_ones) / sizeof(later_ones[0]))
+
+bool mesh_calibration_lacks(const struct mesh_library *lib, enum mesh_op op)
+{
+	size_t i;
+
+	for (i = 0; i < N_LATER; i++)
+		if (later_ones[i].op == op)
+			return !mesh_pointer_at(lib, later_ones[i].function);
+	return false;
+}
+
 typedef struct ibv_cq_ex *(*create_cq_ex_fn)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 
 static void call_create_cq_ex(const struct mesh_library *lib, struct mesh_scratch *s, void *arg)
@@ -176,6 +243,7 @@ int mesh_find_slots(const struct mesh_library *lib, struct mesh_scratch *s, stru
 {
 	unsigned int calls;
 	enum mesh_op op;
+	size_t i;
 
 	for (op = 0; op < MESH_N_OPS; op++)
 		cal->slot[op] = read_place(s, mesh_op_info[op].place);
@@ -186,8 +254,9 @@ int mesh_find_slots(const struct mesh_library *lib, struct mesh_scratch *s, stru
 		snprintf(why, why_size, "closing a context calls %u operations, not one", calls);
 		return -ENOTSUP;
 	}
-	if (lib->reg_dmabuf_mr)
-		mesh_scratch_probe(lib, s, call_reg_dmabuf, NULL, &cal->slot[MESH_OP_REG_DMABUF_MR]);
+	for (i = 0; i < N_LATER; i++)
+		if (!mesh_calibration_lacks(lib, later_ones[i].op))
+			mesh_scratch_probe(lib, s, later_ones[i].call, NULL, &cal->slot[later_ones[i].op]);
 	return 0;
 }
 

@@ -39,6 +39,15 @@ struct mesh_context {
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
+	/* NULL where the library has none, as the next three and the former. */
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t handle);
+	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t handle);
+	void (*unimport_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*alloc_null_mr)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+				    unsigned int access);
+	struct ibv_mw *(*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type);
 	/* libibverbs hands out its own struct around the program's ibv_mr, which is its first member. */
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			int access);

@@ -676,6 +676,8 @@ void mesh_cqex_install(struct mesh_cq *cq);
 
 /** mesh_held_forget_keys - keys of one rail mean nothing on another; held->lock */
 void mesh_held_forget_keys(struct mesh_held *h);
+/** mesh_held_note_key - add the remote key of a work request to @n others, unless it is there. Return: how many there are now */
+size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n);
 /** mesh_held_take_keys - those are good from now on; after the former; held->lock; NULL is fine */
 void mesh_held_take_keys(struct mesh_held *h, const struct mesh_live_keys *keys);
 

@@ -81,8 +81,7 @@ static bool has_key(const struct ibv_send_wr *wr, uint32_t *ret)
 	}
 }
 
-/* Return: how many there are now. */
-static size_t note(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
+size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
 {
 	uint32_t key;
 	size_t i;
@@ -119,10 +118,10 @@ size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS])
 	mesh_cq_claim(h->send_cq);
 	pthread_mutex_lock(&h->lock);
 	for (i = 0; h->guard && i < LOOKED_AT && (logged = mv_wrring_at(&h->guard->sends, i)); i++)
-		n = note(logged, ret, n);
+		n = mesh_held_note_key(logged, ret, n);
 	if (h->guard && mesh_guard_reads(h->guard))
 		for (i = 0, at = h->guard->reader->sq_at; i < LOOKED_AT && mesh_reader_send(h, &at, &wr); i++)
-			n = note(&wr, ret, n);
+			n = mesh_held_note_key(&wr, ret, n);
 	pthread_mutex_unlock(&h->lock);
 	mesh_cq_unclaim(h->send_cq);
 	return n;

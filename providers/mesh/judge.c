@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "connectint.h"
+#include "pdstay.h"
 
 /* A connection is judged, at RTR: does the path that the program asks for work, and if not, or not any more, can it move? */
 
@@ -13,8 +14,12 @@ bool mesh_judge_needs_agreement(const struct mesh_view *view)
 const char *mesh_judge_cannot_move(struct mesh_context *mc, const struct mesh_conn *conn, uint32_t qpn,
 				   const struct mesh_view *view)
 {
+	const char *stays = conn ? mesh_pd_stays(conn->qp->pd) : NULL;
+
 	if (!conn && !mc->logged_only)
 		return mesh_forgotten_why(mc, qpn);
+	if (stays)
+		return stays;
 	if (!view->agent_version)
 		return "the peer's host has no agent";
 	if (view->agent_version != MV_CTL_VERSION)
@@ -115,6 +120,8 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
+	if (mesh_pd_stays(conn->qp->pd))
+		return mesh_pd_stays(conn->qp->pd);
 	if (conn->own_host)
 		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
 	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)

@@ -6,6 +6,7 @@
 #include "dmabuf.h"
 #include "keyahead.h"
 #include "keys.h"
+#include "pdstay.h"
 
 LIST_HEAD(shadow_list, mesh_shadow_mr);
 
@@ -43,39 +44,57 @@ static void given(struct ibv_pd *pd, uint32_t rkey)
 	errno = saved_errno;
 }
 
-/* Note a region of a live context, before the program gets it. @key has what it was registered with; it may be taken over. */
-static void note(struct mesh_context *mc, struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
+/* Where a library makes one way to register of another, the inner one has noted it. */
+static bool is_known(const struct ibv_mr *mr, const struct ibv_pd *pd)
 {
-	int saved_errno = errno, cancel = mesh_cancel_off(), err = -ENOMEM;
+	int cancel = mesh_keys_lock();
+	const struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
+	bool known = key && key->pd == pd && key->lkey == mr->lkey && key->rkey == mr->rkey;
+
+	mesh_keys_unlock(cancel);
+	return known;
+}
+
+/* Return: 0 or -errno. */
+static int add_noted(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
+{
 	struct mesh_key *key = malloc(sizeof(*key));
+	int err, locked;
 
-	if (key) {
-		*key = *with;
-		key->mr = mr;
-		key->pd = mesh_pd_underlying(pd);
-		key->verbs = pd->context;
-		key->lkey = mr->lkey;
-		key->rkey = mr->rkey;
-		LIST_INIT(&key->shadows);
-		key->dmabuf = fd >= 0 ? mesh_dmabuf_keep(fd) : NULL;
-		if (fd >= 0 && !key->dmabuf) {
-			err = -errno;
-		} else {
-			int locked = mesh_keys_lock();
-
-			err = mesh_keytab_add(keytab(), key);
-			mesh_keys_unlock(locked);
-			if (!err)
-				mesh_keys_ahead_news(key->pd);
-		}
+	if (!key)
+		return -ENOMEM;
+	*key = *with;
+	key->mr = mr;
+	key->pd = mesh_pd_underlying(pd);
+	key->verbs = pd->context;
+	key->lkey = mr->lkey;
+	key->rkey = mr->rkey;
+	LIST_INIT(&key->shadows);
+	key->dmabuf = fd >= 0 ? mesh_dmabuf_keep(fd) : NULL;
+	err = fd >= 0 && !key->dmabuf ? -errno : 0;
+	if (!err) {
+		locked = mesh_keys_lock();
+		err = mesh_keytab_add(keytab(), key);
+		mesh_keys_unlock(locked);
 	}
-	if (err) {
+	if (err)
 		key_free(key);
-		mv_log_once(&mesh_root.log, MV_LOG_WARN,
-			    "%s: a memory region cannot be noted: %s; its keys will fail on connections that were moved%s", mc->device,
-			    strerrordesc_np(-err),
-			    err == -EMFILE ? "; a quarter of the limit of open files is there for regions of dma-bufs" : "");
-	}
+	else
+		mesh_keys_ahead_news(key->pd);
+	return err;
+}
+
+/* Note a region of a live context, before the program gets it. @with: what it was registered with, is taken over. */
+static void note(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key *with, int fd)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off(), err = 0;
+
+	if (!is_known(mr, mesh_pd_underlying(pd)))
+		err = add_noted(mr, pd, with, fd);
+	if (err)
+		mesh_pd_stay(pd, err == -EMFILE ? "it has a region of a dma-buf that could not be noted: a quarter of the limit of open "
+						  "files is there for those" :
+						  "it has a memory region that could not be noted");
 	given(pd, mr->rkey);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -90,7 +109,7 @@ struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
 		mr = mc->reg_mr(pd, addr, length, iova, access);
 	if (mr && is_noted(mc))
-		note(mc, mr, pd,
+		note(mr, pd,
 		     &(struct mesh_key){.addr = addr, .length = length, .iova = iova, .access = access}, -1);
 	return mr;
 }
@@ -102,9 +121,53 @@ struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 	struct ibv_mr *mr = mc->reg_dmabuf_mr(pd, offset, length, iova, fd, access);
 
 	if (mr && is_noted(mc))
-		note(mc, mr, pd,
+		note(mr, pd,
 		     &(struct mesh_key){.dmabuf_offset = offset, .length = length, .iova = iova, .access = access},
 		     fd);
+	return mr;
+}
+
+/* One of both is given. */
+static struct mesh_key described(const struct mesh_mr_init_attr *attr)
+{
+	struct mesh_key key = {.length = attr->length, .access = attr->access};
+
+	if (attr->comp_mask & MESH_MR_FD)
+		key.dmabuf_offset = attr->fd_offset;
+	else
+		key.addr = attr->addr;
+	key.iova = attr->comp_mask & MESH_MR_IOVA ? attr->iova : (uintptr_t)key.addr;
+	return key;
+}
+
+struct ibv_mr *mesh_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
+{
+	const uint64_t known = MESH_MR_IOVA | MESH_MR_ADDR | MESH_MR_FD | MESH_MR_FD_OFFSET | MESH_MR_DMAH;
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	uint64_t mask = attr->comp_mask;
+	struct ibv_mr *mr = mc->reg_mr_ex(pd, attr);
+	struct mesh_key with;
+
+	if (!mr && (errno == ENOMEM || errno == EAGAIN) && is_noted(mc) && mesh_keys_ahead_give_back())
+		mr = mc->reg_mr_ex(pd, attr);
+	if (!mr || !is_noted(mc))
+		return mr;
+	if (mask & ~known || !(mask & (MESH_MR_ADDR | MESH_MR_FD))) {
+		mesh_pd_stay(pd, mesh_mr_source_why(MESH_SOURCE_ibv_reg_mr_ex));
+		return mr;
+	}
+	with = described(attr);
+	note(mr, pd, &with, mask & MESH_MR_FD ? attr->fd : -1);
+	return mr;
+}
+
+struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	struct ibv_mr *mr = mc->alloc_null_mr(pd);
+
+	if (mr && is_noted(mc))
+		note(mr, pd, &(struct mesh_key){.null_mr = true}, -1);
 	return mr;
 }
 
@@ -205,6 +268,15 @@ static void remember(struct mesh_key *key)
 	mesh_keys_unlock(cancel);
 }
 
+static const char unseen[] = "it has, or had, a memory region that was not registered by a function of libibverbs";
+
+/* Of mlx5dv, most likely. What else the program has of that kind shows no earlier than this. */
+static void note_unseen(const struct ibv_mr *mr)
+{
+	if (mr->pd && is_noted(mesh_context_get(mr->context)))
+		mesh_pd_stay(mr->pd, unseen);
+}
+
 int mesh_dereg_mr(struct ibv_mr *mr)
 {
 	struct mesh_context *mc = mesh_context_get(mr->context);
@@ -214,6 +286,8 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 	if (!mesh_context_active(mc))
 		return mc->dereg_mr(mr);
 	key = forget(mr);
+	if (!key)
+		note_unseen(mr);
 	err = mc->dereg_mr(mr);
 	saved_errno = errno;
 	if (key && err) {
@@ -235,6 +309,10 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	if (!mesh_context_active(mc))
 		return mc->rereg_mr(mr, flags, pd, addr, length, access);
 	key = forget(mr);
+	if (!key)
+		note_unseen(mr);
+	if (!key && flags & IBV_REREG_MR_CHANGE_PD)
+		mesh_pd_stay(pd, unseen);
 	err = mc->rereg_mr(mr, flags, pd, addr, length, access);
 	saved_errno = errno;
 	if (key && !err) {
@@ -310,6 +388,8 @@ static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *
 		errno = EBADF;
 		return NULL;
 	}
+	if (key->null_mr)
+		return ibv_alloc_null_mr(spd->pd);
 	if (!key->dmabuf)
 		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
 	fd = mesh_dmabuf_fd(key->dmabuf);

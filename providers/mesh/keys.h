@@ -9,9 +9,8 @@
  * Keys of the program's memory regions and what they are on other rails.
  *
  * While root.moves is set, what each region is registered with is noted down. On a rail a region is registered with
- * the first use of its key there, and stays until the program deregisters or changes it, or deallocates its PD. Regions
- * that were imported, made of device memory or through mlx5dv, and memory windows have no counterpart: their
- * keys count as unknown.
+ * the first use of its key there, and stays until the program deregisters or changes it, or deallocates its PD. Keys
+ * that cannot be had there keep the connections of their PD where they are: pdstay.h. mrsources.h says which are which.
  *
  * Any thread. Nobody calls these functions with a lock that is taken in root.key_dropped or with keys_lock.
  */
@@ -74,6 +73,8 @@ void mesh_keys_close(struct ibv_context *verbs);
 struct ibv_mr *mesh_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 struct ibv_mr *mesh_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 				  int access);
+struct ibv_mr *mesh_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd);
 int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int mesh_dereg_mr(struct ibv_mr *mr);
 

@@ -6,6 +6,8 @@
 
 #define FIRST_BUCKETS 256
 
+#define SEEN_BITS (1u << 16) /* of hashes of keys, never cleared */
+
 struct mesh_keytab {
 	size_t n_buckets; /* of each index; a power of two */
 	size_t n_keys;
@@ -13,6 +15,7 @@ struct mesh_keytab {
 	LIST_HEAD(mesh_key_list, mesh_key) by_age; /* newest first */
 	uint64_t n_added;
 	struct mesh_key *next; /* that mesh_keytab_missing() looks at; NULL: none */
+	uint64_t seen[SEEN_BITS / 64]; /* mesh_keytab_seen() */
 };
 
 static size_t hash(const void *p, uint32_t key, size_t n_buckets)
@@ -103,6 +106,25 @@ static struct mesh_keytab *keytab_new(void)
 	return tab;
 }
 
+static size_t seen_bit(const struct ibv_pd *pd, enum mesh_key_index index, uint32_t key)
+{
+	return hash((const char *)pd + (index << 4), key, SEEN_BITS);
+}
+
+static void note_seen(struct mesh_keytab *tab, enum mesh_key_index index, const struct mesh_key *key)
+{
+	size_t bit = seen_bit(key->pd, index, index == MESH_BY_LKEY ? key->lkey : key->rkey);
+
+	tab->seen[bit / 64] |= 1ull << bit % 64;
+}
+
+bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, const struct ibv_pd *pd, uint32_t key)
+{
+	size_t bit = seen_bit(pd, index, key);
+
+	return tab && tab->seen[bit / 64] >> bit % 64 & 1;
+}
+
 int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
 {
 	enum mesh_key_index index;
@@ -115,6 +137,8 @@ int mesh_keytab_add(struct mesh_keytab **tab, struct mesh_key *key)
 		grow(*tab);
 	for (index = 0; index < MESH_N_INDEXES; index++)
 		link_one(*tab, index, key);
+	note_seen(*tab, MESH_BY_LKEY, key);
+	note_seen(*tab, MESH_BY_RKEY, key);
 	LIST_INSERT_HEAD(&(*tab)->by_age, key, by_age);
 	key->nth = ++(*tab)->n_added;
 	(*tab)->n_keys++;

@@ -39,6 +39,7 @@ struct mesh_key {
 	void *addr; /* memory of the process; not for dma-buf */
 	uint64_t length, iova;
 	int access;
+	bool null_mr; /* ibv_alloc_null_mr(): of no memory */
 	struct mesh_dmabuf *dmabuf; /* NULL: not dma-buf */
 	uint64_t dmabuf_offset;
 
@@ -50,6 +51,14 @@ struct mesh_key {
 };
 
 struct mesh_keytab;
+
+/**
+ * mesh_keytab_seen - may a region with that key have been in the table, now or earlier?
+ * @index: MESH_BY_LKEY or MESH_BY_RKEY
+ *
+ * False is certain. @tab may be NULL.
+ */
+bool mesh_keytab_seen(const struct mesh_keytab *tab, enum mesh_key_index index, const struct ibv_pd *pd, uint32_t key);
 
 /**
  * mesh_keytab_add - add a region

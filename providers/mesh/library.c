@@ -109,6 +109,10 @@ int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anc
 	}
 	lib.has_import = resolve(handle, "ibv_import_device", &import);
 	resolve(handle, "ibv_reg_dmabuf_mr", &lib.reg_dmabuf_mr);
+	resolve(handle, "ibv_reg_mr_ex", &lib.reg_mr_ex);
+	resolve(handle, "ibv_import_mr", &lib.import_mr);
+	resolve(handle, "ibv_import_pd", &lib.import_pd);
+	resolve(handle, "ibv_unimport_pd", &lib.unimport_pd);
 	resolve_verbs(handle, &lib);
 
 	dl_iterate_phdr(find_segment, &query);

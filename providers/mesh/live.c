@@ -7,6 +7,7 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "pdstay.h"
 #include "srq.h"
 
 /* From the first log to the next QP; fence.c and replay.c have what comes then. */
@@ -104,6 +105,9 @@ const char *mesh_live_lost(struct mesh_held *h)
 
 	pthread_mutex_lock(&h->lock);
 	lost = !h->guard ? "it has no log" : h->guard->lost ? h->guard->lost : h->guard->lost_atomic;
+	/* One that has moved lacks that key wherever it goes. */
+	if (!lost && h->mode == MESH_HELD_GUARDED)
+		lost = mesh_pd_stays(h->qp->pd);
 	pthread_mutex_unlock(&h->lock);
 	return lost;
 }

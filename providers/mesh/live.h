@@ -167,6 +167,22 @@ int mesh_live_replay(struct mesh_held *h, uint32_t next_psn, uint32_t n_received
  */
 size_t mesh_live_remote_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS]);
 
+/**
+ * mesh_live_past_keys - add those that it has used last
+ * @n: of @ret that are there already
+ *
+ * They say whether the peer's keys can be had on another NIC. Of what is not read from mlx5's queue there are none. Return: how many.
+ */
+size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n);
+
+/**
+ * mesh_live_check_keys - are the local keys of its work such as can be had on another NIC?
+ *
+ * If not, mesh_pd_stay(): mesh_live_lost() says so. Of what is outstanding, and of what was posted last as far as it is still there to be
+ * read. After mesh_live_prepare(): what is posted from then on passes by.
+ */
+void mesh_live_check_keys(struct mesh_held *h);
+
 /** mesh_live_reap - the QP that did the work before the last move goes, if it was one of ours; when there is time */
 void mesh_live_reap(struct mesh_held *h);
 

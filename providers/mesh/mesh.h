@@ -90,6 +90,8 @@ struct mesh_process {
 	pthread_mutex_t keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
 	_Atomic uint64_t keys_epoch; /* mesh_keys_epoch() */
+	_Atomic unsigned int n_stays; /* of root.keys.stays; written under keys_lock */
+	const char *_Atomic all_stay; /* NULL: there was memory for each of them; pdstay.c */
 	pthread_mutex_t dmabufs_lock; /* root.dmabufs; also held by fork(); no lock is taken with it; fork.h */
 	/* keyahead.c, under keys_lock: its thread is there; it has to look again; nothing more is registered ahead */
 	bool ahead_thread, ahead_news, ahead_off;
@@ -128,6 +130,7 @@ struct mesh_keys {
 	struct mesh_pd *pds; /* pds.c */
 	struct mesh_parent *parents; /* pds.c */
 	struct mesh_keytab *keytab; /* keys.c */
+	struct mesh_pd_stay *stays; /* pdstay.c */
 };
 
 enum mesh_calibration_state { MESH_CALIBRATION_NONE, MESH_CALIBRATION_OK, MESH_CALIBRATION_REFUSED };

@@ -4,6 +4,7 @@
 #include "conn.h"
 #include "keys.h"
 #include "live.h"
+#include "pdstay.h"
 
 /*
  * What a queue pair has outstanding when it begins to move shows which keys of the peer it will need on the path. It asks for them by
@@ -18,7 +19,10 @@
  * forgotten; so what comes late is for nothing. Likewise when the peer's program takes such a key away (KEY_DROP), which may overtake
  * the answer.
  *
- * A key that there is not is not told. The program may have used it before it was taken away, and may use it again when it has been given
+ * One for a key that was never there, as far as is seen here, is not answered: the connection stays (pdstay.h), and both ends hear of it
+ * before anything is fenced. So what a queue pair has used last is asked for as well, where nothing is outstanding.
+ *
+ * A key that there is not any more is not told. The program may have used it before it was taken away, and may use it again when it has been given
  * anew: who has heard that there is none would not ask then. Nor is one for which memory would have to be registered first: that may take
  * seconds, and nothing has been agreed upon yet.
  *
@@ -42,6 +46,7 @@ static void ask(struct mesh_conn *conn, uint32_t offer, struct mv_ctl_keys *ret)
 		return;
 	keys->asked_for = offer;
 	n = mesh_live_remote_keys(conn->held, rkeys);
+	n = mesh_live_past_keys(conn->held, rkeys, n);
 	for (i = 0; i < n; i++) {
 		ret->asked[i] = (struct mv_ctl_key){.id = mesh_conn_next_request(conn), .key = rkeys[i]};
 		keys->ours[i] = (struct mesh_conn_move_key){.id = ret->asked[i].id, .key.rkey = rkeys[i]};
@@ -99,6 +104,16 @@ static void take(struct mesh_conn_move_key *ours, const struct mv_ctl_key *given
 	}
 }
 
+/* Nothing has been fenced. One that was never seen here is of no use on another NIC: mesh_live_lost() says so from now on. */
+static void check_asked(const struct mesh_conn *conn, const struct mv_ctl_key *asked)
+{
+	size_t i;
+
+	for (i = 0; i < MV_CTL_KEYS; i++)
+		if (asked[i].id)
+			mesh_pd_check_key(conn->qp->pd, MESH_BY_RKEY, asked[i].key);
+}
+
 void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
 {
 	struct mesh_conn_move_keys *ours = &conn->move_keys;
@@ -108,6 +123,7 @@ void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 		return;
 	/* A repeated one asks for nothing, and the first may have come. */
 	if (keys->asked[0].id) {
+		check_asked(conn, keys->asked);
 		memcpy(ours->asked, keys->asked, sizeof(ours->asked));
 		ours->offer = msg->request_id;
 	}

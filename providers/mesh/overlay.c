@@ -7,6 +7,7 @@
 #include "held.h"
 #include "keys.h"
 #include "paths.h"
+#include "pdstay.h"
 #include "rails.h"
 #include "srq.h"
 #include "ud.h"
@@ -38,6 +39,13 @@ static const struct row rows[MESH_N_OPS] = {
 	OURS(ALLOC_PARENT_DOMAIN, alloc_parent_domain, mesh_alloc_parent_domain),
 	OURS(REG_MR, reg_mr, mesh_reg_mr),
 	OURS(REG_DMABUF_MR, reg_dmabuf_mr, mesh_reg_dmabuf_mr),
+	OURS(REG_MR_EX, reg_mr_ex, mesh_reg_mr_ex),
+	OURS(IMPORT_MR, import_mr, mesh_import_mr),
+	OURS(IMPORT_PD, import_pd, mesh_import_pd),
+	OURS(UNIMPORT_PD, unimport_pd, mesh_unimport_pd),
+	OURS(ALLOC_NULL_MR, alloc_null_mr, mesh_alloc_null_mr),
+	OURS(REG_DM_MR, reg_dm_mr, mesh_reg_dm_mr),
+	OURS(ALLOC_MW, alloc_mw, mesh_alloc_mw),
 	OURS(REREG_MR, rereg_mr, mesh_rereg_mr),
 	OURS(DEREG_MR, dereg_mr, mesh_dereg_mr),
 	KEEP(CREATE_CQ, create_cq),
@@ -65,15 +73,15 @@ static const struct row rows[MESH_N_OPS] = {
 };
 
 /* Take the base's functions out of a context; false when the library's two copies of one of them disagree. */
-static bool take_functions(const struct mesh_calibration *cal, const struct ibv_context *verbs,
-			   struct mesh_context *mc, enum mesh_op first, enum mesh_op end)
+static bool take_functions(const struct mesh_root *root, const struct ibv_context *verbs, struct mesh_context *mc,
+			   enum mesh_op first, enum mesh_op end)
 {
 	enum mesh_op op;
 	void *function;
 
 	for (op = first; op < end; op++) {
-		function = mesh_calibration_op(cal, verbs, op);
-		if (!function && op != MESH_OP_REG_DMABUF_MR)
+		function = mesh_calibration_op(&root->calibration, verbs, op);
+		if (!function && !mesh_calibration_lacks(&root->lib, op))
 			return false;
 		memcpy((char *)mc + rows[op].base, &function, sizeof(function));
 	}
@@ -148,7 +156,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 	snprintf(mc->device, sizeof(mc->device), "%s", device->name);
 	mc->logged_only = root->config.mode == MV_MODE_OBSERVE;
 	mc->generation = current_generation(root);
-	if (!take_functions(&root->calibration, verbs, mc, 0, MESH_OPS_MOVES)) {
+	if (!take_functions(root, verbs, mc, 0, MESH_OPS_MOVES)) {
 		mesh_stage(root, stage, MESH_STAGE_REFUSED, "%s: its operations are not where measured",
 			   device->name);
 		mesh_context_release(mc);
@@ -161,7 +169,7 @@ void mesh_overlay_install(struct mesh_root *root, const struct mesh_base *base, 
 		return;
 	}
 	mc->can_move = root->config.moves && !mc->logged_only && !root->calibration.no_moves[0] &&
-		       take_functions(&root->calibration, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
+		       take_functions(root, verbs, mc, MESH_OPS_MOVES, MESH_N_OPS);
 	mc->sees_peers = mc->can_move || (mc->logged_only && root->config.moves);
 	mesh_data_open(mc);
 	mesh_ud_open(mc);

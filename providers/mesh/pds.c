@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "keys.h"
+#include "pdstay.h"
 
 /* A parent domain of the program: work posted through it runs in another PD. */
 struct mesh_parent {
@@ -236,6 +237,7 @@ void mesh_pds_close(struct ibv_context *verbs)
 
 	detach(NULL, verbs, NULL);
 	free(drop_parents(NULL, verbs));
+	mesh_pd_stay_no_more(NULL, verbs);
 	mesh_cancel_restore(cancel);
 }
 
@@ -254,8 +256,8 @@ struct ibv_pd *mesh_alloc_parent_domain(struct ibv_context *context, struct ibv_
 		*p = (struct mesh_parent){.parent = pd, .underlying = mesh_pd_underlying(attr->pd), .verbs = context};
 		add_parent(p);
 	} else {
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no memory to note a parent domain; its memory "
-			    "regions will not be found when a connection is moved", mc->device);
+		mesh_pd_stay(pd, "it is a parent domain that there was no memory to note");
+		mesh_pd_stay(attr->pd, "it has a parent domain that there was no memory to note");
 	}
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -266,6 +268,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	int saved_errno = errno, cancel, err;
+	const char *stays;
 	struct mesh_parent *p;
 
 	if (!mesh_context_active(mc))
@@ -273,12 +276,16 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 
 	/* Ours go first: once the base has let go, its address may be another PD's at any moment. */
 	cancel = mesh_cancel_off();
+	stays = mesh_pd_stays(pd);
 	detach(pd, NULL, NULL);
+	mesh_pd_stay_no_more(pd, NULL);
 	p = drop_parents(pd, NULL);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 
 	err = mc->dealloc_pd(pd);
+	if (err && stays)
+		mesh_pd_stay(pd, stays);
 	if (!p)
 		return err;
 	saved_errno = errno;
@@ -290,4 +297,20 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 	return err;
+}
+
+/* Not one that is deallocated here, but its address may be another PD's all the same. */
+void mesh_unimport_pd(struct ibv_pd *pd)
+{
+	struct mesh_context *mc = mesh_context_get(pd->context);
+	int saved_errno = errno, cancel;
+
+	if (mesh_context_active(mc)) {
+		cancel = mesh_cancel_off();
+		detach(pd, NULL, NULL);
+		mesh_pd_stay_no_more(pd, NULL);
+		mesh_cancel_restore(cancel);
+		errno = saved_errno;
+	}
+	mc->unimport_pd(pd);
 }

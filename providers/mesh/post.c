@@ -4,6 +4,7 @@
 
 #include "heldint.h"
 #include "keys.h"
+#include "pdstay.h"
 #include "ud.h"
 
 /*
@@ -20,11 +21,15 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 	struct mesh_lkey *known = &h->keys->lkeys[lkey >> 8 & (MESH_KEYS - 1)];
 	uint64_t epoch = mesh_keys_epoch() + 1; /* of a place that is empty: 0 */
 	uint32_t path_key;
+	int err;
 
 	if (known->key == lkey && known->epoch == epoch)
 		return known->path_key;
 	/* If there is no such key, the device says what it says of one. */
-	if (!mesh_key_local(h->now.spd, lkey, &path_key))
+	err = mesh_key_local(h->now.spd, lkey, &path_key);
+	if (err == -ENOENT)
+		mesh_pd_check_key(h->qp->pd, MESH_BY_LKEY, lkey);
+	if (!err)
 		*known = (struct mesh_lkey){.key = lkey, .path_key = path_key, .epoch = epoch};
 	return path_key;
 }
@@ -35,7 +40,9 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	struct mesh_rkey *known = &h->keys->rkeys[rkey >> 8 & (MESH_KEYS - 1)];
 
 	if (!h->ops->want_key) {
-		mesh_key_remote(h->now.spd, rkey, ret); /* not remembered: nobody would tell that it is gone */
+		/* Not remembered: nobody would tell that it is gone. */
+		if (mesh_key_remote(h->now.spd, rkey, ret) == -ENOENT)
+			mesh_pd_check_key(h->qp->pd, MESH_BY_RKEY, rkey);
 		return 0;
 	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {

@@ -216,6 +216,13 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		return;
 	}
 	err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
+	if (!err)
+		mesh_live_check_keys(conn->held);
+	if (!err && mesh_live_lost(conn->held)) {
+		release(conn);
+		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
+		return;
+	}
 	/* That nothing was made ahead there is no news. */
 	if (err && !conn->move.early)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: no path by %s: %s: %s", conn->mc->device,
@@ -274,6 +281,7 @@ static void do_quiesce(struct mesh_conn *conn)
 	uint64_t now_ns = mesh_now_ns();
 
 	mesh_conn_note_sure(conn, now_ns);
+	mesh_live_check_keys(conn->held);
 	/* Since it was prepared: nothing has been fenced, so nothing has happened yet. */
 	if (mesh_live_lost(conn->held))
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);

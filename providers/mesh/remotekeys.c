@@ -7,6 +7,7 @@
 #include "count.h"
 #include "keys.h"
 #include "live.h"
+#include "pdstay.h"
 #include "relocate.h"
 
 /*
@@ -250,6 +251,7 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 {
 	struct mesh_pd *pd = mesh_conn_key_pd(conn);
 	struct mv_ctl_msg msg;
+	int err;
 
 	if (!pd)
 		return; /* ours is not up yet; it will be asked again */
@@ -257,8 +259,11 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 	mv_move_header(&conn->move, MV_CTL_KEY_PUT, &msg);
 	msg.request_id = question->request_id;
 	msg.key = question->key;
-	if (mesh_key_remote(pd, question->key, &msg.rkey))
+	err = mesh_key_remote(pd, question->key, &msg.rkey);
+	if (err)
 		msg.flags = MV_CTL_KEY_INVALID;
+	if (err == -ENOENT)
+		mesh_pd_check_key(conn->qp->pd, MESH_BY_RKEY, question->key);
 	mesh_thread_send(&msg);
 }
 

@@ -32,6 +32,10 @@
 struct net;
 struct faults;
 
+/* Of every null MR, as on cards: below all others. */
+#define NULL_MR_KEY   0x4d00u
+#define NULL_MR_BYTES (16u << 20)
+
 struct hca {
 	pthread_mutex_t lock;
 	_Atomic int waiters; /* threads of the program that want the lock: the engine steps back; a futex */
@@ -45,6 +49,7 @@ struct hca {
 	struct mr **mrs; /* by key >> 8, less mr_base */
 	uint32_t n_mrs, mr_base, mr_next;
 	uint8_t mr_variant;
+	uint8_t *null_region[2]; /* of null MRs: what is read, what is written; NULL: not needed yet */
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;

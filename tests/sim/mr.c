@@ -183,6 +183,21 @@ static uint8_t *translate(struct mr *mr, uint64_t addr, uint64_t len)
 	return mr->addr + (addr - mr->iova);
 }
 
+/* Read as zeros, and nothing that is written there stays. Return: NULL: larger than programs of tests need */
+static uint8_t *null_region(struct hca *h, uint64_t len, bool write)
+{
+	uint8_t **region = &h->null_region[write];
+
+	if (len > NULL_MR_BYTES)
+		return NULL;
+	if (!*region)
+		*region = mmap(NULL, NULL_MR_BYTES, write ? PROT_READ | PROT_WRITE : PROT_READ,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (*region == MAP_FAILED)
+		*region = NULL;
+	return *region;
+}
+
 /** mr_local() - where @len bytes at @addr under a local key are, or NULL if the key does not allow
  * it. */
 uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, uint64_t len,
@@ -190,6 +205,8 @@ uint8_t *mr_local(struct hca *h, struct pd *pd, uint32_t lkey, uint64_t addr, ui
 {
 	struct mr *mr = mr_find(h, lkey);
 
+	if (lkey == NULL_MR_KEY)
+		return null_region(h, len, write);
 	if (!mr || mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return NULL;
 	return translate(mr, addr, len);

@@ -22,6 +22,7 @@
 #include "gid.h"
 #include "keys.h"
 #include "loop.h"
+#include "pdstay.h"
 
 #define SIZE   65536
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
@@ -530,6 +531,265 @@ static void test_dmabuf(void **state)
 	buffer_free(&from);
 }
 
+/* Of no memory: reads as zeros, and what is written there is gone. */
+static void test_null(void **state)
+{
+	struct buffer b = buffer_new(pd, ACCESS);
+	struct ibv_mr *null = ibv_alloc_null_mr(pd), *second = ibv_alloc_null_mr(pd);
+	uint8_t *before = malloc(SIZE);
+	struct loop l;
+	size_t i;
+
+	(void)state;
+	assert_non_null(null);
+	assert_int_equal(null->lkey, second->lkey);
+	memcpy(before, b.bytes, SIZE);
+	loop_open(&l, rail, spd->pd);
+	assert_int_equal(loop_read(&l, NULL, local_key(null->lkey), (uintptr_t)b.bytes, remote_key(b.mr->rkey), SIZE), IBV_WC_SUCCESS);
+	assert_int_equal(memcmp(before, b.bytes, SIZE), 0);
+	assert_int_equal(loop_write(&l, NULL, local_key(null->lkey), (uintptr_t)b.bytes, remote_key(b.mr->rkey), SIZE), IBV_WC_SUCCESS);
+	for (i = 0; i < SIZE; i++)
+		assert_int_equal(b.bytes[i], 0);
+	loop_close(&l);
+	assert_int_equal(ibv_dereg_mr(null), 0);
+	local_key(second->lkey);
+	assert_int_equal(ibv_dereg_mr(second), 0);
+	assert_null(mesh_pd_stays(pd));
+	free(before);
+	buffer_free(&b);
+}
+
+/* What ibv_reg_mr_ex() does, and ibv_reg_buf_mr(), which this libibverbs may not have: the base's own, or made of another operation. */
+static struct ibv_mr *reg_mr_ex(struct ibv_pd *of, struct mesh_mr_init_attr *attr)
+{
+	uint64_t iova = attr->comp_mask & MESH_MR_IOVA ? attr->iova : (uintptr_t)attr->addr;
+
+	return mc->reg_mr(of, attr->addr, attr->length, iova, attr->access);
+}
+
+static struct ibv_mr *reg_mr_ex_of_others(struct ibv_pd *of, struct mesh_mr_init_attr *attr)
+{
+	return attr->comp_mask & MESH_MR_FD ? ibv_reg_dmabuf_mr(of, attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access) :
+					      ibv_reg_mr(of, attr->addr, attr->length, attr->access);
+}
+
+static void test_reg_mr_ex(void **state)
+{
+	struct buffer from = buffer_new(pd, 0), to = buffer_new(pd, 0);
+	struct mesh_mr_init_attr attr = {.length = SIZE, .access = ACCESS, .comp_mask = MESH_MR_ADDR | MESH_MR_DMAH, .addr = to.bytes};
+	int fd = memfd_create("dmabuf", 0);
+	uint32_t lkey, rkey;
+	unsigned int fds;
+	struct ibv_mr *mr;
+
+	(void)state;
+	mc->reg_mr_ex = reg_mr_ex;
+	mr = mesh_reg_mr_ex(pd, &attr);
+	assert_int_equal(given.rkey, mr->rkey);
+	assert_true(given.known);
+	assert_int_equal(loop_once(spd, from.bytes, local_key(from.mr->lkey), (uintptr_t)to.bytes, remote_key(mr->rkey), SIZE),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(memcmp(from.bytes, to.bytes, SIZE), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+
+	attr.comp_mask |= MESH_MR_IOVA;
+	attr.iova = 0x700000000000;
+	mr = mesh_reg_mr_ex(pd, &attr);
+	assert_int_equal(loop_once(spd, from.bytes, local_key(from.mr->lkey), 0x700000000000, remote_key(mr->rkey), SIZE),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+
+	/* Noted once, and gone when it is deregistered. */
+	mc->reg_mr_ex = reg_mr_ex_of_others;
+	attr.comp_mask = MESH_MR_ADDR;
+	mr = mesh_reg_mr_ex(pd, &attr);
+	local_key(mr->lkey);
+	lkey = mr->lkey;
+	rkey = mr->rkey;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_unknown(spd, lkey, rkey);
+
+	/* A dma-buf, with one descriptor. */
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	mc->reg_dmabuf_mr = register_file;
+	mesh_root.lib.reg_dmabuf_mr = register_file;
+	fds = fault_open_fds();
+	attr.comp_mask = MESH_MR_FD | MESH_MR_FD_OFFSET | MESH_MR_IOVA;
+	attr.fd = fd;
+	mr = mesh_reg_mr_ex(pd, &attr);
+	assert_int_equal(fault_open_fds(), fds + 1);
+	remote_key(mr->rkey);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(fault_open_fds(), fds);
+	close(fd);
+
+	/* What a later version has and this one does not know. */
+	assert_null(mesh_pd_stays(pd));
+	mc->reg_mr_ex = reg_mr_ex;
+	attr.comp_mask = MESH_MR_ADDR | 1ull << 40;
+	mr = mesh_reg_mr_ex(pd, &attr);
+	assert_non_null(mr);
+	assert_non_null(strstr(mesh_pd_stays(pd), "ibv_reg_mr_ex"));
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	buffer_free(&from);
+	buffer_free(&to);
+}
+
+/* Made up: the simulator has none of these. */
+static struct ibv_mr strange_mr;
+static struct ibv_mw strange_mw;
+
+static struct ibv_mr *import_mr(struct ibv_pd *of, uint32_t handle)
+{
+	(void)of;
+	return handle ? &strange_mr : NULL;
+}
+
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *of, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access)
+{
+	(void)of;
+	(void)dm;
+	(void)length;
+	(void)access;
+	return offset ? &strange_mr : NULL;
+}
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *of, enum ibv_mw_type type)
+{
+	(void)of;
+	return type == IBV_MW_TYPE_1 ? &strange_mw : NULL;
+}
+
+static struct ibv_pd *import_pd(struct ibv_context *of, uint32_t handle)
+{
+	(void)handle;
+	return mc->alloc_pd(of);
+}
+
+static void unimport_pd(struct ibv_pd *gone)
+{
+	assert_int_equal(mc->dealloc_pd(gone), 0);
+}
+
+static void make_strange(unsigned int which, bool works)
+{
+	bool done = false;
+
+	switch (which) {
+	case 0:
+		done = ibv_import_mr(pd, works);
+		break;
+	case 1:
+		done = mesh_reg_dm_mr(pd, NULL, works, SIZE, 0);
+		break;
+	case 2:
+		done = ibv_alloc_mw(pd, works ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+		break;
+	}
+	assert_int_equal(done, works);
+}
+
+/* What makes keys that no other NIC can have: connections of that PD stay, and of no other, as long as it is there. */
+static void test_stays(void **state)
+{
+	static const char *const words[] = {"ibv_import_mr", "ibv_reg_dm_mr", "ibv_alloc_mw"};
+	struct ibv_pd *other = ibv_alloc_pd(context), *imported, *parent;
+	struct ibv_parent_domain_init_attr attr = {.pd = pd};
+	unsigned int i;
+
+	(void)state;
+	mc->import_mr = import_mr;
+	mc->reg_dm_mr = reg_dm_mr;
+	mc->alloc_mw = alloc_mw;
+	mc->import_pd = import_pd;
+	mc->unimport_pd = unimport_pd;
+	for (i = 0; i < 3; i++) {
+		make_strange(i, false);
+		assert_null(mesh_pd_stays(pd));
+		make_strange(i, true);
+		assert_non_null(strstr(mesh_pd_stays(pd), words[i]));
+		assert_null(mesh_pd_stays(other));
+		mesh_pd_stay_no_more(pd, NULL);
+		assert_null(mesh_pd_stays(pd));
+	}
+	imported = ibv_import_pd(context, 1);
+	assert_non_null(strstr(mesh_pd_stays(imported), "ibv_import_pd"));
+	ibv_unimport_pd(imported);
+	assert_null(mesh_pd_stays(imported));
+
+	/* Seen through a parent domain, either way. A PD that the base would not let go has it again. */
+	parent = ibv_alloc_parent_domain(context, &attr);
+	make_strange(0, true);
+	assert_non_null(mesh_pd_stays(parent));
+	assert_int_not_equal(ibv_dealloc_pd(pd), 0);
+	assert_non_null(mesh_pd_stays(pd));
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+	mesh_pd_stay_no_more(pd, NULL);
+}
+
+/* Of an earlier PD at the same address, perhaps. */
+static bool was_seen(const struct ibv_mr *mr)
+{
+	int cancel = mesh_keys_lock();
+	bool seen = mesh_keytab_seen(mesh_root.keys.keytab, MESH_BY_LKEY, pd, mr->lkey) ||
+		    mesh_keytab_seen(mesh_root.keys.keytab, MESH_BY_RKEY, pd, mr->rkey);
+
+	mesh_keys_unlock(cancel);
+	return seen;
+}
+
+/* As mlx5dv_reg_dmabuf_mr() does: past everything that is seen. */
+static struct ibv_mr *register_unseen(uint8_t *bytes)
+{
+	struct ibv_mr *mr;
+
+	while (was_seen(mr = mc->reg_mr(pd, bytes, SIZE, (uintptr_t)bytes, ACCESS)))
+		mc->dereg_mr(mr);
+	mr->context = context;
+	mr->pd = pd;
+	return mr;
+}
+
+static void test_unseen(void **state)
+{
+	struct buffer b = buffer_new(pd, ACCESS);
+	struct ibv_mr *mr = register_unseen(b.bytes);
+	uint32_t lkey = b.mr->lkey, rkey = b.mr->rkey;
+
+	(void)state;
+	assert_true(mesh_pd_check_key(pd, MESH_BY_LKEY, lkey));
+	assert_true(mesh_pd_check_key(pd, MESH_BY_RKEY, rkey));
+	buffer_free(&b);
+	/* One that is gone was there. */
+	assert_true(mesh_pd_check_key(pd, MESH_BY_LKEY, lkey));
+	assert_true(mesh_pd_check_key(pd, MESH_BY_RKEY, rkey));
+	assert_null(mesh_pd_stays(pd));
+	assert_false(mesh_pd_check_key(pd, MESH_BY_RKEY, mr->rkey));
+	assert_non_null(mesh_pd_stays(pd));
+	mesh_pd_stay_no_more(pd, NULL);
+	assert_false(mesh_pd_check_key(pd, MESH_BY_LKEY, mr->lkey));
+	mesh_pd_stay_no_more(pd, NULL);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_non_null(mesh_pd_stays(pd)); /* others like it may be there */
+}
+
+/* Without memory to note that all of them stay. */
+static void test_stays_no_memory(void **state)
+{
+	struct ibv_pd *other = ibv_alloc_pd(context);
+
+	(void)state;
+	mc->import_mr = import_mr;
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	assert_non_null(ibv_import_mr(pd, 1));
+	fault_disarm();
+	assert_non_null(mesh_pd_stays(pd));
+	assert_non_null(mesh_pd_stays(other));
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+	atomic_store_explicit(&mesh_root.process->all_stay, NULL, memory_order_relaxed);
+}
+
 /* How many descriptors lead to the same file as @fd. */
 static unsigned int leading_to(int fd)
 {
@@ -862,6 +1122,7 @@ int main(void)
 		T(test_rail),	  T(test_data),		  T(test_rights),	   T(test_iova),
 		T(test_dereg),	  T(test_rereg),	  T(test_given),	  T(test_other_pd),	   T(test_parent_domain),
 		T(test_refused_dealloc), T(test_close_without_a_word),
+		T(test_null),	  T(test_reg_mr_ex),	  T(test_stays),	   T(test_unseen),	T(test_stays_no_memory),
 		T(test_dmabuf),	  T(test_dmabuf_fork), T(test_dmabuf_limit),
 		T(test_fork),		  T(test_moves_off),	   T(test_no_memory),
 		T(test_threads),

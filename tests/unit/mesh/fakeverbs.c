@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The made-up libibverbs itself. Built once for each private ABI number the tests want:
- * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_OLD when it is older than GID table
+ * FAKE_ABI, FAKE_IMPORT when it is to know ibv_import_device() and dma-buf, FAKE_REG_EX when ibv_reg_mr_ex(), too, FAKE_OLD when it is older than GID table
  * queries, FAKE_NO_VERBS when it lacks the functions of programs.
  */
 #include <errno.h>
@@ -35,6 +35,7 @@ static const struct {
 	MIRRORED(_compat_attach_mcast), MIRRORED(_compat_detach_mcast),
 	MIRRORED(_compat_async_event), EXTENDED(create_qp_ex), EXTENDED(create_srq_ex),
 	EXTENDED(open_qp),	   EXTENDED(alloc_parent_domain), EXTENDED(ibv_create_flow),
+	EXTENDED(alloc_null_mr),   EXTENDED(reg_dm_mr),
 };
 
 enum {
@@ -46,9 +47,13 @@ enum {
 	OP_ASYNC_EVENT = 29,
 	OP_CREATE_QP_EX = 30,
 	OP_CREATE_FLOW = 34,
-	OP_FREE_CONTEXT = 35,
+	OP_FREE_CONTEXT = 37,
 	OP_CREATE_CQ_EX,
 	OP_REG_DMABUF_MR,
+	OP_REG_MR_EX,
+	OP_IMPORT_MR,
+	OP_IMPORT_PD,
+	OP_UNIMPORT_PD,
 };
 #define N_MIRRORED (sizeof(ops) / sizeof(ops[0]))
 _Static_assert(N_MIRRORED == OP_FREE_CONTEXT, "operations that show come first");
@@ -204,6 +209,9 @@ EXPORT void verbs_set_ops(struct verbs_context *start, const void *const *table)
 			continue;
 		if (i < N_MIRRORED && config.defect != FAKE_NO_MIRROR)
 			memcpy((char *)tail + ops[i].place, &op, sizeof(op));
+		/* As rdma-core 59 and later: in front of what older headers know. */
+		if (i == OP_REG_MR_EX && config.front >= 16)
+			memcpy((char *)tail - sizeof(op), &op, sizeof(op));
 	}
 	if (config.defect == FAKE_SET_EXTRA)
 		context->num_comp_vectors++;
@@ -297,6 +305,43 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	if (config.defect == FAKE_DMABUF_TWO)
 		dmabuf_op(pd);
 	return dmabuf_op(pd);
+}
+
+static void *op_of_pd(struct ibv_pd *pd, unsigned int op, const void *arg)
+{
+	void *(*function)(struct ibv_pd *, const void *);
+
+	memcpy(&function, &priv_ops(tail_of(pd->context))[slot_of[op]], sizeof(function));
+	return function(pd, arg);
+}
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	return op_of_pd(pd, OP_IMPORT_MR, (const void *)(uintptr_t)handle);
+}
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	struct ibv_pd *(*function)(struct ibv_context *, uint32_t);
+
+	memcpy(&function, &priv_ops(tail_of(context))[slot_of[OP_IMPORT_PD]], sizeof(function));
+	return function(context, handle);
+}
+
+EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	op_of_pd(pd, OP_UNIMPORT_PD, NULL);
+}
+#endif
+
+#ifdef FAKE_REG_EX
+EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+
+EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
+{
+	if (config.defect == FAKE_REG_EX_TWO)
+		op_of_pd(pd, OP_IMPORT_MR, NULL);
+	return op_of_pd(pd, OP_REG_MR_EX, attr);
 }
 #endif
 

@@ -36,8 +36,9 @@ enum fake_defect {
 	FAKE_CQ_EX_FAR,		   /* more than one operation there */
 	FAKE_NO_QP_EX,		   /* create_qp_ex does not show */
 	FAKE_NO_MOVES_LAST = FAKE_NO_QP_EX,
-	/* Ways to be one without dma-buf. */
-	FAKE_DMABUF_TWO,	   /* registering one calls two operations */
+	/* Ways to be one that registers memory so that nobody sees. */
+	FAKE_DMABUF_TWO,	   /* registering one calls two operations: no moves either, as with the next two */
+	FAKE_REG_EX_TWO,	   /* ibv_reg_mr_ex() does */
 	FAKE_DMABUF_SHARED,	   /* ... the operation of another slot: no moves either */
 	FAKE_CQ_EX_OTHER,	   /* creating an extended CQ calls another operation than the one in its place */
 	/* Lists of drivers. */

@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "heldint.h"
 #include "live.h"
+#include "pdstay.h"
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -19,10 +20,12 @@ void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv
 int __wrap_mesh_thread_frame(const struct mv_frame *frame);
 int __wrap_mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey);
 size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret);
+size_t __wrap_mesh_live_past_keys(struct mesh_held *h, uint32_t *ret, size_t n);
+bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint32_t key);
 
 static struct ibv_context verbs;
 static struct ibv_pd pd = {.context = &verbs};
-static struct ibv_qp qp = {.context = &verbs, .qp_num = 7};
+static struct ibv_qp qp = {.context = &verbs, .pd = &pd, .qp_num = 7};
 static struct mesh_held held = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* without a log */
 static struct mesh_process process;
 static struct mesh_pd rail_pd;
@@ -38,6 +41,9 @@ static struct mail sent[8];
 static unsigned int n_sent;
 static uint32_t needed[MESH_LIVE_KEYS]; /* by what is outstanding */
 static size_t n_needed;
+static uint32_t past; /* of what is done; 0: nothing is */
+static uint32_t checked[4]; /* keys of ours that the peer has asked for */
+static unsigned int n_checked;
 static uint32_t offered; /* number of the offer */
 static bool drops; /* the program takes each region away as soon as it is known that a peer has its key */
 
@@ -88,6 +94,22 @@ size_t __wrap_mesh_live_remote_keys(struct mesh_held *h, uint32_t *ret)
 	return n_needed;
 }
 
+size_t __wrap_mesh_live_past_keys(struct mesh_held *h, uint32_t *ret, size_t n)
+{
+	assert_ptr_equal(h, &held);
+	if (n < MESH_LIVE_KEYS && past)
+		ret[n++] = past;
+	return n;
+}
+
+bool __wrap_mesh_pd_check_key(struct ibv_pd *of, enum mesh_key_index index, uint32_t key)
+{
+	assert_ptr_equal(of, &pd);
+	assert_int_equal(index, MESH_BY_RKEY);
+	checked[n_checked++] = key;
+	return key <= 0xff;
+}
+
 static int setup(void **state)
 {
 	struct mesh_context *mc = mesh_context_claim();
@@ -110,6 +132,8 @@ static int setup(void **state)
 	needed[0] = 0x10;
 	needed[1] = 0x20;
 	n_needed = 2;
+	past = 0;
+	n_checked = 0;
 	offered = 9;
 	n_sent = 0;
 	drops = false;
@@ -218,6 +242,19 @@ static void test_leader(void **state)
 	assert_known(0, 0, 0);
 }
 
+/* Where little is outstanding the peer is to say of others whether it could give them. */
+static void test_past(void **state)
+{
+	struct mail offer;
+
+	(void)state;
+	n_needed = 1;
+	past = 0x30;
+	offer = ours(MV_CTL_OFFER, MV_CTL_MOVE);
+	assert_int_equal(offer.keys.asked[0].key, 0x10);
+	assert_int_equal(offer.keys.asked[1].key, 0x30);
+}
+
 static void test_follower(void **state)
 {
 	struct mail offer = from_peer(MV_CTL_OFFER), answer, confirm;
@@ -226,6 +263,10 @@ static void test_follower(void **state)
 	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
 	offer.keys.asked[1] = (struct mv_ctl_key){.id = 51, .key = 0x4000}; /* of no region */
 	comes(&offer);
+	/* Before anything is made. */
+	assert_int_equal(n_checked, 2);
+	assert_int_equal(checked[0], 0x40);
+	assert_int_equal(checked[1], 0x4000);
 	mesh_conn_keys_begin(conn); /* that is when its QP is made */
 	answer = ours(MV_CTL_ANSWER, MV_CTL_MOVE);
 	assert_int_equal(answer.keys.given[0].id, 0); /* not on this path */
@@ -402,7 +443,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_leader), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops), T(test_on_the_way),
+		T(test_leader), T(test_past), T(test_follower), T(test_confirm), T(test_late), T(test_dropped), T(test_told_of_drops), T(test_on_the_way),
 		T(test_sync), T(test_follower_of_sync),
 		T(test_not_of_others),
 	};

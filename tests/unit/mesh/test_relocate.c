@@ -551,6 +551,27 @@ static void test_lost_meanwhile(void **state)
 	held.guard->lost = NULL;
 }
 
+/* Likewise a key that no other NIC can have. */
+static void test_stays_meanwhile(void **state)
+{
+	const struct mv_move_action action = {.type = MV_DO_QUIESCE};
+	struct ibv_pd pd = {.context = qp.context};
+
+	(void)state;
+	is_well();
+	qp.pd = &pd;
+	conn.move.settled = conn.move.state;
+	conn.move.state = MV_MOVE_QUIESCING;
+	conn.move.live = true;
+	atomic_store_explicit(&process.all_stay, "this test says so", memory_order_relaxed);
+	assert_string_equal(mesh_conn_bound(&conn), "this test says so");
+	assert_true(mesh_conn_live(&conn, &action, now_ns));
+	atomic_store_explicit(&process.all_stay, NULL, memory_order_relaxed);
+	assert_false(conn.move.live);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	qp.pd = NULL;
+}
+
 /* Keys that were told for a QP that is given up are for no other. */
 static void test_keys_go_with_their_qp(void **state)
 {
@@ -608,6 +629,7 @@ int main(void)
 		T(test_bye_while_fencing),
 		T(test_last_word),
 		T(test_lost_meanwhile),
+		T(test_stays_meanwhile),
 		T(test_keys_go_with_their_qp),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */

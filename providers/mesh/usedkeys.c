@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdlib.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "pdstay.h"
+#include "srq.h"
+
+/*
+ * Keys that the work of a queue pair uses, or has used a moment ago, looked at before it begins to move: what it posts next uses the same.
+ *
+ * A queue of mlx5 keeps a work request until its place is used again, so what is done can be read there as well. Of other providers there
+ * is what is outstanding.
+ */
+
+/* Blocks of a send queue, and receives, that are looked at: those that were posted last. */
+#define LOOKED_BACK 256u
+
+#define N_KNOWN 16u /* power of two */
+
+struct look {
+	struct mesh_held *h;
+	uint32_t known[N_KNOWN]; /* keys that have been looked at; hashed */
+};
+
+static void look_at(struct look *look, const struct ibv_sge *sges, int n)
+{
+	uint32_t *known;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		known = &look->known[sges[i].lkey >> 8 & (N_KNOWN - 1)];
+		if (!sges[i].length || *known == sges[i].lkey)
+			continue;
+		*known = sges[i].lkey;
+		mesh_pd_check_key(look->h->qp->pd, MESH_BY_LKEY, sges[i].lkey);
+	}
+}
+
+static uint32_t at_most(uint32_t n)
+{
+	return n < LOOKED_BACK ? n : LOOKED_BACK;
+}
+
+/* ---- mlx5's own queues; held->lock, the send CQ is claimed ------------------------------------------------------------ */
+
+/* One that ends @back blocks before the end of the queue at the latest, if one begins there. */
+static bool read_send(const struct mesh_held *h, uint32_t back, struct ibv_sge *sges, struct mv_wr *ret)
+{
+	const struct mesh_reader *reader = h->guard->reader;
+	uint16_t at = (uint16_t)(mv_mlx5_sq_end(&reader->sq) - back), next;
+
+	return !mv_mlx5_sq_get(&reader->sq, reader->qpn, at, h->guard->sends.log.max_sge, h->guard->sends.log.max_inline_bytes, sges, NULL,
+			       ret, &next);
+}
+
+static void look_at_queues(struct look *look)
+{
+	struct mesh_held *h = look->h;
+	const struct mv_mlx5_ring *rq = &h->guard->reader->rq;
+	uint32_t n = at_most(h->guard->reader->sq.n_wqes), i;
+	struct mv_wr wr;
+	int n_sges;
+
+	for (i = 1; i <= n; i++)
+		if (read_send(h, i, h->sges, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
+			look_at(look, h->sges, wr.wr.num_sge);
+	n = h->guard->shared ? 0 : at_most(rq->n_wqes);
+	if (n > mv_mlx5_rq_end(rq))
+		n = mv_mlx5_rq_end(rq);
+	for (i = 0; i < n; i++) {
+		n_sges = mv_mlx5_rq_read(rq, mv_mlx5_rq_end(rq), n, i, h->cap.max_recv_sge, h->sges);
+		look_at(look, h->sges, n_sges);
+	}
+}
+
+/* ---- logs ------------------------------------------------------------------------------------------------------------ */
+
+static void look_at_receives(struct look *look, struct mesh_srqlog *log)
+{
+	const struct mesh_srq_recv *recv;
+	uint32_t i;
+
+	for (i = 0; i < log->n; i++) {
+		recv = mesh_srqlog_at(log, i);
+		if (!recv->gone)
+			look_at(look, recv->sges, recv->num_sge);
+	}
+}
+
+/* held->lock */
+static void look_at_logs(struct look *look, void *data)
+{
+	struct mesh_held *h = look->h;
+	const struct mv_wrlog *log = &h->guard->sends.log;
+	struct mv_wr wr;
+	size_t i;
+
+	for (i = 0; i < mv_wrlog_count(log); i++)
+		if (!mv_wrlog_get(log, i, h->sges, data, &wr) && !(wr.wr.send_flags & IBV_SEND_INLINE))
+			look_at(look, h->sges, wr.wr.num_sge);
+	look_at_receives(look, &h->guard->receives);
+}
+
+static void look_at_srq(struct look *look, struct mesh_srq *srq)
+{
+	if (!srq)
+		return;
+	pthread_mutex_lock(&srq->lock);
+	look_at_receives(look, &srq->base.log);
+	look_at_receives(look, &srq->reserve.log);
+	pthread_mutex_unlock(&srq->lock);
+}
+
+void mesh_live_check_keys(struct mesh_held *h)
+{
+	struct look look = {.h = h};
+	void *data = malloc(h->cap.max_inline_data + 1); /* without: what is logged is not looked at */
+
+	look_at_srq(&look, h->srq);
+	mesh_cq_claim(h->send_cq);
+	pthread_mutex_lock(&h->lock);
+	if (h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard))
+		look_at_queues(&look);
+	if (h->mode == MESH_HELD_GUARDED && h->guard && data)
+		look_at_logs(&look, data);
+	pthread_mutex_unlock(&h->lock);
+	mesh_cq_unclaim(h->send_cq);
+	free(data);
+}
+
+/* ---- the peer's ------------------------------------------------------------------------------------------------------ */
+
+size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], size_t n)
+{
+	struct mv_wr wr;
+	uint32_t blocks, i;
+
+	mesh_cq_claim(h->send_cq);
+	pthread_mutex_lock(&h->lock);
+	blocks = h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
+	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
+		if (read_send(h, i, NULL, &wr))
+			n = mesh_held_note_key(&wr.wr, ret, n);
+	pthread_mutex_unlock(&h->lock);
+	mesh_cq_unclaim(h->send_cq);
+	return n;
+}
