@@ -199,27 +199,77 @@ static const struct mv_gid_entry *best_entry(const struct mv_topo *topo, const s
 	return best.entry;
 }
 
+/* Bits of the prefix that a netdev has for an entry's address; more than there are: none. */
+static unsigned int own_prefix_len(const struct mv_topo *topo, const struct mv_candidate *candidate)
+{
+	for (size_t i = 0; candidate->netdev && i < topo->n_addrs; i++)
+		if (topo->addrs[i].ifindex == candidate->netdev->ifindex &&
+		    mv_gid_equal(&topo->addrs[i].gid, &candidate->entry->gid))
+			return topo->addrs[i].prefix_len;
+	return UINT32_MAX;
+}
+
+static bool leads_better(const struct mv_topo *topo, const struct mv_candidate *a,
+			 const struct mv_candidate *b)
+{
+	bool a_ok = a->verdict == MV_VERDICT_OK, b_ok = b->verdict == MV_VERDICT_OK;
+
+	if (a_ok && b_ok)
+		return mv_candidate_cmp(a, b, 0) < 0;
+	if (a_ok || b_ok)
+		return a_ok;
+	return own_prefix_len(topo, a) < own_prefix_len(topo, b);
+}
+
+const struct mv_gid_entry *mv_decide_towards(const struct mv_topo *topo,
+					     const struct mv_gid_entry *entries, size_t n,
+					     const union ibv_gid *dgid)
+{
+	struct mv_candidate best, candidate;
+
+	mv_judge(topo, &entries[0], dgid, &best);
+	for (size_t i = 1; i < n; i++) {
+		mv_judge(topo, &entries[i], dgid, &candidate);
+		if (leads_better(topo, &candidate, &best))
+			best = candidate;
+	}
+	return best.entry;
+}
+
+static bool is_entry(const struct mv_gid_entry *entry, const struct mv_seen *seen)
+{
+	return entry && entry->type == seen->type && mv_gid_equal(&entry->gid, &seen->gid);
+}
+
+/* The best entry with the address of the program's own: of another netdev, as the own one is not OK. */
+static const struct mv_gid_entry *twin_of(const struct mv_topo *topo, const struct mv_port *port,
+					  const union ibv_gid *dgid, const struct mv_candidate *own,
+					  uint32_t own_ifindex)
+{
+	struct mv_seen seen;
+
+	if (own->verdict == MV_VERDICT_EMPTY)
+		return NULL;
+	seen = (struct mv_seen){.gid = own->entry->gid, .type = own->entry->type};
+	return best_entry(topo, port, dgid, own_ifindex, &seen);
+}
+
 /*
- * Where the address went that the program saw under its index: the newest one that has a home now.
- * What the slot holds at present counts only if its netdev is not here (the same address may exist
- * in several network namespaces); otherwise it has already been judged unfit.
+ * Where the address is that the program saw under its index: the newest one that has a home now.
+ * What the slot holds at present, and the program need not have noticed, comes last.
  */
 static const struct mv_gid_entry *moved_to(const struct mv_topo *topo, const struct mv_port *port,
 					   const struct mv_request *request,
 					   const struct mv_candidate *own, uint32_t own_ifindex)
 {
 	for (size_t i = 0; i < request->n_seen; i++) {
-		const struct mv_seen *seen = &request->seen[i];
-		const struct mv_gid_entry *entry;
+		const struct mv_gid_entry *entry =
+			best_entry(topo, port, &request->dgid, own_ifindex, &request->seen[i]);
 
-		if (own->verdict != MV_VERDICT_NO_NETDEV && own->entry &&
-		    own->entry->type == seen->type && mv_gid_equal(&own->entry->gid, &seen->gid))
-			continue;
-		entry = best_entry(topo, port, &request->dgid, own_ifindex, seen);
 		if (entry)
 			return entry;
 	}
-	return NULL;
+	return twin_of(topo, port, &request->dgid, own, own_ifindex);
 }
 
 static bool is_own_address(const struct mv_topo *topo, const union ibv_gid *dgid)
@@ -266,6 +316,14 @@ static struct mv_decision move(enum mv_action action, enum mv_reason reason,
 				    .gid = entry->gid};
 }
 
+static struct mv_decision repair(const struct mv_gid_entry *entry, const struct mv_candidate *own)
+{
+	const struct mv_seen used = {.gid = entry->gid, .type = entry->type};
+	bool here = own->verdict != MV_VERDICT_NO_NETDEV && is_entry(own->entry, &used);
+
+	return move(MV_REPAIR, here ? MV_REASON_OTHER_NETDEV : MV_REASON_MOVED, entry, own);
+}
+
 /* The program's entry is unfit: what can be done about it? */
 static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct mv_port *port,
 				       const struct mv_request *request,
@@ -277,7 +335,7 @@ static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct 
 
 	entry = moved_to(topo, port, request, own, own_ifindex);
 	if (entry)
-		return move(MV_REPAIR, MV_REASON_MOVED, entry, own);
+		return repair(entry, own);
 
 	entry = best_entry(topo, port, &request->dgid, own_ifindex, NULL);
 	if (!entry)
@@ -287,6 +345,17 @@ static struct mv_decision decide_unfit(const struct mv_topo *topo, const struct 
 	decision = stay(MV_PASS, MV_REASON_NEEDS_PEER, request, own);
 	decision.alternative = entry;
 	return decision;
+}
+
+/* Its netdev is down. All netdevs of a port share the carrier, so another one that is up reaches the destination now. */
+static struct mv_decision decide_down(const struct mv_topo *topo, const struct mv_port *port,
+				      const struct mv_request *request,
+				      const struct mv_candidate *own)
+{
+	const struct mv_gid_entry *entry =
+		twin_of(topo, port, &request->dgid, own, own->netdev->ifindex);
+
+	return entry ? repair(entry, own) : stay(MV_KEEP, MV_REASON_PORT_DOWN, request, own);
 }
 
 struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request *request)
@@ -316,7 +385,7 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
 	if (own.verdict == MV_VERDICT_OK || own.verdict == MV_VERDICT_SUBNET)
 		return stay(MV_KEEP, MV_REASON_FITS, request, &own);
 	if (own.verdict == MV_VERDICT_DOWN)
-		return stay(MV_KEEP, MV_REASON_PORT_DOWN, request, &own);
+		return decide_down(topo, port, request, &own);
 	return decide_unfit(topo, port, request, &own);
 }
 

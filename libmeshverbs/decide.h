@@ -44,6 +44,7 @@ enum mv_reason {
 	MV_REASON_SELF, /* KEEP: the destination is an address of this host */
 	MV_REASON_PORT_DOWN, /* KEEP: right entry, but no carrier now */
 	MV_REASON_MOVED, /* REPAIR: the address the program saw under this index is elsewhere */
+	MV_REASON_OTHER_NETDEV, /* REPAIR: the same address is on another netdev of the port, which reaches the destination */
 	MV_REASON_BETTER_ENTRY, /* REPLACE */
 	MV_REASON_NEEDS_PEER, /* PASS: another entry would do, but the peer has been given ours */
 	MV_REASON_NO_PATH, /* PASS: no entry of this port reaches the destination */
@@ -105,8 +106,9 @@ void mv_judge(const struct mv_topo *topo, const struct mv_gid_entry *entry,
  *
  * Rules, first that fits: a non-Ethernet port, an unknown port or a destination on this host is
  * left alone; an entry that can work is kept, also when another would be nicer; an address that the
- * program saw under its index and that now stands at another index of the same RoCE version is used
- * there; a datagram takes the best other entry of the port; anything else passes untouched. REPAIR
+ * program saw under its index and that stands at another index of the same RoCE version is used
+ * there, also where it still stands under its own as well, on a netdev that does not reach the
+ * destination (an address on a VLAN and on the netdev below); a datagram takes the best other entry of the port; anything else passes untouched. REPAIR
  * and REPLACE only ever name an entry that is MV_VERDICT_OK, and deciding again with that index
  * gives KEEP.
  *
@@ -124,6 +126,20 @@ struct mv_decision mv_decide(const struct mv_topo *topo, const struct mv_request
  */
 bool mv_decide_wants_route(const struct mv_topo *topo, const struct mv_netdev *netdev,
 			   const union ibv_gid *dgid);
+
+/**
+ * mv_decide_towards - which of several entries with one address leads to a destination?
+ * @entries: @n of one port, at least one; the same GID and type
+ *
+ * One whose netdev reaches it as far as @topo tells, as mv_candidate_cmp() has it; else one whose
+ * address lies in the widest subnet there, for an address alone (/32) reaches nobody, and a gateway
+ * is in the subnet; else the first one.
+ *
+ * Pure, any thread.
+ */
+const struct mv_gid_entry *mv_decide_towards(const struct mv_topo *topo,
+					     const struct mv_gid_entry *entries, size_t n,
+					     const union ibv_gid *dgid);
 
 /**
  * mv_candidate_cmp - order of preference among entries that are MV_VERDICT_OK

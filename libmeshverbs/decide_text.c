@@ -53,6 +53,8 @@ const char *mv_reason_name(enum mv_reason reason)
 		return "port-down";
 	case MV_REASON_MOVED:
 		return "moved";
+	case MV_REASON_OTHER_NETDEV:
+		return "other-netdev";
 	case MV_REASON_BETTER_ENTRY:
 		return "better-entry";
 	case MV_REASON_NEEDS_PEER:
@@ -78,6 +80,8 @@ const char *mv_reason_text(enum mv_reason reason)
 		return "the entry is right, but its netdev is down or has no carrier";
 	case MV_REASON_MOVED:
 		return "the address seen under this index is at another index now";
+	case MV_REASON_OTHER_NETDEV:
+		return "the netdev of this entry does not reach the destination, another one with the same address does";
 	case MV_REASON_BETTER_ENTRY:
 		return "the entry cannot reach the destination, another one of this port can";
 	case MV_REASON_NEEDS_PEER:

@@ -45,7 +45,8 @@ static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr
 	if (ret->ah_attr.is_global)
 		mesh_paths_choose(conn->mc, conn->qp->context, &ret->ah_attr, MV_CONNECTED, true, &choice);
 	if (other_type || (choice.sure && !choice.fits))
-		found = !mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type, &choice.index);
+		found = !mesh_paths_find(conn->mc, ret->ah_attr.port_num, &conn->local.gid, gid_type,
+					 &ret->ah_attr.grh.dgid, &choice.index);
 	if (found || !other_type)
 		ret->ah_attr.grh.sgid_index = choice.index;
 }

@@ -314,7 +314,7 @@ int mesh_conn_path_attr(const struct mesh_conn *conn, const struct mesh_conn_pat
 	/* A program may have meant "this link only" for a path that was never used. */
 	if (ret->ah_attr.grh.hop_limit < 64)
 		ret->ah_attr.grh.hop_limit = 64;
-	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type,
+	return mesh_rail_recall_gid(path->pd->rail, path->port, &path->gid, path->gid_type, &action->peer.gid,
 				    &ret->ah_attr.grh.sgid_index);
 }
 

@@ -560,30 +560,64 @@ void mesh_paths_unwatch(void)
 	atomic_store_explicit(&mesh_root.process->paths_watched, 0, memory_order_release);
 }
 
-/* Called with paths_lock held. NULL: it is not in the table. */
-static const struct mv_gid_entry *find_gid(const struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type)
+/* Called with paths_lock held. */
+static const struct mv_gid_entry *towards(const struct mv_gid_entry *entries, size_t n, const union ibv_gid *dgid)
+{
+	const struct mesh_paths *paths = own_paths();
+	struct mv_topo view;
+
+	if (!paths || !paths->current)
+		return entries;
+	view = paths->net;
+	view.n_routes = 0; /* of another decision */
+	return mv_decide_towards(&view, entries, n, dgid);
+}
+
+const struct mv_gid_entry *mesh_paths_towards(const struct mv_gid_entry *entries, size_t n, const union ibv_gid *dgid)
+{
+	const struct mv_gid_entry *found = entries;
+	int cancel = mesh_cancel_off();
+
+	/* Who has it may wait for the kernel's rtnl lock. */
+	if (!pthread_mutex_trylock(&mesh_root.process->paths_lock)) {
+		found = towards(entries, n, dgid);
+		pthread_mutex_unlock(&mesh_root.process->paths_lock);
+	}
+	mesh_cancel_restore(cancel);
+	return found;
+}
+
+static bool is_of(const struct mv_gid_entry *entry, const union ibv_gid *gid, enum mv_gid_type type)
+{
+	return entry->type == type && entry->index <= UINT8_MAX && mv_gid_equal(&entry->gid, gid);
+}
+
+/* Called with paths_lock held. @ret: array of @max. Return: how many */
+static size_t find_gid(const struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
+		       struct mv_gid_entry *ret, size_t max)
 {
 	const struct mv_port *port = mc->tables.n_devices ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
-	size_t i;
+	size_t i, n = 0;
 
-	for (i = 0; port && i < port->n_gids; i++)
-		if (port->gids[i].type == type && port->gids[i].index <= UINT8_MAX && mv_gid_equal(&port->gids[i].gid, gid))
-			return &port->gids[i];
-	return NULL;
+	for (i = 0; port && i < port->n_gids && n < max; i++)
+		if (is_of(&port->gids[i], gid, type))
+			ret[n++] = port->gids[i];
+	return n;
 }
 
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
-		    uint8_t *ret_index)
+		    const union ibv_gid *dgid, uint8_t *ret_index)
 {
+	struct mv_gid_entry entries[MESH_PATHS_TWINS];
 	int cancel = lock_paths();
-	const struct mv_gid_entry *entry = find_gid(mc, port_num, gid, type);
-	const struct mv_port *port = entry ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
+	size_t n = find_gid(mc, port_num, gid, type, entries, MESH_PATHS_TWINS);
+	const struct mv_port *port = n ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
 	const struct mv_gid_entry *there = port ? mv_port_gid(port, *ret_index) : NULL;
 
-	if (entry && !(there && there->type == type && mv_gid_equal(&there->gid, gid)))
-		*ret_index = (uint8_t)entry->index;
+	if (n && !(there && is_of(there, gid, type)))
+		*ret_index = (uint8_t)towards(entries, n, dgid)->index;
 	unlock_paths(cancel);
-	return entry ? 0 : -ENOENT;
+	return n ? 0 : -ENOENT;
 }
 
 bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
@@ -591,9 +625,10 @@ bool mesh_paths_lack(struct mesh_context *mc, struct ibv_context *verbs, uint8_t
 {
 	int cancel = lock_paths();
 	const struct mv_port *port;
+	struct mv_gid_entry entry;
 	bool lack;
 
-	lack = mc->seen && !refresh_tables(mc, verbs, mesh_now_ns()) && !find_gid(mc, port_num, gid, type);
+	lack = mc->seen && !refresh_tables(mc, verbs, mesh_now_ns()) && !find_gid(mc, port_num, gid, type, &entry, 1);
 	port = lack ? mv_device_port(&mc->tables.devices[0], port_num) : NULL;
 	lack = port && !mv_port_gid(port, index);
 	unlock_paths(cancel);

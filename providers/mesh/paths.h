@@ -93,14 +93,26 @@ int mesh_paths_watch(bool *ret_busy);
 /** mesh_paths_unwatch - it is awake, and may be long with something else: who decides, looks */
 void mesh_paths_unwatch(void);
 
+#define MESH_PATHS_TWINS 8 /* so many entries with one address are looked at */
+
+/**
+ * mesh_paths_towards - which of several entries with one address, of several netdevs of a port, leads to a destination?
+ * @entries: @n, at least one
+ *
+ * By what is known of netdevs and their prefixes; the kernel is not asked, and nobody waited for. Any thread.
+ *
+ * Return: one of @entries; the first one where nothing is known.
+ */
+const struct mv_gid_entry *mesh_paths_towards(const struct mv_gid_entry *entries, size_t n, const union ibv_gid *dgid);
+
 /**
  * mesh_paths_find - index of a GID of a port as last read
- * @ret_index: stays as it is if the GID is there, as it may be at several
+ * @ret_index: stays as it is if the GID is there, as it may be at several; else as mesh_paths_towards() has it
  *
  * Return: 0 or -ENOENT.
  */
 int mesh_paths_find(struct mesh_context *mc, uint8_t port_num, const union ibv_gid *gid, enum mv_gid_type type,
-		    uint8_t *ret_index);
+		    const union ibv_gid *dgid, uint8_t *ret_index);
 
 /**
  * mesh_paths_refusal - what the program is told where neither the right index nor its own could be connected with

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fork.h"
+#include "paths.h"
 #include "rails.h"
 #include "tables.h"
 
@@ -323,14 +324,30 @@ void mesh_rail_put(struct mesh_rail *rail)
 	errno = saved_errno;
 }
 
-int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
-		       uint8_t *ret_index)
+/* @ret_twins: whether it is there more than once */
+static int find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type, const union ibv_gid *dgid,
+		    uint8_t *ret_index, bool *ret_twins)
 {
-	return mesh_tables_find_gid(&mesh_root.lib, rail->context, port, gid, type, ret_index);
+	struct mv_gid_entry entries[MESH_PATHS_TWINS];
+	ssize_t n = mesh_tables_find_gid(&mesh_root.lib, rail->context, port, gid, type, entries, MESH_PATHS_TWINS);
+
+	if (n <= 0)
+		return n ? (int)n : -ENOENT;
+	*ret_twins = n > 1;
+	*ret_index = (uint8_t)(n > 1 ? mesh_paths_towards(entries, (size_t)n, dgid) : &entries[0])->index;
+	return 0;
+}
+
+int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+		       const union ibv_gid *dgid, uint8_t *ret_index)
+{
+	bool twins;
+
+	return find_gid(rail, port, gid, type, dgid, ret_index, &twins);
 }
 
 int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
-			 uint8_t *ret_index)
+			 const union ibv_gid *dgid, uint8_t *ret_index)
 {
 	struct mesh_rail_gid *known = &rail->known_gid;
 	uint64_t now_ns = mesh_now_ns();
@@ -338,9 +355,9 @@ int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_g
 
 	pthread_mutex_lock(&rail->gid_lock);
 	if (!known->asked_ns || now_ns >= known->asked_ns + GID_NS || known->port != port || known->type != type ||
-	    !mv_gid_equal(&known->gid, gid)) {
+	    !mv_gid_equal(&known->gid, gid) || known->twins) {
 		*known = (struct mesh_rail_gid){.gid = *gid, .port = port, .type = type};
-		err = mesh_rail_find_gid(rail, port, gid, type, &known->index);
+		err = find_gid(rail, port, gid, type, dgid, &known->index, &known->twins);
 		if (!err)
 			known->asked_ns = now_ns;
 	}

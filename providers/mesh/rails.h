@@ -40,6 +40,7 @@ struct mesh_rail {
 		uint64_t asked_ns; /* 0: of no use */
 		union ibv_gid gid;
 		uint8_t port, type, index;
+		bool twins; /* several netdevs have it: which one is right depends on the destination */
 	} known_gid; /* gid_lock; what was found last, mesh_rail_recall_gid() */
 	pthread_mutex_t gid_lock; /* innermost */
 	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
@@ -117,11 +118,12 @@ bool mesh_rail_opening(const struct mesh_root *root);
 /**
  * mesh_rail_find_gid - under which index does a rail have an address now?
  * @type: enum mv_gid_type
+ * @dgid: where it is to reach, if several netdevs have it
  *
  * One system call. Return: 0; -ENOENT; -ENOMEM; the query's error.
  */
 int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
-		       uint8_t *ret_index);
+		       const union ibv_gid *dgid, uint8_t *ret_index);
 
 /**
  * mesh_rail_recall_gid - the same, as it was a few milliseconds ago at most
@@ -130,7 +132,7 @@ int mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid
  * he asked; a change that the device has told of (mesh_rail_forget_gid()) is not missed.
  */
 int mesh_rail_recall_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
-			 uint8_t *ret_index);
+			 const union ibv_gid *dgid, uint8_t *ret_index);
 /** mesh_rail_forget_gid - its table has changed */
 void mesh_rail_forget_gid(struct mesh_rail *rail);
 

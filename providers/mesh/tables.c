@@ -50,14 +50,19 @@ static ssize_t query(const struct mesh_library *lib, struct ibv_context *verbs,
 	return n;
 }
 
-static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
+static struct mv_gid_entry entry_of(const struct ibv_gid_entry *from)
 {
-	struct mv_gid_entry entry = {
+	return (struct mv_gid_entry){
 		.gid = from->gid,
 		.index = from->gid_index,
 		.ifindex = from->ndev_ifindex,
 		.type = gid_type(from->gid_type),
 	};
+}
+
+static int add_entry(struct mv_device *device, const struct ibv_gid_entry *from)
+{
+	struct mv_gid_entry entry = entry_of(from);
 	struct mv_port *port;
 	int err;
 
@@ -118,23 +123,38 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 	return 0;
 }
 
-int mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
-			 const union ibv_gid *gid, uint8_t type, uint8_t *ret_index)
+/* In the order of the indexes. Return: how many there are now. */
+static size_t insert(struct mv_gid_entry *entries, size_t n, size_t max, const struct mv_gid_entry *entry)
 {
-	uint32_t lowest = UINT32_MAX;
+	size_t at = n;
+
+	while (at && entries[at - 1].index > entry->index)
+		at--;
+	if (at == max)
+		return n;
+	n += n < max;
+	memmove(&entries[at + 1], &entries[at], (n - 1 - at) * sizeof(*entries));
+	entries[at] = *entry;
+	return n;
+}
+
+ssize_t mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
+			     const union ibv_gid *gid, uint8_t type, struct mv_gid_entry *ret, size_t max)
+{
 	struct ibv_gid_entry *entries;
+	struct mv_gid_entry entry;
+	size_t n_found = 0;
 	ssize_t n, i;
 
 	n = query(lib, verbs, &entries);
 	if (n < 0)
-		return (int)n;
-	for (i = 0; i < n; i++)
-		if (entries[i].port_num == port_num && gid_type(entries[i].gid_type) == type &&
-		    mv_gid_equal(&entries[i].gid, gid) && entries[i].gid_index < lowest)
-			lowest = entries[i].gid_index;
+		return n;
+	for (i = 0; i < n; i++) {
+		entry = entry_of(&entries[i]);
+		/* ibv_global_route has 8 bits */
+		if (entries[i].port_num == port_num && entry.type == type && mv_gid_equal(&entry.gid, gid) && entry.index <= UINT8_MAX)
+			n_found = insert(ret, n_found, max, &entry);
+	}
 	free(entries);
-	if (lowest > UINT8_MAX) /* ibv_global_route has 8 bits */
-		return -ENOENT;
-	*ret_index = (uint8_t)lowest;
-	return 0;
+	return (ssize_t)n_found;
 }

@@ -25,13 +25,13 @@ int mesh_tables_read(const struct mesh_library *lib, struct ibv_context *verbs, 
 		     struct mv_topo *tables, struct mv_seen_log *seen);
 
 /**
- * mesh_tables_find_gid - under which index does a port have an address now?
+ * mesh_tables_find_gid - under which indexes does a port have an address now? Several netdevs of a port may have one
  * @type: enum mv_gid_type
- * @ret_index: the lowest one
+ * @ret: array of @max; in the order of the indexes, those with the lowest ones
  *
- * Return: 0; -ENOENT; -ENOMEM; the query's error.
+ * Return: how many; 0: none; -ENOMEM; the query's error.
  */
-int mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
-			 const union ibv_gid *gid, uint8_t type, uint8_t *ret_index);
+ssize_t mesh_tables_find_gid(const struct mesh_library *lib, struct ibv_context *verbs, uint8_t port_num,
+			     const union ibv_gid *gid, uint8_t type, struct mv_gid_entry *ret, size_t max);
 
 #endif

@@ -90,7 +90,8 @@ static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv
 	size_t i;
 
 	for (i = 0; i < sizeof(types) && err; i++)
-		err = mesh_rail_find_gid(relay->rail->rail, relay->port_num, gid, types[i], &attr.grh.sgid_index);
+		err = mesh_rail_find_gid(relay->rail->rail, relay->port_num, gid, types[i], gid,
+					 &attr.grh.sgid_index);
 	if (err) {
 		errno = -err;
 		return NULL;
@@ -250,7 +251,8 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	attr.grh.dgid = path->gid;
 	if (attr.grh.hop_limit < 64)
 		attr.grh.hop_limit = 64;
-	err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &attr.grh.sgid_index);
+	err = mesh_rail_find_gid(outlet->rail->rail, outlet->port_num, gid, type, &path->gid,
+				 &attr.grh.sgid_index);
 	if (err)
 		return err;
 	ah = handle_for(outlet, &attr);

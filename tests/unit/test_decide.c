@@ -20,6 +20,11 @@
 /* Another network namespace's netdev 9; here 9 is no device, or another one. */
 #define FOREIGN "gid 6 10.1.0.77 9 v2; "
 
+/* One address on the netdev and, without its subnet, on a VLAN, which got it first. */
+#define TWO_NETDEVS                                                                                \
+	"dev 7 eth0.100; addr 7 10.1.0.1/32; gid 2 10.1.0.1 7 v1; gid 3 10.1.0.1 7 v2;"            \
+	"dev 2 eth0; addr 2 10.1.0.1/24; gid 4 10.1.0.1 2 v1; gid 5 10.1.0.1 2 v2;"
+
 struct decide_case {
 	const char *name;
 	const char *world;
@@ -56,6 +61,8 @@ static const struct decide_case keep_cases[] = {
 	 NULL, MV_KEEP, MV_REASON_FITS, 5, MV_VERDICT_OK},
 	{"host address inside another address's subnet", ETH0 "addr 2 10.1.0.99/32; gid 5 10.1.0.99 2 v2;", 5,
 	 "10.1.0.2", UD, NULL, MV_KEEP, MV_REASON_FITS, 5, MV_VERDICT_OK},
+	{"an address on two netdevs, the right one", TWO_NETDEVS, 5, "10.1.0.2", RC, "10.1.0.1 v2", MV_KEEP, MV_REASON_FITS, 5,
+	 MV_VERDICT_OK},
 	{"several addresses in one subnet", ETH0 "addr 2 10.1.0.5/24; gid 5 10.1.0.5 2 v2;", 5, "10.1.0.2",
 	 UD, NULL, MV_KEEP, MV_REASON_FITS, 5, MV_VERDICT_OK},
 	{"by gateway", ETH0 "route 2 10.0.0.0/8 10.1.0.254;", 3, "10.7.0.2", UD, NULL, MV_KEEP,
@@ -154,6 +161,29 @@ static const struct decide_case repair_cases[] = {
 	 "10.1.0.1 v2", MV_REPAIR, MV_REASON_MOVED, 5, MV_VERDICT_EMPTY},
 	{"moved VLAN entry", ETH0 "dev 7 eth0.100; addr 7 10.100.0.1/24; gid 9 10.100.0.1 7 v2;", 5, "10.100.0.2",
 	 RC, "10.100.0.1 v2", MV_REPAIR, MV_REASON_MOVED, 9, MV_VERDICT_EMPTY},
+	/* As keepalived and container runtimes have it. */
+	{"an address on two netdevs", TWO_NETDEVS, 3, "10.1.0.2", RC, "10.1.0.1 v2", MV_REPAIR, MV_REASON_OTHER_NETDEV, 5,
+	 MV_VERDICT_UNROUTABLE},
+	{"an address on two netdevs, RoCE v1", TWO_NETDEVS, 2, "10.1.0.2", RC, "10.1.0.1 v1", MV_REPAIR,
+	 MV_REASON_OTHER_NETDEV, 4, MV_VERDICT_UNROUTABLE},
+	{"an address on two netdevs, UD", TWO_NETDEVS, 3, "10.1.0.2", UD, "10.1.0.1 v2", MV_REPAIR, MV_REASON_OTHER_NETDEV,
+	 5, MV_VERDICT_UNROUTABLE},
+	{"an address on two netdevs, nothing remembered", TWO_NETDEVS, 3, "10.1.0.2", RC, NULL, MV_REPAIR,
+	 MV_REASON_OTHER_NETDEV, 5, MV_VERDICT_UNROUTABLE},
+	{"an address on two netdevs, one has the route", TWO_NETDEVS "route 2 10.7.0.0/16 10.1.0.254;", 3, "10.7.0.2", RC,
+	 "10.1.0.1 v2", MV_REPAIR, MV_REASON_OTHER_NETDEV, 5, MV_VERDICT_UNROUTABLE},
+	{"the longer prefix of the wrong netdev", "dev 2 eth0; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
+	 "dev 7 eth0.7; addr 7 10.1.0.1/16; gid 5 10.1.0.1 7 v2;", 3, "10.1.9.2", RC, "10.1.0.1 v2", MV_REPAIR,
+	 MV_REASON_OTHER_NETDEV, 5, MV_VERDICT_UNROUTABLE},
+	{"an IPv6 address on two netdevs", "dev 7 eth0.7; addr 7 2001:db8::1/128; gid 3 2001:db8::1 7 v2;"
+	 "dev 2 eth0; addr 2 2001:db8::1/64; gid 5 2001:db8::1 2 v2;", 3, "2001:db8::2", RC, "2001:db8::1 v2", MV_REPAIR,
+	 MV_REASON_OTHER_NETDEV, 5, MV_VERDICT_UNROUTABLE},
+	{"an address on two netdevs, one is down", "dev 7 eth0.7 down; addr 7 10.1.0.1/24; gid 3 10.1.0.1 7 v2;"
+	 "dev 2 eth0; addr 2 10.1.0.1/24; gid 5 10.1.0.1 2 v2;", 3, "10.1.0.2", RC, "10.1.0.1 v2", MV_REPAIR,
+	 MV_REASON_OTHER_NETDEV, 5, MV_VERDICT_DOWN},
+	{"what the program saw there comes before", "dev 7 eth0.7; addr 7 10.1.0.9/32; gid 3 10.1.0.9 7 v2;"
+	 "dev 2 eth0; addr 2 10.1.0.9/24; addr 2 10.1.0.1/24; gid 5 10.1.0.9 2 v2; gid 6 10.1.0.1 2 v2;", 3, "10.1.0.2", RC,
+	 "10.1.0.1 v2", MV_REPAIR, MV_REASON_MOVED, 6, MV_VERDICT_UNROUTABLE},
 };
 
 /* Another address of the port: for datagrams only. */
@@ -229,13 +259,15 @@ static const struct decide_case pass_cases[] = {
 	 MV_VERDICT_UNROUTABLE},
 	{"unroutable, UD", ETH0, 3, "10.7.0.2", UD, "10.1.0.1 v2", MV_PASS, MV_REASON_NO_PATH, 3,
 	 MV_VERDICT_UNROUTABLE},
-	/* The same address twice in one namespace's table does not make it fit, */
+	/* The same address twice in one namespace's table does not make it fit. */
 	{"unroutable twice", ETH0 "gid 8 10.1.0.1 2 v2;", 3, "10.7.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NO_PATH, 3, MV_VERDICT_UNROUTABLE},
-	/* and the program chose the netdev along with the entry: nothing has moved. */
-	{"the same address on another netdev", "dev 2 eth0; addr 2 10.1.0.1/24; gid 3 10.1.0.1 2 v2;"
-	 "dev 7 eth0.7; addr 7 10.1.0.1/16; gid 5 10.1.0.1 7 v2;", 3, "10.1.9.2", RC, "10.1.0.1 v2", MV_PASS,
+	{"the same address on another netdev as another RoCE version", "dev 2 eth0; addr 2 10.1.0.1/32; gid 3 10.1.0.1 2 v2;"
+	 "dev 7 eth0.7; addr 7 10.1.0.1/24; gid 5 10.1.0.1 7 v1;", 3, "10.1.0.2", RC, "10.1.0.1 v2", MV_PASS,
 	 MV_REASON_NEEDS_PEER, 3, MV_VERDICT_UNROUTABLE},
+	{"the same address on another netdev without carrier", "dev 2 eth0; addr 2 10.1.0.1/32; gid 3 10.1.0.1 2 v2;"
+	 "dev 7 m0 nocarrier; addr 7 10.1.0.1/24; gid 5 10.1.0.1 7 v2;", 3, "10.1.0.2", RC, "10.1.0.1 v2", MV_PASS,
+	 MV_REASON_NO_PATH, 3, MV_VERDICT_UNROUTABLE},
 	{"link-local only port, IPv4 destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "10.1.0.2", UD, NULL,
 	 MV_PASS, MV_REASON_NO_PATH, 1, MV_VERDICT_FAMILY},
 	{"link-local only port, global destination", "dev 2 eth0;" ETH0_LINK_LOCAL, 1, "2001:db8::2", UD, NULL,
@@ -342,6 +374,47 @@ static void test_alternative(void **state)
 	assert_int_equal(got.alternative->index, 5);
 	assert_gid(got.gid, "10.1.0.1");
 	mv_topo_fini(&topo);
+}
+
+static uint32_t towards(const char *text, const char *destination)
+{
+	const union ibv_gid dgid = unit_gid(destination), gid = unit_gid("10.1.0.1");
+	struct mv_gid_entry entries[4];
+	const struct mv_port *port;
+	struct mv_topo topo;
+	uint32_t index;
+	size_t n = 0;
+
+	world_init(&topo, text);
+	port = &topo.devices[0].ports[0];
+	for (size_t i = 0; i < port->n_gids; i++)
+		if (port->gids[i].type == MV_GID_TYPE_ROCE_V2 && mv_gid_equal(&port->gids[i].gid, &gid))
+			entries[n++] = port->gids[i];
+	assert_int_equal(n, 2);
+	index = mv_decide_towards(&topo, entries, n, &dgid)->index;
+	mv_topo_fini(&topo);
+	return index;
+}
+
+/* An address that a rail has on several netdevs. */
+static void test_towards(void **state)
+{
+	static const char turned[] = "dev 7 eth0.7; addr 7 10.1.0.1/24; gid 3 10.1.0.1 7 v2;"
+				     "dev 2 eth0; addr 2 10.1.0.1/32; gid 5 10.1.0.1 2 v2;";
+
+	(void)state;
+	assert_int_equal(towards(TWO_NETDEVS, "10.1.0.2"), 5);
+	assert_int_equal(towards(turned, "10.1.0.2"), 3);
+	/* Behind a gateway, of which nothing is asked. */
+	assert_int_equal(towards(TWO_NETDEVS, "10.7.0.2"), 5);
+	assert_int_equal(towards(turned, "10.7.0.2"), 3);
+	/* One of them is another namespace's, or both are. */
+	assert_int_equal(towards("dev 2 eth0; addr 2 10.1.0.1/24; gid 3 10.1.0.1 9 v2; gid 5 10.1.0.1 2 v2;", "10.7.0.2"), 5);
+	assert_int_equal(towards("gid 3 10.1.0.1 9 v2; gid 5 10.1.0.1 8 v2;", "10.1.0.2"), 3);
+	assert_int_equal(towards("dev 7 m0 down; addr 7 10.1.0.1/24; gid 3 10.1.0.1 7 v2;"
+				 "dev 2 eth0; addr 2 10.1.0.1/24; gid 5 10.1.0.1 2 v2;",
+				 "10.1.0.2"),
+			 5);
 }
 
 static void test_unknown_place(void **state)
@@ -508,7 +581,7 @@ int main(void)
 		cmocka_unit_test(test_alternative), cmocka_unit_test(test_unknown_place),
 		cmocka_unit_test(test_infiniband),  cmocka_unit_test(test_wants_route),
 		cmocka_unit_test(test_judge),       cmocka_unit_test(test_judge_nested_prefixes),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names),       cmocka_unit_test(test_towards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void connect_qp(struct loop *l, struct ibv_qp *qp, uint32_t peer)
 
 	attr.ah_attr.grh.dgid = own_gid(l->rail->context);
 	assert_int_equal(mesh_rail_find_gid(l->rail, 1, &attr.ah_attr.grh.dgid, MV_GID_TYPE_ROCE_V2,
-					    &attr.ah_attr.grh.sgid_index),
+					    &attr.ah_attr.grh.dgid, &attr.ah_attr.grh.sgid_index),
 			 0);
 	assert_int_equal(ibv_modify_qp(qp, &attr,
 				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

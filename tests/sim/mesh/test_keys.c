@@ -173,9 +173,9 @@ static void test_rail(void **state)
 	assert_ptr_not_equal(own->context, context);
 	assert_null(mesh_context_get(own->context));
 	assert_int_equal(mv_gid_parse("10.1.0.1", &gid), 0);
-	assert_int_equal(mesh_rail_find_gid(own, 1, &gid, MV_GID_TYPE_ROCE_V2, &index), 0);
-	assert_int_equal(mesh_rail_find_gid(own, 2, &gid, MV_GID_TYPE_ROCE_V2, &index), -ENOENT);
-	assert_int_equal(mesh_rail_find_gid(rail, 1, &gid, MV_GID_TYPE_ROCE_V2, &index), -ENOENT);
+	assert_int_equal(mesh_rail_find_gid(own, 1, &gid, MV_GID_TYPE_ROCE_V2, &gid, &index), 0);
+	assert_int_equal(mesh_rail_find_gid(own, 2, &gid, MV_GID_TYPE_ROCE_V2, &gid, &index), -ENOENT);
+	assert_int_equal(mesh_rail_find_gid(rail, 1, &gid, MV_GID_TYPE_ROCE_V2, &gid, &index), -ENOENT);
 	mesh_rail_put(own);
 
 	none = mesh_rail_get("mlx5_9", why, sizeof(why));

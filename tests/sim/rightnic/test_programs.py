@@ -6,6 +6,7 @@ ends they work.
     [RIGHTNIC_HALF=bare|stacked] [RIGHTNIC_SHORT=SEED] SIM_BUILD=BUILD test_programs.py [TEST...]
 """
 import concurrent.futures
+import ipaddress
 import json
 import os
 import pathlib
@@ -18,8 +19,9 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from nicmatrix import REPO, drive  # noqa: E402
+from nicmatrix import REPO, drive, gids  # noqa: E402
 from nicmatrix.world import World, need, staged  # noqa: E402
+from launcher import agents  # noqa: E402
 from verbsmatrix.simhosts import call  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
@@ -244,6 +246,57 @@ class Uncabled(Worlds):
             status, said = world.run("a", "ib_write_bw", "-d", "mlx5_0", "-F", "-p", str(world.fresh_port()), seconds=15)
             self.assertNotEqual(status, 0)
             self.assertIn("state is Down", said)
+
+
+class SameAddress(Worlds):
+    """NIC 0 of a has one address on two netdevs: without its subnet on a VLAN, where it stands at a lower index, and with it on the port itself."""
+    topology = "sameip"
+
+    @staticmethod
+    def before_agents(world):
+        for port, address in (("a.0.100", "10.1.0.1/32"), ("a.0", "10.1.0.1/24")):
+            call("addr", "-n", world.place.name, "add", port, address)
+
+    def index(self, world, host, address, netdev):
+        found = [index for index, entry in gids.entries(world, host, "mlx5_0").items()
+                 if entry == (str(ipaddress.IPv6Address(f"::ffff:{address}")), "RoCE v2", netdev)]
+        self.assertEqual(len(found), 1, f"{host}: {gids.entries(world, host, 'mlx5_0')}")
+        return str(found[0])
+
+    def crossing(self, world, server, client):
+        """a asks for NIC 1, which does not reach b's NIC 0: NIC 0 of a takes over, by the index of its right netdev."""
+        port = world.fresh_port()
+        command = {host: ["ibv_rc_pingpong", "-d", device, "-g", "3", "-p", str(port), "-n", "100"]
+                   for host, device in (("a", "mlx5_1"), ("b", "mlx5_0"))}
+        return self.talk(world, server, client, command[server], [*command[client], server], port, r"\b100 iters in ")
+
+    def test_crossing(self):
+        for server, client in some([("a", "b"), ("b", "a")]):
+            with self.subTest(server=server):
+                self.both(lambda world: self.crossing(world, server, client), "modify QP to RTR|retry")
+                if self.stacked:
+                    self.assertRegex(self.stacked.log("a"), r"; goes from mlx5_0 \(10\.1\.0\.1\) to 10\.1\.0\.2 instead")
+
+    def pingpong(self, world, program, server, client):
+        port = world.fresh_port()
+        indexes = {"a": self.index(world, "a", "10.1.0.1", "eth0.100"), "b": self.index(world, "b", "10.1.0.2", "eth0")}
+        command = {host: [program, "-d", "mlx5_0", "-g", indexes[host], "-p", str(port), "-n", "100"] for host in "ab"}
+        return self.talk(world, server, client, command[server], [*command[client], server], port, r"\b100 iters in ")
+
+    def test_pingpong(self):
+        for program in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
+            for server, client in some([("a", "b"), ("b", "a")]):
+                with self.subTest(program=program, server=server):
+                    self.both(lambda world: self.pingpong(world, program, server, client), "modify QP to RTR|create AH")
+
+    def test_without_agents(self):
+        """Nobody has to agree: it is the same address."""
+        if self.stacked:
+            agents.stop(self.stacked.sim, ["a", "b"])
+            self.addCleanup(self.stacked.start_agents)
+        for program in some(["ibv_rc_pingpong", "ibv_ud_pingpong"]):
+            with self.subTest(program=program):
+                self.both(lambda world: self.pingpong(world, program, "a", "b"), "modify QP to RTR|create AH")
 
 
 class Lost(Worlds):

@@ -698,7 +698,7 @@ static uint8_t recall_at(struct mesh_rail *rail, uint8_t port, uint8_t type, uin
 	const union ibv_gid gid = {.raw = {address}};
 	uint8_t index = 99;
 
-	assert_int_equal(mesh_rail_recall_gid(rail, port, &gid, type, &index), expected);
+	assert_int_equal(mesh_rail_recall_gid(rail, port, &gid, type, &gid, &index), expected);
 	return index;
 }
 

@@ -60,7 +60,8 @@ static int gone(void *object)
 struct mesh_rail *__wrap_mesh_rail_get(const char *device, char *why, size_t why_size);
 void __wrap_mesh_rail_put(struct mesh_rail *rail);
 bool __wrap_mesh_rail_intact(struct mesh_rail *rail);
-int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type, uint8_t *ret_index);
+int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+				const union ibv_gid *dgid, uint8_t *ret_index);
 struct ibv_srq *__wrap_mesh_rail_create_srq(struct mesh_rail *rail, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 int __wrap_mesh_rail_destroy_srq(struct mesh_rail *rail, struct ibv_srq *srq);
 struct ibv_pd *__wrap_ibv_alloc_pd(struct ibv_context *context);
@@ -98,13 +99,15 @@ bool __wrap_mesh_rail_intact(struct mesh_rail *rail)
 	return true;
 }
 
-int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type, uint8_t *ret_index)
+int __wrap_mesh_rail_find_gid(struct mesh_rail *rail, uint8_t port, const union ibv_gid *gid, uint8_t type,
+				const union ibv_gid *dgid, uint8_t *ret_index)
 {
 	const struct fake_rail *r = (const struct fake_rail *)((char *)rail - offsetof(struct fake_rail, rail));
 
 	(void)port;
 	(void)gid;
 	(void)type;
+	(void)dgid;
 	*ret_index = 3;
 	return r->bare ? -ENOENT : 0;
 }
