@@ -38,6 +38,13 @@ static inline void mv_put_u32(struct mv_put *put, uint32_t value)
 	mv_put_bytes(put, &be, sizeof(be));
 }
 
+static inline void mv_put_u64(struct mv_put *put, uint64_t value)
+{
+	uint64_t be = htobe64(value);
+
+	mv_put_bytes(put, &be, sizeof(be));
+}
+
 /* Reading beyond the end gives zeros and sets @short_read. */
 struct mv_get {
 	const uint8_t *at;
@@ -80,6 +87,14 @@ static inline uint32_t mv_get_u32(struct mv_get *get)
 
 	mv_get_bytes(get, &be, sizeof(be));
 	return be32toh(be);
+}
+
+static inline uint64_t mv_get_u64(struct mv_get *get)
+{
+	uint64_t be;
+
+	mv_get_bytes(get, &be, sizeof(be));
+	return be64toh(be);
 }
 
 #endif

@@ -11,7 +11,7 @@
 	 MV_CTL_MOVE)
 
 /* Every message has every field, and keys behind them if it brings some. */
-#define MESSAGE_BYTES 116
+#define MESSAGE_BYTES 132
 #define KEYS_BYTES    32
 
 static void put_end(struct mv_put *put, const struct mv_ctl_end *end)
@@ -55,6 +55,8 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
 	mv_put_u16(&put, 0);
 	mv_put_u32(&put, msg->attempt);
 	mv_put_u32(&put, msg->to_attempt);
+	mv_put_u64(&put, msg->nonce);
+	mv_put_u64(&put, msg->to_nonce);
 	mv_put_u32(&put, msg->request_id);
 	put_end(&put, &msg->from);
 	put_end(&put, &msg->to);
@@ -163,6 +165,8 @@ int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, s
 	reserved |= mv_get_u16(&get);
 	msg.attempt = mv_get_u32(&get);
 	msg.to_attempt = mv_get_u32(&get);
+	msg.nonce = mv_get_u64(&get);
+	msg.to_nonce = mv_get_u64(&get);
 	msg.request_id = mv_get_u32(&get);
 	get_end(&get, &msg.from);
 	get_end(&get, &msg.to);

@@ -20,7 +20,7 @@
  * On the wire all integers are big endian; codecs are pure.
  */
 
-#define MV_CTL_VERSION 1
+#define MV_CTL_VERSION 2
 #define MV_CTL_MAX_BYTES 512 /* of an encoded message or frame */
 
 /* An end of a connection, as the programs know it: the GID and QPN one gave to the other. */
@@ -110,6 +110,11 @@ struct mv_ctl_msg {
 	 * receiver's QP, arriving late, would be taken for one to this life.
 	 */
 	uint32_t to_attempt;
+	/*
+	 * Random numbers that go with the two attempts: an attempt alone can be guessed. Who does not receive what the end says cannot name
+	 * its number, so speaks for nobody. @nonce never changes in an attempt; @to_nonce: 0 without @to_attempt. UD_*: 0
+	 */
+	uint64_t nonce, to_nonce;
 	/*
 	 * KEY_*, UD_*: chosen by who asks, repeated in the answer. OFFER: which offer of this attempt, grows, never 0;
 	 * repeated in ANSWER, CONFIRM, SYNC and, with MV_CTL_MOVE, REFUSE (there 0: a follower's wish). AHEAD: which the next one will be.

@@ -72,6 +72,8 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 				   .gid_type = m->local_type,
 				   .attempt = m->attempt,
 				   .to_attempt = m->peer_attempt,
+				   .nonce = m->nonce,
+				   .to_nonce = m->peer_nonce,
 				   .from = m->local,
 				   .to = m->peer,
 				   .from_psn = m->sq_psn,
@@ -335,9 +337,9 @@ uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer)
 	/* Any odd number will do that spreads: a late packet of an earlier QP of that number is not
 	 * taken for one of this. */
 	static const uint32_t spread = 0x9e3779;
-	uint32_t base = m->sq_psn == MV_CTL_PSN_NONE ? 0 : m->sq_psn;
 
-	return (base + offer * spread) & 0xffffff;
+	/* Not from the program's PSN: the peer is told of this one, and is not to learn that one by it. */
+	return ((uint32_t)m->nonce + offer * spread) & 0xffffff;
 }
 
 void mv_move_number(struct mv_move *m, uint32_t offer)
@@ -376,6 +378,7 @@ static void begin_life(struct mv_move *m, const struct mv_move_begin *begin,
 	m->peer = begin->peer;
 	m->local_type = begin->local_type;
 	m->attempt = begin->attempt ? begin->attempt : 1;
+	m->nonce = begin->nonce;
 	m->sq_psn = MV_CTL_PSN_NONE;
 	m->rq_psn = begin->rq_psn;
 	m->next.my_psn = MV_CTL_PSN_NONE;

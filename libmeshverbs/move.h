@@ -245,6 +245,7 @@ struct mv_move {
 	struct mv_ctl_end local, peer; /* as the programs know them; readable */
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
 	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
+	uint64_t nonce, peer_nonce; /* of those attempts (ctl.h) */
 	bool peer_proved; /* @peer_attempt comes from a message with a PSN that only the peer knows */
 	bool peer_knows_us; /* and it has named @attempt: is no earlier life of the peer's, with the same PSNs, that ours never met */
 	bool undelivered; /* the agent gave a message back, and nothing was heard of the peer since */
@@ -292,6 +293,7 @@ struct mv_move_begin {
 	 * numbers, so it may wrap. 0 is taken as 1.
 	 */
 	uint32_t attempt;
+	uint64_t nonce; /* of that attempt, at random */
 };
 
 /**
@@ -417,8 +419,8 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 /**
  * mv_move_message - a message from the peer's process
  *
- * Ignored, without any effect: messages whose ends are not ours, of an older attempt, meant for another attempt of
- * ours, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a
+ * Ignored, without any effect: messages whose ends are not ours, of an older attempt or of another random number than
+ * the one that came with the peer's attempt, meant for another attempt of ours or without our random number, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a
  * HELLO that asks are acted upon only when a PSN that we know proves them, AHEAD as well; as long as neither program has
  * brought its QP to RTS there is none, and
  * nothing that could wait.
@@ -525,7 +527,7 @@ void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync,
  * @local, @peer, @local_type, @sq_psn, @rq_psn: that connection; PSNs MV_CTL_PSN_NONE where not known. The peer
  * believes only an answer that a PSN proves: without @rq_psn, and without @sq_psn while the peer is not in RTS, it
  * goes on asking until it gives up
- * @attempt: any, but not 0
+ * @attempt: any, but not 0; @nonce: that goes with it
  *
  * For connections that never had a struct mv_move; one that has, answers by itself (mv_move_message()).
  *
@@ -533,7 +535,7 @@ void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync,
  * to say.
  */
 bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint8_t local_type,
-			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, const struct mv_ctl_msg *msg,
+			   uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt, uint64_t nonce, const struct mv_ctl_msg *msg,
 			   struct mv_ctl_msg *ret);
 
 /** mv_move_state_name - one word */

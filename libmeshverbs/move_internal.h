@@ -48,10 +48,22 @@ static inline bool mv_move_later(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-/* Does its sender know of our present life? */
+/* May it be of a later life? Also of the same number with another random number, of which one is made up. */
+static inline bool mv_move_may_be_later(const struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	return msg->attempt == m->peer_attempt ? !m->peer_knows_us : mv_move_later(msg->attempt, m->peer_attempt);
+}
+
+/* Does its sender know of our present life? Who has not received what we say cannot. */
 static inline bool mv_move_names_us(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return msg->to_attempt == m->attempt;
+	return msg->to_attempt == m->attempt && msg->to_nonce == m->nonce;
+}
+
+/* Is it of the life of the peer's that is known? */
+static inline bool mv_move_is_present(const struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	return msg->attempt == m->peer_attempt && msg->nonce == m->peer_nonce;
 }
 
 /* Return: NULL for a message, WANTED, QUIESCE or STANDBY too many: it is as good as lost. */
@@ -144,7 +156,7 @@ void mv_move_quiesce(struct mv_move *m, uint64_t now_ns);
 void mv_move_fence(struct mv_move *m, uint64_t now_ns); /* asks for FENCE */
 void mv_move_activate_live(struct mv_move *m);
 void mv_move_send_sync(struct mv_move *m, uint32_t offer, uint8_t flags);
-void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt); /* on whatever end */
+void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce); /* on whatever end */
 void mv_move_ask_live(struct mv_move *m); /* HELLO to the peer's present life, whichever that is */
 void mv_move_say_confirm(struct mv_move *m); /* leader */
 void mv_move_send_decline(struct mv_move *m); /* of offer m->declined */

@@ -39,7 +39,7 @@ void mv_move_last_sync(const struct mv_move *m, const struct mv_move_sync *sync,
 	put_sync(m, m->next.offer, MV_CTL_READY, sync, ret);
 }
 
-void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt)
+void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt, uint64_t to_nonce)
 {
 	struct mv_move_action *action = mv_move_push(m, MV_DO_SEND);
 
@@ -47,6 +47,7 @@ void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt)
 		return;
 	mv_move_header(m, MV_CTL_HELLO, &action->msg);
 	action->msg.to_attempt = to_attempt;
+	action->msg.to_nonce = to_nonce;
 	action->msg.flags = MV_CTL_MOVE;
 	action->msg.reason = m->own_wish ? m->reason : MV_CTL_REASON_NONE;
 	action->msg.base = m->now.offer;
@@ -54,7 +55,7 @@ void mv_move_send_hello_live(struct mv_move *m, uint32_t to_attempt)
 
 void mv_move_ask_live(struct mv_move *m)
 {
-	mv_move_send_hello_live(m, m->peer_knows_us ? m->peer_attempt : 0);
+	mv_move_send_hello_live(m, m->peer_knows_us ? m->peer_attempt : 0, m->peer_knows_us ? m->peer_nonce : 0);
 }
 
 void mv_move_say_confirm(struct mv_move *m)
@@ -354,7 +355,7 @@ static void start_again(struct mv_move *m, uint64_t now_ns)
 {
 	if (!m->leader) {
 		if (m->unsure)
-			mv_move_send_hello_live(m, m->peer_attempt);
+			mv_move_send_hello_live(m, m->peer_attempt, m->peer_nonce);
 		return;
 	}
 	m->early = false;

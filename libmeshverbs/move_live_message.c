@@ -3,21 +3,35 @@
 #include "move_internal.h"
 
 /*
- * Is it of the peer's present life? If its program has connected its QP anew, the QP that ours is
- * connected to is gone; unless what we took for its attempt never named ours, and ours is connected
- * to the later one. Nothing can have been agreed upon with such a one: what we have begun goes on.
+ * Another life of a peer that has named ours. If its program has connected its QP anew, the QP that ours is connected to is gone. Only
+ * who receives what we say can name us, so whoever does not is asked to, and ends nothing: PSNs may be known to strangers.
+ */
+static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	if (!mv_move_later(msg->attempt, m->peer_attempt))
+		return;
+	if (mv_move_names_us(m, msg))
+		mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
+	else
+		mv_move_send_hello_live(m, msg->attempt, msg->nonce);
+}
+
+/*
+ * Is it of the peer's present life? What we took for that, and never named ours, may be an earlier one, and ours connected
+ * to a later one. Nothing can have been agreed upon with such a one: what we have begun goes on.
  */
 static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (msg->attempt != m->peer_attempt && m->peer_proved) {
-		if (!mv_move_later(msg->attempt, m->peer_attempt))
-			return false;
+	if (!mv_move_is_present(m, msg) && m->peer_proved) {
 		if (m->peer_knows_us) {
-			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
+			meet_later_life(m, msg);
 			return false;
 		}
+		if (!mv_move_may_be_later(m, msg))
+			return false;
 	}
 	m->peer_attempt = msg->attempt;
+	m->peer_nonce = msg->nonce;
 	m->peer_proved = true;
 	m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
 	return true;
@@ -74,7 +88,7 @@ static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 	if (!m->leader) {
 		/* The leader wants to know our attempt. */
 		if (asking || mv_move_settled(m))
-			mv_move_send_hello_live(m, m->peer_attempt);
+			mv_move_send_hello_live(m, m->peer_attempt, m->peer_nonce);
 		return;
 	}
 	if (m->state == MV_MOVE_FENCING || m->state == MV_MOVE_FENCED)

@@ -39,8 +39,8 @@ static bool is_ours(const struct mv_ctl_end *local, const struct mv_ctl_end *pee
 
 bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return m->state != MV_MOVE_IDLE && m->peer_attempt && msg->attempt == m->peer_attempt &&
-	       msg->to_attempt == m->attempt &&
+	return m->state != MV_MOVE_IDLE && m->peer_attempt && mv_move_is_present(m, msg) &&
+	       mv_move_names_us(m, msg) &&
 	       is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg) && proves(m, msg);
 }
 
@@ -49,7 +49,7 @@ bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 
 bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_end *peer,
 			   uint8_t local_type, uint32_t sq_psn, uint32_t rq_psn, uint32_t attempt,
-			   const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
+			   uint64_t nonce, const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
 {
 	bool hello = msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
 
@@ -63,6 +63,8 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 				   .gid_type = local_type,
 				   .attempt = attempt,
 				   .to_attempt = msg->attempt,
+				   .nonce = nonce,
+				   .to_nonce = msg->nonce,
 				   .from = *local,
 				   .to = *peer,
 				   .from_psn = sq_psn,
@@ -78,10 +80,10 @@ static void answer_native(struct mv_move *m, const struct mv_ctl_msg *msg)
 	 * A later life of the peer's QP. Our program is about to reset its own, too, and then we
 	 * may do better than native; if it is not, nothing helps.
 	 */
-	if (m->peer_attempt && msg->attempt != m->peer_attempt)
+	if (m->peer_attempt && !mv_move_is_present(m, msg))
 		return;
 	if (mv_move_answer_native(&m->local, &m->peer, m->local_type, m->sq_psn, m->rq_psn,
-				  m->attempt, msg, &answer))
+				  m->attempt, m->nonce, msg, &answer))
 		mv_move_send_message(m, &answer);
 }
 
@@ -118,7 +120,7 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool
 {
 	bool asking = m->state == MV_MOVE_ASKING;
 
-	if (msg->attempt == m->peer_attempt) {
+	if (mv_move_is_present(m, msg)) {
 		m->peer_proved = m->peer_proved || proved;
 		m->peer_knows_us = m->peer_knows_us || (proved && mv_move_names_us(m, msg));
 		return true;
@@ -126,10 +128,11 @@ bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool
 	if (m->peer_attempt) {
 		if (!proved && !asking)
 			return false;
-		if (!mv_move_later(msg->attempt, m->peer_attempt) && (m->peer_proved || !proved))
+		if (!mv_move_may_be_later(m, msg) && (m->peer_proved || !proved))
 			return false;
 	}
 	m->peer_attempt = msg->attempt;
+	m->peer_nonce = msg->nonce;
 	m->peer_proved = proved;
 	m->peer_knows_us = proved && mv_move_names_us(m, msg);
 	if (!m->leader)
@@ -278,7 +281,7 @@ static void repeat_outcome(struct mv_move *m, const struct mv_ctl_msg *msg)
 /* A QP is at work, or has failed. */
 static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved)
 {
-	bool from_peer = proved && msg->attempt == m->peer_attempt && msg->to_attempt == m->attempt;
+	bool from_peer = proved && mv_move_is_present(m, msg) && mv_move_names_us(m, msg);
 
 	if (msg->type == MV_CTL_BYE) {
 		if (m->live && from_peer && !mv_move_knows_enough(m))
@@ -311,7 +314,7 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		message_when_done(m, msg, proved);
 		return;
 	}
-	if (!is_question(msg) && (!proved || msg->to_attempt != m->attempt))
+	if (!is_question(msg) && (!proved || !mv_move_names_us(m, msg)))
 		return;
 	if (!mv_move_adopt_attempt(m, msg, proved, now_ns))
 		return;

@@ -59,6 +59,7 @@ struct md_counts {
 struct md_agent {
 	const struct md_options *options;
 	sd_event *event;
+	uint64_t say_theirs_ns; /* no message of somebody else's host is told of in the log before */
 	struct md_rundir rundir;
 	struct md_limit wakes; /* directories that what nobody has proven asks for */
 	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */

@@ -6,6 +6,7 @@
 
 #include "agent.h"
 #include "paths.h"
+#include "say.h"
 
 /* Return: how many QPs of this host have got it. */
 static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg,
@@ -264,6 +265,20 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 		ask(agent, &gid);
 }
 
+/* Nobody is known to have that GID: it may be a first contact. Else it is worth a line, once in a while. */
+static void complain(struct md_agent *agent, const struct md_received *received, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	const union ibv_gid at = md_paths_gid(&received->ip);
+	char where[MV_GID_STRLEN], who[MV_GID_STRLEN], path[MV_GID_STRLEN];
+
+	if (!md_gidmap_find(&agent->gidmap, &msg->from.gid) || now_ns < agent->say_theirs_ns)
+		return;
+	agent->say_theirs_ns = now_ns + MD_SAY_AGAIN_NS;
+	md_say(MD_WARNING, "dropped a message from %s in the name of %s, path %s: the host there does not have these GIDs",
+	       mv_gid_format(&at, where), mv_gid_format(&msg->from.gid, who),
+	       names_path(msg) ? mv_gid_format(&msg->path.gid, path) : "none");
+}
+
 static void on_carry(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, const struct md_parcel_wire *parcel, uint64_t now_ns)
 {
@@ -280,6 +295,7 @@ static void on_carry(struct md_agent *agent, const struct md_received *received,
 	}
 	if (!is_theirs(agent, received, opened, &msg)) {
 		agent->counts.messages_not_theirs++;
+		complain(agent, received, &msg, now_ns);
 		ask_who_is_there(agent, received);
 		return;
 	}

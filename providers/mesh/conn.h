@@ -187,6 +187,7 @@ struct mesh_conn {
 	bool fits; /* the kernel had a way to the peer from the entry that it was connected with */
 	bool self; /* it is its own peer: @peer is @local */
 	uint32_t attempt;
+	uint64_t nonce; /* at random, of that attempt */
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	struct mesh_conn_steps steps;
@@ -255,6 +256,7 @@ struct mesh_conn {
 		uint8_t local_type;
 		struct mv_ctl_end local, peer;
 		uint32_t rq_psn, attempt;
+		uint64_t nonce;
 	} refusal;
 };
 

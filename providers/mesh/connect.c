@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "connectint.h"
 #include "count.h"
@@ -63,6 +64,16 @@ static uint32_t next_attempt(void)
 	return (uint32_t)next;
 }
 
+/* What nobody can guess who does not receive what we send. Return: 0: a filter of system calls of the program's is in the way. */
+static uint64_t next_nonce(void)
+{
+	uint64_t nonce;
+
+	if (getrandom(&nonce, sizeof(nonce), GRND_NONBLOCK) != sizeof(nonce))
+		return 0;
+	return nonce ? nonce : 1;
+}
+
 /* Is it its own peer? */
 static bool is_itself(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
 		      const struct mesh_view *view)
@@ -84,6 +95,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->verdict = view->verdict;
 	conn->fits = choice->fits;
 	conn->attempt = next_attempt();
+	conn->nonce = next_nonce();
 	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
 }
 
@@ -97,10 +109,11 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 				      .paths = view->paths,
 				      .n_paths = view->n_paths,
 				      .rq_psn = conn->rtr.rq_psn & 0xffffff,
-				      .attempt = conn->attempt};
+				      .attempt = conn->attempt,
+				      .nonce = conn->nonce};
 	int err;
 
-	err = mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held);
+	err = conn->nonce ? mesh_held_new(conn->mc, conn->qp, &mesh_conn_held_ops, conn, &conn->held) : -EPERM;
 	if (err) {
 		conn->held = NULL;
 		return err;
@@ -178,7 +191,8 @@ static void adopt(struct mesh_conn *conn)
 					    .peer = conn->peer,
 					    .local_type = conn->local_type,
 					    .rq_psn = conn->rtr.rq_psn & 0xffffff,
-					    .attempt = conn->attempt};
+					    .attempt = conn->attempt,
+					    .nonce = conn->nonce};
 
 	mv_move_adopt(&conn->move, &begin, MV_CTL_PSN_NONE, &mesh_root.move_times, mesh_now_ns());
 }
@@ -229,6 +243,8 @@ static int rtr_logged(struct mesh_conn *conn, struct ibv_qp_attr *attr, int mask
 		return rtr_again(conn, attr, mask); /* another thread was first */
 	describe(conn, attr, mask, choice, view);
 	conn->unlogged = mesh_judge_bound_by(conn, choice, attr, view);
+	if (!conn->unlogged && !conn->nonce)
+		conn->unlogged = "the kernel gives the program no random numbers";
 	if (!conn->unlogged)
 		conn->unlogged = mesh_conn_guard(conn, mesh_mtu_bytes(attr->path_mtu));
 	if (is_to_refuse(view))

@@ -519,7 +519,7 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
 					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
-					 conn->rtr.rq_psn & 0xffffff, conn->attempt, msg, &reply)) {
+					 conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply)) {
 		mesh_thread_send(&reply);
 	}
 }
@@ -531,7 +531,8 @@ void mesh_conn_refuse_peer(struct mesh_conn *conn)
 						  .local = conn->local,
 						  .peer = conn->peer,
 						  .rq_psn = conn->rtr.rq_psn & 0xffffff,
-						  .attempt = conn->attempt};
+						  .attempt = conn->attempt,
+						  .nonce = conn->nonce};
 
 	pthread_mutex_lock(&conn->key_lock);
 	conn->refusal = refusal;
@@ -555,7 +556,7 @@ static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 	refusal = conn->refusal;
 	pthread_mutex_unlock(&conn->key_lock);
 	if (refusal.on && mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn,
-						refusal.attempt, msg, &reply))
+						refusal.attempt, refusal.nonce, msg, &reply))
 		mesh_thread_send(&reply);
 	return refusal.on;
 }

@@ -219,7 +219,7 @@ class Process:
         self.sock.settimeout(timeout)
         self.sock.connect(str(agent.run_dir / "agent"))
         if register:
-            self.sock.send(wire.frame(wire.REGISTER, payload=b"attack", version=1))
+            self.sock.send(wire.frame(wire.REGISTER, payload=b"attack", version=2))
             assert wire.parse_frame(self.sock.recv(2048))[0] == wire.WELCOME
 
     def claim(self, device, qpn):

@@ -426,6 +426,9 @@ class ForgedMessageTest(AttackTest):
             for kind in (wire.HELLO, wire.OFFER, wire.BYE) * 100:
                 stranger.say("10.0.2.1", wire.MESSAGE, wire.parcel(wire.message(ALICE, V, kind), stranger.counter + 1), sender=sender)
         wait_for(lambda: self.v.metrics()["messages_not_theirs"] == 900, self.v.metrics)
+        said = [line for line in self.v.text().splitlines() if "does not have these GIDs" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("dropped a message from 10.0.2.2 in the name of 10.0.1.2", said[0])
         self.assertIsNone(self.ours.receive(timeout=0.3))
         # For its own it may.
         message = wire.message(("10.0.2.2", 5), V)

@@ -60,7 +60,7 @@ def description(*rails):
 
 def beacon(desc, name="mallory", rail_number=0, generation=1, interval_ms=1000):
     """Payload of BEACON and ENTRY, in one piece."""
-    return struct.pack("!BBHHHIIQ", 1, 0, rail_number, 1, len(desc), interval_ms, len(desc), generation) + text(name) + desc
+    return struct.pack("!BBHHHIIQ", 1, 0, rail_number, 2, len(desc), interval_ms, len(desc), generation) + text(name) + desc
 
 
 def parcel(data, number):
@@ -80,9 +80,9 @@ def parse_parcel(payload):
 HELLO, OFFER, ANSWER, CONFIRM, REFUSE, BYE = range(1, 7)
 
 
-def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt=1, path=None):
+def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt=1, path=None, nonces=(1, 0)):
     """From process to process; ends are (GID text, QPN)."""
-    return (struct.pack("!BBBBBBHHHIII", 1, kind, 0, 0, ROCE_V2, 0, 0, 0, 0, attempt, 0, 0) +
+    return (struct.pack("!BBBBBBHHHIIQQI", 2, kind, 0, 0, ROCE_V2, 0, 0, 0, 0, attempt, 0, *nonces, 0) +
             gid(sender[0]) + struct.pack("!I", sender[1]) + gid(receiver[0]) + struct.pack("!I", receiver[1]) +
             struct.pack("!II", *psns) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 

@@ -141,12 +141,15 @@ static uint32_t take_psn(struct input *in)
 
 static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
 {
+	uint8_t attempt, named;
 	struct mv_ctl_msg msg = {.type = take(in) % (MV_CTL_TYPE_END + 1),
 				 .flags = take(in),
 				 .reason = take(in) % MV_CTL_REASON_END,
 				 .gid_type = take(in) & 3,
-				 .attempt = take(in) & 7,
-				 .to_attempt = m->attempt ^ (take(in) > 200),
+				 .attempt = (attempt = take(in)) & 7,
+				 .nonce = attempt >> 7,
+				 .to_attempt = m->attempt ^ ((named = take(in)) > 200),
+				 .to_nonce = m->nonce ^ (named % 16 == 15),
 				 .request_id = take(in) & 3,
 				 .from = m->peer,
 				 .to = m->local};
@@ -255,7 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.data = data, .left = size};
 	struct mv_path paths[2] = {{.type = MV_GID_TYPE_ROCE_V2}, {.type = MV_GID_TYPE_ROCE_V1}};
-	struct mv_move_begin begin = {.rq_psn = 1, .paths = paths, .attempt = 3};
+	struct mv_move_begin begin = {.rq_psn = 1, .paths = paths, .attempt = 3, .nonce = 9};
 	uint64_t now_ns = 1000 * MS;
 	struct caller c = {0};
 	uint8_t options = take(&in);

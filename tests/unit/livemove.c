@@ -10,9 +10,11 @@ const struct mv_move_sync l_sync = {0x123456, 17}, f_sync = {0x654321, 4};
 void begin(void)
 {
 	struct mv_move_begin a = {
-		.local_type = MV_GID_TYPE_ROCE_V2, .rq_psn = FOLLOWER_PSN, .attempt = 5};
+		.local_type = MV_GID_TYPE_ROCE_V2, .rq_psn = FOLLOWER_PSN, .attempt = 5,
+		.nonce = LEADER_NONCE};
 	struct mv_move_begin b = {
-		.local_type = MV_GID_TYPE_ROCE_V2, .rq_psn = LEADER_PSN, .attempt = 7};
+		.local_type = MV_GID_TYPE_ROCE_V2, .rq_psn = LEADER_PSN, .attempt = 7,
+		.nonce = FOLLOWER_NONCE};
 
 	ends[0] = (struct mv_ctl_end){.gid = unit_gid("10.1.0.1"), .qpn = 11};
 	ends[1] = (struct mv_ctl_end){.gid = unit_gid("10.1.0.2"), .qpn = 22};

@@ -15,6 +15,9 @@
 #define T     (&mv_move_default_times)
 
 #define LEADER_PSN   0xfffffe
+/* Random numbers of the attempts. */
+#define LEADER_NONCE   0x1111111111111111
+#define FOLLOWER_NONCE 0x2222222222222222
 #define FOLLOWER_PSN 0x222222
 
 extern struct mv_path paths[2]; /* of the leader: by 10.2.0.1, and 10.3.0.1 */

@@ -6,7 +6,7 @@
 
 #include "ctl.h"
 
-#define MESSAGE_BYTES 116
+#define MESSAGE_BYTES 132
 #define KEYS_BYTES    32
 
 static struct mv_ctl_msg sample(void)
@@ -18,6 +18,8 @@ static struct mv_ctl_msg sample(void)
 		.gid_type = MV_GID_TYPE_ROCE_V2,
 		.attempt = 0x01020304,
 		.to_attempt = 0x05060708,
+		.nonce = 0x4142434445464748,
+		.to_nonce = 0x5152535455565758,
 		.request_id = 0xa0b0c0d0,
 		.from = {.gid = unit_gid("10.1.0.1"), .qpn = 0x123456},
 		.to = {.gid = unit_gid("10.1.0.2"), .qpn = 0xffffff},
@@ -48,6 +50,8 @@ static void test_round_trip(void **state)
 	assert_int_equal(got.gid_type, MV_GID_TYPE_ROCE_V2);
 	assert_int_equal(got.attempt, 0x01020304);
 	assert_int_equal(got.to_attempt, 0x05060708);
+	assert_int_equal(got.nonce, 0x4142434445464748);
+	assert_int_equal(got.to_nonce, 0x5152535455565758);
 	assert_int_equal(got.request_id, 0xa0b0c0d0);
 	assert_gid(got.from.gid, "10.1.0.1");
 	assert_int_equal(got.from.qpn, 0x123456);
@@ -72,10 +76,12 @@ static void test_wire(void **state)
 	static const uint8_t
 		expected[] =
 			{
-				1,    2,    8,    2,    3,    0,    0x17, 0x18, 0x10, 0,    0,
+				2,    2,    8,    2,    3,    0,    0x17, 0x18, 0x10, 0,    0,
 				0, /* version, type, flags, ... */
-				1,    2,    3,    4,    5,    6,    7,    8,    0xa0, 0xb0, 0xc0,
-				0xd0, /* attempts, request */
+				1,    2,    3,    4,    5,    6,    7,    8, /* attempts */
+				0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, /* random numbers */
+				0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58,
+				0xa0, 0xb0, 0xc0, 0xd0, /* request */
 				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,
 				0xff, 10,   1,    0,    1,    0,    0x12, 0x34, 0x56, /* from */
 				0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0xff,

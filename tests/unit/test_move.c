@@ -14,6 +14,8 @@
 #define LEADER_GID   "10.1.0.1"
 #define FOLLOWER_GID "10.1.0.2"
 #define LEADER_PSN   0x111111
+#define LEADER_NONCE   0x1111111111111111
+#define FOLLOWER_NONCE 0x2222222222222222
 #define FOLLOWER_PSN 0x222222
 
 static const struct mv_ctl_end leader_qp = {.qpn = 0x1001}, follower_qp = {.qpn = 0x2002};
@@ -42,12 +44,14 @@ static struct pair make_pair(void)
 			   .verdict = MV_PATH_APART,
 			   .n_paths = 2,
 			   .rq_psn = FOLLOWER_PSN,
-			   .attempt = 5},
+			   .attempt = 5,
+			   .nonce = LEADER_NONCE},
 		.follower = {.local_type = MV_GID_TYPE_ROCE_V2,
 			     .verdict = MV_PATH_APART,
 			     .n_paths = 2,
 			     .rq_psn = LEADER_PSN,
-			     .attempt = 7},
+			     .attempt = 7,
+			     .nonce = FOLLOWER_NONCE},
 	};
 
 	pair.follower.local = pair.leader.peer;
@@ -723,7 +727,7 @@ static void assert_ignored(struct mv_move *m, const struct mv_ctl_msg *msg)
 	mv_move_message(m, msg, START);
 	assert_quiet(m);
 	/* That the peer knows of us is noted, whatever else it says. */
-	if (msg->to_attempt == m->attempt)
+	if (msg->to_attempt == m->attempt && msg->to_nonce == m->nonce)
 		before.peer_knows_us = m->peer_knows_us;
 	assert_memory_equal(&before, m, sizeof(before));
 }
@@ -760,6 +764,8 @@ static void test_ignored(void **state)
 	CHANGED(&l, hello, attempt, 6);
 	CHANGED(&f, offer, to_attempt, 6);
 	CHANGED(&f, offer, to_attempt, 0);
+	CHANGED(&f, offer, to_nonce, 1);
+	CHANGED(&f, offer, to_nonce, 0);
 	CHANGED(&f, offer, from_psn, 1);
 	mv_move_message(&f, &hello_of_leader, START);
 	take_message(&f, MV_CTL_HELLO);
@@ -768,13 +774,20 @@ static void test_ignored(void **state)
 	CHANGED(&l, answer, attempt, 6);
 	CHANGED(&l, answer, request_id, 2);
 	CHANGED(&l, answer, to_attempt, 4);
+	CHANGED(&l, answer, to_nonce, 4);
+	CHANGED(&l, answer, nonce, 4);
 	confirm = lead_to_confirm(&l, &answer);
 	CHANGED(&f, confirm, flags, 0);
 	CHANGED(&f, confirm, request_id, 2);
 	CHANGED(&f, confirm, attempt, 4);
 	CHANGED(&f, confirm, to_psn, 3);
+	CHANGED(&f, confirm, nonce, 3);
+	CHANGED(&f, confirm, to_nonce, 3);
 	confirm.type = MV_CTL_REFUSE;
 	CHANGED(&f, confirm, to_attempt, 1);
+	CHANGED(&f, confirm, to_nonce, 1);
+	confirm.type = MV_CTL_BYE;
+	CHANGED(&f, confirm, to_nonce, 1);
 }
 
 /* Only a PSN that both know proves an offer; a made-up HELLO shuts nobody out. */
@@ -835,6 +848,13 @@ static void test_is_from_peer(void **state)
 	get.attempt++;
 	assert_false(mv_move_is_from_peer(&l, &get));
 	get.attempt--;
+	get.to_nonce++;
+	assert_false(mv_move_is_from_peer(&l, &get));
+	get.to_nonce--;
+	get.nonce++;
+	assert_false(mv_move_is_from_peer(&l, &get));
+	get.nonce--;
+	assert_true(mv_move_is_from_peer(&l, &get));
 	get.from_psn = get.to_psn = MV_CTL_PSN_NONE;
 	assert_false(mv_move_is_from_peer(&l, &get));
 }
@@ -946,7 +966,7 @@ static void check_asking(uint8_t type, uint8_t expected, enum mv_ctl_reason reas
 		pair.leader.n_paths = 1; /* without an entry of that version */
 	begin_leader(&l, &pair);
 	hello = take_message(&l, MV_CTL_HELLO);
-	assert_true(mv_move_answer_native(&hello.to, &hello.from, type, FOLLOWER_PSN, LEADER_PSN, 3,
+	assert_true(mv_move_answer_native(&hello.to, &hello.from, type, FOLLOWER_PSN, LEADER_PSN, 3, 4,
 					  &hello, &answer));
 	mv_move_message(&l, &answer, START);
 	assert_native(&l, reason, expected, false);
@@ -1070,6 +1090,7 @@ static void test_ask_meets_apart(void **state)
 	begin_both(&l, &f, &pair, &hello);
 	hello.type = MV_CTL_REFUSE;
 	hello.to_attempt = 5;
+	hello.to_nonce = LEADER_NONCE;
 	hello.reason = MV_CTL_REASON_OFF;
 	mv_move_message(&l, &hello, START);
 	assert_native(&l, MV_CTL_REASON_NONE, MV_GID_TYPE_ROCE_V2, false);
@@ -1089,12 +1110,14 @@ static void test_answer_native(void **state)
 	offer = lead_to_offer(&l, &hello);
 #define ANSWER(msg)                                                                                \
 	mv_move_answer_native(&pair.follower.local, &pair.follower.peer, MV_GID_TYPE_ROCE_V1,      \
-			      FOLLOWER_PSN, LEADER_PSN, 33, msg, &answer)
+			      FOLLOWER_PSN, LEADER_PSN, 33, 34, msg, &answer)
 	assert_true(ANSWER(&offer));
 	assert_int_equal(answer.type, MV_CTL_REFUSE);
 	assert_int_equal(answer.reason, MV_CTL_REASON_NATIVE);
 	assert_int_equal(answer.attempt, 33);
 	assert_int_equal(answer.to_attempt, 5);
+	assert_int_equal(answer.nonce, 34);
+	assert_int_equal(answer.to_nonce, LEADER_NONCE);
 	mv_move_message(&l, &answer, START);
 	take(&l, MV_DO_RELEASE);
 	assert_native(&l, MV_CTL_REASON_NATIVE, MV_GID_TYPE_ROCE_V2, false);

@@ -49,6 +49,7 @@ struct end {
 	struct mv_ctl_end name;
 	uint8_t host;
 	uint32_t psn, attempt;
+	uint64_t nonce; /* of @attempt */
 	bool dead, begun;
 	struct qp qps[MAX_QPS];
 	size_t n_qps;
@@ -139,6 +140,37 @@ static bool is_lost(struct end *sender)
 	return true;
 }
 
+static uint64_t a_nonce(void)
+{
+	return (uint64_t)rnd(UINT32_MAX) << 32 | rnd(UINT32_MAX);
+}
+
+/*
+ * Somebody knows all of a message but the random numbers, and says something in its place, or that a later life of its sender's has begun:
+ * nothing may come of it.
+ */
+static void forge(unsigned int to, const struct mv_ctl_msg *msg)
+{
+	static const enum mv_ctl_type types[] = {MV_CTL_OFFER,  MV_CTL_ANSWER, MV_CTL_CONFIRM, MV_CTL_REFUSE,
+						 MV_CTL_BYE, MV_CTL_SYNC,   MV_CTL_HELLO,   MV_CTL_AHEAD};
+	struct event *event = schedule(rnd(50) * MS, EV_MESSAGE, to);
+
+	event->msg = *msg;
+	/* Who is still connecting begins anew with a later life of its peer's. */
+	event->msg.type = types[rnd(sizeof(types) / sizeof(types[0]) - (w.held ? 2 : 0))];
+	event->msg.flags ^= chance(50) ? MV_CTL_READY : 0;
+	event->msg.to_attempt = w.ends[to].attempt;
+	event->msg.to_nonce = a_nonce();
+	if (event->msg.type == MV_CTL_HELLO) {
+		event->msg.flags |= MV_CTL_MOVE;
+		event->msg.reason = MV_CTL_REASON_NONE;
+		event->msg.to_attempt = 0;
+		event->msg.attempt += w.ends[to].m.peer_knows_us ? 1 + rnd(3) : 0;
+	}
+	if (chance(50))
+		event->msg.nonce = a_nonce();
+}
+
 static void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 {
 	uint8_t buf[MV_CTL_MAX_BYTES];
@@ -149,6 +181,8 @@ static void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 	TRACE("%u says %s flags %u number %u base %u reason %u\n", from,
 	      mv_ctl_type_name(msg->type), msg->flags, msg->request_id, msg->base, msg->reason);
 	CHECK(!mv_ctl_decode(buf, mv_ctl_encode(msg, buf), &copy));
+	if (chance(10))
+		forge(!from, msg);
 	if (is_lost(&w.ends[from]))
 		return;
 	for (int i = 0; i < copies; i++) {
@@ -765,6 +799,7 @@ static void make_end(unsigned int i, bool first)
 
 	*e = (struct end){.host = host,
 			  .attempt = chance(10) ? 0xfffffffe : rnd(1000) + 1,
+			  .nonce = a_nonce(),
 			  .psn = chance(50) ? rnd(0x1000000) : 0xffffff - rnd(20)};
 	e->name.gid = path_gid(0, host);
 	e->name.qpn = 1000 + i;
@@ -781,7 +816,8 @@ static void begin(unsigned int i)
 				      .verdict = MV_PATH_APART,
 				      .paths = paths,
 				      .rq_psn = o->psn,
-				      .attempt = e->attempt};
+				      .attempt = e->attempt,
+				      .nonce = e->nonce};
 
 	begin.n_paths = make_paths(e, paths);
 	if (w.held) {
@@ -906,7 +942,9 @@ static void echo_last_life(void)
 		mv_move_header(&from->m, type, msg);
 		msg->flags = MV_CTL_MOVE;
 		msg->attempt = attempts[n & 1];
+		msg->nonce = a_nonce();
 		msg->to_attempt = 0;
+		msg->to_nonce = 0;
 		if (type == MV_CTL_HELLO)
 			continue;
 		msg->request_id = 1;

@@ -45,6 +45,7 @@ struct end {
 	bool begun, native_begun, restart_wanted;
 	unsigned int life;
 	uint32_t attempt, psn;
+	uint64_t nonce; /* of @attempt */
 	struct mv_ctl_end name;
 	uint8_t host, type;
 	enum mv_path_verdict verdict;
@@ -128,6 +129,26 @@ static bool trace;
 		}                                                                                  \
 	} while (0)
 
+static uint64_t a_nonce(void)
+{
+	return (uint64_t)rnd(UINT32_MAX) << 32 | rnd(UINT32_MAX);
+}
+
+/* Somebody knows all of a message but the random numbers, and says something in its place: nothing may come of it. */
+static void forge(unsigned int to, const struct mv_ctl_msg *msg)
+{
+	static const enum mv_ctl_type types[] = {MV_CTL_OFFER, MV_CTL_ANSWER, MV_CTL_CONFIRM, MV_CTL_REFUSE, MV_CTL_BYE, MV_CTL_SYNC};
+	struct event *event = schedule(rnd(50) * MS, EV_MESSAGE, to);
+
+	event->msg = *msg;
+	event->msg.type = types[rnd(sizeof(types) / sizeof(types[0]))];
+	event->msg.flags ^= chance(50) ? MV_CTL_READY : 0;
+	event->msg.to_attempt = w.ends[to].attempt;
+	event->msg.to_nonce = a_nonce();
+	if (chance(50))
+		event->msg.nonce = a_nonce();
+}
+
 static void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 {
 	uint8_t buf[MV_CTL_MAX_BYTES];
@@ -138,6 +159,8 @@ static void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 	TRACE("%u says %s flags %u attempt %u to %u, offer %u\n", from, mv_ctl_type_name(msg->type),
 	      msg->flags, msg->attempt, msg->to_attempt, msg->request_id);
 	CHECK(!mv_ctl_decode(buf, mv_ctl_encode(msg, buf), &copy));
+	if (chance(10))
+		forge(!from, msg);
 	if (chance(w.unreachable)) {
 		schedule(rnd(20) * MS, EV_UNREACHABLE, from);
 		return;
@@ -267,6 +290,7 @@ static void drain(unsigned int i, bool by_message)
 static uint32_t next_attempt(struct end *e)
 {
 	e->attempt = e->attempt == UINT32_MAX ? 1 : e->attempt + 1;
+	e->nonce = a_nonce();
 	return e->attempt;
 }
 
@@ -280,7 +304,8 @@ static void begin(unsigned int i)
 				      .paths = e->paths,
 				      .n_paths = e->n_paths,
 				      .rq_psn = w.ends[!i].psn,
-				      .attempt = next_attempt(e)};
+				      .attempt = next_attempt(e),
+				      .nonce = e->nonce};
 
 	e->life++;
 	e->begun = true;
@@ -302,7 +327,7 @@ static void native_message(unsigned int i, const struct mv_ctl_msg *msg)
 	struct mv_ctl_msg answer;
 
 	if (e->begun && mv_move_answer_native(&e->name, &w.ends[!i].name, e->type, e->psn,
-					      w.ends[!i].psn, e->attempt, msg, &answer))
+					      w.ends[!i].psn, e->attempt, e->nonce, msg, &answer))
 		network_send(i, &answer);
 }
 

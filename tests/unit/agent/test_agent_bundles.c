@@ -8,7 +8,7 @@
 #include "bundles.h"
 #include "ctl.h"
 
-#define MESSAGE_BYTES 116 /* one without keys */
+#define MESSAGE_BYTES 132 /* one without keys */
 
 static struct md_bundles bundles;
 static uint64_t now;
@@ -49,7 +49,12 @@ static uint32_t psn_of(uint64_t seed)
 	return (uint32_t)(seed * 0x9e3779b97f4a7c15u >> 40);
 }
 
-/* Offers of queue pairs that move together, in the order in which they were made: PSNs have nothing in common. */
+static uint64_t random_of(uint64_t seed)
+{
+	return (uint64_t)psn_of(seed + 1000000) << 40 | (uint64_t)psn_of(seed + 2000000) << 20 | psn_of(seed + 3000000);
+}
+
+/* Offers of queue pairs that move together, in the order in which they were made: PSNs and random numbers have nothing in common. */
 static void message_of(uint64_t id, uint8_t ret[static MESSAGE_BYTES])
 {
 	const union ibv_gid a = {.raw = {[10] = 0xff, [11] = 0xff, 10, 1, 0, 1}}, b = {.raw = {[10] = 0xff, [11] = 0xff, 10, 1, 0, 2}};
@@ -61,6 +66,8 @@ static void message_of(uint64_t id, uint8_t ret[static MESSAGE_BYTES])
 		.gid_type = MV_GID_TYPE_ROCE_V2,
 		.attempt = 1,
 		.to_attempt = 1,
+		.nonce = random_of(2 * id),
+		.to_nonce = random_of(2 * id + 1),
 		.request_id = 1,
 		.from = {.gid = a, .qpn = 0x200 + i},
 		.to = {.gid = b, .qpn = 0x300 + i},
