@@ -136,6 +136,13 @@ struct md_client *md_clients_find(const struct md_clients *clients, uint64_t num
 bool md_clients_deliver(struct md_clients *clients, const char *device, uint32_t qpn, const uint8_t *data,
 			uint16_t len);
 
+/**
+ * md_clients_doubt - is a queue pair still its owner's? The kernel is to be asked again, with the next message of it
+ *
+ * For messages that name no random number of their receiver's (ctl.h): all others can only be said by who was told it.
+ */
+void md_clients_doubt(struct md_clients *clients, const char *device, uint32_t qpn);
+
 /** md_clients_flush - the end of a turn: hand over what waits for company */
 void md_clients_flush(struct md_clients *clients);
 

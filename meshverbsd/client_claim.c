@@ -104,6 +104,15 @@ static void refuse(struct md_client *client, const struct md_qp_key *key, int er
 	md_client_put(client, &refused);
 }
 
+void md_clients_doubt(struct md_clients *clients, const char *device, uint32_t qpn)
+{
+	const struct md_qp_key key = md_qp_key_make(device, qpn);
+	struct md_qp *qp = md_qps_find(&clients->qps, &key);
+
+	if (qp)
+		qp->confirmed = false;
+}
+
 bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp)
 {
 	struct md_client *client = md_clients_find(clients, qp->owner);

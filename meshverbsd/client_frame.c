@@ -40,10 +40,10 @@ static void on_packs(struct md_client *client)
 	client->packs = client->out;
 }
 
-/* Does the message come from a QP of this process? */
-static bool is_its_own(const struct md_client *client, const struct mv_ctl_end *from)
+/* Does the message come from a QP of this process? @begins: it names nothing that only who was told it knows */
+static bool is_its_own(const struct md_client *client, const struct mv_ctl_end *from, bool begins)
 {
-	const struct md_clients *clients = client->clients;
+	struct md_clients *clients = client->clients;
 	const char *devices[MD_RAILS_MAX];
 	size_t n = clients->ops->devices(clients->arg, &from->gid, devices, MD_RAILS_MAX);
 
@@ -51,7 +51,11 @@ static bool is_its_own(const struct md_client *client, const struct mv_ctl_end *
 		struct md_qp_key key = md_qp_key_make(devices[i], from->qpn);
 		struct md_qp *qp = md_qps_find(&clients->qps, &key);
 
-		if (qp && qp->owner == client->number && md_clients_confirm(client->clients, qp))
+		if (!qp || qp->owner != client->number)
+			continue;
+		if (begins)
+			qp->confirmed = false;
+		if (md_clients_confirm(clients, qp))
 			return true;
 	}
 	return false;
@@ -68,7 +72,7 @@ static void on_send(struct md_client *client, const struct mv_frame *frame)
 		clients->count.malformed++;
 		return;
 	}
-	if (!is_its_own(client, &msg.from)) {
+	if (!is_its_own(client, &msg.from, !msg.to_attempt)) {
 		clients->count.not_its_own++;
 		return;
 	}

@@ -55,7 +55,7 @@ void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp);
  * md_clients_confirm - is the queue pair its owner's still, when the first message of it is sent or delivered?
  * @qp: of no owner any more, and freed, if not; the process is told
  *
- * The number may be another process's since it was claimed. The kernel is asked once: further messages prove themselves (move.h).
+ * The number may be another process's since it was claimed. The kernel is asked once, and after md_clients_doubt() (client.h) again.
  */
 bool md_clients_confirm(struct md_clients *clients, struct md_qp *qp);
 

@@ -18,9 +18,12 @@ static unsigned int deliver(struct md_agent *agent, const struct mv_ctl_msg *msg
 
 	/* Link-local addresses may be on several devices. Who is not meant sees that by the ends.
 	 */
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		if (!msg->to_attempt)
+			md_clients_doubt(&agent->clients, devices[i], msg->to.qpn);
 		delivered +=
 			md_clients_deliver(&agent->clients, devices[i], msg->to.qpn, data, len);
+	}
 	return delivered;
 }
 

@@ -26,7 +26,7 @@ struct md_qp {
 	uint64_t owner; /* a client's number */
 	uint64_t account; /* the client's */
 	uint8_t type; /* enum ibv_qp_type */
-	bool confirmed; /* a message of it has been sent or delivered, and it was its owner's then */
+	bool confirmed; /* it was its owner's when a message of it was sent or delivered; see md_clients_doubt() */
 	uint64_t waiter; /* number of a client that was refused it, and has it next; 0: nobody */
 	uint8_t waiter_type; /* what it said of it */
 	char *status; /* last STATUS text, printable; NULL: none */

@@ -189,11 +189,14 @@ static void unclaim(int fd, const char *device, uint32_t qpn)
 	put(fd, &frame);
 }
 
+static uint32_t named; /* the receiver's attempt in the next messages */
+
 static void send_message(int fd, const char *from, uint32_t from_qpn)
 {
 	struct mv_ctl_msg msg = {.type = MV_CTL_HELLO,
 				 .gid_type = MV_GID_TYPE_ROCE_V2,
 				 .attempt = 1,
+				 .to_attempt = named,
 				 .from_psn = MV_CTL_PSN_NONE,
 				 .to_psn = MV_CTL_PSN_NONE};
 	struct mv_frame frame = {.type = MV_FRAME_SEND};
@@ -1166,10 +1169,25 @@ static void test_qp_given_away(void **state)
 	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	assert_int_equal(frame.qpn, 2);
 	assert_false(has_qp(1) || has_qp(2));
-	/* Of one that has been confirmed it is not asked again. */
+	/* Of one that has been confirmed it is not asked again, for what names the receiver's attempt. */
+	named = 5;
 	send_message(a, "10.1.0.1", 3);
+	named = 0;
 	assert_int_equal(n_sent, 2);
 	assert_true(md_clients_deliver(&clients, "mlx5_0", 3, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_DELIVER);
+	/* A conversation of the number's next owner begins: its last one gets none of it, and says nothing in it. */
+	md_clients_doubt(&clients, "mlx5_0", 3);
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 3, (const uint8_t *)"x", 1));
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
+	given_away = 0;
+	claim(a, "mlx5_0", 4);
+	send_message(a, "10.1.0.1", 4);
+	assert_int_equal(n_sent, 3);
+	given_away = ANOTHER_PID;
+	send_message(a, "10.1.0.1", 4);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(next_frame(a, &frame), MV_FRAME_REFUSED);
 	close(a);
 }
 
