@@ -130,8 +130,15 @@ void cq_send_done(struct qp *qp, const struct send_wqe *w, uint8_t syndrome, uin
 	push(qp->scq, &f, syndrome);
 }
 
-/** cq_recv_done() - complete a receive work request. */
+/** cq_recv_done() - complete a receive work request, at once or as late as the device does (late.c). */
 void cq_recv_done(struct qp *qp, const struct recv_done *d)
+{
+	if (!late_recv_done(qp, d))
+		cq_recv_done_now(qp, d);
+}
+
+/** cq_recv_done_now() - write the completion of a receive work request. */
+void cq_recv_done_now(struct qp *qp, const struct recv_done *d)
 {
 	struct cqe_fields f = {
 		.op = d->cqe_op,

@@ -224,6 +224,7 @@ static bool round_once(struct hca *h, bool *ret_more)
 	work = got > 0;
 	/* What is to be answered comes before the turns of the queue pairs: the next may be a sleep away. */
 	work |= faults_run(h);
+	work |= late_run(h);
 	work |= poll_events(h) > 0;
 	poll_doorbells(h);
 	run_timers(h);
@@ -235,8 +236,11 @@ static bool round_once(struct hca *h, bool *ret_more)
 /* Until when nothing of our own happens: the nearest timer. */
 static uint64_t nearest_timer(struct hca *h)
 {
-	uint64_t t = faults_due(h);
+	uint64_t t = faults_due(h), late = late_due(h);
 	struct qp *qp;
+
+	if (late && (!t || late < t))
+		t = late;
 
 	if (h->timer_ns && (!t || h->timer_ns < t))
 		t = h->timer_ns;

@@ -73,6 +73,7 @@ struct hca {
 
 	struct net *net;
 	struct faults *faults;
+	TAILQ_HEAD(late_queue, late) late; /* late.c, by time */
 	pthread_t engine;
 	bool engine_runs;
 	_Atomic bool stop;
@@ -154,6 +155,7 @@ struct recv_done {
 };
 void cq_init_db(struct cq *cq);
 void cq_recv_done(struct qp *qp, const struct recv_done *d);
+void cq_recv_done_now(struct qp *qp, const struct recv_done *d);
 void cq_poll_arm(struct cq *cq);
 void cq_run_failures(struct hca *h);
 int cq_resize(struct cq *cq, uint8_t *buf, uint32_t cqe_size, uint32_t n_cqe);
@@ -224,6 +226,13 @@ void fault_delay(struct hca *h, bool rx, uint32_t ifindex, const uint8_t *frame,
 		 uint32_t delay_us);
 bool faults_run(struct hca *h);
 uint64_t faults_due(struct hca *h);
+
+/* late.c */
+bool late_recv_done(struct qp *qp, const struct recv_done *d);
+bool late_last_wqe(struct qp *qp);
+void late_flush(struct qp *qp);
+bool late_run(struct hca *h);
+uint64_t late_due(struct hca *h);
 
 /* neigh.c: called without the lock */
 int neigh_resolve(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex,

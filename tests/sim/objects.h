@@ -243,6 +243,8 @@ struct qp {
 	struct responder resp;
 	bool sqd_notify, sqd_drained;
 	bool last_wqe_event; /* already told */
+	uint32_t n_late; /* in hca->late */
+	uint64_t late_due_ns; /* of the last of them */
 	uint32_t async_events;
 
 	uint32_t doorbell; /* place in hca->doorbells */

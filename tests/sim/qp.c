@@ -141,6 +141,7 @@ void qp_reset(struct qp *qp)
 	struct send_wqe *ring = qp->req.ring;
 	struct hca *h = qp->obj.uc->hca;
 
+	late_flush(qp);
 	qp_enqueue(qp, NULL);
 	if (qp->holds_gid)
 		path_hold_gid(h, qp->dev_index, qp->attr.av_port, qp->path.sgid_index, -1);
@@ -172,7 +173,8 @@ void qp_enter_err(struct qp *qp)
 	rq_flush(qp);
 	if (qp->srq && !qp->last_wqe_event) {
 		qp->last_wqe_event = true;
-		qp_async(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+		if (!late_last_wqe(qp))
+			qp_async(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
 	qp_kick(qp);
 }

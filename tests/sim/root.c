@@ -114,6 +114,7 @@ static struct hca *hca_new(void)
 	pthread_mutex_init(&h->lock, &attr);
 	TAILQ_INIT(&h->busy);
 	TAILQ_INIT(&h->waiting);
+	TAILQ_INIT(&h->late);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	h->events_seen = atomic_load(&h->state->n_events);
 	/* Keys differ from host to host and from process to process, so that a mixed-up key is

@@ -7,7 +7,7 @@
  *   host daemon    everything that is not listed below. It creates the file under another name,
  * fills it, sets `magic` last and renames it into place, so a reader never sees half a header. HCA
  * (preload)  sim_slot (its own), sim_port.counters, sim_fault.seen and .hits. anybody sim_fault
- * rules and sim_event records may also be written by a test, under the daemon's rules: a rule's
+ * rules and sim_event records, and sim_dev.late_us, may also be written by a test, under the daemon's rules: a rule's
  * `action` is stored last (release), an event goes through sim_event_push().
  *
  * Concurrency: words that change while a reader may look are C11 atomics. The parts of a port that
@@ -137,6 +137,7 @@ struct sim_dev {
 		dead; /* 1: the HCA answers nothing: no packet in or out, commands fail with EIO */
 	_Atomic uint32_t resets; /* how often it was taken away from those who had it open:
 				    sim_dev_reset() */
+	_Atomic uint32_t late_us; /* completions of receives, and LAST_WQE_REACHED, come so much later: late.c; 0: at once */
 	char name[64]; /* "mlx5_0" */
 	uint32_t minor; /* /dev/infiniband/uverbs<minor>, character device 231:192+minor */
 	uint32_t n_ports;

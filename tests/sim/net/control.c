@@ -117,6 +117,22 @@ static void set_dead(struct host *h, uint32_t dev, bool dead, struct reply *r)
 	say(r, "ok");
 }
 
+/* Only LATE_MAX_US: a program that waits for that is to end some time. */
+#define LATE_MAX_US 10000000ul
+
+static void set_late(struct host *h, uint32_t dev, const char *text, struct reply *r)
+{
+	char *end = NULL;
+	unsigned long us = text && !strncmp(text, "us=", 3) ? strtoul(text + 3, &end, 0) : 0;
+
+	if (!end || end == text + 3 || *end || us > LATE_MAX_US) {
+		say(r, "error: write: late us=N, at most %lu; 0: not late", LATE_MAX_US);
+		return;
+	}
+	atomic_store_explicit(&h->state->devs[dev].late_us, (uint32_t)us, memory_order_relaxed);
+	say(r, "ok");
+}
+
 static void reset(struct host *h, uint32_t dev, struct reply *r)
 {
 	sim_dev_reset(h->state, dev);
@@ -192,9 +208,10 @@ static void status(struct host *h, struct reply *r)
 			rules += h->state->faults[i].dev == dev &&
 				 atomic_load_explicit(&h->state->faults[i].action,
 						      memory_order_relaxed);
-		say(r, "%s %s %s %s gids=%" PRIu32 " rules=%" PRIu32 "%s\n", d->name, p->netdev,
+		say(r, "%s %s %s %s gids=%" PRIu32 " rules=%" PRIu32 "%s%s\n", d->name, p->netdev,
 		    p->link_layer == SIM_LINK_ETHERNET ? "ethernet" : "infiniband",
 		    p->state == SIM_PORT_ACTIVE ? "active" : "down", gids, rules,
+		    atomic_load_explicit(&d->late_us, memory_order_relaxed) ? " late" : "",
 		    atomic_load_explicit(&d->dead, memory_order_relaxed) ? " dead" : "");
 	}
 	if (!r->used)
@@ -223,6 +240,8 @@ static void act(struct host *h, uint32_t dev, char *action, struct reply *r)
 		reset(h, dev, r);
 	else if (is(action, n, "firmware"))
 		set_firmware(h, dev, rest, r);
+	else if (is(action, n, "late"))
+		set_late(h, dev, rest, r);
 	else if (is(action, n, "qp-fatal"))
 		qp_fatal(h, dev, rest, r);
 	else if (is(action, n, "event"))

@@ -21,6 +21,8 @@ FAULT_HELP = """what to do to the packets of a device, as its HCA sends (tx) or 
   reset                  its driver lets go of it and takes it again: who had it open has to open it anew
   firmware us=N [command=open,query,create,modify,reg_mr,dereg,destroy]
                          each such command of any process takes so long; without command= all; us=0: no time, as at first
+  late us=N              receives complete N microseconds after they were acknowledged, and LAST_WQE_REACHED comes as long after
+                         that, as the specification allows; 0: at once again
   qp-fatal qpn=N         that QP goes to ERR by itself
   event TYPE             port-err, port-active, gid-change, lid-change, pkey-change, sm-change,
                          client-reregister, device-fatal: the asynchronous event alone"""

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A quirk on demand (sim_dev.late_us): completions of receives are written some time after the message was acknowledged, and
+ * IBV_EVENT_QP_LAST_WQE_REACHED comes as long after the last of them. InfiniBand Architecture Specification volume 1, 10.3.1 and 11.6.3.3,
+ * allows both: a queue pair is in ERR when modify returns, and not before the event it is through with its shared receive queue.
+ */
+#include "hca.h"
+
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+
+struct late {
+	TAILQ_ENTRY(late) link;
+	uint64_t due_ns;
+	struct qp *qp;
+	bool event; /* LAST_WQE_REACHED; else: */
+	struct recv_done done;
+};
+
+static uint64_t late_ns(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->dev->late_us, memory_order_relaxed) * 1000ull;
+}
+
+/* In the order of their time; of one queue pair in the order they were made. Return: whether it is put off. */
+static bool put_off(struct qp *qp, const struct late *what)
+{
+	struct hca *h = qp->obj.uc->hca;
+	uint64_t delay_ns = late_ns(qp), now_ns;
+	struct late *e, *after;
+
+	if (!delay_ns && !qp->n_late)
+		return false;
+	e = malloc(sizeof(*e));
+	if (!e)
+		return false;
+	*e = *what;
+	now_ns = engine_clock();
+	e->due_ns = (e->event && qp->late_due_ns > now_ns ? qp->late_due_ns : now_ns) + delay_ns;
+	if (e->due_ns < qp->late_due_ns)
+		e->due_ns = qp->late_due_ns;
+	qp->late_due_ns = e->due_ns;
+	qp->n_late++;
+	TAILQ_FOREACH_REVERSE(after, &h->late, late_queue, link)
+		if (after->due_ns <= e->due_ns)
+			break;
+	if (after)
+		TAILQ_INSERT_AFTER(&h->late, after, e, link);
+	else
+		TAILQ_INSERT_HEAD(&h->late, e, link);
+	return true;
+}
+
+/* A dead HCA completes nothing. */
+static void let_go(struct hca *h, struct late *e)
+{
+	TAILQ_REMOVE(&h->late, e, link);
+	e->qp->n_late--;
+	if (!qp_dead(e->qp)) {
+		if (e->event)
+			qp_async(e->qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+		else
+			cq_recv_done_now(e->qp, &e->done);
+	}
+	free(e);
+}
+
+/** late_recv_done() - a receive is done. Return: whether its completion is written later; else the caller does so. */
+bool late_recv_done(struct qp *qp, const struct recv_done *d)
+{
+	return put_off(qp, &(struct late){.qp = qp, .done = *d});
+}
+
+/** late_last_wqe() - the queue pair is through with its shared receive queue. Return: as late_recv_done() */
+bool late_last_wqe(struct qp *qp)
+{
+	return put_off(qp, &(struct late){.qp = qp, .event = true});
+}
+
+/** late_flush() - a queue pair is reset: when that command returns, nothing of it is under way any more */
+void late_flush(struct qp *qp)
+{
+	struct hca *h = qp->obj.uc->hca;
+	struct late *e, *next;
+
+	for (e = qp->n_late ? TAILQ_FIRST(&h->late) : NULL; e; e = next) {
+		next = TAILQ_NEXT(e, link);
+		if (e->qp == qp)
+			let_go(h, e);
+	}
+	qp->late_due_ns = 0;
+}
+
+/** late_run() - let go what is due. Return: whether anything was. */
+bool late_run(struct hca *h)
+{
+	struct late *e;
+	bool any = false;
+
+	while ((e = TAILQ_FIRST(&h->late)) && e->due_ns <= h->now_ns) {
+		let_go(h, e);
+		any = true;
+	}
+	return any;
+}
+
+/** late_due() - when the next one is, 0 if there is none. */
+uint64_t late_due(struct hca *h)
+{
+	const struct late *e = TAILQ_FIRST(&h->late);
+
+	return e ? e->due_ns : 0;
+}
