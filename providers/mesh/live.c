@@ -21,7 +21,6 @@ static void count_base_wrs(struct mesh_held *h, int sign)
 	pthread_mutex_lock(&data->lock);
 	h->send_cq->n_base_wrs += (uint32_t)sign * h->cap.max_send_wr;
 	h->recv_cq->n_base_wrs += (uint32_t)sign * h->cap.max_recv_wr;
-	h->recv_cq->n_base_shared += (uint32_t)sign * (h->qp->srq != NULL);
 	pthread_mutex_unlock(&data->lock);
 }
 
@@ -181,8 +180,8 @@ static int resize(struct mesh_cq *cq, uint32_t cqe)
 
 /*
  * The program made its CQ for the completions that it asks for; a QP in ERR completes all of its work requests. So there has to
- * be room for all of them before it is brought there. Where they share receives, those that have completed and are not polled come on top, as
- * many as the program made the CQ for.
+ * be room for all of them before it is brought there. What is not polled comes on top: completions of queue pairs that have no log, and of
+ * receives of an SRQ; as many as the program made the CQ for.
  */
 static int make_room(struct mesh_cq *cq)
 {
@@ -193,7 +192,7 @@ static int make_room(struct mesh_cq *cq)
 
 	pthread_mutex_lock(&data->lock);
 	least = cq->n_base_wrs + 3; /* and a kick, and marks */
-	want = (uint64_t)least + (cq->n_base_shared ? atomic_load_explicit(&cq->own_cqe, memory_order_relaxed) : 0);
+	want = (uint64_t)least + atomic_load_explicit(&cq->own_cqe, memory_order_relaxed);
 	pthread_mutex_unlock(&data->lock);
 	if (want <= (uint32_t)cq->cq->cqe)
 		return 0;
