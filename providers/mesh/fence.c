@@ -55,6 +55,19 @@ static uint64_t fence_ns(void)
 	return mesh_root.move_times.move_ns / 20 * 9;
 }
 
+/* Can sends be outstanding? A queue of no room never has any, nor has a queue pair that was never in RTS. held->lock */
+static bool has_sends(const struct mesh_held *h)
+{
+	return h->guard->rts && h->cap.max_send_wr;
+}
+
+/* A queue that can have nothing outstanding is through as it is. A shared receive queue is not the queue pair's own. held->lock */
+static void begin_marks(struct mesh_held *h)
+{
+	h->guard->send_mark = has_sends(h) ? MESH_MARK_NONE : MESH_MARK_SEEN;
+	h->guard->recv_mark = !h->guard->shared && h->cap.max_recv_wr ? MESH_MARK_NONE : MESH_MARK_SEEN;
+}
+
 /* From here on nothing is posted to what does the work. Return: 0 or -EOPNOTSUPP. */
 static int begin_fence(struct mesh_held *h)
 {
@@ -67,9 +80,7 @@ static int begin_fence(struct mesh_held *h)
 	if (!err) {
 		h->mode = MESH_HELD_FENCING;
 		h->n_new_receives = 0;
-		/* A QP that has never sent takes nothing, and has nothing; an SRQ's receives are not its own. */
-		h->guard->send_mark = h->guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
-		h->guard->recv_mark = h->guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+		begin_marks(h);
 	}
 	pthread_mutex_unlock(&h->lock);
 	return err;
@@ -165,7 +176,7 @@ static void post_marks(struct mesh_held *h)
  */
 static bool has_received(const struct mesh_held *h)
 {
-	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && h->guard->rts);
+	return !h->guard->shared || h->fence.received || (h->recv_cq == h->send_cq && has_sends(h));
 }
 
 /* A full queue has room when something of it has been flushed and polled. Return: whether all has been. */
@@ -179,8 +190,7 @@ static bool is_empty(struct mesh_held *h)
 	empty = guard->send_mark == MESH_MARK_SEEN && guard->recv_mark == MESH_MARK_SEEN && has_received(h);
 	if (empty && !guard->lost && mesh_guard_reads(guard) && !mesh_reader_through(guard)) {
 		/* Something was posted behind the marks: others come behind that. */
-		guard->send_mark = guard->rts ? MESH_MARK_NONE : MESH_MARK_SEEN;
-		guard->recv_mark = guard->shared ? MESH_MARK_SEEN : MESH_MARK_NONE;
+		begin_marks(h);
 		empty = false;
 	}
 	pthread_mutex_unlock(&h->lock);

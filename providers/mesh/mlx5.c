@@ -285,9 +285,9 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 	memset(&dv, 0, sizeof(dv));
 	if (call_init_obj(&mc->data.mlx5, &obj, MLX5DV_OBJ_QP))
 		return -EOPNOTSUPP;
-	if (!dv.dbrec || !dv.sq.buf || dv.sq.stride != 64 || !power_of_two(dv.sq.wqe_cnt) || dv.sq.wqe_cnt > 32768)
+	/* Whose program asked for a queue of no work requests has none; one with an SRQ has no receive queue. */
+	if (!dv.dbrec || (dv.sq.wqe_cnt && (!dv.sq.buf || dv.sq.stride != 64 || !power_of_two(dv.sq.wqe_cnt) || dv.sq.wqe_cnt > 32768)))
 		return -EOPNOTSUPP;
-	/* One with an SRQ has none. */
 	if (!qp->srq && dv.rq.wqe_cnt && (!dv.rq.buf || !power_of_two(dv.rq.wqe_cnt) || dv.rq.wqe_cnt > 32768 || dv.rq.stride < 16))
 		return -EOPNOTSUPP;
 	*ret_sq = (struct mv_mlx5_ring){dv.sq.buf, dv.sq.wqe_cnt, dv.sq.stride, dv.dbrec};

@@ -420,11 +420,11 @@ int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
 	int err;
 
-	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
-		return EINVAL;
 	/* Known before, see mesh_post_is_left(). */
 	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
 		return ENOMEM;
+	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
+		return EINVAL;
 	translate_sges(h, sges, num_sge);
 	err = ibv_post_recv(h->now.qp, &wr, &bad);
 	if (!err && h->guard && !h->guard->shared)
@@ -498,8 +498,6 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	int err = 0;
 
 	copy.next = NULL;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
-		return EINVAL;
 	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
 		err = h->mc->post_recv(h->qp, &copy, &bad);
 		if (!err && h->guard->reader && h->guard->reader->noting)
@@ -510,6 +508,8 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 		log = &h->guard->reader->later;
 	if (log->n_left == log->size)
 		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+		return EINVAL;
 	if (h->mode == MESH_HELD_GUARDED)
 		err = h->mc->post_recv(h->qp, &copy, &bad);
 	else if (h->mode == MESH_HELD_FENCED && !h->n_new_receives)

@@ -14,13 +14,13 @@ int mesh_sendq_init(struct mesh_sendq *q, const struct ibv_qp_cap *cap)
 {
 	size_t align = _Alignof(struct mesh_send);
 
-	q->size = cap->max_send_wr ? cap->max_send_wr : 1;
+	q->size = cap->max_send_wr;
 	q->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	q->max_inline = cap->max_inline_data;
 	q->stride = sizeof(struct mesh_send) + q->max_sge * sizeof(struct ibv_sge) + q->max_inline;
 	q->stride = (q->stride + align - 1) / align * align;
 	q->head = q->n = 0;
-	q->places = malloc(q->size * q->stride); /* as it is: mostly nothing waits in it, and hundreds are taken at once */
+	q->places = malloc(q->size ? q->size * q->stride : 1); /* as it is: mostly nothing waits in it, and hundreds are taken at once */
 	if (!q->places)
 		mesh_sendq_fini(q); /* takes nothing */
 	return q->places ? 0 : -ENOMEM;

@@ -8,10 +8,10 @@
 int mesh_srqlog_init(struct mesh_srqlog *log, uint32_t size, uint32_t max_sge)
 {
 	memset(log, 0, sizeof(*log));
-	log->size = size ? size : 1;
+	log->size = size;
 	log->max_sge = max_sge;
 	log->stride = sizeof(struct mesh_srq_recv) + max_sge * sizeof(struct ibv_sge);
-	log->places = calloc(log->size, log->stride);
+	log->places = calloc(size ? size : 1, log->stride);
 	return log->places ? 0 : -ENOMEM;
 }
 

@@ -197,6 +197,8 @@ static void make_qp(struct end *e, const struct shape *shape)
 		.pd = e->world->pd,
 	};
 
+	if (shape->cap)
+		attr.cap = *shape->cap;
 	if (e->manner->builders) {
 		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |

@@ -80,6 +80,7 @@ struct shape {
 	const struct end *hub; /* its CQ and SRQ are used, not own ones */
 	uint32_t cqe, max_wr, max_inline, max_sge; /* 0: 256, 64, 64, 4 */
 	uint32_t srq_wr; /* 0: 64 */
+	const struct ibv_qp_cap *cap; /* NULL: as @max_wr, @max_inline and @max_sge say */
 	uint64_t wc_flags; /* of an extended CQ; 0: what end_poll() reads */
 	struct ibv_cq *recv_cq; /* NULL: one CQ for both */
 	bool srq, sig_all;

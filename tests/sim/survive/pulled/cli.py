@@ -46,9 +46,9 @@ def explain(case, half, wrong, out):
     print(f"{case.name}, {half}: {wrong}\n{said}{logs}", flush=True)
 
 
-def play(place, case, half, seed):
+def play(place, case, half, seed, build):
     """(verdict, row of the table)"""
-    begun, one = time.monotonic(), Play(place, case, randoms.Random(f"{seed} {case.name}"))
+    begun, one = time.monotonic(), Play(place, case, randoms.Random(f"{seed} {case.name}"), build)
     try:
         out = one.go()
         verdict, wrong = getattr(judge, half)(case, out)
@@ -66,7 +66,7 @@ def run(build, half, cases, seed):
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
         place = stack.enter_context(hosts.Hosts.up(build, stage, "programs"))
-        return [play(place, case, half, seed) for case in cases]
+        return [play(place, case, half, seed, build) for case in cases]
 
 
 def main(words=None):

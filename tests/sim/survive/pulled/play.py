@@ -58,7 +58,8 @@ class Outcome:
 
 
 class Play:
-    def __init__(self, place, case, random):
+    def __init__(self, place, case, random, build):
+        self.build = build  # where our own programs are
         self.place, self.world, self.case, self.random = place, place.world, case, random
         self.ends, self.out = [], Outcome()
 
@@ -76,7 +77,7 @@ class Play:
 
     def start(self):
         program, port = self.case.program, self.world.fresh_port()
-        words = {"dev": "mlx5_0", "gid": self.world.place.gid(program.gid), "port": port, "peer": SERVER, "here": CLIENT,
+        words = {"dev": "mlx5_0", "gid": self.world.place.gid(program.gid), "port": port, "peer": SERVER, "here": CLIENT, "build": self.build,
                  "addr": self.place.topo.nic(f"{SERVER}.0").addrs[0].ip}
         if program.server:
             server = self.world.start(SERVER, "bash", "-c", "exec env " + program.server.format(**words))

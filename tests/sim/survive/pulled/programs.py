@@ -73,6 +73,15 @@ def mpi(name, rounds, settings="", **more):
                         r"mpi: 4 ranks on 2 hosts, (?P<count>\d+) rounds, \d+ checks, 0 wrong"), 100, rounds, **more)
 
 
+def nccl(transfers, size):
+    """What NCCL's net_ib does, with the queues of 2.30: senders have no receive queue. A ring of two, so both ends send."""
+    command = (f"{{build}}/tests/sim/sim_ncclish RANK {{peer}} {{here}} -d {{dev}} -g {{gid}} -p {{port}} -n {transfers} -s {size} "
+               "-r 1 -t 55 -z")
+    return Case(Program("NCCL 2.30's net_ib", command.replace("RANK", "0"), command.replace("RANK", "1"),
+                        r"rank 1 of 2: (?P<count>\d+) transfers out, \d+ in with \d+ bytes, all right", forbidden="ncclish: transfer"),
+                transfers * size / 1e6, transfers)
+
+
 CASES = (
     bandwidth("ib_write_bw", 25000, 65536),
     bandwidth("ib_read_bw", 25000, 65536),
@@ -86,7 +95,8 @@ CASES = (
     mpi("MPI collectives", 600),
     mpi("MPI collectives, cable stays out", 600, stays_out=True),
     mpi("MPI collectives, no rendezvous", 600, "UCX_RNDV_THRESH=inf"),
+    nccl(8000, 65536),
     pingpong(10000, 4096),
     rping(3000, 1000),
 )
-SHORT = {"stacked": ("ib_write_bw", "ucx_perftest rc_verbs am_bw", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}
+SHORT = {"stacked": ("ib_write_bw", "ucx_perftest rc_verbs am_bw", "NCCL 2.30's net_ib", "ibv_rc_pingpong -e"), "bare": ("ib_write_bw",)}

@@ -40,14 +40,15 @@ static struct ibv_mr *register_on(struct net *net, int d, void *addr, size_t len
 	return mr;
 }
 
-static struct ibv_qp *make_qp(struct net *net, struct end *end, int d, unsigned int access)
+static struct ibv_qp *make_qp(struct net *net, struct end *end, int d, unsigned int access,
+			      bool receives)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = end->cq[d],
 		.recv_cq = end->cq[d],
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = 2 * MAX_REQS * (MAX_RECVS + 1),
-			.max_recv_wr = MAX_REQS,
+			.max_recv_wr = receives || !net->lean ? MAX_REQS : 0,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = MAX_RECVS * sizeof(struct cts)},
@@ -79,7 +80,8 @@ static void make_qps(struct net *net, struct end *end)
 		end->mine.devs[d].mtu = (uint32_t)net->devs[d].port.active_mtu;
 	}
 	for (int q = 0; q < net->n_qps; q++) {
-		end->qp[q] = make_qp(net, end, q % net->n_devs, IBV_ACCESS_REMOTE_WRITE);
+		end->qp[q] = make_qp(net, end, q % net->n_devs, IBV_ACCESS_REMOTE_WRITE,
+				     !end->is_sender);
 		end->mine.qps[q].qpn = end->qp[q]->qp_num;
 		end->mine.qps[q].dev = (uint32_t)(q % net->n_devs);
 	}
@@ -156,7 +158,7 @@ static void make_flush(struct net *net, struct end *end)
 		end->flush_mr[d] =
 			register_on(net, d, &end->flush_target, sizeof(end->flush_target));
 		end->flush_qp[d] =
-			make_qp(net, end, d, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+			make_qp(net, end, d, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, false);
 		to_rts(end->flush_qp[d], &net->devs[d], &net->devs[d].gid, end->flush_qp[d]->qp_num,
 		       (uint32_t)net->devs[d].port.active_mtu);
 	}

@@ -6,8 +6,9 @@
  *
  *   ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] [-d DEV,DEV] [-g
  * GID-INDEX]
- *           [-p PORT] [-r SEED] [-t SECONDS]
+ *           [-p PORT] [-r SEED] [-t SECONDS] [-z]
  *
+ * -z: queues as NCCL makes them from 2.30 on: senders, and what flushes, have no receive queue.
  * HOSTi is where rank i's sockets are. Ends with 0 when every byte of every transfer was right.
  */
 #include "xfer.h"
@@ -30,6 +31,7 @@ struct options {
 	struct plan plan;
 	const char *devs;
 	int qps_per_dev, gid_index, port;
+	bool lean;
 	unsigned int seconds;
 };
 
@@ -47,14 +49,14 @@ static _Noreturn void usage(void)
 {
 	die(0, "usage: ncclish RANK HOST0 HOST1 ... [-n TRANSFERS] [-s BYTES] [-q QPS-PER-DEVICE] "
 	       "[-d DEV,DEV] [-g GID-INDEX] "
-	       "[-p PORT] [-r SEED] [-t SECONDS]");
+	       "[-p PORT] [-r SEED] [-t SECONDS] [-z]");
 }
 
 static void parse(int argc, char **argv, struct options *opt)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:s:q:d:g:p:r:t:")) != -1) {
+	while ((c = getopt(argc, argv, "n:s:q:d:g:p:r:t:z")) != -1) {
 		switch (c) {
 		case 'n':
 			opt->plan.n_transfers = strtoull(optarg, NULL, 0);
@@ -79,6 +81,9 @@ static void parse(int argc, char **argv, struct options *opt)
 			break;
 		case 't':
 			opt->seconds = (unsigned int)atoi(optarg);
+			break;
+		case 'z':
+			opt->lean = true;
 			break;
 		default:
 			usage();
@@ -145,6 +150,7 @@ int main(int argc, char **argv)
 	alarm(opt.seconds);
 	lib_load();
 	net_open(&net, opt.devs, opt.qps_per_dev, opt.gid_index);
+	net.lean = opt.lean;
 	side_init(&to_next, &net, &opt.plan, (uint32_t)rank);
 	side_init(&from_prev, &net, &opt.plan, (uint32_t)((rank + n_ranks - 1) % n_ranks));
 	connect_both(argv[optind + 1 + (rank + 1) % n_ranks], &opt);
