@@ -197,6 +197,7 @@ void mesh_srqs_close(struct mesh_context *mc);
 /* How QPs of our own are modified and destroyed: on the base's device not by our own functions. */
 struct mesh_srqloop_verbs {
 	int (*modify)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+	int (*query)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr);
 	int (*destroy)(struct ibv_qp *qp);
 };
 

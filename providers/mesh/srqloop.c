@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ownpath.h"
 #include "srq.h"
@@ -12,8 +13,12 @@
  */
 
 #define WINDOW	   16
+#define UNTAKEN	   (3 * WINDOW) /* receives that may complete before any is polled; with the sends they fill the CQ */
 #define PATIENCE_NS 1000000000ull /* without any completion */
 #define LOOK_NS	    5000000ull /* without one, until the port is looked at */
+#define REST_NS	    200000000ull /* for completions of what was received before ERR */
+#define REST_STEP_US 20
+#define PSN_MASK    0xffffffu
 
 struct loop {
 	struct ibv_context *verbs;
@@ -22,6 +27,9 @@ struct loop {
 	const struct mesh_srqloop_verbs *qps;
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
+	uint32_t n_taken; /* by @to */
+	void (*taken)(void *arg, uint64_t wr_id);
+	void *arg;
 	uint8_t port_num; /* that they use */
 };
 
@@ -78,7 +86,7 @@ static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *pe
 		.path_mtu = IBV_MTU_256,
 		.dest_qp_num = peer->qp_num,
 		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
+		.min_rnr_timer = 4, /* 40 us */
 		.ah_attr = *ah,
 	};
 	err = modify(l, qp, &attr,
@@ -86,8 +94,14 @@ static int connect_qp(struct loop *l, struct ibv_qp *qp, const struct ibv_qp *pe
 			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
-	/* Not ready means empty: no repetition then. Others: 7 times 4 ms. */
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .retry_cnt = 7, .rnr_retry = 0, .max_rd_atomic = 1};
+	/* Empty is what says four times that it is not ready: an adapter may not have read yet what was posted just now. */
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.timeout = 10, /* 4 ms */
+		.retry_cnt = 7,
+		.rnr_retry = 3,
+		.max_rd_atomic = 1,
+	};
 	return modify(l, qp, &attr,
 		      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			      IBV_QP_MAX_QP_RD_ATOMIC);
@@ -116,22 +130,33 @@ static bool port_active(struct loop *l, uint8_t port_num)
 	return !ibv_query_port(l->verbs, port_num, &port) && port.state == IBV_PORT_ACTIVE;
 }
 
+static void take(struct loop *l, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS)
+		return;
+	l->n_taken++;
+	l->taken(l->arg, wc->wr_id);
+}
+
 /*
  * Send until one is refused. Every send completes, the refused one with that, those behind it flushed.
  *
  * Return: 0: the SRQ is empty.
  */
-static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
+static int send_all(struct loop *l)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	uint64_t last_ns = mesh_now_ns(), look_ns = last_ns + LOOK_NS, now_ns;
-	unsigned int under_way = 0;
+	unsigned int under_way = 0, n_sent = 0;
 	int err = -EINPROGRESS, n;
 	struct ibv_wc wc;
 
 	while (err == -EINPROGRESS || under_way) {
-		while (err == -EINPROGRESS && under_way < WINDOW && !ibv_post_send(l->from, &wr, &bad))
+		while (err == -EINPROGRESS && under_way < WINDOW && n_sent - l->n_taken < UNTAKEN &&
+		       !ibv_post_send(l->from, &wr, &bad)) {
 			under_way++;
+			n_sent++;
+		}
 		n = ibv_poll_cq(l->cq, 1, &wc);
 		if (n <= 0) {
 			now_ns = mesh_now_ns();
@@ -147,8 +172,7 @@ static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), vo
 		last_ns = mesh_now_ns();
 		look_ns = last_ns + LOOK_NS;
 		if (wc.qp_num == l->to->qp_num) {
-			if (wc.status == IBV_WC_SUCCESS)
-				taken(arg, wc.wr_id);
+			take(l, &wc);
 			continue;
 		}
 		under_way--;
@@ -160,23 +184,36 @@ static int send_all(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), vo
 	return err;
 }
 
-/* What was consumed while the sender was already told otherwise. */
-static void collect_rest(struct loop *l, void (*taken)(void *arg, uint64_t wr_id), void *arg)
+/* Each message is of one packet, and the first one's number is 0. */
+static bool has_taken_all(struct loop *l)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	return l->qps->query(l->to, &attr, IBV_QP_RQ_PSN, &init) || ((attr.rq_psn ^ l->n_taken) & PSN_MASK) == 0;
+}
+
+/* What was consumed while the sender was already told otherwise. It may complete a little later than it is in ERR. */
+static void collect_rest(struct loop *l)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint64_t until_ns = mesh_now_ns() + REST_NS;
 	struct ibv_wc wc;
 
 	modify(l, l->from, &attr, IBV_QP_STATE);
 	modify(l, l->to, &attr, IBV_QP_STATE);
-	while (ibv_poll_cq(l->cq, 1, &wc) > 0)
-		if (wc.qp_num == l->to->qp_num && wc.status == IBV_WC_SUCCESS)
-			taken(arg, wc.wr_id);
+	do {
+		while (ibv_poll_cq(l->cq, 1, &wc) > 0)
+			if (wc.qp_num == l->to->qp_num)
+				take(l, &wc);
+	} while (!has_taken_all(l) && mesh_now_ns() < until_ns && !usleep(REST_STEP_US));
 }
 
 int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_srq *srq,
 		       const struct mesh_srqloop_verbs *qps, void (*taken)(void *arg, uint64_t wr_id), void *arg)
 {
-	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .qps = qps};
+	struct loop l = {.verbs = verbs, .pd = pd, .srq = srq, .qps = qps, .taken = taken, .arg = arg};
 	int err;
 
 	l.cq = mesh_root.lib.verbs.create_cq(verbs, 4 * WINDOW, NULL, NULL, 0);
@@ -184,8 +221,8 @@ int mesh_srqloop_drain(struct ibv_context *verbs, struct ibv_pd *pd, struct ibv_
 		return errno ? -errno : -EIO;
 	err = mesh_ownpath_try(l.verbs, connect_both, &l);
 	if (!err) {
-		err = send_all(&l, taken, arg);
-		collect_rest(&l, taken, arg);
+		err = send_all(&l);
+		collect_rest(&l);
 		destroy_qps(&l);
 	}
 	mesh_root.lib.verbs.destroy_cq(l.cq);

@@ -134,7 +134,7 @@ static void to_nowhere(void *arg, uint64_t wr_id)
 static int drain_base(struct mesh_srq *m, void (*taken)(void *arg, uint64_t wr_id))
 {
 	struct mesh_context *mc = m->mc;
-	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .destroy = mc->destroy_qp};
+	const struct mesh_srqloop_verbs qps = {.modify = mc->modify_qp, .query = mc->query_qp, .destroy = mc->destroy_qp};
 	struct ibv_pd *pd;
 
 	pthread_mutex_lock(&mc->data.lock);
@@ -189,6 +189,7 @@ static int collect_base(struct mesh_srq *m, bool was_native)
 static int collect_shadow(struct mesh_srq_home *home)
 {
 	const struct mesh_srqloop_verbs qps = {.modify = mesh_root.lib.verbs.modify_qp,
+					       .query = mesh_root.lib.verbs.query_qp,
 					       .destroy = mesh_root.lib.verbs.destroy_qp};
 
 	if (home->n_qps)
