@@ -531,7 +531,12 @@ int mesh_thread_frame(const struct mv_frame *frame);
 void mesh_thread_rail(struct mesh_rail *rail);
 /** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */
 void mesh_rail_events(struct mesh_rail *rail);
-/** mesh_rail_async_events - read and log what happened to a rail. Return: false: its device is gone, mesh_rail_lose() */
+/**
+ * mesh_rail_async_events - read and log asynchronous events of a rail; any thread that has asked mesh_rail_intact()
+ *
+ * Return: false: the device is gone. The helper thread calls mesh_rail_lose(); where another thread read that, check_rails()
+ * of thread.c finds it.
+ */
 bool mesh_rail_async_events(struct mesh_rail *rail);
 
 #endif

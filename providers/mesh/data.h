@@ -31,6 +31,7 @@ struct mesh_last_wqe {
 	struct ibv_qp *qp; /* our own, on the base's device; NULL before it was needed; stays then, as do the next two */
 	struct ibv_srq *srq;
 	struct ibv_cq *cq;
+	_Atomic bool program_reads; /* the program has read an event of this device: written once */
 	bool speaking; /* it has an event for the first of @due that the program has not read */
 	TAILQ_HEAD(, mesh_held) due; /* QPs whose event has to come now */
 };

@@ -17,18 +17,27 @@ static int to_err(struct mesh_held *h)
 	int err;
 
 	h->ended = true;
-	if (h->now.qp) {
+	if (h->now.qp)
 		err = mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
-		/*
-		 * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys the QP. The base's has no
-		 * receives of its own that would be flushed, and gives that event on the program's own device, unless a
-		 * live move has brought it to ERR before (lastwqe.c).
-		 */
-		if (!err && h->srq)
-			h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
-		return -mesh_positive(err);
-	}
-	return -mesh_positive(h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE));
+	else
+		err = h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
+	return -mesh_positive(err);
+}
+
+/*
+ * A program with an SRQ waits for IBV_EVENT_QP_LAST_WQE_REACHED before it destroys its QP. The base's QP gives that event on
+ * the program's own device when it goes to ERR, unless a live move has brought it there before (lastwqe.c). So the base's QP
+ * goes to ERR after the shadow, which is there already, has completed its last receive. No lock of ours but conn->lock.
+ */
+static void base_follows(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (!h->now.qp || !h->srq)
+		return;
+	if (h->now.rtr)
+		mesh_shadow_wait_drained(h, &h->now);
+	h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
 enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
@@ -147,6 +156,8 @@ static int bring_to_err(struct mesh_held *h)
 	pthread_mutex_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
+	if (!err)
+		base_follows(h);
 	return err;
 }
 
@@ -219,19 +230,21 @@ void mesh_held_fail_now(struct mesh_held *h)
 {
 	struct mesh_cq *cq = h->send_cq;
 	int cancel = mesh_cancel_off(); /* the kernel is asked to bring it to ERR */
-	bool stashed = false;
+	bool stashed = false, ended = false;
 
 	pthread_mutex_lock(&cq->lock);
 	pthread_mutex_lock(&h->lock);
 	if (h->mode == MESH_HELD_FAILING && h->queue.n && (mesh_cq_stash_room(cq) || !mesh_cq_stash_reserve(cq, 1))) {
 		stash_first(h, h->fail_status);
 		stashed = true;
-		flush(h);
+		ended = !flush(h);
 	}
 	stashed |= mesh_held_stash(h);
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&cq->lock);
 	if (stashed)
 		mesh_kick(cq);
+	if (ended)
+		base_follows(h);
 	mesh_cancel_restore(cancel);
 }

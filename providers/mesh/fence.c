@@ -115,14 +115,17 @@ static int post_recv_mark(struct mesh_held *h)
 	return h->now.qp ? ibv_post_recv(h->now.qp, &mark, &bad) : h->mc->post_recv(h->qp, &mark, &bad);
 }
 
-/* Return: whether it is to be posted; then it counts as posted. held->lock is not held. */
+/*
+ * The mark of the sends is behind all completions in its CQ: so it is posted after the last receive of an SRQ has completed.
+ * Return: whether it is to be posted; then it counts as posted. held->lock is not held.
+ */
 static bool wants_mark(struct mesh_held *h, bool send)
 {
 	bool wants;
 
 	pthread_mutex_lock(&h->lock);
 	if (send) {
-		wants = h->guard->send_mark == MESH_MARK_NONE;
+		wants = h->guard->send_mark == MESH_MARK_NONE && (!h->guard->shared || h->fence.drained);
 		h->guard->send_mark = wants ? MESH_MARK_POSTED : h->guard->send_mark;
 	} else {
 		wants = h->guard->recv_mark == MESH_MARK_NONE;
@@ -217,6 +220,8 @@ static int begin_err(struct mesh_held *h)
 {
 	int err = h->fence.in_err ? 0 : now_to_err(h);
 
+	if (!err && !h->fence.in_err)
+		h->fence.err_ns = mesh_now_ns();
 	h->fence.in_err = !err;
 	return err;
 }
@@ -237,7 +242,7 @@ static void log_not_empty(struct mesh_held *h)
 	}
 	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x: in ERR, but not empty after %llu ms: sends: %s; receives: %s", h->mc->device,
 	       h->qp->qp_num, (unsigned long long)(h->fence.limit_ns / 1000000), mark_text(guard->send_mark),
-	       has_received(h) ? mark_text(guard->recv_mark) : "not polled");
+	       has_received(h) ? mark_text(guard->recv_mark) : h->fence.drained ? "not polled" : "not completed");
 }
 
 /* Return: 0: it is; -EAGAIN: not yet; -ETIMEDOUT; -errno: it cannot be brought to ERR */
@@ -248,9 +253,11 @@ static int look_whether_empty(struct mesh_held *h)
 
 	if (err && err != -EAGAIN)
 		return err;
-	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. In ERR nothing comes after that. */
+	if (!err && !h->fence.drained)
+		h->fence.drained = mesh_held_drained(h);
+	/* Once in any case: a queue pair with an SRQ has completions, but no receives that it would flush. */
 	if (!err)
-		h->fence.received |= mesh_shadow_collect(h, &h->now);
+		h->fence.received |= mesh_shadow_collect(h, &h->now) && h->fence.drained;
 	if (!err && is_empty(h))
 		return 0;
 	now_ns = mesh_now_ns();

@@ -278,6 +278,33 @@ __attribute__((noinline)) static bool one_that_failed(struct mesh_held *h, struc
 	return false;
 }
 
+/*
+ * Is it of a QP that was drained? Only a receive of an SRQ can complete after that, when the drain has given up waiting for
+ * it (lastrecv.c). held->lock
+ */
+static bool is_late(const struct mesh_held *h, const struct mesh_completion *c)
+{
+	bool works = c->qpn == (h->now.qp ? h->now.qp->qp_num : h->qp->qp_num);
+
+	if (!h->guard->shared)
+		return false;
+	if (h->mode == MESH_HELD_FENCED)
+		return works;
+	return !works && (h->mode == MESH_HELD_ACTIVE || h->mode == MESH_HELD_FENCING);
+}
+
+/*
+ * A filled receive is the program's; the peer has seen that the counts disagree. A receive that was only begun goes back to
+ * the SRQ: its message comes again. Return: whether to show it.
+ */
+static bool completed_late(struct mesh_completion *c)
+{
+	if (c->status == IBV_WC_SUCCESS)
+		return true;
+	c->failed_receive = c->kept = c->late = true;
+	return false;
+}
+
 /* c->cq->lock, held->lock. Return: whether to show it. */
 static bool completed(struct mesh_held *h, struct mesh_completion *c)
 {
@@ -291,6 +318,8 @@ static bool completed(struct mesh_held *h, struct mesh_completion *c)
 		*(c->wr_id == mesh_guard_send_mark(guard) ? &guard->send_mark : &guard->recv_mark) = MESH_MARK_SEEN;
 		return false;
 	}
+	if (is_late(h, c))
+		return completed_late(c);
 	if (c->status != IBV_WC_SUCCESS)
 		return one_that_failed(h, c);
 	return one_that_succeeded(guard, c);

@@ -13,10 +13,12 @@ struct mesh_reader;
 struct mesh_completion {
 	uint64_t wr_id;
 	struct mesh_cq *cq; /* of the program, where it was or will be polled */
+	uint32_t qpn; /* of the QP that it is of; written by mesh_poll_noticed() */
 	enum ibv_wc_status status;
 	bool receive; /* with status SUCCESS only */
 	bool failed_receive; /* an error that is a receive's for certain; in others the program does not see that, nor do we */
 	bool kept; /* not shown, and not done with either; written by mesh_guard_completed() */
+	bool late; /* a receive of an SRQ that a drained QP flushed after its drain; written by mesh_guard_completed() */
 	const enum ibv_wc_opcode *opcode; /* what to show instead of what the device said; NULL: nothing */
 };
 

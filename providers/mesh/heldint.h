@@ -227,7 +227,9 @@ struct mesh_standby {
 struct mesh_fence {
 	bool on;
 	bool in_err; /* it has been brought there */
-	bool received; /* what it had received when it got to ERR has been polled */
+	bool drained; /* all that it took from an SRQ has completed: mesh_held_drained() */
+	bool received; /* and has been polled */
+	uint64_t err_ns; /* since then it is in ERR */
 	uint64_t until_ns, again_ns, step_ns;
 	uint64_t limit_ns; /* from its begin to @until_ns */
 };
@@ -299,6 +301,7 @@ struct mesh_held {
 		MESH_LAST_WQE_DUE, /* likewise, but it gets it as soon as it reads the next one */
 	} last_wqe;
 	TAILQ_ENTRY(mesh_held) next_due;
+	bool base_last_wqe; /* the program has read it */
 };
 
 /* Takes held->lock. */
@@ -713,12 +716,27 @@ void mesh_shadow_collect_sends(struct mesh_held *h);
 /** mesh_shadow_destroy - take it away, used or not: the program's QP goes; no lock of ours is held */
 void mesh_shadow_destroy(struct mesh_held *h);
 
+/* ---- lastrecv.c ---------------------------------------------------------------------------------------------- */
+
+/**
+ * mesh_shadow_drained - has every receive completed that a QP of ours took from an SRQ? It was in RTR, and is in ERR since @err_ns
+ *
+ * The completions may still have to be polled. Some system calls; conn->lock. Return: true also where the QP has no SRQ, where
+ * the event that tells so did not come in time, and where the device is gone.
+ */
+bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns);
+/** mesh_shadow_wait_drained - until that is so, for half a second at most; it has just been brought to ERR */
+void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shadow *shadow);
+/** mesh_held_drained - the same of what does the work, the base's or ours, and is being fenced */
+bool mesh_held_drained(struct mesh_held *h);
+
 /* ---- leftover.c ---------------------------------------------------------------------------------------------- */
 
 /* A shadow that nobody refers to any more, from mesh_leftover_init() on. */
 struct mesh_leftover {
 	struct mesh_leftover *next, *next_mine; /* data->lock; of who has them */
 	bool busy; /* data->lock: somebody has it */
+	_Atomic bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED has come; valid from the QP's creation on */
 	struct ibv_qp *qp;
 	struct mesh_pd *spd;
 	struct mesh_shadow_cq *send_cq, *recv_cq;

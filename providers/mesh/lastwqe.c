@@ -126,13 +126,27 @@ static bool is_behind_its_back(const struct mesh_held *h, const struct ibv_qp *q
 	return h->qp == qp && h->guard && !h->ended && (h->mode != MESH_HELD_GUARDED || !h->guard->lost);
 }
 
+static void note_read(struct mesh_held *h, const struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->qp == qp) {
+		pthread_mutex_lock(&h->mc->data.last_wqe.lock);
+		h->base_last_wqe = true;
+		pthread_mutex_unlock(&h->mc->data.last_wqe.lock);
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
 static void keep_back(struct mesh_context *mc, struct ibv_async_event *event)
 {
 	struct mesh_held *h = mesh_held_find(mc, event->element.qp);
 	struct ibv_async_event kept = *event;
 	bool again = false;
 
-	if (!h || !prepare(mc))
+	if (!h)
+		return;
+	note_read(h, event->element.qp);
+	if (!prepare(mc))
 		return;
 	pthread_mutex_lock(&h->lock);
 	if (is_behind_its_back(h, event->element.qp)) {
@@ -181,6 +195,7 @@ static bool is_own(const struct ibv_async_event *event)
 
 void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event)
 {
+	atomic_store_explicit(&mc->data.last_wqe.program_reads, true, memory_order_relaxed);
 	if (is_own(event)) {
 		translate(mc, event);
 		return;
@@ -231,6 +246,7 @@ void mesh_last_wqe_forget(struct mesh_held *h)
 	if (was == MESH_LAST_WQE_DUE)
 		TAILQ_REMOVE(&own->due, h, next_due);
 	h->last_wqe = MESH_LAST_WQE_NONE;
+	h->base_last_wqe = false;
 	pthread_mutex_unlock(&own->lock);
 	if (was != MESH_LAST_WQE_NONE)
 		mesh_root.lib.verbs.ack_async_event(&kept); /* or destroying it would wait for that */

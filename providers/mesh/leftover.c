@@ -17,15 +17,13 @@ struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t se
 {
 	struct mesh_leftover *leftover = shadow->leftover;
 
-	*leftover = (struct mesh_leftover){
-		.qp = shadow->qp,
-		.spd = shadow->spd,
-		.send_cq = shadow->send_cq,
-		.recv_cq = shadow->recv_cq,
-		.home = shadow->home,
-		.send_wrs = send_wrs,
-		.recv_wrs = recv_wrs,
-	};
+	leftover->qp = shadow->qp;
+	leftover->spd = shadow->spd;
+	leftover->send_cq = shadow->send_cq;
+	leftover->recv_cq = shadow->recv_cq;
+	leftover->home = shadow->home;
+	leftover->send_wrs = send_wrs;
+	leftover->recv_wrs = recv_wrs;
 	mesh_shadow_cq_disown(leftover->send_cq, leftover->qp->qp_num);
 	mesh_shadow_cq_disown(leftover->recv_cq, leftover->qp->qp_num);
 	*shadow = (struct mesh_shadow){0};

@@ -30,10 +30,22 @@ static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
  */
 static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
 {
-	if (c->kept)
+	if (c->late)
+		mesh_srq_return(home, c->wr_id);
+	else if (c->kept)
 		mesh_srq_keep(home, c->wr_id, h->guard->begun);
 	else if (mesh_held_mode(h) != MESH_HELD_WAITING)
 		mesh_srq_consumed(home, c->wr_id);
+}
+
+/* Where its receives are. A QP of the base that was left receives no more, and what it had counts with the base's. */
+static struct mesh_srq_home *home_of(const struct mesh_cq_qp *qp)
+{
+	const struct mesh_held *h = qp->held;
+
+	if (qp->home || !h || !h->srq || qp->key != qp->qpn)
+		return qp->home;
+	return &h->srq->base;
 }
 
 /* Apart from what is hot. Return: whether to show it. */
@@ -51,8 +63,8 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 		mesh_post_poisoned(h, c);
 	c->failed_receive |= is_of_receives(h, c->cq);
 	show = !h->guard || mesh_guard_completed(h, c);
-	if (qp->home && c->failed_receive)
-		receive_failed(qp->home, h, c);
+	if (home_of(qp) && c->failed_receive)
+		receive_failed(home_of(qp), h, c);
 	return show;
 }
 
@@ -61,8 +73,9 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 	struct mesh_held *h = qp->held;
 	bool show = true;
 
-	if (c->receive && qp->home)
-		mesh_srq_consumed(qp->home, c->wr_id);
+	c->qpn = qp->key;
+	if (c->receive && home_of(qp))
+		mesh_srq_consumed(home_of(qp), c->wr_id);
 	if (c->status != IBV_WC_SUCCESS && !error_noticed(qp, c))
 		return false;
 	if (!h)

@@ -31,6 +31,7 @@ struct mesh_rail {
 		uint64_t dev, ino;
 	} files[MESH_RAIL_FILES]; /* constant; whose they are, mesh_rail_intact() says */
 	_Atomic bool taken; /* they are not ours any more; written once */
+	_Atomic bool fatal; /* the device said so: the helper thread has to lose it; written once */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 	/* What a port was like a moment ago; the helper thread's, negotiate.c. */
 	uint64_t asked_ns;

@@ -392,11 +392,13 @@ static void unlock_cqs(struct mesh_held *h)
 	pthread_mutex_unlock(&h->send_cq->lock);
 }
 
-/* Has it flushed all that was posted to it? */
-static bool is_flushed(struct mesh_held *h)
+/* Has it flushed all that was posted to it, or received from an SRQ? It is in ERR since @err_ns. */
+static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
 {
 	bool flushed;
 
+	if (h->next.rtr && !mesh_shadow_drained(h, &h->next, err_ns))
+		return false;
 	pthread_mutex_lock(&h->lock);
 	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
 		  h->guard->n_flushed + h->n_new_receives >= h->guard->receives.n_left;
@@ -412,17 +414,21 @@ static bool is_flushed(struct mesh_held *h)
 static void end_next(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	uint64_t until_ns = mesh_now_ns() + FLUSH_NS;
+	uint64_t err_ns;
+	bool flushed;
 
 	pthread_mutex_lock(&h->lock);
 	h->guard->n_flushed = 0;
 	pthread_mutex_unlock(&h->lock);
 	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
+	err_ns = mesh_now_ns();
 	mesh_shadow_collect(h, &h->next);
-	while (!is_flushed(h) && !mesh_held_is_own_poll(h) && mesh_now_ns() < until_ns) {
-		usleep(FLUSH_STEP_US);
-		mesh_shadow_collect(h, &h->next);
-	}
+	do {
+		flushed = is_flushed(h, err_ns) || mesh_held_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
+		if (!flushed)
+			usleep(FLUSH_STEP_US);
+		mesh_shadow_collect(h, &h->next); /* also what came just before it was through */
+	} while (!flushed);
 }
 
 /* What is in the stash makes no event, and a CQ of which nothing was ever moved has no kicker. Return: 0 or -errno. */

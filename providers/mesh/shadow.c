@@ -2,9 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "heldint.h"
 #include "srq.h"
+
+#define FLUSH_STEP_US 20
+#define FLUSH_NS      200000000ull /* a device that has not flushed in that time is not waited for */
 
 /* The shadow of a held QP: made on the agreed rail, connected, put to work, taken away. */
 
@@ -54,6 +58,7 @@ static void dispose(struct mesh_held *h, struct mesh_shadow *shadow);
 static struct ibv_qp *create_lean(const struct mesh_shadow *shadow, const struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_init_attr_ex attr = {
+		.qp_context = init->qp_context,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
 		.cap = init->cap,
@@ -83,6 +88,7 @@ int mesh_shadow_to_init(struct ibv_qp *qp, const struct mesh_shadow_attr *attr)
 static int make_qp(struct mesh_held *h, const struct mesh_shadow_attr *attr, struct mesh_shadow *shadow)
 {
 	struct ibv_qp_init_attr init = {
+		.qp_context = shadow->leftover,
 		.send_cq = shadow->send_cq->cq,
 		.recv_cq = shadow->recv_cq->cq,
 		.cap = h->cap,
@@ -320,7 +326,7 @@ static bool make_room(struct mesh_cq *cq)
  * what a QP in ERR flushes does not, unless something was consumed: the base has those receives as
  * well. The CQs are frozen.
  */
-static bool is_consumed(struct mesh_held *h, bool err)
+static bool is_consumed(struct mesh_held *h, bool err, uint32_t *n_flushed)
 {
 	struct mesh_shadow_cq *scq = h->now.recv_cq;
 	struct mesh_cq *cq = scq->owner;
@@ -335,6 +341,7 @@ static bool is_consumed(struct mesh_held *h, bool err)
 		flushed = got > 0 && err && wc.qp_num == h->qp->qp_num &&
 			  wc.status == IBV_WC_WR_FLUSH_ERR &&
 			  !atomic_load_explicit(&h->consumed, memory_order_relaxed);
+		*n_flushed += flushed;
 		mesh_cq_stash_kept(cq, got > 0 && !flushed ? &wc : NULL);
 	}
 	return atomic_load_explicit(&h->consumed, memory_order_relaxed);
@@ -401,16 +408,38 @@ void mesh_shadow_collect_sends(struct mesh_held *h)
 		mesh_kick(cq);
 }
 
-/* Nothing arrives any more, and nothing did. The CQs are frozen. */
+/* It is in ERR, and has flushed so many. Return: whether nothing completes any more. */
+static bool is_through(struct mesh_held *h, uint32_t n_flushed, uint64_t err_ns)
+{
+	bool all;
+
+	pthread_mutex_lock(&h->lock);
+	all = h->srq || n_flushed >= h->log.n;
+	pthread_mutex_unlock(&h->lock);
+	return (all || mesh_now_ns() > err_ns + FLUSH_NS) && mesh_shadow_drained(h, &h->now, err_ns);
+}
+
+/* Nothing arrives any more, and nothing did; a receive may complete after modify to ERR has returned. The CQs are frozen. */
 static bool is_unused(struct mesh_held *h)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint32_t n_flushed = 0;
+	uint64_t err_ns;
+	bool through;
 
 	if (!h->now.rtr)
 		return true; /* nothing could */
-	if (is_consumed(h, false))
+	if (is_consumed(h, false, &n_flushed) || mesh_shadow_modify(h, &attr, IBV_QP_STATE))
 		return false;
-	return !mesh_shadow_modify(h, &attr, IBV_QP_STATE) && !is_consumed(h, true);
+	err_ns = mesh_now_ns();
+	do {
+		through = is_through(h, n_flushed, err_ns);
+		if (is_consumed(h, true, &n_flushed))
+			return false;
+		if (!through)
+			usleep(FLUSH_STEP_US);
+	} while (!through);
+	return true;
 }
 
 int mesh_held_unprepare(struct mesh_held *h)

@@ -173,6 +173,11 @@ void mesh_srq_keep(struct mesh_srq_home *home, uint64_t wr_id, struct mesh_srq_r
  * @place: may be empty, or NULL. Any locks but held->lock, data->lock and those behind it.
  */
 void mesh_srq_unkeep(struct mesh_srq *srq, struct mesh_srq_recv *place, bool shown);
+/**
+ * mesh_srq_return - post a receive again that failed without the program's being told; locks as for mesh_srq_unkeep()
+ * @home: where it was; a receive that is not in the log of @home has been dealt out since, and nothing happens
+ */
+void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id);
 /** mesh_srq_place - an empty one, for free(); NULL: no memory */
 struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *srq);
 

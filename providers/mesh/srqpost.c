@@ -87,6 +87,31 @@ void mesh_srq_unkeep(struct mesh_srq *m, struct mesh_srq_recv *place, bool shown
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* By way of the pool: posting it again may move what is in the log that it is in. */
+void mesh_srq_return(struct mesh_srq_home *home, uint64_t wr_id)
+{
+	struct mesh_srq *m = home->owner;
+	struct mesh_srqlog *log = &home->log;
+	struct mesh_srq_recv *recv;
+
+	pthread_mutex_lock(&m->lock);
+	recv = mesh_srqlog_find(log, wr_id, false);
+	if (!recv && home == &m->base && m->begun.places) {
+		log = &m->begun;
+		recv = mesh_srqlog_find(log, wr_id, true);
+	}
+	if (recv) {
+		mesh_srqlog_push(&m->pool, recv->wr_id, recv->sges, recv->num_sge);
+		mesh_srqlog_drop(log, recv);
+		recv = mesh_srqlog_find(&m->pool, wr_id, true);
+	}
+	if (recv && m->split)
+		mesh_srq_deal_out(m);
+	else if (recv && !m->dead && !mesh_srq_post_to(&m->base, recv->wr_id, recv->sges, recv->num_sge))
+		mesh_srqlog_drop(&m->pool, recv);
+	pthread_mutex_unlock(&m->lock);
+}
+
 struct mesh_srq_recv *mesh_srq_place(const struct mesh_srq *m)
 {
 	struct mesh_srq_recv *place = calloc(1, sizeof(*place) + m->max_sge * sizeof(*place->sges));

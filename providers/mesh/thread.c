@@ -485,7 +485,7 @@ static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
 		return;
 	thread->check_rails_at_ns = now_ns + CHECK_RAILS_NS;
 	for (i = thread->n_rails; i-- > 0;)
-		if (!mesh_rail_intact(thread->rails[i]))
+		if (!mesh_rail_intact(thread->rails[i]) || atomic_load_explicit(&thread->rails[i]->fatal, memory_order_relaxed))
 			lose_rail(thread, i);
 }
 

@@ -487,6 +487,8 @@ static void test_kept_of_srq(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		s = shared_begin(ends[i].polled_in, false);
+		if (ends[i].polled_in == MESH_HELD_FENCED)
+			s->qp.key++; /* that comes next: this one has been drained */
 		assert_false(shared_poll(s, &s->w->recv_cq, 100, IBV_WC_WR_FLUSH_ERR));
 		assert_where(s, 0, 1, 0);
 		s->w->h.mode = ends[i].ends_in;
@@ -500,6 +502,26 @@ static void test_kept_of_srq(void **state)
 		}
 		shared_end(s);
 	}
+}
+
+/* What a QP flushes after its drain is nobody's, and goes back at once; what it has received is the program's. */
+static void test_late_of_srq(void **state)
+{
+	struct ibv_qp next = {.qp_num = 8};
+	struct shared_world *s = shared_begin(MESH_HELD_FENCED, true);
+
+	(void)state;
+	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 0, 0, 1);
+	shared_end(s);
+	s = shared_begin(MESH_HELD_ACTIVE, true);
+	s->w->h.now.qp = &next;
+	assert_false(shared_poll(s, &s->w->send_cq, 100, IBV_WC_WR_FLUSH_ERR));
+	assert_where(s, 0, 0, 1);
+	assert_true(shared_poll(s, &s->w->send_cq, 101, IBV_WC_SUCCESS));
+	assert_null(s->w->h.guard->lost);
+	s->w->h.now.qp = NULL;
+	shared_end(s);
 }
 
 /* What nobody is told of stays; what the program is told of goes, also behind what it has not been told yet. */
@@ -614,7 +636,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_keep_their_order),
 		cmocka_unit_test(test_errors_of_another_kind),
-		cmocka_unit_test(test_errors_with_srq),	cmocka_unit_test(test_kept_of_srq),
+		cmocka_unit_test(test_errors_with_srq),	cmocka_unit_test(test_kept_of_srq), cmocka_unit_test(test_late_of_srq),
 		cmocka_unit_test(test_errors_of_srq),	cmocka_unit_test(test_errors_in_one_cq),
 		cmocka_unit_test(test_errors_that_were_read), cmocka_unit_test(test_kept_before_moves),
 		cmocka_unit_test(test_map),	cmocka_unit_test(test_map_without_memory),

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <unistd.h>
+
+#include "conn.h"
+#include "heldint.h"
+
+/*
+ * Drained: every receive that a QP in ERR took from an SRQ has completed.
+ *
+ * When modify to ERR returns, a receive may still be on its way to the CQ, and a work request of ours cannot be posted behind
+ * it. The device says IBV_EVENT_QP_LAST_WQE_REACHED when the last receive is there (InfiniBand Architecture Specification
+ * volume 1, 10.3.1). That event of a shadow is read here. That event of the program's QP only the program can read, and many
+ * programs never do: then time has to tell. Soft-RoCE before Linux 6.4 has no such event.
+ */
+
+#define DRAIN_NS   500000000ull /* we read the event: the device has lost it */
+#define PROGRAM_NS 200000000ull /* the program reads events, or waits for us */
+#define GRACE_NS   20000000ull /* nobody reads the event: adapters take microseconds */
+#define STEP_US	   20
+
+static bool has_come(const struct mesh_shadow *shadow)
+{
+	struct mesh_rail *rail = shadow->spd->rail;
+
+	if (!atomic_load_explicit(&shadow->leftover->last_wqe, memory_order_acquire) && mesh_rail_intact(rail))
+		mesh_rail_async_events(rail);
+	return atomic_load_explicit(&shadow->leftover->last_wqe, memory_order_acquire) || mesh_rail_lost(rail);
+}
+
+bool mesh_shadow_drained(const struct mesh_held *h, const struct mesh_shadow *shadow, uint64_t err_ns)
+{
+	/* The program's device and rails are of one kind. */
+	uint64_t most_ns = mesh_mlx5_is_base(h->mc) ? DRAIN_NS : GRACE_NS;
+
+	return !shadow->home || has_come(shadow) || mesh_now_ns() > err_ns + most_ns;
+}
+
+void mesh_shadow_wait_drained(const struct mesh_held *h, const struct mesh_shadow *shadow)
+{
+	uint64_t err_ns = mesh_now_ns();
+
+	while (!mesh_shadow_drained(h, shadow, err_ns))
+		usleep(STEP_US);
+}
+
+static uint64_t patience_ns(struct mesh_held *h)
+{
+	bool reads = atomic_load_explicit(&h->mc->data.last_wqe.program_reads, memory_order_relaxed);
+	uint64_t ns = reads && mesh_mlx5_is_base(h->mc) ? PROGRAM_NS : GRACE_NS;
+
+	return ns < h->fence.limit_ns / 2 ? ns : h->fence.limit_ns / 2;
+}
+
+bool mesh_held_drained(struct mesh_held *h)
+{
+	struct mesh_last_wqe *own = &h->mc->data.last_wqe;
+	bool read;
+
+	if (!h->srq)
+		return true;
+	if (h->now.qp)
+		return mesh_shadow_drained(h, &h->now, h->fence.err_ns);
+	pthread_mutex_lock(&own->lock);
+	read = h->base_last_wqe;
+	pthread_mutex_unlock(&own->lock);
+	return read || mesh_now_ns() > h->fence.err_ns + patience_ns(h);
+}

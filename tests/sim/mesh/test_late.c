@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A receive that was acknowledged completes when its queue pair is in ERR already, and IBV_EVENT_QP_LAST_WQE_REACHED comes after
+ * that. Whoever takes such a queue pair out of work waits for it: no receive of an SRQ gets lost, or is there twice.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "heldint.h"
+#include "hub.h"
+#include "simhost.h"
+#include "srq.h"
+
+#define LATE_US	    5000
+#define VERY_LATE_US 400000 /* a drain that nobody tells of the end gives up before that */
+
+static const struct manner bare = {.how = BARE}, moved = {.how = MOVED};
+
+/* What a program's thread for asynchronous events does. */
+static struct {
+	pthread_t thread;
+	_Atomic bool stop;
+	_Atomic unsigned int n_last_wqe; /* that it was given */
+} reader;
+
+static void *read_events(void *arg)
+{
+	struct ibv_async_event event;
+
+	(void)arg;
+	while (!atomic_load(&reader.stop))
+		if (world_event(&world, &event, 1) && event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+			atomic_fetch_add(&reader.n_last_wqe, 1);
+	return NULL;
+}
+
+static void start_reader(void)
+{
+	atomic_store(&reader.stop, false);
+	atomic_store(&reader.n_last_wqe, 0);
+	/* It is known to be one that reads. */
+	atomic_store(&world.mc->data.last_wqe.program_reads, true);
+	assert_int_equal(pthread_create(&reader.thread, NULL, read_events, NULL), 0);
+}
+
+static void stop_reader(void)
+{
+	atomic_store(&reader.stop, true);
+	pthread_join(reader.thread, NULL);
+}
+
+static uint32_t n_counted(const struct mesh_srq *srq)
+{
+	const struct mesh_srq_home *home;
+	uint32_t n = srq->base.log.n_left + srq->reserve.log.n_left + srq->pool.n_left + srq->n_kept;
+
+	for (home = srq->shadows; home; home = home->next)
+		n += home->log.n_left;
+	return n;
+}
+
+/* It is acknowledged, and its receive completes later. */
+static void send_one(struct live *l, struct end *e)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(end_send_empty(e, 7, IBV_SEND_SIGNALED), 0);
+	wc = end_wait(&l->hub.end);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, 7);
+}
+
+static void take_one_of(struct live *l, const struct end *e)
+{
+	struct ibv_wc wc = end_wait(&l->hub.end);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.qp_num, e->qp->qp_num);
+	take_slot(&l->hub, &wc);
+}
+
+/* ---- fences ------------------------------------------------------------------------------------------------------ */
+
+/* @e goes elsewhere while a receive of it is on its way. */
+static void move_with_one(struct live *l, struct end *e)
+{
+	struct mv_move_sync sync;
+
+	send_one(l, e);
+	live_fence(e, &sync);
+	assert_int_equal(sync.n_received, 1);
+	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, sync.n_received, 4, NULL), 0);
+	take_one_of(l, e);
+}
+
+static void use_all(struct live *l, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		live_works(l, &l->ends[i % l->n]);
+	for (i = 0; i < SLOTS; i++)
+		assert_false(l->hub.posted[i]);
+}
+
+/* From where it was made, and once more from where it went. */
+static void test_fence(void **state)
+{
+	struct live *l = live_open(1);
+
+	(void)state;
+	start_reader();
+	simhost_late(LATE_US);
+	move_with_one(l, &l->ends[0]);
+	move_with_one(l, &l->ends[0]);
+	simhost_late(0);
+	stop_reader();
+	assert_null(mesh_live_lost(l->ends[0].held));
+	use_all(l, 18);
+	live_close(l);
+}
+
+/* Nobody reads events, and the last receive comes long after the drain. The program gets it once, and nothing else breaks. */
+static void test_given_up(void **state)
+{
+	struct live *l = live_open(2);
+	struct end *e = &l->ends[0];
+	struct mv_move_sync sync;
+
+	(void)state;
+	guarded_prepare_loop(e->held, PSN);
+	simhost_late(VERY_LATE_US);
+	send_one(l, e);
+	guarded_fence(e->held, true, &sync);
+	assert_int_equal(mesh_live_replay(e->held, sync.next_psn, 1, 4, NULL), 0);
+	simhost_late(0);
+	take_one_of(l, e);
+	assert_null(mesh_live_lost(e->held));
+	assert_int_equal(n_counted(mesh_srq_find(world.mc, l->hub.end.srq)), 19);
+	use_all(l, 19);
+	live_close(l);
+}
+
+/* ---- a message that ends in its middle --------------------------------------------------------------------------- */
+
+/* Who sends to @to, which has begun to fill a receive then. */
+static void half_open(struct end *from, struct end *to)
+{
+	struct ibv_qp_attr rtr = world_rtr(&world, false, to->qp->qp_num, PSN), rts = world_rts(PSN);
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .num_sge = 2}, *bad;
+	struct ibv_sge halves[2];
+
+	rtr.path_mtu = IBV_MTU_256;
+	assert_int_equal(world.mc->modify_qp(from->qp, &rtr, RTR_MASK), 0);
+	assert_int_equal(world.mc->modify_qp(from->qp, &rts, RTS_MASK), 0);
+	from->qp->state = IBV_QPS_RTS;
+	halves[0] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, from->mr->lkey};
+	halves[1] = (struct ibv_sge){(uintptr_t)from->buf, SLOT_BYTES, ~from->mr->lkey};
+	wr.sg_list = halves;
+	assert_int_equal(ibv_post_send(from->qp, &wr, &bad), 0);
+	assert_int_equal(end_wait(from).status, IBV_WC_LOC_PROT_ERR);
+	end_wait_begun(to, PSN);
+}
+
+/* A begun receive is flushed later. @read: somebody reads events; @noted: its log is not read; @alone: at the base */
+static void begun(uint32_t late_us, bool read, bool noted, bool alone)
+{
+	const struct manner manner = {.how = MOVED};
+	struct live *l = live_open(alone ? 1 : 2);
+	unsigned int known = world.mc->data.mlx5.state, i;
+	struct mv_move_sync sync;
+	struct end from, to;
+	struct ibv_qp_attr rtr;
+	struct mesh_srq *srq;
+
+	live_move(&l->ends[0]);
+	end_open(&from, &world, &bare, &(struct shape){.cqe = 64});
+	if (noted)
+		world.mc->data.mlx5.state = MESH_MLX5_NO;
+	end_open(&to, &world, &manner, &(struct shape){.hub = &l->hub.end});
+	to.manner = &moved;
+	rtr = world_rtr(&world, false, from.qp->qp_num, PSN);
+	rtr.path_mtu = IBV_MTU_256;
+	guarded_rtr(&to, &guarded_ops, rtr, &to.held);
+	guarded_rts(&to, to.held, world_rts(PSN));
+	world.mc->data.mlx5.state = known;
+	half_open(&from, &to);
+	if (read)
+		start_reader();
+	simhost_late(late_us);
+	live_fence(&to, &sync);
+	assert_int_equal(sync.n_received, 0);
+	assert_int_equal(to.held->guard->n_undone, 0); /* sends */
+	assert_int_equal(mesh_live_replay(to.held, PSN, 0, 4, NULL), 0); /* its peer has got nothing */
+	simhost_late(0);
+	srq = mesh_srq_find(world.mc, l->hub.end.srq);
+	for (i = 0; i < 2 * late_us / 1000; i++) {
+		assert_int_equal(end_poll(&l->hub.end, &(struct ibv_wc){0}), 0);
+		usleep(1000);
+	}
+	if (read)
+		stop_reader();
+	assert_null(mesh_live_lost(to.held));
+	assert_int_equal(n_counted(srq), 20);
+	use_all(l, 20);
+	end_close(&to);
+	end_close(&from);
+	live_close(l);
+}
+
+static void test_begun(void **state)
+{
+	(void)state;
+	begun(LATE_US, true, false, false);
+	begun(LATE_US, true, true, false);
+	begun(LATE_US, true, false, true);
+}
+
+static void test_begun_given_up(void **state)
+{
+	(void)state;
+	begun(VERY_LATE_US / 4, false, false, false);
+	begun(VERY_LATE_US / 4, false, true, false);
+}
+
+/* ---- receives that are collected --------------------------------------------------------------------------------- */
+
+/* One stays at the base, so all receives are taken out there and dealt out. All of them complete late, at once. */
+static void test_collected(void **state)
+{
+	struct live *l = live_open(2);
+	struct mesh_srq *srq = mesh_srq_find(world.mc, l->hub.end.srq);
+
+	(void)state;
+	post_missing(&l->hub, SLOTS - 20);
+	simhost_late(LATE_US);
+	live_move(&l->ends[0]);
+	simhost_late(0);
+	assert_int_equal(n_counted(srq), SLOTS);
+	assert_true(srq->base.log.n_left > SLOTS / 3 && srq->base.log.n_left < SLOTS);
+	use_all(l, SLOTS);
+	live_close(l);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+/* The program ends one that has moved: when it is told that the last receive is there, it is. */
+static void test_ended(void **state)
+{
+	struct live *l = live_open(1);
+	struct end *e = &l->ends[0];
+	struct ibv_wc wc;
+	unsigned int i;
+
+	(void)state;
+	live_move(e);
+	start_reader();
+	simhost_late(4 * LATE_US);
+	send_one(l, e);
+	end_err(e);
+	for (i = 0; i < 5000 && !atomic_load(&reader.n_last_wqe); i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&reader.n_last_wqe), 1);
+	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	take_slot(&l->hub, &wc);
+	simhost_late(0);
+	stop_reader();
+	live_close(l);
+}
+
+/* The next one has received before the move came to nothing: that is the program's. */
+static void test_failed(void **state)
+{
+	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND}, *bad;
+	struct live *l = live_open(1);
+	struct end *e = &l->ends[0];
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {.rq_psn = PSN};
+	struct mv_move_sync sync;
+	struct ibv_wc wc;
+
+	(void)state;
+	live_fence(e, &sync);
+	simhost_late(4 * LATE_US);
+	assert_int_equal(ibv_post_send(e->held->next.qp, &wr, &bad), 0);
+	while (attr.rq_psn == PSN)
+		assert_int_equal(ibv_query_qp(e->held->next.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+	mesh_live_surface(e->held);
+	assert_int_equal(end_poll(&l->hub.end, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	take_slot(&l->hub, &wc);
+	simhost_late(0);
+	live_close(l);
+}
+
+/* The peer has used the other rail, and its message is on its way to the CQ, when the connection is to be made at home. */
+static void unprepared(bool srq)
+{
+	const struct shape shape = {.srq = srq};
+	struct end a, b;
+
+	end_open(&a, &world, &moved, &shape);
+	end_open(&b, &world, &moved, &(struct shape){0});
+	assert_int_equal(end_recv(&a, 100, 0, 64), 0);
+	assert_int_equal(end_recv(&a, 101, 64, 64), 0);
+	end_rtr(&a, &b, &shape);
+	end_rtr(&b, &a, &shape);
+	end_prepare(&a);
+	end_prepare(&b);
+	end_connect(&a, &b, &shape);
+	end_connect(&b, &a, &shape);
+	mesh_held_activate(b.held);
+	end_rts(&b, &shape);
+	simhost_late(LATE_US);
+	assert_int_equal(end_send_empty(&b, 7, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(end_wait(&b).status, IBV_WC_SUCCESS);
+	assert_int_equal(mesh_held_unprepare(a.held), -EBUSY);
+	assert_int_equal(end_wait(&a).wr_id, 100);
+	simhost_late(0);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void test_unprepared(void **state)
+{
+	(void)state;
+	unprepared(false);
+	unprepared(true);
+}
+
+static int setup(void **state)
+{
+	simhost_open();
+	return world_setup(state);
+}
+
+static int teardown(void **state)
+{
+	simhost_late(0);
+	return world_teardown(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_fence), T(test_given_up), T(test_begun), T(test_begun_given_up),
+		T(test_collected), T(test_ended), T(test_failed), T(test_unprepared),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
