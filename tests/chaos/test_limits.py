@@ -26,6 +26,7 @@ OTHER_RAILS = {(host, "mlx5_1") for host in ENDS}
 SELF = str(BUILD / "tests/chaos/chaos-self")
 FAILED = 5  # chaos-self: right, but work requests failed
 KIND = "it posted a work request of a kind that cannot be posted again"
+UNSEEN = "connections of a protection domain stay where they are: it has a key that was not registered by a function of libibverbs"
 THROUGH = "nothing gets through; moved to mlx5_1"
 ALL = 100000  # lines of a log
 LINK_LOCAL_GIDS = 2  # each port has these
@@ -169,6 +170,25 @@ class Limits(Obedient):
             self.tell(host, "nop", "posted")
             self.tell(host, "completion 10", SUCCESS)
         self.stays("it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)")
+        self.survives()
+
+    def test_unseen_keys(self):
+        """Of keys that nobody saw being made no other NIC is asked: each end finds its own before anything is fenced, and the connection goes on."""
+        for unseen in ("own", "given"):
+            with self.subTest(unseen=unseen):
+                self.begin(f"unseen={unseen}")
+                self.are_movable()
+                self.assertNotEqual(self.tool(SERVER, "drain", "mlx5_0", "-t", "2")[0], 0)
+                for host in ENDS:
+                    self.exchange(host)
+                self.tool(SERVER, "undrain", "mlx5_0")
+                bound = [qp["why"] for host in ENDS for qp in self.qps(host) if not qp["movable"]]
+                self.assertTrue(bound and all(why in UNSEEN for why in bound), self.story())
+                self.assertIn(UNSEEN, self.hosts.world.told(SERVER, ALL) + self.hosts.world.told(CLIENT, ALL))
+                self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_0"}] * 2)
+                # As without us.
+                self.hosts.link("a.0", False)
+                self.tell(SERVER, f"write {self.region(SERVER)}", RETRY_EXCEEDED)
         self.survives()
 
     def test_one_nic(self):

@@ -12,9 +12,14 @@
     write ADDRESS RKEY    post, and the status of its completion
     event                 the next asynchronous event
 
-    told.py [raw] [mtu=BYTES] [size=BYTES]    raw: the queue pair is made for mlx5dv_wr_raw_wqe(); path MTU, 1024; of regions and messages, 64
+    told.py [raw] [unseen=own|given] [mtu=BYTES] [size=BYTES]    raw: the queue pair is made for mlx5dv_wr_raw_wqe(); regions that are
+registered past libibverbs, as by mlx5dv: its own, or those that it registers when told; path MTU, 1024; of regions and messages, 64
 """
+import ctypes
+import mmap
+import os
 import pathlib
+import struct
 import sys
 import time
 
@@ -35,6 +40,9 @@ PSN, SECONDS = 0x1234, 20.0
 MTUS = {256: e.IBV_MTU_256, 512: e.IBV_MTU_512, 1024: e.IBV_MTU_1024, 2048: e.IBV_MTU_2048, 4096: e.IBV_MTU_4096}
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 CAP = QPCap(4, 4, 1, 1)
+REG_MR = 9  # IB_USER_VERBS_CMD_REG_MR of rdma/ib_user_verbs.h, with struct ib_uverbs_reg_mr and its answer:
+REG_MR_IN, REG_MR_OUT = "IHHQQQQII", "III"
+WORD = 4  # octets that the lengths of commands are counted in
 OPCODE_NOP, CQ_UPDATE, CTRL_UNITS = 0, 2 << 2, 1  # MLX5_OPCODE_NOP, MLX5_WQE_CTRL_CQ_UPDATE of mlx5dv.h; 16 octets each
 
 
@@ -47,13 +55,26 @@ def own_gid():
     sys.exit("no GID")
 
 
+class Unseen:
+    """A memory region, registered by a command of its own to the kernel."""
+
+    def __init__(self, context, pd, size):
+        self.memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+        self.buf = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        answer = bytearray(struct.calcsize(REG_MR_OUT))
+        command = struct.pack(REG_MR_IN, REG_MR, struct.calcsize(REG_MR_IN) // WORD, len(answer) // WORD,
+                              ctypes.addressof(ctypes.c_char.from_buffer(answer)), self.buf, size, self.buf, pd.handle, ACCESS)
+        os.write(context.cmd_fd, command)
+        _, self.lkey, self.rkey = struct.unpack(REG_MR_OUT, answer)
+
+
 class End:
-    def __init__(self, raw, mtu, size):
-        self.mtu, self.size = MTUS[mtu], size
+    def __init__(self, raw, unseen, mtu, size):
+        self.mtu, self.size, self.unseen = MTUS[mtu], size, unseen
         self.context = Mlx5Context(Mlx5DVContextAttr(), name="mlx5_0")
         self.pd = PD(self.context)
         self.cq = CQ(self.context, 8)
-        self.mrs = [self.region()]
+        self.mrs = [self.region(unseen == "own")]
         self.qp = self.raw_qp() if raw else QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=CAP, sq_sig_all=1))
         self.gid, self.index = own_gid()
 
@@ -63,8 +84,8 @@ class End:
         raw = Mlx5DVQPInitAttr(comp_mask=dve.MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS, send_ops_flags=dve.MLX5DV_QP_EX_WITH_RAW_WQE)
         return Mlx5QP(self.context, attr, raw)
 
-    def region(self):
-        return MR(self.pd, self.size, ACCESS)
+    def region(self, unseen):
+        return Unseen(self.context, self.pd, self.size) if unseen else MR(self.pd, self.size, ACCESS)
 
     def connect(self, qpn, gid):
         attr = QPAttr(port_num=1)
@@ -82,7 +103,7 @@ class End:
         return "connected"
 
     def register(self):
-        self.mrs.append(self.region())
+        self.mrs.append(self.region(self.unseen == "given"))
         return f"region {self.mrs[-1].buf} {self.mrs[-1].rkey}"
 
     def post(self, address, rkey, opcode=e.IBV_WR_RDMA_WRITE):
@@ -130,8 +151,11 @@ class End:
 
 
 def main():
-    settings = {"mtu": 1024, "size": 64}
-    settings.update((key, int(value)) for key, value in (word.split("=") for word in sys.argv[1:] if "=" in word))
+    settings = {"unseen": "", "mtu": 1024, "size": 64}
+    for word in sys.argv[1:]:
+        key, _, value = word.partition("=")
+        if value:
+            settings[key] = int(value) if value.isdigit() else value
     end = End("raw" in sys.argv, **settings)
     print("end", end.qp.qp_num, end.gid, flush=True)
     for line in sys.stdin:
