@@ -39,6 +39,7 @@ static const struct {
 };
 
 enum {
+	OP_DEREG_MR = 4,
 	OP_CREATE_CQ = 8,
 	OP_QUERY_QP = 20,
 	OP_MODIFY_QP = 21,
@@ -444,6 +445,22 @@ static void base_free_context(struct ibv_context *context)
 	free((char *)context - offsetof(struct verbs_context, context) - config.front);
 }
 
+static struct ibv_mr *base_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
+{
+	static struct ibv_mr mr; /* all are one */
+
+	mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = attr->addr, .length = attr->length};
+	mr.lkey = (uint32_t)attr->length;
+	mr.rkey = mr.lkey + 1;
+	return &mr;
+}
+
+static int base_dereg_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+	return 0;
+}
+
 static void base_other(void)
 {
 	abort(); /* no test calls it */
@@ -465,6 +482,8 @@ static struct verbs_context *base_alloc(struct ibv_device *device, int cmd_fd, v
 	table[slot_of[OP_MODIFY_QP]] = (const void *)base_modify_qp;
 	table[slot_of[OP_CREATE_AH]] = (const void *)base_create_ah;
 	table[slot_of[OP_DESTROY_AH]] = (const void *)base_destroy_ah;
+	table[slot_of[OP_REG_MR_EX]] = (const void *)base_reg_mr_ex;
+	table[slot_of[OP_DEREG_MR]] = (const void *)base_dereg_mr;
 	table[slot_of[OP_ASYNC_EVENT]] = (const void *)base_async_event;
 	table[slot_of[OP_FREE_CONTEXT]] = (const void *)base_free_context;
 	verbs_set_ops(start, table);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "keys.h"
 #include "program.h"
 
 static void repairs_moved_index(void)
@@ -118,6 +119,42 @@ static void other_states_and_types_pass(void)
 	fake.modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_AV);
 	assert_int_equal(fake.state->modify_index, 4);
 	fake.close_device(context);
+}
+
+static const struct mesh_key *noted(struct ibv_pd *pd, uint32_t lkey)
+{
+	int cancel = mesh_keys_lock();
+	const struct mesh_key *key = mesh_keytab_find(mesh_root.keys.keytab, MESH_BY_LKEY, pd, lkey);
+
+	mesh_keys_unlock(cancel);
+	return key;
+}
+
+/* rdma-core 65's own programs register by ibv_reg_buf_mr(), which is this. */
+static void sees_what_newer_functions_register(void)
+{
+	static const struct fake_config config = {.n_ops = 90, .seed = 4, .front = 48, .priv_front = 24};
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct mesh_mr_init_attr *);
+	int (*dereg_mr)(struct ibv_mr *);
+	struct mesh_mr_init_attr attr = {.length = 0x5500, .comp_mask = MESH_MR_ADDR, .addr = &attr, .access = IBV_ACCESS_LOCAL_WRITE};
+	struct ibv_pd pd = {0};
+	struct ibv_mr *mr;
+	void *function;
+
+	start(FAKEVERBS_65, &config);
+	pd.context = fake.open_device("mlx5", &device);
+	assert_true(mesh_context_get(pd.context)->can_move);
+	function = dlsym(fake.handle, "ibv_reg_mr_ex");
+	memcpy(&reg_mr_ex, &function, sizeof(reg_mr_ex));
+	mr = reg_mr_ex(&pd, &attr);
+	assert_int_equal(mr->lkey, 0x5500);
+	assert_non_null(noted(&pd, 0x5500));
+	assert_ptr_equal(noted(&pd, 0x5500)->addr, &attr);
+	assert_int_equal(noted(&pd, 0x5500)->access, IBV_ACCESS_LOCAL_WRITE);
+	memcpy(&dereg_mr, &pd.context->ops._compat_dereg_mr, sizeof(dereg_mr));
+	assert_int_equal(dereg_mr(mr), 0);
+	assert_null(noted(&pd, 0x5500));
+	fake.close_device(pd.context);
 }
 
 static void late_base_is_hooked(void)
@@ -427,6 +464,7 @@ TEST(datagrams_take_the_right_subnet)
 TEST(falls_back_to_the_programs_own)
 TEST(remembers_what_an_event_announced)
 TEST(other_states_and_types_pass)
+TEST(sees_what_newer_functions_register)
 TEST(late_base_is_hooked)
 TEST(other_bases_are_left_alone)
 TEST(strange_base_is_refused)
@@ -450,6 +488,7 @@ int main(void)
 		cmocka_unit_test(test_falls_back_to_the_programs_own),
 		cmocka_unit_test(test_remembers_what_an_event_announced),
 		cmocka_unit_test(test_other_states_and_types_pass),
+		cmocka_unit_test(test_sees_what_newer_functions_register),
 		cmocka_unit_test(test_late_base_is_hooked),
 		cmocka_unit_test(test_other_bases_are_left_alone),
 		cmocka_unit_test(test_strange_base_is_refused),
