@@ -102,6 +102,14 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_CLIENTS_PER_ACCOUNT 1024 /* a host full of one user's ranks */
 /* Frames that a process has not read: several of each QP, when a thousand of them move at once. */
 #define MD_CLIENT_SOCKET_BYTES (4 << 20)
+/*
+ * Of all processes of an account together, and of all accounts: the kernel's memory for what has not been read is on the agent's bill.
+ * Root's processes are not counted.
+ */
+#define MD_UNREAD_PER_ACCOUNT (64u << 20)
+#define MD_UNREAD_MAX         (256u << 20)
+#define MD_UNREAD_EACH        768 /* what the kernel needs for a packet besides its bytes, about */
+#define MD_WEIGH_NS           (10 * MD_MS) /* the kernel is asked for the true figures no more often, where there is no room */
 #define MD_QPS_MAX           262144
 #define MD_QPS_PER_ACCOUNT   131072
 #define MD_STRAYS_MAX        253 /* descriptors that come with one packet: SCM_MAX_FD of the kernel */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <linux/sockios.h>
 #include <unistd.h>
 
 #include "say.h"
@@ -30,12 +32,17 @@ void md_clients_counts(const struct md_clients *clients, uint64_t *ret)
 
 /* ---- the end of a connection ----------------------------------------------------------------- */
 
-static void uncount_client(struct md_clients *clients, struct md_account *account, bool strays)
+static void uncount_client(struct md_clients *clients, struct md_account *account)
 {
 	account->n_clients--;
-	if (strays)
-		account->n_strays--;
 	md_qps_account_put(&clients->qps, account);
+}
+
+size_t md_client_unread(const struct md_client *client)
+{
+	int n;
+
+	return ioctl(client->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (size_t)n;
 }
 
 /* In the closer's thread. */
@@ -45,7 +52,11 @@ static void close_all(struct md_errand *errand)
 
 	for (size_t i = 0; i < client->n_strays; i++)
 		close(client->strays[i]);
+	/* What its process has not read takes memory that nobody would count. */
+	if (client->account && md_client_unread(client))
+		return;
 	close(client->fd);
+	client->fd = -1;
 }
 
 /* Its other processes are read again. */
@@ -65,11 +76,18 @@ static void on_closed(struct md_errand *errand)
 	struct md_clients *clients = client->clients;
 
 	LIST_REMOVE(client, of_leaving);
-	clients->n_leaving--;
-	if (client->account && client->n_strays)
+	if (client->account && client->n_strays) {
+		client->account->n_strays--;
 		resume(clients, client->account);
+	}
+	client->n_strays = 0;
+	if (client->fd >= 0) {
+		LIST_INSERT_HEAD(&clients->unread, client, of_leaving);
+		return;
+	}
+	clients->n_leaving--;
 	if (client->account)
-		uncount_client(clients, client->account, client->n_strays);
+		uncount_client(clients, client->account);
 	else
 		clients->n_refused--;
 	if (clients->full && clients->n_refused < MD_REFUSED_MAX) {
@@ -77,6 +95,15 @@ static void on_closed(struct md_errand *errand)
 		sd_event_source_set_enabled(clients->source, SD_EVENT_ON);
 	}
 	free(client);
+}
+
+static void give_to_closer(struct md_client *client)
+{
+	struct md_clients *clients = client->clients;
+
+	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
+	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
+	md_errands_give(&clients->closer, &client->leaving);
 }
 
 /* The process is told at once, and what it may have sent with descriptors is closed by and by. */
@@ -87,10 +114,37 @@ static void leave(struct md_client *client)
 	if (client->account && client->n_strays)
 		client->account->n_strays++;
 	shutdown(client->fd, SHUT_RDWR);
-	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
-	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
 	clients->n_leaving++;
-	md_errands_give(&clients->closer, &client->leaving);
+	give_to_closer(client);
+}
+
+static void weigh_one(struct md_clients *clients, struct md_client *client)
+{
+	size_t bytes = client->account->id ? md_client_unread(client) : 0;
+
+	client->account->unread_bytes += bytes;
+	clients->unread_bytes += bytes;
+}
+
+void md_clients_weigh(struct md_clients *clients)
+{
+	struct md_client *client, *next;
+	struct md_account *account, *next_account;
+
+	clients->unread_bytes = 0;
+	HASH_ITER(hh, clients->qps.accounts, account, next_account)
+	account->unread_bytes = 0;
+	HASH_ITER(hh, clients->by_number, client, next)
+	weigh_one(clients, client);
+	for (client = LIST_FIRST(&clients->unread); client; client = next) {
+		next = LIST_NEXT(client, of_leaving);
+		if (md_client_unread(client)) {
+			weigh_one(clients, client);
+			continue;
+		}
+		LIST_REMOVE(client, of_leaving);
+		give_to_closer(client);
+	}
 }
 
 void md_client_close(struct md_client *client)
@@ -112,12 +166,12 @@ void md_client_close(struct md_client *client)
 		TAILQ_REMOVE(&clients->asking, client, asking);
 	free(client->rest);
 	free(client->out);
-	if (!client->ended) {
+	if (!client->ended || md_client_unread(client)) {
 		leave(client);
 		return;
 	}
 	close(client->fd);
-	uncount_client(clients, client->account, false);
+	uncount_client(clients, client->account);
 	free(client);
 }
 
@@ -219,7 +273,7 @@ int md_clients_adopt(struct md_clients *clients, int fd)
 	if (!err) {
 		err = add_client(clients, fd, &peer, account);
 		if (err)
-			uncount_client(clients, account, false);
+			uncount_client(clients, account);
 	}
 	if (err)
 		refuse(clients, fd);
@@ -277,6 +331,11 @@ bool md_clients_stop(struct md_clients *clients)
 		close(clients->listen_fd);
 	clients->listen_fd = -1;
 	md_resqp_close(&clients->resqp);
+	while ((client = LIST_FIRST(&clients->unread))) {
+		LIST_REMOVE(client, of_leaving);
+		client->account = NULL; /* what it counted for goes */
+		give_to_closer(client);
+	}
 	md_qps_fini(&clients->qps);
 	closed = md_errands_stop(&clients->closer);
 	for (client = LIST_FIRST(&clients->leaving); closed && client; client = next) {

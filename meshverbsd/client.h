@@ -85,17 +85,24 @@ struct md_clients {
 	 */
 	struct md_errands closer;
 	LIST_HEAD(, md_client) leaving;
-	size_t n_leaving, n_refused; /* in that list; of them, connections that were refused */
+	/*
+	 * Those that are gone and have not read all: it takes memory until they do, or close their end, and counts until then.
+	 */
+	LIST_HEAD(, md_client) unread;
+	size_t n_leaving, n_refused; /* in those lists; of them, connections that were refused */
+	size_t unread_bytes; /* of all accounts but root's, as md_account has it */
+	uint64_t weigh_ns; /* the kernel is not asked again before */
 	bool full; /* nobody is accepted, for MD_REFUSED_MAX wait to be closed */
 	struct md_qps qps;
 	/*
 	 * Whose a QP is that the claimant has not claimed already the kernel is asked, and its answer alone counts, MD_QUESTIONS_PER_TURN times in a turn of the
-	 * event loop for all processes together: it may take long. They come one after the other, and until it is its turn a process
-	 * is not read.
+	 * event loop for all processes together: it may take long. Accounts take turns, and processes of an account; until it is its turn a
+	 * process is not read.
 	 */
 	struct md_resqp resqp;
 	TAILQ_HEAD(, md_client) asking;
 	sd_event_source *turn; /* a time that is over: sd-event prefers its defer sources to all others */
+	uint64_t n_turns;
 	unsigned int n_questions; /* that may still be asked in this turn */
 	struct md_process_counts counts;
 	struct {
@@ -122,6 +129,9 @@ bool md_clients_stop(struct md_clients *clients);
 
 /** md_clients_adopt - take a connected socket, as if it had been accepted (tests); 0 or -errno, then it is closed */
 int md_clients_adopt(struct md_clients *clients, int fd);
+
+/** md_clients_weigh - ask the kernel what has not been read; twice a second, and where there is no room */
+void md_clients_weigh(struct md_clients *clients);
 
 /** md_clients_counts - what all processes have counted together; @ret: MV_COUNTS_MAX places */
 void md_clients_counts(const struct md_clients *clients, uint64_t *ret);

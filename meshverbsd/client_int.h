@@ -21,6 +21,9 @@ static inline uint64_t md_client_now_ns(void)
 /** md_client_close - the end of a connection, which is found no more; @client is not the caller's any more */
 void md_client_close(struct md_client *client);
 
+/** md_client_unread - bytes that its process has not read, as the kernel counts them */
+size_t md_client_unread(const struct md_client *client);
+
 /* client_read.c: of the event loop */
 
 /** md_client_on_readable - something has come in; @arg: the client */

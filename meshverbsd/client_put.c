@@ -6,11 +6,42 @@
 #include <string.h>
 #include <sys/socket.h>
 
+static bool fits(const struct md_clients *clients, const struct md_account *account, size_t bytes)
+{
+	return account->unread_bytes + bytes <= MD_UNREAD_PER_ACCOUNT && clients->unread_bytes + bytes <= MD_UNREAD_MAX;
+}
+
+/* Is there memory for so much that its process has not read? What was sent is taken for unread until the kernel is asked. */
+static bool has_memory(struct md_client *client, size_t len)
+{
+	struct md_account *account = client->account;
+	struct md_clients *clients = client->clients;
+	size_t bytes = len + MD_UNREAD_EACH;
+	uint64_t now_ns;
+
+	if (!account->id)
+		return true;
+	if (!fits(clients, account, bytes)) {
+		now_ns = md_client_now_ns();
+		if (now_ns < clients->weigh_ns)
+			return false;
+		clients->weigh_ns = now_ns + MD_WEIGH_NS;
+		md_clients_weigh(clients);
+		if (!fits(clients, account, bytes))
+			return false;
+	}
+	account->unread_bytes += bytes;
+	clients->unread_bytes += bytes;
+	return true;
+}
+
 /* Return: 0 or -errno. */
 static int send_packet(struct md_client *client, const uint8_t *bytes, size_t len)
 {
 	ssize_t n;
 
+	if (!has_memory(client, len))
+		return -EAGAIN;
 	do
 		n = send(client->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);

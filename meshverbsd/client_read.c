@@ -115,10 +115,23 @@ static void end_of_turn(struct md_client *client, int rc)
 	md_client_close(client);
 }
 
+/* The first one in the queue, of the account that had its turn the longest time ago. */
+static struct md_client *next_to_ask(struct md_clients *clients)
+{
+	struct md_client *best = TAILQ_FIRST(&clients->asking), *client;
+
+	TAILQ_FOREACH(client, &clients->asking, asking)
+	if (client->account->turn < best->account->turn)
+		best = client;
+	if (best)
+		best->account->turn = ++clients->n_turns;
+	return best;
+}
+
 int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 {
 	struct md_clients *clients = arg;
-	struct md_client *client = TAILQ_FIRST(&clients->asking);
+	struct md_client *client = next_to_ask(clients);
 	unsigned int n_frames = 0;
 	uint8_t *rest;
 	int rc;

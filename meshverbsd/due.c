@@ -166,6 +166,7 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
 		md_publish_heartbeat(&agent->published, now_ns);
+		md_clients_weigh(&agent->clients);
 		agent->heartbeat_ns = now_ns + MD_HEARTBEAT_NS;
 	}
 }

@@ -39,7 +39,9 @@ struct md_account {
 	UT_hash_handle hh;
 	uint64_t id;
 	size_t n_qps, n_clients;
+	uint64_t turn; /* in which it last had the kernel asked: see md_clients.asking */
 	size_t n_parcels; /* messages of its clients on their way */
+	size_t unread_bytes; /* sent to its processes and not read, as of md_clients_weigh(), and what was sent since */
 	size_t n_strays; /* clients, of which descriptors are being closed */
 };
 

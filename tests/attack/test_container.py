@@ -12,6 +12,7 @@ import sys
 import unittest
 
 import attacknet
+import wire
 from attacknet import Container, wait_for
 from test_attack import AttackTest
 
@@ -74,6 +75,31 @@ while time.monotonic() < end:
         os.close(fd)
     time.sleep(0.005)
 print(json.dumps([len(held), sum(size for _, size in held.values())]), flush=True)
+sys.stdin.read()
+"""
+# Has the agent answer on many sockets, reads nothing, and says that it will send no more. Then reads all, and counts.
+FILL = """
+import json, socket, sys, time
+frame, held = bytes.fromhex(sys.argv[2]), []
+for number in range(int(sys.argv[3])):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.connect(sys.argv[1])
+    for _ in range(300):
+        sock.send(frame)
+    if number % 8:
+        sock.shutdown(socket.SHUT_WR)
+    held.append(sock)
+print(json.dumps(len(held) * 300), flush=True)
+sys.stdin.readline()
+number = 0
+for sock in held:
+    sock.settimeout(0.01)
+    try:
+        while sock.recv(65536):
+            number += 1
+    except OSError:
+        pass
+print(json.dumps(number), flush=True)
 sys.stdin.read()
 """
 DRAIN = json.dumps({"do": "drain", "device": "mlx5_0", "force": True})
@@ -148,6 +174,22 @@ class ContainerTest(AttackTest):
             root.stdout.readline()
             wait_for(lambda: self.v.metrics()["processes"] == 1100, self.v.metrics)
             root.stdin.close()
+
+    def test_unread_frames(self):
+        """Nor does it use up memory by what it does not read: 400 sockets, each filled to the brim, hold 64 MiB together at most; those
+        that it has ended, but not closed, count."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        filler = self.container(FILL, "/run/meshverbs/agent", wire.frame(wire.REGISTER, payload=b"x", version=1).hex(), 400)
+        self.assertGreater(filler.read(), 10000)
+        self.assert_alice_reaches_v()
+        wait_for(lambda: self.v.metrics()["processes_unread_bytes"] > 32 << 20, self.v.metrics)
+        self.assertLess(self.v.metrics()["processes_unread_bytes"], 80 << 20)
+        filler.parent.stdin.write("read\n")
+        filler.parent.stdin.flush()
+        # Of a small frame the kernel keeps some 768 bytes.
+        self.assertLess(filler.read(), (80 << 20) // 512)
+        wait_for(lambda: self.v.metrics()["processes_unread_bytes"] == 0, self.v.metrics)
+        self.assert_alice_reaches_v()
 
     def test_old_directories(self):
         """Whoever has one open keeps it in memory: they do not become many by what a neighbour says."""

@@ -920,6 +920,40 @@ static void send_claims(int fd, uint32_t from, uint32_t to)
 }
 
 /* One packet can have hundreds of questions: they take turns, and what comes behind them has to wait. */
+/* An account with many processes that ask makes no other one wait longer than one with a single process. */
+static void test_accounts_take_turns(void **state)
+{
+	int many[6], one;
+	struct md_account *other;
+	struct md_client *client;
+	unsigned int when = 0, begun;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		many[i] = registered();
+	one = registered();
+	other = md_qps_account(&clients.qps, 77);
+	client = md_clients_find(&clients, 7);
+	client->account->n_clients--;
+	other->n_clients++;
+	client->account = other;
+	for (uint32_t i = 0; i < 6; i++)
+		send_claims(many[i], 1000 + 100 * i, 1099 + 100 * i);
+	while (n_questions < 12 * MD_QUESTIONS_PER_TURN) /* all of them wait */
+		assert_true(sd_event_run(clients.event, 0) > 0);
+	begun = n_questions;
+	send_claims(one, 200, 200);
+	while (sd_event_run(clients.event, 0) > 0)
+		if (!when && has_qp(200))
+			when = n_questions;
+	assert_in_range(when - begun, 1, 3 * MD_QUESTIONS_PER_TURN);
+	assert_int_equal(n_questions, 601);
+	for (int i = 0; i < 6; i++)
+		close(many[i]);
+	close(one);
+	run_events();
+}
+
 static void test_questions_are_rationed(void **state)
 {
 	const struct mv_frame gone = {.type = MV_FRAME_UNCLAIM, .qpn = 100, .device = "mlx5_0"};
@@ -1336,6 +1370,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_claim_faults, setup, teardown),
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
+		cmocka_unit_test_setup_teardown(test_accounts_take_turns, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),

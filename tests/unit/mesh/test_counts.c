@@ -384,8 +384,10 @@ static unsigned int open_files(void)
 /* Until the closer has nothing to do. */
 static void settle(void)
 {
-	for (int i = 0; clients.n_leaving && i < 100; i++)
+	for (int i = 0; clients.n_leaving && i < 100; i++) {
 		sd_event_run(clients.event, 100000);
+		md_clients_weigh(&clients);
+	}
 	assert_int_equal(clients.n_leaving, 0);
 	realagent_run();
 }
