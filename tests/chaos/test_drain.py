@@ -6,6 +6,7 @@ import contextlib
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -75,6 +76,53 @@ class Moves(Drained):
         self.assertEqual(status, 0, said)
         self.wait_for("they return", lambda: self.used(SERVER) == self.used(CLIENT) == {"mlx5_0"})
         self.assertEqual(self.states(SERVER, SERVER), {"mlx5_0": "up", "mlx5_1": "up"})
+        self.end()
+
+
+# User 0 in a container, without a capability: the agent's directory, and by mistake the other one, mounted read-only. It asks every
+# socket to drain mlx5_0, locks every file that it can open, and holds on.
+CONTAINER = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec",
+             "for name in $PLACES; do mount --bind /run/$name /run/$name && mount -o remount,bind,ro /run/$name; done; "
+             'exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"', "sh", "/usr/bin/python3", "-c", """
+import fcntl, json, os, socket, sys
+held = []
+for place in os.environ["PLACES"].split():
+    for name in sorted(os.listdir(f"/run/{place}")):
+        path = f"/run/{place}/{name}"
+        for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+            with socket.socket(socket.AF_UNIX, kind) as sock:
+                try:
+                    sock.settimeout(5)
+                    sock.connect(path)
+                    sock.sendall(b'{"do": "drain", "device": "mlx5_0", "force": true}\\n')
+                    print(path, sock.recv(4096), flush=True)
+                except OSError:
+                    pass
+        if place == "meshverbs":
+            try:
+                held.append(os.open(path, os.O_RDONLY))
+                fcntl.flock(held[-1], fcntl.LOCK_EX)
+            except OSError:
+                pass
+print("held", flush=True)
+sys.stdin.read()
+""")
+
+
+class Containers(Drained):
+    """What user 0 of a container tries is nothing to the traffic of others, nor does the agent have to fear it."""
+
+    def test_nothing_is_drained(self):
+        with subprocess.Popen(self.hosts.world.argv(SERVER, "env", "-u", "LD_PRELOAD", "PLACES=meshverbs meshverbsd", *CONTAINER),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attacker:
+            said = list(iter(attacker.stdout.readline, "held\n"))
+            self.assertTrue(any("only root and the user of the agent may drain" in line for line in said), said)
+            self.hosts.agent_restart(SERVER)
+            self.wait_for("the agents know all queue pairs", lambda: self.known(self.movable))
+            self.assertEqual(self.states(CLIENT, SERVER), {"mlx5_0": "up", "mlx5_1": "up"})
+            self.assertEqual([self.used(host) for host in ENDS], [{"mlx5_0"}, {"mlx5_0"}])
+            attacker.stdin.close()
+        self.assertRegex(self.hosts.world.agent_log(SERVER), r"user 0, process \d+ in a container may not drain mlx5_0")
         self.end()
 
 
