@@ -56,6 +56,18 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* The allocator that libmlx5 has its memory from says how large a block is; if a program brings one that does not, nobody does. */
+static mesh_usable_size_fn *find_usable_size(void)
+{
+	void *allocates = dlsym(RTLD_DEFAULT, "malloc"), *tells = dlsym(RTLD_DEFAULT, "malloc_usable_size");
+	mesh_usable_size_fn *ret = NULL;
+	Dl_info one, other;
+
+	if (allocates && tells && dladdr(allocates, &one) && dladdr(tells, &other) && one.dli_fbase == other.dli_fbase)
+		memcpy(&ret, &tells, sizeof(ret));
+	return ret;
+}
+
 static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex, struct code *ret_code)
 {
 	void *handle, *init_obj, *qp_ex;
@@ -88,6 +100,7 @@ bool mesh_mlx5_is_base(struct mesh_context *mc)
 	if (!init_obj) {
 		find_functions(mc, &init_obj, &qp_ex, &code);
 		atomic_store_explicit(&m->qp_ex, qp_ex, memory_order_relaxed);
+		atomic_store_explicit(&m->usable_size, find_usable_size(), memory_order_relaxed);
 		atomic_store_explicit(&m->code_from, code.from, memory_order_relaxed);
 		atomic_store_explicit(&m->code_to, code.to, memory_order_relaxed);
 		atomic_store_explicit(&m->init_obj, init_obj, memory_order_release);
@@ -102,7 +115,7 @@ static int call_init_obj(const struct mesh_mlx5 *m, struct mlx5dv_obj *obj, uint
 
 /* ---- asking for a CQ ------------------------------------------------------------------------------------------ */
 
-/* Of the structure that libmlx5 keeps of a CQ, and of what happens to lie behind it. */
+/* Of the structure that libmlx5 keeps of a CQ; the rest is zeros. */
 union cq_copy {
 	struct ibv_cq cq;
 	max_align_t align;
@@ -132,19 +145,27 @@ int mesh_mlx5_peek(const void *from, void *ret, size_t n)
 	return err;
 }
 
-int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES])
+/*
+ * Blocks are aligned for everything, and libmlx5 keeps 8 bytes at most before what is the verbs' (of a queue pair those by which it
+ * finds it). Return: 0: that is not known.
+ */
+static size_t bytes_of(const struct mesh_mlx5 *m, const void *obj)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = page - (uintptr_t)obj % page;
-	int err;
+	mesh_usable_size_fn *usable_size = atomic_load_explicit(&m->usable_size, memory_order_relaxed);
+	size_t before = (uintptr_t)obj % _Alignof(max_align_t), block;
+
+	if (!usable_size)
+		return 0;
+	block = usable_size((void *)((uintptr_t)obj - before));
+	return block >= before + sizeof(struct ibv_cq) && block - before < MESH_MLX5_BYTES ? block - before : 0;
+}
+
+int mesh_mlx5_copy(const struct mesh_mlx5 *m, const void *obj, char ret[MESH_MLX5_BYTES])
+{
+	size_t n = bytes_of(m, obj);
 
 	memset(ret, 0, MESH_MLX5_BYTES);
-	if (n >= MESH_MLX5_BYTES)
-		return mesh_mlx5_peek(obj, ret, MESH_MLX5_BYTES);
-	err = mesh_mlx5_peek(obj, ret, n);
-	if (err)
-		return err;
-	err = mesh_mlx5_peek((const char *)obj + n, ret + n, MESH_MLX5_BYTES - n);
-	return err == -EFAULT ? 0 : err; /* nothing lies behind it */
+	return n ? mesh_mlx5_peek(obj, ret, n) : -EOPNOTSUPP;
 }
 
 static int init_cq(const struct mesh_mlx5 *m, struct ibv_cq *cq, struct mlx5dv_cq *ret)
@@ -164,7 +185,7 @@ static int ask(const struct mesh_mlx5 *m, const struct ibv_cq *cq, struct mlx5dv
 	union cq_copy before, copy;
 	int err;
 
-	err = mesh_mlx5_copy(cq, before.bytes);
+	err = mesh_mlx5_copy(m, cq, before.bytes);
 	if (err)
 		return err;
 	copy = before;

@@ -25,6 +25,8 @@ struct ibv_qp_ex;
 struct mlx5dv_qp_ex;
 typedef struct mlx5dv_qp_ex *mesh_qp_ex_fn(struct ibv_qp_ex *qp); /* mlx5dv_qp_ex_from_ibv_qp_ex() */
 
+typedef size_t mesh_usable_size_fn(void *block); /* malloc_usable_size() */
+
 /* mlx5's structure of a CQ has some 500 bytes in rdma-core 28 to 64, that of a queue pair less than 1,500. */
 #define MESH_MLX5_BYTES 2048u
 
@@ -49,6 +51,7 @@ struct mesh_mlx5 {
 	/* NULL: nobody has asked yet; if the base is not mlx5, one that only says so. Who finds it first writes it, all find the same. */
 	mesh_init_obj_fn *_Atomic init_obj;
 	mesh_qp_ex_fn *_Atomic qp_ex; /* NULL: it has none; written before @init_obj, as what follows */
+	mesh_usable_size_fn *_Atomic usable_size; /* NULL: nobody says how large a block is */
 	_Atomic uintptr_t code_from, code_to; /* where its functions are; 0, 0: that is not known */
 };
 
@@ -83,13 +86,13 @@ int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring
 
 /**
  * mesh_mlx5_copy - the structure that libmlx5 keeps of an object
- * @obj: of the verbs
+ * @obj: of the verbs, and of libmlx5
  *
- * How large that is only its library knows, so what happens to lie behind it is copied, too, as far as there is memory; the rest is zeros.
+ * How large that is the allocator says; the rest is zeros.
  *
- * Return: 0 or -errno.
+ * Return: 0; -EOPNOTSUPP: how large it is is not known, or larger than any known one; -errno.
  */
-int mesh_mlx5_copy(const void *obj, char ret[MESH_MLX5_BYTES]);
+int mesh_mlx5_copy(const struct mesh_mlx5 *m, const void *obj, char ret[MESH_MLX5_BYTES]);
 
 /** mesh_mlx5_peek - @n bytes, few, of memory that may not be there; 0 or -errno, -EFAULT if it is not */
 int mesh_mlx5_peek(const void *from, void *ret, size_t n);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "heldint.h"
 #include "mlx5own.h"
@@ -42,13 +45,38 @@ static void count(struct candidates *c, const union mesh_own_words *before, cons
 		c->no_count[i] |= before->word[i] != from || after->word[i] != to;
 }
 
+static bool is_in(uint64_t pointer, const struct mv_mlx5_ring *ring)
+{
+	uint64_t from = (uintptr_t)ring->buf;
+
+	return pointer >= from && pointer <= from + (uint64_t)ring->n_wqes * ring->stride;
+}
+
+/* Two small numbers, one behind the other, look like an address. */
+static bool is_mapped(uint64_t pointer)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned char there;
+
+	return !mincore((void *)(uintptr_t)(pointer - pointer % page), 1, &there);
+}
+
+/* May it be that of an array, which is a block of its own? What is known to be something else is not. */
+static bool may_be_array(const struct search *s, uint64_t pointer)
+{
+	const struct mesh_own *own = &s->own;
+
+	return pointer && !(pointer % _Alignof(max_align_t)) && !is_in(pointer, &own->sq) && !is_in(pointer, &own->rq) &&
+	       pointer != (uintptr_t)own->sq.dbrec && is_mapped(pointer);
+}
+
 static bool is_there(struct search *s, uint64_t pointer, size_t at, const void *value, size_t n)
 {
 	const char *array = (const char *)(uintptr_t)pointer;
 	char found[sizeof(uint64_t)];
 	int err;
 
-	if (pointer < 4096 || pointer % sizeof(uint64_t) || pointer >> 56)
+	if (!may_be_array(s, pointer))
 		return false;
 	err = mesh_mlx5_peek(array + at * n, found, n);
 	if (err && err != -EFAULT)
@@ -56,16 +84,27 @@ static bool is_there(struct search *s, uint64_t pointer, size_t at, const void *
 	return !err && !memcmp(found, value, n);
 }
 
-static void arrays(struct search *s, uint32_t place, uint64_t wr_id, const uint32_t *nth)
+/*
+ * The first one that is left. What comes behind it is not looked at: there are arrays of which nothing has been written yet.
+ */
+static void array(struct search *s, bool no[POINTERS], size_t at, const void *value, size_t n)
 {
-	struct candidates *c = &s->qp;
+	bool found = false;
 	size_t i;
 
-	for (i = 0; i < POINTERS; i++) {
-		c->no_wrid[i] = c->no_wrid[i] || !is_there(s, s->after.qp.pointer[i], place, &wr_id, sizeof(wr_id));
-		if (nth)
-			c->no_head[i] = c->no_head[i] || !is_there(s, s->after.qp.pointer[i], place, nth, sizeof(*nth));
+	for (i = 0; i < POINTERS && !found; i++) {
+		if (no[i])
+			continue;
+		found = is_there(s, s->after.qp.pointer[i], at, value, n);
+		no[i] = !found;
 	}
+}
+
+static void arrays(struct search *s, uint32_t place, uint64_t wr_id, const uint32_t *nth)
+{
+	array(s, s->qp.no_wrid, place, &wr_id, sizeof(wr_id));
+	if (nth)
+		array(s, s->qp.no_head, place, nth, sizeof(*nth));
 }
 
 /* libmlx5 takes the next completion. Return: 0 or -errno. */
@@ -87,9 +126,14 @@ static int take(struct search *s, uint64_t wr_id)
 	return err;
 }
 
+/* The verbs' part has no array, and says what its pointers are. */
 static void begin(struct candidates *c)
 {
+	size_t i;
+
 	memset(c, 0, sizeof(*c));
+	for (i = 0; i < sizeof(struct ibv_qp_ex) / sizeof(uint64_t); i++)
+		c->no_wrid[i] = c->no_head[i] = true;
 }
 
 /* ---- what is looked for ----------------------------------------------------------------------------------------- */
@@ -220,6 +264,7 @@ static bool spinlocks_are_known(void)
 
 static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_mlx5_cq *cqes, uint32_t round)
 {
+	const struct mesh_mlx5 *m = &s->own.mc->data.mlx5;
 	struct ibv_poll_cq_attr attr = {0};
 	struct mesh_own_send send;
 	struct mlx5_cqe64 cqe;
@@ -230,12 +275,12 @@ static int lock_round(struct search *s, struct ibv_cq_ex *cq, const struct mv_ml
 		return -EOPNOTSUPP;
 	mesh_own_cqe(&s->own, &send, 3, &cqe);
 	mesh_own_write(cqes, round, &cqe);
-	err = mesh_mlx5_copy(cq, s->before.cq.bytes);
+	err = mesh_mlx5_copy(m, cq, s->before.cq.bytes);
 	if (err)
 		return err;
 	if (cq->start_poll(cq, &attr))
 		return -EOPNOTSUPP;
-	err = mesh_mlx5_copy(cq, s->after.cq.bytes);
+	err = mesh_mlx5_copy(m, cq, s->after.cq.bytes);
 	cq->end_poll(cq);
 	for (i = 0; i < WORDS; i++)
 		s->cq.no_count[i] |= s->before.cq.word[i] != MESH_SPIN_FREE || s->after.cq.word[i] != MESH_SPIN_TAKEN;

@@ -11,7 +11,7 @@
  * a word of libmlx5's structure of the queue pair. Which one shows on a queue pair of ours, by beginning batches and aborting them.
  */
 
-#define ROUNDS	4 /* what else changes, behind the structure, does not change in step with us that often */
+#define ROUNDS	4 /* what else changes does not change in step with us that often */
 #define LOCK_FAILURES 4u
 #define N_WORDS (MESH_MLX5_BYTES / sizeof(uint32_t))
 
@@ -32,16 +32,16 @@ static void compare(struct search *s, const union words *first)
 }
 
 /* Return: 0 or -errno. */
-static int copy_round(struct search *s, struct ibv_qp_ex *qp, bool first)
+static int copy_round(struct search *s, const struct mesh_mlx5 *m, struct ibv_qp_ex *qp, bool first)
 {
-	int err = mesh_mlx5_copy(qp, first ? s->free.bytes : s->now.bytes);
+	int err = mesh_mlx5_copy(m, qp, first ? s->free.bytes : s->now.bytes);
 
 	if (err)
 		return err;
 	if (!first)
 		compare(s, &s->free);
 	qp->wr_start(qp);
-	err = mesh_mlx5_copy(qp, first ? s->taken.bytes : s->now.bytes);
+	err = mesh_mlx5_copy(m, qp, first ? s->taken.bytes : s->now.bytes);
 	qp->wr_abort(qp);
 	if (!err && !first)
 		compare(s, &s->taken);
@@ -59,7 +59,7 @@ static int find_word(struct search *s, struct ibv_qp_ex *qp, struct mesh_mlx5 *m
 	qp->wr_start(qp);
 	qp->wr_abort(qp);
 	for (i = 0; i < ROUNDS && !err; i++)
-		err = copy_round(s, qp, !i);
+		err = copy_round(s, m, qp, !i);
 	for (i = 0; i < N_WORDS && !err; i++) {
 		if (s->other[i] || s->free.word[i] == s->taken.word[i])
 			continue;

@@ -312,7 +312,8 @@ void mesh_own_room_free(void *room, size_t n)
 
 int mesh_own_look(const struct mesh_own *own, struct mesh_own_state *ret)
 {
-	int err = mesh_mlx5_copy(own->cq, ret->cq.bytes);
+	const struct mesh_mlx5 *m = &own->mc->data.mlx5;
+	int err = mesh_mlx5_copy(m, own->cq, ret->cq.bytes);
 
-	return err ? err : mesh_mlx5_copy(own->qp, ret->qp.bytes);
+	return err ? err : mesh_mlx5_copy(m, own->qp, ret->qp.bytes);
 }

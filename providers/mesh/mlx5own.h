@@ -59,7 +59,7 @@ bool mesh_own_recv(struct mesh_own *own, uint64_t wr_id); /* likewise */
 void mesh_own_sent(struct mesh_own *own, const struct mesh_own_send *send, uint32_t bytes);
 void mesh_own_received(struct mesh_own *own, uint32_t nth, unsigned int opcode, uint32_t bytes, uint32_t imm, uint32_t flags_rqpn);
 
-/* What libmlx5 keeps of both, and what happens to lie behind it: that is somebody else's, and may change at any time. */
+/* What libmlx5 keeps of both; the rest is zeros. */
 struct mesh_own_state {
 	union mesh_own_words {
 		uint32_t word[MESH_MLX5_BYTES / sizeof(uint32_t)];

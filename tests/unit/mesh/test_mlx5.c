@@ -4,11 +4,13 @@
  * is its lock of a queue pair's sends? That is tried out, a few times where it comes to nothing for now, and then no more.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -77,6 +79,8 @@ static int init_obj(void *obj, uint64_t obj_type)
 	return 0;
 }
 
+enum { CQ_BYTES = 600, ROUNDED = 32 /* up by the allocator, at most */ };
+
 static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector);
 static int destroy_cq(struct ibv_cq *cq);
 
@@ -84,16 +88,17 @@ static int destroy_cq(struct ibv_cq *cq);
 static void test_no_descriptors(void **state)
 {
 	struct mesh_mlx5 before = context.data.mlx5, *m = &context.data.mlx5;
-	struct ibv_cq cq = {.cqe = 7};
+	struct ibv_cq *cq = calloc(1, CQ_BYTES);
 
 	(void)state;
 	memset(m, 0, sizeof(*m));
 	m->init_obj = init_obj;
+	m->usable_size = malloc_usable_size;
 	mesh_root.lib.verbs.create_cq = create_cq;
 	context.destroy_cq = destroy_cq;
 	pthread_mutex_lock(&context.data.lock);
 	fault_arm(FAULT_PIPE2, 1, EMFILE);
-	assert_true(mesh_mlx5_is_taken(&context, &cq));
+	assert_true(mesh_mlx5_is_taken(&context, cq));
 	assert_true(fault_fired());
 	fault_arm(FAULT_PIPE2, 1, EMFILE);
 	assert_false(mesh_mlx5_known(&context));
@@ -101,51 +106,81 @@ static void test_no_descriptors(void **state)
 	assert_int_equal(m->state, MESH_MLX5_UNKNOWN);
 	assert_int_equal(m->copies, MESH_MLX5_NOT_TRIED);
 	/* Of one that does not mark what it is asked for, nothing can be told. */
-	assert_false(mesh_mlx5_is_taken(&context, &cq));
+	assert_false(mesh_mlx5_is_taken(&context, cq));
 	assert_int_equal(m->copies, MESH_MLX5_SILENT);
 	/* Of one that is known to, the same. */
 	m->copies = MESH_MLX5_ANSWERS;
 	fault_arm(FAULT_PIPE2, 1, ENFILE);
-	assert_true(mesh_mlx5_is_taken(&context, &cq));
+	assert_true(mesh_mlx5_is_taken(&context, cq));
 	fault_disarm();
 	pthread_mutex_unlock(&context.data.lock);
 	*m = before;
+	free(cq);
+}
+
+/* How large a structure is the allocator says: what lies behind it is somebody else's. */
+static void test_copy_ends_with_block(void **state)
+{
+	enum { N = 64, BEFORE = 8 /* of what libmlx5 has in front of a queue pair's */ };
+	const struct mesh_mlx5 m = {.usable_size = malloc_usable_size}, nobody = {0};
+	char *blocks[N], copy[MESH_MLX5_BYTES];
+	size_t i, n;
+
+	(void)state;
+	for (i = 0; i < N; i++) {
+		blocks[i] = malloc(CQ_BYTES);
+		memset(blocks[i], 0xff, CQ_BYTES);
+	}
+	for (i = 0; i < 2 * N; i++) {
+		n = i % 2 ? CQ_BYTES - BEFORE : CQ_BYTES;
+		assert_int_equal(mesh_mlx5_copy(&m, blocks[i / 2] + (CQ_BYTES - n), copy), 0);
+		assert_int_equal((unsigned char)copy[n - 1], 0xff);
+		for (n += ROUNDED; n < MESH_MLX5_BYTES; n++)
+			assert_int_equal(copy[n], 0);
+	}
+	/* An allocator that does not say. */
+	assert_int_equal(mesh_mlx5_copy(&nobody, blocks[0], copy), -EOPNOTSUPP);
+	for (i = 0; i < N; i++)
+		free(blocks[i]);
 }
 
 /* ---- the lock of sends ----------------------------------------------------------------------------------------- */
 
 /* As libmlx5 keeps one: words of its own behind what is libibverbs'. */
-enum { LOCK = 400, COUNT, LATCH, SECOND, N_WORDS = 1024 };
+enum { LOCK = 300, COUNT, LATCH, SECOND, N_WORDS = 320 };
 
-static union {
-	struct ibv_qp qp;
-	struct ibv_qp_ex ex;
-	uint32_t word[N_WORDS];
-} its; /* the program's, and ours that is tried */
+static struct its {
+	uint64_t number; /* by which libmlx5 finds it */
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+		uint32_t word[N_WORDS];
+	};
+} *its; /* the program's, and ours that is tried */
 static unsigned int n_made, n_gone;
 static bool locks, locks_two;
 
 static void wr_start(struct ibv_qp_ex *qp)
 {
 	(void)qp;
-	its.word[LOCK] = locks ? 1 : 7;
-	its.word[SECOND] = locks_two;
-	its.word[COUNT]++;
-	its.word[LATCH] = 1; /* once and for all */
+	its->word[LOCK] = locks ? 1 : 7;
+	its->word[SECOND] = locks_two;
+	its->word[COUNT]++;
+	its->word[LATCH] = 1; /* once and for all */
 }
 
 static void wr_abort(struct ibv_qp_ex *qp)
 {
 	(void)qp;
-	its.word[LOCK] = 7;
-	its.word[SECOND] = 0;
-	its.word[COUNT]++;
+	its->word[LOCK] = 7;
+	its->word[SECOND] = 0;
+	its->word[COUNT]++;
 }
 
 static struct ibv_qp_ex *qp_to_qp_ex(struct ibv_qp *qp)
 {
 	(void)qp;
-	return &its.ex;
+	return &its->ex;
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *verbs)
@@ -158,15 +193,13 @@ static struct ibv_pd *alloc_pd(struct ibv_context *verbs)
 
 static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
 {
-	static struct ibv_cq cq;
-
 	(void)verbs;
 	(void)cqe;
 	(void)cq_context;
 	(void)channel;
 	(void)vector;
 	n_made++;
-	return &cq;
+	return calloc(1, CQ_BYTES);
 }
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *verbs, struct ibv_qp_init_attr_ex *attr)
@@ -174,12 +207,12 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *verbs, struct ibv_qp_init
 	(void)verbs;
 	(void)attr;
 	n_made++;
-	return &its.qp;
+	return &its->qp;
 }
 
 static int destroy_cq(struct ibv_cq *cq)
 {
-	(void)cq;
+	free(cq);
 	n_gone++;
 	return 0;
 }
@@ -194,10 +227,10 @@ static int destroy_qp(struct ibv_qp *qp)
 static int setup_lock(void **state)
 {
 	(void)state;
-	memset(&its, 0, sizeof(its));
-	its.ex.wr_start = wr_start;
-	its.ex.wr_abort = wr_abort;
-	its.word[LOCK] = 7;
+	memset(its, 0, sizeof(*its));
+	its->ex.wr_start = wr_start;
+	its->ex.wr_abort = wr_abort;
+	its->word[LOCK] = 7;
 	n_made = n_gone = 0;
 	locks = true;
 	locks_two = false;
@@ -205,6 +238,7 @@ static int setup_lock(void **state)
 	mesh_root.lib.verbs.alloc_pd = alloc_pd;
 	mesh_root.lib.verbs.create_cq = create_cq;
 	context = (struct mesh_context){.create_qp_ex = create_qp_ex, .destroy_qp = destroy_qp, .destroy_cq = destroy_cq};
+	context.data.mlx5.usable_size = malloc_usable_size;
 	return 0;
 }
 
@@ -214,7 +248,7 @@ static int find_lock(struct mesh_mlx5_lock *ret, bool tries)
 	int err;
 
 	n_made = n_gone = 0;
-	err = mesh_mlx5_sq_lock(&context, &its.qp, ret);
+	err = mesh_mlx5_sq_lock(&context, &its->qp, ret);
 	assert_int_equal(n_made, tries ? 2 : 0);
 	assert_int_equal(n_gone, n_made);
 	return err;
@@ -222,12 +256,12 @@ static int find_lock(struct mesh_mlx5_lock *ret, bool tries)
 
 static void assert_found(const struct mesh_mlx5_lock *lock)
 {
-	assert_ptr_equal(lock->word, &its.word[LOCK]);
+	assert_ptr_equal(lock->word, &its->word[LOCK]);
 	assert_int_equal(lock->free, 7);
 	assert_false(mesh_mlx5_is_locked(lock));
-	wr_start(&its.ex);
+	wr_start(&its->ex);
 	assert_true(mesh_mlx5_is_locked(lock));
-	wr_abort(&its.ex);
+	wr_abort(&its->ex);
 	assert_false(mesh_mlx5_is_locked(lock));
 }
 
@@ -308,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_descriptors),
+		cmocka_unit_test(test_copy_ends_with_block),
 		cmocka_unit_test_setup(test_no_is_kept, setup),
 		cmocka_unit_test_setup(test_asked_without_lock, setup),
 		cmocka_unit_test_setup(test_lock_found, setup_lock),
@@ -317,5 +352,10 @@ int main(void)
 		cmocka_unit_test_setup(test_lock_given_up, setup_lock),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed;
+
+	its = calloc(1, sizeof(*its));
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(its);
+	return failed;
 }
