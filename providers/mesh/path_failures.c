@@ -109,10 +109,7 @@ void mesh_path_failures_forget(struct mesh_conn *conn)
 	conn->failures.noted = false;
 }
 
-/*
- * Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again.
- * @now_ns is that of the last update.
- */
+/* Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again. */
 bool mesh_path_failures_any(const struct mesh_conn *conn)
 {
 	const struct mesh_conn_failures *failures = &conn->failures;

@@ -213,6 +213,10 @@ static void test_answers_again(void **state)
 	mesh_probed_told(&frame, now_ns);
 	assert_int_equal(goes_to(2), 0);
 	conn.move.live = false;
+	mesh_probed_use(&probed, MV_WATCH_HOME, NULL, NULL);
+	mesh_probed_run(now_ns);
+	free(process.probed);
+	process.probed = NULL;
 }
 
 /* Home seems to work, and did not carry the work: it returns when some has got through elsewhere. */
