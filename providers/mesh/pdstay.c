@@ -6,6 +6,7 @@
 
 #include "keys.h"
 
+static const char late[] = "it uses a key that was not registered by a function of libibverbs";
 static const char foreign[] = "it has a key that was not registered by a function of libibverbs";
 
 static const char *const source_why[MESH_N_MR_SOURCES] = {
@@ -65,7 +66,7 @@ static void note(struct ibv_pd *pd, const char *why)
 	} else {
 		atomic_store_explicit(&mesh_root.process->all_stay, why, memory_order_release);
 	}
-	mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: connections of a protection domain stay where they are: %s", mc->device, why);
+	mv_log_once(&mesh_root.log, MV_LOG_INFO, "%s: connections of a protection domain stay where they are: %s", mc->device, why);
 }
 
 void mesh_pd_stay(struct ibv_pd *pd, const char *why)
@@ -131,6 +132,13 @@ bool mesh_pd_check_key(struct ibv_pd *pd, enum mesh_key_index index, uint32_t ke
 	if (!seen)
 		mesh_pd_stay(pd, foreign);
 	return seen;
+}
+
+void mesh_pd_key_fails(struct ibv_pd *pd, enum mesh_key_index index, uint32_t key)
+{
+	if (!mesh_pd_check_key(pd, index, key))
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: work of a connection that has moved fails: %s",
+			    mesh_context_get(pd->context)->device, late);
 }
 
 /* ---- what the program makes ---------------------------------------------------------------------------------- */

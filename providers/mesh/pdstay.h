@@ -39,6 +39,9 @@ void mesh_pd_stay_no_more(const struct ibv_pd *pd, const struct ibv_context *ver
  */
 bool mesh_pd_check_key(struct ibv_pd *pd, enum mesh_key_index index, uint32_t key);
 
+/** mesh_pd_key_fails - the same, and a connection that has moved already needs it: its work fails, which is logged, once for each device */
+void mesh_pd_key_fails(struct ibv_pd *pd, enum mesh_key_index index, uint32_t key);
+
 /* Verbs entry points: what makes keys that no other NIC can have. Contracts are those of libibverbs. */
 struct ibv_mr *mesh_import_mr(struct ibv_pd *pd, uint32_t handle);
 struct ibv_pd *mesh_import_pd(struct ibv_context *context, uint32_t handle);

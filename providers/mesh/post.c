@@ -28,7 +28,7 @@ static uint32_t local_key(struct mesh_held *h, uint32_t lkey)
 	/* If there is no such key, the device says what it says of one. */
 	err = mesh_key_local(h->now.spd, lkey, &path_key);
 	if (err == -ENOENT)
-		mesh_pd_check_key(h->qp->pd, MESH_BY_LKEY, lkey);
+		mesh_pd_key_fails(h->qp->pd, MESH_BY_LKEY, lkey);
 	if (!err)
 		*known = (struct mesh_lkey){.key = lkey, .path_key = path_key, .epoch = epoch};
 	return path_key;
@@ -42,7 +42,7 @@ static int remote_key(struct mesh_held *h, uint32_t rkey, uint32_t *ret)
 	if (!h->ops->want_key) {
 		/* Not remembered: nobody would tell that it is gone. */
 		if (mesh_key_remote(h->now.spd, rkey, ret) == -ENOENT)
-			mesh_pd_check_key(h->qp->pd, MESH_BY_RKEY, rkey);
+			mesh_pd_key_fails(h->qp->pd, MESH_BY_RKEY, rkey);
 		return 0;
 	}
 	if (known->key != rkey || known->state == MESH_RKEY_NONE) {

@@ -263,7 +263,7 @@ static void answer(struct mesh_conn *conn, const struct mv_ctl_msg *question)
 	if (err)
 		msg.flags = MV_CTL_KEY_INVALID;
 	if (err == -ENOENT)
-		mesh_pd_check_key(conn->qp->pd, MESH_BY_RKEY, question->key);
+		mesh_pd_key_fails(conn->qp->pd, MESH_BY_RKEY, question->key);
 	mesh_thread_send(&msg);
 }
 

@@ -7,7 +7,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "pdstay.h"
@@ -177,12 +180,30 @@ static void test_past(void **state)
 	assert_int_equal(mesh_live_past_keys(h, keys, 2), 2);
 }
 
-/* On one that has moved: as bare fails that has no such key; and no other one moves then. */
+static bool is_logged(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "r");
+	char line[1024];
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, text);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* On one that has moved: as bare fails that has no such key, and the log says why; and no other one moves then. */
 static void test_moved(void **state)
 {
+	char path[] = "/tmp/usedkeys-XXXXXX";
 	struct mv_move_sync sync;
+	int fd = mkstemp(path);
 
 	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	mv_log_init(&mesh_root.log, path, MV_LOG_WARN);
 	connect_a();
 	guarded_prepare_loop(h, SQ_PSN);
 	guarded_fence(h, true, &sync);
@@ -193,6 +214,9 @@ static void test_moved(void **state)
 	write_with(unseen->lkey, a.mr->rkey, IBV_SEND_SIGNALED);
 	assert_int_equal(end_wait(&a).status, IBV_WC_LOC_PROT_ERR);
 	assert_non_null(mesh_pd_stays(world.pd));
+	assert_true(is_logged(path, "work of a connection that has moved fails: it uses a key that was not registered"));
+	mv_log_init(&mesh_root.log, "/dev/null", MV_LOG_ERR);
+	unlink(path);
 }
 
 int main(void)
