@@ -172,7 +172,7 @@ static bool try_once(struct md_carry *carry, struct md_parcel *parcel)
 	size_t n = carry->ops->endpoints(carry->arg, &parcel->dgid, to, MD_PATHS_MAX);
 
 	if (!n)
-		return carry->ops->ask(carry->arg, &parcel->dgid);
+		return carry->ops->ask(carry->arg, &parcel->dgid, parcel->client);
 	carry->n_unsent -= !parcel->sent;
 	parcel->sent = true;
 	send_copies(carry, parcel, to, n);

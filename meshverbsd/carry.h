@@ -58,8 +58,8 @@ struct md_carry_ops {
 	bool (*is_at)(void *arg, const struct mv_host_id *host, const union ibv_gid *gid);
 	/* Does a host that has that GID speak from there? */
 	bool (*is_from)(void *arg, const union ibv_gid *gid, const struct md_endpoint *from);
-	/* Nobody has it: ask. Return: false: asked lately, in vain. */
-	bool (*ask)(void *arg, const union ibv_gid *dgid);
+	/* Nobody has it: ask, for that client. Return: false: asked lately, in vain. */
+	bool (*ask)(void *arg, const union ibv_gid *dgid, uint64_t client);
 	/* A copy of a message goes there, now or, if @to->bundles, together with others of this turn. */
 	void (*send)(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel);
 	/* One has not arrived in a second: once at its end, and in each second in which it is kept under way. */

@@ -134,11 +134,10 @@ static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoin
 	return false;
 }
 
-static bool ask(void *arg, const union ibv_gid *dgid)
+static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t account)
 {
-	struct md_agent *agent = arg;
 	uint64_t now_ns = md_now();
-	struct md_target *target = md_targets_use(&agent->targets, dgid, now_ns);
+	struct md_target *target = md_targets_use(&agent->targets, dgid, account, now_ns);
 
 	if (!target || md_target_silent(target, now_ns))
 		return false;
@@ -146,6 +145,15 @@ static bool ask(void *arg, const union ibv_gid *dgid)
 	if (target->next_ns < agent->targets_ns)
 		agent->targets_ns = target->next_ns;
 	return true;
+}
+
+/* Of a process that is gone nobody has a share any more. */
+static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
+{
+	struct md_agent *agent = arg;
+	const struct md_client *client = md_clients_find(&agent->clients, number);
+
+	return ask_for(agent, dgid, client ? client->account->id : MD_TARGETS_OF_OTHERS);
 }
 
 static void send_parcel(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel)
@@ -265,7 +273,7 @@ static void ask_who_is_there(struct md_agent *agent, const struct md_received *r
 	const union ibv_gid gid = md_paths_gid(&received->ip);
 
 	if (!IN6_IS_ADDR_LINKLOCAL(&received->ip))
-		ask(agent, &gid);
+		ask_for(agent, &gid, MD_TARGETS_OF_OTHERS);
 }
 
 /* Nobody is known to have that GID: it may be a first contact. Else it is worth a line, once in a while. */

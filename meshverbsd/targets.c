@@ -17,18 +17,64 @@ struct md_target *md_targets_find(const struct md_targets *targets, const union 
 	return target;
 }
 
-static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_target **ret)
+/* One more. Return: 0; -ENOSPC; -ENOMEM. */
+static int count(struct md_targets *targets, uint64_t account)
+{
+	struct md_target_user *user;
+
+	if (!account)
+		return 0;
+	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->account = account;
+		HASH_ADD(hh, targets->users, account, sizeof(user->account), user);
+		if (!user->hh.tbl) {
+			free(user);
+			return -ENOMEM;
+		}
+	}
+	if (user->n >= MD_TARGETS_PER_ACCOUNT)
+		return -ENOSPC;
+	user->n++;
+	return 0;
+}
+
+static void uncount(struct md_targets *targets, uint64_t account)
+{
+	struct md_target_user *user;
+
+	if (!account)
+		return;
+	HASH_FIND(hh, targets->users, &account, sizeof(account), user);
+	if (--user->n)
+		return;
+	HASH_DEL(targets->users, user);
+	free(user);
+}
+
+static int add(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, struct md_target **ret)
 {
 	struct md_target *target;
+	int err;
 
-	if (targets->n >= MD_TARGETS_MAX)
+	if (!md_has_room(targets->n, MD_TARGETS_MAX, account))
 		return -ENOSPC;
+	err = count(targets, account);
+	if (err)
+		return err;
 	target = calloc(1, sizeof(*target));
-	if (!target)
+	if (!target) {
+		uncount(targets, account);
 		return -ENOMEM;
+	}
+	target->account = account;
 	target->gid = *gid;
 	HASH_ADD(hh, targets->by_gid, gid.raw, sizeof(gid->raw), target);
 	if (!target->hh.tbl) {
+		uncount(targets, account);
 		free(target);
 		return -ENOMEM;
 	}
@@ -40,6 +86,7 @@ static int add(struct md_targets *targets, const union ibv_gid *gid, struct md_t
 static void remove_target(struct md_targets *targets, struct md_target *target)
 {
 	HASH_DEL(targets->by_gid, target);
+	uncount(targets, target->account);
 	targets->n--;
 	free(target);
 }
@@ -52,10 +99,12 @@ int md_targets_add(struct md_targets *targets, const union ibv_gid *gid, const c
 	if (target && target->name[0])
 		return -EEXIST;
 	if (!target) {
-		err = add(targets, gid, &target);
+		err = add(targets, gid, 0, &target);
 		if (err)
 			return err;
 	}
+	uncount(targets, target->account);
+	target->account = 0;
 	snprintf(target->name, sizeof(target->name), "%s", name);
 	return 0;
 }
@@ -69,12 +118,11 @@ void md_targets_forget_file(struct md_targets *targets)
 	target->name[0] = '\0';
 }
 
-struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid,
-				 uint64_t now_ns)
+struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns)
 {
 	struct md_target *target = md_targets_find(targets, gid);
 
-	if (!target && add(targets, gid, &target))
+	if (!target && add(targets, gid, account, &target))
 		return NULL;
 	target->used_ns = now_ns;
 	return target;
@@ -116,13 +164,13 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets)
 	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
 }
 
-static bool take_room(struct md_targets *targets, uint64_t now_ns)
+static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now_ns)
 {
 	const uint64_t each = MD_S / MD_QUERY_RATE;
 
 	if (targets->room_at_ns < now_ns)
 		targets->room_at_ns = now_ns;
-	if (targets->room_at_ns - now_ns >= QUERY_BURST * each)
+	if (!md_has_room((targets->room_at_ns - now_ns + each - 1) / each, QUERY_BURST, account))
 		return false;
 	targets->room_at_ns += each;
 	return true;
@@ -131,7 +179,7 @@ static bool take_room(struct md_targets *targets, uint64_t now_ns)
 void md_targets_ask_now(struct md_targets *targets, struct md_target *target, uint64_t now_ns,
 			void (*ask)(void *arg, const struct md_target *target), void *arg)
 {
-	if (!take_room(targets, now_ns))
+	if (!take_room(targets, target->account, now_ns))
 		return;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
 	if (is_answering(target)) {

@@ -18,6 +18,7 @@ struct md_target {
 	UT_hash_handle hh;
 	union ibv_gid gid;
 	char name[64]; /* in the hosts file; "" for an address not from there */
+	uint64_t account; /* whose process needed it first, see struct md_peer; 0: root's, or the hosts file's */
 	uint64_t used_ns; /* when a process last needed it */
 	uint64_t next_ns; /* when it is to be asked again */
 	uint64_t regular_ns; /* the same, if it answers */
@@ -32,8 +33,19 @@ struct md_target {
 	struct mv_host_id host; /* that answered last */
 };
 
+/* What other hosts have asked about, all together, is an account, too. */
+#define MD_TARGETS_OF_OTHERS UINT64_MAX
+
+/* An account but root's, as long as there are targets of it. */
+struct md_target_user {
+	UT_hash_handle hh;
+	uint64_t account;
+	size_t n;
+};
+
 struct md_targets {
 	struct md_target *by_gid;
+	struct md_target_user *users;
 	size_t n;
 	uint64_t room_at_ns; /* MD_QUERY_RATE */
 };
@@ -50,10 +62,11 @@ void md_targets_forget_file(struct md_targets *targets);
 
 /**
  * md_targets_use - a process needs to know whose address this is
+ * @account: the process's, or MD_TARGETS_OF_OTHERS
  *
- * Return: the target, due at once when it is new; NULL when there are too many or no memory.
+ * Return: the target, due at once when it is new; NULL when there are too many, of that account or in all, or no memory.
  */
-struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t now_ns);
+struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 

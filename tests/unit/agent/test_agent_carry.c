@@ -63,8 +63,9 @@ static bool is_from(void *arg, const union ibv_gid *gid, const struct md_endpoin
 	return from->ifindex != elsewhere.ifindex;
 }
 
-static bool ask(void *arg, const union ibv_gid *dgid)
+static bool ask(void *arg, const union ibv_gid *dgid, uint64_t client)
 {
+	(void)client;
 	(void)arg;
 	(void)dgid;
 	n_asked++;

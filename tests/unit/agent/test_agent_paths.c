@@ -196,7 +196,7 @@ static void any_targets(void)
 {
 	for (unsigned int n = below(6); n; n--) {
 		union ibv_gid gid = any_gid();
-		struct md_target *target = md_targets_use(&targets, &gid, MD_S);
+		struct md_target *target = md_targets_use(&targets, &gid, 0, MD_S);
 
 		if (!target)
 			continue;

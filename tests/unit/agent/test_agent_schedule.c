@@ -213,7 +213,7 @@ static void test_target_of_process(void **state)
 	uint64_t t = 100 * MD_S;
 
 	(void)state;
-	target = md_targets_use(&targets, &gid, t);
+	target = md_targets_use(&targets, &gid, 0, t);
 	assert_false(md_target_expects(target, t));
 	assert_true(tick(t) == t + MD_QUERY_NS);
 	assert_int_equal(n_asked, 1);
@@ -300,6 +300,41 @@ static void test_query_rate(void **state)
 	assert_int_equal(md_targets_interval_ms(&targets), 40000);
 }
 
+/* An account, which may be a container, leaves addresses and queries to others. */
+static void test_targets_of_an_account(void **state)
+{
+	union ibv_gid gid;
+	unsigned int before;
+
+	(void)state;
+	for (uint32_t i = 0; i < MD_TARGETS_PER_ACCOUNT; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
+		assert_non_null(md_targets_use(&targets, &gid, 1000, MD_S));
+	}
+	gid = unit_gid("10.200.0.1");
+	assert_null(md_targets_use(&targets, &gid, 1000, MD_S));
+	/* There is room for others, and the last eighth is root's and the hosts file's. */
+	for (uint32_t i = 0; targets.n < MD_TARGETS_MAX - MD_TARGETS_MAX / MD_ROOT_SHARE; i++) {
+		gid = mv_gid_from_ipv4(htonl(0x0b000001 + i));
+		assert_non_null(md_targets_use(&targets, &gid, 1001, MD_S));
+	}
+	gid = unit_gid("10.200.0.1");
+	assert_null(md_targets_use(&targets, &gid, 1001, MD_S));
+	tick(MD_S); /* all that may be asked at once is */
+	before = n_asked;
+	md_targets_ask_now(&targets, md_targets_use(&targets, &gid, 0, MD_S), MD_S, ask, NULL);
+	assert_int_equal(n_asked, before + 1);
+	/* One that the hosts file names is not the account's any more. */
+	gid = mv_gid_from_ipv4(htonl(0x0a000001));
+	assert_int_equal(md_targets_add(&targets, &gid, "x"), 0);
+	gid = unit_gid("10.200.0.2");
+	assert_null(md_targets_use(&targets, &gid, 1000, MD_S));
+	for (uint64_t s = 600; s < 1200; s += 60)
+		tick(s * MD_S);
+	assert_int_equal(targets.n, 1);
+	assert_null(targets.users);
+}
+
 static void test_target_limit(void **state)
 {
 	union ibv_gid gid;
@@ -307,10 +342,10 @@ static void test_target_limit(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < MD_TARGETS_MAX; i++) {
 		gid = mv_gid_from_ipv4(htonl(0x0a000001 + i));
-		assert_non_null(md_targets_use(&targets, &gid, MD_S));
+		assert_non_null(md_targets_use(&targets, &gid, 0, MD_S));
 	}
 	gid = unit_gid("10.200.0.1");
-	assert_null(md_targets_use(&targets, &gid, MD_S));
+	assert_null(md_targets_use(&targets, &gid, 0, MD_S));
 	assert_int_equal(md_targets_add(&targets, &gid, "x"), -ENOSPC);
 }
 
@@ -352,7 +387,7 @@ static void test_hosts_file(void **state)
 		"6: only addresses that \n6: only addresses that \n");
 	assert_int_equal(targets.n, 4);
 	/* Read again: what is no longer in it is forgotten, unless a process needs it. */
-	md_targets_use(&targets, &gid, 10 * MD_S);
+	md_targets_use(&targets, &gid, 0, 10 * MD_S);
 	md_targets_forget_file(&targets);
 	assert_int_equal(parse("other 10.9.0.1\n"), 0);
 	tick(11 * MD_S);
@@ -418,6 +453,7 @@ int main(void)
 						free_targets),
 		cmocka_unit_test_setup_teardown(test_target_answers, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_targets_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file_odd, reset_targets, free_targets),
