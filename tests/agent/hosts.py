@@ -63,7 +63,7 @@ class Talk:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.lines = []
         os.set_blocking(self.process.stdout.fileno(), False)
-        self.expect("welcome 1")
+        self.expect("welcome 2")
 
     def say(self, line):
         self.process.stdin.write(line + "\n")
