@@ -43,7 +43,8 @@ static void on_view(void *arg, const struct md_view *old)
 	forget_nets(agent, old);
 	md_members_follow(&agent->members, agent->watch.view);
 	memset(agent->ipv4_until_ns, 0, sizeof(agent->ipv4_until_ns));
-	md_resqp_forget(&agent->clients.resqp);
+	if (agent->clients.turn) /* else it is opened with them */
+		md_resqp_again(&agent->clients.resqp);
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);

@@ -111,7 +111,8 @@ struct md_clients {
 	} count;
 	/* Tests only: where the kernel cannot be asked, who comes first has the queue pair. */
 	bool trusts;
-	uint64_t say_claim_ns; /* no refused registration is told of in the log before */
+	/* No refused registration is told of in the log before: of another process's queue pair; of any other. */
+	uint64_t say_anothers_ns, say_claim_ns;
 	uint64_t say_ns; /* nobody is named in the log as one that may have no more of something before */
 };
 

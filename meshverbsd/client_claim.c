@@ -91,11 +91,12 @@ static void refuse(struct md_client *client, const struct md_qp_key *key, int er
 {
 	struct mv_frame refused = {.type = MV_FRAME_REFUSED, .qpn = key->qpn};
 	struct md_clients *clients = client->clients;
+	uint64_t *say_ns = err == -EPERM ? &clients->say_anothers_ns : &clients->say_claim_ns;
 	enum md_level level = MD_DEBUG;
 
 	clients->count.claims_refused++;
-	if (md_client_now_ns() >= clients->say_claim_ns) {
-		clients->say_claim_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	if (md_client_now_ns() >= *say_ns) {
+		*say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
 		level = MD_WARNING;
 	}
 	md_say(level, "user %u, process %d (%s) may not register QP %u of %s: %s", (unsigned int)client->uid, (int)client->pid,

@@ -54,6 +54,14 @@ void md_resqp_forget(struct md_resqp *resqp)
 	resqp->n_known = resqp->oldest = 0;
 }
 
+void md_resqp_again(struct md_resqp *resqp)
+{
+	if (resqp->fd < 0)
+		md_resqp_open(resqp);
+	else
+		md_resqp_forget(resqp);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* The next message of a buffer. Return: false at the end, or where it is malformed. */

@@ -39,6 +39,9 @@ void md_resqp_close(struct md_resqp *resqp);
 /** md_resqp_forget - devices may have come and gone, or have other names */
 void md_resqp_forget(struct md_resqp *resqp);
 
+/** md_resqp_again - the same; and where it could not be opened: with the devices ib_core may have come */
+void md_resqp_again(struct md_resqp *resqp);
+
 /**
  * md_resqp_owner - the thread that made a QP: see md_resqp_is_of()
  * @now_ns: of a clock that is always the same

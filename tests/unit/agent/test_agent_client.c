@@ -761,6 +761,29 @@ static void test_resqp_live(void **state)
 	assert_int_equal(md_resqp_owner(&resqp, "no_such_device", 1, 0), 0);
 }
 
+/* An agent that starts before ib_core is there opens it when devices come, and once. */
+static void test_resqp_comes_later(void **state)
+{
+	struct md_resqp resqp;
+
+	(void)state;
+	fault_arm(FAULT_SOCKET, 1, EPROTONOSUPPORT);
+	md_resqp_open(&resqp);
+	assert_true(fault_fired());
+	assert_int_equal(resqp.fd, -1);
+	fault_disarm();
+	md_resqp_again(&resqp);
+	assert_int_equal(fault_count(FAULT_SOCKET), 1);
+	md_resqp_close(&resqp);
+	resqp.fd = dup(STDIN_FILENO);
+	resqp.n_known = 1;
+	fault_disarm();
+	md_resqp_again(&resqp);
+	assert_int_equal(fault_count(FAULT_SOCKET), 0);
+	assert_int_equal(resqp.n_known, 0);
+	md_resqp_close(&resqp);
+}
+
 /*
  * The kernel, as Linux 6.1 answers: it has mlx5_0 with two ports, all QPs of which are ours but these, and on its first port but ON_PORT_2.
  * ORPHAN and its protection domain were made by threads that have ended, its context was not; UNTOLD's are of another PID namespace.
@@ -1371,6 +1394,7 @@ int main(void)
 		cmocka_unit_test(test_resqp_answers),
 		cmocka_unit_test(test_resqp_live),
 		cmocka_unit_test_setup_teardown(test_accounts_take_turns, setup_kernel, teardown_kernel),
+		cmocka_unit_test(test_resqp_comes_later),
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
