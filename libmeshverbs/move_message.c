@@ -168,7 +168,7 @@ static void decide_for_both(struct mv_move *m, const struct mv_ctl_msg *msg)
 static void on_hello(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	if (msg->flags & MV_CTL_NATIVE) {
-		mv_move_peer_is_native(m, MV_CTL_REASON_NATIVE, msg->gid_type);
+		mv_move_peer_is_native(m, msg->reason == MV_CTL_REASON_GONE ? MV_CTL_REASON_GONE : MV_CTL_REASON_NATIVE, msg->gid_type);
 	} else if (!m->leader) {
 		/* The leader may have missed ours. */
 		if (m->state == MV_MOVE_ASKING)

@@ -205,6 +205,16 @@ struct mesh_conn {
 	uint64_t works_since_ns; /* held: since when the path that the program asked for seems to work; 0: it does not */
 	bool works_known; /* by an agent that knows the peer; false: since none does */
 	bool native_due; /* and that may be tried */
+	/* Held: the base's QP is in RTR already, with that index, and receives; mesh_conn_listen() */
+	bool listens;
+	uint8_t listen_index;
+	/*
+	 * Held, and NATIVE for the transaction: the base's QP is where it stays, and sends wait until the peer's, which was held as well, is
+	 * known to receive; mesh_conn_await_peer()
+	 */
+	bool awaits_peer, peer_receives;
+	uint8_t native_type; /* enum mv_gid_type, of that */
+	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;
 	bool fencing; /* FENCE is under way */
 	bool fence_waits; /* and has to begin yet */
 	bool fenced; /* from its end to ACTIVATE */

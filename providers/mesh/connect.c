@@ -6,6 +6,7 @@
 #include "connectint.h"
 #include "count.h"
 #include "live.h"
+#include "native.h"
 #include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
@@ -119,6 +120,7 @@ static int hold_locked(struct mesh_conn *conn, const struct mesh_view *view)
 		return err;
 	}
 	mesh_conn_refuse_no_more(conn);
+	conn->listens = conn->awaits_peer = false;
 	conn->state = MESH_CONN_HELD;
 	conn->held_ns = mesh_now_ns();
 	conn->works_since_ns = view->verdict == MV_PATH_OTHER_SUBNET ? 1 : 0; /* for ever, or not */
@@ -138,6 +140,8 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 	if (conn->state == MESH_CONN_INIT) {
 		describe(conn, attr, mask, choice, view);
 		err = hold_locked(conn, view);
+		if (!err && view->verdict == MV_PATH_ASK)
+			mesh_conn_listen(conn);
 	}
 	pthread_mutex_unlock(&conn->lock);
 	if (err)
@@ -147,6 +151,7 @@ static int hold(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int mask
 	if (!err)
 		return 0;
 	pthread_mutex_lock(&conn->lock);
+	mesh_conn_listen_no_more(conn); /* nobody posts, in RTR */
 	mesh_held_destroy(conn->held); /* its receives are at the base, too */
 	conn->held = NULL;
 	conn->state = MESH_CONN_INIT;

@@ -344,6 +344,48 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 	return err;
 }
 
+bool mesh_held_can_begin_again(const struct mesh_held *h)
+{
+	return !h->send_cq->extended && !h->recv_cq->extended;
+}
+
+/* held->lock */
+static int post_noted_to_base(struct mesh_held *h)
+{
+	const struct mesh_recvlog *log = &h->log;
+	struct ibv_recv_wr wr = {0}, *bad;
+	size_t i, sge = 0;
+	int err = 0;
+
+	for (i = 0; i < log->n && !err; i++) {
+		wr.wr_id = log->notes[i].wr_id;
+		wr.num_sge = log->notes[i].num_sge;
+		wr.sg_list = &log->sges[sge];
+		err = h->mc->post_recv(h->qp, &wr, &bad);
+		sge += (size_t)log->notes[i].num_sge;
+	}
+	return err;
+}
+
+int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
+	int err;
+
+	/* With the lock: what the program posts meanwhile comes behind what it posted before. */
+	pthread_mutex_lock(&h->lock);
+	err = h->log.incomplete ? ENOMEM : h->mc->modify_qp(h->qp, &reset, IBV_QP_STATE);
+	mesh_wrex_changed(h); /* at once: libmlx5 has put its own in, which refuse */
+	again.qp_state = IBV_QPS_INIT;
+	if (!err)
+		err = h->mc->modify_qp(h->qp, &again, init_mask | IBV_QP_STATE);
+	if (!err)
+		err = post_noted_to_base(h);
+	mesh_wrex_changed(h);
+	pthread_mutex_unlock(&h->lock);
+	return -mesh_positive(err);
+}
+
 int mesh_held_native(struct mesh_held *h)
 {
 	bool all;

@@ -164,6 +164,21 @@ bool mesh_held_in_own_batch(const struct mesh_held *h);
 int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
+ * mesh_held_can_begin_again - may mesh_held_begin_base_again() be called later?
+ *
+ * libmlx5 takes the lock of a CQ when a QP goes to RESET, and who polls an extended one has that from start_poll to end_poll.
+ */
+bool mesh_held_can_begin_again(const struct mesh_held *h);
+
+/**
+ * mesh_held_begin_base_again - the base's own QP goes from RTR back to INIT, with the receives that were noted
+ * @init, @init_mask: of INIT
+ *
+ * Nothing has been received. Posting is stopped. Return: 0; -ENOMEM: not all receives are noted, and nothing has happened; -errno.
+ */
+int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask);
+
+/**
  * mesh_held_native - the base's own QP is connected (RTR, and RTS if the program said so): hand it everything
  *
  * There is no shadow (mesh_held_unprepare()), and posting is stopped. On success the QP is the base's alone, and @h is gone, as

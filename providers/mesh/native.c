@@ -11,6 +11,8 @@
 #include "ud.h"
 
 #define ENTRY_NS 10000000ull /* to look whether a GID is there again */
+#define ASK_PEER_NS     1000000ull /* from one question whether the peer receives to the next; doubles up to the second */
+#define ASK_PEER_MAX_NS 50000000ull
 
 /* No move after all: the program's own QP is connected, and gets the work. */
 
@@ -51,18 +53,68 @@ static void attr_of(struct mesh_conn *conn, uint8_t gid_type, struct ibv_qp_attr
 		ret->ah_attr.grh.sgid_index = choice.index;
 }
 
+/* Has the base's, in RTR, received anything? Also true where that cannot be told. */
+static bool has_received(const struct mesh_conn *conn)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	memset(&init, 0, sizeof(init));
+	memset(&attr, 0, sizeof(attr));
+	return conn->mc->query_qp(conn->qp, &attr, IBV_QP_RQ_PSN, &init) || attr.rq_psn != (conn->rtr.rq_psn & 0xffffff);
+}
+
+int mesh_conn_listen_no_more(struct mesh_conn *conn)
+{
+	struct mesh_srq_native *leaving;
+	int err;
+
+	if (!conn->listens)
+		return 0;
+	if (has_received(conn))
+		return -EBUSY;
+	leaving = mesh_srq_leaving(conn->mc, conn->qp);
+	err = mesh_held_begin_base_again(conn->held, &conn->init, conn->init_mask);
+	mesh_srq_left(leaving, !err);
+	if (!err)
+		conn->listens = false;
+	return err;
+}
+
 /*
  * To where the program believes it is. @rtr: from attr_of()
+ *
+ * One that listens stays there if that is the same, or if its peer has reached it like that.
  *
  * Return: 0; -errno: it is in INIT still, and receives from no SRQ.
  */
 static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 {
-	int err = -mesh_held_modify_base(conn->held, rtr, conn->rtr_mask);
+	int err = 0;
 
+	if (conn->listens && rtr->ah_attr.grh.sgid_index != conn->listen_index)
+		err = mesh_conn_listen_no_more(conn);
+	if (conn->listens && (!err || err == -EBUSY))
+		return 0;
+	if (err)
+		return err;
+	err = -mesh_held_modify_base(conn->held, rtr, conn->rtr_mask);
 	if (err)
 		mesh_srq_left(mesh_srq_leaving(conn->mc, conn->qp), true);
 	return err;
+}
+
+void mesh_conn_listen(struct mesh_conn *conn)
+{
+	uint8_t type = conn->local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : conn->local_type;
+	struct ibv_qp_attr rtr = conn->rtr;
+
+	if (!rtr.ah_attr.is_global || !mesh_held_can_begin_again(conn->held) ||
+	    mesh_paths_find(conn->mc, rtr.ah_attr.port_num, &conn->local.gid, type, &rtr.ah_attr.grh.dgid,
+			    &rtr.ah_attr.grh.sgid_index))
+		return;
+	conn->listens = !base_to_rtr(conn, &rtr);
+	conn->listen_index = rtr.ah_attr.grh.sgid_index;
 }
 
 /* There is no other try: the program gets the result that it would have had without us. */
@@ -96,6 +148,7 @@ static void settle(struct mesh_conn *conn, uint8_t gid_type, bool receives, int 
 	if (!err)
 		err = mesh_held_native(h);
 	mesh_held_resume_posting(h);
+	conn->awaits_peer = false;
 	if (!err) {
 		conn->held = NULL;
 		conn->state = MESH_CONN_NATIVE;
@@ -144,9 +197,64 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns)
 	return true;
 }
 
+/* Posting is stopped, until this is done. */
+static void await_peer(struct mesh_conn *conn, uint8_t gid_type)
+{
+	uint64_t now_ns = mesh_now_ns();
+
+	mesh_held_resume_posting(conn->held);
+	conn->native_type = gid_type;
+	conn->awaits_peer = true;
+	conn->peer_receives = false;
+	conn->ask_step_ns = ASK_PEER_NS;
+	conn->ask_peer_ns = now_ns;
+	conn->await_until_ns = now_ns + mesh_root.config.move_timeout_ms * 1000000ull;
+}
+
+/* The other end may still be about to connect its own. */
+static void ask_peer(struct mesh_conn *conn, uint64_t now_ns)
+{
+	struct mv_ctl_msg hello;
+
+	mv_move_header(&conn->move, MV_CTL_HELLO, &hello);
+	hello.flags = conn->verdict == MV_PATH_ASK ? MV_CTL_ASKING : 0;
+	mesh_thread_send_later(&hello, NULL);
+	conn->ask_peer_ns = now_ns + conn->ask_step_ns;
+	conn->ask_step_ns = conn->ask_step_ns < ASK_PEER_MAX_NS / 2 ? 2 * conn->ask_step_ns : ASK_PEER_MAX_NS;
+}
+
+uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns)
+{
+	if (!conn->awaits_peer || !conn->held || conn->state != MESH_CONN_HELD)
+		return UINT64_MAX;
+	if (conn->peer_receives || now_ns >= conn->await_until_ns) {
+		conn->in_batch = !mesh_held_stop_posting(conn->held);
+		if (conn->in_batch)
+			return UINT64_MAX; /* who comes for that */
+		settle(conn, conn->native_type, true, base_to_rts(conn));
+		return UINT64_MAX;
+	}
+	if (now_ns >= conn->ask_peer_ns)
+		ask_peer(conn, now_ns);
+	return conn->ask_peer_ns < conn->await_until_ns ? conn->ask_peer_ns : conn->await_until_ns;
+}
+
+bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+{
+	bool native = conn->state == MESH_CONN_HELD && conn->move.state == MV_MOVE_NATIVE;
+
+	/* Nobody is told that this end receives before it does; nothing else is to begin before its work is where it stays. */
+	if (native && (!conn->awaits_peer || msg->flags & MV_CTL_MOVE || msg->type == MV_CTL_SYNC || msg->type == MV_CTL_AHEAD))
+		return msg->type != MV_CTL_BYE;
+	if (!native || !mv_move_is_from_peer(&conn->move, msg))
+		return false;
+	conn->peer_receives |= msg->type == MV_CTL_BYE || (msg->type == MV_CTL_HELLO && msg->flags & MV_CTL_NATIVE);
+	return false;
+}
+
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	bool receives = false;
+	bool receives = false, gone = action->reason == MV_CTL_REASON_GONE;
 	int err;
 
 	conn->entry_ns = 0;
@@ -158,9 +266,15 @@ void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *actio
 	if (!err)
 		err = base_to_rtr_at_last(conn, action->gid_type);
 	receives = !err;
+	/* Who was asked and never answered cannot be asked whether he receives. */
+	if (!err && conn->move.peer_attempt && !action->timed_out && !gone) {
+		await_peer(conn, action->gid_type);
+		return;
+	}
 	if (!err)
 		err = base_to_rts(conn);
-	settle(conn, action->gid_type, receives, err);
+	/* A peer that is gone shows by the first send, as on a path that works. */
+	settle(conn, action->gid_type, receives || gone, err);
 }
 
 /* The base's has not been connected. */

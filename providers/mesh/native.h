@@ -20,6 +20,34 @@
  */
 bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
 
+/**
+ * mesh_conn_listen - a connection is held only to ask its peer which RoCE version that has: what the peer sends meanwhile is not to be lost
+ *
+ * The base's QP goes to RTR at once, as the version that most use: a peer that uses it need not wait for an answer, and does not (its path
+ * works). If the peer says otherwise, mesh_conn_listen_no_more(). Where RTR is refused, or that could not be taken back (an extended CQ), it stays in INIT.
+ * By the program's thread, in RTR.
+ */
+void mesh_conn_listen(struct mesh_conn *conn);
+
+/**
+ * mesh_conn_listen_no_more - the base's QP is in INIT again, with the receives that it had
+ *
+ * Posting is stopped. Return: 0, also if it did not listen; -EBUSY: it has received something, so its peer has the version that it listens
+ * for; -errno: it is in RESET or INIT, and of no use.
+ */
+int mesh_conn_listen_no_more(struct mesh_conn *conn);
+
+/**
+ * mesh_conn_await_peer - the base's QP receives, and sends wait until the peer's does, too: ask it, or have them go; helper thread
+ *
+ * Two ends that were both held connect the base's at different times, and what one sends before the other is through is lost: it would come
+ * only with the program's ACK timeout. At most for move_timeout_ms. Return: when to come again (ns); UINT64_MAX: on events only.
+ */
+uint64_t mesh_conn_await_peer(struct mesh_conn *conn, uint64_t now_ns);
+
+/** mesh_conn_take_receives - a message, before the transaction gets it: does the peer receive? Return: whether it is to be dropped */
+bool mesh_conn_take_receives(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
+
 /** mesh_conn_native - carry out NATIVE; what fails is the program's. Posting is stopped, and goes on afterwards. */
 void mesh_conn_native(struct mesh_conn *conn, const struct mv_move_action *action);
 

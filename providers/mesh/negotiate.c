@@ -245,13 +245,30 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 	return 0;
 }
 
+/* The shadow is to receive, and nothing else. */
+static int stop_listening(struct mesh_conn *conn)
+{
+	int err;
+
+	if (!conn->listens)
+		return 0;
+	if (!mesh_held_stop_posting(conn->held))
+		return -EAGAIN;
+	err = mesh_conn_listen_no_more(conn);
+	mesh_held_resume_posting(conn->held);
+	return err;
+}
+
 static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, struct mv_ctl_end *ret_mine,
 		   uint16_t *ret_lid, uint16_t *ret_mtu, char *why, size_t why_size)
 {
 	struct mesh_shadow_attr attr = {.pkey_index = conn->init.pkey_index,
 					.qp_access_flags = conn->init.qp_access_flags};
-	int err = mesh_conn_open_path(conn, action, &conn->path, why, why_size);
+	int err = stop_listening(conn);
 
+	if (err)
+		return err;
+	err = mesh_conn_open_path(conn, action, &conn->path, why, why_size);
 	if (err)
 		return err;
 	attr.port_num = conn->path.port;
@@ -506,6 +523,8 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 {
 	struct mv_ctl_msg reply;
 
+	if (mesh_conn_take_receives(conn, msg))
+		return;
 	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
 		answer_failed(conn, msg, now_ns);
 	} else if (mesh_conn_negotiates(conn)) {
@@ -520,6 +539,9 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
 					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
 					 conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply)) {
+		/* Its program has ended it, which is no news of the path. */
+		if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
+			reply.reason = MV_CTL_REASON_GONE;
 		mesh_thread_send(&reply);
 	}
 }
@@ -590,7 +612,7 @@ static uint64_t look_back(struct mesh_conn *conn, uint64_t now_ns, uint64_t sile
 
 uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
-	uint64_t deadline = UINT64_MAX, keys, tell, fence, move, again, back;
+	uint64_t deadline = UINT64_MAX, keys, tell, fence, move, again, back, await;
 	bool ticked;
 
 	if (!mesh_conn_enter(conn)) {
@@ -618,6 +640,11 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		back = look_back(conn, now_ns, silent_ns);
 		if (back < deadline)
 			deadline = back;
+	}
+	if (mesh_conn_negotiates(conn)) {
+		await = mesh_conn_await_peer(conn, now_ns);
+		if (await < deadline)
+			deadline = await;
 	}
 	if (mesh_conn_negotiates(conn)) {
 		move = mv_move_deadline(&conn->move);

@@ -504,7 +504,7 @@ void mesh_wrex_changed(struct mesh_held *h)
 		return;
 	qp = mesh_root.lib.verbs.qp_to_qp_ex(h->qp);
 #define X(f)                                                                                                 \
-	if (qp->f != w->base.f && qp->f && qp->f != mesh_##f) {                                              \
+	if (qp->f && qp->f != mesh_##f) {                                              \
 		w->base.f = qp->f;                                                                           \
 		qp->f = mesh_##f;                                                                            \
 	}

@@ -15,6 +15,7 @@
 
 #include "conn.h"
 #include "guarded.h"
+#include "native.h"
 #include "heldint.h"
 #include "reader.h"
 #include "relocate.h"
@@ -77,6 +78,17 @@ static _Atomic unsigned int n_rtr; /* of the base's */
 static unsigned int resolves_us; /* as long as the kernel looks for the neighbour */
 static int refuses; /* what it says then; 0: it is there */
 
+static bool listens; /* the base's goes to RTR at once, as mesh_conn_listen() does */
+
+void __real_mesh_conn_listen(struct mesh_conn *c);
+void __wrap_mesh_conn_listen(struct mesh_conn *c);
+
+void __wrap_mesh_conn_listen(struct mesh_conn *c)
+{
+	if (listens)
+		__real_mesh_conn_listen(c);
+}
+
 static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR) {
@@ -125,6 +137,17 @@ static int setup_rtr(void **state)
 {
 	(void)state;
 	open_with(MV_PATH_ASK, false);
+	return 0;
+}
+
+static int setup_listening(void **state)
+{
+	listens = true;
+	setup_rtr(state);
+	listens = false;
+	assert_int_equal(n_rtr, 1);
+	assert_true(conn->listens);
+	assert_int_equal(conn->state, MESH_CONN_HELD);
 	return 0;
 }
 
@@ -295,6 +318,77 @@ static void test_refused_before_rts(void **state)
 	end_helping();
 }
 
+/* Nothing has to be connected any more when it stays. Sends have waited, and what comes meanwhile is received. */
+static void test_listens(void **state)
+{
+	(void)state;
+	assert_int_equal(to_rts(), 0);
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	end_quiet(&e);
+	begin_helping();
+	assert_goes_native();
+	end_helping();
+	assert_written(1, 0x1111);
+}
+
+/* The peer says that it has the other version: back to INIT, with what was posted to be received, in order. */
+static void test_listens_no_more(void **state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	uint64_t i;
+
+	(void)state;
+	assert_int_equal(to_rts(), 0);
+	for (i = 1; i <= 3; i++)
+		assert_int_equal(end_recv(&e, i, (uint32_t)i * 64, 64), 0);
+	pthread_mutex_lock(&conn->lock);
+	assert_true(mesh_held_stop_posting(conn->held));
+	assert_int_equal(mesh_conn_listen_no_more(conn), 0);
+	mesh_held_resume_posting(conn->held);
+	assert_false(conn->listens);
+	pthread_mutex_unlock(&conn->lock);
+	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_INIT);
+	assert_int_equal(end_recv(&e, 4, 4 * 64, 64), 0);
+	ibv_wr_start(e.qp_ex);
+	build_write(9, 0x9999);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0); /* these functions are ours again */
+	n_rtr = 0;
+	begin_helping();
+	assert_goes_native();
+	end_helping();
+	assert_written(9, 0x9999);
+	for (i = 1; i <= 4; i++) {
+		struct ibv_wc wc;
+
+		assert_int_equal(end_send_empty(&e, 10, 0), 0);
+		wc = end_wait(&e);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.wr_id, i);
+	}
+}
+
+/* What has been received cannot be taken back: the peer has that version. */
+static void test_has_received(void **state)
+{
+	(void)state;
+	assert_int_equal(end_recv(&e, 1, 64, 64), 0);
+	assert_int_equal(end_recv(&e, 2, 128, 64), 0);
+	assert_int_equal(to_rts(), 0);
+	begin_helping();
+	assert_goes_native();
+	end_helping();
+	assert_int_equal(end_send_empty(&e, 10, 0), 0);
+	assert_int_equal(end_wait(&e).wr_id, 1);
+	conn->listens = true;
+	assert_int_equal(mesh_conn_listen_no_more(conn), -EBUSY);
+	conn->listens = false;
+}
+
 /* He may end the connection there, which is then not made any more. */
 static void test_ends_in_batch(void **state)
 {
@@ -418,6 +512,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_asks_in_batch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_listens, setup_listening, teardown),
+		cmocka_unit_test_setup_teardown(test_listens_no_more, setup_listening, teardown),
+		cmocka_unit_test_setup_teardown(test_has_received, setup_listening, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_receives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_before_rts, setup_rtr, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_in_batch, setup, teardown),

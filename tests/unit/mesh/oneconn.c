@@ -71,6 +71,14 @@ void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
 	sent = *msg;
 }
 
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
+
+void __wrap_mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
+{
+	(void)keys;
+	sent = *msg;
+}
+
 /* Its turn has not come. */
 unsigned int n_submitted;
 bool no_workers, only_tries;

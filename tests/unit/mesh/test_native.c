@@ -471,6 +471,118 @@ static void test_base_refuses_at_last(void **state)
 	assert_int_equal(conn.rtr_error, ETIMEDOUT);
 }
 
+/* From the peer, in RTS as this end is. */
+static void comes_because(uint8_t type, uint8_t flags, enum mv_ctl_reason reason)
+{
+	const struct mv_ctl_msg msg = {.type = type,
+				       .flags = flags,
+				       .reason = (uint8_t)reason,
+				       .gid_type = MV_GID_TYPE_ROCE_V1,
+				       .attempt = 9,
+				       .to_attempt = 1,
+				       .from = conn.peer,
+				       .to = conn.local,
+				       .from_psn = 0x11,
+				       .to_psn = 0x22};
+
+	memset(&sent, 0, sizeof(sent));
+	mesh_conn_message(&conn, &msg, &no_keys, now_ns, now_ns);
+}
+
+static void comes(uint8_t type, uint8_t flags)
+{
+	comes_because(type, flags, MV_CTL_REASON_NONE);
+}
+
+/* The peer's program has ended its end: as on a path that works, that shows by the first send, and not before. */
+static void test_peer_has_ended(void **state)
+{
+	(void)state;
+	is_held();
+	conn.rtr.rq_psn = conn.move.rq_psn = 0x11;
+	conn.rts.sq_psn = conn.move.sq_psn = 0x22;
+	cq.mc = &context;
+	rtr_error = ETIMEDOUT;
+	comes_because(MV_CTL_HELLO, MV_CTL_NATIVE, MV_CTL_REASON_GONE);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 1);
+	assert_int_equal(conn.state, MESH_CONN_FAILED);
+	assert_int_equal(conn.rtr_error, 0);
+	assert_int_equal(n_err, 0);
+	/* And it says the same. */
+	comes(MV_CTL_HELLO, MV_CTL_ASKING);
+	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
+}
+
+/* Both were held, and this one is told that both stay. */
+static void is_told_to_stay(void)
+{
+	is_held();
+	conn.verdict = conn.move.verdict = MV_PATH_ASK;
+	conn.move.rq_psn = 0x11;
+	conn.move.sq_psn = 0x22;
+	comes(MV_CTL_HELLO, MV_CTL_NATIVE);
+	assert_int_equal(conn.move.state, MV_MOVE_NATIVE);
+	assert_int_equal(conn.state, MESH_CONN_HELD);
+	/* A worker is about to connect it: it does not say yet that it receives. */
+	comes(MV_CTL_HELLO, MV_CTL_ASKING);
+	assert_int_equal(sent.type, 0);
+	mesh_conn_work(&conn);
+	assert_int_equal(n_rtr, 1);
+	comes(MV_CTL_HELLO, MV_CTL_ASKING);
+	assert_int_equal(sent.type, MV_CTL_HELLO);
+	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+}
+
+/* What is sent before the peer's is connected would come with the program's ACK timeout: it waits. */
+static void test_peer_is_awaited(void **state)
+{
+	uint64_t deadline;
+
+	(void)state;
+	is_told_to_stay();
+	memset(&sent, 0, sizeof(sent));
+	deadline = mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(sent.type, MV_CTL_HELLO);
+	assert_int_equal(sent.flags, MV_CTL_ASKING);
+	assert_int_equal(n_native, 0);
+	assert_int_equal(n_rts, 0);
+	assert_true(deadline == now_ns + MS);
+	now_ns += MS;
+	memset(&sent, 0, sizeof(sent));
+	assert_true(mesh_conn_run(&conn, now_ns, now_ns) == now_ns + 2 * MS);
+	assert_int_equal(sent.type, MV_CTL_HELLO);
+	comes(MV_CTL_HELLO, MV_CTL_NATIVE);
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_rts, 1);
+	assert_int_equal(n_native, 1);
+	assert_int_equal(conn.state, MESH_CONN_NATIVE);
+	assert_null(conn.held);
+}
+
+/* But not for ever, nor for one that has left. */
+static void test_peer_does_not_receive(void **state)
+{
+	(void)state;
+	is_told_to_stay();
+	now_ns += 1999 * MS;
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_native, 0);
+	now_ns += MS;
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_native, 1);
+}
+
+static void test_peer_leaves(void **state)
+{
+	(void)state;
+	is_told_to_stay();
+	comes(MV_CTL_BYE, 0);
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_native, 1);
+}
+
 /* All that there is is the helper thread, which connects it then as well. */
 static void test_entry_without_workers(void **state)
 {
@@ -613,6 +725,10 @@ int main(void)
 		T(test_meanwhile),
 		T(test_entry_is_awaited),
 		T(test_entry_does_not_come),
+		T(test_peer_has_ended),
+		T(test_peer_is_awaited),
+		T(test_peer_does_not_receive),
+		T(test_peer_leaves),
 		T(test_base_refuses_at_last),
 		T(test_entry_without_workers),
 		T(test_why_it_fails),
