@@ -17,6 +17,8 @@
 #define PORTS_MAX 32
 /* Answers of one dump that are read: one for some hundred devices. */
 #define ANSWERS_MAX 64
+/* RDMA_NLDEV_CMD_RES_CTX_GET, which <rdma/rdma_netlink.h> of Debian 11 does not have. */
+#define RES_CTX_GET 22
 
 /* Signal 0 does nothing, and EPERM is said only of a thread that is there. (/proc may be closed to us.) */
 static bool no_such_thread(pid_t process, pid_t thread)
@@ -311,7 +313,7 @@ static pid_t ask_ports(struct md_resqp *resqp, struct md_resqp_device *device, u
 static pid_t ask_parents(struct md_resqp *resqp, int index, uint32_t pdn)
 {
 	const struct md_resqp_object pd = {RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PDN, pdn, RDMA_NLDEV_ATTR_RES_CTXN};
-	struct md_resqp_object ctx = {RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTXN, 0, 0};
+	struct md_resqp_object ctx = {RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTXN, 0, 0};
 	pid_t owner = pdn ? ask_owner(resqp, index, 0, &pd, &ctx.id) : -ESRCH;
 	uint32_t none;
 

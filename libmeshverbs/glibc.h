@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What glibc before 2.32 (Debian 11) does not have. CMakeLists.txt includes this file into every source there, and nowhere else.
+ */
+#ifndef MESHVERBS_GLIBC_H
+#define MESHVERBS_GLIBC_H
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#ifndef PT_GNU_PROPERTY
+#define PT_GNU_PROPERTY (PT_LOOS + 0x474e553)
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
+/* strerrordesc_np(): thread-safe, and not translated. glibc 2.32 took the table away from programs when it brought the function. */
+static inline const char *mv_strerrordesc(int err)
+{
+	return err >= 0 && err < sys_nerr ? sys_errlist[err] : NULL;
+}
+#define strerrordesc_np mv_strerrordesc
+
+#endif
