@@ -16,10 +16,11 @@ import tempfile
 import unittest
 
 DEBIAN = pathlib.Path(__file__).resolve().parents[2] / "debian"
-START = ["meshverbs-arp apply", "udevadm trigger --subsystem-match=infiniband --action=change"]
-RESTART = ["try-restart meshverbsd.service"]  # not started, if somebody has stopped it
+USER = "systemd-sysusers meshverbs.conf"  # each time that the package is configured, which makes no second user
+START = [USER, "meshverbs-arp apply", "udevadm trigger --subsystem-match=infiniband --action=change"]
+RESTART = [USER, "try-restart meshverbsd.service"]  # not started, if somebody has stopped it
 STOP = ["stop meshverbsd.service", "meshverbs-arp restore"]
-STUBS = ("meshverbs-arp", "systemctl", "udevadm", "deb-systemd-invoke", "userdel")
+STUBS = ("meshverbs-arp", "systemctl", "udevadm", "deb-systemd-invoke", "systemd-sysusers", "userdel")
 CONTROL = "Package: {}\nVersion: {}\nArchitecture: all\nMaintainer: test <test@meshverbs.example>\nDescription: test\n"
 
 
@@ -61,7 +62,7 @@ class Scripts(unittest.TestCase):
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command], text=True, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PATH": f"{self.place}/bin:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, status, done.stdout)
-        return [re.sub("^deb-systemd-invoke ", "", line) for line in asked.read_text().splitlines() if not re.search("reload$|^userdel", line)]
+        return [re.sub("^deb-systemd-invoke | --root=[^ ]*", "", line) for line in asked.read_text().splitlines() if not re.search("reload$|^userdel", line)]
 
     def left(self):
         return sorted(path.name for path in (self.place / "run").iterdir())
@@ -97,9 +98,9 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.left(), ["systemd"])
 
     def test_in_an_image(self):
-        """Without systemd: nothing is asked for, and nothing left behind."""
+        """Without systemd: the user is made, nothing else is asked for, and nothing left behind."""
         shutil.rmtree(self.place / "run/systemd")
-        self.assertEqual(self.dpkg("-i", self.deb("1")), [])
+        self.assertEqual(self.dpkg("-i", self.deb("1")), [USER])
         self.assertEqual(self.left(), [])
 
 

@@ -28,7 +28,7 @@ static int without_key(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int stop_hosts(void **state)
 {
 	(void)state;
 	host_stop(&a);
@@ -554,8 +554,8 @@ static void test_cookie_table_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define KEYED(test) cmocka_unit_test_setup_teardown(test, with_key, stop)
-#define PLAIN(test) cmocka_unit_test_setup_teardown(test, without_key, stop)
+#define KEYED(test) cmocka_unit_test_setup_teardown(test, with_key, stop_hosts)
+#define PLAIN(test) cmocka_unit_test_setup_teardown(test, without_key, stop_hosts)
 		KEYED(test_tampering),
 		KEYED(test_lengths),
 		PLAIN(test_plain_lengths),
