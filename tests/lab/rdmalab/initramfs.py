@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The initramfs: busybox, the guest's /init, and the modules needed before the host's root is mounted."""
 import pathlib
+import re
 import shutil
 
+from . import kernel as kernels
 from .errors import LabError
 
 INIT = pathlib.Path(__file__).resolve().parent.parent / "guest" / "init"
@@ -20,7 +22,8 @@ def build(kernel):
     archive.add("bin/busybox", 0o100755, pathlib.Path(busybox).read_bytes())
     archive.add("init", 0o100755, INIT.read_bytes())
     for number, path in enumerate(in_load_order(kernel)):
-        archive.add(f"modules/{number:02}-{path.name}", 0o100644, path.read_bytes())
+        # busybox knows no compressed modules
+        archive.add(f"modules/{number:02}-{path.name.split('.')[0]}.ko", 0o100644, kernels.decompressed(path.read_bytes()))
     return archive.finish()
 
 
@@ -31,10 +34,13 @@ def in_load_order(kernel):
     for line in (root / "modules.dep").read_text().splitlines():
         name, _, needs = line.partition(":")
         deps[name] = needs.split()
+    builtin = (root / "modules.builtin").read_text()
     order = []
     for module in MODULES:
-        path = next((p for p in deps if p.endswith(f"/{module}.ko")), None)
+        path = next((p for p in deps if re.search(rf"/{module}\.ko(\.\w+)?$", p)), None)
         if not path:
+            if f"/{module}.ko\n" in builtin:
+                continue
             raise LabError(f"kernel {kernel.release} has no module {module}")
         for needed in [*reversed(deps[path]), path]:  # depmod lists the nearest dependency first
             if needed not in order:
