@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What the matrix knows of a program."""
 import dataclasses
+import pathlib
+import shutil
+
+
+def ucx_perftest():
+    """Its command. One that was built with MPI (Debian 13 and later) takes itself for a rank of it, unless told otherwise."""
+    path = shutil.which("ucx_perftest")
+    return "ucx_perftest -P 0" if path and b"MPI mode" in pathlib.Path(path).read_bytes() else "ucx_perftest"
+
+
+UCX_PERFTEST = ucx_perftest()
 
 
 @dataclasses.dataclass

@@ -6,7 +6,7 @@ In commands: {dev} {gid} RDMA device and GID index, {peer} the server's manageme
 server's address on the RDMA link, {port} a port of this program's own.
 """
 from . import simprograms
-from .program import Program, perftest
+from .program import UCX_PERFTEST, Program, perftest
 
 FIRST_PORT = 21000
 
@@ -56,7 +56,7 @@ def cm_programs():
 
 
 def ucx(transport, test, gid="ipv4", count=100, size=64, on=("lab", "sim"), core=False, options=""):
-    command = (f"UCX_IB_GID_INDEX={{gid}} ucx_perftest -d {{dev}}:1 -x {transport} -t {test}{options} -n {count} -w 5 -s {size} "
+    command = (f"UCX_IB_GID_INDEX={{gid}} {UCX_PERFTEST} -d {{dev}}:1 -x {transport} -t {test}{options} -n {count} -w 5 -s {size} "
                "-p {port}")
     return Program(f"ucx_perftest {transport} {test}{options} {gid}", command, command + " {peer}",
                    rf"Final: +(?P<iters>{count}) ", gid=gid, on=on, core=core)
@@ -65,7 +65,7 @@ def ucx(transport, test, gid="ipv4", count=100, size=64, on=("lab", "sim"), core
 def ucp(test, transport="rc_v", gid="link-local", count=40, size=4096, on=("lab", "sim"), core=False):
     """UCP wires its connections up over ud_verbs, which on rxe works with link-local GIDs only."""
     command = (f"UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}} "
-               f"ucx_perftest -t {test} -n {count} -w 5 -s {size} -p {{port}}")
+               f"{UCX_PERFTEST} -t {test} -n {count} -w 5 -s {size} -p {{port}}")
     return Program(f"ucx_perftest ucp {transport} {test} {gid}", command, command + " {peer}",
                    rf"Final: +(?P<iters>{count}) ", gid=gid, on=on, core=core)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs for simulated hosts only: native speed allows more sizes, and mlx5 more ways of posting."""
 import pathlib
+import shutil
 
 from .program import Program, perftest
 
@@ -88,12 +89,13 @@ def libfabric():
 
 
 def mpi():
-    """Four ranks on two hosts over UCX; the program says what each rank checked."""
-    for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
-        yield Program(f"mpich 4 ranks {transport}", "",
-                      f"{ACCEPT}/mpi {{here}},{{peer}} 2 UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}}",
-                      r"mpi: (?P<ranks>4) ranks on (?P<hosts>2) hosts, 1 rounds, (?P<checks>\d+) checks, (?P<wrong>0) wrong",
-                      on=SIM, timeout=60.0, core=transport == "rc_x")
+    """Four ranks on two hosts over UCX; the program says what each rank checked. Open MPI where it is installed."""
+    for name in ("mpich", *(["openmpi"] if shutil.which("mpirun.openmpi") else [])):
+        for transport in ("rc_v", "rc_x", "ud_v", "ud_x"):
+            yield Program(f"{name} 4 ranks {transport}", "",
+                          f"MPI={name} {ACCEPT}/mpi {{here}},{{peer}} 2 UCX_TLS={transport},self UCX_NET_DEVICES={{dev}}:1 UCX_IB_GID_INDEX={{gid}}",
+                          r"mpi: (?P<ranks>4) ranks on (?P<hosts>2) hosts, 1 rounds, (?P<checks>\d+) checks, (?P<wrong>0) wrong",
+                          on=SIM, timeout=60.0, core=name == "mpich" and transport == "rc_x")
 
 
 def all_programs():

@@ -17,7 +17,7 @@ sys.path[:0] = [str(HERE.parent / "rightnic"), str(HERE.parents[1] / "chaos")]
 from schedule import hosts  # noqa: E402
 from schedule.hosts import until  # noqa: E402
 from nicmatrix import REPO  # noqa: E402
-from nicmatrix.world import World, need, staged  # noqa: E402
+from nicmatrix.world import World, enter, need, staged  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 SECONDS = 60  # generous: each takes about a second
@@ -70,7 +70,7 @@ class Programs(Cases, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.world = cls.enterClassContext(cls.up())
+        cls.world = enter(cls, cls.up())
 
     @classmethod
     @contextlib.contextmanager
@@ -167,8 +167,8 @@ class Survival(Cases, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        stage = cls.enterClassContext(hosts.staged(BUILD))
-        cls.place = cls.enterClassContext(hosts.Hosts.up(BUILD, stage, "rdmacm-survive"))
+        stage = enter(cls, hosts.staged(BUILD))
+        cls.place = enter(cls, hosts.Hosts.up(BUILD, stage, "rdmacm-survive"))
         cls.world = cls.place.world
 
     def setUp(self):

@@ -20,8 +20,9 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from nicmatrix import REPO, drive, gids  # noqa: E402
-from nicmatrix.world import World, need, staged  # noqa: E402
+from nicmatrix.world import World, enter, need, staged  # noqa: E402
 from launcher import agents  # noqa: E402
+from verbsmatrix.program import UCX_PERFTEST  # noqa: E402
 from verbsmatrix.simhosts import call  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
@@ -51,10 +52,10 @@ class Worlds(unittest.TestCase):
         label = cls.__name__.lower()
         cls.bare = cls.stacked = None
         if HALF != "stacked" and not (SHORT and cls.same_ends):
-            cls.bare = cls.enterClassContext(World.up(cls.topology, BUILD, None, label, cls.before_agents))
+            cls.bare = enter(cls, World.up(cls.topology, BUILD, None, label, cls.before_agents))
         if HALF != "bare":
-            stage = cls.enterClassContext(staged(BUILD))
-            cls.stacked = cls.enterClassContext(World.up(cls.topology, BUILD, stage, label, cls.before_agents))
+            stage = enter(cls, staged(BUILD))
+            cls.stacked = enter(cls, World.up(cls.topology, BUILD, stage, label, cls.before_agents))
 
     @staticmethod
     def before_agents(world):
@@ -111,7 +112,7 @@ class Triangle(Worlds):
 
     def ucx(self, world, server, client, test, *options):
         port = world.fresh_port()
-        command = ["env", *UCX, "ucx_perftest", "-p", str(port)]
+        command = ["env", *UCX, *UCX_PERFTEST.split(), "-p", str(port)]
         return self.talk(world, server, client, command, [*command, server, "-t", test, "-n", "500", "-s", "4096", *options],
                          port, r"Final: +500 ")
 

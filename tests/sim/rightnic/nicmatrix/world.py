@@ -34,6 +34,13 @@ def need(*programs):
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
+def enter(case, context):
+    """What a context gives, for as long as the tests of a class run. (Python 3.9, of Debian 11, has no enterClassContext.)"""
+    given = context.__enter__()
+    case.addClassCleanup(context.__exit__, None, None, None)
+    return given
+
+
 @contextlib.contextmanager
 def staged(build):
     """A folder with meshverbs installed in it."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """One program, under which a cable is pulled and plugged in again, each when so much has been carried."""
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import os
