@@ -92,16 +92,16 @@ def copy(root, path):
     return Root(path)
 
 
-def cached(name, key, make):
+def cached(name, key, make, cache=CACHE):
     """The root called name, which make(path) makes when there is none for this key (text it depends on)."""
-    path, stamp = CACHE / name, CACHE / f"{name}.key"
+    path, stamp = cache / name, cache / f"{name}.key"
     digest = hashlib.sha256(key.encode()).hexdigest()
     if path.is_dir() and stamp.is_file() and stamp.read_text() == digest:
         return Root(path)
     print(f"  making {path} (once)", flush=True)
     stamp.unlink(missing_ok=True)
     shutil.rmtree(path, ignore_errors=True)
-    CACHE.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     try:
         make(path)
     except BaseException:
@@ -111,28 +111,30 @@ def cached(name, key, make):
     return Root(path)
 
 
-def sources(root):
-    """Updates as well, and the machine's way to look names up."""
-    lines = [f"deb {MIRROR} {suite} main" for suite in (SUITE, f"{SUITE}-updates")]
-    lines.append(f"deb {MIRROR}-security {SUITE}-security main")
+def sources(root, suite):
+    """Updates as well, and the machine's way to look names up. A suite that gets no more updates has an expired Release file."""
+    lines = [f"deb {MIRROR} {suite} main"]
+    if suite != "sid":
+        lines += [f"deb {MIRROR} {suite}-updates main", f"deb {MIRROR}-security {suite}-security main"]
     (root.path / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
+    (root.path / "etc/apt/apt.conf.d/90valid").write_text('Acquire::Check-Valid-Until "false";\n')
     shutil.copy("/etc/resolv.conf", root.path / "etc/resolv.conf")
 
 
-def base():
+def base(suite=SUITE, name="base", cache=CACHE):
     """Debian and nothing else."""
     def make(path):
         if not shutil.which("debootstrap"):
             raise Failed("no debootstrap: scripts/deps pkg")
-        done = subprocess.run(["debootstrap", "--variant=minbase", SUITE, str(path), MIRROR], stdout=subprocess.PIPE,
+        done = subprocess.run(["debootstrap", "--variant=minbase", suite, str(path), MIRROR], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode:
             raise Failed(f"debootstrap:\n{done.stdout[-3000:]}")
         root = Root(path)
-        sources(root)
+        sources(root, suite)
         root.apt("update")
         root.apt("dist-upgrade")
-    return cached("base", f"{SUITE} {MIRROR}", make)
+    return cached(name, f"{suite} {MIRROR}", make, cache)
 
 
 def with_packages(name, parent, key, packages, before=None):

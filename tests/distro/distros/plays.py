@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""What is run in a suite's root: the simulator's own tests of unmodified programs, with that suite's programs, libraries and packages."""
+import dataclasses
+import json
+import re
+import typing
+
+from . import judge
+
+MATRIX = "$REPO/tests/lab/matrix"
+QUICK = "^(?!.* -a( |$))"  # not perftest's -a, whose table takes a quarter of an hour
+SUBSET = "^(ib_(write|send|read|atomic)_bw|ibv_(rc|srq|ud)_pingpong|ucx_perftest (rc_verbs (am|put)_bw|ucp tag_bw rc_v ipv4))"
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    name: str
+    title: str  # the table's column of situations
+    steps: tuple  # (name, stacked, script): its output is in NAME.log, files of its own in /out; $SHORT is a seed, or empty
+    read: typing.Callable  # (folder of results, {step: (status, output)}) -> [judge.Row]
+    seconds: int = 900
+    foreign: bool = False  # with the plugin of another suite's package
+
+
+def matrix(name, half, words):
+    """A step: one half of a command of tests/lab/matrix."""
+    command = f"{MATRIX} {words} --sim $BUILD --label {half} -o /out/{name}-{half}.json"
+    if half == "bare":
+        return f"{name}-bare", False, command
+    return f"{name}-stacked", True, f"$REPO/scripts/stage $BUILD /tmp/stage && {command} --overlay /tmp/stage"
+
+
+def halves(name, words):
+    return tuple(matrix(name, half, words) for half in ("bare", "stacked"))
+
+
+def load(folder, name):
+    try:
+        return json.loads((folder / name).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def both(name):
+    """Rows of two result files of tests/lab/matrix."""
+    def read(folder, done):
+        found = [load(folder, f"{name}-{half}.json") for half in ("bare", "stacked")]
+        return judge.compared(*(one["results"] for one in found)) if all(found) else [judge.broken(name, done)]
+    return read
+
+
+def nics(folder, done):
+    found = [load(folder, f"nic-{half}.json") for half in ("bare", "stacked")]
+    return judge.nics(sum(found, [])) if all(found) else [judge.broken("nic", done)]
+
+
+def pulled(folder, done):  # pylint: disable=unused-argument
+    rows = judge.pulled("\n".join(text for _, text in done.values()))
+    return rows or [judge.broken("pulled", done)]
+
+
+def unittests(folder, done):  # pylint: disable=unused-argument
+    return [judge.unittests(name, status, text) for name, (status, text) in done.items()]
+
+
+def ctests(folder, done):  # pylint: disable=unused-argument
+    return [judge.ctests(name, status, text) for name, (status, text) in done.items()]
+
+
+# a.0 reaches b.0, and nothing else does
+NICS = "$REPO/tests/sim/rightnic/matrix $BUILD --topology triangle --only '[ab]\\.. < [ab]\\..' --jobs 1"
+PULLED = "$REPO/tests/sim/survive/programs $BUILD --seed 1 ${SHORT:+--short}"
+CHOOSE = "python3 $REPO/tests/sim/rightnic/test_programs.py"
+PARTS = ("libmeshverbs", "meshverbsd", "providers/mesh", "providers/front", "tools", "man", "tests/unit", "tests/fuzz", "tests/sim/net", "tests/sim/unit")
+UNIT = (f"ninja -C $BUILD {' '.join(f'{part}/all' for part in PARTS)} >/dev/null && cd $BUILD && "
+        "ctest -L '^unit$' -j2 --output-on-failure --no-tests=error")
+PLAYS = (
+    Play("unit", "unit tests", (("unit", False, UNIT),), ctests),
+    Play("programs", "right NIC", halves("programs", f"run --only '{QUICK}' ${{SHORT:+--sample 6 --seed $SHORT}}"), both("programs"), 1200),
+    Play("nic", "wrong NIC, triangle", (
+        ("nic-bare", False, f"{NICS} --half bare -o /out/nic-bare.json"),
+        ("nic-stacked", True, f"{NICS} --half stacked -o /out/nic-stacked.json")), nics),
+    Play("gid", "wrong GID", (("gid", True, "python3 $REPO/tests/sim/accept/test_gid.py"),), unittests),
+    Play("pulled", "cable pulled, survive = on", (
+        ("pulled-stacked", True, f"{PULLED} --half stacked"),
+        ("pulled-bare", False, f"{PULLED} --half bare")), pulled),
+    Play("rdmacm", "librdmacm's programs: right NIC, triangle, cable pulled", (
+        ("rdmacm", True, "python3 $REPO/tests/sim/cm/test_rdmacm.py ${SHORT:+Programs Stacked Survival.test_both_ends}"),), unittests),
+    Play("choose", "programs that choose: triangle, a port down", (
+        ("choose-bare", False, f"RIGHTNIC_SHORT=$SHORT RIGHTNIC_HALF=bare {CHOOSE}"),
+        ("choose-stacked", True, f"RIGHTNIC_SHORT=$SHORT RIGHTNIC_HALF=stacked {CHOOSE}")), unittests),
+    Play("suite", "rdma-core's own suite",
+         halves("suite", r"pyverbs --timeout 40 ${SHORT:+--only 'test_(addr|cq|mr|pd|qp|shared_pd)\.'}"), both("suite"), 1200),
+    Play("foreign", "bookworm's plugin", halves("foreign", f"run --only '{SUBSET}'"), both("foreign"), foreign=True),
+)
+NAMES = [play.name for play in PLAYS]
+assert all(re.fullmatch("[a-z]+", name) for name in NAMES)
