@@ -2,7 +2,7 @@
 """The guests' kernel: Debian's package, downloaded and unpacked into a cache, never installed.
 
 The cache holds one directory for each kernel package, complete or absent (it is renamed into place),
-and a link "current" to the one in use.  A lock makes two commands at once safe.
+and a link "current" to the one in use.  A lock for each suite makes two commands at once safe.
 
 LAB_KERNEL names a suite of Debian (bullseye, trixie, sid) whose kernel it is instead of this machine's; "current-SUITE" is its link.
 apt has lists of its own for it in the cache: what this machine's apt knows stays.
@@ -52,7 +52,7 @@ def ensure(update=False):
     if update or any(not shutil.which(c, path=ENV["PATH"]) for c in NEEDED):
         run("installing the lab's packages", SCRIPTS / "deps", "lab")
     current = cache() / ("-".join(["current", suite()]) if suite() else "current")
-    with state.locked(cache() / "lock"):
+    with state.locked(cache() / ("-".join(["lock", suite()]) if suite() else "lock")):
         if update or not (current / "vmlinux").exists():
             fetch(current)
         return Kernel(current.resolve())
@@ -80,10 +80,11 @@ def apt(command, *words):
 
 def fetch(current):
     """Bring the newest kernel package into the cache and point `current` at it; the lock is held."""
-    for old in cache().glob("tmp.*"):  # of a command that was killed
+    prefix = f"tmp-{suite()}."
+    for old in cache().glob(f"{prefix}*"):  # of a command that was killed
         shutil.rmtree(old)
     package = newest_package()
-    with tempfile.TemporaryDirectory(prefix="tmp.", dir=cache()) as tmp:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=cache()) as tmp:
         tmp = pathlib.Path(tmp)
         tmp.chmod(0o755)
         run(f"downloading {package}", *apt("apt-get", "download", "-q", package, *parts(package)), cwd=tmp)
