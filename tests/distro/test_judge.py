@@ -63,6 +63,12 @@ class Others(unittest.TestCase):
         self.assertEqual(judge.wrong(good), [])
         self.assertEqual([one["what"] for one in judge.wrong(judge.pulled(PULLED.format("WRONG")))], ["ib_atomic_bw -A FETCH_AND_ADD, with meshverbs"])
 
+    def test_left_out(self):
+        rows = judge.left_out("left out: ucx_perftest, MPI: UCX has the transports self tcp \nprograms: seed 1\n" * 2)
+        self.assertEqual([(one["what"], one["verdict"], one["good"], one["group"]) for one in rows], [("ucx_perftest, MPI", judge.BARE_FAILS, True, "UCX")])
+        self.assertIn("self tcp", rows[0]["proof"][0])
+        self.assertEqual(judge.left_out("programs: seed 1\n"), [])
+
     def test_nics(self):
         one = {"program": "ib_write_bw", "server": "a", "server_nic": 0, "client": "b", "client_nic": 1, "stacked": True, "right": False, "ok": True,
                "wrong": "", "output": {"client": "", "server": ""}}

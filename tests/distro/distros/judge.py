@@ -79,6 +79,11 @@ def pulled(text):
     return [row(f"{name}, {'with meshverbs' if half == 'stacked' else half}", verdict, verdict != WRONG) for (name, half), verdict in found.items()]
 
 
+def left_out(text):
+    """Programs that a play did not run, for they do not work bare: it says so itself, with the proof."""
+    return [row(what, BARE_FAILS, True, [why]) for what, why in dict.fromkeys(re.findall(r"^left out: (.*?): (.*)$", text, re.M))]
+
+
 def unittests(name, status, text):
     """A run of Python's unittest: one row."""
     count = re.search(r"^Ran (\d+) tests? in", text, re.M)

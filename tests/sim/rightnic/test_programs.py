@@ -143,7 +143,7 @@ class Triangle(Worlds):
     def ucx_ends_as_bare(self, world, transports):
         """Both ends end by themselves, with UCX's error of a path that does not work, before anything times out there."""
         port = world.fresh_port()
-        command = ["env", *transports, "UCX_NET_DEVICES=mlx5_1:1", "ucx_perftest", "-p", str(port)]
+        command = ["env", *transports, "UCX_NET_DEVICES=mlx5_1:1", *UCX_PERFTEST.split(), "-p", str(port)]
         got = drive.talk(world, "b", "a", command, [*command, "b", "-t", "tag_lat", "-n", "100"], port, 25)
         said = json.dumps(got, indent=1)
         self.assertEqual((got["client"], got["server"]), (255, 255), said)  # neither killed nor aborted
