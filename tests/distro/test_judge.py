@@ -63,6 +63,12 @@ class Others(unittest.TestCase):
         self.assertEqual(judge.wrong(good), [])
         self.assertEqual([one["what"] for one in judge.wrong(judge.pulled(PULLED.format("WRONG")))], ["ib_atomic_bw -A FETCH_AND_ADD, with meshverbs"])
 
+    def test_installed(self):
+        self.assertTrue(judge.installed("Unpacking meshverbs (0.1.0) ...\nSetting up meshverbs (0.1.0) ...\n")["good"])
+        wrong = judge.installed("Setting up meshverbs-provider\nInconsistency detected by ld.so\nmeshverbs-front: could not\n")
+        self.assertEqual((wrong["good"], wrong["proof"]), (False, ["Inconsistency detected by ld.so", "meshverbs-front: could not"]))
+        self.assertFalse(judge.installed("")["good"])
+
     def test_left_out(self):
         rows = judge.left_out("left out: ucx_perftest, MPI: UCX has the transports self tcp \nprograms: seed 1\n" * 2)
         self.assertEqual([(one["what"], one["verdict"], one["good"], one["group"]) for one in rows], [("ucx_perftest, MPI", judge.BARE_FAILS, True, "UCX")])

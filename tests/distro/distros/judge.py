@@ -79,6 +79,14 @@ def pulled(text):
     return [row(f"{name}, {'with meshverbs' if half == 'stacked' else half}", verdict, verdict != WRONG) for (name, half), verdict in found.items()]
 
 
+def installed(text):
+    """What apt said."""
+    lines = text.splitlines()
+    bad = [number for number, line in enumerate(lines) if line.startswith(("meshverbs-front:", "E: ", "W: ", "dpkg: error"))]
+    good = bool(lines) and not bad
+    return row("packages", "installed" if good else WRONG, good, [line for number in bad for line in lines[max(0, number - 1):number + 1]], "packages")
+
+
 def left_out(text):
     """Programs that a play did not run, for they do not work bare: it says so itself, with the proof."""
     return [row(what, BARE_FAILS, True, [why]) for what, why in dict.fromkeys(re.findall(r"^left out: (.*?): (.*)$", text, re.M))]

@@ -65,6 +65,11 @@ def unittests(folder, done):  # pylint: disable=unused-argument
     return [*rows, *judge.left_out("\n".join(text for _, text in done.values()))]
 
 
+def installed(folder, done):  # pylint: disable=unused-argument
+    log = folder / "install.log"
+    return [judge.installed(log.read_text() if log.is_file() else "")]
+
+
 def ctests(folder, done):  # pylint: disable=unused-argument
     return [judge.ctests(name, status, text) for name, (status, text) in done.items()]
 
@@ -81,6 +86,7 @@ PARTS = ("libmeshverbs", "meshverbsd", "providers/mesh", "providers/front", "too
 UNIT = (f"ninja -C $BUILD {' '.join(f'{part}/all' for part in PARTS)} >/dev/null && cd $BUILD && "
         "ctest -L '^unit$' -j2 --output-on-failure --no-tests=error")
 PLAYS = (
+    Play("install", "apt install", (), installed),
     Play("unit", "unit tests", (("unit", False, UNIT),), ctests),
     Play("programs", "right NIC", halves("programs", f"run --only '{QUICK}' ${{SHORT:+--sample 6 --seed $SHORT}}"), both("programs"), 1200),
     Play("nic", "wrong NIC, triangle", (

