@@ -86,7 +86,7 @@ def main(words=None):
         args.seed = args.seed if args.seed is not None else random.randrange(1 << 16)
         print(f"matrix: seed {args.seed}")
     kept, bad = [], 0
-    with staged(args.build) as stage:
+    with staged(args.build) if args.half != "bare" else contextlib.nullcontext() as stage:
         for name in args.topology or TOPOLOGIES:
             cases = chosen(args, topologies.load(name))
             for stacked in [half for half in (False, True) if args.half in (None, "stacked" if half else "bare")]:
