@@ -78,7 +78,7 @@ def ctests(folder, done):  # pylint: disable=unused-argument
 NICS = "$REPO/tests/sim/rightnic/matrix $BUILD --topology triangle --only '[ab]\\.. < [ab]\\..' --jobs 1"
 # UCX of some suites is built without InfiniBand: what rests on it is left out, which judge.left_out() finds in the output.
 ASK_UCX = ("found=$($REPO/tests/sim/sim run pair a -- ucx_info -d | sed -n 's/^# *Transport: //p' | sort -u | tr '\\n' ' '); "
-           "case $found in *rc_verbs*) ;; *) set -- {}; echo \"left out: {}: UCX has the transports $found\" ;; esac; ")
+           "case $found in *rc_verbs* | '') ;; *) set -- {}; echo \"left out: {}: UCX has the transports $found\" ;; esac; ")
 PULLED = (ASK_UCX.format("--only '^(?!ucx|MPI)'", "ucx_perftest, MPI")
           + "$REPO/tests/sim/survive/programs $BUILD --seed 1 ${SHORT:+--short} \"$@\"")
 CHOOSE = ASK_UCX.format("-k nccl -k Uncabled -k Lost", "ucx_perftest, MPI") + "RIGHTNIC_SHORT=$SHORT python3 $REPO/tests/sim/rightnic/test_programs.py \"$@\""

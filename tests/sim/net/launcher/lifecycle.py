@@ -183,12 +183,12 @@ def down(sim):
 def command(sim, host, argv):
     """argv of a process that runs the command argv in a host, in the caller's directory and environment.
 
-    The preload is set by env(1) inside the host, so that nsenter itself runs without it.
+    The preload is set by env(1) inside the host, so that nsenter itself runs without it. (Debian 11's has no --wdns either.)
     """
     record = sim.record()
-    inside = ["nsenter", "-t", str(sim.pid(host)), "--net", "--mount", "--uts", "--ipc", f"--wdns={os.getcwd()}"]
+    inside = ["nsenter", "-t", str(sim.pid(host)), "--net", "--mount", "--uts", "--ipc"]
     settings = [f"SIM_STATE={sim.dir / f'{host}.state'}", f"SIM_HOST={host}", f"SIM_NAME={sim.name}"]
     if record.get("hca"):
         preload = os.environ.get("LD_PRELOAD")
         settings.append("LD_PRELOAD=" + (f"{preload}:" if preload else "") + record["hca"])
-    return [*inside, "env", *settings, *argv]
+    return [*inside, "env", f"--chdir={os.getcwd()}", *settings, *argv]
