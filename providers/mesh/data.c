@@ -171,6 +171,7 @@ void mesh_held_release(struct mesh_held *h)
 	h->poisoned = false;
 	atomic_store_explicit(&h->stop_wanted, false, memory_order_relaxed);
 	h->n_at_base = 0;
+	h->checked_lkey = h->used_rkey = 0;
 	h->hides_base = false;
 	h->logged_base = false;
 	h->unwoken = false;

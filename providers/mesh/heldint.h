@@ -292,6 +292,7 @@ struct mesh_held {
 	bool hides_base;
 
 	struct ibv_sge *sges; /* max(max_send_sge, max_recv_sge): translated, for one work request */
+	uint32_t checked_lkey, used_rkey; /* last of what was posted to the base and passed by here; 0: none */
 	struct mesh_key_places *keys; /* NULL: mesh_held_room() was not called yet, so there is no shadow in use */
 
 	/* IBV_EVENT_QP_LAST_WQE_REACHED of the base's, as the program read it; last_wqe->lock, as the next. */

@@ -139,6 +139,29 @@ void mesh_post_poisoned(struct mesh_held *h, struct mesh_completion *c)
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* Of what goes to the base: the next QP may not have its keys. Where nothing passes by, usedkeys.c looks in the queues. */
+static void check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (sges[i].lkey == h->checked_lkey || !sges[i].length)
+			continue;
+		h->checked_lkey = sges[i].lkey;
+		mesh_pd_check_key(h->qp->pd, MESH_BY_LKEY, sges[i].lkey);
+	}
+}
+
+static void check_send_keys(struct mesh_held *h, const struct ibv_send_wr *wr)
+{
+	uint32_t rkey;
+
+	if (mesh_held_note_key(wr, &rkey, 0))
+		h->used_rkey = rkey;
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		check_keys(h, wr->sg_list, wr->num_sge);
+}
+
 /* To whatever QP does the work now. Return: 0, WAIT, errno. */
 static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 {
@@ -150,6 +173,8 @@ static int send_one(struct mesh_held *h, const struct ibv_send_wr *wr)
 	translated.next = NULL;
 	if (h->now.qp)
 		err = translate_send(h, wr, &translated);
+	else if (h->mode == MESH_HELD_GUARDED)
+		check_send_keys(h, wr);
 	translated.send_flags &= ~MESH_SEND_UNASKED;
 	if (err == NO_KEY)
 		return send_failed(h, wr->wr_id);
@@ -498,6 +523,8 @@ static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
 	int err = 0;
 
 	copy.next = NULL;
+	if (h->mode == MESH_HELD_GUARDED && !h->now.qp)
+		check_keys(h, wr->sg_list, wr->num_sge);
 	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
 		err = h->mc->post_recv(h->qp, &copy, &bad);
 		if (!err && h->guard->reader && h->guard->reader->noting)

@@ -9,8 +9,8 @@
 /*
  * Keys that the work of a queue pair uses, or has used a moment ago, looked at before it begins to move: what it posts next uses the same.
  *
- * A queue of mlx5 keeps a work request until its place is used again, so what is done can be read there as well. Of other providers there
- * is what is outstanding.
+ * A queue of mlx5 keeps a work request until its place is used again, so what is done can be read there as well. Where what is posted passes
+ * by, it was looked at then (post.c).
  */
 
 /* Blocks of a send queue, and receives, that are looked at: those that were posted last. */
@@ -139,6 +139,8 @@ size_t mesh_live_past_keys(struct mesh_held *h, uint32_t ret[MESH_LIVE_KEYS], si
 	mesh_cq_claim(h->send_cq);
 	pthread_mutex_lock(&h->lock);
 	blocks = h->mode == MESH_HELD_GUARDED && h->guard && mesh_guard_reads(h->guard) ? at_most(h->guard->reader->sq.n_wqes) : 0;
+	if (h->mode == MESH_HELD_GUARDED && h->used_rkey && n < MESH_LIVE_KEYS && (!n || ret[0] != h->used_rkey))
+		ret[n++] = h->used_rkey;
 	for (i = 1; i <= blocks && n < MESH_LIVE_KEYS; i++)
 		if (read_send(h, i, NULL, &wr))
 			n = mesh_held_note_key(&wr.wr, ret, n);

@@ -145,6 +145,7 @@ static void test_logged(void **state)
 {
 	static const struct manner extended = {.how = MOVED, .extended = true};
 	static const struct shape shape = {.cqe = 512, .max_wr = DEPTH};
+	uint32_t keys[MESH_LIVE_KEYS] = {0};
 
 	(void)state;
 	end_close(&a);
@@ -155,10 +156,15 @@ static void test_logged(void **state)
 	receive_with(a.mr->lkey);
 	assert_false(is_found());
 	write_with(unseen->lkey, b.mr->rkey, 0);
-	mesh_live_check_keys(h);
-	assert_non_null(mesh_live_lost(h));
+	assert_non_null(mesh_live_lost(h)); /* as soon as it is posted */
 	mesh_pd_stay_no_more(world.pd, NULL);
 	assert_null(mesh_live_lost(h));
+	receive_with(a.mr->lkey);
+	assert_null(mesh_live_lost(h));
+	receive_with(unseen->lkey);
+	assert_non_null(mesh_live_lost(h));
+	assert_int_equal(mesh_live_past_keys(h, keys, 0), 1);
+	assert_int_equal(keys[0], b.mr->rkey);
 }
 
 /* Keys of the peer that were used last, the newest first, behind those that are given. */
