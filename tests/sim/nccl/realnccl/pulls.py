@@ -54,9 +54,9 @@ def cases_of(program, more, suffix):
 SHORT = ("NCCL, flush of GPUDirect",)
 
 
-def play(place, one, half, seed):
+def play(place, one, half, seed, build):
     """(verdict, row)"""
-    begun, played = time.monotonic(), Play(place, one, randoms.Random(f"{seed} {one.name}"))
+    begun, played = time.monotonic(), Play(place, one, randoms.Random(f"{seed} {one.name}"), build)
     try:
         out = played.go()
         verdict, wrong = getattr(judge, half)(one, out)
@@ -84,5 +84,5 @@ def run_all(build, program, chosen, halves, seed, gpu):
             place = stack.enter_context(hosts.Hosts.up(build, stage, "nccl"))
             if not gpu:
                 ranks.seem_gpudirect(place.world)
-            done += [play(place, one, half, seed) for one in chosen]
+            done += [play(place, one, half, seed, build) for one in chosen]
     return done
