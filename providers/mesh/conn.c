@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "path_failures.h"
 
 #define MIN_BUCKETS 64u
 /* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
@@ -156,6 +157,7 @@ static void destroy(struct mesh_conn *conn)
 {
 	mesh_conn_free_keys(conn);
 	mesh_turns_forget(conn);
+	mesh_path_failures_free(conn);
 	pthread_mutex_destroy(&conn->key_lock);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn);

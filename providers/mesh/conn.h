@@ -221,7 +221,7 @@ struct mesh_conn {
 	bool peer_gone; /* the peer has said that its program's QP is */
 	struct mesh_conn_home home;
 	struct mesh_conn_probed probed;
-	struct mesh_conn_failures failures;
+	struct mesh_conn_failures *failures; /* NULL: none so far */
 	bool shadow_connected, shadow_rts;
 	int rtr_error; /* FAILED: what the base said when its own QP was to be connected: errno; 0: that receives */
 	const char *unlogged; /* NATIVE without @held: why; a constant, as is the next */

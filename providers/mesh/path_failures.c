@@ -2,6 +2,7 @@
 #include "path_failures.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "live.h"
@@ -22,17 +23,18 @@ static bool joins(const struct mesh_conn_failure *failure, const union ibv_gid *
 
 static const struct mesh_conn_failure *find(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
 {
+	const struct mesh_conn_failures *failures = conn->failures;
 	unsigned int i;
 
-	for (i = 0; i < conn->failures.n; i++)
-		if (joins(&conn->failures.paths[i], local, remote))
-			return &conn->failures.paths[i];
+	for (i = 0; failures && i < failures->n; i++)
+		if (joins(&failures->paths[i], local, remote))
+			return &failures->paths[i];
 	return NULL;
 }
 
 static void add(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_failures *failures = &conn->failures;
+	struct mesh_conn_failures *failures = conn->failures;
 	struct mesh_conn_failure *failure;
 	struct mv_path_request request;
 
@@ -79,7 +81,7 @@ static bool has_come_back(const struct mesh_conn *conn, struct mesh_conn_failure
 
 static void drop_those_back(struct mesh_conn *conn)
 {
-	struct mesh_conn_failures *failures = &conn->failures;
+	struct mesh_conn_failures *failures = conn->failures;
 	unsigned int i, n = 0;
 
 	for (i = 0; i < failures->n; i++)
@@ -90,10 +92,15 @@ static void drop_those_back(struct mesh_conn *conn)
 
 void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
 {
-	struct mesh_conn_failures *failures = &conn->failures;
+	struct mesh_conn_failures *failures = conn->failures;
 	bool failed = has_failed(conn);
 
-	if (!failed && !failures->n)
+	if (!failed && !(failures && failures->n))
+		return;
+	/* Few connections ever fail. Without memory no path is barred, and this is tried again. */
+	if (!failures)
+		failures = conn->failures = calloc(1, sizeof(*failures));
+	if (!failures)
 		return;
 	/* Work got through before this path failed: what failed earlier is another matter. */
 	if (!(failed && failures->noted) && mesh_live_got_through(conn->held))
@@ -106,16 +113,23 @@ void mesh_path_failures_update(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_path_failures_forget(struct mesh_conn *conn)
 {
-	conn->failures.noted = false;
+	if (conn->failures)
+		conn->failures->noted = false;
+}
+
+void mesh_path_failures_free(struct mesh_conn *conn)
+{
+	free(conn->failures);
+	conn->failures = NULL;
 }
 
 /* Where retries are soon used up all paths may be gone for a moment, so in the time for which errors wait each may be tried again. */
 bool mesh_path_failures_any(const struct mesh_conn *conn)
 {
-	const struct mesh_conn_failures *failures = &conn->failures;
+	const struct mesh_conn_failures *failures = conn->failures;
 	uint64_t grace_ns = mesh_root.config.move_timeout_ms * 1000000ull / MESH_PATHLESS_PART;
 
-	return failures->n && has_failed(conn) && mesh_now_ns() - failures->since_ns >= grace_ns;
+	return failures && failures->n && has_failed(conn) && mesh_now_ns() - failures->since_ns >= grace_ns;
 }
 
 bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
@@ -125,5 +139,5 @@ bool mesh_path_failures_has(const struct mesh_conn *conn, const union ibv_gid *l
 
 bool mesh_path_failures_bar(const struct mesh_conn *conn, const union ibv_gid *local, const union ibv_gid *remote)
 {
-	return mesh_path_failures_any(conn) && (conn->failures.n == MESH_PATH_FAILURES || find(conn, local, remote));
+	return mesh_path_failures_any(conn) && (conn->failures->n == MESH_PATH_FAILURES || find(conn, local, remote));
 }

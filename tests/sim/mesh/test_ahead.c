@@ -848,7 +848,7 @@ static void test_standby_fails(void **state)
 }
 
 #define MANY      16
-#define OUR_BYTES 8448
+#define OUR_BYTES 9216
 #define LITTLE_BYTES 12288
 
 struct guarded {

@@ -285,6 +285,8 @@ int oneconn_teardown(void **state)
 {
 	(void)state;
 	mesh_guard_free(held.guard);
+	free(conn.failures);
+	conn.failures = NULL;
 	free(cq.stash);
 	free(process.view);
 	return 0;
