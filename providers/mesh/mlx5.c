@@ -56,16 +56,42 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* The allocator that libmlx5 has its memory from says how large a block is; if a program brings one that does not, nobody does. */
+/* Does the function know blocks of the allocator that we, and so libmlx5, have memory from? Nothing is read where nothing may be. */
+static bool knows_blocks(mesh_usable_size_fn *usable_size)
+{
+	static const size_t sizes[] = {40, 1000, 5000};
+	char before[2 * sizeof(size_t)];
+	size_t i, usable;
+	void *block;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		block = malloc(sizes[i]);
+		usable = 0;
+		if (block && !mesh_mlx5_peek((char *)block - sizeof(before), before, sizeof(before)))
+			usable = usable_size(block);
+		free(block);
+		if (usable < sizes[i] || usable - sizes[i] >= 64)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The allocator that libmlx5 has its memory from says how large a block is; if a program brings one that does not, nobody does. In a
+ * program that is no PIE (python3 of Debian) malloc's address may be that of the program's own jump to it: then blocks are tried.
+ */
 static mesh_usable_size_fn *find_usable_size(void)
 {
 	void *allocates = dlsym(RTLD_DEFAULT, "malloc"), *tells = dlsym(RTLD_DEFAULT, "malloc_usable_size");
 	mesh_usable_size_fn *ret = NULL;
 	Dl_info one, other;
 
-	if (allocates && tells && dladdr(allocates, &one) && dladdr(tells, &other) && one.dli_fbase == other.dli_fbase)
-		memcpy(&ret, &tells, sizeof(ret));
-	return ret;
+	if (!allocates || !tells)
+		return NULL;
+	memcpy(&ret, &tells, sizeof(ret));
+	if (dladdr(allocates, &one) && dladdr(tells, &other) && one.dli_fbase == other.dli_fbase)
+		return ret;
+	return knows_blocks(ret) ? ret : NULL;
 }
 
 static void find_functions(const struct mesh_context *mc, mesh_init_obj_fn **ret_init_obj, mesh_qp_ex_fn **ret_qp_ex, struct code *ret_code)
