@@ -33,7 +33,7 @@ MPI = str(HERE.parent / "accept/mpi")
 UCX = ["UCX_TLS=rc_verbs,ud_verbs,self"]  # and no UCX_NET_DEVICES
 RNG = random.Random(SHORT)
 UCX_UNREACHED = "modifying QP to RTR|Endpoint timeout|unhandled timeout|retry counter exceeded|client None"  # and no other reason
-MPI_UNREACHED = UCX_UNREACHED.replace("client None", "UD verbs connect on .* failed|BAD TERMINATION|EXIT CODE: 124")
+MPI_UNREACHED = UCX_UNREACHED.replace("client None", "UD verbs connect on .* failed|BAD TERMINATION|EXIT CODE: 124|mpi ended with (None|124)")
 PAIRS = [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]  # server, client
 
 
@@ -159,7 +159,7 @@ class Triangle(Worlds):
 
     def mpi(self, world, *settings):
         status, said = world.run("a", MPI, "a,b,c", "1", *settings, seconds=60)
-        return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, 1 rounds, \d+ checks, 0 wrong", said)), said
+        return status == 0 and bool(re.search(r"mpi: 3 ranks on 3 hosts, 1 rounds, \d+ checks, 0 wrong", said)), f"mpi ended with {status}\n{said}"
 
     def test_mpi(self):
         self.both(lambda world: self.mpi(world, *UCX), MPI_UNREACHED)
