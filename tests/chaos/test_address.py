@@ -109,6 +109,13 @@ class Address(Obedient):
                 self.other_address(False)
                 for end in ENDS:
                     self.exchange(end)
+                self.is_home()
+
+    def is_home(self):
+        """The connection is on its own path, by the program's addresses: the next fault does not meet it on its way there."""
+        home = {(SERVER, "rail_gid"): "10.1.0.1", (SERVER, "rail_peer_gid"): "10.1.0.2",
+                (CLIENT, "rail_gid"): "10.1.0.2", (CLIENT, "rail_peer_gid"): "10.1.0.1"}
+        self.wait_for("it is at home", lambda: all([qp[what] for qp in self.qps(host)] == [gid] for (host, what), gid in home.items()))
 
     def test_agent_again_key(self):
         """Likewise, and a remote key is used that is not known for the other NIC."""
