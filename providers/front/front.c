@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,10 +251,15 @@ static int check_preferred(struct front *f)
  * what kills the child kills those. */
 static int refuse_image(struct front *f, enum front_state state, const char *why)
 {
+	bool old = strverscmp(gnu_get_libc_version(), "2.33") < 0; /* glibc's bug 16272 */
 	int err;
 
 	if (state == FRONT_ABSENT)
-		return fail(f, -ELIBBAD, "a program could not load the front: %s; none was made", why);
+		return fail(f, -ELIBBAD, "a program could not load the front: %s; none was made%s%s", why,
+			    old ? "; with this C library programs that use mlx5 directly get the "
+				  "plugin by LD_PRELOAD="
+				: "",
+			    old ? f->plugin : "");
 	err = take_files(f, true);
 	if (err < 0)
 		return fail(f, -ELIBBAD,

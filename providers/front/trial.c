@@ -31,6 +31,7 @@ static void child(const char *path, const char *symbol, const char *version, int
 	Dl_info info;
 
 	alarm(TRIAL_SECONDS);
+	dup2(out, STDERR_FILENO); /* where ld.so complains before it ends the process */
 	/* What the plugin would do in our caller's own environment is not the question. */
 	clearenv();
 	handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
@@ -43,6 +44,21 @@ static void child(const char *path, const char *symbol, const char *version, int
 	if (!dladdr(function, &info) || !strcmp(info.dli_fname, path))
 		complain(out, "its functions do not come from the library behind it");
 	_exit(0);
+}
+
+/* Its first line; all is read, so that a child that says a lot does not wait for us. */
+static void read_said(int fd, char *said, size_t size)
+{
+	char rest[256];
+	size_t have = 0;
+	ssize_t n;
+
+	while (have < size - 1 && (n = read(fd, said + have, size - 1 - have)) > 0)
+		have += (size_t)n;
+	said[have] = '\0';
+	said[strcspn(said, "\n")] = '\0';
+	while (read(fd, rest, sizeof(rest)) > 0)
+		;
 }
 
 static int judge(int status, const char *said, char *why, size_t why_size)
@@ -111,8 +127,8 @@ int trial_load(const void *image, size_t size, const char *symbol, const char *v
 	close(out[1]);
 	if (pid < 0 && !err)
 		err = -errno;
-	if (!err && read(out[0], said, sizeof(said) - 1) < 0)
-		said[0] = '\0';
+	if (!err)
+		read_said(out[0], said, sizeof(said));
 	while (!err && waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			err = -errno;
