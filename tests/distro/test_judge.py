@@ -1,15 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What is thought of results, and the table; on made-up ones."""
+import contextlib
+import dataclasses
+import io
 import pathlib
 import re
 import sys
+import tempfile
+import types
 import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from distros import judge, suite, table  # noqa: E402  (the path comes first)
-from distros.plays import PLAYS  # noqa: E402
+from distros import cli, judge, suite, table  # noqa: E402  (the path comes first)
+from distros.plays import PLAYS, Play  # noqa: E402
 
 GOOD = {"client": 0, "server": 0, "sane": True, "command": "p b", "output": {"client": "done", "server": ""}}
 BAD = {**GOOD, "client": 1, "sane": False, "output": {"client": "first\nCouldn't connect\n", "server": ""}}
@@ -69,6 +74,13 @@ class Others(unittest.TestCase):
         self.assertEqual((wrong["good"], wrong["proof"]), (False, ["Inconsistency detected by ld.so", "meshverbs-front: could not"]))
         self.assertFalse(judge.installed("")["good"])
 
+    def test_installed_without_a_front(self):
+        said = "meshverbs-front: a program could not load the front: Inconsistency detected by ld.so; none was made"
+        instead = "; with this C library programs that use mlx5 directly get the plugin by LD_PRELOAD=/lib/libibverbs/meshverbs-provider.so"
+        self.assertEqual(judge.installed(f"Setting up x\n{said}{instead}\n")["verdict"], "installed, no front")
+        self.assertFalse(judge.installed(f"Setting up x\n{said}\n")["good"])
+        self.assertFalse(judge.installed(f"{said}{instead}\nE: x\n")["good"])
+
     def test_left_out(self):
         rows = judge.left_out("left out: ucx_perftest, MPI: UCX has the transports self tcp \nprograms: seed 1\n" * 2)
         self.assertEqual([(one["what"], one["verdict"], one["good"], one["group"]) for one in rows], [("ucx_perftest, MPI", judge.BARE_FAILS, True, "UCX")])
@@ -117,6 +129,42 @@ class Table(unittest.TestCase):
         text = table.proofs({"trixie": {"programs": self.ROWS}})
         self.assertIn("trixie, programs: ib_y\n    $ p b\n    client ended with 1: first / Couldn't connect\n", text)
         self.assertNotIn("ib_x", text)
+
+
+class Kept(unittest.TestCase):
+    """What runs leave behind."""
+    PLAY = Play("gid", "wrong GID", (), lambda folder, done: [judge.row("gid", "1 tests", True)])
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        (self.out / "sid").mkdir()
+        (self.out / "sid/versions.json").write_text('{"UCX": "1"}')
+        self.suite = types.SimpleNamespace(out=self.out / "sid")
+        self.args = types.SimpleNamespace(again=False, short=False)
+
+    def run_play(self, play, commit):
+        source = suite.Source(None, f"tree of {commit}", "", commit)
+        with contextlib.redirect_stdout(io.StringIO()):
+            return cli.run_play(self.suite, play, source, self.args)
+
+    def test_a_play_that_ends_early_leaves_nothing_of_an_earlier_source(self):
+        self.assertTrue(self.run_play(self.PLAY, "aaa"))
+        self.assertIn("| wrong GID | other | 1 tests |", cli.report(self.out))
+
+        def ends(folder, done):
+            raise judge_failed
+        judge_failed = RuntimeError("ended")
+        with self.assertRaises(RuntimeError):
+            self.run_play(dataclasses.replace(self.PLAY, read=ends), "bbb")
+        self.assertNotIn("wrong GID", cli.report(self.out))
+
+    def test_source(self):
+        """The table names each commit that something was run of."""
+        self.run_play(self.PLAY, "bbb")
+        self.run_play(dataclasses.replace(self.PLAY, name="nic"), "aaa")
+        self.assertIn("| version | meshverbs | aaa bbb |", cli.report(self.out))
 
 
 class Source(unittest.TestCase):

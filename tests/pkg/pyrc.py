@@ -9,8 +9,8 @@ import json
 import socket
 import sys
 import time
+import types
 
-from pyverbs import enums as e
 from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -18,6 +18,12 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
+
+try:
+    from pyverbs import enums as e
+except ImportError:  # rdma-core 65: each in a class of its type
+    from pyverbs import libibverbs_enums
+    e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
 SIZE, SECONDS = 64, 30
 

@@ -49,17 +49,18 @@ def perform(suite, play, stage, short):
     return play.read(suite.out, done)
 
 
-def run_play(suite, play, tree, args, stage=None):
+def run_play(suite, play, source, args, stage=None):
     """Whether it is as it has to be; its rows go to the results."""
     path = suite.out / f"{play.name}.rows.json"
     before = kept(path)
-    if (not args.again and before.get("tree") == tree and before.get("rows") and not judge.wrong(before["rows"])
+    if (not args.again and before.get("tree") == source.tree and before.get("rows") and not judge.wrong(before["rows"])
             and (args.short or not before["short"])):
         print(f"  {play.name}: as it has to be, from an earlier run", flush=True)
         return True
     begun = time.monotonic()
+    path.unlink(missing_ok=True)  # should this end early
     rows = perform(suite, play, stage, args.short)
-    save(path, {"tree": tree, "short": args.short, "rows": rows})
+    save(path, {"tree": source.tree, "commit": source.commit, "short": args.short, "rows": rows})
     bad = judge.wrong(rows)
     not_bare = [one for one in rows if one["verdict"] == judge.BARE_FAILS]
     print(f"  {play.name}: {len(rows) - len(bad)} of {len(rows)} as they have to be, {len(not_bare)} that do not work bare, "
@@ -79,15 +80,17 @@ def run_suite(name, args, source):
         for play in [] if args.build else PLAYS:
             if (args.play and play.name not in args.play) or (play.foreign and name in ("bullseye", FOREIGN)):
                 continue
-            failed += not run_play(suite, play, source.tree, args, suite.foreign_stage(FOREIGN, source) if play.foreign else None)
+            failed += not run_play(suite, play, source, args, suite.foreign_stage(FOREIGN, source) if play.foreign else None)
     return failed
 
 
 def report(out):
     """Write the table and the proofs; the table."""
     suites = [name for name in SUITES if (out / name / "versions.json").is_file()]
-    results = {name: {play.name: rows for play in PLAYS if (rows := kept(out / name / f"{play.name}.rows.json").get("rows"))} for name in suites}
-    versions = {name: kept(out / name / "versions.json") for name in suites}
+    found = {name: {play.name: kept(out / name / f"{play.name}.rows.json") for play in PLAYS} for name in suites}
+    results = {name: {play: one["rows"] for play, one in plays.items() if one.get("rows")} for name, plays in found.items()}
+    versions = {name: {"meshverbs": " ".join(sorted({one["commit"] for one in plays.values() if one.get("commit")})),
+                       **kept(out / name / "versions.json")} for name, plays in found.items()}
     text = table.markdown(results, versions, [(play.name, play.title) for play in PLAYS])
     (out / "table.md").write_text(text)
     (out / "not-bare.txt").write_text(table.proofs(results))

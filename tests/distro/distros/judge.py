@@ -8,6 +8,7 @@ import re
 WORKS, BARE_FAILS, WRONG = "works", "not bare", "WRONG"
 GROUPS = (("perftest", r"ib_"), ("libibverbs' examples", r"ibv_"), ("UCX", r"ucx_"), ("libfabric", r"fi_"), ("MPICH", r"mpich|MPI"),
           ("Open MPI", r"openmpi"), ("librdmacm", r"rping|ucmatose|udaddy|rstream"))
+NO_FRONT = re.compile(r"meshverbs-front: .*; none was made; with this C library .* LD_PRELOAD=/\S+/meshverbs-provider\.so$")
 PULLED = re.compile(r"^(?P<name>\S.{33}) (?P<half>stacked|bare) +(?P<verdict>survived|surfaced|failed|hung|WRONG) ", re.M)
 
 
@@ -80,11 +81,13 @@ def pulled(text):
 
 
 def installed(text):
-    """What apt said."""
+    """What apt said. With a C library that no front can be made for, meshverbs-front says so, and what there is instead."""
     lines = text.splitlines()
-    bad = [number for number, line in enumerate(lines) if line.startswith(("meshverbs-front:", "E: ", "W: ", "dpkg: error"))]
+    bare = any(NO_FRONT.match(line) for line in lines)
+    bad = [number for number, line in enumerate(lines)
+           if line.startswith(("meshverbs-front:", "E: ", "W: ", "dpkg: error")) and not NO_FRONT.match(line)]
     good = bool(lines) and not bad
-    return row("packages", "installed" if good else WRONG, good, [line for number in bad for line in lines[max(0, number - 1):number + 1]], "packages")
+    return row("packages", f"installed{', no front' if bare else ''}" if good else WRONG, good, [line for number in bad for line in lines[max(0, number - 1):number + 1]], "packages")
 
 
 def left_out(text):

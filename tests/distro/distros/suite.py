@@ -128,6 +128,7 @@ class Suite:
         shutil.rmtree(self.debs, ignore_errors=True)
         env = {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CCACHE_DIR": "/home/builder/.ccache", "DEB_BUILD_OPTIONS": "nocheck"}
         self.root.run("chown", "-R", "builder:builder", "/home/builder")  # the play `unit` builds as root
+        self.root.run("chmod", "755", "/home/builder")  # tests in user namespaces read it as somebody else
         files = debs.build(self.root, archive, self.debs, env=env, args=["-b"])
         said = installing(self.root, self.stage, debs.packages(files))
         (self.debs / "install.log").write_text(said)
@@ -185,6 +186,7 @@ class Source:
     archive: pathlib.Path  # the working tree, as far as git knows its files
     tree: str  # differs when any of it does
     built: str  # differs when something does that is compiled or packaged
+    commit: str  # for people: the last one, with a + if files differ from it
 
     @classmethod
     def of_tree(cls):
@@ -193,7 +195,9 @@ class Source:
         git = ["git", "-C", os.fspath(REPO)]
         commit = subprocess.run([*git, "stash", "create"], text=True, capture_output=True, check=True).stdout.strip() or "HEAD"
         files = subprocess.run([*git, "ls-tree", "-r", commit], text=True, capture_output=True, check=True).stdout
-        return cls(debs.source_archive(folder), digest(files), digest("\n".join(filter(is_built, files.splitlines()))))
+        head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], text=True, capture_output=True, check=True).stdout.strip()
+        return cls(debs.source_archive(folder), digest(files), digest("\n".join(filter(is_built, files.splitlines()))),
+                   head + ("" if commit == "HEAD" else "+"))
 
 
 def short(version):

@@ -29,7 +29,11 @@ for file in hosts machine-id; do [ ! -e /etc/$file ] || cat /etc/$file >/mnt/etc
 for top in usr etc var; do
 	mount -t overlay overlay -o lowerdir=/$top,upperdir=/mnt/$top/upper,workdir=/mnt/$top/work /$top
 done
-meshverbs-front -q update
+if printf 'glibc 2.33\n%s\n' "$(getconf GNU_LIBC_VERSION)" | sort -VC; then
+	meshverbs-front -q update
+else # meshverbs-front(8): no front is made there, and the plugin has to be preloaded
+	ls /usr/lib/*/libibverbs/meshverbs-provider.so >/etc/ld.so.preload
+fi
 """
 
 

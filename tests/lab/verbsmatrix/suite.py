@@ -8,6 +8,7 @@ import time
 from rdmalab import job as job_module
 
 RUNNER = pathlib.Path(__file__).resolve().parent.parent / "guest" / "pyverbs_suite.py"
+SIMBIN = RUNNER.parent / "simbin"  # commands for what the kernel does not know of simulated hosts
 
 
 def run(place, hosts, link, options, report):
@@ -15,7 +16,8 @@ def run(place, hosts, link, options, report):
     jobs = {}
     for number, host in enumerate(hosts):
         nic = next(n for n in place.topo.links[link].ports if n.host == host)
-        words = ["env", *options.env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
+        path = [f"PATH={place.script(host, SIMBIN)}:/usr/sbin:/usr/bin:/sbin:/bin"] if place.kind == "sim" else []
+        words = ["env", *path, *options.env, "/usr/bin/python3", place.script(host, RUNNER), "--dev", place.device(nic.port),
                  "--gid", str(place.gid("ipv4")), "--share", f"{number}/{len(hosts)}", "--timeout", f"{options.timeout:g}",
                  "--only", options.only, "--one-in", str(options.one_in), "--seed", str(options.seed)]
         if place.kind == "lab":

@@ -10,8 +10,8 @@ import ipaddress
 import select
 import sys
 import time
+import types
 
-from pyverbs import enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -19,6 +19,12 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
+
+try:
+    from pyverbs import enums as e
+except ImportError:  # rdma-core 65: each in a class of its type
+    from pyverbs import libibverbs_enums
+    e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
 QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 5.0
 
@@ -62,7 +68,7 @@ def send(index, gid, qpn, wait):
     if wait:
         print("opened", flush=True)
         sys.stdin.readline()
-    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).exploded), sgid_index=index, hop_limit=64)
+    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).packed.hex(":", 2)), sgid_index=index, hop_limit=64)
     ah = AH(end.pd, attr=AHAttr(gr=route, is_global=1, port_num=1))
     end.mr.write(TEXT.decode(), len(TEXT))
     wr = SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(end.mr.buf, len(TEXT), end.mr.lkey)])

@@ -9,8 +9,8 @@
 import ipaddress
 import sys
 import time
+import types
 
-from pyverbs import enums as e
 from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -19,6 +19,12 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
+
+try:
+    from pyverbs import enums as e
+except ImportError:  # rdma-core 65: each in a class of its type
+    from pyverbs import libibverbs_enums
+    e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
 TEXT, PSN = "a message", 0x123
 # Tells who retries for seconds from who does not answer: eight times a second.
@@ -48,7 +54,7 @@ def main():
         (srq or qp).post_recv(RecvWR(sg=[SGE(mr.buf, 64, mr.lkey)], num_sge=1))
     print("end", qp.qp_num, flush=True)
     gid, qpn = sys.stdin.readline().split()
-    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).exploded), sgid_index=index, hop_limit=64)
+    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).packed.hex(":", 2)), sgid_index=index, hop_limit=64)
     attr = QPAttr(port_num=1)
     attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
     attr.dest_qp_num, attr.rq_psn, attr.sq_psn, attr.path_mtu = int(qpn), PSN, PSN, e.IBV_MTU_1024
