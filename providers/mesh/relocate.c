@@ -420,14 +420,15 @@ static void do_replay(struct mesh_conn *conn, const struct mv_move_action *actio
 	before_replay(conn);
 	mesh_conn_keys_use(conn, &keys);
 	mesh_conn_keys_begin(conn);
-	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic, &keys);
 	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: the peer is at PSN 0x%x and has received %u; remote keys known: %zu",
 	       conn->mc->device, conn->qpn, action->next_psn, action->n_received, keys.n);
+	err = mesh_live_replay(conn->held, action->next_psn, action->n_received, conn->rts.max_rd_atomic, &keys);
 	if (err)
 		mesh_conn_fail(conn, strerrordesc_np(-err));
+	else
+		note_lost(conn); /* first of all: a program may end as soon as it has its error */
 	if (err || !take_over(conn))
 		return;
-	note_lost(conn);
 	/* It has said what it executed, and left. */
 	if (conn->peer_gone)
 		mesh_live_end_of_peer(conn->held);
