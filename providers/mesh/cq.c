@@ -17,6 +17,7 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 
 	if (!mcq)
 		return NULL;
+	atomic_init(&mcq->refs, 1);
 	mcq->cq = cq;
 	mcq->mc = mc;
 	atomic_store_explicit(&mcq->own_cqe, (uint32_t)cq->cqe, memory_order_relaxed);
@@ -257,15 +258,22 @@ static void cq_release(struct mesh_cq *cq)
 	mesh_kick_fini(cq);
 }
 
-void mesh_cq_free(struct mesh_cq *cq)
+void mesh_cq_unref(struct mesh_cq *cq)
 {
-	cq_release(cq);
+	if (atomic_fetch_sub_explicit(&cq->refs, 1, memory_order_acq_rel) != 1)
+		return;
 	free(cq->stash);
 	free(cq->natives.places);
 	pthread_mutex_destroy(&cq->kick_lock);
 	pthread_mutex_destroy(&cq->lock);
 	pthread_mutex_destroy(&cq->poll_lock);
 	free(cq);
+}
+
+void mesh_cq_free(struct mesh_cq *cq)
+{
+	cq_release(cq);
+	mesh_cq_unref(cq);
 }
 
 /* Take a CQ's records away. Return: false while QPs of ours use it. */
@@ -311,6 +319,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 		cq_release(mcq);
 	}
 	err = mc->destroy_cq(cq);
+	mesh_devices_settle();
 	if (err) {
 		put_cq_back(data, cq, mcq, flags);
 		return err;

@@ -81,6 +81,8 @@ static int start_next(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 			cq->open = MESH_FROM_BASE;
 		return err;
 	}
+	while (cq->next_shadow && mesh_shadow_cq_is_away(cq->next_shadow))
+		cq->next_shadow = cq->next_shadow->next;
 	if (!cq->next_shadow)
 		return NO_SOURCE;
 	cq->open_shadow = cq->next_shadow;

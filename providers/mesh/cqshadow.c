@@ -20,15 +20,24 @@ static void free_srqs(struct mesh_shadow_cq *scq)
 	}
 }
 
-void mesh_shadow_cq_free(struct mesh_shadow_cq *scq)
+static void run_free(struct mesh_device_job *job)
 {
+	struct mesh_shadow_cq *scq = (struct mesh_shadow_cq *)job;
+
 	/* Waits until the helper thread has acknowledged the events it has taken. */
 	if (scq->cq && mesh_rail_intact(scq->rail))
 		mesh_root.lib.verbs.destroy_cq(scq->cq);
 	mesh_rail_put(scq->rail);
 	free(scq->qpns.places);
 	free_srqs(scq);
+	mesh_cq_unref(scq->owner);
 	free(scq);
+}
+
+void mesh_shadow_cq_free(struct mesh_shadow_cq *scq)
+{
+	scq->job.run = run_free;
+	mesh_device_do(scq->rail->commands, &scq->job);
 }
 
 static struct ibv_cq *shadow_create(const struct mesh_cq *cq, struct mesh_shadow_cq *scq, uint32_t cqe)
@@ -102,6 +111,7 @@ static int shadow_new(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t n_wrs
 	if (!scq)
 		return -ENOMEM;
 	scq->owner = cq;
+	atomic_fetch_add_explicit(&cq->refs, 1, memory_order_relaxed);
 	scq->rail = mesh_rail_ref(rail);
 	/* Without a channel there is no kick, and nobody waits for one. */
 	err = cq->cq->channel ? mesh_cq_stash_reserve(cq, STASH_AT_LEAST) : 0;
@@ -164,8 +174,10 @@ static int enlarge(struct mesh_shadow_cq *scq, uint32_t want)
 	bool frozen = mesh_cq_freeze(scq->owner);
 	int err = -1;
 
-	if (!frozen && scq->owner->extended)
+	if ((!frozen && scq->owner->extended) || atomic_load_explicit(&scq->away, memory_order_acquire)) {
+		mesh_cq_thaw(scq->owner, frozen);
 		return -EBUSY;
+	}
 	if (twice > want && twice <= INT32_MAX)
 		err = mesh_root.lib.verbs.resize_cq(scq->cq, (int)twice);
 	if (err)

@@ -63,6 +63,7 @@ int mesh_qp_to_reset(struct mesh_context *mc, struct mesh_conn *conn, struct ibv
 	if (conn)
 		drop(conn);
 	err = mc->modify_qp(qp, attr, mask);
+	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)
 		forget_completions(mc, qp->send_cq, qp->recv_cq, qp->qp_num);
@@ -89,6 +90,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 		mesh_ud_gone(mc, qp);
 	leaving = mesh_srq_leaving(mc, qp);
 	err = mc->destroy_qp(qp);
+	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)
 		forget_completions(mc, send_cq, recv_cq, qpn);

@@ -41,8 +41,11 @@ struct mesh_cq_srq {
 
 /* What belongs to one CQ of the program on one rail. Guarded by the owner's lock. */
 struct mesh_shadow_cq {
+	struct mesh_device_job job; /* its end */
 	struct mesh_shadow_cq *next;
-	struct mesh_cq *owner; /* constant, as are the next two */
+	_Atomic unsigned int away; /* so many QPs of it are being destroyed: it is not polled; raised while its owner is frozen */
+	_Atomic bool missed; /* somebody would have polled it meanwhile */
+	struct mesh_cq *owner; /* constant, as are the next two; has a reference to it, but the program's CQ may be gone */
 	struct mesh_rail *rail;
 	struct ibv_cq *cq; /* its cq_context is this */
 	uint32_t n_wrs; /* of all QPs and SRQs on it; it has room for as many completions */
@@ -73,8 +76,18 @@ struct mesh_shadow_cq {
 /* Between start_poll and end_poll of an extended CQ. */
 enum mesh_cq_source { MESH_FROM_NONE, MESH_FROM_STASH, MESH_FROM_SHADOW, MESH_FROM_BASE };
 
-/* A CQ of the program that held QPs use. Freed when the program destroys it. */
+/* Is it polled now? Who asks polls its owner. */
+static inline bool mesh_shadow_cq_is_away(struct mesh_shadow_cq *scq)
+{
+	if (!atomic_load_explicit(&scq->away, memory_order_acquire))
+		return false;
+	atomic_store_explicit(&scq->missed, true, memory_order_seq_cst);
+	return atomic_load_explicit(&scq->away, memory_order_seq_cst);
+}
+
+/* A CQ of the program that held QPs use. Freed when the program has destroyed it, and all shadows are gone. */
 struct mesh_cq {
+	_Atomic unsigned int refs; /* of the program's CQ, and of each shadow */
 	struct ibv_cq *cq; /* constant, as is mc */
 	struct mesh_context *mc;
 	unsigned int n_held; /* QPs that use it, counted for each role; under data->lock */
@@ -469,6 +482,8 @@ static inline void mesh_cq_unclaim(struct mesh_cq *cq)
 
 /** mesh_cq_use - from now on our functions have to poll it; data->lock */
 void mesh_cq_use(struct mesh_cq *cq);
+/** mesh_cq_unref - a shadow is gone */
+void mesh_cq_unref(struct mesh_cq *cq);
 /** mesh_cq_free - with shadows, kicker and stash; it has no place (mesh_fast_drop()); the base's CQ stays */
 void mesh_cq_free(struct mesh_cq *cq);
 /** mesh_cq_stash_reserve - room for that many more than there are and are being polled; cq->lock; 0 or -ENOMEM */
@@ -494,7 +509,7 @@ int mesh_shadow_cq_reserve(struct mesh_cq *cq, struct mesh_rail *rail, uint32_t 
 			   const struct mesh_srq_home *home, bool ahead, struct mesh_shadow_cq **ret);
 /** mesh_shadow_cq_use - from now on it is polled, if it is not yet; no lock of ours is held */
 void mesh_shadow_cq_use(struct mesh_shadow_cq *scq);
-/** mesh_shadow_cq_free - nobody uses it any more; waits for events that the helper thread has taken */
+/** mesh_shadow_cq_free - nobody uses it any more but QPs that are about to be destroyed; by its device's thread */
 void mesh_shadow_cq_free(struct mesh_shadow_cq *scq);
 void mesh_shadow_cq_unreserve(struct mesh_shadow_cq *scq, uint32_t n_wrs, const struct mesh_srq_home *home);
 /** mesh_shadow_cq_add - completions of @shadow_qpn are the held QP's; 0 or -ENOMEM */
@@ -735,6 +750,7 @@ bool mesh_held_drained(struct mesh_held *h);
 
 /* A shadow that nobody refers to any more, from mesh_leftover_init() on. */
 struct mesh_leftover {
+	struct mesh_device_job job; /* its end */
 	struct mesh_leftover *next, *next_mine; /* data->lock; of who has them */
 	bool busy; /* data->lock: somebody has it */
 	_Atomic bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED has come; valid from the QP's creation on */
@@ -753,10 +769,14 @@ struct mesh_leftover {
  * Return: shadow->leftover, now the caller's, to be given to one of the next two.
  */
 struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t send_wrs, uint32_t recv_wrs);
-/** mesh_leftover_destroy_qp - no lock of ours is held but conn->lock, and the CQs' if they are frozen */
-void mesh_leftover_destroy_qp(struct mesh_leftover *leftover);
-/** mesh_leftover_free - what is left of it after that; the CQs are not frozen any more */
-void mesh_leftover_free(struct mesh_leftover *leftover);
+/** mesh_leftover_leave - its CQs are not polled until it is gone; they are frozen, if that could be had */
+void mesh_leftover_leave(struct mesh_leftover *leftover);
+/**
+ * mesh_leftover_destroy - have it destroyed by its device's thread, after that; the CQs are not frozen any more
+ *
+ * With an SRQ by the caller: it leaves that.
+ */
+void mesh_leftover_destroy(struct mesh_leftover *leftover);
 /** mesh_leftover_add - it cannot go now, because somebody may be polling its CQs; it goes when that is over */
 void mesh_leftover_add(struct mesh_leftover *leftover);
 /**

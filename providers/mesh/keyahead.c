@@ -2,6 +2,7 @@
 #include "keyahead.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -53,12 +54,31 @@ static uint64_t look(struct mesh_pd *spd)
 	return before;
 }
 
-static bool missing(const struct mesh_pd *spd, uint64_t after, uint32_t *ret, size_t *ret_n)
-{
-	int cancel = mesh_keys_lock();
-	bool more = mesh_keytab_missing(mesh_root.keys.keytab, spd->program, spd, after, MAX_LOOK, ret, ret_n);
+/* lkeys of regions that are to be registered. */
+struct wanted {
+	uint32_t *lkeys;
+	size_t n, size;
+};
 
+/* Return: whether there may be more. */
+static bool find_some(const struct mesh_pd *spd, uint64_t after, struct wanted *ret)
+{
+	size_t n = 0;
+	int cancel;
+	bool more;
+
+	if (ret->size < ret->n + MAX_LOOK) {
+		uint32_t *larger = reallocarray(ret->lkeys, 2 * ret->size + MAX_LOOK, sizeof(*larger));
+
+		if (!larger)
+			return false; /* they are registered when they are used */
+		ret->lkeys = larger;
+		ret->size = 2 * ret->size + MAX_LOOK;
+	}
+	cancel = mesh_keys_lock();
+	more = mesh_keytab_missing(mesh_root.keys.keytab, spd->program, spd, after, MAX_LOOK, &ret->lkeys[ret->n], &n);
 	mesh_keys_unlock(cancel);
+	ret->n += n;
 	return more;
 }
 
@@ -76,13 +96,13 @@ static void give_up(const struct mesh_pd *spd, int err)
 		    spd->rail->device, strerrordesc_np(-err));
 }
 
-static void register_some(struct mesh_pd *spd, const uint32_t *lkeys, size_t n)
+static void register_some(struct mesh_pd *spd, const struct wanted *wanted)
 {
 	size_t i;
 	int err;
 
-	for (i = 0; i < n && is_wanted(spd); i++) {
-		err = mesh_key_ahead(spd, lkeys[i]);
+	for (i = 0; i < wanted->n && is_wanted(spd); i++) {
+		err = mesh_key_ahead(spd, wanted->lkeys[i]);
 		if (!err)
 			mesh_count(MV_COUNT_AHEAD_MR);
 		if (is_shortage(err)) {
@@ -95,32 +115,32 @@ static void register_some(struct mesh_pd *spd, const uint32_t *lkeys, size_t n)
 /* Each is looked at once: it is registered then, or not before it is used or registered anew. What is new meanwhile is so the next time. */
 static void register_all(struct mesh_pd *spd)
 {
-	uint64_t after = look(spd);
-	uint32_t lkeys[MAX_LOOK];
-	bool more = true;
-	size_t n;
+	struct wanted wanted = {0};
+	uint64_t after;
 
-	while (more && is_wanted(spd)) {
-		more = missing(spd, after, lkeys, &n);
-		register_some(spd, lkeys, n);
-		if (more)
-			usleep(PAUSE_US);
-	}
+	/* A table has one such walk at a time, and who registers what was found may take as long as a firmware that hangs. */
+	pthread_mutex_lock(&mesh_root.process->ahead_lock);
+	after = look(spd);
+	while (is_wanted(spd) && find_some(spd, after, &wanted))
+		usleep(PAUSE_US);
+	pthread_mutex_unlock(&mesh_root.process->ahead_lock);
+	register_some(spd, &wanted);
+	free(wanted.lkeys);
 	/* What was made after the program had wanted the memory back. */
 	if (is_off())
 		mesh_keys_drop_unused();
 }
 
 /* With a reference each. */
-static size_t take_pds(struct mesh_pd **ret)
+static size_t take_pds(struct mesh_rail *rail, struct mesh_pd **ret)
 {
 	int cancel = mesh_keys_lock();
 	struct mesh_pd *spd;
 	size_t n = 0;
 
-	mesh_root.process->ahead_news = false;
+	rail->ahead_news = false;
 	for (spd = mesh_root.keys.pds; spd && n < MAX_PDS; spd = spd->next) {
-		if (!spd->ahead)
+		if (!spd->ahead || spd->rail != rail)
 			continue;
 		spd->refs++;
 		ret[n++] = spd;
@@ -130,83 +150,97 @@ static size_t take_pds(struct mesh_pd **ret)
 }
 
 /* Return: false when there is no more to do, and the thread is to end. */
-static bool has_more(void)
+static bool has_more(struct mesh_rail *rail)
 {
-	struct mesh_process *process = mesh_root.process;
 	int cancel = mesh_keys_lock();
-	bool more = process->ahead_news && !process->ahead_off;
+	bool more = rail->ahead_news && !mesh_root.process->ahead_off;
 
-	process->ahead_thread = more;
+	rail->ahead_thread = more;
 	mesh_keys_unlock(cancel);
 	return more;
 }
 
-static void *ahead(void *unused)
+/* One thread for each rail: memory takes long to register, and a firmware that hangs takes seconds. */
+static void *ahead(void *arg)
 {
+	struct mesh_rail *rail = arg;
 	struct mesh_pd *pds[MAX_PDS];
 	size_t n, i;
 
 	pthread_setname_np(pthread_self(), "meshverbs-keys");
 	do {
 		usleep(SETTLE_US);
-		n = take_pds(pds);
+		n = take_pds(rail, pds);
 		for (i = 0; i < n; i++) {
 			register_all(pds[i]);
 			mesh_pd_put(pds[i]);
 		}
-	} while (has_more());
-	return unused;
+	} while (has_more(rail));
+	mesh_rail_put(rail);
+	return NULL;
 }
 
 /* ---- for the others ------------------------------------------------------------------------------------------ */
 
-/* Called with keys_lock. Return: is a thread to be started? */
-static bool note_news(void)
+/* Called with keys_lock. Return: is a thread to be started? Then the rail is to be given to start(). */
+static bool note_news(struct mesh_rail *rail)
 {
-	struct mesh_process *process = mesh_root.process;
-	bool start = !process->ahead_thread;
+	bool start = !rail->ahead_thread;
 
-	if (process->ahead_off)
+	if (mesh_root.process->ahead_off)
 		return false;
-	process->ahead_news = true;
-	process->ahead_thread = true;
+	rail->ahead_news = true;
+	rail->ahead_thread = true;
 	return start;
 }
 
-static void start(void)
+/* The rail has a reference, which the thread gives back. */
+static void start(struct mesh_rail *rail)
 {
 	int cancel;
 
-	if (!mesh_thread_start(ahead, NULL))
+	if (!mesh_thread_start(ahead, rail))
 		return;
 	cancel = mesh_keys_lock();
-	mesh_root.process->ahead_thread = false; /* the next news try again */
+	rail->ahead_thread = false; /* the next news try again */
 	mesh_keys_unlock(cancel);
+	mesh_rail_put(rail);
 }
 
 void mesh_keys_ahead(struct mesh_pd *spd)
 {
 	int cancel = mesh_keys_lock();
-	bool news = !spd->ahead && note_news();
+	bool news = !spd->ahead && note_news(spd->rail);
 
 	spd->ahead = true;
 	mesh_keys_unlock(cancel);
 	if (news)
-		start();
+		start(mesh_rail_ref(spd->rail));
+}
+
+/* Return: one, with a reference, whose rail needs a thread for news of that PD; NULL: there is none. */
+static struct mesh_pd *take_news(const struct ibv_pd *pd)
+{
+	int cancel = mesh_keys_lock();
+	struct mesh_pd *spd;
+
+	for (spd = mesh_root.keys.pds; spd; spd = spd->next)
+		if (spd->program == pd && spd->ahead && note_news(spd->rail))
+			break;
+	if (spd)
+		spd->refs++;
+	mesh_keys_unlock(cancel);
+	return spd;
 }
 
 void mesh_keys_ahead_news(const struct ibv_pd *pd)
 {
-	int cancel = mesh_keys_lock();
-	const struct mesh_pd *spd;
-	bool news;
+	struct mesh_pd *spd;
 
-	for (spd = mesh_root.keys.pds; spd && (spd->program != pd || !spd->ahead); spd = spd->next)
-		;
-	news = spd && note_news();
-	mesh_keys_unlock(cancel);
-	if (news)
-		start();
+	while ((spd = take_news(pd))) {
+		start(mesh_rail_ref(spd->rail));
+		mesh_pd_put(spd);
+	}
 }
 
 bool mesh_keys_ahead_give_back(void)

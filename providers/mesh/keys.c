@@ -22,8 +22,18 @@ static bool is_noted(const struct mesh_context *mc)
 	return mesh_context_active(mc) && atomic_load_explicit(&mesh_root.moves, memory_order_relaxed);
 }
 
+/* One that is taken out. Who registers it on a rail goes on using it meanwhile: make_shadow(). */
 static void key_free(struct mesh_key *key)
 {
+	int locked;
+
+	if (!key)
+		return;
+	locked = mesh_keys_lock();
+	key->gone = true;
+	if (key->n_makers)
+		key = NULL;
+	mesh_keys_unlock(locked);
 	if (!key)
 		return;
 	mesh_dmabuf_drop(key->dmabuf);
@@ -173,16 +183,6 @@ struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd)
 
 /* Forgetting */
 
-/* keys_lock. After this no translation begins, and none is under way. */
-static void take_out(struct mesh_key *key)
-{
-	struct mesh_process *process = mesh_root.process;
-
-	mesh_keytab_del(*keytab(), key);
-	while (key->busy)
-		pthread_cond_wait(&process->keys_cond, &process->keys_lock);
-}
-
 /* keys_lock. Does a peer know a key of one of them? */
 static bool any_told(const struct mesh_key *key)
 {
@@ -194,11 +194,14 @@ static bool any_told(const struct mesh_key *key)
 	return false;
 }
 
-/* keys_lock. Counterparts go from both their lists to @gone; their PDs are held until drop_shadows(). */
+/* keys_lock. Counterparts go from both their lists to @gone, with a reference to their PDs; one that is not there yet its maker drops. */
 static void unlink_shadow(struct mesh_shadow_mr *shadow, struct shadow_list *gone)
 {
 	LIST_REMOVE(shadow, of_key);
 	LIST_REMOVE(shadow, of_pd);
+	shadow->key = NULL;
+	if (!shadow->mr)
+		return;
 	shadow->spd->refs++;
 	LIST_INSERT_HEAD(gone, shadow, of_key);
 	atomic_fetch_add_explicit(&mesh_root.process->keys_epoch, 1, memory_order_release);
@@ -219,22 +222,34 @@ static void shadow_free(struct mesh_shadow_mr *shadow)
 	free(shadow);
 }
 
-/* Without the lock. */
+static void run_drop(struct mesh_device_job *job)
+{
+	struct mesh_shadow_mr *shadow = (struct mesh_shadow_mr *)job;
+	struct mesh_pd *spd = shadow->spd;
+
+	shadow_free(shadow);
+	mesh_pd_put(spd);
+}
+
+/* With a reference to its PD. Without the lock. */
+static void drop_shadow(struct mesh_shadow_mr *shadow)
+{
+	shadow->job.run = run_drop;
+	mesh_device_do(shadow->spd->rail->commands, &shadow->job);
+}
+
 static void drop_shadows(struct shadow_list *gone)
 {
 	struct mesh_shadow_mr *shadow;
-	struct mesh_pd *spd;
 
 	while ((shadow = LIST_FIRST(gone))) {
 		LIST_REMOVE(shadow, of_key);
-		spd = shadow->spd;
-		shadow_free(shadow);
-		mesh_pd_put(spd);
+		drop_shadow(shadow);
 	}
 }
 
 /*
- * Take a region out and its counterparts away, before the base changes or frees it.
+ * Take a region out, and have its counterparts go: who lets the program go on waits for that, mesh_devices_settle().
  *
  * Return: what was noted, now the caller's; NULL: nothing.
  */
@@ -246,7 +261,7 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 	bool was_told = false;
 
 	if (key) {
-		take_out(key);
+		mesh_keytab_del(*keytab(), key);
 		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
@@ -290,6 +305,7 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 		note_unseen(mr);
 	err = mc->dereg_mr(mr);
 	saved_errno = errno;
+	mesh_devices_settle();
 	if (key && err) {
 		remember(key);
 		given(key->pd, key->rkey); /* it stays what it was; on the rails it will be another one */
@@ -315,6 +331,7 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 		mesh_pd_stay(pd, unseen);
 	err = mc->rereg_mr(mr, flags, pd, addr, length, access);
 	saved_errno = errno;
+	mesh_devices_settle();
 	if (key && !err) {
 		if (flags & IBV_REREG_MR_CHANGE_PD)
 			key->pd = mesh_pd_underlying(pd);
@@ -338,17 +355,23 @@ int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	return err;
 }
 
+void mesh_keys_leave_pd(struct mesh_pd *spd)
+{
+	struct mesh_shadow_mr *shadow;
+
+	LIST_FOREACH(shadow, &spd->shadows, of_pd) {
+		LIST_REMOVE(shadow, of_key);
+		shadow->key = NULL;
+	}
+	atomic_fetch_add_explicit(&mesh_root.process->keys_epoch, 1, memory_order_release);
+}
+
 void mesh_keys_drop_pd(struct mesh_pd *spd)
 {
 	struct mesh_shadow_mr *shadow;
-	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
-	int cancel = mesh_keys_lock();
 
-	while ((shadow = LIST_FIRST(&spd->shadows)))
-		unlink_shadow(shadow, &gone);
-	mesh_keys_unlock(cancel);
-	while ((shadow = LIST_FIRST(&gone))) { /* the PD is the caller's, who is about to free it */
-		LIST_REMOVE(shadow, of_key);
+	while ((shadow = LIST_FIRST(&spd->shadows))) {
+		LIST_REMOVE(shadow, of_pd);
 		shadow_free(shadow);
 	}
 }
@@ -361,7 +384,7 @@ void mesh_keys_close(struct ibv_context *verbs)
 	int cancel = mesh_keys_lock();
 
 	while ((key = mesh_keytab_next_of(*keytab(), verbs, &walk))) {
-		take_out(key); /* may let the lock go */
+		mesh_keytab_del(*keytab(), key);
 		unlink_shadows(key, &gone);
 		key->next[0] = keys;
 		keys = key;
@@ -400,28 +423,16 @@ static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *
 	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, fd, access);
 }
 
-/* Without the lock, the key being busy. Return: the counterpart, in no list yet; NULL with @ret_err. */
-static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd, int *ret_err)
+/* Without the lock. @key: as it was with the lock. Return: NULL with @ret_err. */
+static struct ibv_mr *register_on(const struct mesh_key *key, struct mesh_pd *spd, int *ret_err)
 {
-	struct mesh_shadow_mr *shadow = malloc(sizeof(*shadow));
+	struct ibv_mr *mr = register_with(key, spd, key->access);
 
-	*ret_err = -ENOMEM;
-	if (!shadow)
-		return NULL;
-	shadow->key = key;
-	shadow->spd = spd;
-	shadow->used = shadow->told = false;
-	shadow->mr = register_with(key, spd, key->access);
 	/* A NIC of another make may lack what only makes things faster. */
-	if (!shadow->mr && key->access & ~ESSENTIAL_ACCESS)
-		shadow->mr = register_with(key, spd, key->access & ESSENTIAL_ACCESS);
-	if (!shadow->mr) {
-		*ret_err = errno ? -errno : -EIO;
-		free(shadow);
-		return NULL;
-	}
-	*ret_err = 0;
-	return shadow;
+	if (!mr && key->access & ~ESSENTIAL_ACCESS)
+		mr = register_with(key, spd, key->access & ESSENTIAL_ACCESS);
+	*ret_err = mr ? 0 : errno ? -errno : -EIO;
+	return mr;
 }
 
 static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const struct mesh_pd *spd)
@@ -434,27 +445,74 @@ static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const stru
 	return NULL;
 }
 
-/* keys_lock, which is let go meanwhile. Return: 0 or -errno; the counterpart may be gone again by then. */
+/* keys_lock. Return: one that is not there yet, for make_shadow(); NULL: no memory */
+static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd)
+{
+	struct mesh_shadow_mr *shadow = calloc(1, sizeof(*shadow));
+
+	if (!shadow)
+		return NULL;
+	shadow->key = key;
+	shadow->spd = spd;
+	LIST_INSERT_HEAD(&key->shadows, shadow, of_key);
+	LIST_INSERT_HEAD(&spd->shadows, shadow, of_pd);
+	key->n_makers++;
+	return shadow;
+}
+
+/* keys_lock, which is let go: the region went meanwhile, as did the counterpart, which nobody has seen. */
+static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool last = key->gone && !key->n_makers;
+
+	if (shadow)
+		shadow->spd->refs++;
+	pthread_mutex_unlock(&process->keys_lock);
+	if (shadow)
+		drop_shadow(shadow);
+	if (last)
+		key_free(key);
+	pthread_mutex_lock(&process->keys_lock);
+}
+
+/*
+ * keys_lock, which is let go meanwhile: memory may take long to register, and a firmware that hangs seconds. Those who need the same
+ * region on another rail, or take it away, wait for nothing.
+ *
+ * Return: 0 or -errno; the counterpart may be gone again by then.
+ */
 static int make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
 {
 	struct mesh_process *process = mesh_root.process;
-	struct mesh_shadow_mr *shadow;
+	struct mesh_shadow_mr *shadow = shadow_new(key, spd);
+	const struct mesh_key with = *key; /* it may be registered anew */
+	struct ibv_mr *mr;
 	int err;
 
-	key->busy = true;
+	if (!shadow)
+		return -ENOMEM;
 	pthread_mutex_unlock(&process->keys_lock);
-	shadow = shadow_new(key, spd, &err);
+	mr = register_on(&with, spd, &err);
 	if (err && !ahead)
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
-			    (unsigned long long)key->length, spd->rail->device, strerrordesc_np(-err));
+			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
 	pthread_mutex_lock(&process->keys_lock);
-	if (shadow) {
-		LIST_INSERT_HEAD(&key->shadows, shadow, of_key);
-		LIST_INSERT_HEAD(&spd->shadows, shadow, of_pd);
+	key->n_makers--;
+	shadow->mr = mr;
+	if (shadow->key && err) {
+		LIST_REMOVE(shadow, of_key);
+		LIST_REMOVE(shadow, of_pd);
+		key->not_ahead |= ahead;
 	}
-	key->busy = false;
-	key->not_ahead |= err && ahead;
 	pthread_cond_broadcast(&process->keys_cond);
+	if (shadow->key && !err)
+		return 0;
+	if (err) {
+		free(shadow);
+		shadow = NULL;
+	}
+	drop_late(shadow, key);
 	return err;
 }
 
@@ -470,15 +528,15 @@ static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint
 	/* Whatever happened while the lock was let go, it is looked up again. */
 	while ((key = mesh_keytab_find(*keytab(), index, spd->program, value))) {
 		shadow = find_shadow(key, spd);
+		if (shadow && !shadow->mr) {
+			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
+			continue;
+		}
 		if (shadow) {
 			shadow->used |= !ahead;
 			shadow->told |= index == MESH_BY_RKEY;
 			*ret_mr = shadow->mr;
 			return 0;
-		}
-		if (key->busy) {
-			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
-			continue;
 		}
 		err = make_shadow(key, spd, ahead);
 		if (err)
@@ -515,6 +573,8 @@ int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey
 	struct mesh_key *key = mesh_keytab_find(*keytab(), MESH_BY_RKEY, spd->program, rkey);
 	struct mesh_shadow_mr *shadow = key ? find_shadow(key, spd) : NULL;
 
+	if (shadow && !shadow->mr)
+		shadow = NULL;
 	if (shadow) {
 		shadow->used = shadow->told = true;
 		*ret_rkey = shadow->mr->rkey;
@@ -545,7 +605,7 @@ bool mesh_keys_drop_unused(void)
 	for (spd = mesh_root.keys.pds; spd; spd = spd->next) {
 		for (shadow = LIST_FIRST(&spd->shadows); shadow; shadow = next) {
 			next = LIST_NEXT(shadow, of_pd);
-			if (!shadow->used)
+			if (!shadow->used && shadow->mr)
 				unlink_shadow(shadow, &gone);
 		}
 	}
@@ -553,5 +613,7 @@ bool mesh_keys_drop_unused(void)
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
 	drop_shadows(&gone);
 	mesh_cancel_restore(cancel);
+	if (any)
+		mesh_devices_settle();
 	return any;
 }

@@ -63,7 +63,9 @@ static inline uint64_t mesh_keys_epoch(void)
 	return atomic_load_explicit(&mesh_root.process->keys_epoch, memory_order_acquire);
 }
 
-/** mesh_keys_drop_pd - a PD on a rail goes: its regions, too. Nobody may use it any more. (pds.c) */
+/** mesh_keys_leave_pd - a PD on a rail goes: nobody finds its regions any more; keys_lock (pds.c) */
+void mesh_keys_leave_pd(struct mesh_pd *spd);
+/** mesh_keys_drop_pd - and they go, after that. Nobody may use the PD any more; no lock (pds.c) */
 void mesh_keys_drop_pd(struct mesh_pd *spd);
 
 /** mesh_keys_close - a context is being closed: forget its regions */

@@ -8,6 +8,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "devices.h"
+
 /*
  * Memory regions of the program, found by their pointer and by (PD, key). Callers serialise; nothing here calls anything
  * but the allocator.
@@ -17,12 +19,13 @@ struct mesh_pd;
 struct mesh_key;
 struct mesh_dmabuf;
 
-/* A region's counterpart in a PD on a rail. */
+/* A region's counterpart in a PD on a rail: one for each pair of region and PD. */
 struct mesh_shadow_mr {
+	struct mesh_device_job job; /* its end */
 	LIST_ENTRY(mesh_shadow_mr) of_key, of_pd;
-	struct mesh_key *key;
+	struct mesh_key *key; /* NULL: the region has gone while it was being registered */
 	struct mesh_pd *spd;
-	struct ibv_mr *mr;
+	struct ibv_mr *mr; /* NULL: some thread is registering it, without the lock */
 	bool used; /* its keys were given out; else it was made ahead, and nobody would miss it */
 	bool told; /* a peer was told its remote key */
 };
@@ -43,8 +46,9 @@ struct mesh_key {
 	struct mesh_dmabuf *dmabuf; /* NULL: not dma-buf */
 	uint64_t dmabuf_offset;
 
-	bool busy; /* some thread registers it on a rail without the lock */
-	bool not_ahead; /* that failed when it was tried ahead: not again until it is needed */
+	unsigned int n_makers; /* so many threads register it on rails, without the lock */
+	bool gone; /* the last of these frees it */
+	bool not_ahead; /* registering it failed when it was tried ahead: not again until it is needed */
 	LIST_ENTRY(mesh_key) by_age;
 	uint64_t nth; /* that was added to its table; anew each time */
 	LIST_HEAD(, mesh_shadow_mr) shadows;

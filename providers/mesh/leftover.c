@@ -30,7 +30,21 @@ struct mesh_leftover *mesh_leftover_init(struct mesh_shadow *shadow, uint32_t se
 	return leftover;
 }
 
-void mesh_leftover_destroy_qp(struct mesh_leftover *leftover)
+void mesh_leftover_leave(struct mesh_leftover *leftover)
+{
+	atomic_fetch_add_explicit(&leftover->send_cq->away, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&leftover->recv_cq->away, 1, memory_order_relaxed);
+}
+
+/* Who waits for completion events may have been woken, and found nothing. */
+static void come_back(struct mesh_shadow_cq *scq)
+{
+	if (atomic_fetch_sub_explicit(&scq->away, 1, memory_order_seq_cst) == 1 &&
+	    atomic_exchange_explicit(&scq->missed, false, memory_order_seq_cst))
+		mesh_kick(scq->owner);
+}
+
+static void destroy_qp(struct mesh_leftover *leftover)
 {
 	uint32_t qpn = leftover->qp->qp_num;
 
@@ -39,6 +53,8 @@ void mesh_leftover_destroy_qp(struct mesh_leftover *leftover)
 	/* Not before: what it took from its SRQ and is being polled meanwhile has to be counted. */
 	mesh_shadow_cq_remove(leftover->send_cq, qpn);
 	mesh_shadow_cq_remove(leftover->recv_cq, qpn);
+	come_back(leftover->send_cq);
+	come_back(leftover->recv_cq);
 }
 
 /* What else it used. */
@@ -50,10 +66,25 @@ static void give_back(struct mesh_leftover *leftover)
 		mesh_srq_leave_shadow(leftover->home);
 }
 
-void mesh_leftover_free(struct mesh_leftover *leftover)
+static void run_destroy(struct mesh_device_job *job)
 {
+	struct mesh_leftover *leftover = (struct mesh_leftover *)job;
+	struct mesh_pd *spd = leftover->spd;
+
+	destroy_qp(leftover);
 	give_back(leftover);
 	free(leftover);
+	mesh_pd_put(spd);
+}
+
+void mesh_leftover_destroy(struct mesh_leftover *leftover)
+{
+	mesh_pd_ref(leftover->spd);
+	leftover->job.run = run_destroy;
+	if (leftover->home)
+		run_destroy(&leftover->job);
+	else
+		mesh_device_do(leftover->spd->rail->commands, &leftover->job);
 }
 
 void mesh_leftover_add(struct mesh_leftover *leftover)
@@ -125,33 +156,31 @@ static bool freeze(struct mesh_cq *cq, bool all)
 	return all ? mesh_cq_freeze(cq) : mesh_cq_try_freeze(cq);
 }
 
-/* Return: whether it is gone. */
-static bool destroy(struct mesh_leftover *leftover, bool all)
+/* Return: whether it can go now. */
+static bool may_go(struct mesh_leftover *leftover, bool all)
 {
 	struct mesh_cq *a = leftover->send_cq->owner, *b = leftover->recv_cq->owner;
 	bool frozen_a = freeze(a, all), frozen_b = a != b && freeze(b, all);
 	bool now = all || (frozen_a && (frozen_b || a == b));
 
 	if (now)
-		mesh_leftover_destroy_qp(leftover);
+		mesh_leftover_leave(leftover);
 	mesh_cq_thaw(b, frozen_b);
 	mesh_cq_thaw(a, frozen_a);
 	return now;
 }
 
-/* Nobody goes on before it is out of the list: what it uses may go then. */
 static void bury(struct mesh_data *data, struct mesh_leftover *leftover, bool all)
 {
 	struct mesh_pd *spd = leftover->spd;
 
-	if (!destroy(leftover, all)) {
+	if (!may_go(leftover, all)) {
 		unclaim(data, leftover);
 		return;
 	}
-	give_back(leftover);
-	mesh_pd_put(spd);
 	unlist(data, leftover);
-	free(leftover);
+	mesh_leftover_destroy(leftover);
+	mesh_pd_put(spd);
 }
 
 void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool all)

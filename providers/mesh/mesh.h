@@ -32,6 +32,8 @@ struct mesh_base {
 	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
 };
 
+#define MESH_RAIL_OPENERS 16
+
 /* What the process counts; count.h. */
 struct mesh_counts {
 	uint64_t values[MV_N_COUNTS];
@@ -39,8 +41,8 @@ struct mesh_counts {
 	struct mv_counts_page *page; /* that the agent sees; NULL: none is connected */
 };
 
-/* The helper thread, workers, the one that registers ahead. */
-#define MESH_MAX_THREADS 24
+/* The helper thread and those that stand in for it, workers, those that register ahead, those of devices. */
+#define MESH_MAX_THREADS 96
 
 /*
  * State that a fork must not carry over: it lies in a page the kernel clears in the child
@@ -75,8 +77,8 @@ struct mesh_process {
 	_Atomic unsigned int n_more_moving; /* so many more than the least may move at once */
 	_Atomic uint64_t moving_ns; /* when one was last */
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
-	uint64_t turn_ns; /* the last that was given to one that wants a queue pair made ahead; the helper thread's, prearm.c */
-	uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
+	_Atomic uint64_t turn_ns; /* the last that was given to one that wants a queue pair made ahead; the helper thread's, prearm.c */
+	_Atomic uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
 	struct mesh_workers *workers; /* the helper thread's; worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
@@ -85,7 +87,9 @@ struct mesh_process {
 	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
 	pthread_mutex_t open_lock; /* by whoever has rails_lock, while it lists and opens devices; and by fork(); fork.h */
-	_Atomic unsigned long rail_opener; /* pthread_t of the thread that opens a rail now; 0: none */
+	_Atomic unsigned long rail_openers[MESH_RAIL_OPENERS]; /* pthread_t of the threads that open a rail now; 0: none */
+	pthread_mutex_t devices_lock; /* guards devices; innermost */
+	struct mesh_device *devices; /* grows at its front; devices.c */
 	/* Guards root.keys. Innermost: no other lock is taken, no verbs function called with it. */
 	pthread_mutex_t keys_lock;
 	pthread_cond_t keys_cond; /* some struct mesh_key is not busy any more */
@@ -93,8 +97,8 @@ struct mesh_process {
 	_Atomic unsigned int n_stays; /* of root.keys.stays; written under keys_lock */
 	const char *_Atomic all_stay; /* NULL: there was memory for each of them; pdstay.c */
 	pthread_mutex_t dmabufs_lock; /* root.dmabufs; also held by fork(); no lock is taken with it; fork.h */
-	/* keyahead.c, under keys_lock: its thread is there; it has to look again; nothing more is registered ahead */
-	bool ahead_thread, ahead_news, ahead_off;
+	pthread_mutex_t ahead_lock; /* by who looks for regions that are missing on a rail; taken before keys_lock; keyahead.c */
+	bool ahead_off; /* nothing more is registered ahead; keyahead.c, under keys_lock */
 };
 
 #define MESH_UD_SILENT 16

@@ -54,6 +54,14 @@ static void pd_free(struct mesh_pd *spd)
 	free(spd);
 }
 
+static void run_free(struct mesh_device_job *job)
+{
+	struct mesh_pd *spd = (struct mesh_pd *)job;
+
+	mesh_keys_drop_pd(spd);
+	pd_free(spd);
+}
+
 static struct mesh_pd *pd_new(struct ibv_pd *program, struct mesh_rail *rail, char *why, size_t why_size)
 {
 	struct mesh_pd *spd = calloc(1, sizeof(*spd));
@@ -166,10 +174,12 @@ void mesh_pd_put(struct mesh_pd *spd)
 		return;
 	cancel = mesh_keys_lock();
 	last = !--spd->refs;
+	if (last)
+		mesh_keys_leave_pd(spd);
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
 	if (last) {
-		mesh_keys_drop_pd(spd);
-		pd_free(spd);
+		spd->job.run = run_free;
+		mesh_device_do(spd->rail->commands, &spd->job);
 	}
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
@@ -238,6 +248,7 @@ void mesh_pds_close(struct ibv_context *verbs)
 	detach(NULL, verbs, NULL);
 	free(drop_parents(NULL, verbs));
 	mesh_pd_stay_no_more(NULL, verbs);
+	mesh_devices_settle();
 	mesh_cancel_restore(cancel);
 }
 
@@ -284,6 +295,7 @@ int mesh_dealloc_pd(struct ibv_pd *pd)
 	errno = saved_errno;
 
 	err = mc->dealloc_pd(pd);
+	mesh_devices_settle();
 	if (err && stays)
 		mesh_pd_stay(pd, stays);
 	if (!p)

@@ -264,6 +264,8 @@ static int poll_shadows(struct mesh_shadow_cq *scq, int n, struct ibv_wc *wc)
 	int got = 0, more;
 
 	for (; scq && got < n; scq = scq->next) {
+		if (mesh_shadow_cq_is_away(scq))
+			continue;
 		more = poll_shadow(scq, n - got, wc + got, FOR_PROGRAM);
 		if (more < 0)
 			return got ? got : more;

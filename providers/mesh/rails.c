@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,27 @@
 bool mesh_rail_opening(const struct mesh_root *root)
 {
 	/* Only the thread itself ever stores its own name there. */
-	return atomic_load_explicit(&root->process->rail_opener, memory_order_relaxed) == (unsigned long)pthread_self();
+	unsigned long self = (unsigned long)pthread_self();
+	bool opening = false;
+	int i;
+
+	for (i = 0; i < MESH_RAIL_OPENERS; i++)
+		opening |= atomic_load_explicit(&root->process->rail_openers[i], memory_order_relaxed) == self;
+	return opening;
+}
+
+/* Return: its place; NULL: there are too many. */
+static _Atomic unsigned long *begin_opening(struct mesh_process *process)
+{
+	unsigned long none;
+	int i;
+
+	for (i = 0; i < MESH_RAIL_OPENERS; i++) {
+		none = 0;
+		if (atomic_compare_exchange_strong(&process->rail_openers[i], &none, (unsigned long)pthread_self()))
+			return &process->rail_openers[i];
+	}
+	return NULL;
 }
 
 /*
@@ -43,12 +64,13 @@ static int try_file(const struct ibv_device *device)
 	return 0;
 }
 
-/* The caller holds rails_lock, so there is one opener at a time. */
+/* No lock but that of the device: one that does not answer keeps nobody else waiting, beyond FORK_MS. */
 static struct ibv_context *open_context(const char *device, char *why, size_t why_size)
 {
 	struct mesh_process *process = mesh_root.process;
 	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;
 	struct ibv_context *context = NULL;
+	_Atomic unsigned long *opener;
 	struct ibv_device **list;
 	bool locked;
 	int i, n = 0, err = 0;
@@ -63,9 +85,11 @@ static struct ibv_context *open_context(const char *device, char *why, size_t wh
 	} else if ((err = try_file(list[i]))) {
 		snprintf(why, why_size, "%s cannot be opened: %s", device, strerrordesc_np(-err));
 	} else {
-		atomic_store_explicit(&process->rail_opener, (unsigned long)pthread_self(), memory_order_relaxed);
-		context = verbs->open_device(list[i]);
-		atomic_store_explicit(&process->rail_opener, 0, memory_order_relaxed);
+		opener = begin_opening(process);
+		errno = EAGAIN;
+		context = opener ? verbs->open_device(list[i]) : NULL;
+		if (opener)
+			atomic_store_explicit(opener, 0, memory_order_relaxed);
 		if (!context)
 			snprintf(why, why_size, "%s cannot be opened: %s", device, strerrordesc_np(errno));
 	}
@@ -109,7 +133,7 @@ static bool which_file(int fd, struct mesh_file *ret)
 
 /*
  * All event files have one inode, and so have all openings of a device. What each opening has of its own is the signal that would be sent
- * for it if it had O_ASYNC, too, so nobody ever gets it. Rails that are opened one after the other have different ones. rails_lock
+ * for it if it had O_ASYNC, too, so nobody ever gets it. Rails that are opened one after the other have different ones.
  */
 static bool mark_files(struct mesh_rail *rail)
 {
@@ -118,8 +142,8 @@ static bool mark_files(struct mesh_rail *rail)
 		[MESH_RAIL_ASYNC] = rail->context->async_fd,
 		[MESH_RAIL_CMD] = rail->context->cmd_fd,
 	};
-	static unsigned int n;
-	int mark = SIGRTMAX - (int)(n++ % N_MARKS), i;
+	static _Atomic unsigned int n;
+	int mark = SIGRTMAX - (int)(atomic_fetch_add_explicit(&n, 1, memory_order_relaxed) % N_MARKS), i;
 
 	for (i = 0; i < MESH_RAIL_FILES; i++) {
 		fcntl(fds[i], F_SETSIG, mark); /* where that cannot be done, the inode has to do */
@@ -169,6 +193,7 @@ static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size
 		return NULL;
 	}
 	snprintf(rail->device, sizeof(rail->device), "%s", device);
+	rail->commands = mesh_device_get(device);
 	rail->generation = atomic_load_explicit(&mesh_root.process->generation, memory_order_relaxed);
 	rail->context = open_context(device, why, why_size);
 	if (!rail->context)
@@ -232,27 +257,61 @@ static void look_at_all(void)
 		mesh_rail_intact(rail);
 }
 
-struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
+/* @fresh: NULL, or one that was opened since: it is the one from now on. Return: NULL: there is none. */
+static struct mesh_rail *find_ref(const char *device, struct mesh_rail *fresh)
 {
 	struct mesh_process *process = mesh_root.process;
-	int saved_errno = errno, cancel = mesh_cancel_off();
 	struct mesh_rail *rail;
 
 	pthread_mutex_lock(&process->rails_lock);
 	if (mesh_root.rails && !mesh_rail_current(mesh_root.rails))
 		mesh_root.rails = NULL; /* we are a fork's child */
 	rail = find(device);
-	if (!rail) {
-		look_at_all();
-		rail = rail_new(device, why, why_size);
-		if (rail) {
-			rail->next = mesh_root.rails;
-			mesh_root.rails = rail;
-		}
+	if (fresh) {
+		rail = fresh;
+		rail->next = mesh_root.rails;
+		mesh_root.rails = rail;
 	}
 	if (rail)
 		rail->refs++;
+	else
+		look_at_all();
 	pthread_mutex_unlock(&process->rails_lock);
+	return rail;
+}
+
+/* One at a time opens a device. */
+static struct mesh_rail *open_ref(const char *device, char *why, size_t why_size)
+{
+	struct mesh_device *commands = mesh_device_get(device);
+	pthread_mutex_t *lock = mesh_device_open_lock(commands);
+	struct mesh_rail *rail;
+	int command;
+
+	if (!lock) {
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_lock(lock);
+	rail = find_ref(device, NULL);
+	if (!rail) {
+		command = mesh_command_begin(commands);
+		rail = rail_new(device, why, why_size);
+		mesh_command_end(commands, command);
+		if (rail)
+			rail = find_ref(device, rail);
+	}
+	pthread_mutex_unlock(lock);
+	return rail;
+}
+
+struct mesh_rail *mesh_rail_get(const char *device, char *why, size_t why_size)
+{
+	int saved_errno = errno, cancel = mesh_cancel_off();
+	struct mesh_rail *rail = find_ref(device, NULL);
+
+	if (!rail)
+		rail = open_ref(device, why, why_size);
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 	return rail;
@@ -266,8 +325,10 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail)
 	return rail;
 }
 
-static void rail_free(struct mesh_rail *rail)
+static void rail_free(struct mesh_device_job *job)
 {
+	struct mesh_rail *rail = (struct mesh_rail *)((char *)job - offsetof(struct mesh_rail, job));
+
 	/* Else closing it would close what is not ours. */
 	if (mesh_rail_intact(rail)) {
 		mesh_root.lib.verbs.destroy_comp_channel(rail->channel);
@@ -318,8 +379,10 @@ void mesh_rail_put(struct mesh_rail *rail)
 	if (last)
 		take_out(rail);
 	pthread_mutex_unlock(&process->rails_lock);
-	if (last)
-		rail_free(rail);
+	if (last) {
+		rail->job.run = rail_free;
+		mesh_device_do(rail->commands, &rail->job);
+	}
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }

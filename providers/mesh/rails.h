@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 
 #include "context.h"
+#include "devices.h"
 
 /*
  * Where moved connections live: NICs of this host that the plugin opens for itself, through the public functions of
@@ -23,6 +24,10 @@ struct mesh_rail {
 	_Atomic bool lost; /* written under rails_lock, once; mesh_rail_lose() */
 	uint64_t generation; /* of the process that opened it */
 	char device[IBV_SYSFS_NAME_MAX];
+	struct mesh_device *commands; /* of that device; NULL: there was no memory */
+	struct mesh_device_job job; /* its end */
+	/* keyahead.c, keys_lock: there is a thread for it; that has to look again */
+	bool ahead_thread, ahead_news;
 	/* The descriptors in both are -1 once they are not ours. */
 	struct ibv_context *context; /* its async_fd does not block */
 	struct ibv_comp_channel *channel; /* of all completion queues there; does not block */
@@ -33,7 +38,7 @@ struct mesh_rail {
 	_Atomic bool taken; /* they are not ours any more; written once */
 	_Atomic bool fatal; /* the device said so: the helper thread has to lose it; written once */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
-	/* What a port was like a moment ago; the helper thread's, negotiate.c. */
+	/* What a port was like a moment ago; gid_lock; negotiate.c. */
 	uint64_t asked_ns;
 	uint8_t asked_port, active_mtu;
 	uint16_t lid;
@@ -64,7 +69,7 @@ struct mesh_rail *mesh_rail_ref(struct mesh_rail *rail);
 /**
  * mesh_rail_put - give a rail back; closed with its last user
  *
- * All objects made on it by this user must be gone. NULL is fine; in a fork's child nothing happens.
+ * All objects made on it by this user must be gone, or about to go by mesh_device_do(). NULL is fine; in a fork's child nothing happens.
  */
 void mesh_rail_put(struct mesh_rail *rail);
 
@@ -163,6 +168,7 @@ static inline void mesh_keys_unlock(int cancel)
 
 /* A protection domain of the program, on a rail. */
 struct mesh_pd {
+	struct mesh_device_job job; /* its end */
 	struct mesh_pd *next; /* keys_lock */
 	unsigned int refs; /* keys_lock; one of them is the program's PD being there */
 	struct ibv_pd *program; /* never a parent domain; may be gone: compare, do not follow */
@@ -191,7 +197,7 @@ struct mesh_pd *mesh_pd_get(struct mesh_context *mc, struct ibv_pd *program, str
 /** mesh_pd_ref - one more user of one that the caller uses */
 struct mesh_pd *mesh_pd_ref(struct mesh_pd *spd);
 
-/** mesh_pd_put - give it back; all objects made in it by this user must be gone. NULL is fine. */
+/** mesh_pd_put - give it back; all objects made in it by this user must be gone, or about to go by mesh_device_do(). NULL is fine. */
 void mesh_pd_put(struct mesh_pd *spd);
 
 /**

@@ -280,13 +280,13 @@ static struct mesh_shadow take_away(struct mesh_held *h)
 	return shadow;
 }
 
-/* Its CQs are frozen, if that could be had. Return: what is left to do once they are not any more. */
+/* Its CQs are frozen, if that could be had. Return: what is to go once they are not any more. */
 static struct mesh_leftover *end_qp(struct mesh_held *h, struct mesh_shadow *shadow, bool now)
 {
 	struct mesh_leftover *leftover = mesh_leftover_init(shadow, send_wrs(h), recv_wrs(h));
 
 	if (now)
-		mesh_leftover_destroy_qp(leftover);
+		mesh_leftover_leave(leftover);
 	return leftover;
 }
 
@@ -300,7 +300,7 @@ static void dispose(struct mesh_held *h, struct mesh_shadow *shadow)
 	leftover = end_qp(h, shadow, now);
 	thaw(h, frozen);
 	if (now)
-		mesh_leftover_free(leftover);
+		mesh_leftover_destroy(leftover);
 	else
 		mesh_leftover_add(leftover);
 }
@@ -367,6 +367,8 @@ static bool collect_from(struct mesh_held *h, const struct mesh_shadow *shadow, 
 
 	if (shadow->qp)
 		scq = h->recv_cq == cq ? shadow->recv_cq : shadow->send_cq;
+	if (scq && mesh_shadow_cq_is_away(scq))
+		return false;
 	return collect_one(cq, scq, ret_kicked);
 }
 
@@ -461,7 +463,7 @@ int mesh_held_unprepare(struct mesh_held *h)
 	if (!unused)
 		return -EBUSY;
 	if (now)
-		mesh_leftover_free(leftover);
+		mesh_leftover_destroy(leftover);
 	else
 		mesh_leftover_add(leftover);
 	return 0;
@@ -479,7 +481,7 @@ void mesh_shadow_destroy(struct mesh_held *h)
 	shadow = take_away(h);
 	leftover = end_qp(h, &shadow, true); /* the program's own QP waits for who polls, too */
 	thaw(h, frozen);
-	mesh_leftover_free(leftover);
+	mesh_leftover_destroy(leftover);
 }
 
 /* ---- states --------------------------------------------------------------------------------------------------- */

@@ -92,8 +92,11 @@ static struct ibv_mr *reg_on_base(struct ibv_pd *pd, void *addr, size_t length, 
 static bool idle(void)
 {
 	int cancel = mesh_keys_lock();
-	bool there = mesh_root.process->ahead_thread;
+	struct mesh_pd *spd;
+	bool there = false;
 
+	for (spd = mesh_root.keys.pds; spd; spd = spd->next)
+		there |= spd->rail->ahead_thread;
 	mesh_keys_unlock(cancel);
 	return !there;
 }

@@ -289,6 +289,46 @@ static int teardown(void **state)
 	return 0;
 }
 
+struct marker {
+	struct mesh_device_job job;
+	_Atomic bool done;
+};
+
+static void done(struct mesh_device_job *job)
+{
+	((struct marker *)job)->done = true;
+}
+
+/* What a device's thread runs may give it more to do: a PD its rail. */
+static void run_out(struct mesh_device *commands)
+{
+	unsigned int round;
+
+	for (round = 0; round < 3; round++) {
+		struct marker marker = {.job.run = done};
+
+		mesh_device_do(commands, &marker.job);
+		while (!marker.done)
+			usleep(100);
+	}
+}
+
+static void put_rail(struct mesh_rail *rail)
+{
+	struct mesh_device *commands = rail->commands;
+
+	mesh_rail_put(rail);
+	run_out(commands);
+}
+
+static void put_pd(struct mesh_pd *spd)
+{
+	struct mesh_device *commands = spd->rail->commands;
+
+	mesh_pd_put(spd);
+	run_out(commands);
+}
+
 /*
  * The device is there again under the same name, and what was made before goes in its own time; of what belongs to numbers that have been
  * taken over nothing goes.
@@ -309,13 +349,13 @@ static void opened_anew(struct mesh_rail *rail, struct mesh_pd *spd)
 	assert_ptr_equal(spd_again->pd->context, &opened[1].context);
 	assert_int_equal(n_pds, 2);
 	assert_false(opened[0].closed);
-	mesh_rail_put(rail);
-	mesh_pd_put(spd);
+	put_rail(rail);
+	put_pd(spd);
 	assert_int_equal(n_pds, 1 + n_left);
-	mesh_pd_put(spd_again);
+	put_pd(spd_again);
 	mesh_pds_close(&program);
 	assert_int_equal(n_pds, n_left);
-	mesh_rail_put(again);
+	put_rail(again);
 	assert_null(mesh_root.rails);
 	assert_true(opened[1].closed);
 }
@@ -465,9 +505,9 @@ static void test_all_taken_over(void **state)
 	assert_int_equal(mesh_thread_wake(true), 0);
 	assert_true(gets_lost(rail));
 	sleeps();
-	mesh_pd_put(spd);
+	put_pd(spd);
 	mesh_pds_close(&program);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	assert_false(opened[0].closed);
 	for (i = 0; i < 16; i++) {
 		char buf[16];
@@ -493,10 +533,10 @@ static void test_put_after_taken_over(void **state)
 		assert_non_null(spd);
 		number = number_of(&opened[0], which);
 		take_number(number, ends);
-		mesh_pd_put(spd);
+		put_pd(spd);
 		mesh_pds_close(&program);
 		assert_int_equal(n_pds, 1);
-		mesh_rail_put(rail);
+		put_rail(rail);
 		assert_null(mesh_root.rails);
 		assert_false(opened[0].closed);
 		assert_untouched(number, ends);
@@ -518,10 +558,10 @@ static void test_device_taken_over(void **state)
 	again = get_rail();
 	assert_non_null(again);
 	assert_ptr_not_equal(again, rail);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	assert_false(opened[0].closed);
 	assert_true(fcntl(number, F_GETFD) >= 0);
-	mesh_rail_put(again);
+	put_rail(again);
 	assert_true(opened[1].closed);
 	close(number);
 	close(own);
@@ -534,7 +574,7 @@ static void test_last_user(void **state)
 
 	(void)state;
 	mesh_thread_rail(rail);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	gets_closed(&opened[0]);
 	sleeps();
 }
@@ -605,7 +645,7 @@ static void test_ahead(void **state)
 	assert_non_null(conn.home.spare);
 	assert_ptr_not_equal(conn.home.spare->rail, rail);
 	assert_int_equal(n_opened, 2);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	assert_true(opened[0].closed);
 	mesh_conn_disarm(&conn);
 	mesh_pds_close(&program);
@@ -633,16 +673,16 @@ static void test_open_path(void **state)
 	assert_int_equal(fault_count(FAULT_FSTAT), 0); /* no look */
 	assert_ptr_equal(path.pd, conn.home.spare);
 	assert_string_equal(path.device, DEVICE);
-	mesh_pd_put(path.pd);
+	put_pd(path.pd);
 	mesh_rail_ref(rail);
 	take_number(number, ends);
 	assert_false(mesh_rail_intact(rail));
 	assert_int_equal(open_path(&path), 0);
 	assert_ptr_not_equal(path.pd, conn.home.spare);
 	assert_int_equal(n_opened, 2);
-	mesh_pd_put(path.pd);
+	put_pd(path.pd);
 	assert_untouched(number, ends);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	mesh_conn_disarm(&conn);
 	mesh_pds_close(&program);
 	close(number);
@@ -663,14 +703,14 @@ static void test_open_path_elsewhere(void **state)
 	assert_ptr_not_equal(path.pd, conn.home.spare);
 	assert_string_equal(path.pd->rail->device, DEVICE);
 	assert_int_equal(n_opened, 2);
-	mesh_pd_put(path.pd);
+	put_pd(path.pd);
 	strcpy(rail->device, DEVICE);
 	mesh_rail_lose(rail);
 	assert_int_equal(open_path(&path), 0);
 	assert_ptr_not_equal(path.pd, conn.home.spare);
 	assert_int_equal(n_opened, 2);
-	mesh_pd_put(path.pd);
-	mesh_rail_put(rail);
+	put_pd(path.pd);
+	put_rail(rail);
 	mesh_conn_disarm(&conn);
 	mesh_pds_close(&program);
 	gets_closed(&opened[0]);
@@ -754,7 +794,7 @@ static void test_recall(void **state)
 	gid_index = 22;
 	usleep(6000);
 	assert_int_equal(recall(rail, 1, 0), 22);
-	mesh_rail_put(rail);
+	put_rail(rail);
 	gets_closed(&opened[0]);
 }
 
