@@ -82,7 +82,7 @@ ASK_UCX = ("found=$($REPO/tests/sim/sim run pair a -- ucx_info -d | sed -n 's/^#
 PULLED = (ASK_UCX.format("--only '^(?!ucx|MPI)'", "ucx_perftest, MPI")
           + "$REPO/tests/sim/survive/programs $BUILD --seed 1 ${SHORT:+--short} \"$@\"")
 CHOOSE = ASK_UCX.format("-k nccl -k Uncabled -k Lost", "ucx_perftest, MPI") + "RIGHTNIC_SHORT=$SHORT python3 $REPO/tests/sim/rightnic/test_programs.py \"$@\""
-UNIT = ('eval "$(grep ^for_unit= $REPO/check)" && ninja -C $BUILD "${for_unit[@]}" >/dev/null && cd $BUILD && '
+UNIT = ('eval "$(grep ^for_unit= $REPO/check)" && { ninja -C $BUILD "${for_unit[@]}" >/tmp/built || { grep -A9 "^FAILED" /tmp/built; false; }; } && cd $BUILD && '
         "ctest -L '^unit$' -j2 --output-on-failure --no-tests=error")
 PLAYS = (
     Play("install", "apt install", (), installed),

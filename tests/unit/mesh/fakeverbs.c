@@ -336,9 +336,10 @@ EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 #endif
 
 #ifdef FAKE_REG_EX
-EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr);
+/* Headers that are new enough declare ibv_reg_mr_ex() with their own struct. */
+EXPORT struct ibv_mr *fake_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr) __asm__("ibv_reg_mr_ex");
 
-EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
+EXPORT struct ibv_mr *fake_reg_mr_ex(struct ibv_pd *pd, struct mesh_mr_init_attr *attr)
 {
 	if (config.defect == FAKE_REG_EX_TWO)
 		op_of_pd(pd, OP_IMPORT_MR, NULL);
