@@ -48,12 +48,20 @@ struct mv_dir_header {
 	uint32_t hosts_at, rails_at, gids_at, order_at, links_at; /* byte offsets */
 };
 
+enum mv_dir_host_flags {
+	/*
+	 * What agents and processes of this host get from that one by the agents comes from that one: sealed with the fleet key, or with a
+	 * key of the two hosts, after its identity was pinned. Also host 0.
+	 */
+	MV_PEER_AUTHENTICATED = 1,
+};
+
 struct mv_dir_host {
 	struct mv_host_id id;
 	char name[64]; /* NUL-terminated, for people; no control characters */
 	uint32_t first_rail, n_rails;
 	uint32_t agent_version; /* MV_CTL_VERSION of its agent; 0: from the hosts file, no agent heard */
-	uint32_t reserved;
+	uint32_t flags; /* enum mv_dir_host_flags */
 	uint64_t heard_ns; /* CLOCK_BOOTTIME; host 0: when the file was written */
 };
 

@@ -77,6 +77,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	sd_notify(0, "RELOADING=1");
 	md_files_hosts(agent);
 	md_files_reload_keys(agent);
+	md_trust_review(agent, NULL);
 	md_due_directory(agent, false);
 	sd_notify(0, "READY=1");
 	return 0;
@@ -108,7 +109,7 @@ static int start_identity(struct md_agent *agent)
 	secure.start = agent->start;
 	err = md_secure_new(&secure, &keys, md_now(), &agent->secure);
 	md_keys_wipe(&keys);
-	return err;
+	return err ? err : md_trust_start(agent);
 }
 
 static int start_network(struct md_agent *agent)
@@ -334,6 +335,7 @@ bool md_agent_stop(struct md_agent *agent)
 		md_carry_fini(&agent->carry);
 	md_probes_fini(&agent->probes);
 	md_hosts_fini(&agent->hosts);
+	md_trust_stop(agent);
 	md_gidmap_fini(&agent->gidmap);
 	md_targets_fini(&agent->targets);
 	md_watch_stop(&agent->watch);

@@ -20,12 +20,14 @@
 #include "rundir.h"
 #include "secure.h"
 #include "targets.h"
+#include "trust.h"
 #include "udp.h"
 #include "watch.h"
 
 /* What was asked for on the command line. */
 struct md_options {
 	const char *run_dir, *control_dir, *sysfs;
+	const char *state_dir; /* where the identity is; NULL: this host has none */
 	const char *config_file;
 	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
 	struct mv_config config; /* with --port in it */
@@ -73,6 +75,7 @@ struct md_agent {
 	struct md_udp udp;
 	struct md_members members;
 	struct md_secure *secure;
+	struct md_trust trust;
 	struct md_hosts hosts;
 	struct md_expiry expiry;
 	struct md_gidmap gidmap;
@@ -155,6 +158,9 @@ int md_talk_raw(struct md_agent *agent, const struct in6_addr *ip, uint16_t port
 		const struct in6_addr *from, const void *bytes, size_t len);
 void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_addr *ip, uint16_t port,
 		  uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
+/* What only that host shall read, if it seals: md_seal_for(). */
+void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+		      uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len);
 void md_talk_describe(struct md_agent *agent); /* the view has changed: make the description anew */
 void md_talk_beacons(struct md_agent *agent, uint64_t now_ns); /* all that are due */
 void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
@@ -163,6 +169,31 @@ uint64_t md_talk_next(const struct md_agent *agent);
 void md_talk_entry(struct md_agent *agent, const struct md_received *query);
 void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex);
 void md_talk_ask(void *agent, const struct md_target *target);
+
+/* ident/trust.c, ident/peers.c: identities of hosts, and who is believed to be whom. Without one of our own all this does nothing. */
+int md_trust_start(struct md_agent *agent); /* before the network; 0 or -errno: it could not be tried */
+void md_trust_stop(struct md_agent *agent); /* after the errands' thread */
+void md_trust_describe(struct md_agent *agent); /* what we say of ourselves has changed: sign it */
+size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret); /* 0: there is none */
+void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from,
+		   bool asks);
+/* Return: mask of enum md_news. */
+unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
+				uint64_t now_ns);
+void md_trust_confirm(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *host);
+void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns);
+void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened);
+void md_trust_look(struct md_agent *agent, uint64_t now_ns); /* what is due; see md_trust_next() */
+uint64_t md_trust_next(const struct md_agent *agent);
+void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns); /* for a statement, or a confirmation */
+uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return: in how long to look again */
+/* Other keys are pinned now: hosts of that name, or all whose standing that changes (NULL), have to show theirs again. */
+void md_trust_review(struct md_agent *agent, const char *name);
+/* Is that key believed of a host of that name? */
+bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said);
+/* Does what that host says come with its pinned key, or the fleet's? */
+bool md_trust_is_authenticated(const struct md_agent *agent, const struct md_host *host);
 
 /* listen.c: what comes in */
 int md_listen_start(struct md_agent *agent);

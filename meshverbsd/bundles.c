@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "bundles.h"
 
+#include <string.h>
+
 static bool is_to(const struct md_bundle_to *a, const struct md_bundle_to *b)
 {
 	return a->op == b->op && a->start == b->start && a->port == b->port && a->ifindex == b->ifindex &&
+	       !memcmp(&a->host, &b->host, sizeof(a->host)) &&
 	       IN6_ARE_ADDR_EQUAL(&a->ip, &b->ip) && IN6_ARE_ADDR_EQUAL(&a->from, &b->from);
 }
 

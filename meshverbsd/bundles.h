@@ -15,6 +15,7 @@
 
 /* Where a bundle goes, and what all of it has in common. */
 struct md_bundle_to {
+	struct mv_host_id host; /* for whom it is sealed */
 	struct in6_addr ip, from; /* @from: own address to send from; unspecified: the kernel's choice */
 	uint16_t port;
 	uint32_t ifindex; /* to leave by; 0: as routes say */

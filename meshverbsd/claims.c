@@ -7,5 +7,7 @@ bool md_claim_wins(const struct md_claim *holder, const struct md_claim *claiman
 {
 	if (!memcmp(&holder->host, &claimant->host, sizeof(holder->host)) || !holder->live)
 		return true;
+	if (holder->vouched && claimant->evidence < MD_EVIDENCE_FILE)
+		return false;
 	return claimant->evidence > holder->evidence;
 }

@@ -13,6 +13,9 @@
  * stays. So a host that joins cannot draw another's connections to itself, and one that moves an
  * address waits for the old holder's entry to expire or to drop it.
  *
+ * What a host that is vouched for says is signed. Its GIDs are taken by the hosts file only, as long as it is heard: others may say what
+ * they like on the link that the GID belongs to.
+ *
  * A GID that its host only keeps (kept.h) is taken on equal evidence by a host that has it, and by
  * its own host is given up to any such.
  *
@@ -30,6 +33,7 @@ enum md_evidence {
 struct md_claim {
 	struct mv_host_id host;
 	enum md_evidence evidence;
+	bool vouched; /* its identity is pinned, and has signed this */
 	bool live; /* heard within the expiry time, and still says so; always for FILE and OWN */
 };
 

@@ -156,6 +156,8 @@ static void add_others(struct maker *maker)
 		dir_host = add_host(maker, &host->id, host->name);
 		dir_host->agent_version = host->agent_version;
 		dir_host->heard_ns = host->heard_ns;
+		if (maker->from->is_authenticated && maker->from->is_authenticated(maker->from->arg, host))
+			dir_host->flags |= MV_PEER_AUTHENTICATED;
 		add_desc(maker, dir_host, host->desc, &host->id);
 		add_links(maker, dir_host, host);
 	}
@@ -188,6 +190,7 @@ int md_content_make(const struct md_content_from *from, uint64_t now_ns, struct 
 	self = add_host(&maker, from->self, from->name);
 	self->agent_version = MV_CTL_VERSION;
 	self->heard_ns = now_ns;
+	self->flags = MV_PEER_AUTHENTICATED;
 	add_desc(&maker, self, from->view->desc, NULL);
 	add_others(&maker);
 	HASH_ITER(hh, from->targets->by_gid, target, next)

@@ -23,6 +23,9 @@ struct md_content_from {
 	const struct md_hosts *hosts;
 	const struct md_gidmap *map;
 	const struct md_targets *targets;
+	/* MV_PEER_AUTHENTICATED: see there. NULL: nobody is. */
+	bool (*is_authenticated)(const void *arg, const struct md_host *host);
+	const void *arg;
 };
 
 /**

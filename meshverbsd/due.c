@@ -68,13 +68,20 @@ static void yield_kept(struct md_agent *agent)
 	}
 }
 
+static bool is_authenticated(const void *arg, const struct md_host *host)
+{
+	return md_trust_is_authenticated(arg, host);
+}
+
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
 {
 	struct md_content_from from = {.self = &agent->id,
 				       .name = agent->name,
 				       .hosts = &agent->hosts,
 				       .map = &agent->gidmap,
-				       .targets = &agent->targets};
+				       .targets = &agent->targets,
+				       .is_authenticated = is_authenticated,
+				       .arg = agent};
 	struct md_content content;
 	int err;
 
@@ -162,6 +169,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		md_prober_tick(agent);
 	if (md_renew_next(agent) <= now_ns)
 		md_renew_look(agent, now_ns);
+	if (md_trust_next(agent) <= now_ns)
+		md_trust_look(agent, now_ns);
 	if (agent->publish_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
@@ -182,6 +191,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_talk_next(agent),
 		md_carry_next(&agent->carry),
 		md_renew_next(agent),
+		md_trust_next(agent),
 		agent->probes.next_ns,
 		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};

@@ -27,7 +27,8 @@ static void report_hosts_line(void *arg, unsigned int line, const char *text)
 void md_files_hosts(struct md_agent *agent)
 {
 	md_targets_forget_file(&agent->targets);
-	md_hostsfile_load(&agent->targets, agent->options->config.agent_hosts, report_hosts_line,
+	md_pins_forget_file(&agent->trust.pins);
+	md_hostsfile_load(&agent->targets, &agent->trust.pins, agent->options->config.agent_hosts, report_hosts_line,
 			  agent);
 	agent->targets_ns = 0;
 }

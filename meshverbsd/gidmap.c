@@ -95,7 +95,7 @@ static void join(struct md_holder *holder, const struct mv_host_id *id)
 static bool is_taken(const struct md_holder *holder, const struct md_claim *claim, bool kept)
 {
 	const struct md_claim held = {
-		.host = holder->hosts[0], .evidence = holder->evidence, .live = true};
+		.host = holder->hosts[0], .evidence = holder->evidence, .vouched = holder->vouched, .live = true};
 
 	if (!holder->n || id_is(&held.host, &claim->host))
 		return true;
@@ -117,6 +117,7 @@ static void contest(struct md_gidmap *map, struct md_holder *holder, const struc
 	holder->n = 1;
 	holder->hosts[0] = claim->host;
 	holder->evidence = claim->evidence;
+	holder->vouched = claim->vouched;
 	holder->kept = kept;
 }
 
@@ -143,7 +144,7 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
 		bool kept = mv_dir_gid_is_kept(&host->desc->gids[g]);
-		struct md_claim claim = {.host = host->id, .live = true};
+		struct md_claim claim = {.host = host->id, .vouched = md_host_is_vouched(host), .live = true};
 		struct md_holder *holder;
 
 		if (is_repeated(host->desc, g))

@@ -17,6 +17,7 @@ struct md_holder {
 	unsigned int n;
 	struct mv_host_id hosts[MD_GID_HOSTS_MAX]; /* 1 unless link-local */
 	enum md_evidence evidence; /* of hosts[0] */
+	bool vouched; /* hosts[0] is */
 	bool kept; /* by hosts[0], which does not have it at present (kept.h): anybody's who has, on equal evidence */
 };
 

@@ -54,6 +54,9 @@ static void remove_host(struct md_hosts *hosts, struct md_host *host)
 	hosts->n--;
 	drop_partial(hosts, host);
 	drop_desc(hosts, host);
+	if (hosts->gone)
+		hosts->gone(hosts->arg, host);
+	free(host->vouch);
 	free(host->sightings);
 	free(host);
 }
@@ -121,12 +124,17 @@ static void follow_numbers(struct md_host *host, const struct md_desc *desc, uin
 	}
 }
 
-static int take_desc(struct md_hosts *hosts, struct md_host *host, uint64_t generation,
+static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
 		     const uint8_t *bytes, size_t len)
 {
+	uint8_t content[MD_CONTENT_BYTES];
 	struct md_desc *desc;
-	int err = md_desc_decode(bytes, len, &desc);
+	int err;
 
+	md_statement_content(beacon->name, beacon->agent_version, bytes, len, content);
+	if (md_host_is_vouched(host) && memcmp(content, host->vouch->said.content, sizeof(content)))
+		return -EPERM;
+	err = md_desc_decode(bytes, len, &desc);
 	if (err)
 		return err;
 	if (hosts->bytes + md_desc_bytes(desc) > MD_HOSTS_BYTES_MAX) {
@@ -134,11 +142,13 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, uint64_t gene
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
-	follow_numbers(host, desc, generation);
+	follow_numbers(host, desc, beacon->generation);
 	drop_desc(hosts, host);
 	hosts->bytes += md_desc_bytes(desc);
 	host->desc = desc;
-	host->generation = generation;
+	host->generation = beacon->generation;
+	memcpy(host->content, content, sizeof(content));
+	host->content_version = host->agent_version = beacon->agent_version;
 	return 0;
 }
 
@@ -168,7 +178,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 
 	if (n_pieces == 1) {
 		drop_partial(hosts, host);
-		err = take_desc(hosts, host, beacon->generation, beacon->data, beacon->desc_bytes);
+		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes);
 		return err ? err : 1;
 	}
 	if (!partial || partial->generation != beacon->generation ||
@@ -183,7 +193,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 	partial->have |= 1ull << beacon->piece;
 	if (partial->have != (1ull << n_pieces) - 1)
 		return 0;
-	err = take_desc(hosts, host, partial->generation, partial->bytes, partial->desc_bytes);
+	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes);
 	drop_partial(hosts, host);
 	return err ? err : 1;
 }
@@ -203,7 +213,10 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	/* Overtaken on its way. Without proof a generation is what anybody says, as a start number is. */
 	if (host->desc && heard->proven && beacon->generation < host->generation)
 		return 0;
-	if (beacon->piece == MD_NO_PIECE) {
+	if (md_host_is_vouched(host) && beacon->generation < host->vouch->said.generation)
+		return 0;
+	/* Ahead of its statement: both are asked for. */
+	if (beacon->piece == MD_NO_PIECE || (md_host_is_vouched(host) && beacon->generation != host->vouch->said.generation)) {
 		*news |= MD_NEWS_WANTED;
 		return 0;
 	}
@@ -259,6 +272,9 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 	bool had_rail = sighting && sighting->has_rail;
 	bool has_rail = had_rail || (host->desc && beacon->generation == host->generation &&
 				     beacon->rail < host->desc->n_rails);
+	/* Whoever forges the beacons of a host that is vouched for shall not have it forgotten soon. */
+	uint64_t least_ns = sighting && md_host_is_vouched(host) ? sighting->expires_ns : 0;
+	uint64_t expires_ns = now_ns + lifetime_ns(beacon->interval_ms);
 	int err = sighting ? 0 : add_sighting(host, &sighting);
 
 	if (err)
@@ -273,7 +289,7 @@ static int hear_sighting(struct md_host *host, const struct md_heard *heard,
 		.rail = beacon->rail,
 		.has_rail = has_rail,
 		.heard_ns = now_ns,
-		.expires_ns = now_ns + lifetime_ns(beacon->interval_ms),
+		.expires_ns = expires_ns > least_ns ? expires_ns : least_ns,
 	};
 	return 0;
 }
@@ -314,6 +330,9 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 
 	if (is_overruled(host, heard, now_ns))
 		return 0;
+	if (md_host_is_vouched(host) &&
+	    (heard->start != host->vouch->said.start || strcmp(beacon->name, host->vouch->said.name)))
+		return -EPERM;
 	if (heard->start != host->start) {
 		hear_restart(hosts, host, heard);
 		*news |= MD_NEWS_HOST;
@@ -321,7 +340,8 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 	if (heard->counter > host->counter)
 		host->counter = heard->counter;
 	host->heard_ns = now_ns;
-	host->agent_version = beacon->agent_version;
+	if (!md_host_is_vouched(host))
+		host->agent_version = beacon->agent_version;
 	if (strcmp(host->name, beacon->name)) {
 		memcpy(host->name, beacon->name, sizeof(host->name));
 		*news |= MD_NEWS_NAME;
@@ -363,6 +383,47 @@ int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard,
 	err = hear_known(hosts, host, heard, beacon, now_ns, &news);
 	*ret_news = news;
 	return err;
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+static bool is_as_said(const struct md_host *host, const struct md_statement *said)
+{
+	return host->start == said->start && host->generation == said->generation &&
+	       !memcmp(host->content, said->content, sizeof(host->content));
+}
+
+int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
+		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_news)
+{
+	bool was_vouched = md_host_is_vouched(host);
+
+	*ret_news = 0;
+	if (!host->vouch)
+		host->vouch = calloc(1, sizeof(*host->vouch));
+	if (!host->vouch)
+		return -ENOMEM;
+	host->vouch->trust = trust;
+	host->vouch->said = *said;
+	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
+	if (trust != MD_TRUST_PINNED || was_vouched)
+		return 0;
+	drop_partial(hosts, host);
+	if (host->desc && is_as_said(host, said)) {
+		host->agent_version = host->content_version;
+		memcpy(host->name, said->name, sizeof(host->name));
+		return 0;
+	}
+	*ret_news = host->desc ? MD_NEWS_WANTED | MD_NEWS_DESC : MD_NEWS_WANTED;
+	drop_desc(hosts, host);
+	host->generation = 0;
+	return 0;
+}
+
+void md_hosts_unvouch(struct md_host *host)
+{
+	free(host->vouch);
+	host->vouch = NULL;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

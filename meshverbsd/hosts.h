@@ -11,6 +11,7 @@
 #include "hash.h"
 #include "view.h"
 #include "secure_limit.h"
+#include "vouch.h"
 
 /*
  * The other hosts, as their beacons and answers describe them. No clock and no I/O: the caller passes the time
@@ -51,6 +52,12 @@ struct md_host {
 	uint64_t generation; /* of @desc */
 	struct md_limit changes; /* of @desc, without proof */
 	struct md_desc *desc; /* NULL until complete */
+	uint8_t content[MD_CONTENT_BYTES]; /* md_statement_content() of @desc */
+	uint32_t content_version; /* and the agent's version in it */
+	struct md_vouch *vouch; /* NULL: no statement */
+	uint64_t trust_ask_ns; /* ident/trust.c: its statement, or a confirmation, is not asked for before */
+	unsigned int trust_asked; /* so often, in vain */
+	uint64_t trust_stranger_ns; /* not told again before that what it seals cannot be opened */
 	struct md_partial *partial; /* NULL: none under way */
 	uint64_t heard_ns; /* at all */
 	struct in6_addr told_by; /* address that ENTRYs are taken from */
@@ -76,6 +83,7 @@ struct md_hosts {
 	struct mv_host_id self; /* the caller's; beacons of this host are ignored */
 	/* Called before a host's description is replaced or goes with its host; may be NULL. */
 	void (*leaving)(void *arg, const struct md_host *host);
+	void (*gone)(void *arg, const struct md_host *host); /* before a host is released; may be NULL */
 	void *arg;
 	struct md_host *by_id; /* hash; in order of appearance */
 	size_t n, n_partial;
@@ -89,6 +97,12 @@ struct md_hosts {
 static inline bool md_host_takes_bundles(const struct md_host *host)
 {
 	return host->bundles_start && host->bundles_start == host->start;
+}
+
+/** md_host_is_vouched - is what it says signed with the key that it has to have? */
+static inline bool md_host_is_vouched(const struct md_host *host)
+{
+	return host->vouch && host->vouch->trust == MD_TRUST_PINNED;
 }
 
 /* How a beacon or an answer came. */
@@ -125,11 +139,26 @@ enum md_news {
  * comes from where they come from. Without proof it does not speak for a host that another address has answered for
  * lately.
  *
- * Return: 0; -ESTALE for an older one than was taken before; -EBADMSG when the complete description is malformed;
+ * Of a host that is vouched for a description counts only as its statement has it, and a beacon only with the statement's start number
+ * and name. Whoever forges beacons of such a host tells no more than signs of life and addresses.
+ *
+ * Return: 0; -EPERM: not as that host's statement says; -ESTALE for an older one than was taken before; -EBADMSG when the complete description is malformed;
  * -ENOSPC when there are too many hosts, descriptions or new hosts; -ENOMEM; -EALREADY for this host's own.
  */
 int md_hosts_hear(struct md_hosts *hosts, const struct md_heard *heard, const struct md_beacon *beacon,
 		  uint64_t now_ns, unsigned int *ret_news);
+
+/**
+ * md_hosts_vouch - a statement of a host has been verified
+ * @said: what it says; @digest: of it
+ *
+ * What was known of the host without a statement, and is not as the statement says, is dropped.
+ *
+ * Return: 0 or -ENOMEM; @ret_news: WANTED and DESC.
+ */
+int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md_statement *said,
+		   const uint8_t digest[MD_CONTENT_BYTES], enum md_trust_in trust, unsigned int *ret_news);
+void md_hosts_unvouch(struct md_host *host);
 
 /**
  * md_hosts_expire - forget sightings, pieces and hosts whose time is over

@@ -16,6 +16,7 @@
 
 struct parser {
 	struct md_targets *targets;
+	struct md_pins *pins;
 	md_hostsfile_report report;
 	void *arg;
 	unsigned int line, n_reports;
@@ -63,6 +64,20 @@ static void parse_address(struct parser *parser, const char *name, const char *w
 		parser->n_addrs++;
 }
 
+static void parse_key(struct parser *parser, const char *name, const char *text)
+{
+	struct md_public key;
+	int err;
+
+	if (md_public_parse(text, &key)) {
+		complain(parser, "key= wants the public key of that host, 44 characters in base64");
+		return;
+	}
+	err = md_pins_set_file(parser->pins, name, &key);
+	if (err)
+		complain(parser, err == -EEXIST ? "another key of this host stands in the file already" : strerror(-err));
+}
+
 static void parse_line(struct parser *parser, char *line)
 {
 	char *save, *name, *word;
@@ -79,14 +94,18 @@ static void parse_line(struct parser *parser, char *line)
 	word = strtok_r(NULL, " \t\r", &save);
 	if (!word)
 		complain(parser, "a name without an address: write NAME ADDRESS...");
-	for (; word; word = strtok_r(NULL, " \t\r", &save))
-		parse_address(parser, name, word);
+	for (; word; word = strtok_r(NULL, " \t\r", &save)) {
+		if (!strncmp(word, "key=", 4))
+			parse_key(parser, name, word + 4);
+		else
+			parse_address(parser, name, word);
+	}
 }
 
-unsigned int md_hostsfile_parse(struct md_targets *targets, const char *text, size_t len,
+unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins, const char *text, size_t len,
 				md_hostsfile_report report, void *arg)
 {
-	struct parser parser = {.targets = targets, .report = report, .arg = arg};
+	struct parser parser = {.targets = targets, .pins = pins, .report = report, .arg = arg};
 	char line[LINE_MAX_BYTES + 1];
 
 	for (size_t at = 0; at < len;) {
@@ -130,7 +149,7 @@ static ssize_t read_file(int fd, char *buf)
 	return (ssize_t)len;
 }
 
-unsigned int md_hostsfile_load(struct md_targets *targets, const char *path,
+unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins, const char *path,
 			       md_hostsfile_report report, void *arg)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -152,7 +171,7 @@ unsigned int md_hostsfile_load(struct md_targets *targets, const char *path,
 	else if (len > FILE_MAX_BYTES)
 		report(arg, 0, "is longer than 1 MiB");
 	else
-		n_reports = md_hostsfile_parse(targets, buf, (size_t)len, report, arg);
+		n_reports = md_hostsfile_parse(targets, pins, buf, (size_t)len, report, arg);
 	free(buf);
 	return n_reports;
 }

@@ -2,10 +2,12 @@
 #ifndef MD_HOSTSFILE_H
 #define MD_HOSTSFILE_H
 
+#include "pins.h"
 #include "targets.h"
 
 /*
- * The hosts file: NAME ADDRESS... on each line, addresses as IP addresses or GIDs; '#' begins a comment.
+ * The hosts file: NAME ADDRESS... [key=KEY] on each line, addresses as IP addresses or GIDs; '#' begins a comment. With a key, a host
+ * of that name has to have it.
  */
 
 /** Called for each line that cannot be used; @line 0: for the file as a whole. */
@@ -20,7 +22,7 @@ typedef void (*md_hostsfile_report)(void *arg, unsigned int line, const char *te
  *
  * Return: number of reports.
  */
-unsigned int md_hostsfile_parse(struct md_targets *targets, const char *text, size_t len, md_hostsfile_report report,
+unsigned int md_hostsfile_parse(struct md_targets *targets, struct md_pins *pins, const char *text, size_t len, md_hostsfile_report report,
 				void *arg);
 
 /**
@@ -28,6 +30,6 @@ unsigned int md_hostsfile_parse(struct md_targets *targets, const char *text, si
  *
  * One that does not exist is no error. One that cannot be read, or is longer than 1 MiB, is reported with line 0.
  */
-unsigned int md_hostsfile_load(struct md_targets *targets, const char *path, md_hostsfile_report report, void *arg);
+unsigned int md_hostsfile_load(struct md_targets *targets, struct md_pins *pins, const char *path, md_hostsfile_report report, void *arg);
 
 #endif

@@ -129,12 +129,20 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 	take_news(agent, &heard, news, now_ns);
 }
 
+static void on_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened, uint64_t now_ns)
+{
+	const struct md_heard heard = {
+		.sender = opened->sender, .start = opened->start, .ip = received->ip, .ifindex = received->ifindex};
+
+	take_news(agent, &heard, md_trust_statement(agent, received, opened, now_ns), now_ns);
+}
+
 /* Our cookie was missing; it is there now, so what was refused can be said again. */
 static void on_learned(struct md_agent *agent, const struct md_received *received,
 		       const struct md_opened *opened, uint64_t now_ns)
 {
 	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
-	struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex};
+	struct md_endpoint to = {.ip = received->ip, .ifindex = ifindex, .host = opened->sender};
 	const struct md_host *host;
 
 	switch (opened->about) {
@@ -155,6 +163,10 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 		break;
 	case MD_KIND_PROBE:
 		md_prober_challenged(agent, received);
+		break;
+	case MD_KIND_IDENTITY:
+	case MD_KIND_CONFIRM:
+		md_trust_learned(agent, received, opened);
 		break;
 	default:
 		/* Answers: who wanted one asks again. */
@@ -188,6 +200,12 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 	case MD_KIND_ECHO:
 		md_prober_echo(agent, received, opened);
 		break;
+	case MD_KIND_IDENTITY:
+		on_statement(agent, received, opened, now_ns);
+		break;
+	case MD_KIND_CONFIRM:
+		md_trust_confirm(agent, received, opened);
+		break;
 	default:
 		agent->counts.payloads_version++;
 		break;
@@ -219,6 +237,7 @@ static void complain(const struct md_agent *agent, const struct md_received *rec
 	case MD_OPEN_SEALED:
 	case MD_OPEN_OTHER_KEY:
 	case MD_OPEN_PORT:
+	case MD_OPEN_UNSEALED:
 		break;
 	default:
 		return;
@@ -258,6 +277,10 @@ static void on_datagram(struct md_agent *agent, const struct md_received *receiv
 	complain(agent, received, verdict);
 	if (verdict != MD_OPEN_PORT && opened.reply_len)
 		reply(agent, received, &opened);
+	if (verdict == MD_OPEN_OK && opened.confirmed)
+		md_trust_confirmed(agent, &opened.sender);
+	if (verdict == MD_OPEN_STRANGER)
+		md_trust_stranger(agent, received, now_ns);
 	if (verdict == MD_OPEN_OK)
 		dispatch(agent, received, &opened, now_ns);
 	else if (verdict == MD_OPEN_LEARNED)

@@ -13,7 +13,7 @@
 #include "say.h"
 
 static const char usage[] =
-	"usage: meshverbsd [--foreground] [--run-dir DIR] [--control-dir DIR] [--config FILE] [--port N]\n"
+	"usage: meshverbsd [--foreground] [--run-dir DIR] [--control-dir DIR] [--state-dir DIR] [--config FILE] [--port N]\n"
 	"\n"
 	"The agent of meshverbs: tells other hosts which RDMA ports and GIDs this one has, learns "
 	"theirs,\n"
@@ -22,6 +22,8 @@ static const char usage[] =
 	"  --foreground    stay in the foreground; it always does, and logs to standard error\n"
 	"  --run-dir DIR   the directory of peers and the socket of processes (default: /run/meshverbs)\n"
 	"  --control-dir DIR  what containers do not see (default: that name with a d, /run/meshverbsd)\n"
+	"  --state-dir DIR  the identity of this host, and the keys of others (default: /var/lib/meshverbs; with another\n"
+	"                  RUN_DIR: none)\n"
 	"  --config FILE   default: " MESHVERBS_CONF_DIR "/mesh.conf\n"
 	"  --port N        UDP port in place of the configured one\n"
 	"  --make-key      print a new random fleet key\n"
@@ -32,6 +34,7 @@ enum {
 	OPT_FOREGROUND = 256,
 	OPT_RUN_DIR,
 	OPT_CONTROL_DIR,
+	OPT_STATE_DIR,
 	OPT_CONFIG,
 	OPT_PORT,
 	OPT_SYSFS,
@@ -44,6 +47,7 @@ static const struct option long_options[] = {
 	{"foreground", no_argument, NULL, OPT_FOREGROUND},
 	{"run-dir", required_argument, NULL, OPT_RUN_DIR},
 	{"control-dir", required_argument, NULL, OPT_CONTROL_DIR},
+	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"port", required_argument, NULL, OPT_PORT},
 	{"sysfs", required_argument, NULL, OPT_SYSFS}, /* for tests: another root than /sys */
@@ -96,6 +100,9 @@ static int parse(struct arguments *arguments, int argc, char **argv)
 			break;
 		case OPT_CONTROL_DIR:
 			arguments->options.control_dir = optarg;
+			break;
+		case OPT_STATE_DIR:
+			arguments->options.state_dir = optarg;
 			break;
 		case OPT_CONFIG:
 			arguments->options.config_file = optarg;
@@ -154,6 +161,8 @@ static int choose_dirs(struct md_options *options, char *control_dir, size_t siz
 		options->control_dir = secure_getenv("MESHVERBS_CONTROL_DIR");
 	if (!options->run_dir)
 		options->run_dir = run_dir ? run_dir : "/run/meshverbs";
+	if (!options->state_dir && !strcmp(options->run_dir, "/run/meshverbs"))
+		options->state_dir = "/var/lib/meshverbs";
 	if (options->control_dir)
 		return 0;
 	options->control_dir = control_dir;

@@ -107,6 +107,24 @@ static void add_hosts(struct list *list, const struct md_agent *agent)
 	gauge(list, "directory_bytes", agent->published.size_bytes, "Size of the directory");
 }
 
+static void add_keys(struct list *list, const struct md_agent *agent)
+{
+	const struct md_trust *trust = &agent->trust;
+	const struct md_host *host;
+	uint64_t n = 0;
+
+	for (host = agent->hosts.by_id; host; host = host->hh.next)
+		n += md_trust_is_authenticated(agent, host);
+	gauge(list, "hosts_authenticated", n, "Other hosts of which what they say is known to be theirs: by the fleet key, or a pinned one");
+	gauge(list, "host_keys", trust->pins.n, "Keys of hosts that are pinned");
+	counter(list, "host_keys_changed", trust->count.changed, "Times a host showed another key than the pinned one, or a revoked one");
+	counter(list, "host_keys_rotated", trust->count.rotated, "Times a host showed a new key that its former one has signed");
+	counter(list, "impostors", trust->count.impostors, "Statements with another key in the name of a host whose key is known");
+	counter(list, "statements_received", trust->count.received, "Statements of hosts about themselves received");
+	counter(list, "statements_rejected", trust->count.rejected, "Of these, those that were not right");
+	counter(list, "statements_throttled", trust->count.throttled, "Of these, those not verified because there were too many");
+}
+
 static void add_messages(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
@@ -231,6 +249,7 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	add_hosts(&list, agent);
 	add_beacons(&list, agent);
 	add_datagrams(&list, agent);
+	add_keys(&list, agent);
 	add_messages(&list, agent);
 	add_probes(&list, agent);
 	add_processes(&list, agent);

@@ -47,7 +47,7 @@ static void add(struct list *list, const struct md_host *host, const struct in6_
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
 			return;
 	list->ends[list->n++] = (struct md_endpoint){
-		.ip = *ip, .ifindex = ifindex, .bundles = md_host_takes_bundles(host), .said_down = said_down, .cut = is_cut(host, ifindex)};
+		.ip = *ip, .ifindex = ifindex, .host = host->id, .bundles = md_host_takes_bundles(host), .said_down = said_down, .cut = is_cut(host, ifindex)};
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)

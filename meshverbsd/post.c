@@ -160,14 +160,14 @@ static void send_parcel(void *arg, const struct md_endpoint *to, const struct md
 {
 	struct md_agent *agent = arg;
 	const struct md_bundle_to place = {
-		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
 		md_bundles_add(&agent->bundles, &place, parcel, 0);
 	else
-		md_talk_send(agent, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
-			     md_parcel_encode(parcel, payload));
+		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
+				 md_parcel_encode(parcel, payload));
 }
 
 static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)
@@ -175,8 +175,8 @@ static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t 
 	struct md_agent *agent = arg;
 
 	agent->counts.bundles_sent++;
-	md_talk_send(agent, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
-		     IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
+	md_talk_send_for(agent, &to->host, MD_KIND_BUNDLE, &to->ip, to->port, to->ifindex,
+			 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, len);
 }
 
 void md_post_flush(struct md_agent *agent)
@@ -226,7 +226,8 @@ void md_post_init(struct md_agent *agent)
 /* What is said to who has sent something: from where he has sent it to. */
 static struct md_bundle_to back_to(const struct md_received *received, const struct md_opened *opened)
 {
-	return (struct md_bundle_to){.ip = received->ip,
+	return (struct md_bundle_to){.host = opened->sender,
+				     .ip = received->ip,
 				     .from = received->to,
 				     .port = received->port,
 				     .ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0,
@@ -246,12 +247,12 @@ static void send_receipt(struct md_agent *agent, const struct md_received *recei
 	if (opened->kind == MD_KIND_BUNDLE)
 		md_bundles_add(&agent->bundles, &to, &wire, now_ns);
 	else
-		md_talk_send(agent, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
-			     md_parcel_encode(&wire, payload));
+		md_talk_send_for(agent, &to.host, MD_KIND_MESSAGE, &to.ip, to.port, to.ifindex, &to.from, payload,
+				 md_parcel_encode(&wire, payload));
 }
 
 /*
- * Does the host that sent it hold the GID that it is from, and that of the path that it offers? Without a key a datagram says nothing
+ * Does the host that sent it hold the GID that it is from, and that of the path that it offers? One that is not sealed says nothing
  * of its sender but the address that it comes from, which has to be that host's.
  */
 static bool is_theirs(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
@@ -264,7 +265,7 @@ static bool is_theirs(struct md_agent *agent, const struct md_received *received
 
 	return host && md_gidmap_holds(&agent->gidmap, &host->id, &msg->from.gid) &&
 	       (!names_path(msg) || md_gidmap_holds(&agent->gidmap, &host->id, &msg->path.gid)) &&
-	       (md_secure_has_key(agent->secure) || md_paths_is_of(host, &from));
+	       (opened->sealed || md_paths_is_of(host, &from));
 }
 
 /* That address has shown that it receives, so nobody else is bothered. Its agent repeats the message. */
@@ -364,7 +365,7 @@ static void send_empty(struct md_agent *agent, const struct md_received *receive
 void md_post_ask(struct md_agent *agent, const struct md_endpoint *to)
 {
 	const struct md_bundle_to place = {
-		.ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	struct md_bundle_writer w;
 

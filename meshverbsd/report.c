@@ -283,6 +283,120 @@ static void report_peers(const struct md_agent *agent, FILE *out)
 	fputs("}\n", out);
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void add_public(struct json_object *to, const char *key, const struct md_public *value)
+{
+	char text[MD_PUBLIC_TEXT_SIZE];
+
+	md_public_format(value, text);
+	add_text(to, key, text);
+}
+
+static struct json_object *own_identity(const struct md_agent *agent)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "name", agent->name);
+	add_public(object, "key", &agent->trust.identity.sign);
+	add_bool(object, "lasting", agent->trust.identity.lasting);
+	if (!md_public_is_zero(&agent->trust.identity.former))
+		add_public(object, "former_key", &agent->trust.identity.former);
+	return object;
+}
+
+static const char *trust_name(const struct md_host *host)
+{
+	static const char *const names[] = {[MD_TRUST_UNPINNED] = "unpinned",
+					    [MD_TRUST_PINNED] = "pinned",
+					    [MD_TRUST_CHANGED] = "changed",
+					    [MD_TRUST_REVOKED] = "revoked"};
+
+	return host->vouch ? names[host->vouch->trust] : "none";
+}
+
+static void add_pin(struct json_object *to, const struct md_pins *pins, const char *name)
+{
+	enum md_pin_how how;
+	uint64_t since_s;
+	const struct md_public *key = md_pins_find(pins, name, &how, &since_s);
+
+	if (!key)
+		return;
+	add_public(to, "pinned_key", key);
+	add_text(to, "how", md_pin_how_name(how));
+	if (since_s)
+		add_number(to, "since", since_s);
+}
+
+static struct json_object *host_key_object(const struct md_agent *agent, const struct md_host *host)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "name", host->name);
+	add_id(object, "id", &host->id);
+	add_text(object, "trust", trust_name(host));
+	add_bool(object, "authenticated", md_trust_is_authenticated(agent, host));
+	if (host->vouch)
+		add_public(object, "key", &host->vouch->said.sign);
+	add_pin(object, &agent->trust.pins, host->name);
+	return object;
+}
+
+static struct json_object *pin_object(const struct md_pins *pins, const struct md_pin *pin)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "name", pin->name);
+	add_pin(object, pins, pin->name);
+	return object;
+}
+
+static struct json_object *revoked_object(const struct md_revoked *revoked)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "name", revoked->name);
+	add_public(object, "key", &revoked->key);
+	add_number(object, "since", revoked->since_s);
+	return object;
+}
+
+static void report_keys(const struct md_agent *agent, FILE *out)
+{
+	const struct md_pins *pins = &agent->trust.pins;
+	struct json_object *own = agent->trust.on ? own_identity(agent) : NULL;
+	const struct md_revoked *revoked;
+	struct list list = {.out = out};
+	const struct md_host *host;
+	const struct md_pin *pin;
+
+	fprintf(out, "{\"fleet_key\":%s,\"identity\":%s,", md_secure_has_key(agent->secure) ? "true" : "false",
+		own ? json_object_to_json_string_ext(own, JSON_C_TO_STRING_PLAIN) : "null");
+	json_object_put(own);
+	begin_list(&list, "hosts");
+	for (host = agent->hosts.by_id; host; host = host->hh.next)
+		if (has_room(&list))
+			put_item(&list, host_key_object(agent, host));
+		else
+			list.left_out++;
+	end_list(&list, "hosts");
+	fputc(',', out);
+	begin_list(&list, "pins");
+	for (pin = pins->by_name; pin; pin = pin->hh.next)
+		if (has_room(&list))
+			put_item(&list, pin_object(pins, pin));
+		else
+			list.left_out++;
+	end_list(&list, "pins");
+	fputc(',', out);
+	begin_list(&list, "revoked");
+	for (revoked = pins->revoked; revoked; revoked = revoked->hh.next)
+		put_item(&list, revoked_object(revoked));
+	end_list(&list, "revoked");
+	fputs("}\n", out);
+}
+
 /* ---- probed paths ---------------------------------------------------------------------------- */
 
 static struct json_object *probe_object(const struct md_probe *probe, uint64_t now_ns)
@@ -445,7 +559,7 @@ static struct json_object *report(const struct md_agent *agent, const char *name
 		return report_status(agent);
 	if (!strcmp(name, "metrics"))
 		return report_metrics(agent);
-	return report_error("unknown: there are status, peers, qps, probes, metrics and openmetrics");
+	return report_error("unknown: there are status, peers, keys, qps, probes, metrics and openmetrics");
 }
 
 static void write_report(const struct md_agent *agent, const char *name, FILE *out)
@@ -461,7 +575,7 @@ static void write_report(const struct md_agent *agent, const char *name, FILE *o
 
 bool md_report_is_long(const char *name)
 {
-	return !strcmp(name, "peers") || !strcmp(name, "qps") || !strcmp(name, "probes");
+	return !strcmp(name, "peers") || !strcmp(name, "keys") || !strcmp(name, "qps") || !strcmp(name, "probes");
 }
 
 char *md_report_answer(void *arg, const char *name, const struct md_peer *peer, size_t *ret_len)
@@ -476,6 +590,8 @@ char *md_report_answer(void *arg, const char *name, const struct md_peer *peer, 
 		return NULL;
 	if (name && !strcmp(name, "peers"))
 		report_peers(arg, out);
+	else if (name && !strcmp(name, "keys"))
+		report_keys(arg, out);
 	else if (name && !strcmp(name, "qps"))
 		report_qps(arg, peer, out);
 	else if (name && !strcmp(name, "probes"))

@@ -26,16 +26,9 @@ enum md_purpose md_purpose_of(enum md_kind kind)
 	}
 }
 
-static void derive(const uint8_t *master, struct md_sealing_key *key)
+bool md_is_pairwise(enum md_kind kind)
 {
-	uint8_t id[crypto_kdf_BYTES_MIN];
-
-	for (uint64_t i = 0; i < MD_N_PURPOSES; i++)
-		crypto_kdf_derive_from_key(key->subkeys[i], sizeof(key->subkeys[i]), i + 1,
-					   "mvagent1", master);
-	crypto_kdf_derive_from_key(id, sizeof(id), 0, "mvkeyid1", master);
-	memcpy(&key->id, id, sizeof(key->id));
-	sodium_memzero(id, sizeof(id));
+	return kind == MD_KIND_MESSAGE || kind == MD_KIND_BUNDLE || kind == MD_KIND_CONFIRM;
 }
 
 static void use_keys(struct md_secure *s, const struct md_keys *keys)
@@ -43,7 +36,7 @@ static void use_keys(struct md_secure *s, const struct md_keys *keys)
 	sodium_memzero(s->keys, sizeof(s->keys));
 	s->n_keys = keys ? keys->n : 0;
 	for (size_t i = 0; i < s->n_keys; i++)
-		derive(keys->keys[i], &s->keys[i]);
+		md_sealing_key_derive(keys->keys[i], &s->keys[i]);
 }
 
 int md_secure_new(const struct md_secure_config *config, const struct md_keys *keys,
@@ -66,6 +59,8 @@ int md_secure_new(const struct md_secure_config *config, const struct md_keys *k
 	if (!rc)
 		rc = md_windows_init(&s->windows,
 				     config->max_senders ? config->max_senders : DEFAULT_MAX);
+	if (!rc)
+		rc = md_peer_keys_init(&s->peers, config->max_senders ? config->max_senders : DEFAULT_MAX);
 	if (rc) {
 		md_secure_free(s);
 		return rc;
@@ -80,6 +75,7 @@ void md_secure_free(struct md_secure *s)
 		return;
 	md_cookies_fini(&s->cookies);
 	md_windows_fini(&s->windows);
+	md_peer_keys_fini(&s->peers);
 	sodium_memzero(s, sizeof(*s));
 	free(s);
 }
@@ -95,6 +91,30 @@ bool md_secure_reload(struct md_secure *s, const struct md_keys *keys)
 bool md_secure_has_key(const struct md_secure *s)
 {
 	return s->n_keys > 0;
+}
+
+/* Hosts with identities. */
+
+void md_secure_identity(struct md_secure *s, const struct md_identity *identity)
+{
+	md_peer_keys_own(&s->peers, identity);
+}
+
+int md_secure_peer(struct md_secure *s, const struct mv_host_id *host, const struct md_public *box)
+{
+	return md_peer_keys_set(&s->peers, host, box);
+}
+
+void md_secure_forget_peer(struct md_secure *s, const struct mv_host_id *host)
+{
+	md_peer_keys_forget(&s->peers, host);
+}
+
+bool md_secure_peer_seals(const struct md_secure *s, const struct mv_host_id *host)
+{
+	const struct md_peer_key *peer = md_secure_has_key(s) ? NULL : md_peer_keys_find(&s->peers, host);
+
+	return peer && peer->seals;
 }
 
 /* Sending. */
@@ -121,20 +141,20 @@ static void fill_header(struct md_secure *s, enum md_kind kind, const struct md_
 		header->cookie = md_cookie_given(&s->cookies, to);
 }
 
-static size_t finish(struct md_secure *s, struct md_header *header, const void *payload,
+/* @key: NULL: not sealed */
+static size_t finish(const struct md_sealing_key *key, enum md_protection protection, struct md_header *header, const void *payload,
 		     size_t payload_len, uint8_t *ret)
 {
-	const struct md_sealing_key *key = &s->keys[0];
 	uint8_t *nonce = ret + sizeof(*header);
 	unsigned long long sealed_len;
 
-	if (!s->n_keys) {
+	if (!key) {
 		memcpy(ret, header, sizeof(*header));
 		if (payload_len)
 			memcpy(ret + sizeof(*header), payload, payload_len);
 		return sizeof(*header) + payload_len;
 	}
-	header->protection = MD_SEALED;
+	header->protection = (uint8_t)protection;
 	header->key_id = key->id;
 	memcpy(ret, header, sizeof(*header));
 	randombytes_buf(nonce, MD_NONCE_BYTES);
@@ -148,12 +168,37 @@ static size_t finish(struct md_secure *s, struct md_header *header, const void *
 size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to, uint32_t ifindex,
 	       const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret)
 {
+	return md_seal_for(s, NULL, kind, to, ifindex, payload, payload_len, now_ns, ret);
+}
+
+static const struct md_sealing_key *fleet_key(const struct md_secure *s)
+{
+	return s->n_keys ? &s->keys[0] : NULL;
+}
+
+/* A host that has not sealed anything yet may not be able to open what is sealed: only the question whether it can is. */
+static const struct md_sealing_key *pairwise_key(struct md_secure *s, const struct mv_host_id *host, enum md_kind kind)
+{
+	struct md_peer_key *peer = host && md_is_pairwise(kind) ? md_peer_keys_find(&s->peers, host) : NULL;
+
+	return peer && (peer->seals || kind == MD_KIND_CONFIRM) ? md_peer_key_seal(&s->peers, peer) : NULL;
+}
+
+size_t md_seal_for(struct md_secure *s, const struct mv_host_id *host, enum md_kind kind, const struct md_addr *to,
+		   uint32_t ifindex, const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret)
+{
+	const struct md_sealing_key *key = fleet_key(s);
+	enum md_protection protection = MD_SEALED;
 	struct md_header header;
 
 	assert(payload_len <= MD_PAYLOAD_MAX_BYTES);
 	assert(kind > 0 && kind < MD_KIND_END && md_purpose_of(kind) != MD_HANDSHAKES);
+	if (!key) {
+		protection = MD_PAIRWISE;
+		key = pairwise_key(s, host, kind);
+	}
 	fill_header(s, kind, to, ifindex, now_ns, &header);
-	return finish(s, &header, payload, payload_len, ret);
+	return finish(key, protection, &header, payload, payload_len, ret);
 }
 
 size_t md_secure_reply(struct md_secure *s, enum md_kind kind, const struct md_header *to,
@@ -165,5 +210,5 @@ size_t md_secure_reply(struct md_secure *s, enum md_kind kind, const struct md_h
 	header.cookie = to->mine;
 	if (kind == MD_KIND_CHALLENGE)
 		header.about = to->kind;
-	return finish(s, &header, NULL, 0, ret);
+	return finish(fleet_key(s), MD_SEALED, &header, NULL, 0, ret);
 }

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 
 #include "directory.h"
+#include "identity.h"
 #include "secure_key.h"
 #include "start.h"
 
@@ -18,7 +19,7 @@
  *
  * On the wire, integers big endian:
  *
- *    0  magic "MVDG"       4  version    5  kind    6  protection (0 plain, 1 sealed)
+ *    0  magic "MVDG"       4  version    5  kind    6  protection (0 plain, 1 sealed, 2 sealed pairwise)
  *    7  about: CHALLENGE: kind of the datagram it answers; else 0
  *    8  key id             16  sender's host id      32  sender's start number   40  counter
  *   48  cookie: the receiver's, for the address this comes from; zero: not known yet
@@ -49,6 +50,7 @@
 
 #define MD_PORT               28791
 #define MD_HEADER_BYTES       80
+#define MD_HEADER_SENDER_AT   16
 #define MD_SEALED_BYTES       40 /* what sealing adds: nonce and tag */
 #define MD_DATAGRAM_MAX_BYTES 1232 /* fits the smallest IPv6 MTU */
 #define MD_PAYLOAD_MAX_BYTES  (MD_DATAGRAM_MAX_BYTES - MD_HEADER_BYTES - MD_SEALED_BYTES)
@@ -69,6 +71,8 @@ enum md_kind {
 	MD_KIND_PROBE, /* does anything get through between these two addresses? */
 	MD_KIND_ECHO, /* answer: yes */
 	MD_KIND_BUNDLE, /* many of what MESSAGE carries; to those only who have sent one: likewise */
+	MD_KIND_IDENTITY, /* statement.h: multicast to a link, or by unicast; without a fleet key only: likewise */
+	MD_KIND_CONFIRM, /* sealed with a pairwise key: can you open this? And the answer: likewise */
 	MD_KIND_END,
 };
 
@@ -111,6 +115,8 @@ enum md_verdict {
 	MD_OPEN_NO_ROOM, /* a new sender, and no window may be forgotten yet */
 	MD_OPEN_THROTTLED, /* too many forgeries lately to look at it */
 	MD_OPEN_PORT, /* no key, and not from the port of agents: any user of that host may have sent it (the agent looks) */
+	MD_OPEN_UNSEALED, /* of a host that seals what it sends to this one, and this is not */
+	MD_OPEN_STRANGER, /* sealed with a pairwise key, but that host's public key is not known, or another one */
 	MD_OPEN_N_VERDICTS,
 };
 
@@ -127,6 +133,9 @@ struct md_opened {
 	struct mv_host_id voucher;
 	uint64_t start, counter; /* of one sender's datagrams, the one with the larger (start,
 				    counter) is newer */
+	bool sealed; /* with the fleet key, or pairwise: the sender is who it says */
+	bool on_link; /* no router has forwarded it: its sender is a neighbour, or has taken a neighbour's address */
+	bool confirmed; /* the first one of that sender that was sealed pairwise: it has this host's public key */
 	size_t payload_len;
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	/* To be sent to where the datagram came from, whatever the verdict; 0: nothing. */
@@ -167,6 +176,20 @@ bool md_secure_reload(struct md_secure *s, const struct md_keys *keys);
 /** md_secure_has_key - are datagrams sealed? */
 bool md_secure_has_key(const struct md_secure *s);
 
+/*
+ * Identities (ident/): without a fleet key, messages between two hosts that know each other's public keys are sealed with a key of the
+ * two. What else agents say to each other stays plain: cookies protect it as they do without identities, and what a beacon says of a
+ * host is signed (statement.h). With a fleet key all this does nothing.
+ */
+
+/** md_secure_identity - use this identity from now on; a second call is a rotation */
+void md_secure_identity(struct md_secure *s, const struct md_identity *identity);
+/** md_secure_peer - that is a host's public key, as its statement says; 0 or -ENOSPC */
+int md_secure_peer(struct md_secure *s, const struct mv_host_id *host, const struct md_public *box);
+void md_secure_forget_peer(struct md_secure *s, const struct mv_host_id *host);
+/** md_secure_peer_seals - has that host sealed something for this one? From then on only what is sealed is taken from it. */
+bool md_secure_peer_seals(const struct md_secure *s, const struct mv_host_id *host);
+
 /**
  * md_seal - make a datagram
  * @to: NULL: multicast on @ifindex
@@ -182,6 +205,10 @@ bool md_secure_has_key(const struct md_secure *s);
  */
 size_t md_seal(struct md_secure *s, enum md_kind kind, const struct md_addr *to, uint32_t ifindex,
 	       const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret);
+
+/** md_seal_for - the same for one host, with the key of that pair if there is one and the kind is one of md_is_pairwise() */
+size_t md_seal_for(struct md_secure *s, const struct mv_host_id *host, enum md_kind kind, const struct md_addr *to,
+		   uint32_t ifindex, const void *payload, size_t payload_len, uint64_t now_ns, uint8_t *ret);
 
 /**
  * md_open - judge a datagram that has arrived

@@ -58,7 +58,7 @@ static enum md_verdict read_header(struct md_secure *s, struct incoming *in)
 		return MD_OPEN_VERSION;
 	header->start = be64toh(header->start);
 	header->counter = be64toh(header->counter);
-	if (!header->kind || header->kind >= MD_KIND_END || header->protection > MD_SEALED ||
+	if (!header->kind || header->kind >= MD_KIND_END || header->protection > MD_PAIRWISE ||
 	    !header->counter)
 		return MD_OPEN_NOT_OURS;
 	if ((header->kind == MD_KIND_CHALLENGE) != (header->about != 0) ||
@@ -122,7 +122,7 @@ static struct mv_host_id voucher_of(const struct md_secure *s, const struct inco
 	struct source source = source_of(in->from);
 	struct mv_host_id id;
 
-	if (md_secure_has_key(s))
+	if (in->header.protection != MD_PLAIN)
 		return in->header.sender;
 	crypto_shorthash_siphashx24(id.bytes, (const uint8_t *)&source, sizeof(source),
 				    s->source_secret);
@@ -174,15 +174,12 @@ static bool decrypt(const struct md_sealing_key *key, const struct incoming *in,
 	return true;
 }
 
-static enum md_verdict authenticate(struct md_secure *s, const struct incoming *in,
+static enum md_verdict authenticate(struct md_secure *s, const struct incoming *in, const struct md_sealing_key *key,
 				    struct md_opened *ret)
 {
-	const struct md_sealing_key *key = find_key(s, in->header.key_id);
 	struct md_source_limits *limits = in->fresh ? &s->proven_forgeries : &s->forgeries;
 	struct md_limit *group = &limits->groups[group_of(s, in->from)];
 
-	if (!key)
-		return MD_OPEN_OTHER_KEY;
 	if (in->len < MD_HEADER_BYTES + MD_SEALED_BYTES)
 		return MD_OPEN_NOT_OURS;
 	if (!md_limit_has(group, &group_forgeries, in->now_ns) ||
@@ -195,10 +192,10 @@ static enum md_verdict authenticate(struct md_secure *s, const struct incoming *
 	return MD_OPEN_FORGED;
 }
 
-static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *in,
+static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *in, const struct md_sealing_key *key,
 				   struct md_opened *ret)
 {
-	enum md_verdict verdict = authenticate(s, in, ret);
+	enum md_verdict verdict = authenticate(s, in, key, ret);
 
 	if (verdict)
 		return verdict;
@@ -208,16 +205,51 @@ static enum md_verdict open_sealed(struct md_secure *s, const struct incoming *i
 			       in->header.counter, in->fresh, in->now_ns);
 }
 
-static enum md_verdict open_plain(const struct incoming *in, struct md_opened *ret)
+static enum md_verdict open_with_fleet_key(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
+{
+	const struct md_sealing_key *key = find_key(s, in->header.key_id);
+
+	return key ? open_sealed(s, in, key, ret) : MD_OPEN_OTHER_KEY;
+}
+
+static enum md_verdict open_pairwise(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
+{
+	struct md_peer_key *peer = md_peer_keys_find(&s->peers, &in->header.sender);
+	const struct md_sealing_key *key;
+	enum md_verdict verdict;
+
+	if (!md_is_pairwise(in->header.kind))
+		return MD_OPEN_NOT_OURS;
+	key = peer ? md_peer_key_open(&s->peers, peer, in->header.key_id) : NULL;
+	verdict = key ? open_sealed(s, in, key, ret) : MD_OPEN_STRANGER;
+	if (verdict)
+		return verdict;
+	ret->confirmed = !peer->seals;
+	md_peer_key_opened(peer, key);
+	return MD_OPEN_OK;
+}
+
+/* A neighbour's announcement, for which there is no cookie. */
+static bool is_announcement(const struct incoming *in)
+{
+	return in->header.kind == MD_KIND_BEACON || (in->header.kind == MD_KIND_IDENTITY && is_on_link(in));
+}
+
+static enum md_verdict open_plain(struct md_secure *s, const struct incoming *in, struct md_opened *ret)
 {
 	size_t payload_len = in->len - sizeof(in->header);
+
+	if (in->header.kind == MD_KIND_CONFIRM)
+		return MD_OPEN_NOT_OURS;
+	if (md_is_pairwise(in->header.kind) && md_secure_peer_seals(s, &in->header.sender))
+		return MD_OPEN_UNSEALED;
 
 	if (in->header.key_id || payload_len > sizeof(ret->payload))
 		return MD_OPEN_NOT_OURS;
 	/* Nobody challenges a beacon without a key, and to repeat one is much work. */
 	if (in->header.about == MD_KIND_BEACON)
 		return MD_OPEN_NOT_OURS;
-	if (!in->fresh && in->header.kind != MD_KIND_BEACON)
+	if (!in->fresh && !is_announcement(in))
 		return MD_OPEN_UNPROVEN;
 	memcpy(ret->payload, in->datagram + sizeof(in->header), payload_len);
 	ret->payload_len = payload_len;
@@ -235,7 +267,10 @@ static enum md_verdict judge(struct md_secure *s, struct incoming *in, struct md
 	if (in->header.kind == MD_KIND_BEACON && !is_on_link(in))
 		return MD_OPEN_OFF_LINK;
 	in->fresh = has_valid_cookie(s, in);
-	verdict = md_secure_has_key(s) ? open_sealed(s, in, ret) : open_plain(in, ret);
+	if (md_secure_has_key(s))
+		verdict = open_with_fleet_key(s, in, ret);
+	else
+		verdict = in->header.protection == MD_PAIRWISE ? open_pairwise(s, in, ret) : open_plain(s, in, ret);
 	if (!verdict && is_handshake(in->header.kind) && ret->payload_len)
 		return MD_OPEN_NOT_OURS;
 	if (!verdict && in->header.kind == MD_KIND_CHALLENGE && !take_challenge(s, s->learned, in))
@@ -263,6 +298,8 @@ static void describe(const struct md_secure *s, const struct incoming *in, struc
 	ret->voucher = voucher_of(s, in);
 	ret->start = in->header.start;
 	ret->counter = in->header.counter;
+	ret->sealed = in->header.protection != MD_PLAIN;
+	ret->on_link = is_on_link(in);
 }
 
 enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len,
@@ -278,6 +315,7 @@ enum md_verdict md_open(struct md_secure *s, const uint8_t *datagram, size_t len
 
 	ret->reply_len = 0;
 	ret->payload_len = 0;
+	ret->confirmed = false;
 	verdict = judge(s, &in, ret);
 	if (verdict == MD_OPEN_UNPROVEN)
 		challenge(s, &in, ret);

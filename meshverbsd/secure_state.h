@@ -8,6 +8,7 @@
 
 #include <sodium.h>
 
+#include "peer_keys.h"
 #include "secure.h"
 #include "secure_cookie.h"
 #include "secure_limit.h"
@@ -18,7 +19,7 @@
 #define MD_VERSION       1
 #define MD_SOURCE_GROUPS 256
 
-enum md_protection { MD_PLAIN, MD_SEALED };
+enum md_protection { MD_PLAIN, MD_SEALED, MD_PAIRWISE };
 /* Each has a key of its own. */
 enum md_purpose { MD_BEACONS, MD_HANDSHAKES, MD_OTHERS, MD_N_PURPOSES };
 
@@ -36,10 +37,8 @@ static_assert(MD_NONCE_BYTES + MD_TAG_BYTES == MD_SEALED_BYTES, "what sealing ad
 
 #define MD_MAGIC "MVDG"
 
-struct md_sealing_key {
-	uint64_t id; /* as on the wire; says nothing of the key */
-	uint8_t subkeys[MD_N_PURPOSES][crypto_aead_xchacha20poly1305_ietf_KEYBYTES];
-};
+static_assert(sizeof(((struct md_sealing_key *)0)->subkeys) == MD_N_PURPOSES * crypto_aead_xchacha20poly1305_ietf_KEYBYTES,
+	      "a subkey for each purpose");
 
 /* What is of paths must not be held up by what else comes, nor by each other: md_is_of_path(). */
 enum md_share { MD_SHARE_OTHERS, MD_SHARE_PATHS, MD_N_SHARES };
@@ -54,6 +53,7 @@ struct md_secure {
 	uint64_t start, counter;
 	size_t n_keys;
 	struct md_sealing_key keys[MD_KEYS_MAX];
+	struct md_peer_keys peers; /* used while there is no fleet key */
 	struct md_cookies cookies;
 	struct md_windows windows;
 	uint8_t source_secret[crypto_shorthash_KEYBYTES];
@@ -68,6 +68,9 @@ struct md_secure {
 
 /** md_purpose_of - which key is for that kind */
 enum md_purpose md_purpose_of(enum md_kind kind);
+
+/** md_is_pairwise - is that kind sealed between hosts with identities? */
+bool md_is_pairwise(enum md_kind kind);
 
 /** md_link_of - stands for everybody on a link, where a cookie for one address cannot be given */
 struct md_addr md_link_of(uint32_t ifindex);

@@ -24,6 +24,8 @@ static const struct {
 	[MD_OPEN_NO_ROOM] = {"no_room", "too many senders"},
 	[MD_OPEN_THROTTLED] = {"throttled", "too many forgeries lately"},
 	[MD_OPEN_PORT] = {"port", "not from the UDP port of an agent, so perhaps of some user's program"},
+	[MD_OPEN_UNSEALED] = {"unsealed", "in the name of a host that seals what it sends, and not sealed"},
+	[MD_OPEN_STRANGER] = {"stranger", "sealed by a host whose public key is not known, or is another one"},
 };
 
 const char *md_verdict_name(enum md_verdict verdict)

@@ -62,10 +62,16 @@ void md_talk_send(struct md_agent *agent, enum md_kind kind, const struct in6_ad
 		  uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload,
 		  size_t len)
 {
+	md_talk_send_for(agent, NULL, kind, ip, port, ifindex, from, payload, len);
+}
+
+void md_talk_send_for(struct md_agent *agent, const struct mv_host_id *host, enum md_kind kind, const struct in6_addr *ip,
+		      uint16_t port, uint32_t ifindex, const struct in6_addr *from, const void *payload, size_t len)
+{
 	struct md_addr to = md_talk_addr(ip, port, ifindex);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
 	size_t datagram_len =
-		md_seal(agent->secure, kind, &to, ifindex, payload, len, md_now(), datagram);
+		md_seal_for(agent->secure, host, kind, &to, ifindex, payload, len, md_now(), datagram);
 
 	md_talk_raw(agent, ip, port, ifindex, from, datagram, datagram_len);
 }
@@ -82,6 +88,7 @@ void md_talk_describe(struct md_agent *agent)
 	memcpy(agent->desc, desc, len);
 	agent->desc_len = (uint32_t)len;
 	agent->generation++;
+	md_trust_describe(agent);
 }
 
 static void fill_beacon(const struct md_agent *agent, struct md_beacon *beacon)
@@ -96,37 +103,54 @@ static void fill_beacon(const struct md_agent *agent, struct md_beacon *beacon)
 }
 
 /* Return: 0 or -errno. */
-static int send_multicast(struct md_agent *agent, const struct md_net *net, bool ipv6,
+static int send_multicast(struct md_agent *agent, const struct md_net *net, bool ipv6, enum md_kind kind,
 			  const uint8_t *payload, size_t len)
 {
 	struct in6_addr group = md_udp_group(ipv6);
 	uint8_t datagram[MD_DATAGRAM_MAX_BYTES];
 	/* As md_talk_addr(): an IPv4 neighbour's challenge comes from an address without netdev. */
-	size_t datagram_len = md_seal(agent->secure, MD_KIND_BEACON, NULL, ipv6 ? net->ifindex : 0,
+	size_t datagram_len = md_seal(agent->secure, kind, NULL, ipv6 ? net->ifindex : 0,
 				      payload, len, md_now(), datagram);
 	int err = md_udp_send(&agent->udp, &group, agent->udp.port, net->ifindex, NULL, datagram,
 			      datagram_len);
 
 	if (err)
 		agent->counts.datagrams_failed++;
-	else
+	else if (kind == MD_KIND_BEACON)
 		agent->counts.beacons_sent++;
 	return err;
+}
+
+static void send_to_link(struct md_agent *agent, const struct md_net *net, enum md_kind kind, const uint8_t *payload, size_t len,
+			 uint64_t now_ns)
+{
+	size_t place = (size_t)(net - agent->watch.view->nets);
+	bool heard = false;
+
+	/* An address that is still being tried (duplicate detection) cannot send. */
+	if (net->has_ipv6)
+		heard = !send_multicast(agent, net, true, kind, payload, len);
+	if (net->has_ipv4 && (!heard || agent->ipv4_until_ns[place] > now_ns))
+		send_multicast(agent, net, false, kind, payload, len);
 }
 
 static void send_beacon(struct md_agent *agent, const struct md_net *net,
 			const struct md_beacon *beacon, uint64_t now_ns)
 {
-	size_t place = (size_t)(net - agent->watch.view->nets);
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 	size_t len = md_beacon_encode(beacon, payload);
-	bool heard = false;
 
-	/* An address that is still being tried (duplicate detection) cannot send. */
-	if (net->has_ipv6)
-		heard = !send_multicast(agent, net, true, payload, len);
-	if (net->has_ipv4 && (!heard || agent->ipv4_until_ns[place] > now_ns))
-		send_multicast(agent, net, false, payload, len);
+	send_to_link(agent, net, MD_KIND_BEACON, payload, len, now_ns);
+}
+
+/* Before what it speaks for: who knows us takes that only so. And after it: who does not has to hear of us first. */
+static void send_statement(struct md_agent *agent, const struct md_net *net, uint64_t now_ns)
+{
+	const uint8_t *statement;
+	size_t len = md_trust_own_statement(agent, false, &statement);
+
+	if (len)
+		send_to_link(agent, net, MD_KIND_IDENTITY, statement, len, now_ns);
 }
 
 static void send_due(struct md_agent *agent, const struct md_outlet *outlet, bool whole,
@@ -147,10 +171,14 @@ static void send_due(struct md_agent *agent, const struct md_outlet *outlet, boo
 		send_beacon(agent, net, &beacon, now_ns);
 		return;
 	}
+	if (whole)
+		send_statement(agent, net, now_ns);
 	for (unsigned int i = 0; i < n_pieces; i++) {
 		md_beacon_cut(&beacon, agent->desc, (uint8_t)i);
 		send_beacon(agent, net, &beacon, now_ns);
 	}
+	if (whole)
+		send_statement(agent, net, now_ns);
 }
 
 /* To one neighbour: a newcomer among many, or who has asked for proof. */
@@ -166,6 +194,7 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
 	for (size_t i = 0; i < agent->announce.n; i++)
 		if (agent->announce.outlets[i].ifindex == ifindex)
 			beacon.interval_ms = agent->announce.outlets[i].interval_ms;
+	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
@@ -174,6 +203,7 @@ void md_talk_beacon_to(struct md_agent *agent, const struct in6_addr *ip, uint32
 			     md_beacon_encode(&beacon, payload));
 		agent->counts.beacons_sent++;
 	}
+	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, false);
 }
 
 void md_talk_greet(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex,
@@ -248,6 +278,7 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query)
 		return;
 	}
 	fill_beacon(agent, &beacon);
+	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
 	for (unsigned int i = 0; i < md_beacon_pieces(agent->desc_len); i++) {
 		uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
@@ -256,6 +287,7 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query)
 			     md_beacon_encode(&beacon, payload));
 		agent->counts.entries_sent++;
 	}
+	md_trust_send(agent, &query->ip, query->port, ifindex, from, false);
 }
 
 void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)

@@ -104,6 +104,7 @@ class Host:
         self.log = self.dir / "log"
         self.agent = None
         self.program = f"{world.build}/meshverbsd/meshverbsd"
+        self.state_dir = None  # of its identity: it has none
         self.trusts = True  # of queue pairs that there are not; else it registers none
         self.settings = {"beacon_interval_ms": 300, "hosts": self.dir / "hosts"}
         self.common = {}  # of section [meshverbs], which is the plugin's as well
@@ -172,7 +173,7 @@ class Host:
             self.agent = subprocess.Popen(
                 ["ip", "netns", "exec", self.netns, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name,
                  "env", *([TRUST] if self.trusts else []), *AS_NOBODY, self.program, "--foreground", "--run-dir", self.run_dir,
-                 *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
+                 *(("--state-dir", self.state_dir) if self.state_dir else ()), *(("--config", self.conf) if config else ()), "--sysfs", self.sysfs], stdout=log, stderr=log)
         if wait:
             wait_for(f"agent of {self.name}: {self.log.read_text()}", self.answers)
         return self
@@ -234,6 +235,14 @@ class World:
     def host(self, name):
         self.hosts[name] = Host(self, name)
         return self.hosts[name]
+
+    def identify(self, *group):
+        """These hosts have a directory for their identity."""
+        for host in group:
+            host.state_dir = host.dir / "state"
+            host.state_dir.mkdir()
+            os.chmod(host.state_dir, 0o700)
+            os.chown(host.state_dir, NOBODY, NOBODY)
 
     def cable(self, a, a_dev, b, b_dev, a_addrs=(), b_addrs=()):
         # Ends with the same number would be told of a lost carrier up to a second later.

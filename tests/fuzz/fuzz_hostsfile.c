@@ -18,12 +18,13 @@ static void report(void *arg, unsigned int line, const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct md_targets targets = {0};
+	struct md_pins pins = {0};
 	struct md_target *target, *next;
 	unsigned int n = 0;
 	struct md_order order;
 	char name[32];
 
-	FUZZ_CHECK(md_hostsfile_parse(&targets, (const char *)data, size, report, &n) == n);
+	FUZZ_CHECK(md_hostsfile_parse(&targets, &pins, (const char *)data, size, report, &n) == n);
 	HASH_ITER(hh, targets.by_gid, target, next)
 	{
 		size_t len = strnlen(target->name, sizeof(target->name));
@@ -33,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			FUZZ_CHECK(target->name[i] > ' ' && target->name[i] <= '~');
 	}
 	md_targets_fini(&targets);
+	md_pins_fini(&pins);
 	md_control_parse_order((const char *)data, size, &order);
 	if (!md_control_parse((const char *)data, size, name, sizeof(name)))
 		FUZZ_CHECK(memchr(name, '\0', sizeof(name)));

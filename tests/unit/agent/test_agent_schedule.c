@@ -352,6 +352,7 @@ static void test_target_limit(void **state)
 /* ---- hosts file ------------------------------------------------------------------------------ */
 
 static char complaints[2048];
+static struct md_pins pins;
 
 static void report(void *arg, unsigned int line, const char *text)
 {
@@ -364,7 +365,7 @@ static void report(void *arg, unsigned int line, const char *text)
 static unsigned int parse(const char *text)
 {
 	complaints[0] = '\0';
-	return md_hostsfile_parse(&targets, text, strlen(text), report, NULL);
+	return md_hostsfile_parse(&targets, &pins, text, strlen(text), report, NULL);
 }
 
 static void test_hosts_file(void **state)
@@ -407,7 +408,7 @@ static void test_hosts_file_odd(void **state)
 	line[100] = '\0';
 	assert_int_equal(parse(line), 1);
 	complaints[0] = '\0';
-	assert_int_equal(md_hostsfile_parse(&targets, "a\0b 10.9.0.1", 12, report, NULL), 1);
+	assert_int_equal(md_hostsfile_parse(&targets, &pins, "a\0b 10.9.0.1", 12, report, NULL), 1);
 	assert_int_equal(targets.n, 0);
 }
 
@@ -419,22 +420,22 @@ static void test_hosts_file_load(void **state)
 	(void)state;
 	tmpdir_make(&dir);
 	complaints[0] = '\0';
-	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "none"), report, NULL), 0);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "none"), report, NULL), 0);
 	tmpdir_write(&dir, "hosts", "a 10.9.0.1\n");
-	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "hosts"), report, NULL), 0);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "hosts"), report, NULL), 0);
 	assert_int_equal(targets.n, 1);
-	assert_int_equal(md_hostsfile_load(&targets, dir.path, report, NULL), 1);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, dir.path, report, NULL), 1);
 	memset(big, '\n', 2 << 20);
 	big[(2 << 20) - 1] = '\0';
 	tmpdir_write(&dir, "big", big);
-	assert_int_equal(md_hostsfile_load(&targets, tmpdir_at(&dir, "big"), report, NULL), 1);
+	assert_int_equal(md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "big"), report, NULL), 1);
 	assert_non_null(strstr(complaints, "0: is longer than 1 MiB"));
 	free(big);
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		unsigned int n;
 
 		md_targets_fini(&targets);
-		n = md_hostsfile_load(&targets, tmpdir_at(&dir, "hosts"), report, NULL);
+		n = md_hostsfile_load(&targets, &pins, tmpdir_at(&dir, "hosts"), report, NULL);
 		assert_int_equal(n, fault_fired() ? 1 : 0);
 		assert_int_equal(targets.n, fault_fired() ? 0 : 1);
 	});

@@ -504,7 +504,7 @@ static void test_fields_that_cannot_be(void **state)
 		size_t at;
 		uint8_t value;
 	} cases[] = {{5, 0}, {5, MD_KIND_END}, {5, 255}, {5, MD_KIND_CHALLENGE},
-		     {6, 2}, {7, 1},           {8, 1},   {15, 1}};
+		     {6, 3}, {7, 1},           {8, 1},   {15, 1}};
 	struct wire wire;
 
 	(void)state;

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Has the other host our public key? Each of two hosts that have seen the other's statement asks by a datagram that is sealed
+ * pairwise; what the other one sends sealed, the answer first of all, proves it. From then on messages of the two are sealed.
+ */
+#include "agent.h"
+
+#include <string.h>
+
+#include "say.h"
+
+#define LOOK_NS	      (250 * MD_MS)
+#define ASK_NS	      MD_S /* until a host is asked again; doubles */
+#define ASKED_MAX     6 /* so often */
+#define ASKED_IN_LOOK 32
+#define STRANGER_NS   MD_S /* between two answers to who seals with a key that is none of ours */
+
+static const struct md_rate asked_rate = {.per_second = 128, .burst = 256};
+
+void md_trust_send(struct md_agent *agent, const struct in6_addr *ip, uint16_t port, uint32_t ifindex, const struct in6_addr *from,
+		   bool asks)
+{
+	const uint8_t *statement;
+	size_t len = md_trust_own_statement(agent, asks, &statement);
+
+	if (len)
+		md_talk_send(agent, MD_KIND_IDENTITY, ip, port, ifindex, from, statement, len);
+}
+
+/* Where a host is heard, or has answered. */
+static bool find_place(const struct md_host *host, struct in6_addr *ret_ip, uint32_t *ret_ifindex)
+{
+	if (host->n_sightings) {
+		*ret_ip = host->sightings[0].ip;
+		*ret_ifindex = host->sightings[0].ifindex;
+		return true;
+	}
+	*ret_ip = host->told_by;
+	*ret_ifindex = 0;
+	return host->told_expires_ns && !IN6_IS_ADDR_LINKLOCAL(&host->told_by);
+}
+
+static void ask_at(struct md_agent *agent, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex)
+{
+	static const uint8_t question = '?';
+
+	/* It may have lost ours, or not have heard it. */
+	md_trust_send(agent, ip, agent->udp.port, ifindex, NULL, !host->vouch);
+	if (md_host_is_vouched(host))
+		md_talk_send_for(agent, &host->id, MD_KIND_CONFIRM, ip, agent->udp.port, ifindex, NULL, &question, 1);
+}
+
+void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
+{
+	struct in6_addr ip;
+	uint32_t ifindex;
+
+	if (host->trust_asked >= ASKED_MAX || now_ns < host->trust_ask_ns || !find_place(host, &ip, &ifindex) ||
+	    !md_limit_take(&agent->trust.asking, &asked_rate, now_ns))
+		return;
+	host->trust_ask_ns = now_ns + (ASK_NS << host->trust_asked++);
+	ask_at(agent, host, &ip, ifindex);
+}
+
+/* Of whom there is something to be learnt. */
+static bool is_wanting(const struct md_agent *agent, const struct md_host *host)
+{
+	if (host->trust_asked >= ASKED_MAX)
+		return false;
+	return host->vouch ? md_host_is_vouched(host) && !md_secure_peer_seals(agent->secure, &host->id) : true;
+}
+
+uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns)
+{
+	struct md_host *host, *next;
+	unsigned int n = 0;
+
+	HASH_ITER(hh, agent->hosts.by_id, host, next)
+	{
+		if (!is_wanting(agent, host) || now_ns < host->trust_ask_ns)
+			continue;
+		/* Those that have just been heard speak for themselves. */
+		if (!host->trust_asked && !host->vouch && !host->trust_ask_ns) {
+			host->trust_ask_ns = now_ns + ASK_NS;
+			continue;
+		}
+		md_trust_ask(agent, host, now_ns);
+		if (++n == ASKED_IN_LOOK)
+			break;
+	}
+	return LOOK_NS;
+}
+
+void md_trust_confirm(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	static const uint8_t answer = '!';
+
+	if (opened->payload_len == 1 && opened->payload[0] == '?')
+		md_talk_send_for(agent, &opened->sender, MD_KIND_CONFIRM, &received->ip, received->port, ifindex, &received->to, &answer, 1);
+}
+
+void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
+{
+	const struct md_host *host = md_hosts_find(&agent->hosts, id);
+
+	agent->trust.count.confirmed++;
+	if (!host)
+		return;
+	md_say(MD_DEBUG, "host %s: seals what it sends", host->name);
+	md_due_heard(agent, id, false, false); /* its flag in the directory */
+}
+
+/* It has another key of ours than we have, or we have none of its. */
+void md_trust_stranger(struct md_agent *agent, const struct md_received *received, uint64_t now_ns)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	struct mv_host_id id;
+	struct md_host *host;
+
+	memcpy(&id, received->bytes + MD_HEADER_SENDER_AT, sizeof(id));
+	host = md_hosts_find(&agent->hosts, &id);
+	if (!host || now_ns < host->trust_stranger_ns)
+		return;
+	host->trust_stranger_ns = now_ns + STRANGER_NS;
+	md_trust_send(agent, &received->ip, received->port, ifindex, NULL, true);
+}
+
+void md_trust_learned(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	const struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+
+	if (agent->trust.on && host && !md_secure_has_key(agent->secure))
+		ask_at(agent, host, &received->ip, ifindex);
+}
+
+static bool is_standing(const struct md_trust *trust, const struct md_vouch *vouch)
+{
+	return md_trust_is_right(trust, &vouch->said) == (vouch->trust == MD_TRUST_PINNED);
+}
+
+void md_trust_review(struct md_agent *agent, const char *name)
+{
+	struct md_host *host, *next;
+
+	HASH_ITER(hh, agent->hosts.by_id, host, next)
+	{
+		if (!host->vouch || (name ? strcmp(host->vouch->said.name, name) != 0 : is_standing(&agent->trust, host->vouch)))
+			continue;
+		md_secure_forget_peer(agent->secure, &host->id);
+		md_hosts_unvouch(host);
+		host->trust_asked = 0;
+		host->trust_ask_ns = 1; /* at once */
+	}
+	agent->trust.look_ns = 0;
+	md_due_directory(agent, false);
+}
+
+bool md_trust_is_authenticated(const struct md_agent *agent, const struct md_host *host)
+{
+	return md_secure_has_key(agent->secure) || (md_host_is_vouched(host) && md_secure_peer_seals(agent->secure, &host->id));
+}

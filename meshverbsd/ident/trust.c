@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* This host's identity, and which key another host has to have. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "id.h"
+#include "paths.h"
+#include "say.h"
+
+#define SAVE_NS (2 * MD_S) /* between two writings of the pins, each of all of them */
+
+/* A verification takes 0.1 ms. Neighbours that start together come to a few each. */
+static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
+static const struct md_rate group_verified = {.per_second = 50, .burst = 512};
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static const char *state_dir(const struct md_agent *agent)
+{
+	return agent->options->state_dir;
+}
+
+static int make_identity(struct md_agent *agent)
+{
+	struct md_trust *trust = &agent->trust;
+	char text[MD_PUBLIC_TEXT_SIZE];
+	int err = md_identity_make(&trust->identity);
+
+	if (err)
+		return err;
+	err = trust->dir_fd < 0 ? -ENOENT : md_identity_save(trust->dir_fd, trust->machine_id, &trust->identity);
+	md_public_format(&trust->identity.sign, text);
+	if (err)
+		md_say(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s: this host has an identity until its agent ends, %s", state_dir(agent),
+		       md_strerror(err), text);
+	else
+		md_say(MD_INFO, "made the identity of this host, %s", text);
+	trust->on = true;
+	return 0;
+}
+
+/* A file that is there and cannot be used is the administrator's to look at: peers would take another key for somebody else's. */
+static int load_identity(struct md_agent *agent)
+{
+	struct md_trust *trust = &agent->trust;
+	char why[128];
+	int err = -ENOENT;
+
+	if (trust->dir_fd >= 0)
+		err = md_identity_load(trust->dir_fd, trust->machine_id, &trust->identity, why, sizeof(why));
+	if (err == -EXDEV)
+		md_say(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s, of which this one is a copy: makes another", state_dir(agent), why);
+	if (err == -ENOENT || err == -EXDEV)
+		return make_identity(agent);
+	if (err)
+		md_say(MD_ERROR, "%s/" MD_IDENTITY_FILE ": %s: this host has no identity until that is mended, or the file removed",
+		       state_dir(agent), why);
+	trust->on = !err;
+	return 0;
+}
+
+static void load_pins(struct md_agent *agent)
+{
+	struct md_trust *trust = &agent->trust;
+	unsigned int n_bad, line = 0;
+	int err = trust->dir_fd < 0 ? 0 : md_pins_load(trust->dir_fd, &trust->pins, &n_bad, &line);
+
+	if (err) {
+		trust->pins_lost = true;
+		md_say(MD_ERROR, "%s/" MD_PINS_FILE ": %s: it is not used, and not written, until that is mended and the agent restarted",
+		       state_dir(agent), err == -EPERM ? "others may write it: chmod 0600" : md_strerror(err));
+	} else if (trust->dir_fd >= 0 && n_bad) {
+		md_say(MD_WARNING, "%s/" MD_PINS_FILE ":%u: not understood: write NAME KEY HOW SINCE; %u such lines are left out",
+		       state_dir(agent), line, n_bad);
+	}
+}
+
+static void on_gone(void *arg, const struct md_host *host)
+{
+	struct md_agent *agent = arg;
+
+	if (host->vouch)
+		md_secure_forget_peer(agent->secure, &host->id);
+}
+
+int md_trust_start(struct md_agent *agent)
+{
+	struct md_trust *trust = &agent->trust;
+	struct md_id_from from;
+	int err;
+
+	trust->dir_fd = -1;
+	trust->save_ns = trust->look_ns = UINT64_MAX;
+	if (!state_dir(agent))
+		return 0;
+	md_id_gather(&from);
+	snprintf(trust->machine_id, sizeof(trust->machine_id), "%s", from.machine_id);
+	trust->dir_fd = open(state_dir(agent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = load_identity(agent);
+	if (err || !trust->on)
+		return err;
+	if (!md_statement_is_name(agent->name)) {
+		md_say(MD_WARNING, "'%s' is no name to be known by: this host shows no identity until it has a host name", agent->name);
+		trust->on = false;
+		return 0;
+	}
+	load_pins(agent);
+	agent->hosts.gone = on_gone;
+	md_secure_identity(agent->secure, &trust->identity);
+	trust->look_ns = 0;
+	return 0;
+}
+
+void md_trust_stop(struct md_agent *agent)
+{
+	struct md_trust *trust = &agent->trust;
+	size_t len;
+	char *text;
+
+	if (!state_dir(agent))
+		return;
+	if (trust->on && trust->pins.dirty && trust->dir_fd >= 0 && !trust->pins_lost && (text = md_pins_format(&trust->pins, &len))) {
+		md_pins_save(trust->dir_fd, text, len);
+		free(text);
+	}
+	free(trust->save_text);
+	md_pins_fini(&trust->pins);
+	md_identity_wipe(&trust->identity);
+	if (trust->dir_fd >= 0)
+		close(trust->dir_fd);
+}
+
+/* ---- pins to the disk ------------------------------------------------------------------------ */
+
+static void run_save(struct md_errand *errand)
+{
+	struct md_trust *trust = md_errand_of(errand, struct md_trust, save);
+
+	trust->save_err = md_pins_save(trust->dir_fd, trust->save_text, trust->save_len);
+}
+
+static void on_saved(struct md_errand *errand)
+{
+	struct md_trust *trust = md_errand_of(errand, struct md_trust, save);
+
+	free(trust->save_text);
+	trust->save_text = NULL;
+	if (trust->save_err && trust->save_err != trust->said_err)
+		md_say(MD_ERROR, MD_PINS_FILE " cannot be written: %s: keys of hosts met from now on are forgotten with this agent",
+		       md_strerror(trust->save_err));
+	trust->said_err = trust->save_err;
+}
+
+static void save_pins(struct md_agent *agent, uint64_t now_ns)
+{
+	struct md_trust *trust = &agent->trust;
+
+	if (!trust->pins.dirty || trust->dir_fd < 0 || trust->pins_lost || trust->save.out || now_ns < trust->save_ns)
+		return;
+	trust->save_text = md_pins_format(&trust->pins, &trust->save_len);
+	if (!trust->save_text)
+		return;
+	trust->pins.dirty = false;
+	trust->save_ns = now_ns + SAVE_NS;
+	trust->save.run = run_save;
+	trust->save.done = on_saved;
+	md_errands_give(&agent->errands, &trust->save);
+}
+
+void md_trust_look(struct md_agent *agent, uint64_t now_ns)
+{
+	if (agent->trust.save_ns == UINT64_MAX)
+		agent->trust.save_ns = 0;
+	save_pins(agent, now_ns);
+	agent->trust.look_ns = now_ns + md_trust_look_hosts(agent, now_ns);
+}
+
+uint64_t md_trust_next(const struct md_agent *agent)
+{
+	return agent->trust.on && !md_secure_has_key(agent->secure) ? agent->trust.look_ns : UINT64_MAX;
+}
+
+/* ---- our own statement ----------------------------------------------------------------------- */
+
+void md_trust_describe(struct md_agent *agent)
+{
+	struct md_statement said = {.host = agent->id, .start = agent->start, .generation = agent->generation};
+
+	if (!agent->trust.on)
+		return;
+	memcpy(said.name, agent->name, sizeof(said.name));
+	md_statement_content(agent->name, MV_CTL_VERSION, agent->desc, agent->desc_len, said.content);
+	agent->trust.statement_len = md_statement_sign(&said, &agent->trust.identity, agent->trust.statement);
+}
+
+size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t **ret)
+{
+	struct md_trust *trust = &agent->trust;
+
+	if (!trust->on || !trust->statement_len || md_secure_has_key(agent->secure))
+		return 0;
+	md_statement_ask(trust->statement, asks);
+	trust->count.sent++;
+	*ret = trust->statement;
+	return trust->statement_len;
+}
+
+/* ---- others' statements ---------------------------------------------------------------------- */
+
+static uint64_t realtime_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec;
+}
+
+static bool may_verify(struct md_trust *trust, const struct md_received *received, uint64_t now_ns)
+{
+	struct md_limit *group = &trust->verifying_of[md_hash64(&received->ip, sizeof(received->ip)) % 64];
+
+	if (md_limit_has(&trust->verifying, &all_verified, now_ns) && md_limit_take(group, &group_verified, now_ns))
+		return md_limit_take(&trust->verifying, &all_verified, now_ns);
+	trust->count.throttled++;
+	return false;
+}
+
+/* Is that the key, or one that the owner of the key has handed over to? */
+static bool follows(const struct md_trust *trust, const struct md_statement *said, const struct md_public *key)
+{
+	return md_public_is(&said->sign, key) ||
+	       (md_public_is(&said->former, key) && !md_pins_is_revoked(&trust->pins, &said->former));
+}
+
+bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said)
+{
+	const struct md_public *key = md_pins_find(&trust->pins, said->name, NULL, NULL);
+
+	return !md_pins_is_revoked(&trust->pins, &said->sign) && (!key || follows(trust, said, key));
+}
+
+static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how)
+{
+	struct md_trust *trust = &agent->trust;
+	char key[MD_PUBLIC_TEXT_SIZE];
+	int err = md_pins_set(&trust->pins, said->name, &said->sign, how, realtime_s());
+
+	md_public_format(&said->sign, key);
+	if (!err) {
+		md_say(MD_INFO, how == MD_PIN_ROTATED ? "host %s has a new key, which its former key has signed: %s" : "host %s: met for the first time, with the key %s",
+		       said->name, key);
+	} else if (!trust->pins_full) {
+		trust->pins_full = true;
+		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: take hosts that are gone out of %s/" MD_PINS_FILE " while meshverbsd is stopped", said->name,
+		       md_strerror(err), state_dir(agent));
+	}
+}
+
+static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_statement *said, const struct md_public *key,
+				     enum md_pin_how how)
+{
+	if (!follows(&agent->trust, said, key))
+		return MD_TRUST_CHANGED;
+	if (md_public_is(&said->sign, key))
+		return MD_TRUST_PINNED;
+	agent->trust.count.rotated++;
+	if (how != MD_PIN_HOSTS_FILE)
+		pin(agent, said, MD_PIN_ROTATED);
+	return MD_TRUST_PINNED;
+}
+
+/* Who has no file for an identity has another one after each start: such a one is good for as long as the host is heard. */
+static enum md_trust_in judge_new(struct md_agent *agent, const struct md_statement *said, bool on_link)
+{
+	if (!on_link)
+		return MD_TRUST_UNPINNED;
+	agent->trust.count.pinned++;
+	if (said->lasting)
+		pin(agent, said, MD_PIN_FIRST_CONTACT);
+	return MD_TRUST_PINNED;
+}
+
+static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host, const struct md_statement *said, bool on_link)
+{
+	const struct md_trust *trust = &agent->trust;
+	const struct md_public *key;
+	enum md_pin_how how;
+
+	if (md_pins_is_revoked(&trust->pins, &said->sign))
+		return MD_TRUST_REVOKED;
+	key = md_pins_find(&trust->pins, said->name, &how, NULL);
+	if (key)
+		return judge_pinned(agent, said, key, how);
+	if (md_host_is_vouched(host) && follows(trust, said, &host->vouch->said.sign))
+		return MD_TRUST_PINNED;
+	return judge_new(agent, said, on_link);
+}
+
+static void say_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
+{
+	const struct md_public *pinned = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
+	char now[MD_PUBLIC_TEXT_SIZE], had[MD_PUBLIC_TEXT_SIZE];
+
+	md_public_format(&said->sign, now);
+	if (in == MD_TRUST_REVOKED) {
+		md_say(MD_WARNING, "host %s has the key %s, which has been revoked: not authenticated", said->name, now);
+	} else if (in == MD_TRUST_CHANGED && pinned) {
+		md_public_format(pinned, had);
+		md_say(MD_WARNING,
+		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew, take its line out of %s/" MD_PINS_FILE " while meshverbsd is stopped",
+		       said->name, now, had, state_dir(agent));
+	}
+}
+
+/* Somebody with another key speaks as a host whose key is known. That one stays who it was. */
+static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_statement *said, uint64_t now_ns)
+{
+	char theirs[MD_PUBLIC_TEXT_SIZE], known[MD_PUBLIC_TEXT_SIZE];
+	struct md_vouch *vouch = host->vouch;
+
+	if (!md_host_is_vouched(host) || follows(&agent->trust, said, &vouch->said.sign))
+		return false;
+	agent->trust.count.impostors++;
+	if (now_ns < vouch->say_ns)
+		return true;
+	vouch->say_ns = now_ns + MD_SAY_AGAIN_NS;
+	md_public_format(&said->sign, theirs);
+	md_public_format(&vouch->said.sign, known);
+	md_say(MD_WARNING, "somebody with the key %s speaks as host %s, which has the key %s: ignored",
+	       theirs, host->name, known);
+	return true;
+}
+
+static bool is_old(const struct md_host *host, const struct md_statement *said)
+{
+	const struct md_statement *had = &host->vouch->said;
+
+	return said->start < had->start || (said->start == had->start && said->generation < had->generation);
+}
+
+static unsigned int take_statement(struct md_agent *agent, struct md_host *host, const struct md_statement *said,
+			   const uint8_t digest[MD_CONTENT_BYTES], bool on_link, uint64_t now_ns)
+{
+	bool was_vouched = md_host_is_vouched(host);
+	bool again = was_vouched && host->vouch->said.start != said->start;
+	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED, in = judge(agent, host, said, on_link);
+	unsigned int news;
+
+	if (in == MD_TRUST_PINNED && md_secure_peer(agent->secure, &host->id, &said->box))
+		in = MD_TRUST_UNPINNED;
+	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &news))
+		return 0;
+	if (in != before && in != MD_TRUST_PINNED) {
+		agent->trust.count.changed++;
+		say_distrusted(agent, said, in);
+	}
+	/* It knows nothing of us after a start, so what is sealed for it is lost. */
+	if (in == MD_TRUST_PINNED && (!was_vouched || again)) {
+		host->trust_asked = 0;
+		host->trust_ask_ns = 0;
+		md_trust_ask(agent, host, now_ns);
+	}
+	/* Flags in the directory. */
+	if (was_vouched != md_host_is_vouched(host))
+		md_due_heard(agent, &host->id, false, false);
+	return news;
+}
+
+unsigned int md_trust_statement(struct md_agent *agent, const struct md_received *received, const struct md_opened *opened,
+				uint64_t now_ns)
+{
+	uint32_t ifindex = IN6_IS_ADDR_LINKLOCAL(&received->ip) ? received->ifindex : 0;
+	struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+	struct md_trust *trust = &agent->trust;
+	uint8_t digest[MD_CONTENT_BYTES];
+	struct md_statement said;
+
+	if (!trust->on || md_secure_has_key(agent->secure))
+		return 0;
+	trust->count.received++;
+	if (md_statement_decode(opened->payload, opened->payload_len, &opened->sender, opened->start, &said)) {
+		trust->count.rejected++;
+		return 0;
+	}
+	if (!host) /* it is heard of first */
+		return 0;
+	md_statement_digest(opened->payload, opened->payload_len, &said, digest);
+	if (host->vouch && !memcmp(digest, host->vouch->digest, sizeof(digest))) {
+		if (said.asks)
+			md_trust_send(agent, &received->ip, received->port, ifindex,
+				      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
+		return 0;
+	}
+	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
+	    !may_verify(trust, received, now_ns))
+		return 0;
+	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, &said, now_ns)) {
+		trust->count.rejected++;
+		return 0;
+	}
+	if (said.asks)
+		md_trust_send(agent, &received->ip, received->port, ifindex,
+			      md_udp_is_multicast(&received->to) ? NULL : &received->to, false);
+	return take_statement(agent, host, &said, digest, opened->on_link && md_view_net(agent->watch.view, received->ifindex), now_ns);
+}

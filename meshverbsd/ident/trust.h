@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_TRUST_H
+#define MD_TRUST_H
+
+#include "errands.h"
+#include "pins.h"
+#include "secure_limit.h"
+#include "statement.h"
+
+/* Who this host is, and who others have to be. The functions are in agent.h. */
+struct md_trust {
+	bool on;
+	int dir_fd; /* STATE_DIR; -1: there is none */
+	char machine_id[64];
+	struct md_identity identity;
+	struct md_pins pins;
+	bool pins_lost; /* the file could not be read: it is not overwritten */
+	bool pins_full; /* said already */
+	uint64_t rotated_ns; /* 0: not since the start */
+
+	/* What we sign; 0: nothing yet. */
+	size_t statement_len;
+	uint8_t statement[MD_STATEMENT_MAX];
+
+	/* The pins on their way to the disk: the errand's thread has the text meanwhile. */
+	struct md_errand save;
+	char *save_text;
+	size_t save_len;
+	int save_err, said_err;
+	uint64_t save_ns; /* not before */
+
+	uint64_t look_ns; /* when hosts are looked through */
+	struct md_limit verifying, verifying_of[64], asking; /* of all, of groups of source addresses */
+	struct {
+		uint64_t sent, received, rejected, throttled; /* statements */
+		uint64_t pinned, changed, impostors, rotated, confirmed;
+	} count;
+};
+
+struct md_agent;
+
+/* orders.c: what the administrator does about keys */
+enum md_key_verb { MD_KEY_NONE, MD_KEY_PIN, MD_KEY_FORGET, MD_KEY_REVOKE, MD_KEY_ROTATE };
+
+/** md_trust_order - do it. @key: "" for none. Return: 0, or -errno with a sentence about it in @why */
+int md_trust_order(struct md_agent *agent, enum md_key_verb verb, const char *name, const char *key, char *why, size_t size);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Keys of hosts: their table, their file, and what a statement changes of what is known of a host. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "peers.h"
+#include "pins.h"
+#include "tmpdir.h"
+
+static struct tmpdir dir;
+static int dir_fd;
+static struct md_pins pins;
+static struct md_public one = {{1}}, two = {{2}};
+
+static int setup(void **state)
+{
+	(void)state;
+	umask(022);
+	tmpdir_make(&dir);
+	dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	assert_true(dir_fd >= 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_pins_fini(&pins);
+	close(dir_fd);
+	tmpdir_remove(&dir);
+	return 0;
+}
+
+static bool is_pinned(const char *name, const struct md_public *key)
+{
+	const struct md_public *found = md_pins_find(&pins, name, NULL, NULL);
+
+	return found && md_public_is(found, key);
+}
+
+static void test_precedence(void **state)
+{
+	enum md_pin_how how;
+
+	(void)state;
+	assert_null(md_pins_find(&pins, "a", NULL, NULL));
+	assert_int_equal(md_pins_set(&pins, "a", &one, MD_PIN_FIRST_CONTACT, 5), 0);
+	assert_true(is_pinned("a", &one));
+	assert_int_equal(md_pins_set_file(&pins, "a", &two), 0);
+	assert_non_null(md_pins_find(&pins, "a", &how, NULL));
+	assert_int_equal(how, MD_PIN_HOSTS_FILE);
+	assert_true(is_pinned("a", &two));
+	assert_int_equal(md_pins_set_file(&pins, "a", &one), -EEXIST);
+	assert_int_equal(md_pins_forget(&pins, "a"), 0);
+	assert_int_equal(md_pins_forget(&pins, "a"), -EPERM);
+	md_pins_forget_file(&pins);
+	assert_null(md_pins_find(&pins, "a", NULL, NULL));
+	assert_int_equal(pins.n, 0);
+	assert_int_equal(md_pins_forget(&pins, "a"), -ENOENT);
+	assert_int_equal(md_pins_set(&pins, "two words", &one, MD_PIN_OPERATOR, 5), -EINVAL);
+}
+
+static void test_revoked(void **state)
+{
+	(void)state;
+	assert_int_equal(md_pins_set(&pins, "a", &one, MD_PIN_FIRST_CONTACT, 5), 0);
+	assert_int_equal(md_pins_revoke(&pins, "a", &one, 6), 0);
+	assert_null(md_pins_find(&pins, "a", NULL, NULL));
+	assert_true(md_pins_is_revoked(&pins, &one));
+	assert_false(md_pins_is_revoked(&pins, &two));
+	assert_int_equal(md_pins_revoke(&pins, "a", &one, 7), 0);
+	assert_int_equal(pins.n_revoked, 1);
+	assert_int_equal(md_pins_restore(&pins, &one), 0);
+	assert_int_equal(md_pins_restore(&pins, &one), -ENOENT);
+}
+
+static void test_file(void **state)
+{
+	unsigned int n_bad, line;
+	uint64_t since_s;
+	size_t len;
+	char *text;
+
+	(void)state;
+	assert_int_equal(md_pins_load(dir_fd, &pins, &n_bad, &line), 0);
+	assert_int_equal(md_pins_set(&pins, "a", &one, MD_PIN_ROTATED, 1234), 0);
+	assert_int_equal(md_pins_set_file(&pins, "only-in-the-hosts-file", &two), 0);
+	assert_int_equal(md_pins_revoke(&pins, "old", &two, 5), 0);
+	assert_true(pins.dirty);
+	text = md_pins_format(&pins, &len);
+	assert_non_null(text);
+	assert_null(strstr(text, "only-in"));
+	assert_int_equal(md_pins_save(dir_fd, text, len), 0);
+	md_pins_fini(&pins);
+	assert_int_equal(md_pins_load(dir_fd, &pins, &n_bad, &line), 0);
+	assert_int_equal(n_bad, 0);
+	assert_false(pins.dirty);
+	assert_true(is_pinned("a", &one));
+	md_pins_find(&pins, "a", NULL, &since_s);
+	assert_int_equal(since_s, 1234);
+	assert_true(md_pins_is_revoked(&pins, &two));
+	/* Not if others may have written it; one that fails to be written stays as it was. */
+	assert_int_equal(chmod(tmpdir_at(&dir, "known_hosts"), 0620), 0);
+	assert_int_equal(md_pins_load(dir_fd, &pins, &n_bad, &line), -EPERM);
+	assert_int_equal(chmod(tmpdir_at(&dir, "known_hosts"), 0600), 0);
+	fault_arm(FAULT_WRITE, 1, ENOSPC);
+	assert_int_equal(md_pins_save(dir_fd, "", 0), 0); /* nothing to write: an empty file */
+	fault_disarm();
+	fault_arm(FAULT_WRITE, 1, ENOSPC);
+	assert_int_equal(md_pins_save(dir_fd, text, len), -ENOSPC);
+	fault_disarm();
+	assert_int_equal(access(tmpdir_at(&dir, "known_hosts.new"), F_OK), -1);
+	free(text);
+}
+
+/* What is not understood is left out and counted; the rest counts, also where the file was cut. */
+static void test_bad_lines(void **state)
+{
+	static const char *const bad[] = {
+		"a", "a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "a AQ== operator 5",
+		"a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= hosts-file 5", "a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= operator -5",
+		"a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= operator 5 6", "a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= operator",
+	};
+	static const char good[] = "b AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= operator 5\n";
+	char text[512];
+	unsigned int line = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "# c\n%s%s", good, bad[i]);
+		assert_int_equal(md_pins_parse(&pins, text, strlen(text), &line), 1);
+		assert_int_equal(line, 3);
+		assert_true(is_pinned("b", &one));
+		assert_null(md_pins_find(&pins, "a", NULL, NULL));
+		md_pins_fini(&pins);
+	}
+	for (size_t n = 0; n < sizeof(good); n++) {
+		md_pins_parse(&pins, good, n, &line);
+		assert_true(!pins.n || is_pinned("b", &one));
+		md_pins_fini(&pins);
+	}
+}
+
+/* ---- hosts that are vouched for --------------------------------------------------------------- */
+
+#define UP   "rail mlx5_0; gid 10.1.0.2/24 v2;"
+#define DOWN "rail mlx5_0 down; gid 10.1.0.2/24 v2;"
+
+static struct md_hosts hosts;
+
+static struct md_host *host(void)
+{
+	struct mv_host_id id = peers_id(1);
+
+	return md_hosts_find(&hosts, &id);
+}
+
+/* The statement that goes with what is known of the host now. */
+static struct md_statement statement_of(uint64_t start, uint64_t generation)
+{
+	struct md_statement said = {.host = peers_id(1), .start = start, .generation = generation};
+
+	memcpy(said.name, host()->name, sizeof(said.name));
+	memcpy(said.content, host()->content, sizeof(said.content));
+	return said;
+}
+
+static void vouch(const struct md_statement *said, unsigned int want)
+{
+	uint8_t digest[MD_CONTENT_BYTES] = {0};
+	unsigned int news;
+
+	assert_int_equal(md_hosts_vouch(&hosts, host(), said, digest, MD_TRUST_PINNED, &news), 0);
+	assert_int_equal(news, want);
+}
+
+/* Forged beacons tell signs of life: no other description, name, start, and no early end. */
+static void test_forged_beacons(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, UP}, forged = peer;
+	struct md_statement said;
+	uint64_t expires_ns;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	said = statement_of(100, 1);
+	vouch(&said, 0);
+	forged.text = DOWN;
+	forged.generation = 2;
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_WANTED);
+	assert_int_equal(md_desc_n_up(host()->desc), 1);
+	forged.start = 101;
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	expires_ns = host()->sightings[0].expires_ns;
+	forged = peer;
+	forged.interval_ms = 1;
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
+	assert_int_equal(host()->sightings[0].expires_ns, expires_ns);
+	/* The host itself says it, and signs it; in another generation than the signed one it is forged. */
+	said.generation = 2;
+	vouch(&said, 0);
+	forged.text = DOWN;
+	forged.generation = 2;
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	assert_int_equal(md_desc_n_up(host()->desc), 1);
+	peer.generation = 2;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC);
+	assert_int_equal(host()->generation, 2);
+	md_hosts_fini(&hosts);
+}
+
+/* What was believed before the statement came, and is not as it says, goes. */
+static void test_forged_before(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, UP}, forged = {1, 100, 1, 1000, DOWN};
+	struct md_statement said;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	said = statement_of(100, 1);
+	md_hosts_fini(&hosts);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), 0);
+	vouch(&said, MD_NEWS_WANTED | MD_NEWS_DESC);
+	assert_null(host()->desc);
+	assert_int_equal(peers_hear(&hosts, &forged, 1, 0, MD_S, &news), -EPERM);
+	assert_null(host()->desc);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(md_desc_n_up(host()->desc), 1);
+	md_hosts_fini(&hosts);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
+		TEST(test_bad_lines),  TEST(test_forged_beacons), TEST(test_forged_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
