@@ -23,6 +23,7 @@ MISTAKES = {0: "none", 1: "skips one", 2: "repeats one", 3: "PSN off by one", 4:
 N_THREADS, N_QPS = 2, 3
 MISSING = 3  # work requests of each queue pair that the peer certainly has not executed
 SECONDS = 60  # until the test gives up; what it waits for takes milliseconds
+STILL_S = 1  # without a completion and a post at any queue pair: each send queue is full
 # Each of these kinds is missed, or seen out of turn, by the message behind it. The timeout (2^20 * 4 us) outlasts the drop.
 OPTIONS = ["-t", str(N_THREADS), "-q", str(N_QPS), "-r", "300", "-w", str(SECONDS), "-T", "20", "-o", "send,send_imm,write,write_imm",
            "-P", watch.PATH]
@@ -47,8 +48,9 @@ def pull(place, progress, alive):
     """The cable, with work requests outstanding at every queue pair that the peer has not executed."""
     for host in (SERVER, CLIENT):
         place.fault(f"{host}.0", "drop dir=tx class=request")
-    before = progress.posted()
-    need_until("each queue pair posts into the loss", lambda: not alive() or all(
+    before, still = progress.posted(), watch.Still(progress, STILL_S)
+    # A queue pair that filled its send queue before the second fault was set posts nothing more: its whole queue is missing.
+    need_until("each queue pair posts into the loss", lambda: not alive() or still() or all(
         now >= then + MISSING for now, then in zip(progress.posted(), before)))
     place.link("l0", False)
     for host in (SERVER, CLIENT):

@@ -31,3 +31,16 @@ class Progress:
                 return True
             time.sleep(STEP_S)
         return False
+
+
+class Still:
+    """Called again and again: whether nothing was posted or completed for so many seconds."""
+
+    def __init__(self, progress, seconds):
+        self.progress, self.seconds, self.seen, self.since = progress, seconds, None, None
+
+    def __call__(self):
+        seen = self.progress.counts() + self.progress.posted()
+        if seen != self.seen:
+            self.seen, self.since = seen, time.monotonic()
+        return time.monotonic() - self.since >= self.seconds

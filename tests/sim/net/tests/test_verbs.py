@@ -16,7 +16,7 @@ import unittest
 
 from test_hosts import WithHosts, act, enter, prepare, sim, until
 
-SECONDS = 10
+SECONDS = 60  # until a program is ended; what it is run for takes milliseconds
 HOLD_QP = """
 import sys
 from pyverbs.device import Context
