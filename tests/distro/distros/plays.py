@@ -79,9 +79,13 @@ NICS = "$REPO/tests/sim/rightnic/matrix $BUILD --topology triangle --only '[ab]\
 # UCX of some suites is built without InfiniBand: what rests on it is left out, which judge.left_out() finds in the output.
 ASK_UCX = ("found=$($REPO/tests/sim/sim run pair a -- ucx_info -d | sed -n 's/^# *Transport: //p' | sort -u | tr '\\n' ' '); "
            "case $found in *rc_verbs* | '') ;; *) set -- {}; echo \"left out: {}: UCX has the transports $found\" ;; esac; ")
-PULLED = (ASK_UCX.format("--only '^(?!ucx|MPI)'", "ucx_perftest, MPI")
+# MPICH of bullseye uses sockets, and no UCX.
+ASK_MPICH = ("device=$(mpichversion | sed -n 's/^MPICH Device:[[:space:]]*//p'); "
+             "case $device in *ucx* | '') ;; *) [ $# -gt 0 ] || set -- {}; echo \"left out: MPI: MPICH has the device $device\" ;; esac; ")
+OTHERS = "-k nccl -k Unopened -k Versions -k Uncabled -k SameAddress -k Lost"
+PULLED = (ASK_UCX.format("--only '^(?!ucx|MPI)'", "ucx_perftest, MPI") + ASK_MPICH.format("--only '^(?!MPI)'")
           + "$REPO/tests/sim/survive/programs $BUILD --seed 1 ${SHORT:+--short} \"$@\"")
-CHOOSE = ASK_UCX.format("-k nccl -k Uncabled -k Lost", "ucx_perftest, MPI") + "RIGHTNIC_SHORT=$SHORT python3 $REPO/tests/sim/rightnic/test_programs.py \"$@\""
+CHOOSE = (ASK_UCX.format(OTHERS, "ucx_perftest, MPI") + ASK_MPICH.format(f"-k ucx {OTHERS}") + "RIGHTNIC_SHORT=$SHORT python3 $REPO/tests/sim/rightnic/test_programs.py \"$@\"")
 UNIT = ('eval "$(grep ^for_unit= $REPO/check)" && { ninja -C $BUILD "${for_unit[@]}" >/tmp/built || { grep -A9 "^FAILED" /tmp/built; false; }; } && cd $BUILD && '
         "ctest -L '^unit$' -j2 --output-on-failure --no-tests=error")
 PLAYS = (
