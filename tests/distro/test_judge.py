@@ -118,6 +118,8 @@ class Table(unittest.TestCase):
     def test_cells(self):
         self.assertEqual(table.cell([]), table.NOT_RUN)
         self.assertEqual(table.cell(self.ROWS), "1, 1 not bare")
+        skipped = [judge.row("test", judge.SKIPPED, True)] * 3
+        self.assertEqual(table.cell([*self.ROWS, *skipped]), "1, 3 skipped, 1 not bare")
         self.assertEqual(table.cell(judge.compared({"ib_x": GOOD}, {"ib_x": BAD})), "**1 of 1 wrong**")
 
     def test_markdown(self):

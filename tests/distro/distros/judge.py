@@ -5,7 +5,7 @@ A Row is a dict: "what" (a program, or a group of checks), "group" (of programs,
 """
 import re
 
-WORKS, BARE_FAILS, WRONG = "works", "not bare", "WRONG"
+WORKS, SKIPPED, BARE_FAILS, WRONG = "works", "skipped", "not bare", "WRONG"
 GROUPS = (("perftest", r"ib_"), ("libibverbs' examples", r"ibv_"), ("UCX", r"ucx_"), ("libfabric", r"fi_"), ("MPICH", r"mpich|MPI"),
           ("Open MPI", r"openmpi"), ("librdmacm", r"rping|ucmatose|udaddy|rstream"))
 NO_FRONT = re.compile(r"meshverbs-front: .*; none was made; with this C library .* LD_PRELOAD=/\S+/meshverbs-provider\.so$")
@@ -54,7 +54,7 @@ def compared(bare, stacked):
         elif worked(one):
             skipped = one.get("outcome") == "skipped"
             same = worked(other) and (other.get("outcome") == one.get("outcome"))
-            rows.append(row(name, ("skipped" if skipped else WORKS) if same else WRONG, same, proof(one) if skipped else [] if same else proof(other)))
+            rows.append(row(name, (SKIPPED if skipped else WORKS) if same else WRONG, same, proof(one) if skipped else [] if same else proof(other)))
         else:
             rows.append(row(name, BARE_FAILS, True, proof(one)))
     return rows

@@ -13,12 +13,12 @@ def cell(rows):
     """What came of a group of programs, in a few words."""
     if not rows:
         return NOT_RUN
-    bad, not_bare = len(judge.wrong(rows)), sum(one["verdict"] == judge.BARE_FAILS for one in rows)
+    bad, not_bare, skipped = len(judge.wrong(rows)), *(sum(one["verdict"] == verdict for one in rows) for verdict in (judge.BARE_FAILS, judge.SKIPPED))
     if bad:
         return f"**{bad} of {len(rows)} wrong**"
     if len(rows) == 1 and not not_bare:
         return rows[0]["verdict"]
-    return f"{len(rows) - not_bare}" + (f", {not_bare} not bare" if not_bare else "")
+    return f"{len(rows) - not_bare - skipped}" + (f", {skipped} skipped" if skipped else "") + (f", {not_bare} not bare" if not_bare else "")
 
 
 def groups(results, play):
