@@ -20,6 +20,12 @@ struct addr_ib {
 	uint64_t service_id, service_mask, scope;
 };
 
+/*
+ * librdmacm's UCMA_INVALID_IB_INDEX. Libraries learn a device's index by RDMA netlink, which knows no simulated device; librdmacm 33 then
+ * compares the index all the same, and finds no device.
+ */
+#define NO_INDEX UINT32_MAX
+
 static uint64_t guid_of(struct cm *cm, const struct cm_id *id)
 {
 	uint64_t guid = 0;
@@ -47,7 +53,7 @@ int id_query_route(struct cm *cm, const struct cm_id *id, struct rdma_ucm_query_
 		return 0;
 	ret->node_guid = guid_of(cm, id);
 	ret->port_num = (uint8_t)p->port;
-	ret->ibdev_index = p->dev;
+	ret->ibdev_index = NO_INDEX;
 	ret->num_paths = id->has_route;
 	memcpy(r->dgid, p->dgid, 16);
 	memcpy(r->sgid, p->sgid, 16);
@@ -72,7 +78,7 @@ static void fill_device(struct cm *cm, const struct cm_id *id, struct rdma_ucm_q
 		return;
 	r->node_guid = guid_of(cm, id);
 	r->port_num = (uint8_t)id->conn.path.port;
-	r->ibdev_index = id->conn.path.dev; /* and no P_Key: that is IPoIB's */
+	r->ibdev_index = NO_INDEX; /* and no P_Key: that is IPoIB's */
 }
 
 static void query_addr(struct cm *cm, const struct cm_id *id, struct rdma_ucm_query_addr_resp *r)
