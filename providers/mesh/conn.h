@@ -215,6 +215,7 @@ struct mesh_conn {
 	bool awaits_peer, peer_receives;
 	uint8_t native_type; /* enum mv_gid_type, of that */
 	uint64_t await_until_ns, ask_peer_ns, ask_step_ns;
+	uint64_t device_again_ns; /* the next action waits for a device that does not answer: when to look again; 0: it does not */
 	bool fencing; /* FENCE is under way */
 	bool fence_waits; /* and has to begin yet */
 	bool fenced; /* from its end to ACTIVATE */

@@ -12,6 +12,7 @@
 #define IDLE_SECONDS 10
 /* What takes that long is not one command, or the firmware hangs. */
 #define STUCK_NS   5000000ull
+#define BEHIND_NS  50000000ull
 #define N_COMMANDS 8
 
 struct mesh_device {
@@ -22,6 +23,7 @@ struct mesh_device {
 	pthread_cond_t work, done;
 	struct mesh_device_job *first, **end;
 	unsigned int n_pending; /* in the queue, or at work */
+	uint64_t job_ns; /* since when it is at work on one; 0: it is not */
 	bool thread, idle;
 	bool slow; /* it was waited for in vain */
 	uint64_t commands[N_COMMANDS]; /* since when; 0: none */
@@ -93,6 +95,7 @@ static void run_first(struct mesh_device *device)
 	struct mesh_device_job *job = device->first;
 	uint64_t begun_ns = mesh_now_ns();
 
+	device->job_ns = begun_ns;
 	device->first = job->next;
 	if (!device->first)
 		device->end = &device->first;
@@ -101,6 +104,7 @@ static void run_first(struct mesh_device *device)
 	pthread_mutex_lock(&device->lock);
 	if (mesh_now_ns() < begun_ns + MESH_SETTLE_NS)
 		device->slow = false;
+	device->job_ns = 0;
 	device->n_pending--;
 	if (!device->n_pending)
 		pthread_cond_broadcast(&device->done);
@@ -230,4 +234,16 @@ bool mesh_device_stuck(struct mesh_device *device)
 		stuck |= device->commands[i] && now_ns > device->commands[i] + STUCK_NS;
 	pthread_mutex_unlock(&device->lock);
 	return stuck;
+}
+
+bool mesh_device_behind(struct mesh_device *device)
+{
+	bool behind;
+
+	if (!device)
+		return false;
+	pthread_mutex_lock(&device->lock);
+	behind = device->job_ns && mesh_now_ns() > device->job_ns + BEHIND_NS;
+	pthread_mutex_unlock(&device->lock);
+	return behind || mesh_device_stuck(device);
 }

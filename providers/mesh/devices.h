@@ -42,6 +42,8 @@ void mesh_device_do(struct mesh_device *device, struct mesh_device_job *job);
 void mesh_devices_settle(void);
 
 #define MESH_SETTLE_NS 250000000ull
+/* When to look again whether a device answers. */
+#define MESH_STUCK_AGAIN_NS 10000000ull
 
 /** mesh_device_open_lock - by whoever opens the device: others are not waited for; NULL for NULL */
 pthread_mutex_t *mesh_device_open_lock(struct mesh_device *device);
@@ -60,5 +62,8 @@ void mesh_command_end(struct mesh_device *device, int command);
  * Then the next one would be stuck as well. Any thread, any lock.
  */
 bool mesh_device_stuck(struct mesh_device *device);
+
+/** mesh_device_behind - likewise, or a job of its queue takes long, as a large region may: nothing is made there that nobody needs yet */
+bool mesh_device_behind(struct mesh_device *device);
 
 #endif

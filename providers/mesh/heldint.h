@@ -146,7 +146,7 @@ struct mesh_cq {
 	struct mesh_qpns natives; /* QPs of the base that share an SRQ with moved ones, or have a log; under lock */
 	uint32_t n_base_wrs; /* of QPs of the base that have a log, all work requests; data->lock */
 	_Atomic uint32_t own_cqe; /* its size as the program made it, without what we have added; written under data->lock */
-	uint32_t no_cqe; /* so many the base has refused, 0: none; helper thread */
+	_Atomic uint32_t no_cqe; /* so many the base has refused, 0: none */
 	_Atomic bool counts; /* there have been some; written under lock */
 
 	pthread_mutex_t kick_lock; /* guards kicker and posting to it */

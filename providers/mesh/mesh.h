@@ -79,7 +79,7 @@ struct mesh_process {
 	_Atomic uint64_t standby_at_ns; /* no queue pair is connected ahead before; prearm.c */
 	_Atomic uint64_t turn_ns; /* the last that was given to one that wants a queue pair made ahead; the helper thread's, prearm.c */
 	_Atomic uint64_t renew_at_ns, renew_step_ns; /* what was ahead on a lost rail is not made anew before; the helper thread's, prearm.c */
-	struct mesh_workers *workers; /* the helper thread's; worker.c */
+	struct mesh_workers *_Atomic workers; /* worker.c */
 	pthread_mutex_t ud_lock; /* guards root.ud; see ud.h for its order */
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */

@@ -169,17 +169,28 @@ int mesh_conn_release_path(struct mesh_conn *conn)
 /* Hundreds that move at once ask the device once. */
 static int ask_port(struct mesh_rail *rail, uint8_t port_num)
 {
-	uint64_t now_ns = mesh_now_ns();
+	uint64_t now_ns = mesh_now_ns(), old_ns = 0;
 	struct ibv_port_attr port;
+	int command, err;
 
-	if (rail->asked_port == port_num && now_ns < rail->asked_ns + PORT_NS)
+	pthread_mutex_lock(&rail->gid_lock);
+	if (rail->asked_port == port_num)
+		old_ns = rail->asked_ns;
+	pthread_mutex_unlock(&rail->gid_lock);
+	/* What it was like once is as good as what a firmware that hangs will say. */
+	if (old_ns && (now_ns < old_ns + PORT_NS || mesh_device_stuck(rail->commands)))
 		return 0;
-	if (ibv_query_port(rail->context, port_num, &port))
+	command = mesh_command_begin(rail->commands);
+	err = ibv_query_port(rail->context, port_num, &port);
+	mesh_command_end(rail->commands, command);
+	if (err)
 		return -EIO;
+	pthread_mutex_lock(&rail->gid_lock);
 	rail->asked_ns = now_ns;
 	rail->asked_port = port_num;
 	rail->active_mtu = (uint8_t)port.active_mtu;
 	rail->lid = port.lid;
+	pthread_mutex_unlock(&rail->gid_lock);
 	return 0;
 }
 
@@ -191,11 +202,13 @@ int mesh_conn_path_limits(const struct mesh_conn *conn, const struct mesh_conn_p
 
 	if (ask_port(rail, path->port))
 		return -EIO;
+	pthread_mutex_lock(&rail->gid_lock);
 	mtu = mesh_mtu_bytes(rail->active_mtu);
+	*ret_lid = rail->lid;
+	pthread_mutex_unlock(&rail->gid_lock);
 	if ((conn->rtr_mask & IBV_QP_PATH_MTU) && mesh_mtu_bytes(conn->rtr.path_mtu) < mtu)
 		mtu = mesh_mtu_bytes(conn->rtr.path_mtu);
 	*ret_mtu_bytes = (uint16_t)mtu;
-	*ret_lid = rail->lid;
 	return 0;
 }
 
@@ -430,19 +443,36 @@ static bool awaits_entry(struct mesh_conn *conn, const struct mv_move_action *ne
 	return next->type == MV_DO_NATIVE && mesh_conn_native_waits(conn, now_ns);
 }
 
+/* A command would keep this thread as long as the one that is there already. */
+static bool awaits_device(struct mesh_conn *conn, const struct mv_move_action *next, struct mesh_device **ret)
+{
+	*ret = mesh_conn_device_for(conn, next);
+	/* A path that cannot be prepared is refused, and another one is tried. */
+	conn->device_again_ns = next->type != MV_DO_PREPARE && mesh_device_stuck(*ret) ? mesh_now_ns() + MESH_STUCK_AGAIN_NS : 0;
+	return conn->device_again_ns;
+}
+
 /* @worker: in a worker thread, which is here for what is slow */
 static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 {
 	struct mv_move_action action;
 	const struct mv_move_action *next;
+	struct mesh_device *device = NULL;
 	struct mv_ctl_keys keys;
+	bool live;
+	int command;
 
 	conn->in_batch = false;
+	conn->device_again_ns = 0;
 	/* Carrying one out may give a new one, and may end our part. */
 	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
-	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && stop_posting(conn, next)) {
+	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && !awaits_device(conn, next, &device) &&
+	       stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
-		if (mesh_conn_live(conn, &action, now_ns))
+		command = mesh_command_begin(device);
+		live = mesh_conn_live(conn, &action, now_ns);
+		mesh_command_end(device, command);
+		if (live)
 			continue;
 		switch (action.type) {
 		case MV_DO_SEND:
@@ -675,6 +705,8 @@ uint64_t mesh_conn_run(struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_
 		deadline = now_ns + LOCKED_NS;
 	if (mesh_conn_negotiates(conn) && conn->entry_again_ns > now_ns && deadline > conn->entry_again_ns)
 		deadline = conn->entry_again_ns;
+	if (mesh_conn_negotiates(conn) && conn->device_again_ns && deadline > conn->device_again_ns)
+		deadline = conn->device_again_ns;
 	tell = conn->gone ? UINT64_MAX : tell_news(conn, now_ns);
 	if (tell < deadline)
 		deadline = tell;

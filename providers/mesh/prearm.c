@@ -35,6 +35,7 @@
  * process, not each of its connections, tries after the first of these, and then twice as much later each time.
  */
 #define RENEW_NS     1000000000ull
+#define STUCK_NS     100000000ull
 #define RENEW_MAX_NS 64000000000ull
 
 static bool is_shortage(int err)
@@ -248,6 +249,7 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	struct mv_path path;
 	uint64_t turn_ns;
 	char why[256];
+	int command;
 
 	drop_lost(conn);
 	if (home->spared)
@@ -260,6 +262,9 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 	mesh_conn_reap(conn);
 	if (!find_next(conn, &place, &path))
 		return UINT64_MAX;
+	/* With the connection's lock, so one of its connections waits for a firmware that hangs, and no more. */
+	if (mesh_device_behind(mesh_device_get(place.device)))
+		return now_ns + STUCK_NS;
 	home->spared = true;
 	rail = mesh_rail_get(place.device, why, sizeof(why));
 	home->spare = rail ? mesh_pd_get(conn->mc, conn->qp->pd, rail, why, sizeof(why)) : NULL;
@@ -268,7 +273,9 @@ uint64_t mesh_conn_prearm(struct mesh_conn *conn, uint64_t now_ns)
 		return renew_later(conn, now_ns);
 	home->renews = false;
 	mesh_thread_rail(home->spare->rail); /* so that we hear when it is lost */
+	command = mesh_command_begin(home->spare->rail->commands);
 	arm(conn, &place, &path);
+	mesh_command_end(home->spare->rail->commands, command);
 	return tell_of_ours(conn, now_ns);
 }
 

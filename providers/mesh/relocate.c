@@ -189,6 +189,8 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 	return 0;
 }
 
+static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
+
 /* The peer leads, and does not know where our work did not get through. */
 static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
@@ -211,7 +213,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
-	if (is_barred(conn, action, now_ns)) {
+	/* Where the firmware hangs nothing can be made: the next path, if there is one. */
+	if (is_barred(conn, action, now_ns) || mesh_device_stuck(device_to_prepare(conn, action))) {
 		mv_move_prepared(&conn->move, NULL, 0, 0, false, now_ns);
 		return;
 	}
@@ -301,6 +304,41 @@ static int take_standby(struct mesh_conn *conn)
 	return err;
 }
 
+/* Of what does the work. */
+static struct mesh_device *device_at_work(const struct mesh_conn *conn)
+{
+	return conn->state == MESH_CONN_MOVED && conn->path.pd ? conn->path.pd->rail->commands : mesh_device_get(conn->mc->device);
+}
+
+/* NULL: what is needed there has been made ahead. */
+static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const struct mesh_pd *spare = conn->home.spare;
+	struct mesh_view_rail place;
+
+	if (mesh_view_rail(&action->local_gid, action->gid_type, &place))
+		return NULL;
+	if (spare && mesh_live_armed(conn->held) && !strcmp(spare->rail->device, place.device))
+		return NULL;
+	return mesh_device_get(place.device);
+}
+
+struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	if (!conn->move.live && action->type != MV_DO_SURFACE)
+		return NULL;
+	switch (action->type) {
+	case MV_DO_PREPARE:
+		return device_to_prepare(conn, action);
+	case MV_DO_QUIESCE:
+	case MV_DO_FENCE:
+	case MV_DO_SURFACE:
+		return device_at_work(conn);
+	default:
+		return NULL;
+	}
+}
+
 static void fence(struct mesh_conn *conn, bool first, uint64_t now_ns)
 {
 	struct mv_move_sync sync = {0};
@@ -344,14 +382,22 @@ static void do_fence(struct mesh_conn *conn, uint64_t now_ns)
 
 void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns)
 {
-	if (conn->fencing)
-		fence(conn, conn->fence_waits, now_ns);
+	struct mesh_device *device = conn->fencing ? device_at_work(conn) : NULL;
+	int command;
+
+	if (!conn->fencing || mesh_device_stuck(device))
+		return;
+	command = mesh_command_begin(device);
+	fence(conn, conn->fence_waits, now_ns);
+	mesh_command_end(device, command);
 }
 
 uint64_t mesh_conn_fence_at(const struct mesh_conn *conn)
 {
 	if (!conn->fencing)
 		return UINT64_MAX;
+	if (mesh_device_stuck(device_at_work(conn)))
+		return mesh_now_ns() + MESH_STUCK_AGAIN_NS;
 	return mesh_now_ns() + (mesh_many_move() ? FENCE_STEP_MANY_NS : FENCE_STEP_NS);
 }
 

@@ -19,6 +19,13 @@ const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes);
 /** mesh_conn_live - carry out an action of a live move; whether it was one */
 bool mesh_conn_live(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns);
 
+/**
+ * mesh_conn_device_for - the device that an action gives commands to, if it is a live move's; conn->lock
+ *
+ * Not of one that only needs what was made ahead. Return: NULL: none.
+ */
+struct mesh_device *mesh_conn_device_for(const struct mesh_conn *conn, const struct mv_move_action *action);
+
 /** mesh_conn_fence - go on with a fence, if there is one under way */
 void mesh_conn_fence(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_fence_at - when to do that again; UINT64_MAX: there is none */

@@ -8,6 +8,7 @@
 #include "agentlink.h"
 #include "conn.h"
 #include "fetch.h"
+#include "handoff.h"
 #include "ourthreads.h"
 #include "paths.h"
 #include "prearm.h"
@@ -21,6 +22,9 @@
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
  * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
  * nothing but its descriptors: what may take long is for workers (worker.c). None of them is ever joined.
+ *
+ * A command to a NIC whose firmware hangs may take seconds even so. Another thread is the helper thread then (handoff.h), and the former one
+ * ends what it does for that connection as a worker would.
  */
 
 #define MAX_RAILS 32
@@ -59,6 +63,19 @@
 #define SILENCE_LATE_NS 100000000ull
 #define SILENCE_EACH_NS 400000ull
 #define LIVE_NS         100000000ull
+/* So many former helper threads at most wait for firmwares. */
+#define MAX_AWAY 32u
+
+/* A frame that was read, and whose it is. */
+struct inbound {
+	struct mv_frame frame;
+	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
+};
+
+#define N_INBOUND 3 /* the last one that was read has its memory fetched, as the one before has more of it; the first one is taken */
+
+/* Where a command may keep the helper thread. */
+enum section { SECTION_CONN, SECTION_UD, SECTION_SRQS, N_SECTIONS };
 
 /* Hangs in the process's wiped page. */
 struct mesh_thread {
@@ -67,6 +84,12 @@ struct mesh_thread {
 	struct mesh_unclaims unclaims; /* that @link had no room for */
 	struct mesh_wake wake;
 	_Atomic bool asleep; /* nobody looks until it is woken */
+	struct mesh_handoff handoff;
+	pthread_mutex_t handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
+	bool away[N_SECTIONS]; /* a former one is there: UD, SRQs */
+	unsigned int n_away;
+	enum section section; /* that the helper thread is in; its own while it is in none, as the next */
+	struct mesh_conn *section_conn; /* SECTION_CONN: with a reference; may be NULL */
 
 	/* The thread's own. */
 	pthread_t self; /* other threads read it, too: under link_lock */
@@ -76,8 +99,11 @@ struct mesh_thread {
 	uint64_t drained_ns; /* when it had read all that there was from the agent */
 	unsigned int n_live; /* connections that moved lately, all at once */
 	uint64_t live_ns; /* when they did */
-	struct mesh_rail *rails[MAX_RAILS];
+	struct mesh_rail *rails[MAX_RAILS]; /* changed under link_lock: any thread adds, the helper thread takes out */
 	size_t n_rails;
+	struct mesh_conn *taken; /* chain by @next_taken: to be looked at in this turn */
+	struct inbound places[N_INBOUND];
+	unsigned int n_read, n_taken; /* of these */
 	uint64_t check_rails_at_ns, check_own_at_ns;
 	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
 	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
@@ -96,6 +122,72 @@ uint64_t mesh_now_ns(void)
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* ---- sections ------------------------------------------------------------------------------------------------ */
+
+/* What one thread knows of being the helper thread; on its stack. */
+struct lead {
+	struct mesh_thread *thread;
+	enum section section;
+	struct mesh_conn *conn;
+	uint64_t turn;
+	bool lost; /* it is not any more */
+};
+
+static void enter(struct lead *lead, enum section section, struct mesh_conn *conn)
+{
+	struct mesh_thread *thread = lead->thread;
+
+	lead->section = thread->section = section;
+	lead->conn = thread->section_conn = conn;
+	lead->turn = mesh_handoff_enter(&thread->handoff);
+}
+
+/* The former helper thread is through with what kept it. */
+static void come_back(struct lead *lead)
+{
+	struct mesh_thread *thread = lead->thread;
+
+	pthread_mutex_lock(&thread->handoff_lock);
+	thread->away[lead->section] = false;
+	thread->n_away--;
+	if (lead->conn)
+		atomic_store_explicit(&lead->conn->at_work, false, memory_order_release);
+	pthread_mutex_unlock(&thread->handoff_lock);
+	if (lead->conn) {
+		mesh_conn_queue(lead->conn, true);
+		mesh_conn_put(lead->conn);
+	}
+	mesh_thread_wake(true);
+}
+
+/* Return: false: another thread is the helper thread now; this one touches nothing any more that is the helper thread's own. */
+static bool leave(struct lead *lead)
+{
+	if (mesh_handoff_leave(&lead->thread->handoff, lead->turn))
+		return true;
+	lead->lost = true;
+	come_back(lead);
+	return false;
+}
+
+/* Return: whether the calling thread is the helper thread now. */
+static bool take_over(struct mesh_thread *thread, uint64_t turn)
+{
+	bool taken;
+
+	pthread_mutex_lock(&thread->handoff_lock);
+	taken = thread->n_away < MAX_AWAY && mesh_handoff_take(&thread->handoff, turn);
+	if (taken) {
+		thread->n_away++;
+		thread->away[thread->section] = thread->section == SECTION_UD || thread->section == SECTION_SRQS;
+		/* As when a worker is: who asks for it does not wait. */
+		if (thread->section_conn)
+			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&thread->handoff_lock);
+	return taken;
 }
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
@@ -219,8 +311,8 @@ static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_n
 	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
 }
 
-/* @conn: whose it is; NULL: of none, or it is of datagrams */
-static void deliver(struct mesh_thread *thread, const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns)
+/* @conn: whose it is; NULL: of none, or it is of datagrams. @silent_ns: as of mesh_conn_message() */
+static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
 {
 	struct mv_ctl_keys keys;
 	struct mv_ctl_msg msg;
@@ -237,7 +329,7 @@ static void deliver(struct mesh_thread *thread, const struct mv_frame *frame, st
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
 		mesh_conn_key_message(conn, &msg);
 	else
-		at = mesh_conn_message(conn, &msg, &keys, now_ns, time_of_silence(thread, now_ns));
+		at = mesh_conn_message(conn, &msg, &keys, now_ns, silent_ns);
 	if (at <= now_ns)
 		mesh_conn_queue(conn, false);
 	else
@@ -338,60 +430,75 @@ static void close_link(struct mesh_thread *thread)
 	mesh_probed_lost();
 }
 
-/* A frame that was read, and whose it is. */
-struct inbound {
-	struct mv_frame frame;
-	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
-};
-
-#define N_INBOUND 3 /* the last one that was read has its memory fetched, as the one before has more of it; the first one is taken */
-
 static void look_up_inbound(struct inbound *in)
 {
 	in->conn = in->frame.type == MV_FRAME_DELIVER || in->frame.type == MV_FRAME_REFUSED ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
 	mesh_fetch_conn(in->conn);
 }
 
-static void take_inbound(struct mesh_thread *thread, const struct inbound *in, uint64_t now_ns)
+/* What concerns one connection. Return: as take_inbound(). */
+static bool take_message(struct lead *lead, const struct inbound *in, uint64_t now_ns)
 {
-	const struct mv_frame *frame = &in->frame;
+	uint64_t silent_ns = time_of_silence(lead->thread, now_ns);
 
-	if (frame->type == MV_FRAME_DELIVER)
-		deliver(thread, frame, in->conn, now_ns);
-	else if (frame->type == MV_FRAME_UNREACHABLE)
-		unreachable(frame, now_ns);
-	else if (frame->type == MV_FRAME_REFUSED)
+	enter(lead, SECTION_CONN, in->conn);
+	if (in->frame.type == MV_FRAME_DELIVER)
+		deliver(&in->frame, in->conn, now_ns, silent_ns);
+	else if (in->frame.type == MV_FRAME_UNREACHABLE)
+		unreachable(&in->frame, now_ns);
+	else
 		refused(in->conn);
-	else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES)
+	return leave(lead);
+}
+
+/* Return: false: it is not the helper thread any more. */
+static bool take_inbound(struct lead *lead, uint64_t now_ns)
+{
+	struct mesh_thread *thread = lead->thread;
+	/* The next helper thread has that place. */
+	const struct inbound in = thread->places[thread->n_taken++ % N_INBOUND];
+	const struct mv_frame *frame = &in.frame;
+
+	if (frame->type == MV_FRAME_DELIVER || frame->type == MV_FRAME_UNREACHABLE || frame->type == MV_FRAME_REFUSED) {
+		if (!take_message(lead, &in, now_ns))
+			return false;
+	} else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES) {
 		take_note(thread, frame, now_ns);
-	else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT)
+	} else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT) {
 		take_path(thread, frame, now_ns);
-	else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION)
+	} else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION) {
 		take_packs(thread);
-	mesh_conn_put(in->conn);
+	}
+	mesh_conn_put(in.conn);
+	return true;
 }
 
 /* Return: whether anything came. */
-static bool read_agent(struct mesh_thread *thread, uint64_t now_ns)
+static bool read_agent(struct lead *lead, uint64_t now_ns)
 {
-	struct inbound places[N_INBOUND];
-	unsigned int n, n_read = 0, n_taken = 0;
+	struct mesh_thread *thread = lead->thread;
+	struct inbound *places = thread->places;
+	unsigned int n;
 	int err = 0;
 
 	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->link); n++) {
-		err = mesh_agentlink_recv(&thread->link, &places[n_read % N_INBOUND].frame);
+		/* Else what the former helper thread has read comes first. */
+		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
+			return true;
+		err = mesh_agentlink_recv(&thread->link, &places[thread->n_read % N_INBOUND].frame);
 		if (err == -EBADMSG)
 			continue;
 		if (err)
 			break;
-		look_up_inbound(&places[n_read++ % N_INBOUND]);
-		if (n_read - n_taken >= N_INBOUND - 1)
-			mesh_fetch_held(places[(n_read - 2) % N_INBOUND].conn);
-		if (n_read - n_taken == N_INBOUND)
-			take_inbound(thread, &places[n_taken++ % N_INBOUND], now_ns);
+		look_up_inbound(&places[thread->n_read++ % N_INBOUND]);
+		if (thread->n_read - thread->n_taken >= N_INBOUND - 1)
+			mesh_fetch_held(places[(thread->n_read - 2) % N_INBOUND].conn);
+		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
+			return true;
 	}
-	while (n_taken < n_read)
-		take_inbound(thread, &places[n_taken++ % N_INBOUND], now_ns);
+	while (thread->n_taken != thread->n_read)
+		if (!take_inbound(lead, now_ns))
+			return true;
 	if (err)
 		thread->drained_ns = now_ns;
 	if (err == -ECONNRESET) {
@@ -428,14 +535,17 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 void mesh_thread_rail(struct mesh_rail *rail)
 {
 	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
+	bool room;
 	size_t i;
 
-	for (i = 0; i < thread->n_rails; i++)
-		if (thread->rails[i] == rail)
-			return;
-	if (thread->n_rails < MAX_RAILS)
+	pthread_mutex_lock(&thread->link_lock);
+	for (i = 0; i < thread->n_rails && thread->rails[i] != rail; i++)
+		;
+	room = i < MAX_RAILS;
+	if (room && i == thread->n_rails)
 		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
-	else
+	pthread_mutex_unlock(&thread->link_lock);
+	if (!room)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
 			    MAX_RAILS, rail->device);
 }
@@ -453,7 +563,9 @@ static void lose_rail(struct mesh_thread *thread, size_t i)
 {
 	struct mesh_rail *rail = thread->rails[i];
 
+	pthread_mutex_lock(&thread->link_lock);
 	thread->rails[i] = thread->rails[--thread->n_rails];
+	pthread_mutex_unlock(&thread->link_lock);
 	mesh_rail_lose(rail);
 	mesh_conn_rail_lost(mesh_now_ns());
 	mesh_ud_rail_lost(rail);
@@ -501,21 +613,28 @@ static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t 
 }
 
 /* Return: when to come again. */
-static uint64_t run_conns(struct mesh_thread *thread, uint64_t now_ns, bool *ret_worked)
+static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 {
-	uint64_t next, deadline, silent_ns = time_of_silence(thread, now_ns);
+	struct mesh_thread *thread = lead->thread;
+	uint64_t next = now_ns, deadline, silent_ns = time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
 	int claimed;
 
-	for (conn = mesh_conns_take(now_ns, &next); conn; conn = rest) {
-		rest = conn->next_taken;
+	/* Else the former helper thread has left some. */
+	if (!thread->taken)
+		thread->taken = mesh_conns_take(now_ns, &next);
+	while ((conn = thread->taken)) {
+		rest = thread->taken = conn->next_taken;
 		mesh_fetch_conn(rest ? rest->next_taken : NULL);
 		mesh_fetch_held(rest);
 		claimed = mesh_conn_claim(conn);
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
+		enter(lead, SECTION_CONN, conn);
 		deadline = mesh_conn_run(conn, now_ns, silent_ns);
+		if (!leave(lead))
+			return now_ns;
 		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
 			deadline = now_ns + CLAIM_AGAIN_NS;
 		if (deadline != UINT64_MAX)
@@ -552,7 +671,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
 	struct timespec timeout;
-	size_t i;
+	size_t i, n_rails;
 	int n;
 
 	if (busy && until_ns > now + WATCH_AGAIN_NS)
@@ -561,13 +680,16 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		until_ns = thread->watch_at_ns;
 	wait = until_ns > now ? until_ns - now : 0;
 	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
-	for (i = 0; i < thread->n_rails; i++) {
+	pthread_mutex_lock(&thread->link_lock);
+	n_rails = thread->n_rails;
+	for (i = 0; i < n_rails; i++) {
 		/* Not struck off, as those of the channel and the context are: rail_events() is to hear of it. */
 		const struct mesh_file *files = thread->rails[i]->files;
 
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
 		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
+	pthread_mutex_unlock(&thread->link_lock);
 	if (!brisk)
 		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
 	/* What was queued before the flag could be seen is found by the next round. */
@@ -575,7 +697,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		timeout = (struct timespec){0};
 		until_ns = 0;
 	}
-	n = ppoll(fds, N_FIXED + 2 * thread->n_rails, &timeout, NULL);
+	n = ppoll(fds, N_FIXED + 2 * n_rails, &timeout, NULL);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
 	mesh_paths_unwatch();
 	if (n <= 0)
@@ -585,7 +707,7 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (fds[WAKE].revents)
 		mesh_wake_heard(&thread->wake);
 	/* The last one takes the place of one that is lost. */
-	for (i = thread->n_rails; i-- > 0;)
+	for (i = n_rails; i-- > 0;)
 		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
 			rail_events(thread, i, &fds[N_FIXED + 2 * i]);
 }
@@ -611,9 +733,25 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 		close_link(thread);
 }
 
-static void *helper(void *arg)
+static void watch_leader(struct mesh_thread *thread);
+
+/* Return: when there is something to do; UINT64_MAX also while a former helper thread does it. */
+static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*run)(uint64_t now_ns), uint64_t now_ns)
 {
-	struct mesh_thread *thread = arg;
+	uint64_t next;
+
+	if (lead->lost || lead->thread->away[section])
+		return UINT64_MAX; /* who comes from there wakes this one */
+	enter(lead, section, NULL);
+	next = run(now_ns);
+	leave(lead);
+	return next;
+}
+
+/* Until another thread is the helper thread. */
+static void run(struct mesh_thread *thread)
+{
+	struct lead lead = {.thread = thread};
 	uint64_t now, next, news, probed, ud, srqs, work, unclaim, brisk, gather;
 	bool worked;
 
@@ -622,28 +760,34 @@ static void *helper(void *arg)
 	thread->self = pthread_self();
 	thread->runs = true;
 	pthread_mutex_unlock(&thread->link_lock);
-	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
-	thread->news_at_ns = UINT64_MAX;
-	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
-	for (;;) {
+	while (!lead.lost) {
+		/* Where nothing moves that is at work, no command is given here before there is a NIC of ours. */
+		if (mesh_root.config.survive || thread->n_rails)
+			watch_leader(thread);
 		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
 		now = mesh_now_ns();
 		check_own(thread, now);
 		check_rails(thread, now);
 		connect_agent(thread, now);
-		worked = thread->link.fd >= 0 && read_agent(thread, now);
+		worked = thread->link.fd >= 0 && read_agent(&lead, now);
+		if (lead.lost)
+			break;
 		unclaim_again(thread);
 		news = look_at_news(thread, now);
-		next = run_conns(thread, now, &worked);
+		next = run_conns(&lead, now, &worked);
+		if (lead.lost)
+			break;
 		if (news < next)
 			next = news;
 		probed = mesh_probed_run(now);
 		if (probed < next)
 			next = probed;
-		ud = mesh_ud_run(now);
+		ud = run_section(&lead, SECTION_UD, mesh_ud_run, now);
 		if (ud < next)
 			next = ud;
-		srqs = mesh_srqs_feed(now);
+		srqs = run_section(&lead, SECTION_SRQS, mesh_srqs_feed, now);
+		if (lead.lost)
+			break;
 		if (srqs < next)
 			next = srqs;
 		work = mesh_work_run(now);
@@ -671,6 +815,39 @@ static void *helper(void *arg)
 			mesh_view_rest();
 		sleep_until(thread, brisk < next ? brisk : next, brisk != UINT64_MAX);
 	}
+}
+
+static void *watcher(void *arg)
+{
+	struct mesh_thread *thread = arg;
+	uint64_t turn;
+
+	do {
+		pthread_setname_np(pthread_self(), "meshverbs-watch");
+		do
+			turn = mesh_handoff_watch(&thread->handoff);
+		while (!take_over(thread, turn));
+		atomic_store_explicit(&thread->handoff.watched, false, memory_order_relaxed);
+		run(thread);
+		/* Where there is another one, this one ends. */
+	} while (!atomic_exchange_explicit(&thread->handoff.watched, true, memory_order_relaxed));
+	return NULL;
+}
+
+static void watch_leader(struct mesh_thread *thread)
+{
+	if (!atomic_exchange_explicit(&thread->handoff.watched, true, memory_order_relaxed) && mesh_thread_start(watcher, thread))
+		atomic_store_explicit(&thread->handoff.watched, false, memory_order_relaxed);
+}
+
+static void *helper(void *arg)
+{
+	struct mesh_thread *thread = arg;
+
+	thread->alone_at_ns = mesh_now_ns() + ALONE_NS;
+	thread->news_at_ns = UINT64_MAX;
+	mesh_conns_queue_all(true); /* those that were queued when there was no thread to be had */
+	run(thread);
 	return NULL;
 }
 
@@ -689,6 +866,8 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 		return NULL;
 	}
 	pthread_mutex_init(&thread->link_lock, NULL);
+	pthread_mutex_init(&thread->handoff_lock, NULL);
+	mesh_handoff_init(&thread->handoff);
 	if (at_once)
 		mesh_agentlink_open(&thread->link, mesh_root.run_dir); /* else the thread tries again */
 	*ret_err = mesh_thread_start(helper, thread);

@@ -29,7 +29,7 @@ struct mesh_worker {
 	bool used;
 };
 
-/* Hangs in the process's wiped page; made once, by the helper thread. */
+/* Hangs in the process's wiped page; made once. */
 struct mesh_workers {
 	pthread_mutex_t lock; /* guards all of it, and conn->job_*; no lock is taken with it */
 	pthread_cond_t cond;
@@ -40,7 +40,7 @@ struct mesh_workers {
 
 static struct mesh_workers *get(void)
 {
-	struct mesh_workers *all = mesh_root.process->workers;
+	struct mesh_workers *all = atomic_load_explicit(&mesh_root.process->workers, memory_order_acquire), *other = NULL;
 
 	if (all)
 		return all;
@@ -50,7 +50,10 @@ static struct mesh_workers *get(void)
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_cond_init(&all->cond, NULL);
 	all->end = &all->first;
-	return mesh_root.process->workers = all;
+	if (atomic_compare_exchange_strong(&mesh_root.process->workers, &other, all))
+		return all;
+	free(all);
+	return other;
 }
 
 /* ---- jobs; called with lock held ----------------------------------------------------------------------------- */

@@ -67,10 +67,10 @@ class Hosts:
 
     @classmethod
     @contextlib.contextmanager
-    def up(cls, build, stage=None, label="chaos", server_build=None):
+    def up(cls, build, stage=None, label="chaos", server_build=None, topo=PAIR):
         """server_build: where that host's plugin and agent are from, if not from where the client's are"""
         other = (lambda place: come_from(place, SERVER, server_build)) if server_build else None
-        with world.World.up(PAIR, build, stage, label, other) as place:
+        with world.World.up(topo, build, stage, label, other) as place:
             yield cls(place)
 
     def linger(self, random, low=0.3, high=1.5):  # pylint: disable=no-self-use
@@ -117,7 +117,7 @@ class Hosts:
 
     def heal(self):
         """All as it was at the start."""
-        for port in ("a.0", "a.1", "b.0", "b.1"):
+        for port in [nic.port for nic in self.topo.nics()]:
             self.link(port, True)
             self.address(port, True)
             self.forward(port, True)

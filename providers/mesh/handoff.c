@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "handoff.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* From one look at the leader to the next: a section that lasts from one look to the next is one too many. */
+#define LOOK_US 20000
+/* So many looks at a leader that does nothing, then the watcher sleeps. */
+#define LOOKS 20
+
+void mesh_handoff_init(struct mesh_handoff *handoff)
+{
+	sem_init(&handoff->woken, 0, 0);
+}
+
+/* Until the next section. */
+static void rest(struct mesh_handoff *handoff, uint64_t turn)
+{
+	atomic_store_explicit(&handoff->rests, true, memory_order_seq_cst);
+	if (atomic_load_explicit(&handoff->turn, memory_order_seq_cst) == turn)
+		while (sem_wait(&handoff->woken) && errno == EINTR)
+			;
+	atomic_store_explicit(&handoff->rests, false, memory_order_relaxed);
+	while (!sem_trywait(&handoff->woken))
+		; /* several sections may have been entered */
+}
+
+uint64_t mesh_handoff_watch(struct mesh_handoff *handoff)
+{
+	uint64_t turn, last = atomic_load_explicit(&handoff->turn, memory_order_acquire);
+	unsigned int idle = 0;
+
+	for (;;) {
+		usleep(LOOK_US);
+		turn = atomic_load_explicit(&handoff->turn, memory_order_acquire);
+		if (turn == last && turn % 2)
+			return turn;
+		idle = turn == last ? idle + 1 : 0;
+		if (idle == LOOKS) {
+			rest(handoff, turn);
+			idle = 0;
+		}
+		last = turn;
+	}
+}
