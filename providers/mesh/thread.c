@@ -86,7 +86,7 @@ struct mesh_thread {
 	_Atomic bool asleep; /* nobody looks until it is woken */
 	struct mesh_handoff handoff;
 	pthread_mutex_t handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
-	bool away[N_SECTIONS]; /* a former one is there: UD, SRQs */
+	_Atomic bool away[N_SECTIONS]; /* a former one is there: UD, SRQs; changed under the lock, read by the helper thread without */
 	unsigned int n_away;
 	enum section section; /* that the helper thread is in; its own while it is in none, as the next */
 	struct mesh_conn *section_conn; /* SECTION_CONN: with a reference; may be NULL */
@@ -150,7 +150,7 @@ static void come_back(struct lead *lead)
 	struct mesh_thread *thread = lead->thread;
 
 	pthread_mutex_lock(&thread->handoff_lock);
-	thread->away[lead->section] = false;
+	atomic_store_explicit(&thread->away[lead->section], false, memory_order_release);
 	thread->n_away--;
 	if (lead->conn)
 		atomic_store_explicit(&lead->conn->at_work, false, memory_order_release);
@@ -181,7 +181,8 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 	taken = thread->n_away < MAX_AWAY && mesh_handoff_take(&thread->handoff, turn);
 	if (taken) {
 		thread->n_away++;
-		thread->away[thread->section] = thread->section == SECTION_UD || thread->section == SECTION_SRQS;
+		atomic_store_explicit(&thread->away[thread->section],
+				      thread->section == SECTION_UD || thread->section == SECTION_SRQS, memory_order_relaxed);
 		/* As when a worker is: who asks for it does not wait. */
 		if (thread->section_conn)
 			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
@@ -740,7 +741,7 @@ static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*
 {
 	uint64_t next;
 
-	if (lead->lost || lead->thread->away[section])
+	if (lead->lost || atomic_load_explicit(&lead->thread->away[section], memory_order_acquire))
 		return UINT64_MAX; /* who comes from there wakes this one */
 	enter(lead, section, NULL);
 	next = run(now_ns);
