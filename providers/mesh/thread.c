@@ -100,7 +100,7 @@ struct mesh_thread {
 	unsigned int n_live; /* connections that moved lately, all at once */
 	uint64_t live_ns; /* when they did */
 	struct mesh_rail *rails[MAX_RAILS]; /* changed under link_lock: any thread adds, the helper thread takes out */
-	size_t n_rails;
+	_Atomic size_t n_rails; /* as @rails; read without the lock by the helper thread: a rail is written before it is counted */
 	struct mesh_conn *taken; /* chain by @next_taken: to be looked at in this turn */
 	struct inbound places[N_INBOUND];
 	unsigned int n_read, n_taken; /* of these */
@@ -543,8 +543,10 @@ void mesh_thread_rail(struct mesh_rail *rail)
 	for (i = 0; i < thread->n_rails && thread->rails[i] != rail; i++)
 		;
 	room = i < MAX_RAILS;
-	if (room && i == thread->n_rails)
-		thread->rails[thread->n_rails++] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
+	if (room && i == thread->n_rails) {
+		thread->rails[i] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
+		atomic_store_explicit(&thread->n_rails, i + 1, memory_order_release);
+	}
 	pthread_mutex_unlock(&thread->link_lock);
 	if (!room)
 		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
