@@ -869,9 +869,12 @@ static void answer_qp(uint32_t qpn, uint32_t port)
 	answer(&qp);
 }
 
+/* RDMA_NLDEV_CMD_RES_CTX_GET, which <rdma/rdma_netlink.h> of Debian 11 does not have. */
+#define RES_CTX_GET 22
+
 static void answer_parent(bool pd, uint32_t id, uint32_t port)
 {
-	struct message parent = a_message(pd ? RDMA_NLDEV_CMD_RES_PD_GET : RDMA_NLDEV_CMD_RES_CTX_GET);
+	struct message parent = a_message(pd ? RDMA_NLDEV_CMD_RES_PD_GET : RES_CTX_GET);
 	uint32_t pid = (uint32_t)getpid(), ctx = ORPHANS_CTX;
 
 	if (port || id != (pd ? ORPHANS_PD : ORPHANS_CTX)) {
