@@ -289,6 +289,8 @@ int oneconn_teardown(void **state)
 	conn.failures = NULL;
 	free(cq.stash);
 	free(process.view);
+	free(process.devices); /* one at most */
+	process.devices = NULL;
 	return 0;
 }
 

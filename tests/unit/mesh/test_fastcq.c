@@ -34,7 +34,7 @@ static struct mesh_cq *record_of(struct ibv_cq *cq)
 	struct mesh_cq *mcq = calloc(1, sizeof(*mcq));
 
 	assert_non_null(mcq);
-	*mcq = (struct mesh_cq){.cq = cq, .mc = mc, .fast = true};
+	*mcq = (struct mesh_cq){.cq = cq, .mc = mc, .fast = true, .refs = 1};
 	pthread_mutex_init(&mcq->poll_lock, NULL);
 	pthread_mutex_init(&mcq->lock, NULL);
 	pthread_mutex_init(&mcq->kick_lock, NULL);

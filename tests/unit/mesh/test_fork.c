@@ -64,6 +64,14 @@ static void program_done(void)
 	pthread_mutex_unlock(&program_lock);
 }
 
+/* The page that has the one record of a device is not searched for pointers. */
+static int teardown_all(void **state)
+{
+	(void)state;
+	free(mesh_root.process->devices);
+	return 0;
+}
+
 static int setup_all(void **state)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -287,5 +295,5 @@ int main(void)
 	print_message("a child of a process with threads has none with this sanitizer\n");
 	return 0;
 #endif
-	return cmocka_run_group_tests(tests, setup_all, NULL);
+	return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }

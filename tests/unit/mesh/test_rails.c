@@ -37,7 +37,8 @@ struct opened {
 
 static struct ibv_device device = {.name = DEVICE};
 static struct opened opened[4];
-static unsigned int n_opened, n_pds;
+static unsigned int n_opened;
+static _Atomic unsigned int n_pds; /* PDs are given back by a thread of the device */
 static bool refuses;
 
 static struct ibv_device **get_device_list(int *n)
