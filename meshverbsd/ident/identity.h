@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * The identity of this host: an Ed25519 key pair that signs statements (statement.h), and an X25519 key pair for pairwise keys
- * (secure_peer.h). Both follow from one secret, which stands in STATE_DIR/identity (mode 0600):
+ * The identity of this host: an Ed25519 key pair that signs statements (statement.h), and an X25519 key pair for
+ * pairwise keys (peer_keys.h). Both follow from one secret, which stands in STATE_DIR/identity (mode 0600):
  *
  *    secret BASE64              32 random bytes
  *    machine BASE64             hash of /etc/machine-id where the secret was made; a copy of the file on another machine is not used

@@ -17,7 +17,7 @@
 
 #define SAVE_NS (2 * MD_S) /* between two writings of the pins, each of all of them */
 
-/* A verification takes 0.1 ms. Neighbours that start together come to a few each. */
+/* Bounds what forged statements cost. Neighbours that start together come to a few each. */
 static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
 static const struct md_rate group_verified = {.per_second = 50, .burst = 512};
 

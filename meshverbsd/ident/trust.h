@@ -37,12 +37,4 @@ struct md_trust {
 	} count;
 };
 
-struct md_agent;
-
-/* orders.c: what the administrator does about keys */
-enum md_key_verb { MD_KEY_NONE, MD_KEY_PIN, MD_KEY_FORGET, MD_KEY_REVOKE, MD_KEY_ROTATE };
-
-/** md_trust_order - do it. @key: "" for none. Return: 0, or -errno with a sentence about it in @why */
-int md_trust_order(struct md_agent *agent, enum md_key_verb verb, const char *name, const char *key, char *why, size_t size);
-
 #endif

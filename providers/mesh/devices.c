@@ -10,9 +10,12 @@
 #include "ourthreads.h"
 
 #define IDLE_SECONDS 10
-/* What takes that long is not one command, or the firmware hangs. */
-#define STUCK_NS   5000000ull
-#define BEHIND_NS  50000000ull
+/*
+ * A command takes some 60 us, opening a device some 10 ms, and a busy machine lets a thread wait as long. A firmware that has not answered
+ * for this time hangs. Below LOOK_US of handoff.c: who becomes the helper thread then knows which device hangs.
+ */
+#define STUCK_NS   100000000ull
+#define BEHIND_NS  50000000ull /* a job of the queue may be a large region; nothing is made ahead meanwhile */
 #define N_COMMANDS 8
 
 struct mesh_device {

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 /*
- * The watcher looks at the leader this often, and takes over from a leader that is in the same section at two looks in a row. Far longer than a
- * firmware command takes (some 60 us), and than a busy machine lets a thread wait: a healthy host sees no take-over. A stress test sets it low.
+ * The watcher looks at the leader this often. A leader that is in the same section at two looks in a row is stuck. This
+ * time is far longer than a firmware command takes (some 60 us), and than a busy machine lets a thread wait: a healthy
+ * host sees no take-over. A build for stress tests sets it low (-DLOOK_US=300).
  */
 #ifndef LOOK_US
 #define LOOK_US 125000

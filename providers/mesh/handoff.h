@@ -8,16 +8,17 @@
 #include <stdint.h>
 
 /*
- * One thread leads at a time: it does the helper thread's work. Another one watches it. A command to a firmware that hangs keeps the leader for
- * seconds, so the one that watches becomes the leader then, and the former goes on with what it was at, alone.
+ * The helper thread's work has one leader at a time, and the leader has a watcher. A command to a firmware that hangs
+ * keeps the leader for seconds. The watcher becomes the leader then; the former leader finishes its one connection.
  *
- * The leader says when it enters a section in which that may happen, and when it leaves. In a section it touches nothing that is the
- * leader's own. Costs the leader two atomic operations for a section.
+ * A section is the part of the leader's work in which it may give a command. The leader marks where a section begins
+ * and ends, and touches nothing in between that belongs to the leader. A section costs two atomic operations.
  */
 
 struct mesh_handoff {
 	_Atomic uint64_t turn; /* odd: the leader is in a section */
-	_Atomic bool watched, rests; /* there is one that watches; it sleeps until a section is entered */
+	_Atomic bool watched; /* there is a watcher */
+	_Atomic bool rests; /* the watcher sleeps until a section is entered */
 	sem_t woken;
 };
 
@@ -35,19 +36,19 @@ static inline uint64_t mesh_handoff_enter(struct mesh_handoff *handoff)
 	return turn;
 }
 
-/** mesh_handoff_leave - it leaves that section. Return: false: another thread leads since */
+/** mesh_handoff_leave - the leader leaves that section. Return: false: the watcher has become the leader meanwhile */
 static inline bool mesh_handoff_leave(struct mesh_handoff *handoff, uint64_t turn)
 {
 	return atomic_compare_exchange_strong_explicit(&handoff->turn, &turn, turn + 1, memory_order_acq_rel, memory_order_acquire);
 }
 
-/** mesh_handoff_take - become the leader in its place, in that section. Return: false: it has left that section meanwhile */
+/** mesh_handoff_take - the watcher becomes the leader. Return: false: the leader has left that section meanwhile */
 static inline bool mesh_handoff_take(struct mesh_handoff *handoff, uint64_t turn)
 {
 	return mesh_handoff_leave(handoff, turn);
 }
 
-/** mesh_handoff_watch - watch the leader. Return: the section that it does not come out of */
+/** mesh_handoff_watch - watch the leader. Return: the section that the leader does not come out of */
 uint64_t mesh_handoff_watch(struct mesh_handoff *handoff);
 
 #endif

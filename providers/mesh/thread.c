@@ -23,8 +23,8 @@
  * one that negotiates and the only one that reads from the agent and from the rails' completion channels. It waits for
  * nothing but its descriptors: what may take long is for workers (worker.c). None of them is ever joined.
  *
- * A command to a NIC whose firmware hangs may take seconds even so. Another thread is the helper thread then (handoff.h), and the former one
- * ends what it does for that connection as a worker would.
+ * A command to a NIC whose firmware hangs may take seconds even so. Another thread becomes the helper thread then
+ * (handoff.h), and the former one finishes that connection as a worker would.
  */
 
 #define MAX_RAILS 32
@@ -188,6 +188,9 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 			atomic_store_explicit(&thread->section_conn->at_work, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&thread->handoff_lock);
+	if (taken)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "a NIC does not answer a command: another thread goes on with connections that do not need that NIC");
 	return taken;
 }
 
