@@ -26,9 +26,13 @@ class Watched(unittest.TestCase):
         status, said = self.tool(host, "qps", "--json")
         return json.loads(said)["qps"] if status == 0 else []
 
+    def devices(self, host):
+        """The device that each connection of a host uses."""
+        return [qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)]
+
     def used(self, host):
         """The devices that the connections of a host use."""
-        return {qp["rail"] if qp["state"] == "moved" else qp["device"] for qp in self.qps(host)}
+        return set(self.devices(host))
 
     def known(self, movable):
         """Whether the agents know all queue pairs, of which that is said."""
