@@ -26,6 +26,8 @@ static struct mesh_cq *cq_new(struct mesh_context *mc, struct ibv_cq *cq)
 	pthread_mutex_init(&mcq->kick_lock, NULL);
 	mcq->extended = flags;
 	mcq->wc_flags = flags ? (uint32_t)(flags - 1) : 0;
+	if (mcq->extended)
+		mesh_cqex_save(mcq);
 	return mcq;
 }
 

@@ -409,16 +409,17 @@ __attribute__((no_sanitize("thread"), noinline)) static void put_functions(struc
 #undef X
 }
 
-void mesh_cqex_install(struct mesh_cq *cq)
+void mesh_cqex_save(struct mesh_cq *cq)
 {
-	struct ibv_cq_ex *ex = (struct ibv_cq_ex *)(void *)cq->cq;
+	const struct ibv_cq_ex *ex = (const struct ibv_cq_ex *)(void *)cq->cq;
 
-	/* All of them first: a thread that polls already may call any of ours as soon as it is there, and takes this lock then. */
-	pthread_mutex_lock(&cq->poll_lock);
 #define X(f) cq->base.f = ex->f;
 	MESH_CQ_EX_FUNCTIONS(X)
 #undef X
-	pthread_mutex_unlock(&cq->poll_lock);
+}
+
+void mesh_cqex_install(struct mesh_cq *cq)
+{
 	atomic_thread_fence(memory_order_release);
-	put_functions(ex);
+	put_functions((struct ibv_cq_ex *)(void *)cq->cq);
 }

@@ -687,7 +687,9 @@ void mesh_wrex_changed(struct mesh_held *h);
 /** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
 void mesh_wrex_leave_queue(struct mesh_held *h);
 
-/** mesh_cqex_install - put ours over an extended CQ's functions */
+/** mesh_cqex_save - keep an extended CQ's functions, before any thread can find @cq: a thread that polls finds all of them */
+void mesh_cqex_save(struct mesh_cq *cq);
+/** mesh_cqex_install - put ours over an extended CQ's functions, after mesh_cqex_save() */
 void mesh_cqex_install(struct mesh_cq *cq);
 
 /* ---- heldkeys.c ---------------------------------------------------------------------------------------------- */
