@@ -18,6 +18,7 @@
 #include "report.h"
 #include "say.h"
 
+#define FDS_EACH 2 /* a connection, and its process */
 /* Descriptors that are not connections; and those that one user has sent and that are being closed, see client.h. */
 #define OTHER_FDS (64 + 2 * (MD_STRAYS_MAX + MD_REFUSED_MAX))
 
@@ -163,11 +164,11 @@ static size_t clients_max(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return 256;
 	limit.rlim_cur = limit.rlim_max;
-	if (limit.rlim_cur > MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX)
-		limit.rlim_cur = MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX;
+	if (limit.rlim_cur > FDS_EACH * MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX)
+		limit.rlim_cur = FDS_EACH * MD_CLIENTS_MAX + OTHER_FDS + MD_CONTROLS_MAX;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	return limit.rlim_cur > 2 * OTHER_FDS + MD_CONTROLS_MAX
-		       ? limit.rlim_cur - OTHER_FDS - MD_CONTROLS_MAX
+		       ? (limit.rlim_cur - OTHER_FDS - MD_CONTROLS_MAX) / FDS_EACH
 		       : 64;
 }
 

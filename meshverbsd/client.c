@@ -160,6 +160,8 @@ void md_client_close(struct md_client *client)
 	HASH_DEL(clients->by_number, client);
 	clients->n--;
 	client->source = sd_event_source_disable_unref(client->source);
+	if (client->process >= 0)
+		close(client->process);
 	if (client->waits)
 		LIST_REMOVE(client, waiting);
 	if (client->rest)
@@ -217,7 +219,7 @@ static int add_client(struct md_clients *clients, int fd, const struct md_peer *
 	client->clients = clients;
 	client->number = ++clients->next_number;
 	client->fd = fd;
-	client->pid = peer->pid;
+	client->pid = client->sender = peer->pid;
 	client->uid = peer->uid;
 	client->account = account;
 	client->begun_ns = md_client_now_ns();
@@ -236,6 +238,7 @@ static int add_client(struct md_clients *clients, int fd, const struct md_peer *
 		free(client);
 		return -ENOMEM;
 	}
+	client->process = md_peer_open(fd, peer->pid);
 	clients->n++;
 	clients->count.connected++;
 	return 0;
@@ -302,9 +305,12 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
 
 int md_clients_start(struct md_clients *clients, int listen_fd)
 {
+	const int on = 1;
 	int err;
 
 	clients->listen_fd = listen_fd;
+	/* What accept4() makes of it has that from its first packet on. */
+	setsockopt(listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	md_resqp_open(&clients->resqp);
 	TAILQ_INIT(&clients->asking);
 	err = md_errands_start(&clients->closer, clients->event);

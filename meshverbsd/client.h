@@ -25,6 +25,8 @@ struct md_client {
 	int fd;
 	sd_event_source *source;
 	pid_t pid; /* of who connected; 0: of another PID namespace */
+	pid_t sender; /* the same: nobody else speaks over this connection */
+	int process; /* md_peer_open() */
 	uid_t uid;
 	struct md_account *account; /* it is counted for; NULL: it was refused */
 	bool registered;

@@ -21,18 +21,18 @@ void md_clients_let_go(struct md_clients *clients, const struct md_qp *qp)
 /*
  * May the kernel's answer end a claim? Its queue pair may be gone, and the number another process's: one that ends gives back its
  * queue pairs seconds before its connection to us, if much memory is to be deregistered, and an UNCLAIM may be lost.
- * Connections of one pid the answer cannot tell apart: one may have been passed on when its process ended, and the pid be another
- * process's by now. So it counts among those of one user only.
+ * Connections of one pid the answer cannot tell apart, where the kernel does not say which process has ended: one may have been passed on
+ * then, and the pid be another process's by now. So it counts among those of one user only.
  */
 static bool can_be_stale(const struct md_client *claimant, const struct md_qp *qp)
 {
 	const struct md_client *holder = md_clients_find(claimant->clients, qp->owner);
 
-	return holder && (!claimant->pid || holder->pid != claimant->pid || holder->uid == claimant->uid);
+	return holder && (!claimant->pid || holder->pid != claimant->pid || holder->uid == claimant->uid || md_peer_has_ended(holder->process));
 }
 
 /*
- * What the kernel says counts, and nothing else.
+ * What the kernel says counts, and nothing else. Of a process that has ended nothing counts, whatever its number is by now.
  *
  * Return: 0; -EPERM: another process has it; -ENOENT: nobody has; -ESRCH: the kernel names no process that could be compared;
  * -EOPNOTSUPP: it cannot be asked.
@@ -40,8 +40,11 @@ static bool can_be_stale(const struct md_client *claimant, const struct md_qp *q
 static int ask_kernel(const struct md_client *client, const char *device, uint32_t qpn)
 {
 	struct md_resqp *resqp = &client->clients->resqp;
-	pid_t owner = md_resqp_owner(resqp, device, qpn, md_client_now_ns());
+	pid_t owner;
 
+	if (md_peer_has_ended(client->process))
+		return -EPERM;
+	owner = md_resqp_owner(resqp, device, qpn, md_client_now_ns());
 	if (!owner)
 		return -EOPNOTSUPP;
 	if (owner < 0)

@@ -9,17 +9,21 @@
 
 #include "say.h"
 
-/* Return: 0; -ENODATA when it is no packet: there will be none any more. */
-static int take_descriptors(struct md_client *client, struct msghdr *msg)
+/* Return: 0; -ENODATA when it is no packet: there will be none any more. @ret_sender: the process that has sent it, as the kernel says */
+static int take_descriptors(struct md_client *client, struct msghdr *msg, pid_t *ret_sender)
 {
 	struct cmsghdr *cmsg;
+	struct ucred cred;
 	int err = -ENODATA;
 
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
 		if (cmsg->cmsg_level != SOL_SOCKET)
 			continue;
-		if (cmsg->cmsg_type == SCM_CREDENTIALS)
+		if (cmsg->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&cred, CMSG_DATA(cmsg), sizeof(cred));
+			*ret_sender = cred.pid;
 			err = 0;
+		}
 		if (cmsg->cmsg_type != SCM_RIGHTS)
 			continue;
 		client->n_strays = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -53,6 +57,24 @@ static int keep_rest(struct md_client *client, const uint8_t *buf, size_t len)
 	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
 	sd_event_source_set_enabled(clients->turn, SD_EVENT_ONESHOT);
 	return -EINPROGRESS;
+}
+
+/*
+ * A packet of another process to which the connection was passed on, or that inherited it. What a process may say belongs to the number of
+ * the process that connected, and that number may be another user's process by now.
+ */
+static int ignore(struct md_client *client, pid_t sender, unsigned int *n_frames)
+{
+	struct md_clients *clients = client->clients;
+
+	(*n_frames)++;
+	clients->count.malformed++;
+	if (md_client_now_ns() < clients->say_ns)
+		return 0;
+	clients->say_ns = md_client_now_ns() + MD_SAY_AGAIN_NS;
+	md_say(MD_WARNING, "process %d speaks over the connection of process %d (%s), user %u: ignored", (int)sender, (int)client->sender,
+	       client->name, (unsigned int)client->uid);
+	return 0;
 }
 
 /* Frames of one packet. Return: as take_packet(). */
@@ -90,10 +112,11 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 			     .msg_control = control.buf,
 			     .msg_controllen = sizeof(control.buf)};
 	ssize_t n = recvmsg(client->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	pid_t sender = 0;
 
 	if (n < 0)
 		return errno == EINTR || errno == ECONNRESET ? 0 : -errno; /* one that left something unread: go on to the end */
-	client->ended = take_descriptors(client, &msg) && !n;
+	client->ended = take_descriptors(client, &msg, &sender) && !n;
 	if (client->ended)
 		return -ESHUTDOWN;
 	if (take_page(client))
@@ -102,6 +125,8 @@ static int take_packet(struct md_client *client, unsigned int *n_frames)
 		client->clients->count.malformed++;
 		return -EBADMSG;
 	}
+	if (sender != client->sender)
+		return ignore(client, sender, n_frames);
 	return take_frames(client, buf, (size_t)n, n_frames);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "hash.h"
@@ -171,18 +172,38 @@ static enum md_place place_of(pid_t pid)
 	return depth == 1 && !strcmp(map, own) && has_our_root(pid) ? MD_PLACE_HOST : MD_PLACE_CONTAINER;
 }
 
-/* Has it ended, so that its number may be another process's? Where the kernel cannot tell, it has not. */
-static bool has_ended(int fd)
+int md_peer_open(int fd, pid_t pid)
 {
-	struct pollfd process = {.fd = -1, .events = POLLIN};
-	socklen_t len = sizeof(process.fd);
-	int n;
+	socklen_t len = sizeof(int);
+	int process = -1;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &process.fd, &len))
-		return errno != ENOPROTOOPT && errno != EINVAL;
-	n = poll(&process, 1, 0);
-	close(process.fd);
-	return n != 0;
+	if (!pid)
+		return -EREMOTE;
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &process, &len))
+		return process;
+	/* EINVAL: it has ended and has no number any more (Linux 6.5 to 6.13). */
+	if (errno != ENOPROTOOPT)
+		return errno == EINVAL ? -ESRCH : -errno;
+	process = (int)syscall(SYS_pidfd_open, pid, 0);
+	return process < 0 ? -errno : process;
+}
+
+bool md_peer_has_ended(int process)
+{
+	struct pollfd poller = {.fd = process, .events = POLLIN};
+
+	return process < 0 ? process == -ESRCH : poll(&poller, 1, 0) > 0;
+}
+
+/* So that its number may be another process's? */
+static bool has_ended(int fd, pid_t pid)
+{
+	int process = md_peer_open(fd, pid);
+	bool ended = md_peer_has_ended(process);
+
+	if (process >= 0)
+		close(process);
+	return ended;
 }
 
 int md_peer_of(int fd, struct md_peer *ret)
@@ -198,7 +219,7 @@ int md_peer_of(int fd, struct md_peer *ret)
 	if (ret->place == MD_PLACE_CONTAINER)
 		ret->account = account_of_container(ret->pid, fd);
 	/* What was read is of that process only if it is still there. */
-	if (ret->pid && has_ended(fd))
+	if (ret->pid && has_ended(fd, ret->pid))
 		ret->place = MD_PLACE_HIDDEN;
 	if (ret->place == MD_PLACE_HIDDEN)
 		ret->account = account_of_container(0, fd);

@@ -38,6 +38,19 @@ struct md_peer {
  */
 int md_peer_of(int fd, struct md_peer *ret);
 
+/**
+ * md_peer_open - a descriptor of the process at the other end, which polls readable once that process has ended
+ * @pid: struct md_peer's
+ *
+ * No other process that gets the same number is taken for it: with SO_PEERPIDFD never, before Linux 6.5 if the process was still there at the call.
+ *
+ * Return: the descriptor, the caller's; -ESRCH: it has ended; another -errno: the kernel cannot tell (before Linux 5.3, or @pid is 0).
+ */
+int md_peer_open(int fd, pid_t pid);
+
+/** md_peer_has_ended - has the process ended? @process: what md_peer_open() returned. Where the kernel cannot tell, it has not. */
+bool md_peer_has_ended(int process);
+
 /** md_peer_unbounded - is it root of the host, for whom there is no bound? */
 bool md_peer_unbounded(const struct md_peer *peer);
 

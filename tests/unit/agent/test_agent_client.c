@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/netlink.h>
@@ -1157,6 +1158,64 @@ static void test_claim_of_anothers(void **state)
 	close(b);
 }
 
+/* A child that inherited the connection, or anybody who was given it, registers nothing over it and sends nothing. */
+static void test_connection_passed_on(void **state)
+{
+	int a = registered(), status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child) {
+		send_claims(a, 5, 6);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	run_events();
+	assert_false(has_qp(5) || has_qp(6));
+	assert_int_equal(n_questions, 0);
+	assert_int_equal(clients.count.malformed, 1);
+	assert_int_equal(clients.n, 1);
+	claim(a, "mlx5_0", 5);
+	assert_true(has_qp(5));
+	close(a);
+}
+
+/* A connection that outlives its process: its number is another user's process by now, and makes queue pairs. */
+static void test_process_has_ended(void **state)
+{
+	int a = registered(), b = registered(), status;
+	struct md_client *old = md_clients_find(&clients, 1);
+	pid_t child;
+
+	(void)state;
+	claim(a, "mlx5_0", 5);
+	assert_true(has_qp(5));
+	child = fork();
+	if (!child)
+		_exit(0);
+	old->uid++;
+	assert_true(old->process >= 0);
+	close(old->process);
+	old->process = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_true(old->process >= 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	/* It registers nothing more, says nothing of what it has, */
+	claim(a, "mlx5_0", 6);
+	assert_false(has_qp(6));
+	assert_int_equal(n_questions, 1);
+	/* and keeps nothing from who has the number now. */
+	claim(b, "mlx5_0", 5);
+	assert_int_equal(owner_of(5), 2);
+	claim(b, "mlx5_0", 7);
+	md_clients_find(&clients, 2)->process = old->process;
+	assert_false(md_clients_deliver(&clients, "mlx5_0", 7, (const uint8_t *)"x", 1));
+	assert_false(has_qp(7));
+	md_clients_find(&clients, 2)->process = -1;
+	close(a);
+	close(b);
+}
+
 /* Which port a queue pair is bound to is found out, and remembered; one that is bound to none is nobody's yet. */
 static void test_qp_of_a_port(void **state)
 {
@@ -1401,6 +1460,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_connection_passed_on, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_process_has_ended, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_port, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread_that_ended, setup_kernel, teardown_kernel),

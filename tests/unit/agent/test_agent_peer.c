@@ -6,7 +6,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "peer.h"
@@ -104,11 +107,56 @@ static void test_rights(void **state)
 	}
 }
 
+/* Whoever connects, and ends at once or later, is not taken for who has the number next. */
+static void test_has_ended(void **state)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), live[2], fd, process, status;
+	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1;
+	struct md_peer peer;
+	pid_t child;
+
+	(void)state;
+	len += (socklen_t)sprintf(addr.sun_path + 1, "meshverbs-test-%d", (int)getpid());
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	for (int early = 0; early < 2; early++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, live), 0);
+		child = fork();
+		assert_true(child >= 0);
+		if (!child) {
+			fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+			close(live[0]);
+			_exit(connect(fd, (struct sockaddr *)&addr, len) || (!early && read(live[1], &status, 1)));
+		}
+		close(live[1]);
+		fd = accept(listener, NULL, NULL);
+		assert_true(fd >= 0);
+		if (early)
+			assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(md_peer_of(fd, &peer), 0);
+		process = md_peer_open(fd, child);
+		assert_int_equal(md_peer_has_ended(process), early);
+		assert_int_equal(peer.place == MD_PLACE_HIDDEN, early);
+		close(live[0]);
+		if (!early)
+			assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		assert_true(md_peer_has_ended(process));
+		if (process >= 0)
+			close(process);
+		close(fd);
+	}
+	assert_true(md_peer_open(listener, 0) < 0);
+	assert_false(md_peer_has_ended(md_peer_open(listener, 0)));
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_depth), cmocka_unit_test(test_root),   cmocka_unit_test(test_cgroup),
-		cmocka_unit_test(test_self),  cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_self),  cmocka_unit_test(test_rights), cmocka_unit_test(test_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -484,11 +484,12 @@ static void test_descriptors_that_wait(void **state)
 {
 	(void)state;
 	for (int what = 0; what < N_WAITING_CASES; what++) {
-		int peer, passed = lingering(&peer), other = join(), pair[2];
+		int peer, passed = lingering(&peer), other = join(), pair[2], on = 1;
 		uint8_t buf[MV_FRAME_MAX_BYTES];
 		uint64_t begun = now_ms();
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+		assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0); /* as the listening one has it */
 		clients.max = what == UNREAD_WHEN_REFUSED ? 1 : 8;
 		send_what_waits(pair[1], what, passed);
 		close(pair[1]);
