@@ -14,6 +14,7 @@
 
 #include "drain.h"
 #include "id.h"
+#include "order.h"
 #include "peer.h"
 #include "report.h"
 #include "say.h"
@@ -185,7 +186,7 @@ static int start_sockets(struct md_agent *agent)
 	if (!err) {
 		agent->controls.event = agent->event;
 		agent->controls.answer = md_report_answer;
-		agent->controls.carry_out = md_drain_answer;
+		agent->controls.carry_out = md_order_answer;
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		agent->controls.closer = &agent->clients.closer;

@@ -24,6 +24,8 @@
 #include "udp.h"
 #include "watch.h"
 
+struct json_object;
+
 /* What was asked for on the command line. */
 struct md_options {
 	const char *run_dir, *control_dir, *sysfs;
@@ -190,6 +192,8 @@ void md_trust_ask(struct md_agent *agent, struct md_host *host, uint64_t now_ns)
 uint64_t md_trust_look_hosts(struct md_agent *agent, uint64_t now_ns); /* Return: in how long to look again */
 /* Other keys are pinned now: hosts of that name, or all whose standing that changes (NULL), have to show theirs again. */
 void md_trust_review(struct md_agent *agent, const char *name);
+/* ident/orders.c: "key-..."; @answer gets what was done, or "error". For who may give orders. */
+void md_trust_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer);
 /* Is that key believed of a host of that name? */
 bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said);
 /* Does what that host says come with its pinned key, or the fleet's? */

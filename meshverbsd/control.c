@@ -135,44 +135,75 @@ int md_control_parse(const char *line, size_t len, char *ret, size_t size)
 	return err;
 }
 
-static int read_order(struct json_object *verb, struct json_object *device,
-		      struct json_object *force, struct md_order *ret)
+static const struct {
+	const char *name;
+	bool device, host, key; /* has to name one */
+} verbs[] = {
+	[MD_DRAIN] = {"drain", .device = true},	     [MD_UNDRAIN] = {"undrain", .device = true},
+	[MD_KEY_PIN] = {"key-pin", .host = true, .key = true}, [MD_KEY_FORGET] = {"key-forget", .host = true},
+	[MD_KEY_REVOKE] = {"key-revoke", .host = true}, [MD_KEY_RESTORE] = {"key-restore", .host = true},
+	[MD_KEY_ROTATE] = {"key-rotate"},
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+/* A member that is a text. Return: 0; -EBADMSG: it is none, or empty, or too long, or not there and @needed. */
+static int read_text(struct json_object *root, const char *member, bool needed, char *ret, size_t size)
+{
+	struct json_object *value;
+	const char *text;
+	size_t len;
+
+	if (!json_object_object_get_ex(root, member, &value))
+		return needed ? -EBADMSG : 0;
+	if (!json_object_is_type(value, json_type_string))
+		return -EBADMSG;
+	text = json_object_get_string(value);
+	len = strlen(text);
+	/* A NUL in it would make another name of it. */
+	if (!len || len >= size || len != (size_t)json_object_get_string_len(value))
+		return -EBADMSG;
+	memcpy(ret, text, len + 1);
+	return 0;
+}
+
+static int read_order(struct json_object *root, struct json_object *verb, struct md_order *ret)
 {
 	struct md_order order = {0};
-	const char *name;
+	struct json_object *force;
+	size_t v = 0;
 
-	if (!json_object_is_type(verb, json_type_string) ||
-	    !json_object_is_type(device, json_type_string) ||
-	    (force && !json_object_is_type(force, json_type_boolean)))
+	if (!json_object_is_type(verb, json_type_string))
 		return -EBADMSG;
-	order.undo = !strcmp(json_object_get_string(verb), "undrain");
-	if (!order.undo && strcmp(json_object_get_string(verb), "drain"))
+	while (v < N_VERBS && strcmp(json_object_get_string(verb), verbs[v].name) != 0)
+		v++;
+	if (v == N_VERBS)
 		return -EBADMSG;
-	order.force = json_object_get_boolean(force);
-	name = json_object_get_string(device);
-	/* A NUL in it would make another name of it. */
-	if (strlen(name) != (size_t)json_object_get_string_len(device) ||
-	    strlen(name) >= sizeof(order.device) || !*name)
+	order.verb = (enum md_verb)v;
+	if (json_object_object_get_ex(root, "force", &force)) {
+		if (!json_object_is_type(force, json_type_boolean))
+			return -EBADMSG;
+		order.force = json_object_get_boolean(force);
+	}
+	if (read_text(root, "device", verbs[v].device, order.device, sizeof(order.device)) ||
+	    read_text(root, "host", verbs[v].host, order.host, sizeof(order.host)) ||
+	    read_text(root, "key", verbs[v].key, order.key, sizeof(order.key)))
 		return -EBADMSG;
-	memcpy(order.device, name, strlen(name));
 	*ret = order;
 	return 0;
 }
 
 int md_control_parse_order(const char *line, size_t len, struct md_order *ret)
 {
-	struct json_object *root, *verb, *device = NULL, *force = NULL;
+	struct json_object *root, *verb;
 	struct json_tokener *tokener = json_tokener_new_ex(4);
 	int err = -ENOENT;
 
 	if (!tokener)
 		return -ENOMEM;
 	root = json_tokener_parse_ex(tokener, line, (int)len);
-	if (root && json_object_object_get_ex(root, "do", &verb)) {
-		json_object_object_get_ex(root, "device", &device);
-		json_object_object_get_ex(root, "force", &force);
-		err = read_order(verb, device, force, ret);
-	}
+	if (root && json_object_object_get_ex(root, "do", &verb))
+		err = read_order(root, verb, ret);
 	json_object_put(root);
 	json_tokener_free(tokener);
 	return err;

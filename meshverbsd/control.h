@@ -18,8 +18,8 @@
 /*
  * CONTROL_DIR/control: a request is one line of JSON, {"get": NAME}; the answer is one JSON object (OpenMetrics text for
  * "openmetrics"), after which the agent closes the connection. Every process of the host may ask; of QPs one sees one's own, root and
- * the agent's user see all. Only they may give orders: {"do": "drain", "device": NAME, "force": true}, and "undrain". Containers do
- * not have the socket; one that does all the same is not root, whatever its user (md_peer_is_admin()).
+ * the agent's user see all. Only they may give orders: {"do": VERB, ...}, see enum md_verb. Containers do not have the socket; one that
+ * does all the same is not root, whatever its user (md_peer_is_admin()).
  */
 struct md_controls;
 
@@ -40,11 +40,21 @@ struct md_control {
 	LIST_ENTRY(md_control) of_leaving;
 };
 
-/* What is to be done. */
+enum md_verb {
+	MD_DRAIN, /* "drain", "device"; "force": also where it would be refused to keep a host from being cut off */
+	MD_UNDRAIN, /* "undrain", "device" */
+	MD_KEY_PIN, /* "key-pin", "host", "key" */
+	MD_KEY_FORGET, /* "key-forget", "host" */
+	MD_KEY_REVOKE, /* "key-revoke", "host"; "key": not the known one */
+	MD_KEY_RESTORE, /* "key-restore", "host"; "key": which one, if several keys of that host are revoked */
+	MD_KEY_ROTATE, /* "key-rotate": this host's own */
+};
+
+/* What is to be done. Texts are as they were written: no more than their length is checked; "": not named. */
 struct md_order {
-	bool undo; /* undrain */
-	bool force; /* also where it would be refused to keep a host from being cut off */
-	char device[IBV_SYSFS_NAME_MAX]; /* as it was written: no more than its length is checked */
+	enum md_verb verb;
+	bool force;
+	char device[IBV_SYSFS_NAME_MAX], host[64], key[64];
 };
 
 struct md_controls {

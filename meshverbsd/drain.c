@@ -56,22 +56,19 @@ static bool has_device(const struct md_desc *desc, const char *device)
 }
 
 /* Why an order is not carried out. Return: false: nothing is against it. */
-static bool refuse(const struct md_agent *agent, const struct md_order *order, const struct md_peer *peer, char *why,
-		   size_t size)
+static bool refuse(const struct md_agent *agent, const struct md_order *order, char *why, size_t size)
 {
+	bool undo = order->verb == MD_UNDRAIN;
 	const struct md_desc *desc = agent->watch.view->desc;
 	char devices[512];
 
 	list_devices(desc, devices, sizeof(devices));
-	if (!md_peer_is_admin(peer))
-		snprintf(why, size, "only root and the user of the agent may %s a device, and not in a container",
-			 order->undo ? "undrain" : "drain");
-	else if (order->undo && !md_drained_has(&agent->drained, order->device))
+	if (undo && !md_drained_has(&agent->drained, order->device))
 		snprintf(why, size, "%s is not drained", order->device);
-	else if (!order->undo && !has_device(desc, order->device))
+	else if (!undo && !has_device(desc, order->device))
 		snprintf(why, size, "there is no RDMA device %s on this host; there are: %s",
 			 order->device, devices);
-	else if (!order->undo && !order->force && is_last(desc, order->device))
+	else if (!undo && !order->force && is_last(desc, order->device))
 		snprintf(why, size,
 			 "%s has the last port that is up: its connections would have nowhere to "
 			 "go, and new ones could not be made; if that is meant, force it",
@@ -85,9 +82,10 @@ static bool refuse(const struct md_agent *agent, const struct md_order *order, c
 static int carry_out(struct md_agent *agent, const struct md_order *order)
 {
 	struct md_drained before = agent->drained;
+	bool undo = order->verb == MD_UNDRAIN;
 	int err;
 
-	err = order->undo ? md_drained_remove(&agent->drained, order->device)
+	err = undo ? md_drained_remove(&agent->drained, order->device)
 			  : md_drained_add(&agent->drained, order->device);
 	if (!err)
 		err = md_drained_save(agent->rundir.control_fd, &agent->drained);
@@ -96,54 +94,30 @@ static int carry_out(struct md_agent *agent, const struct md_order *order)
 		return err;
 	}
 	md_say(MD_INFO, "%s is %s", order->device,
-	       order->undo ? "in use again" : "drained: announced as down");
+	       undo ? "in use again" : "drained: announced as down");
 	md_watch_drained(&agent->watch);
 	return 0;
 }
 
-static char *object_text(struct json_object *object, size_t *ret_len)
+void md_drain_carry_out(struct md_agent *agent, const struct md_order *order, struct json_object *answer)
 {
-	const char *text =
-		object ? json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN) : NULL;
-	char *line = NULL;
-	int len = text ? asprintf(&line, "%s\n", text) : -1;
-
-	json_object_put(object);
-	if (len < 0)
-		return NULL;
-	*ret_len = (size_t)len;
-	return line;
-}
-
-char *md_drain_answer(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len)
-{
-	struct json_object *object = json_object_new_object();
-	char why[1024], text[MD_PEER_TEXT_SIZE];
-	struct md_agent *agent = arg;
+	char why[1024];
 	int err;
 
-	if (!object)
-		return NULL;
-	if (!md_peer_is_admin(peer) && md_now() >= agent->refused_order_ns) {
-		agent->refused_order_ns = md_now() + MD_SAY_AGAIN_NS;
-		md_say(MD_WARNING, "%s may not %s %s", md_peer_text(peer, text, sizeof(text)), order->undo ? "undrain" : "drain",
-		       order->device);
-	}
-	if (refuse(agent, order, peer, why, sizeof(why))) {
-		json_object_object_add(object, "error", json_object_new_string(why));
-		return object_text(object, ret_len);
+	if (refuse(agent, order, why, sizeof(why))) {
+		json_object_object_add(answer, "error", json_object_new_string(why));
+		return;
 	}
 	err = carry_out(agent, order);
 	if (err) {
 		snprintf(why, sizeof(why),
 			 "it cannot be noted in %s, so it would not outlive the agent: %s",
 			 agent->options->control_dir, md_strerror(err));
-		json_object_object_add(object, "error", json_object_new_string(why));
-		return object_text(object, ret_len);
+		json_object_object_add(answer, "error", json_object_new_string(why));
+		return;
 	}
-	json_object_object_add(object, "device", json_object_new_string(order->device));
-	json_object_object_add(object, "drained", json_object_new_boolean(!order->undo));
-	return object_text(object, ret_len);
+	json_object_object_add(answer, "device", json_object_new_string(order->device));
+	json_object_object_add(answer, "drained", json_object_new_boolean(order->verb == MD_DRAIN));
 }
 
 void md_drain_load(struct md_agent *agent)

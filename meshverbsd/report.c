@@ -13,6 +13,7 @@
 #include "ctl.h"
 #include "metrics.h"
 #include "paths.h"
+#include "say.h"
 
 /*
  * json-c's constructors give NULL without memory, and its adders take that for null: an answer may
@@ -181,6 +182,43 @@ static struct json_object *nets_array(const struct md_agent *agent)
 	return nets;
 }
 
+static void add_public(struct json_object *to, const char *key, const struct md_public *value)
+{
+	char text[MD_PUBLIC_TEXT_SIZE];
+
+	md_public_format(value, text);
+	add_text(to, key, text);
+}
+
+static struct json_object *own_identity(const struct md_agent *agent)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "name", agent->name);
+	add_public(object, "key", &agent->trust.identity.sign);
+	add_bool(object, "lasting", agent->trust.identity.lasting);
+	if (agent->trust.identity.since_s)
+		add_number(object, "since", agent->trust.identity.since_s);
+	if (!md_public_is_zero(&agent->trust.identity.former))
+		add_public(object, "former_key", &agent->trust.identity.former);
+	return object;
+}
+
+/* This host's identity, and whether what an order has changed is on the disk. */
+static void add_identity(struct json_object *to, const struct md_agent *agent)
+{
+	const struct md_trust *trust = &agent->trust;
+
+	add(to, "identity", trust->on ? own_identity(agent) : NULL);
+	if (!trust->on && *trust->why)
+		add_text(to, "identity_error", trust->why);
+	add_bool(to, "keys_unsaved", trust->pins.dirty || trust->save.out || trust->rotate.out);
+	if (trust->save_err)
+		add_text(to, "keys_error", md_strerror(trust->save_err));
+	if (trust->rotate_err)
+		add_text(to, "rotate_error", md_strerror(trust->rotate_err));
+}
+
 static struct json_object *report_status(const struct md_agent *agent)
 {
 	struct json_object *object = json_object_new_object();
@@ -194,6 +232,7 @@ static struct json_object *report_status(const struct md_agent *agent)
 	add_number(object, "uptime_ms", (md_now() - agent->begun_ns) / MD_MS);
 	add_number(object, "port", agent->udp.port);
 	add_bool(object, "has_key", md_secure_has_key(agent->secure));
+	add_identity(object, agent);
 	add_number(object, "hosts", agent->hosts.n);
 	add_number(object, "processes", agent->clients.n);
 	add_number(object, "claims", agent->clients.qps.n);
@@ -285,26 +324,6 @@ static void report_peers(const struct md_agent *agent, FILE *out)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static void add_public(struct json_object *to, const char *key, const struct md_public *value)
-{
-	char text[MD_PUBLIC_TEXT_SIZE];
-
-	md_public_format(value, text);
-	add_text(to, key, text);
-}
-
-static struct json_object *own_identity(const struct md_agent *agent)
-{
-	struct json_object *object = json_object_new_object();
-
-	add_text(object, "name", agent->name);
-	add_public(object, "key", &agent->trust.identity.sign);
-	add_bool(object, "lasting", agent->trust.identity.lasting);
-	if (!md_public_is_zero(&agent->trust.identity.former))
-		add_public(object, "former_key", &agent->trust.identity.former);
-	return object;
-}
-
 static const char *trust_name(const struct md_host *host)
 {
 	static const char *const names[] = {[MD_TRUST_UNPINNED] = "unpinned",
@@ -337,6 +356,7 @@ static struct json_object *host_key_object(const struct md_agent *agent, const s
 	add_id(object, "id", &host->id);
 	add_text(object, "trust", trust_name(host));
 	add_bool(object, "authenticated", md_trust_is_authenticated(agent, host));
+	add_number(object, "heard_ms_ago", (md_now() - host->heard_ns) / MD_MS);
 	if (host->vouch)
 		add_public(object, "key", &host->vouch->said.sign);
 	add_pin(object, &agent->trust.pins, host->name);
@@ -349,6 +369,8 @@ static struct json_object *pin_object(const struct md_pins *pins, const struct m
 
 	add_text(object, "name", pin->name);
 	add_pin(object, pins, pin->name);
+	if (pin->seen_s)
+		add_number(object, "seen", pin->seen_s);
 	return object;
 }
 

@@ -147,21 +147,14 @@ int agent_ask(const struct cli *cli, const char *what, const char *member, int t
 	return rc;
 }
 
-int agent_order(const struct cli *cli, const char *verb, const char *device, bool force,
-		struct json_object **ret)
+int agent_order(const struct cli *cli, struct json_object *order, const char *member, int type, struct json_object **ret)
 {
-	struct json_object *order = json_object_new_object(), *answer = NULL;
+	struct json_object *answer = NULL;
 	char *line = NULL, *text = NULL;
 	size_t len = 0;
 	int rc = -ENOMEM;
 
-	if (!order)
-		return rc;
-	json_object_object_add(order, "do", json_object_new_string(verb));
-	json_object_object_add(order, "device", json_object_new_string(device));
-	json_object_object_add(order, "force", json_object_new_boolean(force));
-	if (asprintf(&line, "%s\n", json_object_to_json_string_ext(order, JSON_C_TO_STRING_PLAIN)) <
-	    0)
+	if (!order || asprintf(&line, "%s\n", json_object_to_json_string_ext(order, JSON_C_TO_STRING_PLAIN)) < 0)
 		line = NULL;
 	json_object_put(order);
 	if (line)
@@ -169,10 +162,7 @@ int agent_order(const struct cli *cli, const char *verb, const char *device, boo
 	if (!rc) {
 		answer = json_tokener_parse(text);
 		/* Either member says that the order was understood. */
-		rc = agent_member(answer, "drained", json_type_boolean) ||
-				     agent_text(answer, "error")
-			     ? 0
-			     : -EBADMSG;
+		rc = agent_member(answer, member, type) || agent_text(answer, "error") ? 0 : -EBADMSG;
 	}
 	free(line);
 	free(text);

@@ -12,7 +12,7 @@ struct json_object;
 
 /**
  * agent_ask_text - ask for a report
- * @what: "status", "peers", "qps", "probes", "metrics" or "openmetrics"
+ * @what: "status", "peers", "keys", "qps", "probes", "metrics" or "openmetrics"
  * @ret_text: malloc()ed on success, @ret_len bytes and a NUL
  *
  * Return: 0; -ENOENT, -ECONNREFUSED: no agent; -EPROTONOSUPPORT: one of an older version, which listens in RUN_DIR; -EAGAIN: no answer within ten seconds; another
@@ -32,14 +32,13 @@ int agent_ask(const struct cli *cli, const char *what, const char *member, int t
 
 /**
  * agent_order - have something done
- * @verb: "drain" or "undrain"
- * @ret: on success to be released with json_object_put(); has "error" where the agent refuses, or
- * "drained"
+ * @order: {"do": ...}, see meshverbsd(8); is released; NULL: there was no memory for it
+ * @member, @type: what the answer to an order that was carried out has, and its enum json_type
+ * @ret: on success to be released with json_object_put(); has "error" where the agent refuses, or @member
  *
  * Return: as agent_ask().
  */
-int agent_order(const struct cli *cli, const char *verb, const char *device, bool force,
-		struct json_object **ret);
+int agent_order(const struct cli *cli, struct json_object *order, const char *member, int type, struct json_object **ret);
 
 /**
  * agent_ask_error - say why there is no answer

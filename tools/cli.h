@@ -39,7 +39,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_status, cmd_doctor, cmd_gids, cmd_explain, cmd_peers, cmd_paths,
-	cmd_qps, cmd_monitor, cmd_metrics, cmd_drain, cmd_undrain;
+	cmd_qps, cmd_monitor, cmd_metrics, cmd_drain, cmd_undrain, cmd_keys;
 
 /**
  * cli_error - a line on stderr that starts with the program's name

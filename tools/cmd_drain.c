@@ -248,9 +248,15 @@ static int show(const struct drain *drain)
 /* Return: 0, or CLI_ERROR after having said what is wrong. */
 static int order(struct cli *cli, const char *verb, const char *device, bool force)
 {
-	struct json_object *answer = NULL;
-	int rc = agent_order(cli, verb, device, force, &answer);
+	struct json_object *object = json_object_new_object(), *answer = NULL;
+	int rc;
 
+	if (object) {
+		json_object_object_add(object, "do", json_object_new_string(verb));
+		json_object_object_add(object, "device", json_object_new_string(device));
+		json_object_object_add(object, "force", json_object_new_boolean(force));
+	}
+	rc = agent_order(cli, object, "drained", json_type_boolean, &answer);
 	if (rc) {
 		agent_ask_error(cli, rc, "a word on draining");
 		return CLI_ERROR;

@@ -13,6 +13,7 @@
 static const struct cli_command *const commands[] = {
 	&cmd_status, &cmd_doctor,  &cmd_gids,    &cmd_explain, &cmd_peers,   &cmd_paths,
 	&cmd_qps,    &cmd_monitor, &cmd_metrics, &cmd_drain,   &cmd_undrain,
+	&cmd_keys,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

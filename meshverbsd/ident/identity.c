@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -270,6 +271,10 @@ static int load_fd(int fd, const char *machine_id, struct md_identity *ret, char
 	} while (n && len < sizeof(text));
 	err = md_identity_parse(text, len, machine_id, ret, why, why_size);
 	sodium_memzero(text, sizeof(text));
+	if (!err) {
+		ret->lasting = true;
+		ret->since_s = (uint64_t)st.st_mtime;
+	}
 	return err;
 }
 
@@ -281,8 +286,6 @@ int md_identity_load(int dir_fd, const char *machine_id, struct md_identity *ret
 		return fail(-errno, ret_why, why_size, strerror(errno));
 	err = load_fd(fd, machine_id, ret, ret_why, why_size);
 	close(fd);
-	if (!err)
-		ret->lasting = true;
 	return err;
 }
 
@@ -314,7 +317,9 @@ int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *ide
 		err = -errno;
 	if (err)
 		unlinkat(dir_fd, ASIDE, 0);
-	else
+	if (!err) {
 		identity->lasting = true;
+		identity->since_s = (uint64_t)time(NULL);
+	}
 	return err;
 }

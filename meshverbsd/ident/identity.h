@@ -35,6 +35,7 @@ struct md_identity {
 	struct md_public former; /* zero: none */
 	uint8_t endorsement[MD_SIGNATURE_BYTES]; /* @former's signature of @sign */
 	bool lasting; /* in a file */
+	uint64_t since_s; /* of the file, in seconds since 1970; 0: in none */
 };
 
 /** md_identity_make - a new one, in memory; 0 or -EIO (libsodium cannot start) */
@@ -71,7 +72,7 @@ void md_identity_format(const struct md_identity *identity, const char *machine_
  */
 int md_identity_load(int dir_fd, const char *machine_id, struct md_identity *ret, char *ret_why, size_t why_size);
 
-/** md_identity_save - write it aside, flush, rename; sets @identity->lasting. 0 or -errno, and the former file stays */
+/** md_identity_save - write it aside, flush, rename; sets @identity->lasting and since_s. 0 or -errno, and the former file stays */
 int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *identity);
 
 void md_identity_wipe(struct md_identity *identity);

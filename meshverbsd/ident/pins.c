@@ -110,6 +110,14 @@ int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *
 	return 0;
 }
 
+void md_pins_seen(struct md_pins *pins, const char *name, uint64_t seen_s)
+{
+	struct md_pin *pin = find(pins, name);
+
+	if (pin)
+		pin->seen_s = seen_s;
+}
+
 int md_pins_forget(struct md_pins *pins, const char *name)
 {
 	struct md_pin *pin = find(pins, name);

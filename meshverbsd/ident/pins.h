@@ -33,6 +33,7 @@ struct md_pin {
 	struct md_public own, file;
 	enum md_pin_how how; /* of @own */
 	uint64_t since_s;
+	uint64_t seen_s; /* when the host was heard last, if it is not heard any more; 0: not since the start. Not saved */
 };
 
 struct md_revoked {
@@ -58,6 +59,9 @@ bool md_pins_is_revoked(const struct md_pins *pins, const struct md_public *key)
 
 /** md_pins_set - replace what is there, but for the hosts file's. 0; -EINVAL: no name; -ENOSPC; -ENOMEM */
 int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *key, enum md_pin_how how, uint64_t since_s);
+
+/** md_pins_seen - a host of that name was heard then, and is not any more */
+void md_pins_seen(struct md_pins *pins, const char *name, uint64_t seen_s);
 
 /** md_pins_forget - 0; -ENOENT: there is none; -EPERM: the hosts file has it */
 int md_pins_forget(struct md_pins *pins, const char *name);

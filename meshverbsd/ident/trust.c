@@ -15,7 +15,8 @@
 #include "paths.h"
 #include "say.h"
 
-#define SAVE_NS (2 * MD_S) /* between two writings of the pins, each of all of them */
+#define SAVE_NS	      (2 * MD_S) /* between two writings of the pins, each of all of them */
+#define SAVE_AGAIN_NS (60 * MD_S) /* after one that failed */
 
 /* Bounds what forged statements cost. Neighbours that start together come to a few each. */
 static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
@@ -26,6 +27,14 @@ static const struct md_rate group_verified = {.per_second = 50, .burst = 512};
 static const char *state_dir(const struct md_agent *agent)
 {
 	return agent->options->state_dir;
+}
+
+static uint64_t realtime_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec;
 }
 
 static int make_identity(struct md_agent *agent)
@@ -60,9 +69,10 @@ static int load_identity(struct md_agent *agent)
 		md_say(MD_WARNING, "%s/" MD_IDENTITY_FILE ": %s, of which this one is a copy: makes another", state_dir(agent), why);
 	if (err == -ENOENT || err == -EXDEV)
 		return make_identity(agent);
-	if (err)
-		md_say(MD_ERROR, "%s/" MD_IDENTITY_FILE ": %s: this host has no identity until that is mended, or the file removed",
-		       state_dir(agent), why);
+	if (err) {
+		snprintf(trust->why, sizeof(trust->why), "%s/" MD_IDENTITY_FILE ": %s", state_dir(agent), why);
+		md_say(MD_ERROR, "%s: this host has no identity until that is mended, or the file removed", trust->why);
+	}
 	trust->on = !err;
 	return 0;
 }
@@ -87,6 +97,8 @@ static void on_gone(void *arg, const struct md_host *host)
 {
 	struct md_agent *agent = arg;
 
+	if (md_host_is_vouched(host))
+		md_pins_seen(&agent->trust.pins, host->vouch->said.name, realtime_s() - (md_now() - host->heard_ns) / MD_S);
 	if (host->vouch)
 		md_secure_forget_peer(agent->secure, &host->id);
 }
@@ -99,8 +111,10 @@ int md_trust_start(struct md_agent *agent)
 
 	trust->dir_fd = -1;
 	trust->save_ns = trust->look_ns = UINT64_MAX;
-	if (!state_dir(agent))
+	if (!state_dir(agent)) {
+		snprintf(trust->why, sizeof(trust->why), "the agent runs with --run-dir and without --state-dir");
 		return 0;
+	}
 	md_id_gather(&from);
 	snprintf(trust->machine_id, sizeof(trust->machine_id), "%s", from.machine_id);
 	trust->dir_fd = open(state_dir(agent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +122,8 @@ int md_trust_start(struct md_agent *agent)
 	if (err || !trust->on)
 		return err;
 	if (!md_statement_is_name(agent->name)) {
-		md_say(MD_WARNING, "'%s' is no name to be known by: this host shows no identity until it has a host name", agent->name);
+		snprintf(trust->why, sizeof(trust->why), "'%s' is no name to be known by", agent->name);
+		md_say(MD_WARNING, "%s: this host shows no identity until it has a host name", trust->why);
 		trust->on = false;
 		return 0;
 	}
@@ -134,6 +149,7 @@ void md_trust_stop(struct md_agent *agent)
 	free(trust->save_text);
 	md_pins_fini(&trust->pins);
 	md_identity_wipe(&trust->identity);
+	md_identity_wipe(&trust->next);
 	if (trust->dir_fd >= 0)
 		close(trust->dir_fd);
 }
@@ -154,8 +170,12 @@ static void on_saved(struct md_errand *errand)
 	free(trust->save_text);
 	trust->save_text = NULL;
 	if (trust->save_err && trust->save_err != trust->said_err)
-		md_say(MD_ERROR, MD_PINS_FILE " cannot be written: %s: keys of hosts met from now on are forgotten with this agent",
+		md_say(MD_ERROR, MD_PINS_FILE " cannot be written: %s: what is learnt of keys from now on is forgotten with this agent",
 		       md_strerror(trust->save_err));
+	if (trust->save_err) { /* once more, when there is room again */
+		trust->pins.dirty = true;
+		trust->save_ns = md_now() + SAVE_AGAIN_NS;
+	}
 	trust->said_err = trust->save_err;
 }
 
@@ -215,14 +235,6 @@ size_t md_trust_own_statement(struct md_agent *agent, bool asks, const uint8_t *
 
 /* ---- others' statements ---------------------------------------------------------------------- */
 
-static uint64_t realtime_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec;
-}
-
 static bool may_verify(struct md_trust *trust, const struct md_received *received, uint64_t now_ns)
 {
 	struct md_limit *group = &trust->verifying_of[md_hash64(&received->ip, sizeof(received->ip)) % 64];
@@ -259,8 +271,8 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 		       said->name, key);
 	} else if (!trust->pins_full) {
 		trust->pins_full = true;
-		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: take hosts that are gone out of %s/" MD_PINS_FILE " while meshverbsd is stopped", said->name,
-		       md_strerror(err), state_dir(agent));
+		md_say(MD_WARNING, "host %s cannot be noted with its key: %s: meshverbs keys forget hosts that are gone", said->name,
+		       md_strerror(err));
 	}
 }
 
@@ -315,15 +327,18 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 	} else if (in == MD_TRUST_CHANGED && pinned) {
 		md_public_format(pinned, had);
 		md_say(MD_WARNING,
-		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew, take its line out of %s/" MD_PINS_FILE " while meshverbsd is stopped",
-		       said->name, now, had, state_dir(agent));
+		       "host %s has the key %s, but is known with %s: not authenticated; if it was installed anew: meshverbs keys forget %s",
+		       said->name, now, had, said->name);
 	}
 }
 
 /* Somebody with another key speaks as a host whose key is known. That one stays who it was. */
-static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_statement *said, uint64_t now_ns)
+static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_received *received,
+			const struct md_statement *said, uint64_t now_ns)
 {
-	char theirs[MD_PUBLIC_TEXT_SIZE], known[MD_PUBLIC_TEXT_SIZE];
+	char theirs[MD_PUBLIC_TEXT_SIZE], known[MD_PUBLIC_TEXT_SIZE], at[MV_GID_STRLEN];
+	const struct md_net *net = md_view_net(agent->watch.view, received->ifindex);
+	union ibv_gid ip = md_paths_gid(&received->ip);
 	struct md_vouch *vouch = host->vouch;
 
 	if (!md_host_is_vouched(host) || follows(&agent->trust, said, &vouch->said.sign))
@@ -334,8 +349,8 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
 	vouch->say_ns = now_ns + MD_SAY_AGAIN_NS;
 	md_public_format(&said->sign, theirs);
 	md_public_format(&vouch->said.sign, known);
-	md_say(MD_WARNING, "somebody with the key %s speaks as host %s, which has the key %s: ignored",
-	       theirs, host->name, known);
+	md_say(MD_WARNING, "somebody at %s on %s, with the key %s, speaks as host %s, which has the key %s: ignored",
+	       mv_gid_format(&ip, at), net ? net->name : "no link of this host", theirs, host->name, known);
 	return true;
 }
 
@@ -402,7 +417,7 @@ unsigned int md_trust_statement(struct md_agent *agent, const struct md_received
 	if ((host->vouch && md_public_is(&said.sign, &host->vouch->said.sign) && is_old(host, &said)) ||
 	    !may_verify(trust, received, now_ns))
 		return 0;
-	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, &said, now_ns)) {
+	if (!md_statement_verify(opened->payload, opened->payload_len, &said) || is_impostor(agent, host, received, &said, now_ns)) {
 		trust->count.rejected++;
 		return 0;
 	}

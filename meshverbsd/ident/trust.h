@@ -10,6 +10,7 @@
 /* Who this host is, and who others have to be. The functions are in agent.h. */
 struct md_trust {
 	bool on;
+	char why[192]; /* why not, for people */
 	int dir_fd; /* STATE_DIR; -1: there is none */
 	char machine_id[64];
 	struct md_identity identity;
@@ -17,6 +18,11 @@ struct md_trust {
 	bool pins_lost; /* the file could not be read: it is not overwritten */
 	bool pins_full; /* said already */
 	uint64_t rotated_ns; /* 0: not since the start */
+
+	/* The next identity on its way to the disk: the errand's thread has it meanwhile. */
+	struct md_errand rotate;
+	struct md_identity next;
+	int rotate_err;
 
 	/* What we sign; 0: nothing yet. */
 	size_t statement_len;

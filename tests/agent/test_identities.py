@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Identities of hosts: pinned at first contact, sealed in pairs, changed, rotated:  test_identities.py BUILD [TEST...]"""
+import base64
 import json
 import os
 import pathlib
+import re
+import socket
 import sys
 import unittest
 
@@ -11,6 +14,7 @@ import hosts
 from hosts import wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "attack"))
+import attacknet  # noqa: E402
 import wire  # noqa: E402
 
 BUILD = None
@@ -57,7 +61,7 @@ class IdentityTest(unittest.TestCase):
         self.authenticated(a, b.name)
         self.authenticated(b, a.name)
 
-    def order(self, host, **order):
+    def order(self, host, /, **order):
         return json.loads(host.ask(json.dumps(order)))
 
     def traffic(self, a, b):
@@ -133,7 +137,7 @@ class IdentityTest(unittest.TestCase):
         self.traffic(a, b)()
         log = a.log.read_text()
         self.assertIn(f"host b has the key {self.own(b)}, but is known with {old}", log)
-        self.assertIn("take its line out of", log)
+        self.assertIn("if it was installed anew: meshverbs keys forget b", log)
         self.assertGreaterEqual(a.metric("host_keys_changed"), 1)
 
     def test_hosts_file(self):
@@ -179,6 +183,197 @@ class IdentityTest(unittest.TestCase):
         self.traffic(a, b)()
         self.assertEqual((b.state_dir / "identity").read_text(), "secret nonsense\n")
 
+    def rejected(self, *group):
+        return [host.metric("datagrams_rejected") for host in group]
+
+    def rotate(self, host):
+        """Return: its new key, when it is in force."""
+        answer = self.order(host, do="key-rotate")
+        self.assertEqual(sorted(answer), ["former_key", "key"], answer)
+        wait_for("rotated", lambda: self.own(host) == answer["key"])
+        return answer["key"]
+
+    def test_rotation(self):
+        """Messages both ways while both ends change their keys: each arrives, none is refused, both stay authenticated all the while."""
+        a, b = self.identified_pair()
+        say = self.traffic(a, b)
+        before = self.rejected(a, b)
+        for host, other in ((a, b), (b, a)):
+            old = self.own(host)
+            answer = self.order(host, do="key-rotate")
+            self.assertEqual(answer["former_key"], old)
+
+            def learnt():
+                say()
+                for one, name in ((host, other.name), (other, host.name)):
+                    self.assertTrue(self.known(one, name)["authenticated"])
+                return self.known(other, host.name).get("pinned_key") == answer["key"]
+            wait_for("the new key is known", learnt)
+            say()
+            self.assertEqual((self.own(host), self.known(other, host.name)["how"]), (answer["key"], "rotated"))
+            self.assertEqual(other.metric("host_keys_rotated"), 1)
+            self.assertIn(f"host {host.name} has a new key, which its former key has signed: {answer['key']}", other.log.read_text())
+        self.assertEqual(self.rejected(a, b), before)
+        self.assertEqual([host.metric("host_keys_changed") + host.metric("impostors") for host in (a, b)], [0, 0])
+        self.assertIn("less than a minute ago", self.order(a, do="key-rotate")["error"])
+        # The file of either outlives its agent.
+        key = self.own(a)
+        a.stop()
+        a.start()
+        self.both(a, b)
+        self.assertEqual((self.own(a), self.known(b, "a")["pinned_key"]), (key, key))
+        self.traffic(a, b)()
+
+    def test_rotation_in_absence(self):
+        """A host that was away during one rotation takes the new key all the same."""
+        a, b = self.identified_pair()
+        a.stop()
+        wait_for("a is forgotten", lambda: b.peers() == [])
+        key = self.rotate(b)
+        a.start()
+        self.both(a, b)
+        self.assertEqual((self.known(a, "b")["pinned_key"], self.known(a, "b")["how"]), (key, "rotated"))
+        self.traffic(a, b)()
+
+    def test_rotation_cannot_be_written(self):
+        a, b = self.identified_pair()
+        key = self.own(a)
+        (a.state_dir / "identity.new").mkdir()
+        self.order(a, do="key-rotate")
+        wait_for("said", lambda: "rotate_error" in a.get("status"))
+        self.assertEqual(self.own(a), key)
+        self.assertIn("identity: File exists: this host keeps its key", a.log.read_text())
+        (a.state_dir / "identity.new").rmdir()
+        self.rotate(a)
+        self.both(a, b)
+        self.assertNotIn("rotate_error", a.get("status"))
+
+    def saved(self, host):
+        wait_for("saved", lambda: not host.get("status")["keys_unsaved"])
+        return (host.state_dir / "known_hosts").read_text()
+
+    def test_orders(self):
+        """What the administrator says of another host's key."""
+        a, b = self.identified_pair()
+        say, key, other = self.traffic(a, b), self.own(b), self.own(a)
+        say()
+        self.assertEqual(self.order(a, do="key-pin", host="b", key=other), {"host": "b", "key": other, "former_key": key})
+        wait_for("changed", lambda: self.known(a, "b")["trust"] == "changed")
+        self.authenticated(a, "b", False)
+        self.assertIn(f"b {other} operator ", self.saved(a))
+        self.assertEqual(self.order(a, do="key-forget", host="b"), {"host": "b", "key": other})
+        self.both(a, b)
+        self.assertEqual(self.known(a, "b")["how"], "first-contact")
+        self.assertIn(f"b {key} first-contact ", self.saved(a))
+        say()
+        self.assertEqual(self.order(a, do="key-revoke", host="b"), {"host": "b", "key": key})
+        wait_for("revoked", lambda: self.known(a, "b")["trust"] == "revoked")
+        self.authenticated(a, "b", False)
+        self.assertIn(f"b {key} revoked ", self.saved(a))
+        self.assertIn("this key is revoked: meshverbs keys restore b", self.order(a, do="key-pin", host="b", key=key)["error"])
+        a.stop()
+        a.start()
+        wait_for("revoked, still", lambda: self.known(a, "b")["trust"] == "revoked")
+        self.assertEqual(self.order(a, do="key-restore", host="b"), {"host": "b", "key": key})
+        self.both(a, b)
+        self.assertNotIn("revoked", self.saved(a))
+        self.traffic(a, b)()
+
+    def test_orders_refused(self):
+        a, b = self.identified_pair()
+        key, nobody = self.own(b), wire.Signer(bytes(32)).public
+        for order, error in (
+                ({"do": "key-pin", "host": "b", "key": "abc"}, "'abc' is no key of a host: copy all 44 characters"),
+                ({"do": "key-pin", "host": "two words", "key": key}, "the key of host two words cannot be noted: this is no name"),
+                ({"do": "key-forget", "host": "c"}, "no key of host c is known: meshverbs keys lists them"),
+                ({"do": "key-revoke", "host": "c"}, "no key of host c is known"),
+                ({"do": "key-revoke", "host": "a", "key": self.own(a)}, "this is the key of this host: meshverbs keys rotate"),
+                ({"do": "key-restore", "host": "b"}, "no key of host b is revoked"),
+                ({"do": "key-restore", "host": "b", "key": base64.b64encode(nobody).decode()}, "this key of host b is not revoked")):
+            self.assertIn(error, self.order(a, **order)["error"])
+        (a.dir / "hosts").write_text(f"b 10.1.0.2 key={key}\n")
+        a.agent.send_signal(1)
+        wait_for("the hosts file", lambda: self.known(a, "b")["how"] == "hosts-file")
+        self.assertIn("has a key of host b, which has precedence", self.order(a, do="key-pin", host="b", key=self.own(a))["error"])
+        self.assertEqual(self.order(a, do="key-forget", host="b")["key"], key)  # the one beside the hosts file's
+        self.assertIn("the key of host b is in the hosts file", self.order(a, do="key-forget", host="b")["error"])
+        self.both(a, b)
+        code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+                "s.sendall(sys.argv[2].encode() + b'\\n'); print(s.recv(4096).decode())")
+        for order in ({"do": "key-forget", "host": "b"}, {"do": "key-rotate"}):
+            said = json.loads(hosts.sh(*hosts.as_user(1), sys.executable, "-c", code, str(a.control_dir / "control"), json.dumps(order)))
+            self.assertEqual(said["error"], "only root and the user of the agent may change keys, and not in a container")
+        self.assertRegex(a.log.read_text(), r"user 1, process \d+ may not forget the key of host b")
+        self.both(a, b)
+        # Where it cannot be written, that is said, and it is tried again.
+        (a.state_dir / "known_hosts.new").mkdir()
+        self.order(a, do="key-pin", host="c", key=key)
+        wait_for("said", lambda: a.get("status").get("keys_error") == "File exists")
+        (a.state_dir / "known_hosts.new").rmdir()
+        self.order(a, do="key-pin", host="d", key=key)
+        self.assertRegex(self.saved(a), rf"c {re.escape(key)} operator \d+\nd {re.escape(key)} operator ")
+
+    def test_impostor(self):
+        """Another host announces the name, the id and the GID of one that is known, with a key of its own."""
+        a, b = self.identified_pair()
+        c = self.world.host("c")
+        self.world.cable(a, "eth1", c, "eth0", ["10.2.0.1/24"], ["10.2.0.3/24"])
+        a.device("mlx5_1", "eth1", ["10.2.0.1"])
+        wait_for("a listens there", lambda: [net["netdev"] for net in a.get("status")["nets"] if net["running"]] == ["eth0", "eth1"])
+        say = self.traffic(a, b)
+        say()
+        key = self.own(b)
+        status = b.get("status")
+        with attacknet.inside(a.netns):
+            listener = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x86dd))
+            listener.bind(("eth0", 0))
+        self.addCleanup(listener.close)
+        listener.settimeout(5)
+        raw = b""
+        while b"MVDG" not in raw:  # b's start number, as everybody on the link hears it
+            raw = listener.recv(2048)
+        started = wire.Header.parse(raw[raw.find(b"MVDG"):]).start
+        sender, mallory = bytes.fromhex(status["id"]), wire.Signer(b"m" * 32)
+        theirs = base64.b64encode(mallory.public).decode()
+        desc = wire.description(wire.rail("mlx5_0", "eth0", ["10.1.0.2"], flags=0))
+        with attacknet.inside(c.netns):
+            sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            sock.bind(("::", wire.PORT))
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+            scope = socket.if_nametoindex("eth0")
+        self.addCleanup(sock.close)
+
+        def announce(name, sender, start, generation):
+            for kind, payload in ((wire.BEACON, wire.beacon(desc, name=name, generation=generation)),
+                                  (wire.IDENTITY, wire.statement(mallory, sender, start, name, generation)),
+                                  (wire.BEACON, wire.beacon(desc, name=name, generation=generation))):
+                head = wire.Header(kind=kind, sender=sender, start=start, counter=1 << 60, mine=b"m" * 16)
+                sock.sendto(head.pack() + payload, ("ff12::6d65:7368", wire.PORT, 0, scope))
+
+        # With b's own id, in this life and in a later one.
+        wait_for("the impostor is seen", lambda: (announce("b", sender, started, 1000), a.metric("impostors"))[1] >= 1)
+        for number in range(10):
+            announce("b", sender, started + number % 2, 1001 + number)
+            say()
+        wait_for("more of them are", lambda: a.metric("impostors") >= 5)
+        # With an id of its own and b's name.
+        wait_for("its twin by name is seen", lambda: (announce("b", b"M" * 16, 1, 1), a.metric("host_keys_changed"))[1] >= 1)
+        for _ in range(10):
+            announce("b", b"M" * 16, 1, 1)
+            say()
+        known = {entry["id"]: entry for entry in a.get("keys")["hosts"]}
+        self.assertEqual((known[status["id"]]["authenticated"], known[status["id"]]["key"], known[status["id"]]["pinned_key"]), (True, key, key))
+        self.assertEqual((known[(b"M" * 16).hex()]["authenticated"], known[(b"M" * 16).hex()]["trust"]), (False, "changed"))
+        directory = wire.Directory(a.run_dir / "directory")
+        self.assertEqual((directory.holders("10.1.0.2"), directory.up("10.1.0.2")), ({"b"}, True))
+        self.assertTrue(all(directory.rails[entry[1]][2] == [host[0] for host in directory.hosts].index(sender)
+                            for entry in directory.gids if entry[0] == wire.gid("10.1.0.2")))
+        log = a.log.read_text()
+        self.assertEqual(len(re.findall(rf"somebody at fe80::[0-9a-f:]+ on eth1, with the key {re.escape(theirs)}, speaks as host b, "
+                                        rf"which has the key {re.escape(key)}: ignored", log)), 1)
+        self.assertEqual(log.count("speaks as host"), 1)
+        self.assertEqual(log.count(f"host b has the key {theirs}, but is known with {key}: not authenticated"), 1)
+        say()
 
 if __name__ == "__main__":
     why = hosts.cannot_run()

@@ -4,11 +4,13 @@
 Formats: meshverbsd/secure.h, beacon.h, desc.h, parcel_wire.h, libmeshverbs/ctl.h, directory.h.
 """
 
+import ctypes
 import ipaddress
 import struct
 
 PORT = 28791
 BEACON, QUERY, ENTRY, MESSAGE, CHALLENGE, PROOF = range(1, 7)
+IDENTITY = 10
 HEADER = struct.Struct("!4sBBBBQ16sQQ16s16s")
 NO_COOKIE = bytes(16)
 ROCE_V2 = 3
@@ -61,6 +63,32 @@ def description(*rails):
 def beacon(desc, name="mallory", rail_number=0, generation=1, interval_ms=1000):
     """Payload of BEACON and ENTRY, in one piece."""
     return struct.pack("!BBHHHIIQ", 1, 0, rail_number, 2, len(desc), interval_ms, len(desc), generation) + text(name) + desc
+
+
+class Signer:
+    """An Ed25519 key pair of our own, from libsodium."""
+
+    def __init__(self, seed):
+        self.sodium = ctypes.CDLL("libsodium.so.23")
+        self.sodium.sodium_init()
+        public, self.secret = ctypes.create_string_buffer(32), ctypes.create_string_buffer(64)
+        self.sodium.crypto_sign_seed_keypair(public, self.secret, seed)
+        self.public = public.raw
+
+    def sign(self, *parts):
+        """Of a message in parts: Ed25519ph."""
+        state, signature = ctypes.create_string_buffer(self.sodium.crypto_sign_statebytes()), ctypes.create_string_buffer(64)
+        self.sodium.crypto_sign_init(state)
+        for part in parts:
+            self.sodium.crypto_sign_update(state, part, ctypes.c_ulonglong(len(part)))
+        self.sodium.crypto_sign_final_create(state, signature, None, self.secret)
+        return signature.raw
+
+
+def statement(signer, sender, start, name, generation=1, content=bytes(32)):
+    """Payload of IDENTITY: what a host signs of itself (ident/statement.h)."""
+    body = struct.pack("!BBHQ", 1, 1, 0, generation) + content + signer.public + b"\x09" + bytes(31) + bytes(32 + 64) + text(name)
+    return body + signer.sign(b"mv statement 1\0\0" + sender + struct.pack("!Q", start), body)
 
 
 def parcel(data, number):

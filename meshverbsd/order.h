@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MD_ORDER_H
+#define MD_ORDER_H
+
+#include "agent.h"
+
+/** md_order_answer - for struct md_controls: @arg is the agent; carries out what root and the agent's user want */
+char *md_order_answer(void *arg, const struct md_order *order, const struct md_peer *peer, size_t *ret_len);
+
+#endif
