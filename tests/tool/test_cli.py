@@ -11,7 +11,7 @@ import unittest
 
 from fixture import TOOL, Netlink, Sysfs, ToolTest
 
-COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics", "drain", "undrain"]
+COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics", "drain", "undrain", "keys"]
 NAMES = ", ".join(COMMANDS)
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -150,6 +150,10 @@ class CliTest(ToolTest):
         self.assertEqual(complete("meshverbs", "paths", "--f"), ["--from"])
         self.assertEqual(complete("meshverbs", "explain", "--to", ""), [])
         self.assertEqual(complete("meshverbs", "drain", "--t"), ["--timeout"])
+        self.assertEqual(complete("meshverbs", "keys", ""), ["pin", "forget", "revoke", "restore", "rotate"])
+        self.assertEqual(complete("meshverbs", "keys", "ro"), ["rotate"])
+        self.assertEqual(complete("meshverbs", "keys", "--j"), ["--json"])
+        self.assertEqual(complete("meshverbs", "keys", "rotate", ""), [])
 
 
 if __name__ == "__main__":
