@@ -190,6 +190,7 @@ static int start_sockets(struct md_agent *agent)
 		agent->controls.is_long = md_report_is_long;
 		agent->controls.arg = agent;
 		agent->controls.closer = &agent->clients.closer;
+		agent->controls.strays_closer = &agent->clients.strays_closer;
 		fd = md_rundir_listen(agent->rundir.control_fd, "control", SOCK_STREAM, 16);
 		err = fd < 0 ? fd : md_controls_start(&agent->controls, fd);
 	}

@@ -86,6 +86,7 @@
 
 #define MD_KEPT_NS   (5 * MD_S) /* how long GIDs that have gone are kept after their port is up; a poll longer at most */
 
+#define MD_HURRY_NS MD_MS /* how long what others have made may make close(2) wait: see struct md_errands */
 #define MD_ERRANDS_STOP_MS 2000 /* how long the end of the agent waits for a system call that waits for the kernel */
 
 /*

@@ -45,7 +45,7 @@ size_t md_client_unread(const struct md_client *client)
 	return ioctl(client->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (size_t)n;
 }
 
-/* In the closer's thread. */
+/* In the thread of a closer. */
 static void close_all(struct md_errand *errand)
 {
 	struct md_client *client = md_errand_of(errand, struct md_client, leaving);
@@ -103,7 +103,7 @@ static void give_to_closer(struct md_client *client)
 
 	client->leaving = (struct md_errand){.run = close_all, .done = on_closed};
 	LIST_INSERT_HEAD(&clients->leaving, client, of_leaving);
-	md_errands_give(&clients->closer, &client->leaving);
+	md_errands_give(client->n_strays ? &clients->strays_closer : &clients->closer, &client->leaving);
 }
 
 /* The process is told at once, and what it may have sent with descriptors is closed by and by. */
@@ -313,7 +313,10 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 	setsockopt(listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	md_resqp_open(&clients->resqp);
 	TAILQ_INIT(&clients->asking);
+	clients->closer.hurries = clients->strays_closer.hurries = true;
 	err = md_errands_start(&clients->closer, clients->event);
+	if (!err)
+		err = md_errands_start(&clients->strays_closer, clients->event);
 	if (!err)
 		err = sd_event_add_time(clients->event, &clients->turn, CLOCK_MONOTONIC, 0, 1, md_clients_on_turn, clients);
 	if (err < 0)
@@ -343,7 +346,8 @@ bool md_clients_stop(struct md_clients *clients)
 		give_to_closer(client);
 	}
 	md_qps_fini(&clients->qps);
-	closed = md_errands_stop(&clients->closer);
+	closed = md_errands_stop(&clients->strays_closer);
+	closed = md_errands_stop(&clients->closer) && closed;
 	for (client = LIST_FIRST(&clients->leaving); closed && client; client = next) {
 		next = LIST_NEXT(client, of_leaving);
 		free(client);

@@ -80,12 +80,13 @@ struct md_clients {
 	uint64_t next_number;
 	size_t n, max; /* of connections: what descriptors allow, at most MD_CLIENTS_MAX */
 	/*
-	 * To close what others have made may wait for them, for ever: a file of their own FUSE mount, a TCP socket that lingers,
-	 * and a Unix socket in which such descriptors have not been read. One thread does nothing but that. Who makes it wait
-	 * has used up what he may have: those that are leaving count, and no more is read of an account of which stray
-	 * descriptors are being closed.
+	 * To close what others have made may wait for them: a TCP socket that lingers, and a Unix socket in which such descriptors have
+	 * not been read. One thread does nothing but that, and waits for a millisecond each. A file of their own FUSE mount it would wait
+	 * for without end, if the file had been taken; what is left unread does not wait for that. So what has been taken another
+	 * thread closes, and who waits behind such a file has sent descriptors that nobody wanted as well. Those that are leaving count, and
+	 * no more is read of an account of which stray descriptors are being closed.
 	 */
-	struct md_errands closer;
+	struct md_errands closer, strays_closer;
 	LIST_HEAD(, md_client) leaving;
 	/*
 	 * Those that are gone and have not read all: it takes memory until they do, or close their end, and counts until then.

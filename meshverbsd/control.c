@@ -28,7 +28,7 @@ static struct md_control *leaving_control(struct md_errand *errand)
 	return md_errand_of(errand, struct md_control, leaving);
 }
 
-/* In the closer's thread. */
+/* In the thread of a closer. */
 static void close_all(struct md_errand *errand)
 {
 	struct md_control *control = leaving_control(errand);
@@ -81,7 +81,7 @@ static void leave(struct md_control *control)
 	shutdown(control->fd, SHUT_RDWR);
 	control->leaving = (struct md_errand){.run = close_all, .done = on_closed};
 	LIST_INSERT_HEAD(&controls->leaving, control, of_leaving);
-	md_errands_give(controls->closer, &control->leaving);
+	md_errands_give(control->n_strays ? controls->strays_closer : controls->closer, &control->leaving);
 	if (controls->n_refused < MD_REFUSED_MAX)
 		return;
 	controls->full = true;

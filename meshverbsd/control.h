@@ -69,7 +69,7 @@ struct md_controls {
 	/* May the answer be long? Those are not to be had at any time. NULL: none is. */
 	bool (*is_long)(const char *name);
 	void *arg;
-	struct md_errands *closer; /* for what may wait: md_clients.closer */
+	struct md_errands *closer, *strays_closer; /* for what may wait: as in struct md_clients */
 	LIST_HEAD(, md_control) leaving; /* are being closed there; of each account but root's, one */
 	size_t n_refused; /* of them */
 	uint64_t n_refusals; /* ever */
@@ -83,7 +83,7 @@ struct md_controls {
 	uint64_t busy_until_ns; /* nothing is made for others than root and us before */
 };
 
-/** md_controls_start - event, answer, arg and closer are filled; @listen_fd is taken over; 0 or -errno */
+/** md_controls_start - event, answer, arg and both closers are filled; @listen_fd is taken over; 0 or -errno */
 int md_controls_start(struct md_controls *controls, int listen_fd);
 
 /** md_controls_stop - drop all; before the closer is stopped, and md_controls_fini() after that */

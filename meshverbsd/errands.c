@@ -2,12 +2,19 @@
 #include "errands.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bounds.h"
+
+#ifndef sigev_notify_thread_id /* glibc before 2.42 */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+#define HURRY_SIGNAL SIGURG
 
 static void add(struct md_errand ***end, struct md_errand *errand)
 {
@@ -27,10 +34,42 @@ static struct md_errand *take(struct md_errand **first, struct md_errand ***end)
 	return errand;
 }
 
+static void on_hurry(int number)
+{
+	(void)number;
+}
+
+/* In the thread. Return: whether there is a timer that sends it the signal. */
+static bool make_timer(timer_t *ret)
+{
+	struct sigaction action = {.sa_handler = on_hurry};
+	struct sigevent event;
+	sigset_t set;
+
+	memset(&event, 0, sizeof(event));
+	event.sigev_notify = SIGEV_THREAD_ID;
+	event.sigev_signo = HURRY_SIGNAL;
+	event.sigev_notify_thread_id = gettid();
+	sigemptyset(&set);
+	sigaddset(&set, HURRY_SIGNAL);
+	return !sigaction(HURRY_SIGNAL, &action, NULL) && !pthread_sigmask(SIG_UNBLOCK, &set, NULL) &&
+	       !timer_create(CLOCK_MONOTONIC, &event, ret);
+}
+
+/* Again and again, for a signal may come before the wait. @period_ns: 0: no more */
+static void set_timer(timer_t timer, long period_ns)
+{
+	const struct itimerspec times = {.it_interval.tv_nsec = period_ns, .it_value.tv_nsec = period_ns};
+
+	timer_settime(timer, 0, &times, NULL);
+}
+
 static void *run(void *arg)
 {
 	const uint64_t one = 1;
 	struct md_errands *e = arg;
+	timer_t timer;
+	bool hurries = e->hurries && make_timer(&timer);
 
 	pthread_mutex_lock(&e->lock);
 	for (;;) {
@@ -42,7 +81,11 @@ static void *run(void *arg)
 			break;
 		errand = take(&e->todo, &e->todo_end);
 		pthread_mutex_unlock(&e->lock);
+		if (hurries)
+			set_timer(timer, MD_HURRY_NS);
 		errand->run(errand);
+		if (hurries)
+			set_timer(timer, 0);
 		pthread_mutex_lock(&e->lock);
 		add(&e->finished_end, errand);
 		/* Only fails when it counts to 2^64. */
@@ -50,6 +93,8 @@ static void *run(void *arg)
 			;
 	}
 	pthread_mutex_unlock(&e->lock);
+	if (hurries)
+		timer_delete(timer);
 	return NULL;
 }
 

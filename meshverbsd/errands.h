@@ -25,6 +25,11 @@ struct md_errand {
 #define md_errand_of(errand, type, member) ((type *)(void *)((char *)(errand) - offsetof(type, member)))
 
 struct md_errands {
+	/*
+	 * Filled by the caller: signals end the waits of its system calls, a millisecond after they began. What the calls are for is done
+	 * all the same: for close(2), which waits for the peer of a TCP socket that lingers.
+	 */
+	bool hurries;
 	pthread_t thread;
 	bool started;
 	pthread_mutex_t lock; /* guards the following */
@@ -37,7 +42,7 @@ struct md_errands {
 
 /**
  * md_errands_start - start the thread
- * @e: zeroed
+ * @e: zeroed, but for @hurries
  *
  * Signals that the caller has blocked are blocked in the thread.
  *

@@ -637,6 +637,63 @@ sys.stdin.read()
         wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
 
 
+    LINGER = """
+import array, os, socket, struct, sys, threading
+os.setgid(12345); os.setgroups([]); os.setuid(12345)
+
+def connect():
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.connect(sys.argv[1])
+    return sock
+
+def lingering():
+    listener = socket.create_server(("127.0.0.1", 0))
+    sock = socket.create_connection(listener.getsockname())
+    peer = listener.accept()[0]
+    sock.setblocking(False)
+    try:
+        while True:
+            sock.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 86400))
+    return sock, peer
+
+def send(sock, fd):
+    sock.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+
+held = []
+for number in range(int(sys.argv[2])):
+    unread, peer = lingering()
+    sock = connect()
+    held += [sock, peer]
+    try:
+        send(sock, unread.fileno())
+    except OSError:
+        pass
+    threading.Thread(target=unread.close).start()  # it may be the last one that has it
+print(len(held), flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+    def test_descriptors_that_linger(self):
+        """To close what he sends would take a day; who connects after him is heard nevertheless."""
+        if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":
+            self.skipTest("needs more than one user")
+        linger = subprocess.Popen(["ip", "netns", "exec", "v", sys.executable, "-c", self.LINGER, str(self.v.run_dir / "agent"), "100"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertGreater(int(linger.stdout.readline()), 100)
+            wait_for(lambda: self.v.metrics()["processes"] == 0, self.v.metrics)
+            self.assert_alice_reaches_v()
+            self.assertIsNone(linger.poll())
+        finally:
+            linger.stdin.close()
+            linger.wait(10)
+            linger.stdout.close()
+
+
 class KeyTest(AttackTest):
     """With a fleet key: strangers, and those who hear and repeat."""
 
