@@ -108,6 +108,16 @@ int md_peer_cgroup(const char *text, char *ret, size_t size)
 	return 0;
 }
 
+uid_t md_peer_slice_user(const char *path)
+{
+	unsigned int uid = 0;
+	int n = 0;
+
+	if (sscanf(path, "/user.slice/user-%u.slice%n", &uid, &n) != 1 || !n || (path[n] && path[n] != '/'))
+		return 0;
+	return uid;
+}
+
 /* Who has a cgroup may make others below it: the part that is root's counts. */
 static void cut_delegated(char *path)
 {
@@ -127,8 +137,12 @@ static uint64_t account_of_container(pid_t pid, int fd)
 	char text[2 * PATH_MAX], path[PATH_MAX];
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
+	uid_t uid;
 
 	if (pid && read_proc(pid, "cgroup", text, sizeof(text)) > 0 && !md_peer_cgroup(text, path, sizeof(path))) {
+		uid = md_peer_slice_user(path);
+		if (uid)
+			return uid;
 		cut_delegated(path);
 		return ACCOUNT_CONTAINER | md_hash(path, (unsigned int)strlen(path));
 	}

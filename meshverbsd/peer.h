@@ -26,7 +26,8 @@ struct md_peer {
 	enum md_place place;
 	/*
 	 * Whom bounds are counted for: a user of the host, or a container with all its users. A container is told by its
-	 * cgroup, whose path no process in it can change; where there is none, by its network namespace.
+	 * cgroup, whose path no process in it can change; where there is none, by its network namespace. What a user starts in a
+	 * session is that user's, for each session has a cgroup, and a user has as many as he likes to begin.
 	 */
 	uint64_t account;
 };
@@ -72,5 +73,7 @@ unsigned int md_peer_depth(const char *status);
 int md_peer_root(const char *mountinfo, char *ret, size_t size);
 /** md_peer_cgroup - the longest path in /proc/PID/cgroup; 0; -ENOENT: none but the root; -ENOSPC */
 int md_peer_cgroup(const char *text, char *ret, size_t size);
+/** md_peer_slice_user - whose sessions a cgroup is of, as systemd-logind names them; 0: nobody's, or root's */
+uid_t md_peer_slice_user(const char *path);
 
 #endif

@@ -58,6 +58,20 @@ static void test_cgroup(void **state)
 	assert_int_equal(md_peer_cgroup("0::/a/path/that/is/too/long/for/it/too\n", path, sizeof(path)), -ENOSPC);
 }
 
+/* A user has as many sessions as he begins, each with a cgroup of its own, and one account. */
+static void test_sessions(void **state)
+{
+	(void)state;
+	assert_int_equal(md_peer_slice_user("/user.slice/user-1000.slice/session-3.scope"), 1000);
+	assert_int_equal(md_peer_slice_user("/user.slice/user-1000.slice/user@1000.service/app.slice/x"), 1000);
+	assert_int_equal(md_peer_slice_user("/user.slice/user-1000.slice"), 1000);
+	assert_int_equal(md_peer_slice_user("/user.slice/user-0.slice/session-3.scope"), 0);
+	assert_int_equal(md_peer_slice_user("/user.slice/user-1000.slices/x"), 0);
+	assert_int_equal(md_peer_slice_user("/user.slice/user-1000"), 0);
+	assert_int_equal(md_peer_slice_user("/lxc/1/user.slice/user-1000.slice/session-3.scope"), 0);
+	assert_int_equal(md_peer_slice_user("/system.slice/x.service"), 0);
+}
+
 /* This process is where the agent is, whatever that is. */
 static void test_self(void **state)
 {
@@ -155,7 +169,7 @@ static void test_has_ended(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_depth), cmocka_unit_test(test_root),   cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_depth), cmocka_unit_test(test_root),   cmocka_unit_test(test_cgroup), cmocka_unit_test(test_sessions),
 		cmocka_unit_test(test_self),  cmocka_unit_test(test_rights), cmocka_unit_test(test_has_ended),
 	};
 
