@@ -17,6 +17,8 @@
 
 #define SAVE_NS	      (2 * MD_S) /* between two writings of the pins, each of all of them */
 #define SAVE_AGAIN_NS (60 * MD_S) /* after one that failed */
+/* So long the host id of a host met for the first time goes to a host that was known before, should that one say that it has the id. */
+#define NEWCOMER_NS (60 * MD_S)
 
 /* Bounds what forged statements cost. Neighbours that start together come to a few each. */
 static const struct md_rate all_verified = {.per_second = 500, .burst = 4096};
@@ -332,6 +334,31 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 	}
 }
 
+/*
+ * A host id says nothing of a key, and who comes after a start has any. So a newcomer with the host id of a host that was known before has
+ * it until that host is heard.
+ */
+static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vouch, const struct md_statement *said, uint64_t now_ns)
+{
+	const struct md_trust *trust = &agent->trust;
+	uint64_t since_s, newcomers_s;
+	const struct md_public *key;
+
+	if (!vouch->met_ns || now_ns - vouch->met_ns > NEWCOMER_NS || md_pins_is_revoked(&trust->pins, &said->sign))
+		return false;
+	key = md_pins_find(&trust->pins, said->name, NULL, &since_s);
+	if (!key || !follows(trust, said, key))
+		return false;
+	return !md_pins_find(&trust->pins, vouch->said.name, NULL, &newcomers_s) || since_s < newcomers_s;
+}
+
+static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
+{
+	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
+	md_secure_forget_peer(agent->secure, &host->id);
+	md_hosts_unvouch(host);
+}
+
 /* Somebody with another key speaks as a host whose key is known. That one stays who it was. */
 static bool is_impostor(struct md_agent *agent, struct md_host *host, const struct md_received *received,
 			const struct md_statement *said, uint64_t now_ns)
@@ -343,6 +370,10 @@ static bool is_impostor(struct md_agent *agent, struct md_host *host, const stru
 
 	if (!md_host_is_vouched(host) || follows(&agent->trust, said, &vouch->said.sign))
 		return false;
+	if (is_newcomers(agent, vouch, said, now_ns)) {
+		turn_out(agent, host, said);
+		return false;
+	}
 	agent->trust.count.impostors++;
 	if (now_ns < vouch->say_ns)
 		return true;
@@ -364,7 +395,7 @@ static bool is_old(const struct md_host *host, const struct md_statement *said)
 static unsigned int take_statement(struct md_agent *agent, struct md_host *host, const struct md_statement *said,
 			   const uint8_t digest[MD_CONTENT_BYTES], bool on_link, uint64_t now_ns)
 {
-	bool was_vouched = md_host_is_vouched(host);
+	bool was_vouched = md_host_is_vouched(host), was_known = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
 	bool again = was_vouched && host->vouch->said.start != said->start;
 	enum md_trust_in before = host->vouch ? host->vouch->trust : MD_TRUST_PINNED, in = judge(agent, host, said, on_link);
 	unsigned int news;
@@ -373,6 +404,8 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 		in = MD_TRUST_UNPINNED;
 	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &news))
 		return 0;
+	if (!was_vouched)
+		host->vouch->met_ns = was_known ? 0 : now_ns;
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);

@@ -8,6 +8,8 @@ import pathlib
 import re
 import socket
 import sys
+import threading
+import time
 import unittest
 
 import hosts
@@ -139,6 +141,49 @@ class IdentityTest(unittest.TestCase):
         self.assertIn(f"host b has the key {self.own(b)}, but is known with {old}", log)
         self.assertIn("if it was installed anew: meshverbs keys forget b", log)
         self.assertGreaterEqual(a.metric("host_keys_changed"), 1)
+
+    def test_host_id_of_a_known_host(self):
+        """Somebody else is heard first with the host id of a host that is known, and goes on speaking."""
+        a, b = self.identified_pair()
+        known = time.time()
+        wait_for("known_hosts", (a.state_dir / "known_hosts").exists)
+        b.stop()
+        wait_for("b is forgotten", lambda: a.peers() == [])
+        time.sleep(max(0, known + 1.1 - time.time()))  # since when a host is known is noted in seconds
+        right, b.name, b.state_dir = b.state_dir, "mallory", b.dir / "other"
+        b.state_dir.mkdir()
+        os.chown(b.state_dir, hosts.NOBODY, hosts.NOBODY)
+        listener = attacknet.Listener(a.netns, "eth0")
+        b.start()
+        said = {}
+        while len(said) < 2:
+            source, datagram = listener.datagram(lambda head: head.kind in (wire.BEACON, wire.IDENTITY))
+            said[wire.Header.parse(datagram).kind] = source, datagram
+        listener.close()
+        wait_for("mallory", lambda: self.known(a, "mallory")["trust"] == "pinned")
+        b.stop()
+        b.name, b.state_dir = "b", right
+        forger, stop = attacknet.Forger(b.netns, "eth0", "33:33:00:00:00:01"), threading.Event()
+
+        def speak():
+            while not stop.wait(0.02):
+                for source, datagram in said.values():
+                    forger.send(source, "ff12::6d65:7368", datagram)
+        thread = threading.Thread(target=speak)
+        thread.start()
+        try:
+            time.sleep(1.2)  # longer than a host is known without a beacon
+            self.assertEqual(self.known(a, "mallory")["trust"], "pinned")
+            b.start()
+            self.both(a, b)
+            self.assertEqual(a.peers(), ["b"])
+            self.traffic(a, b)()
+        finally:
+            stop.set()
+            thread.join()
+            forger.close()
+        self.assertIn("host mallory, met for the first time, had the host id of host b", a.log.read_text())
+        self.assertGreater(a.metric("impostors"), 0)
 
     def test_hosts_file(self):
         """A key in the hosts file has precedence over what was met first."""
