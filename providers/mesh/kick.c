@@ -10,7 +10,7 @@
  * program's CQ is armed. The QP is our own and never leaves ERR; its completion is hidden from the program.
  *
  * Soft-RoCE takes a send for that, and makes no event of a receive; mlx5 takes no send from a QP that was never in RTS,
- * which would need an address, but a receive does.
+ * which would need an address, but a receive does. Soft-RoCE of Linux 5.10 flushes the send when the QP is brought to ERR again only.
  *
  * Room in the program's CQ: a kick takes one place, and there is one at a time; a moved QP's own completions, for which
  * the program made room, go elsewhere.
@@ -69,15 +69,26 @@ int mesh_kick_prepare(struct mesh_cq *cq)
 	return err;
 }
 
-void mesh_kick(struct mesh_cq *cq)
+/* Soft-RoCE only. */
+static bool kick_by_send(struct mesh_cq *cq)
 {
 	struct ibv_send_wr send = {.wr_id = (uintptr_t)cq, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad_send;
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	if (cq->mc->post_send(cq->kicker, &send, &bad_send))
+		return false;
+	cq->mc->modify_qp(cq->kicker, &err, IBV_QP_STATE);
+	return true;
+}
+
+void mesh_kick(struct mesh_cq *cq)
+{
 	struct ibv_recv_wr recv = {.wr_id = (uintptr_t)cq}, *bad_recv;
 	int cancel = mesh_cancel_off(); /* Soft-RoCE posts with a write() */
 
 	pthread_mutex_lock(&cq->kick_lock);
-	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) &&
-	    cq->mc->post_send(cq->kicker, &send, &bad_send) && cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
+	if (cq->kicker && !atomic_exchange_explicit(&cq->kicking, true, memory_order_seq_cst) && !kick_by_send(cq) &&
+	    cq->mc->post_recv(cq->kicker, &recv, &bad_recv))
 		atomic_store_explicit(&cq->kicking, false, memory_order_seq_cst);
 	pthread_mutex_unlock(&cq->kick_lock);
 	mesh_cancel_restore(cancel);
