@@ -118,6 +118,9 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_REFUSED_MAX       32 /* refused connections that are being closed; then no further one is accepted */
 #define MD_QUESTIONS_PER_TURN 8 /* whose a QP is, of all processes: on some cards each is a command to the firmware */
 #define MD_INDEX_NS          (5 * MD_S) /* how long the kernel's number of a device is believed */
+/* An account whose processes have taken so much of so long has its clients wait in a queue: see md_clients.backlog. */
+#define MD_BUSY_NS           (2 * MD_MS)
+#define MD_BUSY_OF_NS        (16 * MD_MS)
 #define MD_FRAMES_PER_TURN   64 /* of one process, and the rest of a packet, before the next one has its turn */
 
 /* Messages on their way. */

@@ -164,6 +164,7 @@ void md_client_close(struct md_client *client)
 		close(client->process);
 	if (client->waits)
 		LIST_REMOVE(client, waiting);
+	md_client_leave_backlog(client);
 	if (client->rest)
 		TAILQ_REMOVE(&clients->asking, client, asking);
 	free(client->rest);
@@ -313,15 +314,19 @@ int md_clients_start(struct md_clients *clients, int listen_fd)
 	setsockopt(listen_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	md_resqp_open(&clients->resqp);
 	TAILQ_INIT(&clients->asking);
+	TAILQ_INIT(&clients->backlog);
 	clients->closer.hurries = clients->strays_closer.hurries = true;
 	err = md_errands_start(&clients->closer, clients->event);
 	if (!err)
 		err = md_errands_start(&clients->strays_closer, clients->event);
 	if (!err)
 		err = sd_event_add_time(clients->event, &clients->turn, CLOCK_MONOTONIC, 0, 1, md_clients_on_turn, clients);
+	if (err >= 0)
+		err = sd_event_add_time(clients->event, &clients->next_of_backlog, CLOCK_MONOTONIC, 0, 1, md_clients_on_backlog, clients);
 	if (err < 0)
 		return err;
 	sd_event_source_set_enabled(clients->turn, SD_EVENT_OFF);
+	sd_event_source_set_enabled(clients->next_of_backlog, SD_EVENT_OFF);
 	err = sd_event_add_io(clients->event, &clients->source, listen_fd, EPOLLIN, on_connection,
 			      clients);
 	return err < 0 ? err : 0;
@@ -336,6 +341,7 @@ bool md_clients_stop(struct md_clients *clients)
 	md_client_close(client);
 	clients->source = sd_event_source_disable_unref(clients->source);
 	clients->turn = sd_event_source_disable_unref(clients->turn);
+	clients->next_of_backlog = sd_event_source_disable_unref(clients->next_of_backlog);
 	if (clients->listen_fd >= 0)
 		close(clients->listen_fd);
 	clients->listen_fd = -1;

@@ -41,6 +41,8 @@ struct md_client {
 	uint8_t *rest; /* NULL: none */
 	size_t rest_len;
 	TAILQ_ENTRY(md_client) asking;
+	bool backlogged; /* in account->backlog: something of it is to be read */
+	TAILQ_ENTRY(md_client) of_backlog;
 	size_t n_qps, n_parcels; /* it has; messages of it on their way */
 	struct md_qp_list qps;
 	struct md_probe_watch_list watches; /* paths */
@@ -107,6 +109,13 @@ struct md_clients {
 	sd_event_source *turn; /* a time that is over: sd-event prefers its defer sources to all others */
 	uint64_t n_turns;
 	unsigned int n_questions; /* that may still be asked in this turn */
+	/*
+	 * Accounts with clients that wait to be read. Each client that has something to be read has a turn of the event loop, so an account
+	 * with hundreds of them would have hundreds. One that takes much time gets in line: accounts take turns, and clients of an account;
+	 * others come in between. A queue costs no time while nobody else wants any.
+	 */
+	TAILQ_HEAD(, md_account) backlog;
+	sd_event_source *next_of_backlog; /* as @turn */
 	struct md_process_counts counts;
 	struct {
 		uint64_t connected, refused, malformed, frames, sends, not_its_own, claims, claims_refused,

@@ -28,6 +28,10 @@ size_t md_client_unread(const struct md_client *client);
 
 /** md_client_on_readable - something has come in; @arg: the client */
 int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg);
+/** md_clients_on_backlog - the next account's next client may be read; @arg: the clients */
+int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg);
+/** md_client_leave_backlog - it does not wait to be read, if it did */
+void md_client_leave_backlog(struct md_client *client);
 /** md_clients_on_turn - the next one in the queue may ask; @arg: the clients */
 int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg);
 

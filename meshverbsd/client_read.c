@@ -178,20 +178,96 @@ int md_clients_on_turn(sd_event_source *source, uint64_t usec, void *arg)
 	return 0;
 }
 
-int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
+/* ---- whose turn it is to be read ------------------------------------------------------------- */
+
+static bool is_busy(struct md_account *account, uint64_t now_ns)
 {
-	struct md_client *client = arg;
+	if (now_ns >= account->window_ns + MD_BUSY_OF_NS) {
+		account->window_ns = now_ns;
+		account->busy_ns = 0;
+	}
+	return account->busy_ns >= MD_BUSY_NS;
+}
+
+/* Return: as take_packet(). */
+static int read_some(struct md_client *client)
+{
+	uint64_t begun_ns = md_client_now_ns();
 	unsigned int n_frames = 0;
 	int rc = 0;
 
-	if (client->rest || client->account->n_strays) {
-		sd_event_source_set_enabled(source, SD_EVENT_OFF);
-		return 0;
-	}
-	(void)fd;
-	(void)revents;
 	while (n_frames < MD_FRAMES_PER_TURN && !rc)
 		rc = take_packet(client, &n_frames);
-	end_of_turn(client, rc);
+	client->account->busy_ns += md_client_now_ns() - begun_ns;
+	return rc;
+}
+
+static void get_in_line(struct md_client *client)
+{
+	struct md_clients *clients = client->clients;
+	struct md_account *account = client->account;
+
+	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
+	if (TAILQ_EMPTY(&account->backlog))
+		TAILQ_INSERT_TAIL(&clients->backlog, account, of_backlog);
+	TAILQ_INSERT_TAIL(&account->backlog, client, of_backlog);
+	client->backlogged = true;
+	sd_event_source_set_enabled(clients->next_of_backlog, SD_EVENT_ONESHOT);
+}
+
+void md_client_leave_backlog(struct md_client *client)
+{
+	struct md_account *account = client->account;
+
+	if (!client->backlogged)
+		return;
+	client->backlogged = false;
+	TAILQ_REMOVE(&account->backlog, client, of_backlog);
+	if (TAILQ_EMPTY(&account->backlog))
+		TAILQ_REMOVE(&client->clients->backlog, account, of_backlog);
+}
+
+int md_clients_on_backlog(sd_event_source *source, uint64_t usec, void *arg)
+{
+	struct md_clients *clients = arg;
+	struct md_account *account = TAILQ_FIRST(&clients->backlog);
+	struct md_client *client;
+	int rc;
+
+	(void)usec;
+	if (!account)
+		return 0;
+	client = TAILQ_FIRST(&account->backlog);
+	md_client_leave_backlog(client);
+	if (!TAILQ_EMPTY(&account->backlog)) {
+		TAILQ_REMOVE(&clients->backlog, account, of_backlog);
+		TAILQ_INSERT_TAIL(&clients->backlog, account, of_backlog);
+	}
+	if (!TAILQ_EMPTY(&clients->backlog))
+		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	if (client->rest || account->n_strays) /* it will be read again when that is over */
+		return 0;
+	rc = read_some(client);
+	if (!rc)
+		get_in_line(client);
+	else if (rc == -EAGAIN)
+		sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+	else
+		end_of_turn(client, rc);
+	return 0;
+}
+
+int md_client_on_readable(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct md_client *client = arg;
+
+	(void)fd;
+	(void)revents;
+	if (client->rest || client->backlogged || client->account->n_strays)
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	else if (is_busy(client->account, md_client_now_ns()))
+		get_in_line(client);
+	else
+		end_of_turn(client, read_some(client));
 	return 0;
 }

@@ -26,6 +26,7 @@ struct md_account *md_qps_account(struct md_qps *qps, uint64_t id)
 	if (!count)
 		return NULL;
 	count->id = id;
+	TAILQ_INIT(&count->backlog);
 	HASH_ADD(hh, qps->accounts, id, sizeof(count->id), count);
 	if (!count->hh.tbl) {
 		free(count);

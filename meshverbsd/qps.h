@@ -43,6 +43,10 @@ struct md_account {
 	size_t n_parcels; /* messages of its clients on their way */
 	size_t unread_bytes; /* sent to its processes and not read, as of md_clients_weigh(), and what was sent since */
 	size_t n_strays; /* clients, of which descriptors are being closed */
+	/* Time spent on its clients since @window_ns, and those of them that wait: see md_clients.backlog. */
+	uint64_t window_ns, busy_ns;
+	TAILQ_HEAD(, md_client) backlog;
+	TAILQ_ENTRY(md_account) of_backlog; /* while there are some */
 };
 
 struct md_qps {

@@ -637,6 +637,46 @@ sys.stdin.read()
         wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
 
 
+    HOG = """
+import os, socket, sys
+os.setgid(12345); os.setgroups([]); os.setuid(12345)
+held = []
+for _ in range(300):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.connect(sys.argv[1])
+    sock.send(bytes.fromhex(sys.argv[2]))
+    sock.setblocking(False)
+    held.append(sock)
+print(flush=True)
+while True:
+    for sock in held:
+        try:
+            while True:
+                sock.send(bytes.fromhex(sys.argv[3]))
+        except BlockingIOError:
+            pass
+"""
+
+    def test_hundreds_of_busy_connections(self):
+        """A user who keeps the agent at work by hundreds of connections does so to himself."""
+        if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":
+            self.skipTest("needs more than one user")
+        status = wire.frame(wire.STATUS, device="mlx5_0", qpn=1, payload=json.dumps({"reason": "x" * 330}).encode())
+        hog = subprocess.Popen([sys.executable, "-c", self.HOG, str(self.v.run_dir / "agent"),
+                                wire.frame(wire.REGISTER, payload=b"hog", version=2).hex(), (20 * status).hex()],
+                               stdout=subprocess.PIPE, text=True)
+        try:
+            hog.stdout.readline()
+            wait_for(lambda: self.v.metrics()["frames_received"] > 10000, self.v.metrics)
+            for _ in range(5):
+                self.process(self.v).close()  # says welcome within three seconds
+            self.assert_alice_reaches_v()
+            self.assertIsNone(hog.poll())
+        finally:
+            hog.kill()
+            hog.wait()
+            hog.stdout.close()
+
     LINGER = """
 import array, os, socket, struct, sys, threading
 os.setgid(12345); os.setgroups([]); os.setuid(12345)

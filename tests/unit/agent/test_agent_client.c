@@ -946,6 +946,54 @@ static void send_claims(int fd, uint32_t from, uint32_t to)
 	assert_int_equal(send(fd, buf, len, 0), len);
 }
 
+/*
+ * An account that takes much time gets in line: another account's client is read before the second one of that account is, however many of its
+ * clients have something to be read.
+ */
+static void test_busy_account_gets_in_line(void **state)
+{
+	int many[8], one;
+	struct md_account *busy, *other;
+	struct mv_frame frame = {.type = MV_FRAME_UNCLAIM, .qpn = 1, .device = "mlx5_0"};
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(&frame, buf);
+	uint64_t before;
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		many[i] = registered();
+	one = registered();
+	busy = md_clients_find(&clients, 1)->account;
+	other = md_qps_account(&clients.qps, 77);
+	busy->n_clients--;
+	other->n_clients++;
+	md_clients_find(&clients, 9)->account = other;
+	busy->busy_ns = MD_BUSY_NS;
+	busy->window_ns = UINT64_MAX / 2; /* does not end */
+	before = clients.count.frames;
+	for (int i = 0; i < 8; i++)
+		for (int n = 0; n < 3 * MD_FRAMES_PER_TURN; n++)
+			assert_int_equal(send(many[i], buf, len, 0), len);
+	frame = (struct mv_frame){.type = MV_FRAME_CLAIM, .qp_type = IBV_QPT_RC, .qpn = 5, .device = "mlx5_0"};
+	len = mv_frame_encode(&frame, buf);
+	assert_int_equal(send(one, buf, len, 0), len);
+	while (!md_clients_find(&clients, 9)->account->n_qps)
+		assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_true(clients.count.frames - before <= 2 * MD_FRAMES_PER_TURN + 1);
+	/* Nothing of the others is lost, whether it goes on or ends. */
+	close(many[7]);
+	run_events();
+	assert_int_equal(clients.count.frames - before, 8 * 3 * MD_FRAMES_PER_TURN + 1);
+	assert_int_equal(clients.n, 8);
+	/* One that is gone while it is in line. */
+	assert_int_equal(send(many[0], buf, len, 0), len);
+	assert_true(sd_event_run(clients.event, 0) > 0);
+	assert_true(md_clients_find(&clients, 1)->backlogged);
+	for (int i = 0; i < 7; i++)
+		close(many[i]);
+	close(one);
+}
+
 /* One packet can have hundreds of questions: they take turns, and what comes behind them has to wait. */
 /* An account with many processes that ask makes no other one wait longer than one with a single process. */
 static void test_accounts_take_turns(void **state)
@@ -1477,6 +1525,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_questions_are_rationed, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_stale_claim, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_claim_of_anothers, setup_kernel, teardown_kernel),
+		cmocka_unit_test_setup_teardown(test_busy_account_gets_in_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_connection_passed_on, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_process_has_ended, setup_kernel, teardown_kernel),
 		cmocka_unit_test_setup_teardown(test_qp_of_a_thread, setup_kernel, teardown_kernel),
