@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What works bare must go on just as it did, and what cannot be mended alone must fail just as it did."""
+from rdmalab import kernel
+
 from .case import FAILS, WORKS, Case, kept, left
 from .moved import VLAN_BOTH, other_subnet, readded
 from .programs import A, A6, B, B6, VLAN_A, VLAN_B, datagrams, pingpong
@@ -37,10 +39,11 @@ def works():
                move={"b": other_subnet(B)}, log={"b": kept(A, 1)})
     yield Case("datagrams: index of another subnet of the netdev", bare=WORKS, stacked=WORKS, **datagrams(2, B),
                setup={"a": ["add 10.5.0.9/24", at(2, "10.5.0.9")]}, log={"a": kept(B, 2)})
-    # A container without any of the netdevs: the kernel sends all the same.
+    # A container without any of the netdevs: the kernel sends all the same, but for Linux 5.10, which makes no address handle.
+    sends = FAILS if kernel.suite() == "bullseye" else WORKS
     command = datagrams(1, B)
     command["client"] = "ip netns exec other " + command["client"]
-    yield Case("datagrams from a namespace without netdevs", bare=WORKS, **command, setup={"a": ["ip netns add other"]},
+    yield Case("datagrams from a namespace without netdevs", bare=sends, stacked=sends, **command, setup={"a": ["ip netns add other"]},
                log={"a": left(B, 1, "no-netdev", "no entry of this port reaches the destination")})
     # Without a route, Linux takes the peer to be on the link that the GID names, and finds it there.
     yield Case("another subnet on the same wire", bare=WORKS, **pingpong("rc"), log={"a": left("10.5.0.9", 1, "unroutable", "no entry")},

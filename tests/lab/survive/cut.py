@@ -27,7 +27,7 @@ class Program:
     megabytes: float  # that it moves at least
     cm: bool = False  # connects by rdma_cm, whose last words go over the first link: so the cable is put back before
     forbidden: str = "data mismatch|invalid data"
-    fails: str = r"Failed status 12"  # what it says bare: IBV_WC_RETRY_EXC_ERR
+    fails: str = r"Failed status (12|5)\b"  # what it says bare: IBV_WC_RETRY_EXC_ERR, or on Linux 6.12 and later IBV_WC_WR_FLUSH_ERR
 
 
 def perftest(name, count, options="", peer=SERVER, cm=False):
