@@ -18,6 +18,7 @@
 #include "peer.h"
 #include "report.h"
 #include "say.h"
+#include "stored.h"
 
 #define FDS_EACH 2 /* a connection, and its process */
 /* Descriptors that are not connections; and those that one user has sent and that are being closed, see client.h. */
@@ -116,14 +117,16 @@ static int start_identity(struct md_agent *agent)
 
 static int start_network(struct md_agent *agent)
 {
-	int err;
+	int err, kept6, kept4;
 
-	err = md_udp_open(&agent->udp, (uint16_t)agent->options->config.agent_port);
+	md_stored_take(&kept6, &kept4);
+	err = md_udp_open(&agent->udp, (uint16_t)agent->options->config.agent_port, kept6, kept4);
 	if (err) {
 		md_say(MD_ERROR, "cannot use UDP port %u: %s", agent->options->config.agent_port,
 		       md_strerror(err));
 		return err;
 	}
+	md_stored_keep(&agent->udp);
 	agent->hosts.self = agent->id;
 	agent->hosts.leaving = on_leaving;
 	agent->hosts.arg = agent;

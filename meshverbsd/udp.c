@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,6 +16,9 @@
 /* What a netdev has not sent counts until it has: the probes and answers of some hundred paths that all die with it. Cut likewise. */
 #define SEND_BUFFER_BYTES (4 << 20)
 
+/* More than the kernel holds in such a buffer. */
+#define DISCARDED_MAX 65536
+
 #define GROUP4 "224.0.0.254"
 #define GROUP6 "ff12::6d65:7368"
 
@@ -23,9 +27,48 @@ static int set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) ? -errno : 0;
 }
 
-static int open_socket(int family)
+/* A socket that was kept: is it ours, on that port? */
+static bool is_bound(int fd, int family, uint16_t port)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	struct sockaddr_storage addr = {0};
+	socklen_t len = sizeof(addr), type_len = sizeof(int);
+	const struct sockaddr_in6 *in6 = (const void *)&addr;
+	const struct sockaddr_in *in4 = (const void *)&addr;
+	int type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) || type != SOCK_DGRAM || getsockname(fd, (struct sockaddr *)&addr, &len) ||
+	    addr.ss_family != family)
+		return false;
+	if (family == AF_INET6)
+		return in6->sin6_port == htons(port) && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+	return in4->sin_port == htons(port) && in4->sin_addr.s_addr == INADDR_ANY;
+}
+
+/* What came while nobody listened is old, however long that was. */
+static void discard(int fd)
+{
+	char byte;
+
+	for (int i = 0; i < DISCARDED_MAX && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0; i++)
+		;
+}
+
+/* Return: @kept, or -1; then it is closed. */
+static int take_kept(int kept, int family, uint16_t port)
+{
+	if (kept < 0)
+		return -1;
+	if (is_bound(kept, family, port) && !fcntl(kept, F_SETFD, FD_CLOEXEC) && !fcntl(kept, F_SETFL, O_NONBLOCK)) {
+		discard(kept);
+		return kept;
+	}
+	close(kept);
+	return -1;
+}
+
+static int open_socket(int family, int kept)
+{
+	int fd = kept >= 0 ? kept : socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
 
 	if (fd < 0)
 		return -errno;
@@ -34,10 +77,10 @@ static int open_socket(int family)
 	return fd;
 }
 
-/* Closes @fd when an option or the address cannot be had. */
-static int finish(int fd, int err, const struct sockaddr *addr, socklen_t len)
+/* Closes @fd when an option or the address cannot be had. @kept: it has its address */
+static int finish(int fd, bool kept, int err, const struct sockaddr *addr, socklen_t len)
 {
-	if (!err && bind(fd, addr, len))
+	if (!err && !kept && bind(fd, addr, len))
 		err = -errno;
 	if (!err)
 		return fd;
@@ -45,14 +88,14 @@ static int finish(int fd, int err, const struct sockaddr *addr, socklen_t len)
 	return err;
 }
 
-static int open6(uint16_t port)
+static int open6(uint16_t port, int kept)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	int fd = open_socket(AF_INET6), err;
+	int fd = open_socket(AF_INET6, kept), err;
 
 	if (fd < 0)
 		return fd;
-	err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	err = kept >= 0 ? 0 : set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1); /* before the address only */
 	if (!err)
 		err = set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	if (!err)
@@ -66,13 +109,13 @@ static int open6(uint16_t port)
 	/* Only what this socket has joined. */
 	if (!err)
 		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
-	return finish(fd, err, (const struct sockaddr *)&any, sizeof(any));
+	return finish(fd, kept >= 0, err, (const struct sockaddr *)&any, sizeof(any));
 }
 
-static int open4(uint16_t port)
+static int open4(uint16_t port, int kept)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int fd = open_socket(AF_INET), err;
+	int fd = open_socket(AF_INET, kept), err;
 
 	if (fd < 0)
 		return fd;
@@ -87,14 +130,18 @@ static int open4(uint16_t port)
 		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
 	if (!err)
 		err = set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-	return finish(fd, err, (const struct sockaddr *)&any, sizeof(any));
+	return finish(fd, kept >= 0, err, (const struct sockaddr *)&any, sizeof(any));
 }
 
-int md_udp_open(struct md_udp *udp, uint16_t port)
+int md_udp_open(struct md_udp *udp, uint16_t port, int kept6, int kept4)
 {
-	*udp = (struct md_udp){.fd6 = open6(port), .fd4 = -1, .port = port};
+	kept6 = take_kept(kept6, AF_INET6, port);
+	kept4 = take_kept(kept4, AF_INET, port);
+	*udp = (struct md_udp){.fd6 = open6(port, kept6), .fd4 = -1, .port = port};
 	if (udp->fd6 != -EADDRINUSE)
-		udp->fd4 = open4(port);
+		udp->fd4 = open4(port, kept4);
+	else if (kept4 >= 0)
+		close(kept4);
 	if (udp->fd6 == -EADDRINUSE || udp->fd4 == -EADDRINUSE || (udp->fd6 < 0 && udp->fd4 < 0)) {
 		int err = udp->fd6 < 0 ? udp->fd6 : udp->fd4;
 

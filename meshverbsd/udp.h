@@ -32,10 +32,11 @@ struct md_received {
 
 /**
  * md_udp_open - open the sockets and bind them
+ * @kept6, @kept4: of an agent before, see stored.h; -1: none. Taken over, or closed
  *
  * Return: 0; -EADDRINUSE when another agent runs in this network namespace; -errno when neither family works.
  */
-int md_udp_open(struct md_udp *udp, uint16_t port);
+int md_udp_open(struct md_udp *udp, uint16_t port, int kept6, int kept4);
 void md_udp_close(struct md_udp *udp);
 
 /**

@@ -913,7 +913,8 @@ class Alone(AgentTest):
             notify.settimeout(5)
             with unittest.mock.patch.dict(os.environ, {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}):
                 a.start()
-            self.assertEqual([notify.recv(100) for _ in range(4)], [b"READY=1"] + 3 * [b"WATCHDOG=1"])
+            self.assertEqual([notify.recv(100) for _ in range(6)],
+                         [b"FDSTORE=1\nFDNAME=udp%d\nFDPOLL=0" % family for family in (6, 4)] + [b"READY=1"] + 3 * [b"WATCHDOG=1"])
             a.agent.send_signal(signal.SIGSTOP)
             time.sleep(0.5)
             notify.setblocking(False)

@@ -9,6 +9,7 @@ Everything happens in namespaces that this made, and ends with them.
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
@@ -95,6 +96,46 @@ def make_network():
     ip("outsider", "route", "add", "10.0.0.0/16", "via", "10.0.4.1")
 
 
+class Manager:
+    """What the service manager does: it keeps descriptors for an agent that starts again (sd_notify(3), sd_listen_fds(3))."""
+
+    def __init__(self, work):
+        self.path = tempfile.mktemp(prefix="notify.", dir=work)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind(self.path)
+        self.sock.setblocking(False)
+        self.kept = {}
+
+    def close(self):
+        self.sock.close()
+        for fd in self.kept.values():
+            os.close(fd)
+
+    def read(self):
+        """Names of what is kept."""
+        try:
+            while True:
+                text, fds, _, _ = socket.recv_fds(self.sock, 4096, 8)
+                words = dict(line.split("=", 1) for line in text.decode().splitlines())
+                for fd in fds:
+                    assert words["FDSTORE"] == "1" and words["FDNAME"] not in self.kept, words
+                    self.kept[words["FDNAME"]] = fd
+        except BlockingIOError:
+            return set(self.kept)
+
+    def words(self):
+        """What stands before an agent's command line."""
+        return ["env", f"NOTIFY_SOCKET={self.path}", f"LISTEN_FDS={len(self.kept)}", f"LISTEN_FDNAMES={':'.join(self.kept)}",
+                "sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"]
+
+    def options(self):
+        """Of Popen()."""
+        def hand_over():
+            for number, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in self.kept.values()]):
+                os.dup2(fd, 3 + number)
+        return {"preexec_fn": hand_over, "pass_fds": tuple(range(3, 3 + len(self.kept)))}
+
+
 class Agent:
     """An agent in a namespace, with rails on @netdevs: (netdev, its IPv4 address, cable, end)."""
 
@@ -113,7 +154,7 @@ class Agent:
         self.settings = f"hosts = {self.dir}/hosts\nexclude_default_route = off\nbeacon_interval_ms = 500\n{settings}"
         (self.dir / "hosts").write_text("")
         self.log = open(self.dir / "log", "a+")
-        self.process = None
+        self.process = self.manager = None
         self.start()
 
     def _write_sysfs(self, netdevs, extra_gids):
@@ -134,9 +175,9 @@ class Agent:
             key_line = f"key = {self.key_file}\n" if self.key_file.exists() else ""
         (self.dir / "mesh.conf").write_text(f"[agent]\n{key_line}{self.settings}")
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, *self.trust, AGENT, "--foreground", "--run-dir", self.run_dir,
+            ["ip", "netns", "exec", self.namespace, *self.trust, *(self.manager.words() if self.manager else ()), AGENT, "--foreground", "--run-dir", self.run_dir,
              "--sysfs", self.dir / "sys", "--config", self.dir / "mesh.conf"],
-            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, **(self.manager.options() if self.manager else {}))
         wait_for(lambda: self._answers(), f"the agent of {self.namespace}: {self.text()}")
 
     def _answers(self):

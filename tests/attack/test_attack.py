@@ -637,6 +637,36 @@ sys.stdin.read()
         wait_for(lambda: self.v.metrics()["processes"] == 0, "all are forgotten")
 
 
+    def take_port(self):
+        """Of agents, as any user can where no agent has it."""
+        for family, any_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+            with attacknet.inside("v"), socket.socket(family, socket.SOCK_DGRAM) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                sock.bind((any_address, wire.PORT))
+
+    def test_port_while_the_agent_starts_again(self):
+        """The service manager has it, and what came meanwhile is not taken for news."""
+        self.v.stop()
+        self.take_port()  # nobody keeps it
+        self.v.manager = attacknet.Manager(os.environ["IN_NETNS"])
+        self.addCleanup(self.v.manager.close)
+        self.v.start()
+        wait_for(lambda: self.v.manager.read() == {"udp4", "udp6"}, "two sockets")
+        self.v.process.kill()
+        self.v.process.wait()
+        with self.assertRaises(OSError):
+            self.take_port()
+        self.mallory().send(link_local(1, 1), GROUP, self.beacon(wire.rail("mlx5_0", "m0", ["10.0.2.2"]), interval_ms=60000))
+        for _ in range(2):  # and once more
+            self.v.start()
+            wait_for(lambda: self.v.metrics()["directory_writes"] and self.v.directory().holders("10.0.1.2"), "alice is heard")
+            self.assertFalse(self.v.directory().holders("10.0.2.2"))
+            self.assert_alice_reaches_v()
+            self.v.stop()
+        with self.assertRaises(OSError):
+            self.take_port()
+
     HOG = """
 import os, socket, sys
 os.setgid(12345); os.setgroups([]); os.setuid(12345)
