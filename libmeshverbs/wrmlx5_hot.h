@@ -22,11 +22,24 @@ static inline uint32_t mv_mlx5_consumer(const struct mv_mlx5_cq *cq)
 	return be32toh(__atomic_load_n(&cq->dbrec[0], __ATOMIC_RELAXED));
 }
 
+/* Of the place of the completion at @index. */
+static inline const struct mlx5_cqe64 *mv_mlx5_cqe_place(const struct mv_mlx5_cq *cq, uint32_t index)
+{
+	const char *end = (const char *)cq->buf + ((size_t)(index & (cq->n_cqes - 1)) + 1) * cq->cqe_bytes;
+
+	return (const struct mlx5_cqe64 *)(const void *)(end - sizeof(struct mlx5_cqe64));
+}
+
+/** mv_mlx5_is_invalid - has the device never written a completion to the place of that at @index? */
+static inline bool mv_mlx5_is_invalid(const struct mv_mlx5_cq *cq, uint32_t index)
+{
+	return __atomic_load_n(&mv_mlx5_cqe_place(cq, index)->op_own, __ATOMIC_ACQUIRE) >> 4 == MLX5_CQE_INVALID;
+}
+
 /** mv_mlx5_cqe_at - the completion at @index; NULL: it is not there yet */
 static inline const struct mlx5_cqe64 *mv_mlx5_cqe_at(const struct mv_mlx5_cq *cq, uint32_t index)
 {
-	const char *end = (const char *)cq->buf + ((size_t)(index & (cq->n_cqes - 1)) + 1) * cq->cqe_bytes;
-	const struct mlx5_cqe64 *cqe = (const struct mlx5_cqe64 *)(const void *)(end - sizeof(*cqe));
+	const struct mlx5_cqe64 *cqe = mv_mlx5_cqe_place(cq, index);
 	/* The device writes it last. */
 	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
 

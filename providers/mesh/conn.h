@@ -200,14 +200,14 @@ struct mesh_conn {
 	bool counted, fresh, prepared; /* in process->n_moving; in n_fresh; in n_prepared */
 	uint64_t counted_ns; /* since when */
 	uint64_t turn_ns; /* since when it waits for its turn; 0: it does not */
-	bool in_batch; /* a thread of the program's is, and NATIVE waits for the end of that */
+	bool in_batch; /* a thread of the program's is, or polls an extended CQ, and NATIVE or PREPARE waits for the end of that */
 	uint64_t entry_ns, entry_again_ns; /* NATIVE waits for an empty entry of the GID table: since when, and when to look again; 0: it does not */
 	uint64_t works_since_ns; /* held: since when the path that the program asked for seems to work; 0: it does not */
 	bool works_known; /* by an agent that knows the peer; false: since none does */
 	bool native_due; /* and that may be tried */
 	/* Held: the base's QP is in RTR already, with that index, and receives; mesh_conn_listen() */
 	bool listens;
-	uint8_t listen_index;
+	uint8_t listen_index, listen_type; /* enum mv_gid_type */
 	/*
 	 * Held, and NATIVE for the transaction: the base's QP is where it stays, and sends wait until the peer's, which was held as well, is
 	 * known to receive; mesh_conn_await_peer()

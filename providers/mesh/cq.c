@@ -73,8 +73,10 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 			mesh_cq_free(mcq);
 			return NULL;
 		}
-		if (mcq->extended)
+		if (mcq->extended) {
 			mesh_cqex_install(mcq);
+			mcq->seen_whole = !mesh_cq_is_resizing(&mc->data, cq) && mesh_mlx5_cq_is_unused(mc, cq);
+		}
 	}
 	mcq->n_held++;
 	return mcq;

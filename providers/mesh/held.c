@@ -303,6 +303,12 @@ void mesh_held_resume_posting(struct mesh_held *h)
 	pthread_mutex_unlock(&h->post_lock);
 }
 
+bool mesh_held_is_polled(const struct mesh_held *h)
+{
+	return atomic_load_explicit(&h->send_cq->poller, memory_order_relaxed) ||
+	       atomic_load_explicit(&h->recv_cq->poller, memory_order_relaxed);
+}
+
 /* Has the calling thread post_lock? */
 static bool is_stopped(const struct mesh_held *h)
 {
@@ -346,7 +352,22 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 
 bool mesh_held_can_begin_again(const struct mesh_held *h)
 {
-	return !h->send_cq->extended && !h->recv_cq->extended;
+	return (!h->send_cq->extended || h->send_cq->seen_whole) && (!h->recv_cq->extended || h->recv_cq->seen_whole);
+}
+
+/* Who polls an extended CQ may be waiting for conn->lock, so he is waited for only as long as a poll takes that finds nothing. */
+static bool freeze_shortly(struct mesh_cq *cq)
+{
+	unsigned int n;
+
+	if (!cq->extended)
+		return mesh_cq_freeze(cq);
+	for (n = 0; n < 100; n++) {
+		if (mesh_cq_try_freeze(cq))
+			return true;
+		sched_yield();
+	}
+	return false;
 }
 
 /* held->lock */
@@ -367,7 +388,8 @@ static int post_noted_to_base(struct mesh_held *h)
 	return err;
 }
 
-int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
+/* Its CQs are frozen. */
+static int begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, again = *init;
 	int err;
@@ -384,6 +406,19 @@ int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *in
 	mesh_wrex_changed(h);
 	pthread_mutex_unlock(&h->lock);
 	return -mesh_positive(err);
+}
+
+int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask)
+{
+	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
+	bool frozen_a = freeze_shortly(a), frozen_b = frozen_a && b != a && freeze_shortly(b);
+	int err = -EAGAIN;
+
+	if (frozen_a && (frozen_b || b == a))
+		err = begin_base_again(h, init, init_mask);
+	mesh_cq_thaw(b, frozen_b);
+	mesh_cq_thaw(a, frozen_a);
+	return err;
 }
 
 int mesh_held_native(struct mesh_held *h)

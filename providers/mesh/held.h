@@ -152,6 +152,9 @@ void mesh_held_resume_posting(struct mesh_held *h);
 bool mesh_held_in_batch(const struct mesh_held *h);
 bool mesh_held_in_own_batch(const struct mesh_held *h);
 
+/** mesh_held_is_polled - is a thread between start_poll and end_poll of an extended CQ of its? No lock */
+bool mesh_held_is_polled(const struct mesh_held *h);
+
 /**
  * mesh_held_modify_base - change the base's own QP while it is held
  *
@@ -166,7 +169,8 @@ int mesh_held_modify_base(struct mesh_held *h, struct ibv_qp_attr *attr, int att
 /**
  * mesh_held_can_begin_again - may mesh_held_begin_base_again() be called later?
  *
- * libmlx5 takes the lock of a CQ when a QP goes to RESET, and who polls an extended one has that from start_poll to end_poll.
+ * libmlx5 takes the lock of a CQ when a QP goes to RESET, and who polls an extended one has that from start_poll to end_poll. So not
+ * with an extended one that somebody may have begun to poll before our functions came in.
  */
 bool mesh_held_can_begin_again(const struct mesh_held *h);
 
@@ -174,7 +178,8 @@ bool mesh_held_can_begin_again(const struct mesh_held *h);
  * mesh_held_begin_base_again - the base's own QP goes from RTR back to INIT, with the receives that were noted
  * @init, @init_mask: of INIT
  *
- * Nothing has been received. Posting is stopped. Return: 0; -ENOMEM: not all receives are noted, and nothing has happened; -errno.
+ * Nothing has been received. Posting is stopped. Return: 0; -EAGAIN: somebody polls, and nothing has happened; -ENOMEM: not all receives are
+ * noted, and nothing has happened; -errno.
  */
 int mesh_held_begin_base_again(struct mesh_held *h, const struct ibv_qp_attr *init, int init_mask);
 

@@ -129,6 +129,11 @@ struct mesh_cq {
 	struct { MESH_CQ_EX_FUNCTIONS(X) } base;
 #undef X
 	_Atomic uintptr_t poller; /* thread between start_poll and end_poll; written under poll_lock */
+	/*
+	 * There had been no completion when our functions came in, so no thread began a poll before, and who has frozen it finds the base's
+	 * lock free; set with them, under data->lock.
+	 */
+	bool seen_whole;
 	/* Some send queue may have room: the poller posts when he is through. Any thread: keep_from_polling() of post.c */
 	_Atomic bool drain_wanted;
 	_Atomic unsigned int posting; /* so many do that, and a poll of an extended one does not begin meanwhile; likewise */

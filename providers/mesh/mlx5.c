@@ -15,6 +15,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "context.h"
+#include "wrmlx5_hot.h"
 
 /* ---- the function -------------------------------------------------------------------------------------------- */
 
@@ -322,6 +323,16 @@ int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *
 		return -EOPNOTSUPP;
 	*ret = (struct mv_mlx5_cq){.buf = dv.buf, .n_cqes = dv.cqe_cnt, .cqe_bytes = dv.cqe_size, .dbrec = dv.dbrec};
 	return 0;
+}
+
+/* libmlx5 makes all places invalid, and the device writes the first one first. */
+bool mesh_mlx5_cq_is_unused(struct mesh_context *mc, struct ibv_cq *cq)
+{
+	struct mv_mlx5_cq ring;
+
+	if (!can_ask(mc) || mesh_mlx5_cq(mc, cq, &ring))
+		return false;
+	return !mv_mlx5_consumer(&ring) && mv_mlx5_is_invalid(&ring, 0);
 }
 
 int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring *ret_sq, struct mv_mlx5_ring *ret_rq)

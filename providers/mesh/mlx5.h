@@ -81,6 +81,13 @@ bool mesh_mlx5_is_taken(struct mesh_context *mc, const struct ibv_cq *cq);
  */
 int mesh_mlx5_cq(struct mesh_context *mc, struct ibv_cq *cq, struct mv_mlx5_cq *ret);
 
+/**
+ * mesh_mlx5_cq_is_unused - has a CQ never had a completion? data->lock, behind mesh_mlx5_is_base(); nobody resizes it meanwhile
+ *
+ * Return: false also where that is not known.
+ */
+bool mesh_mlx5_cq_is_unused(struct mesh_context *mc, struct ibv_cq *cq);
+
 /** mesh_mlx5_qp - where its queues are; 0; -EOPNOTSUPP: not as wrmlx5.h wants them, -errno */
 int mesh_mlx5_qp(struct mesh_context *mc, struct ibv_qp *qp, struct mv_mlx5_ring *ret_sq, struct mv_mlx5_ring *ret_rq);
 

@@ -81,12 +81,19 @@ int mesh_conn_listen_no_more(struct mesh_conn *conn)
 	return err;
 }
 
+bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_action *next)
+{
+	if (!conn->listens || next->type == MV_DO_PREPARE)
+		return !conn->listens;
+	return next->type != MV_DO_NATIVE || next->gid_type == conn->listen_type;
+}
+
 /*
  * To where the program believes it is. @rtr: from attr_of()
  *
  * One that listens stays there if that is the same, or if its peer has reached it like that.
  *
- * Return: 0; -errno: it is in INIT still, and receives from no SRQ.
+ * Return: 0; -EAGAIN: it listens, as mesh_conn_listen_no_more() says; -errno: it is in INIT still, and receives from no SRQ.
  */
 static int base_to_rtr(struct mesh_conn *conn, struct ibv_qp_attr *rtr)
 {
@@ -115,6 +122,7 @@ void mesh_conn_listen(struct mesh_conn *conn)
 		return;
 	conn->listens = !base_to_rtr(conn, &rtr);
 	conn->listen_index = rtr.ah_attr.grh.sgid_index;
+	conn->listen_type = type;
 }
 
 /* There is no other try: the program gets the result that it would have had without us. */
@@ -125,6 +133,8 @@ static int base_to_rtr_at_last(struct mesh_conn *conn, uint8_t gid_type)
 
 	attr_of(conn, gid_type, &rtr);
 	err = base_to_rtr(conn, &rtr);
+	if (err == -EAGAIN && conn->listens)
+		return 0; /* with that version, by the index of before: mesh_conn_may_listen_on() */
 	if (!err || rtr.ah_attr.grh.sgid_index == conn->rtr.ah_attr.grh.sgid_index)
 		return err;
 	rtr = conn->rtr;

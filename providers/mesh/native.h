@@ -24,8 +24,8 @@ bool mesh_conn_native_waits(struct mesh_conn *conn, uint64_t now_ns);
  * mesh_conn_listen - a connection is held only to ask its peer which RoCE version that has: what the peer sends meanwhile is not to be lost
  *
  * The base's QP goes to RTR at once, as the version that most use: a peer that uses it need not wait for an answer, and does not (its path
- * works). If the peer says otherwise, mesh_conn_listen_no_more(). Where RTR is refused, or that could not be taken back (an extended CQ), it stays in INIT.
- * By the program's thread, in RTR.
+ * works). If the peer says otherwise, mesh_conn_listen_no_more(). Where RTR is refused, or that could not be taken back
+ * (mesh_held_can_begin_again()), it stays in INIT. By the program's thread, in RTR.
  */
 void mesh_conn_listen(struct mesh_conn *conn);
 
@@ -33,9 +33,12 @@ void mesh_conn_listen(struct mesh_conn *conn);
  * mesh_conn_listen_no_more - the base's QP is in INIT again, with the receives that it had
  *
  * Posting is stopped. Return: 0, also if it did not listen; -EBUSY: it has received something, so its peer has the version that it listens
- * for; -errno: it is in RESET or INIT, and of no use.
+ * for; -EAGAIN: somebody polls an extended CQ, and it listens on; -errno: it is in RESET or INIT, and of no use.
  */
 int mesh_conn_listen_no_more(struct mesh_conn *conn);
+
+/** mesh_conn_may_listen_on - has the base's QP the RoCE version already that the next action is for, or does it not listen? */
+bool mesh_conn_may_listen_on(const struct mesh_conn *conn, const struct mv_move_action *next);
 
 /**
  * mesh_conn_await_peer - the base's QP receives, and sends wait until the peer's does, too: ask it, or have them go; helper thread

@@ -397,6 +397,13 @@ static bool is_in_batch(struct mesh_conn *conn)
 	return conn->in_batch;
 }
 
+/* Who polls an extended CQ may take as long, and ask for the same. */
+static bool is_polled(struct mesh_conn *conn, const struct mv_move_action *next)
+{
+	conn->in_batch = !mesh_conn_may_listen_on(conn, next) && mesh_held_is_polled(conn->held);
+	return conn->in_batch;
+}
+
 /*
  * Is the next action for the other kind of thread? Preparing is for the helper thread alone, one after the other: how much
  * room a CQ needs depends on all of its QPs. What was agreed upon early is prepared with QUIESCE.
@@ -408,8 +415,8 @@ static bool hand_over(struct mesh_conn *conn, const struct mv_move_action *next,
 	if (worker)
 		return next->type == MV_DO_PREPARE ||
 		       (next->type == MV_DO_QUIESCE && conn->move.early && !mesh_live_has_next(conn->held));
-	/* See stop_posting(); a worker could only give it back. */
-	if (next->type == MV_DO_NATIVE && is_in_batch(conn))
+	/* See stop_posting() and stops_listening(); a worker could only give it back. */
+	if (next->type == MV_DO_NATIVE && (is_in_batch(conn) || is_polled(conn, next)))
 		return true;
 	/* Nothing comes of it any more, and what is behind it does not wait for a worker to find that. */
 	if (next->type == MV_DO_STANDBY && conn->move.live)
@@ -429,6 +436,16 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
 		return true;
 	mesh_conn_release_path(conn); /* again, if it could not be done: that waits for who polls, and who polls may post */
 	conn->in_batch = !mesh_held_stop_posting(conn->held);
+	return !conn->in_batch;
+}
+
+/*
+ * The base's QP listens with another RoCE version than that of the action, or a shadow is to receive in its place: back to INIT. Like the
+ * above, that waits for who is in a batch or polls, and the action is left meanwhile.
+ */
+static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action *next)
+{
+	conn->in_batch = !mesh_conn_may_listen_on(conn, next) && stop_listening(conn) == -EAGAIN;
 	return !conn->in_batch;
 }
 
@@ -467,7 +484,7 @@ static void act(struct mesh_conn *conn, uint64_t now_ns, bool worker)
 	/* Carrying one out may give a new one, and may end our part. */
 	while (conn->held && (next = mv_move_peek(&conn->move)) && !rests(conn, next, now_ns) &&
 	       !hand_over(conn, next, worker) && !awaits_entry(conn, next, now_ns) && !awaits_device(conn, next, &device) &&
-	       stop_posting(conn, next)) {
+	       stops_listening(conn, next) && stop_posting(conn, next)) {
 		mv_move_next(&conn->move, &action);
 		command = mesh_command_begin(device);
 		live = mesh_conn_live(conn, &action, now_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * A connection that is held while its peer is asked, and then left as the program made it, in a host of the simulator: the program is
- * in a batch (ibv_wr_start()) meanwhile, and asks for the state of its queue pair. Nobody waits for ever, and nothing is lost. Nor where
- * another thread of the program modifies it.
+ * in a batch (ibv_wr_start()) meanwhile, or polls an extended CQ, and asks for the state of its queue pair. Nobody waits for ever, and
+ * nothing is lost. Nor where another thread of the program modifies it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,6 +17,7 @@
 #include "guarded.h"
 #include "native.h"
 #include "heldint.h"
+#include "move_internal.h"
 #include "reader.h"
 #include "relocate.h"
 #include "said.h"
@@ -26,8 +27,10 @@
 #define BATCH_US 50000u
 #define MAX_LOOKS 120u /* in that time: once in a millisecond, and for what is told; not all the time */
 
-static const struct manner builders = {.how = BARE, .builders = true};
+static const struct manner builders = {.how = BARE, .builders = true}, extended = {.how = BARE, .builders = true, .extended = true};
+static const struct manner *manner;
 static struct end e; /* connected to itself */
+static struct end flushed; /* of its CQ, never connected; qp NULL: there is none */
 static struct mesh_conn *conn; /* with a reference */
 
 /* ---- the helper thread, of which there is none here -------------------------------------------------------------------- */
@@ -101,10 +104,8 @@ static int modify_slowly(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 }
 
 /* @reads: what libmlx5 has is read; else all batches are ours from the beginning */
-static void open_with(enum mv_path_verdict verdict, bool reads)
+static void open_in_init(enum mv_path_verdict verdict, bool reads)
 {
-	struct ibv_qp_attr rtr;
-
 	said.agent = true;
 	said.view = (struct mesh_view){.verdict = verdict, .agent_version = MV_CTL_VERSION, .n_paths = 1};
 	world_open(&world);
@@ -117,13 +118,27 @@ static void open_with(enum mv_path_verdict verdict, bool reads)
 	n_rtr = 0;
 	resolves_us = 0;
 	refuses = 0;
-	end_open(&e, &world, &builders, &(struct shape){0});
+	if (!manner)
+		manner = &builders;
+	end_open(&e, &world, manner, &(struct shape){0});
+	memset(&flushed, 0, sizeof(flushed));
 	conn = mesh_conn_get(e.qp);
 	assert_non_null(conn);
-	rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
+	alarm(PATIENCE);
+}
+
+static void to_rtr(void)
+{
+	struct ibv_qp_attr rtr = world_rtr(&world, false, e.qp->qp_num, PSN);
+
 	assert_int_equal(ibv_modify_qp(e.qp, &rtr, RTR_MASK), 0);
 	assert_non_null(conn->held);
-	alarm(PATIENCE);
+}
+
+static void open_with(enum mv_path_verdict verdict, bool reads)
+{
+	open_in_init(verdict, reads);
+	to_rtr();
 }
 
 static int to_rts(void)
@@ -144,10 +159,24 @@ static int setup_listening(void **state)
 {
 	listens = true;
 	setup_rtr(state);
-	listens = false;
 	assert_int_equal(n_rtr, 1);
 	assert_true(conn->listens);
 	assert_int_equal(conn->state, MESH_CONN_HELD);
+	return 0;
+}
+
+static int setup_extended(void **state)
+{
+	manner = &extended;
+	return setup_listening(state);
+}
+
+static int setup_init(void **state)
+{
+	(void)state;
+	manner = &extended;
+	listens = true;
+	open_in_init(MV_PATH_ASK, false);
 	return 0;
 }
 
@@ -183,7 +212,11 @@ static int teardown(void **state)
 {
 	(void)state;
 	mesh_conn_put(conn);
+	if (flushed.qp)
+		end_close(&flushed);
 	end_close(&e);
+	listens = false;
+	manner = NULL;
 	world.mc->modify_qp = base_modify;
 	mesh_root.config.survive = false;
 	world_close(&world);
@@ -389,6 +422,97 @@ static void test_has_received(void **state)
 	conn->listens = false;
 }
 
+/* A completion of another queue pair, which is polled until end_poll(). */
+static void start_poll(void)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_poll_cq_attr none = {0};
+
+	end_open(&flushed, &world, manner, &(struct shape){.hub = &e});
+	assert_int_equal(end_recv(&flushed, 77, 0, 64), 0);
+	assert_int_equal(ibv_modify_qp(flushed.qp, &err, IBV_QP_STATE), 0);
+	while (ibv_start_poll(e.cq_ex, &none))
+		usleep(1000);
+	assert_int_equal(e.cq_ex->wr_id, 77);
+}
+
+/* The peer has another version than that for which the base's listens. */
+static void listens_for_another(void)
+{
+	conn->listen_type = conn->local_type == MV_GID_TYPE_ROCE_V1 ? MV_GID_TYPE_ROCE_V2 : MV_GID_TYPE_ROCE_V1;
+	conn->listen_index++;
+}
+
+static enum ibv_qp_state base_state(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(world.mc->query_qp(e.qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+/*
+ * Who polls an extended CQ may take his time, and ask: libmlx5 would wait for the end of that to bring the base's to RESET. It listens on
+ * meanwhile, without anybody trying all the time.
+ */
+static void listens_while_polled(enum mv_move_state state)
+{
+	unsigned int n_looks;
+
+	start_poll();
+	listens_for_another();
+	begin_helping();
+	usleep(BATCH_US);
+	assert_rts();
+	assert_int_equal(base_state(), IBV_QPS_RTR);
+	n_looks = helper.n_looks;
+	pthread_mutex_lock(&conn->lock);
+	assert_int_equal(conn->state, MESH_CONN_HELD);
+	assert_int_equal(conn->move.state, state);
+	pthread_mutex_unlock(&conn->lock);
+	n_rtr = 0;
+	ibv_end_poll(e.cq_ex);
+	assert_goes_native();
+	end_helping();
+	assert_in_range(n_looks, 1, MAX_LOOKS);
+	ibv_wr_start(e.qp_ex);
+	build_write(1, 0x1111);
+	assert_int_equal(ibv_wr_complete(e.qp_ex), 0);
+	assert_written(1, 0x1111);
+}
+
+static void test_polled(void **state)
+{
+	(void)state;
+	assert_int_equal(to_rts(), 0);
+	listens_while_polled(MV_MOVE_NATIVE);
+}
+
+/* Likewise when a path is agreed upon. There is none here, so the connection stays in the end. */
+static void test_polled_and_prepared(void **state)
+{
+	(void)state;
+	assert_int_equal(to_rts(), 0);
+	mv_move_prepare(&conn->move, &conn->local.gid, &conn->peer.gid, conn->local_type);
+	listens_while_polled(MV_MOVE_PREPARING);
+}
+
+/* Who may poll since before our functions came in is not seen by them: then the base's does not listen, for that could not be taken back. */
+static void test_polled_before(void **state)
+{
+	(void)state;
+	start_poll();
+	to_rtr();
+	assert_int_equal(to_rts(), 0);
+	assert_false(conn->listens);
+	assert_int_equal(base_state(), IBV_QPS_INIT);
+	ibv_end_poll(e.cq_ex);
+	begin_helping();
+	assert_goes_native();
+	end_helping();
+}
+
 /* He may end the connection there, which is then not made any more. */
 static void test_ends_in_batch(void **state)
 {
@@ -515,6 +639,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_listens, setup_listening, teardown),
 		cmocka_unit_test_setup_teardown(test_listens_no_more, setup_listening, teardown),
 		cmocka_unit_test_setup_teardown(test_has_received, setup_listening, teardown),
+		cmocka_unit_test_setup_teardown(test_listens, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(test_listens_no_more, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(test_has_received, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(test_polled, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(test_polled_and_prepared, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(test_polled_before, setup_init, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_receives, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_before_rts, setup_rtr, teardown),
 		cmocka_unit_test_setup_teardown(test_ends_in_batch, setup, teardown),
