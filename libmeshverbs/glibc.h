@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What glibc before 2.32 (Debian 11) does not have. CMakeLists.txt includes this file into every source there, and nowhere else.
+ * What glibc before 2.32 (Debian 11) does not have, also of what came later. CMakeLists.txt includes this file into every source there, and nowhere else.
  */
 #ifndef MESHVERBS_GLIBC_H
 #define MESHVERBS_GLIBC_H
@@ -9,9 +9,13 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef PT_GNU_PROPERTY
 #define PT_GNU_PROPERTY (PT_LOOS + 0x474e553)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
 #endif
 #ifndef SYS_openat2
 #define SYS_openat2 437
@@ -23,5 +27,12 @@ static inline const char *mv_strerrordesc(int err)
 	return err >= 0 && err < sys_nerr ? sys_errlist[err] : NULL;
 }
 #define strerrordesc_np mv_strerrordesc
+
+/* closefrom() of glibc 2.34, which tests use; Linux has the system call since 5.9. */
+static inline void mv_closefrom(int first)
+{
+	syscall(SYS_close_range, first, ~0u, 0);
+}
+#define closefrom mv_closefrom
 
 #endif

@@ -84,7 +84,17 @@ WRAP(int, getsockname, (int fd, struct sockaddr *addr, socklen_t *len), (fd, add
      FAULT_GETSOCKNAME, -1)
 WRAP(ssize_t, read, (int fd, void *buf, size_t len), (fd, buf, len), FAULT_READ, -1)
 WRAP(ssize_t, write, (int fd, const void *buf, size_t len), (fd, buf, len), FAULT_WRITE, -1)
+/* Before 2.33 glibc's fstat() is no more than a call of this one. */
+#if __GLIBC_PREREQ(2, 33)
 WRAP(int, fstat, (int fd, struct stat *st), (fd, st), FAULT_FSTAT, -1)
+#else
+WRAP(int, __fxstat, (int version, int fd, struct stat *st), (version, fd, st), FAULT_FSTAT, -1)
+int __wrap_fstat(int fd, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st)
+{
+	return __wrap___fxstat(_STAT_VER, fd, st);
+}
+#endif
 WRAP(DIR *, fdopendir, (int fd), (fd), FAULT_FDOPENDIR, NULL)
 WRAP(void *, mmap, (void *addr, size_t len, int prot, int flags, int fd, off_t off),
      (addr, len, prot, flags, fd, off), FAULT_MMAP, MAP_FAILED)

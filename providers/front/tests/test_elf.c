@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -264,6 +265,13 @@ __attribute__((visibility("default"))) void verbs_register_driver_99(void)
 {
 }
 
+/* ld.so of an earlier glibc ends the program (glibc's bug 16272): meshverbs-front makes no front there. */
+static void need_auxiliary_libraries(void)
+{
+	if (strverscmp(gnu_get_libc_version(), "2.33") < 0)
+		skip();
+}
+
 /* Load a front of the test's library, and say whose function a program gets, and whether the front's own constructor has run. */
 static void load_front(const char *real, bool *ret_own_function, bool *ret_own_constructed)
 {
@@ -274,6 +282,7 @@ static void load_front(const char *real, bool *ret_own_function, bool *ret_own_c
 	void *image, *handle;
 	size_t size;
 
+	need_auxiliary_libraries();
 	assert_true(fd >= 0);
 	read_facts(f);
 	assert_int_equal(elf_write(&image, &size, f, library, library_bytes, real, "/nonexistent/plugin.so"), 0);
