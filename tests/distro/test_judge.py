@@ -6,15 +6,18 @@ import dataclasses
 import io
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from distros import cli, judge, suite, table  # noqa: E402  (the path comes first)
 from distros.plays import PLAYS, Play  # noqa: E402
+from pkglab import Failed  # noqa: E402
 
 GOOD = {"client": 0, "server": 0, "sane": True, "command": "p b", "output": {"client": "done", "server": ""}}
 BAD = {**GOOD, "client": 1, "sane": False, "output": {"client": "first\nCouldn't connect\n", "server": ""}}
@@ -167,6 +170,44 @@ class Kept(unittest.TestCase):
         self.run_play(self.PLAY, "bbb")
         self.run_play(dataclasses.replace(self.PLAY, name="nic"), "aaa")
         self.assertIn("| version | meshverbs | aaa bbb |", cli.report(self.out))
+
+
+class Command(unittest.TestCase):
+    """Which suites are run, and what is said at the end."""
+
+    def main(self, *words, ends=None):
+        """(exit status, suites that were run, what was printed); ends: {suite: how many plays were wrong, or what is raised}"""
+        ran = []
+
+        def run_suite(name, args, source):
+            ran.append(name)
+            how = (ends or {}).get(name, 0)
+            if isinstance(how, Exception):
+                raise how
+            return how
+
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), mock.patch.object(cli, "run_suite", run_suite), \
+                mock.patch.object(cli.Source, "of_tree", lambda: None), mock.patch.object(cli.os, "geteuid", lambda: 0):
+            return cli.main([*words, "-o", folder]), ran, said.getvalue()
+
+    def test_all_suites(self):
+        status, ran, said = self.main()
+        self.assertEqual((status, ran), (0, ["bullseye", "bookworm", "trixie", "sid"]))
+        self.assertEqual(said.count("|  |  |"), 1)
+        self.assertIn("distro: all as it has to be\n", said)
+
+    def test_named_ones(self):
+        self.assertEqual(self.main("sid", "trixie")[:2], (0, ["sid", "trixie"]))
+
+    def test_one_is_wrong(self):
+        """Whatever becomes of a suite, the others are run, the table is printed, and the exit status says so."""
+        for how in (1, Failed("no root"), OSError("no space"), subprocess.CalledProcessError(2, "tar")):
+            with self.subTest(how=how):
+                status, ran, said = self.main(ends={"bookworm": how})
+                self.assertEqual((status, ran), (1, ["bullseye", "bookworm", "trixie", "sid"]))
+                self.assertEqual(said.count("|  |  |"), 1)
+                self.assertIn("distro: not as it has to be: bookworm\n", said)
 
 
 class Source(unittest.TestCase):

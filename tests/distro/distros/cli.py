@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -113,7 +114,7 @@ def main(words=None):
         try:
             if run_suite(name, args, source):
                 failed.append(name)
-        except Failed as err:
+        except (Failed, OSError, subprocess.SubprocessError) as err:
             print(f"FAILED: {name}: {err}", flush=True)
             failed.append(name)
     print("\n" + report(args.out))
