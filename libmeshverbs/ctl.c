@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "proof.h"
 
 #define FLAGS_KNOWN                                                                                \
 	(MV_CTL_NATIVE | MV_CTL_READY | MV_CTL_KEY_INVALID | MV_CTL_STAYS | MV_CTL_ASKING |        \
@@ -49,7 +50,7 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
 	mv_put_u8(&put, msg->flags);
 	mv_put_u8(&put, msg->reason);
 	mv_put_u8(&put, msg->gid_type);
-	mv_put_u8(&put, 0);
+	mv_put_u8(&put, msg->proof);
 	mv_put_u16(&put, msg->path_lid);
 	mv_put_u16(&put, msg->mtu_bytes);
 	mv_put_u16(&put, 0);
@@ -60,8 +61,7 @@ size_t mv_ctl_encode(const struct mv_ctl_msg *msg, uint8_t *buf)
 	mv_put_u32(&put, msg->request_id);
 	put_end(&put, &msg->from);
 	put_end(&put, &msg->to);
-	mv_put_u32(&put, msg->from_psn);
-	mv_put_u32(&put, msg->to_psn);
+	mv_put_u64(&put, msg->tag);
 	put_end(&put, &msg->path);
 	mv_put_bytes(&put, msg->path_peer_gid.raw, sizeof(msg->path_peer_gid.raw));
 	mv_put_u32(&put, msg->key);
@@ -96,26 +96,9 @@ static void get_keys(struct mv_get *get, struct mv_ctl_key *keys)
 	}
 }
 
-static bool psn_valid(uint32_t psn)
-{
-	return psn <= 0xffffff || psn == MV_CTL_PSN_NONE;
-}
-
 static bool mtu_valid(uint16_t bytes)
 {
 	return !bytes || (bytes >= 256 && bytes <= 4096 && !(bytes & (bytes - 1)));
-}
-
-/* The two last fields, where they are PSNs. */
-static bool last_fields_valid(const struct mv_ctl_msg *msg)
-{
-	if (msg->type == MV_CTL_SYNC)
-		return msg->next_psn <= 0xffffff;
-	if (msg->type == MV_CTL_AHEAD)
-		return (msg->flags & MV_CTL_MOVE) && msg->path_psn <= 0xffffff;
-	if ((msg->flags & MV_CTL_MOVE) && (msg->type == MV_CTL_OFFER || msg->type == MV_CTL_ANSWER))
-		return msg->path_psn <= 0xffffff;
-	return true;
 }
 
 static bool row_valid(const struct mv_ctl_key *keys, bool may_be)
@@ -143,7 +126,7 @@ static bool msg_valid(const struct mv_ctl_msg *msg)
 	       !(msg->flags & ~FLAGS_KNOWN) && msg->reason < MV_CTL_REASON_END &&
 	       msg->gid_type <= MV_GID_TYPE_ROCE_V2 && mtu_valid(msg->mtu_bytes) && msg->attempt &&
 	       msg->from.qpn <= 0xffffff && msg->to.qpn <= 0xffffff && msg->path.qpn <= 0xffffff &&
-	       psn_valid(msg->from_psn) && psn_valid(msg->to_psn) && last_fields_valid(msg);
+	       msg->proof <= (MV_PROOF_FROM | MV_PROOF_TO);
 }
 
 int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, struct mv_ctl_keys *ret_keys)
@@ -159,10 +142,10 @@ int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, s
 	msg.flags = mv_get_u8(&get);
 	msg.reason = mv_get_u8(&get);
 	msg.gid_type = mv_get_u8(&get);
-	reserved = mv_get_u8(&get);
+	msg.proof = mv_get_u8(&get);
 	msg.path_lid = mv_get_u16(&get);
 	msg.mtu_bytes = mv_get_u16(&get);
-	reserved |= mv_get_u16(&get);
+	reserved = mv_get_u16(&get);
 	msg.attempt = mv_get_u32(&get);
 	msg.to_attempt = mv_get_u32(&get);
 	msg.nonce = mv_get_u64(&get);
@@ -170,8 +153,8 @@ int mv_ctl_decode_keys(const uint8_t *buf, size_t len, struct mv_ctl_msg *ret, s
 	msg.request_id = mv_get_u32(&get);
 	get_end(&get, &msg.from);
 	get_end(&get, &msg.to);
-	msg.from_psn = mv_get_u32(&get);
-	msg.to_psn = mv_get_u32(&get);
+	msg.tag = mv_get_u64(&get);
+	msg.from_psn = msg.to_psn = MV_CTL_PSN_NONE;
 	get_end(&get, &msg.path);
 	mv_get_bytes(&get, msg.path_peer_gid.raw, sizeof(msg.path_peer_gid.raw));
 	msg.key = mv_get_u32(&get);

@@ -15,12 +15,12 @@
  * Messages between two processes that hold the two ends of a connection, and the frames in which a process
  * hands them to the agent of its host. Agents carry them without reading more than the frame: no delivery
  * is guaranteed, none is needed, because every message may be lost, repeated or overtaken; the one who wants
- * an answer asks again.
+ * an answer asks again. Each message of a connection is sealed (proof.h).
  *
  * On the wire all integers are big endian; codecs are pure.
  */
 
-#define MV_CTL_VERSION 2
+#define MV_CTL_VERSION 3
 #define MV_CTL_MAX_BYTES 512 /* of an encoded message or frame */
 
 /* An end of a connection, as the programs know it: the GID and QPN one gave to the other. */
@@ -121,9 +121,11 @@ struct mv_ctl_msg {
 	 */
 	uint32_t request_id;
 	struct mv_ctl_end from, to; /* as the programs know them */
+	uint8_t proof; /* mask of enum mv_proof (proof.h) */
+	uint64_t tag; /* of the seal; 0 without */
 	/*
-	 * What only the two ends know: the initial PSNs the programs gave each other, 24 bits each;
-	 * MV_CTL_PSN_NONE where one is not known yet (before RTS). A receiver that knows its own compares.
+	 * Not encoded: of the initial PSNs that the programs gave each other, those with which the message is to be sealed, or by which it
+	 * was opened; MV_CTL_PSN_NONE: not that one. A decoded message has none.
 	 */
 	uint32_t from_psn, to_psn;
 	/* OFFER, ANSWER, CONFIRM, AHEAD: the sender's end of the path; UD_PUT likewise. */
@@ -172,8 +174,9 @@ size_t mv_ctl_encode_keys(const struct mv_ctl_msg *msg, const struct mv_ctl_keys
 /**
  * mv_ctl_decode - read and check a message
  *
- * Refuses unknown versions, types, flags, reasons and GID types, QPNs and PSNs of more than 24 bits, MTUs that do
+ * Refuses unknown versions, types, flags, reasons, GID types and proofs, QPNs of more than 24 bits, MTUs that do
  * not exist, an attempt of 0, wrong lengths, keys where they do not belong. What it takes, mv_ctl_encode_keys() gives back byte for byte.
+ * The last two fields, and keys, are masked until mv_proof_open().
  *
  * Return: 0 or -EBADMSG; @ret is written on success only.
  */

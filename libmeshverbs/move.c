@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "move_internal.h"
+#include "proof.h"
 
 #define MS 1000000ull
 
 const struct mv_move_times mv_move_default_times = {
 	.resend_ns = 2 * MS,
+	.rtr_ns = 20 * MS,
 	.live_resend_ns = 10 * MS,
 	.resend_max_ns = 500 * MS,
 	.live_resend_max_ns = 50 * MS,
@@ -77,7 +79,7 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 				   .from = m->local,
 				   .to = m->peer,
 				   .from_psn = m->sq_psn,
-				   .to_psn = m->rq_psn};
+				   .to_psn = m->peer_in_rtr ? MV_CTL_PSN_NONE : m->rq_psn};
 }
 
 /* Our end of a path, for OFFER, ANSWER and CONFIRM. */
@@ -334,12 +336,8 @@ uint8_t mv_move_fitting_type(const struct mv_move *m, uint8_t peer_type)
 
 uint32_t mv_move_psn(const struct mv_move *m, uint32_t offer)
 {
-	/* Any odd number will do that spreads: a late packet of an earlier QP of that number is not
-	 * taken for one of this. */
-	static const uint32_t spread = 0x9e3779;
-
-	/* Not from the program's PSN: the peer is told of this one, and is not to learn that one by it. */
-	return ((uint32_t)m->nonce + offer * spread) & 0xffffff;
+	/* It spreads: a late packet of an earlier QP of that number is not taken for one of this. */
+	return mv_proof_psn(m->sq_psn, m->rq_psn, m->nonce, offer);
 }
 
 void mv_move_number(struct mv_move *m, uint32_t offer)
@@ -405,7 +403,12 @@ void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
 	if (m->leader && !m->n_paths && m->verdict != MV_PATH_ASK)
 		mv_move_go_native(m, MV_CTL_REASON_NO_PATH, MV_CTL_REASON_NONE, false);
 	else
-		mv_move_enter(m, MV_MOVE_ASKING, now_ns);
+		mv_move_set_state(m, MV_MOVE_ASKING);
+	/* What an end in RTR can say gives away half of what is to be found out by trying. */
+	if (m->state == MV_MOVE_ASKING) {
+		m->resend_step = times->resend_ns / 2;
+		m->resend_at = now_ns + times->rtr_ns;
+	}
 }
 
 void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
@@ -413,7 +416,7 @@ void mv_move_rts(struct mv_move *m, uint32_t sq_psn, uint64_t now_ns)
 	if (m->sq_psn == sq_psn)
 		return;
 	m->sq_psn = sq_psn;
-	/* The PSN may be the proof that the peer has been waiting for. */
+	/* What is said from now on takes both PSNs, and what the peer says can be opened. */
 	if (m->resend_at) {
 		mv_move_start_timer(m, now_ns);
 		mv_move_say(m);

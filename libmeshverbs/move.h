@@ -196,6 +196,11 @@ struct mv_move_action {
 #define MV_MOVE_MAX_ACTIONS 10 /* that wait to be taken; beyond 5, messages to be sent are left out */
 
 struct mv_move_times {
+	/*
+	 * An end in RTR knows its peer's PSN only, and says nothing for so long: programs go on to RTS at once, but for some that only
+	 * receive. Default 20 ms
+	 */
+	uint64_t rtr_ns;
 	uint64_t resend_ns; /* first repetition; doubles up to resend_max_ns. Default 2 ms, 500 ms */
 	uint64_t resend_max_ns;
 	uint64_t live_resend_ns; /* first one of a live QP: hundreds move at once, and their messages wait for each other. 10 ms */
@@ -246,7 +251,8 @@ struct mv_move {
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
 	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
 	uint64_t nonce, peer_nonce; /* of those attempts (ctl.h) */
-	bool peer_proved; /* @peer_attempt comes from a message with a PSN that only the peer knows */
+	bool peer_in_rtr; /* it knows our PSN only, as far as it has said: it is in RTR, and can open nothing that takes its own */
+	bool peer_in_rts; /* it has shown that it knows both PSNs: less is not believed any more */
 	bool peer_knows_us; /* and it has named @attempt: is no earlier life of the peer's, with the same PSNs, that ours never met */
 	bool undelivered; /* the agent gave a message back, and nothing was heard of the peer since */
 	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
@@ -274,6 +280,7 @@ struct mv_move {
 	uint8_t pending_reason; /* enum mv_ctl_reason */
 	bool pending_timed_out;
 	uint64_t resend_at, resend_step, begun_at, heard_at, answered_at, work_since; /* 0: not set */
+	uint64_t told_at; /* in RTR: when the peer was last told what can be said there; 0: never */
 	uint64_t patience_ns; /* see mv_move_patience(); 0: not known */
 	uint64_t try_at, try_step; /* own path tried and refused: not before, and how much later that is; 0: was not */
 	uint64_t phase_since; /* live: when PREPARE, or FENCE, began */
@@ -419,13 +426,21 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
 /**
  * mv_move_message - a message from the peer's process
  *
- * Ignored, without any effect: messages whose ends are not ours, of an older attempt or of another random number than
- * the one that came with the peer's attempt, meant for another attempt of ours or without our random number, with PSNs that contradict ours, or of a type that does not fit; all, if it is connected to itself. All but a
- * HELLO that asks are acted upon only when a PSN that we know proves them, AHEAD as well; as long as neither program has
- * brought its QP to RTS there is none, and
- * nothing that could wait.
+ * @msg: opened (proof.h)
+ *
+ * Ignored, without any effect: messages that have not been opened, whose ends are not ours, of an older attempt or of another random number
+ * than the one that came with the peer's attempt, meant for another attempt of ours or without our random number (but for a HELLO or AHEAD
+ * that asks), or of a type that does not fit; all, if it is connected to itself. By one PSN alone a message counts until the peer has shown
+ * that it knows both: an end in RTR knows one.
  */
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
+
+/**
+ * mv_move_unopened - a message in the peer's name was sealed with our own PSN, which is not known before RTS
+ *
+ * An end that stays in RTR tells the peer what it knows, every 10 ms at most: else the two could never talk.
+ */
+void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /**
  * mv_move_unreachable - the agent cannot reach the peer's, and its host is gone

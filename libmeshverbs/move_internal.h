@@ -168,9 +168,8 @@ uint32_t mv_move_number_to_refuse(struct mv_move *m);
 /* REFUSE of offer @number */
 void mv_move_send_refusal(struct mv_move *m, uint32_t number, enum mv_ctl_reason reason);
 
-/* A message of a move (MV_CTL_MOVE or SYNC), to whatever state; its ends and PSNs are ours. */
-void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
-			  uint64_t now_ns);
+/* A message of a move (MV_CTL_MOVE or SYNC), to whatever state; its ends are ours, and it is proved. */
+void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 
 /* ---- move_message.c ----------------------------------------------------------------------------
  */
@@ -178,8 +177,9 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool 
 /*
  * Takes note of the sender's attempt. Return: false for a message that is not of the peer's present life.
  */
-bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
-			   uint64_t now_ns);
+bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
+/* Takes note of what the peer knows of the two PSNs. */
+void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg);
 /* The peer is, or stays, as its program asked. */
 void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type);
 /* Follower: a path to be made. */

@@ -22,7 +22,7 @@ static void meet_later_life(struct mv_move *m, const struct mv_ctl_msg *msg)
  */
 static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	if (!mv_move_is_present(m, msg) && m->peer_proved) {
+	if (!mv_move_is_present(m, msg) && m->peer_attempt) {
 		if (m->peer_knows_us) {
 			meet_later_life(m, msg);
 			return false;
@@ -30,9 +30,9 @@ static bool adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg)
 		if (!mv_move_may_be_later(m, msg))
 			return false;
 	}
+	mv_move_note_proof(m, msg);
 	m->peer_attempt = msg->attempt;
 	m->peer_nonce = msg->nonce;
-	m->peer_proved = true;
 	m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
 	return true;
 }
@@ -282,7 +282,7 @@ static void on_ahead(struct mv_move *m, const struct mv_ctl_msg *msg)
  */
 static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	if (!mv_move_adopt_attempt(m, msg, true, now_ns))
+	if (!mv_move_adopt_attempt(m, msg, now_ns))
 		return false;
 	m->heard_at = now_ns;
 	if (msg->type == MV_CTL_HELLO && !msg->base)
@@ -294,13 +294,12 @@ static bool while_connecting(struct mv_move *m, const struct mv_ctl_msg *msg, ui
 	return true;
 }
 
-void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
-			  uint64_t now_ns)
+void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	bool connecting = !m->live && !mv_move_settled(m) && m->state != MV_MOVE_FAILED;
 	bool asks = (msg->type == MV_CTL_HELLO || msg->type == MV_CTL_AHEAD) && !msg->to_attempt;
 
-	if (!proved || (!mv_move_names_us(m, msg) && !asks))
+	if (!mv_move_names_us(m, msg) && !asks)
 		return;
 	if (connecting ? !while_connecting(m, msg, now_ns) : !adopt_attempt(m, msg))
 		return;

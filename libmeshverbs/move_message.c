@@ -3,6 +3,7 @@
 #include "move.h"
 
 #include "move_internal.h"
+#include "proof.h"
 
 /* ---- whose message is it? ----------------------------------------------------------------------
  */
@@ -12,36 +13,44 @@ static bool same_end(const struct mv_ctl_end *a, const struct mv_ctl_end *b)
 	return a->qpn == b->qpn && mv_gid_equal(&a->gid, &b->gid);
 }
 
-static bool both_known(uint32_t a, uint32_t b)
+static bool is_known(uint32_t psn)
 {
-	return a != MV_CTL_PSN_NONE && b != MV_CTL_PSN_NONE;
+	return psn != MV_CTL_PSN_NONE;
 }
 
-/* Each program told the other its first PSN: what one sends from is what the other expects. */
-static bool contradicts(uint32_t sq_psn, uint32_t rq_psn, const struct mv_ctl_msg *msg)
+/*
+ * Each program told the other its first PSN: what one sends from is what the other expects. Both are proof. One of them is as long as the
+ * peer may not know the other one, in RTR, or may not have heard that we do. @in_rts: it has shown both
+ */
+static bool proves(uint32_t sq_psn, uint32_t rq_psn, bool in_rts, const struct mv_ctl_msg *msg)
 {
-	return (both_known(rq_psn, msg->from_psn) && rq_psn != msg->from_psn) ||
-	       (both_known(sq_psn, msg->to_psn) && sq_psn != msg->to_psn);
+	bool its = is_known(msg->from_psn), ours = is_known(msg->to_psn);
+
+	if ((its && msg->from_psn != rq_psn) || (ours && msg->to_psn != sq_psn))
+		return false;
+	return (its && ours) || ((its || ours) && !in_rts);
 }
 
-/* @msg does not contradict: then one PSN that both know is enough. */
-static bool proves(const struct mv_move *m, const struct mv_ctl_msg *msg)
+static bool has_our_ends(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, const struct mv_ctl_msg *msg)
 {
-	return both_known(m->rq_psn, msg->from_psn) || both_known(m->sq_psn, msg->to_psn);
+	return same_end(&msg->to, local) && same_end(&msg->from, peer);
 }
 
-static bool is_ours(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, uint32_t sq_psn,
-		    uint32_t rq_psn, const struct mv_ctl_msg *msg)
+static bool is_ours(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return same_end(&msg->to, local) && same_end(&msg->from, peer) &&
-	       !contradicts(sq_psn, rq_psn, msg);
+	return has_our_ends(&m->local, &m->peer, msg) && proves(m->sq_psn, m->rq_psn, m->peer_in_rts, msg);
 }
 
 bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
 	return m->state != MV_MOVE_IDLE && m->peer_attempt && mv_move_is_present(m, msg) &&
-	       mv_move_names_us(m, msg) &&
-	       is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg) && proves(m, msg);
+	       mv_move_names_us(m, msg) && is_ours(m, msg);
+}
+
+void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg)
+{
+	m->peer_in_rtr = !is_known(msg->from_psn);
+	m->peer_in_rts = m->peer_in_rts || (is_known(msg->from_psn) && is_known(msg->to_psn));
 }
 
 /* ---- a native end ------------------------------------------------------------------------------
@@ -55,7 +64,7 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 
 	if (!hello && msg->type != MV_CTL_OFFER && msg->type != MV_CTL_ANSWER)
 		return false;
-	if (!is_ours(local, peer, sq_psn, rq_psn, msg))
+	if (!has_our_ends(local, peer, msg) || !(proves(sq_psn, rq_psn, false, msg) || (!is_known(sq_psn) && mv_proof_is_whole(msg))))
 		return false;
 	*ret = (struct mv_ctl_msg){.type = hello ? MV_CTL_HELLO : MV_CTL_REFUSE,
 				   .flags = hello ? MV_CTL_NATIVE : 0,
@@ -68,7 +77,8 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 				   .from = *local,
 				   .to = *peer,
 				   .from_psn = sq_psn,
-				   .to_psn = rq_psn};
+				   /* One in RTR, which has named ours only, could not open it. */
+				   .to_psn = is_known(msg->to_psn) && !is_known(msg->from_psn) ? MV_CTL_PSN_NONE : rq_psn};
 	return true;
 }
 
@@ -109,32 +119,19 @@ static void start_over(struct mv_move *m, uint64_t now_ns)
 	mv_move_restart(m, now_ns);
 }
 
-/*
- * Takes note of the sender's attempt. An attempt that no PSN proves gives way to one that is
- * proved, or a stranger's made-up HELLO could shut the peer out for ever.
- *
- * Return: false for a message that is not of the peer's present life.
- */
-bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved,
-			   uint64_t now_ns)
+bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	bool asking = m->state == MV_MOVE_ASKING;
-
 	if (mv_move_is_present(m, msg)) {
-		m->peer_proved = m->peer_proved || proved;
-		m->peer_knows_us = m->peer_knows_us || (proved && mv_move_names_us(m, msg));
+		mv_move_note_proof(m, msg);
+		m->peer_knows_us = m->peer_knows_us || mv_move_names_us(m, msg);
 		return true;
 	}
-	if (m->peer_attempt) {
-		if (!proved && !asking)
-			return false;
-		if (!mv_move_may_be_later(m, msg) && (m->peer_proved || !proved))
-			return false;
-	}
+	if (m->peer_attempt && !mv_move_may_be_later(m, msg))
+		return false;
+	mv_move_note_proof(m, msg);
 	m->peer_attempt = msg->attempt;
 	m->peer_nonce = msg->nonce;
-	m->peer_proved = proved;
-	m->peer_knows_us = proved && mv_move_names_us(m, msg);
+	m->peer_knows_us = mv_move_names_us(m, msg);
 	if (!m->leader)
 		m->last_offer = 0;
 	start_over(m, now_ns);
@@ -279,10 +276,12 @@ static void repeat_outcome(struct mv_move *m, const struct mv_ctl_msg *msg)
 }
 
 /* A QP is at work, or has failed. */
-static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg, bool proved)
+static void message_when_done(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	bool from_peer = proved && mv_move_is_present(m, msg) && mv_move_names_us(m, msg);
+	bool from_peer = mv_move_is_present(m, msg) && mv_move_names_us(m, msg);
 
+	if (from_peer)
+		mv_move_note_proof(m, msg);
 	if (msg->type == MV_CTL_BYE) {
 		if (m->live && from_peer && !mv_move_knows_enough(m))
 			mv_move_call_off(m, MV_CTL_REASON_GONE, MV_CTL_REASON_NONE, false);
@@ -300,23 +299,21 @@ static bool is_of_move(const struct mv_ctl_msg *msg)
 
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
 {
-	bool proved = proves(m, msg);
-
 	if (m->state == MV_MOVE_IDLE || m->self || !msg->attempt ||
 	    (msg->type > MV_CTL_BYE && msg->type != MV_CTL_SYNC && msg->type != MV_CTL_AHEAD) ||
-	    !is_ours(&m->local, &m->peer, m->sq_psn, m->rq_psn, msg))
+	    !is_ours(m, msg))
 		return;
 	if (is_of_move(msg)) {
-		mv_move_live_message(m, msg, proved, now_ns);
+		mv_move_live_message(m, msg, now_ns);
 		return;
 	}
 	if (m->live || mv_move_settled(m) || m->state == MV_MOVE_FAILED) {
-		message_when_done(m, msg, proved);
+		message_when_done(m, msg);
 		return;
 	}
-	if (!is_question(msg) && (!proved || !mv_move_names_us(m, msg)))
+	if (!is_question(msg) && !mv_move_names_us(m, msg))
 		return;
-	if (!mv_move_adopt_attempt(m, msg, proved, now_ns))
+	if (!mv_move_adopt_attempt(m, msg, now_ns))
 		return;
 	m->heard_at = now_ns;
 	m->undelivered = false;
@@ -340,4 +337,19 @@ void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t n
 		on_bye(m, now_ns);
 		break;
 	}
+}
+
+void mv_move_unopened(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	uint64_t at_ns = m->told_at ? m->told_at + m->times->live_resend_ns : m->begun_at + m->times->rtr_ns;
+
+	if (is_known(m->sq_psn) || m->self || !mv_proof_is_whole(msg) || !has_our_ends(&m->local, &m->peer, msg) || now_ns < at_ns)
+		return;
+	if (m->live || mv_move_settled(m))
+		mv_move_send_hello_live(m, 0, 0);
+	else if (m->state == MV_MOVE_ASKING)
+		mv_move_say(m);
+	else
+		return;
+	m->told_at = now_ns;
 }

@@ -9,6 +9,7 @@
 #include "held.h"
 #include "move.h"
 #include "peerview.h"
+#include "proof.h"
 #include "rails.h"
 #include "turns.h"
 
@@ -175,6 +176,7 @@ struct mesh_conn {
 	/* The helper thread's own. */
 	struct mesh_conn *next_taken;
 	struct mv_ctl_msg late_bye; /* came when the thread could not have the lock; type 0: none */
+	struct mv_proof_limit proof_limit; /* of messages in the peer's name that did not open */
 
 	pthread_mutex_t lock; /* guards the rest */
 	enum mesh_conn_state state;
@@ -188,6 +190,7 @@ struct mesh_conn {
 	bool self; /* it is its own peer: @peer is @local */
 	uint32_t attempt;
 	uint64_t nonce; /* at random, of that attempt */
+	uint64_t rtr_ns; /* when the program asked for RTR */
 	uint64_t held_ns; /* since when, as it was made */
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	struct mesh_conn_steps steps;
@@ -267,7 +270,7 @@ struct mesh_conn {
 		uint8_t local_type;
 		struct mv_ctl_end local, peer;
 		uint32_t rq_psn, attempt;
-		uint64_t nonce;
+		uint64_t nonce, rtr_ns;
 	} refusal;
 };
 
@@ -461,7 +464,7 @@ void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
 extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
 
 /** mesh_conn_key_message - KEY_*; takes conn->lock */
-void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg);
+void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns);
 /** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
 uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
 /** mesh_conn_asks - has the peer been asked for a key, or told to forget one, and has not answered yet? */

@@ -97,6 +97,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->fits = choice->fits;
 	conn->attempt = next_attempt();
 	conn->nonce = next_nonce();
+	conn->rtr_ns = mesh_now_ns();
 	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
 }
 

@@ -8,6 +8,7 @@
 #include "count.h"
 #include "live.h"
 #include "native.h"
+#include "proved.h"
 #include "reasons.h"
 #include "relocate.h"
 
@@ -565,11 +566,36 @@ static void answer_failed(struct mesh_conn *conn, const struct mv_ctl_msg *msg, 
 			mesh_thread_send(&action.msg);
 }
 
-/* conn->lock */
-static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
+/* It is not negotiating. conn->lock */
+static void answer_native(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
 {
 	struct mv_ctl_msg reply;
 
+	if (conn->gone || (conn->state != MESH_CONN_NATIVE && conn->state != MESH_CONN_FAILED) ||
+	    !mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
+				   conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
+				   conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply))
+		return;
+	/* Its program has ended it, which is no news of the path. */
+	if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
+		reply.reason = MV_CTL_REASON_GONE;
+	mesh_thread_send(&reply);
+}
+
+/* It takes our own PSN, which is not known in RTR. Who stays there has to say so. conn->lock */
+static void meet_unopened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	if (mesh_conn_negotiates(conn)) {
+		mv_move_unopened(&conn->move, msg, now_ns);
+		act(conn, now_ns, false);
+	} else if (mesh_conn_may_speak(conn->rtr_ns, now_ns)) {
+		answer_native(conn, msg);
+	}
+}
+
+/* conn->lock */
+static void take_opened(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, uint64_t now_ns)
+{
 	if (mesh_conn_take_receives(conn, msg))
 		return;
 	if (conn->state == MESH_CONN_FAILED && conn->held && !conn->gone && msg->flags & MV_CTL_MOVE) {
@@ -582,15 +608,23 @@ static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg, c
 		mv_move_message(&conn->move, msg, now_ns);
 		mesh_conn_keys_came(conn, msg, keys);
 		act(conn, now_ns, false);
-	} else if (!conn->gone && (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_FAILED) &&
-		   mv_move_answer_native(&conn->local, &conn->peer, conn->local_type,
-					 conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn),
-					 conn->rtr.rq_psn & 0xffffff, conn->attempt, conn->nonce, msg, &reply)) {
-		/* Its program has ended it, which is no news of the path. */
-		if (conn->state == MESH_CONN_FAILED && !conn->rtr_error)
-			reply.reason = MV_CTL_REASON_GONE;
-		mesh_thread_send(&reply);
+	} else {
+		answer_native(conn, msg);
 	}
+}
+
+/* conn->lock */
+static void take_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, const struct mv_ctl_keys *sealed_keys,
+			 uint64_t now_ns)
+{
+	struct mv_ctl_keys keys = *sealed_keys;
+	struct mv_ctl_msg msg = *sealed;
+	int err = mesh_conn_open(conn, &msg, &keys, now_ns);
+
+	if (!err)
+		take_opened(conn, &msg, &keys, now_ns);
+	else if (err == -ENOKEY)
+		meet_unopened(conn, &msg, now_ns);
 }
 
 void mesh_conn_refuse_peer(struct mesh_conn *conn)
@@ -601,7 +635,8 @@ void mesh_conn_refuse_peer(struct mesh_conn *conn)
 						  .peer = conn->peer,
 						  .rq_psn = conn->rtr.rq_psn & 0xffffff,
 						  .attempt = conn->attempt,
-						  .nonce = conn->nonce};
+						  .nonce = conn->nonce,
+						  .rtr_ns = conn->rtr_ns};
 
 	pthread_mutex_lock(&conn->key_lock);
 	conn->refusal = refusal;
@@ -616,18 +651,23 @@ void mesh_conn_refuse_no_more(struct mesh_conn *conn)
 }
 
 /* No conn->lock. Return: whether that is all there is to say. */
-static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *msg)
+static bool refuse(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns)
 {
+	struct mv_ctl_msg msg = *sealed, reply;
 	struct mesh_conn_refusal refusal;
-	struct mv_ctl_msg reply;
+	int err;
 
 	pthread_mutex_lock(&conn->key_lock);
 	refusal = conn->refusal;
 	pthread_mutex_unlock(&conn->key_lock);
-	if (refusal.on && mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn,
-						refusal.attempt, refusal.nonce, msg, &reply))
+	if (!refusal.on)
+		return false;
+	err = mesh_conn_open_refused(conn, &refusal, &msg, now_ns);
+	if ((!err || (err == -ENOKEY && mesh_conn_may_speak(refusal.rtr_ns, now_ns))) &&
+	    mv_move_answer_native(&refusal.local, &refusal.peer, refusal.local_type, MV_CTL_PSN_NONE, refusal.rq_psn, refusal.attempt,
+				  refusal.nonce, &msg, &reply))
 		mesh_thread_send(&reply);
-	return refusal.on;
+	return true;
 }
 
 /* Came while somebody else had the connection. */
@@ -760,7 +800,7 @@ uint64_t mesh_conn_message(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 {
 	uint64_t at;
 
-	if (refuse(conn, msg))
+	if (refuse(conn, msg, now_ns))
 		return UINT64_MAX;
 	if (!mesh_conn_enter(conn)) {
 		/* The peer repeats all but its last one. The connection is queued again when whoever has it is through. */

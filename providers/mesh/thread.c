@@ -13,6 +13,7 @@
 #include "paths.h"
 #include "prearm.h"
 #include "probed.h"
+#include "proof.h"
 #include "srq.h"
 #include "ud.h"
 #include "unclaims.h"
@@ -286,8 +287,13 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 static void send_message(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, bool later)
 {
 	struct mv_frame frame = {.type = MV_FRAME_SEND, .qpn = msg->to.qpn, .dgid = msg->to.gid};
+	struct mv_ctl_keys sealed_keys = {0};
+	struct mv_ctl_msg sealed = *msg;
 
-	frame.len = (uint16_t)mv_ctl_encode_keys(msg, keys, frame.payload);
+	if (keys)
+		sealed_keys = *keys;
+	mv_proof_seal(&sealed, &sealed_keys);
+	frame.len = (uint16_t)mv_ctl_encode_keys(&sealed, &sealed_keys, frame.payload);
 	send_frame(&frame, later);
 }
 
@@ -331,7 +337,7 @@ static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64
 	if (!conn)
 		return;
 	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
-		mesh_conn_key_message(conn, &msg);
+		mesh_conn_key_message(conn, &msg, now_ns);
 	else
 		at = mesh_conn_message(conn, &msg, &keys, now_ns, silent_ns);
 	if (at <= now_ns)

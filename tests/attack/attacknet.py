@@ -260,7 +260,7 @@ class Process:
         self.sock.settimeout(timeout)
         self.sock.connect(str(agent.run_dir / "agent"))
         if register:
-            self.sock.send(wire.frame(wire.REGISTER, payload=b"attack", version=2))
+            self.sock.send(wire.frame(wire.REGISTER, payload=b"attack", version=wire.CTL_VERSION))
             assert wire.parse_frame(self.sock.recv(2048))[0] == wire.WELCOME
 
     def claim(self, device, qpn):

@@ -179,7 +179,7 @@ class ContainerTest(AttackTest):
         """Nor does it use up memory by what it does not read: 400 sockets, each filled to the brim, hold 64 MiB together at most; those
         that it has ended, but not closed, count."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-        filler = self.container(FILL, "/run/meshverbs/agent", wire.frame(wire.REGISTER, payload=b"x", version=2).hex(), 400)
+        filler = self.container(FILL, "/run/meshverbs/agent", wire.frame(wire.REGISTER, payload=b"x", version=wire.CTL_VERSION).hex(), 400)
         self.assertGreater(filler.read(), 10000)
         self.assert_alice_reaches_v()
         wait_for(lambda: self.v.metrics()["processes_unread_bytes"] > 32 << 20, self.v.metrics)

@@ -62,7 +62,7 @@ def description(*rails):
 
 def beacon(desc, name="mallory", rail_number=0, generation=1, interval_ms=1000):
     """Payload of BEACON and ENTRY, in one piece."""
-    return struct.pack("!BBHHHIIQ", 1, 0, rail_number, 2, len(desc), interval_ms, len(desc), generation) + text(name) + desc
+    return struct.pack("!BBHHHIIQ", 1, 0, rail_number, CTL_VERSION, len(desc), interval_ms, len(desc), generation) + text(name) + desc
 
 
 class Signer:
@@ -105,14 +105,15 @@ def parse_parcel(payload):
     return operation, number, start, payload[20:20 + length]
 
 
+CTL_VERSION = 3  # MV_CTL_VERSION
 HELLO, OFFER, ANSWER, CONFIRM, REFUSE, BYE = range(1, 7)
 
 
-def message(sender, receiver, kind=HELLO, psns=(0xffffffff, 0xffffffff), attempt=1, path=None, nonces=(1, 0)):
-    """From process to process; ends are (GID text, QPN)."""
-    return (struct.pack("!BBBBBBHHHIIQQI", 2, kind, 0, 0, ROCE_V2, 0, 0, 0, 0, attempt, 0, *nonces, 0) +
+def message(sender, receiver, kind=HELLO, tag=0, attempt=1, path=None, nonces=(1, 0)):
+    """From process to process; ends are (GID text, QPN). An attacker does not know the PSNs: whatever seal there is is none."""
+    return (struct.pack("!BBBBBBHHHIIQQI", CTL_VERSION, kind, 0, 0, ROCE_V2, 3, 0, 0, 0, attempt, 0, *nonces, 0) +
             gid(sender[0]) + struct.pack("!I", sender[1]) + gid(receiver[0]) + struct.pack("!I", receiver[1]) +
-            struct.pack("!II", *psns) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
+            struct.pack("!Q", tag) + (gid(path[0]) + struct.pack("!I", path[1]) if path else bytes(20)) + bytes(16) + bytes(8))
 
 
 REGISTER, WELCOME, CLAIM, UNCLAIM, SEND, DELIVER, UNREACHABLE, STATUS, CHANGED = range(1, 10)

@@ -22,7 +22,7 @@ import time
 import unittest
 
 TOOL = os.environ["MESHVERBS_TOOL"]
-CTL_VERSION = 2  # MV_CTL_VERSION of libmeshverbs/ctl.h
+CTL_VERSION = 3  # MV_CTL_VERSION of libmeshverbs/ctl.h
 
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 

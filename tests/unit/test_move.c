@@ -59,16 +59,29 @@ static struct pair make_pair(void)
 	return pair;
 }
 
-static void begin_leader(struct mv_move *m, struct pair *pair)
+static void leader_to_rtr(struct mv_move *m, struct pair *pair)
 {
 	pair->leader.paths = pair->paths;
 	mv_move_begin(m, &pair->leader, T, START);
 }
 
-static void begin_follower(struct mv_move *m, struct pair *pair)
+static void follower_to_rtr(struct mv_move *m, struct pair *pair)
 {
 	pair->follower.paths = pair->paths;
 	mv_move_begin(m, &pair->follower, T, START);
+}
+
+/* And on to RTS, as programs do. */
+static void begin_leader(struct mv_move *m, struct pair *pair)
+{
+	leader_to_rtr(m, pair);
+	mv_move_rts(m, LEADER_PSN, START);
+}
+
+static void begin_follower(struct mv_move *m, struct pair *pair)
+{
+	follower_to_rtr(m, pair);
+	mv_move_rts(m, FOLLOWER_PSN, START);
 }
 
 static void take_prepare(struct mv_move *m, const char *gid)
@@ -105,10 +118,6 @@ static void begin_both(struct mv_move *l, struct mv_move *f, struct pair *pair,
 {
 	begin_leader(l, pair);
 	begin_follower(f, pair);
-	take_message(l, MV_CTL_HELLO);
-	take_message(f, MV_CTL_HELLO);
-	mv_move_rts(l, LEADER_PSN, START);
-	mv_move_rts(f, FOLLOWER_PSN, START);
 	take_message(l, MV_CTL_HELLO);
 	*ret_hello = take_message(f, MV_CTL_HELLO);
 }
@@ -301,7 +310,13 @@ static void test_timer(void **state)
 	struct mv_move l;
 
 	(void)state;
-	begin_leader(&l, &pair);
+	leader_to_rtr(&l, &pair);
+	assert_quiet(&l);
+	assert_true(mv_move_deadline(&l) == START + T->rtr_ns);
+	mv_move_tick(&l, START + T->rtr_ns - 1);
+	assert_quiet(&l);
+	now += T->rtr_ns;
+	mv_move_tick(&l, now);
 	take_message(&l, MV_CTL_HELLO);
 	for (int i = 0; i < 20; i++) {
 		assert_true(mv_move_deadline(&l) == now + step);
@@ -790,41 +805,85 @@ static void test_ignored(void **state)
 	CHANGED(&f, confirm, to_nonce, 1);
 }
 
-/* Only a PSN that both know proves an offer; a made-up HELLO shuts nobody out. */
+/* What is proved by no PSN, or by one where the receiver knows both, changes nothing. */
 static void test_proof(void **state)
 {
+	struct mv_ctl_msg hello, offer, answer;
 	struct pair pair = make_pair();
-	struct mv_ctl_msg hello, offer, forged;
+	struct mv_move l, f;
+
+	(void)state;
+	begin_both(&l, &f, &pair, &hello);
+	assert_int_equal(hello.from_psn, FOLLOWER_PSN);
+	assert_int_equal(hello.to_psn, LEADER_PSN);
+	hello.from_psn = hello.to_psn = MV_CTL_PSN_NONE;
+	assert_ignored(&l, &hello);
+	hello.from_psn = FOLLOWER_PSN;
+	hello.to_psn = LEADER_PSN;
+	offer = lead_to_offer(&l, &hello);
+	assert_true(l.peer_in_rts && !l.peer_in_rtr);
+	answer = offer;
+	answer.from_psn = answer.to_psn = MV_CTL_PSN_NONE;
+	assert_ignored(&f, &answer);
+	answer = follow_to_answer(&f, &offer);
+	/* Who has shown both shows both. */
+	CHANGED(&l, answer, from_psn, MV_CTL_PSN_NONE);
+	CHANGED(&l, answer, to_psn, MV_CTL_PSN_NONE);
+	lead_to_confirm(&l, &answer);
+}
+
+/* A program that only receives may stay in RTR: it knows its peer's PSN, and its peer uses that one. */
+static void test_one_stays_in_rtr(void **state)
+{
+	struct mv_ctl_msg hello, offer, answer, confirm;
+	struct pair pair = make_pair();
 	struct mv_move l, f;
 
 	(void)state;
 	begin_leader(&l, &pair);
-	begin_follower(&f, &pair);
-	hello = take_message(&f, MV_CTL_HELLO);
+	follower_to_rtr(&f, &pair);
 	take_message(&l, MV_CTL_HELLO);
-	assert_int_equal(hello.from_psn, MV_CTL_PSN_NONE);
-	forged = hello;
-	forged.to_psn = MV_CTL_PSN_NONE;
-	forged.attempt = 7000;
-	mv_move_message(&l, &forged, START);
-	take(&l, MV_DO_PREPARE);
-	prepared(&l, "10.2.0.1", &leader_qp);
-	take_message(&l, MV_CTL_OFFER);
-	/* Neither program is in RTS: nothing can be proved, nothing waits. */
-	assert_ignored(&l, &hello);
-	mv_move_rts(&f, FOLLOWER_PSN, START);
+	mv_move_tick(&f, START + T->rtr_ns);
 	hello = take_message(&f, MV_CTL_HELLO);
-	mv_move_message(&l, &hello, START);
-	offer = take_message(&l, MV_CTL_OFFER);
-	assert_int_equal(offer.to_attempt, 7);
-	assert_ignored(&l, &forged);
-	/* The follower's own PSN in the leader's hand. */
-	mv_move_message(&f, &offer, START);
-	take(&f, MV_DO_PREPARE);
-	forged = offer;
-	forged.from_psn = forged.to_psn = MV_CTL_PSN_NONE;
-	forged.attempt++;
-	assert_ignored(&f, &forged);
+	assert_int_equal(hello.from_psn, MV_CTL_PSN_NONE);
+	assert_int_equal(hello.to_psn, LEADER_PSN);
+	offer = lead_to_offer(&l, &hello);
+	assert_int_equal(offer.from_psn, LEADER_PSN);
+	assert_int_equal(offer.to_psn, MV_CTL_PSN_NONE);
+	answer = follow_to_answer(&f, &offer);
+	confirm = lead_to_confirm(&l, &answer);
+	/* It goes on to RTS before it has heard that. */
+	mv_move_rts(&f, FOLLOWER_PSN, START);
+	answer = take_message(&f, MV_CTL_ANSWER);
+	assert_int_equal(answer.from_psn, FOLLOWER_PSN);
+	mv_move_message(&l, &answer, START);
+	assert_int_equal(take_message(&l, MV_CTL_CONFIRM).to_psn, FOLLOWER_PSN);
+	/* What was on its way counts. */
+	assert_int_equal(confirm.to_psn, MV_CTL_PSN_NONE);
+	mv_move_message(&f, &confirm, START);
+	take(&f, MV_DO_ACTIVATE);
+	/* From now on less is not believed. */
+	hello.type = MV_CTL_ANSWER;
+	hello.to_attempt = offer.attempt;
+	hello.to_nonce = offer.nonce;
+	hello.request_id = 1;
+	hello.flags = MV_CTL_READY;
+	assert_ignored(&l, &hello);
+}
+
+/* Both in RTR: there is nothing to be said that the other could open, and nothing waits. */
+static void test_both_in_rtr(void **state)
+{
+	struct pair pair = make_pair();
+	struct mv_ctl_msg hello;
+	struct mv_move l, f;
+
+	(void)state;
+	leader_to_rtr(&l, &pair);
+	follower_to_rtr(&f, &pair);
+	mv_move_tick(&f, START + T->rtr_ns);
+	hello = take_message(&f, MV_CTL_HELLO);
+	assert_ignored(&l, &hello);
 }
 
 static void test_is_from_peer(void **state)
@@ -1220,6 +1279,8 @@ int main(void)
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_proof),
+		cmocka_unit_test(test_one_stays_in_rtr),
+		cmocka_unit_test(test_both_in_rtr),
 		cmocka_unit_test(test_is_from_peer),
 		cmocka_unit_test(test_follower_restarts),
 		cmocka_unit_test(test_leader_restarts),

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "proof.h"
 #include "psn.h"
 #include "random.h"
 
@@ -169,18 +170,20 @@ static void forge(unsigned int to, const struct mv_ctl_msg *msg)
 	}
 	if (chance(50))
 		event->msg.nonce = a_nonce();
+	mv_proof_seal(&event->msg, NULL);
 }
 
 static void network_send(unsigned int from, const struct mv_ctl_msg *msg)
 {
 	uint8_t buf[MV_CTL_MAX_BYTES];
-	struct mv_ctl_msg copy;
+	struct mv_ctl_msg copy, sealed = *msg;
 	int copies = 1 + chance(w.repeat);
 
 	w.n_messages++;
+	mv_proof_seal(&sealed, NULL);
 	TRACE("%u says %s flags %u number %u base %u reason %u\n", from,
 	      mv_ctl_type_name(msg->type), msg->flags, msg->request_id, msg->base, msg->reason);
-	CHECK(!mv_ctl_decode(buf, mv_ctl_encode(msg, buf), &copy));
+	CHECK(!mv_ctl_decode(buf, mv_ctl_encode(&sealed, buf), &copy));
 	if (chance(10))
 		forge(!from, msg);
 	if (is_lost(&w.ends[from]))
@@ -689,6 +692,17 @@ static void die(unsigned int i)
 	e->work = e->next = e->ahead = NULL;
 }
 
+static void message(unsigned int i, struct mv_ctl_msg msg)
+{
+	struct end *e = &w.ends[i];
+	int err = mv_proof_open(&msg, NULL, e->m.sq_psn, e->m.rq_psn);
+
+	if (!err)
+		mv_move_message(&e->m, &msg, w.now);
+	else if (err == -ENOKEY)
+		mv_move_unopened(&e->m, &msg, w.now);
+}
+
 static void happen(const struct event *event)
 {
 	unsigned int i = event->end;
@@ -701,7 +715,7 @@ static void happen(const struct event *event)
 	case EV_MESSAGE:
 		TRACE("%u hears %s %u\n", i, mv_ctl_type_name(event->msg.type),
 		      event->msg.request_id);
-		mv_move_message(&e->m, &event->msg, w.now);
+		message(i, event->msg);
 		break;
 	case EV_OUTCOME:
 		outcome(i, event->ok);

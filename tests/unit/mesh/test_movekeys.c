@@ -12,6 +12,7 @@
 #include "heldint.h"
 #include "live.h"
 #include "pdstay.h"
+#include "sealed.h"
 
 void __wrap_mesh_conn_queue(struct mesh_conn *conn, bool news);
 int __wrap_mesh_thread_wake(bool urgent);
@@ -204,7 +205,7 @@ static void peer_drops(uint32_t key)
 	struct mail drop = from_peer(MV_CTL_KEY_DROP);
 
 	drop.msg.key = key;
-	mesh_conn_key_message(conn, &drop.msg);
+	key_message_comes(conn, &drop.msg);
 }
 
 static void assert_known(size_t n, uint32_t first, uint32_t second)
@@ -435,7 +436,7 @@ static void test_on_the_way(void **state)
 	assert_int_equal(sent[0].keys.asked[1].key, 0x20);
 	offer.keys.asked[0] = (struct mv_ctl_key){.id = 50, .key = 0x40};
 	conn->next_path.pd = NULL;
-	mesh_conn_message(conn, &offer.msg, &offer.keys, 1, 1); /* it has no log, so it refuses */
+	message_comes(conn, &offer.msg, &offer.keys, 1, 1); /* it has no log, so it refuses */
 	assert_int_equal(conn->move_keys.asked[0].key, 0x40);
 }
 

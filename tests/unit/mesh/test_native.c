@@ -14,6 +14,7 @@
 #include "oneconn.h"
 #include "reasons.h"
 #include "relocate.h"
+#include "sealed.h"
 
 static const struct mv_ctl_keys no_keys;
 
@@ -363,7 +364,7 @@ static void test_base_refuses_rts(void **state)
 /* The peer comes, or the path goes again, before a worker has time. */
 static void test_meanwhile(void **state)
 {
-	struct mv_ctl_msg hello = {.type = MV_CTL_HELLO, .attempt = 9, .from_psn = MV_CTL_PSN_NONE, .to_psn = MV_CTL_PSN_NONE};
+	struct mv_ctl_msg hello = {.type = MV_CTL_HELLO, .attempt = 9, .from_psn = 0x11, .to_psn = 0x22};
 
 	(void)state;
 	is_about_to_try();
@@ -377,7 +378,9 @@ static void test_meanwhile(void **state)
 	assert_true(is_due_after(0));
 	hello.from = conn.peer;
 	hello.to = conn.local;
-	mesh_conn_message(&conn, &hello, &no_keys, now_ns, now_ns);
+	conn.move.rq_psn = 0x11;
+	conn.move.sq_psn = 0x22;
+	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
 	assert_int_equal(conn.move.peer_attempt, 9);
 	mesh_conn_work(&conn);
 	assert_int_equal(n_rtr, 0);
@@ -486,7 +489,7 @@ static void comes_because(uint8_t type, uint8_t flags, enum mv_ctl_reason reason
 				       .to_psn = 0x22};
 
 	memset(&sent, 0, sizeof(sent));
-	mesh_conn_message(&conn, &msg, &no_keys, now_ns, now_ns);
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
 }
 
 static void comes(uint8_t type, uint8_t flags)

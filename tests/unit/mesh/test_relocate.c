@@ -14,6 +14,7 @@
 #include "probed.h"
 #include "reasons.h"
 #include "relocate.h"
+#include "sealed.h"
 
 static const struct mv_ctl_keys no_keys;
 
@@ -367,7 +368,9 @@ static void test_failed_one_says_so(void **state)
 	msg.to = conn.local;
 	msg.attempt = 2;
 	msg.to_attempt = conn.move.attempt;
-	mesh_conn_message(&conn, &msg, &no_keys, now_ns, now_ns);
+	msg.from_psn = conn.move.rq_psn;
+	msg.to_psn = conn.move.sq_psn;
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
 	assert_int_equal(sent.type, MV_CTL_REFUSE);
 	assert_int_equal(sent.reason, MV_CTL_REASON_GONE);
 	assert_null(mv_move_peek(&conn.move));
@@ -386,7 +389,7 @@ static uint64_t say_bye(uint32_t attempt)
 				       .from_psn = conn.move.rq_psn,
 				       .to_psn = conn.move.sq_psn};
 
-	return mesh_conn_message(&conn, &bye, &no_keys, now_ns, now_ns - late_ns);
+	return message_comes(&conn, &bye, &no_keys, now_ns, now_ns - late_ns);
 }
 
 /* Where many move, it is looked at later if there is nothing that it has to do soon. The message is not the peer's, and changes nothing. */

@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "fault.h"
 #include "heldint.h"
+#include "sealed.h"
 
 #define MS 1000000ull
 
@@ -194,10 +195,10 @@ static void test_told_until_forgotten(void **state)
 
 	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
 	answer.request_id++; /* of another one */
-	mesh_conn_key_message(conn, &answer);
+	key_message_comes(conn, &answer);
 	assert_false(TAILQ_EMPTY(&conn->keys));
 	answer.request_id--;
-	mesh_conn_key_message(conn, &answer);
+	key_message_comes(conn, &answer);
 	assert_true(TAILQ_EMPTY(&conn->keys));
 	assert_int_equal(conn->n_drops, 0);
 	assert_true(mesh_conn_run_keys(conn, now_ns + 60000 * MS) == UINT64_MAX);
@@ -351,7 +352,7 @@ static void answer_late(void)
 	struct mv_ctl_msg answer = from_peer(MV_CTL_KEY_DROPPED, &sent[n_sent - 1]);
 
 	if (n_slept == 3)
-		mesh_conn_key_message(answering, &answer);
+		key_message_comes(answering, &answer);
 }
 
 /* The program does not have it before the peer has forgotten what it was. */
@@ -391,13 +392,13 @@ static void test_given_in_vain(void **state)
 	assert_true(now_ns == before);
 	/* It was slow, and is not waited for the next time, either. */
 	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[0]);
-	mesh_conn_key_message(conn, &answer);
+	key_message_comes(conn, &answer);
 	mesh_conns_key_dropped(&pd, 0x78);
 	mesh_conns_key_given(&pd, 0x78);
 	assert_true(now_ns == before);
 	/* Until it has answered in time. */
 	answer = from_peer(MV_CTL_KEY_DROPPED, &sent[n_sent - 1]);
-	mesh_conn_key_message(conn, &answer);
+	key_message_comes(conn, &answer);
 	mesh_conns_key_dropped(&pd, 0x79);
 	n_slept = 0;
 	on_sleep = answer_late;
@@ -444,7 +445,7 @@ static void answer_at_once(void)
 {
 	struct mv_ctl_msg answer = from_peer(MV_CTL_KEY_DROPPED, &sent[answered - 1]);
 
-	mesh_conn_key_message(answering, &answer);
+	key_message_comes(answering, &answer);
 }
 
 /* Whatever the peers have yet to forget, the program gets other keys, and those of other devices, as if there were none. */
@@ -497,18 +498,18 @@ static void test_overtaken(void **state)
 	before.rkey = 0xbad;
 	drop = before;
 	drop.type = MV_CTL_KEY_DROP;
-	mesh_conn_key_message(conn, &drop);
+	key_message_comes(conn, &drop);
 	assert_int_equal(n_sent, 2);
 	assert_int_equal(sent[1].type, MV_CTL_KEY_DROPPED);
 	path_key = 0;
-	mesh_conn_key_message(conn, &before);
+	key_message_comes(conn, &before);
 	assert_int_equal(path_key, 0);
 	mesh_conn_run_keys(conn, now_ns);
 	assert_int_equal(n_sent, 3);
 	assert_int_equal(sent[2].type, MV_CTL_KEY_GET);
 	after = from_peer(MV_CTL_KEY_PUT, &sent[2]);
 	after.rkey = 0x900d;
-	mesh_conn_key_message(conn, &after);
+	key_message_comes(conn, &after);
 	assert_int_equal(path_key, 0x900d);
 	assert_true(TAILQ_EMPTY(&conn->keys));
 	asking = NULL;
@@ -631,7 +632,7 @@ static void test_only_who_asked_is_told(void **state)
 	get = from_peer(MV_CTL_KEY_GET, &get);
 	get.key = 0x77;
 	on_translate = drop_meanwhile;
-	mesh_conn_key_message(conn, &get);
+	key_message_comes(conn, &get);
 	on_translate = NULL;
 	assert_int_equal(n_sent, 2); /* the drop, and the answer */
 	assert_int_equal(sent[0].type, MV_CTL_KEY_DROP);

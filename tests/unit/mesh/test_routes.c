@@ -19,6 +19,7 @@
 #include "paths.h"
 #include "program.h"
 #include "ud.h"
+#include "sealed.h"
 
 #define PEER  "host b; rail mlx5_0; gid 10.2.0.1/24 v2; rail mlx5_1; gid 10.8.0.2/24 v2;"
 #define WORLD "host a; rail mlx5_0; gid 10.1.0.1/24 v2; rail mlx5_1; gid 10.8.0.1/24 v2;" PEER
@@ -388,7 +389,7 @@ static void peer_asks(void)
 	const struct mv_ctl_keys no_keys = {0};
 
 	memset(&sent, 0, sizeof(sent));
-	mesh_conn_message(refusing, &hello, &no_keys, 1, 1);
+	message_comes(refusing, &hello, &no_keys, 1, 1);
 }
 
 static void assert_answered(void)

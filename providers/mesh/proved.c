@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "proved.h"
+
+#include <errno.h>
+
+/* Who names the random number of our attempt receives what we say; such messages are looked at whatever others send in that name. */
+static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t rq_psn, struct mv_ctl_msg *msg,
+	       struct mv_ctl_keys *keys, uint64_t now_ns)
+{
+	bool named = nonce && msg->to_nonce == nonce;
+	int err;
+
+	if (!named && !mv_proof_may_try(&conn->proof_limit, now_ns))
+		return -EBADMSG;
+	err = mv_proof_open(msg, keys, sq_psn, rq_psn);
+	if (err == -EBADMSG && !named)
+		mv_proof_failed(&conn->proof_limit, now_ns);
+	return err;
+}
+
+int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
+{
+	uint32_t sq_psn;
+
+	if (conn->state == MESH_CONN_INIT)
+		return -EBADMSG;
+	if (conn->held)
+		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
+	sq_psn = conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn);
+	return try(conn, conn->nonce, sq_psn, conn->rtr.rq_psn & 0xffffff, msg, keys, now_ns);
+}
+
+int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	return try(conn, refusal->nonce, MV_CTL_PSN_NONE, refusal->rq_psn, msg, NULL, now_ns);
+}
+
+bool mesh_conn_may_speak(uint64_t rtr_ns, uint64_t now_ns)
+{
+	return now_ns >= rtr_ns + mesh_root.move_times.rtr_ns;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef MESH_PROVED_H
+#define MESH_PROVED_H
+
+#include "conn.h"
+#include "proof.h"
+
+/* Does a message come from who knows the PSNs of the connection? proof.h says how that is found out. Helper thread only. */
+
+/**
+ * mesh_conn_open - open a message of the connection; conn->lock
+ * @msg, @keys: opened in place; @keys: NULL: none are expected
+ *
+ * Return: as mv_proof_open(); -EBADMSG also where too many have failed lately.
+ */
+int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns);
+/** mesh_conn_open_refused - the same without conn->lock, for one that is being connected */
+int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns);
+/** mesh_conn_may_speak - is it in RTR for so long that it may say what is sealed with one PSN only? */
+bool mesh_conn_may_speak(uint64_t rtr_ns, uint64_t now_ns);
+
+#endif
