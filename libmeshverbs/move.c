@@ -79,7 +79,8 @@ void mv_move_header(const struct mv_move *m, enum mv_ctl_type type, struct mv_ct
 				   .from = m->local,
 				   .to = m->peer,
 				   .from_psn = m->sq_psn,
-				   .to_psn = m->peer_in_rtr ? MV_CTL_PSN_NONE : m->rq_psn};
+				   /* In RTR, it cannot open what takes its own. */
+				   .to_psn = m->peer_shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : m->rq_psn};
 }
 
 /* Our end of a path, for OFFER, ANSWER and CONFIRM. */

@@ -251,8 +251,7 @@ struct mv_move {
 	uint8_t local_type; /* enum mv_gid_type of the entry the program's QP uses or will use */
 	uint32_t attempt, peer_attempt; /* readable; peer's 0: not heard of */
 	uint64_t nonce, peer_nonce; /* of those attempts (ctl.h) */
-	bool peer_in_rtr; /* it knows our PSN only, as far as it has said: it is in RTR, and can open nothing that takes its own */
-	bool peer_in_rts; /* it has shown that it knows both PSNs: less is not believed any more */
+	uint8_t peer_shown; /* mask of enum mv_proof: PSNs that it has shown to know, 0: none yet. Messages that show less do not count */
 	bool peer_knows_us; /* and it has named @attempt: is no earlier life of the peer's, with the same PSNs, that ours never met */
 	bool undelivered; /* the agent gave a message back, and nothing was heard of the peer since */
 	uint32_t sq_psn, rq_psn; /* of the program; MV_CTL_PSN_NONE: not known yet */
@@ -430,8 +429,8 @@ void mv_move_work_waits(struct mv_move *m, uint64_t now_ns);
  *
  * Ignored, without any effect: messages that have not been opened, whose ends are not ours, of an older attempt or of another random number
  * than the one that came with the peer's attempt, meant for another attempt of ours or without our random number (but for a HELLO or AHEAD
- * that asks), or of a type that does not fit; all, if it is connected to itself. By one PSN alone a message counts until the peer has shown
- * that it knows both: an end in RTR knows one.
+ * that asks), of a type that does not fit, or that show less of the PSNs than the peer has shown before: an end in RTR knows one, and later
+ * both. All, if it is connected to itself.
  */
 void mv_move_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
 

@@ -178,7 +178,7 @@ void mv_move_live_message(struct mv_move *m, const struct mv_ctl_msg *msg, uint6
  * Takes note of the sender's attempt. Return: false for a message that is not of the peer's present life.
  */
 bool mv_move_adopt_attempt(struct mv_move *m, const struct mv_ctl_msg *msg, uint64_t now_ns);
-/* Takes note of what the peer knows of the two PSNs. */
+/* Takes note of which PSNs the peer has shown to know, by a message that counts. */
 void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg);
 /* The peer is, or stays, as its program asked. */
 void mv_move_peer_is_native(struct mv_move *m, enum mv_ctl_reason reason, uint8_t peer_type);

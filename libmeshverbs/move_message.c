@@ -18,17 +18,14 @@ static bool is_known(uint32_t psn)
 	return psn != MV_CTL_PSN_NONE;
 }
 
-/*
- * Each program told the other its first PSN: what one sends from is what the other expects. Both are proof. One of them is as long as the
- * peer may not know the other one, in RTR, or may not have heard that we do. @in_rts: it has shown both
- */
-static bool proves(uint32_t sq_psn, uint32_t rq_psn, bool in_rts, const struct mv_ctl_msg *msg)
+/* Each program told the other its first PSN: what one sends from is what the other expects. Return: mask of enum mv_proof; 0: nothing */
+static uint8_t shown_by(uint32_t sq_psn, uint32_t rq_psn, const struct mv_ctl_msg *msg)
 {
 	bool its = is_known(msg->from_psn), ours = is_known(msg->to_psn);
 
 	if ((its && msg->from_psn != rq_psn) || (ours && msg->to_psn != sq_psn))
-		return false;
-	return (its && ours) || ((its || ours) && !in_rts);
+		return 0;
+	return (its ? MV_PROOF_FROM : 0) | (ours ? MV_PROOF_TO : 0);
 }
 
 static bool has_our_ends(const struct mv_ctl_end *local, const struct mv_ctl_end *peer, const struct mv_ctl_msg *msg)
@@ -38,7 +35,9 @@ static bool has_our_ends(const struct mv_ctl_end *local, const struct mv_ctl_end
 
 static bool is_ours(const struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	return has_our_ends(&m->local, &m->peer, msg) && proves(m->sq_psn, m->rq_psn, m->peer_in_rts, msg);
+	uint8_t shown = shown_by(m->sq_psn, m->rq_psn, msg);
+
+	return has_our_ends(&m->local, &m->peer, msg) && shown && shown >= m->peer_shown;
 }
 
 bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
@@ -49,8 +48,7 @@ bool mv_move_is_from_peer(const struct mv_move *m, const struct mv_ctl_msg *msg)
 
 void mv_move_note_proof(struct mv_move *m, const struct mv_ctl_msg *msg)
 {
-	m->peer_in_rtr = !is_known(msg->from_psn);
-	m->peer_in_rts = m->peer_in_rts || (is_known(msg->from_psn) && is_known(msg->to_psn));
+	m->peer_shown = shown_by(m->sq_psn, m->rq_psn, msg);
 }
 
 /* ---- a native end ------------------------------------------------------------------------------
@@ -61,10 +59,11 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 			   uint64_t nonce, const struct mv_ctl_msg *msg, struct mv_ctl_msg *ret)
 {
 	bool hello = msg->type == MV_CTL_HELLO && !(msg->flags & MV_CTL_NATIVE);
+	uint8_t shown = shown_by(sq_psn, rq_psn, msg);
 
 	if (!hello && msg->type != MV_CTL_OFFER && msg->type != MV_CTL_ANSWER)
 		return false;
-	if (!has_our_ends(local, peer, msg) || !(proves(sq_psn, rq_psn, false, msg) || (!is_known(sq_psn) && mv_proof_is_whole(msg))))
+	if (!has_our_ends(local, peer, msg) || !(shown || (!is_known(sq_psn) && mv_proof_is_whole(msg))))
 		return false;
 	*ret = (struct mv_ctl_msg){.type = hello ? MV_CTL_HELLO : MV_CTL_REFUSE,
 				   .flags = hello ? MV_CTL_NATIVE : 0,
@@ -77,8 +76,7 @@ bool mv_move_answer_native(const struct mv_ctl_end *local, const struct mv_ctl_e
 				   .from = *local,
 				   .to = *peer,
 				   .from_psn = sq_psn,
-				   /* One in RTR, which has named ours only, could not open it. */
-				   .to_psn = is_known(msg->to_psn) && !is_known(msg->from_psn) ? MV_CTL_PSN_NONE : rq_psn};
+				   .to_psn = shown == MV_PROOF_TO ? MV_CTL_PSN_NONE : rq_psn};
 	return true;
 }
 

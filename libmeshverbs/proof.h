@@ -21,10 +21,10 @@
  * of a message to be sent say with which the message is to be sealed.
  */
 
-/* mv_ctl_msg.proof: PSNs that the key is made of; 0: the message is not sealed */
+/* mv_ctl_msg.proof: PSNs that the key is made of, a mask; 0: the message is not sealed. A larger one shows more */
 enum mv_proof {
-	MV_PROOF_FROM = 1, /* the one that the sender's program gave to the other */
-	MV_PROOF_TO = 2, /* the one that the receiver's program gave to the other */
+	MV_PROOF_TO = 1, /* the one that the receiver's program gave to the other: what a sender in RTR knows */
+	MV_PROOF_FROM = 2, /* the one that the sender's program gave to the other: what a receiver in RTR knows */
 };
 
 /** mv_proof_hash - SipHash-2-4 of @len bytes */

@@ -80,7 +80,7 @@ static void test_wire(void **state)
 	static const uint8_t
 		expected[] =
 			{
-				3,    2,    8,    2,    3,    1,    0x17, 0x18, 0x10, 0,    0,
+				3,    2,    8,    2,    3,    2,    0x17, 0x18, 0x10, 0,    0,
 				0, /* version, type, flags, reason, GID type, proof, ... */
 				1,    2,    3,    4,    5,    6,    7,    8, /* attempts */
 				0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, /* random numbers */

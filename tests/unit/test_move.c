@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "moves.h"
+#include "proof.h"
 
 #define MS    1000000ull
 #define START (100 * MS)
@@ -821,7 +822,7 @@ static void test_proof(void **state)
 	hello.from_psn = FOLLOWER_PSN;
 	hello.to_psn = LEADER_PSN;
 	offer = lead_to_offer(&l, &hello);
-	assert_true(l.peer_in_rts && !l.peer_in_rtr);
+	assert_int_equal(l.peer_shown, MV_PROOF_FROM | MV_PROOF_TO);
 	answer = offer;
 	answer.from_psn = answer.to_psn = MV_CTL_PSN_NONE;
 	assert_ignored(&f, &answer);

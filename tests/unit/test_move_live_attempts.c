@@ -5,6 +5,7 @@
  * moved.
  */
 #include "livemove.h"
+#include "proof.h"
 
 static void test_not_ours(void **state)
 {
@@ -245,6 +246,56 @@ static void test_earlier_life_connects(void **state)
 	move_once();
 }
 
+/* The follower's program only receives, and stays in RTR: it can open nothing that takes its own PSN, and says what it can say. */
+static void follower_stays_in_rtr(void)
+{
+	const struct mv_move_begin again = {.local_type = MV_GID_TYPE_ROCE_V2,
+					    .local = ends[1],
+					    .peer = ends[0],
+					    .rq_psn = LEADER_PSN,
+					    .attempt = 7,
+					    .nonce = FOLLOWER_NONCE};
+
+	begin();
+	mv_move_adopt(&f, &again, MV_CTL_PSN_NONE, T, START);
+}
+
+static void test_one_in_rtr(void **state)
+{
+	struct mv_ctl_msg msg, hello;
+
+	(void)state;
+	follower_stays_in_rtr();
+	assert_int_equal(start_leader(), 0);
+	msg = take_message(&l, MV_CTL_HELLO);
+	assert_int_equal(msg.to_psn, FOLLOWER_PSN);
+	mv_proof_seal(&msg, NULL);
+	mv_move_unopened(&f, &msg, START + T->rtr_ns - 1); /* it may go on to RTS in a moment */
+	assert_quiet(&f);
+	mv_move_unopened(&f, &msg, START + T->rtr_ns);
+	hello = take_message(&f, MV_CTL_HELLO);
+	assert_int_equal(hello.from_psn, MV_CTL_PSN_NONE);
+	assert_int_equal(hello.to_psn, LEADER_PSN);
+	/* Not each time, nor to one in RTR, nor to a stranger. */
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns - 1);
+	assert_quiet(&f);
+	msg.proof = MV_PROOF_TO;
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns);
+	assert_quiet(&f);
+	msg.proof = MV_PROOF_FROM | MV_PROOF_TO;
+	msg.from.qpn++;
+	mv_move_unopened(&f, &msg, START + T->rtr_ns + T->live_resend_ns);
+	assert_quiet(&f);
+	hear(&l, &hello);
+	msg = leader_offers("10.2.0.1", 0x1001);
+	assert_int_equal(msg.from_psn, LEADER_PSN);
+	assert_int_equal(msg.to_psn, MV_CTL_PSN_NONE);
+	follower_connects(&msg);
+	quiesced(&f);
+	msg = take_message(&f, MV_CTL_ANSWER);
+	leader_connects(&msg);
+}
+
 /* A peer that is still connecting finds an end at work. */
 static void test_connect_meets_live(void **state)
 {
@@ -316,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_offer_to_earlier_life),
 		cmocka_unit_test(test_wish_to_earlier_life),
 		cmocka_unit_test(test_earlier_life_connects),
+		cmocka_unit_test(test_one_in_rtr),
 		cmocka_unit_test(test_connect_meets_live),
 		cmocka_unit_test(test_confirm_lost),
 	};

@@ -497,6 +497,75 @@ static void comes(uint8_t type, uint8_t flags)
 	comes_because(type, flags, MV_CTL_REASON_NONE);
 }
 
+/* What does not open changes nothing, and is looked at so often only; who receives what we say is heard all the same. */
+static void test_forged(void **state)
+{
+	struct mv_ctl_msg msg = {
+		.type = MV_CTL_HELLO, .attempt = 9, .nonce = 5, .from_psn = 0x11, .to_psn = 0x22, .from = {.qpn = 8}, .to = {.qpn = 7}};
+	struct mv_move before;
+	unsigned int n;
+
+	(void)state;
+	is_held();
+	conn.move.rq_psn = 0x11;
+	conn.move.sq_psn = 0x22;
+	conn.move.nonce = 77;
+	msg.from = conn.peer;
+	msg.to = conn.local;
+	memset(&sent, 0, sizeof(sent));
+	before = conn.move;
+	for (n = 0; n < 2 * MV_PROOF_BURST; n++) {
+		msg.from_psn = 0x100 + n;
+		message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
+	}
+	msg.from_psn = msg.to_psn = MV_CTL_PSN_NONE;
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
+	msg.from_psn = 0x11;
+	msg.to_psn = 0x22;
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns); /* among so many it is not seen */
+	assert_int_equal(sent.type, 0);
+	assert_memory_equal(&conn.move, &before, sizeof(before));
+	msg.to_attempt = conn.move.attempt;
+	msg.to_nonce = 77;
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
+	assert_int_equal(conn.move.peer_attempt, 9);
+	/* And who does not, after a while. */
+	conn.move = before;
+	msg.to_attempt = 0;
+	msg.to_nonce = 0;
+	now_ns += 2 * MV_PROOF_EACH_NS;
+	message_comes(&conn, &msg, &no_keys, now_ns, now_ns);
+	assert_int_equal(conn.move.peer_attempt, 9);
+}
+
+/* NATIVE, without anything of ours, in RTR for good: it cannot open what its peer says, and says what it is. */
+static void test_in_rtr(void **state)
+{
+	(void)state;
+	is_held();
+	conn.held = NULL;
+	conn.state = MESH_CONN_NATIVE;
+	conn.rts_mask = 0;
+	conn.native_sq_psn = MV_CTL_PSN_NONE;
+	conn.rtr.rq_psn = 0x11;
+	conn.rtr_ns = now_ns;
+	comes(MV_CTL_HELLO, 0);
+	assert_int_equal(sent.type, 0); /* it may go on to RTS in a moment */
+	now_ns += 20 * MS;
+	comes(MV_CTL_HELLO, 0);
+	assert_int_equal(sent.type, MV_CTL_HELLO);
+	assert_int_equal(sent.flags, MV_CTL_NATIVE);
+	assert_int_equal(sent.from_psn, MV_CTL_PSN_NONE);
+	assert_int_equal(sent.to_psn, 0x11);
+	/* In RTS it answers who shows that PSN, and nobody else. */
+	conn.native_sq_psn = 0x22;
+	comes(MV_CTL_HELLO, 0);
+	assert_int_equal(sent.from_psn, 0x22);
+	conn.native_sq_psn = 0x23;
+	comes(MV_CTL_HELLO, 0);
+	assert_int_equal(sent.type, 0);
+}
+
 /* The peer's program has ended its end: as on a path that works, that shows by the first send, and not before. */
 static void test_peer_has_ended(void **state)
 {
@@ -716,6 +785,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_path_is_back),
 		T(test_path_may_work),
+		T(test_forged),
+		T(test_in_rtr),
 		T(test_back_to_the_base),
 		T(test_back_before_rts),
 		T(test_back_without_workers),
