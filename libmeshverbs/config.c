@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 17
+#define N_SETTINGS 18
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -44,6 +44,10 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "connection would move to, in the background, before it has to. That memory counts "
 	 "against the limit of locked memory once more for each NIC, so only where there is none "
 	 "(ulimit -l). off: when it moves, which takes longer."},
+	{"survive", "unauthenticated", "off",
+	 "on: with survive = on, connections whose programs both use 0 as initial PSN (NCCL, UCX) move also between "
+	 "hosts that have not authenticated each other, by a fleet key or by pinned keys of hosts. Whoever can send as "
+	 "a host then can take over such connections of that host."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "
 	 "for the user of the first program that logs; create it beforehand, with the mode you "
@@ -89,6 +93,7 @@ static const struct {
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, prearm), &mv_config_switch, false},
+	{offsetof(struct mv_config, survive_unauthenticated), &mv_config_switch, false},
 	{offsetof(struct mv_config, log_target), &mv_config_target, false},
 	{offsetof(struct mv_config, log_level), &mv_config_level, false},
 	{offsetof(struct mv_config, agent_port), &mv_config_port, false},
@@ -228,7 +233,7 @@ static void parse_section(struct parser *parser, char *text)
 		}
 	}
 	complain(parser,
-		 "unknown section [%s], its settings are ignored: known are [meshverbs], [log] and "
+		 "unknown section [%s], its settings are ignored: known are [meshverbs], [survive], [log] and "
 		 "[agent]",
 		 quote(name, shown));
 }
@@ -269,7 +274,7 @@ static void parse_setting(struct parser *parser, char *text)
 		return;
 	if (!parser->section) {
 		complain(parser,
-			 "'%s' stands before the first section: put [meshverbs], [log] or [agent] above "
+			 "'%s' stands before the first section: put [meshverbs], [survive], [log] or [agent] above "
 			 "it",
 			 quote(key, shown));
 		return;

@@ -52,6 +52,7 @@ struct mv_config {
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
 	bool moves; /* connections may leave through another NIC */
 	bool survive; /* and move while they are at work */
+	bool survive_unauthenticated; /* also where nothing proves to the ends who the other one is */
 	uint32_t hold_down_ms; /* how long the path they came from has to work before they return */
 	uint32_t move_timeout_ms; /* how long the other end may take at each of the two steps of that */
 	bool prearm; /* what a move needs is made before it is needed */

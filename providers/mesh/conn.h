@@ -195,6 +195,7 @@ struct mesh_conn {
 	uint64_t moving_ns; /* since when, at work; 0: it is not moving */
 	struct mesh_conn_steps steps;
 	char peer_host[64];
+	struct mv_host_id host_id; /* of the peer's, which is held to that; zero: not known */
 	enum mv_path_verdict verdict;
 	struct mesh_conn_move_keys move_keys;
 	struct mv_move move; /* when there is @held */

@@ -99,6 +99,7 @@ static void describe(struct mesh_conn *conn, const struct ibv_qp_attr *attr, int
 	conn->nonce = next_nonce();
 	conn->rtr_ns = mesh_now_ns();
 	memcpy(conn->peer_host, view->host, sizeof(conn->peer_host));
+	conn->host_id = view->host_id;
 }
 
 /* Take the QP's work into our hands and start asking the peer. Called with conn->lock held. */

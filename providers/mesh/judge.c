@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <stdio.h>
+#include <string.h>
 
 #include "connectint.h"
 #include "pdstay.h"
@@ -64,6 +65,7 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	view->verdict = MV_PATH_UNKNOWN;
 	view->host[0] = '\0';
 	view->agent_version = 0;
+	memset(&view->host_id, 0, sizeof(view->host_id));
 	view->n_paths = 0;
 	if (!attr->ah_attr.is_global)
 		return;

@@ -305,6 +305,8 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	char why[256] = "the peer has used another";
 	int err = conn->path.pd ? mesh_conn_release_path(conn) : 0;
 
+	if (!err && !mesh_conn_is_of_peer(conn, &action->remote_gid))
+		err = -EPERM;
 	if (!err)
 		err = prepare(conn, action, &mine, &lid, &mtu, why, sizeof(why));
 	if (err) {
@@ -354,6 +356,8 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	int err = conn->path.pd ? 0 : -EINVAL;
 	struct ibv_qp_attr attr;
 
+	if (!err && !mesh_conn_is_of_peer(conn, &action->peer.gid))
+		err = -EPERM;
 	conn->path.peer_gid = action->peer.gid;
 	if (!err)
 		err = mesh_conn_path_attr(conn, &conn->path, action, &attr);

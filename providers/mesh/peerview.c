@@ -262,6 +262,7 @@ static void look(const struct mv_path_request *request, enum search search, stru
 	ret->host[0] = '\0';
 	ret->drained = false;
 	ret->agent_version = 0;
+	memset(&ret->host_id, 0, sizeof(ret->host_id));
 	ret->n_paths = 0;
 	ret->generation = 0;
 	pthread_mutex_lock(&mesh_root.process->view_lock);
@@ -270,8 +271,10 @@ static void look(const struct mv_path_request *request, enum search search, stru
 		ret->generation = dir->header->generation;
 		ret->verdict = judge(dir, request, search != SEARCH_ALWAYS, &host, &rail);
 	}
-	if (ret->verdict != MV_PATH_UNKNOWN)
+	if (ret->verdict != MV_PATH_UNKNOWN) {
 		memcpy(ret->host, dir->hosts[host].name, sizeof(ret->host));
+		ret->host_id = dir->hosts[host].id;
+	}
 	if (ret->verdict != MV_PATH_UNKNOWN && ret->verdict != MV_PATH_SELF) {
 		ret->agent_version = dir->hosts[host].agent_version;
 		ret->drained = is_drained(dir, request, ret->verdict, rail);
@@ -368,6 +371,34 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 	has = !dir || (is_own(dir, local) && is_alive(dir, remote));
 	unlock_view(cancel);
 	return has;
+}
+
+static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
+			       bool *ret_authenticated)
+{
+	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
+	const struct mv_dir_host *there;
+	ssize_t at = -1;
+
+	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
+		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
+		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
+		*ret_authenticated = there->flags & MV_PEER_AUTHENTICATED;
+	}
+	return found;
+}
+
+enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated)
+{
+	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
+	const struct mv_directory *dir;
+	int cancel = lock_view();
+
+	dir = current_directory();
+	if (dir)
+		found = holder(dir, host, gid, ret_authenticated);
+	unlock_view(cancel);
+	return found;
 }
 
 static bool is_of_rail(const struct mv_directory *dir, uint32_t rail, const union ibv_gid *gid)

@@ -17,6 +17,7 @@ struct mesh_view {
 	char host[64]; /* of the destination; "" when not known */
 	bool drained; /* MV_PATH_LOCAL_DOWN, MV_PATH_REMOTE_DOWN: by the administrator of that port */
 	uint32_t agent_version; /* of that host; 0: no agent heard */
+	struct mv_host_id host_id; /* likewise; zero: not known */
 	uint64_t generation; /* of the directory; 0: there is none */
 	size_t n_paths;
 	struct mv_path paths[MV_MOVE_MAX_PATHS]; /* best first; only for verdicts that need another path */
@@ -74,6 +75,18 @@ bool mesh_view_alive(const union ibv_gid *gid);
  * True also where it cannot be read: whoever has to do without it may ask the agent. Any thread; probed_lock may be held.
  */
 bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote);
+
+enum mesh_holder {
+	MESH_HOLDER_UNKNOWN, /* nobody is known to have it */
+	MESH_HOLDER_SAME,
+	MESH_HOLDER_OTHER, /* others have it, and that host has not */
+};
+
+/**
+ * mesh_view_holder - has that host a GID?
+ * @ret_authenticated: MESH_HOLDER_SAME: MV_PEER_AUTHENTICATED
+ */
+enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated);
 
 /** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
 bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);

@@ -8,6 +8,7 @@
 #include "keyahead.h"
 #include "live.h"
 #include "memlock.h"
+#include "proved.h"
 #include "reasons.h"
 #include "ways.h"
 
@@ -113,7 +114,8 @@ void mesh_conn_standby(struct mesh_conn *conn, const struct mv_move_action *acti
 	struct mv_move_action ours = *action;
 
 	if (conn->move.live || !conn->rts_mask || !conn->home.spare || mesh_rail_lost(conn->home.spare->rail) ||
-	    !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) ||
+	    !mesh_live_armed(conn->held) || !may_stand_by(mesh_now_ns()) || !mesh_conn_is_of_peer(conn, &action->peer.gid) ||
+	    mesh_conn_unproved(conn) ||
 	    action->gid_type != ahead->gid_type || !mv_gid_equal(&action->local_gid, &ahead->gid))
 		return;
 	connect_ahead(conn, &ours);

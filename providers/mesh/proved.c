@@ -2,6 +2,7 @@
 #include "proved.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Who names the random number of our attempt receives what we say; such messages are looked at whatever others send in that name. */
 static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t rq_psn, struct mv_ctl_msg *msg,
@@ -22,7 +23,7 @@ int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl
 {
 	uint32_t sq_psn;
 
-	if (conn->state == MESH_CONN_INIT)
+	if (conn->state == MESH_CONN_INIT || !mesh_conn_is_of_peer(conn, &conn->peer.gid))
 		return -EBADMSG;
 	if (conn->held)
 		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
@@ -33,6 +34,49 @@ int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl
 int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns)
 {
 	return try(conn, refusal->nonce, MV_CTL_PSN_NONE, refusal->rq_psn, msg, NULL, now_ns);
+}
+
+static bool is_known(const struct mv_host_id *host)
+{
+	static const struct mv_host_id none;
+
+	return memcmp(host, &none, sizeof(none));
+}
+
+bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid)
+{
+	bool authenticated;
+
+	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &authenticated) != MESH_HOLDER_OTHER;
+}
+
+/* What is not known counts as 0. */
+static bool has_zero_psns(const struct mesh_conn *conn)
+{
+	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
+}
+
+const char *mesh_conn_unproved(const struct mesh_conn *conn)
+{
+	bool authenticated;
+
+	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !has_zero_psns(conn) ||
+	    !is_known(&conn->host_id))
+		return NULL;
+	/* Where nobody is known to have it, there is no path either. */
+	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &authenticated) != MESH_HOLDER_SAME || authenticated)
+		return NULL;
+	return "its PSNs are 0, and the hosts have not authenticated each other";
+}
+
+void mesh_conn_say_unproved(const struct mesh_conn *conn)
+{
+	const char *why = mesh_conn_unproved(conn);
+
+	if (why)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "connections to host %s do not move: %s; see `meshverbs keys`, or set unauthenticated = on in [survive] of mesh.conf",
+			    conn->peer_host, why);
 }
 
 bool mesh_conn_may_speak(uint64_t rtr_ns, uint64_t now_ns)

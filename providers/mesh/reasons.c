@@ -10,6 +10,7 @@
 #include "paths.h"
 #include "prearm.h"
 #include "probed.h"
+#include "proved.h"
 #include "relocate.h"
 #include "ways.h"
 
@@ -72,17 +73,28 @@ static bool is_lost(const struct mesh_conn *conn)
 	return conn->state == MESH_CONN_MOVED && conn->path.pd && mesh_rail_lost(conn->path.pd->rail);
 }
 
+static const char *why_no_path(const struct mesh_conn *conn)
+{
+	const char *unproved = mesh_conn_unproved(conn);
+
+	if (unproved)
+		return unproved;
+	return mesh_path_failures_any(conn) ? failed_everywhere : no_rail;
+}
+
 static void start(struct mesh_conn *conn, enum mv_ctl_reason reason, uint64_t now_ns)
 {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 	size_t n = mesh_conn_paths_for(conn, reason, paths);
 
+	if (!n)
+		mesh_conn_say_unproved(conn);
 	if (n)
 		mesh_conn_begin(conn, reason, paths, n, now_ns);
 	else if ((mesh_live_broken(conn->held) || is_lost(conn)) && !mesh_conn_waits_for_path(conn, now_ns))
-		mesh_conn_fail(conn, mesh_path_failures_any(conn) ? failed_everywhere : no_rail);
+		mesh_conn_fail(conn, why_no_path(conn));
 	else if (reason != MV_CTL_REASON_HOME)
-		conn->stayed = no_rail;
+		conn->stayed = why_no_path(conn);
 }
 
 const char *mesh_conn_bound(const struct mesh_conn *conn)
@@ -95,7 +107,7 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 		return conn->unlogged;
 	if (atomic_load_explicit(&conn->refused, memory_order_relaxed))
 		return "the agent refuses to register it";
-	return mesh_live_lost(conn->held);
+	return mesh_live_lost(conn->held) ? mesh_live_lost(conn->held) : mesh_conn_unproved(conn);
 }
 
 /* One that is connected to itself may follow others, whose reasons say nothing of its own path. */

@@ -10,6 +10,7 @@
 #include "live.h"
 #include "path_failures.h"
 #include "prearm.h"
+#include "proved.h"
 #include "reasons.h"
 #include "ways.h"
 
@@ -209,12 +210,13 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
-	if (mesh_live_lost(conn->held) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
+	mesh_conn_say_unproved(conn);
+	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}
 	/* Where the firmware hangs nothing can be made: the next path, if there is one. */
-	if (is_barred(conn, action, now_ns) || mesh_device_stuck(device_to_prepare(conn, action))) {
+	if (!mesh_conn_is_of_peer(conn, &action->remote_gid) || is_barred(conn, action, now_ns) || mesh_device_stuck(device_to_prepare(conn, action))) {
 		mv_move_prepared(&conn->move, NULL, 0, 0, false, now_ns);
 		return;
 	}
@@ -242,7 +244,7 @@ static void do_connect(struct mesh_conn *conn, const struct mv_move_action *acti
 	int err;
 
 	conn->next_path.peer_gid = action->peer.gid;
-	err = mesh_conn_path_attr(conn, &conn->next_path, action, &rtr);
+	err = mesh_conn_is_of_peer(conn, &action->peer.gid) ? mesh_conn_path_attr(conn, &conn->next_path, action, &rtr) : -EPERM;
 	rtr.rq_psn = action->rq_psn;
 	rts.sq_psn = conn->next_path.sq_psn = action->sq_psn;
 	if (!err)
@@ -553,6 +555,8 @@ static void wanted(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 	mesh_path_failures_update(conn, now_ns);
 	n = mesh_conn_paths_for(conn, action->reason, paths);
+	if (!n)
+		mesh_conn_say_unproved(conn);
 	if (mesh_live_lost(conn->held) || !mesh_detects(MESH_DETECT_PEER)) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 	} else if (!n) {

@@ -6,6 +6,7 @@
 #include "detect.h"
 #include "path_failures.h"
 #include "probed.h"
+#include "proved.h"
 
 void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
@@ -176,6 +177,8 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 	struct mesh_view view;
 	size_t n;
 
+	if (mesh_conn_unproved(conn))
+		return 0;
 	if (reason == MV_CTL_REASON_HOME)
 		return mesh_way_home(conn, ret);
 	mesh_way_now(conn, &request);

@@ -122,13 +122,13 @@ static void test_bad_lines(void **state)
 				      "path of a file in at most 255 "
 				      "characters\n"},
 		{"mode = off\n",
-		 "1: 'mode' stands before the first section: put [meshverbs], [log] or [agent] above "
+		 "1: 'mode' stands before the first section: put [meshverbs], [survive], [log] or [agent] above "
 		 "it\n"},
 		{"\n\nmode\n", "3: 'mode' has no '=': write key = value\n"},
 		{"[log]\n= x\n", "2: unknown setting '' in [log]: known are target, level\n"},
 		{"[mesh]\nmode = off\nlevel = x\n[log]\n",
 		 "1: unknown section [mesh], its settings are ignored: known are [meshverbs], "
-		 "[log] and [agent]\n"},
+		 "[survive], [log] and [agent]\n"},
 		{"[log\nlevel = debug\n",
 		 "1: '[log' is no section: write [name] alone on its line\n"},
 		{"[log] level = debug\n",

@@ -64,6 +64,20 @@ void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh
 		ret->verdict = MV_PATH_APART;
 }
 
+/* Which host has what the directory has. */
+enum mesh_holder holder;
+union ibv_gid of_others;
+bool authenticated;
+
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated);
+
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated)
+{
+	assert_memory_equal(host, &conn.host_id, sizeof(*host));
+	*ret_authenticated = authenticated;
+	return mv_gid_equal(gid, &of_others) ? MESH_HOLDER_OTHER : holder;
+}
+
 struct mv_ctl_msg sent;
 
 void __wrap_mesh_thread_send(const struct mv_ctl_msg *msg)
@@ -249,6 +263,9 @@ int oneconn_setup(void **state)
 	(void)state;
 	memset(&process, 0, sizeof(process));
 	memset(&view, 0, sizeof(view));
+	holder = MESH_HOLDER_UNKNOWN;
+	memset(&of_others, 0, sizeof(of_others));
+	authenticated = mesh_root.config.survive_unauthenticated = false;
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
 	chosen_sure = false;

@@ -82,6 +82,8 @@ static void write_at(const char *path, int flags, const void *from, size_t size,
 	close(fd);
 }
 
+static uint32_t flags_of_b;
+
 /* As an agent does it. @drained: a rail, or -1 */
 static void publish_drained(const char *text, int drained)
 {
@@ -92,6 +94,8 @@ static void publish_drained(const char *text, int drained)
 	dirworld_init(&world, text);
 	world.image->heartbeat_ns = clock_ns;
 	world.image->generation = ++generation;
+	if (world.content.n_hosts > 1)
+		((struct mv_dir_host *)&world.dir.hosts[1])->flags = flags_of_b;
 	if (drained >= 0)
 		((struct mv_dir_rail *)&world.dir.rails[drained])->flags |= MV_RAIL_DRAINED;
 	write_at(aside, O_WRONLY | O_CREAT | O_TRUNC, world.image, world.image->size_bytes, 0);
@@ -195,6 +199,42 @@ static void test_same_rail(void **state)
 	assert_false(mesh_view_same_rail(&first, &third));
 	assert_false(mesh_view_same_rail(&third, &second));
 	assert_false(mesh_view_same_rail(&first, &nobody));
+}
+
+static void check_holder(uint8_t host, const char *gid, enum mesh_holder expected, bool is_authenticated)
+{
+	const struct mv_host_id id = {.bytes = {host}};
+	const union ibv_gid at = unit_gid(gid);
+	bool authenticated = false;
+
+	assert_int_equal(mesh_view_holder(&id, &at, &authenticated), expected);
+	assert_int_equal(authenticated, is_authenticated);
+}
+
+/* Hosts are numbered from 1. */
+static void test_holder(void **state)
+{
+	struct mv_path_request request = request_to("10.1.0.1", MV_GID_TYPE_ROCE_V2, "10.1.0.2");
+	struct mesh_view view;
+
+	(void)state;
+	check_holder(2, "10.1.0.2", MESH_HOLDER_UNKNOWN, false);
+	clock_ns += 2 * SECOND;
+	publish(A B);
+	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, false);
+	check_holder(1, "10.1.0.2", MESH_HOLDER_OTHER, false);
+	check_holder(2, "10.9.0.1", MESH_HOLDER_UNKNOWN, false);
+	mesh_view_verdict(&request, &view);
+	assert_int_equal(view.host_id.bytes[0], 2);
+	flags_of_b = MV_PEER_AUTHENTICATED;
+	publish(A B);
+	flags_of_b = 0;
+	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, true);
+	/* A link-local address may be of both. */
+	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2;");
+	check_holder(1, "fe80::1", MESH_HOLDER_SAME, false);
+	check_holder(2, "fe80::1", MESH_HOLDER_SAME, false);
+	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, false);
 }
 
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */
@@ -423,6 +463,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_verdicts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_has_path, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_same_rail, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_renewed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_way_home, setup, teardown),

@@ -22,7 +22,7 @@ DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "consol
              "cpu_dma_latency", "net/tun")
 GPUS = "nvidia*"  # nodes and folders of all GPUs of the machine: simulated hosts share them
 DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
-AGENT_DIRS = ("/run/meshverbs", "/run/meshverbsd")  # of meshverbs' agent: each host has its own
+AGENT_DIRS = ("/run/meshverbs", "/run/meshverbsd", "/var/lib/meshverbs")  # of meshverbs' agent: each host has its own
 SYSCTLS = {  # one NIC must not answer for another; addresses must be usable at once
     "ipv4/conf/all/arp_ignore": 1, "ipv4/conf/all/arp_announce": 2,
     "ipv4/conf/default/arp_ignore": 1, "ipv4/conf/default/arp_announce": 2,
