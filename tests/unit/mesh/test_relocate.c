@@ -262,6 +262,7 @@ static bool moves(void)
 static void test_unproved(void **state)
 {
 	const struct mv_move_action prepare = {.type = MV_DO_PREPARE, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}};
+	struct mv_move_action refusal;
 
 	(void)state;
 	is_unproved();
@@ -272,7 +273,9 @@ static void test_unproved(void **state)
 	conn.move.next_action = conn.move.n_actions;
 	assert_true(mesh_conn_live(&conn, &prepare, now_ns));
 	assert_false(conn.move.live);
-	assert_true(mv_move_next(&conn.move, &(struct mv_move_action){0}));
+	assert_true(mv_move_next(&conn.move, &refusal));
+	assert_int_equal(refusal.msg.type, MV_CTL_REFUSE);
+	assert_int_equal(refusal.msg.reason, MV_CTL_REASON_UNSUPPORTED);
 	/* The agents have met. */
 	authenticated = true;
 	assert_true(moves());
@@ -330,6 +333,7 @@ static void test_path_of_another_host(void **state)
 	conn.move.next_action = conn.move.n_actions;
 	assert_true(mesh_conn_live(&conn, &action, now_ns));
 	assert_false(conn.move.live); /* there is no other path */
+	assert_int_equal(conn.steps.prepared_ns, 0); /* nothing was made */
 	conn.move.next_action = conn.move.n_actions;
 	of_others = conn.peer.gid;
 	message_comes(&conn, &hello, &no_keys, now_ns, now_ns);
