@@ -54,6 +54,16 @@ const char *mesh_judge_why_no_rail(struct mesh_context *mc, struct ibv_qp *qp, c
 	return why;
 }
 
+/* One line for each such host, that says what to do. */
+static void say_version(const struct mesh_view *view)
+{
+	if (view->agent_version && view->agent_version != MV_CTL_VERSION)
+		mv_log_once(&mesh_root.log, MV_LOG_WARN,
+			    "host %s: its agent speaks version %u of the messages between processes, meshverbs here version %u: connections "
+			    "stay as their programs ask; upgrade %s",
+			    view->host, view->agent_version, MV_CTL_VERSION, view->agent_version < MV_CTL_VERSION ? "that host" : "this one");
+}
+
 static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, bool sure,
 		     struct mesh_choice *choice, struct mesh_view *view)
 {
@@ -87,6 +97,8 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 		    struct mesh_view *view)
 {
 	judge_by(mc, qp, attr, false, choice, view);
+	if (mesh_root.config.survive || mesh_judge_needs_agreement(view))
+		say_version(view);
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
 		judge_by(mc, qp, attr, true, choice, view);
@@ -130,6 +142,8 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
 		return "the peer's host had no agent when it was made";
+	if (view->agent_version != MV_CTL_VERSION)
+		return "the peer's agent spoke another version when it was made";
 	if (view->verdict == MV_PATH_UNKNOWN)
 		return "its route could not be looked up when it was made";
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */

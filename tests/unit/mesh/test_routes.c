@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "conn.h"
@@ -306,6 +307,41 @@ static void another_version(void)
 	end(context);
 }
 
+/* What the log has; there is one line for each host, with both versions. */
+static unsigned int lines_with(const char *path, const char *text)
+{
+	unsigned int n = 0;
+	char line[1024];
+	FILE *file = fopen(path, "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		n += !!strstr(line, text);
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/* An agent of before: it is one that nobody here can talk to, either. */
+static void version_before(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+	char path[] = "/tmp/test_routes.XXXXXX", text[128];
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	mv_log_init(&mesh_root.log, path, MV_LOG_INFO);
+	((struct mv_dir_host *)&world.dir.hosts[1])->agent_version = MV_CTL_VERSION - 1;
+	assert_false(rtr_holds(context));
+	assert_false(rtr_holds(context));
+	snprintf(text, sizeof(text), "host b: its agent speaks version %u of the messages between processes, meshverbs here version %u", MV_CTL_VERSION - 1,
+		 MV_CTL_VERSION);
+	assert_int_equal(lines_with(path, text), 1);
+	assert_int_equal(lines_with(path, "upgrade that host"), 1);
+	unlink(path);
+	end(context);
+}
+
 static uint64_t slow_ns;
 static struct ibv_ah *(*base_create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 static unsigned int n_asked;
@@ -484,6 +520,7 @@ TEST(oneself_in_another_namespace)
 TEST(port_down)
 TEST(netdev_elsewhere)
 TEST(another_version)
+TEST(version_before)
 TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
@@ -502,6 +539,7 @@ int main(void)
 		cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_netdev_elsewhere),
 		cmocka_unit_test(test_another_version),
+		cmocka_unit_test(test_version_before),
 		cmocka_unit_test(test_other_subnet),
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
