@@ -10,6 +10,7 @@ import time
 from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
+STATE_DIR = "/run/meshverbsd/state"  # each host has an identity, and knows those that it has met
 WAIT_SECONDS = 20
 PRIORITY = ["chrt", "--rr", "1"]
 # No kernel has the simulated queue pairs, so nobody can say whose they are.
@@ -40,7 +41,7 @@ def spawn(sim, host, program, args):
 
     With the priority of the HCAs' threads (tests/sim/engine.c): a real HCA takes no processor away from it.
     """
-    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", TRUST, *PRIORITY, program, "--foreground", "--run-dir", RUN_DIR, *args])
+    argv = lifecycle.command(sim, host, ["env", "-u", "LD_PRELOAD", TRUST, *PRIORITY, program, "--foreground", "--run-dir", RUN_DIR, "--state-dir", STATE_DIR, *args])
     with open(log_path(sim, host), "a", encoding="utf-8") as log:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

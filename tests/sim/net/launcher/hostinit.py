@@ -13,7 +13,7 @@ import subprocess
 import sys
 import uuid
 
-from . import SimError, mounts, plan as plans, sysfs
+from . import SimError, agents, mounts, plan as plans, sysfs
 import topo as topologies
 
 UVERBS_MAJOR, UVERBS_MINOR = 231, 192
@@ -22,7 +22,7 @@ DEV_NODES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "consol
              "cpu_dma_latency", "net/tun")
 GPUS = "nvidia*"  # nodes and folders of all GPUs of the machine: simulated hosts share them
 DEV_DIRS = ("pts", "hugepages", "mqueue", "vfio")
-AGENT_DIRS = ("/run/meshverbs", "/run/meshverbsd", "/var/lib/meshverbs")  # of meshverbs' agent: each host has its own
+AGENT_DIRS = ("/run/meshverbs", "/run/meshverbsd")  # of meshverbs' agent: each host has its own
 SYSCTLS = {  # one NIC must not answer for another; addresses must be usable at once
     "ipv4/conf/all/arp_ignore": 1, "ipv4/conf/all/arp_announce": 2,
     "ipv4/conf/default/arp_ignore": 1, "ipv4/conf/default/arp_announce": 2,
@@ -121,6 +121,7 @@ def make_files(files, plan):
     mounts.bind(files["hosts"], pathlib.Path("/etc/hosts"))
     for name in AGENT_DIRS:
         mounts.tmpfs(pathlib.Path(name))
+    pathlib.Path(agents.STATE_DIR).mkdir(0o700)
     mounts.bind(work / "dev", pathlib.Path("/dev"))
     mounts.bind(work / "sys", pathlib.Path("/sys"))
 
