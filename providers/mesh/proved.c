@@ -19,23 +19,6 @@ static int try(struct mesh_conn *conn, uint64_t nonce, uint32_t sq_psn, uint32_t
 	return err;
 }
 
-int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
-{
-	uint32_t sq_psn;
-
-	if (conn->state == MESH_CONN_INIT || !mesh_conn_is_of_peer(conn, &conn->peer.gid))
-		return -EBADMSG;
-	if (conn->held)
-		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
-	sq_psn = conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn);
-	return try(conn, conn->nonce, sq_psn, conn->rtr.rq_psn & 0xffffff, msg, keys, now_ns);
-}
-
-int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns)
-{
-	return try(conn, refusal->nonce, MV_CTL_PSN_NONE, refusal->rq_psn, msg, NULL, now_ns);
-}
-
 static bool is_known(const struct mv_host_id *host)
 {
 	static const struct mv_host_id none;
@@ -50,10 +33,28 @@ bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid
 	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &authenticated) != MESH_HOLDER_OTHER;
 }
 
-/* What is not known counts as 0. */
+/* What is not known counts as 0; one without @held does not move. */
 static bool has_zero_psns(const struct mesh_conn *conn)
 {
 	return !conn->move.rq_psn && (!conn->move.sq_psn || conn->move.sq_psn == MV_CTL_PSN_NONE);
+}
+
+int mesh_conn_open(struct mesh_conn *conn, struct mv_ctl_msg *msg, struct mv_ctl_keys *keys, uint64_t now_ns)
+{
+	uint32_t sq_psn;
+
+	/* Where a PSN is proof there is no need to ask which host it is. */
+	if (conn->state == MESH_CONN_INIT || (has_zero_psns(conn) && !mesh_conn_is_of_peer(conn, &conn->peer.gid)))
+		return -EBADMSG;
+	if (conn->held)
+		return try(conn, conn->move.nonce, conn->move.sq_psn, conn->move.rq_psn, msg, keys, now_ns);
+	sq_psn = conn->rts_mask ? conn->rts.sq_psn & 0xffffff : mesh_conn_sq_psn(conn);
+	return try(conn, conn->nonce, sq_psn, conn->rtr.rq_psn & 0xffffff, msg, keys, now_ns);
+}
+
+int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusal *refusal, struct mv_ctl_msg *msg, uint64_t now_ns)
+{
+	return try(conn, refusal->nonce, MV_CTL_PSN_NONE, refusal->rq_psn, msg, NULL, now_ns);
 }
 
 const char *mesh_conn_unproved(const struct mesh_conn *conn)
