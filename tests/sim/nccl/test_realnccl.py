@@ -39,6 +39,11 @@ class Settings(unittest.TestCase):
         words = PROGRAM.argv(1, 2, "a", 18, 60, {"NCCL_IB_TIMEOUT": None, "FLUSH": "1"})
         self.assertEqual(words, ["env", "NCCL_LIBRARY=/l", "FLUSH=1", "/b/sim_nccl_net", "1", "2", "a", "18", "-n", "20", "-s", "1048576", "-t", "60"])
 
+    def test_command_of_a_cable_case(self):
+        """The port is filled in at its place, and nowhere else: the failover's name has PORT in it."""
+        words = pulls.command(PROGRAM, 1, {ranks.FAILOVER: "1"}).format(port=18).split()
+        self.assertEqual(words, PROGRAM.argv(1, 2, "a", 18, pulls.LIMIT_S, {ranks.FAILOVER: "1"})[1:])
+
 
 class Library(unittest.TestCase):
     """Which libnccl is driven, and what is said of others."""

@@ -19,7 +19,9 @@ HEAD = cli.HEAD + f" {'longest':>11} results"
 
 
 def command(program, rank, settings):
-    return " ".join(map(shlex.quote, program.argv(rank, 2, "ROOT", "PORT", LIMIT_S, settings)[1:])).replace("ROOT", hosts.SERVER).replace("PORT", "{port}")
+    """The program's words but for {port}, which play.py fills in. Names of settings have PORT in them."""
+    words = map(shlex.quote, program.argv(rank, 2, hosts.SERVER, "@port@", LIMIT_S, settings)[1:])
+    return " ".join(word if word != "@port@" else "{port}" for word in words)
 
 
 def case(program, name, settings, **more):
