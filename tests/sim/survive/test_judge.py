@@ -80,6 +80,14 @@ class Bare(unittest.TestCase):
         self.assertEqual(judge.bare(CASE, like(client=1, before=0.0, away=0.0))[0], "WRONG")
         self.assertEqual(judge.bare(CASE, like(client=1, away=40.0))[0], "WRONG")
 
+    def test_may_heal_itself(self):
+        """By the other NIC, and to the end or not: how far it comes is the program's affair."""
+        case = dataclasses.replace(CASE, heals_itself=True)
+        self.assertEqual(judge.bare(case, GOOD), ("heals", ""))
+        self.assertEqual(judge.bare(case, like(client=1)), ("failed", ""))
+        self.assertEqual(judge.bare(case, like(client=None, server=None)), ("hung", ""))
+        self.assertEqual(judge.bare(case, like(said={"client": "did 2"}))[0], "WRONG")
+
 
 class Cases(unittest.TestCase):
     def test_names_differ(self):
