@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -62,10 +63,18 @@ class Library(unittest.TestCase):
         self.assertIn("skipped: no NCCL: /nosuch", done.stdout)
 
     def test_failover_of_its_own(self):
-        self.assertFalse(ranks.knows_failover(BUILD / "sim_nccl_newer.so"))
-        names = [case.name for case in pulls.cases(PROGRAM, True)]
-        self.assertEqual(len(names), len(set(names)))
-        self.assertEqual(len(names), 2 * len(pulls.cases(PROGRAM)))
+        self.assertEqual(ranks.knows(BUILD / "sim_nccl_newer.so", ranks.FAILOVER, ranks.RECOVERY), ())
+        for known, n_more in (((ranks.FAILOVER,), 0), ((ranks.FAILOVER, ranks.RECOVERY), 1)):
+            names = [case.name for case in pulls.cases(PROGRAM, known)]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertEqual(len(names), 2 * len(pulls.cases(PROGRAM)) + n_more)
+
+    def test_knows(self):
+        """By the whole name: a longer setting begins with it."""
+        with tempfile.NamedTemporaryFile() as library:
+            library.write(b"\0NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS\0NCCL_IB_RESILIENCY_PORT_RECOVERY\0")
+            library.flush()
+            self.assertEqual(ranks.knows(library.name, ranks.FAILOVER, ranks.RECOVERY), (ranks.RECOVERY,))
 
 
 class Connections(unittest.TestCase):

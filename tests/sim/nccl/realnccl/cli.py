@@ -49,8 +49,8 @@ def play(args, build, seed, halves):
     if wanted and args.part != "cable":
         with staged(build) as stage:
             done += paths.run_all(build, stage, Ranks.find(build, args.gpu, N_SHORT, args.size), wanted, halves, args.gpu)
-    failover = ranks.knows_failover(looped.settings["NCCL_LIBRARY"])
-    wanted = chosen(args, pulls.cases(looped, failover), pulls.SHORT)
+    known = ranks.knows(looped.settings["NCCL_LIBRARY"], ranks.FAILOVER, ranks.RECOVERY)
+    wanted = chosen(args, pulls.cases(looped, known), pulls.SHORT)
     if wanted and args.part != "connections":
         go_before()
         done += pulls.run_all(build, looped, wanted, halves, seed, args.gpu)

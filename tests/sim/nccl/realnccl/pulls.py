@@ -32,12 +32,13 @@ def case(program, name, settings, **more):
                 2 * program.rounds * program.size / 1e6, program.rounds, **more)
 
 
-def cases(program, failover=False):
-    """@failover: of an NCCL that has a failover of its own; each case once with that off and once on."""
-    if not failover:
+def cases(program, known=()):
+    """@known: which of NCCL's own failover and recovery it has. With a failover each case comes once with that off and once on."""
+    if ranks.FAILOVER not in known:
         return cases_of(program, {}, "")
-    return (cases_of(program, {ranks.FAILOVER: "0"}, "") + cases_of(program, {ranks.FAILOVER: "1"}, ", failover") + (
-        case(program, "NCCL, NICs merged, failover", MERGE | {ranks.FAILOVER: "1"}, both_nics=True, heals_itself=True),))
+    on, merged = {ranks.FAILOVER: "1"}, {"failover": {}} | ({"failover, recovery": {ranks.RECOVERY: "1"}} if ranks.RECOVERY in known else {})
+    return cases_of(program, {ranks.FAILOVER: "0"}, "") + cases_of(program, on, ", failover") + tuple(
+        case(program, f"NCCL, NICs merged, {name}", MERGE | on | more, both_nics=True, heals_itself=True) for name, more in merged.items())
 
 
 def cases_of(program, more, suffix):

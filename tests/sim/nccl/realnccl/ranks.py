@@ -14,7 +14,8 @@ PLACES = ("/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch6
 # The management network is the sockets', the HCAs' own warnings are wanted; a local ACK timeout of 67 ms and three
 # attempts to connect instead of 34 let bare ranks fail in seconds.
 SETTINGS = {"NCCL_SOCKET_IFNAME": "mgmt0", "NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": "14", "NCCL_IB_MQP_RETRY_CNT": "3"}
-FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"  # from NCCL 2.30 on
+FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"  # from NCCL 2.29.7 on
+RECOVERY = "NCCL_IB_RESILIENCY_PORT_RECOVERY"  # from 2.30 on; needs the failover. Connections on a port that is back are made again
 GPU_SETTINGS = {"NCCL_NET": "IB", "NCCL_NET_GDR_LEVEL": "LOC"}
 # The two numbers say that ranks differ in what they got, or have not got anything.
 RIGHT = re.compile(r"nccl: rank (\d+) of (\d+): (\d+) all_reduces of \d+ bytes, every number right, results ([0-9a-f]{8});")
@@ -56,9 +57,10 @@ class Ranks:
                 "-n", str(self.rounds), "-s", str(self.size), "-t", str(seconds)]
 
 
-def knows_failover(path):
-    """Whether that NCCL has a failover between the NICs of one merged device of its own."""
-    return FAILOVER.removeprefix("NCCL_").encode() in pathlib.Path(path).read_bytes()
+def knows(path, *settings):
+    """Which of these settings that NCCL has."""
+    library = pathlib.Path(path).read_bytes()
+    return tuple(name for name in settings if name.removeprefix("NCCL_").encode() + b"\0" in library)
 
 
 def seem_gpudirect(world):
