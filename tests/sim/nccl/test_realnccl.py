@@ -10,7 +10,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from realnccl import paths, pulls, ranks  # noqa: E402  (the path comes first)
+from realnccl import paths, pulls, ranks, storm  # noqa: E402  (the path comes first)
 from pulled import judge  # noqa: E402
 from pulled.play import Outcome  # noqa: E402
 
@@ -68,6 +68,11 @@ class Library(unittest.TestCase):
             names = [case.name for case in pulls.cases(PROGRAM, known)]
             self.assertEqual(len(names), len(set(names)))
             self.assertEqual(len(names), 2 * len(pulls.cases(PROGRAM)) + n_more)
+
+    def test_storm(self):
+        self.assertEqual(len(storm.cases()), 4)
+        self.assertEqual(storm.cases((ranks.FAILOVER, ranks.RECOVERY))["NICs merged, failover, recovery"],
+                         {"MERGE": "1", ranks.FAILOVER: "1", ranks.RECOVERY: "1"})
 
     def test_knows(self):
         """By the whole name: a longer setting begins with it."""

@@ -42,14 +42,15 @@ def play(args, build, seed, halves):
     """[(verdict, row)]"""
     looped = Ranks.find(build, args.gpu, args.rounds or (N_ROUNDS_GPU if args.gpu else N_ROUNDS), args.size)
     print(f"nccl: {looped.settings['NCCL_LIBRARY']}, seed {seed}", flush=True)
+    known = ranks.knows(looped.settings["NCCL_LIBRARY"], ranks.FAILOVER, ranks.RECOVERY)
     if args.part == "storm":
         go_before()
-        return storm.run_all(build, looped, {"both NICs": {}, "both NICs, 4 queue pairs": paths.SPLIT, "both NICs, flush": paths.FLUSH}, seed, args.gpu)
+        wanted = {name: more for name, more in storm.cases(known).items() if re.search(args.only, name)}
+        return storm.run_all(build, looped, wanted, seed, args.gpu)
     done, wanted = [], chosen(args, paths.PATHS, paths.SHORT)
     if wanted and args.part != "cable":
         with staged(build) as stage:
             done += paths.run_all(build, stage, Ranks.find(build, args.gpu, N_SHORT, args.size), wanted, halves, args.gpu)
-    known = ranks.knows(looped.settings["NCCL_LIBRARY"], ranks.FAILOVER, ranks.RECOVERY)
     wanted = chosen(args, pulls.cases(looped, known), pulls.SHORT)
     if wanted and args.part != "connections":
         go_before()

@@ -7,10 +7,17 @@ from pulled.play import at_once
 from schedule import hosts
 
 from . import ranks
+from .paths import FLUSH, MERGE, SPLIT
 
 WARM_S, LIMIT_S = 1.5, 580
 OUT_S, IN_S = (0.05, 0.8), (1.1, 2.0)  # the kernel tells of a carrier that is back up to a second later
 HEAD = f"{'storm':30} {'verdict':8} {'pulls':>5} {'moves':>9} {'longest':>11} results   ends"
+
+
+def cases(known=()):
+    """{name: settings}. @known: which of NCCL's own failover and recovery it has."""
+    return {"both NICs": {}, "both NICs, 4 queue pairs": SPLIT, "both NICs, flush": FLUSH, "NICs merged": MERGE} | (
+        {"NICs merged, " + ", ".join(name.rsplit("_", 1)[1].lower() for name in known): MERGE | {name: "1" for name in known}} if known else {})
 
 
 def pull_until_over(place, ends, random):

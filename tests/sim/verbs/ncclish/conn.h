@@ -79,7 +79,7 @@ struct end {
 
 struct net {
 	int n_devs, n_qps; /* n_qps: for each connection */
-	bool lean; /* as NCCL from 2.30 on: what never receives has no receive queue */
+	bool lean; /* as NCCL from 2.29.7 on: what never receives has no receive queue */
 	struct dev devs[MAX_DEVS];
 };
 

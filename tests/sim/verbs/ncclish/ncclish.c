@@ -8,7 +8,7 @@
  * GID-INDEX]
  *           [-p PORT] [-r SEED] [-t SECONDS] [-z]
  *
- * -z: queues as NCCL makes them from 2.30 on: senders, and what flushes, have no receive queue.
+ * -z: queues as NCCL makes them from 2.29.7 on: senders, and what flushes, have no receive queue.
  * HOSTi is where rank i's sockets are. Ends with 0 when every byte of every transfer was right.
  */
 #include "xfer.h"
