@@ -72,7 +72,7 @@ class Library(unittest.TestCase):
     def test_storm(self):
         self.assertEqual(len(storm.cases()), 4)
         self.assertEqual(storm.cases((ranks.FAILOVER, ranks.RECOVERY))["NICs merged, failover, recovery"],
-                         {"MERGE": "1", ranks.FAILOVER: "1", ranks.RECOVERY: "1"})
+                         {"MERGE": "1", ranks.FAILOVER: "1", ranks.RECOVERY: "1", **ranks.BY_ID})
 
     def test_knows(self):
         """By the whole name: a longer setting begins with it."""

@@ -36,7 +36,9 @@ def cases(program, known=()):
     """@known: which of NCCL's own failover and recovery it has. With a failover each case comes once with that off and once on."""
     if ranks.FAILOVER not in known:
         return cases_of(program, {}, "")
-    on, merged = {ranks.FAILOVER: "1"}, {"failover": {}} | ({"failover, recovery": {ranks.RECOVERY: "1"}} if ranks.RECOVERY in known else {})
+    on, merged = {ranks.FAILOVER: "1"} | ranks.BY_ID, {"failover": {}}
+    if ranks.RECOVERY in known:
+        merged["failover, recovery"] = {ranks.RECOVERY: "1"}
     return cases_of(program, {ranks.FAILOVER: "0"}, "") + cases_of(program, on, ", failover") + tuple(
         case(program, f"NCCL, NICs merged, {name}", MERGE | on | more, both_nics=True, heals_itself=True) for name, more in merged.items())
 

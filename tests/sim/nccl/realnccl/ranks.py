@@ -15,6 +15,8 @@ PLACES = ("/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch6
 # attempts to connect instead of 34 let bare ranks fail in seconds.
 SETTINGS = {"NCCL_SOCKET_IFNAME": "mgmt0", "NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": "14", "NCCL_IB_MQP_RETRY_CNT": "3"}
 FAILOVER = "NCCL_IB_RESILIENCY_PORT_FAILOVER"  # from NCCL 2.29.7 on
+# 2.29.7 has the failover work only with this: its receives are posted ahead then, so they do not say which request they are for.
+BY_ID = {"NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME": "1"}
 RECOVERY = "NCCL_IB_RESILIENCY_PORT_RECOVERY"  # from 2.30 on; needs the failover. Connections on a port that is back are made again
 GPU_SETTINGS = {"NCCL_NET": "IB", "NCCL_NET_GDR_LEVEL": "LOC"}
 # The two numbers say that ranks differ in what they got, or have not got anything.

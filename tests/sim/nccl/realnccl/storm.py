@@ -16,8 +16,11 @@ HEAD = f"{'storm':30} {'verdict':8} {'pulls':>5} {'moves':>9} {'longest':>11} re
 
 def cases(known=()):
     """{name: settings}. @known: which of NCCL's own failover and recovery it has."""
-    return {"both NICs": {}, "both NICs, 4 queue pairs": SPLIT, "both NICs, flush": FLUSH, "NICs merged": MERGE} | (
-        {"NICs merged, " + ", ".join(name.rsplit("_", 1)[1].lower() for name in known): MERGE | {name: "1" for name in known}} if known else {})
+    done = {"both NICs": {}, "both NICs, 4 queue pairs": SPLIT, "both NICs, flush": FLUSH, "NICs merged": MERGE}
+    if known:
+        suffix = ", ".join(name.rsplit("_", 1)[1].lower() for name in known)
+        done[f"NICs merged, {suffix}"] = MERGE | {name: "1" for name in known} | ranks.BY_ID
+    return done
 
 
 def pull_until_over(place, ends, random):
