@@ -17,7 +17,7 @@
 
 #define SAVE_NS	      (2 * MD_S) /* between two writings of the pins, each of all of them */
 #define SAVE_AGAIN_NS (60 * MD_S) /* after one that failed */
-/* So long the host id of a host met for the first time goes to a host that was known before, should that one say that it has the id. */
+/* So long after the start a host id goes from a host met for the first time to one that was known before the start. */
 #define NEWCOMER_NS (60 * MD_S)
 
 /* Bounds what forged statements cost. Neighbours that start together come to a few each. */
@@ -139,6 +139,7 @@ int md_trust_start(struct md_agent *agent)
 void md_trust_stop(struct md_agent *agent)
 {
 	struct md_trust *trust = &agent->trust;
+	struct md_bound *bound, *next;
 	size_t len;
 	char *text;
 
@@ -149,6 +150,10 @@ void md_trust_stop(struct md_agent *agent)
 		free(text);
 	}
 	free(trust->save_text);
+	HASH_ITER(hh, trust->bound, bound, next) {
+		HASH_DEL(trust->bound, bound);
+		free(bound);
+	}
 	md_pins_fini(&trust->pins);
 	md_identity_wipe(&trust->identity);
 	md_identity_wipe(&trust->next);
@@ -278,6 +283,41 @@ static void pin(struct md_agent *agent, const struct md_statement *said, enum md
 	}
 }
 
+/* The host id of a host that is silent is that host's, as long as its key is pinned. NULL: nobody else's */
+static const struct md_bound *bound_to_another(const struct md_trust *trust, const struct md_statement *said)
+{
+	const struct md_public *pinned;
+	const struct md_bound *bound;
+
+	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
+	pinned = bound ? md_pins_find(&trust->pins, bound->name, NULL, NULL) : NULL;
+	return pinned && md_public_is(pinned, &bound->key) && !follows(trust, said, &bound->key) ? bound : NULL;
+}
+
+/* Without memory, or where there are too many, whoever comes first has the id, as without a note. */
+static void bind_id(struct md_trust *trust, const struct md_statement *said)
+{
+	struct md_bound *bound;
+
+	HASH_FIND(hh, trust->bound, said->host.bytes, sizeof(said->host.bytes), bound);
+	if (!bound && trust->n_bound < MD_PINS_MAX) {
+		bound = calloc(1, sizeof(*bound));
+		if (!bound)
+			return;
+		bound->id = said->host;
+		HASH_ADD(hh, trust->bound, id.bytes, sizeof(bound->id.bytes), bound);
+		if (!bound->hh.tbl) {
+			free(bound);
+			return;
+		}
+		trust->n_bound++;
+	}
+	if (!bound)
+		return;
+	memcpy(bound->name, said->name, sizeof(bound->name));
+	bound->key = said->sign;
+}
+
 static enum md_trust_in judge_pinned(struct md_agent *agent, const struct md_statement *said, const struct md_public *key,
 				     enum md_pin_how how)
 {
@@ -310,6 +350,8 @@ static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host
 
 	if (md_pins_is_revoked(&trust->pins, &said->sign))
 		return MD_TRUST_REVOKED;
+	if (bound_to_another(trust, said))
+		return MD_TRUST_CHANGED;
 	key = md_pins_find(&trust->pins, said->name, &how, NULL);
 	if (key)
 		return judge_pinned(agent, said, key, how);
@@ -321,10 +363,14 @@ static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host
 static void say_distrusted(const struct md_agent *agent, const struct md_statement *said, enum md_trust_in in)
 {
 	const struct md_public *pinned = md_pins_find(&agent->trust.pins, said->name, NULL, NULL);
+	const struct md_bound *bound = bound_to_another(&agent->trust, said);
 	char now[MD_PUBLIC_TEXT_SIZE], had[MD_PUBLIC_TEXT_SIZE];
 
 	md_public_format(&said->sign, now);
-	if (in == MD_TRUST_REVOKED) {
+	if (in == MD_TRUST_CHANGED && bound && !pinned) {
+		md_say(MD_WARNING, "host %s with the key %s has the host id of host %s, which is silent: not authenticated", said->name, now,
+		       bound->name);
+	} else if (in == MD_TRUST_REVOKED) {
 		md_say(MD_WARNING, "host %s has the key %s, which has been revoked: not authenticated", said->name, now);
 	} else if (in == MD_TRUST_CHANGED && pinned) {
 		md_public_format(pinned, had);
@@ -335,26 +381,25 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 }
 
 /*
- * A host id says nothing of a key, and who comes after a start has any. So a newcomer with the host id of a host that was known before has
- * it until that host is heard.
+ * A host id says nothing of a key, and who speaks first after a start has any. So a newcomer with the host id of a host that was known
+ * before the start has it until that host is heard.
  */
 static bool is_newcomers(const struct md_agent *agent, const struct md_vouch *vouch, const struct md_statement *said, uint64_t now_ns)
 {
 	const struct md_trust *trust = &agent->trust;
-	uint64_t since_s, newcomers_s;
 	const struct md_public *key;
+	uint64_t since_s;
 
-	if (!vouch->met_ns || now_ns - vouch->met_ns > NEWCOMER_NS || md_pins_is_revoked(&trust->pins, &said->sign))
+	if (!vouch->is_new || now_ns - agent->begun_ns > NEWCOMER_NS || md_pins_is_revoked(&trust->pins, &said->sign))
 		return false;
 	key = md_pins_find(&trust->pins, said->name, NULL, &since_s);
-	if (!key || !follows(trust, said, key))
-		return false;
-	return !md_pins_find(&trust->pins, vouch->said.name, NULL, &newcomers_s) || since_s < newcomers_s;
+	return key && follows(trust, said, key) && since_s < agent->start / MD_S;
 }
 
 static void turn_out(struct md_agent *agent, struct md_host *host, const struct md_statement *said)
 {
 	md_say(MD_WARNING, "host %s, met for the first time, had the host id of host %s, which was known before", host->name, said->name);
+	bind_id(&agent->trust, said);
 	md_secure_forget_peer(agent->secure, &host->id);
 	md_hosts_unvouch(host);
 }
@@ -405,7 +450,9 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	if (md_hosts_vouch(&agent->hosts, host, said, digest, in, &news))
 		return 0;
 	if (!was_vouched)
-		host->vouch->met_ns = was_known ? 0 : now_ns;
+		host->vouch->is_new = !was_known;
+	if (in == MD_TRUST_PINNED)
+		bind_id(&agent->trust, said);
 	if (in != before && in != MD_TRUST_PINNED) {
 		agent->trust.count.changed++;
 		say_distrusted(agent, said, in);

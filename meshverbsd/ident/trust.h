@@ -7,6 +7,14 @@
 #include "secure_limit.h"
 #include "statement.h"
 
+/* A host id with which a host was heard whose key is pinned. */
+struct md_bound {
+	UT_hash_handle hh;
+	struct mv_host_id id;
+	char name[sizeof(((struct md_statement *)0)->name)];
+	struct md_public key;
+};
+
 /* Who this host is, and who others have to be. The functions are in agent.h. */
 struct md_trust {
 	bool on;
@@ -17,6 +25,8 @@ struct md_trust {
 	struct md_pins pins;
 	bool pins_lost; /* the file could not be read: it is not overwritten */
 	bool pins_full; /* said already */
+	struct md_bound *bound; /* since the start; MD_PINS_MAX at most */
+	size_t n_bound;
 	uint64_t rotated_ns; /* 0: not since the start */
 
 	/* The next identity on its way to the disk: the errand's thread has it meanwhile. */

@@ -16,7 +16,7 @@ struct md_vouch {
 	enum md_trust_in trust;
 	struct md_statement said; /* the newest one */
 	uint8_t digest[MD_CONTENT_BYTES];
-	uint64_t met_ns; /* when this name was met for the first time; 0: it was known before this host was heard */
+	bool is_new; /* its name was met for the first time */
 	uint64_t say_ns; /* nothing is said before of somebody else who speaks as this host */
 };
 

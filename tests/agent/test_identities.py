@@ -143,7 +143,7 @@ class IdentityTest(unittest.TestCase):
         self.assertGreaterEqual(a.metric("host_keys_changed"), 1)
 
     def test_host_id_of_a_known_host(self):
-        """Somebody else is heard first with the host id of a host that is known, and goes on speaking."""
+        """Somebody else speaks with the host id of a host that is known and silent: also to an agent that has just started."""
         a, b = self.identified_pair()
         known = time.time()
         wait_for("known_hosts", (a.state_dir / "known_hosts").exists)
@@ -160,6 +160,10 @@ class IdentityTest(unittest.TestCase):
             source, datagram = listener.datagram(lambda head: head.kind in (wire.BEACON, wire.IDENTITY))
             said[wire.Header.parse(datagram).kind] = source, datagram
         listener.close()
+        wait_for("mallory", lambda: self.known(a, "mallory")["trust"] == "changed")
+        self.assertIn("has the host id of host b, which is silent: not authenticated", a.log.read_text())
+        a.stop()
+        a.start()
         wait_for("mallory", lambda: self.known(a, "mallory")["trust"] == "pinned")
         b.stop()
         b.name, b.state_dir = "b", right
