@@ -101,12 +101,9 @@ def do_run(args):
 
 
 def sample(found, number, seed):
-    """The core, one slow and `number` quick ones of the others, in the table's order; the same seed picks the same."""
-    dice = random.Random(seed)
-    picked = []
-    for slow, count in ((True, 1), (False, number)):
-        others = [p for p in found if not p.core and p.slow == slow]
-        picked += dice.sample(others, min(count, len(others)))
+    """The core and `number` quick programs of the others, in the table's order; the same seed picks the same."""
+    others = [p for p in found if not p.core and not p.slow]
+    picked = random.Random(seed).sample(others, min(number, len(others)))
     return [p for p in found if p.core or p in picked]
 
 
