@@ -139,7 +139,8 @@ class Sample(unittest.TestCase):
         self.assertNotEqual(names[0], names[2])
         core = {p.name for p in found if p.core}
         self.assertLessEqual(core, set(names[0]))
-        self.assertEqual(len(names[0]), len(core) + 7)
+        self.assertEqual(len(names[0]), len(core) + 6)
+        self.assertFalse([p.name for p in found if p.slow and p.name in names[0]])
 
     def test_what_needs_rdma_cm_is_for_the_lab(self):
         self.assertNotIn("rping", [p.name for p in programs.all_programs("sim")])
