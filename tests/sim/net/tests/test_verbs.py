@@ -231,28 +231,33 @@ class Verbs(WithPrograms):
     def test_delay_is_felt(self):
         def usec():
             return float(re.search(r"([\d.]+) usec/iter", self.pingpong("-g", "3", "-n", "50", "-s", "64")[1])[1])
-        plain = usec()
         self.fault("a.0", "delay", "us=5000", "class=request")
         try:
             slow = usec()
         finally:
             self.fault("a.0", "clear")
-        self.assertGreater(slow, plain + 2500)
+        self.assertGreaterEqual(slow, 5000)
 
     def test_what_was_delayed_is_answered_at_once(self):
-        """Not at the next look at the doorbells, which is up to 2 ms away where nothing else has happened for that long."""
+        """
+        Not at the next look at the doorbells, which is up to 2 ms away where nothing else has happened for that long. The least time
+        says so. On a busy machine that may take more than one try.
+        """
         self.fault("b.0", "delay", "us=100000", "dir=rx", "class=request")
         try:
-            with self.start("b", sys.executable, "-c", ANSWERS) as watch:
-                watch.stdout.readline()
-                self.pingpong("-g", "3", "-n", "10")
-                watch.terminate()
-                times = [float(line) for line in watch.stdout]
+            for _ in range(10):
+                with self.start("b", sys.executable, "-c", ANSWERS) as watch:
+                    watch.stdout.readline()
+                    self.pingpong("-g", "3", "-n", "10")
+                    watch.terminate()
+                    times = [float(line) for line in watch.stdout]
+                self.assertGreater(len(times), 5)
+                self.assertGreater(min(times), 100)
+                if min(times) < 101:
+                    return
         finally:
             self.fault("b.0", "clear")
-        self.assertGreater(len(times), 5)
-        self.assertGreater(min(times), 100)
-        self.assertLess(min(times), 101)  # the least: a machine may be busy
+        self.fail(f"the last ten took {times} ms")
 
     def test_counters_reach_sysfs(self):
         path = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_packets"
