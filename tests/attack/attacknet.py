@@ -258,10 +258,18 @@ class Process:
     def __init__(self, agent, register=True, timeout=3):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.settimeout(timeout)
-        self.sock.connect(str(agent.run_dir / "agent"))
+        wait_for(lambda: self.connect(str(agent.run_dir / "agent")), "no connection to the agent")
         if register:
             self.sock.send(wire.frame(wire.REGISTER, payload=b"attack", version=wire.CTL_VERSION))
             assert wire.parse_frame(self.sock.recv(2048))[0] == wire.WELCOME
+
+    def connect(self, path):
+        """False: so many others connect just now that there is no room, and as the plugin does one tries again."""
+        try:
+            self.sock.connect(path)
+        except BlockingIOError:
+            return False
+        return True
 
     def claim(self, device, qpn):
         self.sock.send(wire.frame(wire.CLAIM, device=device, qpn=qpn, qp_type=2))
