@@ -213,7 +213,9 @@ static void add_identity(struct json_object *to, const struct md_agent *agent)
 	if (!trust->on && *trust->why)
 		add_text(to, "identity_error", trust->why);
 	add_bool(to, "keys_unsaved", trust->pins.dirty || trust->save.out || trust->rotate.out);
-	if (trust->save_err)
+	if (trust->pins_lost)
+		add_text(to, "keys_error", "it could not be read when the agent started");
+	else if (trust->save_err)
 		add_text(to, "keys_error", md_strerror(trust->save_err));
 	if (trust->rotate_err)
 		add_text(to, "rotate_error", md_strerror(trust->rotate_err));

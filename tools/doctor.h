@@ -17,6 +17,7 @@
  */
 
 struct json_object;
+struct stat;
 struct doctor;
 
 enum doctor_level {
@@ -46,7 +47,7 @@ struct doctor {
 	char host_why[512];
 	struct dirview view;
 	int view_error; /* 0: view is open */
-	struct json_object *agent, *counters; /* answers "status" and "metrics"; NULL: none */
+	struct json_object *agent, *counters, *keys; /* answers "status", "metrics" and "keys"; NULL: none */
 	int agent_error; /* why there is no @agent */
 	bool container; /* so it seems */
 
@@ -60,7 +61,7 @@ struct doctor {
 
 /* The tables of the doctor_*.c files; each ends with a row without name. */
 extern const struct doctor_check doctor_plugin_checks[], doctor_device_checks[],
-	doctor_port_checks[], doctor_net_checks[], doctor_agent_checks[], doctor_peer_checks[],
+	doctor_port_checks[], doctor_net_checks[], doctor_agent_checks[], doctor_key_checks[], doctor_peer_checks[],
 	doctor_limit_checks[];
 
 /* ---- doctor_gather.c
@@ -89,6 +90,15 @@ bool doctor_serves(const struct doctor *d, const char *device);
 /** words - printf into memory of its own; NULL without */
 char *words(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Names of hosts that a finding is about, of which it tells the first few: a fleet that is upgraded has hundreds. */
+struct names {
+	char text[5 * 70];
+	size_t len, n;
+};
+
+void names_add(struct names *names, const char *name);
+char *names_words(const struct names *names);
+
 /* ---- doctor_files.c: files of the host
  * --------------------------------------------------------------------- */
 
@@ -111,6 +121,9 @@ bool files_exist(const struct doctor *d, const char *path, ...)
 /** files_access - access(2) on it; 0 or -errno */
 int files_access(const struct doctor *d, int mode, const char *path, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/** files_stat - stat(2) of it; 0 or -errno */
+int files_stat(const struct doctor *d, struct stat *ret, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
 /** files_number - the decimal number that a file begins with; @otherwise when there is none */
 long files_number(const struct doctor *d, long otherwise, const char *path, ...)

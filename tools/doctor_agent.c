@@ -212,8 +212,10 @@ static void check_key(struct doctor *d)
 	}
 	if (!json_object_get_boolean(agent_member(d->agent, "has_key", json_type_boolean)))
 		doctor_find(d, DOCTOR_NOTE, words("fleet key"),
-			    words("the agent has none: it trusts the network as far as RoCE itself "
-				  "does"),
+			    words("the agent has none: %s",
+				  agent_member(d->agent, "identity", json_type_object)
+					  ? "hosts know each other by keys of their own (meshverbs keys), and believe the first contact"
+					  : "it trusts the network as far as RoCE itself does"),
 			    words("meshverbsd --make-key > key, the same file as %s with mode 0600 "
 				  "on all hosts, then systemctl "
 				  "restart meshverbsd",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doctor.h"
@@ -82,6 +83,14 @@ int files_access(const struct doctor *d, int mode, const char *path, ...)
 
 	PUT_PATH(d, full, path);
 	return access(full, mode) ? -errno : 0;
+}
+
+int files_stat(const struct doctor *d, struct stat *ret, const char *path, ...)
+{
+	char full[PATH_MAX];
+
+	PUT_PATH(d, full, path);
+	return stat(full, ret) ? -errno : 0;
 }
 
 long files_number(const struct doctor *d, long otherwise, const char *path, ...)

@@ -41,6 +41,22 @@ void doctor_find(struct doctor *d, enum doctor_level level, char *thing, char *w
 	grown[d->n_findings++] = (struct doctor_finding){d->check, level, thing, what, fix};
 }
 
+#define NAMED_MAX 5
+
+void names_add(struct names *names, const char *name)
+{
+	if (names->n++ < NAMED_MAX && names->len < sizeof(names->text))
+		names->len += (size_t)snprintf(names->text + names->len, sizeof(names->text) - names->len, "%s%s",
+					       names->len ? ", " : "", name);
+}
+
+char *names_words(const struct names *names)
+{
+	if (names->n > NAMED_MAX)
+		return words("%s and %zu more", names->text, names->n - NAMED_MAX);
+	return words("%s", names->text);
+}
+
 void doctor_skip(struct doctor *d, const char *why)
 {
 	d->skipped = why;
@@ -78,8 +94,10 @@ void doctor_gather(const struct cli *cli, struct doctor *d)
 	d->host_error = host_read(cli, &d->host, d->host_why, sizeof(d->host_why));
 	d->view_error = dirview_read(cli, &d->view);
 	d->agent_error = agent_ask(cli, "status", "agent", json_type_string, &d->agent);
-	if (!d->agent_error)
-		agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &d->counters);
+	if (d->agent_error)
+		return;
+	agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &d->counters);
+	agent_ask(cli, "keys", "hosts", json_type_array, &d->keys);
 }
 
 void doctor_fini(struct doctor *d)
@@ -94,6 +112,7 @@ void doctor_fini(struct doctor *d)
 	free(d->findings);
 	json_object_put(d->agent);
 	json_object_put(d->counters);
+	json_object_put(d->keys);
 	mv_directory_close(&d->view.dir);
 	host_close(&d->host);
 	status_fini(&d->status);

@@ -5,29 +5,6 @@
 
 #define NO_DIRECTORY "there is no directory of peers"
 
-/* Findings of one kind: a fleet that is upgraded has hundreds. */
-#define NAMED_MAX 5
-
-struct names {
-	char text[5 * 70];
-	size_t len, n;
-};
-
-static void add_name(struct names *names, const char *name)
-{
-	if (names->n++ < NAMED_MAX && names->len < sizeof(names->text))
-		names->len +=
-			(size_t)snprintf(names->text + names->len, sizeof(names->text) - names->len,
-					 "%s%s", names->len ? ", " : "", name);
-}
-
-static char *names_words(const struct names *names)
-{
-	if (names->n > NAMED_MAX)
-		return words("%s and %zu more", names->text, names->n - NAMED_MAX);
-	return words("%s", names->text);
-}
-
 static const struct mv_directory *directory(struct doctor *d)
 {
 	if (!d->view_error && d->view.alive)
@@ -44,7 +21,7 @@ static void check_silent(struct doctor *d)
 
 	for (h = 1; dir && h < dir->header->n_hosts; h++)
 		if (!dir->hosts[h].agent_version)
-			add_name(&names, dir->hosts[h].name);
+			names_add(&names, dir->hosts[h].name);
 	if (names.n)
 		doctor_find(d, DOCTOR_ACTION, names_words(&names),
 			    words("%zu hosts of the hosts file have not been heard", names.n),
@@ -63,7 +40,7 @@ static void check_versions(struct doctor *d)
 		uint32_t version = dir->hosts[h].agent_version;
 
 		if (version && version != MV_CTL_VERSION)
-			add_name(version < MV_CTL_VERSION ? &older : &newer, dir->hosts[h].name);
+			names_add(version < MV_CTL_VERSION ? &older : &newer, dir->hosts[h].name);
 	}
 	if (older.n)
 		doctor_find(d, DOCTOR_ACTION, names_words(&older),
@@ -93,7 +70,7 @@ static void check_mtu_of(struct doctor *d, const struct mv_directory *dir, uint3
 		    theirs->mtu_bytes == ours->mtu_bytes)
 			continue;
 		first = first ? first : theirs;
-		add_name(&names, dir->hosts[theirs->host].name);
+		names_add(&names, dir->hosts[theirs->host].name);
 	}
 	if (!first)
 		return;

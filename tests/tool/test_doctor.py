@@ -47,12 +47,16 @@ class DoctorTest(ToolTest):
         self.file("run/systemd/system/x", "")
         self.file("etc/systemd/system.conf.d/50-memlock.conf", "[Manager]\nDefaultLimitMEMLOCK=infinity\n")
         self.status = {
-            "agent": "meshverbsd", "version": VERSION, "has_key": True, "port": 28791, "hosts": 1,
+            "agent": "meshverbsd", "version": VERSION, "has_key": True, "identity": None, "keys_unsaved": False, "port": 28791, "hosts": 1,
             "nets": [{"netdev": "eth0", "running": True, "rails_heard": 1}, {"netdev": "eth1", "running": True, "rails_heard": 1}]}
         self.metrics = {"uptime_seconds": 5, "datagrams_rejected": {"plain": 0, "other_key": 0, "sealed": 0, "same_id": 0}}
+        self.keys = {"hosts": []}
         self.peers = self.make_peers()
 
     # What the host is made of
+
+    def answers(self):
+        return {name: json.dumps(answer).encode() for name, answer in (("status", self.status), ("metrics", self.metrics), ("keys", self.keys))}
 
     def file(self, path, text):
         path = self.dir / path
@@ -119,7 +123,7 @@ cat <<'EOF'
 
     def doctor(self, env=None):
         if self.status:
-            self.agent({"status": json.dumps(self.status).encode(), "metrics": json.dumps(self.metrics).encode()})
+            self.agent(self.answers())
         if self.peers:
             self.directory(self.peers)
         code, out, err = self.run_tool("doctor", "-j", before=["--root", str(self.dir)], env=env)
@@ -152,7 +156,7 @@ class Healthy(DoctorTest):
         self.assertFalse(got["container"])
 
     def test_text(self):
-        self.agent({"status": json.dumps(self.status).encode(), "metrics": json.dumps(self.metrics).encode()})
+        self.agent(self.answers())
         self.directory(self.peers)
         code, out, err = self.run_tool("doctor", before=["--root", str(self.dir)])
         self.assertEqual((code, err), (0, ""))
@@ -537,7 +541,7 @@ class Agents(DoctorTest):
         self.found("agent", "meshverbsd", "is older than this command", "restart meshverbsd")
 
     def test_stale_directory(self):
-        self.agent({"status": json.dumps(self.status).encode(), "metrics": json.dumps(self.metrics).encode()})
+        self.agent(self.answers())
         self.status = None
         self.directory(self.peers, age_s=60)
         self.peers = None
@@ -584,7 +588,7 @@ class Agents(DoctorTest):
 
     def test_key_that_is_there(self):
         self.file("etc/libibverbs.d/mesh/mesh.conf", "[agent]\nkey = /etc/mesh.key\n")
-        self.file("etc/mesh.key", "")
+        self.file("etc/mesh.key", "").chmod(0o600)
         self.assertEqual(self.doctor()["findings"], [])
 
     def test_keys_differ(self):
@@ -597,6 +601,118 @@ class Agents(DoctorTest):
     def test_same_id(self):
         self.metrics["datagrams_rejected"]["same_id"] = 3
         self.found("host-id", "/etc/machine-id", "another agent has the host id.*3 datagrams", "systemd-machine-id-setup")
+
+
+class Keys(DoctorTest):
+    """Without a fleet key, on a host with an identity."""
+
+    KEYS = [letter * 43 + "=" for letter in "ABCD"]
+
+    def setUp(self):
+        super().setUp()
+        self.status.update(has_key=False, identity={"name": "a", "key": self.KEYS[0], "lasting": True})
+        self.file("var/lib/meshverbs/identity", "secret").chmod(0o600)
+        self.file("var/lib/meshverbs/known_hosts", "").chmod(0o600)
+        self.keys["hosts"] = [{"name": "b", "trust": "pinned", "key": self.KEYS[1], "pinned_key": self.KEYS[1]}]
+
+    def found(self, *args, also=(), **kwargs):
+        return super().found(*args, also={"key", *also}, **kwargs)
+
+    def test_nothing(self):
+        got = self.doctor()
+        self.assertEqual([(f["check"], f["level"]) for f in got["findings"]], [("key", "note")])
+        self.assertIn("hosts know each other by keys of their own (meshverbs keys)", got["findings"][0]["what"])
+        self.assertEqual({check["name"] for check in got["checks"] if check["state"] == "skipped"}, set())
+
+    def test_identity_that_others_may_read(self):
+        for mode in (0o644, 0o640):
+            with self.subTest(mode=mode):
+                (self.dir / "var/lib/meshverbs/identity").chmod(mode)
+                self.found("key-files", "/var/lib/meshverbs/identity", rf"others may use the secret of this host \(mode 0{mode:o}\)",
+                           "^rm /var/lib/meshverbs/identity; systemctl restart meshverbsd.*meshverbs keys forget with the name")
+                (self.dir / "rund/control").unlink()
+
+    def test_known_hosts_that_others_may_write(self):
+        (self.dir / "var/lib/meshverbs/known_hosts").chmod(0o664)
+        self.found("key-files", "/var/lib/meshverbs/known_hosts", r"others may write the keys of other hosts \(mode 0664\)", "chmod 0600")
+
+    def test_fleet_key_that_others_may_read(self):
+        self.status = None
+        self.file("etc/mesh.key", "").chmod(0o604)
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[agent]\nkey = /etc/mesh.key\n")
+        super().found("key-files", "/etc/mesh.key", r"everybody on this host may use the fleet key \(mode 0604\)",
+                      "^chmod 0600 /etc/mesh.key.*meshverbsd --make-key", also={"agent"})
+
+    def test_no_identity(self):
+        self.status.update(identity=None, identity_error="/var/lib/meshverbs/identity: a line of it is not understood")
+        self.found("identity", "identity", "^this host has no key of its own: /var/lib/meshverbs/identity: a line of it is not understood$",
+                   "^mend that, or remove the file; systemctl restart meshverbsd")
+
+    def test_no_identity_wanted(self):
+        self.status.update(identity=None, identity_error="the agent runs with --run-dir and without --state-dir")
+        self.found("identity", "identity", "without --state-dir", "^name a directory that lasts by --state-dir", level="note")
+
+    def test_identity_that_does_not_last(self):
+        self.status["identity"]["lasting"] = False
+        self.found("identity", "identity", "cannot be written, so the agent makes another with each start", "^install -d -m 0700.*restart meshverbsd")
+
+    def test_identity_that_does_not_last_in_a_container(self):
+        self.status["identity"]["lasting"] = False
+        self.file("run/.containerenv", "")
+        self.found("identity", "identity", "cannot be written", "^mount the host's /var/lib/meshverbs")
+
+    def test_known_hosts_that_cannot_be_written(self):
+        self.status["keys_error"] = "No space left on device"
+        self.found("identity", "/var/lib/meshverbs/known_hosts", "is not written, and forgotten with the agent: No space left", "its owner, its mode")
+
+    def test_changed_key(self):
+        self.keys["hosts"].append({"name": "c", "trust": "changed", "key": self.KEYS[2], "pinned_key": self.KEYS[3]})
+        self.found("peer-keys", "c", f"^it shows the key {self.KEYS[2]}, but is known with {self.KEYS[3]}$",
+                   "^was it installed anew,.*Then meshverbs keys forget c; if not, somebody speaks in its name")
+
+    def test_changed_keys(self):
+        self.keys["hosts"] += [{"name": f"n{i}", "trust": "changed", "key": self.KEYS[2], "pinned_key": self.KEYS[3]} for i in range(7)]
+        self.found("peer-keys", "n0, n1, n2, n3, n4 and 2 more", "^7 hosts show other keys than they are known with; n0 shows", "keys forget n0")
+
+    def test_revoked_key(self):
+        self.keys["hosts"].append({"name": "c", "trust": "revoked", "key": self.KEYS[2]})
+        self.found("peer-keys", "c", "1 hosts have keys that are revoked", "meshverbs keys restore", level="note")
+
+    def test_impostors(self):
+        self.metrics["impostors"] = 17
+        self.found("peer-keys", "impostors", "17 times.* with another key: ignored", "journalctl -u meshverbsd -g 'speaks as host'")
+
+    def test_hosts_without_identity(self):
+        self.keys["hosts"].append({"name": "c", "trust": "none"})
+        self.found("peer-identities", "c", "1 hosts have no key of their own, and this one has", "^upgrade meshverbs there", level="note")
+
+    def test_hosts_beyond_routers(self):
+        self.keys["hosts"].append({"name": "c", "trust": "unpinned", "key": self.KEYS[2]})
+        self.found("peer-identities", "c", "1 hosts beyond routers are not authenticated", "^meshverbs keys pin HOST KEY, or key=KEY in", level="note")
+
+    def test_with_a_fleet_key(self):
+        """Identities do nothing then."""
+        self.status.update(has_key=True, identity=None, identity_error="x")
+        self.keys["hosts"].append({"name": "c", "trust": "changed", "key": self.KEYS[2], "pinned_key": self.KEYS[3]})
+        self.assertEqual(self.doctor()["findings"], [])
+
+    def test_older_agent(self):
+        del self.status["identity"]
+        got = self.doctor()
+        self.assertEqual({c["name"]: c["skipped"] for c in got["checks"] if c["state"] == "skipped"},
+                         {name: "the agent is of a version without identities" for name in ("identity", "peer-keys", "peer-identities")})
+
+    @unittest.skipIf(os.geteuid(), "needs another user")
+    def test_of_another_user(self):
+        """Who may not look into the directory finds nothing there, and is told so."""
+        (self.dir / "var/lib/meshverbs").chmod(0o700)
+        self.agent(self.answers())
+        self.dir.chmod(0o755)
+        pathlib.Path(self.dir).parent.chmod(0o755)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", TOOL, "--sysfs", self.dir / "sys", "--root", self.dir, "doctor", "-j"],
+                              env=self.env, text=True, capture_output=True, timeout=60, check=False)
+        skipped = {c["name"]: c["skipped"] for c in json.loads(done.stdout)["checks"]}
+        self.assertEqual(skipped["key-files"], "only root may look into /var/lib/meshverbs")
 
 
 class Peers(DoctorTest):
