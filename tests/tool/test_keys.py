@@ -140,6 +140,21 @@ class KeysTest(ToolTest):
         self.assertEqual((status, json.loads(out)["saved"]), (1, False))
         self.assertEqual(err, "meshverbs: it is in force, but cannot be written, and is forgotten when the agent ends: No space left on device\n")
 
+    def test_returns_when_it_is_written(self):
+        class Agent(dict):
+            """Has written it when it is asked the third time."""
+            asked = 0
+
+            def get(self, what, _=None):
+                if what == "do":
+                    return json.dumps({"host": "b", "key": B}).encode()
+                self.asked += 1
+                return json.dumps({"agent": "meshverbsd", "keys_unsaved": self.asked < 3}).encode()
+
+        self.agent(Agent())
+        self.assertEqual(self.run_json("keys", "forget", "b")["saved"], True)
+        self.assertEqual(len(self.requests), 4)
+
     def test_refused(self):
         self.answers(do=b'{"error":"no key of host x is known: meshverbs keys lists them"}\n')
         self.expect_error(["keys", "forget", "x"], "meshverbs: no key of host x is known: meshverbs keys lists them\n")
