@@ -243,6 +243,9 @@ static bool parse_line(struct md_pins *pins, char *line)
 		;
 	if (how == MD_PIN_HOSTS_FILE)
 		return false;
+	/* Somebody has written both lines: nobody is to have that key. */
+	if (how != MD_PIN_REVOKED && md_pins_is_revoked(pins, &key))
+		return true;
 	return how == MD_PIN_REVOKED ? !md_pins_revoke(pins, name, &key, since_s) : !md_pins_set(pins, name, &key, how, since_s);
 }
 

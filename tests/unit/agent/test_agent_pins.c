@@ -149,6 +149,24 @@ static void test_bad_lines(void **state)
 	}
 }
 
+/* A host has not to have a key that nobody believes, whichever line comes first. */
+static void test_revoked_and_pinned(void **state)
+{
+	static const char pinned[] = "a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= operator 5\n",
+			  revoked[] = "a AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= revoked 6\n";
+	unsigned int line;
+	char text[256];
+
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		snprintf(text, sizeof(text), "%s%s", first ? pinned : revoked, first ? revoked : pinned);
+		assert_int_equal(md_pins_parse(&pins, text, strlen(text), &line), 0);
+		assert_null(md_pins_find(&pins, "a", NULL, NULL));
+		assert_true(md_pins_is_revoked(&pins, &one));
+		md_pins_fini(&pins);
+	}
+}
+
 /* ---- hosts that are vouched for --------------------------------------------------------------- */
 
 #define UP   "rail mlx5_0; gid 10.1.0.2/24 v2;"
@@ -247,7 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
-		TEST(test_bad_lines),  TEST(test_forged_beacons), TEST(test_forged_before),
+		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
