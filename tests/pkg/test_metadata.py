@@ -83,6 +83,21 @@ class Metadata(unittest.TestCase):
             self.assertIn("SUBSYSTEM==", text)
             self.assertNotRegex(text, "MODE|OWNER|GROUP|NAME|SYMLINK|SECLABEL")
 
+    def test_identity(self):
+        """The agent makes it when it starts, for an image is no host: no package has one, and no script of an installation makes one. Its directory
+        is the unit's, the agent's and the one that a purge removes; what a removal leaves is said."""
+        unit = (BUILD / "systemd/meshverbsd.service").read_text()
+        self.assertIn("\nStateDirectory=meshverbs\nStateDirectoryMode=0700\n", unit)
+        usage = subprocess.run([str(BUILD / "meshverbsd/meshverbsd"), "--help"], text=True, capture_output=True, check=True).stdout
+        self.assertIn("(default: /var/lib/meshverbs;", usage)
+        self.assertEqual([path for path in self.provider | self.host if path.startswith("/var/")], [])
+        for file in (*SCRIPTS, SPEC):
+            lines = [line.strip() for line in file.read_text().splitlines() if "/var/lib/meshverbs" in line]
+            self.assertEqual(lines, ['rm -rf "${DPKG_ROOT:-}/var/lib/meshverbs"'] if file.name == "meshverbs.postrm" else [], file)
+        table = (REPO / "docs/packages.md").read_text()
+        for event in ("removal", "purge (Debian)", "erase (RPM)"):
+            self.assertIn("/var/lib/meshverbs", re.search(rf"(?m)^\| {re.escape(event)} \| (.*)$", table)[1])
+
     def test_link_of_the_driver_file(self):
         """debian/rules takes mesh.driver where cmake puts it."""
         self.assertIn("/etc/libibverbs.d/mesh.driver", self.provider)

@@ -87,6 +87,23 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.dpkg("-P", "meshverbs"), STOP)
         self.assertEqual(self.dpkg("-i", first), START)
 
+    def test_identity_stays_until_a_purge(self):
+        """What the agent has made is kept by an upgrade and a removal: other hosts would take this one for another. A purge leaves nothing."""
+        state = self.place / "instdir/var/lib/meshverbs"
+        first, second = self.deb("1"), self.deb("2")
+        self.dpkg("-i", first)
+        self.assertFalse(state.exists())
+        state.mkdir(parents=True)
+        files = [state / name for name in ("identity", "known_hosts", "known_hosts.new")]
+        for file in files:
+            file.write_text("x")
+        for words in (("-i", second), ("-r", "meshverbs"), ("-i", first)):
+            self.dpkg(*words)
+            self.assertTrue(all(file.exists() for file in files), words)
+        self.dpkg("-P", "meshverbs")
+        self.assertFalse(state.exists())
+        self.assertTrue(state.parent.exists())
+
     def test_unpacked_and_configured_later(self):
         self.assertEqual(self.dpkg("--unpack", self.deb("1")), [])
         self.assertEqual(self.dpkg("--configure", "meshverbs"), START)
@@ -98,10 +115,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.left(), ["systemd"])
 
     def test_in_an_image(self):
-        """Without systemd: the user is made, nothing else is asked for, and nothing left behind."""
+        """Without systemd: the user is made, nothing else is asked for, and nothing left behind: no identity, which each host is to have for itself."""
         shutil.rmtree(self.place / "run/systemd")
         self.assertEqual(self.dpkg("-i", self.deb("1")), [USER])
         self.assertEqual(self.left(), [])
+        self.assertEqual([path.name for path in (self.place / "instdir").iterdir()], ["etc"])
 
 
 if __name__ == "__main__":

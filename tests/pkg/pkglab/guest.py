@@ -63,6 +63,7 @@ def prepare(out):
         raise Failed(f"no packages in {out / 'deb'}: run the step deb first")
     root = installed.host(out / "guest")
     installed.install(root, files)
+    check(not (root.path / "var/lib/meshverbs").exists(), "an installation into an image makes no identity")
     root.take(installed.repacked(files, out / "upgrade", f"{debs.version()}+upgrade"), "/debs/newer")
     (root.path / "etc/libibverbs.d/mesh/mesh.conf").write_text(CONF)
     return root
@@ -72,6 +73,8 @@ def agent(guest):
     guest.until("systemctl is-active meshverbsd", "udev has started the agent")
     check(guest.run("systemctl is-enabled meshverbsd")[1].strip() == "disabled", "... and nothing else would have")
     check(guest.must("stat -c %U /run/meshverbsd/control") == "meshverbs", "... as its own user")
+    check(guest.must("stat -c '%U %a' /var/lib/meshverbs /var/lib/meshverbs/identity").split() == ["meshverbs", "700", "meshverbs", "600"],
+          "... which has made this host's identity")
     said = guest.must("systemd-analyze security --no-pager meshverbsd")
     found = re.search(r"Overall exposure level for meshverbsd.service: ([0-9.]+)", said)
     check(found and float(found[1]) <= EXPOSURE, f"systemd-analyze security: {found[1] if found else said}")
@@ -90,6 +93,7 @@ def hear_each_other(guest):
             raise Failed(f"the agents do not hear each other: {said}")
         time.sleep(0.5)
     check(True, "the agents hear each other")
+    guest.until("meshverbs keys --json | grep -q '\"authenticated\": true'", "... and know each other by their keys")
 
 
 def life_of_the_agent(guest):
@@ -125,6 +129,7 @@ def netdevs(guest):
 
 def upgrade(guest):
     pid = guest.must("systemctl show -P MainPID meshverbsd")
+    guest.identity = guest.must("cat /var/lib/meshverbs/identity")
     guest.must("dpkg -i /debs/newer/*.deb")
     guest.until(f"test $(systemctl show -P MainPID meshverbsd) != {pid} && meshverbs peers", "an upgrade restarts the agent")
 
@@ -133,8 +138,10 @@ def removal(guest):
     guest.must("dpkg --remove meshverbs")
     guest.must("dpkg -i /debs/newer/*.deb")
     guest.until("systemctl is-active meshverbsd", "removed and installed again, the agent starts")
+    check(guest.must("cat /var/lib/meshverbs/identity") == guest.identity, "... with the identity that it had")
     guest.must("dpkg --purge meshverbs meshverbs-provider")
     check(guest.run("systemctl is-active meshverbsd")[1].strip() != "active", "purge: the agent is gone")
+    check(guest.run("test -e /var/lib/meshverbs")[0] != 0, "... and its identity")
     check(guest.arp("eth0") == ["0", "0"], "... and ARP is as it was")
     guest.must("dpkg -i /debs/newer/*.deb")
     guest.until("systemctl is-active meshverbsd", "installed where there is hardware already, the agent starts")
