@@ -259,11 +259,18 @@ static bool follows(const struct md_trust *trust, const struct md_statement *sai
 	       (md_public_is(&said->former, key) && !md_pins_is_revoked(&trust->pins, &said->former));
 }
 
+/* Is its key revoked? Or the one that has signed that key, of a host of which no other is known: who has the former made the latter, too. */
+static bool is_revoked(const struct md_trust *trust, const struct md_statement *said)
+{
+	return md_pins_is_revoked(&trust->pins, &said->sign) ||
+	       (md_pins_is_revoked(&trust->pins, &said->former) && !md_pins_find(&trust->pins, said->name, NULL, NULL));
+}
+
 bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said)
 {
 	const struct md_public *key = md_pins_find(&trust->pins, said->name, NULL, NULL);
 
-	return !md_pins_is_revoked(&trust->pins, &said->sign) && (!key || follows(trust, said, key));
+	return !is_revoked(trust, said) && (!key || follows(trust, said, key));
 }
 
 static void pin(struct md_agent *agent, const struct md_statement *said, enum md_pin_how how)
@@ -348,7 +355,7 @@ static enum md_trust_in judge(struct md_agent *agent, const struct md_host *host
 	const struct md_public *key;
 	enum md_pin_how how;
 
-	if (md_pins_is_revoked(&trust->pins, &said->sign))
+	if (is_revoked(trust, said))
 		return MD_TRUST_REVOKED;
 	if (bound_to_another(trust, said))
 		return MD_TRUST_CHANGED;
@@ -371,7 +378,8 @@ static void say_distrusted(const struct md_agent *agent, const struct md_stateme
 		md_say(MD_WARNING, "host %s with the key %s has the host id of host %s, which is silent: not authenticated", said->name, now,
 		       bound->name);
 	} else if (in == MD_TRUST_REVOKED) {
-		md_say(MD_WARNING, "host %s has the key %s, which has been revoked: not authenticated", said->name, now);
+		md_say(MD_WARNING, "host %s has the key %s, which has been revoked%s: not authenticated", said->name, now,
+		       md_pins_is_revoked(&agent->trust.pins, &said->sign) ? "" : ", or rather the one that has signed it");
 	} else if (in == MD_TRUST_CHANGED && pinned) {
 		md_public_format(pinned, had);
 		md_say(MD_WARNING,

@@ -319,6 +319,10 @@ class IdentityTest(unittest.TestCase):
         wait_for("revoked", lambda: self.known(a, "b")["trust"] == "revoked")
         self.authenticated(a, "b", False)
         self.assertIn(f"b {key} revoked ", self.saved(a))
+        end = a.talk()  # to b, which takes nothing plain in a's name
+        end.claim("mlx5_0", 9)
+        end.say("send 10.1.0.1 9 10.1.0.2 9 1")
+        wait_for("refused", lambda: b.metric("datagrams_rejected")["unsealed"])
         self.assertIn("this key is revoked: meshverbs keys restore b", self.order(a, do="key-pin", host="b", key=key)["error"])
         a.stop()
         a.start()
@@ -326,6 +330,39 @@ class IdentityTest(unittest.TestCase):
         self.assertEqual(self.order(a, do="key-restore", host="b"), {"host": "b", "key": key})
         self.both(a, b)
         self.assertNotIn("revoked", self.saved(a))
+        self.traffic(a, b)()
+
+    def start_again(self, a, b, identity=None):
+        """b, with another file for its identity, or none, when a has forgotten that it was there."""
+        b.stop()
+        wait_for("b is forgotten", lambda: a.peers() == [])
+        if identity:
+            (b.state_dir / "identity").write_text(identity)
+        else:
+            (b.state_dir / "identity").unlink()
+        b.start()
+
+    def test_former_key(self):
+        """Who has a former key of a host is not that host; and what a revoked key has signed is no better than that key."""
+        a, b = self.identified_pair()
+        stolen = (b.state_dir / "identity").read_text()
+        key = self.rotate(b)
+        wait_for("the new key is known", lambda: self.known(a, "b")["pinned_key"] == key)
+        right = (b.state_dir / "identity").read_text()
+        self.start_again(a, b, stolen)
+        wait_for("the former key is none of b's", lambda: self.known(a, "b")["trust"] == "changed")
+        self.authenticated(a, "b", False)
+        self.start_again(a, b, right)
+        self.both(a, b)
+        self.assertEqual(self.order(a, do="key-revoke", host="b")["key"], key)
+        wait_for("revoked", lambda: self.known(a, "b")["trust"] == "revoked")
+        signed = self.rotate(b)
+        wait_for("what it has signed", lambda: self.known(a, "b")["key"] == signed)
+        self.assertEqual(self.known(a, "b")["trust"], "revoked")
+        self.assertFalse(self.known(a, "b")["authenticated"])
+        self.start_again(a, b)
+        self.both(a, b)
+        self.assertEqual(self.known(a, "b")["how"], "first-contact")
         self.traffic(a, b)()
 
     def test_orders_refused(self):
