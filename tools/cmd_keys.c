@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* meshverbs keys: the key of this host and those of others, who is believed to have which, and the administrator's word on that. */
+/* meshverbs keys: the key of this host and those of others, and what the administrator says of them. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -67,7 +67,8 @@ static void show_own(struct out *out, struct json_object *keys, struct json_obje
 		out_text(out, "identity", NULL, OUT_PLAIN, NULL);
 		out_text(out, "identity_error", NULL, OUT_PLAIN, why);
 		if (!tally->fleet_key)
-			out_textf(out, NULL, "This host", OUT_BAD, "has no identity: %s", why ? why : "the agent's log says why");
+			out_textf(out, NULL, "This host", OUT_BAD, "has no identity: %s",
+				  why ? why : "the agent's log says why");
 		return;
 	}
 	out_section(out, "identity", NULL);
@@ -78,7 +79,8 @@ static void show_own(struct out *out, struct json_object *keys, struct json_obje
 	out_bool(out, "lasting", NULL, flag(own, "lasting"));
 	out_since(out, "since", NULL, agent_number(own, "since", 0));
 	if (!flag(own, "lasting"))
-		out_textf(out, NULL, "Made", OUT_WARN, "at the start of the agent, and gone with it: its file cannot be written");
+		out_textf(out, NULL, "Made", OUT_WARN,
+			  "at the start of the agent, and gone with it: its file cannot be written");
 	else if (since)
 		out_textf(out, NULL, "Made", OUT_PLAIN, "%s", since);
 	out_section_end(out);
@@ -111,13 +113,16 @@ static enum out_tone state_of(struct json_object *host, struct tally *tally, cha
 		tone = OUT_BAD;
 	}
 	if (is(trust, "changed"))
-		snprintf(buf, size, "not authenticated: it shows another key, %s; if it was installed anew: meshverbs keys forget %s",
+		snprintf(buf, size,
+			 "not authenticated: it shows another key, %s; if it was installed anew: meshverbs keys forget %s",
 			 agent_text(host, "key"), name);
 	else if (is(trust, "revoked"))
 		snprintf(buf, size, "not authenticated: its key is revoked");
 	else if (is(trust, "unpinned"))
-		snprintf(buf, size, "not authenticated: it is no neighbour, so its key is taken from nobody else: meshverbs keys pin %s %s",
-			 name, agent_text(host, "key"));
+		snprintf(
+			buf, size,
+			"not authenticated: beyond a router a first contact proves nothing: meshverbs keys pin %s %s",
+			name, agent_text(host, "key"));
 	else if (is(trust, "pinned"))
 		snprintf(buf, size, "not authenticated yet: it has sealed nothing for this host");
 	else
@@ -164,7 +169,8 @@ static void show_host(struct out *out, struct json_object *host, struct tally *t
 /* Hosts that are heard, then keys of those that are not. */
 static void show_hosts(struct out *out, struct json_object *keys, struct tally *tally)
 {
-	struct json_object *hosts = agent_member(keys, "hosts", json_type_array), *pins = agent_member(keys, "pins", json_type_array);
+	struct json_object *hosts = agent_member(keys, "hosts", json_type_array),
+			   *pins = agent_member(keys, "pins", json_type_array);
 	struct json_object *heard = json_object_new_object(), *host;
 	size_t i;
 
@@ -250,7 +256,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* Until the agent has written it. Return: 0; 1: it cannot, which has been said; -1: no agent answers, or not in time: likewise */
+/* Until the agent has written it. Return: 0; 1: it cannot, which has been said; -1: no agent answers, or not in time: likewise
+ */
 static int wait_saved(struct cli *cli)
 {
 	const struct timespec pause = {.tv_nsec = 20000000};
@@ -277,7 +284,8 @@ static int wait_saved(struct cli *cli)
 		}
 		json_object_put(status);
 		if (now_ns() >= until_ns) {
-			cli_error("the agent has not written it within %d s: journalctl -u meshverbsd", (int)(SAVED_NS / 1000000000));
+			cli_error("the agent has not written it within %d s: journalctl -u meshverbsd",
+				  (int)(SAVED_NS / 1000000000));
 			return -1;
 		}
 		nanosleep(&pause, NULL);
@@ -346,7 +354,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		if (!strcmp(argv[optind], verbs[v].name))
 			verb = &verbs[v];
 	if (!verb)
-		return cli_usage(&cmd_keys, "'%s' is not expected; there are pin, forget, revoke, restore and rotate", argv[optind]);
+		return cli_usage(&cmd_keys, "'%s' is not expected; there are pin, forget, revoke, restore and rotate",
+				 argv[optind]);
 	argv += optind + 1;
 	n = argc - optind - 1;
 	if (n > verb->n_max)
@@ -356,7 +365,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (n && (!*argv[0] || strlen(argv[0]) > NAME_CHARS))
 		return cli_usage(&cmd_keys, "'%s' is no name of a host", argv[0]);
 	if (n > 1 && strlen(argv[1]) != KEY_CHARS)
-		return cli_usage(&cmd_keys, "'%s' is no key of a host: copy all %d characters that meshverbs keys shows there", argv[1], KEY_CHARS);
+		return cli_usage(&cmd_keys, "'%s' is no key of a host: copy all %d characters that meshverbs keys shows there",
+				 argv[1], KEY_CHARS);
 	return give_order(cli, verb, n, argv);
 }
 
@@ -364,11 +374,14 @@ const struct cli_command cmd_keys = {
 	.name = "keys",
 	.args = "[pin HOST KEY | forget HOST | revoke HOST [KEY] | restore HOST [KEY] | rotate] [-j]",
 	.summary = "which key each host has, and whether it is believed",
-	.help = "Without a fleet key hosts know each other by keys of their own. Prints the key of this host, and those of others: how\n"
-		"each is known, since when, when its host was heard last, and whether it is authenticated. A key is its own fingerprint:\n"
+	.help = "Without a fleet key hosts know each other by keys of their own. Prints the key of this host, and those of "
+		"others: how\n"
+		"each is known, since when, when its host was heard last, and whether it is authenticated. A key is its own "
+		"fingerprint:\n"
 		"compare all of it.\n\n"
 		"  pin HOST KEY         HOST has to show KEY, whatever it has shown before\n"
-		"  forget HOST          the next key that HOST shows as a neighbour is taken: for a host that was installed anew\n"
+		"  forget HOST          the next key that HOST shows as a neighbour is taken: for a host that was installed "
+		"anew\n"
 		"  revoke HOST [KEY]    the key of HOST, or this one, is never believed again\n"
 		"  restore HOST [KEY]   undo that\n"
 		"  rotate               this host gets another key, signed by the former one; nothing is interrupted\n"

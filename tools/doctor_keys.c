@@ -21,9 +21,9 @@ static bool has_identities(struct doctor *d)
 {
 	if (d->agent && json_object_object_get_ex(d->agent, "identity", NULL))
 		return !flag(d->agent, "has_key");
-	doctor_skip(d, d->agent		     ? "the agent is of a version without identities"
-		       : d->container	     ? "the agent answers on the host only"
-					     : "no agent answers");
+	doctor_skip(d, d->agent       ? "the agent is of a version without identities"
+		       : d->container ? "the agent answers on the host only"
+				      : "no agent answers");
 	return false;
 }
 
@@ -36,8 +36,10 @@ static void check_fleet_key_file(struct doctor *d)
 
 	if (!files_stat(d, &st, "%s", file) && (st.st_mode & S_IRWXO))
 		doctor_find(d, DOCTOR_ACTION, words("%s", file),
-			    words("everybody on this host may use the fleet key (mode %04o), and the agent does not take it so", st.st_mode & 07777),
-			    words("chmod 0600 %s; who may have read it can speak as any host: meshverbsd --make-key, and the new key on all hosts",
+			    words("everybody on this host may use the fleet key (mode %04o), and the agent does not take it so",
+				  st.st_mode & 07777),
+			    words("chmod 0600 %s; who may have read it can speak as any host: meshverbsd --make-key, and the "
+				  "new key on all hosts",
 				  file));
 }
 
@@ -49,7 +51,8 @@ static bool check_state_file(struct doctor *d, const char *name, mode_t mask, co
 
 	if (!err && (st.st_mode & mask))
 		doctor_find(d, DOCTOR_ACTION, words(STATE_DIR "/%s", name),
-			    words("%s (mode %04o), and the agent does not take it so", what, st.st_mode & 07777), words("%s", fix));
+			    words("%s (mode %04o), and the agent does not take it so", what, st.st_mode & 07777),
+			    words("%s", fix));
 	return err != -EACCES;
 }
 
@@ -58,9 +61,11 @@ static void check_key_files(struct doctor *d)
 	bool seen;
 
 	check_fleet_key_file(d);
-	seen = check_state_file(d, "identity", S_IRWXG | S_IRWXO, "others may use the secret of this host",
-				"rm " STATE_DIR "/identity; systemctl restart meshverbsd, which makes another; then, on the other hosts, meshverbs keys "
-				"forget with the name of this one");
+	seen = check_state_file(
+		d, "identity", S_IRWXG | S_IRWXO, "others may use the secret of this host",
+		"rm " STATE_DIR
+		"/identity; systemctl restart meshverbsd, which makes another; then, on the other hosts, meshverbs keys "
+		"forget with the name of this one");
 	seen &= check_state_file(d, "known_hosts", S_IWGRP | S_IWOTH, "others may write the keys of other hosts",
 				 "compare them with meshverbs keys on those hosts; then chmod 0600 " STATE_DIR
 				 "/known_hosts; systemctl restart meshverbsd");
@@ -77,9 +82,12 @@ static void find_no_identity(struct doctor *d)
 
 	doctor_find(d, not_wanted ? DOCTOR_NOTE : DOCTOR_ACTION, words("identity"),
 		    words("this host has no key of its own: %s", why ? why : "the agent's log says why"),
-		    words("%s", not_wanted ? "name a directory that lasts by --state-dir, if other hosts are to know this one by its key"
-					   : "mend that, or remove the file; systemctl restart meshverbsd makes another, where there is none; then, on "
-					     "the other hosts, meshverbs keys forget with the name of this one"));
+		    words("%s",
+			  not_wanted
+				  ? "name a directory that lasts by --state-dir, if other hosts are to know this one by its key"
+				  : "mend that, or remove the file; systemctl restart meshverbsd makes another, where there is "
+				    "none; then, on "
+				    "the other hosts, meshverbs keys forget with the name of this one"));
 }
 
 static void check_identity(struct doctor *d)
@@ -93,10 +101,12 @@ static void check_identity(struct doctor *d)
 		find_no_identity(d);
 	else if (!flag(own, "lasting"))
 		doctor_find(d, DOCTOR_ACTION, words("identity"),
-			    words("its file cannot be written, so the agent makes another with each start, and no other host can know this one by it"),
-			    words("%s", d->container ? "mount the host's " STATE_DIR ", writable for the agent's user"
-						     : "install -d -m 0700 -o meshverbs -g meshverbs " STATE_DIR
-						       "; is its file system full, or read-only? systemctl restart meshverbsd"));
+			    words("its file cannot be written, so the agent makes another with each start, and no other host "
+				  "can know this one by it"),
+			    words("%s", d->container
+						? "mount the host's " STATE_DIR ", writable for the agent's user"
+						: "install -d -m 0700 -o meshverbs -g meshverbs " STATE_DIR
+						  "; is its file system full, or read-only? systemctl restart meshverbsd"));
 	if (error)
 		doctor_find(d, DOCTOR_ACTION, words(STATE_DIR "/known_hosts"),
 			    words("what this host learns of keys is not written, and forgotten with the agent: %s", error),
@@ -138,8 +148,10 @@ static void find_changed(struct doctor *d)
 	if (host)
 		doctor_find(d, DOCTOR_ACTION, names_words(&names),
 			    names.n == 1 ? words("it shows the key %s, but is known with %s", key, known)
-					 : words("%zu hosts show other keys than they are known with; %s shows %s, not %s", names.n, name, key, known),
-			    words("was it installed anew, and does meshverbs keys there show this key? Then meshverbs keys forget %s; if not, somebody "
+					 : words("%zu hosts show other keys than they are known with; %s shows %s, not %s",
+						 names.n, name, key, known),
+			    words("was it installed anew, and does meshverbs keys there show this key? Then meshverbs keys "
+				  "forget %s; if not, somebody "
 				  "speaks in its name, or two hosts have one name",
 				  name));
 }
@@ -154,10 +166,13 @@ static void check_peer_keys(struct doctor *d)
 	find_changed(d);
 	if (hosts_in(d, "revoked", &names))
 		doctor_find(d, DOCTOR_NOTE, names_words(&names), words("%zu hosts have keys that are revoked", names.n),
-			    words("there: rm " STATE_DIR "/identity; systemctl restart meshverbsd; or here: meshverbs keys restore with the name"));
+			    words("there: rm " STATE_DIR
+				  "/identity; systemctl restart meshverbsd; or here: meshverbs keys restore with the name"));
 	if (impostors)
 		doctor_find(d, DOCTOR_ACTION, words("impostors"),
-			    words("%lld times, since the agent started, somebody spoke as a host that is heard, with another key: ignored", impostors),
+			    words("%lld times, since the agent started, somebody spoke as a host that is heard, with another "
+				  "key: ignored",
+				  impostors),
 			    words("find the address, which the log names: journalctl -u meshverbsd -g 'speaks as host'"));
 }
 
@@ -168,11 +183,14 @@ static void check_peer_identities(struct doctor *d)
 	if (!has_identities(d) || !agent_member(d->agent, "identity", json_type_object))
 		return;
 	if (hosts_in(d, "none", &names))
-		doctor_find(d, DOCTOR_NOTE, names_words(&names), words("%zu hosts have no key of their own, and this one has", names.n),
+		doctor_find(d, DOCTOR_NOTE, names_words(&names),
+			    words("%zu hosts have no key of their own, and this one has", names.n),
 			    words("upgrade meshverbs there; meshverbs doctor there says what else is in the way"));
 	if (hosts_in(d, "unpinned", &names))
 		doctor_find(d, DOCTOR_NOTE, names_words(&names),
-			    words("%zu hosts beyond routers are not authenticated: the first contact is believed of neighbours only", names.n),
+			    words("%zu hosts beyond routers are not authenticated: the first contact is believed of neighbours "
+				  "only",
+				  names.n),
 			    words("meshverbs keys pin HOST KEY, or key=KEY in %s, with the key that meshverbs keys shows there",
 				  d->status.config.agent_hosts));
 }
@@ -181,10 +199,12 @@ const struct doctor_check doctor_key_checks[] = {
 	{"key-files", "files with secrets, and with keys of other hosts",
 	 "Who reads such a secret can speak as this host, or, with the fleet key, as any.", check_key_files},
 	{"identity", "this host's own key",
-	 "Without one its messages are not sealed, and other hosts cannot tell it from somebody who speaks in its name.", check_identity},
+	 "Without one its messages are not sealed, and other hosts cannot tell it from somebody who speaks in its name.",
+	 check_identity},
 	{"peer-keys", "keys that other hosts show",
 	 "A host with another key than the known one was installed anew, or is somebody else.", check_peer_keys},
 	{"peer-identities", "hosts without a known key",
-	 "Messages with these hosts are not sealed: whoever is on the path can read and forge them, as with RoCE itself.", check_peer_identities},
+	 "Messages with these hosts are not sealed: whoever is on the path can read and forge them, as with RoCE itself.",
+	 check_peer_identities},
 	{0},
 };

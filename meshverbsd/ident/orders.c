@@ -13,7 +13,8 @@
 
 #include "say.h"
 
-#define ROTATE_AGAIN_NS (60 * MD_S) /* by then hosts that are there have the new key; a second one tells nobody of the first one's owner */
+#define ROTATE_AGAIN_NS                                                                                                        \
+	(60 * MD_S) /* by then hosts that are there have the new key; a second one tells nobody of the first one's owner */
 
 static void fail(struct json_object *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -51,15 +52,21 @@ static bool refuse(const struct md_agent *agent, struct json_object *answer)
 	const char *dir = agent->options->state_dir;
 
 	if (md_secure_has_key(agent->secure))
-		fail(answer, "this host has a fleet key, %s: identities do nothing; to use them take the key away and restart meshverbsd",
+		fail(answer,
+		     "this host has a fleet key, %s: identities do nothing; to use them take the key away and restart "
+		     "meshverbsd",
 		     agent->options->config.agent_key);
 	else if (!trust->on)
 		fail(answer, "this host has no identity: %s", trust->why);
 	else if (trust->dir_fd < 0)
-		fail(answer, "%s is not there, so it could not be noted: make it, with mode 0700 and for the agent's user, and restart meshverbsd",
+		fail(answer,
+		     "%s is not there, so it could not be noted: make it, with mode 0700 and for the agent's user, and restart "
+		     "meshverbsd",
 		     dir);
 	else if (trust->pins_lost)
-		fail(answer, "%s/" MD_PINS_FILE " could not be read, so it is not written: mend it, or remove it, and restart meshverbsd",
+		fail(answer,
+		     "%s/" MD_PINS_FILE
+		     " could not be read, so it is not written: mend it, or remove it, and restart meshverbsd",
 		     dir);
 	else
 		return false;
@@ -99,7 +106,9 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 		return;
 	}
 	if (had && how == MD_PIN_HOSTS_FILE) {
-		fail(answer, "the hosts file, %s, has a key of host %s, which has precedence: change it there, and systemctl reload meshverbsd",
+		fail(answer,
+		     "the hosts file, %s, has a key of host %s, which has precedence: change it there, and systemctl reload "
+		     "meshverbsd",
 		     agent->options->config.agent_hosts, order->host);
 		return;
 	}
@@ -128,8 +137,8 @@ static void forget_key(struct md_agent *agent, const struct md_order *order, str
 		put_key(answer, "key", had);
 	err = md_pins_forget(&trust->pins, order->host);
 	if (err == -EPERM)
-		fail(answer, "the key of host %s is in the hosts file, %s: change it there, and systemctl reload meshverbsd", order->host,
-		     agent->options->config.agent_hosts);
+		fail(answer, "the key of host %s is in the hosts file, %s: change it there, and systemctl reload meshverbsd",
+		     order->host, agent->options->config.agent_hosts);
 	else if (err)
 		fail(answer, "no key of host %s is known: meshverbs keys lists them", order->host);
 	if (err)
@@ -165,7 +174,8 @@ static void revoke_key(struct md_agent *agent, const struct md_order *order, str
 	if (*order->key && !read_key(order->key, answer, &key))
 		return;
 	if (!*order->key && !known) {
-		fail(answer, "no key of host %s is known: meshverbs keys lists them; or name the key behind the host", order->host);
+		fail(answer, "no key of host %s is known: meshverbs keys lists them; or name the key behind the host",
+		     order->host);
 		return;
 	}
 	if (!*order->key)
@@ -203,7 +213,9 @@ static void restore_key(struct md_agent *agent, const struct md_order *order, st
 		n++;
 	}
 	if (!n) {
-		fail(answer, *order->key ? "this key of host %s is not revoked: meshverbs keys lists those that are" : "no key of host %s is revoked: meshverbs keys lists those that are",
+		fail(answer,
+		     *order->key ? "this key of host %s is not revoked: meshverbs keys lists those that are"
+				 : "no key of host %s is revoked: meshverbs keys lists those that are",
 		     order->host);
 		return;
 	}
@@ -261,7 +273,9 @@ static void rotate_own(struct md_agent *agent, struct json_object *answer)
 		return;
 	}
 	if (!trust->identity.lasting) {
-		fail(answer, "%s/" MD_IDENTITY_FILE " could not be written, so the agent makes another identity with each start: mend that and restart meshverbsd",
+		fail(answer,
+		     "%s/" MD_IDENTITY_FILE " could not be written, so the agent makes another identity with each start: mend "
+					    "that and restart meshverbsd",
 		     agent->options->state_dir);
 		return;
 	}

@@ -35,7 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	md_targets_fini(&targets);
 	md_pins_fini(&pins);
-	md_control_parse_order((const char *)data, size, &order);
+	if (!md_control_parse_order((const char *)data, size, &order)) {
+		FUZZ_CHECK(memchr(order.device, '\0', sizeof(order.device)) && memchr(order.host, '\0', sizeof(order.host)) &&
+			   memchr(order.key, '\0', sizeof(order.key)));
+		FUZZ_CHECK((order.verb > MD_UNDRAIN || *order.device) && (order.verb != MD_KEY_PIN || (*order.host && *order.key)));
+	}
 	if (!md_control_parse((const char *)data, size, name, sizeof(name)))
 		FUZZ_CHECK(memchr(name, '\0', sizeof(name)));
 	return 0;

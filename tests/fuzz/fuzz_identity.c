@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The file of a host's identity, any bytes: one is read as it would be written, or there is a reason which does not quote the file. */
+/* The file of a host's identity, any bytes: one is read as it would be written, or there is a reason which does not quote the
+ * file. */
 #include "fuzz.h"
 
 #include <string.h>

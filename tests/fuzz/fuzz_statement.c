@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Statements of hosts about themselves. Any bytes: what is decoded is a name and keys, and the wish for an answer is no part of the
- * digest. A genuine one, with one byte changed: never verified, but for that wish.
+ * Statements of hosts about themselves. Any bytes: what is decoded is a name and keys, and the wish for an answer is no part of
+ * the digest. A genuine one, with one byte changed: never verified, but for that wish.
  */
 #include "fuzz.h"
 

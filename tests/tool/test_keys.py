@@ -69,8 +69,8 @@ class KeysTest(ToolTest):
         for text in (f"  c     {D}  first-contact  2026-09-21 14:13  0.3 s ago  not authenticated: it shows another key, {C}; "
                      "if it was installed anew: meshverbs keys forget c\n",
                      f"  d     {E}  revoked        -                 0.3 s ago  not authenticated: its key is revoked\n",
-                     f"  e     {F}  -              -                 0.3 s ago  not authenticated: it is no neighbour, so its key is taken "
-                     f"from nobody else: meshverbs keys pin e {F}\n",
+                     f"  e     {F}  -              -                 0.3 s ago  not authenticated: beyond a router a first contact proves "
+                     f"nothing: meshverbs keys pin e {F}\n",
                      "not authenticated yet: it has sealed nothing for this host\n",
                      f"\nRevoked keys, never believed\n  HOST  KEY                                           SINCE\n  d     {E}  2026-09-21 14:13\n"):
             self.assertIn(text, out)
