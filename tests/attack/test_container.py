@@ -143,6 +143,8 @@ class ContainerTest(AttackTest):
                 self.assertEqual(self.drained(), [False, False, False])
                 self.assertIn(f"user 0, process {asker.pid} in a container may not drain mlx5_0", self.v.text())
                 self.assertEqual(self.v.text().count("may not drain"), number + 1)
+                _, said = self.container(ASK, '{"do": "key-forget", "host": "alice"}', "/run/meshverbsd", mounts=both, **kwargs).read()
+                self.assertIn("only root and the user of the agent may change keys", said["/run/meshverbsd/control"])
                 _, said = self.container(ASK, '{"get": "qps"}', "/run/meshverbsd", mounts=both, **kwargs).read()
                 self.assertEqual(json.loads(said["/run/meshverbsd/control"])["qps"], [])
         self.assertEqual([qp["qpn"] for qp in json.loads(self.v.ask("qps"))["qps"]], [4711])
