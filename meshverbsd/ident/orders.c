@@ -13,8 +13,8 @@
 
 #include "say.h"
 
-#define ROTATE_AGAIN_NS                                                                                                        \
-	(60 * MD_S) /* by then hosts that are there have the new key; a second one tells nobody of the first one's owner */
+/* By then the hosts that are there know the new key. One that learns of a second rotation only does not know who has signed for it. */
+#define ROTATE_AGAIN_NS (60 * MD_S)
 
 static void fail(struct json_object *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -94,6 +94,7 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 {
 	struct md_trust *trust = &agent->trust;
 	const struct md_public *had;
+	const char *revoked_as;
 	enum md_pin_how how;
 	struct md_public key;
 	int err;
@@ -101,8 +102,9 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 	if (!read_key(order->key, answer, &key))
 		return;
 	had = md_pins_find(&trust->pins, order->host, &how, NULL);
-	if (md_pins_is_revoked(&trust->pins, &key)) {
-		fail(answer, "this key is revoked: meshverbs keys restore %s %s", order->host, order->key);
+	revoked_as = md_pins_revoked_as(&trust->pins, &key);
+	if (revoked_as) {
+		fail(answer, "this key is revoked: meshverbs keys restore %s %s", revoked_as, order->key);
 		return;
 	}
 	if (had && how == MD_PIN_HOSTS_FILE) {
@@ -124,7 +126,7 @@ static void pin_key(struct md_agent *agent, const struct md_order *order, struct
 	}
 	put_key(answer, "key", &key);
 	md_say(MD_INFO, "host %s: the administrator has pinned the key %s", order->host, order->key);
-	md_trust_review(agent, order->host);
+	md_trust_review(agent, NULL);
 }
 
 static void forget_key(struct md_agent *agent, const struct md_order *order, struct json_object *answer)

@@ -61,6 +61,13 @@ bool md_pins_is_revoked(const struct md_pins *pins, const struct md_public *key)
 	return find_revoked(pins, key);
 }
 
+const char *md_pins_revoked_as(const struct md_pins *pins, const struct md_public *key)
+{
+	const struct md_revoked *revoked = find_revoked(pins, key);
+
+	return revoked ? revoked->name : NULL;
+}
+
 static int get(struct md_pins *pins, const char *name, struct md_pin **ret)
 {
 	struct md_pin *pin = find(pins, name);

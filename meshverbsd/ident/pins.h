@@ -56,6 +56,8 @@ const char *md_pin_how_name(enum md_pin_how how);
 const struct md_public *md_pins_find(const struct md_pins *pins, const char *name, enum md_pin_how *ret_how, uint64_t *ret_since_s);
 
 bool md_pins_is_revoked(const struct md_pins *pins, const struct md_public *key);
+/** md_pins_revoked_as - under which name; NULL: it is not. Valid until the pins change */
+const char *md_pins_revoked_as(const struct md_pins *pins, const struct md_public *key);
 
 /** md_pins_set - replace what is there, but for the hosts file's. 0; -EINVAL: no name; -ENOSPC; -ENOMEM */
 int md_pins_set(struct md_pins *pins, const char *name, const struct md_public *key, enum md_pin_how how, uint64_t since_s);

@@ -306,6 +306,9 @@ class IdentityTest(unittest.TestCase):
         a, b = self.identified_pair()
         say, key, other = self.traffic(a, b), self.own(b), self.own(a)
         say()
+        self.order(a, do="key-pin", host="b", key=key)  # the one that it has: nothing is interrupted
+        self.assertEqual((self.known(a, "b")["authenticated"], self.known(a, "b")["how"]), (True, "operator"))
+        say()
         self.assertEqual(self.order(a, do="key-pin", host="b", key=other), {"host": "b", "key": other, "former_key": key})
         wait_for("changed", lambda: self.known(a, "b")["trust"] == "changed")
         self.authenticated(a, "b", False)
@@ -323,7 +326,7 @@ class IdentityTest(unittest.TestCase):
         end.claim("mlx5_0", 9)
         end.say("send 10.1.0.1 9 10.1.0.2 9 1")
         wait_for("refused", lambda: b.metric("datagrams_rejected")["unsealed"])
-        self.assertIn("this key is revoked: meshverbs keys restore b", self.order(a, do="key-pin", host="b", key=key)["error"])
+        self.assertIn(f"this key is revoked: meshverbs keys restore b {key}", self.order(a, do="key-pin", host="c", key=key)["error"])
         a.stop()
         a.start()
         wait_for("revoked, still", lambda: self.known(a, "b")["trust"] == "revoked")
