@@ -309,6 +309,10 @@ class IdentityTest(unittest.TestCase):
         self.order(a, do="key-pin", host="b", key=key)  # the one that it has: nothing is interrupted
         self.assertEqual((self.known(a, "b")["authenticated"], self.known(a, "b")["how"]), (True, "operator"))
         say()
+        self.order(a, do="key-forget", host="b")  # nobody is refused for longer than it takes to meet again
+        say()
+        self.both(a, b)
+        self.assertEqual(self.known(a, "b")["how"], "first-contact")
         self.assertEqual(self.order(a, do="key-pin", host="b", key=other), {"host": "b", "key": other, "former_key": key})
         wait_for("changed", lambda: self.known(a, "b")["trust"] == "changed")
         self.authenticated(a, "b", False)
