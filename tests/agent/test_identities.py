@@ -406,6 +406,37 @@ class IdentityTest(unittest.TestCase):
         self.order(a, do="key-pin", host="d", key=key)
         self.assertRegex(self.saved(a), rf"c {re.escape(key)} operator \d+\nd {re.escape(key)} operator ")
 
+    def test_command(self):
+        """meshverbs keys, with an agent: what it has changed is on the disk when it returns."""
+        a, b = self.identified_pair()
+
+        def keys(*words):
+            return json.loads(hosts.sh(f"{BUILD}/tools/meshverbs", "--run-dir", str(a.run_dir), "--control-dir", str(a.control_dir), "keys", "-j",
+                                       *words))
+
+        key, file = self.own(b), a.state_dir / "known_hosts"
+        shown = keys()
+        self.assertEqual(shown["identity"]["key"], self.own(a))
+        self.assertLess(abs(shown["identity"]["since"] - (a.state_dir / "identity").stat().st_mtime), 2)
+        self.assertEqual([(host["host"], host["key"], host["pinned_key"], host["how"], host["authenticated"], host["trust"])
+                          for host in shown["hosts"]], [("b", key, key, "first-contact", True, "pinned")])
+        self.assertEqual(keys("pin", "c", key), {"done": "pin", "host": "c", "key": key, "former_key": None, "saved": True})
+        self.assertIn(f"c {key} operator ", file.read_text())
+        self.assertEqual(keys("revoke", "c"), {"done": "revoke", "host": "c", "key": key, "former_key": None, "saved": True})
+        self.assertIn(f"c {key} revoked ", file.read_text())
+        keys("restore", "c")
+        self.assertNotIn("revoked", file.read_text())
+        before = (a.state_dir / "identity").read_text()
+        self.assertEqual(keys("rotate")["key"], self.own(a))
+        after = (a.state_dir / "identity").read_text()
+        self.assertNotEqual(after, before)
+        self.assertIn(f"former {shown['identity']['key']} ", after)
+        b.stop()
+        wait_for("b is forgotten", lambda: a.peers() == [])
+        gone, = [host for host in keys()["hosts"] if host["host"] == "b"]
+        self.assertEqual((gone["trust"], gone["heard_ms"]), ("not-heard", None))
+        self.assertLess(abs(gone["seen"] - time.time()), 10)
+
     def test_impostor(self):
         """Another host announces the name, the id and the GID of one that is known, with a key of its own."""
         a, b = self.identified_pair()
