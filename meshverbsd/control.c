@@ -142,7 +142,7 @@ static const struct {
 	[MD_DRAIN] = {"drain", .device = true},	     [MD_UNDRAIN] = {"undrain", .device = true},
 	[MD_KEY_PIN] = {"key-pin", .host = true, .key = true}, [MD_KEY_FORGET] = {"key-forget", .host = true},
 	[MD_KEY_REVOKE] = {"key-revoke", .host = true}, [MD_KEY_RESTORE] = {"key-restore", .host = true},
-	[MD_KEY_ROTATE] = {"key-rotate"},
+	[MD_KEY_ROTATE] = {.name = "key-rotate"},
 };
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
