@@ -141,19 +141,20 @@ static uint32_t take_psn(struct input *in)
 
 static struct mv_ctl_msg take_message(struct input *in, const struct mv_move *m)
 {
+	struct mv_ctl_msg msg = {.from = m->peer, .to = m->local};
 	uint8_t attempt, named;
-	struct mv_ctl_msg msg = {.type = take(in) % (MV_CTL_TYPE_END + 1),
-				 .flags = take(in),
-				 .reason = take(in) % MV_CTL_REASON_END,
-				 .gid_type = take(in) & 3,
-				 .attempt = (attempt = take(in)) & 7,
-				 .nonce = attempt >> 7,
-				 .to_attempt = m->attempt ^ ((named = take(in)) > 200),
-				 .to_nonce = m->nonce ^ (named % 16 == 15),
-				 .request_id = take(in) & 3,
-				 .from = m->peer,
-				 .to = m->local};
 
+	msg.type = take(in) % (MV_CTL_TYPE_END + 1);
+	msg.flags = take(in);
+	msg.reason = take(in) % MV_CTL_REASON_END;
+	msg.gid_type = take(in) & 3;
+	attempt = take(in);
+	msg.attempt = attempt & 7;
+	msg.nonce = attempt >> 7;
+	named = take(in);
+	msg.to_attempt = m->attempt ^ (named > 200);
+	msg.to_nonce = m->nonce ^ (named % 16 == 15);
+	msg.request_id = take(in) & 3;
 	msg.from_psn = take_psn(in);
 	msg.to_psn = take_psn(in);
 	msg.path.gid.raw[15] = take(in);
