@@ -39,10 +39,10 @@ static const struct command commands[] = {
 	CMD(REG_MR) = {cmd_reg_mr, IN(reg_mr), OUT(reg_mr), 0, SIM_FW_REG_MR},
 	CMD(REREG_MR) = {cmd_rereg_mr, IN(rereg_mr), OUT(rereg_mr), 0, SIM_FW_REG_MR},
 	CMD(DEREG_MR) = {cmd_dereg_mr, IN(dereg_mr), 0, ON_DEAD, SIM_FW_DEREG},
-	CMD(CREATE_AH) = {cmd_create_ah, IN(create_ah), OUT(create_ah), UNLOCKED},
-	CMD(DESTROY_AH) = {cmd_destroy_ah, IN(destroy_ah), 0, ON_DEAD},
+	CMD(CREATE_AH) = {cmd_create_ah, IN(create_ah), OUT(create_ah), UNLOCKED, 0},
+	CMD(DESTROY_AH) = {cmd_destroy_ah, IN(destroy_ah), 0, ON_DEAD, 0},
 	CMD(CREATE_COMP_CHANNEL) = {cmd_create_comp_channel, IN(create_comp_channel),
-				    OUT(create_comp_channel), 0},
+				    OUT(create_comp_channel), 0, 0},
 	CMD(CREATE_CQ) = {cmd_create_cq, IN(create_cq), OUT(create_cq), 0, SIM_FW_CREATE},
 	CMD(RESIZE_CQ) = {cmd_resize_cq, IN(resize_cq), 4 /* without "reserved" */, 0, SIM_FW_MODIFY},
 	CMD(DESTROY_CQ) = {cmd_destroy_cq, IN(destroy_cq), OUT(destroy_cq), ON_DEAD, SIM_FW_DESTROY},
@@ -54,8 +54,8 @@ static const struct command commands[] = {
 	CMD(QUERY_QP) = {cmd_query_qp, IN(query_qp), OUT(query_qp), 0, SIM_FW_QUERY},
 	CMD(MODIFY_QP) = {cmd_modify_qp, IN(modify_qp), 0, UNLOCKED, SIM_FW_MODIFY},
 	CMD(DESTROY_QP) = {cmd_destroy_qp, IN(destroy_qp), OUT(destroy_qp), ON_DEAD, SIM_FW_DESTROY},
-	CMD(ATTACH_MCAST) = {cmd_attach_mcast, IN(attach_mcast), 0, 0},
-	CMD(DETACH_MCAST) = {cmd_detach_mcast, IN(detach_mcast), 0, ON_DEAD},
+	CMD(ATTACH_MCAST) = {cmd_attach_mcast, IN(attach_mcast), 0, 0, 0},
+	CMD(DETACH_MCAST) = {cmd_detach_mcast, IN(detach_mcast), 0, ON_DEAD, 0},
 };
 
 static const struct command ex_commands[] = {
