@@ -570,8 +570,12 @@ class Agents(DoctorTest):
         self.assertEqual(self.doctor()["findings"], [])
 
     def test_no_key(self):
+        self.status.update(has_key=False, identity={"name": "a", "key": "A" * 43 + "=", "lasting": True})
+        self.found("key", "fleet key", "the agent has none: hosts know each other by keys of their own", "meshverbsd --make-key.*/etc/libibverbs.d/mesh/key", level="note")
+
+    def test_no_key_of_any_kind(self):
         self.status["has_key"] = False
-        self.found("key", "fleet key", "the agent has none", "meshverbsd --make-key.*/etc/libibverbs.d/mesh/key", level="note")
+        self.found("key", "fleet key", "the agent has none: it trusts the network as far as RoCE", "meshverbsd --make-key", level="note", also={"identity"})
 
     def test_key_that_is_not_there(self):
         for line, there, what in (("key = /etc/mesh.key", "etc/other.key", "/etc/mesh.key is not there, but key in .agent. of .*mesh.conf names it"),
