@@ -112,7 +112,9 @@ static enum out_tone state_of(struct json_object *host, struct tally *tally, cha
 		tally->distrusted = true;
 		tone = OUT_BAD;
 	}
-	if (is(trust, "changed"))
+	if (is(trust, "changed") && !agent_text(host, "pinned_key"))
+		snprintf(buf, size, "not authenticated: it has the host id of a host that is known with another key");
+	else if (is(trust, "changed"))
 		snprintf(buf, size,
 			 "not authenticated: it shows another key, %s; if it was installed anew: meshverbs keys forget %s",
 			 agent_text(host, "key"), name);

@@ -145,14 +145,21 @@ static void find_changed(struct doctor *d)
 	struct json_object *host = hosts_in(d, "changed", &names);
 	const char *name = agent_text(host, "name"), *key = agent_text(host, "key"), *known = agent_text(host, "pinned_key");
 
-	if (host)
+	if (!host)
+		return;
+	if (!known)
 		doctor_find(d, DOCTOR_ACTION, names_words(&names),
-			    names.n == 1 ? words("it shows the key %s, but is known with %s", key, known)
-					 : words("%zu hosts show other keys than they are known with; %s shows %s, not %s",
-						 names.n, name, key, known),
-			    words("was it installed anew, and does meshverbs keys there show this key? Then meshverbs keys "
-				  "forget %s; if not, somebody "
-				  "speaks in its name, or two hosts have one name",
+			    words("%zu hosts show other keys than they are known with; %s has the host id of a host that is silent", names.n,
+				  name),
+			    words("was that host installed anew, and does it have this name now? Then meshverbs keys forget its former name; if not, "
+				  "somebody speaks in its name"));
+	else
+		doctor_find(d, DOCTOR_ACTION, names_words(&names),
+			    names.n == 1 ? words("it shows the key %s, but is known with %s", key ? key : "?", known)
+					 : words("%zu hosts show other keys than they are known with; %s shows %s, not %s", names.n,
+						 name, key ? key : "?", known),
+			    words("was it installed anew, and does meshverbs keys there show this key? Then meshverbs keys forget "
+				  "%s; if not, somebody speaks in its name, or two hosts have one name",
 				  name));
 }
 

@@ -674,6 +674,10 @@ class Keys(DoctorTest):
         self.found("peer-keys", "c", f"^it shows the key {self.KEYS[2]}, but is known with {self.KEYS[3]}$",
                    "^was it installed anew,.*Then meshverbs keys forget c; if not, somebody speaks in its name")
 
+    def test_host_id_of_another(self):
+        self.keys["hosts"].append({"name": "c", "trust": "changed", "key": self.KEYS[2]})
+        self.found("peer-keys", "c", "c has the host id of a host that is silent$", "Then meshverbs keys forget its former name")
+
     def test_changed_keys(self):
         self.keys["hosts"] += [{"name": f"n{i}", "trust": "changed", "key": self.KEYS[2], "pinned_key": self.KEYS[3]} for i in range(7)]
         self.found("peer-keys", "n0, n1, n2, n3, n4 and 2 more", "^7 hosts show other keys than they are known with; n0 shows", "keys forget n0")

@@ -78,6 +78,10 @@ class KeysTest(ToolTest):
         self.assertEqual([row["trust"] for row in got["hosts"]], ["pinned", "changed", "revoked", "unpinned", "pinned"])
         self.assertEqual(got["revoked"], [{"host": "d", "key": E, "since": SINCE}])
 
+    def test_host_id_of_another(self):
+        self.answers(host("c", "changed", C))
+        self.assertIn("not authenticated: it has the host id of a host that is known with another key\n", self.run_tool("keys")[1])
+
     def test_no_identity(self):
         self.answers(identity=None, identity_error="/var/lib/meshverbs/identity: others may use it")
         self.expect(["keys"], 1, "This host:      has no identity: /var/lib/meshverbs/identity: others may use it\n")
