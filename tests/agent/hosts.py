@@ -5,6 +5,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,8 @@ import tempfile
 import time
 
 NOBODY = 65534
+CTL_H = pathlib.Path(__file__).resolve().parents[2] / "libmeshverbs/ctl.h"
+WELCOME = "welcome " + re.search(r"#define MV_CTL_VERSION (\d+)", CTL_H.read_text())[1]
 SKIP = 77
 
 
@@ -63,7 +66,7 @@ class Talk:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.lines = []
         os.set_blocking(self.process.stdout.fileno(), False)
-        self.expect("welcome 2")
+        self.expect(WELCOME)
 
     def say(self, line):
         self.process.stdin.write(line + "\n")

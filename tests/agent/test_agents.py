@@ -277,7 +277,7 @@ class Pair(AgentTest):
         pa.say("send 10.1.0.1 11 10.1.0.2 22 1")
         wait_for("receipt", lambda: a.metric("messages_arrived") == 1)
         time.sleep(1.2)
-        self.assertEqual(pa.poll(), ["welcome 2", "probes"])
+        self.assertEqual(pa.poll(), [hosts.WELCOME, "probes"])
         self.assertEqual(b.metric("messages_unclaimed"), 1)
 
     def test_ipv4_only(self):
