@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -302,6 +301,7 @@ static int write_file(int fd, const char *text)
 int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *identity)
 {
 	char text[MD_IDENTITY_FILE_SIZE];
+	struct stat st;
 	int fd, err;
 
 	unlinkat(dir_fd, ASIDE, 0);
@@ -311,6 +311,9 @@ int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *ide
 	md_identity_format(identity, machine_id, text);
 	err = write_file(fd, text);
 	sodium_memzero(text, sizeof(text));
+	/* As md_identity_load() finds it. */
+	if (!err && fstat(fd, &st))
+		err = -errno;
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && renameat(dir_fd, ASIDE, dir_fd, MD_IDENTITY_FILE))
@@ -319,7 +322,7 @@ int md_identity_save(int dir_fd, const char *machine_id, struct md_identity *ide
 		unlinkat(dir_fd, ASIDE, 0);
 	if (!err) {
 		identity->lasting = true;
-		identity->since_s = (uint64_t)time(NULL);
+		identity->since_s = (uint64_t)st.st_mtime;
 	}
 	return err;
 }
