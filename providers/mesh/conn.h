@@ -2,6 +2,7 @@
 #ifndef MESH_CONN_H
 #define MESH_CONN_H
 
+#include <poll.h>
 #include <sys/queue.h>
 
 #include "context.h"
@@ -544,8 +545,25 @@ void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_ke
 int mesh_thread_frame(const struct mv_frame *frame);
 /** mesh_thread_rail - read the events of that rail from now on, for as long as it is not lost; helper thread only */
 void mesh_thread_rail(struct mesh_rail *rail);
-/** mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c */
-void mesh_rail_events(struct mesh_rail *rail);
+/**
+ * mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c
+ *
+ * Helper thread, after mesh_rail_intact(). Return: whether there were datagrams among them, whose peers may have to be asked now.
+ */
+bool mesh_rail_events(struct mesh_rail *rail);
+/**
+ * mesh_rails_poll - ppoll(), and relay completion events of rails as they come
+ * @fds: @n_fixed that are not of rails, then for each rail its completion channel and its asynchronous events
+ * @until_ns: when to return at the latest
+ * @turn_ns: with the first event after that, return, too
+ *
+ * A program waits for each of these events, and a turn of the helper thread takes some twenty system calls. Here an event takes four: ppoll(),
+ * a look whether the channel is the rail's, and two reads, of which the second finds nothing. Helper thread.
+ *
+ * Return: as ppoll(). What is left in @fds is for the caller, who may find that events there have been read.
+ */
+int mesh_rails_poll(struct pollfd *fds, size_t n_fixed, struct mesh_rail *const *rails, size_t n_rails, uint64_t until_ns,
+		    uint64_t turn_ns);
 /**
  * mesh_rail_async_events - read and log asynchronous events of a rail; any thread that has asked mesh_rail_intact()
  *

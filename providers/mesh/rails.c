@@ -183,6 +183,16 @@ bool mesh_rail_intact(struct mesh_rail *rail)
 	return i == MESH_RAIL_FILES;
 }
 
+bool mesh_rail_channel_intact(struct mesh_rail *rail)
+{
+	const struct mesh_file *file = &rail->files[MESH_RAIL_COMP];
+	int saved_errno = errno;
+	bool intact = file->mark > 0 && !mesh_rail_taken(rail) && fcntl(file->fd, F_GETSIG) == file->mark;
+
+	errno = saved_errno;
+	return intact || mesh_rail_intact(rail);
+}
+
 static struct mesh_rail *rail_new(const char *device, char *why, size_t why_size)
 {
 	const struct mesh_verbs *verbs = &mesh_root.lib.verbs;

@@ -100,6 +100,13 @@ static inline bool mesh_rail_lost(const struct mesh_rail *rail)
  */
 bool mesh_rail_intact(struct mesh_rail *rail);
 
+/**
+ * mesh_rail_channel_intact - mesh_rail_intact() for the completion channel alone: before events are read
+ *
+ * One system call where the kernel keeps marks of files, see mark_files(). Where the answer is no, mesh_rail_intact() has been asked.
+ */
+bool mesh_rail_channel_intact(struct mesh_rail *rail);
+
 /** mesh_rail_taken - has anybody found that they are not? Any thread, any lock */
 static inline bool mesh_rail_taken(const struct mesh_rail *rail)
 {

@@ -675,14 +675,13 @@ static uint64_t brisk_at(const struct mesh_thread *thread, uint64_t now_ns)
 static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool brisk)
 {
 	bool busy = false;
-	uint64_t now = mesh_now_ns(), wait;
+	uint64_t now = mesh_now_ns();
 	bool watches = now >= thread->watch_at_ns;
 	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
 		[WAKE] = {.fd = thread->wake.fd[0], .events = POLLIN},
 		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
 		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
-	struct timespec timeout;
 	size_t i, n_rails;
 	int n;
 
@@ -690,8 +689,6 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		until_ns = now + WATCH_AGAIN_NS;
 	if (!watches && until_ns > thread->watch_at_ns)
 		until_ns = thread->watch_at_ns;
-	wait = until_ns > now ? until_ns - now : 0;
-	timeout = (struct timespec){.tv_sec = (time_t)(wait / 1000000000ull), .tv_nsec = (long)(wait % 1000000000ull)};
 	pthread_mutex_lock(&thread->link_lock);
 	n_rails = thread->n_rails;
 	for (i = 0; i < n_rails; i++) {
@@ -705,11 +702,9 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	if (!brisk)
 		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
 	/* What was queued before the flag could be seen is found by the next round. */
-	if (!brisk && mesh_conns_news()) {
-		timeout = (struct timespec){0};
+	if (!brisk && mesh_conns_news())
 		until_ns = 0;
-	}
-	n = ppoll(fds, N_FIXED + 2 * n_rails, &timeout, NULL);
+	n = mesh_rails_poll(fds, N_FIXED, thread->rails, n_rails, until_ns, now + CHECK_RAILS_NS);
 	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
 	mesh_paths_unwatch();
 	if (n <= 0)
