@@ -20,7 +20,12 @@
 
 /* All hosts. Ten thousand is the design's figure. */
 #define MD_HOSTS_MAX 16384
-#define MD_HOSTS_BYTES_MAX (128u << 20) /* descriptions of all of them; a usual one takes 2 KiB */
+/*
+ * Descriptions of all of them. A usual one takes 2 KiB, one of 16 ports 4 KiB. Each of their GIDs takes some 300 bytes more: in the map of
+ * GIDs, in the directory that is being made, in those that processes have mapped. And whoever is on a link makes hosts up.
+ */
+#define MD_HOSTS_BYTES_MAX (64u << 20)
+#define MD_HOSTS_BYTES_UNSIGNED (48u << 20) /* of them, for what is not signed; who is known may always say something else of that size */
 /* A host seen by every rail of ours through every rail of its own: 16 x 16. */
 #define MD_SIGHTINGS_MAX 256
 /* Descriptions of which a part has arrived; each takes up to 32 KiB, and seconds are enough to complete one. */

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Three quarters of what the unit allows (MemoryMax=): with the directory, that before it and the image of the next one. */
+_Static_assert(MD_HOSTS_BYTES_MAX / sizeof(struct mv_dir_gid) * (sizeof(struct md_holder) + 32) + 4 * (uint64_t)MD_HOSTS_BYTES_MAX <
+		       (uint64_t)3 << 28,
+	       "hosts that a neighbour makes up leave the agent alive");
+
 static bool id_is(const struct mv_host_id *a, const struct mv_host_id *b)
 {
 	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));

@@ -124,6 +124,15 @@ static void follow_numbers(struct md_host *host, const struct md_desc *desc, uin
 	}
 }
 
+/* Is there memory for that description, instead of the one that it has? */
+static bool has_memory(const struct md_hosts *hosts, const struct md_host *host, const struct md_desc *desc)
+{
+	size_t had = host->desc ? md_desc_bytes(host->desc) : 0, wants = md_desc_bytes(desc);
+	size_t max = md_host_is_vouched(host) ? MD_HOSTS_BYTES_MAX : MD_HOSTS_BYTES_UNSIGNED;
+
+	return wants <= had || hosts->bytes - had + wants <= max;
+}
+
 static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
 		     const uint8_t *bytes, size_t len)
 {
@@ -137,7 +146,7 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 	err = md_desc_decode(bytes, len, &desc);
 	if (err)
 		return err;
-	if (hosts->bytes + md_desc_bytes(desc) > MD_HOSTS_BYTES_MAX) {
+	if (!has_memory(hosts, host, desc)) {
 		free(desc);
 		hosts->n_refused++;
 		return -ENOSPC;

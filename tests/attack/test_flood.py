@@ -95,6 +95,27 @@ class FloodTest(AttackTest):
 
         self.flood(forger, self.random_frames(forger, make, 60000))
 
+    def test_beacons_of_large_hosts(self):
+        """The same, each with a thousand GIDs: they take no more memory than the unit allows the agent, by far."""
+        self.with_alice()
+        mallory, before, end, number = self.mallory(), self.v.rss_kib(), time.monotonic() + SECONDS, 0
+        head = wire.text("mlx5_0") + wire.text("m0") + struct.pack("!IiHHBBBH", 100000, -1, 0, 4096, 1, 2, 1, 1000)
+        while time.monotonic() < end:
+            number += 1
+            gids = (struct.pack("!4IIHBB", 0x20010db8, number, 0, g, g, 0xffff, wire.ROCE_V2, 128) for g in range(1000))
+            desc = struct.pack("!HH", 1, 1000) + head + b"".join(gids)
+            for piece in range(0, len(desc), 1000):
+                data = desc[piece:piece + 1000]
+                said = struct.pack("!BBHHHIIQ", 1, piece // 1000, 0, 2, len(data), 60000, len(desc), 1) + wire.text(f"h{number}") + data
+                mallory.send(link_local(1, 1), GROUP, wire.Header(kind=wire.BEACON, sender=number.to_bytes(16, "big")).pack() + said)
+            time.sleep(0.002)
+        metrics, memory = self.v.metrics(), self.v.rss_kib() - before
+        print(f"{metrics['hosts']} hosts of {number}, {metrics['hosts_bytes']} bytes, {metrics['hosts_refused']} refused, {memory} KiB more")
+        self.assertGreater(metrics["hosts"], 50)
+        self.assertLessEqual(metrics["hosts_bytes"], 64 << 20)
+        self.assertLess(memory, 450 * 1024)
+        self.assert_alice_reaches_v()
+
     def test_forged_sources(self):
         """From beyond the router, each from another address: all want to be challenged."""
         forger = self.forger("router", "r0", attacknet.mac_of(2, 2))
@@ -126,6 +147,7 @@ class FloodTest(AttackTest):
 
 class SealedFloodTest(FloodTest):
     key = KEY
+    test_beacons_of_large_hosts = None  # nobody believes them
 
     def test_beacons_of_invented_hosts(self):
         """Sealed, as far as one sees from outside: each costs an attempt to open it."""

@@ -428,6 +428,39 @@ static void test_limits(void **state)
 	assert_int_equal(hosts.n, MD_HOSTS_MAX);
 }
 
+/* Hosts that somebody makes up leave memory for those that sign, and for news of those that are known. */
+static void test_memory(void **state)
+{
+	struct peer known = {1, 100, 1, 1000, ONE_RAIL}, new = {2, 100, 1, 1000, ONE_RAIL};
+	const uint8_t digest[MD_CONTENT_BYTES] = {0};
+	struct md_statement said = {.start = 100, .generation = 1};
+	const size_t filled = MD_HOSTS_BYTES_UNSIGNED - 8;
+	size_t bytes;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), 0);
+	said.host = host(2)->id;
+	memcpy(said.name, host(2)->name, sizeof(said.name));
+	memcpy(said.content, host(2)->content, sizeof(said.content));
+	md_hosts_fini(&hosts);
+	assert_int_equal(peers_hear(&hosts, &known, 1, 0, MD_S, &news), 0);
+	bytes = hosts.bytes;
+	hosts.bytes += filled - bytes;
+	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), -ENOSPC);
+	assert_int_equal(hosts.n_refused, 1);
+	assert_null(host(2)->desc);
+	known.generation++;
+	known.text = "rail mlx5_0 down; gid 10.1.0.2/24 v2;";
+	assert_int_equal(peers_hear(&hosts, &known, 1, 0, MD_S, &news), 0);
+	assert_int_equal(md_desc_n_up(host(1)->desc), 0);
+	assert_int_equal(hosts.bytes, filled);
+	assert_int_equal(md_hosts_vouch(&hosts, md_hosts_find(&hosts, &said.host), &said, digest, MD_TRUST_PINNED, &news), 0);
+	assert_int_equal(peers_hear(&hosts, &new, 1, 0, MD_S, &news), 0);
+	assert_non_null(host(2)->desc);
+	hosts.bytes -= filled - bytes;
+}
+
 static void test_many_sightings(void **state)
 {
 	struct peer peer = {1, 100, 1, 1000, ONE_RAIL};
@@ -487,6 +520,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_sightings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
 	};
