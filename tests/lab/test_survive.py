@@ -16,7 +16,11 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rdmalab import kernel  # noqa: E402
 from survive import cut, guests  # noqa: E402
+
+# Soft-RoCE's QP 1 goes to ERR there when rdma_cm speaks while the carrier is gone, and stays in ERR, bare as well: no later connection.
+CM_DIES = ("trixie", "sid")
 
 
 def run(place, only):
@@ -26,6 +30,9 @@ def run(place, only):
     for program, stacked in cases:
         name = f"{program.name}, {'stacked' if stacked else 'bare'}"
         if not re.search(only, name):
+            continue
+        if stacked and program.cm and kernel.suite() in CM_DIES:
+            print(f"----  {name}: not with the kernel of {kernel.suite()}, whose rdma_cm does not come back with the cable", flush=True)
             continue
         start = time.monotonic()
         said = ""
