@@ -5,11 +5,12 @@ import dataclasses
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pulled import judge  # noqa: E402  (the path comes first)
-from pulled.play import Outcome  # noqa: E402
+from pulled.play import N_STUCK, Outcome, Play  # noqa: E402
 from pulled.programs import CASES, Case  # noqa: E402
 from verbsmatrix.program import Program  # noqa: E402
 
@@ -87,6 +88,27 @@ class Bare(unittest.TestCase):
         self.assertEqual(judge.bare(case, like(client=1)), ("failed", ""))
         self.assertEqual(judge.bare(case, like(client=None, server=None)), ("hung", ""))
         self.assertEqual(judge.bare(case, like(said={"client": "did 2"}))[0], "WRONG")
+
+
+class Pace(unittest.TestCase):
+    """How long a program has: as long as it takes, while something is carried."""
+
+    def looks(self, megabytes, n_looks):
+        """(whether it came true, how often was looked) where each look sees so much more, and the last of @n_looks is true."""
+        seen, play = [], Play.__new__(Play)
+        play.ends = [mock.Mock(**{"poll.return_value": None})]
+        play.carried = lambda: {0: megabytes * len(seen)}
+        with mock.patch("pulled.play.until", lambda condition, _: seen.append(1) or condition()):
+            return play.wait(lambda: len(seen) >= n_looks), len(seen)
+
+    def test_slow(self):
+        self.assertEqual(self.looks(1.5, 5), (True, 5))
+
+    def test_stuck(self):
+        self.assertEqual(self.looks(0.1, 5), (False, 1))
+
+    def test_for_ever(self):
+        self.assertEqual(self.looks(1.5, 50), (False, N_STUCK))
 
 
 class Cases(unittest.TestCase):

@@ -12,6 +12,7 @@ from schedule.hosts import CLIENT, SERVER, until
 
 ENDS = (SERVER, CLIENT)
 STUCK_S = 60.0  # until the next step; on an idle machine they take a second
+N_STUCK, AGENTS_MB = 8, 1.0  # so often STUCK_S, while more than that is carried in each: agents say less to each other
 DIES_S = 30.0  # bare: UCX's retries last eight seconds
 GRACE_S = 5.0  # for one end after the other
 FAULT_S = 0.01  # of a case, before the cable: as long as many packets take, and less than a retry
@@ -73,9 +74,16 @@ class Play:
         return all(end.poll() is not None for end in self.ends) or any(end.poll() for end in self.ends)
 
     def wait(self, condition, seconds=STUCK_S):
-        """Whether it came true before it was over."""
-        until(lambda: condition() or self.is_over(), seconds)
+        """Whether it came true before it was over, or stuck. A program that a slow machine slows down is not stuck."""
+        for _ in range(N_STUCK):
+            before = sum(self.carried().values())
+            if until(lambda: condition() or self.is_over(), seconds) or sum(self.carried().values()) - before <= AGENTS_MB:
+                break
         return condition()
+
+    def wait_ended(self):
+        """Until the last end has ended, or another has failed."""
+        self.wait(lambda: self.ends[-1].poll() is not None)
 
     def start(self):
         program, port = self.case.program, self.world.fresh_port()
@@ -116,12 +124,15 @@ class Play:
         with at_once():
             self.place.link(self.out.pulled, True)
         self.out.plugged, since, plugged = True, time.monotonic(), self.carried()
+        self.wait_ended()
         self.ends[-1].wait(STUCK_S)
         self.out.lasted = time.monotonic() - since
         self.out.back = self.carried()[busy] - plugged[busy]
 
     def end(self, seconds):
-        statuses = [end.wait(seconds if end is self.ends[-1] else GRACE_S) for end in reversed(self.ends)]
+        last = self.ends[-1].wait(seconds)
+        grace = STUCK_S if self.world.stacked and last == 0 else GRACE_S
+        statuses = [last, *(end.wait(grace) for end in self.ends[-2::-1])]
         self.out.client, self.out.server = statuses if len(statuses) == 2 else statuses * 2  # of one command that is both
 
     def go(self):
@@ -135,6 +146,8 @@ class Play:
             cut = self.carried()
             if self.world.stacked and not self.case.stays_out:
                 self.plug(busy, cut)
+            if self.world.stacked:
+                self.wait_ended()
             self.end(STUCK_S if self.world.stacked else DIES_S)
             self.out.away = self.carried()[1 - busy] - cut[1 - busy]
         finally:
