@@ -355,18 +355,19 @@ bool mesh_held_can_begin_again(const struct mesh_held *h)
 	return (!h->send_cq->extended || h->send_cq->seen_whole) && (!h->recv_cq->extended || h->recv_cq->seen_whole);
 }
 
-/* Who polls an extended CQ may be waiting for conn->lock, so he is waited for only as long as a poll takes that finds nothing. */
+/*
+ * Who polls an extended CQ may be waiting for conn->lock, which the caller has. So he is waited for as long as a poll takes that finds
+ * nothing, and without giving the processor away, which on a busy host takes far longer.
+ */
 static bool freeze_shortly(struct mesh_cq *cq)
 {
 	unsigned int n;
 
 	if (!cq->extended)
 		return mesh_cq_freeze(cq);
-	for (n = 0; n < 100; n++) {
+	for (n = 0; n < 300; n++)
 		if (mesh_cq_try_freeze(cq))
 			return true;
-		sched_yield();
-	}
 	return false;
 }
 

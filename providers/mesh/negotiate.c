@@ -450,7 +450,9 @@ static bool stop_posting(struct mesh_conn *conn, const struct mv_move_action *ne
  */
 static bool stops_listening(struct mesh_conn *conn, const struct mv_move_action *next)
 {
-	conn->in_batch = !mesh_conn_may_listen_on(conn, next) && stop_listening(conn) == -EAGAIN;
+	if (mesh_conn_may_listen_on(conn, next))
+		return true;
+	conn->in_batch = is_polled(conn, next) || stop_listening(conn) == -EAGAIN;
 	return !conn->in_batch;
 }
 

@@ -480,6 +480,11 @@ static void listens_while_polled(enum mv_move_state state)
 {
 	start_poll();
 	listens_for_another();
+	pthread_mutex_lock(&conn->lock);
+	assert_true(mesh_held_stop_posting(conn->held));
+	assert_int_equal(mesh_conn_listen_no_more(conn), -EAGAIN);
+	mesh_held_resume_posting(conn->held);
+	pthread_mutex_unlock(&conn->lock);
 	n_submitted = 0;
 	begin_helping();
 	assert_looks_seldom();
