@@ -520,9 +520,19 @@ static bool may_pass(const struct mv_move_action *action)
 	}
 }
 
+/* UNSUPPORTED is what the peer is told; here it is known what cannot be moved. */
+static const char *why_stays(struct mesh_conn *conn, const struct mv_move_action *action)
+{
+	const char *lost = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_live_lost(conn->held) : NULL;
+
+	if (action->timed_out)
+		return "the peer's process did not answer";
+	return lost ? lost : mv_ctl_reason_text(action->reason);
+}
+
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const char *why = action->timed_out ? "the peer's process did not answer" : mv_ctl_reason_text(action->reason);
+	const char *why = why_stays(conn, action);
 
 	count_stayed(conn, action);
 	conn->probed.prepares = false;
