@@ -15,6 +15,7 @@ from . import REPO
 PAIR = REPO / "tests/topo/pair.topo"
 SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
 SERVER, CLIENT = "a", "b"
+CARRIER_SECONDS = 30
 world.PREFIX = "chaos"
 
 
@@ -92,9 +93,14 @@ class Hosts:
         self.sim.control(nic.host, f"mlx5_{nic.index} {words}")
 
     def forward(self, port, on):
-        """The switch's port forwards or not; carrier stays."""
-        name = fabric.port_name(self.topo, self.topo.nic(port), None)
-        subprocess.run(["bridge", "-n", self.sim.fabric, "link", "set", "dev", name, "state", "3" if on else "0"], check=True)
+        """The switch's port forwards or not; carrier stays. A carrier that has just come is noticed later, and without one the kernel refuses."""
+        argv = ["bridge", "-n", self.sim.fabric, "link", "set", "dev", fabric.port_name(self.topo, self.topo.nic(port), None), "state",
+                "3" if on else "0"]
+        end = time.monotonic() + CARRIER_SECONDS
+        while (done := subprocess.run(argv, text=True, capture_output=True, check=False)).returncode:
+            if "Network is down" not in done.stderr or time.monotonic() > end:
+                raise RuntimeError(f"{' '.join(argv)}: {done.stderr}")
+            time.sleep(0.02)
 
     def control_loss(self, host, percent, netdev=None):
         """That much of the datagrams that the agent of a host sends, by that netdev or any, is lost; 0: none."""
