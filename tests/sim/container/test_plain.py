@@ -75,6 +75,8 @@ class Plain(unittest.TestCase):
         if not agent:
             act("agents", "-n", world.place.name, "kill", "a")
         act("link", "-n", world.place.name, "b.0", "on")
+        # The kernel notices a carrier up to a second later, and RTR waits no longer than that for the neighbour.
+        self.assertIsNotNone(until(lambda: "refused" in world.run("b", "bash", "-c", "echo >/dev/tcp/10.1.0.1/9")[1], SECONDS))
         sender.tell(f"::ffff:10.1.0.1 {receiver.qpn}")
         sender.hear("connected")
         if world.stacked:
