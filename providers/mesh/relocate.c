@@ -520,14 +520,14 @@ static bool may_pass(const struct mv_move_action *action)
 	}
 }
 
-/* UNSUPPORTED is what the peer is told; here it is known what cannot be moved. */
-static const char *why_stays(struct mesh_conn *conn, const struct mv_move_action *action)
+/* The peer is told UNSUPPORTED. This end knows what cannot be moved. */
+static const char *why_stays(const struct mesh_conn *conn, const struct mv_move_action *action)
 {
-	const char *lost = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_live_lost(conn->held) : NULL;
+	const char *bound = action->reason == MV_CTL_REASON_UNSUPPORTED ? mesh_conn_bound(conn) : NULL;
 
 	if (action->timed_out)
 		return "the peer's process did not answer";
-	return lost ? lost : mv_ctl_reason_text(action->reason);
+	return bound ? bound : mv_ctl_reason_text(action->reason);
 }
 
 static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)

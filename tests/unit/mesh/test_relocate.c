@@ -262,6 +262,7 @@ static bool moves(void)
 static void test_unproved(void **state)
 {
 	const struct mv_move_action prepare = {.type = MV_DO_PREPARE, .local_gid = {.raw = {3}}, .remote_gid = {.raw = {4}}};
+	const struct mv_move_action stay = {.type = MV_DO_STAY, .reason = MV_CTL_REASON_UNSUPPORTED};
 	struct mv_move_action refusal;
 
 	(void)state;
@@ -276,6 +277,10 @@ static void test_unproved(void **state)
 	assert_true(mv_move_next(&conn.move, &refusal));
 	assert_int_equal(refusal.msg.type, MV_CTL_REFUSE);
 	assert_int_equal(refusal.msg.reason, MV_CTL_REASON_UNSUPPORTED);
+	/* The peer hears of no reason. The program's user does. */
+	held.guard->broken = false;
+	assert_true(mesh_conn_live(&conn, &stay, now_ns));
+	assert_non_null(strstr(conn.stayed, "authenticated"));
 	/* The agents have met. */
 	authenticated = true;
 	assert_true(moves());
