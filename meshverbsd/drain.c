@@ -85,16 +85,14 @@ static int carry_out(struct md_agent *agent, const struct md_order *order)
 	bool undo = order->verb == MD_UNDRAIN;
 	int err;
 
-	err = undo ? md_drained_remove(&agent->drained, order->device)
-			  : md_drained_add(&agent->drained, order->device);
+	err = undo ? md_drained_remove(&agent->drained, order->device) : md_drained_add(&agent->drained, order->device);
 	if (!err)
 		err = md_drained_save(agent->rundir.control_fd, &agent->drained);
 	if (err) {
 		agent->drained = before;
 		return err;
 	}
-	md_say(MD_INFO, "%s is %s", order->device,
-	       undo ? "in use again" : "drained: announced as down");
+	md_say(MD_INFO, "%s is %s", order->device, undo ? "in use again" : "drained: announced as down");
 	md_watch_drained(&agent->watch);
 	return 0;
 }

@@ -220,6 +220,11 @@ const char *agent_text(struct json_object *object, const char *key)
 	return value && json_object_get_string_len(value) ? json_object_get_string(value) : NULL;
 }
 
+bool agent_flag(struct json_object *object, const char *key)
+{
+	return json_object_get_boolean(agent_member(object, key, json_type_boolean));
+}
+
 long long agent_number(struct json_object *object, const char *key, long long otherwise)
 {
 	struct json_object *value = agent_member(object, key, json_type_int);

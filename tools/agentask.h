@@ -46,10 +46,11 @@ int agent_order(const struct cli *cli, struct json_object *order, const char *me
  */
 void agent_ask_error(const struct cli *cli, int err, const char *expected);
 
-/* Members of an answer: NULL, or @otherwise, when it is not there or is not what it should be.
+/* Members of an answer: NULL, false, or @otherwise, when it is not there or is not what it should be.
  * @object may be NULL. */
 const char *agent_text(struct json_object *object,
 		       const char *key); /* not for an empty one either */
+bool agent_flag(struct json_object *object, const char *key);
 long long agent_number(struct json_object *object, const char *key, long long otherwise);
 struct json_object *agent_member(struct json_object *object, const char *key, int type);
 

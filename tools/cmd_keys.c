@@ -18,11 +18,6 @@ static bool is(const char *text, const char *word)
 	return text && !strcmp(text, word);
 }
 
-static bool flag(struct json_object *object, const char *key)
-{
-	return json_object_get_boolean(agent_member(object, key, json_type_boolean));
-}
-
 /* "2026-11-28 06:00", of this host's time zone; NULL: not known */
 static const char *time_text(long long since_s, char *buf, size_t size)
 {
@@ -76,9 +71,9 @@ static void show_own(struct out *out, struct json_object *keys, struct json_obje
 	out_text(out, "key", "Key", OUT_PLAIN, agent_text(own, "key"));
 	if (agent_text(own, "former_key"))
 		out_text(out, "former_key", "Former key", OUT_PLAIN, agent_text(own, "former_key"));
-	out_bool(out, "lasting", NULL, flag(own, "lasting"));
+	out_bool(out, "lasting", NULL, agent_flag(own, "lasting"));
 	out_since(out, "since", NULL, agent_number(own, "since", 0));
-	if (!flag(own, "lasting"))
+	if (!agent_flag(own, "lasting"))
 		out_textf(out, NULL, "Made", OUT_WARN,
 			  "at the start of the agent, and gone with it: its file cannot be written");
 	else if (since)
@@ -104,7 +99,7 @@ static enum out_tone state_of(struct json_object *host, struct tally *tally, cha
 		snprintf(buf, size, "not heard");
 		return OUT_PLAIN;
 	}
-	if (flag(host, "authenticated")) {
+	if (agent_flag(host, "authenticated")) {
 		snprintf(buf, size, "authenticated");
 		return OUT_GOOD;
 	}
@@ -163,7 +158,7 @@ static void show_host(struct out *out, struct json_object *host, struct tally *t
 	out_text(out, "how", "TRUSTED BY", OUT_PLAIN, how_of(host, tally));
 	out_since(out, "since", "SINCE", agent_number(host, "since", 0));
 	out_seen(out, host);
-	out_bool(out, "authenticated", NULL, flag(host, "authenticated"));
+	out_bool(out, "authenticated", NULL, agent_flag(host, "authenticated"));
 	out_text(out, "trust", NULL, OUT_PLAIN, trust ? trust : "not-heard");
 	out_text(out, "state_text", "STATE", tone, text);
 }
@@ -221,7 +216,7 @@ static int show(struct cli *cli)
 	agent_ask(cli, "status", "agent", json_type_string, &status);
 	out = cli_out(cli);
 	if (out) {
-		tally.fleet_key = flag(keys, "fleet_key");
+		tally.fleet_key = agent_flag(keys, "fleet_key");
 		show_own(out, keys, status, &tally);
 		show_hosts(out, keys, &tally);
 		show_revoked(out, keys);
@@ -279,7 +274,7 @@ static int wait_saved(struct cli *cli)
 			cli_error("this host keeps its key, for the new one cannot be written: %s", error);
 		else if ((error = agent_text(status, "keys_error")))
 			cli_error("it is in force, but cannot be written, and is forgotten when the agent ends: %s", error);
-		if (error || !flag(status, "keys_unsaved")) {
+		if (error || !agent_flag(status, "keys_unsaved")) {
 			rc = !!error;
 			json_object_put(status);
 			return rc;

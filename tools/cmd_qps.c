@@ -31,11 +31,6 @@ static enum out_tone state_tone(const char *state)
 	return state && !strcmp(state, "moved") ? OUT_GOOD : OUT_PLAIN;
 }
 
-static bool is_true(struct json_object *object, const char *key)
-{
-	return json_object_get_boolean(agent_member(object, key, json_type_boolean));
-}
-
 /* Null: not said, as with datagrams. */
 static void show_movable(struct out *out, struct json_object *status)
 {
@@ -44,9 +39,9 @@ static void show_movable(struct out *out, struct json_object *status)
 	if (!agent_member(status, "movable", json_type_boolean)) {
 		out_text(out, "movable", "MOVABLE", OUT_PLAIN, NULL);
 	} else {
-		out_bool(out, "movable", NULL, is_true(status, "movable"));
+		out_bool(out, "movable", NULL, agent_flag(status, "movable"));
 		out_textf(out, NULL, "MOVABLE", OUT_PLAIN, "%s%s%s",
-			  is_true(status, "movable") ? "yes" : "no", why ? ": " : "",
+			  agent_flag(status, "movable") ? "yes" : "no", why ? ": " : "",
 			  why ? why : "");
 	}
 	out_text(out, "why", NULL, OUT_PLAIN, why);
@@ -62,10 +57,10 @@ static void show_qp(struct out *out, struct json_object *qp)
 	show_text(out, "comm", "PROGRAM", qp);
 	show_number(out, "uid", NULL, qp);
 	show_text(out, "device", NULL, qp);
-	out_bool(out, "drained", NULL, is_true(qp, "drained"));
-	out_textf(out, NULL, "DEV", is_true(qp, "drained") ? OUT_WARN : OUT_PLAIN, "%s%s",
+	out_bool(out, "drained", NULL, agent_flag(qp, "drained"));
+	out_textf(out, NULL, "DEV", agent_flag(qp, "drained") ? OUT_WARN : OUT_PLAIN, "%s%s",
 		  agent_text(qp, "device") ? agent_text(qp, "device") : "-",
-		  is_true(qp, "drained") ? " (drained)" : "");
+		  agent_flag(qp, "drained") ? " (drained)" : "");
 	show_number(out, "qpn", "QPN", qp);
 	show_text(out, "gid", "GID", status);
 	show_text(out, "peer_host", "PEER", status);

@@ -111,7 +111,7 @@ static void check_net(struct doctor *d, struct json_object *net)
 {
 	const char *netdev = agent_text(net, "netdev");
 
-	if (!netdev || !json_object_get_boolean(agent_member(net, "running", json_type_boolean)) ||
+	if (!netdev || !agent_flag(net, "running") ||
 	    agent_number(net, "rails_heard", 0))
 		return;
 	doctor_find(d, DOCTOR_NOTE, words("%s", netdev),
@@ -210,7 +210,7 @@ static void check_key(struct doctor *d)
 			skip(d);
 		return;
 	}
-	if (!json_object_get_boolean(agent_member(d->agent, "has_key", json_type_boolean)))
+	if (!agent_flag(d->agent, "has_key"))
 		doctor_find(d, DOCTOR_NOTE, words("fleet key"),
 			    words("the agent has none: %s",
 				  agent_member(d->agent, "identity", json_type_object)

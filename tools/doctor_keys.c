@@ -11,16 +11,11 @@
 
 #define STATE_DIR "/var/lib/meshverbs"
 
-static bool flag(struct json_object *object, const char *key)
-{
-	return json_object_get_boolean(agent_member(object, key, json_type_boolean));
-}
-
 /* Do hosts know each other by keys of their own? Else the check has nothing to look at, or cannot. */
 static bool has_identities(struct doctor *d)
 {
 	if (d->agent && json_object_object_get_ex(d->agent, "identity", NULL))
-		return !flag(d->agent, "has_key");
+		return !agent_flag(d->agent, "has_key");
 	doctor_skip(d, d->agent       ? "the agent is of a version without identities"
 		       : d->container ? "the agent answers on the host only"
 				      : "no agent answers");
@@ -99,7 +94,7 @@ static void check_identity(struct doctor *d)
 		return;
 	if (!own)
 		find_no_identity(d);
-	else if (!flag(own, "lasting"))
+	else if (!agent_flag(own, "lasting"))
 		doctor_find(d, DOCTOR_ACTION, words("identity"),
 			    words("its file cannot be written, so the agent makes another with each start, and no other host "
 				  "can know this one by it"),
