@@ -3,7 +3,7 @@
  * The HCA's thread. It watches the doorbell records of the queue pairs and the arm records of the
  * CQs by looking at them, again and again while there is traffic, and with sleeps that grow from
  * a tenth of a millisecond to two when there is none: an arriving packet ends such a sleep, a doorbell
- * waits for its end. All signals are blocked in it.
+ * waits for its end, or until a thread of the program reads events. All signals are blocked in it.
  */
 #include "hca.h"
 
@@ -339,7 +339,6 @@ static void *engine_main(void *arg)
 	bool tick, more;
 
 	prctl(PR_SET_NAME, "simhca");
-	h->many_qps = many_qps();
 	prctl(PR_SET_TIMERSLACK, 1000);
 	run_first();
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
@@ -367,6 +366,7 @@ int engine_start(struct hca *h)
 	sigset_t all, old;
 	int err;
 
+	h->many_qps = many_qps();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&h->engine, NULL, engine_main, h);
@@ -383,4 +383,27 @@ void engine_stop(struct hca *h)
 	atomic_store_explicit(&h->stop, true, memory_order_release);
 	(void)!write(h->wake_fd, &one, sizeof(one));
 	pthread_join(h->engine, NULL);
+}
+
+/**
+ * engine_hurry() - a thread of the program is about to wait for events: take what it has posted before.
+ *
+ * A card hears of a doorbell at once. What is flushed is complete when this returns; for what is to be sent the engine is woken.
+ * Called without the lock.
+ */
+void engine_hurry(struct hca *h)
+{
+	uint64_t one = 1;
+	bool sends = false;
+
+	hca_lock(h);
+	/* Where it has many queue pairs, the engine looks at all of them together. */
+	if (h->n_qps < h->many_qps) {
+		h->now_ns = engine_clock();
+		doorbells_look(h);
+		sends = !TAILQ_EMPTY(&h->busy);
+	}
+	hca_unlock(h);
+	if (sends)
+		(void)!write(h->wake_fd, &one, sizeof(one));
 }

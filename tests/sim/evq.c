@@ -150,6 +150,7 @@ long evq_read(struct hca *h, struct evq *q, int fd, void *buf, unsigned long len
 	char byte;
 	long got;
 
+	engine_hurry(h);
 	do {
 		/* Not only the first time: another thread may have taken the event of this byte. */
 		got = recv(fd, &byte, 1, 0);

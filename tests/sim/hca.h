@@ -53,7 +53,7 @@ struct hca {
 	uint32_t next_cqn, next_srqn;
 	LIST_HEAD(, ucontext) contexts;
 	LIST_HEAD(, qp) all_qps;
-	uint32_t many_qps; /* with so many it has one round a tick, and sends bursts: its thread alone uses it */
+	uint32_t many_qps; /* with so many it has one round a tick, and sends bursts: constant */
 	uint64_t doorbells_ns; /* not to be looked at before: with thousands of queues that takes long */
 	LIST_HEAD(, cq) cqs;
 	struct doorbell *doorbells; /* of all queue pairs; doorbell.h */
@@ -245,6 +245,7 @@ int neigh_try(const uint8_t *sgid, const uint8_t *dgid, uint32_t ifindex, uint8_
 /* engine.c */
 int engine_start(struct hca *h);
 void engine_stop(struct hca *h);
+void engine_hurry(struct hca *h);
 uint64_t engine_clock(void);
 
 /* cmd.c, cmd_ioctl.c: the uverbs file's write() and ioctl(). Called without the lock. */
