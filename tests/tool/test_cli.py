@@ -155,6 +155,34 @@ class CliTest(ToolTest):
         self.assertEqual(complete("meshverbs", "keys", "--j"), ["--json"])
         self.assertEqual(complete("meshverbs", "keys", "rotate", ""), [])
 
+    def test_completion_of_foreign_names(self):
+        """TAB offers no name that Return would run; nor does TAB itself run one."""
+        place = self.dir / "world"
+        for name in ("good-1.d", "$(touch ran)", "`touch ran`", "a;touch ran", "a b", "a&touch ran", "a|b", "a>ran", "a<b", "-o", "~root", "{a,b}",
+                     "a\\b", "a'b", 'a"b', "a*", "!!", "#a", "a\ttouch", "a\x1b[A", "\u00a0touch"):
+            (place / name).mkdir(parents=True)
+        (self.dir / "bin").mkdir()
+        fake = self.dir / "bin/meshverbs"
+        hosts = ("node-1.rack", "$(touch ran)", "`touch ran`", "a;touch", "${X:=a}", "-x", "{a,b}")
+        fake.write_text("#!/bin/sh\ncat <<'END'\n" + "".join(f' "host": "{host}",\n' for host in hosts) + "END\n")
+        fake.chmod(0o755)
+
+        def complete(file, function, *words):
+            script = ('source "$1"; f=$2; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "$f"; printf "%s\\n" "${COMPREPLY[@]}"')
+            return subprocess.run(["bash", "-c", script, "bash", str(SOURCE / "tools/completion" / file), function, *words], cwd=place, text=True,
+                                  capture_output=True, timeout=60, check=True, env={**os.environ, "PATH": f"{self.dir}/bin:{os.environ['PATH']}"}
+                                  ).stdout.splitlines()
+
+        for words in (("meshverbs", "_meshverbs", "meshverbs", "--root", ""), ("meshverbs", "_meshverbs", "meshverbs", "metrics", "-t", ""),
+                      ("meshverbs-front", "_meshverbs_front", "meshverbs-front", "--root", ""),
+                      ("meshverbs-front", "_meshverbs_front", "meshverbs-front", "--plugin", ""),
+                      ("meshverbsd", "_meshverbsd", "meshverbsd", "--state-dir", ""),
+                      ("meshverbsd", "_meshverbsd", "meshverbsd", "--config", "")):
+            with self.subTest(words=words):
+                self.assertEqual(complete(*words), ["good-1.d"])
+        self.assertEqual(complete("meshverbs", "_meshverbs", "meshverbs", "keys", "pin", ""), ["node-1.rack"])
+        self.assertFalse((place / "ran").exists())
+
 
 if __name__ == "__main__":
     unittest.main()
