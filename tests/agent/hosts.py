@@ -36,7 +36,7 @@ def ip(*words):
     return sh("ip", *map(str, words))
 
 
-def wait_for(what, condition, timeout=5.0):
+def wait_for(what, condition, timeout=60):
     """Waits until the condition is true (returns it), or fails. Returns also how long it took, in seconds."""
     begun = time.monotonic()
     while True:
@@ -85,7 +85,7 @@ class Talk:
                 return self.lines
             self.lines.append(line.rstrip("\n"))
 
-    def expect(self, line, timeout=3.0):
+    def expect(self, line, timeout=60):
         return wait_for(f"'{line}', there is {self.lines}", lambda: line in self.poll(), timeout)[1]
 
     def close(self):
@@ -129,10 +129,14 @@ class Host:
         lines = [line.split() for line in self.ip("neigh", "show", "dev", dev).splitlines()]
         return [(words[0], words[-1]) for words in lines if words[-1] in ("INCOMPLETE", "FAILED")]
 
+    def addresses(self):
+        return {address["local"] for link in json.loads(self.ip("-j", "addr")) if link["ifname"] != "lo"
+                for address in link["addr_info"]}
+
     @contextlib.contextmanager
     def mute(self, dev):
-        """What it sends to those it knows there goes to nobody; what they send is heard."""
-        known = {words[0] for words in map(str.split, self.ip("neigh", "show", "dev", dev).splitlines())}
+        """What it sends to other hosts there goes to nobody; what they send is heard."""
+        known = {address for host in self.world.hosts.values() if host is not self for address in host.addresses()}
         for address in known:
             self.ip("neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", dev)
         yield
@@ -192,7 +196,7 @@ class Host:
     def stop(self, sig=signal.SIGTERM):
         """Ends the agent: its process is the one that was started, by exec."""
         self.agent.send_signal(sig)
-        status = self.agent.wait(timeout=5)
+        status = self.agent.wait(timeout=60)
         self.agent = None
         return status
 

@@ -503,7 +503,7 @@ class Listener:
         raise AssertionError("nothing like that was heard")
 
 
-def wait_for(condition, what, timeout=15):
+def wait_for(condition, what, timeout=60):
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if condition():
