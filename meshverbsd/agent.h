@@ -102,6 +102,7 @@ struct md_agent {
 
 	/* When what is due; 0: at once. */
 	uint64_t publish_ns; /* UINT64_MAX: nothing to publish */
+	bool publish_unproven; /* for what counts in @wakes, besides others perhaps */
 	uint64_t published_ns, publish_cost_ns;
 	uint64_t renew_ns; /* of md_renew_next() */
 	uint64_t heartbeat_ns, targets_ns, count_ns;
@@ -141,8 +142,8 @@ uint64_t md_now(void);
 int md_due_start(struct md_agent *agent);
 /* It has to be written anew; @urgent: somebody's port went down, and connections wait for that. */
 void md_due_directory(struct md_agent *agent, bool urgent);
-/* The same after what that host has said, no more often than MD_WAKES_RATE unless that is proven, or urgent for paths that are watched. */
-void md_due_heard(struct md_agent *agent, const struct mv_host_id *host, bool urgent, bool proven);
+/* The same after what that host has said, no more often than MD_WAKES_RATE unless that is proven, or urgent or signed for paths that are watched. */
+void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven);
 
 /* files.c: what the administrator writes; mistakes are logged */
 void md_files_hosts(struct md_agent *agent);

@@ -39,12 +39,15 @@ void md_due_directory(struct md_agent *agent, bool urgent)
 
 static const struct md_rate wakes_rate = {.per_second = MD_WAKES_RATE, .burst = MD_WAKES_BURST};
 
-/* Each directory wakes all processes of this host. */
-void md_due_heard(struct md_agent *agent, const struct mv_host_id *host, bool urgent, bool proven)
+/* Each directory wakes all processes of this host. A host can be made up with a key of its own: one that nobody watches is rationed. */
+void md_due_heard(struct md_agent *agent, const struct md_host *host, bool urgent, bool proven)
 {
 	uint64_t now_ns = md_now(), at_ns;
+	bool is_signed = md_host_is_vouched(host), watched = (urgent || is_signed) && md_probes_has_host(&agent->probes, &host->id);
 
-	if (proven || md_limit_has(&agent->wakes, &wakes_rate, now_ns) || (urgent && md_probes_has_host(&agent->probes, host))) {
+	if (!proven && !(is_signed && watched))
+		agent->publish_unproven = true;
+	if (proven || watched || md_limit_has(&agent->wakes, &wakes_rate, now_ns)) {
 		md_due_directory(agent, urgent);
 		return;
 	}
@@ -104,8 +107,9 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	agent->publish_cost_ns = agent->published_ns - now_ns;
 	agent->publish_ns = UINT64_MAX;
 	if (!err) {
-		if (!md_secure_has_key(agent->secure))
+		if (agent->publish_unproven)
 			md_limit_take(&agent->wakes, &wakes_rate, now_ns);
+		agent->publish_unproven = false;
 		md_clients_changed(&agent->clients);
 		if (!agent->counts.published++) {
 			sd_notify(0, "READY=1");

@@ -215,6 +215,8 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		     const struct md_beacon *beacon, uint64_t now_ns, unsigned int *news)
 {
 	uint32_t n_up = host->desc ? md_desc_n_up(host->desc) : 0;
+	/* take_desc() compares with what is signed */
+	bool rationed = !heard->proven && !md_host_is_vouched(host);
 	int rc;
 
 	if (host->desc && host->generation == beacon->generation)
@@ -229,14 +231,14 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		*news |= MD_NEWS_WANTED;
 		return 0;
 	}
-	if (host->desc && !heard->proven && !md_limit_has(&host->changes, &changes_rate, now_ns)) {
+	if (host->desc && rationed && !md_limit_has(&host->changes, &changes_rate, now_ns)) {
 		hosts->n_held_back++;
 		return 0;
 	}
 	rc = add_piece(hosts, host, beacon, now_ns);
 	if (rc < 0)
 		return rc;
-	if (rc && !heard->proven)
+	if (rc && rationed)
 		md_limit_take(&host->changes, &changes_rate, now_ns);
 	if (rc)
 		*news |= md_desc_n_up(host->desc) < n_up ? MD_NEWS_DESC | MD_NEWS_DOWN : MD_NEWS_DESC;

@@ -133,7 +133,8 @@ enum md_news {
  * md_hosts_hear - take a beacon or an answer
  * @ret_news: mask of enum md_news
  *
- * Without proof a description that changes too often is not taken yet: MD_CHANGES_RATE. It is asked for again.
+ * Without proof a description that changes too often is not taken yet: MD_CHANGES_RATE. It is asked for again. What a statement vouches
+ * for is taken as often as it is signed: statements are verified at a bounded rate.
  *
  * An answer says nothing of links. It does not replace the description of a host whose beacons are heard, unless it
  * comes from where they come from. Without proof it does not speak for a host that another address has answered for

@@ -40,7 +40,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 		md_carry_known(&agent->carry);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING | MD_NEWS_NAME))
-		md_due_heard(agent, &host->id, news & MD_NEWS_DOWN, heard->proven);
+		md_due_heard(agent, host, news & MD_NEWS_DOWN, heard->proven);
 	if (news & MD_NEWS_HOST)
 		md_say(MD_DEBUG, "host %s: heard", host->name);
 }

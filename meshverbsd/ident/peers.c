@@ -108,7 +108,7 @@ void md_trust_confirmed(struct md_agent *agent, const struct mv_host_id *id)
 	if (!host)
 		return;
 	md_say(MD_DEBUG, "host %s: seals what it sends", host->name);
-	md_due_heard(agent, id, false, false); /* its flag in the directory */
+	md_due_heard(agent, host, false, false); /* its flag in the directory */
 }
 
 /* It has another key of ours than we have, or we have none of its. */

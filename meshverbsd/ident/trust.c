@@ -473,7 +473,7 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 	}
 	/* Flags in the directory. */
 	if (was_vouched != md_host_is_vouched(host))
-		md_due_heard(agent, &host->id, false, false);
+		md_due_heard(agent, host, false, false);
 	return news;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent.h"
 #include "fault.h"
 #include "peers.h"
 #include "pins.h"
@@ -259,6 +260,73 @@ static void test_forged_before(void **state)
 	md_hosts_fini(&hosts);
 }
 
+/* How often a host has changed that signs each change is for itself to say. */
+static void test_signed_changes(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, UP};
+	struct md_statement up, down;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	up = statement_of(100, 1);
+	peer.text = DOWN;
+	peer.generation = 2;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	down = statement_of(100, 2);
+	vouch(&down, 0);
+	for (unsigned int i = 3; i < 4 * MD_CHANGES_BURST; i++) {
+		struct md_statement *said = i % 2 ? &up : &down;
+
+		said->generation = i;
+		vouch(said, 0);
+		peer.generation = i;
+		peer.text = i % 2 ? UP : DOWN;
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+		assert_int_equal(news & MD_NEWS_DESC, MD_NEWS_DESC);
+	}
+	assert_int_equal(hosts.n_held_back, 0);
+	md_hosts_fini(&hosts);
+}
+
+/* As soon as any other change: here an hour from now, when the last directory was made. */
+static bool is_due_at_once(struct md_agent *agent, bool exhausted, bool proven)
+{
+	agent->publish_ns = UINT64_MAX;
+	agent->publish_unproven = false;
+	agent->published_ns = md_now() + 3600 * MD_S;
+	agent->wakes.full_at_ns = exhausted ? md_now() + MD_WAKES_BURST * MD_S / MD_WAKES_RATE : 0;
+	md_due_heard(agent, host(), false, proven);
+	return agent->publish_ns >= agent->published_ns;
+}
+
+/* The directory is written for a signed change at once where a process watches that host, and takes nothing from what the others may. */
+static void test_signed_wakes(void **state)
+{
+	static struct md_agent agent = {.counts.published = 1};
+	struct peer peer = {1, 100, 1, 1000, UP};
+	struct md_probe watched = {.has_host = true};
+	struct md_statement said;
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_true(is_due_at_once(&agent, false, false));
+	assert_true(agent.publish_unproven);
+	watched.host = host()->id;
+	HASH_ADD(hh, agent.probes.by_key, key, sizeof(watched.key), &watched);
+	assert_false(is_due_at_once(&agent, true, false));
+	said = statement_of(100, 1);
+	vouch(&said, 0);
+	assert_true(is_due_at_once(&agent, true, false));
+	assert_false(agent.publish_unproven);
+	HASH_DEL(agent.probes.by_key, &watched);
+	assert_false(is_due_at_once(&agent, true, false));
+	assert_true(agent.publish_unproven);
+	assert_true(is_due_at_once(&agent, true, true));
+	md_hosts_fini(&hosts);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -266,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_precedence), TEST(test_revoked),	 TEST(test_file),
 		TEST(test_bad_lines),  TEST(test_revoked_and_pinned), TEST(test_forged_beacons), TEST(test_forged_before),
+		TEST(test_signed_changes), TEST(test_signed_wakes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
