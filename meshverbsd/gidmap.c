@@ -141,10 +141,11 @@ static bool is_ours(const struct md_view *view, const union ibv_gid *gid, bool k
 	       (kept || !md_view_keeps_gid(view, gid));
 }
 
-void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
-		     const struct md_targets *targets)
+/* Return: whether there was memory for all. */
+static bool claim_all(struct md_gidmap *map, const struct md_host *host, const struct md_netset *heard, const struct md_view *view,
+		      const struct md_targets *targets)
 {
-	const struct md_netset heard = heard_on(host, view);
+	bool all = true;
 
 	for (uint32_t g = 0; host->desc && g < host->desc->n_gids; g++) {
 		const union ibv_gid *gid = &host->desc->gids[g].gid;
@@ -161,14 +162,29 @@ void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const st
 		holder = find(map, gid);
 		if (!holder)
 			holder = add(map, gid);
-		if (!holder)
+		if (!holder) {
+			all = false;
 			continue;
-		claim.evidence = evidence_of(host, &heard, gid, view, targets);
+		}
+		claim.evidence = evidence_of(host, heard, gid, view, targets);
 		if (mv_gid_family(gid) == MV_FAMILY_LINK_LOCAL)
 			join(holder, &host->id);
 		else
 			contest(map, holder, &claim, kept);
 	}
+	return all;
+}
+
+void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct md_view *view,
+		     const struct md_targets *targets)
+{
+	const struct md_netset heard = heard_on(host, view);
+
+	/* A view of number 0 is nobody's: see struct md_view. */
+	if (host->claimed_view && host->claimed_view == view->number && !memcmp(&host->claimed_on, &heard, sizeof(heard)))
+		return;
+	host->claimed_on = heard;
+	host->claimed_view = claim_all(map, host, &heard, view, targets) && host->desc ? view->number : 0;
 }
 
 static void let_go(struct md_gidmap *map, struct md_holder *holder, const struct mv_host_id *id)
@@ -223,7 +239,10 @@ void md_gidmap_settle(struct md_gidmap *map, const struct md_hosts *hosts,
 		return;
 	map->n_contested = 0;
 	HASH_ITER(hh, hosts->by_id, host, next)
-	md_gidmap_claim(map, host, view, targets);
+	{
+		host->claimed_view = 0;
+		md_gidmap_claim(map, host, view, targets);
+	}
 }
 
 void md_gidmap_fini(struct md_gidmap *map)

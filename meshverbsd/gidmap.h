@@ -29,12 +29,14 @@ struct md_gidmap {
 
 /**
  * md_gidmap_claim - a host says that it has these GIDs
+ *
+ * Does nothing if none of what that depends on has changed since it did so last.
  * @view: our own; its GIDs are nobody else's, but for those that it only keeps
  * @targets: to know which claims the hosts file supports
  *
  * To be called again when its description, or where it is heard, has changed. What has no memory is left out.
  */
-void md_gidmap_claim(struct md_gidmap *map, const struct md_host *host, const struct md_view *view,
+void md_gidmap_claim(struct md_gidmap *map, struct md_host *host, const struct md_view *view,
 		     const struct md_targets *targets);
 
 /** md_gidmap_release - a host is gone, or will claim anew */

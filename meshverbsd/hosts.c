@@ -33,12 +33,8 @@ static void drop_partial(struct md_hosts *hosts, struct md_host *host)
 	hosts->n_partial--;
 }
 
-static void drop_desc(struct md_hosts *hosts, struct md_host *host)
+static void free_desc(struct md_hosts *hosts, struct md_host *host)
 {
-	if (!host->desc)
-		return;
-	if (hosts->leaving)
-		hosts->leaving(hosts->arg, host);
 	hosts->bytes -= md_desc_bytes(host->desc);
 	free(host->desc);
 	host->desc = NULL;
@@ -46,6 +42,16 @@ static void drop_desc(struct md_hosts *hosts, struct md_host *host)
 	host->near = NULL;
 	host->near_view = 0;
 	host->cut_changes = 0;
+}
+
+static void drop_desc(struct md_hosts *hosts, struct md_host *host)
+{
+	if (!host->desc)
+		return;
+	if (hosts->leaving)
+		hosts->leaving(hosts->arg, host);
+	host->claimed_view = 0;
+	free_desc(hosts, host);
 }
 
 static void remove_host(struct md_hosts *hosts, struct md_host *host)
@@ -73,6 +79,18 @@ static bool take_room(struct md_hosts *hosts, uint64_t now_ns)
 	if (hosts->room_at_ns - now_ns >= most)
 		return false;
 	hosts->room_at_ns += each;
+	return true;
+}
+
+static bool take_gids(struct md_hosts *hosts, uint32_t n, uint64_t now_ns)
+{
+	const uint64_t each = MD_S / MD_NEW_GIDS_RATE, most = MD_NEW_GIDS_BURST * each;
+
+	if (hosts->gids_at_ns < now_ns)
+		hosts->gids_at_ns = now_ns;
+	if (hosts->gids_at_ns - now_ns >= most)
+		return false;
+	hosts->gids_at_ns += n * each;
 	return true;
 }
 
@@ -133,11 +151,24 @@ static bool has_memory(const struct md_hosts *hosts, const struct md_host *host,
 	return wants <= had || hosts->bytes - had + wants <= max;
 }
 
+/* As far as who holds them depends on it: most changes are of a port that goes or comes. */
+static bool same_gids(const struct md_desc *a, const struct md_desc *b)
+{
+	if (a->n_gids != b->n_gids)
+		return false;
+	for (uint32_t g = 0; g < a->n_gids; g++)
+		if (!mv_gid_equal(&a->gids[g].gid, &b->gids[g].gid) || mv_dir_gid_is_kept(&a->gids[g]) != mv_dir_gid_is_kept(&b->gids[g]))
+			return false;
+	return true;
+}
+
+/* @rationed: nobody has proven it */
 static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     const uint8_t *bytes, size_t len)
+		     const uint8_t *bytes, size_t len, bool rationed, uint64_t now_ns)
 {
 	uint8_t content[MD_CONTENT_BYTES];
 	struct md_desc *desc;
+	bool same;
 	int err;
 
 	md_statement_content(beacon->name, beacon->agent_version, bytes, len, content);
@@ -151,8 +182,16 @@ static int take_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		hosts->n_refused++;
 		return -ENOSPC;
 	}
+	same = host->desc && same_gids(host->desc, desc);
+	if (rationed && !same && !take_gids(hosts, desc->n_gids, now_ns)) {
+		free(desc);
+		return -EAGAIN;
+	}
 	follow_numbers(host, desc, beacon->generation);
-	drop_desc(hosts, host);
+	if (same)
+		free_desc(hosts, host);
+	else
+		drop_desc(hosts, host);
 	hosts->bytes += md_desc_bytes(desc);
 	host->desc = desc;
 	host->generation = beacon->generation;
@@ -179,7 +218,7 @@ static int begin_partial(struct md_hosts *hosts, struct md_host *host,
 
 /* Return: 1 when the description is complete, 0 when pieces are missing, -errno. */
 static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct md_beacon *beacon,
-		     uint64_t now_ns)
+		     bool rationed, uint64_t now_ns)
 {
 	unsigned int n_pieces = md_beacon_pieces(beacon->desc_bytes);
 	struct md_partial *partial = host->partial;
@@ -187,7 +226,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 
 	if (n_pieces == 1) {
 		drop_partial(hosts, host);
-		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes);
+		err = take_desc(hosts, host, beacon, beacon->data, beacon->desc_bytes, rationed, now_ns);
 		return err ? err : 1;
 	}
 	if (!partial || partial->generation != beacon->generation ||
@@ -202,7 +241,7 @@ static int add_piece(struct md_hosts *hosts, struct md_host *host, const struct 
 	partial->have |= 1ull << beacon->piece;
 	if (partial->have != (1ull << n_pieces) - 1)
 		return 0;
-	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes);
+	err = take_desc(hosts, host, beacon, partial->bytes, partial->desc_bytes, rationed, now_ns);
 	drop_partial(hosts, host);
 	return err ? err : 1;
 }
@@ -235,7 +274,11 @@ static int hear_desc(struct md_hosts *hosts, struct md_host *host, const struct 
 		hosts->n_held_back++;
 		return 0;
 	}
-	rc = add_piece(hosts, host, beacon, now_ns);
+	rc = add_piece(hosts, host, beacon, rationed, now_ns);
+	if (rc == -EAGAIN) {
+		hosts->n_held_back++;
+		return 0;
+	}
 	if (rc < 0)
 		return rc;
 	if (rc && rationed)
@@ -417,6 +460,8 @@ int md_hosts_vouch(struct md_hosts *hosts, struct md_host *host, const struct md
 	host->vouch->trust = trust;
 	host->vouch->said = *said;
 	memcpy(host->vouch->digest, digest, sizeof(host->vouch->digest));
+	if (was_vouched != md_host_is_vouched(host))
+		host->claimed_view = 0;
 	if (trust != MD_TRUST_PINNED || was_vouched)
 		return 0;
 	drop_partial(hosts, host);
@@ -435,6 +480,7 @@ void md_hosts_unvouch(struct md_host *host)
 {
 	free(host->vouch);
 	host->vouch = NULL;
+	host->claimed_view = 0;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

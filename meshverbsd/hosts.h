@@ -54,6 +54,9 @@ struct md_host {
 	struct md_desc *desc; /* NULL until complete */
 	uint8_t content[MD_CONTENT_BYTES]; /* md_statement_content() of @desc */
 	uint32_t content_version; /* and the agent's version in it */
+	/* gidmap.c: where it was heard when it claimed the GIDs of @desc, as of that view of ours; 0: not since something has changed */
+	struct md_netset claimed_on;
+	uint64_t claimed_view;
 	struct md_vouch *vouch; /* NULL: no statement */
 	uint64_t trust_ask_ns; /* ident/trust.c: its statement, or a confirmation, is not asked for before */
 	unsigned int trust_asked; /* so often, in vain */
@@ -89,8 +92,9 @@ struct md_hosts {
 	size_t n, n_partial;
 	size_t bytes; /* of all descriptions */
 	uint64_t room_at_ns; /* MD_NEW_HOSTS_RATE: as if each new host took up 1/RATE seconds */
+	uint64_t gids_at_ns; /* MD_NEW_GIDS_RATE, likewise */
 	uint64_t n_refused; /* hosts for which there was no room */
-	uint64_t n_held_back; /* descriptions that were not taken yet, for MD_CHANGES_RATE */
+	uint64_t n_held_back; /* descriptions that were not taken yet, for MD_CHANGES_RATE or MD_NEW_GIDS_RATE */
 };
 
 /** md_host_takes_bundles - does its agent know bundle_wire.h? */
@@ -133,7 +137,7 @@ enum md_news {
  * md_hosts_hear - take a beacon or an answer
  * @ret_news: mask of enum md_news
  *
- * Without proof a description that changes too often is not taken yet: MD_CHANGES_RATE. It is asked for again. What a statement vouches
+ * Without proof a description that changes too often is not taken yet: MD_CHANGES_RATE, MD_NEW_GIDS_RATE. It is asked for again. What a statement vouches
  * for is taken as often as it is signed: statements are verified at a bounded rate.
  *
  * An answer says nothing of links. It does not replace the description of a host whose beacons are heard, unless it

@@ -124,8 +124,13 @@ static void on_entry(struct md_agent *agent, const struct md_received *received,
 		return;
 	}
 	/* Its address counts as a way to it from now on, and the hosts file speaks for it. */
-	if (target && md_target_answered(target, &opened->sender, now_ns))
+	if (target && md_target_answered(target, &opened->sender, now_ns)) {
+		struct md_host *host = md_hosts_find(&agent->hosts, &opened->sender);
+
+		if (host)
+			host->claimed_view = 0;
 		news |= MD_NEWS_SIGHTING;
+	}
 	take_news(agent, &heard, news, now_ns);
 }
 

@@ -471,9 +471,11 @@ static unsigned int take_statement(struct md_agent *agent, struct md_host *host,
 		host->trust_ask_ns = 0;
 		md_trust_ask(agent, host, now_ns);
 	}
-	/* Flags in the directory. */
-	if (was_vouched != md_host_is_vouched(host))
+	/* Flags in the directory; and nobody else takes its GIDs. */
+	if (was_vouched != md_host_is_vouched(host)) {
+		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
 		md_due_heard(agent, host, false, false);
+	}
 	return news;
 }
 

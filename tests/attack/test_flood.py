@@ -12,7 +12,7 @@ import unittest
 
 import attacknet
 import wire
-from attacknet import link_local
+from attacknet import link_local, wait_for
 from test_attack import ALICE, AttackTest, GROUP, KEY, V
 
 PER_SECOND = 10000
@@ -116,6 +116,23 @@ class FloodTest(AttackTest):
         self.assertLess(memory, 450 * 1024)
         self.assert_alice_reaches_v()
 
+    def test_beacons_that_tell_nothing_new(self):
+        """One large host, heard on one rail after the other, in one life after the other: it has the GIDs that it had."""
+        head = wire.text("mlx5_0") + wire.text("m0") + struct.pack("!IiHHBBBH", 100000, -1, 0, 4096, 1, 2, 1, 1000)
+        gids = (struct.pack("!4IIHBB", 0x20010db8, 0, 0, g, g, 0xffff, wire.ROCE_V2, 128) for g in range(1000))
+        desc = struct.pack("!HH", 1, 1000) + head + b"".join(gids)
+        forger = self.mallory()
+
+        def large(piece, rail, start):
+            data = desc[piece * 1000:piece * 1000 + 1000] if piece < 0xff else b""
+            said = struct.pack("!BBHHHIIQ", 1, piece, rail, 3, len(data), 60000, len(desc), 1) + wire.text("large") + data
+            return link_local(1, 1), GROUP, wire.Header(kind=wire.BEACON, sender=b"L" * 16, start=start, counter=1).pack() + said
+
+        for piece in range(len(desc) // 1000 + 1):
+            forger.send(*large(piece, 0, 1))
+        wait_for(lambda: self.v.directory().holders("2001:db8::3e7") == {"large"}, "it is heard")
+        self.flood(forger, self.random_frames(forger, lambda number: large(0xff, number % 60, number)))
+
     def test_forged_sources(self):
         """From beyond the router, each from another address: all want to be challenged."""
         forger = self.forger("router", "r0", attacknet.mac_of(2, 2))
@@ -147,7 +164,7 @@ class FloodTest(AttackTest):
 
 class SealedFloodTest(FloodTest):
     key = KEY
-    test_beacons_of_large_hosts = None  # nobody believes them
+    test_beacons_of_large_hosts = test_beacons_that_tell_nothing_new = None  # nobody believes them
 
     def test_beacons_of_invented_hosts(self):
         """Sealed, as far as one sees from outside: each costs an attempt to open it."""

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "expiry.h"
@@ -73,6 +74,65 @@ static void test_changes_are_rationed(void **state)
 	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S + MD_S / MD_CHANGES_RATE, &news), 0);
 	assert_int_equal(news, MD_NEWS_DESC);
 	assert_int_equal(host(1)->generation, peer.generation);
+}
+
+static unsigned int n_left;
+
+static void count_leaving(void *arg, const struct md_host *host)
+{
+	(void)arg;
+	(void)host;
+	n_left++;
+}
+
+#define N_GIDS 1000
+
+/* One rail with that many GIDs, all of them this host's. */
+static char *many_gids(unsigned int n, bool up)
+{
+	static char text[64 + N_GIDS * 32];
+	int len = snprintf(text, sizeof(text), "rail mlx5_0%s;", up ? "" : " down");
+
+	for (unsigned int g = 0; g < N_GIDS; g++)
+		len += snprintf(text + len, sizeof(text) - (size_t)len, "gid 2001:db8:%x::%x v2;", n, 1 + g);
+	return text;
+}
+
+/* Whoever lists a thousand GIDs in each beacon takes no more time than that: hosts made up, or one that changes. Ports are not in their way. */
+static void test_gids_are_rationed(void **state)
+{
+	struct peer peer = {1, 100, 1, 60000, NULL};
+	const unsigned int most = MD_NEW_GIDS_BURST / N_GIDS + 1;
+	unsigned int news, n_taken = 0;
+	uint64_t held_back;
+
+	(void)state;
+	hosts.leaving = count_leaving;
+	n_left = 0;
+	for (peer.n = 1; peer.n < most + 20; peer.n++) {
+		peer.text = many_gids(peer.n, true);
+		assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+		n_taken += (news & MD_NEWS_DESC) != 0;
+	}
+	assert_int_equal(n_taken, most);
+	held_back = hosts.n_held_back;
+	assert_int_not_equal(held_back, 0);
+	/* A port of one of them goes: nobody has to look who holds its GIDs. */
+	peer.n = 1;
+	peer.generation = 2;
+	peer.text = many_gids(1, false);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news, MD_NEWS_DESC | MD_NEWS_DOWN);
+	assert_int_equal(n_left, 0);
+	assert_int_equal(hosts.n_held_back, held_back);
+	peer.generation = 3;
+	peer.text = many_gids(200, false);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(news & MD_NEWS_DESC, 0);
+	assert_int_equal(n_left, 0);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, 2 * MD_S, &news), 0);
+	assert_int_equal(news & MD_NEWS_DESC, MD_NEWS_DESC);
+	assert_int_equal(n_left, 1);
 }
 
 static void test_news(void **state)
@@ -503,6 +563,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_changes_are_rationed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gids_are_rationed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_news, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_own_and_old, setup, teardown),

@@ -653,6 +653,36 @@ static void test_walks_of_claims(void **state)
 	assert_in_range(n_walks, 1, N_GIDS / 2);
 }
 
+/* A beacon that tells nothing new of GIDs or links costs none, whatever else it says. */
+static void test_walks_of_claims_again(void **state)
+{
+	struct md_host *host;
+
+	(void)state;
+	host_of_pods(32);
+	view->number = 1;
+	host = hosts.by_id;
+	host->sightings = calloc(2, sizeof(struct md_sighting));
+	assert_non_null(host->sightings);
+	host->n_sightings = host->cap_sightings = 2;
+	host->sightings[0].ifindex = host->sightings[1].ifindex = view->nets[0].ifindex;
+	claim_all();
+	n_walks = 0;
+	host->sightings[0].start = 7;
+	host->sightings[1].rail = 7;
+	claim_all();
+	assert_int_equal(n_walks, 0);
+	host->sightings[1].ifindex = view->nets[1].ifindex;
+	claim_all();
+	assert_int_not_equal(n_walks, 0);
+	n_walks = 0;
+	claim_all();
+	assert_int_equal(n_walks, 0);
+	view->number = 2;
+	claim_all();
+	assert_int_not_equal(n_walks, 0);
+}
+
 /* Nor any when there is no more room. */
 static void test_walks_while_there_is_room(void **state)
 {
@@ -690,6 +720,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_of_claims, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_walks_of_claims_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_walks_while_there_is_room, setup, teardown),
 	};
 
