@@ -87,7 +87,7 @@ static bool is_expected(struct md_agent *agent, const struct md_received *receiv
 
 	*ret_target = md_targets_find(&agent->targets, &gid);
 	if (*ret_target && md_target_expects(*ret_target, now_ns))
-		return true;
+		return md_targets_may_answer(&agent->targets, *ret_target, &opened->sender, now_ns);
 	*ret_target = NULL;
 	if (!host || now_ns - host->queried_ns > MD_PARTIAL_NS)
 		return false;

@@ -164,6 +164,12 @@ uint32_t md_targets_interval_ms(const struct md_targets *targets)
 	return ms < MD_INTERVAL_MAX_MS ? (uint32_t)ms : MD_INTERVAL_MAX_MS;
 }
 
+bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
+{
+	return !target->answered_ns || !memcmp(&target->host, host, sizeof(*host)) ||
+	       now_ns - target->answered_ns >= md_targets_interval_ms(targets) * MD_MS;
+}
+
 static bool take_room(struct md_targets *targets, uint64_t account, uint64_t now_ns)
 {
 	const uint64_t each = MD_S / MD_QUERY_RATE;

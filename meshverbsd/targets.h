@@ -76,6 +76,9 @@ bool md_target_silent(const struct md_target *target, uint64_t now_ns);
 /** md_targets_expects - was it asked so lately that an answer may come? */
 bool md_target_expects(const struct md_target *target, uint64_t now_ns);
 
+/** md_targets_may_answer - there is one host at an address: another one counts when the one before has been silent for an interval */
+bool md_targets_may_answer(const struct md_targets *targets, const struct md_target *target, const struct mv_host_id *host, uint64_t now_ns);
+
 /**
  * md_target_answered - an answer has come
  *

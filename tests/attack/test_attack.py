@@ -377,6 +377,26 @@ class OffPathTest(AttackTest):
         self.assertEqual(self.v.directory().holders("10.0.1.2"), self.alice_name)
         self.assertEqual(self.v.directory().holders("10.0.1.1"), {""})
 
+    def test_answers_under_many_names(self):
+        """There is one host at an address: who answers under a hundred ids, each with 16 addresses, is the first of them."""
+        before, rejected = self.v.metrics()["hosts"], self.v.metrics()["entries_rejected"]
+        say, n = self.outsider.say, 100
+
+        def say_all(to, kind, payload, **fields):
+            if kind != wire.ENTRY:
+                return say(to, kind, payload, **fields)
+            for number in range(n):
+                rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", *(f"10.7.{number}.{g}" for g in range(1, 17))])
+                say(to, kind, wire.beacon(wire.description(rail), name=f"evil{number}", rail_number=0xffff),
+                    sender=number.to_bytes(16, "big"), **fields)
+
+        self.outsider.say = say_all
+        self.answer_query(b"")
+        wait_for(lambda: self.v.metrics()["entries_rejected"] >= rejected + n - 2, self.v.metrics)
+        # Another one may have come after an interval in which the machine did nothing else.
+        self.assertLess(self.v.metrics()["hosts"], before + 4)
+        self.assertEqual(len(self.v.directory().holders("10.0.4.2")), 1)
+
     def test_answer_that_nobody_asked_for(self):
         rail = wire.rail("mlx5_0", "o0", ["10.0.4.2", "10.0.9.9"])
         self.outsider.meet("10.0.3.1")

@@ -283,6 +283,26 @@ static void test_target_answers(void **state)
 	assert_false(md_target_answered(target, &other, silent + 2 * MD_S));
 }
 
+/* Whoever answers says which host he is, and may say another name each time. */
+static void test_one_host_at_an_address(void **state)
+{
+	const struct mv_host_id first = {.bytes = {1}}, second = {.bytes = {2}};
+	union ibv_gid gid = unit_gid("10.0.4.2");
+	struct md_target *target = md_targets_use(&targets, &gid, 1000, MD_S);
+	uint64_t interval_ns = md_targets_interval_ms(&targets) * MD_MS;
+
+	(void)state;
+	assert_non_null(target);
+	md_targets_ask_now(&targets, target, MD_S, ask, NULL);
+	assert_true(md_targets_may_answer(&targets, target, &first, MD_S));
+	md_target_answered(target, &first, MD_S);
+	assert_true(md_targets_may_answer(&targets, target, &first, MD_S));
+	md_targets_ask_now(&targets, target, MD_S + MD_MS, ask, NULL);
+	assert_false(md_targets_may_answer(&targets, target, &second, MD_S + MD_MS));
+	assert_false(md_targets_may_answer(&targets, target, &second, MD_S + interval_ns - 1));
+	assert_true(md_targets_may_answer(&targets, target, &second, MD_S + interval_ns));
+}
+
 static void test_query_rate(void **state)
 {
 	uint64_t t = 100 * MD_S;
@@ -454,6 +474,7 @@ int main(void)
 						free_targets),
 		cmocka_unit_test_setup_teardown(test_target_answers, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_query_rate, reset_targets, free_targets),
+		cmocka_unit_test_setup_teardown(test_one_host_at_an_address, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_targets_of_an_account, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_target_limit, reset_targets, free_targets),
 		cmocka_unit_test_setup_teardown(test_hosts_file, reset_targets, free_targets),
