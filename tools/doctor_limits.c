@@ -186,6 +186,27 @@ static void find_starter(struct doctor *d, const struct starter *starter, uint64
 			  starter->unit, starter->unit));
 }
 
+/*
+ * Was it started by root of this host? Its name is what it says itself. Real user ids are as this PID and user namespace sees them;
+ * a process of a PID namespace below has several PIDs.
+ */
+static bool is_daemon_of_root(struct doctor *d, const char *pid)
+{
+	const char *uid, *pids;
+	char *text;
+	bool is;
+
+	if (files_read(d, &text, "/proc/%s/status", pid))
+		return false;
+	/* At the beginning of a line: the name, which comes before, may have these words, too, but no line break. */
+	uid = strstr(text, "\nUid:\t");
+	pids = strstr(text, "\nNSpid:\t");
+	is = uid && strtoul(uid + strlen("\nUid:\t"), NULL, 10) == 0 && isdigit((unsigned char)uid[strlen("\nUid:\t")]) &&
+	     (!pids || !memchr(pids + strlen("\nNSpid:\t"), '\t', strcspn(pids + strlen("\nNSpid:\t"), "\n")));
+	free(text);
+	return is;
+}
+
 static void visit_process(struct doctor *d, const char *name, void *arg)
 {
 	bool *told = arg;
@@ -197,7 +218,7 @@ static void visit_process(struct doctor *d, const char *name, void *arg)
 		return;
 	comm[strcspn(comm, "\n")] = '\0';
 	for (i = 0; i < sizeof(starters) / sizeof(starters[0]); i++) {
-		if (told[i] || strcmp(comm, starters[i].comm) != 0 || read_limit(d, name, &limit) ||
+		if (told[i] || strcmp(comm, starters[i].comm) != 0 || !is_daemon_of_root(d, name) || read_limit(d, name, &limit) ||
 		    limit >= ENOUGH_BYTES)
 			continue;
 		/* What the spec gives to each container counts, and is looked at by itself. */

@@ -64,8 +64,9 @@ class DoctorTest(ToolTest):
         path.write_text(text)
         return path
 
-    def process(self, pid, comm, memlock):
+    def process(self, pid, comm, memlock, uids="0\t0\t0\t0", pids=None):
         self.file(f"proc/{pid}/comm", comm + "\n")
+        self.file(f"proc/{pid}/status", f"Name:\t{comm}\nUmask:\t0022\nUid:\t{uids}\nNSpid:\t{pids or pid}\nNSpgid:\t1\t2\n")
         self.file(f"proc/{pid}/limits", LIMITS.format(memlock))
 
     def probe(self, stages=GOOD, output=OPENED, mlx5_stages=None, more=""):
@@ -777,6 +778,20 @@ class Limits(DoctorTest):
                          [("memlock-daemons", "containerd"), ("memlock-daemons", "slurmd")])
         self.assertIn("RLIMIT_MEMLOCK 8192 KiB, and Slurm's jobs inherit that", got["findings"][1]["what"])
         self.assertIn("systemctl edit slurmd: under [Service] LimitMEMLOCK=infinity", got["findings"][1]["fix"])
+
+    def test_daemons_that_somebody_plays(self):
+        """What a user's process, or a container's, calls itself says nothing of the host's daemons."""
+        self.process(100, "containerd", 8 << 20, uids="1000\t1000\t1000\t1000")
+        self.process(101, "containerd", 8 << 20, uids="1000\t0\t0\t0")
+        self.process(102, "slurmd", 8 << 20, pids="102\t7")
+        self.process(103, "crio", 8 << 20)
+        (self.dir / "proc/103/status").unlink()
+        self.process(104, "pbs_mom", 8 << 20, uids="")
+        self.assertEqual(self.doctor()["findings"], [])
+        (self.dir / "rund/control").unlink()
+        self.process(200, "containerd", 8 << 20)
+        self.process(201, "condor_master", 8 << 20, uids="0\t64\t0\t64")
+        self.assertEqual([f["thing"] for f in self.doctor()["findings"]], ["containerd", "condor_master"])
 
     def test_daemons_with_enough(self):
         self.process(100, "containerd", "unlimited")
