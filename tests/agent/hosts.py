@@ -15,7 +15,7 @@ import tempfile
 import time
 
 NOBODY = 65534
-CTL_H = pathlib.Path(__file__).resolve().parents[2] / "libmeshverbs/ctl.h"
+CTL_H = pathlib.Path(__file__).resolve().parents[2] / "libmeshverbs/wire/ctl.h"
 WELCOME = "welcome " + re.search(r"#define MV_CTL_VERSION (\d+)", CTL_H.read_text())[1]
 SKIP = 77
 

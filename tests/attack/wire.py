@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What agents and processes say to each other, written by hand: an attacker does not use our code.
 
-Formats: meshverbsd/secure.h, beacon.h, desc.h, parcel_wire.h, libmeshverbs/ctl.h, directory.h.
+Formats: meshverbsd/secure/secure.h, beacon.h, desc.h, parcel_wire.h, libmeshverbs/wire/ctl.h, directory.h.
 """
 
 import ctypes

@@ -22,7 +22,7 @@ import time
 import unittest
 
 TOOL = os.environ["MESHVERBS_TOOL"]
-CTL_VERSION = 3  # MV_CTL_VERSION of libmeshverbs/ctl.h
+CTL_VERSION = 3  # MV_CTL_VERSION of libmeshverbs/wire/ctl.h
 
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 
@@ -149,7 +149,7 @@ class Netlink:
 
 
 class Directory:
-    """What an agent writes: libmeshverbs/directory.h has the layout. The first host is this one."""
+    """What an agent writes: libmeshverbs/directory/directory.h has the layout. The first host is this one."""
 
     UP, EXCLUDED, DRAINED = 1, 2, 4
     MAGIC = 0x3130726964766D

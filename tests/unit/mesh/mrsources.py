@@ -31,7 +31,7 @@ def functions(text):
 
 
 def listed(tree):
-    return dict(ROW.findall((tree / "providers/mesh/mrsources.h").read_text()))
+    return dict(ROW.findall((tree / "providers/mesh/mr/mrsources.h").read_text()))
 
 
 def documented(tree):
@@ -50,10 +50,10 @@ def wrong(tree, includes):
                 found = functions(path.read_text())
                 if not found:
                     yield f"{path}: no function that makes a key was found"
-                yield from (f"{path}: {name}() is not in providers/mesh/mrsources.h" for name in sorted(found - set(known)))
+                yield from (f"{path}: {name}() is not in providers/mesh/mr/mrsources.h" for name in sorted(found - set(known)))
     for name, what in known.items():
         if docs.get(name) != WORDS.get(what):
-            yield f"{name}() is {what} in providers/mesh/mrsources.h and {docs.get(name, 'nothing')} in docs/compatibility.md"
+            yield f"{name}() is {what} in providers/mesh/mr/mrsources.h and {docs.get(name, 'nothing')} in docs/compatibility.md"
     yield from (f"{name}() is in docs/compatibility.md alone" for name in docs if name not in known)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Reads the file in which a host's agent says whom it knows: libmeshverbs/directory.h; pure."""
+"""Reads the file in which a host's agent says whom it knows: libmeshverbs/directory/directory.h; pure."""
 import dataclasses
 import struct
 

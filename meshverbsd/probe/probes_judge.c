@@ -2,7 +2,7 @@
 /* What is sent over paths, and what it says that no answer comes. */
 #include "probes_internal.h"
 
-/* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/probed.h). */
+/* Nobody is warned before that can be over so soon: who is warned does not wait for ever (providers/mesh/pathmon/probed.h). */
 #define WARN_AHEAD_NS (MD_S / 10)
 
 /* The first turn in which it was asked from that one on, of those that are remembered. 0: none. */

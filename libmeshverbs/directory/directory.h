@@ -98,7 +98,7 @@ struct mv_dir_gid {
 	uint32_t reserved; /* no padding: what a file has in it is read by others */
 };
 
-/** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/kept.h)? */
+/** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/local/kept.h)? */
 static inline bool mv_dir_gid_is_kept(const struct mv_dir_gid *gid)
 {
 	return gid->index == MV_DIR_INDEX_NONE && gid->type == MV_GID_TYPE_UNKNOWN;
