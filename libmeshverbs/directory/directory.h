@@ -54,6 +54,8 @@ enum mv_dir_host_flags {
 	 * key of the two hosts, after its identity was pinned. Also host 0.
 	 */
 	MV_PEER_AUTHENTICATED = 1,
+	/* Known by its answers only: no beacon of it has come by a link of this host, so anybody on the way may have given them. */
+	MV_PEER_ROUTED = 2,
 };
 
 struct mv_dir_host {

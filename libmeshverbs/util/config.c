@@ -46,7 +46,8 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "(ulimit -l). off: when it moves, which takes longer."},
 	{"survive", "unauthenticated", "off",
 	 "on: with survive = on, connections whose programs both use 0 as initial PSN (NCCL, UCX) move also between "
-	 "hosts that have not authenticated each other, by a fleet key or by pinned keys of hosts. Whoever can send as "
+	 "hosts that have not authenticated each other, by a fleet key or by pinned keys of hosts; and all connections with "
+	 "hosts beyond routers that are not authenticated. Whoever can send as "
 	 "a host then can take over such connections of that host."},
 	{"log", "target", "syslog",
 	 "syslog, or the absolute path of a file. The file is created readable and writable "

@@ -158,6 +158,8 @@ static void add_others(struct maker *maker)
 		dir_host->heard_ns = host->heard_ns;
 		if (maker->from->is_authenticated && maker->from->is_authenticated(maker->from->arg, host))
 			dir_host->flags |= MV_PEER_AUTHENTICATED;
+		if (!host->neighbour)
+			dir_host->flags |= MV_PEER_ROUTED;
 		add_desc(maker, dir_host, host->desc, &host->id);
 		add_links(maker, dir_host, host);
 	}

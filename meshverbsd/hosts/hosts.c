@@ -407,6 +407,7 @@ static int hear_known(struct md_hosts *hosts, struct md_host *host, const struct
 		err = hear_sighting(host, heard, beacon, now_ns, news);
 		if (err)
 			return err;
+		host->neighbour = true;
 	}
 	return hear_desc(hosts, host, heard, beacon, now_ns, news);
 }

@@ -63,6 +63,7 @@ struct md_host {
 	uint64_t trust_stranger_ns; /* not told again before that what it seals cannot be opened */
 	struct md_partial *partial; /* NULL: none under way */
 	uint64_t heard_ns; /* at all */
+	bool neighbour; /* a beacon of it has come by a link of ours */
 	struct in6_addr told_by; /* address that ENTRYs are taken from */
 	uint64_t told_expires_ns; /* how long an ENTRY counts; 0: none */
 	uint64_t queried_ns; /* when it was last asked for its description */

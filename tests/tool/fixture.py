@@ -157,8 +157,10 @@ class Directory:
     def __init__(self):
         self.hosts, self.rails, self.gids, self.links = [], [], [], []
 
-    def host(self, name, agent_version=CTL_VERSION, heard_s=0.5):
-        self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s})
+    AUTHENTICATED, ROUTED = 1, 2
+
+    def host(self, name, agent_version=CTL_VERSION, heard_s=0.5, flags=0):
+        self.hosts.append({"name": name, "first": len(self.rails), "n": 0, "version": agent_version, "heard_s": heard_s, "flags": flags})
 
     def rail(self, device, gids=(), flags=UP, netdev="", link_layer=2, rate=100000, port=1, mtu=4096):
         """gids: (index, address/prefix, RoCE version)"""
@@ -176,7 +178,7 @@ class Directory:
     def image(self, age_s=0.0):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         hosts = [struct.pack("=16s64sIIIIQ", bytes([i + 1] * 16), host["name"].encode(), host["first"], host["n"],
-                             host["version"], 0, max(0, now - int(host["heard_s"] * 1e9)))
+                             host["version"], host["flags"], max(0, now - int(host["heard_s"] * 1e9)))
                  for i, host in enumerate(self.hosts)]
         order = sorted(range(len(self.gids)), key=lambda i: (self.gids[i][:16], i))
         arrays = [b"".join(part) for part in (

@@ -699,6 +699,29 @@ class Keys(DoctorTest):
         self.keys["hosts"].append({"name": "c", "trust": "unpinned", "key": self.KEYS[2]})
         self.found("peer-identities", "c", "1 hosts beyond routers are not authenticated", "^meshverbs keys pin HOST KEY, or key=KEY in", level="note")
 
+    def test_routed_hosts(self):
+        def more(directory):
+            for name, flags in (("c", Directory.ROUTED), ("d", Directory.ROUTED | Directory.AUTHENTICATED), ("e", 0)):
+                directory.host(name, flags=flags)
+
+        self.peers = self.make_peers(more=more)
+        self.assertEqual([f["check"] for f in self.doctor()["findings"]], ["key"])  # nothing moves at work
+        (self.dir / "rund/control").unlink()
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = on\n")
+        self.found("peers-routed", "c", "^1 hosts are beyond routers and not authenticated: connections with them do not leave",
+                   "key=KEY.*or have a fleet key", level="note")
+        (self.dir / "rund/control").unlink()
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = on\n[survive]\nunauthenticated = on\n")
+        self.assertEqual([f["check"] for f in self.doctor()["findings"]], ["key"])
+
+    def test_ipoib_without_a_key(self):
+        for name, kind in (("ib0", 32), ("ib1", 32), ("eth0", 1), ("lo", 772)):
+            self.sysfs.write(f"class/net/{name}/type", f"{kind}\n")
+        self.found("ipoib", "ib0, ib1", "^every user who may open an RDMA device can send any IP packet", "fleet key", level="note")
+        (self.dir / "rund/control").unlink()
+        self.status["has_key"] = True
+        self.assertEqual(self.doctor()["findings"], [])
+
     def test_with_a_fleet_key(self):
         """Identities do nothing then."""
         self.status.update(has_key=True, identity=None, identity_error="x")

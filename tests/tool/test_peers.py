@@ -242,6 +242,17 @@ class ExplainTest(ToolTest):
         got = self.explain("--from", "mlx5_1", "--to", "10.2.0.7", "--index", "5")["directory"]
         self.assertEqual((got["verdict"], got["host"], got["device"], got["paths"]), ("works", "b", "mlx5_1", []))
 
+    def test_beyond_a_router(self):
+        """A host that has only answered does not have connections at work moved, unless it is authenticated."""
+        args = ("--from", "mlx5_1", "--to", "10.2.0.7", "--index", "5")
+        for flags, stays in ((0, None), (Directory.ROUTED, "not authenticated"), (Directory.ROUTED | Directory.AUTHENTICATED, None)):
+            with self.subTest(flags=flags):
+                self.peers.hosts[1]["flags"] = flags
+                self.directory(self.peers)
+                self.assertEqual(self.explain(*args)["directory"]["stays"], stays)
+                self.assertEqual(" At work:        stays on its path: b is beyond a router and not authenticated; " in self.run_tool("explain", *args)[1],
+                                 stays is not None)
+
     def test_other_rail(self):
         """Nothing of mlx5_1 leads to the peer's other address, but the peer has one that can be reached."""
         self.directory(self.peers)

@@ -197,6 +197,56 @@ static void check_peer_identities(struct doctor *d)
 				  d->status.config.agent_hosts));
 }
 
+static void check_routed(struct doctor *d)
+{
+	const struct mv_directory *dir = &d->view.dir;
+	struct names names = {0};
+
+	if (d->view_error) {
+		doctor_skip(d, "there is no directory of peers");
+		return;
+	}
+	if (!d->status.config.survive || d->status.config.survive_unauthenticated)
+		return;
+	for (uint32_t h = 1; h < dir->header->n_hosts; h++)
+		if (dir->hosts[h].agent_version && (dir->hosts[h].flags & (MV_PEER_ROUTED | MV_PEER_AUTHENTICATED)) == MV_PEER_ROUTED)
+			names_add(&names, dir->hosts[h].name);
+	if (names.n)
+		doctor_find(d, DOCTOR_NOTE, names_words(&names),
+			    words("%zu hosts are beyond routers and not authenticated: connections with them do not leave a port that is dead", names.n),
+			    words("name their keys in %s (key=KEY, which meshverbs keys shows there), or have a fleet key on all hosts",
+				  d->status.config.agent_hosts));
+}
+
+/* ---- IPoIB ----------------------------------------------------------------------------------- */
+
+#define ARPHRD_IB 32 /* linux/if_arp.h: ARPHRD_INFINIBAND */
+
+static void visit_netdev(struct doctor *d, const char *name, void *arg)
+{
+	if (files_number(d, -1, "/sys/class/net/%s/type", name) == ARPHRD_IB)
+		names_add(arg, name);
+}
+
+static void check_ipoib(struct doctor *d)
+{
+	struct names names = {0};
+
+	if (!d->agent) {
+		doctor_skip(d, d->container ? "the agent answers on the host only" : "no agent answers");
+		return;
+	}
+	if (agent_flag(d->agent, "has_key"))
+		return;
+	files_each(d, "/sys/class/net", visit_netdev, &names);
+	if (names.n)
+		doctor_find(d, DOCTOR_NOTE, names_words(&names),
+			    words("every user who may open an RDMA device can send any IP packet to IPoIB, also from the address and port of "
+				  "another host's agent"),
+			    words("have a fleet key on all hosts: meshverbsd --make-key; or name no address of IPoIB in %s",
+				  d->status.config.agent_hosts));
+}
+
 const struct doctor_check doctor_key_checks[] = {
 	{"key-files", "files with secrets, and with keys of other hosts",
 	 "Who reads such a secret can speak as this host, or, with the fleet key, as any.", check_key_files},
@@ -208,5 +258,10 @@ const struct doctor_check doctor_key_checks[] = {
 	{"peer-identities", "hosts without a known key",
 	 "Messages with these hosts are not sealed: whoever is on the path can read and forge them, as with RoCE itself.",
 	 check_peer_identities},
+	{"peers-routed", "hosts beyond routers",
+	 "Whoever is on the way, or in a container behind NAT, can speak as a host that only answers from beyond a router.",
+	 check_routed},
+	{"ipoib", "IPoIB without a fleet key",
+	 "Without a key, agents believe the address and port that a datagram comes from.", check_ipoib},
 	{0},
 };

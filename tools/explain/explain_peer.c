@@ -131,6 +131,27 @@ static bool is_reached(const struct dirview *view, const struct peer *peer, bool
 	return peer->n_paths && view->dir.hosts[peer->host].agent_version;
 }
 
+/* As the plugin has it, providers/mesh/proved.c. */
+static bool is_stranger(const struct dirview *view, const struct peer *peer)
+{
+	const struct mv_dir_host *host = &view->dir.hosts[peer->host];
+
+	return view->alive && names_host(peer) && peer->host && host->agent_version && (host->flags & MV_PEER_ROUTED) &&
+	       !(host->flags & MV_PEER_AUTHENTICATED);
+}
+
+static void show_at_work(struct out *out, const struct dirview *view, const struct peer *peer)
+{
+	bool stranger = is_stranger(view, peer);
+
+	out_text(out, "stays", NULL, OUT_PLAIN, stranger ? "not authenticated" : NULL);
+	if (stranger)
+		out_textf(out, NULL, "At work", OUT_BAD,
+			  "stays on its path: %s is beyond a router and not authenticated; name its key in the hosts file (key=), or have a "
+			  "fleet key",
+			  view->dir.hosts[peer->host].name);
+}
+
 static void show(struct out *out, const struct dirview *view, const struct peer *peer,
 		 bool *reached)
 {
@@ -144,6 +165,7 @@ static void show(struct out *out, const struct dirview *view, const struct peer 
 	outcome_text(view, peer, text, sizeof(text));
 	out_bool(out, "reaches", NULL, *reached);
 	out_text(out, "text", "Outcome", *reached ? OUT_GOOD : OUT_BAD, text);
+	show_at_work(out, view, peer);
 	dirview_paths(out, view, peer->paths, peer->n_paths, "Paths, best first");
 }
 

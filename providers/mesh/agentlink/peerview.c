@@ -374,7 +374,7 @@ bool mesh_view_has_path(const union ibv_gid *local, const union ibv_gid *remote)
 }
 
 static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_host_id *host, const union ibv_gid *gid,
-			       bool *ret_authenticated)
+			       uint32_t *ret_flags)
 {
 	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
 	const struct mv_dir_host *there;
@@ -383,12 +383,12 @@ static enum mesh_holder holder(const struct mv_directory *dir, const struct mv_h
 	while (found != MESH_HOLDER_SAME && (at = mv_directory_find_gid(dir, gid, (size_t)(at + 1))) >= 0) {
 		there = &dir->hosts[dir->rails[dir->gids[dir->order[at]].rail].host];
 		found = memcmp(&there->id, host, sizeof(*host)) ? MESH_HOLDER_OTHER : MESH_HOLDER_SAME;
-		*ret_authenticated = there->flags & MV_PEER_AUTHENTICATED;
+		*ret_flags = there->flags;
 	}
 	return found;
 }
 
-enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated)
+enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
 {
 	enum mesh_holder found = MESH_HOLDER_UNKNOWN;
 	const struct mv_directory *dir;
@@ -396,7 +396,7 @@ enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv
 
 	dir = current_directory();
 	if (dir)
-		found = holder(dir, host, gid, ret_authenticated);
+		found = holder(dir, host, gid, ret_flags);
 	unlock_view(cancel);
 	return found;
 }

@@ -84,9 +84,9 @@ enum mesh_holder {
 
 /**
  * mesh_view_holder - has that host a GID?
- * @ret_authenticated: MESH_HOLDER_SAME: MV_PEER_AUTHENTICATED
+ * @ret_flags: MESH_HOLDER_SAME: enum mv_dir_host_flags
  */
-enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated);
+enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 
 /** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
 bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);

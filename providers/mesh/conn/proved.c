@@ -28,9 +28,9 @@ static bool is_known(const struct mv_host_id *host)
 
 bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid)
 {
-	bool authenticated;
+	uint32_t flags;
 
-	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &authenticated) != MESH_HOLDER_OTHER;
+	return !is_known(&conn->host_id) || mesh_view_holder(&conn->host_id, gid, &flags) != MESH_HOLDER_OTHER;
 }
 
 /* What is not known counts as 0; one without @held does not move. */
@@ -59,15 +59,16 @@ int mesh_conn_open_refused(struct mesh_conn *conn, const struct mesh_conn_refusa
 
 const char *mesh_conn_unproved(const struct mesh_conn *conn)
 {
-	bool authenticated;
+	uint32_t flags;
 
-	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !has_zero_psns(conn) ||
-	    !is_known(&conn->host_id))
+	if (mesh_root.config.survive_unauthenticated || conn->self || conn->own_host || !is_known(&conn->host_id))
 		return NULL;
 	/* Where nobody is known to have it, there is no path either. */
-	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &authenticated) != MESH_HOLDER_SAME || authenticated)
+	if (mesh_view_holder(&conn->host_id, &conn->peer.gid, &flags) != MESH_HOLDER_SAME || flags & MV_PEER_AUTHENTICATED)
 		return NULL;
-	return "its PSNs are 0, and the hosts have not authenticated each other";
+	if (flags & MV_PEER_ROUTED)
+		return "that host is beyond a router, and not authenticated";
+	return has_zero_psns(conn) ? "its PSNs are 0, and the hosts have not authenticated each other" : NULL;
 }
 
 void mesh_conn_say_unproved(const struct mesh_conn *conn)

@@ -25,7 +25,8 @@ bool mesh_conn_is_of_peer(const struct mesh_conn *conn, const union ibv_gid *gid
 /**
  * mesh_conn_unproved - why it does not move while it is at work: nothing proves the peer; conn->lock
  *
- * That is where both programs use the PSN 0 and the hosts have not authenticated each other. May change at any time.
+ * That is where the hosts have not authenticated each other, and both programs use the PSN 0 or the peer's host is beyond a router: a
+ * container behind NAT, for one, speaks from its host's address and the port of agents. May change at any time.
  *
  * Return: NULL: something does, or the administrator wants it all the same.
  */

@@ -656,6 +656,41 @@ static int publish_once(struct md_published *published)
 	return err;
 }
 
+/* What @n's host is in the directory: enum mv_dir_host_flags. */
+static uint32_t flags_of(unsigned int n)
+{
+	struct md_content_from what = from();
+	struct mv_host_id id = peers_id(n);
+	struct md_content content;
+	uint32_t flags = 0;
+	bool found = false;
+
+	assert_int_equal(md_content_make(&what, MD_S, &content), 0);
+	for (uint32_t h = 0; h < content.dir.n_hosts; h++)
+		if (!memcmp(&content.dir.hosts[h].id, &id, sizeof(id))) {
+			flags = content.dir.hosts[h].flags;
+			found = true;
+		}
+	md_content_free(&content);
+	assert_true(found);
+	return flags;
+}
+
+/* A host that has only answered is beyond a router, as far as this one knows; one whose beacons have come is not, also when they come no more. */
+static void test_routed(void **state)
+{
+	struct peer peer = {1, 100, 1, 1000, "rail mlx5_0; gid 10.1.0.2/24 v2;"};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_tell(&hosts, &peer, "10.9.0.2", MD_S, &news), 0);
+	assert_int_equal(flags_of(1), MV_PEER_ROUTED);
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	assert_int_equal(flags_of(1), 0);
+	md_hosts_forget_net(&hosts, 1);
+	assert_int_equal(flags_of(1), 0);
+}
+
 /* Whatever has failed: there is a good file under the name, and no other. */
 static void check_files(const struct tmpdir *tmp)
 {
@@ -848,6 +883,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_probes_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leaves_by_carrier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_said_down, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_routed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_publish_faults, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links_of_new_numbers, setup, teardown),

@@ -67,14 +67,14 @@ void __wrap_mesh_view_verdict(const struct mv_path_request *request, struct mesh
 /* Which host has what the directory has. */
 enum mesh_holder holder;
 union ibv_gid of_others;
-bool authenticated;
+bool authenticated, routed;
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated);
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags);
 
-enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, bool *ret_authenticated)
+enum mesh_holder __wrap_mesh_view_holder(const struct mv_host_id *host, const union ibv_gid *gid, uint32_t *ret_flags)
 {
 	assert_memory_equal(host, &conn.host_id, sizeof(*host));
-	*ret_authenticated = authenticated;
+	*ret_flags = (authenticated ? MV_PEER_AUTHENTICATED : 0) | (routed ? MV_PEER_ROUTED : 0);
 	return mv_gid_equal(gid, &of_others) ? MESH_HOLDER_OTHER : holder;
 }
 
@@ -265,7 +265,7 @@ int oneconn_setup(void **state)
 	memset(&view, 0, sizeof(view));
 	holder = MESH_HOLDER_UNKNOWN;
 	memset(&of_others, 0, sizeof(of_others));
-	authenticated = mesh_root.config.survive_unauthenticated = false;
+	authenticated = routed = mesh_root.config.survive_unauthenticated = false;
 	unroutable = no_workers = in_batch = entry_lacks = false;
 	chosen_index = 0;
 	chosen_sure = false;

@@ -22,7 +22,8 @@ extern unsigned int n_searched; /* how often the latter was asked */
 extern bool unroutable; /* but for what the kernel had a way for */
 extern enum mesh_holder holder; /* and whether the peer's host has a GID, */
 extern union ibv_gid of_others; /* but for this one, */
-extern bool authenticated; /* and is known by its key */
+extern bool authenticated; /* and is known by its key, */
+extern bool routed; /* or by answers from beyond a router */
 extern struct mv_ctl_msg sent; /* the last message */
 extern unsigned int n_submitted; /* to workers, */
 extern bool no_workers, only_tries; /* of which there are none; the last one was */

@@ -201,14 +201,14 @@ static void test_same_rail(void **state)
 	assert_false(mesh_view_same_rail(&first, &nobody));
 }
 
-static void check_holder(uint8_t host, const char *gid, enum mesh_holder expected, bool is_authenticated)
+static void check_holder(uint8_t host, const char *gid, enum mesh_holder expected, uint32_t expected_flags)
 {
 	const struct mv_host_id id = {.bytes = {host}};
 	const union ibv_gid at = unit_gid(gid);
-	bool authenticated = false;
+	uint32_t flags = 0;
 
-	assert_int_equal(mesh_view_holder(&id, &at, &authenticated), expected);
-	assert_int_equal(authenticated, is_authenticated);
+	assert_int_equal(mesh_view_holder(&id, &at, &flags), expected);
+	assert_int_equal(flags, expected_flags);
 }
 
 /* Hosts are numbered from 1. */
@@ -218,23 +218,23 @@ static void test_holder(void **state)
 	struct mesh_view view;
 
 	(void)state;
-	check_holder(2, "10.1.0.2", MESH_HOLDER_UNKNOWN, false);
+	check_holder(2, "10.1.0.2", MESH_HOLDER_UNKNOWN, 0);
 	clock_ns += 2 * SECOND;
 	publish(A B);
-	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, false);
-	check_holder(1, "10.1.0.2", MESH_HOLDER_OTHER, false);
-	check_holder(2, "10.9.0.1", MESH_HOLDER_UNKNOWN, false);
+	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, 0);
+	check_holder(1, "10.1.0.2", MESH_HOLDER_OTHER, 0);
+	check_holder(2, "10.9.0.1", MESH_HOLDER_UNKNOWN, 0);
 	mesh_view_verdict(&request, &view);
 	assert_int_equal(view.host_id.bytes[0], 2);
-	flags_of_b = MV_PEER_AUTHENTICATED;
+	flags_of_b = MV_PEER_AUTHENTICATED | MV_PEER_ROUTED;
 	publish(A B);
 	flags_of_b = 0;
-	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, true);
+	check_holder(2, "10.1.0.2", MESH_HOLDER_SAME, MV_PEER_AUTHENTICATED | MV_PEER_ROUTED);
 	/* A link-local address may be of both. */
 	publish("host a; rail d0; gid 10.1.0.1/24 v2; gid fe80::1 v2; host b; rail d0; gid fe80::1 v2; gid 10.1.0.2/24 v2;");
-	check_holder(1, "fe80::1", MESH_HOLDER_SAME, false);
-	check_holder(2, "fe80::1", MESH_HOLDER_SAME, false);
-	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, false);
+	check_holder(1, "fe80::1", MESH_HOLDER_SAME, 0);
+	check_holder(2, "fe80::1", MESH_HOLDER_SAME, 0);
+	check_holder(3, "fe80::1", MESH_HOLDER_OTHER, 0);
 }
 
 /* Who asks nothing any more does not keep the files of former directories, but for the last one until there is time. */

@@ -305,6 +305,29 @@ static void test_unproved(void **state)
 	assert_true(moves());
 }
 
+/* Anybody on the way may be a host beyond a router, whatever the PSNs; where it is authenticated, nobody else is. */
+static void test_unproved_beyond_a_router(void **state)
+{
+	(void)state;
+	is_unproved();
+	routed = true;
+	conn.move.rq_psn = conn.move.sq_psn = 1;
+	assert_false(moves());
+	assert_non_null(strstr(mesh_conn_bound(&conn), "beyond a router"));
+	authenticated = true;
+	assert_true(moves());
+	authenticated = false;
+	mesh_root.config.survive_unauthenticated = true;
+	assert_true(moves());
+	mesh_root.config.survive_unauthenticated = false;
+	conn.own_host = true;
+	assert_true(moves());
+	conn.own_host = false;
+	assert_false(moves());
+	routed = false;
+	assert_true(moves());
+}
+
 /* It waits for the agents to meet as it would for a path, and then the program gets its errors. */
 static void test_unproved_fails(void **state)
 {
@@ -732,6 +755,7 @@ int main(void)
 		T(test_peer_does_not_answer),
 		T(test_fails_at_once),
 		T(test_unproved),
+		T(test_unproved_beyond_a_router),
 		T(test_unproved_fails),
 		T(test_path_of_another_host),
 		T(test_leaves_again_at_once),
