@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +15,14 @@
 
 #define MAX_FILE (64 << 20) /* no library of this kind is near that */
 
-static int full_path(char out[PATH_MAX], const char *root, const char *path, const char *suffix)
+/* @path as a process whose root is @root sees it: no link leads out of there, whoever made it. openat2(2) is not needed without a root. */
+static int open_below(const char *root, const char *path, int flags)
 {
-	return snprintf(out, PATH_MAX, "%s%s%s", root, path, suffix) < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-static int open_below(const char *root, const char *path)
-{
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT};
 	int dir, fd, err;
 
 	if (!root[0]) {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, flags | O_CLOEXEC);
 		return fd < 0 ? -errno : fd;
 	}
 	dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -35,6 +32,26 @@ static int open_below(const char *root, const char *path)
 	err = fd < 0 ? -errno : fd;
 	close(dir);
 	return err;
+}
+
+struct place {
+	int dir; /* the directory of a file, */
+	char name[NAME_MAX + 1], fresh[NAME_MAX + 1]; /* its name there, and that of what is to replace it */
+};
+
+static int open_place(const char *root, const char *path, struct place *ret)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX];
+
+	if (!slash || !slash[1])
+		return -EINVAL;
+	if ((size_t)snprintf(ret->name, sizeof(ret->name), "%s", slash + 1) >= sizeof(ret->name) ||
+	    (size_t)snprintf(ret->fresh, sizeof(ret->fresh), "%s.new", slash + 1) >= sizeof(ret->fresh) ||
+	    (size_t)snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - path), path) >= sizeof(dir))
+		return -ENAMETOOLONG;
+	ret->dir = open_below(root, dir, O_PATH | O_DIRECTORY);
+	return ret->dir < 0 ? ret->dir : 0;
 }
 
 static int read_all(int fd, void *data, size_t size)
@@ -53,7 +70,7 @@ static int read_all(int fd, void *data, size_t size)
 
 int file_read(const char *root, const char *path, void **ret_data, size_t *ret_size)
 {
-	int fd = open_below(root, path), err = 0;
+	int fd = open_below(root, path, O_RDONLY | O_NONBLOCK), err = 0;
 	struct stat st;
 	void *data;
 
@@ -95,84 +112,114 @@ static int write_all(int fd, const void *data, size_t size)
 
 int file_write(const char *root, const char *path, const void *data, size_t size)
 {
-	char there[PATH_MAX], fresh[PATH_MAX];
-	int fd, err = full_path(there, root, path, "");
+	struct place at;
+	int fd, err = open_place(root, path, &at);
 
-	if (!err)
-		err = full_path(fresh, root, path, ".new");
 	if (err)
 		return err;
-	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return -errno;
+	unlinkat(at.dir, at.fresh, 0);
+	fd = openat(at.dir, at.fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		err = -errno;
+		close(at.dir);
+		return err;
+	}
 	err = fchmod(fd, 0644) ? -errno : write_all(fd, data, size);
 	if (close(fd) && !err)
 		err = -errno;
-	if (!err && rename(fresh, there))
+	if (!err && renameat(at.dir, at.fresh, at.dir, at.name))
 		err = -errno;
 	if (err)
-		unlink(fresh);
+		unlinkat(at.dir, at.fresh, 0);
+	close(at.dir);
 	return err;
 }
 
 int file_link(const char *root, const char *path, const char *target)
 {
-	char there[PATH_MAX], fresh[PATH_MAX];
-	int err = full_path(there, root, path, "");
+	struct place at;
+	int err = open_place(root, path, &at);
 
-	if (!err)
-		err = full_path(fresh, root, path, ".new");
 	if (err)
 		return err;
-	unlink(fresh);
-	if (symlink(target, fresh))
-		return -errno;
-	if (rename(fresh, there)) {
+	unlinkat(at.dir, at.fresh, 0);
+	if (symlinkat(target, at.dir, at.fresh)) {
 		err = -errno;
-		unlink(fresh);
+	} else if (renameat(at.dir, at.fresh, at.dir, at.name)) {
+		err = -errno;
+		unlinkat(at.dir, at.fresh, 0);
 	}
+	close(at.dir);
 	return err;
 }
 
 int file_remove(const char *root, const char *path)
 {
-	char there[PATH_MAX];
-	int err = full_path(there, root, path, "");
+	struct place at;
+	int err = open_place(root, path, &at);
+
+	if (!err) {
+		err = unlinkat(at.dir, at.name, 0) ? -errno : 1;
+		close(at.dir);
+	}
+	return err == -ENOENT || err == -ENOTDIR ? 0 : err;
+}
+
+bool file_exists(const char *root, const char *path)
+{
+	struct place at;
+	struct stat st;
+	bool is;
+
+	if (open_place(root, path, &at))
+		return false;
+	is = !fstatat(at.dir, at.name, &st, AT_SYMLINK_NOFOLLOW);
+	close(at.dir);
+	return is;
+}
+
+/* Where its parent is. */
+static int make_one(const char *root, const char *path)
+{
+	struct place at;
+	int err = open_place(root, path, &at);
 
 	if (err)
 		return err;
-	if (!unlink(there))
-		return 1;
-	return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	err = mkdirat(at.dir, at.name, 0755) && errno != EEXIST ? -errno : 0;
+	close(at.dir);
+	return err;
 }
 
 int dir_make(const char *root, const char *path)
 {
-	char there[PATH_MAX];
-	int err = full_path(there, root, path, "");
+	char part[PATH_MAX];
+	int err = 0;
 
-	if (err)
-		return err;
-	for (char *p = there + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+	if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
+		return -ENAMETOOLONG;
+	for (char *p = part + 1; !err && (p = strchr(p, '/')); p++) {
 		*p = '\0';
-		if (mkdir(there, 0755) && errno != EEXIST)
-			return -errno;
+		err = make_one(root, part);
 		*p = '/';
 	}
-	return mkdir(there, 0755) && errno != EEXIST ? -errno : 0;
+	return err ? err : make_one(root, part);
 }
 
 void dir_remove(const char *root, const char *path, int levels)
 {
-	char there[PATH_MAX];
+	char part[PATH_MAX];
+	bool gone = true;
 
-	if (full_path(there, root, path, ""))
+	if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
 		return;
-	while (levels-- > 0 && !rmdir(there)) {
-		char *slash = strrchr(there, '/');
+	while (levels-- > 0 && gone && part[0]) {
+		struct place at;
 
-		if (!slash || (size_t)(slash - there) <= strlen(root))
+		if (open_place(root, part, &at))
 			return;
-		*slash = '\0';
+		gone = !unlinkat(at.dir, at.name, AT_REMOVEDIR);
+		close(at.dir);
+		*strrchr(part, '/') = '\0';
 	}
 }

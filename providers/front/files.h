@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Files below another root, replaced atomically. */
+/*
+ * Files below another root, replaced atomically. Symbolic links there lead to what they would lead to if that were the root, and never
+ * out of it: a container's, or a host's that is being made, may belong to who cannot write here. That needs openat2(2), Linux 5.6.
+ */
 #ifndef FRONT_FILES_H
 #define FRONT_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /**
  * file_read() - the whole of a regular file.
- * @root: "" or a directory that absolute symbolic links inside it are relative to; needs
- * openat2(2), Linux 5.6.
+ * @root: "" or a directory
  *
  * Return: 0 with *@ret_data (free it) and *@ret_size; -errno.
  */
@@ -23,6 +26,9 @@ int file_link(const char *root, const char *path, const char *target);
 
 /** file_remove() - it is gone afterwards. Return: 1, 0 if it was not there, -errno. */
 int file_remove(const char *root, const char *path);
+
+/** file_exists() - is there anything under that name, be it a link that leads nowhere? */
+bool file_exists(const char *root, const char *path);
 
 /** dir_make() - @path and what is missing above it, mode 0755. Return: 0 or -errno. */
 int dir_make(const char *root, const char *path);

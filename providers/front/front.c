@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "elf_write.h"
 #include "files.h"
@@ -131,10 +130,7 @@ static bool same_file(const struct front *f, const char *path, const void *want,
 
 static bool exists(const struct front *f, const char *path)
 {
-	char full[PATH_MAX];
-	struct stat st;
-
-	return snprintf(full, sizeof(full), "%s%s", f->root, path) < PATH_MAX && !lstat(full, &st);
+	return file_exists(f->root, path);
 }
 
 static void conf_text(const struct front *f, char out[PATH_MAX + sizeof(CONF_HEAD) + 1])

@@ -170,6 +170,42 @@ check "... the front is worse than none" exits 1 test -e "$root/opt/mesh/front/l
 host
 ln -sf /lib/libs/libmlx5.so.1.0 "$root/lib/libs/libmlx5.so.1"
 check "an absolute link below the root" exits 0 front update
+
+# Links in a root that belongs to somebody else: they lead to where they would lead there, and not out of it.
+mkdir "$here/outside"
+outside() { # COMMAND...: nothing outside changes, whatever the command ends with
+	(cd "$here/outside" && find . -printf '%p %y %l\n' | sort) >"$here/outside.before"
+	"$@" || :
+	(cd "$here/outside" && find . -printf '%p %y %l\n' | sort) | diff "$here/outside.before" -
+}
+echo precious >"$here/outside/libmlx5.so.1"
+echo precious >"$here/outside/00-meshverbs.conf"
+for target in "$here/outside" "../../../../../../../../../..$here/outside"; do
+	for place in opt/mesh opt/mesh/front etc/ld.so.conf.d; do
+		host
+		mkdir -p "$root/opt/mesh"
+		rm -rf "${root:?}/$place"
+		ln -s "$target" "$root/$place"
+		[ "$place" != etc/ld.so.conf.d ] || echo /lib/libs >>"$root/etc/ld.so.conf"
+		check "a link out of the root at $place: update leaves what is there" outside front update
+		check "... remove as well" outside front remove
+		check "... nothing was written over" exits 1 grep -vq precious "$here/outside/libmlx5.so.1" "$here/outside/00-meshverbs.conf"
+	done
+done
+for name in opt/mesh/front/libmlx5.so.1.new etc/ld.so.conf.d/00-meshverbs.conf.new; do
+	host
+	mkdir -p "$root/opt/mesh/front"
+	ln "$here/outside/libmlx5.so.1" "$root/$name"
+	check "another name of a file outside, $name: update" exits 0 front update
+	check "... and the file is as it was" grep -qx precious "$here/outside/libmlx5.so.1"
+done
+host
+mv "$root/opt" "$root/other" && ln -s /other "$root/opt"
+check "an absolute link of a directory below the root: update" exits 0 front update
+check "... follows it there" test -e "$root/other/mesh/front/libmlx5.so.1"
+check "... status 0" exits 0 front status
+check "... remove" exits 0 front remove
+check "... takes all of it" exits 1 test -e "$root/other/mesh"
 check "unknown command: 2" exits 2 front refresh
 check "relative root: 2" exits 2 "$tool" --root . status
 exit $failed
