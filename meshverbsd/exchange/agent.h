@@ -53,7 +53,7 @@ struct md_counts {
 	uint64_t datagrams_sent, datagrams_failed, datagrams_held, datagrams_received;
 	uint64_t verdicts[MD_OPEN_N_VERDICTS];
 	uint64_t payloads_malformed, payloads_version;
-	uint64_t messages_not_ours, messages_unclaimed, messages_not_theirs;
+	uint64_t messages_not_ours, messages_unclaimed, messages_not_theirs, messages_throttled;
 	uint64_t bundles_sent, bundles_received;
 	uint64_t probes_received, probes_astray, probes_refused, echoes_sent, echoes_held;
 	uint64_t published, publish_failed;
@@ -65,6 +65,7 @@ struct md_agent {
 	sd_event *event;
 	uint64_t say_theirs_ns; /* no message of somebody else's host is told of in the log before */
 	struct md_rundir rundir;
+	struct md_limit messages, messages_unknown; /* that are not sealed: of all hosts, and of those that are not known */
 	struct md_limit wakes; /* directories that what nobody has proven asks for */
 	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
 	struct mv_host_id id;

@@ -387,17 +387,37 @@ static void ask_for_bundles(struct md_agent *agent, const struct md_received *re
 	send_empty(agent, received, opened, MD_PARCEL_CARRY);
 }
 
+static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .burst = MD_MESSAGES_BURST};
+static const struct md_rate unknown_rate = {.per_second = MD_MESSAGES_RATE / 16, .burst = MD_MESSAGES_BURST / 16};
+static const struct md_rate all_rate = {.per_second = MD_MESSAGES_HOSTS * MD_MESSAGES_RATE, .burst = MD_MESSAGES_HOSTS * MD_MESSAGES_BURST};
+
+/* May the host at that address, NULL: none that is known, send so many? What is dropped has no receipt, and comes once more. */
+static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
+{
+	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;
+	const struct md_rate *own_rate = host ? &messages_rate : &unknown_rate;
+
+	if (opened->sealed || (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(&agent->messages, &all_rate, n, now_ns)))
+		return true;
+	agent->counts.messages_throttled += n;
+	return false;
+}
+
 void md_post_message(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened)
 {
+	struct md_host *host = host_at(agent, received, opened);
 	struct md_parcel_wire parcel;
+	uint64_t now_ns = md_now();
 	int err = md_parcel_decode(opened->payload, opened->payload_len, &parcel);
 
 	if (err) {
 		count_bad(agent, err);
 		return;
 	}
-	on_parcel(agent, received, opened, &parcel, md_now());
+	if (parcel.op == MD_PARCEL_CARRY && !may_send(agent, opened, host, 1, now_ns))
+		return;
+	on_parcel(agent, received, opened, &parcel, now_ns);
 	ask_for_bundles(agent, received, opened);
 }
 
@@ -420,6 +440,8 @@ void md_post_bundle(struct md_agent *agent, const struct md_received *received, 
 	}
 	if (!bundle.n && bundle.op == MD_PARCEL_CARRY)
 		send_empty(agent, received, opened, MD_PARCEL_RECEIPT);
+	if (bundle.op == MD_PARCEL_CARRY && bundle.n && !may_send(agent, opened, host, bundle.n, now_ns))
+		return;
 	for (unsigned int i = 0; i < bundle.n; i++) {
 		md_bundle_next(&bundle, &parcel);
 		on_parcel(agent, received, opened, &parcel, now_ns);

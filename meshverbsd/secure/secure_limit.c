@@ -21,8 +21,15 @@ bool md_limit_has(const struct md_limit *limit, const struct md_rate *rate, uint
 
 bool md_limit_take(struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns)
 {
-	if (!md_limit_has(limit, rate, now_ns))
+	return md_limit_take_some(limit, rate, 1, now_ns);
+}
+
+bool md_limit_take_some(struct md_limit *limit, const struct md_rate *rate, uint32_t n, uint64_t now_ns)
+{
+	uint64_t used = used_ns(limit, rate, now_ns) + n * interval_ns(rate);
+
+	if (used > rate->burst * interval_ns(rate))
 		return false;
-	limit->full_at_ns = now_ns + used_ns(limit, rate, now_ns) + interval_ns(rate);
+	limit->full_at_ns = now_ns + used;
 	return true;
 }

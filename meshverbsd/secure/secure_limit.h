@@ -23,4 +23,7 @@ bool md_limit_has(const struct md_limit *limit, const struct md_rate *rate, uint
 /** md_limit_take - take a token; false: there is none */
 bool md_limit_take(struct md_limit *limit, const struct md_rate *rate, uint64_t now_ns);
 
+/** md_limit_take_some - take @n tokens; false: there are fewer */
+bool md_limit_take_some(struct md_limit *limit, const struct md_rate *rate, uint32_t n, uint64_t now_ns);
+
 #endif

@@ -3,6 +3,7 @@
 """Ten thousand forged datagrams a second, for ten seconds: the agent's memory and processor time stay bounded, it answers
 its control socket and carries messages."""
 
+import itertools
 import os
 import struct
 import sys
@@ -133,6 +134,38 @@ class FloodTest(AttackTest):
         wait_for(lambda: self.v.directory().holders("2001:db8::3e7") == {"large"}, "it is heard")
         self.flood(forger, self.random_frames(forger, lambda number: large(0xff, number % 60, number)))
 
+    def test_bundles(self):
+        """A neighbour of his own name sends as many messages as fit into each datagram."""
+        stranger, forger = self.stranger(), self.mallory()
+
+        def bundle(number):
+            first = wire.message(("10.0.2.2", 5), ("10.0.2.1", 4711), nonces=(1, 1))
+            record = struct.pack("!Q", number << 16) + first
+            records = struct.pack("!H", len(first)) + b"".join(
+                bytes([0, len(part)]) + part for part in (record[at:at + 255] for at in range(0, len(record), 255)))
+            n = 1
+            while len(records) < 1000:
+                rest = len(record) - 8
+                records += struct.pack("!H", len(first)) + bytes([7, 1, n]) + bytes([rest, 0])
+                n += 1
+            head = wire.Header(kind=wire.BUNDLE, sender=stranger.sender, start=stranger.start, counter=1000 + number,
+                               cookie=stranger.cookies["10.0.2.1"], mine=b"m" * 16)
+            return "10.0.2.2", "10.0.2.1", head.pack() + struct.pack("!BBHQ", 2, 1, n, 0) + records
+
+        frames = self.random_frames(forger, bundle, 20000)
+        sent = itertools.cycle(frames)
+
+        def has_used_up():
+            """What may come in a row is over."""
+            for _ in range(100):
+                forger.sock.send(next(sent))
+            return self.v.metrics()["messages_throttled"]
+
+        wait_for(has_used_up, "the burst is over", timeout=60)
+        self.flood(forger, frames)
+        metrics = self.v.metrics()
+        self.assertGreater(metrics["messages_throttled"], metrics["messages_received"])
+
     def test_forged_sources(self):
         """From beyond the router, each from another address: all want to be challenged."""
         forger = self.forger("router", "r0", attacknet.mac_of(2, 2))
@@ -164,7 +197,7 @@ class FloodTest(AttackTest):
 
 class SealedFloodTest(FloodTest):
     key = KEY
-    test_beacons_of_large_hosts = test_beacons_that_tell_nothing_new = None  # nobody believes them
+    test_beacons_of_large_hosts = test_beacons_that_tell_nothing_new = test_bundles = None  # nobody believes them
 
     def test_beacons_of_invented_hosts(self):
         """Sealed, as far as one sees from outside: each costs an attempt to open it."""

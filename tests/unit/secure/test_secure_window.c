@@ -228,6 +228,13 @@ static void test_limit(void **state)
 	for (int i = 0; i < 20; i++)
 		passed += md_limit_take(&limit, &rate, now);
 	assert_int_equal(passed, 5);
+	/* Three at a time: no more of them. */
+	now += 1000 * SECOND_NS;
+	passed = 0;
+	for (int i = 0; i < 6000; i++)
+		passed += 3 * md_limit_take_some(&limit, &rate, 3, now += SECOND_NS / 100);
+	assert_in_range(passed, 597, 606);
+	assert_false(md_limit_take_some(&limit, &rate, rate.burst + 1, now + 1000 * SECOND_NS));
 	/* A clock that went back locks nobody out. */
 	assert_true(md_limit_take(&limit, &rate, now / 2));
 }
