@@ -11,7 +11,7 @@ import unittest
 
 from fixture import TOOL, Netlink, Sysfs, ToolTest
 
-COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics", "drain", "undrain", "keys"]
+COMMANDS = ["status", "doctor", "gids", "explain", "peers", "paths", "qps", "monitor", "metrics", "drain", "undrain", "keys", "qualify"]
 NAMES = ", ".join(COMMANDS)
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@
 static const struct cli_command *const commands[] = {
 	&cmd_status, &cmd_doctor,  &cmd_gids,    &cmd_explain, &cmd_peers,   &cmd_paths,
 	&cmd_qps,    &cmd_monitor, &cmd_metrics, &cmd_drain,   &cmd_undrain,
-	&cmd_keys,
+	&cmd_keys,   &cmd_qualify,
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -69,7 +69,7 @@ static void print_help(FILE *file)
 		"  --probe-timeout SEC    how long it may take (10)\n"
 		"\n"
 		"Exit status: 0 all is well; 1 the answer is no, or something needs attention;\n"
-		"2 wrong usage, or no answer could be had.\n");
+		"2 wrong usage, or no answer could be had; 3 (qualify) it could not be found out.\n");
 }
 
 static int cmd_help(int argc, char **argv)

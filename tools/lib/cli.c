@@ -61,6 +61,21 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
 	}
 }
 
+const char *cli_program(const char *name, const char *installed, char *buf, size_t size)
+{
+	ssize_t len = readlink("/proc/self/exe", buf, size - 1);
+	char *slash;
+
+	if (len <= 0)
+		return installed;
+	buf[len] = '\0';
+	slash = strrchr(buf, '/');
+	if (!slash || (size_t)(slash + 1 - buf) + strlen(name) + 1 > size)
+		return installed;
+	strcpy(slash + 1, name);
+	return access(buf, X_OK) ? installed : buf;
+}
+
 int cli_uint(const char *text, unsigned long max, unsigned long *ret)
 {
 	unsigned long value;

@@ -12,6 +12,7 @@ enum cli_exit {
 	CLI_OK = 0,
 	CLI_ATTENTION = 1, /* the answer is no, or something is wrong on this host */
 	CLI_ERROR = 2, /* wrong usage, or no answer could be had */
+	CLI_UNSURE = 3, /* of qualify: it could not be found out */
 };
 
 /* What the options before the command say. */
@@ -39,7 +40,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_status, cmd_doctor, cmd_gids, cmd_explain, cmd_peers, cmd_paths,
-	cmd_qps, cmd_monitor, cmd_metrics, cmd_drain, cmd_undrain, cmd_keys;
+	cmd_qps, cmd_monitor, cmd_metrics, cmd_drain, cmd_undrain, cmd_keys, cmd_qualify;
 
 /**
  * cli_error - a line on stderr that starts with the program's name
@@ -63,6 +64,15 @@ int cli_usage(const struct cli_command *command, const char *fmt, ...)
  */
 int cli_option(struct cli *cli, const struct cli_command *command, int argc, char **argv,
 	       const char *shorts, const struct option *options, int *ret_exit);
+
+/**
+ * cli_program - a program of ours that this one runs: beside it before installation, else as installed
+ * @installed: its full path then
+ * @buf: for the path
+ *
+ * Return: @buf or @installed.
+ */
+const char *cli_program(const char *name, const char *installed, char *buf, size_t size);
 
 /**
  * cli_uint - a number without sign or blanks before it

@@ -149,27 +149,6 @@ static char **make_env(const char *sysfs)
 	return env;
 }
 
-/* Installed in libexec; before installation it lies beside the tool. */
-static const char *find_probe(const struct cli *cli, char *buf, size_t size)
-{
-	ssize_t len;
-	char *slash;
-
-	if (cli->probe)
-		return cli->probe;
-	len = readlink("/proc/self/exe", buf, size - 1);
-	if (len > 0) {
-		buf[len] = '\0';
-		slash = strrchr(buf, '/');
-		if (slash && (size_t)(slash - buf) + sizeof("/meshverbs-probe") <= size) {
-			strcpy(slash, "/meshverbs-probe");
-			if (!access(buf, X_OK))
-				return buf;
-		}
-	}
-	return MESHVERBS_PROBE;
-}
-
 /* Reads until the child has ended, or has to be. Return: its wait status. */
 static int streams_read(struct stream *streams, pid_t pid, uint64_t deadline_ms, bool *ret_hung)
 {
@@ -215,7 +194,7 @@ int probe_run(const struct cli *cli, const char *library, struct probe_report *r
 	struct stream streams[N_STREAMS];
 	struct probe_report report = {0};
 	char path[PATH_MAX];
-	const char *program = find_probe(cli, path, sizeof(path));
+	const char *program = cli->probe ? cli->probe : cli_program("meshverbs-probe", MESHVERBS_PROBE, path, sizeof(path));
 	char **env = make_env(cli->sysfs);
 	bool hung;
 	pid_t pid;

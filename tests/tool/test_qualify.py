@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""meshverbs qualify: what it makes of what the program that tries out a device says, or does not say. The program is a script here, which
+lies beside a copy of the tool."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.environ["MESHVERBS_TOOL"]
+KEY = {"version": 1, "board_id": "MT_1", "firmware": "20.1", "kernel": "6.1", "libmlx5": "ab"}
+
+
+def trial(name, verdict, reason=""):
+    return {"name": name, "verdict": verdict, "assumption": f"{name} is so.", "source": "IBTA", "reason": reason, "figures": {"seconds": 0.5}}
+
+
+def verdict(word, *trials, device="mlx5_0"):
+    return {**KEY, "device": device, "verdict": word, "time": 1700000000, "seconds": 2.5, "trials": list(trials)}
+
+
+class QualifyTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="meshverbs-qualify."))
+        self.addCleanup(shutil.rmtree, self.dir)
+        shutil.copy(TOOL, self.dir / "meshverbs")
+        (self.dir / "sys").mkdir()
+
+    def program(self, script):
+        path = self.dir / "meshverbs-qualify"
+        path.write_text("#!/bin/sh\n" + script)
+        path.chmod(0o755)
+
+    def says(self, *objects):
+        """It goes through its trials, and says what the next of these is."""
+        for used in self.dir.glob("used.*"):
+            used.unlink()
+        for number, an_object in enumerate(objects):
+            text = an_object if isinstance(an_object, str) else json.dumps(an_object)
+            (self.dir / f"said.{number}").write_text(text)
+        self.program(f'cd {self.dir}; [ "$MESHVERBS" = off ] || exit 9; echo "$@" >> args\n'
+                     'n=0; while [ -e used.$n ]; do n=$((n+1)); done; touch used.$n\n'
+                     'echo to mlx5_1; echo trial 1 1 prefix; echo "done prefix pass"; echo result; cat said.$n\n')
+
+    def run_tool(self, *args):
+        done = subprocess.run([self.dir / "meshverbs", "--sysfs", self.dir / "sys", *args], text=True, capture_output=True, timeout=60, check=False,
+                              env={**os.environ, "MESHVERBS": "on"})
+        return done.returncode, done.stdout, done.stderr
+
+    def qualify(self, *args):
+        return self.run_tool("qualify", *args)
+
+    def test_qualified(self):
+        self.says(verdict("qualified", trial("prefix", "pass"), trial("two-ports", "skipped", "there is one port")))
+        rc, out, err = self.qualify("mlx5_0")
+        self.assertEqual(rc, 0, err)
+        self.assertIn("MT_1", out)
+        self.assertRegex(out, r"two-ports +skipped .*there is one port")
+        self.assertRegex(out, r"mlx5_0: +qualified")
+        self.assertIn("mlx5_0 with mlx5_1: ", err)
+
+    def test_failed(self):
+        self.says(verdict("failed", trial("prefix", "pass"), trial("flush", "fail", "3 are missing")))
+        rc, out, _ = self.qualify("mlx5_0")
+        self.assertEqual(rc, 1)
+        self.assertRegex(out, r"flush +fail .*3 are missing")
+        self.assertIn("flush: flush is so.", out)
+        self.assertNotIn("prefix: prefix is so.", out)
+
+    def test_unsure(self):
+        self.says(verdict("unsure", trial("prefix", "unsure", "no time was left"), trial("flush", "pass")))
+        self.assertEqual(self.qualify("mlx5_0")[0], 3)
+
+    def test_output(self):
+        said = verdict("failed", trial("flush", "fail"))
+        self.says(said, said, said)
+        self.assertEqual(self.qualify("mlx5_0", "--output", str(self.dir / "verdict"))[0], 1)
+        self.assertEqual(json.loads((self.dir / "verdict").read_text()), said)
+        for args in ("--output", "-"), ("--json",):
+            rc, out, err = self.qualify(*args, "mlx5_0")
+            self.assertEqual((rc, json.loads(out), err), (1, said, ""))
+        self.says(said)
+        rc, _, err = self.qualify("mlx5_0", "--output", str(self.dir / "no/verdict"))
+        self.assertEqual(rc, 2)
+        self.assertIn("no/verdict: No such file", err)
+
+    def test_several(self):
+        """The worst counts, one that cannot be tried too; the others are told of all the same."""
+        good, unsure = verdict("qualified", trial("prefix", "pass")), verdict("unsure", trial("prefix", "unsure"), device="mlx5_1")
+        self.says(good, unsure)
+        rc, out, _ = self.qualify("--json", "mlx5_0", "mlx5_1")
+        self.assertEqual((rc, json.loads(out)), (3, [good, unsure]))
+        self.says(good, unsure, "{}")
+        rc, out, err = self.qualify("--json", "mlx5_0", "mlx5_1", "mlx5_2")
+        self.assertEqual((rc, json.loads(out)), (2, [good, unsure]))
+        self.assertIn("mlx5_2: what meshverbs-qualify said is not a verdict", err)
+
+    def test_order(self):
+        self.says(verdict("qualified", trial("prefix", "pass")))
+        self.qualify("--peer", "mlx5_9", "--only", "prefix,flush", "mlx5_0")
+        self.assertEqual((self.dir / "args").read_text(), "--peer mlx5_9 --only prefix,flush -- mlx5_0\n")
+
+    def test_does_not_say(self):
+        for script, why in (("echo 'error there is no RDMA device mlx5_0'; exit 2", "mlx5_0: there is no RDMA device mlx5_0"),
+                            ("echo trial 3 9 landing; kill -SEGV $$", "killed by signal 11 during trial landing"),
+                            ("exit 4", "ended with status 4"), ("echo result; echo '{'", "is not a verdict"), ("", "ended with status 0"),
+                            ("cat /dev/zero", "was killed")):
+            with self.subTest(script=script):
+                self.program(script)
+                rc, out, err = self.qualify("mlx5_0")
+                self.assertEqual((rc, out), (2, ""))
+                self.assertIn(why, err)
+        (self.dir / "meshverbs-qualify").write_text("#!/nothing\n")
+        self.assertIn("cannot be run", self.qualify("mlx5_0")[2])
+
+    def test_dry_run(self):
+        self.program('[ "$1" = --list ] && printf "prefix\\tIt is so.\\tIBTA\\nflush\\tThat, too.\\tman\\n"')
+        rc, out, _ = self.qualify("-n", "mlx5_0", "mlx5_1")
+        self.assertEqual(rc, 0)
+        for text in ("  mlx5_0\n  mlx5_1\n", "  prefix\n      It is so.\n      (IBTA)\n  flush\n", "less than a minute"):
+            self.assertIn(text, out)
+
+    def test_others_traffic(self):
+        """A port that others use is left alone."""
+        counters = self.dir / "sys/class/infiniband/mlx5_0/ports/1/counters"
+        counters.mkdir(parents=True)
+        (counters / "port_xmit_data").symlink_to("/proc/self/schedstat")  # a number that grows: what the reader has run, in ns
+        if not (counters / "port_xmit_data").exists():
+            self.skipTest("this kernel has no /proc/self/schedstat")
+        for most, status in ("0", 3), ("1000000", 0):
+            self.says(verdict("qualified", trial("prefix", "pass")))
+            rc, _, err = self.qualify("--max-load", most, "mlx5_0")
+            self.assertEqual((rc, "of others' traffic" in err), (status, status == 3), err)
+
+    def test_usage(self):
+        for args, why in ((["--output", "f", "a", "b"], "--output is of one device"), (["--max-load", "x"], "not a number"), (["--frob"], "unknown option")):
+            rc, _, err = self.qualify(*args)
+            self.assertEqual(rc, 2)
+            self.assertIn(why, err)
+        rc, _, err = self.qualify()
+        self.assertEqual(rc, 2)
+        self.assertIn("meshverbs: ", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+#ifndef QUALIFY_BENCH_H
+#define QUALIFY_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "qualified.h"
+
+/*
+ * What trials work with: the device under test, the port that talks to it, queue pairs, memory. One thread. Functions return 0 or
+ * -errno; those that return a verdict end a trial.
+ */
+
+struct mlx5dv_obj;
+
+struct q_port {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	const char *device;
+	uint8_t num;
+	struct ibv_ah_attr own; /* address vector that leads to this port from itself */
+	enum ibv_mtu active_mtu;
+	int (*init_obj)(struct mlx5dv_obj *obj, uint64_t type); /* mlx5dv_init_obj(); NULL: not an mlx5 device */
+};
+
+struct q_bench {
+	struct q_port dut; /* responder, or owner of the queue that is looked at */
+	struct q_port away; /* of another device of this host that reaches @dut; ctx NULL: none */
+	struct q_port second; /* of another device that reaches itself; ctx NULL: none */
+	struct q_port *peer; /* @away, or @dut */
+	bool reaches_itself; /* @dut */
+	uint64_t random; /* state */
+	uint64_t until_ns; /* a trial that has not ended by then is unsure */
+};
+
+/* ---- time, chance ---- */
+uint64_t q_now_ns(void);
+void q_sleep_ns(uint64_t ns);
+/** q_pause_after - in a loop that waits: leave the processor to others, once it has waited for a while */
+void q_pause_after(uint64_t began_ns);
+/** q_random - 0 .. @n - 1 */
+uint32_t q_random(struct q_bench *b, uint32_t n);
+bool q_has_time(const struct q_bench *b);
+
+/* ---- verdicts ---- */
+enum mv_trial_verdict q_fail(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+enum mv_trial_verdict q_unsure(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+enum mv_trial_verdict q_skip(struct mv_qualified_trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** q_broken - a step of the trial itself did not work; @err: negative errno */
+enum mv_trial_verdict q_broken(struct mv_qualified_trial *t, const char *step, int err);
+void q_figure(struct mv_qualified_trial *t, const char *name, double value);
+
+/* ---- memory ---- */
+struct q_mem {
+	uint8_t *buf; /* page-aligned, zeroed */
+	size_t bytes;
+	struct ibv_mr *mr;
+};
+int q_mem_make(struct q_port *port, size_t bytes, struct q_mem *ret);
+void q_mem_end(struct q_mem *mem);
+
+/* ---- queue pairs ---- */
+struct q_size {
+	uint32_t send_wr, recv_wr, sge, inline_bytes;
+	bool with_srq;
+};
+struct q_qp {
+	struct q_port *port;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *ex; /* NULL: the device has no ibv_wr_*() */
+};
+int q_qp_make(struct q_port *port, const struct q_size *size, struct q_qp *ret);
+void q_qp_end(struct q_qp *qp);
+
+struct q_way {
+	uint32_t psn; /* of the first request of @a, as @b expects it */
+	uint32_t back_psn; /* and of @b's */
+	enum ibv_mtu mtu;
+	uint8_t rd_atomic, timeout, retry_cnt, rnr_retry; /* of both */
+};
+/** q_way - what trials take unless they need another */
+struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu);
+/** q_connect - both through RESET to RTS, completions of before taken away */
+int q_connect(struct q_qp *a, struct q_qp *b, const struct q_way *way);
+int q_to_rts(struct q_qp *qp, const struct q_qp *to, const struct q_way *way, uint32_t send_psn, uint32_t recv_psn);
+int q_to_init(struct q_qp *qp);
+int q_to(struct q_qp *qp, enum ibv_qp_state state);
+int q_rq_psn(struct q_qp *qp, uint32_t *ret);
+
+/* A message of a work request. */
+struct q_post {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned int flags;
+	const struct q_mem *from;
+	size_t from_at;
+	uint32_t length;
+	const struct q_mem *to; /* unused by SEND */
+	size_t to_at;
+	uint64_t operand; /* of FETCH_ADD */
+};
+int q_post(struct q_qp *qp, const struct q_post *p);
+int q_post_recv(struct q_qp *qp, uint64_t wr_id, const struct q_mem *mem, size_t at, uint32_t length);
+
+/** q_poll - one completion; 1: there is one, 0: none, -errno */
+int q_poll(struct ibv_cq *cq, struct ibv_wc *ret);
+/** q_wait - as q_poll(), but waits; -ETIMEDOUT */
+int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret);
+/** q_drain - take away what is there */
+int q_drain(struct ibv_cq *cq);
+/** q_wait_byte - until memory has that value. Return: whether it came */
+bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns);
+
+uint32_t q_mtu_bytes(enum ibv_mtu mtu);
+
+/* ---- the bench ---- */
+/**
+ * q_bench_open - open a device and what may talk to it
+ * @peer: another device, or NULL: another one if one reaches it, else itself
+ * @why: for an error, in words
+ *
+ * Return: 0; -ENODEV: no such device; -EHOSTUNREACH: no active port that reaches itself or another one; -errno.
+ */
+int q_bench_open(struct q_bench *b, const char *device, const char *peer, char *why, size_t why_size);
+void q_bench_close(struct q_bench *b);
+
+/* ---- trials ---- */
+struct q_trial {
+	const char *name, *assumption, *source;
+	enum mv_trial_verdict (*run)(struct q_bench *b, struct mv_qualified_trial *t);
+};
+
+extern const struct q_trial trial_prefix, trial_packets, trial_reads_counted, trial_atomics, trial_final, trial_holes, trial_landing,
+	trial_flush, trial_flush_order, trial_srq, trial_srq_drain, trial_reads, trial_walker, trial_psns, trial_two_ports, trial_twin,
+	trial_times;
+
+#endif

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
+ * to people what this finds. A program of its own, so that whatever happens to it is a finding. On stdout:
+ *
+ *   to DEVICE              the port that takes part
+ *   trial I N NAME         before each
+ *   done NAME VERDICT
+ *   result                 and the JSON object behind it
+ *   error TEXT             or this
+ *
+ * meshverbs-qualify --list: the trials, one a line: name, assumption, source, with tabs between.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define TRIES    3
+#define TRIAL_NS 7000000000ull
+#define ALL_NS   55000000000ull
+
+static const struct q_trial *const trials[] = {
+	&trial_walker,	&trial_psns,	&trial_prefix, &trial_packets, &trial_reads_counted, &trial_atomics, &trial_final,     &trial_holes, &trial_landing,
+	&trial_reads,	&trial_flush,	&trial_flush_order, &trial_srq,	&trial_srq_drain,     &trial_two_ports, &trial_twin, &trial_times,
+};
+
+#define N_TRIALS (sizeof(trials) / sizeof(trials[0]))
+
+/* ---- the key ----------------------------------------------------------------------------------- */
+
+static void read_line(const char *device, const char *file, char *ret, size_t size)
+{
+	char path[512], text[64] = "";
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s", device, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\r\n")] = '\0';
+	if (text[0])
+		snprintf(ret, size, "%s", text);
+}
+
+static void find_key(const struct q_bench *b, struct mv_qualified_key *key)
+{
+	struct ibv_device_attr attr;
+	struct utsname uts;
+
+	*key = (struct mv_qualified_key){.board_id = "unknown", .firmware = "unknown", .kernel = "unknown", .libmlx5 = "unknown"};
+	read_line(b->dut.device, "board_id", key->board_id, sizeof(key->board_id));
+	if (!ibv_query_device(b->dut.ctx, &attr) && attr.fw_ver[0])
+		snprintf(key->firmware, sizeof(key->firmware), "%.63s", attr.fw_ver);
+	if (!uname(&uts))
+		snprintf(key->kernel, sizeof(key->kernel), "%.64s", uts.release);
+	mv_build_id((const void *)(uintptr_t)b->dut.ctx->ops.poll_cq, key->libmlx5);
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+/* Is it one of a list with commas? NULL: all are. */
+static bool is_wanted(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	}
+	return !list;
+}
+
+static void run_once(struct q_bench *b, const struct q_trial *trial, uint64_t end_ns, struct mv_qualified_trial *t)
+{
+	memset(t, 0, sizeof(*t));
+	snprintf(t->name, sizeof(t->name), "%s", trial->name);
+	snprintf(t->assumption, sizeof(t->assumption), "%s", trial->assumption);
+	snprintf(t->source, sizeof(t->source), "%s", trial->source);
+	b->until_ns = q_now_ns() + TRIAL_NS;
+	if (b->until_ns > end_ns)
+		b->until_ns = end_ns;
+	t->verdict = q_has_time(b) ? trial->run(b, t) : q_unsure(t, "no time was left for it");
+}
+
+static void run_trial(struct q_bench *b, const struct q_trial *trial, uint64_t end_ns, struct mv_qualified_trial *t)
+{
+	uint64_t began_ns = q_now_ns();
+	int tries = 0;
+
+	do
+		run_once(b, trial, end_ns, t);
+	while (++tries < TRIES && t->verdict == MV_TRIAL_UNSURE && q_now_ns() < end_ns);
+	if (tries > 1)
+		q_figure(t, "tries", tries);
+	q_figure(t, "seconds", (double)((q_now_ns() - began_ns) / 1000000) / 1e3);
+}
+
+static void run_all(struct q_bench *b, const char *only, struct mv_qualified *q)
+{
+	uint64_t began_ns = q_now_ns();
+	size_t n = 0, i = 0;
+
+	for (size_t k = 0; k < N_TRIALS; k++)
+		n += is_wanted(only, trials[k]->name);
+	for (size_t k = 0; k < N_TRIALS; k++) {
+		if (!is_wanted(only, trials[k]->name))
+			continue;
+		printf("trial %zu %zu %s\n", ++i, n, trials[k]->name);
+		run_trial(b, trials[k], began_ns + ALL_NS, &q->trials[q->n_trials]);
+		printf("done %s %s\n", trials[k]->name, mv_trial_verdict_text(q->trials[q->n_trials].verdict));
+		q->n_trials++;
+	}
+	q->seconds = (double)((q_now_ns() - began_ns) / 1000000) / 1e3;
+	q->time_s = (uint64_t)time(NULL);
+	q->verdict = mv_qualified_judge(q->trials, q->n_trials);
+}
+
+static int qualify(const char *device, const char *peer, const char *only)
+{
+	static struct mv_qualified q;
+	struct q_bench b = {0};
+	char why[256] = "", *text;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	b.random = ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
+	if (q_bench_open(&b, device, peer, why, sizeof(why))) {
+		printf("error %s\n", why);
+		return 2;
+	}
+	printf("to %s\n", b.peer->device);
+	snprintf(q.device, sizeof(q.device), "%s", device);
+	find_key(&b, &q.key);
+	run_all(&b, only, &q);
+	q_bench_close(&b);
+	text = mv_qualified_text(&q);
+	if (!text) {
+		printf("error no memory\n");
+		return 2;
+	}
+	printf("result\n%s", text);
+	free(text);
+	return 0;
+}
+
+static int list(void)
+{
+	for (size_t i = 0; i < N_TRIALS; i++)
+		printf("%s\t%s\t%s\n", trials[i]->name, trials[i]->assumption, trials[i]->source);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'}, {0}};
+	const char *peer = NULL, *only = NULL;
+	int opt;
+
+	_Static_assert(N_TRIALS <= MV_QUALIFIED_TRIALS, "trials of a verdict");
+	/* A line that is out is known even if the next call crashes. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 'p')
+			peer = optarg;
+		else if (opt == 'o')
+			only = optarg;
+		else if (opt == 'l')
+			return list();
+		else
+			return 2;
+	}
+	if (optind + 1 != argc)
+		return 2;
+	return qualify(argv[optind], peer, only);
+}

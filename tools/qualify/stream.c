@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "stream.h"
+
+#include <string.h>
+
+#include "psn.h"
+
+#define WATCH_NS 500000000ull
+
+int stream_open(struct q_bench *b, struct q_port *req, struct q_port *resp, struct stream *s)
+{
+	const struct q_size size = {.send_wr = STREAM_SLOTS * STREAM_PASSES, .recv_wr = 1, .sge = 1};
+	int err;
+
+	(void)b;
+	memset(s, 0, sizeof(*s));
+	s->mtu = q_mtu_bytes(req->active_mtu < resp->active_mtu ? req->active_mtu : resp->active_mtu);
+	s->packets = (uint32_t)(STREAM_BYTES / s->mtu);
+	err = q_qp_make(req, &size, &s->req);
+	if (!err)
+		err = q_qp_make(resp, &size, &s->resp);
+	if (!err)
+		err = q_mem_make(req, (size_t)STREAM_PASSES * STREAM_MESSAGE, &s->from);
+	if (!err)
+		err = q_mem_make(resp, STREAM_BYTES, &s->to);
+	for (uint32_t p = 0; p < STREAM_PASSES && !err; p++)
+		memset(s->from.buf + (size_t)p * STREAM_MESSAGE, (int)p + 1, STREAM_MESSAGE);
+	if (err)
+		stream_close(s);
+	return err;
+}
+
+void stream_close(struct stream *s)
+{
+	q_qp_end(&s->req);
+	q_qp_end(&s->resp);
+	q_mem_end(&s->from);
+	q_mem_end(&s->to);
+}
+
+static int post_all(struct stream *s)
+{
+	uint32_t n = s->passes * STREAM_SLOTS;
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++)
+		err = q_post(&s->req, &(struct q_post){.wr_id = i,
+						       .opcode = IBV_WR_RDMA_WRITE,
+						       .flags = i + 1 == n ? IBV_SEND_SIGNALED : 0,
+						       .from = &s->from,
+						       .from_at = (size_t)(i / STREAM_SLOTS) * STREAM_MESSAGE,
+						       .length = STREAM_MESSAGE,
+						       .to = &s->to,
+						       .to_at = (size_t)(i % STREAM_SLOTS) * STREAM_MESSAGE});
+	return err;
+}
+
+/* Some packet of the first half of all. */
+static void watch(struct q_bench *b, const struct stream *s)
+{
+	uint32_t target = q_random(b, s->passes * s->packets / 2);
+	const volatile uint8_t *at = s->to.buf + (size_t)(target % s->packets) * s->mtu;
+	uint64_t began_ns = q_now_ns();
+
+	while (*at <= target / s->packets && q_now_ns() - began_ns < WATCH_NS)
+		;
+}
+
+int stream_cut(struct q_bench *b, struct stream *s, uint32_t *ret_executed)
+{
+	struct q_way way = q_way(b, IBV_MTU_256);
+	uint32_t psn;
+	int err;
+
+	for (int mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++)
+		if (q_mtu_bytes((enum ibv_mtu)mtu) == s->mtu)
+			way.mtu = (enum ibv_mtu)mtu;
+	s->psn = way.psn;
+	memset(s->to.buf, 0, s->to.bytes);
+	err = q_connect(&s->req, &s->resp, &way);
+	if (!err)
+		err = post_all(s);
+	if (err)
+		return err;
+	watch(b, s);
+	err = q_to(&s->resp, IBV_QPS_ERR);
+	if (!err)
+		err = q_rq_psn(&s->resp, &psn);
+	if (!err)
+		*ret_executed = mv_psn_ahead(s->psn, psn);
+	return err;
+}
+
+bool stream_is_beyond(const struct stream *s, uint32_t executed)
+{
+	return executed > s->passes * s->packets;
+}
+
+bool stream_was_cut(const struct stream *s, uint32_t executed)
+{
+	return executed && executed < s->passes * s->packets;
+}
+
+/* -1: the packet's place does not hold all that it should; 1: more. */
+static int compare_packet(const struct stream *s, uint32_t executed, uint32_t packet)
+{
+	uint8_t should = (uint8_t)(executed / s->packets + (packet < executed % s->packets));
+	const uint8_t *at = s->to.buf + (size_t)packet * s->mtu;
+
+	/* The compiler does not know that a device writes there. */
+	__asm__ volatile("" : : "r"(at) : "memory");
+	if (at[0] == should && !memcmp(at, at + 1, s->mtu - 1))
+		return 0;
+	for (uint32_t i = 0; i < s->mtu; i++)
+		if (at[i] > should)
+			return 1;
+	return -1;
+}
+
+int stream_compare(const struct stream *s, uint32_t executed, uint32_t *ret_packet)
+{
+	uint32_t last = (executed + s->packets - 1) % s->packets, packet;
+	int differs;
+
+	for (uint32_t i = 0; i < s->packets; i++) {
+		packet = (last + s->packets - i) % s->packets;
+		differs = compare_packet(s, executed, packet);
+		if (differs) {
+			*ret_packet = packet;
+			return differs;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Verbs as trials use them. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "bench.h"
+#include "psn.h"
+
+#define ALL_REMOTE (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define SPIN_NS    2000000ull /* then polls leave the processor to others */
+#define NAP_NS     50000ull
+
+/* ---- time, chance ------------------------------------------------------------------------------ */
+
+uint64_t q_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+void q_sleep_ns(uint64_t ns)
+{
+	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000ull), .tv_nsec = (long)(ns % 1000000000ull)};
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+/* xorshift64* */
+uint32_t q_random(struct q_bench *b, uint32_t n)
+{
+	uint64_t x = b->random;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	b->random = x;
+	return (uint32_t)((x * 0x2545f4914f6cdd1dull >> 32) % n);
+}
+
+bool q_has_time(const struct q_bench *b)
+{
+	return q_now_ns() < b->until_ns;
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------------- */
+
+static void say(struct mv_qualified_trial *t, const char *fmt, va_list args)
+{
+	vsnprintf(t->reason, sizeof(t->reason), fmt, args);
+}
+
+#define VERDICT(NAME, VALUE)                                                                                                               \
+	enum mv_trial_verdict NAME(struct mv_qualified_trial *t, const char *fmt, ...)                                                     \
+	{                                                                                                                                  \
+		va_list args;                                                                                                              \
+                                                                                                                                           \
+		va_start(args, fmt);                                                                                                       \
+		say(t, fmt, args);                                                                                                         \
+		va_end(args);                                                                                                              \
+		return VALUE;                                                                                                              \
+	}
+
+VERDICT(q_fail, MV_TRIAL_FAIL)
+VERDICT(q_unsure, MV_TRIAL_UNSURE)
+VERDICT(q_skip, MV_TRIAL_SKIPPED)
+
+enum mv_trial_verdict q_broken(struct mv_qualified_trial *t, const char *step, int err)
+{
+	return q_unsure(t, "%s: %s", step, strerror(-err));
+}
+
+void q_figure(struct mv_qualified_trial *t, const char *name, double value)
+{
+	struct mv_qualified_figure *f = NULL;
+
+	for (size_t i = 0; i < t->n_figures; i++)
+		if (!strcmp(t->figures[i].name, name))
+			f = &t->figures[i];
+	if (!f && t->n_figures == MV_QUALIFIED_FIGURES)
+		return;
+	if (!f)
+		f = &t->figures[t->n_figures++];
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->value = value;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+int q_mem_make(struct q_port *port, size_t bytes, struct q_mem *ret)
+{
+	struct q_mem mem = {.bytes = bytes};
+	void *buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err;
+
+	if (buf == MAP_FAILED)
+		return -errno;
+	mem.buf = buf;
+	memset(buf, 0, bytes);
+	errno = 0;
+	mem.mr = ibv_reg_mr(port->pd, buf, bytes, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
+	if (!mem.mr) {
+		err = errno ? -errno : -ENOMEM;
+		munmap(buf, bytes);
+		return err;
+	}
+	*ret = mem;
+	return 0;
+}
+
+void q_mem_end(struct q_mem *mem)
+{
+	if (mem->mr)
+		ibv_dereg_mr(mem->mr);
+	if (mem->buf)
+		munmap(mem->buf, mem->bytes);
+	memset(mem, 0, sizeof(*mem));
+}
+
+/* ---- queue pairs ------------------------------------------------------------------------------- */
+
+static struct ibv_qp *create_qp(struct q_qp *qp, const struct q_size *size)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = qp->send_cq,
+		.recv_cq = qp->recv_cq,
+		.srq = qp->srq,
+		.cap = {.max_send_wr = size->send_wr,
+			.max_recv_wr = qp->srq ? 0 : size->recv_wr,
+			.max_send_sge = size->sge,
+			.max_recv_sge = size->sge,
+			.max_inline_data = size->inline_bytes},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = qp->port->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD};
+	struct ibv_qp_init_attr plain = {.send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .srq = qp->srq, .cap = attr.cap, .qp_type = IBV_QPT_RC};
+	struct ibv_qp *made = ibv_create_qp_ex(qp->port->ctx, &attr);
+
+	if (made) {
+		qp->ex = ibv_qp_to_qp_ex(made);
+		return made;
+	}
+	return errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? ibv_create_qp(qp->port->pd, &plain) : NULL;
+}
+
+int q_qp_make(struct q_port *port, const struct q_size *size, struct q_qp *ret)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = size->recv_wr, .max_sge = size->sge}};
+	struct q_qp qp = {.port = port};
+	int err;
+
+	errno = 0;
+	qp.send_cq = ibv_create_cq(port->ctx, (int)size->send_wr + 16, NULL, NULL, 0);
+	qp.recv_cq = ibv_create_cq(port->ctx, (int)size->recv_wr + 16, NULL, NULL, 0);
+	if (size->with_srq)
+		qp.srq = ibv_create_srq(port->pd, &srq);
+	if (qp.send_cq && qp.recv_cq && !!qp.srq == size->with_srq)
+		qp.qp = create_qp(&qp, size);
+	if (!qp.qp) {
+		err = errno ? -errno : -ENOMEM;
+		q_qp_end(&qp);
+		return err;
+	}
+	*ret = qp;
+	return 0;
+}
+
+void q_qp_end(struct q_qp *qp)
+{
+	if (qp->qp)
+		ibv_destroy_qp(qp->qp);
+	if (qp->srq)
+		ibv_destroy_srq(qp->srq);
+	if (qp->recv_cq)
+		ibv_destroy_cq(qp->recv_cq);
+	if (qp->send_cq)
+		ibv_destroy_cq(qp->send_cq);
+	memset(qp, 0, sizeof(*qp));
+}
+
+/* ---- states ------------------------------------------------------------------------------------ */
+
+struct q_way q_way(struct q_bench *b, enum ibv_mtu mtu)
+{
+	/* 2^15 * 4 us is 0.13 s: a busy machine loses nothing by it, and what was lost is sent again soon. */
+	return (struct q_way){.psn = q_random(b, 1u << 24), .back_psn = q_random(b, 1u << 24), .mtu = mtu, .rd_atomic = 4, .timeout = 15, .retry_cnt = 7,
+			      .rnr_retry = 7};
+}
+
+uint32_t q_mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+/* verbs functions return a positive errno, some -1 with errno set */
+static int modify(struct q_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = ibv_modify_qp(qp->qp, attr, mask);
+
+	return err < 0 ? -errno : -err;
+}
+
+int q_to(struct q_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return modify(qp, &attr, IBV_QP_STATE);
+}
+
+int q_to_init(struct q_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = qp->port->num, .qp_access_flags = ALL_REMOTE | IBV_ACCESS_LOCAL_WRITE};
+
+	return modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int q_to_rts(struct q_qp *qp, const struct q_qp *to, const struct q_way *way, uint32_t send_psn, uint32_t recv_psn)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = way->mtu,
+				   .dest_qp_num = to->qp->qp_num,
+				   .rq_psn = recv_psn & MV_PSN_MASK,
+				   .max_dest_rd_atomic = way->rd_atomic,
+				   .min_rnr_timer = 14, /* 1.28 ms: a message that finds no receive does not keep the device busy */
+				   .ah_attr = qp->port->own};
+	int err;
+
+	attr.ah_attr.grh.dgid = to->port->own.grh.dgid;
+	attr.ah_attr.dlid = to->port->own.dlid;
+	err = modify(qp, &attr,
+		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+				    .sq_psn = send_psn & MV_PSN_MASK,
+				    .timeout = way->timeout,
+				    .retry_cnt = way->retry_cnt,
+				    .rnr_retry = way->rnr_retry,
+				    .max_rd_atomic = way->rd_atomic};
+	return modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int restart(struct q_qp *qp)
+{
+	int err = q_to(qp, IBV_QPS_RESET);
+
+	if (!err)
+		err = q_drain(qp->send_cq);
+	if (!err)
+		err = q_drain(qp->recv_cq);
+	return err ? err : q_to_init(qp);
+}
+
+int q_connect(struct q_qp *a, struct q_qp *b, const struct q_way *way)
+{
+	int err = restart(a);
+
+	if (!err)
+		err = restart(b);
+	if (!err)
+		err = q_to_rts(b, a, way, way->back_psn, way->psn);
+	return err ? err : q_to_rts(a, b, way, way->psn, way->back_psn);
+}
+
+int q_rq_psn(struct q_qp *qp, uint32_t *ret)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err;
+
+	memset(&attr, 0, sizeof(attr));
+	memset(&init, 0, sizeof(init));
+	err = ibv_query_qp(qp->qp, &attr, IBV_QP_RQ_PSN, &init);
+	if (err)
+		return err < 0 ? -errno : -err;
+	*ret = attr.rq_psn & MV_PSN_MASK;
+	return 0;
+}
+
+/* ---- work -------------------------------------------------------------------------------------- */
+
+int q_post(struct q_qp *qp, const struct q_post *p)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)p->from->buf + p->from_at, .length = p->length, .lkey = p->from->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = p->wr_id, .opcode = p->opcode, .send_flags = p->flags, .sg_list = &sge, .num_sge = p->length ? 1 : 0}, *bad;
+	int err;
+
+	if (p->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)p->to->buf + p->to_at;
+		wr.wr.atomic.rkey = p->to->mr->rkey;
+		wr.wr.atomic.compare_add = p->operand;
+	} else if (p->to) {
+		wr.wr.rdma.remote_addr = (uintptr_t)p->to->buf + p->to_at;
+		wr.wr.rdma.rkey = p->to->mr->rkey;
+	}
+	err = ibv_post_send(qp->qp, &wr, &bad);
+	return err < 0 ? -errno : -err;
+}
+
+int q_post_recv(struct q_qp *qp, uint64_t wr_id, const struct q_mem *mem, size_t at, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)mem->buf + at, .length = length, .lkey = mem->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
+	int err = qp->srq ? ibv_post_srq_recv(qp->srq, &wr, &bad) : ibv_post_recv(qp->qp, &wr, &bad);
+
+	return err < 0 ? -errno : -err;
+}
+
+int q_poll(struct ibv_cq *cq, struct ibv_wc *ret)
+{
+	int n = ibv_poll_cq(cq, 1, ret);
+
+	return n < 0 ? -EIO : n;
+}
+
+/* Others want the processor, too. */
+void q_pause_after(uint64_t began_ns)
+{
+	if (q_now_ns() - began_ns > SPIN_NS)
+		q_sleep_ns(NAP_NS);
+}
+
+int q_wait(struct ibv_cq *cq, uint64_t ns, struct ibv_wc *ret)
+{
+	uint64_t began_ns = q_now_ns();
+	bool over;
+	int n;
+
+	for (;;) {
+		over = q_now_ns() - began_ns > ns; /* and then once more: we may have been away */
+		n = q_poll(cq, ret);
+		if (n)
+			return n < 0 ? n : 0;
+		if (over)
+			return -ETIMEDOUT;
+		q_pause_after(began_ns);
+	}
+}
+
+int q_drain(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while ((n = q_poll(cq, &wc)) > 0)
+		;
+	return n;
+}
+
+bool q_wait_byte(const volatile uint8_t *at, uint8_t value, uint64_t ns)
+{
+	uint64_t began_ns = q_now_ns();
+
+	while (*at != value) {
+		if (q_now_ns() - began_ns > ns)
+			return *at == value;
+		q_pause_after(began_ns);
+	}
+	return true;
+}
