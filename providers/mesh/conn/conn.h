@@ -241,7 +241,7 @@ struct mesh_conn {
 	bool told;
 	uint64_t tell_at_ns; /* not before: 0: at once */
 	enum mesh_conn_state told_state;
-	const char *told_bound, *told_stayed;
+	const char *told_bound, *told_stayed, *told_movable;
 
 	/* Under the lock of worker.c. */
 	enum mesh_job job;

@@ -102,23 +102,33 @@ static const char *ahead_on(const struct mesh_conn *conn)
 	return conn->held && conn->home.spare && mesh_live_armed(conn->held) ? conn->home.spare->rail->device : "";
 }
 
+/* What is still being connected has no work that could move, and is not said to be movable. */
+static const char *movable_text(const struct mesh_conn *conn, const char *bound)
+{
+	bool at_work = (conn->state == MESH_CONN_NATIVE || conn->state == MESH_CONN_MOVED) && conn->rts_mask;
+
+	if (bound)
+		return ",\"movable\":false";
+	return at_work ? ",\"movable\":true" : "";
+}
+
 /* For `meshverbs qps`. */
 void mesh_conn_tell(struct mesh_conn *conn)
 {
 	char local[MV_GID_STRLEN], peer[MV_GID_STRLEN], rail[MV_GID_STRLEN], to[MV_GID_STRLEN];
 	struct mv_frame frame = {.type = MV_FRAME_STATUS, .qpn = conn->qpn};
-	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->stayed;
+	const char *bound = mesh_conn_bound(conn), *why = bound ? bound : conn->stayed, *movable = movable_text(conn, bound);
 	int len;
 
 	memcpy(frame.device, conn->mc->device, sizeof(frame.device));
 	len = snprintf((char *)frame.payload, sizeof(frame.payload),
 		       "{\"state\":\"%s\",\"negotiation\":\"%s\",\"reason\":\"%s\",\"gid\":\"%s\",\"peer_gid\":\"%s\","
 		       "\"peer_qpn\":%u,\"peer_host\":\"%s\",\"rail\":\"%s\",\"rail_gid\":\"%s\",\"rail_peer_gid\":\"%s\","
-		       "\"ahead\":\"%s\",\"movable\":%s%s%s%s}",
+		       "\"ahead\":\"%s\"%s%s%s%s}",
 		       state_name(conn), mv_move_state_name(conn->move.state), mv_path_verdict_name(conn->verdict),
 		       mv_gid_format(&conn->local.gid, local), mv_gid_format(&conn->peer.gid, peer), conn->peer.qpn,
 		       conn->peer_host, conn->path.device, mv_gid_format(&conn->path.gid, rail),
-		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), bound ? "false" : "true", why ? ",\"why\":\"" : "",
+		       mv_gid_format(&conn->path.peer_gid, to), ahead_on(conn), movable, why ? ",\"why\":\"" : "",
 		       why ? why : "", why ? "\"" : "");
 	if (len < 0 || (size_t)len >= sizeof(frame.payload))
 		return;
@@ -126,6 +136,7 @@ void mesh_conn_tell(struct mesh_conn *conn)
 	conn->told = mesh_thread_frame(&frame) != -EAGAIN;
 	conn->told_state = conn->state;
 	conn->told_bound = bound;
+	conn->told_movable = movable;
 	conn->told_stayed = conn->stayed;
 }
 
@@ -140,9 +151,11 @@ void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns)
 /* Return: when to come again. */
 static uint64_t tell_news(struct mesh_conn *conn, uint64_t now_ns)
 {
+	const char *bound = mesh_conn_bound(conn);
+
 	if (atomic_exchange_explicit(&conn->tell, false, memory_order_relaxed) || !conn->told ||
 	    conn->told_state != conn->state || conn->told_stayed != conn->stayed ||
-	    conn->told_bound != mesh_conn_bound(conn)) {
+	    conn->told_bound != bound || strcmp(conn->told_movable, movable_text(conn, bound))) {
 		if (now_ns < conn->tell_at_ns)
 			return conn->tell_at_ns;
 		mesh_conn_log_moved(conn);

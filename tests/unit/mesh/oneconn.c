@@ -32,9 +32,16 @@ int __wrap_mesh_thread_wake(bool urgent)
 	return 0;
 }
 
+char status[MV_CTL_MAX_BYTES + 1];
+unsigned int n_statuses;
+
 int __wrap_mesh_thread_frame(const struct mv_frame *frame)
 {
-	(void)frame;
+	if (frame->type != MV_FRAME_STATUS)
+		return 0;
+	memcpy(status, frame->payload, frame->len);
+	status[frame->len] = '\0';
+	n_statuses++;
 	return 0;
 }
 

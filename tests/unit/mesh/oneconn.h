@@ -25,6 +25,8 @@ extern union ibv_gid of_others; /* but for this one, */
 extern bool authenticated; /* and is known by its key, */
 extern bool routed; /* or by answers from beyond a router */
 extern struct mv_ctl_msg sent; /* the last message */
+extern char status[]; /* what the agent was told of it last, */
+extern unsigned int n_statuses; /* so often */
 extern unsigned int n_submitted; /* to workers, */
 extern bool no_workers, only_tries; /* of which there are none; the last one was */
 extern int rtr_error, rts_error; /* what the base makes of it when its QP is to be connected; the former takes a second */

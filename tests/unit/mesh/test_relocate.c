@@ -712,6 +712,41 @@ static void test_stays_meanwhile(void **state)
 	qp.pd = NULL;
 }
 
+/* Only of one that the program has connected it is said that it can be moved, and at once then. */
+static void test_movable_once_connected(void **state)
+{
+	static const enum mesh_conn_state before[] = {MESH_CONN_INIT, MESH_CONN_HELD, MESH_CONN_NATIVE, MESH_CONN_MOVED};
+
+	(void)state;
+	is_well();
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		conn.state = before[i];
+		conn.rts_mask = 0;
+		mesh_conn_tell(&conn);
+		assert_null(strstr(status, "movable"));
+	}
+	conn.state = MESH_CONN_HELD;
+	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	mesh_conn_tell(&conn);
+	assert_null(strstr(status, "movable"));
+
+	conn.state = MESH_CONN_NATIVE;
+	conn.rts_mask = 0;
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_null(strstr(status, "movable"));
+	n_statuses = 0;
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_statuses, 0);
+	conn.rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_int_equal(n_statuses, 1);
+	assert_non_null(strstr(status, "\"movable\":true"));
+	atomic_store_explicit(&conn.refused, true, memory_order_relaxed);
+	mesh_conn_run(&conn, now_ns, now_ns);
+	assert_non_null(strstr(status, "\"movable\":false"));
+	atomic_store_explicit(&conn.refused, false, memory_order_relaxed);
+}
+
 /* Keys that were told for a QP that is given up are for no other. */
 static void test_keys_go_with_their_qp(void **state)
 {
@@ -774,6 +809,7 @@ int main(void)
 		T(test_last_word),
 		T(test_lost_meanwhile),
 		T(test_stays_meanwhile),
+		T(test_movable_once_connected),
 		T(test_keys_go_with_their_qp),
 		T(test_one_after_the_other),
 		T(test_failed_one_is_not_watched), /* the last one: what it has made known stays so */
