@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static _Thread_local char here; /* its address names the thread */
+
 static struct {
+	_Atomic(const char *) only; /* the thread whose calls count and fail; NULL: any */
 	/* Threads of what is tested call as well. */
 	_Atomic enum fault_call call;
 	_Atomic unsigned int nth; /* 0: none armed */
@@ -40,6 +43,11 @@ void fault_disarm(void)
 		atomic_store_explicit(&fault.counts[i], 0, memory_order_relaxed);
 }
 
+void fault_one_thread(bool on)
+{
+	fault.only = on ? &here : NULL;
+}
+
 bool fault_fired(void)
 {
 	return fault.fired;
@@ -53,9 +61,12 @@ unsigned int fault_count(enum fault_call call)
 /* Counts a call. Returns true, with errno set, if it is to fail. */
 static bool fails(enum fault_call call)
 {
-	unsigned int nth =
-		1 + atomic_fetch_add_explicit(&fault.counts[call], 1, memory_order_relaxed);
+	const char *only = atomic_load_explicit(&fault.only, memory_order_relaxed);
+	unsigned int nth;
 
+	if (only && only != &here)
+		return false;
+	nth = 1 + atomic_fetch_add_explicit(&fault.counts[call], 1, memory_order_relaxed);
 	if (!fault.nth || call != fault.call || nth != fault.nth)
 		return false;
 	fault.fired = true;

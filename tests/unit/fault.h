@@ -39,6 +39,13 @@ enum fault_call {
  */
 void fault_arm(enum fault_call call, unsigned int nth, int err);
 void fault_disarm(void);
+/**
+ * fault_one_thread - from now on calls of the calling thread count and may fail, and no others
+ * @on: false: those of all threads again
+ *
+ * For tests of what has threads of its own: how many calls these make meanwhile is a matter of time.
+ */
+void fault_one_thread(bool on);
 bool fault_fired(void); /* since fault_arm() */
 unsigned int fault_count(enum fault_call call); /* calls since fault_arm() or fault_disarm() */
 

@@ -338,6 +338,7 @@ static void test_no_memory(void **state)
 	struct ibv_mr *mr;
 
 	(void)state;
+	fault_one_thread(false); /* also that of the NIC's thread */
 	FAULT_EACH(FAULT_ALLOC, ENOMEM, {
 		mesh_root.process->ahead_off = false;
 		world.spd->ahead = false;
@@ -348,6 +349,7 @@ static void test_no_memory(void **state)
 			assert_int_equal(ibv_dereg_mr(mr), 0);
 		assert_int_equal(n_shadows(), 0);
 	})
+	fault_one_thread(true);
 }
 
 static void test_fork(void **state)
@@ -992,5 +994,6 @@ int main(void)
 		T(test_qp_memory),  T(test_qp_of_any_kind), T(test_standby), T(test_standby_taken), T(test_standby_fails), T(test_changed),
 	};
 
+	fault_one_thread(true); /* NICs have threads of ours */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
