@@ -18,6 +18,7 @@ NOBODY = 65534
 CTL_H = pathlib.Path(__file__).resolve().parents[2] / "libmeshverbs/wire/ctl.h"
 WELCOME = "welcome " + re.search(r"#define MV_CTL_VERSION (\d+)", CTL_H.read_text())[1]
 SKIP = 77
+WAIT_S = 60.0  # for what has to happen, and takes milliseconds on an idle machine
 
 
 def as_user(uid):
@@ -36,7 +37,7 @@ def ip(*words):
     return sh("ip", *map(str, words))
 
 
-def wait_for(what, condition, timeout=60):
+def wait_for(what, condition, timeout=WAIT_S):
     """Waits until the condition is true (returns it), or fails. Returns also how long it took, in seconds."""
     begun = time.monotonic()
     while True:
@@ -85,7 +86,7 @@ class Talk:
                 return self.lines
             self.lines.append(line.rstrip("\n"))
 
-    def expect(self, line, timeout=60):
+    def expect(self, line, timeout=WAIT_S):
         return wait_for(f"'{line}', there is {self.lines}", lambda: line in self.poll(), timeout)[1]
 
     def close(self):
@@ -196,7 +197,7 @@ class Host:
     def stop(self, sig=signal.SIGTERM):
         """Ends the agent: its process is the one that was started, by exec."""
         self.agent.send_signal(sig)
-        status = self.agent.wait(timeout=60)
+        status = self.agent.wait(timeout=WAIT_S)
         self.agent = None
         return status
 
@@ -207,9 +208,9 @@ class Host:
     def ask(self, line):
         with socket.socket(socket.AF_UNIX) as sock:
             # As our tool: with a timeout it would be EAGAIN at once where others that connect have filled the agent's queue.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(WAIT_S), 0))
             sock.connect(str(self.control_dir / "control"))
-            sock.settimeout(5)
+            sock.settimeout(WAIT_S)
             sock.sendall(line.encode() + b"\n")
             parts = []
             while part := sock.recv(65536):

@@ -17,7 +17,7 @@ import unittest
 import unittest.mock
 
 import hosts
-from hosts import wait_for
+from hosts import WAIT_S, wait_for
 
 BUILD = None
 
@@ -58,7 +58,7 @@ class AgentTest(unittest.TestCase):
         path.chmod(0o600)
         os.chown(path, hosts.NOBODY, hosts.NOBODY)
 
-    def converge(self, *group, timeout=60):
+    def converge(self, *group, timeout=WAIT_S):
         """Each of them knows all the others. Returns how long it took."""
         took = 0
         for host in group:
@@ -439,7 +439,7 @@ class Keys(AgentTest):
         a, _ = self.pair()
         self.key(a, "too short")
         a.start(wait=False)
-        self.assertEqual(a.agent.wait(timeout=5), 1)
+        self.assertEqual(a.agent.wait(timeout=WAIT_S), 1)
         a.agent = None
         self.assertIn(f"{a.dir}/key", a.log.read_text())
 
@@ -462,7 +462,7 @@ class AddressGone(AgentTest):
         self.b.ip("link", "set", "eth0", "down")
         self.b.ip("addr", "del", "10.1.0.2/24", "dev", "eth0")
         self.b.device("mlx5_0", "eth0", [])
-        wait_for("a hears of it", lambda: self.known().get("10.1.0.2") == "gone", 10)
+        wait_for("a hears of it", lambda: self.known().get("10.1.0.2") == "gone")
 
     def own(self, host):
         return {gid["gid"]: gid["type"] for rail in host.get("status")["rails"] for gid in rail["gids"]}
@@ -484,7 +484,7 @@ class AddressGone(AgentTest):
         self.b.ip("link", "set", "eth0", "up")
         self.b.ip("addr", "add", "10.1.0.2/24", "dev", "eth0")
         self.b.device("mlx5_0", "eth0", ["10.1.0.2"])
-        wait_for("it is back", lambda: "v2" in self.known().get("10.1.0.2", "").lower(), 10)
+        wait_for("it is back", lambda: "v2" in self.known().get("10.1.0.2", "").lower())
         self.exchange(3)
 
     def test_does_not_come_back(self):
@@ -492,7 +492,7 @@ class AddressGone(AgentTest):
         self.b.ip("addr", "add", "10.1.0.3/24", "dev", "eth0")
         self.b.ip("link", "set", "eth0", "up")
         self.b.device("mlx5_0", "eth0", ["10.1.0.3"])
-        wait_for("the port is up", lambda: self.b.get("status")["rails"][0]["up"], 10)
+        wait_for("the port is up", lambda: self.b.get("status")["rails"][0]["up"])
         self.exchange(1)
         wait_for("it is forgotten", lambda: "10.1.0.2" not in self.known(), KEPT_S + 2 * POLL_S)
 
@@ -500,7 +500,7 @@ class AddressGone(AgentTest):
         """There it is more than kept."""
         self.a.ip("addr", "add", "10.1.0.2/24", "dev", "eth1")
         self.a.device("mlx5_1", "eth1", ["10.2.0.1", "10.1.0.2"])
-        wait_for("b has given it up", lambda: "10.1.0.2" not in self.own(self.b), 10)
+        wait_for("b has given it up", lambda: "10.1.0.2" not in self.own(self.b))
         self.assertIn("10.1.0.2", self.own(self.a))
         self.assertNotIn("10.1.0.2", self.known())
 
@@ -549,7 +549,7 @@ class Probes(AgentTest):
         self.assertEqual(self.a.metric("path_failures"), 1)
         talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
         self.b.ip("addr", "add", "10.1.0.2/24", "dev", "eth0")
-        wait_for("it is up", lambda: self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
+        wait_for("it is up", lambda: self.states()["10.1.0.1", "10.1.0.2"] == "up")
         self.assertEqual(self.a.metric("path_recoveries"), 1)
         # Nobody wants it any more: nothing is sent.
         talk.say("watch 10.1.0.1 10.1.0.2 0")
@@ -569,7 +569,7 @@ class Probes(AgentTest):
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2", *(f"10.1.0.1 {addr}" for addr in addrs)):
             talk.say(f"watch {path} {self.work + self.home}")
         all_are_up = lambda: list(self.states().values()) == ["up"] * (2 + len(addrs))
-        wait_for("all are up", all_are_up, 10)
+        wait_for("all are up", all_are_up)
         asked_for = []
         for says in (True,) * 9 + (False,):
             # b says that its port is down, or nothing. What is sent each 10 ms does not wait for notices.
@@ -587,7 +587,7 @@ class Probes(AgentTest):
             asked_for += seen
             self.b.agent.send_signal(signal.SIGCONT)
             self.b.ip("link", "set", "eth0", "up")
-            wait_for("all are up again", all_are_up, 10)
+            wait_for("all are up again", all_are_up)
         # Of 90. The kernel may forget one between the agent's question and what it sends; seldom, on busy cores.
         self.assertLessEqual(len(asked_for), 2, asked_for)
         self.assertGreater(self.a.metric("datagrams_held"), 0)
@@ -600,13 +600,13 @@ class Probes(AgentTest):
         sent = lambda: (self.a.metric("probes_sent"), self.b.metric("probes_received"))
         known = lambda: {rail["device"]: rail["up"] for host in self.a.get("peers")["hosts"] for rail in host["rails"]}
         self.b.device("mlx5_0", "eth0", ["10.1.0.2"], state="1: DOWN")
-        wait_for("b says that it is down", lambda: not known().get("mlx5_0", True), 10)  # it is not there while it is written
+        wait_for("b says that it is down", lambda: not known().get("mlx5_0", True))  # it is not there while it is written
         time.sleep(0.1)
         before = sent()
         time.sleep(0.5)
         self.assertEqual(sent(), before)
         self.b.device("mlx5_0", "eth0", ["10.1.0.2"])
-        wait_for("it is probed again", lambda: sent() > before and self.states()["10.1.0.1", "10.1.0.2"] == "up", 10)
+        wait_for("it is probed again", lambda: sent() > before and self.states()["10.1.0.1", "10.1.0.2"] == "up")
 
     def test_netdev_that_stands_still(self):
         """With carrier. What it was given takes room from all netdevs until it sends it, which it never does."""
@@ -653,7 +653,7 @@ class Probes(AgentTest):
         wait_for("it asks", lambda: rests.metric("probes_sent") > sent + 20)
         other.agent.send_signal(signal.SIGCONT)
         before = spared()
-        wait_for("one rests again", lambda: spared() > before + 50, 10)
+        wait_for("one rests again", lambda: spared() > before + 50)
         self.assertEqual((self.a.metric("path_failures"), self.b.metric("path_failures")), (0, 0))
 
     def test_agent_starts_again(self):
@@ -665,7 +665,7 @@ class Probes(AgentTest):
         for path in ("10.1.0.1 10.1.0.2", "10.2.0.1 10.2.0.2"):
             talk.expect(f"path {path} silent")
         self.b.start()
-        wait_for("both answer again", lambda: set(self.states().values()) == {"up"}, 10)
+        wait_for("both answer again", lambda: set(self.states().values()) == {"up"})
         self.assertEqual(self.a.metric("path_failures"), 0)
 
     def test_what_is_not_watched(self):
@@ -689,7 +689,7 @@ class Probes(AgentTest):
         for n in range(0, 3072, 1024):
             for path in paths[n:n + 1024]:
                 talks[n // 1024].say(f"watch {path} {self.spare}")
-        wait_for("3072 paths", lambda: len(self.states()) == 3072, 20)
+        wait_for("3072 paths", lambda: len(self.states()) == 3072)
         self.assertEqual(self.a.metric("watches_refused"), 0)
         for path in paths[3072:3092]:
             talks[3].say(f"watch {path} {self.spare}")
@@ -708,7 +708,7 @@ class Probes(AgentTest):
         talk.say(f"watch 10.1.0.1 10.1.0.2 {self.work}")
         talk.expect("path 10.1.0.1 10.1.0.2 up")
         self.b.stop(signal.SIGKILL)
-        wait_for("b is forgotten", lambda: not self.a.get("peers")["hosts"], 10)
+        wait_for("b is forgotten", lambda: not self.a.get("peers")["hosts"])
         talk.say(f"watch 10.1.0.1 10.1.0.2 {self.home}")
         talk.expect("path 10.1.0.1 10.1.0.2 silent")
         self.assertEqual(self.a.metric("watches_refused"), 0)
@@ -736,7 +736,7 @@ class Probes(AgentTest):
         for addr in addrs[1:]:
             self.a.ip("addr", "add", f"{addr}/24", "dev", "eth0")
         self.a.device("mlx5_0", "eth0", addrs)
-        wait_for("its addresses are known", lambda: len(self.a.get("status")["rails"][0]["gids"]) == 2 * len(addrs), 10)
+        wait_for("its addresses are known", lambda: len(self.a.get("status")["rails"][0]["gids"]) == 2 * len(addrs))
         talk = self.a.talk()
         for path in ("10.2.0.1 10.2.0.2", *(f"{addr} 10.1.0.2" for addr in addrs)):
             talk.say(f"watch {path} {self.work}")
@@ -803,14 +803,14 @@ class Routed(AgentTest):
         (self.a.dir / "hosts").write_text("b 10.2.0.2 # the other one\nc 10.3.0.2\n")
         self.a.start()
         self.b.start()
-        wait_for("b", lambda: self.a.peers() == ["b"], 8)
+        wait_for("b", lambda: self.a.peers() == ["b"])
         self.assertEqual(self.a.get("peers")["hosts"][0]["heard"], [])
         asked = {entry["name"]: entry["answers"] for entry in self.a.get("peers")["asked"]}
         self.assertEqual(asked, {"b": True, "c": False})
         # That it goes on answering is no news.
         time.sleep(0.5)
         before = self.a.get("metrics")
-        wait_for("another answer", lambda: self.a.metric("entries_received") > before["entries_received"], 8)
+        wait_for("another answer", lambda: self.a.metric("entries_received") > before["entries_received"])
         time.sleep(0.2)
         self.assertEqual(self.a.metric("directory_writes"), before["directory_writes"])
         # Nobody told b of a, and it does not take what it has not asked for.
@@ -858,7 +858,7 @@ class Routed(AgentTest):
 class Alone(AgentTest):
     def run_agent(self, host, *args):
         return subprocess.run(["ip", "netns", "exec", host.netns, *hosts.AS_NOBODY, f"{BUILD}/meshverbsd/meshverbsd", *map(str, args)],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=10, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT_S, check=False)
 
     def test_two_agents(self):
         a, _ = self.pair()
@@ -911,7 +911,7 @@ class Alone(AgentTest):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(str(path))
             path.chmod(0o666)
-            notify.settimeout(5)
+            notify.settimeout(WAIT_S)
             with unittest.mock.patch.dict(os.environ, {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}):
                 a.start()
             self.assertEqual([notify.recv(100) for _ in range(6)],
@@ -925,7 +925,7 @@ class Alone(AgentTest):
             time.sleep(1)
             self.assertRaises(BlockingIOError, notify.recv, 100)
             a.agent.send_signal(signal.SIGCONT)
-            notify.settimeout(5)
+            notify.settimeout(WAIT_S)
             self.assertEqual(notify.recv(100), b"WATCHDOG=1")
 
     def test_arguments(self):
@@ -970,7 +970,7 @@ class Alone(AgentTest):
         a = self.world.host("a")
         a.run_dir.chmod(0o777)
         a.start(wait=False)
-        self.assertEqual(a.agent.wait(timeout=5), 1)
+        self.assertEqual(a.agent.wait(timeout=WAIT_S), 1)
         a.agent = None
         self.assertIn("Operation not permitted", a.log.read_text())
 

@@ -452,7 +452,7 @@ class IdentityTest(unittest.TestCase):
             listener = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x86dd))
             listener.bind(("eth0", 0))
         self.addCleanup(listener.close)
-        listener.settimeout(5)
+        listener.settimeout(hosts.WAIT_S)
         raw = b""
         while b"MVDG" not in raw:  # b's start number, as everybody on the link hears it
             raw = listener.recv(2048)
@@ -479,13 +479,19 @@ class IdentityTest(unittest.TestCase):
         for number in range(10):
             announce("b", sender, started + number % 2, 1001 + number)
             say()
-        wait_for("more of them are", lambda: a.metric("impostors") >= 5)
+        wait_for("more of them are", lambda: (announce("b", sender, started, 2000), a.metric("impostors"))[1] >= 5)
         # With an id of its own and b's name.
         wait_for("its twin by name is seen", lambda: (announce("b", b"M" * 16, 1, 1), a.metric("host_keys_changed"))[1] >= 1)
         for _ in range(10):
             announce("b", b"M" * 16, 1, 1)
             say()
-        known = {entry["id"]: entry for entry in a.get("keys")["hosts"]}
+        known = {}
+
+        def both_known():
+            announce("b", b"M" * 16, 1, 1)
+            known.update({entry["id"]: entry for entry in a.get("keys")["hosts"]})
+            return (b"M" * 16).hex() in known
+        wait_for("both are known", both_known)
         self.assertEqual((known[status["id"]]["authenticated"], known[status["id"]]["key"], known[status["id"]]["pinned_key"]), (True, key, key))
         self.assertEqual((known[(b"M" * 16).hex()]["authenticated"], known[(b"M" * 16).hex()]["trust"]), (False, "changed"))
         directory = wire.Directory(a.run_dir / "directory")

@@ -31,6 +31,7 @@ from fixture import Sysfs, V2  # noqa: E402
 AGENT = os.environ.get("MESHVERBS_AGENT")
 CLONE_NEWNET = 0x40000000
 SKIPPED = 77
+WAIT_S = 60  # for what has to happen, and takes milliseconds on an idle machine
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -196,7 +197,7 @@ class Agent:
             self.process.send_signal(signal.SIGTERM)
             self.process.send_signal(signal.SIGCONT)  # some tests stop it for a while
             try:
-                self.process.wait(10)
+                self.process.wait(WAIT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -210,10 +211,10 @@ class Agent:
     def reload(self):
         self.process.send_signal(signal.SIGHUP)
 
-    def ask(self, name, timeout=5):
+    def ask(self, name, timeout=WAIT_S):
         return self.request({"get": name}, timeout)
 
-    def request(self, request, timeout=5):
+    def request(self, request, timeout=WAIT_S):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.connect(str(self.control_dir / "control"))  # waits while others are before us
             sock.settimeout(timeout)
@@ -255,7 +256,7 @@ class Agent:
 class Process:
     """A process that has registered with an agent."""
 
-    def __init__(self, agent, register=True, timeout=3):
+    def __init__(self, agent, register=True, timeout=WAIT_S):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.settimeout(timeout)
         wait_for(lambda: self.connect(str(agent.run_dir / "agent")), "no connection to the agent")
@@ -277,7 +278,7 @@ class Process:
     def send(self, dgid, message):
         self.sock.send(wire.frame(wire.SEND, dgid=dgid, payload=message))
 
-    def receive(self, timeout=3):
+    def receive(self, timeout=WAIT_S):
         """The next message that is delivered; None: none within that time."""
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
@@ -290,7 +291,7 @@ class Process:
                 return payload
         return None
 
-    def refused(self, timeout=3):
+    def refused(self, timeout=WAIT_S):
         """(device, QPN) of the next claim that is refused."""
         self.sock.settimeout(timeout)
         while True:
@@ -309,7 +310,7 @@ class Process:
                 break
         return number
 
-    def closed(self, timeout=3):
+    def closed(self, timeout=WAIT_S):
         """Has the agent hung up?"""
         self.sock.settimeout(timeout)
         try:
@@ -422,9 +423,9 @@ class Speaker:
 
     def meet(self, address):
         """Get the cookie that the agent at @address has for us, as every honest agent does."""
-        self.say(address, wire.QUERY)
-        end = time.monotonic() + 3
+        end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
+            self.say(address, wire.QUERY)
             heard = self.hear()
             if heard and heard[0].kind == wire.CHALLENGE:
                 self.cookies[address] = heard[0].mine
@@ -485,7 +486,7 @@ class Listener:
     def close(self):
         self.sock.close()
 
-    def datagram(self, wanted, timeout=5):
+    def datagram(self, wanted, timeout=WAIT_S):
         """(source address, datagram) of the next one from an agent that @wanted(header) likes."""
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
@@ -503,7 +504,7 @@ class Listener:
         raise AssertionError("nothing like that was heard")
 
 
-def wait_for(condition, what, timeout=60):
+def wait_for(condition, what, timeout=WAIT_S):
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if condition():

@@ -26,7 +26,7 @@ for place in sys.argv[2:]:
         found.append(path)
         for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
             with socket.socket(socket.AF_UNIX, kind) as sock:
-                sock.settimeout(5)
+                sock.settimeout(60)
                 try:
                     sock.connect(path)
                     sock.sendall(sys.argv[1].encode() + b"\\n")
