@@ -33,7 +33,7 @@ static const char usage[] = "usage: chaos-self [-d DEVICE] [-q N] [-r ROUNDS] [-
 #define MAX_QPS    16u
 #define BYTES      3000u /* of each message: three packets */
 #define LINE       4096u
-#define PATIENCE_S 20
+#define PATIENCE_S 60
 #define ALL_ACCESS                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)

@@ -92,7 +92,7 @@ for place in os.environ["PLACES"].split():
         for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
             with socket.socket(socket.AF_UNIX, kind) as sock:
                 try:
-                    sock.settimeout(5)
+                    sock.settimeout(60)
                     sock.connect(path)
                     sock.sendall(b'{"do": "drain", "device": "mlx5_0", "force": true}\\n')
                     print(path, sock.recv(4096), flush=True)

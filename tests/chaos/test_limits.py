@@ -97,9 +97,9 @@ class Limits(Obedient):
                 self.tell(SERVER, f"post {region}", "posted")
                 if kind:
                     self.tell(SERVER, "invalidate", "posted")
-                self.tell(SERVER, "completion 10", RETRY_EXCEEDED if kind else SUCCESS)
+                self.tell(SERVER, f"completion {SECONDS}", RETRY_EXCEEDED if kind else SUCCESS)
                 if kind:
-                    self.tell(SERVER, "completion 10", FLUSHED)
+                    self.tell(SERVER, f"completion {SECONDS}", FLUSHED)
                 self.hosts.fault(f"{SERVER}.0", "clear")
                 self.wait_for("the log says so", lambda line=KIND if kind else THROUGH: line in self.hosts.world.told(SERVER, 8))
         self.tell(SERVER, "invalidate", f"errno {errno.EINVAL}")
@@ -173,7 +173,7 @@ class Limits(Obedient):
         self.begin("raw")
         for host in ENDS:
             self.tell(host, "nop", "posted")
-            self.tell(host, "completion 10", SUCCESS)
+            self.tell(host, f"completion {SECONDS}", SUCCESS)
         self.stays("it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)")
         self.survives()
 

@@ -36,7 +36,7 @@ from pyverbs.wr import SGE, SendWR
 
 PORT = pathlib.Path("/sys/class/infiniband/mlx5_0/ports/1")
 TODO = ("connect", "register", "post", "read", "invalidate", "nop", "completion", "write", "event")
-PSN, SECONDS = 0x1234, 20.0
+PSN, SECONDS = 0x1234, 60.0
 MTUS = {256: e.IBV_MTU_256, 512: e.IBV_MTU_512, 1024: e.IBV_MTU_1024, 2048: e.IBV_MTU_2048, 4096: e.IBV_MTU_4096}
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 CAP = QPCap(4, 4, 1, 1)

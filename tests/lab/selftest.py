@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 LAB = str(HERE / "lab")
 BOOT_S = 300  # for a machine with much other work
+WAIT_S = 60.0  # for what has to happen in a guest that is up
 ODD = """
 host a
 host b
@@ -72,7 +73,7 @@ def leftovers():
     return found + [q[:60] for q in qemus()]
 
 
-def eventually(condition, timeout=30.0):
+def eventually(condition, timeout=WAIT_S):
     """Whether condition() becomes true in time."""
     end = time.monotonic() + timeout
     while not condition():
@@ -128,7 +129,7 @@ class Pair(unittest.TestCase):
             done = self.lab.run("a", f"for i in 1 2 3 4 5 6 7 8; do {command} b && exit; sleep 0.5; done; exit 1")
             self.assertEqual(done.rc, 0, done.out)
             self.assertIn("409600 bytes in", done.out)
-            self.assertEqual(server.wait(20).rc, 0)
+            self.assertEqual(server.wait(WAIT_S).rc, 0)
 
     def test_unprivileged_user_has_verbs(self):
         self.assertIn("hca_id:\trxe0", self.check("a", "su nobody -s /bin/sh -c 'ibv_devinfo -d rxe0'"))
@@ -213,7 +214,7 @@ class Pair(unittest.TestCase):
                               stderr=subprocess.PIPE) as run:
             self.assertEqual(run.stdout.readline(), b"early\n")
             run.send_signal(signal.SIGINT)
-            self.assertEqual(run.wait(20), 130)
+            self.assertEqual(run.wait(WAIT_S), 130)
         self.assertTrue(eventually(lambda: self.lab.run("a", "pgrep -x -f 'sleep 888'").rc == 1))
 
     def test_console(self):
@@ -236,7 +237,7 @@ class Pair(unittest.TestCase):
                 write(b"echo $((6 * 7))-$(hostname)\r")
                 read_until(b"42-a")
                 write(b"exit\r\x1d")
-                self.assertEqual(console.wait(20), 0)
+                self.assertEqual(console.wait(WAIT_S), 0)
             finally:
                 console.kill()
 
@@ -343,7 +344,7 @@ class Failures(unittest.TestCase):
             with subprocess.Popen([LAB, "up", "pair", "--name", "broken"], stderr=subprocess.DEVNULL) as up:
                 self.assertTrue(eventually(lambda: len(qemus()) >= 2))
                 up.send_signal(sig)
-                self.assertEqual(up.wait(30), status)
+                self.assertEqual(up.wait(WAIT_S), status)
             self.assertEqual(leftovers(), self.before)
 
     def test_killed_up(self):
@@ -365,7 +366,7 @@ class OneGuest(unittest.TestCase):
             server = one.start("h2", "ibv_rc_pingpong -d h2rxe1 -g 1 -n 50 -c -e")
             done = one.run("h1", "for i in 1 2 3 4 5 6 7 8; do ibv_rc_pingpong -d h1rxe1 -g 1 -n 50 -c -e h2 && exit; "
                                  "sleep 0.5; done; exit 1")
-            self.assertEqual((done.rc, server.wait(20).rc), (0, 0), done.out + server.text())
+            self.assertEqual((done.rc, server.wait(WAIT_S).rc), (0, 0), done.out + server.text())
             sent = one.run("h1", "cat /sys/class/net/h1eth1/statistics/tx_packets").out
             self.assertGreater(int(sent), 100, "the traffic did not use the cable")
             one.link("h1.1", False)

@@ -27,7 +27,7 @@ from rdmalab import Lab, LabError  # noqa: E402
 from rdmalab.progress import Progress  # noqa: E402
 
 BOOT_S = 400.0  # three guests, on a machine with much other work
-WORKS_S, FAILS_S, GRACE_S, LISTENS_S = 60.0, 20.0, 3.0, 20.0
+WORKS_S, FAILS_S, GRACE_S, LISTENS_S = 60.0, 20.0, 3.0, 60.0
 GID = 1  # the first address of a Soft-RoCE device
 PROGRAMS = {
     **{name: (f"{name} -d {{dev}} -x {GID} -F -n {count} {size} -p {{port}}", r"\n *\d+ +%d +(?:[\d.]+|inf)" % count)
@@ -80,7 +80,7 @@ class World:
                 return None, 0.0, f"the server does not listen:\n{serving.text()}"
             done = self.lab.run(case.client, f"{BYTES}\n{client} {case.server} 2>&1\nrc=$?\n{BYTES}\nexit $rc",
                                 FAILS_S if mode == "bare" else WORKS_S)
-            served = serving.wait(GRACE_S)
+            served = serving.wait(GRACE_S if done.rc else WORKS_S)
         except LabError as err:
             return False, 0.0, f"{err}\n{serving.text()}"
         finally:

@@ -25,7 +25,7 @@ except ImportError:  # rdma-core 65: each in a class of its type
     from pyverbs import libibverbs_enums
     e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
-SIZE, SECONDS = 64, 30
+SIZE, SECONDS = 64, 60
 
 
 def tcp(port, host):

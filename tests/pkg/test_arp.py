@@ -20,7 +20,7 @@ import unittest
 ARP = str(pathlib.Path(sys.argv.pop(1)).resolve()) if len(sys.argv) > 1 else ""
 RULES = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
 KEYS = ("arp_announce", "arp_ignore")
-SECONDS = 20
+SECONDS = 60
 
 
 def sh(*argv):

@@ -15,7 +15,7 @@ from . import REPO
 PAIR = REPO / "tests/topo/pair.topo"
 SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
 SERVER, CLIENT = "a", "b"
-CARRIER_SECONDS = 30
+CARRIER_SECONDS = 60
 world.PREFIX = "chaos"
 
 

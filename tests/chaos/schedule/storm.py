@@ -159,7 +159,7 @@ def group(args, place, program, options, kinds, random, tally):
                 print(f"   {since:.3f} {kind}: {what}, rail {rail}, {time.monotonic() - since:.3f} s{', STALLED' if stalled else ''}", flush=True)
         for end in (client, server):
             end.stop()
-        statuses = [client.wait(40), server.wait(40)]
+        statuses = [client.wait(60), server.wait(60)]
         said = [client.said(), server.said()]
         outcome = drive.Outcome(statuses, f"-- client\n{said[0]}-- server\n{said[1]}", done)
     finally:

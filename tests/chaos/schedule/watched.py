@@ -11,7 +11,7 @@ from .hosts import CLIENT, SERVER, until
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release")).resolve()
 TRAFFIC = str(BUILD / "tests/chaos/chaos-traffic")
 TOOL = str(BUILD / "tools/meshverbs")
-SECONDS = 30  # generous: what is waited for takes milliseconds
+SECONDS = 60  # generous: what is waited for takes milliseconds
 N_QPS = 4
 ENDS = (SERVER, CLIENT)
 

@@ -17,7 +17,7 @@ def attach(guest):
     """Connect this terminal to a shell in the guest until Ctrl-] or end of input."""
     guest.check()
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(2)
+        sock.settimeout(60)
         try:
             sock.connect(str(guest.root / "console.sock"))
         except OSError as err:

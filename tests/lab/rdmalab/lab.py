@@ -15,7 +15,7 @@ from .job import Job
 from .progress import Silent
 from .wires import Wires
 
-BOOT_TIMEOUT_S = 180.0  # an idle machine needs 6 to 10 s, one with other work up to 30 s
+BOOT_TIMEOUT_S = 300.0  # an idle machine needs 6 to 10 s, one with other work up to 30 s
 MERGED = ("bin", "sbin", "lib", "lib64")  # links into /usr on Debian 12
 
 

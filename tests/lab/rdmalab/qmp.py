@@ -10,7 +10,7 @@ from .errors import LabError
 def execute(path, command, **arguments):
     """Run one QMP command and return its value."""
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(20)
+        sock.settimeout(60)
         try:
             connect(sock, str(path))
             stream = sock.makefile("rw", encoding="utf-8")

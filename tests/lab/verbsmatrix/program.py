@@ -24,7 +24,7 @@ class Program:
     sane_server: str = ""  # same for the server's output, if it says anything worth it
     forbidden: str = ""  # found in either output only when data was wrong
     gid: str = "ipv4"  # the first IPv4 address, or "link-local"; both are RoCE v2
-    timeout: float = 30.0
+    timeout: float = 60.0
     port: int = 0
     on: tuple = ("lab", "sim")  # kinds of hosts that it can work on
     core: bool = False  # in every sample
@@ -39,4 +39,4 @@ def perftest(program, count, size, options="", on=("lab", "sim"), core=False, la
     peer = "{addr}" if "-R" in options else "{peer}"
     return Program(f"{program} {options}".rstrip(), command, f"{command} {peer}",
                    rf"\n *(?P<bytes>{size}) +(?P<iters>\d+) +(?:\d+\.\d+|inf)", ready="cm" if "-R" in options else "tcp",
-                   on=on, core=core, slow=last is not None, timeout=90.0 if last else 30.0)
+                   on=on, core=core, slow=last is not None, timeout=90.0 if last else 60.0)

@@ -140,7 +140,7 @@ class Simulation:
 
 
 def call(*args):
-    done = subprocess.run([SIM, *args], text=True, capture_output=True, check=False, timeout=60)
+    done = subprocess.run([SIM, *args], text=True, capture_output=True, check=False, timeout=300)
     if done.returncode:
         raise LabError(f"sim {' '.join(args)}: {done.stdout}{done.stderr}")
     return done.stdout

@@ -22,7 +22,7 @@ from test_hosts import PREFIX, act, prepare, read, runtime, until  # noqa: E402
 from verbsmatrix.simhosts import Simulation  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
-SECONDS = 20
+SECONDS = 60
 UD = ["/usr/bin/python3", str(HERE / "ud.py")]
 
 

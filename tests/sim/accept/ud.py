@@ -26,7 +26,7 @@ except ImportError:  # rdma-core 65: each in a class of its type
     from pyverbs import libibverbs_enums
     e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
-QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 5.0
+QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 60.0
 
 
 class End:

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 static void path_failed(void *arg)
 {

@@ -23,7 +23,7 @@
 
 #define SIZE       65536
 #define ACCESS     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
-#define PATIENCE_S 20
+#define PATIENCE_S 60
 
 /* Registrations on rails. */
 static struct {

@@ -9,7 +9,7 @@
 
 #include "reading.h"
 
-#define PATIENCE 20000 /* ms */
+#define PATIENCE 60000 /* ms */
 #define RESULTS  2048 /* where those of atomics go, in a's buffer */
 #define BEFORE   5 /* what the remote word is at first */
 

@@ -16,7 +16,7 @@
 #include "heldint.h"
 
 #define PSN	 0x123u
-#define PATIENCE 10 /* seconds, then something waits for ever */
+#define PATIENCE 60 /* seconds, then something waits for ever */
 
 static struct end first, second; /* each connected to itself; what is posted is libmlx5's until they are prepared */
 

@@ -27,7 +27,7 @@
 #define PEER_WRS    48u
 #define MOST_RECVS  4096u
 #define CQE	    31u /* a CQ of so many has no room for more, but one */
-#define PATIENCE_NS 20000000000ull
+#define PATIENCE_NS 60000000000ull
 
 /* How it ends: nobody notices; the program ends it, or the path does and there is no other, where it works or where it was made. */
 enum ending { CLOSED, FLUSHED, SURFACED, SURFACED_AT_HOME, N_ENDINGS };

@@ -15,7 +15,7 @@
 #include "live.h"
 #include "moved.h"
 
-#define PATIENCE 5000 /* ms */
+#define PATIENCE 60000 /* ms */
 
 static struct end a, b;
 static _Atomic unsigned int n_failed, n_wanted;

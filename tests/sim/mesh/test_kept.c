@@ -20,7 +20,7 @@
 #include "relocate.h"
 
 #define NOBODY   0xfffff0u /* no queue pair has this number */
-#define PATIENCE 5000 /* ms */
+#define PATIENCE 60000 /* ms */
 #define SOON     1000
 #define QUIET    100
 

@@ -23,7 +23,7 @@
 #include "said.h"
 
 #define PSN	 0x123u
-#define PATIENCE 10 /* seconds, then something waits for ever */
+#define PATIENCE 60 /* seconds, then something waits for ever */
 #define BATCH_US 50000u
 
 static const struct manner builders = {.how = BARE, .builders = true}, extended = {.how = BARE, .builders = true, .extended = true};

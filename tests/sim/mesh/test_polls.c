@@ -17,7 +17,7 @@
 #include "heldint.h"
 
 #define PSN	 0x123u
-#define PATIENCE 10 /* seconds, then something waits for ever */
+#define PATIENCE 60 /* seconds, then something waits for ever */
 #define OURS	 77u /* wr_id of what was put into the stash */
 
 #define NAMED (IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM)
@@ -209,7 +209,7 @@ static void test_ends_one_that_moves(void **state)
 	open_guarded(&moved_ex, 0);
 	guarded_prepare(guarded.held);
 	start_poll_shadow();
-	alarm(2);
+	alarm(PATIENCE);
 	end_err(&guarded);
 	assert_int_equal(world.mc->data.n_leftovers, 1);
 	end_poll_ex();

@@ -15,7 +15,7 @@
 #include "reading.h"
 
 #define ROUNDS   2000
-#define PATIENCE 20000 /* ms */
+#define PATIENCE 60000 /* ms */
 
 static void test_posting_is_the_bases(void **state)
 {

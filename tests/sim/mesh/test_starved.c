@@ -17,7 +17,7 @@
 #include "live.h"
 
 #define NOBODY	 0xfffff0u /* no queue pair has this number */
-#define PATIENCE 20000 /* ms */
+#define PATIENCE 60000 /* ms */
 
 static struct end e;
 static struct mesh_conn *conn;

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 60000
 
 static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {

@@ -52,13 +52,13 @@ class Library(unittest.TestCase):
     def test_unknown_interface(self):
         newer = BUILD / "sim_nccl_newer.so"
         done = subprocess.run([BUILD / "sim_nccl_net", "0", "2", "localhost", "1"], env=dict(os.environ, NCCL_LIBRARY=newer),
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 77, done.stderr)
         self.assertEqual(done.stdout, "skipped: NCCL 29901 has version 99 of the network plugin interface; versions 11 to 12 are known here\n")
 
     def test_no_library(self):
         done = subprocess.run([BUILD / "sim_nccl_net", "0", "2", "localhost", "1"], env=dict(os.environ, NCCL_LIBRARY="/nosuch"),
-                              capture_output=True, text=True, timeout=20, check=False)
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 77, done.stderr)
         self.assertIn("skipped: no NCCL: /nosuch", done.stdout)
 

@@ -41,7 +41,7 @@ def talk(w, server, server_nic, client, client_nic, options, seconds=60, command
     try:
         w.wait_listening(serving, server, port)
         status, said = w.run(client, *words, "-d", f"mlx5_{client_nic}", server, seconds=seconds)
-        return status, serving.wait(5), said + "\n--- server\n" + serving.said()
+        return status, serving.wait(5 if status else 60), said + "\n--- server\n" + serving.said()
     finally:
         serving.kill()
 
@@ -147,9 +147,9 @@ class Changes(unittest.TestCase):
             w.wait_listening(server, "c", port)
             client = w.start("a", *words, "-n", "10", "-t", str(seconds), *options, "c")
             try:
-                self.assertTrue(w.wait_running(client, lambda: w.log("a").count("go by mlx5_1") == 2, 10), client.said())
+                self.assertTrue(w.wait_running(client, lambda: w.log("a").count("go by mlx5_1") == 2, 60), client.said())
                 yield w
-                ended = client.wait(60), server.wait(5)
+                ended = client.wait(60), server.wait(60)
                 self.said = "\n".join([client.said(), server.said(), w.told("a"), w.told("c")])
                 self.assertEqual(ended, (0, 0), self.said)
                 self.assertLess(int(re.search(r"within (\d+) ms", self.said).group(1)), self.LIMIT_MS, self.said)

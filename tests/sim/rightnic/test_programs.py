@@ -93,7 +93,7 @@ class Worlds(unittest.TestCase):
 
     def talk(self, world, server, client, server_command, client_command, port, sane, seconds=None):
         """(both ended well and the client said so, what they said)"""
-        got = drive.talk(world, server, client, server_command, client_command, port, seconds or (30 if world.stacked else 8))
+        got = drive.talk(world, server, client, server_command, client_command, port, seconds or (60 if world.stacked else 8))
         said = f"-- client {got['client']}\n{got['output']['client']}\n-- server {got['server']}\n{got['output']['server']}"
         return (got["client"], got["server"]) == (0, 0) and bool(re.search(sane, got["output"]["client"])), said
 
@@ -279,7 +279,7 @@ class Uncabled(Worlds):
     def test_perftest_looks_at_the_port_first(self):
         """It ends by itself on a device whose port is down, before it connects anything: nobody can help it there."""
         for world in filter(None, (self.bare, self.stacked)):
-            status, said = world.run("a", "ib_write_bw", "-d", "mlx5_0", "-F", "-p", str(world.fresh_port()), seconds=15)
+            status, said = world.run("a", "ib_write_bw", "-d", "mlx5_0", "-F", "-p", str(world.fresh_port()), seconds=60)
             self.assertNotEqual(status, 0)
             self.assertIn("state is Down", said)
 
@@ -348,8 +348,8 @@ class Lost(Worlds):
             call("link", "-n", name, "a.0", "off")
             if world.stacked:
                 self.wait_known_down(world)
-            status, said = world.run("b", *command, "a", seconds=30 if world.stacked else 8)
-            served = serving.wait(5)
+            status, said = world.run("b", *command, "a", seconds=60 if world.stacked else 8)
+            served = serving.wait(5 if status else 60)
         finally:
             serving.kill()
             call("link", "-n", name, "a.0", "on")

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 60000
 #define ALL_REMOTE  (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static int access_of(const struct options *opt)

@@ -11,7 +11,7 @@ from . import SimError, directory, lifecycle, runtime
 
 RUN_DIR = "/run/meshverbs"
 STATE_DIR = "/run/meshverbsd/state"  # each host has an identity, and knows those that it has met
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 PRIORITY = ["chrt", "--rr", "1"]
 # No kernel has the simulated queue pairs, so nobody can say whose they are.
 TRUST = "MESHVERBS_TEST_TRUST_REGISTRATIONS=1"

@@ -14,7 +14,6 @@ from .runtime import Sim, start_time
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPO = HERE.parents[3]
-READY_SECONDS = 60
 NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux"}
 
 

@@ -93,7 +93,7 @@ class Sim:
         """One line to the host's simhostd, its answer back; an "error: ..." answer becomes a SimError."""
         self.pid(host)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
-            sock.settimeout(10)
+            sock.settimeout(60)
             try:
                 sock.connect(str(self.dir / f"{host}.sock"))
                 sock.send(request.encode())

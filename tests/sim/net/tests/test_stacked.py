@@ -42,7 +42,7 @@ class Stacked(WithHosts):
         with subprocess.Popen(self.argv("b", stacked, *command), stdout=subprocess.DEVNULL) as server:
             self.assertIsNotNone(self.listening("b", port), "no server")
             done = subprocess.run(self.argv("a", stacked, *command, "b"), text=True, capture_output=True, check=False)
-            self.assertEqual((done.returncode, server.wait(30)), (0, 0), done.stdout + done.stderr)
+            self.assertEqual((done.returncode, server.wait(60)), (0, 0), done.stdout + done.stderr)
         return done.stdout
 
     def test_only_libibverbs(self):
@@ -92,10 +92,10 @@ class Stacked(WithHosts):
                 self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") is not None))
                 self.assertNotEqual(self.index_of("b", "mlx5_0", "0a01:0002"), 3)
                 client = subprocess.run(self.argv("a", stacked, *program, "b"), text=True, capture_output=True, check=False)
-                said, _ = server.communicate(timeout=40)
+                said, _ = server.communicate(timeout=60)
             holder.stdin.write("\n")
             holder.stdin.close()
-            holder.wait(10)
+            holder.wait(60)
         act("addr", "-n", self.name, "del", "b.0", "10.1.0.2/24")  # back to index 3
         act("addr", "-n", self.name, "add", "b.0", "10.1.0.2/24")
         self.assertIsNotNone(until(lambda: self.index_of("b", "mlx5_0", "0a01:0002") == 3))

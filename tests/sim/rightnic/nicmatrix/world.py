@@ -115,7 +115,7 @@ class World:
     def start(self, host, *command):
         return Running(self.argv(host, *command))
 
-    def run(self, host, *command, seconds=30):
+    def run(self, host, *command, seconds=60):
         """(exit status or None, output)"""
         done = self.start(host, *command)
         return done.wait(seconds), done.said()
@@ -124,7 +124,7 @@ class World:
         self.port += 1
         return self.port
 
-    def wait_listening(self, server, host, port, seconds=15):
+    def wait_listening(self, server, host, port, seconds=60):
         """Whether the program listens; False too when it ended."""
         return self.wait_running(server, lambda: self.sim.listening(host, port), seconds)
 
