@@ -7,6 +7,7 @@
     ud.py hold INDEX GID QPN   as send, but opens the device first and waits for a line on stdin
 """
 import ipaddress
+import os
 import select
 import sys
 import time
@@ -26,7 +27,8 @@ except ImportError:  # rdma-core 65: each in a class of its type
     from pyverbs import libibverbs_enums
     e = types.SimpleNamespace(**{name: value for kind in vars(libibverbs_enums).values() for name, value in getattr(kind, "__members__", {}).items()})
 
-QKEY, GRH, TEXT, SECONDS = 0x1234, 40, b"a datagram", 60.0
+QKEY, GRH, TEXT = 0x1234, 40, b"a datagram"
+SECONDS = float(os.environ.get("UD_SECONDS", "60"))  # 60: for what has to come
 
 
 class End:
