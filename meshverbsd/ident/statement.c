@@ -15,7 +15,8 @@ bool md_statement_is_name(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n && n < sizeof(((struct md_statement *)0)->name) && md_is_text(name, n) && !strpbrk(name, " #");
+	return n && n < sizeof(((struct md_statement *)0)->name) && md_is_text(name, n) && name[0] != '-' &&
+	       !strpbrk(name, " #\"'\\$`&;|<>(){}[]*!~^");
 }
 
 void md_statement_content(const char *name, uint32_t agent_version, const uint8_t *desc, size_t desc_bytes,

@@ -63,7 +63,7 @@ bool md_statement_verify(const uint8_t *buf, size_t len, const struct md_stateme
 /** md_statement_digest - differs for all that are signed, and not by "asks" */
 void md_statement_digest(const uint8_t *buf, size_t len, const struct md_statement *statement, uint8_t ret[MD_CONTENT_BYTES]);
 
-/** md_statement_is_name - can a host be pinned by it? */
+/** md_statement_is_name - can a host be pinned by it? Commands to be copied have it: it means nothing to a shell */
 bool md_statement_is_name(const char *name);
 
 #endif

@@ -264,7 +264,8 @@ static void test_statement_usurped(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const bad[] = {"", "two words", "a#b", "tab\t", "\xc3\xa4"};
+	static const char *const bad[] = {"", "two words", "a#b", "tab\t", "\xc3\xa4", "$(id)", "`id`", "a;id", "a|id", "a&id", "a>f", "a\\b", "'a'", "\"a\"", "-a",
+					   "{a,b}", "a*", "~a", "!a"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
