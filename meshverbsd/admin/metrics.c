@@ -143,7 +143,7 @@ static void add_messages(struct list *list, const struct md_agent *agent)
 	counter(list, "messages_repeated", carry->count.repeated, "Further copies of these");
 	counter(list, "messages_not_theirs", counts->messages_not_theirs,
 		"Messages dropped, as the host that sent them has not the GID that they are from, or that of the path they offer");
-	counter(list, "messages_throttled", counts->messages_throttled, "Messages dropped: their host, or all of them, sent too many that are not sealed");
+	counter(list, "messages_throttled", counts->messages_throttled, "Messages dropped: their host, or all of them, sent too many");
 	counter(list, "messages_not_ours", counts->messages_not_ours,
 		"Messages for a GID that this host does not have");
 	counter(list, "messages_unclaimed", counts->messages_unclaimed,

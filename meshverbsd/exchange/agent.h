@@ -65,7 +65,7 @@ struct md_agent {
 	sd_event *event;
 	uint64_t say_theirs_ns; /* no message of somebody else's host is told of in the log before */
 	struct md_rundir rundir;
-	struct md_limit messages, messages_unknown; /* that are not sealed: of all hosts, and of those that are not known */
+	struct md_limit messages[2], messages_unknown; /* of all hosts, that are not sealed and that are; and of hosts that are not known */
 	struct md_limit wakes; /* directories that what nobody has proven asks for */
 	uint64_t refused_order_ns; /* nobody is named in the log as one whose order is refused before */
 	struct mv_host_id id;

@@ -389,7 +389,7 @@ static void ask_for_bundles(struct md_agent *agent, const struct md_received *re
 
 static const struct md_rate messages_rate = {.per_second = MD_MESSAGES_RATE, .burst = MD_MESSAGES_BURST};
 static const struct md_rate unknown_rate = {.per_second = MD_MESSAGES_RATE / 16, .burst = MD_MESSAGES_BURST / 16};
-static const struct md_rate all_rate = {.per_second = MD_MESSAGES_HOSTS * MD_MESSAGES_RATE, .burst = MD_MESSAGES_HOSTS * MD_MESSAGES_BURST};
+static const struct md_rate all_rate = {.per_second = MD_MESSAGES_ALL_RATE, .burst = MD_MESSAGES_ALL_BURST};
 
 /* May the host at that address, NULL: none that is known, send so many? What is dropped has no receipt, and comes once more. */
 static bool may_send(struct md_agent *agent, const struct md_opened *opened, struct md_host *host, uint32_t n, uint64_t now_ns)
@@ -397,7 +397,8 @@ static bool may_send(struct md_agent *agent, const struct md_opened *opened, str
 	struct md_limit *own = host ? &host->messages : &agent->messages_unknown;
 	const struct md_rate *own_rate = host ? &messages_rate : &unknown_rate;
 
-	if (opened->sealed || (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(&agent->messages, &all_rate, n, now_ns)))
+	if (md_secure_has_key(agent->secure) ||
+	    (md_limit_take_some(own, own_rate, n, now_ns) && md_limit_take_some(&agent->messages[opened->sealed], &all_rate, n, now_ns)))
 		return true;
 	agent->counts.messages_throttled += n;
 	return false;

@@ -51,7 +51,7 @@ struct md_host {
 	uint64_t start, counter; /* of the newest datagram */
 	uint64_t generation; /* of @desc */
 	struct md_limit changes; /* of @desc, without proof */
-	struct md_limit messages; /* that are not sealed */
+	struct md_limit messages; /* from it */
 	struct md_desc *desc; /* NULL until complete */
 	uint8_t content[MD_CONTENT_BYTES]; /* md_statement_content() of @desc */
 	uint32_t content_version; /* and the agent's version in it */

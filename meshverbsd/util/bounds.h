@@ -157,12 +157,13 @@ static inline bool md_has_room(size_t n, size_t max, uint64_t account)
 #define MD_RENEW_AT_ONCE      32 /* hosts, in one look: all of MD_PROBES_MAX within a renewal's time */
 #define MD_GID_HOSTS_MAX      4 /* hosts with one (link-local) GID that a message goes to */
 /*
- * Messages taken that are not sealed: a bundle has more than a hundred of them, and whoever has an address may send bundles. Ten thousand
- * queue pairs of a host that move at once send half of that.
+ * Messages taken without a fleet key: a bundle has more than a hundred of them, and whoever has an address may send bundles, or make up
+ * hosts with keys. Ten thousand queue pairs of a host that move at once send half of that.
  */
 #define MD_MESSAGES_BURST     65536 /* of one host, in a row, */
-#define MD_MESSAGES_RATE      16384 /* and then in a second; */
-#define MD_MESSAGES_HOSTS     2 /* and as much as so many hosts, of all of them; of those that are not known a sixteenth of one */
+#define MD_MESSAGES_RATE      16384 /* and then in a second; a sixteenth of it of all that are not known */
+#define MD_MESSAGES_ALL_BURST 524288 /* of all that seal them, and of all that do not, */
+#define MD_MESSAGES_ALL_RATE  32768 /* likewise */
 #define MD_COPIES_SLOTS       16384 /* hashes of messages that have arrived, 8 bytes each, twice */
 #define MD_COPIES_NS          (2 * MD_S) /* how long they are remembered: all repetitions take one second, but for what is said again meanwhile */
 
