@@ -5,7 +5,7 @@
 #include "counts.h"
 
 /*
- * What processes count (libmeshverbs/util/counts.h), added up over those that are connected and those
+ * What processes count (libmeshverbs/wire/counts.h), added up over those that are connected and those
  * that were. A process can say of itself what it likes: these are figures for people, and nothing
  * is decided by them.
  */

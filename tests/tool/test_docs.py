@@ -67,7 +67,7 @@ class DocsTest(unittest.TestCase):
 
     def test_figures_of_alerts_exist(self):
         """Names of counters against the tables of agent and processes."""
-        tables = (TOP / "meshverbsd/admin/metrics.c").read_text() + (TOP / "libmeshverbs/util/counts.c").read_text()
+        tables = (TOP / "meshverbsd/admin/metrics.c").read_text() + (TOP / "libmeshverbs/wire/counts.c").read_text()
         known = {"meshverbs_pause_seconds"} | {f"meshverbs_{name}" for name in re.findall(r'"([a-z_]+)"', tables)}
         for name in re.findall(r"\bmeshverbs_[a-z_]+", (TOP / "docs/operations.md").read_text()):
             self.assertIn(name.removesuffix("_total"), known)

@@ -761,3 +761,12 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 	unlock_conns();
 	return n;
 }
+
+void mesh_conns_port_down(void)
+{
+	/* Without a helper thread there are no connections. */
+	if (!mesh_root.config.survive || !atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
+		return;
+	mesh_conns_queue_all(false);
+	mesh_thread_wake(true);
+}

@@ -5,9 +5,11 @@
 #include <poll.h>
 #include <sys/queue.h>
 
+#include "attr.h"
 #include "context.h"
 #include "due.h"
 #include "held.h"
+#include "helper.h"
 #include "move.h"
 #include "peerview.h"
 #include "proof.h"
@@ -346,6 +348,8 @@ bool mesh_conns_news(void);
 
 /** mesh_conns_queue_all - have the helper thread look at all that news concern; @claim: at all, for a new agent is to be told of them */
 void mesh_conns_queue_all(bool claim);
+/** mesh_conns_port_down - a port is down (mesh_port_event()): the helper thread looks after all connections, if there is one; any thread */
+void mesh_conns_port_down(void);
 
 /**
  * mesh_conns_take - take what is queued and due, or where that is much, some; helper thread only
@@ -431,8 +435,6 @@ void mesh_conn_unreachable(struct mesh_conn *conn, const struct mv_ctl_msg *msg,
 bool mesh_conn_enter(struct mesh_conn *conn);
 /** mesh_conn_shadow_rts - the shadow to RTS with the program's attributes; conn->lock held; 0 or -errno */
 int mesh_conn_shadow_rts(struct mesh_conn *conn);
-/** mesh_attr_merge - copy the members that @mask names */
-void mesh_attr_merge(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask);
 
 /* negotiate.c, for relocate.c and native.c: with conn->lock held. */
 
@@ -525,51 +527,7 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 /** mesh_work_run - start another worker when work has waited; returns when to come again */
 uint64_t mesh_work_run(uint64_t now_ns);
 
-/* thread.c */
-
-/** mesh_thread_wake - make the helper thread look; starts it if there is none. Return: 0 or -errno. */
-int mesh_thread_wake(bool urgent);
-/** mesh_thread_tell - start it, if there is none, with the agent connected already: what is to be told may be all there is */
-void mesh_thread_tell(void);
-/** mesh_thread_send - hand a message for the peer to the agent; any thread; may be lost */
-void mesh_thread_send(const struct mv_ctl_msg *msg);
-/** mesh_thread_send_later - the same, at the end of the helper thread's turn, which is to be woken; with what others send */
-void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
-/**
- * mesh_thread_frame - another frame: CLAIM, by the helper thread only; UNCLAIM; STATUS
- *
- * An UNCLAIM for which there is no room, -EAGAIN, is sent again by the helper thread. Takes the thread's link_lock, and that of its wake.
- *
- * Return: 0; -ENOTCONN: no agent; -errno of send(2): it is lost, but for an UNCLAIM with -EAGAIN.
- */
-int mesh_thread_frame(const struct mv_frame *frame);
-/** mesh_thread_rail - read the events of that rail from now on, for as long as it is not lost; helper thread only */
-void mesh_thread_rail(struct mesh_rail *rail);
-/**
- * mesh_rail_events - completion events of a rail become events of the programs' CQs; railevents.c
- *
- * Helper thread, after mesh_rail_intact(). Return: whether there were datagrams among them, whose peers may have to be asked now.
- */
-bool mesh_rail_events(struct mesh_rail *rail);
-/**
- * mesh_rails_poll - ppoll(), and relay completion events of rails as they come
- * @fds: @n_fixed that are not of rails, then for each rail its completion channel and its asynchronous events
- * @until_ns: when to return at the latest
- * @turn_ns: with the first event after that, return, too
- *
- * A program waits for each of these events, and a turn of the helper thread takes some twenty system calls. Here an event takes four: ppoll(),
- * a look whether the channel is the rail's, and two reads, of which the second finds nothing. Helper thread.
- *
- * Return: as ppoll(). What is left in @fds is for the caller, who may find that events there have been read.
- */
-int mesh_rails_poll(struct pollfd *fds, size_t n_fixed, struct mesh_rail *const *rails, size_t n_rails, uint64_t until_ns,
-		    uint64_t turn_ns);
-/**
- * mesh_rail_async_events - read and log asynchronous events of a rail; any thread that has asked mesh_rail_intact()
- *
- * Return: false: the device is gone. The helper thread calls mesh_rail_lose(); where another thread read that, check_rails()
- * of thread.c finds it.
- */
-bool mesh_rail_async_events(struct mesh_rail *rail);
+/** mesh_conns_are_driven - does the program post to one of the newest of that PD, or poll its CQs, by itself? driven.c */
+bool mesh_conns_are_driven(struct mesh_context *mc, const struct ibv_pd *pd);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "detect.h"
 #include "path_failures.h"
+#include "ports.h"
 #include "probed.h"
 #include "proved.h"
 

@@ -139,6 +139,15 @@ static inline bool mesh_context_active(const struct mesh_context *mc)
  * Their events are not the program's (lastwqe.c).
  */
 extern const char mesh_own_qp;
+/** mesh_data_pd - our own protection domain on the base's device; NULL: there is none to be had; data->lock */
+struct ibv_pd *mesh_data_pd(struct mesh_context *mc);
+/**
+ * mesh_own_to_err - bring a QP of our own from RESET or ERR to ERR
+ *
+ * By the base's own function: ours would take it for a connection of the program. One caller at a time for each QP.
+ * Return: 0 or errno
+ */
+int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp);
 
 /* overlay.c */
 

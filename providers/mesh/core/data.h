@@ -9,7 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "map.h"
-#include "mlx5.h"
+#include "mlx5state.h"
 
 struct mesh_held;
 

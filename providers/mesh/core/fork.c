@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "dmabuf.h"
-
 /* A device that is being opened: milliseconds, but for firmware that does not answer. */
 #define WAIT_MS 2000
 
@@ -65,6 +63,9 @@ static void parent(void)
 	atomic_store_explicit(&root->fork_in_vain, false, memory_order_relaxed);
 }
 
+/* Constant since mesh_fork_init(). */
+static void (*in_child)(void);
+
 /* The locks themselves are clear. */
 static void child(void)
 {
@@ -73,11 +74,12 @@ static void child(void)
 	atomic_store_explicit(&mesh_root.open_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.dmabufs_forker, 0, memory_order_relaxed);
 	atomic_store_explicit(&mesh_root.fork_in_vain, false, memory_order_relaxed);
-	mesh_dmabufs_forked();
+	in_child();
 	mesh_cancel_restore(cancel);
 }
 
-int mesh_fork_init(void)
+int mesh_fork_init(void (*child_too)(void))
 {
+	in_child = child_too;
 	return -pthread_atfork(prepare, parent, child);
 }

@@ -18,7 +18,7 @@
  *
  * Once; the handlers stay, as does the plugin. Return: 0 or -errno.
  */
-int mesh_fork_init(void);
+int mesh_fork_init(void (*child_too)(void));
 
 /** mesh_fork_lock - lock @lock, wait @ms at most, once in each fork of the process. Return: false: not locked */
 bool mesh_fork_lock(pthread_mutex_t *lock, unsigned int ms);

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "counts.h"
 #include "cpus.h"
+#include "library.h"
 #include "log.h"
 #include "move.h"
 
@@ -33,6 +34,7 @@ struct mesh_base {
 };
 
 #define MESH_RAIL_OPENERS 16
+#define MESH_READ_RAILS	  32
 
 /* What the process counts; count.h. */
 struct mesh_counts {
@@ -65,7 +67,7 @@ struct mesh_process {
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* those of ours; 0: none; ourthreads.c */
-	struct mesh_thread *_Atomic thread; /* set once, under conns_lock; thread.c */
+	struct mesh_helper *_Atomic thread; /* set once, under conns_lock; thread.c */
 	_Atomic uint32_t turns; /* that the helper thread has begun; starved.h */
 	_Atomic unsigned int n_drops; /* KEY_DROPs that have not been answered, of all connections; set under drops_lock; remotekeys.c */
 	pthread_mutex_t drops_lock; /* guards drops; innermost, taken with a connection's key_lock */
@@ -87,6 +89,10 @@ struct mesh_process {
 	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
 	pthread_mutex_t rails_lock;
 	pthread_mutex_t open_lock; /* by whoever has rails_lock, while it lists and opens devices; and by fork(); fork.h */
+	/* Those whose events the helper thread reads: any thread adds, the helper thread takes out. */
+	pthread_mutex_t read_rails_lock; /* innermost */
+	struct mesh_rail *read_rails[MESH_READ_RAILS];
+	_Atomic size_t n_read_rails; /* read without the lock by the helper thread: a rail is written before it is counted */
 	_Atomic unsigned long rail_openers[MESH_RAIL_OPENERS]; /* pthread_t of the threads that open a rail now; 0: none */
 	pthread_mutex_t devices_lock; /* guards devices; innermost */
 	struct mesh_device *devices; /* grows at its front; devices.c */
@@ -184,7 +190,7 @@ struct mesh_root {
 	void (*key_given)(struct ibv_pd *pd, uint32_t rkey);
 };
 
-/* The one process-wide object; owned by entry.c. */
+/* The one process-wide object; filled by entry.c. */
 extern struct mesh_root mesh_root;
 
 /* entry.c */
@@ -209,46 +215,6 @@ void mesh_stage(struct mesh_root *root, const char *name, enum mesh_stage_state 
  */
 void mesh_report_init(struct mesh_root *root);
 
-/* library.c */
-
-/**
- * mesh_library_find - resolve the loaded libibverbs this plugin is bound to
- * @ret: filled on success
- *
- * Return: 0; -ENOENT when it is not a shared object of its own (static program); -ENOTSUP when an entry
- * point is missing. @why gets a sentence for the operator.
- */
-int mesh_library_find(struct mesh_library *ret, char *why, size_t why_size);
-
-/**
- * mesh_library_resolve - the same for a library the caller opened (tests)
- * @handle: from dlopen()
- * @anchor: any address inside it
- */
-int mesh_library_resolve(struct mesh_library *ret, void *handle, const void *anchor, char *why,
-			 size_t why_size);
-
-/* drivers.c */
-
-/**
- * mesh_drivers_find - register ourselves and find libibverbs' list of drivers by what that changed
- * @own: our ops; must stay valid for ever
- * @ret_head: written on success
- *
- * Return: 0; -EEXIST when another copy of the plugin is already there; -ENOTSUP when the list cannot be
- * told for sure; -errno of pipe2(), -ENOMEM. In every case libibverbs stays usable.
- */
-int mesh_drivers_find(const struct mesh_library *lib, const struct mesh_driver_ops *own,
-		      struct mesh_driver_node **ret_head, char *why, size_t why_size);
-
-/**
- * mesh_drivers_lookup - ops of the driver of that name
- * @name: as in "libNAME-rdmav34.so"; libibverbs' own names are matched
- *
- * Return: the ops or NULL.
- */
-struct mesh_driver_ops *mesh_drivers_lookup(struct mesh_driver_node *head, const char *name);
-
 /* hook.c */
 
 /**
@@ -266,10 +232,15 @@ void mesh_hook_bases(struct mesh_root *root);
  */
 bool mesh_calibrated(struct mesh_root *root);
 
-/* thread.c */
+/* clock.c */
 
 /** mesh_now_ns - CLOCK_BOOTTIME, so deadlines go on while a host sleeps */
 uint64_t mesh_now_ns(void);
+
+static inline int mesh_positive(int err)
+{
+	return err < 0 ? -err : err;
+}
 
 static inline uint32_t mesh_mtu_bytes(enum ibv_mtu mtu)
 {

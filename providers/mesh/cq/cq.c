@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "fastcq.h"
-#include "heldint.h"
+#include "cqint.h"
+
+struct mesh_cq_clients mesh_cq_clients;
 
 /* What is kept of the program's CQs. Their shadows are in cqshadow.c, the polling is in poll.c and cqex.c. */
 
@@ -84,18 +86,6 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 
 #define FREEZE_SPINS 300 /* who polls a CQ that has nothing is done in less */
 #define FREEZE_TRIES 1000 /* of 100 us */
-#define CLAIM_YIELDS 100
-
-void mesh_cq_claim(struct mesh_cq *cq)
-{
-	int tries;
-
-	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
-		if (tries >= FREEZE_SPINS + CLAIM_YIELDS)
-			usleep(20); /* whoever has it may be of a lower priority */
-		else if (tries >= FREEZE_SPINS)
-			sched_yield();
-}
 
 bool mesh_cq_try_freeze(struct mesh_cq *cq)
 {
@@ -140,28 +130,6 @@ void mesh_cq_put(struct mesh_cq *cq)
 
 /* ---- completions of our own ---------------------------------------------------------------------------------- */
 
-int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
-{
-	size_t want = cq->n_stash + cq->stash_kept + n;
-	struct ibv_wc *larger;
-
-	if (want <= cq->stash_size)
-		return 0;
-	larger = reallocarray(cq->stash, want, sizeof(*larger));
-	if (!larger)
-		return -ENOMEM;
-	cq->stash = larger;
-	cq->stash_size = want;
-	return 0;
-}
-
-void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
-{
-	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
-	if (cq->n_stash < cq->stash_size)
-		cq->stash[cq->n_stash++] = *wc;
-}
-
 bool mesh_cq_stash_keep(struct mesh_cq *cq)
 {
 	bool room;
@@ -191,7 +159,7 @@ void mesh_cq_unstash(struct mesh_cq *cq, size_t n)
 	memmove(cq->stash, cq->stash + n, cq->n_stash * sizeof(*cq->stash));
 	for (h = cq->stashing; h; h = h->next_stashing) {
 		pthread_mutex_lock(&h->lock);
-		mesh_held_stash(h);
+		mesh_cq_clients.held_stash(h);
 		pthread_mutex_unlock(&h->lock);
 	}
 }
@@ -238,7 +206,7 @@ void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn)
 
 	/* Nothing of what it had is to be left: what the program destroys next may be in use by that. */
 	if (mcq)
-		mesh_leftovers_bury(mc, mcq, true);
+		mesh_cq_clients.leftovers_bury(mc, mcq, true);
 	/* A completion of a QP that is gone is not polled from the base any more: what is not on its way by now will never be. */
 	if (!mcq || !is_stashing(mcq))
 		return;
@@ -319,7 +287,7 @@ static int destroy_cq(struct mesh_context *mc, struct ibv_cq *cq)
 	mesh_fast_drop(cq); /* the next one may be at this address */
 	/* The kicker is a QP, too: without it the base decides as it would have. */
 	if (mcq) {
-		mesh_leftovers_bury(mc, mcq, true);
+		mesh_cq_clients.leftovers_bury(mc, mcq, true);
 		cq_release(mcq);
 	}
 	err = mc->destroy_cq(cq);
@@ -380,16 +348,6 @@ void mesh_cq_resize_end(struct mesh_data *data, struct mesh_cq_resize *resize)
 		;
 	*at = resize->next;
 	pthread_mutex_unlock(&data->lock);
-}
-
-bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
-{
-	const struct mesh_cq_resize *resize;
-
-	for (resize = data->resizing; resize; resize = resize->next)
-		if (resize->cq == cq)
-			return true;
-	return false;
 }
 
 /* The program has given it another size. */

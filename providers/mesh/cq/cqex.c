@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "heldint.h"
+#include "cqint.h"
 
 /*
  * Extended CQs: start_poll, next_poll, end_poll and what they let a program read, over the sources of poll.c. Hot: no
@@ -221,9 +221,9 @@ static void finish(struct mesh_cq *cq, struct ibv_cq_ex *ex)
 		atomic_store_explicit(&cq->drain_wanted, false, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->poll_lock);
 	if (drain)
-		mesh_post_drain_all(cq->mc);
+		mesh_cq_clients.post_drain_all(cq->mc);
 	if (atomic_load_explicit(&cq->mc->data.n_leftovers, memory_order_relaxed))
-		mesh_leftovers_bury(cq->mc, cq, false);
+		mesh_cq_clients.leftovers_bury(cq->mc, cq, false);
 }
 
 /* Who posts may look at the CQ with locks that we shall want; he waits for none of ours. poll_lock */
@@ -261,7 +261,7 @@ static int mesh_cqex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 		starved = err == ENOENT && mesh_starved_look(&cq->starve);
 		finish(cq, ex);
 		if (starved)
-			mesh_starved_give(cq);
+			mesh_cq_clients.starved_give(cq);
 	}
 	return err;
 }

@@ -2,8 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "heldint.h"
-#include "srq.h"
+#include "cqint.h"
 
 /* Shadows of the program's CQs, and whose completions arrive there. */
 

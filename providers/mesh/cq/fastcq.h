@@ -2,7 +2,7 @@
 #ifndef MESH_FASTCQ_H
 #define MESH_FASTCQ_H
 
-#include "heldint.h"
+#include "cqint.h"
 
 /*
  * The CQs that mesh_reader_fast_poll() polls, for finding one without walking through contexts and maps. A CQ is in one of the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "reader.h"
 
-#include "heldint.h"
+#include "cqint.h"
 #include "wrmlx5_hot.h"
 
 /*

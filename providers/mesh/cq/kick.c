@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "cqint.h"
 
 /*
  * A program waits for completion events on a descriptor of its own device; events of another device have to become
@@ -15,27 +15,6 @@
  * Room in the program's CQ: a kick takes one place, and there is one at a time; a moved QP's own completions, for which
  * the program made room, go elsewhere.
  */
-
-int mesh_own_to_err(struct mesh_context *mc, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, init = {.qp_state = IBV_QPS_INIT, .port_num = 1},
-			   err = {.qp_state = IBV_QPS_ERR};
-	int ret = 0;
-
-	if (qp->state != IBV_QPS_RESET)
-		ret = mc->modify_qp(qp, &reset, IBV_QP_STATE);
-	if (!ret) {
-		qp->state = IBV_QPS_RESET;
-		ret = mc->modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	}
-	if (!ret) {
-		qp->state = IBV_QPS_INIT;
-		ret = mc->modify_qp(qp, &err, IBV_QP_STATE);
-	}
-	if (!ret)
-		qp->state = IBV_QPS_ERR;
-	return mesh_positive(ret);
-}
 
 int mesh_kick_prepare(struct mesh_cq *cq)
 {

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "fastcq.h"
-#include "heldint.h"
-#include "srq.h"
+#include "cqint.h"
 
 /*
  * Polling. Hot: no allocation, no system call, no log.
@@ -31,11 +30,11 @@ static bool is_of_receives(const struct mesh_held *h, const struct mesh_cq *cq)
 static void receive_failed(struct mesh_srq_home *home, struct mesh_held *h, const struct mesh_completion *c)
 {
 	if (c->late)
-		mesh_srq_return(home, c->wr_id);
+		mesh_cq_clients.srq_return(home, c->wr_id);
 	else if (c->kept)
-		mesh_srq_keep(home, c->wr_id, h->guard->begun);
+		mesh_cq_clients.srq_keep(home, c->wr_id, h->guard->begun);
 	else if (mesh_held_mode(h) != MESH_HELD_WAITING)
-		mesh_srq_consumed(home, c->wr_id);
+		mesh_cq_clients.srq_consumed(home, c->wr_id);
 }
 
 /* Where its receives are. A QP of the base that was left receives no more, and what it had counts with the base's. */
@@ -56,11 +55,11 @@ __attribute__((noinline)) static bool error_noticed(const struct mesh_cq_qp *qp,
 
 	if (!h) {
 		if (qp->home && c->failed_receive)
-			mesh_srq_consumed(qp->home, c->wr_id);
+			mesh_cq_clients.srq_consumed(qp->home, c->wr_id);
 		return true;
 	}
 	if (c->status == IBV_WC_LOC_PROT_ERR)
-		mesh_post_poisoned(h, c);
+		mesh_cq_clients.post_poisoned(h, c);
 	c->failed_receive |= is_of_receives(h, c->cq);
 	show = !h->guard || mesh_guard_completed(h, c);
 	if (home_of(qp) && c->failed_receive)
@@ -75,7 +74,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 
 	c->qpn = qp->key;
 	if (c->receive && home_of(qp))
-		mesh_srq_consumed(home_of(qp), c->wr_id);
+		mesh_cq_clients.srq_consumed(home_of(qp), c->wr_id);
 	if (c->status != IBV_WC_SUCCESS && !error_noticed(qp, c))
 		return false;
 	if (!h)
@@ -94,7 +93,7 @@ bool mesh_poll_noticed(const struct mesh_cq_qp *qp, struct mesh_completion *c)
 			return show;
 		}
 		pthread_mutex_lock(&h->lock);
-		mesh_post_drain(h);
+		mesh_cq_clients.post_drain(h);
 		pthread_mutex_unlock(&h->lock);
 	}
 	return show;
@@ -340,7 +339,7 @@ int mesh_poll_properly(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	mesh_cq_unclaim(mcq);
 	pthread_mutex_unlock(&mcq->poll_lock);
 	if (starved)
-		mesh_starved_give(mcq);
+		mesh_cq_clients.starved_give(mcq);
 	return got;
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "conn.h"
 #include "count.h"
 #include "paths.h"
 #include "tables.h"

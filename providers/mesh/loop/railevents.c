@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "conn.h"
-#include "detect.h"
 #include "heldint.h"
+#include "prearm.h"
+#include "railevents.h"
 #include "ud.h"
 
 /*
@@ -61,30 +62,50 @@ int mesh_rails_poll(struct pollfd *fds, size_t n_fixed, struct mesh_rail *const 
 	return n;
 }
 
-/* QPs of srqloop.c have no record. The event is not acknowledged yet, so @qp is there. */
-static void note_last_wqe(const struct ibv_qp *qp)
+/*
+ * When a NIC is reset, unplugged or given another driver, the kernel says DEVICE_FATAL and takes the device away from under the open files.
+ * From then on these have nothing but POLLERR to say, for ever.
+ */
+static bool is_over(const struct pollfd *events)
 {
-	struct mesh_leftover *record = qp->qp_context != &mesh_own_qp ? qp->qp_context : NULL;
-
-	if (record)
-		atomic_store_explicit(&record->last_wqe, true, memory_order_release);
+	return events->revents & (POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* Of the rail's own objects, of which the program knows nothing; left unread they would only pile up. */
-bool mesh_rail_async_events(struct mesh_rail *rail)
+static void lose_rail(size_t i)
 {
-	struct ibv_async_event event;
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_rail *rail = process->read_rails[i];
 
-	while (!ibv_get_async_event(rail->context, &event)) {
-		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s: event %s", rail->device, ibv_event_type_str(event.event_type));
-		mesh_port_event(&rail->ports_down, &event);
-		if (event.event_type == IBV_EVENT_GID_CHANGE)
-			mesh_rail_forget_gid(rail);
-		if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
-			note_last_wqe(event.element.qp);
-		if (event.event_type == IBV_EVENT_DEVICE_FATAL)
-			atomic_store_explicit(&rail->fatal, true, memory_order_relaxed);
-		ibv_ack_async_event(&event);
-	}
-	return !atomic_load_explicit(&rail->fatal, memory_order_relaxed);
+	pthread_mutex_lock(&process->read_rails_lock);
+	process->read_rails[i] = process->read_rails[--process->n_read_rails];
+	pthread_mutex_unlock(&process->read_rails_lock);
+	mesh_rail_lose(rail);
+	mesh_conn_rail_lost(mesh_now_ns());
+	mesh_ud_rail_lost(rail);
+	mesh_conns_queue_all(false);
+	mesh_rail_put(rail);
+}
+
+void mesh_read_rail_events(size_t i, const struct pollfd events[2])
+{
+	struct mesh_rail *rail = mesh_root.process->read_rails[i];
+	bool intact = mesh_rail_intact(rail); /* else it is the program's data that is there to be read */
+	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
+
+	if (intact && events[0].revents)
+		mesh_rail_events(rail);
+	if (intact && events[1].revents)
+		lost |= !mesh_rail_async_events(rail);
+	if (lost)
+		lose_rail(i);
+}
+
+void mesh_check_read_rails(void)
+{
+	struct mesh_process *process = mesh_root.process;
+	size_t i;
+
+	for (i = process->n_read_rails; i-- > 0;)
+		if (!mesh_rail_intact(process->read_rails[i]) || atomic_load_explicit(&process->read_rails[i]->fatal, memory_order_relaxed))
+			lose_rail(i);
 }

@@ -10,26 +10,6 @@
 #include "reasons.h"
 #include "relocate.h"
 
-/* The helper thread runs each second, even if there is nothing to do: whether the program has ended. */
-#define LEAST_NS 2000000000ull
-/* Of a thread that did not poll for longer than that, because it slept or was stopped, the helper thread was not kept from running. */
-#define POLLED_NS 100000000ull
-/* From one time to the next. */
-#define AGAIN_NS 10000000ull
-
-bool mesh_starved_long(struct mesh_starve *starve)
-{
-	uint64_t now_ns = mesh_now_ns(), limit_ns = mesh_root.config.move_timeout_ms * 1000000ull, since_ns;
-
-	since_ns = starve->looked_ns ? now_ns - starve->looked_ns : 0;
-	starve->looked_ns = now_ns;
-	starve->waited_ns += since_ns < POLLED_NS ? since_ns : POLLED_NS;
-	if (starve->waited_ns < (limit_ns > LEAST_NS ? limit_ns : LEAST_NS) || now_ns < starve->gave_ns + AGAIN_NS)
-		return false;
-	starve->gave_ns = now_ns;
-	return true;
-}
-
 static const char why[] = "none of our threads gets a processor";
 
 /* A move has it wait before anything was fenced, or it has not begun: to call it off costs nothing. conn->lock */

@@ -12,33 +12,6 @@
  * has run since, and if it has not for as long as a move may take, settles that in its place: the program gets its errors.
  */
 
-/* Of one CQ; under its poll_lock. */
-struct mesh_starve {
-	uint32_t turns; /* of the helper thread, as they were seen last */
-	uint32_t n_empty; /* polls that found nothing */
-	uint64_t looked_ns; /* at the clock; 0: not since @turns changed */
-	uint64_t waited_ns; /* since then, by those who polled: what a stopped process does not poll does not count */
-	uint64_t gave_ns; /* when mesh_starved_give() was due last */
-};
-
-#define MESH_STARVE_LOOK 64u /* polls that find nothing, from one look at the clock to the next; a power of two */
-
-/** mesh_starved_long - the helper thread has not run since the last look: has it not for too long? poll_lock */
-bool mesh_starved_long(struct mesh_starve *starve);
-
-/** mesh_starved_look - a poll has found nothing. Return: whether mesh_starved_give() is due. Hot; poll_lock */
-static inline bool mesh_starved_look(struct mesh_starve *starve)
-{
-	uint32_t turns = atomic_load_explicit(&mesh_root.process->turns, memory_order_relaxed);
-
-	if (turns != starve->turns) {
-		starve->turns = turns;
-		starve->looked_ns = starve->waited_ns = 0;
-		return false;
-	}
-	return !(++starve->n_empty & (MESH_STARVE_LOOK - 1)) && mesh_starved_long(starve);
-}
-
 struct mesh_cq;
 
 /**

@@ -5,19 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "agentlink.h"
 #include "conn.h"
 #include "fetch.h"
 #include "handoff.h"
+#include "helper.h"
 #include "ourthreads.h"
 #include "paths.h"
 #include "prearm.h"
 #include "probed.h"
-#include "proof.h"
+#include "railevents.h"
 #include "srq.h"
+#include "thread.h"
 #include "ud.h"
-#include "unclaims.h"
-#include "wake.h"
 
 /*
  * The helper thread: one per process, started with the first connection to a host that has an agent. It is the only
@@ -28,7 +27,6 @@
  * (handoff.h), and the former one finishes that connection as a worker would.
  */
 
-#define MAX_RAILS 32
 #define RECONNECT_NS 500000000ull
 /* One that ends the connection before it has said what was hoped for may go on so: twice as long each time, up to that. */
 #define RECONNECT_MAX_NS 16000000000ull
@@ -80,11 +78,7 @@ enum section { SECTION_CONN, SECTION_UD, SECTION_SRQS, N_SECTIONS };
 
 /* Hangs in the process's wiped page. */
 struct mesh_thread {
-	pthread_mutex_t link_lock; /* guards link and unclaims: senders of all threads against the thread's opening and closing */
-	struct mesh_agentlink link;
-	struct mesh_unclaims unclaims; /* that @link had no room for */
-	struct mesh_wake wake;
-	_Atomic bool asleep; /* nobody looks until it is woken */
+	struct mesh_helper helper; /* first */
 	struct mesh_handoff handoff;
 	pthread_mutex_t handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
 	_Atomic bool away[N_SECTIONS]; /* a former one is there: UD, SRQs; changed under the lock, read by the helper thread without */
@@ -93,15 +87,11 @@ struct mesh_thread {
 	struct mesh_conn *section_conn; /* SECTION_CONN: with a reference; may be NULL */
 
 	/* The thread's own. */
-	pthread_t self; /* other threads read it, too: under link_lock */
-	bool runs; /* @self is known; likewise */
 	uint64_t sent_ns; /* when it has handed over what it had to send */
 	uint64_t full_ns; /* how long it waits before it tries to hand it over again; 0: there was room */
 	uint64_t drained_ns; /* when it had read all that there was from the agent */
 	unsigned int n_live; /* connections that moved lately, all at once */
 	uint64_t live_ns; /* when they did */
-	struct mesh_rail *rails[MAX_RAILS]; /* changed under link_lock: any thread adds, the helper thread takes out */
-	_Atomic size_t n_rails; /* as @rails; read without the lock by the helper thread: a rail is written before it is counted */
 	struct mesh_conn *taken; /* chain by @next_taken: to be looked at in this turn */
 	struct inbound places[N_INBOUND];
 	unsigned int n_read, n_taken; /* of these */
@@ -116,14 +106,6 @@ struct mesh_thread {
 
 /* What the thread polls besides the rails. */
 enum { WAKE, AGENT, NETDEVS, N_FIXED };
-
-uint64_t mesh_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 /* ---- sections ------------------------------------------------------------------------------------------------ */
 
@@ -197,37 +179,6 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 
 /* ---- talking ------------------------------------------------------------------------------------------------- */
 
-/* @later: the thread hands it over at the end of its turn */
-static int send_frame(const struct mv_frame *frame, bool later)
-{
-	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
-	bool unclaim = frame->type == MV_FRAME_UNCLAIM, waits = false, self;
-	int err = -ENOTCONN, cancel;
-
-	if (!thread)
-		return err;
-	cancel = mesh_cancel_off();
-	pthread_mutex_lock(&thread->link_lock);
-	self = thread->runs && pthread_equal(thread->self, pthread_self());
-	if (thread->link.fd >= 0)
-		err = mesh_agentlink_send(&thread->link, frame); /* lost is lost: whoever needs an answer asks again */
-	if (unclaim && err == -EAGAIN)
-		waits = mesh_unclaims_add(&thread->unclaims, frame);
-	if (thread->link.fd >= 0 && !later && !self)
-		waits |= mesh_agentlink_flush(&thread->link) == -EAGAIN && unclaim;
-	pthread_mutex_unlock(&thread->link_lock);
-	/* The thread may be asleep for good. It looks itself at the end of its turn. */
-	if (waits && !self)
-		mesh_wake(&thread->wake);
-	mesh_cancel_restore(cancel);
-	return err;
-}
-
-int mesh_thread_frame(const struct mv_frame *frame)
-{
-	return send_frame(frame, false);
-}
-
 /* Return: when what there is to send may wait for company; @now_ns or earlier: it may not. */
 static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -240,10 +191,10 @@ static uint64_t flush(struct mesh_thread *thread, uint64_t now_ns)
 	int err = 0;
 
 	thread->sent_ns = now_ns;
-	pthread_mutex_lock(&thread->link_lock);
-	if (thread->link.fd >= 0)
-		err = mesh_agentlink_flush(&thread->link);
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	if (thread->helper.link.fd >= 0)
+		err = mesh_agentlink_flush(&thread->helper.link);
+	pthread_mutex_unlock(&thread->helper.link_lock);
 	if (err != -EAGAIN) {
 		thread->full_ns = 0;
 		return UINT64_MAX;
@@ -265,9 +216,9 @@ static void unclaim_again(struct mesh_thread *thread)
 	bool any;
 
 	do {
-		pthread_mutex_lock(&thread->link_lock);
-		any = mesh_unclaims_take(&thread->unclaims, &frame);
-		pthread_mutex_unlock(&thread->link_lock);
+		pthread_mutex_lock(&thread->helper.link_lock);
+		any = mesh_unclaims_take(&thread->helper.unclaims, &frame);
+		pthread_mutex_unlock(&thread->helper.link_lock);
 		if (any && !mesh_conn_has_claim(frame.device, frame.qpn) && !mesh_ud_has_claim(frame.device, frame.qpn))
 			any = mesh_thread_frame(&frame) != -EAGAIN; /* else it is among them again */
 	} while (any);
@@ -278,33 +229,10 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 {
 	unsigned int n;
 
-	pthread_mutex_lock(&thread->link_lock);
-	n = thread->unclaims.n;
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	n = thread->helper.unclaims.n;
+	pthread_mutex_unlock(&thread->helper.link_lock);
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
-}
-
-static void send_message(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys, bool later)
-{
-	struct mv_frame frame = {.type = MV_FRAME_SEND, .qpn = msg->to.qpn, .dgid = msg->to.gid};
-	struct mv_ctl_keys sealed_keys = {0};
-	struct mv_ctl_msg sealed = *msg;
-
-	if (keys)
-		sealed_keys = *keys;
-	mv_proof_seal(&sealed, &sealed_keys);
-	frame.len = (uint16_t)mv_ctl_encode_keys(&sealed, &sealed_keys, frame.payload);
-	send_frame(&frame, later);
-}
-
-void mesh_thread_send(const struct mv_ctl_msg *msg)
-{
-	send_message(msg, NULL, false);
-}
-
-void mesh_thread_send_later(const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys)
-{
-	send_message(msg, keys, true);
 }
 
 /*
@@ -316,7 +244,7 @@ static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_n
 {
 	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
 
-	if (thread->link.fd >= 0 && behind_ns > late_ns)
+	if (thread->helper.link.fd >= 0 && behind_ns > late_ns)
 		late_ns = behind_ns;
 	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
 }
@@ -425,18 +353,18 @@ static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, 
 
 static void take_packs(struct mesh_thread *thread)
 {
-	pthread_mutex_lock(&thread->link_lock);
-	mesh_agentlink_packs(&thread->link);
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_agentlink_packs(&thread->helper.link);
+	pthread_mutex_unlock(&thread->helper.link_lock);
 }
 
 /* A new connection has no claims, so there are none to end. */
 static void close_link(struct mesh_thread *thread)
 {
-	pthread_mutex_lock(&thread->link_lock);
-	mesh_agentlink_close(&thread->link);
-	mesh_unclaims_drop(&thread->unclaims);
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_agentlink_close(&thread->helper.link);
+	mesh_unclaims_drop(&thread->helper.unclaims);
+	pthread_mutex_unlock(&thread->helper.link_lock);
 	mesh_probed_lost();
 }
 
@@ -491,11 +419,11 @@ static bool read_agent(struct lead *lead, uint64_t now_ns)
 	unsigned int n;
 	int err = 0;
 
-	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->link); n++) {
+	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->helper.link); n++) {
 		/* Else what the former helper thread has read comes first. */
 		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
 			return true;
-		err = mesh_agentlink_recv(&thread->link, &places[thread->n_read % N_INBOUND].frame);
+		err = mesh_agentlink_recv(&thread->helper.link, &places[thread->n_read % N_INBOUND].frame);
 		if (err == -EBADMSG)
 			continue;
 		if (err)
@@ -522,7 +450,7 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 {
 	struct mesh_agentlink link;
 
-	if (thread->link.fd >= 0 || now_ns < thread->reconnect_at_ns)
+	if (thread->helper.link.fd >= 0 || now_ns < thread->reconnect_at_ns)
 		return;
 	if (!thread->reconnect_ns)
 		thread->reconnect_ns = RECONNECT_NS;
@@ -532,85 +460,12 @@ static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
 	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
 	if (thread->reconnect_ns < RECONNECT_MAX_NS)
 		thread->reconnect_ns *= 2;
-	pthread_mutex_lock(&thread->link_lock);
-	thread->link = link;
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	thread->helper.link = link;
+	pthread_mutex_unlock(&thread->helper.link_lock);
 	mesh_view_renew();
 	mesh_conns_queue_all(true);
 	mesh_ud_claim_all();
-}
-
-/* ---- rails --------------------------------------------------------------------------------------------------- */
-
-void mesh_thread_rail(struct mesh_rail *rail)
-{
-	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
-	bool room;
-	size_t i;
-
-	pthread_mutex_lock(&thread->link_lock);
-	for (i = 0; i < thread->n_rails && thread->rails[i] != rail; i++)
-		;
-	room = i < MAX_RAILS;
-	if (room && i == thread->n_rails) {
-		thread->rails[i] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
-		atomic_store_explicit(&thread->n_rails, i + 1, memory_order_release);
-	}
-	pthread_mutex_unlock(&thread->link_lock);
-	if (!room)
-		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
-			    MAX_RAILS, rail->device);
-}
-
-/*
- * When a NIC is reset, unplugged or given another driver, the kernel says DEVICE_FATAL and takes the device away from under the open files.
- * From then on these have nothing but POLLERR to say, for ever.
- */
-static bool is_over(const struct pollfd *events)
-{
-	return events->revents & (POLLERR | POLLHUP | POLLNVAL);
-}
-
-static void lose_rail(struct mesh_thread *thread, size_t i)
-{
-	struct mesh_rail *rail = thread->rails[i];
-
-	pthread_mutex_lock(&thread->link_lock);
-	thread->rails[i] = thread->rails[--thread->n_rails];
-	pthread_mutex_unlock(&thread->link_lock);
-	mesh_rail_lose(rail);
-	mesh_conn_rail_lost(mesh_now_ns());
-	mesh_ud_rail_lost(rail);
-	mesh_conns_queue_all(false);
-	mesh_rail_put(rail);
-}
-
-/* @events: of the channel, and the asynchronous ones */
-static void rail_events(struct mesh_thread *thread, size_t i, const struct pollfd events[2])
-{
-	struct mesh_rail *rail = thread->rails[i];
-	bool intact = mesh_rail_intact(rail); /* else it is the program's data that is there to be read */
-	bool lost = !intact || is_over(&events[0]) || is_over(&events[1]);
-
-	if (intact && events[0].revents)
-		mesh_rail_events(rail);
-	if (intact && events[1].revents)
-		lost |= !mesh_rail_async_events(rail);
-	if (lost)
-		lose_rail(thread, i);
-}
-
-/* Somebody may have closed all descriptors, and nothing happens at those that have the numbers now. */
-static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
-{
-	size_t i;
-
-	if (now_ns < thread->check_rails_at_ns)
-		return;
-	thread->check_rails_at_ns = now_ns + CHECK_RAILS_NS;
-	for (i = thread->n_rails; i-- > 0;)
-		if (!mesh_rail_intact(thread->rails[i]) || atomic_load_explicit(&thread->rails[i]->fatal, memory_order_relaxed))
-			lose_rail(thread, i);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -677,9 +532,9 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 	bool busy = false;
 	uint64_t now = mesh_now_ns();
 	bool watches = now >= thread->watch_at_ns;
-	struct pollfd fds[N_FIXED + 2 * MAX_RAILS] = {
-		[WAKE] = {.fd = thread->wake.fd[0], .events = POLLIN},
-		[AGENT] = {.fd = thread->link.fd, .events = POLLIN},
+	struct pollfd fds[N_FIXED + 2 * MESH_READ_RAILS] = {
+		[WAKE] = {.fd = thread->helper.wake.fd[0], .events = POLLIN},
+		[AGENT] = {.fd = thread->helper.link.fd, .events = POLLIN},
 		[NETDEVS] = {.fd = watches ? mesh_paths_watch(&busy) : -1, .events = POLLIN},
 	};
 	size_t i, n_rails;
@@ -689,34 +544,43 @@ static void sleep_until(struct mesh_thread *thread, uint64_t until_ns, bool bris
 		until_ns = now + WATCH_AGAIN_NS;
 	if (!watches && until_ns > thread->watch_at_ns)
 		until_ns = thread->watch_at_ns;
-	pthread_mutex_lock(&thread->link_lock);
-	n_rails = thread->n_rails;
+	pthread_mutex_lock(&mesh_root.process->read_rails_lock);
+	n_rails = mesh_root.process->n_read_rails;
 	for (i = 0; i < n_rails; i++) {
-		/* Not struck off, as those of the channel and the context are: rail_events() is to hear of it. */
-		const struct mesh_file *files = thread->rails[i]->files;
+		/* Not struck off, as those of the channel and the context are: mesh_read_rail_events() is to hear of it. */
+		const struct mesh_file *files = mesh_root.process->read_rails[i]->files;
 
 		fds[N_FIXED + 2 * i] = (struct pollfd){.fd = files[MESH_RAIL_COMP].fd, .events = POLLIN};
 		fds[N_FIXED + 2 * i + 1] = (struct pollfd){.fd = files[MESH_RAIL_ASYNC].fd, .events = POLLIN};
 	}
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_unlock(&mesh_root.process->read_rails_lock);
 	if (!brisk)
-		atomic_store_explicit(&thread->asleep, true, memory_order_seq_cst);
+		atomic_store_explicit(&thread->helper.asleep, true, memory_order_seq_cst);
 	/* What was queued before the flag could be seen is found by the next round. */
 	if (!brisk && mesh_conns_news())
 		until_ns = 0;
-	n = mesh_rails_poll(fds, N_FIXED, thread->rails, n_rails, until_ns, now + CHECK_RAILS_NS);
-	atomic_store_explicit(&thread->asleep, false, memory_order_relaxed);
+	n = mesh_rails_poll(fds, N_FIXED, mesh_root.process->read_rails, n_rails, until_ns, now + CHECK_RAILS_NS);
+	atomic_store_explicit(&thread->helper.asleep, false, memory_order_relaxed);
 	mesh_paths_unwatch();
 	if (n <= 0)
 		return;
 	if (fds[NETDEVS].revents)
 		thread->watch_at_ns = mesh_now_ns() + WATCH_REST_NS;
 	if (fds[WAKE].revents)
-		mesh_wake_heard(&thread->wake);
+		mesh_wake_heard(&thread->helper.wake);
 	/* The last one takes the place of one that is lost. */
 	for (i = n_rails; i-- > 0;)
 		if (fds[N_FIXED + 2 * i].revents || fds[N_FIXED + 2 * i + 1].revents)
-			rail_events(thread, i, &fds[N_FIXED + 2 * i]);
+			mesh_read_rail_events(i, &fds[N_FIXED + 2 * i]);
+}
+
+/* Somebody may have closed all descriptors, and nothing happens at those that have the numbers now. */
+static void check_rails(struct mesh_thread *thread, uint64_t now_ns)
+{
+	if (now_ns < thread->check_rails_at_ns)
+		return;
+	thread->check_rails_at_ns = now_ns + CHECK_RAILS_NS;
+	mesh_check_read_rails();
 }
 
 /* What the last thread of a process does that ends by pthread_exit(), and would have done without ours. */
@@ -735,8 +599,8 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 	if (now_ns < thread->check_own_at_ns && brisk_at(thread, now_ns) != UINT64_MAX)
 		return;
 	thread->check_own_at_ns = now_ns + CHECK_OWN_NS;
-	mesh_wake_check(&thread->wake);
-	if (thread->link.fd >= 0 && !mesh_agentlink_intact(&thread->link))
+	mesh_wake_check(&thread->helper.wake);
+	if (thread->helper.link.fd >= 0 && !mesh_agentlink_intact(&thread->helper.link))
 		close_link(thread);
 }
 
@@ -763,20 +627,20 @@ static void run(struct mesh_thread *thread)
 	bool worked;
 
 	pthread_setname_np(pthread_self(), "meshverbs");
-	pthread_mutex_lock(&thread->link_lock);
-	thread->self = pthread_self();
-	thread->runs = true;
-	pthread_mutex_unlock(&thread->link_lock);
+	pthread_mutex_lock(&thread->helper.link_lock);
+	thread->helper.self = pthread_self();
+	thread->helper.runs = true;
+	pthread_mutex_unlock(&thread->helper.link_lock);
 	while (!lead.lost) {
 		/* Where nothing moves that is at work, no command is given here before there is a NIC of ours. */
-		if (mesh_root.config.survive || thread->n_rails)
+		if (mesh_root.config.survive || mesh_root.process->n_read_rails)
 			watch_leader(thread);
 		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
 		now = mesh_now_ns();
 		check_own(thread, now);
 		check_rails(thread, now);
 		connect_agent(thread, now);
-		worked = thread->link.fd >= 0 && read_agent(&lead, now);
+		worked = thread->helper.link.fd >= 0 && read_agent(&lead, now);
 		if (lead.lost)
 			break;
 		unclaim_again(thread);
@@ -804,7 +668,7 @@ static void run(struct mesh_thread *thread)
 			next = now;
 		if (worked)
 			thread->worked_at_ns = now;
-		if (thread->link.fd < 0 && thread->reconnect_at_ns < next)
+		if (thread->helper.link.fd < 0 && thread->reconnect_at_ns < next)
 			next = thread->reconnect_at_ns;
 		unclaim = unclaim_at(thread, now);
 		if (unclaim < next)
@@ -866,22 +730,22 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 	*ret_err = -ENOMEM;
 	if (!thread)
 		return NULL;
-	thread->link.fd = -1;
-	*ret_err = mesh_wake_init(&thread->wake);
+	thread->helper.link.fd = -1;
+	*ret_err = mesh_wake_init(&thread->helper.wake);
 	if (*ret_err) {
 		free(thread);
 		return NULL;
 	}
-	pthread_mutex_init(&thread->link_lock, NULL);
+	pthread_mutex_init(&thread->helper.link_lock, NULL);
 	pthread_mutex_init(&thread->handoff_lock, NULL);
 	mesh_handoff_init(&thread->handoff);
 	if (at_once)
-		mesh_agentlink_open(&thread->link, mesh_root.run_dir); /* else the thread tries again */
+		mesh_agentlink_open(&thread->helper.link, mesh_root.run_dir); /* else the thread tries again */
 	*ret_err = mesh_thread_start(helper, thread);
 	if (*ret_err) {
-		mesh_agentlink_close(&thread->link);
-		mesh_wake_fini(&thread->wake);
-		pthread_mutex_destroy(&thread->link_lock);
+		mesh_agentlink_close(&thread->helper.link);
+		mesh_wake_fini(&thread->helper.wake);
+		pthread_mutex_destroy(&thread->helper.link_lock);
 		free(thread);
 		return NULL;
 	}
@@ -889,7 +753,7 @@ static struct mesh_thread *make_thread(bool at_once, int *ret_err)
 }
 
 /* The first one who needs it. Return: 0 or -errno. */
-static int begin(bool at_once)
+int mesh_thread_begin(bool at_once)
 {
 	struct mesh_process *process = mesh_root.process;
 	struct mesh_conn *conn = NULL, *rest;
@@ -897,13 +761,12 @@ static int begin(bool at_once)
 	int err = 0, cancel = mesh_cancel_off();
 
 	pthread_mutex_lock(&process->conns_lock);
-	thread = atomic_load_explicit(&process->thread, memory_order_relaxed);
-	if (!thread) {
+	if (!atomic_load_explicit(&process->thread, memory_order_relaxed)) {
 		thread = make_thread(at_once, &err);
-		atomic_store_explicit(&process->thread, thread, memory_order_release);
+		atomic_store_explicit(&process->thread, thread ? &thread->helper : NULL, memory_order_release);
 	}
 	/* There is nobody to look at those that were queued for it. Should there be a thread later, it looks at all. */
-	if (!thread)
+	if (err)
 		conn = mesh_conns_take_all_locked();
 	pthread_mutex_unlock(&process->conns_lock);
 	for (; conn; conn = rest) {
@@ -917,19 +780,3 @@ static int begin(bool at_once)
 	return err;
 }
 
-void mesh_thread_tell(void)
-{
-	if (!atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
-		begin(true);
-}
-
-int mesh_thread_wake(bool urgent)
-{
-	struct mesh_thread *thread = atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire);
-
-	if (!thread)
-		return begin(false);
-	if (urgent || atomic_load_explicit(&thread->asleep, memory_order_seq_cst))
-		mesh_wake(&thread->wake);
-	return 0;
-}

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "conn.h"
 #include "count.h"
 #include "keys.h"
 #include "ourthreads.h"

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn.h"
+#include "helper.h"
+#include "peerview.h"
 
 #define N_BUCKETS 1024 /* a thousand peers with the spares of each make chains of five */
 /* When the agent has not read what it was told before. */

@@ -9,14 +9,13 @@
 
 #include "conn.h"
 #include "detect.h"
+#include "dmabuf.h"
 #include "fork.h"
 #include "ourthreads.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
-
-struct mesh_root mesh_root;
 
 /*
  * We never match a device. Being asked is the last moment to hook a base that was registered after us:
@@ -209,7 +208,7 @@ void mesh_load(struct mesh_root *root, const struct mesh_library *lib)
 			   strerrordesc_np(errno));
 		return;
 	}
-	err = mesh_fork_init();
+	err = mesh_fork_init(mesh_dmabufs_forked);
 	if (err) {
 		mesh_stage(root, "process", MESH_STAGE_FAILED, "fork() cannot be taken care of: %s", strerrordesc_np(-err));
 		return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "detect.h"
-#include "held.h"
+#include "conn.h"
 #include "paths.h"
+#include "ports.h"
 
 /*
  * A program that takes notice of GID changes may read the table now, so what it reads from now on has to
@@ -20,7 +20,8 @@ void mesh_async_event(struct ibv_context *context, struct ibv_async_event *event
 		cancel = mesh_cancel_off();
 		if (mc->can_move)
 			mesh_last_wqe_event(mc, event);
-		mesh_port_event(&mc->ports_down, event);
+		if (mesh_port_event(&mc->ports_down, event))
+			mesh_conns_port_down();
 		mesh_cancel_restore(cancel);
 	}
 	errno = saved_errno;

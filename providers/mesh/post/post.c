@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "postint.h"
 #include "keys.h"
 #include "pdstay.h"
 #include "ud.h"
+
+void (*mesh_post_fails)(struct mesh_held *h);
 
 /*
  * Posting. Hot: no allocation, no system call, no log, except where a key is used for the first time (mesh_key_local()
@@ -436,7 +438,7 @@ int mesh_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (ours)
 		mesh_cancel_restore(cancel);
 	if (fails)
-		mesh_held_fail_now(h);
+		mesh_post_fails(h);
 	return ours && (err || !wr) ? err : mc->post_send(qp, wr, bad_wr);
 }
 

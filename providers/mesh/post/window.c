@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "heldint.h"
+#include "postint.h"
 
 /*
  * Memory windows of type 1: to bind one is a work request, but libibverbs has a function of its own for it. What is bound is so on that NIC

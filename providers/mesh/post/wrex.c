@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heldint.h"
+#include "postint.h"
 
 #define GIVE_WAY_US 3000u /* three times what who wants to stop posting waits for */
 
@@ -389,7 +389,7 @@ static int mesh_wr_complete(struct ibv_qp_ex *qp)
 	pthread_mutex_unlock(&h->lock);
 	pthread_mutex_unlock(&h->post_lock);
 	if (fails)
-		mesh_held_fail_now(h);
+		mesh_post_fails(h);
 	return err;
 }
 

@@ -364,7 +364,7 @@ void mesh_rail_lose(struct mesh_rail *rail)
 	if (news) {
 		/* Those that have moved there have to leave. */
 		atomic_store_explicit(&rail->ports_down, UINT32_MAX, memory_order_relaxed);
-		mesh_pds_lose(rail);
+		mesh_rail_clients.lost(rail);
 		if (mesh_rail_taken(rail))
 			mv_log(&mesh_root.log, MV_LOG_WARN, "the program has closed descriptors of %s that are not its own; it will be opened again",
 			       rail->device);

@@ -214,6 +214,23 @@ void mesh_pd_put(struct mesh_pd *spd);
  */
 struct ibv_pd *mesh_pd_underlying(struct ibv_pd *pd);
 
+/**
+ * mesh_rail_async_events - read and log asynchronous events of a rail; any thread that has asked mesh_rail_intact()
+ *
+ * Return: false: the device is gone. The helper thread calls mesh_rail_lose(); where another thread read that, check_rails()
+ * of thread.c finds it.
+ */
+bool mesh_rail_async_events(struct mesh_rail *rail);
+/* What the rooms above do for these; callbacks.c writes them before anything else of the plugin runs. */
+struct mesh_rail_clients {
+	void (*lost)(const struct mesh_rail *rail); /* nobody gets a PD there any more; without locks */
+	void (*port_down)(void); /* of some port; any thread */
+	void (*last_wqe)(const struct ibv_qp *qp); /* IBV_EVENT_QP_LAST_WQE_REACHED, not acknowledged yet */
+};
+extern struct mesh_rail_clients mesh_rail_clients;
+
+/** mesh_thread_rail - read the events of that rail from now on, for as long as it is not lost; helper thread only */
+void mesh_thread_rail(struct mesh_rail *rail);
 /** mesh_pds_lose - a rail is lost: nobody gets a PD there any more; without locks */
 void mesh_pds_lose(const struct mesh_rail *rail);
 

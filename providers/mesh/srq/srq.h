@@ -2,8 +2,7 @@
 #ifndef MESH_SRQ_H
 #define MESH_SRQ_H
 
-#include "context.h"
-#include "rails.h"
+#include "srqrecord.h"
 
 /*
  * Shared receive queues. Each receive that the program posts to one may be consumed by any QP of it; once some of its
@@ -29,104 +28,6 @@
  * Locks, outermost first: join_lock, cq->lock, lock, process->srqs_lock. Behind lock there is data->lock, too (collecting makes and
  * destroys a CQ), and behind that held->lock: so who has held->lock never takes lock.
  */
-
-/* Receives in the order they were posted. */
-struct mesh_srqlog {
-	char *places; /* a ring of struct mesh_srq_recv, stride bytes apart */
-	size_t stride;
-	uint32_t size, head, n; /* n: with those that are gone from the middle */
-	uint32_t n_left; /* without */
-	uint32_t max_sge;
-};
-
-struct mesh_srq_recv {
-	uint64_t wr_id;
-	int num_sge;
-	bool gone;
-	struct ibv_sge sges[];
-};
-
-int mesh_srqlog_init(struct mesh_srqlog *log, uint32_t size, uint32_t max_sge); /* 0 or -ENOMEM */
-void mesh_srqlog_fini(struct mesh_srqlog *log);
-/** mesh_srqlog_push - the last one; the first one has to go if there is no room */
-void mesh_srqlog_push(struct mesh_srqlog *log, uint64_t wr_id, const struct ibv_sge *sges, int num_sge);
-/** mesh_srqlog_clear - nothing is outstanding */
-void mesh_srqlog_clear(struct mesh_srqlog *log);
-/** mesh_srqlog_first - NULL: none */
-struct mesh_srq_recv *mesh_srqlog_first(struct mesh_srqlog *log);
-/** mesh_srqlog_at - the @i-th from the front, 0 .. n - 1; may be gone */
-struct mesh_srq_recv *mesh_srqlog_at(struct mesh_srqlog *log, uint32_t i);
-/** mesh_srqlog_find - the first or the last one with that wr_id; NULL: none */
-struct mesh_srq_recv *mesh_srqlog_find(struct mesh_srqlog *log, uint64_t wr_id, bool last);
-/** mesh_srqlog_drop - it has been consumed, or goes elsewhere */
-void mesh_srqlog_drop(struct mesh_srqlog *log, struct mesh_srq_recv *recv);
-
-struct mesh_srq;
-
-struct mesh_srq_home {
-	struct mesh_srq_home *next; /* as the others, but for what says otherwise, under lock */
-	struct mesh_srq *owner; /* constant */
-	struct mesh_rail *rail; /* constant; NULL: the base */
-	struct mesh_pd *spd; /* counterpart of the SRQ's PD; NULL: the base */
-	struct ibv_srq *srq; /* constant while there are QPs */
-	unsigned int n_qps; /* that receive from it */
-	bool had_none; /* when it was last dealt out: it comes first now */
-	struct mesh_srqlog log; /* what is there and was not polled; base, before the first move: and what was */
-};
-
-/* A QP of the base that receives from the SRQ. Under join_lock. */
-struct mesh_srq_native {
-	struct mesh_srq_native *next;
-	struct mesh_srq *owner;
-	struct ibv_qp *qp; /* not to be followed any more while it is leaving */
-	uint32_t qpn;
-	bool stays; /* it cannot move, whatever happens to its port */
-	struct mesh_cq *cq; /* where its completions are counted; NULL: not yet */
-};
-
-struct mesh_srq {
-	struct mesh_context *mc; /* constant, as are the next four */
-	struct ibv_srq *srq;
-	struct ibv_pd *pd;
-	uint32_t max_wr, max_sge;
-
-	/* process->srqs_lock: */
-	unsigned int refs; /* one is the map's */
-	struct mesh_srq *next_hungry;
-
-	pthread_mutex_t join_lock; /* serialises everything but posting and polling */
-	bool dead; /* the base's is gone; join_lock */
-	struct mesh_srq_native *natives;
-	bool was_native; /* some QP of the base has been connected, and what it consumed was not counted */
-	unsigned int n_staying; /* of the natives */
-
-	pthread_mutex_t lock;
-	bool split; /* receives may be elsewhere than at the base */
-	bool stale; /* the base's SRQ has receives that count as being elsewhere */
-	struct mesh_srq_home base, *shadows;
-	struct mesh_srq_home reserve; /* no SRQ; n_qps: 1 while it is wanted */
-	struct mesh_srqlog pool; /* receives that are at no home now */
-	uint32_t n_kept; /* that are in nobody's log: mesh_srq_keep() */
-	/*
-	 * What the base's log had at the first move and its SRQ had not: consumed, or what QPs of the base were filling. Nobody counts these;
-	 * but if one of them fails and is kept, it is known what it was. What else becomes of them is not looked at: who has the same number
-	 * later is in a home's log, which comes first. No room before that.
-	 */
-	struct mesh_srqlog begun;
-	struct ibv_sge *sges; /* max_sge: translated */
-	bool is_hungry; /* queued for the helper thread, or it is at it */
-	uint64_t feed_at_ns, feed_step_ns; /* 0: at once */
-};
-
-static inline uint32_t mesh_srq_size(const struct mesh_srq_home *home)
-{
-	return home->owner->max_wr;
-}
-
-static inline struct mesh_srq *mesh_srq_find(struct mesh_context *mc, const struct ibv_srq *srq)
-{
-	return srq ? mesh_map_get(&mc->data.srqs, srq) : NULL;
-}
 
 /**
  * mesh_srq_join_base - before a QP of the base goes to RTR: it will receive from its SRQ

@@ -2,7 +2,7 @@
 #ifndef MESH_SRQINT_H
 #define MESH_SRQINT_H
 
-#include "heldint.h"
+#include "cqint.h"
 #include "srq.h"
 
 /* What the files of SRQs share: srq.c srqshare.c srqjoin.c srqpost.c. */

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "conn.h"
+#include "helper.h"
 #include "srqint.h"
 
 /* Who receives from an SRQ: QPs of the base and moved ones, as they come and go. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn.h"
+#include "helper.h"
 #include "srqint.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mesh.h"
+#include "library.h"
 
 /* More drivers than any libibverbs has registered; a longer walk means that this is no list. */
 #define DRIVERS_MAX 256

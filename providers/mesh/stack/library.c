@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mesh.h"
+#include "library.h"
 
 /*
  * The ABI number is part of the symbol's name. 17 was the first that had one; rdma-core 64 is at 64. A

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "detect.h"
-#include "heldint.h"
+#include "lastwqe.h"
+#include "reader.h"
 
 const char mesh_guard_kind[] = "it posted a work request of a kind that cannot be posted again";
 
@@ -90,6 +91,23 @@ static const enum ibv_wc_opcode *held_place_of(const struct ibv_send_wr *wr)
 		if (wr->wr.rdma.remote_addr == (uintptr_t)&opcodes[i])
 			return &opcodes[i];
 	return NULL;
+}
+
+enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		return IBV_WC_SEND;
+	}
 }
 
 enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr)

@@ -2,11 +2,10 @@
 #ifndef MESH_GUARD_H
 #define MESH_GUARD_H
 
-#include "srq.h"
+#include "heldrecord.h"
+#include "srqlog.h"
 #include "wrring.h"
 
-struct mesh_held;
-struct mesh_cq;
 struct mesh_reader;
 
 /* A completion, as far as it matters here. */
@@ -119,6 +118,8 @@ void mesh_guard_placeholder(const struct ibv_send_wr *done, struct ibv_send_wr *
 /** mesh_guard_lost - what is posted in the place of an atomic whose result is lost; mesh_guard_is_lost() - is it one? */
 void mesh_guard_lost(const struct ibv_send_wr *atomic, struct ibv_send_wr *ret);
 bool mesh_guard_is_lost(const struct ibv_send_wr *wr);
+/** mesh_wc_opcode - of the completion of a send */
+enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode);
 /** mesh_guard_wc_opcode - of the completion of a send, or of that whose place it holds */
 enum ibv_wc_opcode mesh_guard_wc_opcode(const struct ibv_send_wr *wr);
 

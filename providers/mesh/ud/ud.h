@@ -2,8 +2,11 @@
 #ifndef MESH_UD_H
 #define MESH_UD_H
 
-#include "conn.h"
+#include "ctl.h"
+#include "helper.h"
 #include "paths.h"
+#include "peerview.h"
+#include "rails.h"
 
 /*
  * Unreliable datagrams to a destination that another NIC reaches.
@@ -57,12 +60,6 @@ int mesh_destroy_ah(struct ibv_ah *ah); /* as libibverbs' */
 /** mesh_base_ah - ah.c: one of the base, for mc->destroy_ah(); the kernel may have to look for the neighbour. NULL: errno says why */
 struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
-/** mesh_ud_active - may work requests of UD QPs of this context be for us? */
-static inline bool mesh_ud_active(const struct mesh_context *mc)
-{
-	return atomic_load_explicit(&mc->ud.n_ahs, memory_order_acquire);
-}
-
 /** mesh_ud_post_send - as ibv_post_send() of a UD QP; no lock is held */
 int mesh_ud_post_send(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
@@ -87,5 +84,10 @@ void mesh_ud_unreachable(const struct mv_ctl_msg *msg, uint64_t now_ns);
 void mesh_ud_rail_lost(const struct mesh_rail *rail);
 /** mesh_ud_event - a completion event of a rail: Return: whether the CQ was one of ours, and has been emptied */
 bool mesh_ud_event(struct mesh_rail *rail, struct ibv_cq *cq);
+
+/** mesh_ud_is_driven - does the program post to a queue pair, or poll its CQs, by itself? It is alive */
+bool mesh_ud_is_driven(struct mesh_context *mc, struct ibv_qp *qp);
+/* Does it to an RC queue pair of that PD: mesh_conns_are_driven(); callbacks.c writes it. */
+extern bool (*mesh_ud_has_driven_rc)(struct mesh_context *mc, const struct ibv_pd *pd);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "count.h"
-#include "heldint.h"
+#include "cqint.h"
 #include "udint.h"
 
 /* What the program does with an address behind another rail: the address handle, and posting to it. */

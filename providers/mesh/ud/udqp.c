@@ -4,8 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "heldint.h"
+#include "cqint.h"
 #include "udint.h"
+
+bool (*mesh_ud_has_driven_rc)(struct mesh_context *mc, const struct ibv_pd *pd);
 
 /* The program's UD QPs: known to the agent from INIT on, so that peers behind other rails find them. */
 
@@ -16,8 +18,6 @@
 #define QUIET_ROUNDS 3
 /* When a QP that the agent has not been told of is told of again. */
 #define CLAIM_AGAIN_NS 20000000ull
-/* RC queue pairs that are looked at for an address handle. */
-#define MAX_LOOKS 64
 
 struct mesh_ud_qp *mesh_ud_qp_find(const struct ibv_qp *qp)
 {
@@ -74,7 +74,7 @@ static void set_qkey(struct mesh_ud_qp *u, uint32_t qkey)
 }
 
 /* A program that polls by itself posts by itself, too. The queue pair is alive. */
-static bool is_driven(struct mesh_context *mc, struct ibv_qp *qp)
+bool mesh_ud_is_driven(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	bool driven;
 
@@ -96,38 +96,9 @@ static bool has_driven_ud(struct mesh_context *mc, struct ibv_pd *pd, bool *ret_
 		if (u->mc != mc || mesh_pd_underlying(u->qp->pd) != pd)
 			continue;
 		*ret_any = true;
-		driven = is_driven(mc, u->qp);
+		driven = mesh_ud_is_driven(mc, u->qp);
 	}
 	mesh_ud_unlock(cancel);
-	return driven;
-}
-
-/* @last_cq: of the last one that was looked at: most have the same */
-static bool is_driven_rc(struct mesh_conn *conn, const struct ibv_pd *pd, const struct ibv_cq **last_cq)
-{
-	bool driven = false;
-
-	pthread_mutex_lock(&conn->lock);
-	if (!conn->gone && conn->qp->send_cq != *last_cq && mesh_pd_underlying(conn->qp->pd) == pd) {
-		*last_cq = conn->qp->send_cq;
-		driven = is_driven(conn->mc, conn->qp);
-	}
-	pthread_mutex_unlock(&conn->lock);
-	return driven;
-}
-
-/* The newest ones are those that are being connected with the help of datagrams. */
-static bool has_driven_rc(struct mesh_context *mc, const struct ibv_pd *pd)
-{
-	struct mesh_conn *newest[MAX_LOOKS];
-	const struct ibv_cq *last_cq = NULL;
-	size_t n = mesh_conns_of(mc, newest, MAX_LOOKS, NULL), i;
-	bool driven = false;
-
-	for (i = 0; i < n; i++) {
-		driven = driven || is_driven_rc(newest[i], pd, &last_cq);
-		mesh_conn_put(newest[i]);
-	}
 	return driven;
 }
 
@@ -136,7 +107,7 @@ bool mesh_ud_posts_pass(struct mesh_context *mc, struct ibv_pd *pd)
 	bool any;
 
 	pd = mesh_pd_underlying(pd);
-	return !has_driven_ud(mc, pd, &any) && any && !has_driven_rc(mc, pd);
+	return !has_driven_ud(mc, pd, &any) && any && !mesh_ud_has_driven_rc(mc, pd);
 }
 
 void mesh_ud_modified(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)

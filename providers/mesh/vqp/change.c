@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "conn.h"
+#include "attr.h"
 #include "heldint.h"
 #include "live.h"
 

@@ -40,23 +40,6 @@ static void base_follows(struct mesh_held *h)
 	h->mc->modify_qp(h->qp, &attr, IBV_QP_STATE);
 }
 
-enum ibv_wc_opcode mesh_wc_opcode(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_WC_FETCH_ADD;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 /* The first send that waits completes with a status. cq->lock and held->lock; there is room. */
 static void stash_first(struct mesh_held *h, enum ibv_wc_status status)
 {

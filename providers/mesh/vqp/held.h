@@ -2,7 +2,10 @@
 #ifndef MESH_HELD_H
 #define MESH_HELD_H
 
-#include "context.h"
+#include "cq.h"
+#include "heldrecord.h"
+#include "lastwqe.h"
+#include "post.h"
 
 struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
 
@@ -34,37 +37,6 @@ struct mesh_pd; /* rails.h: a protection domain's counterpart on another rail */
  */
 struct mesh_held;
 
-struct mesh_held_ops {
-	/**
-	 * want_key - the program used a remote key whose translation is not known
-	 * @arg: of mesh_held_new()
-	 * @rkey: as the peer's program gave it out
-	 *
-	 * Called with held->lock: must not wait and must not call functions of this file. Either it knows at once,
-	 * or sees to it that mesh_held_put_key() will be called some time; it is not called again for a key until
-	 * then, or until the key is dropped.
-	 *
-	 * Return: 0 with @ret written; -EAGAIN: later. NULL: it is connected to itself, and the keys that it uses are its program's
-	 * own, of the same PD.
-	 */
-	int (*want_key)(void *arg, uint32_t rkey, uint32_t *ret);
-
-	/**
-	 * work_waits - the first send was queued
-	 *
-	 * Called with held->lock, same rules. May be NULL.
-	 */
-	void (*work_waits)(void *arg);
-
-	/**
-	 * path_failed - the QP that does the work went to ERR because nothing came back from the peer
-	 *
-	 * Called with held->lock, same rules. What it completes in error is kept from the program until mesh_live_surface(),
-	 * or for good if the connection is moved. May be NULL: then nothing is kept.
-	 */
-	void (*path_failed)(void *arg);
-};
-
 /**
  * mesh_held_new - hold a QP that the program has just connected
  * @qp: RC, in INIT for the base
@@ -80,21 +52,6 @@ int mesh_held_new(struct mesh_context *mc, struct ibv_qp *qp, const struct mesh_
 		  struct mesh_held **ret);
 /** mesh_held_why_busy - what -EBUSY of that, or of mesh_live_guard(), meant a moment ago for @qp: a constant; any thread */
 const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp);
-
-/**
- * mesh_bind_mw - as libibverbs' (window.c)
- *
- * Return: 0, and a connection that could be moved cannot any more; EOPNOTSUPP: it has moved, or is about to; ENOMEM: what was posted before
- * it waits; what the base says.
- */
-int mesh_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-
-/* What the shadow's INIT needs: the program's own attributes, with the port of the rail. */
-struct mesh_shadow_attr {
-	uint8_t port_num;
-	uint16_t pkey_index;
-	unsigned int qp_access_flags;
-};
 
 /**
  * mesh_held_prepare - make the shadow on a rail
@@ -148,9 +105,6 @@ bool mesh_held_stop_posting(struct mesh_held *h);
 void mesh_held_want_stop(struct mesh_held *h);
 /** mesh_held_resume_posting - @h may be gone since, by mesh_held_native() */
 void mesh_held_resume_posting(struct mesh_held *h);
-/** mesh_held_in_batch, mesh_held_in_own_batch - is a thread, or the calling one, in a batch that our wr_start began? No lock; wrex.c */
-bool mesh_held_in_batch(const struct mesh_held *h);
-bool mesh_held_in_own_batch(const struct mesh_held *h);
 
 /** mesh_held_is_polled - is a thread between start_poll and end_poll of an extended CQ of its? No lock */
 bool mesh_held_is_polled(const struct mesh_held *h);
@@ -233,17 +187,6 @@ int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mas
  */
 int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr);
 
-#define MESH_LIVE_KEYS 2 /* remote keys that can be asked for before they are needed */
-
-struct mesh_live_key {
-	uint32_t rkey, path_rkey; /* the program's; the one for the next QP */
-};
-
-struct mesh_live_keys {
-	struct mesh_live_key keys[MESH_LIVE_KEYS];
-	size_t n;
-};
-
 /** mesh_held_put_key - answer to want_key(); @path_rkey is one that fails every access when there is none */
 void mesh_held_put_key(struct mesh_held *h, uint32_t rkey, uint32_t path_rkey);
 
@@ -295,34 +238,6 @@ void mesh_forgotten_note(struct mesh_context *mc, uint32_t qpn, bool no_memory);
 /** mesh_forgotten_why - why is there no record of a QP that has been in INIT? A constant. */
 const char *mesh_forgotten_why(struct mesh_context *mc, uint32_t qpn);
 
-/* lastwqe.c */
-
-/**
- * mesh_last_wqe_event - the program has read an event of the base's; any thread, no lock of ours
- * @event: changed if it is not for the program, or not yet
- */
-void mesh_last_wqe_event(struct mesh_context *mc, struct ibv_async_event *event);
-
-/* kick.c */
-
-/**
- * mesh_kick_cq_event - a shadow CQ has had a completion event: let the program's CQ have one
- * @shadow: what ibv_get_cq_event() on the rail's channel gave
- *
- * To be called before the event is acknowledged: that is what keeps the CQ alive. Any thread.
- */
-void mesh_kick_cq_event(struct ibv_cq *shadow);
-
-/* cq.c */
-
-/* Why a QP is not held or logged (-EBUSY): to its work, too, nothing of ours could be added. */
-extern const char mesh_cq_why_taken[];
-
-/** mesh_cq_names_qps - does who polls it learn whose completions they are? Not of an extended one without IBV_WC_EX_WITH_QP_NUM */
-bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq);
-/** mesh_cq_forget_qp - a QP was destroyed or reset: nothing of it is to be polled from @cq any more; any thread, no lock of ours */
-void mesh_cq_forget_qp(struct mesh_context *mc, struct ibv_cq *cq, uint32_t qpn);
-
 /* data.c */
 
 /** mesh_data_open - a context gets the overlay; nobody sees it yet */
@@ -330,10 +245,5 @@ void mesh_data_open(struct mesh_context *mc);
 
 /** mesh_data_close - a context is about to be closed: whatever is left is released; connections are gone already */
 void mesh_data_close(struct mesh_context *mc);
-
-/* Verbs entry points. Contracts are those of libibverbs. */
-struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
-int mesh_destroy_cq(struct ibv_cq *cq);
-int mesh_resize_cq(struct ibv_cq *cq, int cqe);
 
 #endif

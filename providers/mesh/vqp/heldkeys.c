@@ -64,43 +64,12 @@ void mesh_held_forget_keys(struct mesh_held *h)
 
 /* ---- before they are needed ---------------------------------------------------------------------------------- */
 
-static bool has_key(const struct ibv_send_wr *wr, uint32_t *ret)
-{
-	switch (wr->opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_RDMA_READ:
-		*ret = wr->wr.rdma.rkey;
-		return wr->num_sge > 0 || wr->send_flags & IBV_SEND_INLINE;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		*ret = wr->wr.atomic.rkey;
-		return true;
-	default:
-		return false;
-	}
-}
-
-size_t mesh_held_note_key(const struct ibv_send_wr *wr, uint32_t *keys, size_t n)
-{
-	uint32_t key;
-	size_t i;
-
-	if (n == MESH_LIVE_KEYS || !has_key(wr, &key))
-		return n;
-	for (i = 0; i < n; i++)
-		if (keys[i] == key)
-			return n;
-	keys[n] = key;
-	return n + 1;
-}
-
 bool mesh_held_awaits_key(struct mesh_held *h)
 {
 	const struct mesh_rkey *known;
 	uint32_t key;
 
-	if (!h->queue.n || !has_key(&mesh_sendq_place(&h->queue, 0)->wr, &key))
+	if (!h->queue.n || !mesh_wr_remote_key(&mesh_sendq_place(&h->queue, 0)->wr, &key))
 		return false;
 	known = place_of(h, key);
 	return known && known->key == key && known->state == MESH_RKEY_ASKED;

@@ -203,3 +203,12 @@ void mesh_leftovers_bury(struct mesh_context *mc, const struct mesh_cq *cq, bool
 	mesh_cancel_restore(cancel);
 	errno = saved_errno;
 }
+
+/* QPs of srqloop.c have no record. The event is not acknowledged yet, so @qp is there. */
+void mesh_leftover_last_wqe(const struct ibv_qp *qp)
+{
+	struct mesh_leftover *record = qp->qp_context != &mesh_own_qp ? qp->qp_context : NULL;
+
+	if (record)
+		atomic_store_explicit(&record->last_wqe, true, memory_order_release);
+}

@@ -485,15 +485,3 @@ bool mesh_live_has_done_all(struct mesh_held *h)
 	return done;
 }
 
-int mesh_live_post_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
-{
-	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
-	int i;
-
-	for (i = 0; i < num_sge; i++) {
-		h->sges[i] = sges[i];
-		/* If there is no such key, the device says what it says of one. */
-		mesh_key_local(h->next.spd, sges[i].lkey, &h->sges[i].lkey);
-	}
-	return ibv_post_recv(h->next.qp, &wr, &bad);
-}

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "conn.h"
+#include "railevents.h"
 #include "run.h"
 
 #define N_EVENTS 50u

@@ -84,7 +84,7 @@ static int setup_all(void **state)
 	mesh_root.lib.verbs.get_device_list = get_device_list;
 	/* Before ours: so it runs after ours, as with a library that is there before libibverbs loads the plugin. */
 	assert_int_equal(pthread_atfork(program_prepare, program_done, program_done), 0);
-	assert_int_equal(mesh_fork_init(), 0);
+	assert_int_equal(mesh_fork_init(mesh_dmabufs_forked), 0);
 	return 0;
 }
 

@@ -244,7 +244,7 @@ static void test_forgotten(void **state)
 	const struct mv_directory *dir;
 
 	(void)state;
-	atomic_store(&process.thread, (struct mesh_thread *)&process); /* nobody looks into it */
+	atomic_store(&process.thread, (struct mesh_helper *)&process); /* nobody looks into it */
 	mesh_view_forget(); /* nothing yet */
 	mesh_view_rest();
 	publish(A B);

@@ -9,6 +9,7 @@
 
 #include "conn.h"
 #include "detect.h"
+#include "ports.h"
 #include "probed.h"
 
 #define NEVER UINT64_MAX
@@ -574,7 +575,8 @@ static void test_port_event(void **state)
 	(void)state;
 	port_state = IBV_PORT_DOWN;
 	assert_false(mesh_port_is_down(&down, context, 2));
-	mesh_port_event(&down, &event);
+	assert_true(mesh_port_event(&down, &event));
+	mesh_conns_port_down();
 	assert_int_equal(n_woken, 0); /* no helper thread: no connections */
 	assert_true(mesh_port_is_down(&down, context, 2));
 	assert_false(mesh_port_is_down(&down, context, 1));
@@ -589,13 +591,13 @@ static void test_port_event(void **state)
 	assert_false(mesh_port_is_down(&down, context, 2)); /* until it says so again */
 	mesh_port_event(&down, &event);
 	event.event_type = IBV_EVENT_PORT_ACTIVE;
-	mesh_port_event(&down, &event);
+	assert_false(mesh_port_event(&down, &event));
 	assert_false(mesh_port_is_down(&down, context, 2));
 	/* No port that there could be, and no event of a port. */
 	event = (struct ibv_async_event){.event_type = IBV_EVENT_PORT_ERR, .element.port_num = 77};
 	mesh_port_event(&down, &event);
 	event = (struct ibv_async_event){.event_type = IBV_EVENT_GID_CHANGE, .element.port_num = 2};
-	mesh_port_event(&down, &event);
+	assert_false(mesh_port_event(&down, &event));
 	assert_int_equal(down, 0);
 }
 

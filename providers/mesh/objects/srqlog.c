@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "srq.h"
+#include "srqlog.h"
 
 int mesh_srqlog_init(struct mesh_srqlog *log, uint32_t size, uint32_t max_sge)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "postint.h"
 
 /*
  * Sends that wait: before a connection is agreed upon, while a remote key is being asked for, and while a queue pair is fenced. All

@@ -6,7 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "conn.h"
+#include "helper.h"
+#include "peerview.h"
 #include "count.h"
 
 /* In the process's wiped page, under its counts_lock, which is innermost and under which nothing waits. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "heldint.h"
+#include "context.h"
 #include "ownpath.h"
 #include "wrmlx5_hot.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <errno.h>
 
-#include "heldint.h"
+#include "guard.h"
+#include "lastwqe.h"
 
 /*
  * IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair with an SRQ is in ERR. To a program that did not bring it there it is a fault of the
@@ -16,8 +17,6 @@
  * Other QPs of ours on the program's device have events, too: one that takes receives out of an SRQ (srqloop.c) is brought to ERR in the
  * end. Of these the program is told nothing; while it had one that it does not acknowledge, they could not be destroyed.
  */
-
-const char mesh_own_qp;
 
 /* One at a time: of a QP that leaves ERR before its event is read a device may forget it. last_wqe->lock */
 static void speak_for_first(struct mesh_context *mc)

@@ -30,21 +30,6 @@ enum mesh_detect {
  */
 bool mesh_detect_parse(const char *text, unsigned int *ret);
 
-/**
- * mesh_port_event - an asynchronous event of a device has been read
- * @ports_down: of its context or rail: bits of ports (1 to 31) that are set by PORT_ERR, and cleared by PORT_ACTIVE
- *
- * After PORT_ERR the helper thread looks after all connections, if there is one. Any thread.
- */
-void mesh_port_event(_Atomic uint32_t *ports_down, const struct ibv_async_event *event);
-
-/**
- * mesh_port_is_down - is a port down by what its events say?
- *
- * The program may read events late, or only some: so the port is asked, and what it says is remembered.
- */
-bool mesh_port_is_down(_Atomic uint32_t *ports_down, struct ibv_context *context, uint8_t port);
-
 /** mesh_detects - does that one count in this process? */
 bool mesh_detects(enum mesh_detect what);
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "context.h"
 #include "mlx5own.h"
 
 #define POLL    4u /* completions at once, at most */

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "heldint.h"
+#include "context.h"
 #include "mlx5own.h"
 #include "mlx5take.h"
 #include "mlx5trial.h"

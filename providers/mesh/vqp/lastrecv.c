@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <unistd.h>
 
-#include "conn.h"
 #include "heldint.h"
 
 /*

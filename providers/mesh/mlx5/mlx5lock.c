@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "context.h"
+#include "mlx5.h"
 
 /*
  * Who has begun a batch with libmlx5's ibv_wr_start() has the lock of the queue pair's sends until the batch ends, and meanwhile may

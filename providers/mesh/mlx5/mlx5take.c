@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "heldint.h"
+#include "context.h"
 
 #define FAILURES 4u /* until it is given up for this device */
 #define PORTS_DOWN 25u /* so often as much that no port of the device is up */

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <time.h>
+
+#include "mesh.h"
+
+uint64_t mesh_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "cqrecord.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CLAIM_SPINS 300 /* who polls a CQ that has nothing is done in less */
+#define CLAIM_YIELDS 100
+
+void mesh_cq_claim(struct mesh_cq *cq)
+{
+	int tries;
+
+	for (tries = 0; atomic_exchange_explicit(&cq->claimed, true, memory_order_acquire); tries++)
+		if (tries >= CLAIM_SPINS + CLAIM_YIELDS)
+			usleep(20); /* whoever has it may be of a lower priority */
+		else if (tries >= CLAIM_SPINS)
+			sched_yield();
+}
+
+bool mesh_cq_is_resizing(const struct mesh_data *data, const struct ibv_cq *cq)
+{
+	const struct mesh_cq_resize *resize;
+
+	for (resize = data->resizing; resize; resize = resize->next)
+		if (resize->cq == cq)
+			return true;
+	return false;
+}
+
+int mesh_cq_stash_reserve(struct mesh_cq *cq, uint32_t n)
+{
+	size_t want = cq->n_stash + cq->stash_kept + n;
+	struct ibv_wc *larger;
+
+	if (want <= cq->stash_size)
+		return 0;
+	larger = reallocarray(cq->stash, want, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	cq->stash = larger;
+	cq->stash_size = want;
+	return 0;
+}
+
+void mesh_cq_stash(struct mesh_cq *cq, const struct ibv_wc *wc)
+{
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
+	if (cq->n_stash < cq->stash_size)
+		cq->stash[cq->n_stash++] = *wc;
+}

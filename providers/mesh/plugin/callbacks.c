@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "conn.h"
+#include "heldint.h"
+#include "helper.h"
+#include "srq.h"
+#include "starved.h"
+#include "thread.h"
+#include "ud.h"
+
+/*
+ * Calls go from a room to those below it. What a room has to have done above it is called through a table of its own, and this is where
+ * all of them are filled: when the plugin is loaded, before any other constructor of it, and never again.
+ */
+__attribute__((constructor(101))) static void fill(void)
+{
+	mesh_places_ops = (struct mesh_places_ops){
+		.poll_cq = mesh_poll_cq,
+		.req_notify_cq = mesh_req_notify_cq,
+		.post_send = mesh_post_send,
+		.post_recv = mesh_post_recv,
+		.post_srq_recv = mesh_post_srq_recv,
+	};
+	mesh_cq_clients = (struct mesh_cq_clients){
+		.srq_consumed = mesh_srq_consumed,
+		.srq_keep = mesh_srq_keep,
+		.srq_return = mesh_srq_return,
+		.post_drain = mesh_post_drain,
+		.post_drain_all = mesh_post_drain_all,
+		.post_poisoned = mesh_post_poisoned,
+		.held_stash = mesh_held_stash,
+		.leftovers_bury = mesh_leftovers_bury,
+		.starved_give = mesh_starved_give,
+	};
+	mesh_rail_clients = (struct mesh_rail_clients){
+		.lost = mesh_pds_lose,
+		.port_down = mesh_conns_port_down,
+		.last_wqe = mesh_leftover_last_wqe,
+	};
+	mesh_ud_has_driven_rc = mesh_conns_are_driven;
+	mesh_post_fails = mesh_held_fail_now;
+	mesh_helper_begin = mesh_thread_begin;
+}

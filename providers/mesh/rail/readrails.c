@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "rails.h"
+
+/* The rails whose events the helper thread reads. */
+
+void mesh_thread_rail(struct mesh_rail *rail)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool room;
+	size_t i;
+
+	pthread_mutex_lock(&process->read_rails_lock);
+	for (i = 0; i < process->n_read_rails && process->read_rails[i] != rail; i++)
+		;
+	room = i < MESH_READ_RAILS;
+	if (room && i == process->n_read_rails) {
+		process->read_rails[i] = mesh_rail_ref(rail); /* until it is lost: reopening it takes milliseconds */
+		atomic_store_explicit(&process->n_read_rails, i + 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&process->read_rails_lock);
+	if (!room)
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "more than %d rails in use; completion events of %s are lost",
+			    MESH_READ_RAILS, rail->device);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "engage.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "heldint.h"
+
+/* How long a batch may last that is not worth trying again for. */
+#define BATCH_NS 100000ull
+
+/* What a queue pair may have for a move that it may never make. */
+#define ROOM_AHEAD_BYTES 12288
+
+/* data->lock. Nobody peeks before there is a reader. */
+static int open_cq(struct mesh_cq *cq)
+{
+	if (cq->extended || cq->unreadable)
+		return -EOPNOTSUPP;
+	if (cq->ring.buf)
+		return 0;
+	if (mesh_cq_is_resizing(&cq->mc->data, cq->cq))
+		return -EBUSY;
+	mesh_take_open_cq(cq->mc, cq->cq, &cq->take);
+	return mesh_mlx5_cq(cq->mc, cq->cq, &cq->ring);
+}
+
+static int alloc_staging(struct mesh_reader *reader, const struct mesh_held *h)
+{
+	const struct ibv_qp_cap *cap = &h->cap;
+	uint32_t max_sge = cap->max_send_sge > cap->max_recv_sge ? cap->max_send_sge : cap->max_recv_sge;
+	struct mesh_staged *first = &reader->staged[0], *second = &reader->staged[1];
+
+	first->sges = calloc(max_sge + 1, sizeof(*first->sges));
+	first->data = calloc(cap->max_inline_data + 1, 1);
+	if (h->recv_cq != h->send_cq)
+		second->sges = calloc(cap->max_recv_sge + 1, sizeof(*second->sges));
+	return first->sges && first->data && (h->recv_cq == h->send_cq || second->sges) ? 0 : -ENOMEM;
+}
+
+static void reader_free(struct mesh_reader *reader)
+{
+	int i;
+
+	if (!reader)
+		return;
+	mesh_srqlog_fini(&reader->later);
+	for (i = 0; i < 2; i++) {
+		free(reader->staged[i].sges);
+		free(reader->staged[i].data);
+	}
+	free(reader);
+}
+
+/* A parent domain may have a thread domain, and then its queues have no locks. */
+static bool is_read(const struct mesh_held *h)
+{
+	return mesh_pd_underlying(h->qp->pd) == h->qp->pd && mesh_mlx5_known(h->mc);
+}
+
+int mesh_reader_open(struct mesh_held *h)
+{
+	struct mesh_reader *reader;
+	int err;
+
+	if (!is_read(h) || open_cq(h->send_cq) || open_cq(h->recv_cq))
+		return -EOPNOTSUPP;
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	err = mesh_mlx5_qp(h->mc, h->qp, &reader->sq, &reader->rq);
+	if (!err)
+		err = mesh_mlx5_sq_lock(h->mc, h->qp, &reader->lock);
+	if (!err)
+		err = alloc_staging(reader, h);
+	if (err) {
+		reader_free(reader);
+		return err;
+	}
+	mesh_take_open_qp(h->mc, h->qp, &reader->take);
+	reader->qpn = h->qp->qp_num;
+	reader->guard = h->guard;
+	h->guard->reader = reader;
+	h->mc->data.n_read++;
+	reader->noting = true;
+	h->mc->data.n_noted++;
+	atomic_fetch_add_explicit(&h->send_cq->n_readers, 1, memory_order_release);
+	atomic_fetch_add_explicit(&h->recv_cq->n_readers, 1, memory_order_release);
+	return 0;
+}
+
+void mesh_reader_close(struct mesh_held *h)
+{
+	struct mesh_reader *reader = mesh_reader_of(h);
+
+	if (!reader)
+		return;
+	h->mc->data.n_read -= !reader->engaged;
+	h->mc->data.n_noted -= reader->noting;
+	atomic_fetch_sub_explicit(&h->send_cq->n_readers, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&h->recv_cq->n_readers, 1, memory_order_relaxed);
+	h->guard->reader = NULL;
+	reader_free(reader);
+}
+
+void mesh_reader_connected(struct mesh_held *h)
+{
+	struct mesh_data *data = &h->mc->data;
+	struct mesh_reader *reader = mesh_reader_of(h);
+
+	if (!reader)
+		return;
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	data->n_noted -= reader->noting;
+	reader->noting = false;
+	mesh_recvlog_fini(&h->log);
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+}
+
+/* From now on its completions are looked at properly, those that are being polled included. */
+static void slow_down(struct mesh_cq *cq, uint32_t qpn)
+{
+	struct mesh_cq_qp *qp;
+
+	mesh_cq_claim(cq);
+	atomic_store_explicit(&cq->fast, false, memory_order_relaxed);
+	cq->hot_reader = NULL;
+	pthread_mutex_lock(&cq->lock);
+	qp = mesh_qpns_find(&cq->natives, qpn);
+	if (qp)
+		qp->reader = NULL;
+	pthread_mutex_unlock(&cq->lock);
+	mesh_cq_unclaim(cq);
+}
+
+/* For all that the functions that come in may have to put somewhere. */
+static int get_room(struct mesh_held *h, struct mesh_reader *reader)
+{
+	const struct ibv_qp_cap *cap = &h->cap;
+	int err;
+
+	pthread_mutex_lock(&h->lock);
+	err = mesh_held_room(h);
+	if (!err && !h->guard->shared && !reader->later.places)
+		err = mesh_srqlog_init(&reader->later, cap->max_recv_wr, cap->max_recv_sge ? cap->max_recv_sge : 1);
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+/* Where sends wait, and their log; receives twice, too. About: what is rounded up is not counted. */
+static size_t room_bytes(const struct ibv_qp_cap *cap)
+{
+	size_t send = sizeof(struct mesh_send) + cap->max_send_sge * sizeof(struct ibv_sge) + cap->max_inline_data;
+	size_t recv = sizeof(struct mesh_srq_recv) + cap->max_recv_sge * sizeof(struct ibv_sge);
+
+	return sizeof(struct mesh_key_places) + 2 * (cap->max_send_wr * send + cap->max_recv_wr * recv);
+}
+
+void mesh_reader_room_ahead(struct mesh_held *h)
+{
+	struct mesh_reader *reader = mesh_reader_of(h);
+
+	if (reader && room_bytes(&h->cap) <= ROOM_AHEAD_BYTES)
+		get_room(h, reader);
+}
+
+/*
+ * From now on batches are ours, and wait for post_lock, which is held. So once libmlx5's lock has been free, there is no other. Nobody who
+ * is in one waits for what is held here, but for conn->lock, and that is not for long. Return: 0; -EBUSY: there is one.
+ */
+static int begin_batches(struct mesh_held *h)
+{
+	uint64_t until_ns = mesh_now_ns() + BATCH_NS;
+	bool busy;
+
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_install(h);
+	pthread_mutex_unlock(&h->lock);
+	atomic_thread_fence(memory_order_seq_cst);
+	while ((busy = mesh_reader_in_batch(h)) && mesh_now_ns() < until_ns)
+		sched_yield();
+	if (!busy)
+		return 0;
+	pthread_mutex_lock(&h->lock);
+	mesh_wrex_remove(h);
+	pthread_mutex_unlock(&h->lock);
+	return -EBUSY;
+}
+
+/* post_lock */
+static void engage(struct mesh_held *h, struct mesh_reader *reader)
+{
+	struct mesh_data *data = &h->mc->data;
+
+	slow_down(h->send_cq, reader->qpn);
+	slow_down(h->recv_cq, reader->qpn);
+	pthread_mutex_lock(&data->lock);
+	pthread_mutex_lock(&h->lock);
+	reader->engaged = true;
+	data->n_read--;
+	mesh_data_slots(h->mc);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&data->lock);
+}
+
+/* Polls are ours already; what may have been put over them since calls them. */
+static bool can_post(struct mesh_context *mc)
+{
+	bool can;
+
+	pthread_mutex_lock(&mc->data.lock);
+	can = mesh_data_takes(mc, MESH_POSTING);
+	pthread_mutex_unlock(&mc->data.lock);
+	return can;
+}
+
+int mesh_reader_prepare(struct mesh_held *h)
+{
+	struct mesh_reader *reader = mesh_reader_of(h);
+
+	if (!reader || reader->engaged)
+		return 0;
+	return can_post(h->mc) ? get_room(h, reader) : -EBUSY;
+}
+
+int mesh_reader_engage(struct mesh_held *h)
+{
+	struct mesh_reader *reader = mesh_reader_of(h);
+	int err;
+
+	if (!reader || reader->engaged)
+		return 0;
+	err = mesh_reader_prepare(h);
+	if (err)
+		return err;
+	pthread_mutex_lock(&h->post_lock);
+	err = begin_batches(h);
+	if (!err)
+		engage(h, reader);
+	pthread_mutex_unlock(&h->post_lock);
+	return err;
+}
