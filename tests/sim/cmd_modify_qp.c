@@ -11,6 +11,7 @@
 #include "av.h"
 #include "doorbell.h"
 #include "qp_state.h"
+#include "quirk.h"
 
 static void read_av(const struct ib_uverbs_qp_dest *d, struct av *av)
 {
@@ -178,6 +179,8 @@ static int apply(struct qp *qp, const struct ib_uverbs_modify_qp *in, uint8_t to
 		qp->mtu = port ? 128u << port->active_mtu : 0;
 	} else {
 		qp->mtu = 128u << qp->attr.path_mtu;
+		if (qp->mtu == 512 && quirk_is(qp, SIM_QUIRK_PSN_COUNT))
+			qp->mtu = 256;
 		set_sport(qp);
 	}
 	enter(qp, to);

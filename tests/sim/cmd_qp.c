@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "doorbell.h"
+#include "quirk.h"
 
 #define QPN_MASK ((1u << SIM_SLOT_QPN_BITS) - 1)
 #define MAX_BBS  32768
@@ -150,6 +151,8 @@ static int create_qp(struct cmd_args *a, const struct ib_uverbs_create_qp *in,
 	resp.bfreg_index = FIRST_SHARED_BFREG + a->uc->next_bfreg++ % N_SHARED_BFREGS;
 	/* Numbered with the two of each UAR page that are not for this use left out. */
 	resp.bfreg_index = resp.bfreg_index / 2 * 4 + resp.bfreg_index % 2;
+	if (quirk_is(qp, SIM_QUIRK_ECE))
+		resp.ece_options = qp->qpn & 1;
 	cmd_drv_out(a, &resp, sizeof(resp));
 	return 0;
 
@@ -228,7 +231,7 @@ int cmd_query_qp(struct cmd_args *a)
 	out->qkey = at->qkey;
 	/* What will be accepted next, and sent next, as the hardware's next_rcv_psn and
 	 * next_send_psn. */
-	out->rq_psn = qp->resp.epsn;
+	out->rq_psn = quirk_rq_psn(qp);
 	out->sq_psn = qp->req.cur != qp->req.tail &&
 				      qp->req.ring[qp->req.cur & (qp->sq.n_bbs - 1)].started
 			      ? qp->req.cur_psn

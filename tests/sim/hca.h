@@ -230,6 +230,8 @@ uint64_t faults_due(struct hca *h);
 /* late.c */
 bool late_recv_done(struct qp *qp, const struct recv_done *d);
 bool late_last_wqe(struct qp *qp);
+bool late_dma(struct qp *qp, uint8_t *dst, const uint8_t *src, uint32_t len, uint64_t delay_ns);
+void late_forget(struct hca *h, const uint8_t *from, uint64_t len);
 void late_flush(struct qp *qp);
 bool late_run(struct hca *h);
 uint64_t late_due(struct hca *h);

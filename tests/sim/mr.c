@@ -170,6 +170,7 @@ void mr_destroy(struct mr *mr)
 {
 	struct hca *h = mr->obj.uc->hca;
 
+	late_forget(h, mr->addr, mr->len);
 	h->mrs[(mr->key >> 8) - h->mr_base] = NULL;
 	mr->pd->obj.users--;
 	obj_del(&mr->obj);

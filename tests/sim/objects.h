@@ -191,6 +191,12 @@ struct responder {
 	uint32_t q_head, q_tail;
 	struct rd_response saved[MAX_RD_ATOMIC]; /* ring: atomics answered, for replay */
 	uint32_t n_saved;
+	/* for quirk.c */
+	bool beyond; /* a packet came behind a hole; the last of them: */
+	uint32_t beyond_psn; /* one behind it */
+	uint32_t n_queries; /* in ERR */
+	uint32_t read_psns; /* more than one, of the READs that were executed */
+	bool last_atomic; /* what was executed last is one */
 };
 
 struct requester {

@@ -10,6 +10,7 @@
 
 #include "dma.h"
 #include "doorbell.h"
+#include "quirk.h"
 
 /** qp_find() - queue pair of this process by its number, or NULL. */
 struct qp *qp_find(struct hca *h, uint32_t qpn)
@@ -84,6 +85,7 @@ void qp_poll_send(struct qp *qp)
 		w = &r->ring[r->tail & (qp->sq.n_bbs - 1)];
 		wqe_decode(&qp->sq, qp->sq_parsed, (uint16_t)(posted - qp->sq_parsed), qp->qpn,
 			   qp->type == IBV_QPT_UD ? WQE_DATAGRAM : WQE_CONNECTED, w);
+		quirk_wqe_format(qp, w);
 		qp->sq_parsed = (uint16_t)(qp->sq_parsed + w->n_bbs);
 		r->tail++;
 	}
@@ -122,6 +124,7 @@ void send_flush(struct qp *qp)
 {
 	struct requester *r = &qp->req;
 
+	quirk_flush(qp);
 	while (r->head != r->tail) {
 		cq_send_done(qp, &r->ring[r->head & (qp->sq.n_bbs - 1)],
 			     MLX5_CQE_SYNDROME_WR_FLUSH_ERR, 0);

@@ -12,6 +12,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include "quirk.h"
 #include "rc_req.h"
 
 /* Timer field of an RNR NAK in units of 10 us: table 45 of the specification. */
@@ -252,7 +253,7 @@ static void on_read_response(struct qp *qp, struct send_wqe *w, const struct wir
 		rc_req_fail(qp, MLX5_CQE_SYNDROME_BAD_RESP_ERR, 0);
 		return;
 	}
-	if (data_scatter_send(qp, w, off, p->payload, p->payload_len)) {
+	if (!quirk_late_read(qp, w, off, p->payload, p->payload_len) && data_scatter_send(qp, w, off, p->payload, p->payload_len)) {
 		rc_req_fail(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, 0x51);
 		return;
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dma.h"
+#include "quirk.h"
 #include "rc_answer.h"
 
 static struct sim_counters *counters(struct qp *qp)
@@ -91,6 +92,7 @@ static void advance(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 	if (flags & WIRE_END)
 		r->msn = psn_add(r->msn, 1);
 	r->offset += p->payload_len;
+	r->last_atomic = false;
 	r->ack_due |= p->ack_request;
 }
 
@@ -169,7 +171,7 @@ static void on_write(struct qp *qp, const struct wire_packet *p, uint32_t flags)
 		}
 		r->have_recv = true;
 	}
-	if (dst)
+	if (dst && !quirk_late_write(qp, dst, p->payload, p->payload_len, flags & WIRE_END))
 		dma_write(dst, p->payload, p->payload_len);
 	advance(qp, p, flags);
 	if (flags & WIRE_IMM)
@@ -202,6 +204,8 @@ static void on_read(struct qp *qp, const struct wire_packet *p)
 		return;
 	}
 	r->epsn = psn_add(r->epsn, (int32_t)psn_count(p->dma_len, qp->mtu));
+	r->read_psns += psn_count(p->dma_len, qp->mtu) - 1;
+	r->last_atomic = false;
 }
 
 static uint64_t atomic_execute(const struct wire_packet *p, uint64_t *target)
@@ -236,6 +240,7 @@ static void on_atomic(struct qp *qp, const struct wire_packet *p)
 	r->saved[r->n_saved++ % MAX_RD_ATOMIC] = done;
 	*e = done;
 	r->epsn = psn_add(r->epsn, 1);
+	r->last_atomic = true;
 }
 
 static void on_duplicate(struct qp *qp, const struct wire_packet *p, uint32_t flags)
@@ -299,6 +304,9 @@ void rc_resp_request(struct qp *qp, const struct wire_packet *p)
 		return;
 	if (d > 0) {
 		count(&counters(qp)->out_of_sequence);
+		if (!r->beyond || psn_diff(p->psn, r->beyond_psn) >= 0)
+			r->beyond_psn = psn_add(p->psn, 1);
+		r->beyond = true;
 		if (!r->nak_sent) {
 			r->nak_sent = true;
 			rc_resp_transmit(qp, INT_MAX);

@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 
 #include "dma.h"
+#include "quirk.h"
 
 static void sum_length(struct recv_wqe *r)
 {
@@ -57,6 +58,8 @@ int rq_take(struct qp *qp, struct recv_wqe *ret)
 {
 	const uint8_t *wqe;
 
+	if (qp->srq && quirk_is(qp, SIM_QUIRK_SRQ_HIDES) && (uint16_t)(dma_db(qp->srq->db) - qp->srq->taken) == 1)
+		return -EAGAIN;
 	if (qp->srq)
 		return srq_take(qp->srq, ret);
 	if (!qp->rq_cnt || (uint16_t)dma_db(&qp->db[0]) == qp->rq_taken)

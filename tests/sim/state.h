@@ -29,7 +29,7 @@
 
 #define SIM_STATE_ENV     "SIM_STATE"
 #define SIM_STATE_MAGIC   0x73696d68636131ULL /* "simhca1" */
-#define SIM_STATE_VERSION 4
+#define SIM_STATE_VERSION 5
 
 #define SIM_MAX_DEVS   16
 #define SIM_MAX_PORTS  2
@@ -75,6 +75,26 @@ enum sim_firmware {
 	SIM_FW_DEREG,
 	SIM_FW_DESTROY,
 	SIM_N_FW
+};
+
+/* Assumptions that a device breaks on demand, each a bit of sim_dev.quirks: quirk.h has what they do. */
+enum sim_quirk {
+	SIM_QUIRK_PSN_OFF_BY_ONE,
+	SIM_QUIRK_PSN_HIGHEST,
+	SIM_QUIRK_PSN_MOVES,
+	SIM_QUIRK_PSN_MESSAGES,
+	SIM_QUIRK_PSN_READS,
+	SIM_QUIRK_PSN_ATOMICS,
+	SIM_QUIRK_PSN_COUNT,
+	SIM_QUIRK_LATE_DMA,
+	SIM_QUIRK_LATE_READS,
+	SIM_QUIRK_LATE_SRQ,
+	SIM_QUIRK_SRQ_HIDES,
+	SIM_QUIRK_LOST_FLUSH,
+	SIM_QUIRK_FLUSH_ORDER,
+	SIM_QUIRK_WQE_FORMAT,
+	SIM_QUIRK_ECE,
+	SIM_N_QUIRKS
 };
 
 /* One entry of a port's GID table; an empty slot is all zero. */
@@ -137,6 +157,7 @@ struct sim_dev {
 		dead; /* 1: the HCA answers nothing: no packet in or out, commands fail with EIO */
 	_Atomic uint32_t resets; /* how often it was taken away from those who had it open:
 				    sim_dev_reset() */
+	_Atomic uint32_t quirks; /* 1 << enum sim_quirk; any time */
 	_Atomic uint32_t late_us; /* completions of receives, and LAST_WQE_REACHED, come so much later: late.c; 0: at once */
 	char name[64]; /* "mlx5_0" */
 	uint32_t minor; /* /dev/infiniband/uverbs<minor>, character device 231:192+minor */

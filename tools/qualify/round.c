@@ -26,7 +26,7 @@ uint32_t round_psns(const struct round *r, uint32_t message)
 
 static bool puts_bytes(const struct round_message *m)
 {
-	return m->opcode == IBV_WR_RDMA_WRITE || m->opcode == IBV_WR_SEND;
+	return m->opcode == IBV_WR_RDMA_WRITE || m->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || m->opcode == IBV_WR_SEND;
 }
 
 int round_open(struct q_bench *b, struct round *r, enum ibv_mtu mtu, uint32_t inline_bytes)
@@ -268,13 +268,17 @@ static int post_all(struct round *r)
 	return err;
 }
 
+/* One of several packets stalls at its last one: only that needs the receive of a WRITE with immediate data. */
 void round_stall(struct q_bench *b, struct round *r)
 {
 	struct round_message *m;
 
 	r->stall = 1 + q_random(b, r->n - 1);
 	m = &r->messages[r->stall];
-	*m = (struct round_message){.opcode = IBV_WR_SEND, .length = m->length && m->opcode != IBV_WR_RDMA_READ ? m->length : 1, .inlined = m->inlined};
+	if (m->length > q_mtu_bytes(r->mtu))
+		*m = (struct round_message){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .length = m->length};
+	else
+		*m = (struct round_message){.opcode = IBV_WR_SEND, .length = m->length ? m->length : 1, .inlined = m->inlined};
 }
 
 /* Until @n atomics were executed. */
@@ -293,11 +297,13 @@ static bool shows(const struct round_message *m)
 	return (puts_bytes(m) && m->length) || is_atomic(m);
 }
 
-/* The message whose arrival ends the round: the last one before a stall; else any, rather one of the first half. */
+/* The message whose arrival ends the round: what arrives last before a stall; else any, rather one of the first half. */
 static uint32_t choose(struct q_bench *b, const struct round *r)
 {
 	uint32_t at = q_random(b, r->n);
 
+	if (r->stall && round_psns(r, r->stall) > 1)
+		return r->stall;
 	if (r->stall) {
 		for (at = r->stall - 1; at && !shows(&r->messages[at]); at--)
 			;
@@ -321,7 +327,7 @@ static void watch(struct q_bench *b, const struct round *r)
 	if (is_atomic(&r->messages[at]))
 		watch_counter(r, n_atomics + 1);
 	else if (shows(&r->messages[at]))
-		q_wait_byte(&r->to.buf[place(psn, round_psns(r, at) - 1, mtu)], r->stamp, WATCH_NS);
+		q_wait_byte(&r->to.buf[place(psn, round_psns(r, at) - (r->stall && at == r->stall ? 2 : 1), mtu)], r->stamp, WATCH_NS);
 }
 
 int round_run(struct q_bench *b, struct round *r, struct round_end *ret)

@@ -42,7 +42,7 @@ struct round_end {
 int round_open(struct q_bench *b, struct round *r, enum ibv_mtu mtu, uint32_t inline_bytes);
 void round_close(struct round *r);
 
-/** round_stall - make a message, not the first, one that finds no receive: so that a round tells something however fast or busy the host is */
+/** round_stall - make a message, not the first, one that finds no receive: so a round tells something however fast or busy the host is */
 void round_stall(struct q_bench *b, struct round *r);
 
 /** round_run - one; @messages are set, and @psn, @stall. 0, -ERANGE: rq_psn is none that they could have led to, -errno */

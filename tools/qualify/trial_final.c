@@ -48,6 +48,8 @@ static enum mv_trial_verdict rounds(struct q_bench *b, struct round *r, struct m
 			round_stall(b, r);
 		r->psn = q_random(b, 1u << 24);
 		err = round_run(b, r, &end);
+		if (err == -ERANGE)
+			return q_fail(t, "rq_psn is beyond the last packet that was sent, or before the first one");
 		if (err)
 			return q_broken(t, "a round", err);
 		verdict = look_again(r, end.executed, t);

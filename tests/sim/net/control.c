@@ -13,6 +13,7 @@
 #include "control.h"
 #include "fault_rule.h"
 #include "firmware_rule.h"
+#include "quirk_names.h"
 
 struct reply {
 	char *text;
@@ -92,7 +93,7 @@ static void clear_rules(struct host *h, uint32_t dev, const char *which, struct 
 
 static void list_rules(struct host *h, uint32_t dev, struct reply *r)
 {
-	char firmware[256];
+	char firmware[512];
 
 	for (int i = 0; i < SIM_MAX_FAULTS; i++) {
 		struct sim_fault *f = &h->state->faults[i];
@@ -105,7 +106,19 @@ static void list_rules(struct host *h, uint32_t dev, struct reply *r)
 	}
 	if (firmware_format(&h->state->devs[dev], firmware, sizeof(firmware)))
 		say(r, "firmware, us: %s\n", firmware);
+	if (quirk_format(&h->state->devs[dev], firmware, sizeof(firmware)))
+		say(r, "quirks: %s\n", firmware);
 	if (!r->used)
+		say(r, "ok");
+}
+
+static void set_quirks(struct host *h, uint32_t dev, char *text, struct reply *r)
+{
+	char why[512];
+
+	if (quirk_set(&h->state->devs[dev], text, why, sizeof(why)))
+		say(r, "error: %s", why);
+	else
 		say(r, "ok");
 }
 
@@ -242,6 +255,8 @@ static void act(struct host *h, uint32_t dev, char *action, struct reply *r)
 		set_firmware(h, dev, rest, r);
 	else if (is(action, n, "late"))
 		set_late(h, dev, rest, r);
+	else if (is(action, n, "quirk"))
+		set_quirks(h, dev, rest, r);
 	else if (is(action, n, "qp-fatal"))
 		qp_fatal(h, dev, rest, r);
 	else if (is(action, n, "event"))
