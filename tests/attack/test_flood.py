@@ -152,7 +152,7 @@ class FloodTest(AttackTest):
                                cookie=stranger.cookies["10.0.2.1"], mine=b"m" * 16)
             return "10.0.2.2", "10.0.2.1", head.pack() + struct.pack("!BBHQ", 2, 1, n, 0) + records
 
-        frames = self.random_frames(forger, bundle, 20000)
+        frames = self.random_frames(forger, bundle)
         sent = itertools.cycle(frames)
 
         def has_used_up():
