@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "directory_layout.h"
+#include "qualified.h"
 
 /* ---- looking up --------------------------------------------------------------------------------
  */
@@ -82,6 +83,40 @@ bool mv_directory_hears(const struct mv_directory *dir, uint32_t local_rail)
 	size_t at = first_link(dir, local_rail, 0);
 
 	return at < dir->header->n_links && dir->links[at].local_rail == local_rail;
+}
+
+uint32_t mv_directory_library(const char *build_id)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a, 32 bits */
+
+	for (; *build_id; build_id++)
+		hash = (hash ^ (unsigned char)*build_id) * 16777619u;
+	return hash ? hash : 1;
+}
+
+uint32_t mv_directory_library_of(const void *function)
+{
+	char build_id[MV_BUILD_ID_TEXT];
+
+	return mv_build_id(function, build_id) ? 0 : mv_directory_library(build_id);
+}
+
+enum mv_dir_qualified mv_directory_qualified(const struct mv_directory *dir, const char *device, uint32_t library)
+{
+	enum mv_dir_qualified found = MV_DIR_QUALIFIED_UNKNOWN;
+
+	for (uint32_t r = 0; r < dir->hosts[0].n_rails; r++) {
+		const struct mv_dir_rail *rail = &dir->rails[r];
+
+		if (!rail->n_gids || strcmp(rail->device, device))
+			continue;
+		if (!(rail->flags & MV_RAIL_QUALIFIED))
+			return MV_DIR_QUALIFIED_NO;
+		if (dir->gids[rail->first_gid].library != library)
+			return MV_DIR_QUALIFIED_OTHER;
+		found = MV_DIR_QUALIFIED_YES;
+	}
+	return found;
 }
 
 /* ---- checking ----------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ enum mv_dir_rail_flags {
 	MV_RAIL_UP = 1, /* port active, netdev running, and not drained */
 	MV_RAIL_EXCLUDED = 2, /* by the host's administrator: never a path of a moved connection */
 	MV_RAIL_DRAINED = 4, /* taken out by the host's administrator, and therefore not up */
+	MV_RAIL_QUALIFIED = 8, /* host 0 only: its device has, with the library of mv_dir_gid.library */
 };
 
 struct mv_dir_rail {
@@ -97,7 +98,7 @@ struct mv_dir_gid {
 	uint16_t vlan_id; /* MV_VLAN_NONE: none */
 	uint8_t type; /* enum mv_gid_type; MV_GID_TYPE_UNKNOWN: never a path */
 	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
-	uint32_t reserved; /* no padding: what a file has in it is read by others */
+	uint32_t library; /* of a rail with MV_RAIL_QUALIFIED: mv_directory_library() of what it has qualified with; else 0 */
 };
 
 /** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/local/kept.h)? */
@@ -160,6 +161,27 @@ bool mv_directory_alive(const struct mv_directory *dir, uint64_t now_ns);
  * link-local addresses on several hosts, may have one value.
  */
 ssize_t mv_directory_find_gid(const struct mv_directory *dir, const union ibv_gid *gid, size_t from);
+
+/**
+ * mv_directory_library - the number by which a directory names a provider's library
+ * @build_id: in hex
+ *
+ * Return: never 0.
+ */
+uint32_t mv_directory_library(const char *build_id);
+
+/** mv_directory_library_of - the same of the loaded library that has a function; 0: it has no build id */
+uint32_t mv_directory_library_of(const void *function);
+
+enum mv_dir_qualified {
+	MV_DIR_QUALIFIED_UNKNOWN, /* this host has no rail of that device with a GID */
+	MV_DIR_QUALIFIED_NO,
+	MV_DIR_QUALIFIED_OTHER, /* with another library than this one */
+	MV_DIR_QUALIFIED_YES,
+};
+
+/** mv_directory_qualified - has a device of this host qualified? @library: of the process that wants to know */
+enum mv_dir_qualified mv_directory_qualified(const struct mv_directory *dir, const char *device, uint32_t library);
 
 /** mv_directory_linked - are beacons of @remote_rail heard on @local_rail? */
 bool mv_directory_linked(const struct mv_directory *dir, uint32_t local_rail, uint32_t remote_rail);

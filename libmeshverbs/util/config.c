@@ -10,7 +10,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define N_SETTINGS 18
+#define N_SETTINGS 19
 
 static const struct mv_config_key keys[N_SETTINGS] = {
 	{"meshverbs", "mode", "on",
@@ -31,7 +31,8 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "on: a connection that is at work moves to another NIC when a port on its path goes "
 	 "down or nothing gets through any more, each work request being executed exactly once. "
 	 "Polling costs more then, and for some queue pairs posting, too. Needs "
-	 "moves = on. Still being tested."},
+	 "moves = on. auto: the same, on and to devices alone that have qualified on this host (`meshverbs qualify`); "
+	 "all others are as without it, at no cost. Still being tested."},
 	{"meshverbs", "hold_down_ms", "5000",
 	 "How long a path has to work again before connections that left it return, in "
 	 "milliseconds from 100 to 60000. Doubled each time it fails again soon after."},
@@ -44,6 +45,9 @@ static const struct mv_config_key keys[N_SETTINGS] = {
 	 "connection would move to, in the background, before it has to. That memory counts "
 	 "against the limit of locked memory once more for each NIC, so only where there is none "
 	 "(ulimit -l). off: when it moves, which takes longer."},
+	{"survive", "qualify", "auto",
+	 "With survive = auto. auto: the agent has each device qualified once for each firmware, kernel and libmlx5, while nothing "
+	 "else uses it. manual: `meshverbs qualify` does, or a verdict is imported. never: no device counts as qualified."},
 	{"survive", "unauthenticated", "off",
 	 "on: with survive = on, connections whose programs both use 0 as initial PSN (NCCL, UCX) move also between "
 	 "hosts that have not authenticated each other, by a fleet key or by pinned keys of hosts; and all connections with "
@@ -90,10 +94,11 @@ static const struct {
 	{offsetof(struct mv_config, base), &mv_config_names, true},
 	{offsetof(struct mv_config, exclude), &mv_config_names, true},
 	{offsetof(struct mv_config, moves), &mv_config_switch, true},
-	{offsetof(struct mv_config, survive), &mv_config_switch, false},
+	{offsetof(struct mv_config, survive), &mv_config_survive, false},
 	{offsetof(struct mv_config, hold_down_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, move_timeout_ms), &mv_config_interval, false},
 	{offsetof(struct mv_config, prearm), &mv_config_switch, false},
+	{offsetof(struct mv_config, qualify), &mv_config_qualify, false},
 	{offsetof(struct mv_config, survive_unauthenticated), &mv_config_switch, false},
 	{offsetof(struct mv_config, log_target), &mv_config_target, false},
 	{offsetof(struct mv_config, log_level), &mv_config_level, false},

@@ -23,6 +23,19 @@ enum mv_mode {
 	MV_MODE_OFF,
 };
 
+enum mv_survive {
+	MV_SURVIVE_OFF,
+	MV_SURVIVE_ON,
+	MV_SURVIVE_AUTO, /* on and to devices that have qualified */
+};
+
+/* How devices come to be qualified. */
+enum mv_qualify {
+	MV_QUALIFY_AUTO, /* the agent has it done */
+	MV_QUALIFY_MANUAL, /* the administrator does */
+	MV_QUALIFY_NEVER, /* none is */
+};
+
 enum mv_log_level { MV_LOG_ERR, MV_LOG_WARN, MV_LOG_INFO, MV_LOG_DEBUG };
 
 #define MV_CONFIG_LIST_MAX 16
@@ -51,7 +64,8 @@ struct mv_config {
 	struct mv_config_list base; /* providers to stack over, by libibverbs driver name */
 	struct mv_config_list exclude; /* RDMA devices left alone, glob patterns */
 	bool moves; /* connections may leave through another NIC */
-	bool survive; /* and move while they are at work */
+	enum mv_survive survive; /* and move while they are at work */
+	enum mv_qualify qualify;
 	bool survive_unauthenticated; /* also where nothing proves to the ends who the other one is */
 	uint32_t hold_down_ms; /* how long the path they came from has to work before they return */
 	uint32_t move_timeout_ms; /* how long the other end may take at each of the two steps of that */

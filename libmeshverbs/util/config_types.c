@@ -19,6 +19,8 @@ static const char *parse_choice(int *field, const char *const *names, size_t n, 
 }
 
 static const char *const mode_names[] = {"on", "observe", "off"};
+static const char *const survive_names[] = {"off", "on", "auto"};
+static const char *const qualify_names[] = {"auto", "manual", "never"};
 static const char *const switch_names[] = {"off", "on"};
 static const char *const level_names[] = {"err", "warn", "info", "debug"};
 
@@ -38,6 +40,38 @@ static const char *parse_mode(void *field, const char *value)
 static void format_mode(const void *field, char *buf, size_t size)
 {
 	snprintf(buf, size, "%s", mode_names[*(const enum mv_mode *)field]);
+}
+
+static const char *parse_survive(void *field, const char *value)
+{
+	int choice;
+	const char *expected =
+		parse_choice(&choice, survive_names, N_ELEMENTS(survive_names), value, "one of off, on, auto");
+
+	if (!expected)
+		*(enum mv_survive *)field = (enum mv_survive)choice;
+	return expected;
+}
+
+static void format_survive(const void *field, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", survive_names[*(const enum mv_survive *)field]);
+}
+
+static const char *parse_qualify(void *field, const char *value)
+{
+	int choice;
+	const char *expected =
+		parse_choice(&choice, qualify_names, N_ELEMENTS(qualify_names), value, "one of auto, manual, never");
+
+	if (!expected)
+		*(enum mv_qualify *)field = (enum mv_qualify)choice;
+	return expected;
+}
+
+static void format_qualify(const void *field, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", qualify_names[*(const enum mv_qualify *)field]);
 }
 
 static const char *parse_level(void *field, const char *value)
@@ -192,6 +226,8 @@ static void format_switch(const void *field, char *buf, size_t size)
 }
 
 const struct mv_config_type mv_config_mode = {parse_mode, format_mode};
+const struct mv_config_type mv_config_survive = {parse_survive, format_survive};
+const struct mv_config_type mv_config_qualify = {parse_qualify, format_qualify};
 const struct mv_config_type mv_config_level = {parse_level, format_level};
 const struct mv_config_type mv_config_names = {parse_list, format_list};
 const struct mv_config_type mv_config_target = {parse_target, format_text};

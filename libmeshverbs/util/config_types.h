@@ -15,6 +15,8 @@ struct mv_config_type {
 };
 
 extern const struct mv_config_type mv_config_mode; /* enum mv_mode */
+extern const struct mv_config_type mv_config_survive; /* enum mv_survive */
+extern const struct mv_config_type mv_config_qualify; /* enum mv_qualify */
 extern const struct mv_config_type mv_config_level; /* enum mv_log_level */
 extern const struct mv_config_type mv_config_names; /* struct mv_config_list */
 extern const struct mv_config_type mv_config_target; /* char[MV_CONFIG_PATH_MAX] */

@@ -403,6 +403,29 @@ static void test_open_faults(void **state)
 	tmpdir_remove(&tmp);
 }
 
+static void test_qualified(void **state)
+{
+	const char *device = "mlx5_0";
+	struct dirworld world;
+	uint32_t library = mv_directory_library("ab12"), rail;
+	struct mv_dir_rail *rails;
+
+	(void)state;
+	assert_int_not_equal(library, mv_directory_library("ab13"));
+	dirworld_init(&world, TRIANGLE);
+	rail = world.dir.hosts[0].first_rail;
+	assert_string_equal(world.dir.rails[rail].device, device);
+	assert_int_equal(mv_directory_qualified(&world.dir, "mlx5_9", library), MV_DIR_QUALIFIED_UNKNOWN);
+	assert_int_equal(mv_directory_qualified(&world.dir, device, library), MV_DIR_QUALIFIED_NO);
+	rails = (struct mv_dir_rail *)(void *)((char *)world.image + world.image->rails_at);
+	rails[rail].flags |= MV_RAIL_QUALIFIED;
+	assert_int_equal(mv_directory_qualified(&world.dir, device, library), MV_DIR_QUALIFIED_OTHER);
+	((struct mv_dir_gid *)(void *)((char *)world.image + world.image->gids_at))[rails[rail].first_gid].library = library;
+	assert_int_equal(mv_directory_qualified(&world.dir, device, library), MV_DIR_QUALIFIED_YES);
+	assert_int_equal(mv_directory_qualified(&world.dir, device, library + 1), MV_DIR_QUALIFIED_OTHER);
+	dirworld_fini(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,7 +434,7 @@ int main(void)
 		cmocka_unit_test(test_build_refuses),  cmocka_unit_test(test_build_faults),
 		cmocka_unit_test(test_check_survives), cmocka_unit_test(test_image_refused),
 		cmocka_unit_test(test_open),           cmocka_unit_test(test_open_refuses),
-		cmocka_unit_test(test_owner),          cmocka_unit_test(test_open_faults),
+		cmocka_unit_test(test_qualified), cmocka_unit_test(test_owner),          cmocka_unit_test(test_open_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

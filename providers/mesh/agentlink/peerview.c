@@ -35,6 +35,15 @@ struct found {
 	struct mv_path paths[MV_MOVE_MAX_PATHS];
 };
 
+/* What the directory last said of a device: one that is pulled out is in none. */
+#define N_QUALIFIED 64
+
+struct qualified {
+	char device[IBV_SYSFS_NAME_MAX]; /* "": nothing is here */
+	uint32_t library;
+	enum mv_dir_qualified last;
+};
+
 struct mesh_view_state {
 	struct mv_directory dir; /* header NULL: none mapped */
 	struct mv_directory former; /* likewise; nobody looks anything up in it */
@@ -42,6 +51,7 @@ struct mesh_view_state {
 	uint64_t retry_at_ns;
 	struct works works[N_WORKS];
 	struct found found[N_FOUND];
+	struct qualified qualified[N_QUALIFIED];
 };
 
 static int lock_view(void)
@@ -426,6 +436,41 @@ bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b)
 		same = is_of_rail(dir, dir->gids[dir->order[at]].rail, b);
 	unlock_view(cancel);
 	return same;
+}
+
+/* With more devices than places the first place serves several, each until the next is asked for. view_lock */
+static struct qualified *qualified_of(const char *device, uint32_t library)
+{
+	struct qualified *places = mesh_root.process->view->qualified, *at;
+
+	for (at = places; at < places + N_QUALIFIED && at->device[0]; at++)
+		if (at->library == library && !strcmp(at->device, device))
+			return at;
+	if (at == places + N_QUALIFIED)
+		at = places;
+	*at = (struct qualified){.library = library, .last = MV_DIR_QUALIFIED_UNKNOWN};
+	snprintf(at->device, sizeof(at->device), "%s", device);
+	return at;
+}
+
+enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library)
+{
+	enum mv_dir_qualified now = MV_DIR_QUALIFIED_UNKNOWN;
+	const struct mv_directory *dir;
+	struct qualified *known;
+	int cancel = lock_view();
+
+	dir = current_directory();
+	if (mesh_root.process->view) {
+		known = qualified_of(device, library);
+		if (dir)
+			now = mv_directory_qualified(dir, device, library);
+		if (now == MV_DIR_QUALIFIED_UNKNOWN)
+			now = known->last;
+		known->last = now;
+	}
+	unlock_view(cancel);
+	return now;
 }
 
 bool mesh_view_agent(void)

@@ -91,6 +91,13 @@ enum mesh_holder mesh_view_holder(const struct mv_host_id *host, const union ibv
 /** mesh_view_same_rail - does one rail, of whatever host, have both addresses? Any thread */
 bool mesh_view_same_rail(const union ibv_gid *a, const union ibv_gid *b);
 
+/**
+ * mesh_view_qualified - has a device of this host qualified with that library?
+ *
+ * A device that the directory has no more, and one without an agent, is what it was when the directory last had it.
+ */
+enum mv_dir_qualified mesh_view_qualified(const char *device, uint32_t library);
+
 /** mesh_view_agent - is there a live agent on this host? */
 bool mesh_view_agent(void);
 

@@ -7,6 +7,7 @@
 
 #include "conn.h"
 #include "path_failures.h"
+#include "survives.h"
 
 #define MIN_BUCKETS 64u
 /* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
@@ -765,7 +766,7 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 void mesh_conns_port_down(void)
 {
 	/* Without a helper thread there are no connections. */
-	if (!mesh_root.config.survive || !atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
+	if (!mesh_survives_some() || !atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
 		return;
 	mesh_conns_queue_all(false);
 	mesh_thread_wake(true);

@@ -10,6 +10,7 @@
 #include "reasons.h"
 #include "relocate.h"
 #include "srq.h"
+#include "survives.h"
 
 /*
  * A queue pair of the program goes to RTR: it is connected. A connection whose path works goes straight through to the base.
@@ -283,7 +284,7 @@ static void log_unknown(struct mesh_context *mc, const struct ibv_qp *qp)
 {
 	int saved_errno = errno;
 
-	if (mc->can_move && mesh_root.config.survive && qp->qp_type == IBV_QPT_RC)
+	if (mc->can_move && qp->qp_type == IBV_QPT_RC && mesh_survives(mc))
 		mv_log(&mesh_root.log, MV_LOG_DEBUG,
 		       "%s QP 0x%x: cannot be moved later: %s; the program gets its errors", mc->device, qp->qp_num,
 		       mesh_forgotten_why(mc, qp->qp_num));

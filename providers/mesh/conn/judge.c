@@ -4,6 +4,8 @@
 
 #include "connectint.h"
 #include "pdstay.h"
+#include "survives.h"
+#include "unqualified.h"
 
 /* A connection is judged, at RTR: does the path that the program asks for work, and if not, or not any more, can it move? */
 
@@ -97,7 +99,7 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 		    struct mesh_view *view)
 {
 	judge_by(mc, qp, attr, false, choice, view);
-	if (mesh_root.config.survive || mesh_judge_needs_agreement(view))
+	if (mesh_judge_needs_agreement(view) || mesh_survives(mc))
 		say_version(view);
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */
 	if (mesh_judge_needs_agreement(view) && !choice->sure)
@@ -108,7 +110,8 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 }
 
 /* Of another pair of rails: one that is down now may be all that is left later. */
-static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr)
+static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+			    bool only_qualified)
 {
 	struct mv_path_request request = {.device = conn->mc->device,
 					  .port_num = attr->ah_attr.port_num,
@@ -122,22 +125,21 @@ static bool has_another_way(const struct mesh_conn *conn, const struct mesh_choi
 	size_t i;
 
 	mesh_view_paths(&request, &view);
-	for (i = 0; i < view.n_paths && view.paths[i].stays == 3; i++)
-		;
-	return i < view.n_paths;
+	for (i = 0; i < view.n_paths; i++)
+		if (view.paths[i].stays != 3 && (!only_qualified || mesh_conn_may_go_by(conn, &view.paths[i].local_gid, view.paths[i].type)))
+			return true;
+	return false;
 }
 
-const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
-				const struct mesh_view *view)
+static const char *bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+			    const struct mesh_view *view)
 {
-	if (!mesh_root.config.survive)
-		return "survive = off when it was made";
 	if (conn->mc->logged_only)
 		return "mode = observe";
 	if (mesh_pd_stays(conn->qp->pd))
 		return mesh_pd_stays(conn->qp->pd);
 	if (conn->own_host)
-		return has_another_way(conn, choice, attr) ? NULL : "its peer is on this host, which had no other rail when it was made";
+		return has_another_way(conn, choice, attr, false) ? NULL : "its peer is on this host, which had no other rail when it was made";
 	if (!view->agent_version && conn->local_type == MV_GID_TYPE_IB)
 		return "the peer's host had no agent when it was made, or was in another subnet of InfiniBand";
 	if (!view->agent_version)
@@ -149,5 +151,20 @@ const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_
 	/* A port that is down may come back, or the other path may: then there is somewhere to go. */
 	if (view->verdict != MV_PATH_WORKS && !is_down(view))
 		return "its path did not fit when it was made";
-	return has_another_way(conn, choice, attr) ? NULL : "no other rail reached one of the peer's when it was made";
+	return has_another_way(conn, choice, attr, false) ? NULL : "no other rail reached one of the peer's when it was made";
+}
+
+const char *mesh_judge_bound_by(const struct mesh_conn *conn, const struct mesh_choice *choice, const struct ibv_qp_attr *attr,
+				const struct mesh_view *view)
+{
+	const char *why;
+
+	if (mesh_root.config.survive == MV_SURVIVE_OFF)
+		return mesh_survives_why_not(conn->mc);
+	why = bound_by(conn, choice, attr, view);
+	if (!why)
+		why = mesh_survives_why_not(conn->mc);
+	if (!why && !has_another_way(conn, choice, attr, true))
+		why = "no other NIC that reached the peer had qualified when it was made";
+	return why;
 }

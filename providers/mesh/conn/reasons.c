@@ -12,6 +12,7 @@
 #include "probed.h"
 #include "proved.h"
 #include "relocate.h"
+#include "unqualified.h"
 #include "ways.h"
 
 /* Until a connection that did not leave a drained NIC, or a path that is dead by probes, tries again. */
@@ -79,6 +80,8 @@ static const char *why_no_path(const struct mesh_conn *conn)
 
 	if (unproved)
 		return unproved;
+	if (mesh_conn_unqualified(conn))
+		return mesh_conn_unqualified(conn);
 	return mesh_path_failures_any(conn) ? failed_everywhere : no_rail;
 }
 
@@ -107,7 +110,9 @@ const char *mesh_conn_bound(const struct mesh_conn *conn)
 		return conn->unlogged;
 	if (atomic_load_explicit(&conn->refused, memory_order_relaxed))
 		return "the agent refuses to register it";
-	return mesh_live_lost(conn->held) ? mesh_live_lost(conn->held) : mesh_conn_unproved(conn);
+	if (mesh_live_lost(conn->held))
+		return mesh_live_lost(conn->held);
+	return mesh_conn_unproved(conn) ? mesh_conn_unproved(conn) : mesh_conn_unqualified(conn);
 }
 
 /* One that is connected to itself may follow others, whose reasons say nothing of its own path. */

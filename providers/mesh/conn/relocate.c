@@ -12,6 +12,7 @@
 #include "prearm.h"
 #include "proved.h"
 #include "reasons.h"
+#include "unqualified.h"
 #include "ways.h"
 
 /* From one look at a queue pair that is being fenced to the next; where many are, the device takes longer, and so do the looks. */
@@ -58,7 +59,7 @@ static void log_failed(const struct mesh_conn *conn, const char *why)
 
 void mesh_conn_log_unlogged(const struct mesh_conn *conn)
 {
-	if (mesh_root.config.survive)
+	if (mesh_root.config.survive != MV_SURVIVE_OFF)
 		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: cannot be moved later: %s; the program gets its errors",
 		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
 }
@@ -192,10 +193,12 @@ static int prepare(struct mesh_conn *conn, const struct mv_move_action *action, 
 
 static struct mesh_device *device_to_prepare(const struct mesh_conn *conn, const struct mv_move_action *action);
 
-/* The peer leads, and does not know where our work did not get through. */
+/* The peer leads, and does not know where our work did not get through, nor which NICs have qualified. */
 static bool is_barred(struct mesh_conn *conn, const struct mv_move_action *action, uint64_t now_ns)
 {
 	mesh_path_failures_update(conn, now_ns);
+	if (!mesh_conn_may_go_by(conn, &action->local_gid, action->gid_type))
+		return true;
 	if (conn->move.reason == MV_CTL_REASON_HOME)
 		return mesh_path_failures_has(conn, &action->local_gid, &action->remote_gid);
 	return mesh_path_failures_bar(conn, &action->local_gid, &action->remote_gid);
@@ -211,7 +214,7 @@ static void do_prepare(struct mesh_conn *conn, const struct mv_move_action *acti
 	mesh_conn_note_begin(conn, now_ns);
 	release(conn);
 	mesh_conn_say_unproved(conn);
-	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
+	if (mesh_live_lost(conn->held) || mesh_conn_unproved(conn) || mesh_conn_unqualified(conn) || (!conn->move.own_wish && !mesh_detects(MESH_DETECT_PEER))) {
 		mv_move_refuse(&conn->move, MV_CTL_REASON_UNSUPPORTED, now_ns);
 		return;
 	}

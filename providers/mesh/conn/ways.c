@@ -8,6 +8,7 @@
 #include "ports.h"
 #include "probed.h"
 #include "proved.h"
+#include "unqualified.h"
 
 void mesh_way_now(const struct mesh_conn *conn, struct mv_path_request *ret)
 {
@@ -167,7 +168,8 @@ static size_t drop_barred(const struct mesh_conn *conn, struct mv_path *paths, s
 	size_t i, n = 0;
 
 	for (i = 0; i < n_paths; i++)
-		if (!mesh_path_failures_bar(conn, &paths[i].local_gid, &paths[i].remote_gid))
+		if (!mesh_path_failures_bar(conn, &paths[i].local_gid, &paths[i].remote_gid) &&
+		    mesh_conn_may_go_by(conn, &paths[i].local_gid, paths[i].type))
 			paths[n++] = paths[i];
 	return n;
 }
@@ -178,10 +180,10 @@ size_t mesh_conn_paths_for(const struct mesh_conn *conn, enum mv_ctl_reason reas
 	struct mesh_view view;
 	size_t n;
 
-	if (mesh_conn_unproved(conn))
+	if (mesh_conn_unproved(conn) || mesh_conn_unqualified(conn))
 		return 0;
 	if (reason == MV_CTL_REASON_HOME)
-		return mesh_way_home(conn, ret);
+		return mesh_way_home(conn, ret) && mesh_conn_may_go_by(conn, &conn->home.gid, (uint8_t)conn->home.gid_type);
 	mesh_way_now(conn, &request);
 	mesh_view_paths(&request, &view);
 	n = drop_barred(conn, view.paths, others(conn, &request, reason, &view));

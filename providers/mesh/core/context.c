@@ -33,6 +33,7 @@ struct mesh_context *mesh_context_claim(void)
 void mesh_context_publish(struct mesh_context *mc, struct ibv_context *verbs)
 {
 	atomic_store_explicit(&mc->ports_down, 0, memory_order_relaxed); /* of the record's former context */
+	atomic_store_explicit(&mc->library, 0, memory_order_relaxed);
 	atomic_store_explicit(&mc->verbs, verbs, memory_order_release);
 }
 

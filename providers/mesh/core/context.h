@@ -77,6 +77,7 @@ struct mesh_context {
 	int (*destroy_ah)(struct ibv_ah *ah);
 	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
+	_Atomic uint32_t library; /* of the base: mv_directory_library(); 0: not looked for; survives.c */
 	_Atomic uint32_t ports_down; /* bit by port: mesh_port_event() */
 	struct mesh_data data; /* data path of held and moved QPs; has a lock of its own */
 	struct mesh_ud_data ud; /* ud.h */

@@ -64,6 +64,7 @@ struct mesh_process {
 	pthread_mutex_t conns_lock; /* guards conns; conn.c */
 	struct mesh_conns *_Atomic conns; /* NULL before the first one */
 	_Atomic uint64_t last_attempt; /* connect.c */
+	_Atomic bool survives, unqualified_said; /* survives.c */
 	pthread_mutex_t counts_lock; /* guards counts; innermost */
 	struct mesh_counts counts;
 	_Atomic pid_t threads[MESH_MAX_THREADS]; /* those of ours; 0: none; ourthreads.c */

@@ -7,6 +7,7 @@
 
 #include "fastcq.h"
 #include "cqint.h"
+#include "survives.h"
 
 struct mesh_cq_clients mesh_cq_clients;
 
@@ -437,7 +438,7 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 	if (!mesh_context_active(mc))
 		return mc->create_cq_ex(context, attr);
-	if (mesh_root.config.survive && flags != attr->wc_flags)
+	if (flags != attr->wc_flags && mesh_survives(mc))
 		cq = create_named(mc, context, attr);
 	if (!cq) {
 		flags = attr->wc_flags;

@@ -15,6 +15,7 @@
 #include "probed.h"
 #include "railevents.h"
 #include "srq.h"
+#include "survives.h"
 #include "thread.h"
 #include "ud.h"
 
@@ -633,7 +634,7 @@ static void run(struct mesh_thread *thread)
 	pthread_mutex_unlock(&thread->helper.link_lock);
 	while (!lead.lost) {
 		/* Where nothing moves that is at work, no command is given here before there is a NIC of ours. */
-		if (mesh_root.config.survive || mesh_root.process->n_read_rails)
+		if (mesh_survives_some() || mesh_root.process->n_read_rails)
 			watch_leader(thread);
 		atomic_fetch_add_explicit(&mesh_root.process->turns, 1, memory_order_relaxed);
 		now = mesh_now_ns();

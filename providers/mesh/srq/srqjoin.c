@@ -4,6 +4,7 @@
 
 #include "helper.h"
 #include "srqint.h"
+#include "survives.h"
 
 /* Who receives from an SRQ: QPs of the base and moved ones, as they come and go. */
 
@@ -66,7 +67,7 @@ static struct mesh_srq_native **find_native(struct mesh_srq *m, const struct ibv
 
 static int join_base(struct mesh_srq *m, struct mesh_srq_native *native)
 {
-	int err = m->split || mesh_root.config.survive ? watch(m, native) : 0;
+	int err = m->split || mesh_survives(m->mc) ? watch(m, native) : 0;
 	bool wake = false;
 
 	if (err && m->split)

@@ -4,6 +4,7 @@
 
 #include "keys.h"
 #include "srqint.h"
+#include "survives.h"
 
 /* Which receive is where: collecting them, and dealing them out to the homes that have QPs. */
 
@@ -93,7 +94,7 @@ bool mesh_srq_reserve_wanted(const struct mesh_srq *m)
 
 	for (home = m->shadows; home && !home->n_qps; home = home->next)
 		;
-	return mesh_root.config.survive && !home && m->n_staying && m->base.n_qps > m->n_staying;
+	return !home && m->n_staying && m->base.n_qps > m->n_staying && mesh_survives(m->mc);
 }
 
 /* join_lock, lock */

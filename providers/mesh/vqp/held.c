@@ -8,6 +8,7 @@
 #include "heldint.h"
 #include "live.h"
 #include "srq.h"
+#include "survives.h"
 
 /* ---- begin and end ------------------------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ static int log_noted(struct mesh_held *h)
 /* data->lock, held->lock */
 static int begin_guard(struct mesh_held *h, enum mesh_held_mode mode)
 {
-	if (!mesh_root.config.survive)
+	if (!mesh_survives(h->mc))
 		return mode == MESH_HELD_GUARDED ? -EOPNOTSUPP : 0;
 	/* What the base's completes could not be told from what others do, nor from our marks. Shadow CQs always say whose it is. */
 	if (mode == MESH_HELD_GUARDED && !(mesh_cq_names_qps(h->mc, h->send_cq->cq) && mesh_cq_names_qps(h->mc, h->recv_cq->cq)))

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "survives.h"
+
+#include "peerview.h"
+
+/* Of the base that serves a context. Return: 0: its library has no build id, and so has qualified nowhere. */
+static uint32_t library_of(struct mesh_context *mc)
+{
+	uint32_t library = atomic_load_explicit(&mc->library, memory_order_relaxed);
+
+	if (library)
+		return library;
+	library = mv_directory_library_of((const void *)mc->modify_qp);
+	atomic_store_explicit(&mc->library, library, memory_order_relaxed);
+	return library;
+}
+
+static enum mv_dir_qualified ask(struct mesh_context *mc, const char *device)
+{
+	uint32_t library = library_of(mc);
+
+	return library ? mesh_view_qualified(device, library) : MV_DIR_QUALIFIED_NO;
+}
+
+bool mesh_survives_on(struct mesh_context *mc, const char *device)
+{
+	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
+		return mesh_root.config.survive == MV_SURVIVE_ON;
+	if (mesh_root.config.qualify == MV_QUALIFY_NEVER || ask(mc, device) != MV_DIR_QUALIFIED_YES)
+		return false;
+	atomic_store_explicit(&mesh_root.process->survives, true, memory_order_relaxed);
+	return true;
+}
+
+bool mesh_survives(struct mesh_context *mc)
+{
+	return mesh_survives_on(mc, mc->device);
+}
+
+bool mesh_survives_some(void)
+{
+	if (mesh_root.config.survive != MV_SURVIVE_AUTO)
+		return mesh_root.config.survive == MV_SURVIVE_ON;
+	return atomic_load_explicit(&mesh_root.process->survives, memory_order_relaxed);
+}
+
+const char *mesh_survives_why_not(struct mesh_context *mc)
+{
+	bool other;
+
+	if (mesh_survives(mc))
+		return NULL;
+	if (mesh_root.config.survive == MV_SURVIVE_OFF)
+		return "survive = off when it was made";
+	if (mesh_root.config.qualify == MV_QUALIFY_NEVER)
+		return "survive = auto and qualify = never when it was made";
+	other = ask(mc, mc->device) == MV_DIR_QUALIFIED_OTHER;
+	if (!atomic_exchange_explicit(&mesh_root.process->unqualified_said, true, memory_order_relaxed))
+		mv_log(&mesh_root.log, MV_LOG_INFO,
+		       "%s: connections at work stay where they are (survive = auto): it has not qualified%s; see `meshverbs doctor`, and "
+		       "`meshverbs qualify %s`",
+		       mc->device, other ? " with the provider's library of this process" : "", mc->device);
+	return other ? "its NIC had qualified with another library when it was made" : "its NIC had not qualified when it was made";
+}
