@@ -125,6 +125,20 @@ static void add_keys(struct list *list, const struct md_agent *agent)
 	counter(list, "statements_throttled", trust->count.throttled, "Of these, those not verified because there were too many");
 }
 
+static void add_qualified(struct list *list, const struct md_agent *agent)
+{
+	const struct md_qualify *q = &agent->qualify;
+	uint64_t n[MD_QUALIFY_REFUSED + 1] = {0};
+
+	for (size_t i = 0; i < q->n; i++)
+		n[q->devices[i].state]++;
+	for (size_t s = 0; s <= MD_QUALIFY_REFUSED; s++)
+		add(list, false, "devices_qualification", "state", md_qualify_state_name((enum md_qualify_state)s), n[s],
+		    "Devices of this host by whether they have qualified (survive = auto)");
+	counter(list, "qualifications", q->n_runs, "Times the agent had it found out whether a device qualifies");
+	counter(list, "qualifications_interrupted", q->n_interrupted, "Of these, those ended because a program came");
+}
+
 static void add_messages(struct list *list, const struct md_agent *agent)
 {
 	const struct md_counts *counts = &agent->counts;
@@ -251,6 +265,7 @@ size_t md_metrics_gather(const struct md_agent *agent, struct md_metric *ret)
 	add_beacons(&list, agent);
 	add_datagrams(&list, agent);
 	add_keys(&list, agent);
+	add_qualified(&list, agent);
 	add_messages(&list, agent);
 	add_probes(&list, agent);
 	add_processes(&list, agent);

@@ -421,6 +421,50 @@ static void report_keys(const struct md_agent *agent, FILE *out)
 	fputs("}\n", out);
 }
 
+/* ---- qualified ------------------------------------------------------------------------------- */
+
+static void add_text_if(struct json_object *to, const char *key, const char *text)
+{
+	if (text[0])
+		add_text(to, key, text);
+}
+
+static struct json_object *qualified_object(const struct md_qualify *q, const struct md_qualify_device *device)
+{
+	struct json_object *object = json_object_new_object();
+
+	add_text(object, "device", device->name);
+	add_text(object, "state", md_qualify_state_name(device->state));
+	add_bool(object, "running", q->running == device);
+	add_text_if(object, "board_id", device->key.board_id);
+	add_text_if(object, "firmware", device->key.firmware);
+	add_text_if(object, "kernel", device->key.kernel);
+	add_text_if(object, "libmlx5", device->key.libmlx5);
+	if (device->time_s)
+		add_number(object, "time", device->time_s);
+	add_text_if(object, "trial", device->trial);
+	add_text_if(object, "assumption", device->assumption);
+	add_text_if(object, "reason", device->reason);
+	add_text_if(object, "why", device->why);
+	return object;
+}
+
+static void report_qualified(const struct md_agent *agent, FILE *out)
+{
+	const struct md_qualify *q = &agent->qualify;
+	struct json_object *waits = q->waits ? json_object_new_string(q->waits) : NULL;
+	struct list list = {.out = out};
+
+	fprintf(out, "{\"on\":%s,\"waits\":%s,", q->on ? "true" : "false",
+		waits ? json_object_to_json_string_ext(waits, JSON_C_TO_STRING_PLAIN) : "null");
+	json_object_put(waits);
+	begin_list(&list, "devices");
+	for (size_t i = 0; i < q->n; i++)
+		put_item(&list, qualified_object(q, &q->devices[i]));
+	end_list(&list, "devices");
+	fputs("}\n", out);
+}
+
 /* ---- probed paths ---------------------------------------------------------------------------- */
 
 static struct json_object *probe_object(const struct md_probe *probe, uint64_t now_ns)
@@ -583,7 +627,7 @@ static struct json_object *report(const struct md_agent *agent, const char *name
 		return report_status(agent);
 	if (!strcmp(name, "metrics"))
 		return report_metrics(agent);
-	return report_error("unknown: there are status, peers, keys, qps, probes, metrics and openmetrics");
+	return report_error("unknown: there are status, peers, keys, qps, probes, qualified, metrics and openmetrics");
 }
 
 static void write_report(const struct md_agent *agent, const char *name, FILE *out)
@@ -620,6 +664,8 @@ char *md_report_answer(void *arg, const char *name, const struct md_peer *peer, 
 		report_qps(arg, peer, out);
 	else if (name && !strcmp(name, "probes"))
 		report_probes(arg, out);
+	else if (name && !strcmp(name, "qualified"))
+		report_qualified(arg, out);
 	else
 		write_report(arg, name, out);
 	if (!fclose(out))

@@ -185,6 +185,46 @@ pid_t md_resqp_parse_owner(const void *buf, size_t len, const struct md_resqp_ob
 	return 0;
 }
 
+/* One queue pair of a dump. Return: whether it is a program's. */
+static bool is_user(const char *entry, size_t len, pid_t *ret)
+{
+	const char *value;
+	uint32_t pid;
+
+	*ret = find_u32(entry, len, RDMA_NLDEV_ATTR_RES_PID, &pid) && pid <= INT32_MAX ? (pid_t)pid : 0;
+	return find_attr(entry, len, RDMA_NLDEV_ATTR_RES_KERN_NAME, &value) < 0;
+}
+
+size_t md_resqp_parse_users(const void *buf, size_t len, pid_t *ret, size_t max, bool *ret_end)
+{
+	const char *at = buf, *body, *table;
+	struct nlmsghdr head;
+	size_t body_len, n = 0;
+
+	*ret_end = false;
+	while (next_message(&at, &len, &head, &body, &body_len)) {
+		ssize_t left;
+
+		*ret_end |= head.nlmsg_type == NLMSG_DONE || head.nlmsg_type == NLMSG_ERROR;
+		if (head.nlmsg_type != RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET))
+			continue;
+		left = find_attr(body, body_len, RDMA_NLDEV_ATTR_RES_QP, &table);
+		while (left > 0 && n < max) {
+			const char *entry;
+			ssize_t entry_len = find_attr(table, (size_t)left, RDMA_NLDEV_ATTR_RES_QP_ENTRY, &entry);
+			size_t step;
+
+			if (entry_len < 0)
+				break;
+			n += is_user(entry, (size_t)entry_len, &ret[n]);
+			step = (size_t)(entry - table) + NLA_ALIGN((size_t)entry_len);
+			left = step < (size_t)left ? left - (ssize_t)step : 0;
+			table += step;
+		}
+	}
+	return n;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 struct request {
@@ -334,4 +374,40 @@ pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, u
 	if (owner == -ESRCH)
 		owner = ask_parents(resqp, known->index, pdn);
 	return owner == -EAGAIN ? -ESRCH : owner;
+}
+
+/* Return: whether one of them is of another session. */
+static bool has_other(const pid_t *threads, size_t n, pid_t ours)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!ours || !threads[i] || getsid(threads[i]) != ours)
+			return true;
+	return false;
+}
+
+int md_resqp_foreign(struct md_resqp *resqp, const char *device, pid_t ours, uint64_t now_ns)
+{
+	static char answer[ANSWER_BYTES]; /* scratch; the agent has one thread */
+	static pid_t threads[1024]; /* likewise: more entries than one answer holds */
+	struct md_resqp_device *known = resqp->fd < 0 ? NULL : find_device(resqp, device, now_ns);
+	struct request request = {0};
+	bool end = false;
+
+	if (!known)
+		return -ENODATA;
+	drain(resqp);
+	put_attr(&request, 0, RDMA_NLDEV_ATTR_DEV_INDEX, (uint32_t)known->index);
+	if (ask(resqp, &request, 1, RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP))
+		return -ENODATA;
+	for (int i = 0; i < ANSWERS_MAX && !end; i++) {
+		ssize_t len = recv(resqp->fd, answer, sizeof(answer), MSG_DONTWAIT);
+
+		if (len < 0)
+			return -ENODATA;
+		if (has_other(threads, md_resqp_parse_users(answer, (size_t)len, threads, sizeof(threads) / sizeof(threads[0]), &end), ours)) {
+			drain(resqp);
+			return 1;
+		}
+	}
+	return end ? 0 : 1; /* so many queue pairs are no idle host's */
 }

@@ -55,6 +55,16 @@ void md_resqp_again(struct md_resqp *resqp);
  */
 pid_t md_resqp_owner(struct md_resqp *resqp, const char *device, uint32_t qpn, uint64_t now_ns);
 
+/**
+ * md_resqp_foreign - has any process queue pairs on a device that is not of one session?
+ * @ours: that session; 0: none is left out
+ *
+ * Queue pairs of the kernel do not count.
+ *
+ * Return: 1, 0; -ENODATA: the kernel cannot be asked, also about a device that it does not list.
+ */
+int md_resqp_foreign(struct md_resqp *resqp, const char *device, pid_t ours, uint64_t now_ns);
+
 /** md_resqp_is_of - is a thread, named by md_resqp_owner(), one of a process? Both are ids in our PID namespace, not 0. */
 bool md_resqp_is_of(const struct md_resqp *resqp, pid_t thread, pid_t process);
 
@@ -71,7 +81,10 @@ struct md_resqp_object {
  * md_resqp_parse_device: Return: the index of the device of that name; -ENOENT; -EAGAIN: the answer goes on.
  * md_resqp_parse_owner: @ret_parent: id of the parent where nobody is named; 0: not told. Return: the pid; 0: no answer;
  *	-EAGAIN: not on that port; -ENOENT, -ESRCH: as md_resqp_owner().
+ * md_resqp_parse_users: Return: how many threads were written to @ret, of those that made queue pairs which are not the kernel's, each as often as it
+ *	made some; 0 for one that is not named. *@ret_end: the dump is over.
  */
+size_t md_resqp_parse_users(const void *buf, size_t len, pid_t *ret, size_t max, bool *ret_end);
 int md_resqp_parse_device(const void *buf, size_t len, const char *device, uint32_t *ret_n_ports);
 pid_t md_resqp_parse_owner(const void *buf, size_t len, const struct md_resqp_object *object, uint32_t *ret_parent);
 

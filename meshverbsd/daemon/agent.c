@@ -223,6 +223,7 @@ static int block_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD); /* of qualify_run.c */
 	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
 }
 
@@ -271,6 +272,7 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 	agent->clients.listen_fd = agent->controls.listen_fd = agent->clients.resqp.fd = -1;
 	agent->watch.netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
 	agent->publish_ns = UINT64_MAX;
+	agent->qualify.dir_fd = agent->qualify.run.fd = agent->qualify.library.fd = -1;
 	if (sodium_init() < 0)
 		return -EIO;
 	err = start_rundir(agent);
@@ -293,6 +295,8 @@ int md_agent_start(struct md_agent *agent, const struct md_options *options)
 		err = start_signals(agent);
 	if (!err)
 		err = md_due_start(agent);
+	if (!err)
+		md_qualify_start(agent);
 	return err;
 }
 
@@ -333,6 +337,7 @@ bool md_agent_stop(struct md_agent *agent)
 		md_rundir_remove(agent->rundir.fd, "agent");
 	}
 	stop_events(agent);
+	md_qualify_halt(agent);
 	if (!md_errands_stop(&agent->errands)) {
 		say_not_back();
 		return false;
@@ -344,6 +349,7 @@ bool md_agent_stop(struct md_agent *agent)
 	md_trust_stop(agent);
 	md_gidmap_fini(&agent->gidmap);
 	md_targets_fini(&agent->targets);
+	md_qualify_stop(agent);
 	md_watch_stop(&agent->watch);
 	md_udp_close(&agent->udp);
 	md_publish_fini(&agent->published);

@@ -175,10 +175,15 @@ int main(int argc, char **argv)
 	static char control_dir[PATH_MAX];
 	struct arguments arguments = {
 		.options = {.sysfs = "/sys",
+			    .tool = MESHVERBS_TOOL,
 			    .config_file = MESHVERBS_CONF_DIR "/mesh.conf",
 			    .conf_dir = MESHVERBS_CONF_DIR},
 	};
-	int rc = parse(&arguments, argc, argv);
+	int rc;
+
+	if (argc > 2 && !strcmp(argv[1], "--qualify-helper"))
+		return md_qualify_main(argc - 2, argv + 2);
+	rc = parse(&arguments, argc, argv);
 
 	/* For tests: simulated devices are none of the kernel's, which cannot say whose their queue pairs are. */
 	arguments.options.trusts = secure_getenv("MESHVERBS_TEST_TRUST_REGISTRATIONS");

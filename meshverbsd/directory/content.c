@@ -99,11 +99,15 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 		const struct mv_dir_rail *from = &desc->rails[r];
 		struct mv_dir_rail *rail = add_rail(maker, host);
 		struct mv_dir_rail place = *rail;
+		uint32_t library;
 
 		*rail = *from;
 		rail->host = place.host;
 		rail->first_gid = place.first_gid;
 		rail->n_gids = 0;
+		library = !id && maker->from->library ? maker->from->library(maker->from->arg, rail->device) : 0;
+		if (library)
+			rail->flags |= MV_RAIL_QUALIFIED;
 		for (uint32_t g = from->first_gid; g < from->first_gid + from->n_gids; g++) {
 			struct mv_dir_gid *gid;
 			uint32_t at;
@@ -114,6 +118,7 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 			at = gid->rail;
 			*gid = desc->gids[g];
 			gid->rail = at;
+			gid->library = library;
 		}
 	}
 }

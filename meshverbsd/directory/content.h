@@ -25,6 +25,8 @@ struct md_content_from {
 	const struct md_targets *targets;
 	/* MV_PEER_AUTHENTICATED: see there. NULL: nobody is. */
 	bool (*is_authenticated)(const void *arg, const struct md_host *host);
+	/* MV_RAIL_QUALIFIED: mv_dir_gid.library of a device of ours; 0: it has not. NULL: none has. */
+	uint32_t (*library)(const void *arg, const char *device);
 	const void *arg;
 };
 

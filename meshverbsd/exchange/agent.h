@@ -17,6 +17,7 @@
 #include "members.h"
 #include "probes.h"
 #include "publish.h"
+#include "qualify.h"
 #include "rundir.h"
 #include "secure.h"
 #include "targets.h"
@@ -30,6 +31,7 @@ struct json_object;
 struct md_options {
 	const char *run_dir, *control_dir, *sysfs;
 	const char *state_dir; /* where the identity is; NULL: this host has none */
+	const char *tool; /* the program `meshverbs` */
 	const char *config_file;
 	const char *conf_dir; /* of which the unit hands on a copy: LoadCredential= */
 	struct mv_config config; /* with --port in it */
@@ -90,6 +92,7 @@ struct md_agent {
 	struct md_clients clients;
 	struct md_controls controls;
 	struct md_published published;
+	struct md_qualify qualify;
 	struct md_counts counts;
 
 	/* What beacons say. */

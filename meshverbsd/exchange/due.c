@@ -76,6 +76,13 @@ static bool is_authenticated(const void *arg, const struct md_host *host)
 	return md_trust_is_authenticated(arg, host);
 }
 
+static uint32_t library(const void *arg, const char *device)
+{
+	const struct md_agent *agent = arg;
+
+	return md_qualify_library(&agent->qualify, device);
+}
+
 static int write_directory(struct md_agent *agent, uint64_t now_ns)
 {
 	struct md_content_from from = {.self = &agent->id,
@@ -84,6 +91,7 @@ static int write_directory(struct md_agent *agent, uint64_t now_ns)
 				       .map = &agent->gidmap,
 				       .targets = &agent->targets,
 				       .is_authenticated = is_authenticated,
+				       .library = library,
 				       .arg = agent};
 	struct md_content content;
 	int err;

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
+#include "agentask.h"
 #include "dirview.h"
 #include "status.h"
 
@@ -172,6 +175,32 @@ static void show_drained(struct out *out, const struct cli *cli)
 	out_list_end(out);
 }
 
+/* With survive = auto, as the agent says. */
+static void show_qualified(struct out *out, const struct status *status)
+{
+	struct json_object *answer = NULL, *rows, *row;
+	size_t i;
+
+	out_list(out, "qualified", "Qualified (survive = auto)");
+	if (status->config.survive == MV_SURVIVE_AUTO)
+		agent_ask(status->cli, "qualified", "devices", json_type_array, &answer);
+	rows = agent_member(answer, "devices", json_type_array);
+	for (i = 0; rows && i < json_object_array_length(rows); i++) {
+		const char *state, *why;
+
+		row = json_object_array_get_idx(rows, i);
+		state = agent_text(row, "state");
+		why = agent_text(row, "trial") ? agent_text(row, "trial") : agent_text(row, "why");
+		out_row(out);
+		out_text(out, "device", "DEV", OUT_PLAIN, agent_text(row, "device"));
+		out_text(out, "state", "STATE", state && !strcmp(state, "qualified") ? OUT_GOOD : OUT_WARN,
+			 agent_flag(row, "running") ? "running" : state);
+		out_text(out, "why", "WHY", OUT_PLAIN, why ? why : agent_text(answer, "waits"));
+	}
+	out_list_end(out);
+	json_object_put(answer);
+}
+
 static int show(struct out *out, const struct status *status)
 {
 	bool active = status->n_serve && status->n_active == status->n_serve;
@@ -190,6 +219,7 @@ static int show(struct out *out, const struct status *status)
 	out_section_end(out);
 	show_devices(out, status);
 	show_drained(out, status->cli);
+	show_qualified(out, status);
 	show_lines(out, "attention", "Needs attention", OUT_BAD, &status->attention);
 	return cli_finish(out, active && !status->attention.n ? CLI_OK : CLI_ATTENTION);
 }

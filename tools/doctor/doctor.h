@@ -47,7 +47,7 @@ struct doctor {
 	char host_why[512];
 	struct dirview view;
 	int view_error; /* 0: view is open */
-	struct json_object *agent, *counters, *keys; /* answers "status", "metrics" and "keys"; NULL: none */
+	struct json_object *agent, *counters, *keys, *qualified; /* answers "status", "metrics", "keys", "qualified"; NULL: none */
 	int agent_error; /* why there is no @agent */
 	bool container; /* so it seems */
 
@@ -62,7 +62,7 @@ struct doctor {
 /* The tables of the doctor_*.c files; each ends with a row without name. */
 extern const struct doctor_check doctor_plugin_checks[], doctor_device_checks[],
 	doctor_port_checks[], doctor_net_checks[], doctor_agent_checks[], doctor_key_checks[], doctor_peer_checks[],
-	doctor_limit_checks[];
+	doctor_limit_checks[], doctor_qualify_checks[];
 
 /* ---- doctor_gather.c
  * ----------------------------------------------------------------------------------------- */

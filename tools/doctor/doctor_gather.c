@@ -98,6 +98,7 @@ void doctor_gather(const struct cli *cli, struct doctor *d)
 		return;
 	agent_ask(cli, "metrics", "uptime_seconds", json_type_int, &d->counters);
 	agent_ask(cli, "keys", "hosts", json_type_array, &d->keys);
+	agent_ask(cli, "qualified", "devices", json_type_array, &d->qualified);
 }
 
 void doctor_fini(struct doctor *d)
@@ -113,6 +114,7 @@ void doctor_fini(struct doctor *d)
 	json_object_put(d->agent);
 	json_object_put(d->counters);
 	json_object_put(d->keys);
+	json_object_put(d->qualified);
 	mv_directory_close(&d->view.dir);
 	host_close(&d->host);
 	status_fini(&d->status);

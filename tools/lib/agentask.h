@@ -12,7 +12,7 @@ struct json_object;
 
 /**
  * agent_ask_text - ask for a report
- * @what: "status", "peers", "keys", "qps", "probes", "metrics" or "openmetrics"
+ * @what: "status", "peers", "keys", "qps", "probes", "qualified", "metrics" or "openmetrics"
  * @ret_text: malloc()ed on success, @ret_len bytes and a NUL
  *
  * Return: 0; -ENOENT, -ECONNREFUSED: no agent; -EPROTONOSUPPORT: one of an older version, which listens in RUN_DIR; -EAGAIN: no answer within ten seconds; another
