@@ -13,10 +13,10 @@
 
 #define FILE_BYTES_MAX (1 << 20)
 
-/* Who may have written it. */
-static bool is_trusted(const struct stat *st)
+/* @above: the folder that it is in; whoever owns that could replace it. */
+static bool is_trusted(const struct stat *st, const struct stat *above)
 {
-	return !st->st_uid || st->st_uid == geteuid();
+	return !st->st_uid || st->st_uid == geteuid() || st->st_uid == above->st_uid;
 }
 
 static bool others_write(const struct stat *st)
@@ -26,15 +26,15 @@ static bool others_write(const struct stat *st)
 
 int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY])
 {
-	struct stat st;
+	struct stat st, above;
 	int fd, err = 0;
 
 	if (make && mkdir(path, 0755) && errno != EEXIST)
 		err = -errno;
 	fd = err ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (!err && (fd < 0 || fstat(fd, &st)))
+	if (!err && (fd < 0 || fstat(fd, &st) || fstatat(fd, "..", &above, 0)))
 		err = -errno;
-	if (!err && !is_trusted(&st)) {
+	if (!err && !is_trusted(&st, &above)) {
 		snprintf(why, MV_VERDICTS_WHY, "it is owned by user %u", st.st_uid);
 		err = -EPERM;
 	} else if (!err && others_write(&st)) {
@@ -49,11 +49,11 @@ int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY])
 }
 
 /* Return: what is wrong with it; NULL: nothing. */
-static const char *judge_file(const struct stat *st)
+static const char *judge_file(const struct stat *st, const struct stat *above)
 {
 	if (!S_ISREG(st->st_mode))
 		return "no regular file";
-	if (!is_trusted(st))
+	if (!is_trusted(st, above))
 		return "neither root nor the agent owns it";
 	if (others_write(st))
 		return "others may write it: chmod go-w";
@@ -98,11 +98,11 @@ static int read_file(int dir_fd, const char *name, struct mv_qualified *ret, cha
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err = 0;
 	const char *wrong = NULL;
-	struct stat st;
+	struct stat st, above;
 
-	if (fd < 0 || fstat(fd, &st))
+	if (fd < 0 || fstat(fd, &st) || fstat(dir_fd, &above))
 		err = -errno;
-	if (!err && (wrong = judge_file(&st)))
+	if (!err && (wrong = judge_file(&st, &above)))
 		err = -EPERM;
 	if (!err)
 		err = parse_file(fd, (size_t)st.st_size, ret);

@@ -19,7 +19,7 @@
  * @make: make it (0755) if need be
  * @why: on failure what is wrong with it
  *
- * Return: a descriptor; -EPERM: somebody else but root or the caller owns it, or others may write in it; -errno of open(2), mkdir(2).
+ * Return: a descriptor; -EPERM: neither root nor the caller nor the owner of the folder above owns it, or others may write in it; -errno of open(2), mkdir(2).
  */
 int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY]);
 

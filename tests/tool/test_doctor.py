@@ -51,12 +51,13 @@ class DoctorTest(ToolTest):
             "nets": [{"netdev": "eth0", "running": True, "rails_heard": 1}, {"netdev": "eth1", "running": True, "rails_heard": 1}]}
         self.metrics = {"uptime_seconds": 5, "datagrams_rejected": {"plain": 0, "other_key": 0, "sealed": 0, "same_id": 0}}
         self.keys = {"hosts": []}
+        self.qualified = {"on": True, "waits": None, "devices": [{"device": "mlx5_0", "state": "qualified"}]}
         self.peers = self.make_peers()
 
     # What the host is made of
 
     def answers(self):
-        return {name: json.dumps(answer).encode() for name, answer in (("status", self.status), ("metrics", self.metrics), ("keys", self.keys))}
+        return {name: json.dumps(answer).encode() for name, answer in (("status", self.status), ("metrics", self.metrics), ("keys", self.keys), ("qualified", self.qualified))}
 
     def file(self, path, text):
         path = self.dir / path
@@ -606,6 +607,47 @@ class Agents(DoctorTest):
     def test_same_id(self):
         self.metrics["datagrams_rejected"]["same_id"] = 3
         self.found("host-id", "/etc/machine-id", "another agent has the host id.*3 datagrams", "systemd-machine-id-setup")
+
+
+
+class Qualified(DoctorTest):
+    """survive = auto"""
+
+    def setUp(self):
+        super().setUp()
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = auto\n")
+
+    def row(self, **members):
+        self.qualified["devices"].append({"device": "mlx5_1", **members})
+
+    def test_qualified(self):
+        self.row(state="qualified")
+        self.row(state="none", running=True)
+        self.row(state="unknown", why="no mlx5 device")
+        self.assertNotIn("qualified", [finding["check"] for finding in self.doctor()["findings"]])
+
+    def test_failed(self):
+        self.row(state="failed", trial="flush", assumption="all work requests are flushed", reason="slot 3 was not")
+        self.found("qualified", "mlx5_1", r'"all work requests are flushed" does not hold \(flush: slot 3 was not\); connections at work stay on it',
+                   "nothing has to be done")
+
+    def test_no_verdict(self):
+        self.row(state="none")
+        self.qualified["waits"] = "programs have queue pairs"
+        self.found("qualified", "mlx5_1", "nobody has found out whether it qualifies: programs have queue pairs;", "meshverbs qualify mlx5_1", level="note")
+
+    def test_unsure(self):
+        self.row(state="unsure", trial="holes", reason="disturbed")
+        self.found("qualified", "mlx5_1", r"is not certain \(holes: disturbed\)", "meshverbs qualify mlx5_1", level="note")
+
+    def test_refused(self):
+        self.row(state="refused", why="x.json: others may write it: chmod go-w")
+        self.found("qualified", "mlx5_1", "not believed: x.json: others may write it", "correct or remove that file")
+
+    def test_not_asked_for(self):
+        self.file("etc/libibverbs.d/mesh/mesh.conf", "[meshverbs]\nsurvive = auto\n[survive]\nqualify = never\n")
+        self.row(state="none")
+        self.assertNotIn("qualified", [finding["check"] for finding in self.doctor()["findings"]])
 
 
 class Keys(DoctorTest):
