@@ -10,6 +10,7 @@
  */
 
 #define ROUND_MESSAGES 512
+#define ROUND_INLINE   100 /* bytes at most that are inline */
 #define ROUND_SLOT     4096u /* bytes from one packet's place to the next */
 
 struct round_message {

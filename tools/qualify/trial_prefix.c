@@ -30,7 +30,7 @@ static void fill_empty(struct q_bench *b, struct round *r)
 static void fill_inline(struct q_bench *b, struct round *r)
 {
 	while (r->n < ROUND_MESSAGES)
-		add(r, q_random(b, 4) ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 1 + q_random(b, 64), true);
+		add(r, q_random(b, 4) ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 1 + q_random(b, ROUND_INLINE), true);
 }
 
 static const struct round_kind kinds[] = {
