@@ -44,6 +44,29 @@ static bool is_unseen(struct mesh_context *mc, const struct ibv_cq *cq)
 	       ((const struct ibv_cq_ex *)(const void *)cq)->start_poll;
 }
 
+/*
+ * What the extended CQ of a later library can be asked for is answered by functions that are not ours, and the clock of time stamps is that
+ * of its NIC: completions of another NIC cannot be shown there. The top bit of what data->extended says of a CQ.
+ */
+#define STRANGE ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+#define SHOWN_WC_FLAGS                                                                                       \
+	((uint64_t)IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO)
+#define SHOWN_CREATE_FLAGS ((uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+#define SHOWN_MASK	   ((uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
+
+static bool asks_for_more(const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->wc_flags & ~SHOWN_WC_FLAGS || attr->comp_mask & ~SHOWN_MASK)
+		return true;
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & ~SHOWN_CREATE_FLAGS;
+}
+
+static bool is_strange(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	return (uintptr_t)mesh_map_get(&mc->data.extended, cq) & STRANGE;
+}
+
+static const char why_strange[] = "its CQ was made with time stamps, or with flags that are not known here (ibv_create_cq_ex)";
 const char mesh_cq_why_taken[] = "the program polls its CQ by functions that are not seen here (mlx5dv)";
 
 bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
@@ -52,7 +75,12 @@ bool mesh_cq_is_taken(struct mesh_context *mc, const struct ibv_cq *cq)
 
 	if (mcq && mcq->ring.buf)
 		return false; /* it was not when it was asked for */
-	return is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
+	return is_strange(mc, cq) || is_unseen(mc, cq) || mesh_mlx5_is_taken(mc, cq);
+}
+
+const char *mesh_cq_why_stays(struct mesh_context *mc, const struct ibv_cq *cq)
+{
+	return is_strange(mc, cq) ? why_strange : NULL;
 }
 
 bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq)
@@ -66,7 +94,7 @@ struct mesh_cq *mesh_cq_get(struct mesh_context *mc, struct ibv_cq *cq)
 {
 	struct mesh_cq *mcq = mesh_map_get(&mc->data.cqs, cq);
 
-	if (mc->data.extended_unknown || is_unseen(mc, cq))
+	if (mc->data.extended_unknown || is_strange(mc, cq) || is_unseen(mc, cq))
 		return NULL;
 	if (!mcq) {
 		mcq = cq_new(mc, cq);
@@ -433,12 +461,14 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 {
 	struct mesh_context *mc = mesh_context_get(context);
 	uint64_t flags = attr->wc_flags | IBV_WC_EX_WITH_QP_NUM;
+	bool strange = asks_for_more(attr);
 	struct ibv_cq_ex *cq = NULL;
 	int saved_errno = errno;
+	uintptr_t note;
 
 	if (!mesh_context_active(mc))
 		return mc->create_cq_ex(context, attr);
-	if (flags != attr->wc_flags && mesh_survives(mc))
+	if (flags != attr->wc_flags && !strange && mesh_survives(mc))
 		cq = create_named(mc, context, attr);
 	if (!cq) {
 		flags = attr->wc_flags;
@@ -448,9 +478,10 @@ struct ibv_cq_ex *mesh_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (!cq)
 		return NULL;
 	saved_errno = errno;
+	note = (uintptr_t)(flags & SHOWN_WC_FLAGS) + 1;
 	pthread_mutex_lock(&mc->data.lock);
 	/* With an extended CQ that we cannot tell from others, none is touched any more. */
-	if (mesh_map_put(&mc->data.extended, cq, (void *)(uintptr_t)(flags + 1)))
+	if (mesh_map_put(&mc->data.extended, cq, (void *)(strange ? note | STRANGE : note)))
 		mc->data.extended_unknown = true;
 	pthread_mutex_unlock(&mc->data.lock);
 	errno = saved_errno;

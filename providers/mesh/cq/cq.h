@@ -8,6 +8,8 @@
 
 /* Why a QP is not held or logged (-EBUSY): to its work, too, nothing of ours could be added. */
 extern const char mesh_cq_why_taken[];
+/** mesh_cq_why_stays - why those whose completions it takes stay where they are; NULL: they may go; a constant; any thread */
+const char *mesh_cq_why_stays(struct mesh_context *mc, const struct ibv_cq *cq);
 
 /** mesh_cq_names_qps - does who polls it learn whose completions they are? Not of an extended one without IBV_WC_EX_WITH_QP_NUM */
 bool mesh_cq_names_qps(struct mesh_context *mc, const struct ibv_cq *cq);

@@ -13,6 +13,10 @@ const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 {
 	const char *why = mesh_data_why_not(mc);
 
+	if (!why)
+		why = mesh_cq_why_stays(mc, qp->send_cq);
+	if (!why)
+		why = mesh_cq_why_stays(mc, qp->recv_cq);
 	if (why)
 		return why;
 	return mesh_mlx5_builds(mc, qp) ? "it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)" : mesh_cq_why_taken;

@@ -157,6 +157,24 @@ static int access_of(const struct shape *shape)
 	return IBV_ACCESS_LOCAL_WRITE | (shape->access ? shape->access : ALL_REMOTE);
 }
 
+/* As a later libibverbs: ours refuses what it does not know before anybody else sees it. */
+static struct ibv_cq_ex *create_later_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_ex *ex = mesh_create_cq_ex(context, attr);
+
+	if (!ex)
+		return NULL;
+	ex->context = context;
+	ex->channel = attr->channel;
+	if (attr->channel)
+		attr->channel->refcnt++;
+	ex->cq_context = attr->cq_context;
+	ex->comp_events_completed = ex->async_events_completed = 0;
+	pthread_mutex_init(&ex->mutex, NULL);
+	pthread_cond_init(&ex->cond, NULL);
+	return ex;
+}
+
 static void make_cq(struct end *e, const struct shape *shape)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -164,10 +182,12 @@ static void make_cq(struct end *e, const struct shape *shape)
 		.channel = e->channel,
 		.wc_flags = shape->wc_flags ? shape->wc_flags :
 					      IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM,
+		.comp_mask = shape->cq_mask,
+		.flags = shape->cq_flags,
 	};
 
 	if (e->manner->extended) {
-		e->cq_ex = ibv_create_cq_ex(e->world->context, &attr);
+		e->cq_ex = shape->later ? create_later_cq(e->world->context, &attr) : ibv_create_cq_ex(e->world->context, &attr);
 		assert_non_null(e->cq_ex);
 		e->cq = ibv_cq_ex_to_cq(e->cq_ex);
 	} else {

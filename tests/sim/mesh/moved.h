@@ -82,6 +82,8 @@ struct shape {
 	uint32_t srq_wr; /* 0: 64 */
 	const struct ibv_qp_cap *cap; /* NULL: as @max_wr, @max_inline and @max_sge say */
 	uint64_t wc_flags; /* of an extended CQ; 0: what end_poll() reads */
+	uint32_t cq_mask, cq_flags; /* comp_mask and flags of an extended CQ */
+	bool later; /* which is made by a later libibverbs */
 	struct ibv_cq *recv_cq; /* NULL: one CQ for both */
 	bool srq, sig_all;
 	bool two_cqs; /* another one for receives, not extended */

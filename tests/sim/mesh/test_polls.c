@@ -198,6 +198,54 @@ static void test_nameless(void **state)
 	assert_int_equal(mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EOPNOTSUPP);
 }
 
+#define LATER 30 /* the number of a bit that this library does not know */
+
+/* The base of a later library, which knows more; and of a NIC with a clock page. */
+static struct ibv_cq_ex *create_later(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_init_attr_ex known = *attr;
+
+	known.wc_flags &= ~(1ull << LATER | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
+	known.comp_mask &= ~(1u << LATER);
+	known.flags &= ~(1u << LATER);
+	return base_create(context, &known);
+}
+
+/* Its readers are not ours, or tell the time of another NIC: what uses such a CQ stays where it is, and says why. */
+static void test_strange(void **state)
+{
+	const struct shape strange[] = {
+		{.wc_flags = IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP},
+		{.wc_flags = IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK},
+		{.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | 1u << LATER, .later = true},
+		{.cq_mask = 1u << LATER},
+		{.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = 1u << LATER},
+	};
+	struct mesh_held *h;
+	int err;
+
+	(void)state;
+	base_create = world.mc->create_cq_ex;
+	world.mc->create_cq_ex = create_later;
+	for (size_t i = 0; i < 2 * sizeof(strange) / sizeof(strange[0]); i++) {
+		open_hub(&bare_ex, &strange[i / 2]);
+		end_open(&guarded, &world, &moved_ex, &(struct shape){.hub = &hub});
+		/* At work, and when it is made. */
+		if (i % 2)
+			err = mesh_live_guard(world.mc, guarded.qp, &guarded_ops, NULL, GUARDED_MTU, &h);
+		else
+			err = mesh_held_new(world.mc, guarded.qp, &guarded_ops, NULL, &h);
+		assert_int_equal(err, -EBUSY);
+		assert_non_null(strstr(mesh_held_why_busy(world.mc, guarded.qp), "time stamps"));
+		close_end(&guarded);
+		close_end(&hub);
+	}
+	world.mc->create_cq_ex = base_create;
+	/* What is known, and what is not named, is as ever. */
+	open_hub(&bare_ex, &(struct shape){.cq_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .cq_flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED});
+	open_guarded(&moved_ex, 0);
+}
+
 /* ---- between start_poll and end_poll ----------------------------------------------------------------------------- */
 
 /* Who polls brings a queue pair to its end that was about to move to where he polls. */
@@ -1054,7 +1102,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_named_unasked), T(test_nameless),
+		T(test_named_unasked), T(test_nameless), T(test_strange),
 		T(test_ends_one_that_moves), T(test_released_elsewhere), T(test_left_until_destroyed),
 		T(test_grows), T(test_grows_shadow), T(test_fence_of_a_full_one), T(test_ends_a_full_one), T(test_full_one_is_ended),
 		T(test_begins_while_posted), T(test_posts_unnoted), T(test_posts_to_an_ended_one), T(test_begins_cancelled), T(test_left_from_the_next_on), T(test_left_while_quiet), T(test_window), T(test_refused),
