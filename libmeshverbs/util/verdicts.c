@@ -27,10 +27,8 @@ static bool others_write(const struct stat *st)
 int mv_verdicts_open(const char *path, int make, char why[MV_VERDICTS_WHY])
 {
 	struct stat st, above;
-	int fd, err = 0;
+	int fd, err = make && mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
 
-	if (make && mkdir(path, 0755) && errno != EEXIST)
-		err = -errno;
 	fd = err ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (!err && (fd < 0 || fstat(fd, &st) || fstatat(fd, "..", &above, 0)))
 		err = -errno;

@@ -87,7 +87,7 @@ class Metadata(unittest.TestCase):
         """The agent makes it when it starts, for an image is no host: no package has one, and no script of an installation makes one. Its directory
         is the unit's, the agent's and the one that a purge removes; what a removal leaves is said."""
         unit = (BUILD / "systemd/meshverbsd.service").read_text()
-        self.assertIn("\nStateDirectory=meshverbs\nStateDirectoryMode=0700\n", unit)
+        self.assertIn("\nStateDirectory=meshverbs\nStateDirectoryMode=0711\n", unit)
         usage = subprocess.run([str(BUILD / "meshverbsd/meshverbsd"), "--help"], text=True, capture_output=True, check=True).stdout
         self.assertIn("(default: /var/lib/meshverbs;", usage)
         self.assertEqual([path for path in self.provider | self.host if path.startswith("/var/")], [])

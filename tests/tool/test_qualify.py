@@ -46,7 +46,7 @@ class QualifyTest(unittest.TestCase):
                      'echo to mlx5_1; echo trial 1 1 prefix; echo "done prefix pass"; echo result; cat said.$n\n')
 
     def run_tool(self, *args):
-        done = subprocess.run([self.dir / "meshverbs", "--sysfs", self.dir / "sys", *args], text=True, capture_output=True, timeout=60, check=False,
+        done = subprocess.run([self.dir / "meshverbs", "--root", self.dir, "--sysfs", self.dir / "sys", *args], text=True, capture_output=True, timeout=60, check=False,
                               env={**os.environ, "MESHVERBS": "on"})
         return done.returncode, done.stdout, done.stderr
 
@@ -143,6 +143,61 @@ class QualifyTest(unittest.TestCase):
         rc, _, err = self.qualify()
         self.assertEqual(rc, 2)
         self.assertIn("meshverbs: ", err)
+
+
+class Kept(QualifyTest):
+    """The verdicts that decide where connections at work move."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.dir / "var/lib/meshverbs/qualified"
+        self.folder.mkdir(0o755, parents=True)
+        self.file = self.folder / "MT_1_20.1_6.1_ab.json"
+
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_kept(self):
+        said = verdict("qualified", trial("prefix", "pass"))
+        self.says(said, said, said)
+        self.assertEqual(self.qualify("mlx5_0", "--output", str(self.dir / "verdict"))[0], 0)
+        self.assertEqual(self.qualify("mlx5_0", "--only", "prefix")[0], 0)
+        self.assertFalse(self.file.exists())
+        self.assertEqual(self.qualify("mlx5_0")[0], 0)
+        self.assertEqual(json.loads(self.file.read_text()), said)
+
+    def test_export_import(self):
+        some = [verdict("failed", trial("prefix", "fail", "no")), {**verdict("qualified", trial("prefix", "pass")), "firmware": "20.2"}]
+        (self.dir / "fleet").write_text(json.dumps(some))
+        rc, out, err = self.qualify("--import", str(self.dir / "fleet"))
+        self.assertEqual((rc, err), (0, ""))
+        self.assertEqual(out.count("\n"), 2)
+        self.assertEqual(json.loads(self.file.read_text()), some[0])
+        rc, out, err = self.qualify("--export", "-")
+        self.assertEqual((rc, err), (0, ""))
+        self.assertCountEqual(json.loads(out), some)
+        # One that others could have written, and one under another's name, are nobody's.
+        self.file.chmod(0o666)
+        (self.folder / "MT_2_20.1_6.1_ab.json").write_text(json.dumps(some[0]))
+        rc, out, err = self.qualify("--export", str(self.dir / "file"))
+        self.assertEqual((rc, err.count("\n")), (1, 2))
+        self.assertRegex(err, "left out: MT_1_20.1_6.1_ab.json: others may write it")
+        self.assertRegex(err, "left out: MT_2_20.1_6.1_ab.json: it is about another combination")
+        self.assertEqual(json.loads((self.dir / "file").read_text()), [some[1]])
+
+    def test_bad_import(self):
+        good = verdict("qualified", trial("prefix", "pass"))
+        (self.dir / "fleet").write_text(json.dumps([{**good, "verdict": "failed"}, good]))
+        rc, _, err = self.qualify("--import", str(self.dir / "fleet"))
+        self.assertEqual(rc, 2)
+        self.assertIn("verdict 1 of the list: it is none that can be read", err)
+        self.assertTrue(self.file.exists())
+        (self.dir / "fleet").write_text("{")
+        self.assertEqual(self.qualify("--import", str(self.dir / "fleet"))[0], 2)
+        self.assertEqual(self.qualify("--import", "a", "mlx5_0")[0], 2)
+        self.folder.chmod(0o777)
+        (self.dir / "fleet").write_text(json.dumps(good))
+        rc, _, err = self.qualify("--import", str(self.dir / "fleet"))
+        self.assertEqual(rc, 2)
+        self.assertIn("others may write in it", err)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@
 
 #include "cli.h"
 #include "host.h"
+#include "qualify_files.h"
 #include "qualify_run.h"
 #include "sysfs.h"
+#include "verdicts.h"
 
 #define LOAD_MBIT_DEFAULT 1000
 #define LOAD_MBIT_MAX     10000000
@@ -22,6 +24,7 @@ struct qualify {
 	const char *peer, *only;
 	const char *output; /* file; "-": as JSON on stdout */
 	unsigned long max_mbit;
+	const char *export, *import; /* files */
 	bool dry_run;
 	bool quiet; /* no word but the result */
 };
@@ -193,6 +196,9 @@ static int one(const struct qualify *qualify, const char *device, int *n_shown)
 		return CLI_ERROR;
 	}
 	rc = show(qualify, q, *n_shown);
+	/* Some trials are no verdict; and who names a file has it there. */
+	if (rc == CLI_OK && !qualify->only && !qualify->output)
+		rc = qualify_keep(qualify->cli, q);
 	*n_shown += *n_shown >= 0;
 	if (rc == CLI_OK)
 		rc = exit_of(q->verdict);
@@ -274,7 +280,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {
 		{"peer", required_argument, NULL, 'p'},	   {"only", required_argument, NULL, 'o'}, {"max-load", required_argument, NULL, 'm'},
 		{"output", required_argument, NULL, 'O'},  {"dry-run", no_argument, NULL, 'n'},	   {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
+		{"help", no_argument, NULL, 'h'},	   {"export", required_argument, NULL, 'E'},
+		{"import", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0},
 	};
 	struct qualify qualify = {.cli = cli, .max_mbit = LOAD_MBIT_DEFAULT};
 	int opt, rc;
@@ -295,11 +302,23 @@ static int run(struct cli *cli, int argc, char **argv)
 		case 'n':
 			qualify.dry_run = true;
 			break;
+		case 'E':
+			qualify.export = optarg;
+			break;
+		case 'I':
+			qualify.import = optarg;
+			break;
 		default:
 			if (cli_uint(optarg, LOAD_MBIT_MAX, &qualify.max_mbit))
 				return cli_usage(&cmd_qualify, "--max-load '%s' is not a number of Mbit/s", optarg);
 		}
 	}
+	if ((qualify.export || qualify.import) && (optind < argc || (qualify.export && qualify.import)))
+		return cli_usage(&cmd_qualify, "--export and --import stand alone");
+	if (qualify.export)
+		return qualify_export(cli, qualify.export);
+	if (qualify.import)
+		return qualify_import(cli, qualify.import);
 	qualify.quiet = cli->json || (qualify.output && !isatty(STDERR_FILENO));
 	if (optind == argc)
 		return every(&qualify);
@@ -310,7 +329,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command cmd_qualify = {
 	.name = "qualify",
-	.args = "[DEV...] [-n] [--output FILE] [--peer DEV] [--only TRIAL,...] [--max-load MBIT] [-j]",
+	.args = "[DEV...] [-n] [--output FILE] [--peer DEV] [--only TRIAL,...] [--max-load MBIT] [-j] | --export FILE | --import FILE",
 	.summary = "try out whether RDMA devices keep what exactly-once rests on",
 	.help = "Runs real verbs between ports of this host, with meshverbs off, and checks each thing that moving a\n"
 		"connection at work relies on: what rq_psn says of a queue pair in ERR, that nothing lands afterwards,\n"
@@ -321,7 +340,11 @@ const struct cli_command cmd_qualify = {
 		"      --peer DEV       the other end: this device, not one that is found, nor the device itself\n"
 		"      --only TRIAL,... only these trials\n"
 		"      --max-load MBIT  not while the device carries more of others' traffic (1000)\n"
-		"  -j, --json           print JSON: of one device an object, of several a list\n\n"
+		"  -j, --json           print JSON: of one device an object, of several a list\n"
+		"      --export FILE    write all verdicts that this host keeps to FILE ('-': stdout)\n"
+		"      --import FILE    keep those of such a file; who may write there is believed\n\n"
+		"Root's verdicts are kept in " MV_VERDICTS_PATH ", unless --output or --only is given: they decide\n"
+		"where connections at work move with survive = auto.\n\n"
 		"Exit status: 0 qualified; 1 a trial failed; 3 unsure: nothing failed, but something could not be tried\n"
 		"or was disturbed; 2 wrong usage, or it could not be run. Of several devices the worst.",
 	.run = run,

@@ -73,7 +73,7 @@ def agent(guest):
     guest.until("systemctl is-active meshverbsd", "udev has started the agent")
     check(guest.run("systemctl is-enabled meshverbsd")[1].strip() == "disabled", "... and nothing else would have")
     check(guest.must("stat -c %U /run/meshverbsd/control") == "meshverbs", "... as its own user")
-    check(guest.must("stat -c '%U %a' /var/lib/meshverbs /var/lib/meshverbs/identity").split() == ["meshverbs", "700", "meshverbs", "600"],
+    check(guest.must("stat -c '%U %a' /var/lib/meshverbs /var/lib/meshverbs/identity").split() == ["meshverbs", "711", "meshverbs", "600"],
           "... which has made this host's identity")
     said = guest.must("systemd-analyze security --no-pager meshverbsd")
     found = re.search(r"Overall exposure level for meshverbsd.service: ([0-9.]+)", said)
