@@ -98,13 +98,38 @@ struct mv_dir_gid {
 	uint16_t vlan_id; /* MV_VLAN_NONE: none */
 	uint8_t type; /* enum mv_gid_type; MV_GID_TYPE_UNKNOWN: never a path */
 	uint8_t prefix_len; /* bits of the GID (IPv4: 96 + n) of its address's on-link prefix; 0: none known */
-	uint32_t library; /* of a rail with MV_RAIL_QUALIFIED: mv_directory_library() of what it has qualified with; else 0 */
+	union {
+		uint32_t library; /* host 0, of a rail with MV_RAIL_QUALIFIED: mv_directory_library() of what it has qualified with; else 0 */
+		/*
+		 * Other hosts: bit per rail of host 0, of the first MV_DIR_ROUTED_RAILS: a route leads to it out of that rail's netdev, from one
+		 * of its global RoCE v2 addresses without VLAN. Only of those whose host a query across routers found.
+		 */
+		uint32_t routed_from;
+	};
 };
+
+#define MV_DIR_ROUTED_RAILS 32
 
 /** mv_dir_gid_is_kept - has its host not got it at present, and is still known by it (meshverbsd/local/kept.h)? */
 static inline bool mv_dir_gid_is_kept(const struct mv_dir_gid *gid)
 {
 	return gid->index == MV_DIR_INDEX_NONE && gid->type == MV_GID_TYPE_UNKNOWN;
+}
+
+/** mv_dir_gid_may_be_routed - an address that routers forward to, on a netdev without VLAN? Also one that is kept. */
+static inline bool mv_dir_gid_may_be_routed(const struct mv_dir_gid *gid)
+{
+	enum mv_gid_family family = mv_gid_family(&gid->gid);
+
+	return (gid->type == MV_GID_TYPE_ROCE_V2 || mv_dir_gid_is_kept(gid)) && gid->vlan_id == MV_VLAN_NONE &&
+	       (family == MV_FAMILY_IPV4 || family == MV_FAMILY_IPV6);
+}
+
+/** mv_dir_gid_routed - does a route lead from @own, of host 0, to @remote, of another host? */
+static inline bool mv_dir_gid_routed(const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	return own->rail < MV_DIR_ROUTED_RAILS && remote->routed_from >> own->rail & 1 && mv_dir_gid_may_be_routed(own) &&
+	       mv_dir_gid_may_be_routed(remote) && mv_gid_family(&own->gid) == mv_gid_family(&remote->gid);
 }
 
 /* Beacons of @remote_rail arrive on the netdev of @local_rail: the two are on one link. */

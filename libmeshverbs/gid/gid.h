@@ -10,6 +10,9 @@
 
 #include <infiniband/verbs.h>
 
+#define MV_VLAN_NONE                                                                               \
+	0xffffu /* 802.1Q leaves 0xfff reserved; 0xffff is how ib_core says "no VLAN" */
+
 /*
  * GIDs. On Ethernet a GID is an IPv6 address, or an IPv4 address in its IPv4-mapped form
  * (::ffff:a.b.c.d); on InfiniBand it is a subnet prefix and a GUID. All functions here are pure and

@@ -367,6 +367,7 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir,
 /* A path with what its rank depends on. */
 struct ranked {
 	struct mv_path path;
+	uint8_t routed; /* by a router, not on a link or in a subnet */
 	uint8_t n_kept; /* how many of the programs' own addresses it has */
 	uint8_t family_rank; /* 0 is best */
 	uint8_t near; /* on the NUMA node of the program's own device */
@@ -393,6 +394,8 @@ static int ranked_cmp(const struct ranked *a, const struct ranked *b)
 	int order;
 
 	if ((order = compare_numbers(q->linked, p->linked)))
+		return order;
+	if ((order = compare_numbers(a->routed, b->routed)))
 		return order;
 	if ((order = __builtin_popcount(q->stays) - __builtin_popcount(p->stays)))
 		return order;
@@ -483,7 +486,7 @@ static bool types_fit(const struct search *s, const struct mv_dir_gid *a,
 }
 
 /* What is cheap goes first, for few pairs get any further. */
-static bool pair_can_talk(const struct search *s, const struct local_end *end,
+static bool pair_is_near(const struct search *s, const struct local_end *end,
 			  const struct mv_dir_gid *b, bool linked)
 {
 	const struct mv_dir_gid *a = end->gid;
@@ -501,6 +504,11 @@ static bool pair_can_talk(const struct search *s, const struct local_end *end,
 		return linked && a->vlan_id == b->vlan_id;
 	reach = reach_of(a, b);
 	return reach == REACH_SUBNET || (linked && reach == REACH_UNKNOWN);
+}
+
+static bool pair_is_routed(const struct search *s, const struct local_end *end, const struct mv_dir_gid *b)
+{
+	return b->routed_from && types_fit(s, end->gid, b) && mv_dir_gid_routed(end->gid, b);
 }
 
 /* Two entries of one rail: the way of an address to itself? */
@@ -609,9 +617,16 @@ static void search_gid(struct search *s, struct rails *rails, const struct mv_di
 	if (is_out(s, rails, &ranked))
 		return;
 	for (; b < end; b++) {
-		if (rails->local == rails->remote ? !is_loop(&a, b)
-						  : !pair_can_talk(s, &a, b, rails->linked))
-			continue;
+		ranked.routed = 0;
+		if (rails->local == rails->remote) {
+			if (!is_loop(&a, b))
+				continue;
+		} else if (!pair_is_near(s, &a, b, rails->linked)) {
+			if (!pair_is_routed(s, &a, b))
+				continue;
+			ranked.routed = 1;
+		}
+		ranked.path.routed = ranked.routed;
 		ranked.path.remote_gid = b->gid;
 		ranked.n_kept = (uint8_t)(n_kept + mv_gid_equal(&b->gid, &s->request->dgid));
 		take(s, rails, &ranked);
@@ -666,6 +681,36 @@ size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request
 	for (size_t i = 0; i < s.n; i++)
 		ret[i] = s.best[i].path;
 	return s.n;
+}
+
+/* Neither subnet, nor link, nor route. */
+static bool nothing_joins(const struct mv_directory *dir, const struct mv_dir_gid *own, const struct mv_dir_gid *remote)
+{
+	return mv_dir_gid_may_be_routed(own) && mv_dir_gid_may_be_routed(remote) &&
+	       mv_gid_family(&own->gid) == mv_gid_family(&remote->gid) && reach_of(own, remote) == REACH_APART &&
+	       !mv_directory_linked(dir, own->rail, remote->rail) && !mv_dir_gid_routed(own, remote);
+}
+
+bool mv_path_may_join(const struct mv_directory *dir, const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_dir_gid *own = NULL;
+	ssize_t at = -1;
+	bool apart = false;
+
+	while ((at = mv_directory_find_gid(dir, local, (size_t)(at + 1))) >= 0)
+		if (!dir->rails[dir->gids[dir->order[at]].rail].host && mv_dir_gid_may_be_routed(&dir->gids[dir->order[at]]))
+			own = &dir->gids[dir->order[at]];
+	at = -1;
+	while (own && (at = mv_directory_find_gid(dir, remote, (size_t)(at + 1))) >= 0) {
+		const struct mv_dir_gid *there = &dir->gids[dir->order[at]];
+
+		if (!dir->rails[there->rail].host || !mv_dir_gid_may_be_routed(there))
+			continue;
+		if (!nothing_joins(dir, own, there))
+			return true;
+		apart = true;
+	}
+	return !apart;
 }
 
 /* ---- words -------------------------------------------------------------------------------------

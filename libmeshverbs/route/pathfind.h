@@ -42,6 +42,7 @@ struct mv_path {
 	uint8_t type; /* enum mv_gid_type, the same at both ends */
 	uint8_t stays; /* bit 0: local rail is the program's own; bit 1: remote rail is the one the peer's program uses */
 	uint8_t linked; /* beacons heard: known to be on one link */
+	uint8_t routed; /* in different subnets; a route of this host leads there */
 	uint16_t mtu_bytes; /* the smaller of both; 0: unknown */
 	uint32_t rate_mbps; /* the smaller of both; 0: unknown */
 };
@@ -87,8 +88,9 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  *
  * Only pairs that are up (but see @down_too), not excluded, of the same link layer, address family and RoCE version, and either on
  * one link (beacons heard and, unless link-local, not in different subnets) or in one subnet (each one's prefix
- * covers the other; where the link is heard, an unknown prefix covers all), link-local ones of the same VLAN. Order:
- * heard links before merely equal subnets; both ends stay, one stays, none; the programs' own addresses at both
+ * covers the other; where the link is heard, an unknown prefix covers all), link-local ones of the same VLAN; or joined by a
+ * route of this host (mv_dir_gid_routed(); the other end sees to its own). Order:
+ * heard links before merely equal subnets; these before routes; both ends stay, one stays, none; the programs' own addresses at both
  * ends, at one, at none; higher rate; IPv4, then global IPv6, then link-local; RoCE v2 before v1; NUMA node of the
  * program's own device; then lower rail and GID bytes, so that the result is a function of the directory alone. At
  * most one path per pair of rails, except that the pair the programs use may appear with several GID pairs, which
@@ -101,6 +103,14 @@ enum mv_path_verdict mv_path_judge(const struct mv_directory *dir, const struct 
  */
 size_t mv_path_find(const struct mv_directory *dir, const struct mv_path_request *request, uint32_t remote_host,
 		    uint32_t remote_rail, struct mv_path *ret, size_t max);
+
+/**
+ * mv_path_may_join - may this host send from one of its addresses to another host's, as far as the directory knows?
+ *
+ * What is not known may. False for global addresses of one family in different subnets, whose rails are not on one link and which no
+ * route joins.
+ */
+bool mv_path_may_join(const struct mv_directory *dir, const union ibv_gid *local, const union ibv_gid *remote);
 
 /* Lower case without blanks, for JSON and tables; and a sentence part for people. */
 const char *mv_path_verdict_name(enum mv_path_verdict verdict);

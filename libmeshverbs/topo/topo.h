@@ -17,9 +17,6 @@
  * topo_sysfs.h, the plugin's verbs query) fill it; mv_decide() only reads it.
  */
 
-#define MV_VLAN_NONE                                                                               \
-	0xffffu /* 802.1Q leaves 0xfff reserved; 0xffff is how ib_core says "no VLAN" */
-
 /* A network device of this network namespace. */
 struct mv_netdev {
 	uint32_t ifindex;

@@ -120,6 +120,17 @@ int mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t i
 			 const union ibv_gid *dgid);
 
 /**
+ * mv_netlink_leads - do the kernel's tables lead from an address out of one netdev to another address?
+ * @src: an address of that netdev, which policy rules see
+ *
+ * Never by a guess that the destination is on the link. Takes none of the kernel's locks that others may have for long. With
+ * @nl->event_fd -1 there need be no subscription.
+ *
+ * Return: 1, 0, or -errno as mv_netlink_add_route().
+ */
+int mv_netlink_leads(struct mv_netlink *nl, uint32_t ifindex, const union ibv_gid *src, const union ibv_gid *dgid);
+
+/**
  * mv_netlink_parse - the parser behind mv_netlink_fill() and mv_netlink_add_route()
  * @buf: @len bytes of netlink messages, any content
  * @ret_done: set when the end of an answer was met (NLMSG_DONE, or NLMSG_ERROR as an

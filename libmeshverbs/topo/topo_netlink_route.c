@@ -147,3 +147,17 @@ int mv_netlink_add_route(struct mv_netlink *nl, struct mv_topo *topo, uint32_t i
 	}
 	return added;
 }
+
+int mv_netlink_leads(struct mv_netlink *nl, uint32_t ifindex, const union ibv_gid *src, const union ibv_gid *dgid)
+{
+	enum mv_gid_family family = mv_gid_family(dgid);
+	struct mv_topo found;
+	int rc;
+
+	if (family == MV_FAMILY_NONE || family == MV_FAMILY_MULTICAST || mv_gid_family(src) != family)
+		return -EINVAL;
+	mv_topo_init(&found);
+	rc = query_route(nl, &found, ifindex, dgid, src);
+	mv_topo_fini(&found);
+	return rc;
+}

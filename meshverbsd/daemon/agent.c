@@ -38,6 +38,29 @@ static void forget_nets(struct md_agent *agent, const struct md_view *old)
 	}
 }
 
+static bool same_rails(const struct md_desc *a, const struct md_desc *b)
+{
+	if (a->n_rails != b->n_rails)
+		return false;
+	for (uint32_t r = 0; r < a->n_rails; r++)
+		if (a->rails[r].port != b->rails[r].port || strcmp(a->rails[r].device, b->rails[r].device))
+			return false;
+	return true;
+}
+
+/* The kernel has said something: of a route, perhaps. */
+static void on_notice(void *arg)
+{
+	struct md_agent *agent = arg;
+
+	md_routes_changed(&agent->routes, md_now() + MD_ROUTES_NS);
+}
+
+static int route_leads(void *arg, uint32_t ifindex, const union ibv_gid *from, const union ibv_gid *to)
+{
+	return mv_netlink_leads(arg, ifindex, from, to);
+}
+
 static void on_view(void *arg, const struct md_view *old)
 {
 	struct md_agent *agent = arg;
@@ -51,6 +74,12 @@ static void on_view(void *arg, const struct md_view *old)
 	md_gidmap_own(&agent->gidmap, agent->watch.view);
 	md_talk_describe(agent);
 	md_announce_nets(&agent->announce, agent->watch.view, now_ns);
+	if (!same_rails(old->desc, agent->watch.view->desc))
+		md_routes_forget(&agent->routes, &agent->hosts);
+	md_routes_changed(&agent->routes, now_ns);
+	/* Beacons tell neighbours. */
+	md_targets_hurry(&agent->targets, now_ns);
+	agent->targets_ns = 0;
 	md_due_directory(agent, md_desc_n_up(agent->watch.view->desc) < md_desc_n_up(old->desc));
 }
 
@@ -145,6 +174,9 @@ static int start_watch(struct md_agent *agent)
 {
 	int err;
 
+	agent->route_netlink = (struct mv_netlink){.request_fd = -1, .event_fd = -1};
+	agent->routes = (struct md_routes){
+		.leads = route_leads, .arg = &agent->route_netlink, .number = 1, .next_ns = UINT64_MAX};
 	md_drain_load(agent);
 	agent->watch.sysfs = agent->options->sysfs;
 	agent->watch.config = &agent->options->config;
@@ -152,6 +184,7 @@ static int start_watch(struct md_agent *agent)
 	agent->watch.errands = &agent->errands;
 	agent->watch.changed = on_view;
 	agent->watch.taken = is_taken;
+	agent->watch.noticed = on_notice;
 	agent->watch.arg = agent;
 	err = md_watch_start(&agent->watch, agent->event);
 	if (err)
@@ -351,6 +384,7 @@ bool md_agent_stop(struct md_agent *agent)
 	md_targets_fini(&agent->targets);
 	md_qualify_stop(agent);
 	md_watch_stop(&agent->watch);
+	mv_netlink_close(&agent->route_netlink);
 	md_udp_close(&agent->udp);
 	md_publish_fini(&agent->published);
 	md_secure_free(agent->secure);

@@ -91,9 +91,9 @@ static struct mv_dir_gid *add_gid(struct maker *maker, struct mv_dir_rail *rail)
 	return gid;
 }
 
-/* @id: NULL for this host, which has all its GIDs; of others only what they hold. */
+/* @other: NULL for this host, which has all its GIDs; of others only what they hold. */
 static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct md_desc *desc,
-		     const struct mv_host_id *id)
+		     const struct md_host *other)
 {
 	for (uint32_t r = 0; r < desc->n_rails; r++) {
 		const struct mv_dir_rail *from = &desc->rails[r];
@@ -105,20 +105,23 @@ static void add_desc(struct maker *maker, struct mv_dir_host *host, const struct
 		rail->host = place.host;
 		rail->first_gid = place.first_gid;
 		rail->n_gids = 0;
-		library = !id && maker->from->library ? maker->from->library(maker->from->arg, rail->device) : 0;
+		library = !other && maker->from->library ? maker->from->library(maker->from->arg, rail->device) : 0;
 		if (library)
 			rail->flags |= MV_RAIL_QUALIFIED;
 		for (uint32_t g = from->first_gid; g < from->first_gid + from->n_gids; g++) {
 			struct mv_dir_gid *gid;
 			uint32_t at;
 
-			if (id && !md_gidmap_holds(maker->from->map, id, &desc->gids[g].gid))
+			if (other && !md_gidmap_holds(maker->from->map, &other->id, &desc->gids[g].gid))
 				continue;
 			gid = add_gid(maker, rail);
 			at = gid->rail;
 			*gid = desc->gids[g];
 			gid->rail = at;
-			gid->library = library;
+			if (other)
+				gid->routed_from = other->routed ? other->routed[g] : 0;
+			else
+				gid->library = library;
 		}
 	}
 }
@@ -165,7 +168,7 @@ static void add_others(struct maker *maker)
 			dir_host->flags |= MV_PEER_AUTHENTICATED;
 		if (!host->neighbour)
 			dir_host->flags |= MV_PEER_ROUTED;
-		add_desc(maker, dir_host, host->desc, &host->id);
+		add_desc(maker, dir_host, host->desc, host);
 		add_links(maker, dir_host, host);
 	}
 }

@@ -18,6 +18,7 @@
 #include "probes.h"
 #include "publish.h"
 #include "qualify.h"
+#include "routes.h"
 #include "rundir.h"
 #include "secure.h"
 #include "targets.h"
@@ -85,6 +86,8 @@ struct md_agent {
 	struct md_expiry expiry;
 	struct md_gidmap gidmap;
 	struct md_targets targets;
+	struct md_routes routes;
+	struct mv_netlink route_netlink; /* its requests; not subscribed */
 	struct md_announce announce;
 	struct md_carry carry;
 	struct md_bundles bundles;
@@ -203,6 +206,9 @@ void md_trust_carry_out(struct md_agent *agent, const struct md_order *order, st
 bool md_trust_is_right(const struct md_trust *trust, const struct md_statement *said);
 /* Does what that host says come with its pinned key, or the fleet's? */
 bool md_trust_is_authenticated(const struct md_agent *agent, const struct md_host *host);
+
+/* Routes to a host that has answered, and further addresses of it to be asked. */
+void md_due_routes(struct md_agent *agent, struct md_host *host);
 
 /* listen.c: what comes in */
 int md_listen_start(struct md_agent *agent);

@@ -8,6 +8,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "content.h"
+#include "paths.h"
 #include "say.h"
 
 uint64_t md_now(void)
@@ -132,6 +133,39 @@ static void publish(struct md_agent *agent, uint64_t now_ns)
 	agent->publish_ns = agent->published_ns + MD_S;
 }
 
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+/* Should the rail fail by which it answers, it has to be known by others, each once. */
+static void learn_addresses(struct md_agent *agent, const struct md_host *host)
+{
+	union ibv_gid told_by = md_paths_gid(&host->told_by);
+	const struct md_target *of = md_targets_find(&agent->targets, &told_by);
+	uint32_t rail = UINT32_MAX;
+	unsigned int n = 0;
+
+	for (uint32_t g = 0; of && host->routed && g < host->desc->n_gids && n < MD_LEARNED_TARGETS; g++) {
+		if (!host->routed[g] || host->desc->gids[g].rail == rail || mv_dir_gid_is_kept(&host->desc->gids[g]))
+			continue;
+		rail = host->desc->gids[g].rail;
+		n++;
+		if (md_targets_learn(&agent->targets, &host->desc->gids[g].gid, of))
+			agent->targets_ns = 0;
+	}
+}
+
+void md_due_routes(struct md_agent *agent, struct md_host *host)
+{
+	if (md_routes_of(&agent->routes, agent->watch.view, host))
+		md_due_directory(agent, false);
+	learn_addresses(agent, host);
+}
+
+static void look_at_routes(struct md_agent *agent, uint64_t now_ns)
+{
+	if (md_routes_again(&agent->routes, agent->watch.view, &agent->hosts, now_ns))
+		md_due_directory(agent, false);
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /*
@@ -183,6 +217,8 @@ static void do_what_is_due(struct md_agent *agent, uint64_t now_ns)
 		md_renew_look(agent, now_ns);
 	if (md_trust_next(agent) <= now_ns)
 		md_trust_look(agent, now_ns);
+	if (agent->routes.next_ns <= now_ns)
+		look_at_routes(agent, now_ns);
 	if (agent->publish_ns <= now_ns)
 		publish(agent, now_ns);
 	if (agent->heartbeat_ns <= now_ns) {
@@ -205,6 +241,7 @@ static uint64_t earliest(const struct md_agent *agent)
 		md_renew_next(agent),
 		md_trust_next(agent),
 		agent->probes.next_ns,
+		agent->routes.next_ns,
 		md_bundles_next(&agent->bundles), /* on_post() sees to it */
 	};
 	uint64_t next_ns = UINT64_MAX;

@@ -36,6 +36,7 @@ static void take_news(struct md_agent *agent, const struct md_heard *heard, unsi
 			      IN6_IS_ADDR_LINKLOCAL(&heard->ip) ? heard->ifindex : 0);
 	}
 	if (news & (MD_NEWS_DESC | MD_NEWS_SIGHTING)) {
+		md_due_routes(agent, host);
 		md_gidmap_claim(&agent->gidmap, host, agent->watch.view, &agent->targets);
 		md_carry_known(&agent->carry);
 	}
@@ -179,6 +180,16 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 	}
 }
 
+/* Who changes asks those that it asks regularly: so they ask in turn. */
+static void on_hint(struct md_agent *agent, const struct md_received *query, uint64_t now_ns)
+{
+	union ibv_gid gid = md_paths_gid(&query->ip);
+	struct md_target *target = md_targets_find(&agent->targets, &gid);
+
+	if (target && md_target_hinted(target))
+		md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
+}
+
 static void dispatch(struct md_agent *agent, const struct md_received *received,
 		     const struct md_opened *opened, uint64_t now_ns)
 {
@@ -189,6 +200,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 	case MD_KIND_QUERY:
 		agent->counts.queries_received++;
 		md_talk_entry(agent, received);
+		on_hint(agent, received, now_ns);
 		break;
 	case MD_KIND_ENTRY:
 		on_entry(agent, received, opened, now_ns);

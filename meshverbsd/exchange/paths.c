@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 #include "paths.h"
 
+#include "routes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,15 +41,17 @@ static bool is_cut(const struct md_host *host, uint32_t ifindex)
 	return false;
 }
 
-static void add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, bool said_down)
+/* Return: it, if it is new and there was room. */
+static struct md_endpoint *add(struct list *list, const struct md_host *host, const struct in6_addr *ip, uint32_t ifindex, bool said_down)
 {
 	if (list->n == list->max)
-		return;
+		return NULL;
 	for (size_t i = 0; i < list->n; i++)
 		if (list->ends[i].ifindex == ifindex && IN6_ARE_ADDR_EQUAL(&list->ends[i].ip, ip))
-			return;
-	list->ends[list->n++] = (struct md_endpoint){
+			return NULL;
+	list->ends[list->n] = (struct md_endpoint){
 		.ip = *ip, .ifindex = ifindex, .host = host->id, .bundles = md_host_takes_bundles(host), .said_down = said_down, .cut = is_cut(host, ifindex)};
+	return &list->ends[list->n++];
 }
 
 static void add_heard(struct list *list, const struct md_view *view, const struct md_host *host)
@@ -137,6 +141,32 @@ static void add_on_link(struct list *list, const struct md_view *view, struct md
 	}
 }
 
+/* Out of each rail from which a route leads there. */
+static void add_by_routes(struct list *list, const struct md_view *view, const struct md_host *host, uint32_t g)
+{
+	const union ibv_gid *gid = &host->desc->gids[g].gid, *source;
+	const struct in6_addr ip = md_paths_ip(gid);
+	struct md_endpoint *end;
+
+	for (uint32_t r = 0; r < view->desc->n_rails && r < MV_DIR_ROUTED_RAILS && list->n < list->max; r++) {
+		const struct md_net *net = host->routed[g] >> r & 1 ? md_view_net(view, view->rail_ifindexes[r]) : NULL;
+
+		source = net && net->running ? md_routes_source(view->desc, r, gid) : NULL;
+		if (!source)
+			continue;
+		end = add(list, host, &ip, net->ifindex, !rail_hears(&host->desc->rails[host->desc->gids[g].rail]));
+		if (end)
+			end->from = md_paths_ip(source);
+	}
+}
+
+static void add_routes(struct list *list, const struct md_view *view, const struct md_host *host)
+{
+	for (uint32_t g = 0; host->routed && host->desc && g < host->desc->n_gids; g++)
+		if (host->routed[g] && !mv_dir_gid_is_kept(&host->desc->gids[g]))
+			add_by_routes(list, view, host, g);
+}
+
 /* Every address that is asked and has been answered by this host. */
 static void add_routed(struct list *list, const struct md_targets *targets,
 		       const struct md_host *host)
@@ -220,6 +250,7 @@ size_t md_paths_find(const struct md_view *view, const struct md_hosts *hosts, c
 		look_for_cut(view, probes, host);
 		add_heard(&list, view, host);
 		add_on_link(&list, view, host);
+		add_routes(&list, view, host);
 		add_routed(&list, targets, host);
 	}
 	return list.n;

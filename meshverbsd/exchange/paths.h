@@ -9,8 +9,8 @@
 /**
  * md_paths_find - address pairs by which agents may reach the hosts that have a GID
  *
- * First where their beacons come from; then their addresses that are in a network of one of our netdevs; then the
- * address that answered a query, as routes say. Netdevs without carrier are left out. Each pair once. Pure, but that a
+ * First where their beacons come from; then their addresses that are in a network of one of our netdevs; then those
+ * to which routes lead out of our rails; then the address that answered a query, as routes say. Netdevs without carrier are left out. Each pair once. Pure, but that a
  * host keeps those of the second kind until its description, or our view, is another one, and which netdevs probes do not get through by.
  * @max: MD_PATHS_MAX at most
  *

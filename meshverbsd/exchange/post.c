@@ -159,15 +159,19 @@ static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)
 static void send_parcel(void *arg, const struct md_endpoint *to, const struct md_parcel_wire *parcel)
 {
 	struct md_agent *agent = arg;
-	const struct md_bundle_to place = {
-		.host = to->host, .ip = to->ip, .port = agent->udp.port, .ifindex = to->ifindex, .op = MD_PARCEL_CARRY};
+	const struct md_bundle_to place = {.host = to->host,
+					   .ip = to->ip,
+					   .from = to->from,
+					   .port = agent->udp.port,
+					   .ifindex = to->ifindex,
+					   .op = MD_PARCEL_CARRY};
 	uint8_t payload[MD_PAYLOAD_MAX_BYTES];
 
 	if (to->bundles)
 		md_bundles_add(&agent->bundles, &place, parcel, 0);
 	else
-		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex, NULL, payload,
-				 md_parcel_encode(parcel, payload));
+		md_talk_send_for(agent, &to->host, MD_KIND_MESSAGE, &to->ip, agent->udp.port, to->ifindex,
+				 IN6_IS_ADDR_UNSPECIFIED(&to->from) ? NULL : &to->from, payload, md_parcel_encode(parcel, payload));
 }
 
 static void send_bundle(void *arg, const struct md_bundle_to *to, const uint8_t *payload, size_t len)

@@ -41,6 +41,9 @@ static void free_desc(struct md_hosts *hosts, struct md_host *host)
 	free(host->near);
 	host->near = NULL;
 	host->near_view = 0;
+	free(host->routed);
+	host->routed = NULL;
+	host->routes_number = 0;
 	host->cut_changes = 0;
 }
 

@@ -78,7 +78,10 @@ struct md_host {
 	uint64_t near_view;
 	size_t n_near;
 	struct md_near *near;
-	/* Likewise: netdevs of ours by which probes do not get through to it; as of so many changes of paths (0: not known), and of that view. */
+	/* Of routes.c: of each GID of @desc, out of which of our rails a route leads to it (mv_dir_gid.routed_from); as of md_routes.number. */
+	uint32_t *routed; /* NULL: none is known */
+	uint64_t routes_number;
+	/* As @near: netdevs of ours by which probes do not get through to it; as of so many changes of paths (0: not known), and of that view. */
 	uint64_t cut_changes, cut_view;
 	size_t n_cut;
 	uint32_t cut[MD_CUT_MAX];

@@ -128,6 +128,35 @@ struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid
 	return target;
 }
 
+static bool is_answering(const struct md_target *target)
+{
+	return target->answered_ns && !target->silent_since_ns;
+}
+
+bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of)
+{
+	struct md_target *target;
+
+	if (md_targets_find(targets, gid) || add(targets, gid, of->account, &target))
+		return false;
+	target->via = mv_gid_is_zero(&of->via) ? of->gid : of->via;
+	return true;
+}
+
+void md_targets_hurry(struct md_targets *targets, uint64_t now_ns)
+{
+	struct md_target *target, *next;
+
+	HASH_ITER(hh, targets->by_gid, target, next)
+	if (is_answering(target) && target->next_ns > now_ns)
+		target->next_ns = now_ns;
+}
+
+bool md_target_hinted(struct md_target *target)
+{
+	return is_answering(target) && target->n_hints++ < MD_HINTS;
+}
+
 bool md_target_silent(const struct md_target *target, uint64_t now_ns)
 {
 	return target->silent_since_ns && now_ns - target->silent_since_ns >= MD_S &&
@@ -137,11 +166,6 @@ bool md_target_silent(const struct md_target *target, uint64_t now_ns)
 bool md_target_expects(const struct md_target *target, uint64_t now_ns)
 {
 	return target->asked_ns && now_ns - target->asked_ns < MD_QUERY_NS;
-}
-
-static bool is_answering(const struct md_target *target)
-{
-	return target->answered_ns && !target->silent_since_ns;
 }
 
 bool md_target_answered(struct md_target *target, const struct mv_host_id *host, uint64_t now_ns)
@@ -187,6 +211,8 @@ void md_targets_ask_now(struct md_targets *targets, struct md_target *target, ui
 {
 	if (!take_room(targets, target->account, now_ns))
 		return;
+	if (now_ns >= target->regular_ns)
+		target->n_hints = 0;
 	target->regular_ns = now_ns + md_targets_interval_ms(targets) * MD_MS;
 	if (is_answering(target)) {
 		/* Questions of processes may come in between, and count for no more. */
@@ -213,9 +239,16 @@ static void give_up(struct md_target *target, uint64_t now_ns)
 	target->silent_since_ns = now_ns;
 }
 
-static bool is_needed(const struct md_target *target, uint64_t now_ns)
+static bool is_wanted(const struct md_target *target, uint64_t now_ns)
 {
 	return target->name[0] || (target->used_ns && now_ns - target->used_ns < MD_TARGET_IDLE_NS);
+}
+
+static bool is_needed(const struct md_targets *targets, const struct md_target *target, uint64_t now_ns)
+{
+	const struct md_target *via = mv_gid_is_zero(&target->via) ? NULL : md_targets_find(targets, &target->via);
+
+	return is_wanted(target, now_ns) || (via && is_wanted(via, now_ns));
 }
 
 uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
@@ -226,7 +259,7 @@ uint64_t md_targets_tick(struct md_targets *targets, uint64_t now_ns,
 
 	HASH_ITER(hh, targets->by_gid, target, next)
 	{
-		if (!is_needed(target, now_ns)) {
+		if (!is_needed(targets, target, now_ns)) {
 			remove_target(targets, target);
 			continue;
 		}

@@ -29,6 +29,8 @@ struct md_target {
 	 * that it does not any more: MD_QUERY_TRIES in a row were in vain.
 	 */
 	uint64_t silent_since_ns;
+	union ibv_gid via; /* of which host this is another address: needed as long as that one is; zero: none */
+	unsigned int n_hints; /* MD_HINTS, since it was asked regularly */
 	unsigned int n_tries; /* of which there has been no answer so far, while it is not silent */
 	struct mv_host_id host; /* that answered last */
 };
@@ -67,6 +69,21 @@ void md_targets_forget_file(struct md_targets *targets);
  * Return: the target, due at once when it is new; NULL when there are too many, of that account or in all, or no memory.
  */
 struct md_target *md_targets_use(struct md_targets *targets, const union ibv_gid *gid, uint64_t account, uint64_t now_ns);
+
+/**
+ * md_targets_learn - another address of the host that has answered at @of
+ *
+ * Asked, and forgotten, as @of is, and counted for its account.
+ *
+ * Return: whether it is new.
+ */
+bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, const struct md_target *of);
+
+/** md_targets_hurry - we are not what we were: ask those that answer, who will ask us in turn */
+void md_targets_hurry(struct md_targets *targets, uint64_t now_ns);
+
+/** md_target_hinted - it asks us: is it to be asked, for it may not be what it was? Counted. */
+bool md_target_hinted(struct md_target *target);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 

@@ -340,8 +340,11 @@ static int on_notice(sd_event_source *source, int fd, uint32_t revents, void *ar
 	(void)source;
 	(void)fd;
 	(void)revents;
-	if (mv_netlink_changed(&w->netlink))
-		md_watch_noticed(w);
+	if (!mv_netlink_changed(&w->netlink))
+		return 0;
+	if (w->noticed)
+		w->noticed(w->arg);
+	md_watch_noticed(w);
 	return 0;
 }
 

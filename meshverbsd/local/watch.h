@@ -45,6 +45,8 @@ struct md_watch {
 	sd_event_source *notice, *timer;
 	/* Called after view has changed; @old is released afterwards. */
 	void (*changed)(void *arg, const struct md_view *old);
+	/* The kernel has said that something changed, which may be a route; may be NULL. */
+	void (*noticed)(void *arg);
 	/* As md_kept_add(); may be NULL. */
 	bool (*taken)(void *arg, const union ibv_gid *gid);
 	void *arg;

@@ -19,6 +19,7 @@
 struct md_endpoint {
 	struct in6_addr ip;
 	uint32_t ifindex; /* to leave by; 0: as routes say */
+	struct in6_addr from; /* our address to be sent from, for routes that depend on it; unspecified: as routes say */
 	struct mv_host_id host; /* for whom what is sent there is sealed; nothing, where an endpoint is looked for */
 	bool bundles; /* whoever is there takes bundles; nothing, where an endpoint is looked for, as is the next */
 	bool said_down; /* the host says that it does not hear there */

@@ -75,7 +75,16 @@
 #define MD_QUERY_RETRY_NS    (250 * MD_MS) /* between them */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* one that no process needs any more is forgotten after */
 #define MD_SILENT_NS         (5 * MD_S) /* how long an address that did not answer is not asked for a process */
+#define MD_HINTS             4 /* queries that have a host asked that asks us, in MD_QUERY_NS: it may have changed */
+#define MD_LEARNED_TARGETS   8 /* further addresses of a host that has answered at one: should that rail fail */
 #define MD_ANSWERS_PER_S     2000 /* queries answered */
+
+/* Routes to hosts beyond routers; some 3 us a look-up. */
+#define MD_ROUTES_TRIES      4 /* addresses of one of our rails from which a route is looked for */
+#define MD_ROUTES_MAX        2048 /* look-ups for one host: 8 rails to 8 rails with two addresses each are 128 */
+#define MD_ROUTES_PER_TURN   512
+#define MD_ROUTES_TURN_NS    (20 * MD_MS) /* between two turns: a tenth of a processor at most, while hosts are looked at */
+#define MD_ROUTES_NS         (100 * MD_MS) /* after a notice of the kernel's: a router daemon has many at once */
 
 /* The directory file. */
 #define MD_PUBLISH_NS        (50 * MD_MS) /* between two */

@@ -88,7 +88,7 @@ class World:
         said = f"-- client {done.rc}\n{done.out}\n-- server {served.rc}\n{served.out}"
         counts = [int(n) for n in re.findall(r"@@bytes (\d+)", done.out)]
         grown = [counts[2] - counts[0], counts[3] - counts[1]] if len(counts) == 4 else [0, 0]
-        share = grown[case.client_via] / sum(grown) if sum(grown) else 0.0
+        share = grown[case.ways[0][1]] / sum(grown) if sum(grown) else 0.0
         return (done.rc, served.rc) == (0, 0) and bool(re.search(sane, done.out)), share, said
 
     def play_served(self, case, mode):

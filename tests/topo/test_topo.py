@@ -57,6 +57,11 @@ BROKEN = [  # text after BASE, line of the error (0: of the whole file), words t
     ("pci a 0 17:00.0", 5, ["'17:00.0'", "0000:17:00.0"]),
     ("pci a 0 0000:17:00.0\npci a 0 0000:18:00.0", 6, ["a.0 has", "0000:17:00.0"]),
     ("nic a 1\npci a 0 0000:17:00.0\npci a 1 0000:17:00.0", 7, ["belongs to a.0"]),
+    ("router c", 5, ["unknown host 'c'"]),
+    ("route a 1 10.2.0.0/24 10.1.0.9", 5, ["unknown NIC a.1"]),
+    ("route a 0 10.2.0.1/24 10.1.0.9", 5, ["10.2.0.1/24", "host bits"]),
+    ("route a 0 10.2.0.0/24 10.3.0.9", 5, ["gateway 10.3.0.9", "a.0"]),
+    ("route a 0 fd00::/64 10.1.0.9", 5, ["families"]),
     ("nic a 1 10.1.0.2/24\nswitch x a.1 b.0", 0, ["10.1.0.2", "a.1", "b.0"]),
     ("host a-x\nswitch x a.0", 0, ["'a-x'", "link 'x'"]),
 ]

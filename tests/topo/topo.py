@@ -13,6 +13,8 @@ files.  One statement per line, "#" starts a comment, a name is declared before 
     mtu BYTES                               of every netdev, default 4200
     port HOST INDEX KEY=VALUE ...           for the simulator, e.g. link_layer=infiniband
     pci HOST INDEX BDF                      for the simulator, e.g. 0000:17:00.0
+    router HOST                             for the simulator: forwards IP packets; no agent runs there
+    route HOST INDEX PREFIX GATEWAY         for the simulator: out of that NIC
 
 A NIC in no cable or switch is not cabled: it has no carrier.
 
@@ -65,6 +67,8 @@ class Nic:
 class Host:
     name: str
     number: int  # 1 for the file's first host, 2 for the next
+    router: bool = False
+    routes: list = dataclasses.field(default_factory=list)  # (NIC index, network, gateway), in file order
     nics: dict = dataclasses.field(default_factory=dict)  # index: Nic
 
 
@@ -192,6 +196,21 @@ class Parser:
             self.fail(f"PCI address {bdf} belongs to {other.port} already")
         nic.pci = bdf
 
+    def do_router(self, name):
+        self.host(name).router = True
+
+    def do_route(self, host, index, prefix, gateway):
+        nic = self.known_nic(host, index)
+        try:
+            net, hop = ipaddress.ip_network(prefix), ipaddress.ip_address(gateway)
+        except ValueError as err:
+            self.fail(f"bad route '{prefix} {gateway}': {err}")
+        if not any(hop in addr.network for addr in nic.addrs):
+            self.fail(f"gateway {hop} is in no network of {nic.port}")
+        if net.version != hop.version:
+            self.fail(f"'{prefix}' and gateway '{gateway}' are of two address families")
+        self.topo.hosts[host].routes.append((nic.index, net, hop))
+
     def host(self, name):
         if name not in self.topo.hosts:
             self.fail(f"unknown host '{name}'; put 'host {name}' above this line")
@@ -277,6 +296,8 @@ STATEMENTS = {  # verb: least and most arguments, usage
     "mtu": (1, 1, "BYTES"),
     "port": (3, None, "HOST INDEX KEY=VALUE ..."),
     "pci": (3, 3, "HOST INDEX BDF"),
+    "router": (1, 1, "HOST"),
+    "route": (4, 4, "HOST INDEX PREFIX GATEWAY"),
 }
 
 

@@ -117,8 +117,14 @@ static void add_gid(struct dirworld *w, char *at)
 	gid->type = gid_type(word);
 	if (!strcmp(word, "kept"))
 		gid->index = MV_DIR_INDEX_NONE;
-	if (!strcmp(next_word(&at), "vlan"))
-		gid->vlan_id = (uint16_t)next_number(&at);
+	for (word = next_word(&at); *word; word = next_word(&at)) {
+		if (!strcmp(word, "vlan"))
+			gid->vlan_id = (uint16_t)next_number(&at);
+		else if (!strcmp(word, "routed"))
+			gid->routed_from |= 1u << next_number(&at);
+		else
+			fail_msg("gid: '%s'?", word);
+	}
 	w->content.n_gids++;
 }
 

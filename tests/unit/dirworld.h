@@ -9,7 +9,8 @@
  *
  *   host NAME                                    the first one is this host
  *   rail DEVICE [down] [excluded] [ib] [numa N] [rate MBPS] [mtu BYTES] [port N] [dev NETDEV]
- *   gid ADDRESS[/LEN] v1|v2|ib|v?|kept [vlan N]  LEN as people write it: of the address itself
+ *   gid ADDRESS[/LEN] v1|v2|ib|v?|kept [vlan N] [routed RAIL ...]
+ *                                                LEN as people write it: of the address itself; rails of the first host, from 0
  *   link LOCAL_RAIL REMOTE_RAIL                  counted over the whole directory, from 0
  *
  * A rail is 100000 Mb/s, 4096 bytes, up, on NUMA node 0, port 1, unless it says otherwise.

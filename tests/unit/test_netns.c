@@ -246,6 +246,40 @@ static void test_next_hop_object(void **state)
 	assert_ip("nexthop del id 77");
 }
 
+static void test_leads(void **state)
+{
+	static const struct {
+		const char *netdev, *src, *dst;
+		int leads;
+	} cases[] = {
+		{"va", "10.1.0.1", "10.7.0.1", 1},
+		{"vb", "10.1.0.1", "10.7.0.1", 0},
+		{"va", "10.1.0.1", "10.8.0.1", 1}, /* several next hops */
+		{"vb", "10.2.0.1", "10.8.0.1", 1},
+		{"vb", "10.2.0.1", "10.99.0.1", 1}, /* by a rule for the source */
+		{"va", "10.1.0.1", "10.99.0.1", 0}, /* the kernel would guess that it is on the link */
+		{"va", "10.1.0.1", "10.66.0.1", 0},
+		{"va", "10.1.0.1", "10.67.0.1", 0},
+		{"va", "2001:db8:1::1", "2001:db8:7::1", 1},
+		{"vb", "2001:db8:1::1", "2001:db8:8::1", 0},
+		{"va", "10.1.0.1", "2001:db8:7::1", -EINVAL},
+		{"va", "10.1.0.1", "224.0.0.1", -EINVAL},
+	};
+	struct mv_netlink requests = {.request_fd = -1, .event_fd = -1};
+
+	(void)state;
+	assert_int_equal(mv_netlink_fill(&nl, &topo), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		union ibv_gid src = unit_gid(cases[i].src), dst = unit_gid(cases[i].dst);
+		int rc = mv_netlink_leads(&requests, netdev(cases[i].netdev)->ifindex, &src, &dst);
+
+		if (rc != cases[i].leads)
+			fail_msg("out of %s from %s to %s: %d", cases[i].netdev, cases[i].src, cases[i].dst, rc);
+	}
+	assert_true(requests.event_fd < 0);
+	mv_netlink_close(&requests);
+}
+
 static void test_route_out_of_nowhere(void **state)
 {
 	union ibv_gid dgid = unit_gid("10.7.3.4");
@@ -336,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_links),    cmocka_unit_test(test_addrs),
 		cmocka_unit_test(test_vlan),     cmocka_unit_test(test_duplicate_address),
 		cmocka_unit_test(test_routes),   cmocka_unit_test(test_route_out_of_nowhere),
+		cmocka_unit_test(test_leads),
 		cmocka_unit_test(test_next_hop_object),
 		cmocka_unit_test(test_decision), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_changes),

@@ -233,7 +233,21 @@ struct find_case {
 #define MANY_A "host a; rail mlx5_0 numa 0; gid 10.1.0.1/24 v2; rail mlx5_1 numa 1; gid 10.2.0.1/24 v2;"
 #define MANY_B "host b; rail mlx5_0 numa 0; gid 10.1.0.2/24 v2; rail mlx5_1 numa 1; gid 10.2.0.2/24 v2;"
 
+/* Two planes, each routed: rails 0 and 2, rails 1 and 3. */
+#define ROUTED_A "host a; rail d0; gid fe80::a v2; gid 10.1.0.1/28 v1; gid 10.1.0.1/28 v2; rail d1; gid 10.2.0.1/28 v2;"
+#define ROUTED_B "host b; rail d0; gid fe80::b v2; gid 10.3.0.1/28 v1; gid 10.3.0.1/28 v2 routed 0; rail d1; gid 10.4.0.1/28 v2 routed 1;"
+
 static const struct find_case find_cases[] = {
+	{"routes, the peer's wrong rail", ROUTED_A ROUTED_B, "d0 10.1.0.1 v2 10.4.0.1", 1, 3,
+	 "0>2 10.1.0.1>10.3.0.1 v2; 1>3 10.2.0.1>10.4.0.1 v2; "},
+	{"routes, the right rails", ROUTED_A ROUTED_B, "d1 10.2.0.1 v2 10.4.0.1", 1, 3,
+	 "1>3 10.2.0.1>10.4.0.1 v2; 0>2 10.1.0.1>10.3.0.1 v2; "},
+	{"subnets before routes", ROUTED_A "host b; rail d0; gid 10.3.0.1/28 v2 routed 0 routed 1; rail d1; gid 10.2.0.2/28 v2;",
+	 "d0 10.1.0.1 v2 10.3.0.1", 1, 2, "1>3 10.2.0.1>10.2.0.2 v2; 0>2 10.1.0.1>10.3.0.1 v2; 1>2 10.2.0.1>10.3.0.1 v2; "},
+	{"nothing else is routed: RoCE v1, VLANs, other families, ports that are down",
+	 "host a; rail d0; gid 10.1.0.1/28 v1; gid 10.1.0.2/28 v2 vlan 7; gid fd01::1/64 v2; rail d1 down; gid 10.2.0.1/28 v2;"
+	 "host b; rail d0; gid 10.3.0.1/28 v1 routed 0; gid 10.3.0.1/28 v2 routed 0 routed 1; gid fd02::1/64 v2 vlan 7 routed 0;",
+	 "d0 10.1.0.1 v1 10.3.0.1", 1, 2, ""},
 	{"triangle, peer's wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.1", 1, 3, "0>2 10.0.1.1>10.0.1.2 v2; "},
 	{"triangle, own wrong rail", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.3.2", 2, 5, "1>5 10.0.3.1>10.0.3.2 v2; "},
 	{"triangle, both wrong", TRIANGLE, "mlx5_0 10.0.1.1 v2 10.0.2.2", 2, 4, "1>5 10.0.3.1>10.0.3.2 v2; "},
@@ -366,6 +380,30 @@ static void test_find(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(find_cases) / sizeof(find_cases[0]); i++)
 		check_find(&find_cases[i]);
+}
+
+/* Is there an own address, and one of the peer's, that nothing joins? */
+static void test_may_join(void **state)
+{
+	static const struct {
+		const char *local, *remote;
+		bool may;
+	} cases[] = {
+		{"10.1.0.1", "10.3.0.1", true}, {"10.1.0.1", "10.4.0.1", false}, {"10.2.0.1", "10.4.0.1", true},
+		{"10.2.0.1", "10.3.0.1", false}, {"fe80::a", "10.3.0.1", true},	 {"10.2.0.1", "10.9.0.1", true},
+		{"10.9.0.1", "10.3.0.1", true}, {"10.1.0.1", "10.5.0.1", true},
+	};
+	struct dirworld world;
+
+	(void)state;
+	dirworld_init(&world, ROUTED_A ROUTED_B "rail d2; gid 10.5.0.1/28 v2; link 0 4;");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		union ibv_gid local = unit_gid(cases[i].local), remote = unit_gid(cases[i].remote);
+
+		if (mv_path_may_join(&world.dir, &local, &remote) != cases[i].may)
+			fail_msg("%s to %s", cases[i].local, cases[i].remote);
+	}
+	dirworld_fini(&world);
 }
 
 static void test_find_figures(void **state)
@@ -582,6 +620,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_judge),          cmocka_unit_test(test_find),
+		cmocka_unit_test(test_may_join),
 		cmocka_unit_test(test_find_figures),   cmocka_unit_test(test_find_room), cmocka_unit_test(test_find_down), cmocka_unit_test(test_address_gone),
 		cmocka_unit_test(test_own_host),
 		cmocka_unit_test(test_find_and_judge), cmocka_unit_test(test_words),

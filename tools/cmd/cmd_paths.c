@@ -102,6 +102,19 @@ static int find_from(const struct mv_directory *dir, const struct question *ques
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
+/* Link-local ones: matters for those alone; which netdev they are on, is not known here. */
+static bool is_routed(const struct mv_directory *dir, const struct question *question, const struct mv_dir_gid *own)
+{
+	ssize_t at = -1;
+
+	if (mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL)
+		return true;
+	while ((at = mv_directory_find_gid(dir, &question->dgid, (size_t)(at + 1))) >= 0)
+		if (mv_dir_gid_routed(own, &dir->gids[dir->order[at]]))
+			return true;
+	return false;
+}
+
 static void show_verdict(struct out *out, const struct mv_directory *dir,
 			 const struct question *question, const struct mv_dir_gid *gid)
 {
@@ -110,9 +123,7 @@ static void show_verdict(struct out *out, const struct mv_directory *dir,
 					  .port_num = rail->port,
 					  .sgid = gid->gid,
 					  .sgid_type = gid->type,
-					  /* Matters for those alone; which netdev it is on, is not known here. */
-					  .routed = mv_gid_family(&gid->gid) ==
-						    MV_FAMILY_LINK_LOCAL,
+					  .routed = is_routed(dir, question, gid),
 					  .dgid = question->dgid};
 	enum mv_path_verdict verdict;
 	uint32_t host, remote;

@@ -144,7 +144,7 @@ static void show_path(struct out *out, const struct dirview *view, const struct 
 	out_text(out, "peer_gid", "PEER GID", OUT_PLAIN, mv_gid_format(&path->remote_gid, gid));
 	out_text(out, "type", "TYPE", OUT_PLAIN, mv_gid_type_name(path->type));
 	out_bool(out, "linked", NULL, path->linked);
-	out_text(out, NULL, "KNOWN BY", OUT_PLAIN, path->linked ? "beacons" : "subnet");
+	out_text(out, NULL, "KNOWN BY", OUT_PLAIN, path->linked ? "beacons" : path->routed ? "route" : "subnet");
 	out_bool(out, "stays", NULL, path->stays & 1);
 	out_bool(out, "peer_stays", NULL, path->stays & 2);
 	out_uint(out, "rate_mbps", NULL, path->rate_mbps);

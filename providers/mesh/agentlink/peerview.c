@@ -336,6 +336,18 @@ int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail
 	return err;
 }
 
+bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
+{
+	const struct mv_directory *dir;
+	int cancel = lock_view();
+	bool may;
+
+	dir = current_directory();
+	may = !dir || mv_path_may_join(dir, local, remote);
+	unlock_view(cancel);
+	return may;
+}
+
 static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
 {
 	bool alive = false;

@@ -52,6 +52,9 @@ struct mesh_view_rail {
  */
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
+/** mesh_view_may_join - mv_path_may_join(); true where the directory cannot be read */
+bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
+
 /** mesh_view_forget - there is a new directory: nothing is looked up in the old one any more */
 void mesh_view_forget(void);
 

@@ -228,6 +228,11 @@ int mesh_conn_open_path(struct mesh_conn *conn, const struct mv_move_action *act
 		snprintf(why, why_size, "the rail is not in the directory any more");
 		return err;
 	}
+	/* The peer's routes lead here, as it says; ours have to lead there. */
+	if (!mesh_view_may_join(&action->local_gid, &action->remote_gid)) {
+		snprintf(why, why_size, "no route of this host leads there");
+		return -EHOSTUNREACH;
+	}
 	ret->pd = pd_on(conn, place.device, why, why_size);
 	if (!ret->pd)
 		return -EIO;

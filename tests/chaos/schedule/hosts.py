@@ -16,6 +16,7 @@ PAIR = REPO / "tests/topo/pair.topo"
 SURVIVE = "[meshverbs]\nbase = mlx5\nsurvive = on\n[log]\ntarget = /var/log/meshverbs.log\nlevel = debug\n"
 SERVER, CLIENT = "a", "b"
 CARRIER_SECONDS = 60
+KEY_FILE = "/etc/libibverbs.d/mesh/key"
 world.PREFIX = "chaos"
 
 
@@ -71,7 +72,14 @@ class Hosts:
     def up(cls, build, stage=None, label="chaos", server_build=None, topo=PAIR):
         """server_build: where that host's plugin and agent are from, if not from where the client's are"""
         other = (lambda place: come_from(place, SERVER, server_build)) if server_build else None
-        with world.World.up(topo, build, stage, label, other) as place:
+        def before(place):
+            if other:
+                other(place)
+            if stage and place.is_routed():  # no first contact proves who is beyond a router, so nothing would move
+                for host in place.ends():
+                    place.write(host, KEY_FILE, "5a" * 32 + "\n")
+
+        with world.World.up(topo, build, stage, label, before) as place:
             yield cls(place)
 
     def linger(self, random, low=0.3, high=1.5):  # pylint: disable=no-self-use
@@ -133,6 +141,8 @@ class Hosts:
                 self.control_loss(host, 0)
             agents.start(self.sim, [SERVER, CLIENT])
             agents.wait(self.sim, self.topo)
+            if self.world.is_routed():
+                self.world.wait_known([SERVER, CLIENT])
 
     def both(self, program, options, before=()):
         """(server, client), running; before: what comes before the program in its command"""

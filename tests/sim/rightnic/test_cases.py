@@ -33,9 +33,17 @@ class Cases(unittest.TestCase):
         right = {(f"{c.server}.{c.server_nic}", f"{c.client}.{c.client_nic}") for c in found if c.right}
         self.assertEqual(right, {("a.0", "b.0"), ("b.0", "a.0"), ("b.1", "c.0"), ("c.0", "b.1"), ("c.1", "a.1"), ("a.1", "c.1")})
 
-    def test_two_paths_are_refused(self):
-        with self.assertRaises(ValueError):
-            cases.all_cases(topologies.parse(TWO_PATHS, "t"), ["p"])
+    def test_two_paths(self):
+        found = cases.all_cases(topologies.parse(TWO_PATHS, "t"), ["p"])
+        self.assertEqual({(c.server_nic, c.client_nic) for c in found if c.right}, {(0, 0), (1, 1)})
+        self.assertEqual(len(found), 8)
+
+    def test_routes_of_both_ends(self):
+        topo = topologies.load("routed")
+        self.assertEqual(cases.paths(topo, "a", "b"), [(0, 0), (1, 1)])
+        self.assertEqual({(c.server, c.client) for c in cases.all_cases(topo, ["p"])}, {("a", "b"), ("b", "a")})
+        topo.hosts["b"].routes.pop(0)  # no way back
+        self.assertEqual(cases.paths(topo, "a", "b"), [(1, 1)])
 
     def test_a_sample_has_every_program_wrong_and_repeats_itself(self):
         found = cases.all_cases(topologies.load("triangle"), ["p", "q", "r"])
@@ -47,8 +55,8 @@ class Cases(unittest.TestCase):
 
 
 class Judge(unittest.TestCase):
-    right = cases.Case("p", "a", "b", 0, 0, 0, 0)
-    wrong = cases.Case("p", "a", "b", 1, 0, 0, 0)
+    right = cases.Case("p", "a", "b", 0, 0, ((0, 0), (1, 1)))
+    wrong = cases.Case("p", "a", "b", 1, 0, ((0, 0), (1, 1)))
 
     def test_bare(self):
         self.assertEqual(cases.judge(self.right, False, result(True)), "")
@@ -62,7 +70,10 @@ class Judge(unittest.TestCase):
             self.assertEqual(cases.judge(case, True, result(True)), "")
             self.assertEqual(cases.judge(case, True, result(False)), "fails")
             other = {"a": {0: 0.99}, "b": {0: 0.1, 1: 0.9}}
-            self.assertIn("other NICs of b", cases.judge(case, True, result(True, other)))
+            self.assertIn("other NICs than", cases.judge(case, True, result(True, other)))
+        one = {"a": {1: 0.99}, "b": {1: 0.99}}
+        self.assertIn("other NICs than 0 and 0", cases.judge(self.right, True, result(True, one)))
+        self.assertEqual(cases.judge(self.wrong, True, result(True, one)), "")
 
 
 class GidPairs(unittest.TestCase):

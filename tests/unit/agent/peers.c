@@ -100,10 +100,14 @@ struct md_view *peers_view(const char *text)
 	view->desc = peers_desc(text);
 	view->onlinks = calloc(view->desc->n_gids + 1, sizeof(*view->onlinks));
 	assert_non_null(view->onlinks);
+	view->gid_ifindexes = calloc(view->desc->n_gids + 1, sizeof(*view->gid_ifindexes));
+	assert_non_null(view->gid_ifindexes);
+	for (uint32_t g = 0; g < view->desc->n_gids; g++)
+		view->gid_ifindexes[g] = view->desc->gids[g].rail + 1;
 	for (uint32_t r = 0; r < view->desc->n_rails; r++) {
 		struct md_net *net = &view->nets[view->n_nets++];
 
-		net->ifindex = r + 1;
+		net->ifindex = view->rail_ifindexes[r] = r + 1;
 		net->rail = r;
 		net->running = net->has_ipv4 = net->has_ipv6 = true;
 		memcpy(net->name, view->desc->rails[r].netdev, sizeof(net->name));

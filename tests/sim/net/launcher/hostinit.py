@@ -57,8 +57,8 @@ def ip_batch(lines):
         raise SimError(f"ip: {done.stderr.strip()}")
 
 
-def network(plan, stand_ins):
-    """Bring the netdevs up and give them their addresses."""
+def network(plan, host, stand_ins):
+    """Bring the netdevs up and give them their addresses and routes."""
     lines = ["link set lo up", f"addr add {plan.mgmt} dev mgmt0", "link set mgmt0 up",
              f"route add default via {plans.MGMT_NET[-2]} dev mgmt0"]
     for nic in plan.nics:
@@ -70,7 +70,11 @@ def network(plan, stand_ins):
                 lines.append(f"link add link {nic.netdev} name {name} type vlan id {vid}")
             lines.append(f"link set {name} up")
             lines += [f"addr add {addr} dev {name}{nodad(addr)}" for addr in addrs]
+    lines += [f"route add {net} via {hop} dev eth{index}" for index, net, hop in host.routes]
     ip_batch(lines)
+    if host.router:
+        write_sysctl("ipv4/ip_forward", 1)
+        write_sysctl("ipv6/conf/all/forwarding", 1)
 
 
 def nodad(addr):
@@ -135,7 +139,7 @@ def main():
     plan = next(p for p in plans.hosts(topo) if p.name == files["host"])
     socket.sethostname(plan.name)
     set_sysctls([nic.netdev for nic in plan.nics])
-    network(plan, files["stand_ins"])
+    network(plan, topo.hosts[plan.name], files["stand_ins"])
     make_files(files, plan)
     os.execv(files["daemon"], [files["daemon"], files["config"]])
 

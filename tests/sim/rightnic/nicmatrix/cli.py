@@ -18,13 +18,15 @@ from .world import World, need, staged
 import topo as topologies
 
 TOPOLOGIES = ("triangle", "ring4")
+ROUTED = ("routed",)
 BARE_S, STACKED_S = 12, 30
 
 
 def parse(words):
     top = argparse.ArgumentParser(prog="matrix", description=__doc__)
     top.add_argument("build", metavar="BUILD")
-    top.add_argument("--topology", choices=TOPOLOGIES, action="append", help="default: both")
+    top.add_argument("--topology", choices=TOPOLOGIES + ROUTED, action="append", help="default: " + ", ".join(TOPOLOGIES))
+    top.add_argument("--no-hosts-file", action="store_true", help="hosts beyond routers stand in nobody's hosts file")
     top.add_argument("--short", action="store_true", help="one wrong choice for each program, some right ones")
     top.add_argument("--seed", type=int, help="of the sample (default: a new one, printed)")
     top.add_argument("--only", metavar="REGEX", help="cases by name, e.g. 'ib_write_bw a.0 < b.1'")
@@ -34,14 +36,14 @@ def parse(words):
     return top.parse_args(words)
 
 
-def run_all(topology, cases, build, stage, jobs, notify):
+def run_all(topology, cases, build, stage, jobs, notify, hosts_file=None):
     """{Case: (result, what is wrong)}; jobs simulations, each running one case at a time."""
     stacked, todo, outcomes, lock = bool(stage), queue.SimpleQueue(), {}, threading.Lock()
     for case in cases:
         todo.put(case)
 
     def work(number):
-        with World.up(topology, build, stage, f"{topology[:4]}{number}") as world:
+        with World.up(topology, build, stage, f"{topology[:4]}{number}", hosts_file=hosts_file) as world:
             with contextlib.suppress(queue.Empty):
                 while True:
                     case = todo.get_nowait()
@@ -90,7 +92,7 @@ def main(words=None):
         for name in args.topology or TOPOLOGIES:
             cases = chosen(args, topologies.load(name))
             for stacked in [half for half in (False, True) if args.half in (None, "stacked" if half else "bare")]:
-                outcomes = run_all(name, cases, args.build, stage if stacked else None, args.jobs, show)
+                outcomes = run_all(name, cases, args.build, stage if stacked else None, args.jobs, show, False if args.no_hosts_file else None)
                 title = f"{name}, {'meshverbs at both ends' if stacked else 'bare'}"
                 print("\n" + report.matrix(title, outcomes, stacked))
                 wrong = sum(bool(text) for _, text in outcomes.values())

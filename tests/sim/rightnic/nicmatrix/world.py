@@ -91,10 +91,11 @@ class World:
 
     @classmethod
     @contextlib.contextmanager
-    def up(cls, topology, build, stage=None, label="", before_agents=None):
+    def up(cls, topology, build, stage=None, label="", before_agents=None, hosts_file=None):
         """stage: a folder that meshverbs was installed into, for hosts that have it and its agent; None for bare ones.
 
-        before_agents: called with the World when all but the agents is there.
+        before_agents: called with the World when all but the agents is there. hosts_file: whether hosts beyond routers stand in the
+        hosts file of each other; default: where the topology has routers.
         """
         name = f"{PREFIX}-{os.getpid()}{'-' + label if label else ''}-{'on' if stage else 'bare'}"
         with Simulation.up(str(topology), name, build, [stage] if stage else []) as place:
@@ -102,12 +103,49 @@ class World:
             if before_agents:
                 before_agents(world)
             if stage:
-                world.start_agents()
+                world.start_agents(world.is_routed() if hosts_file is None else hosts_file)
             yield world
 
-    def start_agents(self):
-        agents.start(self.sim, list(self.pids))
+    def ends(self):
+        """Hosts that are no routers."""
+        return [host for host in self.pids if not self.topo.hosts[host].router]
+
+    def is_routed(self):
+        return len(self.ends()) < len(self.pids)
+
+    def start_agents(self, hosts_file=False):
+        hosts = self.ends()
+        for host in hosts if hosts_file else ():
+            self.write(host, "/etc/libibverbs.d/mesh/hosts", "".join(
+                f"{name} {' '.join(str(addr.ip) for nic in self.topo.hosts[name].nics.values() for addr in nic.addrs)}\n"
+                for name in hosts if name != host))
+        agents.start(self.sim, hosts)
         agents.wait(self.sim, self.topo)
+        if hosts_file:
+            self.wait_known(hosts)
+
+    def lacking(self, host, other):
+        """What the directory of a host lacks of one beyond routers, as text; "" when nothing."""
+        seen = agents.read(self.sim, host)
+        down = [rail.device for rail in seen.rails if rail.host == other and not rail.up] if seen else []
+        unknown = [str(addr) for nic in self.topo.hosts[other].nics.values() for addr in nic.addrs
+                   if not agents.knows(self.sim, host, str(addr))]
+        return f"{host}: of {other} lacks {unknown}, down {down}" if unknown or down else ""
+
+    def wait_known(self, hosts, seconds=60):
+        """Until each knows all addresses of the others, and has their ports as up."""
+        limit = time.monotonic() + seconds
+        while lacking := "; ".join(filter(None, (self.lacking(host, other) for host in hosts for other in hosts if other != host))):
+            if time.monotonic() > limit:
+                raise RuntimeError(f"after {seconds} s: {lacking}")
+            time.sleep(0.05)
+
+    def write(self, host, path, text):
+        """A file as the host sees it."""
+        done = subprocess.run(self.argv(host, "env", "LD_PRELOAD=", "sh", "-c", 'cat >"$1"; chmod 600 "$1"', "write", path), input=text, text=True,
+                              capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{path} of {host}: {done.stderr}")
 
     def argv(self, host, *command):
         return lifecycle.command(self.sim, host, list(command))

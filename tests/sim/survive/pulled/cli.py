@@ -14,7 +14,7 @@ import time
 from nicmatrix.world import need
 from schedule import hosts
 
-from . import judge
+from . import REPO, judge
 from .play import Early, Play, go_before
 from .programs import CASES, SHORT
 
@@ -27,6 +27,7 @@ def parse(words):
     top.add_argument("build", metavar="BUILD")
     top.add_argument("--half", choices=("stacked", "bare", "both"), default="both")
     top.add_argument("--only", metavar="REGEX", default="", help="of the programs' names")
+    top.add_argument("--topology", choices=("pair", "routed"), default="pair", help="routed: each NIC in a subnet of its own, with a router between")
     top.add_argument("--short", action="store_true", help=f"only {', '.join(SHORT['stacked'])}; bare only {', '.join(SHORT['bare'])}")
     top.add_argument("--seed", type=int, help="when and where it is pulled; default: a new one, printed")
     return top.parse_args(words)
@@ -61,11 +62,11 @@ def play(place, case, half, seed, build):
     return verdict, line
 
 
-def run(build, half, cases, seed):
+def run(build, half, cases, seed, topo):
     """[(verdict, row)]"""
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
-        place = stack.enter_context(hosts.Hosts.up(build, stage, "programs"))
+        place = stack.enter_context(hosts.Hosts.up(build, stage, "programs", topo=topo))
         return [play(place, case, half, seed, build) for case in cases]
 
 
@@ -80,7 +81,7 @@ def main(words=None):
     print(HEAD, flush=True)
     done = []
     for half in ("stacked", "bare") if args.half == "both" else (args.half,):
-        done += run(build, half, [case for case in cases if not args.short or case.name in SHORT[half]], seed)
+        done += run(build, half, [case for case in cases if not args.short or case.name in SHORT[half]], seed, REPO / f"tests/topo/{args.topology}.topo")
     wrong = sum(verdict == "WRONG" for verdict, _ in done)
     if wrong:
         print("\n".join(["", HEAD, *(line for _, line in done)]))

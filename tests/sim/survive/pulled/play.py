@@ -104,7 +104,7 @@ class Play:
         if not self.wait(lambda: max(grown().values()) >= share):
             raise Early(f"{max(grown().values()):.2f} MB of {share:.2f} MB were carried before it could be pulled")
         busy = max(grown(), key=grown().get)
-        self.out.pulled, self.out.nic = self.random.choice((f"l{busy}", f"{SERVER}.{busy}", f"{CLIENT}.{busy}")), f"mlx5_{busy}"
+        self.out.pulled, self.out.nic = self.random.choice((self.place.topo.nic(f"{SERVER}.{busy}").link, f"{SERVER}.{busy}", f"{CLIENT}.{busy}")), f"mlx5_{busy}"
         if self.case.fault:
             self.place.fault(f"{CLIENT}.{busy}", self.case.fault)
             time.sleep(FAULT_S)

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Routes to hosts beyond routers: what is looked up, what ways follow, which addresses are asked. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "content.h"
+#include "fault.h"
+#include "paths.h"
+#include "peers.h"
+#include "routes.h"
+
+#define OWN "rail mlx5_0; gid fe80::1/64 v2; gid 10.1.0.1/28 v1; gid 10.1.0.1/28 v2; rail mlx5_1; gid 10.2.0.1/28 v2; gid fd02::1/64 v2;"
+#define PEER "rail mlx5_0; gid fe80::2/64 v2; gid 10.3.0.1/28 v1; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2; gid 10.1.0.2/28 v2;"
+
+static struct md_view *view;
+static struct md_hosts hosts;
+static struct md_gidmap map;
+static struct md_targets targets;
+static struct md_probes probes;
+static struct md_routes routes;
+
+/* The kernel's: pairs of netdev and destination. */
+static struct {
+	uint32_t ifindex;
+	const char *to;
+} table[8];
+static size_t n_table, n_asked;
+
+static int leads(void *arg, uint32_t ifindex, const union ibv_gid *from, const union ibv_gid *to)
+{
+	union ibv_gid own[] = {unit_gid("10.1.0.1"), unit_gid("10.2.0.1")};
+
+	(void)arg;
+	n_asked++;
+	assert_true(ifindex == 1 || ifindex == 2);
+	assert_true(mv_gid_equal(from, &own[ifindex - 1]));
+	for (size_t i = 0; i < n_table; i++) {
+		union ibv_gid there = unit_gid(table[i].to);
+
+		if (table[i].ifindex == ifindex && mv_gid_equal(&there, to))
+			return 1;
+	}
+	return 0;
+}
+
+static void route(uint32_t ifindex, const char *to)
+{
+	table[n_table].ifindex = ifindex;
+	table[n_table++].to = to;
+}
+
+static void on_leaving(void *arg, const struct md_host *host)
+{
+	(void)arg;
+	md_gidmap_release(&map, &host->id, host->desc);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&hosts, 0, sizeof(hosts));
+	memset(&map, 0, sizeof(map));
+	memset(&targets, 0, sizeof(targets));
+	memset(&probes, 0, sizeof(probes));
+	hosts.leaving = on_leaving;
+	routes = (struct md_routes){.leads = leads, .number = 1, .next_ns = UINT64_MAX};
+	n_table = n_asked = 0;
+	view = peers_view(OWN);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	md_hosts_fini(&hosts);
+	md_gidmap_fini(&map);
+	md_targets_fini(&targets);
+	md_view_free(view);
+	return 0;
+}
+
+static struct md_host *host(unsigned int n)
+{
+	struct mv_host_id id = peers_id(n);
+
+	return md_hosts_find(&hosts, &id);
+}
+
+static void tell(unsigned int n, uint64_t generation, const char *text)
+{
+	struct peer peer = {n, 1, generation, 5000, text};
+	unsigned int news;
+
+	assert_int_equal(peers_tell(&hosts, &peer, "10.3.0.1", MD_S, &news), 0);
+	md_gidmap_claim(&map, host(n), view, &targets);
+	md_gidmap_settle(&map, &hosts, view, &targets);
+}
+
+/* GIDs of PEER that routes may lead to. */
+enum {
+	ON_0 = 2,
+	ON_1,
+	NEAR,
+};
+
+static void test_looked_up_once(void **state)
+{
+	(void)state;
+	route(1, "10.3.0.1");
+	route(2, "10.4.0.1");
+	tell(1, 1, PEER);
+	assert_true(md_routes_of(&routes, view, host(1)));
+	assert_int_equal(host(1)->routed[ON_0], 1);
+	assert_int_equal(host(1)->routed[ON_1], 2);
+	/* What is in a network of the rail's own is no matter of routes; but out of the other rail it is asked for. */
+	assert_int_equal(host(1)->routed[NEAR], 0);
+	assert_int_equal(n_asked, 5);
+	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_int_equal(n_asked, 5);
+}
+
+static void test_changes(void **state)
+{
+	(void)state;
+	tell(1, 1, PEER);
+	assert_false(md_routes_of(&routes, view, host(1)));
+	route(1, "10.3.0.1");
+	md_routes_changed(&routes, 5 * MD_S);
+	md_routes_changed(&routes, 7 * MD_S);
+	assert_int_equal(routes.next_ns, 5 * MD_S);
+	assert_true(md_routes_again(&routes, view, &hosts, 5 * MD_S));
+	assert_int_equal(host(1)->routed[ON_0], 1);
+	assert_true(routes.next_ns == UINT64_MAX);
+	/* And it is gone again. */
+	n_table = 0;
+	md_routes_changed(&routes, 8 * MD_S);
+	assert_true(md_routes_again(&routes, view, &hosts, 8 * MD_S));
+	assert_int_equal(host(1)->routed[ON_0], 0);
+	/* Another description is looked at anew. */
+	route(2, "10.4.0.1");
+	tell(1, 2, "rail mlx5_1; gid 10.4.0.1/28 v2;");
+	assert_null(host(1)->routed);
+	assert_true(md_routes_of(&routes, view, host(1)));
+	assert_int_equal(host(1)->routed[0], 2);
+	md_routes_forget(&routes, &hosts);
+	assert_null(host(1)->routed);
+}
+
+static void test_not_of_neighbours(void **state)
+{
+	struct peer peer = {1, 1, 1, 1000, PEER};
+	unsigned int news;
+
+	(void)state;
+	assert_int_equal(peers_hear(&hosts, &peer, 1, 0, MD_S, &news), 0);
+	md_gidmap_claim(&map, host(1), view, &targets);
+	assert_false(md_routes_of(&routes, view, host(1)));
+	assert_int_equal(n_asked, 0);
+}
+
+/* Hosts of many addresses cost no more than their share, and those behind them wait for the next turn. */
+static void test_bounds(void **state)
+{
+	char text[8192] = "rail mlx5_0;";
+	uint64_t before;
+
+	(void)state;
+	for (int i = 0; i < 240; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "gid 10.5.0.%d/24 v2;", i + 1);
+	tell(1, 1, text);
+	tell(2, 1, text);
+	tell(3, 1, PEER);
+	md_routes_changed(&routes, MD_S);
+	before = routes.n_looked;
+	md_routes_again(&routes, view, &hosts, MD_S);
+	assert_int_equal(routes.n_looked - before, 2 * 480);
+	assert_int_equal(routes.next_ns, MD_S + MD_ROUTES_TURN_NS);
+	assert_int_not_equal(host(3)->routes_number, routes.number);
+	md_routes_again(&routes, view, &hosts, MD_S);
+	assert_int_equal(host(3)->routes_number, routes.number);
+	assert_true(routes.next_ns == UINT64_MAX);
+}
+
+/* Messages go out of each rail that has a route, from its address. */
+static void test_ways(void **state)
+{
+	const union ibv_gid from[] = {unit_gid("10.1.0.1"), unit_gid("10.2.0.1")}, to[] = {unit_gid("10.3.0.1"), unit_gid("10.4.0.1")};
+	struct md_endpoint ends[MD_PATHS_MAX];
+	size_t n;
+
+	(void)state;
+	route(1, "10.3.0.1");
+	route(2, "10.4.0.1");
+	tell(1, 1, "rail mlx5_0; gid 10.3.0.1/28 v2; rail mlx5_1; gid 10.4.0.1/28 v2;");
+	md_routes_of(&routes, view, host(1));
+	n = md_paths_find(view, &hosts, &map, &targets, &probes, &to[0], ends, MD_PATHS_MAX);
+	assert_int_equal(n, 2);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(ends[i].ifindex, i + 1);
+		assert_memory_equal(&ends[i].from, &from[i], sizeof(from[i]));
+		assert_memory_equal(&ends[i].ip, &to[i], sizeof(to[i]));
+	}
+	view->nets[0].running = false;
+	assert_int_equal(md_paths_find(view, &hosts, &map, &targets, &probes, &to[0], ends, MD_PATHS_MAX), 1);
+	assert_int_equal(ends[0].ifindex, 2);
+}
+
+static void test_in_the_directory(void **state)
+{
+	const union ibv_gid to = unit_gid("10.4.0.1");
+	const struct mv_host_id self = {{9}};
+	const struct md_content_from from = {.self = &self, .name = "me", .view = view, .hosts = &hosts, .map = &map, .targets = &targets};
+	struct md_content content;
+
+	(void)state;
+	route(2, "10.4.0.1");
+	tell(1, 1, PEER);
+	md_routes_of(&routes, view, host(1));
+	assert_int_equal(md_content_make(&from, MD_S, &content), 0);
+	for (size_t g = 0; g < content.dir.n_gids; g++)
+		assert_int_equal(content.gids[g].routed_from, mv_gid_equal(&content.gids[g].gid, &to) ? 2 : 0);
+	md_content_free(&content);
+}
+
+static void test_no_memory(void **state)
+{
+	(void)state;
+	route(1, "10.3.0.1");
+	tell(1, 1, PEER);
+	fault_arm(FAULT_ALLOC, 1, ENOMEM);
+	assert_false(md_routes_of(&routes, view, host(1)));
+	fault_disarm();
+	assert_null(host(1)->routed);
+	assert_true(md_routes_of(&routes, view, host(1)));
+}
+
+/* ---- addresses that are asked ---------------------------------------------------------------- */
+
+static size_t n_queries;
+
+static void count(void *arg, const struct md_target *target)
+{
+	(void)arg;
+	(void)target;
+	n_queries++;
+}
+
+static void test_learned(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1"), two = unit_gid("10.4.0.1"), three = unit_gid("10.5.0.1");
+	const struct mv_host_id id = peers_id(1);
+	struct md_target *target;
+
+	(void)state;
+	target = md_targets_use(&targets, &one, 77, MD_S);
+	assert_true(md_targets_learn(&targets, &two, target));
+	assert_false(md_targets_learn(&targets, &two, target));
+	assert_false(md_targets_learn(&targets, &one, target));
+	/* What follows from a learned one is the first one's. */
+	assert_true(md_targets_learn(&targets, &three, md_targets_find(&targets, &two)));
+	assert_true(mv_gid_equal(&md_targets_find(&targets, &three)->via, &one));
+	assert_int_equal(targets.users->n, 3);
+	n_queries = 0;
+	md_targets_tick(&targets, 2 * MD_S, count, NULL);
+	assert_int_equal(n_queries, 3);
+	/* We have changed: those that answer are asked at once, the others when it is their time. */
+	md_target_answered(md_targets_find(&targets, &two), &id, 2 * MD_S);
+	md_targets_hurry(&targets, 3 * MD_S);
+	md_targets_tick(&targets, 3 * MD_S, count, NULL);
+	assert_int_equal(n_queries, 4);
+	/* Nobody needs the first one any more. */
+	md_targets_tick(&targets, 2 * MD_S + MD_TARGET_IDLE_NS, count, NULL);
+	md_targets_tick(&targets, 3 * MD_S + MD_TARGET_IDLE_NS, count, NULL);
+	assert_int_equal(targets.n, 0);
+	assert_null(targets.users);
+}
+
+/* Two hosts that ask each other because the other asks do not do so for ever. */
+static void test_hints(void **state)
+{
+	const union ibv_gid one = unit_gid("10.3.0.1");
+	const struct mv_host_id id = peers_id(1);
+	struct md_target *target = md_targets_use(&targets, &one, 0, MD_S);
+	unsigned int n = 0;
+
+	(void)state;
+	assert_false(md_target_hinted(target));
+	md_targets_tick(&targets, MD_S, count, NULL);
+	md_target_answered(target, &id, MD_S);
+	for (uint64_t i = 0; i < 100; i++) {
+		if (!md_target_hinted(target))
+			continue;
+		md_targets_ask_now(&targets, target, MD_S + i * MD_MS, count, NULL);
+		n++;
+	}
+	assert_int_equal(n, MD_HINTS);
+	/* They count anew when it was asked in its turn. */
+	md_target_answered(target, &id, 2 * MD_S);
+	md_targets_tick(&targets, 8 * MD_S, count, NULL);
+	md_target_answered(target, &id, 8 * MD_S);
+	assert_true(md_target_hinted(target));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_looked_up_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_not_of_neighbours, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_in_the_directory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hints, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
