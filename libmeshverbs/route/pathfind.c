@@ -508,7 +508,7 @@ static bool pair_is_near(const struct search *s, const struct local_end *end,
 
 static bool pair_is_routed(const struct search *s, const struct local_end *end, const struct mv_dir_gid *b)
 {
-	return b->routed_from && types_fit(s, end->gid, b) && mv_dir_gid_routed(end->gid, b);
+	return s->dir->rails[b->rail].host && b->routed_from && types_fit(s, end->gid, b) && mv_dir_gid_routed(end->gid, b);
 }
 
 /* Two entries of one rail: the way of an address to itself? */

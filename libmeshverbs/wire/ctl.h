@@ -220,6 +220,12 @@ enum mv_frame_type {
 	 */
 	MV_FRAME_SUSPECT,
 	MV_FRAME_REFUSED, /* agent: CLAIM of device, qpn: not yours, as far as I can tell; no message for it comes or goes */
+	/*
+	 * process: @dgid, which the directory does not have, is about to be connected to: whose is it? An agent that does not know LOOK ends
+	 * the connection, so there is nothing else on it.
+	 */
+	MV_FRAME_LOOK,
+	MV_FRAME_LOOKED, /* agent: @dgid is known, or is not asked for; else CHANGED tells when it is known */
 	MV_FRAME_TYPE_END,
 };
 
@@ -246,7 +252,7 @@ struct mv_frame {
 	uint8_t qp_type; /* CLAIM: enum ibv_qp_type */
 	char device[IBV_SYSFS_NAME_MAX]; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local device of the QP */
 	uint32_t qpn; /* CLAIM, UNCLAIM, DELIVER, STATUS, REFUSED: the local QP; UNREACHABLE: the one in SEND's message */
-	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT */
+	union ibv_gid dgid; /* SEND, UNREACHABLE, WATCH, PATH, SUSPECT, LOOK, LOOKED */
 	union ibv_gid sgid; /* WATCH, PATH, SUSPECT: of this host */
 	uint8_t watch; /* WATCH: mask of enum mv_watch */
 	uint8_t probed; /* PATH: enum mv_probed */

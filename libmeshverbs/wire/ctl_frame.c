@@ -40,6 +40,8 @@ static const struct {
 	[MV_FRAME_PACKS] = {"packs", HAS_VERSION},
 	[MV_FRAME_SUSPECT] = {"suspect", HAS_DGID | HAS_PATH},
 	[MV_FRAME_REFUSED] = {"refused", HAS_DEVICE | HAS_QPN},
+	[MV_FRAME_LOOK] = {"look", HAS_DGID},
+	[MV_FRAME_LOOKED] = {"looked", HAS_DGID},
 };
 
 static unsigned int has_of(unsigned int type)

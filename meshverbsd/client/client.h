@@ -69,6 +69,8 @@ struct md_client_ops {
 		     uint8_t watch);
 	/* Are paths probed at all? NULL: no. */
 	bool (*probes)(void *arg);
+	/* An address that it is about to connect to. Return: false: it is known, or not asked for. NULL: nothing is. */
+	bool (*look)(void *arg, const struct md_client *client, const union ibv_gid *dgid);
 };
 
 struct md_clients {

@@ -117,6 +117,15 @@ static void on_watch(struct md_client *client, const struct mv_frame *frame)
 	       md_strerror(err));
 }
 
+static void on_look(struct md_client *client, const struct mv_frame *frame)
+{
+	const struct mv_frame looked = {.type = MV_FRAME_LOOKED, .dgid = frame->dgid};
+	const struct md_client_ops *ops = client->clients->ops;
+
+	if (!ops->look || !ops->look(client->clients->arg, client, &frame->dgid))
+		md_client_put(client, &looked);
+}
+
 int md_client_frame(struct md_client *client, const struct mv_frame *frame)
 {
 	client->clients->count.frames++;
@@ -142,6 +151,9 @@ int md_client_frame(struct md_client *client, const struct mv_frame *frame)
 		return 0;
 	case MV_FRAME_PACKS:
 		on_packs(client);
+		return 0;
+	case MV_FRAME_LOOK:
+		on_look(client, frame);
 		return 0;
 	}
 	return -EPROTO;

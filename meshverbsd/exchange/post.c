@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* Messages between processes: from a process into the network, and from there to a process. */
 #include <errno.h>
+#include <string.h>
 
 #include <sodium.h>
 
@@ -102,8 +103,6 @@ static bool probes(void *arg)
 	return agent->probes.interval_ns;
 }
 
-static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes};
-
 static size_t find_endpoints(void *arg, const union ibv_gid *dgid, struct md_endpoint *ret,
 			     size_t max)
 {
@@ -146,6 +145,23 @@ static bool ask_for(struct md_agent *agent, const union ibv_gid *dgid, uint64_t 
 		agent->targets_ns = target->next_ns;
 	return true;
 }
+
+/* Of who is on a link beacons tell, and to ask would have the kernel look for a neighbour. */
+static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
+{
+	enum mv_gid_family family = mv_gid_family(dgid);
+	const struct md_netset none = {0};
+	struct md_agent *agent = arg;
+	struct md_netset near;
+
+	if ((family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6) || md_gidmap_find(&agent->gidmap, dgid) ||
+	    md_view_has_gid(agent->watch.view, dgid))
+		return false;
+	near = md_view_on_link(agent->watch.view, dgid);
+	return !memcmp(&near, &none, sizeof(near)) && ask_for(agent, dgid, client->account->id);
+}
+
+static const struct md_client_ops client_ops = {on_send, on_devices, on_gone, on_watch, probes, on_look};
 
 /* Of a process that is gone nobody has a share any more. */
 static bool ask(void *arg, const union ibv_gid *dgid, uint64_t number)

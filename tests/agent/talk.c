@@ -2,12 +2,13 @@
 /*
  * A process of the plugin's kind, by hand: connects to RUN_DIR/agent and does what standard input
  * says, one line each: claim DEVICE QPN unclaim DEVICE QPN status DEVICE QPN TEXT send FROM_GID
- * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) watch FROM_GID TO_GID MASK
+ * FROM_QPN TO_GID TO_QPN N     (a HELLO with attempt N) watch FROM_GID TO_GID MASK look GID
  * What comes is written to standard output:
  *   welcome VERSION
  *   deliver DEVICE QPN FROM_GID FROM_QPN N
  *   unreachable GID QPN N
  *   probes
+ *   looked GID
  *   path FROM_GID TO_GID STATE
  *   closed
  */
@@ -87,6 +88,17 @@ static void do_watch(int fd, char *const *words)
 	put(fd, &frame);
 }
 
+static void do_look(int fd, char *const *words)
+{
+	struct mv_frame frame = {.type = MV_FRAME_LOOK};
+
+	if (mv_gid_parse(words[1], &frame.dgid)) {
+		errno = EINVAL;
+		die("GID");
+	}
+	put(fd, &frame);
+}
+
 static void do_line(int fd, char *line)
 {
 	struct mv_frame frame = {.qp_type = IBV_QPT_RC};
@@ -101,6 +113,10 @@ static void do_line(int fd, char *line)
 	}
 	if (n == 4 && !strcmp(words[0], "watch")) {
 		do_watch(fd, words);
+		return;
+	}
+	if (n == 2 && !strcmp(words[0], "look")) {
+		do_look(fd, words);
 		return;
 	}
 	if (n < 3) {
@@ -143,6 +159,9 @@ static void show(const struct mv_frame *frame)
 		else
 			printf("deliver %s %u %s %u %u\n", frame->device, frame->qpn,
 			       mv_gid_format(&msg.from.gid, text), msg.from.qpn, msg.attempt);
+		break;
+	case MV_FRAME_LOOKED:
+		printf("looked %s\n", mv_gid_format(&frame->dgid, text));
 		break;
 	case MV_FRAME_PROBES:
 		printf("probes\n");

@@ -836,6 +836,36 @@ class Routed(AgentTest):
         self.message(pa, pb, 3, "10.1.0.2", "10.2.0.2")
 
 
+    def test_look(self):
+        """Who is about to connect beyond a router has the agent find out whose the address is."""
+        self.a.start()
+        self.b.start()
+        talk = self.a.talk()
+        talk.say("look 10.1.0.77")  # on the link: beacons would tell
+        talk.expect("looked 10.1.0.77")
+        self.assertEqual(self.a.metric("queries_sent"), 0)
+        talk.say("look 10.2.0.2")
+        wait_for("b", lambda: self.a.peers() == ["b"], 60)
+        talk.say("look 10.2.0.2")
+        talk.expect("looked 10.2.0.2")
+        self.assertEqual(self.b.peers(), [])
+
+    def test_another_rail(self):
+        """A host that answers at one address stays known by another when the first one's rail fails; news does not wait for its turn."""
+        for host, subnet, other in ((self.a, 3, 4), (self.b, 4, 3)):
+            self.world.cable(host, "eth1", self.r, f"eth{subnet}", [f"10.{subnet}.0.2/24"], [f"10.{subnet}.0.1/24"])
+            host.ip("route", "add", f"10.{other}.0.0/24", "via", f"10.{subnet}.0.1", "dev", "eth1")
+            host.device("mlx5_1", "eth1", [f"10.{subnet}.0.2"])
+            self.key(host, "11" * 32)
+        (self.a.dir / "hosts").write_text("b 10.2.0.2\n")
+        self.a.start()
+        self.b.start()
+        asked = lambda: {entry["address"]: entry["answers"] for entry in self.a.get("peers")["asked"]}  # noqa: E731
+        wait_for("both addresses", lambda: asked() == {"10.2.0.2": True, "10.4.0.2": True}, 60)
+        self.r.ip("link", "set", "eth1", "down")
+        wait_for("the other one", lambda: asked() == {"10.2.0.2": False, "10.4.0.2": True}, 60)
+        self.assertEqual(self.a.peers(), ["b"])
+
     def test_no_router_without_carrier(self):
         """As Probes.test_nothing_leaves_without_carrier: who connects through the router would wait for its entry."""
         self.world.cable(self.a, "eth1", self.r, "eth2", ["10.4.0.2/24"], ["10.4.0.1/24"])

@@ -295,7 +295,8 @@ static void test_frames(void **state)
 		[MV_FRAME_CHANGED] = "V",       [MV_FRAME_PROBES] = "V",
 		[MV_FRAME_WATCH] = "GSW",       [MV_FRAME_PATH] = "GSR",
 		[MV_FRAME_PACKS] = "V",         [MV_FRAME_SUSPECT] = "GS",
-		[MV_FRAME_REFUSED] = "DQ",
+		[MV_FRAME_REFUSED] = "DQ",      [MV_FRAME_LOOK] = "G",
+		[MV_FRAME_LOOKED] = "G",
 	};
 
 	(void)state;

@@ -110,7 +110,7 @@ static bool is_routed(const struct mv_directory *dir, const struct question *que
 	if (mv_gid_family(&own->gid) == MV_FAMILY_LINK_LOCAL)
 		return true;
 	while ((at = mv_directory_find_gid(dir, &question->dgid, (size_t)(at + 1))) >= 0)
-		if (mv_dir_gid_routed(own, &dir->gids[dir->order[at]]))
+		if (dir->rails[dir->gids[dir->order[at]].rail].host && mv_dir_gid_routed(own, &dir->gids[dir->order[at]]))
 			return true;
 	return false;
 }

@@ -136,9 +136,26 @@ static int register_process(int fd)
 	return err;
 }
 
-int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
+int mesh_agentlink_connect(const char *run_dir)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd, err;
+
+	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/agent", run_dir) >=
+	    sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
+{
 	const int room = ROOM_BYTES;
 	struct stat st;
 	int fd, err;
@@ -146,14 +163,11 @@ int mesh_agentlink_open(struct mesh_agentlink *link, const char *run_dir)
 	link->fd = -1;
 	link->packs = false;
 	link->out_len = link->in_len = link->in_at = 0;
-	if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s/agent", run_dir) >=
-	    sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = mesh_agentlink_connect(run_dir);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); /* or what the kernel allows */
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || fstat(fd, &st)) {
+	if (fstat(fd, &st)) {
 		err = -errno;
 		close(fd);
 		return err;

@@ -22,6 +22,13 @@ struct mesh_agentlink {
 };
 
 /**
+ * mesh_agentlink_connect - a socket to RUN_DIR/agent, on which nothing has been said; to be closed
+ *
+ * Never blocks. Return: descriptor; -errno of socket(2), connect(2): -ENOENT or -ECONNREFUSED without an agent.
+ */
+int mesh_agentlink_connect(const char *run_dir);
+
+/**
  * mesh_agentlink_open - connect to RUN_DIR/agent and register this process
  *
  * Never blocks. Return: 0; -errno of socket(2), connect(2), send(2): -ENOENT or -ECONNREFUSED without an agent.

@@ -348,6 +348,36 @@ bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote)
 	return may;
 }
 
+static bool is_near(const struct mv_directory *dir, const union ibv_gid *gid)
+{
+	const struct mv_dir_rail *rail;
+	uint32_t r, g;
+
+	for (r = 0; r < dir->hosts[0].n_rails; r++) {
+		rail = &dir->rails[r];
+		for (g = rail->first_gid; g < rail->first_gid + rail->n_gids; g++)
+			if (dir->gids[g].prefix_len && mv_gid_in_prefix(gid, &dir->gids[g].gid, dir->gids[g].prefix_len))
+				return true;
+	}
+	return false;
+}
+
+bool mesh_view_is_stranger(const union ibv_gid *gid)
+{
+	enum mv_gid_family family = mv_gid_family(gid);
+	const struct mv_directory *dir;
+	bool stranger;
+	int cancel;
+
+	if (family != MV_FAMILY_IPV4 && family != MV_FAMILY_IPV6)
+		return false;
+	cancel = lock_view();
+	dir = current_directory();
+	stranger = dir && mv_directory_find_gid(dir, gid, 0) < 0 && !is_near(dir, gid);
+	unlock_view(cancel);
+	return stranger;
+}
+
 static bool is_alive(const struct mv_directory *dir, const union ibv_gid *gid)
 {
 	bool alive = false;

@@ -52,6 +52,13 @@ struct mesh_view_rail {
  */
 int mesh_view_rail(const union ibv_gid *gid, uint8_t type, struct mesh_view_rail *ret);
 
+/**
+ * mesh_view_is_stranger - could only a query tell whose an address is?
+ *
+ * There is a live agent, the directory does not have it, and it is in no network of this host's rails, where beacons would tell.
+ */
+bool mesh_view_is_stranger(const union ibv_gid *gid);
+
 /** mesh_view_may_join - mv_path_may_join(); true where the directory cannot be read */
 bool mesh_view_may_join(const union ibv_gid *local, const union ibv_gid *remote);
 

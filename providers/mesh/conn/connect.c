@@ -340,7 +340,8 @@ static bool is_connected(struct mesh_conn *conn, struct ibv_qp_attr *attr, int m
 
 int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int cancel = mesh_cancel_off(), err = 0;
+	int cancel = mesh_cancel_off(), err = 0, saved_errno;
+	bool stranger, again = false; /* not known who that is; judged again */
 	struct mesh_conn *conn = mc->can_move ? mesh_conn_get(qp) : NULL;
 	struct mesh_choice choice;
 	struct mesh_view view;
@@ -350,6 +351,7 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 	if (conn && is_connected(conn, attr, mask, &err))
 		goto out;
 	mesh_judge_rtr(mc, qp, attr, &choice, &view);
+judged:
 	if (mesh_judge_needs_agreement(&view)) {
 		if (!mesh_is_rtr(mask))
 			goto native; /* which says what is wrong with it */
@@ -373,7 +375,17 @@ int mesh_qp_to_rtr(struct mesh_context *mc, struct ibv_qp *qp, struct ibv_qp_att
 		mesh_paths_why_not(&choice);
 	}
 native:
+	stranger = !again && view.verdict == MV_PATH_UNKNOWN && mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
 	err = connect_native(mc, conn, qp, attr, mask, &choice, &view);
+	/* The base looks for a neighbour that is not there for a second and more: its host may have answered the agent by then. */
+	if (err && stranger && !mesh_view_is_stranger(&attr->ah_attr.grh.dgid)) {
+		again = true;
+		saved_errno = errno;
+		mesh_judge_rtr(mc, qp, attr, &choice, &view);
+		if (mesh_judge_needs_agreement(&view))
+			goto judged;
+		errno = saved_errno;
+	}
 	if (choice.differs || mesh_judge_needs_agreement(&view))
 		mesh_counts_news();
 out:

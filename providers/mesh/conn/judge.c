@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "connectint.h"
+#include "lookup.h"
 #include "pdstay.h"
 #include "survives.h"
 #include "unqualified.h"
@@ -90,6 +91,15 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	mesh_view_judge(&request, view);
 }
 
+/* Nobody has told whose the destination is; would it make a difference? */
+static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr,
+			  const struct mesh_choice *choice, const struct mesh_view *view)
+{
+	return view->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only && qp->qp_type == IBV_QPT_RC &&
+	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (!choice->fits || mesh_survives(mc)) &&
+	       mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
+}
+
 static bool is_down(const struct mesh_view *view)
 {
 	return view->verdict == MV_PATH_LOCAL_DOWN || view->verdict == MV_PATH_REMOTE_DOWN;
@@ -99,6 +109,9 @@ void mesh_judge_rtr(struct mesh_context *mc, struct ibv_qp *qp, const struct ibv
 		    struct mesh_view *view)
 {
 	judge_by(mc, qp, attr, false, choice, view);
+	if (is_to_look_up(mc, qp, attr, choice, view) &&
+	    mesh_lookup(&attr->ah_attr.grh.dgid, choice->fits ? MESH_LOOKUP_WORKS : MESH_LOOKUP_BROKEN))
+		judge_by(mc, qp, attr, false, choice, view);
 	if (mesh_judge_needs_agreement(view) || mesh_survives(mc))
 		say_version(view);
 	/* What was read a moment ago is good enough to leave a connection as it is, and for no more. */

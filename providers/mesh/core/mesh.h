@@ -59,6 +59,8 @@ struct mesh_process {
 	_Atomic uint64_t paths_watched; /* of those of which the helper thread sees every change; 0: of none; paths.c */
 	pthread_mutex_t view_lock; /* guards view */
 	struct mesh_view_state *view; /* peerview.c */
+	pthread_mutex_t strangers_lock; /* guards strangers; innermost */
+	struct mesh_strangers *strangers; /* NULL before the first one; lookup.c */
 	pthread_mutex_t probed_lock; /* guards probed; taken before the thread's link_lock and view_lock only */
 	struct mesh_probeds *probed; /* NULL before the first one; probed.c */
 	pthread_mutex_t conns_lock; /* guards conns; conn.c */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
 #include "count.h"
 #include "paths.h"
+#include "peerview.h"
 #include "ud.h"
 
 struct ibv_ah *mesh_base_ah(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -33,12 +36,23 @@ static struct ibv_ah *choose(struct mesh_context *mc, struct ibv_pd *pd, struct 
 	return ah;
 }
 
+static struct ibv_ah *choose_keeping_errno(struct mesh_context *mc, struct ibv_pd *pd, struct ibv_ah_attr *attr,
+					   struct mesh_choice *choice)
+{
+	int saved_errno = errno;
+	struct ibv_ah *ah = choose(mc, pd, attr, choice);
+
+	errno = saved_errno;
+	return ah;
+}
+
 struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct mesh_context *mc = mesh_context_get(pd->context);
 	struct ibv_ah_attr repaired;
 	struct mesh_choice choice;
 	struct ibv_ah *ah;
+	bool stranger;
 
 	if (!attr->is_global || !mesh_context_active(mc))
 		return mc->create_ah(pd, attr);
@@ -46,8 +60,14 @@ struct ibv_ah *mesh_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah = choose(mc, pd, attr, &choice);
 	if (ah)
 		return ah;
-	if (choice.index == attr->grh.sgid_index)
-		return mc->create_ah(pd, attr);
+	if (choice.index == attr->grh.sgid_index) {
+		stranger = !choice.fits && mc->sees_peers && mesh_view_is_stranger(&attr->grh.dgid);
+		ah = mc->create_ah(pd, attr);
+		/* The base has looked for a neighbour for a second and more: the host may have answered the agent by then. */
+		if (!ah && stranger && !mesh_view_is_stranger(&attr->grh.dgid))
+			ah = choose_keeping_errno(mc, pd, attr, &choice);
+		return ah;
+	}
 
 	repaired = *attr;
 	repaired.grh.sgid_index = choice.index;

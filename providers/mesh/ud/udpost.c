@@ -5,6 +5,7 @@
 
 #include "count.h"
 #include "cqint.h"
+#include "lookup.h"
 #include "udint.h"
 
 /* What the program does with an address behind another rail: the address handle, and posting to it. */
@@ -35,6 +36,9 @@ static bool reaches_by_another_rail(const struct mesh_context *mc, const struct 
 	const char *why = NULL;
 
 	mesh_view_judge(&request, view);
+	if (view->verdict == MV_PATH_UNKNOWN && !choice->fits && !mc->logged_only && mesh_view_is_stranger(&request.dgid) &&
+	    mesh_lookup(&request.dgid, MESH_LOOKUP_BROKEN))
+		mesh_view_judge(&request, view);
 	switch (view->verdict) {
 	case MV_PATH_APART:
 	case MV_PATH_OTHER_SUBNET:

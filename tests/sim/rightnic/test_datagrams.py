@@ -20,7 +20,7 @@ from nicmatrix import REPO, world  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SIM_BUILD", REPO / "build/release"))
 CHECK = str(BUILD / "tests/sim/rightnic/rightnic-datagrams")
-TRIANGLE = REPO / "tests/topo/triangle.topo"
+TRIANGLE, ROUTED = REPO / "tests/topo/triangle.topo", REPO / "tests/topo/routed.topo"
 SHORT = bool(os.environ.get("RIGHTNIC_SHORT"))
 NO_ECHO = 2
 SANITIZER = ["env", "ASAN_OPTIONS=verify_asan_link_order=0"]
@@ -130,6 +130,26 @@ class Stacked(unittest.TestCase):
                           command=("env", "UCX_TLS=ud_v", "UCX_WARN_UNUSED_ENV_VARS=n", "sh", "-c", 'exec ucx_perftest $(echo "$@" | sed "s/-d mlx5_[01]//")', "ucx"),
                           gid=())
             self.good(result, (server, client))
+
+
+class Routed(unittest.TestCase):
+    """A router between the hosts, and a subnet for each NIC: NIC 0 of one reaches NIC 0 of the other, and 1 reaches 1."""
+    WRONG = [(server, nic, client, 1 - nic) for server, client in ("ab", "ba") for nic in (0, 1)]
+
+    def check(self, hosts_file):
+        with world.staged(BUILD) as stage, world.World.up(ROUTED, BUILD, stage, "udrouted", hosts_file=hosts_file) as w:
+            for case in self.WRONG:
+                for mode in ([], ["-e", "-w", "-r"]):
+                    client, server, said = talk(w, *case, [*mode, "-n", "3"])
+                    self.assertEqual((client, server), (0, 0), f"{case}: {said}\n{w.told('a')}\n{w.told('b')}")
+            result = talk(w, *self.WRONG[0], ["-n", "50", "-s", "2048"], command=("ibv_ud_pingpong",))
+            self.assertEqual(result[:2], (0, 0), result[2])
+
+    def test_hosts_file(self):
+        self.check(True)
+
+    def test_first_contact(self):
+        self.check(False)
 
 
 class Changes(unittest.TestCase):

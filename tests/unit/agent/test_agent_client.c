@@ -84,7 +84,17 @@ static bool on_probes(void *arg)
 	return probing;
 }
 
-static const struct md_client_ops ops = {on_send, on_devices, on_gone, on_watch, on_probes};
+static bool asks;
+
+static bool on_look(void *arg, const struct md_client *client, const union ibv_gid *dgid)
+{
+	(void)arg;
+	(void)client;
+	assert_gid(*dgid, "10.9.0.1");
+	return asks;
+}
+
+static const struct md_client_ops ops = {on_send, on_devices, on_gone, on_watch, on_probes, on_look};
 
 static int setup(void **state)
 {
@@ -484,6 +494,25 @@ static void test_refused_one_is_next(void **state)
 	close(c);
 	run_events();
 	assert_int_equal(clients.qps.n, 0);
+}
+
+/* Who looks for an address is told when it is not asked for; else the directory will tell. */
+static void test_look(void **state)
+{
+	const struct mv_frame look = {.type = MV_FRAME_LOOK, .dgid = unit_gid("10.9.0.1")};
+	struct mv_frame frame;
+	int fd = registered();
+
+	(void)state;
+	asks = true;
+	put(fd, &look);
+	assert_int_equal(next_frame(fd, &frame), 0);
+	asks = false;
+	put(fd, &look);
+	assert_int_equal(next_frame(fd, &frame), MV_FRAME_LOOKED);
+	assert_gid(frame.dgid, "10.9.0.1");
+	close(fd);
+	run_events();
 }
 
 static void test_only_own_messages(void **state)
@@ -1510,6 +1539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused_one_is_next, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_look, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_only_own_messages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deliver, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_status, setup, teardown),

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "lookup.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agentlink.h"
+#include "peerview.h"
+
+#define MS	 1000000ull
+#define AGAIN_NS (5000 * MS) /* as long as the agent does not ask one that did not answer either */
+#define VAIN_NS	 (60000 * MS)
+#define N_STRANGERS 64 /* addresses that were asked for in vain */
+#define REPEAT_MS 100 /* a query may be lost */
+
+/* ---- what was asked for in vain --------------------------------------------------------------- */
+
+/* Guarded by strangers_lock; zero is empty. */
+struct mesh_strangers {
+	unsigned int next; /* place that is used again */
+	struct {
+		union ibv_gid gid;
+		uint64_t until_ns; /* not asked again before */
+	} known[N_STRANGERS];
+	unsigned int n_vain; /* waits in vain of connections whose path works as far as is known */
+	uint64_t vain_ns; /* when the first of them was */
+};
+
+/* Called with strangers_lock held. NULL: no memory, so nobody is asked for. */
+static struct mesh_strangers *strangers(void)
+{
+	if (!mesh_root.process->strangers)
+		mesh_root.process->strangers = calloc(1, sizeof(*mesh_root.process->strangers));
+	return mesh_root.process->strangers;
+}
+
+static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_t now_ns)
+{
+	struct mesh_strangers *of;
+	bool vain;
+	size_t i;
+
+	pthread_mutex_lock(&mesh_root.process->strangers_lock);
+	of = strangers();
+	vain = !of;
+	if (of && now_ns - of->vain_ns >= VAIN_NS)
+		of->n_vain = 0;
+	if (of && what == MESH_LOOKUP_WORKS)
+		vain = of->n_vain >= MESH_LOOKUPS_VAIN;
+	for (i = 0; i < N_STRANGERS && !vain; i++)
+		vain = of->known[i].until_ns > now_ns && mv_gid_equal(&of->known[i].gid, gid);
+	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
+	return vain;
+}
+
+static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_t now_ns)
+{
+	struct mesh_strangers *of;
+
+	pthread_mutex_lock(&mesh_root.process->strangers_lock);
+	of = mesh_root.process->strangers;
+	of->known[of->next].gid = *gid;
+	of->known[of->next].until_ns = now_ns + AGAIN_NS;
+	of->next = (of->next + 1) % N_STRANGERS;
+	if (what == MESH_LOOKUP_WORKS && !of->n_vain++)
+		of->vain_ns = now_ns;
+	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
+}
+
+/* ---- asking ----------------------------------------------------------------------------------- */
+
+static bool put(int fd, const struct mv_frame *frame)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	size_t len = mv_frame_encode(frame, buf);
+
+	return send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+static bool put_register(int fd)
+{
+	struct mv_frame hello = {.type = MV_FRAME_REGISTER, .version = MV_CTL_VERSION};
+
+	hello.len = (uint16_t)snprintf((char *)hello.payload, sizeof(hello.payload), "%s", program_invocation_short_name);
+	return put(fd, &hello);
+}
+
+/* Takes what the agent has said. Return: false: it does not look for that address, or the connection has ended. */
+static bool still_looks(int fd, const union ibv_gid *dgid)
+{
+	uint8_t buf[MV_FRAME_MAX_BYTES];
+	struct mv_frame frame;
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		if (!mv_frame_decode(buf, (size_t)n, &frame) && frame.type == MV_FRAME_LOOKED && mv_gid_equal(&frame.dgid, dgid))
+			return false;
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* The directory is there before the agent says that there is a new one. */
+static void wait_for(int fd, const union ibv_gid *dgid, uint64_t until_ns)
+{
+	const struct mv_frame look = {.type = MV_FRAME_LOOK, .dgid = *dgid};
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	uint64_t now_ns = mesh_now_ns(), repeat_ns = 0;
+
+	for (; now_ns < until_ns && mesh_view_is_stranger(dgid); now_ns = mesh_now_ns()) {
+		if (now_ns >= repeat_ns && !put(fd, &look))
+			return;
+		if (now_ns >= repeat_ns)
+			repeat_ns = now_ns + REPEAT_MS * MS;
+		poll(&poll_fd, 1, (int)(((repeat_ns < until_ns ? repeat_ns : until_ns) - now_ns) / MS) + 1);
+		if (!still_looks(fd, dgid))
+			return;
+	}
+}
+
+bool mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
+{
+	uint64_t now_ns = mesh_now_ns();
+	int saved_errno = errno, fd;
+	bool known;
+
+	if (is_vain(dgid, what, now_ns))
+		return false;
+	fd = mesh_agentlink_connect(mesh_root.run_dir);
+	if (fd >= 0) {
+		if (put_register(fd))
+			wait_for(fd, dgid, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
+		close(fd);
+	}
+	known = !mesh_view_is_stranger(dgid);
+	if (!known)
+		note_vain(dgid, what, mesh_now_ns());
+	errno = saved_errno;
+	return known;
+}
