@@ -5,37 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn.h"
+#include "conntable.h"
 #include "path_failures.h"
-#include "survives.h"
 
 #define MIN_BUCKETS 64u
-/* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
-#define TAKEN_MAX  64u
-#define TAKEN_NEW  32u
-#define TAKEN_LAST 16u
-
-/* In the process's wiped page hangs one of these; under process->conns_lock. */
-struct mesh_conns {
-	struct mesh_conn **buckets;
-	size_t n_buckets, n; /* n_buckets: a power of two */
-	LIST_HEAD(, mesh_conn) all; /* those in the table, newest first */
-	uint64_t last_serial; /* of those given out */
-	/* For the helper thread: what is new; what it has left, first that which was due. Each holds a reference. */
-	TAILQ_HEAD(mesh_queue, mesh_conn) queued, overdue, put_back;
-	struct mesh_due *due; /* for it later */
-	struct mesh_conn *followers; /* by @next_follower: those that follow others */
-	TAILQ_HEAD(mesh_turns, mesh_conn) waiting[MESH_TURNS]; /* for their turn to move, each with a reference */
-	bool news; /* queued by somebody else than the thread since it took the queue last */
-};
 
 /* What happens under it passes no cancellation point. */
-static void lock_conns(void)
+void mesh_conns_lock(void)
 {
 	pthread_mutex_lock(&mesh_root.process->conns_lock);
 }
 
-static void unlock_conns(void)
+void mesh_conns_unlock(void)
 {
 	pthread_mutex_unlock(&mesh_root.process->conns_lock);
 }
@@ -69,7 +50,7 @@ static void grow(struct mesh_conns *conns)
 	free(old);
 }
 
-static struct mesh_conns *conns_locked(bool make)
+struct mesh_conns *mesh_conns_locked(bool make)
 {
 	struct mesh_process *process = mesh_root.process;
 
@@ -93,7 +74,7 @@ static struct mesh_conns *conns_locked(bool make)
 
 static struct mesh_conn *look_up(const struct ibv_qp *qp, const char *device, uint32_t qpn)
 {
-	struct mesh_conns *conns = conns_locked(false);
+	struct mesh_conns *conns = mesh_conns_locked(false);
 	struct mesh_conn *conn = conns ? conns->buckets[bucket_of(conns, qpn)] : NULL;
 
 	for (; conn; conn = conn->next)
@@ -115,9 +96,9 @@ struct mesh_conn *mesh_conn_get(const struct ibv_qp *qp)
 
 	if (!mesh_root.process->conns) /* set once in a process; a racing first use is not of this QP */
 		return NULL;
-	lock_conns();
+	mesh_conns_lock();
 	conn = find_locked(qp, NULL, qp->qp_num);
-	unlock_conns();
+	mesh_conns_unlock();
 	return conn;
 }
 
@@ -125,9 +106,9 @@ struct mesh_conn *mesh_conn_find(const char *device, uint32_t qpn)
 {
 	struct mesh_conn *conn;
 
-	lock_conns();
+	mesh_conns_lock();
 	conn = find_locked(NULL, device, qpn);
-	unlock_conns();
+	mesh_conns_unlock();
 	return conn;
 }
 
@@ -136,15 +117,15 @@ struct mesh_conn *mesh_conn_find_end(const struct mv_ctl_end *end)
 	struct mesh_conns *conns;
 	struct mesh_conn *conn = NULL;
 
-	lock_conns();
-	conns = conns_locked(false);
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
 	if (conns)
 		for (conn = conns->buckets[bucket_of(conns, end->qpn)]; conn; conn = conn->next)
 			if (conn->qpn == end->qpn && mv_gid_equal(&conn->end_gid, &end->gid))
 				break;
 	if (conn)
 		mesh_conn_ref(conn);
-	unlock_conns();
+	mesh_conns_unlock();
 	return conn;
 }
 
@@ -200,8 +181,8 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		mesh_conn_unlink(old); /* before this one can be claimed, which has the same number */
 	mesh_conn_put(old);
 
-	lock_conns();
-	conns = conns_locked(true);
+	mesh_conns_lock();
+	conns = mesh_conns_locked(true);
 	if (conns) {
 		grow(conns);
 		b = bucket_of(conns, conn->qpn);
@@ -213,7 +194,7 @@ struct mesh_conn *mesh_conn_new(struct mesh_context *mc, struct ibv_qp *qp)
 		conn->linked = true;
 		atomic_store_explicit(&conn->refs, 2, memory_order_relaxed); /* the table's and the caller's */
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 	if (!conns) {
 		destroy(conn);
 		return NULL;
@@ -256,8 +237,8 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 	struct mesh_conn **at;
 	bool was = false, known = false;
 
-	lock_conns();
-	conns = conns_locked(false);
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
 	if (conns && conn->linked) {
 		for (at = &conns->buckets[bucket_of(conns, conn->qpn)]; *at != conn; at = &(*at)->next)
 			;
@@ -273,92 +254,27 @@ void mesh_conn_unlink(struct mesh_conn *conn)
 		if (known)
 			claim = claim_of(conn);
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 	if (known)
 		unclaim(&claim);
 	if (was)
 		mesh_conn_put(conn);
 }
 
-/* Called with conns_lock held. */
-static void queue(struct mesh_conns *conns, struct mesh_conn *conn)
-{
-	if (!conn->linked || (conn->queued && !conn->put_back))
-		return;
-	if (conn->put_back)
-		TAILQ_REMOVE(&conns->put_back, conn, of_queue);
-	else
-		mesh_conn_ref(conn);
-	TAILQ_INSERT_TAIL(&conns->queued, conn, of_queue);
-	conn->queued = true;
-	conn->put_back = false;
-}
-
-void mesh_conn_queue(struct mesh_conn *conn, bool news)
-{
-	struct mesh_conns *conns;
-
-	lock_conns();
-	conns = conns_locked(false);
-	if (conns) {
-		queue(conns, conn);
-		conns->news |= news;
-	}
-	unlock_conns();
-}
-
-/* Called with conns_lock held. */
-static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
-{
-	mesh_due_remove(&conns->due, &conn->due);
-	if (due_ns != UINT64_MAX)
-		mesh_due_add(&conns->due, &conn->due, due_ns);
-}
-
-/* Called with conns_lock held. */
-static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
-{
-	conn->due_ns = due_ns;
-	if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
-		wait_until(conns, conn, due_ns);
-}
-
-void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
-{
-	struct mesh_conns *conns;
-
-	lock_conns();
-	conns = conns_locked(false);
-	if (conns && conn->linked && (!conn->queued || conn->put_back) && due_ns < conn->due_ns)
-		set_due(conns, conn, due_ns);
-	unlock_conns();
-}
-
-void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns)
-{
-	struct mesh_conns *conns;
-
-	lock_conns();
-	conns = conns_locked(false);
-	if (conns && conn->linked && !conn->queued)
-		set_due(conns, conn, due_ns);
-	unlock_conns();
-}
-
 void mesh_conn_connected(struct mesh_conn *conn, const union ibv_gid *gid, bool native)
 {
 	struct mesh_conns *conns;
 
-	lock_conns();
+	mesh_conns_lock();
 	conn->end_gid = *gid;
 	conn->native = native;
 	conn->native_sq_psn = MV_CTL_PSN_NONE;
-	conns = conns_locked(false);
+	conns = mesh_conns_locked(false);
 	if (conns) {
-		queue(conns, conn);
+		mesh_conns_put_locked(conns, conn);
 		conns->news = true;
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 bool mesh_conn_untouched(const struct ibv_qp *qp)
@@ -368,10 +284,10 @@ bool mesh_conn_untouched(const struct ibv_qp *qp)
 
 	if (!mesh_root.process->conns)
 		return true;
-	lock_conns();
+	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
 	untouched = !conn || conn->native;
-	unlock_conns();
+	mesh_conns_unlock();
 	return untouched;
 }
 
@@ -381,20 +297,20 @@ void mesh_conn_note_sq_psn(const struct ibv_qp *qp, uint32_t sq_psn)
 
 	if (!mesh_root.process->conns)
 		return;
-	lock_conns();
+	mesh_conns_lock();
 	conn = look_up(qp, NULL, qp->qp_num);
 	if (conn && conn->native)
 		conn->native_sq_psn = sq_psn;
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 uint32_t mesh_conn_sq_psn(struct mesh_conn *conn)
 {
 	uint32_t psn;
 
-	lock_conns();
+	mesh_conns_lock();
 	psn = conn->native_sq_psn;
-	unlock_conns();
+	mesh_conns_unlock();
 	return psn;
 }
 
@@ -417,18 +333,18 @@ void mesh_conn_goes(struct mesh_conn *conn, const char device[static IBV_SYSFS_N
 	struct mesh_conns *conns;
 	struct mesh_conn *other;
 
-	lock_conns();
+	mesh_conns_lock();
 	memcpy(conn->went_to, device, sizeof(conn->went_to));
 	conn->went_why = (uint8_t)why;
-	conns = conns_locked(false);
+	conns = mesh_conns_locked(false);
 	for (other = conns && conn->linked ? conns->followers : NULL; other; other = other->next_follower) {
 		if (!goes_with(other, conn))
 			continue;
 		lead(other, conn);
-		queue(conns, other);
+		mesh_conns_put_locked(conns, other);
 		conns->news = true;
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 void mesh_conn_follows(struct mesh_conn *conn)
@@ -437,8 +353,8 @@ void mesh_conn_follows(struct mesh_conn *conn)
 	struct mesh_conn *other;
 	size_t i;
 
-	lock_conns();
-	conns = conns_locked(false);
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
 	if (conns && conn->linked && !conn->follows) {
 		conn->follows = true;
 		conn->next_follower = conns->followers;
@@ -448,220 +364,24 @@ void mesh_conn_follows(struct mesh_conn *conn)
 		for (other = conns->buckets[i]; other; other = other->next)
 			if (!other->follows && other->went_to[0] && goes_with(conn, other))
 				lead(conn, other);
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 void mesh_conn_leaves(struct mesh_conn *conn, const char *device)
 {
-	lock_conns();
+	mesh_conns_lock();
 	if (!strcmp(conn->went_to, device))
 		conn->went_to[0] = '\0';
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 bool mesh_conn_led(const struct mesh_conn *conn, char *ret_device, enum mv_ctl_reason *ret_why)
 {
-	lock_conns();
+	mesh_conns_lock();
 	memcpy(ret_device, conn->went_to, sizeof(conn->went_to));
 	*ret_why = conn->went_why;
-	unlock_conns();
+	mesh_conns_unlock();
 	return ret_device[0];
-}
-
-bool mesh_conns_news(void)
-{
-	struct mesh_conns *conns;
-	bool news;
-
-	lock_conns();
-	conns = conns_locked(false);
-	news = conns && conns->news;
-	unlock_conns();
-	return news;
-}
-
-void mesh_conns_queue_all(bool claim)
-{
-	struct mesh_conns *conns;
-	struct mesh_conn *conn;
-	size_t i;
-
-	lock_conns();
-	conns = conns_locked(false);
-	for (i = 0; conns && i < conns->n_buckets; i++) {
-		for (conn = conns->buckets[i]; conn; conn = conn->next) {
-			conn->claimed &= !claim;
-			/* No news but messages concern a native one; one that waits for its turn looks at all of them then. */
-			if (!conn->queued && (claim || (!conn->native && !conn->waits)))
-				queue(conns, conn);
-		}
-	}
-	unlock_conns();
-}
-
-static struct mesh_conn *conn_of(struct mesh_due *due)
-{
-	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
-}
-
-/* Called with conns_lock held. Those that are not due stay. */
-static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
-{
-	struct mesh_conn *conn;
-
-	while (conns->due) {
-		conn = conn_of(conns->due);
-		if (conns->due->at_ns < conn->due_ns) {
-			wait_until(conns, conn, conn->due_ns);
-			continue;
-		}
-		*ret_next = conn->due_ns;
-		if (conn->due_ns > now_ns)
-			break;
-		mesh_due_remove(&conns->due, &conn->due);
-		queue(conns, conn);
-		*ret_next = UINT64_MAX;
-	}
-}
-
-/* Called with conns_lock held. @max at most, behind those in the chain, of which *@end is the end. Return: how many. */
-static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
-{
-	struct mesh_conn *conn;
-	size_t n;
-
-	for (n = 0; n < max && (conn = TAILQ_FIRST(from)); n++) {
-		TAILQ_REMOVE(from, conn, of_queue);
-		conn->queued = conn->put_back = false;
-		conn->due_ns = UINT64_MAX;
-		**end = conn;
-		*end = &conn->next_taken;
-	}
-	return n;
-}
-
-/* Called with conns_lock held. */
-static void put_back(struct mesh_conns *conns, uint64_t now_ns)
-{
-	struct mesh_conn *conn;
-
-	while ((conn = TAILQ_FIRST(&conns->queued))) {
-		TAILQ_REMOVE(&conns->queued, conn, of_queue);
-		conn->put_back = conn->due_ns > now_ns;
-		TAILQ_INSERT_TAIL(conn->put_back ? &conns->put_back : &conns->overdue, conn, of_queue);
-	}
-}
-
-/* Called with conns_lock held. Of each kind the oldest ones; none waits for ever. */
-static void take_some(struct mesh_conns *conns, struct mesh_conn ***end)
-{
-	size_t n = take(&conns->queued, TAKEN_NEW, end);
-
-	n += take(&conns->overdue, TAKEN_MAX - TAKEN_LAST - n, end);
-	n += take(&conns->put_back, TAKEN_MAX - n, end);
-	n += take(&conns->overdue, TAKEN_MAX - n, end);
-	take(&conns->queued, TAKEN_MAX - n, end);
-}
-
-struct mesh_conn *mesh_conns_take_all_locked(void)
-{
-	struct mesh_conns *conns = conns_locked(false);
-	struct mesh_conn *first = NULL, **end = &first;
-
-	if (!conns)
-		return NULL;
-	conns->news = false;
-	take(&conns->overdue, SIZE_MAX, &end);
-	take(&conns->put_back, SIZE_MAX, &end);
-	take(&conns->queued, SIZE_MAX, &end);
-	*end = NULL;
-	return first;
-}
-
-struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
-{
-	struct mesh_conn *first = NULL, **end = &first;
-	struct mesh_conns *conns;
-
-	lock_conns();
-	conns = conns_locked(false);
-	*ret_next = UINT64_MAX;
-	if (conns) {
-		conns->news = false;
-		queue_due(conns, now_ns, ret_next);
-		take_some(conns, &end);
-		put_back(conns, now_ns);
-		if (!TAILQ_EMPTY(&conns->overdue) || !TAILQ_EMPTY(&conns->put_back))
-			*ret_next = now_ns;
-	}
-	*end = NULL;
-	unlock_conns();
-	return first;
-}
-
-/* Called with conns_lock held. */
-static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
-{
-	TAILQ_REMOVE(&conns->waiting[conn->turn], conn, of_waiting);
-	conn->waits = false;
-}
-
-void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
-{
-	struct mesh_conns *conns;
-
-	lock_conns();
-	conns = conns_locked(false);
-	if (conns && conn->linked && (!conn->waits || conn->turn != turn)) {
-		if (conn->waits)
-			take_from_waiting(conns, conn);
-		else
-			mesh_conn_ref(conn);
-		conn->waits = true;
-		conn->turn = turn;
-		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, of_waiting);
-	}
-	unlock_conns();
-}
-
-void mesh_conn_waits_no_more(struct mesh_conn *conn)
-{
-	bool waited;
-
-	lock_conns();
-	waited = conn->waits;
-	if (waited)
-		take_from_waiting(conns_locked(false), conn);
-	unlock_conns();
-	if (waited)
-		mesh_conn_put(conn);
-}
-
-bool mesh_conns_next_turn(enum mesh_turn turn)
-{
-	struct mesh_conns *conns;
-	struct mesh_conn *conn;
-	bool called, gone;
-
-	do {
-		lock_conns();
-		conns = conns_locked(false);
-		conn = conns ? TAILQ_FIRST(&conns->waiting[turn]) : NULL;
-		if (conn)
-			take_from_waiting(conns, conn);
-		gone = conn && !conn->linked;
-		called = conn && !gone;
-		if (called) {
-			/* It may wait again before the last call is forgotten. */
-			if (!atomic_exchange_explicit(&conn->called, true, memory_order_relaxed))
-				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
-			queue(conns, conn);
-			conns->news = true;
-		}
-		unlock_conns();
-		mesh_conn_put(conn);
-	} while (gone);
-	return called;
 }
 
 /* The agent took the claim, or lost it. Return: whether the program has ended the connection meanwhile. */
@@ -669,11 +389,11 @@ static bool note_claimed(struct mesh_conn *conn, bool taken)
 {
 	bool linked;
 
-	lock_conns();
+	mesh_conns_lock();
 	if (!taken)
 		conn->claimed = false;
 	linked = conn->linked;
-	unlock_conns();
+	mesh_conns_unlock();
 	return !linked;
 }
 
@@ -683,14 +403,14 @@ int mesh_conn_claim(struct mesh_conn *conn)
 	bool due;
 	int err;
 
-	lock_conns();
+	mesh_conns_lock();
 	due = conn->linked && !conn->claimed;
 	if (due) {
 		atomic_store_explicit(&conn->refused, false, memory_order_relaxed);
 		conn->claimed = conn->known = true;
 		claim = claim_of(conn);
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 	if (!due)
 		return -EALREADY;
 	err = mesh_thread_frame(&claim);
@@ -708,10 +428,10 @@ bool mesh_conn_has_claim(const char *device, uint32_t qpn)
 	const struct mesh_conn *conn;
 	bool known;
 
-	lock_conns();
+	mesh_conns_lock();
 	conn = look_up(NULL, device, qpn);
 	known = conn && conn->known;
-	unlock_conns();
+	mesh_conns_unlock();
 	return known;
 }
 
@@ -728,9 +448,9 @@ void mesh_conn_refused(struct mesh_conn *conn)
 
 void mesh_conn_unclaimed(struct mesh_conn *conn)
 {
-	lock_conns();
+	mesh_conns_lock();
 	conn->claimed = false;
-	unlock_conns();
+	mesh_conns_unlock();
 }
 
 /* Called with conns_lock held. */
@@ -751,23 +471,14 @@ size_t mesh_conns_of(const struct mesh_context *mc, struct mesh_conn **ret, size
 	struct mesh_conn *conn;
 	size_t n = 0;
 
-	lock_conns();
-	conns = conns_locked(false);
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
 	for (conn = conns ? next_of_all(conns, after) : NULL; conn && n < max; conn = LIST_NEXT(conn, of_all)) {
 		if (conn->mc != mc)
 			continue;
 		mesh_conn_ref(conn);
 		ret[n++] = conn;
 	}
-	unlock_conns();
+	mesh_conns_unlock();
 	return n;
-}
-
-void mesh_conns_port_down(void)
-{
-	/* Without a helper thread there are no connections. */
-	if (!mesh_survives_some() || !atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
-		return;
-	mesh_conns_queue_all(false);
-	mesh_thread_wake(true);
 }

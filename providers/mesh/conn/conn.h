@@ -462,72 +462,9 @@ void mesh_conn_tell(struct mesh_conn *conn);
 /** mesh_conn_tell_later - the same, when hundreds of moves are through */
 void mesh_conn_tell_later(struct mesh_conn *conn, uint64_t now_ns);
 
-/* remotekeys.c: the peer's keys, and ours for the peer */
-
-/* Argument: the connection; the second: of one that is connected to itself. */
-extern const struct mesh_held_ops mesh_conn_held_ops, mesh_conn_self_ops;
-
-/** mesh_conn_key_message - KEY_*; takes conn->lock */
-void mesh_conn_key_message(struct mesh_conn *conn, const struct mv_ctl_msg *sealed, uint64_t now_ns);
-/** mesh_conn_run_keys - send and resend questions; conn->lock held; returns when to come again */
-uint64_t mesh_conn_run_keys(struct mesh_conn *conn, uint64_t now_ns);
-/** mesh_conn_asks - has the peer been asked for a key, or told to forget one, and has not answered yet? */
-bool mesh_conn_asks(struct mesh_conn *conn);
-/** mesh_conn_peer_left - the peer's program has left: it need not be told any more of keys to be forgotten */
-void mesh_conn_peer_left(struct mesh_conn *conn);
-/**
- * mesh_conn_key_peer - note whom to tell of keys that are to be forgotten
- *
- * The program's thread does that, and waits for nobody. So whoever changes what a message is addressed by calls this before he lets
- * conn->lock go, which is held.
- */
-void mesh_conn_key_peer(struct mesh_conn *conn);
-/** mesh_conn_ask_no_more - of keys of the last path; those of ours that the peer has to forget it may have asked for on this one */
-void mesh_conn_ask_no_more(struct mesh_conn *conn);
-/** mesh_conn_next_request - a number for a question to the peer */
-uint32_t mesh_conn_next_request(struct mesh_conn *conn);
-/** mesh_conn_note_told - the peer is about to be told what a key of ours is on a path; before that is looked up: mesh_conns_key_dropped() */
-void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey);
-/** mesh_conn_free_keys - the connection goes, and nobody refers to it */
-void mesh_conn_free_keys(struct mesh_conn *conn);
-/** mesh_conns_key_dropped - the program took an MR away that a rail had a copy of: tell the peers. See root.key_dropped. */
-void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey);
-/**
- * mesh_conns_key_given - the program gets an rkey: wait for those peers that have yet to forget what it was before
- *
- * Some 50 ms at most, and not again for a peer that has not answered within that time until it answers: who posts with the key
- * before it has forgotten fails with an access error. Costs a look at a counter where nobody has to forget anything, and a look-up in a
- * table where it is other keys. See root.key_given.
- */
-void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey);
-
-/* movekeys.c: those of them that go with the messages of a live move; conn->lock */
-
-/** mesh_conn_keys_begin - a QP has been made for a move, or goes: nothing has been asked for it */
-void mesh_conn_keys_begin(struct mesh_conn *conn);
-/** mesh_conn_keys_go - what goes with a message that is about to be sent */
-void mesh_conn_keys_go(struct mesh_conn *conn, const struct mv_ctl_msg *msg, struct mv_ctl_keys *ret);
-/** mesh_conn_keys_came - take what the peer's message brings */
-void mesh_conn_keys_came(struct mesh_conn *conn, const struct mv_ctl_msg *msg, const struct mv_ctl_keys *keys);
-/** mesh_conn_keys_dropped - the peer's program has taken that key away */
-void mesh_conn_keys_dropped(struct mesh_conn *conn, uint32_t rkey);
-/** mesh_conn_keys_use - the next QP is about to do the work: what is known for it; mesh_conn_keys_begin() follows */
-void mesh_conn_keys_use(const struct mesh_conn *conn, struct mesh_live_keys *ret);
-
-/* worker.c; both for the helper thread */
-
-/**
- * mesh_work_submit - have a worker call mesh_conn_work(), soon
- * @to: destination that may not be there
- * @tries: nobody waits for it: it is done behind what else there is, a few at a time
- *
- * Return: false without memory or threads: the caller has to do it.
- */
-bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool tries);
-/** mesh_work_run - start another worker when work has waited; returns when to come again */
-uint64_t mesh_work_run(uint64_t now_ns);
-
 /** mesh_conns_are_driven - does the program post to one of the newest of that PD, or poll its CQs, by itself? driven.c */
 bool mesh_conns_are_driven(struct mesh_context *mc, const struct ibv_pd *pd);
+
+#include "connkeys.h"
 
 #endif

@@ -5,10 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "conn.h"
 #include "fetch.h"
-#include "handoff.h"
-#include "helper.h"
 #include "ourthreads.h"
 #include "paths.h"
 #include "prearm.h"
@@ -17,6 +14,7 @@
 #include "srq.h"
 #include "survives.h"
 #include "thread.h"
+#include "threadint.h"
 #include "ud.h"
 
 /*
@@ -28,9 +26,6 @@
  * (handoff.h), and the former one finishes that connection as a worker would.
  */
 
-#define RECONNECT_NS 500000000ull
-/* One that ends the connection before it has said what was hoped for may go on so: twice as long each time, up to that. */
-#define RECONNECT_MAX_NS 16000000000ull
 /* From one look whether anybody else is left to the next. */
 #define ALONE_NS 1000000000ull
 /*
@@ -51,75 +46,21 @@
 #define CHECK_RAILS_NS 50000000ull
 /* The same of its own, while one turn follows the other: each is looked at before it is read or written, too. */
 #define CHECK_OWN_NS 1000000ull
-/* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
-#define MAX_FRAMES 256
 /* What is to be sent waits for company no longer than that in a turn. */
 #define FLUSH_NS 500000ull
 /* What finds no room is tried again after that time, and less often each time, at least so often. */
 #define FLUSH_MAX_NS 16000000ull
 /* But where many move at once, it waits for that of the next turns: each packet wakes two agents and the peer. */
 #define GATHER_NS 300000ull
-/* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
-#define SILENCE_LATE_NS 100000000ull
-#define SILENCE_EACH_NS 400000ull
-#define LIVE_NS         100000000ull
 /* So many former helper threads at most wait for firmwares. */
 #define MAX_AWAY 32u
-
-/* A frame that was read, and whose it is. */
-struct inbound {
-	struct mv_frame frame;
-	struct mesh_conn *conn; /* of a DELIVER, with a reference; NULL: of none */
-};
-
-#define N_INBOUND 3 /* the last one that was read has its memory fetched, as the one before has more of it; the first one is taken */
-
-/* Where a command may keep the helper thread. */
-enum section { SECTION_CONN, SECTION_UD, SECTION_SRQS, N_SECTIONS };
-
-/* Hangs in the process's wiped page. */
-struct mesh_thread {
-	struct mesh_helper helper; /* first */
-	struct mesh_handoff handoff;
-	pthread_mutex_t handoff_lock; /* by who becomes the helper thread, and who finds that it is not any more; guards the next three */
-	_Atomic bool away[N_SECTIONS]; /* a former one is there: UD, SRQs; changed under the lock, read by the helper thread without */
-	unsigned int n_away;
-	enum section section; /* that the helper thread is in; its own while it is in none, as the next */
-	struct mesh_conn *section_conn; /* SECTION_CONN: with a reference; may be NULL */
-
-	/* The thread's own. */
-	uint64_t sent_ns; /* when it has handed over what it had to send */
-	uint64_t full_ns; /* how long it waits before it tries to hand it over again; 0: there was room */
-	uint64_t drained_ns; /* when it had read all that there was from the agent */
-	unsigned int n_live; /* connections that moved lately, all at once */
-	uint64_t live_ns; /* when they did */
-	struct mesh_conn *taken; /* chain by @next_taken: to be looked at in this turn */
-	struct inbound places[N_INBOUND];
-	unsigned int n_read, n_taken; /* of these */
-	uint64_t check_rails_at_ns, check_own_at_ns;
-	uint64_t reconnect_at_ns; /* the agent is not connected to before: it may refuse each time */
-	uint64_t reconnect_ns; /* from one time to the next; 0: it is ours, and RECONNECT_NS it is again */
-	uint64_t watch_at_ns; /* changes of the network are not looked for before */
-	uint64_t worked_at_ns; /* something happened */
-	uint64_t news_at_ns; /* when all that news concern look at them; UINT64_MAX: there are none */
-	uint64_t alone_at_ns; /* when to look whether anybody else is left */
-};
 
 /* What the thread polls besides the rails. */
 enum { WAKE, AGENT, NETDEVS, N_FIXED };
 
 /* ---- sections ------------------------------------------------------------------------------------------------ */
 
-/* What one thread knows of being the helper thread; on its stack. */
-struct lead {
-	struct mesh_thread *thread;
-	enum section section;
-	struct mesh_conn *conn;
-	uint64_t turn;
-	bool lost; /* it is not any more */
-};
-
-static void enter(struct lead *lead, enum section section, struct mesh_conn *conn)
+void mesh_lead_enter(struct lead *lead, enum section section, struct mesh_conn *conn)
 {
 	struct mesh_thread *thread = lead->thread;
 
@@ -147,7 +88,7 @@ static void come_back(struct lead *lead)
 }
 
 /* Return: false: another thread is the helper thread now; this one touches nothing any more that is the helper thread's own. */
-static bool leave(struct lead *lead)
+bool mesh_lead_leave(struct lead *lead)
 {
 	if (mesh_handoff_leave(&lead->thread->handoff, lead->turn))
 		return true;
@@ -177,8 +118,6 @@ static bool take_over(struct mesh_thread *thread, uint64_t turn)
 			    "a NIC does not answer a command: another thread goes on with connections that do not need that NIC");
 	return taken;
 }
-
-/* ---- talking ------------------------------------------------------------------------------------------------- */
 
 /* Return: when what there is to send may wait for company; @now_ns or earlier: it may not. */
 static uint64_t gather_until(const struct mesh_thread *thread, uint64_t now_ns)
@@ -236,86 +175,6 @@ static uint64_t unclaim_at(struct mesh_thread *thread, uint64_t now_ns)
 	return n ? now_ns + CLAIM_AGAIN_NS : UINT64_MAX;
 }
 
-/*
- * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
- * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
- * chatty peer does not keep them waiting for ever.
- */
-static uint64_t time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
-{
-	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
-
-	if (thread->helper.link.fd >= 0 && behind_ns > late_ns)
-		late_ns = behind_ns;
-	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
-}
-
-/* @conn: whose it is; NULL: of none, or it is of datagrams. @silent_ns: as of mesh_conn_message() */
-static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
-{
-	struct mv_ctl_keys keys;
-	struct mv_ctl_msg msg;
-	uint64_t at = now_ns;
-
-	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
-		return;
-	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
-		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
-		return;
-	}
-	if (!conn)
-		return;
-	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
-		mesh_conn_key_message(conn, &msg, now_ns);
-	else
-		at = mesh_conn_message(conn, &msg, &keys, now_ns, silent_ns);
-	if (at <= now_ns)
-		mesh_conn_queue(conn, false);
-	else
-		mesh_conn_put_off(conn, at);
-}
-
-static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
-{
-	struct mesh_conn *conn;
-	struct mv_ctl_msg msg;
-
-	/* The agent gives back the message that it could not carry. */
-	if (mv_ctl_decode(frame->payload, frame->len, &msg))
-		return;
-	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
-		mesh_ud_unreachable(&msg, now_ns);
-		return;
-	}
-	conn = mesh_conn_find_end(&msg.from);
-	if (!conn)
-		return;
-	mesh_conn_unreachable(conn, &msg, now_ns);
-	mesh_conn_queue(conn, false);
-	mesh_conn_put(conn);
-}
-
-/* Of a queue pair for datagrams there is nothing to be done: its questions get no answer. */
-static void refused(struct mesh_conn *conn)
-{
-	if (!conn)
-		return;
-	mesh_conn_refused(conn);
-	mesh_conn_queue(conn, false);
-}
-
-/*
- * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
- * nothing but its peer.
- */
-static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
-{
-	uint64_t at_ns = mesh_many_move() && !urgent ? now_ns + LIVE_NS : now_ns;
-
-	if (at_ns < thread->news_at_ns)
-		thread->news_at_ns = at_ns;
-}
-
 /* Return: when to come again for them. */
 static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
 {
@@ -324,149 +183,6 @@ static uint64_t look_at_news(struct mesh_thread *thread, uint64_t now_ns)
 	thread->news_at_ns = UINT64_MAX;
 	mesh_conns_queue_all(false);
 	return UINT64_MAX;
-}
-
-/* What concerns all connections. */
-static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
-{
-	if (frame->type == MV_FRAME_CHANGED) {
-		mesh_view_forget();
-		mesh_probed_changed();
-	} else {
-		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
-	}
-	if (frame->type != MV_FRAME_WELCOME) {
-		note_news(thread, false, now_ns);
-	} else if (frame->version == MV_CTL_VERSION) {
-		thread->reconnect_ns = 0;
-		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
-	}
-}
-
-/* What concerns those on a path. */
-static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
-{
-	enum mesh_probed_news news = mesh_probed_told(frame, now_ns);
-
-	if (news != MESH_PROBED_NOTHING)
-		note_news(thread, news == MESH_PROBED_URGENT && mesh_some_prepare(), now_ns);
-}
-
-static void take_packs(struct mesh_thread *thread)
-{
-	pthread_mutex_lock(&thread->helper.link_lock);
-	mesh_agentlink_packs(&thread->helper.link);
-	pthread_mutex_unlock(&thread->helper.link_lock);
-}
-
-/* A new connection has no claims, so there are none to end. */
-static void close_link(struct mesh_thread *thread)
-{
-	pthread_mutex_lock(&thread->helper.link_lock);
-	mesh_agentlink_close(&thread->helper.link);
-	mesh_unclaims_drop(&thread->helper.unclaims);
-	pthread_mutex_unlock(&thread->helper.link_lock);
-	mesh_probed_lost();
-}
-
-static void look_up_inbound(struct inbound *in)
-{
-	in->conn = in->frame.type == MV_FRAME_DELIVER || in->frame.type == MV_FRAME_REFUSED ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
-	mesh_fetch_conn(in->conn);
-}
-
-/* What concerns one connection. Return: as take_inbound(). */
-static bool take_message(struct lead *lead, const struct inbound *in, uint64_t now_ns)
-{
-	uint64_t silent_ns = time_of_silence(lead->thread, now_ns);
-
-	enter(lead, SECTION_CONN, in->conn);
-	if (in->frame.type == MV_FRAME_DELIVER)
-		deliver(&in->frame, in->conn, now_ns, silent_ns);
-	else if (in->frame.type == MV_FRAME_UNREACHABLE)
-		unreachable(&in->frame, now_ns);
-	else
-		refused(in->conn);
-	return leave(lead);
-}
-
-/* Return: false: it is not the helper thread any more. */
-static bool take_inbound(struct lead *lead, uint64_t now_ns)
-{
-	struct mesh_thread *thread = lead->thread;
-	/* The next helper thread has that place. */
-	const struct inbound in = thread->places[thread->n_taken++ % N_INBOUND];
-	const struct mv_frame *frame = &in.frame;
-
-	if (frame->type == MV_FRAME_DELIVER || frame->type == MV_FRAME_UNREACHABLE || frame->type == MV_FRAME_REFUSED) {
-		if (!take_message(lead, &in, now_ns))
-			return false;
-	} else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES) {
-		take_note(thread, frame, now_ns);
-	} else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT) {
-		take_path(thread, frame, now_ns);
-	} else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION) {
-		take_packs(thread);
-	}
-	mesh_conn_put(in.conn);
-	return true;
-}
-
-/* Return: whether anything came. */
-static bool read_agent(struct lead *lead, uint64_t now_ns)
-{
-	struct mesh_thread *thread = lead->thread;
-	struct inbound *places = thread->places;
-	unsigned int n;
-	int err = 0;
-
-	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->helper.link); n++) {
-		/* Else what the former helper thread has read comes first. */
-		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
-			return true;
-		err = mesh_agentlink_recv(&thread->helper.link, &places[thread->n_read % N_INBOUND].frame);
-		if (err == -EBADMSG)
-			continue;
-		if (err)
-			break;
-		look_up_inbound(&places[thread->n_read++ % N_INBOUND]);
-		if (thread->n_read - thread->n_taken >= N_INBOUND - 1)
-			mesh_fetch_held(places[(thread->n_read - 2) % N_INBOUND].conn);
-		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
-			return true;
-	}
-	while (thread->n_taken != thread->n_read)
-		if (!take_inbound(lead, now_ns))
-			return true;
-	if (err)
-		thread->drained_ns = now_ns;
-	if (err == -ECONNRESET) {
-		close_link(thread);
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
-	}
-	return n;
-}
-
-static void connect_agent(struct mesh_thread *thread, uint64_t now_ns)
-{
-	struct mesh_agentlink link;
-
-	if (thread->helper.link.fd >= 0 || now_ns < thread->reconnect_at_ns)
-		return;
-	if (!thread->reconnect_ns)
-		thread->reconnect_ns = RECONNECT_NS;
-	thread->reconnect_at_ns = now_ns + thread->reconnect_ns;
-	if (mesh_agentlink_open(&link, mesh_root.run_dir))
-		return;
-	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
-	if (thread->reconnect_ns < RECONNECT_MAX_NS)
-		thread->reconnect_ns *= 2;
-	pthread_mutex_lock(&thread->helper.link_lock);
-	thread->helper.link = link;
-	pthread_mutex_unlock(&thread->helper.link_lock);
-	mesh_view_renew();
-	mesh_conns_queue_all(true);
-	mesh_ud_claim_all();
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
@@ -484,7 +200,7 @@ static void note_live(struct mesh_thread *thread, unsigned int n_live, uint64_t 
 static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 {
 	struct mesh_thread *thread = lead->thread;
-	uint64_t next = now_ns, deadline, silent_ns = time_of_silence(thread, now_ns);
+	uint64_t next = now_ns, deadline, silent_ns = mesh_thread_time_of_silence(thread, now_ns);
 	struct mesh_conn *conn, *rest;
 	int claimed;
 
@@ -499,9 +215,9 @@ static uint64_t run_conns(struct lead *lead, uint64_t now_ns, bool *ret_worked)
 		if (claimed != -EALREADY)
 			atomic_store_explicit(&conn->tell, true, memory_order_relaxed);
 		*ret_worked |= !claimed; /* an agent that does not read may go on so for hours */
-		enter(lead, SECTION_CONN, conn);
+		mesh_lead_enter(lead, SECTION_CONN, conn);
 		deadline = mesh_conn_run(conn, now_ns, silent_ns);
-		if (!leave(lead))
+		if (!mesh_lead_leave(lead))
 			return now_ns;
 		if (claimed == -EAGAIN && deadline > now_ns + CLAIM_AGAIN_NS)
 			deadline = now_ns + CLAIM_AGAIN_NS;
@@ -602,7 +318,7 @@ static void check_own(struct mesh_thread *thread, uint64_t now_ns)
 	thread->check_own_at_ns = now_ns + CHECK_OWN_NS;
 	mesh_wake_check(&thread->helper.wake);
 	if (thread->helper.link.fd >= 0 && !mesh_agentlink_intact(&thread->helper.link))
-		close_link(thread);
+		mesh_thread_close_link(thread);
 }
 
 static void watch_leader(struct mesh_thread *thread);
@@ -614,9 +330,9 @@ static uint64_t run_section(struct lead *lead, enum section section, uint64_t (*
 
 	if (lead->lost || atomic_load_explicit(&lead->thread->away[section], memory_order_acquire))
 		return UINT64_MAX; /* who comes from there wakes this one */
-	enter(lead, section, NULL);
+	mesh_lead_enter(lead, section, NULL);
 	next = run(now_ns);
-	leave(lead);
+	mesh_lead_leave(lead);
 	return next;
 }
 
@@ -640,8 +356,8 @@ static void run(struct mesh_thread *thread)
 		now = mesh_now_ns();
 		check_own(thread, now);
 		check_rails(thread, now);
-		connect_agent(thread, now);
-		worked = thread->helper.link.fd >= 0 && read_agent(&lead, now);
+		mesh_thread_connect_agent(thread, now);
+		worked = thread->helper.link.fd >= 0 && mesh_thread_read_agent(&lead, now);
 		if (lead.lost)
 			break;
 		unclaim_again(thread);

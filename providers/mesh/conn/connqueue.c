@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "conntable.h"
+#include "survives.h"
+
+/* Which connections the helper thread looks at, and when. */
+
+/* Looked at in one turn of the helper thread, which takes some 10 us each; so many new ones, where others have been left; at least so many of the last kind. */
+#define TAKEN_MAX  64u
+#define TAKEN_NEW  32u
+#define TAKEN_LAST 16u
+
+/* Called with conns_lock held. */
+void mesh_conns_put_locked(struct mesh_conns *conns, struct mesh_conn *conn)
+{
+	if (!conn->linked || (conn->queued && !conn->put_back))
+		return;
+	if (conn->put_back)
+		TAILQ_REMOVE(&conns->put_back, conn, of_queue);
+	else
+		mesh_conn_ref(conn);
+	TAILQ_INSERT_TAIL(&conns->queued, conn, of_queue);
+	conn->queued = true;
+	conn->put_back = false;
+}
+
+void mesh_conn_queue(struct mesh_conn *conn, bool news)
+{
+	struct mesh_conns *conns;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	if (conns) {
+		mesh_conns_put_locked(conns, conn);
+		conns->news |= news;
+	}
+	mesh_conns_unlock();
+}
+
+/* Called with conns_lock held. */
+static void wait_until(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
+{
+	mesh_due_remove(&conns->due, &conn->due);
+	if (due_ns != UINT64_MAX)
+		mesh_due_add(&conns->due, &conn->due, due_ns);
+}
+
+/* Called with conns_lock held. */
+static void set_due(struct mesh_conns *conns, struct mesh_conn *conn, uint64_t due_ns)
+{
+	conn->due_ns = due_ns;
+	if (!mesh_due_waits(&conn->due) || conn->due.at_ns > due_ns)
+		wait_until(conns, conn, due_ns);
+}
+
+void mesh_conn_queue_at(struct mesh_conn *conn, uint64_t due_ns)
+{
+	struct mesh_conns *conns;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	if (conns && conn->linked && (!conn->queued || conn->put_back) && due_ns < conn->due_ns)
+		set_due(conns, conn, due_ns);
+	mesh_conns_unlock();
+}
+
+void mesh_conn_put_off(struct mesh_conn *conn, uint64_t due_ns)
+{
+	struct mesh_conns *conns;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	if (conns && conn->linked && !conn->queued)
+		set_due(conns, conn, due_ns);
+	mesh_conns_unlock();
+}
+
+bool mesh_conns_news(void)
+{
+	struct mesh_conns *conns;
+	bool news;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	news = conns && conns->news;
+	mesh_conns_unlock();
+	return news;
+}
+
+void mesh_conns_queue_all(bool claim)
+{
+	struct mesh_conns *conns;
+	struct mesh_conn *conn;
+	size_t i;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	for (i = 0; conns && i < conns->n_buckets; i++) {
+		for (conn = conns->buckets[i]; conn; conn = conn->next) {
+			conn->claimed &= !claim;
+			/* No news but messages concern a native one; one that waits for its turn looks at all of them then. */
+			if (!conn->queued && (claim || (!conn->native && !conn->waits)))
+				mesh_conns_put_locked(conns, conn);
+		}
+	}
+	mesh_conns_unlock();
+}
+
+static struct mesh_conn *conn_of(struct mesh_due *due)
+{
+	return (struct mesh_conn *)((char *)due - offsetof(struct mesh_conn, due));
+}
+
+/* Called with conns_lock held. Those that are not due stay. */
+static void queue_due(struct mesh_conns *conns, uint64_t now_ns, uint64_t *ret_next)
+{
+	struct mesh_conn *conn;
+
+	while (conns->due) {
+		conn = conn_of(conns->due);
+		if (conns->due->at_ns < conn->due_ns) {
+			wait_until(conns, conn, conn->due_ns);
+			continue;
+		}
+		*ret_next = conn->due_ns;
+		if (conn->due_ns > now_ns)
+			break;
+		mesh_due_remove(&conns->due, &conn->due);
+		mesh_conns_put_locked(conns, conn);
+		*ret_next = UINT64_MAX;
+	}
+}
+
+/* Called with conns_lock held. @max at most, behind those in the chain, of which *@end is the end. Return: how many. */
+static size_t take(struct mesh_queue *from, size_t max, struct mesh_conn ***end)
+{
+	struct mesh_conn *conn;
+	size_t n;
+
+	for (n = 0; n < max && (conn = TAILQ_FIRST(from)); n++) {
+		TAILQ_REMOVE(from, conn, of_queue);
+		conn->queued = conn->put_back = false;
+		conn->due_ns = UINT64_MAX;
+		**end = conn;
+		*end = &conn->next_taken;
+	}
+	return n;
+}
+
+/* Called with conns_lock held. */
+static void put_back(struct mesh_conns *conns, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+
+	while ((conn = TAILQ_FIRST(&conns->queued))) {
+		TAILQ_REMOVE(&conns->queued, conn, of_queue);
+		conn->put_back = conn->due_ns > now_ns;
+		TAILQ_INSERT_TAIL(conn->put_back ? &conns->put_back : &conns->overdue, conn, of_queue);
+	}
+}
+
+/* Called with conns_lock held. Of each kind the oldest ones; none waits for ever. */
+static void take_some(struct mesh_conns *conns, struct mesh_conn ***end)
+{
+	size_t n = take(&conns->queued, TAKEN_NEW, end);
+
+	n += take(&conns->overdue, TAKEN_MAX - TAKEN_LAST - n, end);
+	n += take(&conns->put_back, TAKEN_MAX - n, end);
+	n += take(&conns->overdue, TAKEN_MAX - n, end);
+	take(&conns->queued, TAKEN_MAX - n, end);
+}
+
+struct mesh_conn *mesh_conns_take_all_locked(void)
+{
+	struct mesh_conns *conns = mesh_conns_locked(false);
+	struct mesh_conn *first = NULL, **end = &first;
+
+	if (!conns)
+		return NULL;
+	conns->news = false;
+	take(&conns->overdue, SIZE_MAX, &end);
+	take(&conns->put_back, SIZE_MAX, &end);
+	take(&conns->queued, SIZE_MAX, &end);
+	*end = NULL;
+	return first;
+}
+
+struct mesh_conn *mesh_conns_take(uint64_t now_ns, uint64_t *ret_next)
+{
+	struct mesh_conn *first = NULL, **end = &first;
+	struct mesh_conns *conns;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	*ret_next = UINT64_MAX;
+	if (conns) {
+		conns->news = false;
+		queue_due(conns, now_ns, ret_next);
+		take_some(conns, &end);
+		put_back(conns, now_ns);
+		if (!TAILQ_EMPTY(&conns->overdue) || !TAILQ_EMPTY(&conns->put_back))
+			*ret_next = now_ns;
+	}
+	*end = NULL;
+	mesh_conns_unlock();
+	return first;
+}
+
+/* Called with conns_lock held. */
+static void take_from_waiting(struct mesh_conns *conns, struct mesh_conn *conn)
+{
+	TAILQ_REMOVE(&conns->waiting[conn->turn], conn, of_waiting);
+	conn->waits = false;
+}
+
+void mesh_conn_wait_turn(struct mesh_conn *conn, enum mesh_turn turn)
+{
+	struct mesh_conns *conns;
+
+	mesh_conns_lock();
+	conns = mesh_conns_locked(false);
+	if (conns && conn->linked && (!conn->waits || conn->turn != turn)) {
+		if (conn->waits)
+			take_from_waiting(conns, conn);
+		else
+			mesh_conn_ref(conn);
+		conn->waits = true;
+		conn->turn = turn;
+		TAILQ_INSERT_TAIL(&conns->waiting[turn], conn, of_waiting);
+	}
+	mesh_conns_unlock();
+}
+
+void mesh_conn_waits_no_more(struct mesh_conn *conn)
+{
+	bool waited;
+
+	mesh_conns_lock();
+	waited = conn->waits;
+	if (waited)
+		take_from_waiting(mesh_conns_locked(false), conn);
+	mesh_conns_unlock();
+	if (waited)
+		mesh_conn_put(conn);
+}
+
+bool mesh_conns_next_turn(enum mesh_turn turn)
+{
+	struct mesh_conns *conns;
+	struct mesh_conn *conn;
+	bool called, gone;
+
+	do {
+		mesh_conns_lock();
+		conns = mesh_conns_locked(false);
+		conn = conns ? TAILQ_FIRST(&conns->waiting[turn]) : NULL;
+		if (conn)
+			take_from_waiting(conns, conn);
+		gone = conn && !conn->linked;
+		called = conn && !gone;
+		if (called) {
+			/* It may wait again before the last call is forgotten. */
+			if (!atomic_exchange_explicit(&conn->called, true, memory_order_relaxed))
+				atomic_fetch_add_explicit(&mesh_root.process->n_called, 1, memory_order_relaxed);
+			mesh_conns_put_locked(conns, conn);
+			conns->news = true;
+		}
+		mesh_conns_unlock();
+		mesh_conn_put(conn);
+	} while (gone);
+	return called;
+}
+
+void mesh_conns_port_down(void)
+{
+	/* Without a helper thread there are no connections. */
+	if (!mesh_survives_some() || !atomic_load_explicit(&mesh_root.process->thread, memory_order_acquire))
+		return;
+	mesh_conns_queue_all(false);
+	mesh_thread_wake(true);
+}

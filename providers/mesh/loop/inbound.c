@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "threadint.h"
+
+#include <errno.h>
+
+#include "fetch.h"
+#include "paths.h"
+#include "probed.h"
+#include "proof.h"
+#include "ud.h"
+
+/* What comes from the agent. */
+
+#define RECONNECT_NS 500000000ull
+/* One that ends the connection before it has said what was hoped for may go on so: twice as long each time, up to that. */
+#define RECONNECT_MAX_NS 16000000000ull
+/* Frames read in one go, so that a chatty peer does not keep the timers waiting. */
+#define MAX_FRAMES 256
+/* How long frames that have not been read, and moves of others, may keep timers waiting; and how long each of those does. */
+#define SILENCE_LATE_NS 100000000ull
+#define SILENCE_EACH_NS 400000ull
+
+/*
+ * The time by which connections judge how long their peers have been silent: what has come from the agent, and has not been looked at,
+ * may be their answers. And where hundreds move at once, a message waits for those of the others, at either end and at the agents. A
+ * chatty peer does not keep them waiting for ever.
+ */
+uint64_t mesh_thread_time_of_silence(const struct mesh_thread *thread, uint64_t now_ns)
+{
+	uint64_t late_ns = thread->n_live * SILENCE_EACH_NS, behind_ns = now_ns - thread->drained_ns;
+
+	if (thread->helper.link.fd >= 0 && behind_ns > late_ns)
+		late_ns = behind_ns;
+	return now_ns - (late_ns < SILENCE_LATE_NS ? late_ns : SILENCE_LATE_NS);
+}
+
+/* @conn: whose it is; NULL: of none, or it is of datagrams. @silent_ns: as of mesh_conn_message() */
+static void deliver(const struct mv_frame *frame, struct mesh_conn *conn, uint64_t now_ns, uint64_t silent_ns)
+{
+	struct mv_ctl_keys keys;
+	struct mv_ctl_msg msg;
+	uint64_t at = now_ns;
+
+	if (mv_ctl_decode_keys(frame->payload, frame->len, &msg, &keys))
+		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_message(frame->device, frame->qpn, &msg, now_ns);
+		return;
+	}
+	if (!conn)
+		return;
+	if (msg.type >= MV_CTL_KEY_GET && msg.type <= MV_CTL_KEY_DROPPED)
+		mesh_conn_key_message(conn, &msg, now_ns);
+	else
+		at = mesh_conn_message(conn, &msg, &keys, now_ns, silent_ns);
+	if (at <= now_ns)
+		mesh_conn_queue(conn, false);
+	else
+		mesh_conn_put_off(conn, at);
+}
+
+static void unreachable(const struct mv_frame *frame, uint64_t now_ns)
+{
+	struct mesh_conn *conn;
+	struct mv_ctl_msg msg;
+
+	/* The agent gives back the message that it could not carry. */
+	if (mv_ctl_decode(frame->payload, frame->len, &msg))
+		return;
+	if (msg.type == MV_CTL_UD_GET || msg.type == MV_CTL_UD_PUT) {
+		mesh_ud_unreachable(&msg, now_ns);
+		return;
+	}
+	conn = mesh_conn_find_end(&msg.from);
+	if (!conn)
+		return;
+	mesh_conn_unreachable(conn, &msg, now_ns);
+	mesh_conn_queue(conn, false);
+	mesh_conn_put(conn);
+}
+
+/* Of a queue pair for datagrams there is nothing to be done: its questions get no answer. */
+static void refused(struct mesh_conn *conn)
+{
+	if (!conn)
+		return;
+	mesh_conn_refused(conn);
+	mesh_conn_queue(conn, false);
+}
+
+/*
+ * While many move, those that have moved can wait with that. Those that wait for their turn look at all there is then, and what moves at
+ * nothing but its peer.
+ */
+static void note_news(struct mesh_thread *thread, bool urgent, uint64_t now_ns)
+{
+	uint64_t at_ns = mesh_many_move() && !urgent ? now_ns + LIVE_NS : now_ns;
+
+	if (at_ns < thread->news_at_ns)
+		thread->news_at_ns = at_ns;
+}
+
+/* What concerns all connections. */
+static void take_note(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
+{
+	if (frame->type == MV_FRAME_CHANGED) {
+		mesh_view_forget();
+		mesh_probed_changed();
+	} else {
+		mesh_probed_agent(frame->type == MV_FRAME_PROBES);
+	}
+	if (frame->type != MV_FRAME_WELCOME) {
+		note_news(thread, false, now_ns);
+	} else if (frame->version == MV_CTL_VERSION) {
+		thread->reconnect_ns = 0;
+		thread->reconnect_at_ns = mesh_now_ns() + RECONNECT_NS;
+	}
+}
+
+/* What concerns those on a path. */
+static void take_path(struct mesh_thread *thread, const struct mv_frame *frame, uint64_t now_ns)
+{
+	enum mesh_probed_news news = mesh_probed_told(frame, now_ns);
+
+	if (news != MESH_PROBED_NOTHING)
+		note_news(thread, news == MESH_PROBED_URGENT && mesh_some_prepare(), now_ns);
+}
+
+static void take_packs(struct mesh_thread *thread)
+{
+	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_agentlink_packs(&thread->helper.link);
+	pthread_mutex_unlock(&thread->helper.link_lock);
+}
+
+/* A new connection has no claims, so there are none to end. */
+void mesh_thread_close_link(struct mesh_thread *thread)
+{
+	pthread_mutex_lock(&thread->helper.link_lock);
+	mesh_agentlink_close(&thread->helper.link);
+	mesh_unclaims_drop(&thread->helper.unclaims);
+	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_probed_lost();
+}
+
+static void look_up_inbound(struct inbound *in)
+{
+	in->conn = in->frame.type == MV_FRAME_DELIVER || in->frame.type == MV_FRAME_REFUSED ? mesh_conn_find(in->frame.device, in->frame.qpn) : NULL;
+	mesh_fetch_conn(in->conn);
+}
+
+/* What concerns one connection. Return: as take_inbound(). */
+static bool take_message(struct lead *lead, const struct inbound *in, uint64_t now_ns)
+{
+	uint64_t silent_ns = mesh_thread_time_of_silence(lead->thread, now_ns);
+
+	mesh_lead_enter(lead, SECTION_CONN, in->conn);
+	if (in->frame.type == MV_FRAME_DELIVER)
+		deliver(&in->frame, in->conn, now_ns, silent_ns);
+	else if (in->frame.type == MV_FRAME_UNREACHABLE)
+		unreachable(&in->frame, now_ns);
+	else
+		refused(in->conn);
+	return mesh_lead_leave(lead);
+}
+
+/* Return: false: it is not the helper thread any more. */
+static bool take_inbound(struct lead *lead, uint64_t now_ns)
+{
+	struct mesh_thread *thread = lead->thread;
+	/* The next helper thread has that place. */
+	const struct inbound in = thread->places[thread->n_taken++ % N_INBOUND];
+	const struct mv_frame *frame = &in.frame;
+
+	if (frame->type == MV_FRAME_DELIVER || frame->type == MV_FRAME_UNREACHABLE || frame->type == MV_FRAME_REFUSED) {
+		if (!take_message(lead, &in, now_ns))
+			return false;
+	} else if (frame->type == MV_FRAME_CHANGED || frame->type == MV_FRAME_WELCOME || frame->type == MV_FRAME_PROBES) {
+		take_note(thread, frame, now_ns);
+	} else if (frame->type == MV_FRAME_PATH || frame->type == MV_FRAME_SUSPECT) {
+		take_path(thread, frame, now_ns);
+	} else if (frame->type == MV_FRAME_PACKS && frame->version == MV_CTL_VERSION) {
+		take_packs(thread);
+	}
+	mesh_conn_put(in.conn);
+	return true;
+}
+
+/* Return: whether anything came. */
+bool mesh_thread_read_agent(struct lead *lead, uint64_t now_ns)
+{
+	struct mesh_thread *thread = lead->thread;
+	struct inbound *places = thread->places;
+	unsigned int n;
+	int err = 0;
+
+	for (n = 0; n < MAX_FRAMES || mesh_agentlink_has(&thread->helper.link); n++) {
+		/* Else what the former helper thread has read comes first. */
+		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
+			return true;
+		err = mesh_agentlink_recv(&thread->helper.link, &places[thread->n_read % N_INBOUND].frame);
+		if (err == -EBADMSG)
+			continue;
+		if (err)
+			break;
+		look_up_inbound(&places[thread->n_read++ % N_INBOUND]);
+		if (thread->n_read - thread->n_taken >= N_INBOUND - 1)
+			mesh_fetch_held(places[(thread->n_read - 2) % N_INBOUND].conn);
+		if (thread->n_read - thread->n_taken == N_INBOUND && !take_inbound(lead, now_ns))
+			return true;
+	}
+	while (thread->n_taken != thread->n_read)
+		if (!take_inbound(lead, now_ns))
+			return true;
+	if (err)
+		thread->drained_ns = now_ns;
+	if (err == -ECONNRESET) {
+		mesh_thread_close_link(thread);
+		mv_log_once(&mesh_root.log, MV_LOG_WARN, "the agent is gone; connections stay as they are");
+	}
+	return n;
+}
+
+void mesh_thread_connect_agent(struct mesh_thread *thread, uint64_t now_ns)
+{
+	struct mesh_agentlink link;
+
+	if (thread->helper.link.fd >= 0 || now_ns < thread->reconnect_at_ns)
+		return;
+	if (!thread->reconnect_ns)
+		thread->reconnect_ns = RECONNECT_NS;
+	thread->reconnect_at_ns = now_ns + thread->reconnect_ns;
+	if (mesh_agentlink_open(&link, mesh_root.run_dir))
+		return;
+	/* Until it says WELCOME; where there is nobody, nobody is bothered. */
+	if (thread->reconnect_ns < RECONNECT_MAX_NS)
+		thread->reconnect_ns *= 2;
+	pthread_mutex_lock(&thread->helper.link_lock);
+	thread->helper.link = link;
+	pthread_mutex_unlock(&thread->helper.link_lock);
+	mesh_view_renew();
+	mesh_conns_queue_all(true);
+	mesh_ud_claim_all();
+}
