@@ -71,4 +71,15 @@ bool mesh_work_submit(struct mesh_conn *conn, const union ibv_gid *to, bool trie
 /** mesh_work_run - start another worker when work has waited; returns when to come again */
 uint64_t mesh_work_run(uint64_t now_ns);
 
+/* remotekeys.c keydrops.c */
+
+/** mesh_key_drop_begins - the peer is to forget a key; key_lock. Return: false without memory */
+bool mesh_key_drop_begins(struct mesh_conn_key *key);
+/** mesh_key_hash_of - the place of a key in a filter */
+uint32_t mesh_key_hash_of(uint32_t rkey);
+/** mesh_key_drop_ends - it has forgotten it, or is gone; key_lock */
+void mesh_key_drop_ends(struct mesh_conn_key *key);
+/** mesh_key_drop_waits - may a peer still use what the key was, and say when it does not? @unheard: it was waited for in vain */
+bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unheard);
+
 #endif

@@ -21,137 +21,7 @@
 
 /* ---- the log ------------------------------------------------------------------------------------------------- */
 
-const char *mesh_conn_guard(struct mesh_conn *conn, uint32_t mtu_bytes)
-{
-	const struct mesh_held_ops *ops = conn->self ? &mesh_conn_self_ops : &mesh_conn_held_ops;
-	int err = mesh_live_guard(conn->mc, conn->qp, ops, conn, mtu_bytes, &conn->held);
-
-	if (!err)
-		return NULL;
-	conn->held = NULL;
-	if (err == -EBUSY)
-		return mesh_held_why_busy(conn->mc, conn->qp);
-	return mesh_cq_names_qps(conn->mc, conn->qp->send_cq) && mesh_cq_names_qps(conn->mc, conn->qp->recv_cq) ?
-		       "its work requests cannot be logged" :
-		       "its CQ does not say whose completions are polled (IBV_WC_EX_WITH_QP_NUM)";
-}
-
 /* ---- what people see ----------------------------------------------------------------------------------------- */
-
-/* Hundreds move at once, and writing a line takes as long as half of a move: so it is said when there is time. */
-void mesh_conn_log_moved(struct mesh_conn *conn)
-{
-	char from[MV_GID_STRLEN], to[MV_GID_STRLEN];
-
-	if (!conn->untold_move)
-		return;
-	mv_log(&mesh_root.log, MV_LOG_WARN, "%s QP 0x%x to host %s: %s; moved to %s (%s) to %s", conn->mc->device, conn->qpn,
-	       conn->peer_host, mv_ctl_reason_text(conn->untold_move), conn->path.device, mv_gid_format(&conn->path.gid, from),
-	       mv_gid_format(&conn->path.peer_gid, to));
-	conn->untold_move = MV_CTL_REASON_NONE;
-}
-
-static void log_failed(const struct mesh_conn *conn, const char *why)
-{
-	mv_log(&mesh_root.log, MV_LOG_ERR, "%s QP 0x%x to host %s: not moved: %s; the program gets its errors", conn->mc->device,
-	       conn->qpn, conn->peer_host, why);
-}
-
-void mesh_conn_log_unlogged(const struct mesh_conn *conn)
-{
-	if (mesh_root.config.survive != MV_SURVIVE_OFF)
-		mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x to host %s: cannot be moved later: %s; the program gets its errors",
-		       conn->mc->device, conn->qpn, conn->peer_host, conn->unlogged);
-}
-
-/* For bench/failover. */
-static void log_steps(const struct mesh_conn *conn)
-{
-	const struct mesh_conn_steps *steps = &conn->steps;
-
-	mv_log(&mesh_root.log, MV_LOG_DEBUG, "%s QP 0x%x: steps: %llu %llu %llu %llu %llu %llu ns", conn->mc->device, conn->qpn,
-	       (unsigned long long)conn->moving_ns, (unsigned long long)steps->prepared_ns,
-	       (unsigned long long)steps->connected_ns, (unsigned long long)steps->fencing_ns,
-	       (unsigned long long)steps->fenced_ns, (unsigned long long)mesh_now_ns());
-}
-
-static void count_moved(struct mesh_conn *conn)
-{
-	unsigned int reason = conn->move.reason;
-	uint64_t took_ns = mesh_now_ns() - conn->moving_ns;
-
-	mesh_turns_took(took_ns);
-	if (reason >= MV_CTL_REASON_PORT && reason < MV_CTL_REASON_END) {
-		reason -= MV_CTL_REASON_PORT;
-		mesh_count(MV_COUNT_MOVED_LIVE + reason);
-		mesh_count_pause(MV_COUNT_LIVE_PAUSE + reason * MV_PAUSE_PLACES, took_ns);
-	}
-	conn->moving_ns = 0;
-}
-
-static void count_stayed(struct mesh_conn *conn, const struct mv_move_action *action)
-{
-	mesh_count(MV_COUNT_GIVEN_UP + (action->timed_out ? MV_CTL_REASON_NONE : action->reason));
-	if (action->timed_out || action->reason == MV_CTL_REASON_TIMEOUT)
-		mesh_turns_took(UINT64_MAX);
-	conn->moving_ns = 0;
-}
-
-void mesh_conn_fail(struct mesh_conn *conn, const char *why)
-{
-	mesh_conn_log_moved(conn);
-	mesh_count(MV_COUNT_SURFACED);
-	conn->moving_ns = 0;
-	mesh_live_surface(conn->held);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->next_path = (struct mesh_conn_path){0};
-	conn->state = MESH_CONN_FAILED;
-	mv_move_abort(&conn->move, mesh_now_ns()); /* a peer that asks is told */
-	mesh_conn_unwatch(conn);
-	log_failed(conn, why);
-	mesh_conn_tell(conn);
-}
-
-/* The end that hears of it from its peer first has no reason of its own to start from. */
-void mesh_conn_note_begin(struct mesh_conn *conn, uint64_t now_ns)
-{
-	mesh_conn_log_moved(conn);
-	conn->stayed = NULL;
-	conn->turn_ns = 0;
-	if (!conn->moving_ns)
-		conn->moving_ns = now_ns;
-}
-
-void mesh_conn_peer_gone(struct mesh_conn *conn)
-{
-	conn->peer_gone = true;
-	mesh_live_end_of_peer(conn->held);
-}
-
-void mesh_conn_last_word(struct mesh_conn *conn)
-{
-	struct mv_move_sync sync = conn->move.my_sync;
-	struct mv_ctl_msg msg;
-
-	if (!conn->held || !mv_move_owes_sync(&conn->move))
-		return;
-	if (conn->move.state != MV_MOVE_FENCED && mesh_live_last_word(conn->held, &sync))
-		return;
-	mv_move_last_sync(&conn->move, &sync, &msg);
-	mesh_thread_send(&msg);
-}
-
-void mesh_conn_leave(struct mesh_conn *conn)
-{
-	mesh_conn_log_moved(conn);
-	if (conn->next_path.pd)
-		mesh_pd_put(conn->next_path.pd);
-	conn->next_path.pd = NULL;
-	mesh_conn_disarm(conn);
-	mesh_conn_reap(conn);
-	mesh_conn_unwatch(conn);
-}
 
 /* ---- carrying out -------------------------------------------------------------------------------------------- */
 
@@ -455,8 +325,8 @@ static bool take_over(struct mesh_conn *conn)
 	}
 	conn->pathless_ns = 0;
 	conn->again_ns = 0;
-	log_steps(conn);
-	count_moved(conn);
+	mesh_conn_log_steps(conn);
+	mesh_conn_count_moved(conn);
 	arrived(conn);
 	conn->untold_move = conn->move.reason;
 	mesh_conn_tell_later(conn, mesh_now_ns());
@@ -537,7 +407,7 @@ static void do_stay(struct mesh_conn *conn, const struct mv_move_action *action)
 {
 	const char *why = why_stays(conn, action);
 
-	count_stayed(conn, action);
+	mesh_conn_count_stayed(conn, action);
 	conn->probed.prepares = false;
 	/* There was a suspicion, ours or the peer's, and nothing has been done that anybody could notice. */
 	if (action->unsure && !mesh_live_broken(conn->held)) {

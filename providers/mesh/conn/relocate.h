@@ -60,4 +60,13 @@ void mesh_conn_leave(struct mesh_conn *conn);
 /** mesh_conn_key_pd - where keys that the peer asks for have to be good; NULL: not known yet */
 struct mesh_pd *mesh_conn_key_pd(const struct mesh_conn *conn);
 
+/* relocate.c movelog.c */
+
+/** mesh_conn_count_moved - it has moved */
+void mesh_conn_count_moved(struct mesh_conn *conn);
+/** mesh_conn_count_stayed - it has not */
+void mesh_conn_count_stayed(struct mesh_conn *conn, const struct mv_move_action *action);
+/** mesh_conn_log_steps - when each step of a move was; for bench/failover */
+void mesh_conn_log_steps(const struct mesh_conn *conn);
+
 #endif

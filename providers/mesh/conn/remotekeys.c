@@ -37,52 +37,6 @@
 /* Connections that are gone through in one go. */
 #define PAGE 64
 
-/* KEY_DROPs of all connections, for whoever gets a key: process->drops, under drops_lock. */
-struct mesh_drops {
-	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << MESH_KEY_BITS];
-};
-
-static uint32_t hash_of(uint32_t rkey)
-{
-	return rkey * 2654435761u >> (32 - MESH_KEY_BITS);
-}
-
-static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rkey)
-{
-	return &drops->buckets[hash_of(rkey)];
-}
-
-/* Called with key_lock. Return: false without memory */
-static bool drop_begins(struct mesh_conn_key *key)
-{
-	struct mesh_process *process = mesh_root.process;
-	bool done;
-
-	pthread_mutex_lock(&process->drops_lock);
-	if (!process->drops)
-		process->drops = calloc(1, sizeof(*process->drops));
-	done = process->drops;
-	if (done) {
-		LIST_INSERT_HEAD(bucket_of(process->drops, key->key), key, of_drops);
-		key->conn->n_drops++;
-		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
-	}
-	pthread_mutex_unlock(&process->drops_lock);
-	return done;
-}
-
-/* Called with key_lock. */
-static void drop_ends(struct mesh_conn_key *key)
-{
-	struct mesh_process *process = mesh_root.process;
-
-	pthread_mutex_lock(&process->drops_lock);
-	LIST_REMOVE(key, of_drops);
-	key->conn->n_drops--;
-	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&process->drops_lock);
-}
-
 static void schedule(struct mesh_conn_key *key, uint64_t now_ns)
 {
 	if (!key->resend_step_ns) {
@@ -113,7 +67,7 @@ static int add(struct mesh_conn *conn, uint32_t rkey, bool drop, uint32_t *ret_i
 	if (drop)
 		schedule(key, mesh_now_ns());
 	pthread_mutex_lock(&conn->key_lock);
-	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS && drop_begins(key));
+	room = !drop || (conn->drops_repeat && conn->n_drops < MAX_DROPS && mesh_key_drop_begins(key));
 	if (room) {
 		*ret_id = key->request_id = ++conn->next_request;
 		TAILQ_INSERT_TAIL(&conn->keys, key, of_conn);
@@ -132,7 +86,7 @@ static struct mesh_conn_key *unlink_key(struct mesh_conn_key *key)
 		return NULL;
 	TAILQ_REMOVE(&key->conn->keys, key, of_conn);
 	if (key->drop)
-		drop_ends(key);
+		mesh_key_drop_ends(key);
 	return key;
 }
 
@@ -228,13 +182,13 @@ static void forget(struct mesh_conn *conn, uint32_t rkey)
 /* Called with key_lock. */
 static bool may_know(const struct mesh_conn *conn, uint32_t rkey)
 {
-	return conn->told_keys[hash_of(rkey) / 64] >> hash_of(rkey) % 64 & 1;
+	return conn->told_keys[mesh_key_hash_of(rkey) / 64] >> mesh_key_hash_of(rkey) % 64 & 1;
 }
 
 void mesh_conn_note_told(struct mesh_conn *conn, uint32_t rkey)
 {
 	pthread_mutex_lock(&conn->key_lock);
-	conn->told_keys[hash_of(rkey) / 64] |= 1ull << hash_of(rkey) % 64;
+	conn->told_keys[mesh_key_hash_of(rkey) / 64] |= 1ull << mesh_key_hash_of(rkey) % 64;
 	pthread_mutex_unlock(&conn->key_lock);
 }
 
@@ -443,32 +397,6 @@ static bool tell_dropped(struct mesh_conn *conn, uint32_t rkey)
 	return queued;
 }
 
-/*
- * May a peer of the context still use what the key was, and is it likely to say when it does not?
- * @unheard: it was waited for in vain: next time it is not, unless it has answered something by then
- */
-static bool is_used(const struct mesh_context *mc, uint32_t rkey, bool unheard)
-{
-	struct mesh_process *process = mesh_root.process;
-	struct mesh_conn_key *key;
-	bool used = false;
-
-	if (!atomic_load_explicit(&process->n_drops, memory_order_acquire))
-		return false;
-	pthread_mutex_lock(&process->drops_lock);
-	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
-	for (; key; key = LIST_NEXT(key, of_drops)) {
-		if (key->key != rkey || key->conn->mc != mc || atomic_load_explicit(&key->conn->drops_unheard, memory_order_relaxed))
-			continue;
-		used = true;
-		if (!unheard)
-			break;
-		atomic_store_explicit(&key->conn->drops_unheard, true, memory_order_relaxed);
-	}
-	pthread_mutex_unlock(&process->drops_lock);
-	return used;
-}
-
 /* All connections of the context that were there when it was called, whatever comes and goes: those whose peers have asked for the key. */
 void mesh_conns_key_dropped(struct ibv_pd *pd, uint32_t rkey)
 {
@@ -497,12 +425,12 @@ void mesh_conns_key_given(struct ibv_pd *pd, uint32_t rkey)
 	unsigned int step_us = SETTLE_STEP_US;
 	uint64_t until_ns = 0, now_ns;
 
-	while (is_used(mc, rkey, false)) {
+	while (mesh_key_drop_waits(mc, rkey, false)) {
 		now_ns = mesh_now_ns();
 		if (!until_ns)
 			until_ns = now_ns + SETTLE_NS;
 		if (now_ns >= until_ns) {
-			is_used(mc, rkey, true);
+			mesh_key_drop_waits(mc, rkey, true);
 			mv_log_once(&mesh_root.log, MV_LOG_WARN,
 				    "%s: a peer does not say in time that it has forgotten a remote key that is used again; what it posts "
 				    "may fail with an access error",

@@ -93,4 +93,13 @@ void mesh_wrex_changed(struct mesh_held *h);
 /** mesh_wrex_leave_queue - the queue is emptied for another one; a batch that is being built in it goes to that; held->lock */
 void mesh_wrex_leave_queue(struct mesh_held *h);
 
+/* post.c postrecv.c */
+
+/** mesh_post_recv_is_left - is a receive left to the base, unnoted? held->lock */
+bool mesh_post_recv_is_left(const struct mesh_held *h);
+/** mesh_post_check_keys - keys of what is posted to the base, noted as used; held->lock */
+void mesh_post_check_keys(struct mesh_held *h, const struct ibv_sge *sges, int n);
+/** mesh_post_translate_sges - write h->sges: with the local keys of the rail that does the work; held->lock */
+void mesh_post_translate_sges(struct mesh_held *h, const struct ibv_sge *from, int n);
+
 #endif

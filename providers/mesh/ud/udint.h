@@ -227,4 +227,13 @@ bool mesh_ud_is_silent(const void *from, const union ibv_gid *gid);
 /** mesh_ud_refused - there was none; @err: errno; @began_ns: when it was asked for */
 void mesh_ud_refused(const void *from, const union ibv_gid *gid, int err, uint64_t began_ns);
 
+/* udpeer.c udlocal.c */
+
+/** mesh_ud_make_room - for one more peer. Return: false: all are in use */
+bool mesh_ud_make_room(uint64_t now_ns);
+/** mesh_ud_make_relay - the relay of a peer, if it has none. Return: 0 or -errno, and @why */
+int mesh_ud_make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size);
+/** mesh_ud_free_ah - an address handle of a relay or an outlet; NULL is fine */
+void mesh_ud_free_ah(const struct mesh_ud_port *from, struct ibv_ah *ah);
+
 #endif

@@ -17,104 +17,6 @@
 #define GIVE_UP_NS    10000000000ull
 #define AGAIN_NS      1000000000ull /* after a failure, with the next datagram */
 #define REFRESH_NS    5000000000ull /* asked again while in use: the peer may have forgotten us, or have moved */
-#define IDLE_NS	      10000000000ull /* may be forgotten for another */
-
-/* ---- the relay ----------------------------------------------------------------------------------------------- */
-
-struct mesh_ud_peer *mesh_ud_peer_find(struct mesh_ud_qp *owner, const union ibv_gid *gid, uint32_t qpn)
-{
-	struct mesh_ud_peer *peer;
-
-	for (peer = owner->peers; peer; peer = peer->next)
-		if (peer->end.qpn == qpn && mv_gid_equal(&peer->end.gid, gid))
-			return peer;
-	return NULL;
-}
-
-static void free_ah(const struct mesh_ud_port *from, struct ibv_ah *ah)
-{
-	if (ah && mesh_rail_intact(from->rail->rail))
-		ibv_destroy_ah(ah);
-}
-
-void mesh_ud_peer_free(struct mesh_ud_peer *peer)
-{
-	struct mesh_ud_peer **at;
-
-	for (at = &peer->owner->peers; *at && *at != peer; at = &(*at)->next)
-		;
-	if (*at) {
-		*at = peer->next;
-		mesh_root.ud.n_peers--;
-	}
-	peer->state = MESH_UD_FAILED;
-	peer->resend_at_ns = UINT64_MAX;
-	free_ah(peer->relay, peer->relay_ah);
-	free_ah(peer->outlet, peer->path_ah);
-	mesh_ud_port_free(peer->relay);
-	mesh_ud_flush_kept(peer);
-	free(peer);
-}
-
-/* Room for one more. */
-static bool make_room(uint64_t now_ns)
-{
-	struct mesh_ud_peer *peer, *oldest = NULL;
-	struct mesh_ud_qp *u;
-
-	if (mesh_root.ud.n_peers < UD_MAX_PEERS)
-		return true;
-	for (u = mesh_root.ud.qps; u; u = u->next)
-		for (peer = u->peers; peer; peer = peer->next)
-			if (!oldest || peer->used_at_ns < oldest->used_at_ns)
-				oldest = peer;
-	if (!oldest || now_ns - oldest->used_at_ns < IDLE_NS)
-		return false;
-	mesh_ud_peer_free(oldest);
-	return true;
-}
-
-/*
- * From the relay to the program's own QP, by the address that the peer's program knows it by; which may be in the table
- * more than once.
- */
-static struct ibv_ah *loopback(const struct mesh_ud_port *relay, const union ibv_gid *gid, uint8_t type)
-{
-	const uint8_t types[] = {type, MV_GID_TYPE_ROCE_V2, MV_GID_TYPE_ROCE_V1};
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = relay->port_num,
-		.grh = {.dgid = *gid, .hop_limit = 64},
-	};
-	int err = -ENOENT;
-	size_t i;
-
-	for (i = 0; i < sizeof(types) && err; i++)
-		err = mesh_rail_find_gid(relay->rail->rail, relay->port_num, gid, types[i], gid,
-					 &attr.grh.sgid_index);
-	if (err) {
-		errno = -err;
-		return NULL;
-	}
-	return ibv_create_ah(relay->rail->pd, &attr);
-}
-
-static int make_relay(struct mesh_ud_peer *peer, char *why, size_t why_size)
-{
-	struct mesh_ud_qp *owner = peer->owner;
-	struct mesh_context *mc = owner->mc;
-	struct mesh_ud_rail *rail = mesh_ud_rail_get(mc->device, why, why_size);
-
-	if (!rail)
-		return -EIO;
-	snprintf(why, why_size, "no relay on %s", mc->device);
-	peer->relay = mesh_ud_port_new(rail, owner, owner->port_num, owner->pkey_index, peer->qkey);
-	if (!peer->relay)
-		return -errno;
-	peer->relay->peer = peer;
-	peer->relay_ah = loopback(peer->relay, &peer->local_gid, peer->local_type);
-	return peer->relay_ah ? 0 : -errno;
-}
 
 struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_ctl_end *end,
 				      const union ibv_gid *local_gid, uint8_t local_type, uint32_t qkey)
@@ -123,7 +25,7 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 	char why[256] = "";
 	int err;
 
-	if (!make_room(mesh_now_ns())) {
+	if (!mesh_ud_make_room(mesh_now_ns())) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "datagrams to more than %u peers behind other rails are lost",
 			    UD_MAX_PEERS);
 		errno = ENOSPC;
@@ -139,7 +41,7 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 	peer->qkey = qkey;
 	peer->state = MESH_UD_FAILED;
 	peer->used_at_ns = mesh_now_ns();
-	err = make_relay(peer, why, sizeof(why));
+	err = mesh_ud_make_relay(peer, why, sizeof(why));
 	if (err) {
 		mv_log_once(&mesh_root.log, MV_LOG_WARN, "%s: datagrams to another rail are lost: %s: %s",
 			    owner->mc->device, why, strerrordesc_np(-err));
@@ -151,14 +53,6 @@ struct mesh_ud_peer *mesh_ud_peer_new(struct mesh_ud_qp *owner, const struct mv_
 	owner->peers = peer;
 	mesh_root.ud.n_peers++;
 	return peer;
-}
-
-void mesh_ud_set_qkey(struct mesh_ud_peer *peer, uint32_t qkey)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .qkey = qkey};
-
-	if (qkey != peer->qkey && !ibv_modify_qp(peer->relay->qp, &attr, IBV_QP_STATE | IBV_QP_QKEY))
-		peer->qkey = qkey;
 }
 
 /* ---- the path ------------------------------------------------------------------------------------------------ */
@@ -193,7 +87,7 @@ static struct mesh_ud_port *outlet_on(struct mesh_ud_qp *owner, const union ibv_
 /* It has none any more. */
 static void drop_path(struct mesh_ud_peer *peer)
 {
-	free_ah(peer->outlet, peer->path_ah);
+	mesh_ud_free_ah(peer->outlet, peer->path_ah);
 	peer->path_ah = NULL;
 	peer->outlet = NULL;
 	if (peer->state == MESH_UD_READY)
@@ -258,7 +152,7 @@ static int set_path(struct mesh_ud_peer *peer, struct mesh_ud_port *outlet, cons
 	ah = handle_for(outlet, &attr);
 	if (!ah)
 		return -errno;
-	free_ah(peer->outlet, peer->path_ah);
+	mesh_ud_free_ah(peer->outlet, peer->path_ah);
 	peer->old_outlet = peer->outlet;
 	peer->old_path = peer->path;
 	peer->path_ah = ah;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <stdlib.h>
+
+#include "conn.h"
+
+/* KEY_DROPs of all connections, for whoever gets a key: process->drops, under drops_lock. */
+struct mesh_drops {
+	LIST_HEAD(mesh_drop_bucket, mesh_conn_key) buckets[1 << MESH_KEY_BITS];
+};
+
+uint32_t mesh_key_hash_of(uint32_t rkey)
+{
+	return rkey * 2654435761u >> (32 - MESH_KEY_BITS);
+}
+
+static struct mesh_drop_bucket *bucket_of(struct mesh_drops *drops, uint32_t rkey)
+{
+	return &drops->buckets[mesh_key_hash_of(rkey)];
+}
+
+/* Called with key_lock. Return: false without memory */
+bool mesh_key_drop_begins(struct mesh_conn_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+	bool done;
+
+	pthread_mutex_lock(&process->drops_lock);
+	if (!process->drops)
+		process->drops = calloc(1, sizeof(*process->drops));
+	done = process->drops;
+	if (done) {
+		LIST_INSERT_HEAD(bucket_of(process->drops, key->key), key, of_drops);
+		key->conn->n_drops++;
+		atomic_fetch_add_explicit(&process->n_drops, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&process->drops_lock);
+	return done;
+}
+
+/* Called with key_lock. */
+void mesh_key_drop_ends(struct mesh_conn_key *key)
+{
+	struct mesh_process *process = mesh_root.process;
+
+	pthread_mutex_lock(&process->drops_lock);
+	LIST_REMOVE(key, of_drops);
+	key->conn->n_drops--;
+	atomic_fetch_sub_explicit(&process->n_drops, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&process->drops_lock);
+}
+
+/*
+ * May a peer of the context still use what the key was, and is it likely to say when it does not?
+ * @unheard: it was waited for in vain: next time it is not, unless it has answered something by then
+ */
+bool mesh_key_drop_waits(const struct mesh_context *mc, uint32_t rkey, bool unheard)
+{
+	struct mesh_process *process = mesh_root.process;
+	struct mesh_conn_key *key;
+	bool used = false;
+
+	if (!atomic_load_explicit(&process->n_drops, memory_order_acquire))
+		return false;
+	pthread_mutex_lock(&process->drops_lock);
+	key = process->drops ? LIST_FIRST(bucket_of(process->drops, rkey)) : NULL;
+	for (; key; key = LIST_NEXT(key, of_drops)) {
+		if (key->key != rkey || key->conn->mc != mc || atomic_load_explicit(&key->conn->drops_unheard, memory_order_relaxed))
+			continue;
+		used = true;
+		if (!unheard)
+			break;
+		atomic_store_explicit(&key->conn->drops_unheard, true, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&process->drops_lock);
+	return used;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "postint.h"
+
+/* Posting receives. Hot, as post.c. */
+
+#define UNLOGGED_SGES 64u
+
+int mesh_post_shadow_recv(struct mesh_held *h, uint64_t wr_id, const struct ibv_sge *sges, int num_sge)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = h->sges, .num_sge = num_sge}, *bad;
+	int err;
+
+	/* Known before, see mesh_post_is_left(). */
+	if (h->guard && !h->guard->shared && h->guard->receives.n_left == h->guard->receives.size)
+		return ENOMEM;
+	if (num_sge > 0 && (uint32_t)num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	mesh_post_translate_sges(h, sges, num_sge);
+	err = ibv_post_recv(h->now.qp, &wr, &bad);
+	if (!err && h->guard && !h->guard->shared)
+		mesh_srqlog_push(&h->guard->receives, wr_id, sges, num_sge);
+	return err;
+}
+
+/*
+ * What is flushed does not leave a log that is lost, so whether there is room only the device knows. Nothing moves such a queue pair any
+ * more, nor is anything of it known again.
+ */
+static bool is_unlogged(const struct mesh_held *h)
+{
+	return h->guard && !h->guard->shared && (h->guard->lost || h->mode == MESH_HELD_FLUSHING) &&
+	       h->cap.max_recv_sge <= UNLOGGED_SGES;
+}
+
+/*
+ * To find out, it may look at the CQ: so not with our lock (mesh_post_is_left()). Nor is any other posted with it then, though there be room:
+ * it would wait for the one that looks. held->lock, let go meanwhile. Return: 0 or errno.
+ */
+static int recv_unlogged(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct ibv_sge sges[UNLOGGED_SGES];
+	struct ibv_recv_wr copy = *wr, *bad;
+	struct ibv_qp *qp = h->now.qp;
+	int err;
+
+	if (wr->num_sge > 0 && (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	mesh_post_translate_sges(h, wr->sg_list, wr->num_sge);
+	if (wr->num_sge > 0)
+		memcpy(sges, h->sges, (size_t)wr->num_sge * sizeof(*sges));
+	copy.next = NULL;
+	copy.sg_list = sges;
+	pthread_mutex_unlock(&h->lock);
+	err = ibv_post_recv(qp, &copy, &bad);
+	pthread_mutex_lock(&h->lock);
+	return err;
+}
+
+/*
+ * Until the shadow has consumed one, the base gets each receive, too: should the QP become native, it has them all, and
+ * meanwhile its ring says when there are too many.
+ */
+static int recv_both(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct ibv_recv_wr copy = *wr, *bad;
+	int err;
+
+	copy.next = NULL;
+	err = h->mc->post_recv(h->qp, &copy, &bad);
+	if (err)
+		return err;
+	if (h->mode == MESH_HELD_NOTING || h->mode == MESH_HELD_WAITING)
+		h->n_at_base++;
+	if (h->mode != MESH_HELD_FLUSHING)
+		mesh_recvlog_add(&h->log, wr);
+	if (h->now.qp && mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge))
+		h->now.recv_failed = true;
+	return 0;
+}
+
+/* With a log, and no shadow in use. */
+static int recv_logged(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	struct ibv_recv_wr copy = *wr, *bad;
+	int err = 0;
+
+	copy.next = NULL;
+	if (h->mode == MESH_HELD_GUARDED && !h->now.qp)
+		mesh_post_check_keys(h, wr->sg_list, wr->num_sge);
+	if (h->mode == MESH_HELD_GUARDED && (h->guard->lost || mesh_guard_reads(h->guard))) {
+		err = h->mc->post_recv(h->qp, &copy, &bad);
+		if (!err && h->guard->reader && h->guard->reader->noting)
+			mesh_recvlog_add(&h->log, wr);
+		return err;
+	}
+	if (mesh_guard_reads(h->guard) && h->mode == MESH_HELD_FENCING)
+		log = &h->guard->reader->later;
+	if (log->n_left == log->size)
+		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > h->cap.max_recv_sge)
+		return EINVAL;
+	if (h->mode == MESH_HELD_GUARDED)
+		err = h->mc->post_recv(h->qp, &copy, &bad);
+	else if (h->mode == MESH_HELD_FENCED && !h->n_new_receives)
+		err = mesh_live_post_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+	else
+		h->n_new_receives++;
+	if (!err)
+		mesh_srqlog_push(log, wr->wr_id, wr->sg_list, wr->num_sge);
+	return err;
+}
+
+static bool has_receives(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_ACTIVE ||
+	       (h->now.qp && (h->mode == MESH_HELD_FLUSHING || atomic_load_explicit(&h->consumed, memory_order_relaxed)));
+}
+
+static int post_one_recv(struct mesh_held *h, const struct ibv_recv_wr *wr)
+{
+	if (h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+		return recv_logged(h, wr);
+	if (!has_receives(h))
+		return recv_both(h, wr);
+	return is_unlogged(h) ? recv_unlogged(h, wr) : mesh_post_shadow_recv(h, wr->wr_id, wr->sg_list, wr->num_sge);
+}
+
+static int post_recv_locked(struct mesh_held *h, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	int err;
+
+	if (h->guard && mesh_reader_strayed(h->guard->reader))
+		mesh_reader_stray(h);
+	for (; wr; wr = wr->next) {
+		err = post_one_recv(h, wr); /* may let go of the lock */
+		if (err) {
+			*bad_wr = wr;
+			return err;
+		}
+	}
+	return 0;
+}
+
+int mesh_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct mesh_context *mc = mesh_context_get(qp->context);
+	struct mesh_held *h = mesh_context_active(mc) ? mesh_held_find(mc, qp) : NULL;
+	bool ours;
+	int err = 0;
+
+	if (!h)
+		return mc->post_recv(qp, wr, bad_wr);
+	pthread_mutex_lock(&h->lock);
+	ours = h->qp == qp && h->mode != MESH_HELD_FREE && h->mode != MESH_HELD_NATIVE && !mesh_post_recv_is_left(h);
+	if (ours)
+		err = post_recv_locked(h, wr, bad_wr);
+	pthread_mutex_unlock(&h->lock);
+	return ours ? err : mc->post_recv(qp, wr, bad_wr);
+}

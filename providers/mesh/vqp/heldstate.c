@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <string.h>
+
+#include "heldint.h"
+#include "live.h"
+
+/* What the program changes of it, asks of it, and is kept from. */
+
+/* What the program says of its own port and path is not for the shadow's. */
+#define PATH_ATTRIBUTES (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX)
+
+enum mesh_withheld mesh_held_withholds(struct mesh_held *h)
+{
+	enum mesh_withheld withheld = MESH_WITHHELD_NOTHING;
+
+	pthread_mutex_lock(&h->lock);
+	if ((h->guard && h->guard->broken) || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED)
+		withheld = MESH_WITHHELD_ERRORS;
+	else if (h->mode == MESH_HELD_WAITING && h->queue.n)
+		withheld = MESH_WITHHELD_SENDS;
+	else if ((h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE) && h->queue.n && h->quiet != MESH_QUIET_NO)
+		withheld = MESH_WITHHELD_BY_QUIESCE;
+	else if (h->mode == MESH_HELD_ACTIVE && h->queue.n && mesh_held_awaits_key(h))
+		withheld = MESH_WITHHELD_SENDS;
+	pthread_mutex_unlock(&h->lock);
+	return withheld;
+}
+
+int mesh_held_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	enum mesh_held_mode mode = mesh_held_mode(h);
+
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		return mesh_held_flush(h);
+	if (mode == MESH_HELD_FENCING || mode == MESH_HELD_FENCED || mesh_live_broken(h))
+		return 0; /* it would be refused there */
+	if (mode == MESH_HELD_GUARDED)
+		return -mesh_positive(mesh_held_modify_base(h, attr, attr_mask));
+	if (h->now.qp && mode != MESH_HELD_WAITING)
+		return mesh_shadow_modify(h, attr, attr_mask & ~PATH_ATTRIBUTES);
+	return 0;
+}
+
+int mesh_held_query(struct mesh_held *h, struct ibv_qp_attr *attr)
+{
+	struct ibv_qp_init_attr init;
+	enum mesh_held_mode mode = mesh_held_mode(h);
+	struct ibv_qp_attr now;
+	int err;
+
+	memset(&now, 0, sizeof(now));
+	memset(&init, 0, sizeof(init));
+	if (h->now.qp && mode != MESH_HELD_WAITING)
+		err = mesh_root.lib.verbs.query_qp(h->now.qp, &now, IBV_QP_STATE, &init);
+	else if (mode == MESH_HELD_FLUSHING || mode == MESH_HELD_GUARDED || (mode == MESH_HELD_FAILING && h->ended))
+		err = h->mc->query_qp(h->qp, &now, IBV_QP_STATE, &init);
+	else
+		return -ENODATA;
+	if (err)
+		return -mesh_positive(err);
+	attr->qp_state = now.qp_state;
+	attr->cur_qp_state = now.cur_qp_state;
+	attr->sq_psn = now.sq_psn;
+	attr->rq_psn = now.rq_psn;
+	attr->sq_draining = now.sq_draining;
+	return 0;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+
+#include "heldint.h"
+
+/* States of the queue pair on the other rail. */
+
+int mesh_shadow_modify(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	return h->now.qp ? -mesh_positive(mesh_root.lib.verbs.modify_qp(h->now.qp, attr, attr_mask)) : -EINVAL;
+}
+
+int mesh_held_connect(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	bool lacks;
+
+	pthread_mutex_lock(&h->lock);
+	lacks = h->now.recv_failed;
+	/* Before it is: who takes it away has to look whether something arrived. */
+	h->now.rtr = !lacks && h->now.qp;
+	if (h->guard)
+		mesh_guard_rtr(h->guard, mesh_mtu_bytes(attr->path_mtu));
+	pthread_mutex_unlock(&h->lock);
+	return lacks ? -ENOMEM : mesh_shadow_modify(h, attr, attr_mask);
+}
+
+int mesh_held_rts(struct mesh_held *h, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err = mesh_shadow_modify(h, attr, attr_mask);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&h->lock);
+	if (h->guard)
+		mesh_guard_rts(h->guard, attr->sq_psn);
+	h->now.rts = true;
+	mesh_post_drain(h);
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+void mesh_held_activate(struct mesh_held *h)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->mode == MESH_HELD_WAITING && h->now.qp) {
+		h->mode = MESH_HELD_ACTIVE;
+		mesh_recvlog_fini(&h->log);
+		mesh_post_drain(h);
+	}
+	pthread_mutex_unlock(&h->lock);
+}

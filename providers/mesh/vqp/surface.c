@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "heldint.h"
+#include "live.h"
+#include "replayint.h"
+
+#define FLUSH_STEP_US 50
+#define FLUSH_NS      200000000ull /* a device that does not flush in that time is not going to */
+
+/* A move failed: the program gets its errors. */
+
+/* Both cq->locks and held->lock are held, as for what follows. */
+static void stash_error(struct mesh_held *h, struct mesh_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {.wr_id = wr_id, .status = status, .qp_num = h->qp->qp_num};
+
+	mesh_cq_stash_reserve(cq, 1); /* without memory it is lost, as the program soon is */
+	mesh_cq_stash(cq, &wc);
+}
+
+/* What was kept back, as it came. What else is outstanding the QP itself will flush. */
+static void give_kept(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	uint32_t i;
+
+	for (i = 0; i < guard->n_kept; i++)
+		stash_error(h, guard->kept[i].cq, guard->kept[i].wr_id, guard->kept[i].status);
+}
+
+/* The last @n of the log: at no QP that would flush them. */
+static void give_receives(struct mesh_held *h, uint32_t n)
+{
+	struct mesh_srqlog *log = &h->guard->receives;
+	uint32_t i, skip = log->n_left - n;
+	const struct mesh_srq_recv *recv;
+
+	for (i = 0; i < log->n; i++) {
+		recv = mesh_srqlog_at(log, i);
+		if (recv->gone)
+			continue;
+		if (skip)
+			skip--;
+		else
+			stash_error(h, h->recv_cq, recv->wr_id, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* Those that were posted since the fence began: at no QP either. Where the log was lost they were not added to it: mesh_reader_settle(). */
+static void give_new_receives(struct mesh_held *h)
+{
+	struct mesh_srqlog *later;
+	uint32_t i;
+
+	if (!mesh_guard_reads(h->guard) || !h->guard->lost) {
+		give_receives(h, h->n_new_receives);
+		return;
+	}
+	later = &h->guard->reader->later;
+	for (i = 0; i < later->n; i++)
+		if (!mesh_srqlog_at(later, i)->gone)
+			stash_error(h, h->recv_cq, mesh_srqlog_at(later, i)->wr_id, IBV_WC_WR_FLUSH_ERR);
+	mesh_srqlog_clear(later);
+}
+
+/*
+ * The first one fails as it did, or if we brought the QP to ERR, as one does whose path is gone. Those before it that were done without the
+ * program's being told have no errors to give.
+ */
+static void give_sends(struct mesh_held *h)
+{
+	struct mesh_guard *guard = h->guard;
+	enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
+	struct replay r = {0};
+	size_t i, end;
+
+	for (i = 0; i < guard->n_kept; i++)
+		if (guard->kept[i].status != IBV_WC_WR_FLUSH_ERR)
+			status = guard->kept[i].status;
+	end = mesh_replay_read_log(h, &r) ? 0 : r.n;
+	for (i = 0; i < end; i++) {
+		if (i < mesh_replay_n_done(h, &r) && !mesh_held_signals(h, &r.wrs[i].wr))
+			continue;
+		stash_error(h, h->send_cq, r.wrs[i].wr.wr_id, status);
+		status = IBV_WC_WR_FLUSH_ERR;
+	}
+	mesh_replay_fini(&r);
+}
+
+static void lock_cqs(struct mesh_held *h)
+{
+	struct mesh_cq *a = h->send_cq, *b = h->recv_cq;
+
+	pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? a : b)->lock);
+	if (a != b)
+		pthread_mutex_lock(&((uintptr_t)a < (uintptr_t)b ? b : a)->lock);
+	pthread_mutex_lock(&h->lock);
+}
+
+/* Not held->lock. */
+static void unlock_cqs(struct mesh_held *h)
+{
+	if (h->send_cq != h->recv_cq)
+		pthread_mutex_unlock(&h->recv_cq->lock);
+	pthread_mutex_unlock(&h->send_cq->lock);
+}
+
+/* Has it flushed all that was posted to it, or received from an SRQ? It is in ERR since @err_ns. */
+static bool is_flushed(struct mesh_held *h, uint64_t err_ns)
+{
+	bool flushed;
+
+	if (h->next.rtr && !mesh_shadow_drained(h, &h->next, err_ns))
+		return false;
+	pthread_mutex_lock(&h->lock);
+	flushed = h->mode != MESH_HELD_FENCED || h->guard->shared ||
+		  h->guard->n_flushed + h->n_new_receives >= h->guard->receives.n_left;
+	pthread_mutex_unlock(&h->lock);
+	return flushed;
+}
+
+/*
+ * What the next QP has received is the program's, and comes first. The peer may be sending already: what is acknowledged must
+ * not be lost, so it is brought to ERR before it is emptied. Nobody can do that while its CQs are being polled, which may take as long as
+ * the program likes: what it finds there in time it gets.
+ */
+static void end_next(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint64_t err_ns;
+	bool flushed;
+
+	pthread_mutex_lock(&h->lock);
+	h->guard->n_flushed = 0;
+	pthread_mutex_unlock(&h->lock);
+	mesh_root.lib.verbs.modify_qp(h->next.qp, &attr, IBV_QP_STATE);
+	err_ns = mesh_now_ns();
+	mesh_shadow_collect(h, &h->next);
+	do {
+		flushed = is_flushed(h, err_ns) || mesh_held_is_own_poll(h) || mesh_now_ns() > err_ns + FLUSH_NS;
+		if (!flushed)
+			usleep(FLUSH_STEP_US);
+		mesh_shadow_collect(h, &h->next); /* also what came just before it was through */
+	} while (!flushed);
+}
+
+/* What is in the stash makes no event, and a CQ of which nothing was ever moved has no kicker. Return: 0 or -errno. */
+static int wake(struct mesh_cq *cq)
+{
+	struct mesh_data *data;
+	bool some;
+	int err;
+
+	pthread_mutex_lock(&cq->lock);
+	some = cq->n_stash;
+	pthread_mutex_unlock(&cq->lock);
+	if (!some || !cq->cq->channel)
+		return 0;
+	data = &cq->mc->data;
+	pthread_mutex_lock(&data->lock);
+	err = mesh_kick_prepare(cq);
+	mesh_cq_use(cq); /* a kick is to be hidden for as long as the CQ lives */
+	pthread_mutex_unlock(&data->lock);
+	mesh_kick(cq);
+	return err;
+}
+
+static void wake_both(struct mesh_held *h)
+{
+	int err = wake(h->send_cq), recv_err = h->recv_cq == h->send_cq ? 0 : wake(h->recv_cq);
+
+	h->unwoken = err || recv_err;
+	if (h->unwoken)
+		mv_log_once(&mesh_root.log, MV_LOG_ERR,
+			    "%s: programs that wait for completion events may wait for longer: no queue pair that makes them: %s",
+			    h->mc->device, strerrordesc_np(err ? -err : -recv_err));
+}
+
+bool mesh_live_wake(struct mesh_held *h)
+{
+	if (h->unwoken)
+		wake_both(h);
+	return !h->unwoken;
+}
+
+static bool works(const struct mesh_held *h)
+{
+	return h->mode == MESH_HELD_ACTIVE || h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+}
+
+/*
+ * What does the work, or did, on a NIC that was reset: it flushes nothing. What its log does not have nobody knows. From now on nothing is
+ * posted to it any more, and what fails there meanwhile is kept, as if it were being fenced. conn->lock
+ */
+static struct mesh_shadow take_gone(struct mesh_held *h)
+{
+	struct mesh_shadow gone = {0};
+
+	pthread_mutex_lock(&h->lock);
+	if (h->now.qp && works(h) && !h->guard->lost && mesh_rail_lost(h->now.spd->rail)) {
+		gone = h->now;
+		if (h->mode == MESH_HELD_ACTIVE) {
+			h->mode = MESH_HELD_FENCING;
+			h->n_new_receives = 0;
+		}
+	}
+	pthread_mutex_unlock(&h->lock);
+	return gone;
+}
+
+/*
+ * The base does its work from now on: it flushes what comes, and before that the receives that it had been given when it was not known yet who
+ * would do the work. A base that a fence has emptied has none.
+ */
+static void hide_receives_of_base(struct mesh_held *h)
+{
+	int err;
+
+	if (h->logged_base || !h->n_at_base)
+		return;
+	err = mesh_cq_names_qps(h->mc, h->recv_cq->cq) ? mesh_cq_add_native(h->recv_cq, h->qp->qp_num, NULL, h) : -EOPNOTSUPP;
+	if (err)
+		mv_log_once(&mesh_root.log, MV_LOG_ERR, "%s: %s; receives of a queue pair that failed are flushed twice",
+			    h->mc->device, strerrordesc_np(-err));
+	pthread_mutex_lock(&h->lock);
+	h->hides_base = !err;
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Return: whether the base's has to flush what comes from now on: mesh_held_flush(). */
+static bool surface(struct mesh_held *h)
+{
+	struct mesh_shadow gone = take_gone(h);
+	bool base = gone.qp, kept_given;
+
+	if (base)
+		hide_receives_of_base(h);
+	if (h->next.qp)
+		end_next(h);
+	if (gone.qp)
+		mesh_shadow_collect(h, &gone);
+	lock_cqs(h);
+	if (mesh_guard_reads(h->guard))
+		mesh_reader_settle(h->guard);
+	kept_given = h->mode != MESH_HELD_FENCED && !gone.qp;
+	if (!kept_given) {
+		/* It is empty, or as good as that, and what it had may have been completed by the next one. */
+		give_sends(h);
+		give_receives(h, h->guard->receives.n_left);
+		if (h->next.qp)
+			mesh_shadow_disown(&h->next); /* which has them as well, and may flush them only now */
+	} else {
+		give_kept(h);
+		if (h->mode == MESH_HELD_FENCING)
+			give_new_receives(h);
+	}
+	h->guard->n_kept = 0;
+	h->guard->broken = false;
+	h->guard->lost = "it failed";
+	h->ended = true;
+	if (gone.qp) {
+		mesh_shadow_disown(&gone); /* what it did is not polled any more: it has got its errors */
+		h->now = (struct mesh_shadow){0};
+	}
+	/* Not even for a key does anything wait that comes now: see fail.c. The base's flushes what it has. */
+	if (works(h)) {
+		h->mode = h->now.qp || gone.qp ? MESH_HELD_FLUSHING : MESH_HELD_GUARDED;
+		h->fail_status = IBV_WC_RETRY_EXC_ERR;
+	}
+	mesh_post_drain(h);
+	pthread_mutex_unlock(&h->lock);
+	/* Before the program can poll it, and post it again. */
+	mesh_srq_unkeep(h->srq, h->guard->begun, kept_given);
+	unlock_cqs(h);
+	mesh_live_release(h);
+	if (base)
+		mesh_shadow_unmake(h, &gone);
+	wake_both(h);
+	return base;
+}
+
+bool mesh_live_goes_on(struct mesh_held *h)
+{
+	bool looked = false, fenced, may, on;
+
+	for (;;) {
+		pthread_mutex_lock(&h->lock);
+		fenced = h->mode == MESH_HELD_FENCING || h->mode == MESH_HELD_FENCED;
+		may = h->guard && !h->guard->lost && (fenced || h->mode == MESH_HELD_GUARDED || h->mode == MESH_HELD_ACTIVE);
+		on = may && (fenced || h->guard->broken);
+		pthread_mutex_unlock(&h->lock);
+		if (on || !may || looked || mesh_held_is_own_poll(h))
+			return on;
+		/* Why it is there nobody has polled yet. */
+		mesh_shadow_collect(h, &h->now);
+		wake_both(h);
+		looked = true;
+	}
+}
+
+void mesh_live_surface(struct mesh_held *h)
+{
+	if (!h->guard)
+		return;
+	if (surface(h))
+		mesh_held_flush(h); /* what comes now the base's QP flushes, and fail.c */
+	else
+		mesh_last_wqe_due(h);
+}
+
+/* What waits is not done any more, so it must not be posted before. */
+static void end_now(struct mesh_held *h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	pthread_mutex_lock(&h->lock);
+	if (h->now.qp && works(h) && !mesh_rail_lost(h->now.spd->rail))
+		mesh_root.lib.verbs.modify_qp(h->now.qp, &attr, IBV_QP_STATE);
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool mesh_live_give_up(struct mesh_held *h)
+{
+	bool base;
+
+	if (!h->guard)
+		return false;
+	mesh_live_end_fence(h);
+	end_now(h);
+	surface(h);
+	pthread_mutex_lock(&h->lock);
+	base = h->mode == MESH_HELD_GUARDED;
+	pthread_mutex_unlock(&h->lock);
+	return base;
+}
