@@ -236,7 +236,7 @@ void mv_move_activate(struct mv_move *m, bool timed_out)
 }
 
 /* The program's own QPs. */
-static void set_native(struct mv_move *m)
+void mv_move_set_native(struct mv_move *m)
 {
 	m->now = (struct mv_move_path){.mine = m->local,
 				       .peer = m->peer,
@@ -253,7 +253,7 @@ static void native_now(struct mv_move *m, enum mv_ctl_reason reason, bool timed_
 	struct mv_move_action *action;
 
 	mv_move_release(m);
-	set_native(m);
+	mv_move_set_native(m);
 	action = mv_move_push(m, MV_DO_NATIVE);
 	action->reason = reason;
 	action->timed_out = timed_out;
@@ -391,7 +391,7 @@ void mv_move_adopt(struct mv_move *m, const struct mv_move_begin *begin, uint32_
 {
 	begin_life(m, begin, times, now_ns);
 	m->sq_psn = sq_psn;
-	set_native(m);
+	mv_move_set_native(m);
 }
 
 void mv_move_begin(struct mv_move *m, const struct mv_move_begin *begin,
@@ -536,108 +536,6 @@ void mv_move_undelivered(struct mv_move *m)
 
 /* ---- time --------------------------------------------------------------------------------------
  */
-
-static uint64_t earlier_of(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* The leader gives up first: when it says that it goes, the follower has to be there still. */
-static uint64_t live_limit(const struct mv_move *m)
-{
-	bool agreeing = m->state != MV_MOVE_FENCING && m->state != MV_MOVE_FENCED;
-
-	return agreeing && m->leader && !m->self ? m->times->move_ns / 16 * 7 : m->times->move_ns / 2;
-}
-
-static uint64_t ask_ns(const struct mv_move *m)
-{
-	return later_of(earlier_of(m->patience_ns / 4 * 3, m->times->ask_ns), m->times->ask_min_ns);
-}
-
-void mv_move_patience(struct mv_move *m, uint64_t ns)
-{
-	m->patience_ns = ns;
-}
-
-uint64_t mv_move_give_up_at(const struct mv_move *m)
-{
-	uint64_t at = UINT64_MAX;
-
-	if (m->pending != MV_PENDING_NONE && m->pending != MV_PENDING_RESTART)
-		return UINT64_MAX;
-	if (m->live)
-		return m->phase_since + live_limit(m);
-	if (m->state == MV_MOVE_IDLE || mv_move_settled(m) || m->state == MV_MOVE_FAILED)
-		return UINT64_MAX;
-	if (m->work_since)
-		at = m->times->give_up_ns + (m->state == MV_MOVE_ANSWERED
-						     ? later_of(m->work_since, m->answered_at)
-						     : m->work_since);
-	if (m->state == MV_MOVE_ASKING && m->verdict == MV_PATH_ASK)
-		at = earlier_of(at, later_of(m->begun_at, m->heard_at) + ask_ns(m));
-	return at;
-}
-
-uint64_t mv_move_native_at(const struct mv_move *m)
-{
-	if (m->state != MV_MOVE_ASKING || m->live || m->peer_attempt)
-		return UINT64_MAX;
-	return later_of(m->begun_at + ask_ns(m), m->try_at);
-}
-
-void mv_move_tried(struct mv_move *m, bool ok, uint64_t now_ns)
-{
-	assert(mv_move_native_at(m) != UINT64_MAX);
-	if (ok) {
-		set_native(m);
-		return;
-	}
-	/* A port needs a moment; a kernel that asks nobody, or is told nothing, on a link does not change. */
-	if (m->verdict == MV_PATH_OTHER_SUBNET)
-		m->try_step = m->times->try_max_ns;
-	else
-		m->try_step = m->try_step ? earlier_of(2 * m->try_step, m->times->try_max_ns) : m->times->try_ns;
-	m->try_at = now_ns + m->try_step;
-}
-
-uint64_t mv_move_deadline(const struct mv_move *m)
-{
-	uint64_t at = mv_move_give_up_at(m);
-
-	return m->resend_at ? earlier_of(at, m->resend_at) : at;
-}
-
-void mv_move_tick(struct mv_move *m, uint64_t now_ns)
-{
-	if (now_ns >= mv_move_give_up_at(m)) {
-		if (m->live && m->state == MV_MOVE_QUIESCING)
-			mv_move_call_off(m, MV_CTL_REASON_BUSY, MV_CTL_REASON_BUSY, false);
-		else if (m->live)
-			mv_move_call_off(m, MV_CTL_REASON_TIMEOUT, MV_CTL_REASON_TIMEOUT, true);
-		else if (m->state == MV_MOVE_ANSWERED)
-			mv_move_activate(m, true);
-		else
-			mv_move_go_native(m,
-					  m->undelivered ? MV_CTL_REASON_UNREACHABLE : MV_CTL_REASON_NONE,
-					  MV_CTL_REASON_NATIVE, true);
-		return;
-	}
-	if (!m->resend_at || now_ns < m->resend_at)
-		return;
-	m->resend_step = earlier_of(2 * m->resend_step, m->live ? m->times->live_resend_max_ns
-								: m->times->resend_max_ns);
-	m->resend_at = now_ns + m->resend_step;
-	mv_move_say(m);
-	/* Perhaps it does not answer because it is of a life that is over. */
-	if (m->live && m->state == MV_MOVE_OFFERED && !m->peer_knows_us)
-		mv_move_ask_live(m);
-}
 
 const char *mv_move_state_name(enum mv_move_state state)
 {

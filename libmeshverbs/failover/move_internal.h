@@ -187,4 +187,9 @@ void mv_move_take_up(struct mv_move *m, const struct mv_ctl_msg *msg);
 /* Leader: the follower's end, from its ANSWER(READY). */
 void mv_move_take_answer(struct mv_move *m, const struct mv_ctl_msg *msg);
 
+/* move.c move_time.c */
+
+/** mv_move_set_native - no agreement: the program's own queue pair is connected */
+void mv_move_set_native(struct mv_move *m);
+
 #endif

@@ -496,4 +496,3 @@ int mesh_thread_begin(bool at_once)
 	mesh_cancel_restore(cancel);
 	return err;
 }
-

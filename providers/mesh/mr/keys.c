@@ -10,7 +10,7 @@
 
 LIST_HEAD(shadow_list, mesh_shadow_mr);
 
-static struct mesh_keytab **keytab(void)
+struct mesh_keytab **mesh_keys_table(void)
 {
 	return &mesh_root.keys.keytab;
 }
@@ -22,8 +22,8 @@ static bool is_noted(const struct mesh_context *mc)
 	return mesh_context_active(mc) && atomic_load_explicit(&mesh_root.moves, memory_order_relaxed);
 }
 
-/* One that is taken out. Who registers it on a rail goes on using it meanwhile: make_shadow(). */
-static void key_free(struct mesh_key *key)
+/* One that is taken out. Who registers it on a rail goes on using it meanwhile: mesh_keys_make_shadow(). */
+void mesh_key_free(struct mesh_key *key)
 {
 	int locked;
 
@@ -58,7 +58,7 @@ static void given(struct ibv_pd *pd, uint32_t rkey)
 static bool is_known(const struct ibv_mr *mr, const struct ibv_pd *pd)
 {
 	int cancel = mesh_keys_lock();
-	const struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
+	const struct mesh_key *key = mesh_keytab_find_mr(*mesh_keys_table(), mr);
 	bool known = key && key->pd == pd && key->lkey == mr->lkey && key->rkey == mr->rkey;
 
 	mesh_keys_unlock(cancel);
@@ -84,11 +84,11 @@ static int add_noted(struct ibv_mr *mr, struct ibv_pd *pd, const struct mesh_key
 	err = fd >= 0 && !key->dmabuf ? -errno : 0;
 	if (!err) {
 		locked = mesh_keys_lock();
-		err = mesh_keytab_add(keytab(), key);
+		err = mesh_keytab_add(mesh_keys_table(), key);
 		mesh_keys_unlock(locked);
 	}
 	if (err)
-		key_free(key);
+		mesh_key_free(key);
 	else
 		mesh_keys_ahead_news(key->pd);
 	return err;
@@ -232,7 +232,7 @@ static void run_drop(struct mesh_device_job *job)
 }
 
 /* With a reference to its PD. Without the lock. */
-static void drop_shadow(struct mesh_shadow_mr *shadow)
+void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow)
 {
 	shadow->job.run = run_drop;
 	mesh_device_do(shadow->spd->rail->commands, &shadow->job);
@@ -244,7 +244,7 @@ static void drop_shadows(struct shadow_list *gone)
 
 	while ((shadow = LIST_FIRST(gone))) {
 		LIST_REMOVE(shadow, of_key);
-		drop_shadow(shadow);
+		mesh_shadow_mr_drop(shadow);
 	}
 }
 
@@ -257,11 +257,11 @@ static struct mesh_key *forget(const struct ibv_mr *mr)
 {
 	struct shadow_list gone = LIST_HEAD_INITIALIZER(gone);
 	int saved_errno = errno, cancel = mesh_keys_lock();
-	struct mesh_key *key = mesh_keytab_find_mr(*keytab(), mr);
+	struct mesh_key *key = mesh_keytab_find_mr(*mesh_keys_table(), mr);
 	bool was_told = false;
 
 	if (key) {
-		mesh_keytab_del(*keytab(), key);
+		mesh_keytab_del(*mesh_keys_table(), key);
 		was_told = any_told(key);
 		unlink_shadows(key, &gone);
 	}
@@ -279,7 +279,7 @@ static void remember(struct mesh_key *key)
 {
 	int cancel = mesh_keys_lock();
 
-	mesh_keytab_add(keytab(), key);
+	mesh_keytab_add(mesh_keys_table(), key);
 	mesh_keys_unlock(cancel);
 }
 
@@ -310,7 +310,7 @@ int mesh_dereg_mr(struct ibv_mr *mr)
 		remember(key);
 		given(key->pd, key->rkey); /* it stays what it was; on the rails it will be another one */
 	} else {
-		key_free(key);
+		mesh_key_free(key);
 	}
 	errno = saved_errno;
 	return err;
@@ -383,215 +383,17 @@ void mesh_keys_close(struct ibv_context *verbs)
 	struct mesh_key *key, *keys = NULL;
 	int cancel = mesh_keys_lock();
 
-	while ((key = mesh_keytab_next_of(*keytab(), verbs, &walk))) {
-		mesh_keytab_del(*keytab(), key);
+	while ((key = mesh_keytab_next_of(*mesh_keys_table(), verbs, &walk))) {
+		mesh_keytab_del(*mesh_keys_table(), key);
 		unlink_shadows(key, &gone);
 		key->next[0] = keys;
 		keys = key;
 	}
 	pthread_mutex_unlock(&mesh_root.process->keys_lock);
 	drop_shadows(&gone);
-	for (; (key = keys); key_free(key)) /* may wait for a fork */
+	for (; (key = keys); mesh_key_free(key)) /* may wait for a fork */
 		keys = key->next[0];
 	mesh_cancel_restore(cancel);
-}
-
-/* Translating */
-
-#define ESSENTIAL_ACCESS                                                                                   \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                       \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
-
-static struct ibv_mr *register_with(const struct mesh_key *key, struct mesh_pd *spd, int access)
-{
-	const struct mesh_library *lib = &mesh_root.lib;
-	int fd;
-
-	if (!mesh_rail_intact(spd->rail)) {
-		errno = EBADF;
-		return NULL;
-	}
-	if (key->null_mr)
-		return ibv_alloc_null_mr(spd->pd);
-	if (!key->dmabuf)
-		return lib->verbs.reg_mr_iova2(spd->pd, key->addr, key->length, key->iova, (unsigned int)access);
-	fd = mesh_dmabuf_fd(key->dmabuf);
-	if (!lib->reg_dmabuf_mr || fd < 0) {
-		errno = EBADF;
-		return NULL;
-	}
-	return lib->reg_dmabuf_mr(spd->pd, key->dmabuf_offset, key->length, key->iova, fd, access);
-}
-
-/* Without the lock. @key: as it was with the lock. Return: NULL with @ret_err. */
-static struct ibv_mr *register_on(const struct mesh_key *key, struct mesh_pd *spd, int *ret_err)
-{
-	struct ibv_mr *mr = register_with(key, spd, key->access);
-
-	/* A NIC of another make may lack what only makes things faster. */
-	if (!mr && key->access & ~ESSENTIAL_ACCESS)
-		mr = register_with(key, spd, key->access & ESSENTIAL_ACCESS);
-	*ret_err = mr ? 0 : errno ? -errno : -EIO;
-	return mr;
-}
-
-static struct mesh_shadow_mr *find_shadow(const struct mesh_key *key, const struct mesh_pd *spd)
-{
-	struct mesh_shadow_mr *shadow;
-
-	LIST_FOREACH(shadow, &key->shadows, of_key)
-		if (shadow->spd == spd)
-			return shadow;
-	return NULL;
-}
-
-/* keys_lock. Return: one that is not there yet, for make_shadow(); NULL: no memory */
-static struct mesh_shadow_mr *shadow_new(struct mesh_key *key, struct mesh_pd *spd)
-{
-	struct mesh_shadow_mr *shadow = calloc(1, sizeof(*shadow));
-
-	if (!shadow)
-		return NULL;
-	shadow->key = key;
-	shadow->spd = spd;
-	LIST_INSERT_HEAD(&key->shadows, shadow, of_key);
-	LIST_INSERT_HEAD(&spd->shadows, shadow, of_pd);
-	key->n_makers++;
-	return shadow;
-}
-
-/* keys_lock, which is let go: the region went meanwhile, as did the counterpart, which nobody has seen. */
-static void drop_late(struct mesh_shadow_mr *shadow, struct mesh_key *key)
-{
-	struct mesh_process *process = mesh_root.process;
-	bool last = key->gone && !key->n_makers;
-
-	if (shadow)
-		shadow->spd->refs++;
-	pthread_mutex_unlock(&process->keys_lock);
-	if (shadow)
-		drop_shadow(shadow);
-	if (last)
-		key_free(key);
-	pthread_mutex_lock(&process->keys_lock);
-}
-
-/*
- * keys_lock, which is let go meanwhile: memory may take long to register, and a firmware that hangs seconds. Those who need the same
- * region on another rail, or take it away, wait for nothing.
- *
- * Return: 0 or -errno; the counterpart may be gone again by then.
- */
-static int make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead)
-{
-	struct mesh_process *process = mesh_root.process;
-	struct mesh_shadow_mr *shadow = shadow_new(key, spd);
-	const struct mesh_key with = *key; /* it may be registered anew */
-	struct ibv_mr *mr;
-	int err;
-
-	if (!shadow)
-		return -ENOMEM;
-	pthread_mutex_unlock(&process->keys_lock);
-	mr = register_on(&with, spd, &err);
-	if (err && !ahead)
-		mv_log_once(&mesh_root.log, MV_LOG_WARN, "a memory region of %llu bytes cannot be registered on %s: %s",
-			    (unsigned long long)with.length, spd->rail->device, strerrordesc_np(-err));
-	pthread_mutex_lock(&process->keys_lock);
-	key->n_makers--;
-	shadow->mr = mr;
-	if (shadow->key && err) {
-		LIST_REMOVE(shadow, of_key);
-		LIST_REMOVE(shadow, of_pd);
-		key->not_ahead |= ahead;
-	}
-	pthread_cond_broadcast(&process->keys_cond);
-	if (shadow->key && !err)
-		return 0;
-	if (err) {
-		free(shadow);
-		shadow = NULL;
-	}
-	drop_late(shadow, key);
-	return err;
-}
-
-/* Return: 0 with @ret_mr, which is valid under the lock. */
-static int translate_locked(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, bool ahead,
-			    struct ibv_mr **ret_mr)
-{
-	struct mesh_process *process = mesh_root.process;
-	struct mesh_shadow_mr *shadow;
-	struct mesh_key *key;
-	int err;
-
-	/* Whatever happened while the lock was let go, it is looked up again. */
-	while ((key = mesh_keytab_find(*keytab(), index, spd->program, value))) {
-		shadow = find_shadow(key, spd);
-		if (shadow && !shadow->mr) {
-			pthread_cond_wait(&process->keys_cond, &process->keys_lock);
-			continue;
-		}
-		if (shadow) {
-			shadow->used |= !ahead;
-			shadow->told |= index == MESH_BY_RKEY;
-			*ret_mr = shadow->mr;
-			return 0;
-		}
-		err = make_shadow(key, spd, ahead);
-		if (err)
-			return err;
-	}
-	return -ENOENT;
-}
-
-static int translate(struct mesh_pd *spd, enum mesh_key_index index, uint32_t value, uint32_t *ret)
-{
-	struct ibv_mr *mr = spd->dummy;
-	int saved_errno = errno, cancel = mesh_keys_lock(), err;
-
-	err = translate_locked(spd, index, value, false, &mr);
-	*ret = index == MESH_BY_LKEY ? mr->lkey : mr->rkey;
-	mesh_keys_unlock(cancel);
-	errno = saved_errno;
-	return err;
-}
-
-int mesh_key_local(struct mesh_pd *spd, uint32_t lkey, uint32_t *ret_lkey)
-{
-	return translate(spd, MESH_BY_LKEY, lkey, ret_lkey);
-}
-
-int mesh_key_remote(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
-{
-	return translate(spd, MESH_BY_RKEY, rkey, ret_rkey);
-}
-
-int mesh_key_remote_ready(struct mesh_pd *spd, uint32_t rkey, uint32_t *ret_rkey)
-{
-	int cancel = mesh_keys_lock();
-	struct mesh_key *key = mesh_keytab_find(*keytab(), MESH_BY_RKEY, spd->program, rkey);
-	struct mesh_shadow_mr *shadow = key ? find_shadow(key, spd) : NULL;
-
-	if (shadow && !shadow->mr)
-		shadow = NULL;
-	if (shadow) {
-		shadow->used = shadow->told = true;
-		*ret_rkey = shadow->mr->rkey;
-	}
-	mesh_keys_unlock(cancel);
-	return shadow ? 0 : key ? -EAGAIN : -ENOENT;
-}
-
-int mesh_key_ahead(struct mesh_pd *spd, uint32_t lkey)
-{
-	int saved_errno = errno, cancel = mesh_keys_lock(), err;
-	struct ibv_mr *mr;
-
-	err = translate_locked(spd, MESH_BY_LKEY, lkey, true, &mr);
-	mesh_keys_unlock(cancel);
-	errno = saved_errno;
-	return err;
 }
 
 bool mesh_keys_drop_unused(void)

@@ -80,4 +80,15 @@ struct ibv_mr *mesh_alloc_null_mr(struct ibv_pd *pd);
 int mesh_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int mesh_dereg_mr(struct ibv_mr *mr);
 
+/* keys.c keyshadow.c */
+
+/** mesh_keys_make_shadow - register it on that rail; keys_lock, which is let go meanwhile. Return: 0; -errno */
+int mesh_keys_make_shadow(struct mesh_key *key, struct mesh_pd *spd, bool ahead);
+/** mesh_shadow_mr_drop - nothing refers to it any more: its device's thread takes it away */
+void mesh_shadow_mr_drop(struct mesh_shadow_mr *shadow);
+/** mesh_keys_table - where the table is; keys_lock */
+struct mesh_keytab **mesh_keys_table(void);
+/** mesh_key_free - the last one who refers to it has let go */
+void mesh_key_free(struct mesh_key *key);
+
 #endif

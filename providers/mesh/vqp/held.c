@@ -446,6 +446,3 @@ int mesh_held_native(struct mesh_held *h)
 	leave(h);
 	return 0;
 }
-
-/* ---- the program's own changes ------------------------------------------------------------------------------- */
-

@@ -484,4 +484,3 @@ bool mesh_live_has_done_all(struct mesh_held *h)
 	pthread_mutex_unlock(&h->lock);
 	return done;
 }
-

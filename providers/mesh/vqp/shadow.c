@@ -483,6 +483,3 @@ void mesh_shadow_destroy(struct mesh_held *h)
 	thaw(h, frozen);
 	mesh_leftover_destroy(leftover);
 }
-
-/* ---- states --------------------------------------------------------------------------------------------------- */
-
