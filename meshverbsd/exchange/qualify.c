@@ -276,7 +276,10 @@ static void ended(struct md_qualify *q, enum md_qualify_end end, const char *why
 {
 	struct md_qualify_device *device = q->running;
 
-	md_qualify_ended(device, end, why, md_now());
+	/* Devices of one combination have one verdict. */
+	for (size_t i = 0; i < q->n; i++)
+		if (mv_qualified_same_key(&q->devices[i].key, &device->key))
+			md_qualify_ended(&q->devices[i], end, why, md_now());
 	q->running = NULL;
 	q->n_interrupted += end == MD_QUALIFY_INTERRUPTED;
 	if (end == MD_QUALIFY_INTERRUPTED)

@@ -8,7 +8,7 @@ HEADER = struct.Struct("=QIIQIIQ4I5I")  # magic version size heartbeat supersede
 HOST = struct.Struct("=16s64sIIIIQ")  # id name first_rail n_rails agent_version - heard
 RAIL = struct.Struct("=64s16sIIIIiHHBBBB")  # device netdev host first_gid n_gids rate numa lid mtu port layer flags -
 LINK = struct.Struct("=II")
-RAIL_UP = 1
+RAIL_UP, RAIL_QUALIFIED = 1, 8
 
 
 class BadDirectory(Exception):
@@ -22,6 +22,7 @@ class Rail:
     netdev: str
     n_gids: int
     up: bool
+    qualified: bool
 
 
 @dataclasses.dataclass
@@ -53,7 +54,7 @@ def parse(image):
         raise BadDirectory(f"magic {magic:#x}, version {version}, {size} bytes of {len(image)}")
     hosts = [text(row[1]) for row in rows(HOST, image, hosts_at, n_hosts)]
     try:
-        rails = [Rail(hosts[row[2]], text(row[0]), text(row[1]), row[4], bool(row[11] & RAIL_UP))
+        rails = [Rail(hosts[row[2]], text(row[0]), text(row[1]), row[4], bool(row[11] & RAIL_UP), bool(row[11] & RAIL_QUALIFIED))
                  for row in rows(RAIL, image, rails_at, n_rails)]
         links = {(rails[ours].device, rails[theirs].host, rails[theirs].device)
                  for ours, theirs in rows(LINK, image, links_at, n_links)}
