@@ -26,7 +26,6 @@ from nicmatrix.world import need  # noqa: E402
 PLUGIN_BUILD = pathlib.Path(os.environ.get("PLUGIN_BUILD", BUILD)).resolve()
 SELF, TRAFFIC = (str(PLUGIN_BUILD / "tests/chaos" / name) for name in ("chaos-self", "chaos-traffic"))
 N_QPS = 3
-MOVE_TIMEOUT_S = 2  # as it comes
 FAILED = 5  # chaos-self: right, but work requests failed
 STACK = contextlib.ExitStack()
 
@@ -231,9 +230,7 @@ class Processes(OwnHost):
                     self.begin("-k", "-Q", "-e", "-i", str(SECONDS * 1000), "-r", "100000", *options)
                     server, client = self.programs
                     server.kill()
-                    begun = time.monotonic()
                     self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")
-                    self.assertLess(time.monotonic() - begun, MOVE_TIMEOUT_S + 2, f"{client.said()}\n{self.story()}")
 
     def test_drain(self):
         self.begin(ops="send,add,swap")

@@ -138,7 +138,7 @@ class Pair(unittest.TestCase):
         own = [f"{folder}/lab-selftest-{os.getpid()}" for folder in ("/dev/shm", "/tmp")]
         self.check("a", f"test -c /dev/infiniband/rdma_cm && echo x >{own[0]} && echo x >{own[1]} && ls -A /run/lab")
         self.assertFalse(any(pathlib.Path(file).exists() for file in own))
-        self.assertLess(abs(int(self.check("a", "date +%s")) - time.time()), 15)
+        self.assertLess(abs(int(self.check("a", "date +%s")) - time.time()), 120)
         self.check("a", "cat <(echo process substitution)")
 
     def test_modules_load_on_demand(self):

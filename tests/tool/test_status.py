@@ -347,10 +347,10 @@ class StatusTest(ToolTest):
         """The program and what it started are gone afterwards."""
         self.rxe()
         pids = self.dir / "pids"
-        self.probe(GOOD_START, more=f"sleep 61 & echo $$ $! >{pids}; wait")
+        self.probe(GOOD_START, more=f"sleep 601 & echo $$ $! >{pids}; wait")
         start = time.monotonic()
         got = self.run_json("status", status=1, before=["--probe-timeout", "0.5"])
-        self.assertLess(time.monotonic() - start, 20)
+        self.assertLess(time.monotonic() - start, 300)
         self.assertEqual(got["ways"]["libibverbs"]["end"], "hung")
         self.assertEqual(len(got["ways"]["libibverbs"]["stages"]), 4)
         self.assertIn("hung and was killed", got["attention"][0])
@@ -362,10 +362,10 @@ class StatusTest(ToolTest):
         self.rxe()
         pids = self.dir / "pids"
         self.probe(GOOD_START + "stage context:rxe0 ok overlaid\n", "device rxe0 opened\nend\n",
-                   f"sleep 62 & echo $! >{pids}")
+                   f"sleep 602 & echo $! >{pids}")
         start = time.monotonic()
         self.run_json("status")
-        self.assertLess(time.monotonic() - start, 30)
+        self.assertLess(time.monotonic() - start, 300)
         self.assertFalse(self.lives(pids.read_text().strip()))
 
     @staticmethod
