@@ -261,7 +261,7 @@ struct mesh_conn {
 
 	_Atomic bool drops_unheard; /* the program waited for an answer to a KEY_DROP in vain, and none has come since */
 
-	pthread_mutex_t key_lock; /* guards the rest; only process->drops_lock is taken with it */
+	pthread_mutex_t key_lock; /* guards the rest; process->drops_lock and the helper thread's link_lock are taken with it */
 	TAILQ_HEAD(, mesh_conn_key) keys; /* not answered yet, oldest first: so answers find theirs in front */
 	uint32_t next_request;
 	unsigned int n_drops; /* of @keys */

@@ -54,7 +54,7 @@ struct mesh_counts {
 struct mesh_process {
 	pthread_mutex_t hook_lock; /* guards hooking and calibration; taken before any lock of libibverbs' */
 	_Atomic uint64_t generation; /* of this process; 0: no context opened in it yet */
-	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context */
+	pthread_mutex_t paths_lock; /* guards root.paths and the tables of every struct mesh_context; only counts_lock is taken with it */
 	uint64_t last_paths; /* numbers of those given out; under paths_lock */
 	_Atomic uint64_t paths_watched; /* of those of which the helper thread sees every change; 0: of none; paths.c */
 	pthread_mutex_t view_lock; /* guards view */
@@ -89,9 +89,9 @@ struct mesh_process {
 	pthread_mutex_t srqs_lock; /* guards hungry; taken with any lock of an SRQ's, takes none */
 	struct mesh_srq *hungry; /* SRQs that want to be dealt out anew; srq.c */
 
-	/* Guards root.rails, and what rails.h says of them. Taken before hook_lock and before any lock of libibverbs'. */
+	/* Guards root.rails, and what rails.h says of them. Taken after a device's open_lock; no device is opened with it. */
 	pthread_mutex_t rails_lock;
-	pthread_mutex_t open_lock; /* by whoever has rails_lock, while it lists and opens devices; and by fork(); fork.h */
+	pthread_mutex_t open_lock; /* while a rail lists and opens devices, before any lock of libibverbs'; and by fork(); fork.h */
 	/* Those whose events the helper thread reads: any thread adds, the helper thread takes out. */
 	pthread_mutex_t read_rails_lock; /* innermost */
 	struct mesh_rail *read_rails[MESH_READ_RAILS];

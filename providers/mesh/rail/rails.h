@@ -48,7 +48,7 @@ struct mesh_rail {
 		uint8_t port, type, index;
 		bool twins; /* several netdevs have it: which one is right depends on the destination */
 	} known_gid; /* gid_lock; what was found last, mesh_rail_recall_gid() */
-	pthread_mutex_t gid_lock; /* innermost */
+	pthread_mutex_t gid_lock; /* held over a query of the GID table; paths_lock is tried with it */
 	pthread_mutex_t srq_table_lock; /* as in struct mesh_data */
 };
 
