@@ -91,12 +91,12 @@ static void judge_by(struct mesh_context *mc, struct ibv_qp *qp, const struct ib
 	mesh_view_judge(&request, view);
 }
 
-/* Nobody has told whose the destination is; would it make a difference? */
+/* Nobody has told whose the destination is; would it make a difference? Where nothing could be looked up the path may work as it is. */
 static bool is_to_look_up(struct mesh_context *mc, const struct ibv_qp *qp, const struct ibv_qp_attr *attr,
 			  const struct mesh_choice *choice, const struct mesh_view *view)
 {
 	return view->verdict == MV_PATH_UNKNOWN && mc->sees_peers && !mc->logged_only && qp->qp_type == IBV_QPT_RC &&
-	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (!choice->fits || mesh_survives(mc)) &&
+	       attr->ah_attr.is_global && choice->type != MV_GID_TYPE_IB && (choice->fits ? mesh_survives(mc) : choice->sure || choice->down) &&
 	       mesh_view_is_stranger(&attr->ah_attr.grh.dgid);
 }
 

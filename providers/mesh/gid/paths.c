@@ -491,6 +491,7 @@ static void choose(struct mesh_context *mc, struct ibv_context *verbs, struct mv
 	count_decision(mc, &decision);
 	ret->differs = decision.action != MV_KEEP;
 	ret->fits = finds_way(&decision);
+	ret->down = decision.reason == MV_REASON_PORT_DOWN;
 	/* The kernel would look for a way in the namespace that the netdev is in, and that may have one. */
 	ret->sure = sure && (ret->fits || decision.own_verdict != MV_VERDICT_NO_NETDEV);
 	describe_own(mc, request, decision.sgid_index, ret);

@@ -45,6 +45,7 @@ struct mesh_choice {
 	 * false, which says nothing, and @gid may be old. Only what is sure may be acted upon.
 	 */
 	bool sure;
+	bool down; /* its netdev is down, perhaps as of a moment ago */
 	union ibv_gid gid; /* what the program means by its index; zero: not known */
 	enum mv_gid_type type;
 	bool differs; /* something else than "keep" was decided, whether or not it could be done */
@@ -57,6 +58,7 @@ static inline void mesh_choice_none(struct mesh_choice *choice, uint8_t index)
 	choice->index = index;
 	choice->fits = false;
 	choice->sure = false;
+	choice->down = false;
 	choice->differs = false;
 	memset(&choice->gid, 0, sizeof(choice->gid));
 	choice->type = MV_GID_TYPE_UNKNOWN;

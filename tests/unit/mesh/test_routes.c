@@ -17,6 +17,8 @@
 #include "conn.h"
 #include "connectint.h"
 #include "dirworld.h"
+#include "lookup.h"
+#include "peerview.h"
 #include "paths.h"
 #include "program.h"
 #include "ud.h"
@@ -114,6 +116,24 @@ void __wrap_mesh_view_judge(const struct mv_path_request *request, struct mesh_v
 void __wrap_mesh_view_paths(const struct mv_path_request *request, struct mesh_view *ret)
 {
 	__wrap_mesh_view_judge(request, ret);
+}
+
+bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what);
+bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid);
+
+static unsigned int n_lookups, n_lookups_of_broken; /* waits for the agent to find out whose an address is, in vain */
+
+bool __wrap_mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
+{
+	(void)dgid;
+	n_lookups++;
+	n_lookups_of_broken += what == MESH_LOOKUP_BROKEN;
+	return false;
+}
+
+bool __wrap_mesh_view_is_stranger(const union ibv_gid *gid)
+{
+	return mv_directory_find_gid(&world.dir, gid, 0) < 0;
 }
 
 static struct ibv_context *open_in(const char *text)
@@ -510,6 +530,40 @@ static void infiniband_router(void)
 	end(context);
 }
 
+static unsigned int lookups_at_rtr(struct ibv_context *context, const char *to)
+{
+	unsigned int before = n_lookups;
+
+	assert_false(rtr_holds_to(context, to));
+	return n_lookups - before;
+}
+
+/* A host that the directory does not have: where no route leads the agent is asked, and waited for; where none could be looked up, nobody waits. */
+static void stranger(void)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_GID_CHANGE};
+	struct ibv_context *context = open_in(WORLD);
+
+	assert_int_equal(lookups_at_rtr(context, "10.9.0.1"), 1);
+	assert_int_equal(n_lookups_of_broken, 1);
+	route_error = -ETIMEDOUT;
+	assert_int_equal(lookups_at_rtr(context, "10.9.0.2"), 0);
+	route_error = 0;
+	set_gid(0, 1, "10.1.0.1", 77); /* its netdev is in another namespace */
+	fake.async_event(context, &event);
+	assert_int_equal(lookups_at_rtr(context, "10.9.0.3"), 0);
+	end(context);
+}
+
+static void stranger_without_netlink(void)
+{
+	struct ibv_context *context = open_in(WORLD);
+
+	open_error = -EAFNOSUPPORT;
+	assert_int_equal(lookups_at_rtr(context, "10.9.0.1"), 0);
+	end(context);
+}
+
 TEST(no_route_is_known)
 TEST(no_socket)
 TEST(no_descriptor)
@@ -525,6 +579,8 @@ TEST(other_subnet)
 TEST(peer_is_answered)
 TEST(infiniband_router)
 TEST(no_rail_to_be_had)
+TEST(stranger)
+TEST(stranger_without_netlink)
 
 int main(void)
 {
@@ -544,6 +600,8 @@ int main(void)
 		cmocka_unit_test(test_peer_is_answered),
 		cmocka_unit_test(test_infiniband_router),
 		cmocka_unit_test(test_no_rail_to_be_had),
+		cmocka_unit_test(test_stranger),
+		cmocka_unit_test(test_stranger_without_netlink),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
