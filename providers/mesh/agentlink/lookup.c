@@ -29,6 +29,7 @@ struct mesh_strangers {
 	} known[N_STRANGERS];
 	unsigned int n_vain; /* waits in vain of connections whose path works as far as is known */
 	uint64_t vain_ns; /* when the first of them was */
+	uint64_t deaf_until_ns; /* the agent knows no LOOK, ended the connection and said so in its log: not asked again before */
 };
 
 /* Called with strangers_lock held. NULL: no memory, so nobody is asked for. */
@@ -47,18 +48,19 @@ static bool is_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_
 
 	pthread_mutex_lock(&mesh_root.process->strangers_lock);
 	of = strangers();
-	vain = !of;
+	vain = !of || of->deaf_until_ns > now_ns;
 	if (of && now_ns - of->vain_ns >= VAIN_NS)
 		of->n_vain = 0;
 	if (of && what == MESH_LOOKUP_WORKS)
-		vain = of->n_vain >= MESH_LOOKUPS_VAIN;
+		vain |= of->n_vain >= MESH_LOOKUPS_VAIN;
 	for (i = 0; i < N_STRANGERS && !vain; i++)
 		vain = of->known[i].until_ns > now_ns && mv_gid_equal(&of->known[i].gid, gid);
 	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
 	return vain;
 }
 
-static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint64_t now_ns)
+/* @ended: the agent has ended the connection */
+static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, bool ended, uint64_t now_ns)
 {
 	struct mesh_strangers *of;
 
@@ -67,6 +69,8 @@ static void note_vain(const union ibv_gid *gid, enum mesh_lookup_for what, uint6
 	of->known[of->next].gid = *gid;
 	of->known[of->next].until_ns = now_ns + AGAIN_NS;
 	of->next = (of->next + 1) % N_STRANGERS;
+	if (ended)
+		of->deaf_until_ns = now_ns + VAIN_NS;
 	if (what == MESH_LOOKUP_WORKS && !of->n_vain++)
 		of->vain_ns = now_ns;
 	pthread_mutex_unlock(&mesh_root.process->strangers_lock);
@@ -90,8 +94,8 @@ static bool put_register(int fd)
 	return put(fd, &hello);
 }
 
-/* Takes what the agent has said. Return: false: it does not look for that address, or the connection has ended. */
-static bool still_looks(int fd, const union ibv_gid *dgid)
+/* Takes what the agent has said. Return: false: it does not look for that address, or *@ret_ended: the connection has ended. */
+static bool still_looks(int fd, const union ibv_gid *dgid, bool *ret_ended)
 {
 	uint8_t buf[MV_FRAME_MAX_BYTES];
 	struct mv_frame frame;
@@ -100,44 +104,47 @@ static bool still_looks(int fd, const union ibv_gid *dgid)
 	while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 		if (!mv_frame_decode(buf, (size_t)n, &frame) && frame.type == MV_FRAME_LOOKED && mv_gid_equal(&frame.dgid, dgid))
 			return false;
-	return n < 0 && (errno == EAGAIN || errno == EINTR);
+	*ret_ended = !n || (errno != EAGAIN && errno != EINTR);
+	return !*ret_ended;
 }
 
-/* The directory is there before the agent says that there is a new one. */
-static void wait_for(int fd, const union ibv_gid *dgid, uint64_t until_ns)
+/* The directory is there before the agent says that there is a new one. Return: whether the agent has ended the connection. */
+static bool wait_for(int fd, const union ibv_gid *dgid, uint64_t until_ns)
 {
 	const struct mv_frame look = {.type = MV_FRAME_LOOK, .dgid = *dgid};
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 	uint64_t now_ns = mesh_now_ns(), repeat_ns = 0;
+	bool ended = false;
 
 	for (; now_ns < until_ns && mesh_view_is_stranger(dgid); now_ns = mesh_now_ns()) {
 		if (now_ns >= repeat_ns && !put(fd, &look))
-			return;
+			break;
 		if (now_ns >= repeat_ns)
 			repeat_ns = now_ns + REPEAT_MS * MS;
 		poll(&poll_fd, 1, (int)(((repeat_ns < until_ns ? repeat_ns : until_ns) - now_ns) / MS) + 1);
-		if (!still_looks(fd, dgid))
-			return;
+		if (!still_looks(fd, dgid, &ended))
+			break;
 	}
+	return ended;
 }
 
 bool mesh_lookup(const union ibv_gid *dgid, enum mesh_lookup_for what)
 {
 	uint64_t now_ns = mesh_now_ns();
 	int saved_errno = errno, fd;
-	bool known;
+	bool known, ended = false;
 
 	if (is_vain(dgid, what, now_ns))
 		return false;
 	fd = mesh_agentlink_connect(mesh_root.run_dir);
 	if (fd >= 0) {
 		if (put_register(fd))
-			wait_for(fd, dgid, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
+			ended = wait_for(fd, dgid, now_ns + (what == MESH_LOOKUP_BROKEN ? 250 : 100) * MS);
 		close(fd);
 	}
 	known = !mesh_view_is_stranger(dgid);
 	if (!known)
-		note_vain(dgid, what, mesh_now_ns());
+		note_vain(dgid, what, ended, mesh_now_ns());
 	errno = saved_errno;
 	return known;
 }

@@ -25,7 +25,7 @@ enum mesh_lookup_for {
  * mesh_lookup - have the agent find out whose an address is
  *
  * Waits 250 ms at most for a path that is broken, 100 ms for one that works, and not for an address that has been asked for in vain in the
- * last five seconds. Without locks, cancellation off. Keeps errno.
+ * last five seconds, nor for a minute of an agent of a version before LOOK. Without locks, cancellation off. Keeps errno.
  *
  * Return: whether the directory has it now.
  */

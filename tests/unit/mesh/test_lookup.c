@@ -28,7 +28,8 @@ static uint64_t later_ns;
 static atomic_bool stranger;
 
 /* An agent: what it does when it is asked, and what it was. */
-static enum { KNOWS, REFUSES, IS_SILENT, IS_OLD } mode;
+enum mode { KNOWS, REFUSES, IS_SILENT, IS_OLD };
+static _Atomic enum mode mode;
 static int listener;
 static pthread_t agent;
 static atomic_uint n_connections, n_registers, n_looks;
@@ -179,12 +180,20 @@ static void test_silent(void **state)
 	assert_in_range(n_looks, 1, 3);
 }
 
+/* It ends the connection, and its log has a line about that: not more than one in a minute. */
 static void test_agent_of_before(void **state)
 {
 	(void)state;
 	mode = IS_OLD;
 	assert_false(look("10.9.0.1", MESH_LOOKUP_BROKEN));
 	assert_int_equal(n_looks, 1);
+	assert_false(look("10.9.0.2", MESH_LOOKUP_BROKEN));
+	assert_false(look("10.9.0.3", MESH_LOOKUP_WORKS));
+	assert_int_equal(n_connections, 1);
+	mode = KNOWS; /* it has been upgraded */
+	later_ns += 60 * SECOND;
+	assert_true(look("10.9.0.2", MESH_LOOKUP_BROKEN));
+	assert_int_equal(n_connections, 2);
 }
 
 /* Hosts without an agent cost a job whose paths work no more than a few waits. */
