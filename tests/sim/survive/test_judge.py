@@ -17,7 +17,7 @@ from verbsmatrix.program import Program  # noqa: E402
 CASE = Case(Program("p", "", "", r"did (?P<count>\d+)", forbidden="invalid"), 100.0, 3, r"number (\d)")
 LINE = "mlx5_0 QP 0x44 to host x: a port on the path is down; moved to {} (10.2.0.1) to 10.2.0.2\n"
 LOST = "mlx5_0 QP 0x44 to host a: not moved: the result of an atomic is lost; the program gets its errors\n"
-GOOD = Outcome(pulled="l0", nic="mlx5_0", before=30.0, away=40.0, back=30.0, plugged=True, lasted=9.0, client=0, server=0,
+GOOD = Outcome(pulled="l0", nic="mlx5_0", before=30.0, away=40.0, back=30.0, plugged=True, lasted=90.0, client=0, server=0,
                said={"client": "number 0 number 1 number 2 did 3"},
                logs={host: LINE.format("mlx5_1") + LINE.format("mlx5_0") for host in "ab"})
 

@@ -393,6 +393,7 @@ static void test_probes_doubt(void **state)
 	struct md_probe_watch_list list = {0};
 
 	(void)state;
+	free(view->gid_ifindexes);
 	view->gid_ifindexes = netdevs;
 	view->number = 1;
 	hear(1, 1, "rail mlx5_0; gid 10.1.0.2/24 v2; rail mlx5_1; gid 10.2.0.2/24 v2; rail mlx5_2; gid 10.2.0.3/24 v2;", 1, 0, MD_S);

@@ -48,7 +48,7 @@ def explain(case, half, wrong, out):
 
 
 def play(place, case, half, seed, build):
-    """(verdict, row of the table)"""
+    """(verdict, row of the table, whether it was at home again)"""
     begun, one = time.monotonic(), Play(place, case, randoms.Random(f"{seed} {case.name}"), build)
     try:
         out = one.go()
@@ -59,15 +59,19 @@ def play(place, case, half, seed, build):
     print(line, flush=True)
     if wrong:
         explain(case, half, wrong, out)
-    return verdict, line
+    return verdict, line, judge.returned(case, out)
 
 
 def run(build, half, cases, seed, topo):
-    """[(verdict, row)]"""
+    """[(verdict, row)]; of those that were over before they could return, one has to have done so all the same"""
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
         place = stack.enter_context(hosts.Hosts.up(build, stage, "programs", topo=topo))
-        return [play(place, case, half, seed, build) for case in cases]
+        done = [play(place, case, half, seed, build) for case in cases]
+    rows = [(verdict, line) for verdict, line, _ in done]
+    if half == "stacked" and len(done) > 1 and not any(home for _, _, home in done):
+        rows.append(("WRONG", "no program returned to the NIC that its cable was back on"))
+    return rows
 
 
 def main(words=None):

@@ -6,7 +6,7 @@ from schedule.explain import LOST_ATOMIC
 from schedule.hosts import CLIENT, SERVER
 
 SHARE = 0.05  # of what a program moves at least: more than agents say to each other
-RETURNS_S = 2.5  # stays longer than that after its cable is back: it has to return (hold_down_ms is 100 here)
+RETURNS_S = 30  # lasts longer than that after its cable is back: it has to return (hold_down_ms is 100 here; routes are asked for every 5 s)
 SURFACED = r"Failed status 12|transport retry counter exceeded"  # perftest, libibverbs: IBV_WC_RETRY_EXC_ERR
 ENDS = (SERVER, CLIENT)
 
