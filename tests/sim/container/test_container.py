@@ -97,7 +97,7 @@ class Containers(unittest.TestCase):
 
     def wrong_nic(self, start):
         """A client and a server on NICs that do not reach each other, each in a container."""
-        case = plans.Case("ibv_rc_pingpong", "a", "b", 1, 1, 0, 0)
+        case = plans.Case("ibv_rc_pingpong", "a", "b", 1, 1, ((0, 0),))
         world, argv = self.ring, self.ring.argv
         world.argv = Pods(world.place, start).argv
         try:

@@ -177,7 +177,7 @@ class Counters(unittest.TestCase):
         with tempfile.TemporaryDirectory() as tmp, contextlib.ExitStack() as stack:
             subprocess.run([REPO / "scripts/stage", BUILD, tmp], check=True)
             world = stack.enter_context(World.up("triangle", BUILD, tmp, f"counters-{PREFIX}"))
-            case = plans.Case("ibv_rc_pingpong", "a", "b", 1, 1, 0, 0)
+            case = plans.Case("ibv_rc_pingpong", "a", "b", 1, 1, ((0, 0),))
             result = drive.run(world, case, LIMIT_S)
             self.assertTrue(result["ok"], result)
             for host in "ab":
