@@ -101,7 +101,7 @@ class QualifyTest(unittest.TestCase):
     def test_order(self):
         self.says(verdict("qualified", trial("prefix", "pass")))
         self.qualify("--peer", "mlx5_9", "--only", "prefix,flush", "mlx5_0")
-        self.assertEqual((self.dir / "args").read_text(), "--peer mlx5_9 --only prefix,flush -- mlx5_0\n")
+        self.assertEqual((self.dir / "args").read_text(), f"--config {self.dir}/etc/libibverbs.d/mesh/mesh.conf --peer mlx5_9 --only prefix,flush -- mlx5_0\n")
 
     def test_does_not_say(self):
         for script, why in (("echo 'error there is no RDMA device mlx5_0'; exit 2", "mlx5_0: there is no RDMA device mlx5_0"),

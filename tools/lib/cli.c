@@ -76,6 +76,16 @@ const char *cli_program(const char *name, const char *installed, char *buf, size
 	return access(buf, X_OK) ? installed : buf;
 }
 
+void cli_config_file(const struct cli *cli, char *buf, size_t size)
+{
+	const char *file = getenv("MESHVERBS_CONF");
+
+	if (cli->etc_dir)
+		snprintf(buf, size, "%s/libibverbs.d/mesh/mesh.conf", cli->etc_dir);
+	else
+		snprintf(buf, size, "%s", file && *file ? file : MESHVERBS_CONF_DIR "/mesh.conf");
+}
+
 int cli_uint(const char *text, unsigned long max, unsigned long *ret)
 {
 	unsigned long value;

@@ -74,6 +74,9 @@ int cli_option(struct cli *cli, const struct cli_command *command, int argc, cha
  */
 const char *cli_program(const char *name, const char *installed, char *buf, size_t size);
 
+/** cli_config_file - the path of mesh.conf, as the options and the environment say */
+void cli_config_file(const struct cli *cli, char *buf, size_t size);
+
 /**
  * cli_uint - a number without sign or blanks before it
  *

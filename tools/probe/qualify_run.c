@@ -16,7 +16,7 @@
 
 #define LIMIT_MS   90000 /* all trials together take 60 s at most */
 #define OUTPUT_MAX (1u << 20)
-#define ARGS_MAX   8
+#define ARGS_MAX   10
 
 struct child {
 	const struct qualify_order *order;
@@ -224,10 +224,11 @@ static int why_not(const struct child *child, int status, char *why, size_t why_
 
 int qualify_run(const struct cli *cli, const struct qualify_order *order, struct mv_qualified *ret, char *why, size_t why_size)
 {
-	char *argv[ARGS_MAX] = {(char *)"meshverbs-qualify"};
+	char config[PATH_MAX], *argv[ARGS_MAX] = {(char *)"meshverbs-qualify", (char *)"--config", config};
 	struct child child;
-	int n = 1, status, err;
+	int n = 3, status, err;
 
+	cli_config_file(cli, config, sizeof(config));
 	if (order->peer) {
 		argv[n++] = (char *)"--peer";
 		argv[n++] = (char *)order->peer;

@@ -186,7 +186,8 @@ static int open_others(struct q_bench *b, struct ibv_device **list, struct ibv_d
 		return -EHOSTUNREACH;
 	}
 	for (int i = 0; list[i] && !peer; i++)
-		if (list[i] != dut && same_driver(list[i], dut) && !(b->away.ctx && b->second.ctx))
+		if (list[i] != dut && same_driver(list[i], dut) && !mv_config_list_match(b->exclude, ibv_get_device_name(list[i])) &&
+		    !(b->away.ctx && b->second.ctx))
 			consider(b, list[i]);
 	b->peer = b->away.ctx ? &b->away : &b->dut;
 	return 0;

@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "config.h"
 #include "qualified.h"
 
 /*
@@ -32,6 +33,7 @@ struct q_bench {
 	struct q_port away; /* of another device of this host that reaches @dut; ctx NULL: none */
 	struct q_port second; /* of another device that reaches itself; ctx NULL: none */
 	struct q_port *peer; /* @away, or @dut */
+	const struct mv_config_list *exclude; /* devices that are left alone, unless they are named */
 	bool reaches_itself; /* @dut */
 	uint64_t random; /* state */
 	uint64_t until_ns; /* a trial that has not ended by then is unsure */

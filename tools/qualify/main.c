@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
+ * meshverbs-qualify [--peer DEVICE] [--only TRIAL,...] [--config MESH.CONF] DEVICE: tries out what exactly-once rests on, for `meshverbs qualify`, which says
  * to people what this finds. A program of its own, so that whatever happens to it is a finding. On stdout:
  *
  *   to DEVICE              the port that takes part
@@ -128,10 +128,10 @@ static void run_all(struct q_bench *b, const char *only, struct mv_qualified *q)
 	q->verdict = mv_qualified_judge(q->trials, q->n_trials);
 }
 
-static int qualify(const char *device, const char *peer, const char *only)
+static int qualify(const char *device, const char *peer, const char *only, const struct mv_config *config)
 {
 	static struct mv_qualified q;
-	struct q_bench b = {0};
+	struct q_bench b = {.exclude = &config->exclude};
 	char why[256] = "", *text;
 	struct timespec now;
 
@@ -165,13 +165,16 @@ static int list(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'}, {0}};
+	static const struct option options[] = {{"peer", required_argument, NULL, 'p'}, {"only", required_argument, NULL, 'o'}, {"list", no_argument, NULL, 'l'},
+					      {"config", required_argument, NULL, 'c'}, {0}};
 	const char *peer = NULL, *only = NULL;
+	static struct mv_config config;
 	int opt;
 
 	_Static_assert(N_TRIALS <= MV_QUALIFIED_TRIALS, "trials of a verdict");
 	/* A line that is out is known even if the next call crashes. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	mv_config_defaults(&config);
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'p')
 			peer = optarg;
@@ -179,10 +182,12 @@ int main(int argc, char **argv)
 			only = optarg;
 		else if (opt == 'l')
 			return list();
+		else if (opt == 'c')
+			mv_config_load(&config, optarg, NULL, NULL); /* as in programs a line that is wrong does not count */
 		else
 			return 2;
 	}
 	if (optind + 1 != argc)
 		return 2;
-	return qualify(argv[optind], peer, only);
+	return qualify(argv[optind], peer, only, &config);
 }

@@ -85,7 +85,7 @@ static enum mv_trial_verdict run(struct q_bench *b, struct mv_qualified_trial *t
 	int err;
 
 	if (!f.port)
-		return q_skip(t, "this host has no other device with an active port: there is none to move to, either");
+		return q_skip(t, "this host has no other device with an active port that is not excluded: there is none to move to, either");
 	if (!b->reaches_itself)
 		return q_skip(t, "%s does not reach itself", b->dut.device);
 	err = stream_open(b, &b->dut, &b->dut, &s);

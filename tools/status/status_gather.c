@@ -72,14 +72,7 @@ static void apply_environment(struct status *status)
 
 static void gather_config(struct status *status)
 {
-	const char *etc = status->cli->etc_dir, *file = getenv("MESHVERBS_CONF");
-
-	if (etc)
-		snprintf(status->config_file, sizeof(status->config_file),
-			 "%s/libibverbs.d/mesh/mesh.conf", etc);
-	else
-		snprintf(status->config_file, sizeof(status->config_file), "%s",
-			 file && *file ? file : MESHVERBS_CONF_DIR "/mesh.conf");
+	cli_config_file(status->cli, status->config_file, sizeof(status->config_file));
 	status->have_config = !access(status->config_file, F_OK);
 	mv_config_defaults(&status->config);
 	mv_config_load(&status->config, status->config_file, add_config_error, status);
