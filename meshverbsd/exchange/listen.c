@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include "agent.h"
+#include "fields.h"
 #include "paths.h"
 #include "say.h"
 
@@ -181,12 +182,14 @@ static void on_learned(struct md_agent *agent, const struct md_received *receive
 }
 
 /* Who changes asks those that it asks regularly: so they ask in turn. */
-static void on_hint(struct md_agent *agent, const struct md_received *query, uint64_t now_ns)
+static void on_hint(struct md_agent *agent, const struct md_received *query, const struct md_opened *opened, uint64_t now_ns)
 {
+	struct md_reader r = {.buf = opened->payload, .len = opened->payload_len};
 	union ibv_gid gid = md_paths_gid(&query->ip);
 	struct md_target *target = md_targets_find(&agent->targets, &gid);
+	uint64_t generation = md_get64(&r);
 
-	if (target && md_target_hinted(target))
+	if (target && !r.bad && md_target_hinted(target, md_hosts_find(&agent->hosts, &opened->sender), generation))
 		md_targets_ask_now(&agent->targets, target, now_ns, md_talk_ask, agent);
 }
 
@@ -200,7 +203,7 @@ static void dispatch(struct md_agent *agent, const struct md_received *received,
 	case MD_KIND_QUERY:
 		agent->counts.queries_received++;
 		md_talk_entry(agent, received);
-		on_hint(agent, received, now_ns);
+		on_hint(agent, received, opened, now_ns);
 		break;
 	case MD_KIND_ENTRY:
 		on_entry(agent, received, opened, now_ns);

@@ -5,6 +5,7 @@
 
 #include "agent.h"
 #include "ctl.h"
+#include "fields.h"
 #include "paths.h"
 #include "route.h"
 
@@ -292,7 +293,10 @@ void md_talk_entry(struct md_agent *agent, const struct md_received *query)
 
 void md_talk_query(struct md_agent *agent, const struct in6_addr *ip, uint32_t ifindex)
 {
-	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, NULL, 0);
+	struct md_writer w = {.buf = (uint8_t[MD_QUERY_BYTES]){0}, .size = MD_QUERY_BYTES};
+
+	md_put64(&w, agent->generation);
+	md_talk_send(agent, MD_KIND_QUERY, ip, agent->udp.port, ifindex, NULL, w.buf, w.len);
 	agent->counts.queries_sent++;
 }
 

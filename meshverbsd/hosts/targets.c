@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hosts.h"
+
 /* Queries that may be sent at once, before MD_QUERY_RATE counts. */
 #define QUERY_BURST 64
 
@@ -152,8 +154,10 @@ void md_targets_hurry(struct md_targets *targets, uint64_t now_ns)
 		target->next_ns = now_ns;
 }
 
-bool md_target_hinted(struct md_target *target)
+bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation)
 {
+	if (host && host->desc && host->generation == generation)
+		return false;
 	return is_answering(target) && target->n_hints++ < MD_HINTS;
 }
 

@@ -14,6 +14,8 @@
  * Addresses that are asked which host they belong to: those of the hosts file, always, and those that a process has
  * sent something to while no beacon told whose they are. No I/O, no clock.
  */
+struct md_host;
+
 struct md_target {
 	UT_hash_handle hh;
 	union ibv_gid gid;
@@ -82,8 +84,12 @@ bool md_targets_learn(struct md_targets *targets, const union ibv_gid *gid, cons
 /** md_targets_hurry - we are not what we were: ask those that answer, who will ask us in turn */
 void md_targets_hurry(struct md_targets *targets, uint64_t now_ns);
 
-/** md_target_hinted - it asks us: is it to be asked, for it may not be what it was? Counted. */
-bool md_target_hinted(struct md_target *target);
+/**
+ * md_target_hinted - it asks us: is it to be asked, for it is not what it was? Counted.
+ * @host: that asks; NULL: it is not known
+ * @generation: of its description, as the query says. Of one that is known nothing is to be asked: else two would ask each other in turn
+ */
+bool md_target_hinted(struct md_target *target, const struct md_host *host, uint64_t generation);
 
 struct md_target *md_targets_find(const struct md_targets *targets, const union ibv_gid *gid);
 

@@ -75,7 +75,8 @@
 #define MD_QUERY_RETRY_NS    (250 * MD_MS) /* between them */
 #define MD_TARGET_IDLE_NS    (600 * MD_S) /* one that no process needs any more is forgotten after */
 #define MD_SILENT_NS         (5 * MD_S) /* how long an address that did not answer is not asked for a process */
-#define MD_HINTS             4 /* queries that have a host asked that asks us, in MD_QUERY_NS: it may have changed */
+#define MD_QUERY_BYTES       8 /* the asker's generation; older agents say nothing there, and look at nothing */
+#define MD_HINTS             4 /* queries that have a host asked that asks us, in MD_QUERY_NS: it has changed */
 #define MD_LEARNED_TARGETS   8 /* further addresses of a host that has answered at one: should that rail fail */
 #define MD_ANSWERS_PER_S     2000 /* queries answered */
 
