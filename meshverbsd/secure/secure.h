@@ -62,7 +62,7 @@
 /* What a datagram is for. Payloads are the agent's affair. */
 enum md_kind {
 	MD_KIND_BEACON = 1, /* multicast to a link, or by unicast to one neighbour of it */
-	MD_KIND_QUERY, /* which host are you? */
+	MD_KIND_QUERY, /* which host are you? Has the generation of who asks: MD_QUERY_BYTES */
 	MD_KIND_ENTRY, /* answer: this one, with these rails */
 	MD_KIND_MESSAGE, /* from process to process */
 	MD_KIND_CHALLENGE, /* secure.c's own: here is your cookie */
