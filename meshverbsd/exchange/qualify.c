@@ -358,8 +358,10 @@ static void consider(struct md_qualify *q)
 {
 	uint64_t now_ns = md_now();
 
+	if (q->running)
+		return; /* @waits says why it was interrupted, until it has ended */
 	q->waits = NULL;
-	if (q->running || agent_of(q)->options->config.qualify != MV_QUALIFY_AUTO)
+	if (agent_of(q)->options->config.qualify != MV_QUALIFY_AUTO)
 		return;
 	for (size_t i = 0; i < q->n; i++) {
 		if (!md_qualify_is_due(&q->devices[i], now_ns) || !is_up(q, q->devices[i].name))
