@@ -226,8 +226,8 @@ class Processes(OwnHost):
             conf.flush()
             for options, env in ((("-S",), {}), ((), {"MESHVERBS_CONF": conf.name})):
                 with self.subTest(options=options), mock.patch.dict(os.environ, env):
-                    # As many as it can: something is outstanding at any time.
-                    self.begin("-k", "-Q", "-e", "-i", str(SECONDS * 1000), "-r", "100000", *options)
+                    # As many as it can: something is outstanding at any time. By itself it looks long after the test has given up.
+                    self.begin("-k", "-Q", "-e", "-i", str(10 * SECONDS * 1000), "-r", "100000", *options)
                     server, client = self.programs
                     server.kill()
                     self.assertEqual(client.wait(SECONDS), FAILED, f"{client.said()}\n{self.story()}")

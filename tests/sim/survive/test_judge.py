@@ -61,6 +61,11 @@ class Stacked(unittest.TestCase):
         self.assertEqual(judge.stacked(CASE, like(back=0.1, lasted=1.0)), ("survived", ""))
         self.assertEqual(judge.stacked(dataclasses.replace(CASE, stays_out=True), like(plugged=False, back=0.0)), ("survived", ""))
 
+    def test_none_returns(self):
+        self.assertIn("no program returned", judge.none_returned("stacked", [False, False]))
+        for half, homes in (("stacked", [False, True]), ("stacked", [False]), ("bare", [False, False])):
+            self.assertEqual(judge.none_returned(half, homes), "")
+
     def test_lost_atomic(self):
         case = dataclasses.replace(CASE, may_surface=True)
         failed = {"client": 1, "server": None, "said": {"client": " Failed status 12: wr_id 0 syndrom 0x81"}, "logs": {"a": "", "b": LOST}}

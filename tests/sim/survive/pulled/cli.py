@@ -63,15 +63,14 @@ def play(place, case, half, seed, build):
 
 
 def run(build, half, cases, seed, topo):
-    """[(verdict, row)]; of those that were over before they could return, one has to have done so all the same"""
+    """[(verdict, row)]"""
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(hosts.staged(build, hosts.FLAPPING)) if half == "stacked" else None
         place = stack.enter_context(hosts.Hosts.up(build, stage, "programs", topo=topo))
         done = [play(place, case, half, seed, build) for case in cases]
     rows = [(verdict, line) for verdict, line, _ in done]
-    if half == "stacked" and len(done) > 1 and not any(home for _, _, home in done):
-        rows.append(("WRONG", "no program returned to the NIC that its cable was back on"))
-    return rows
+    wrong = judge.none_returned(half, [home for _, _, home in done])
+    return rows + [("WRONG", wrong)] if wrong else rows
 
 
 def main(words=None):

@@ -56,6 +56,11 @@ def returned(case, out):
     return out.back > SHARE * case.megabytes and all(any(device == out.nic for _, device in out.moves(host)) for host in ENDS)
 
 
+def none_returned(half, homes):
+    """What is wrong with all programs together: each was over before it had to return, but one or another has the time. @homes: which did."""
+    return "no program returned to the NIC that its cable was back on" if half == "stacked" and len(homes) > 1 and not any(homes) else ""
+
+
 def surfaced(case, out):
     """Whether it failed as an atomic may: with that status, and the plugin says why."""
     return (case.may_surface and out.client not in (0, None) and bool(re.search(SURFACED, out.said.get("client", "")))
