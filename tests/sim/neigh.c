@@ -211,16 +211,20 @@ static int resolve(int fd, struct address hop, uint32_t ifindex, uint8_t *ret_ma
 {
 	struct timespec pause = {.tv_nsec = 50000}; /* a neighbour on the same machine answers at once */
 	uint64_t end = engine_clock() + RESOLVE_TIMEOUT_NS;
+	bool last;
 
-	for (bool asked = false; engine_clock() < end; nanosleep(&pause, NULL)) {
-		if (asked && pause.tv_nsec < 800000)
+	if (look_up(fd, hop, ifindex, ret_mac))
+		return 0;
+	ask(fd, hop, ifindex);
+	do {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 800000)
 			pause.tv_nsec *= 2;
+		/* The time is read before the table: a thread that did not run for a second looks once more. */
+		last = engine_clock() >= end;
 		if (look_up(fd, hop, ifindex, ret_mac))
 			return 0;
-		if (!asked)
-			ask(fd, hop, ifindex);
-		asked = true;
-	}
+	} while (!last);
 	return -ETIMEDOUT;
 }
 
