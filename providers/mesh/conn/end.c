@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include "connectint.h"
+#include "qpmade.h"
 #include "relocate.h"
 #include "srq.h"
 #include "ud.h"
@@ -75,6 +76,7 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	struct mesh_context *mc = mesh_context_get(qp->context);
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
 	struct mesh_srq_native *leaving;
+	struct mesh_qp_made *made;
 	uint32_t qpn = qp->qp_num;
 	struct mesh_conn *conn;
 	int cancel, err;
@@ -89,7 +91,9 @@ int mesh_destroy_qp(struct ibv_qp *qp)
 	if (qp->qp_type == IBV_QPT_UD)
 		mesh_ud_gone(mc, qp);
 	leaving = mesh_srq_leaving(mc, qp);
+	made = mesh_qp_take(mc, qp); /* the next one may be at this address */
 	err = mc->destroy_qp(qp);
+	mesh_qp_taken(mc, made, !err);
 	mesh_devices_settle();
 	mesh_srq_left(leaving, !err);
 	if (!err)

@@ -53,6 +53,9 @@ struct mesh_data {
 	bool forgotten_more; /* there was no room for one there */
 	bool extended_unknown; /* there was no memory for one of @extended: no QP is held any more */
 	struct ibv_pd *pd; /* our own, on the base's device; NULL before it was needed */
+	pthread_mutex_t made_lock; /* guards the next two; takes no lock of ours */
+	struct mesh_map made; /* struct mesh_qp_made: qpmade.h */
+	bool made_unknown; /* there was no memory for one of @made: of one that is not there nothing is known */
 	/*
 	 * Held while the base makes or destroys an SRQ: libmlx5 (rdma-core 44 to 64) counts its table of SRQs up with a lock
 	 * and down without, and two threads at once make it free the table too early. Takes no lock of ours.

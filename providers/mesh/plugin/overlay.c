@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "paths.h"
 #include "pdstay.h"
+#include "qpmade.h"
 #include "rails.h"
 #include "srq.h"
 #include "ud.h"
@@ -61,8 +62,8 @@ static const struct row rows[MESH_N_OPS] = {
 	KEEP(QUERY_SRQ, query_srq),
 	OURS(DESTROY_SRQ, destroy_srq, mesh_destroy_srq),
 	KEEP(POST_SRQ_RECV, post_srq_recv),
-	KEEP(CREATE_QP, create_qp),
-	KEEP(CREATE_QP_EX, create_qp_ex),
+	OURS(CREATE_QP, create_qp, mesh_create_qp),
+	OURS(CREATE_QP_EX, create_qp_ex, mesh_create_qp_ex),
 	KEEP(OPEN_QP, open_qp),
 	OURS(QUERY_QP, query_qp, mesh_query_qp),
 	OURS(DESTROY_QP, destroy_qp, mesh_destroy_qp),

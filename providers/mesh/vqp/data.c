@@ -5,6 +5,7 @@
 
 #include "fastcq.h"
 #include "heldint.h"
+#include "qpmade.h"
 #include "reader.h"
 #include "srq.h"
 #include "ud.h"
@@ -17,9 +18,11 @@ const char *mesh_held_why_busy(struct mesh_context *mc, struct ibv_qp *qp)
 		why = mesh_cq_why_stays(mc, qp->send_cq);
 	if (!why)
 		why = mesh_cq_why_stays(mc, qp->recv_cq);
-	if (why)
-		return why;
-	return mesh_mlx5_builds(mc, qp) ? "it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)" : mesh_cq_why_taken;
+	if (!why && mesh_mlx5_builds(mc, qp))
+		why = "it was made for work requests that are not seen here (mlx5dv_wr_*, ibv_wr_atomic_write, ibv_wr_flush)";
+	if (!why)
+		why = mesh_qp_stays(mc, qp);
+	return why ? why : mesh_cq_why_taken;
 }
 
 static struct mesh_held *held_new(struct mesh_context *mc)
@@ -101,6 +104,7 @@ void mesh_data_open(struct mesh_context *mc)
 	memset(&mc->data, 0, sizeof(mc->data));
 	pthread_mutex_init(&mc->data.lock, NULL);
 	pthread_mutex_init(&mc->data.srq_table_lock, NULL);
+	pthread_mutex_init(&mc->data.made_lock, NULL);
 	mesh_last_wqe_open(mc);
 }
 
@@ -137,6 +141,7 @@ void mesh_data_close(struct mesh_context *mc)
 		pthread_mutex_destroy(&h->post_lock);
 		free(h);
 	}
+	mesh_qps_forget(mc);
 	mesh_map_fini(&data->qps);
 	mesh_map_fini(&data->cqs);
 	mesh_map_fini(&data->srqs);

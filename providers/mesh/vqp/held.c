@@ -7,6 +7,7 @@
 
 #include "heldint.h"
 #include "live.h"
+#include "qpmade.h"
 #include "srq.h"
 #include "survives.h"
 
@@ -112,7 +113,7 @@ static int begin_locked(struct mesh_held *h, struct ibv_qp *qp, enum mesh_held_m
 	if (err)
 		return err;
 	/* A program that polls by itself posts by itself, too. */
-	if (mesh_mlx5_builds(h->mc, qp) || mesh_cq_is_taken(h->mc, qp->send_cq) || mesh_cq_is_taken(h->mc, qp->recv_cq))
+	if (mesh_qp_stays(h->mc, qp) || mesh_mlx5_builds(h->mc, qp) || mesh_cq_is_taken(h->mc, qp->send_cq) || mesh_cq_is_taken(h->mc, qp->recv_cq))
 		return -EBUSY;
 	h->send_cq = mesh_cq_get(h->mc, qp->send_cq);
 	h->recv_cq = mesh_cq_get(h->mc, qp->recv_cq);

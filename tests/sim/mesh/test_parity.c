@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The next queue pair is as good as the first, or the connection stays where it is: one test for each row of docs/parity.md. In a host of
+ * the simulator with two NICs.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "conn.h"
+#include "fault.h"
+#include "guarded.h"
+#include "heldint.h"
+
+static const struct manner moved = {.how = MOVED};
+
+/* ---- what a move makes ------------------------------------------------------------------------------------------- */
+
+/* No value is that of a queue pair of which nothing was said, and none is that of another attribute. */
+static struct ibv_qp_attr distinct_rtr(uint32_t peer_qpn)
+{
+	struct ibv_qp_attr attr = world_rtr(&world, false, peer_qpn, 5);
+
+	attr.path_mtu = IBV_MTU_512;
+	attr.max_dest_rd_atomic = 8;
+	attr.min_rnr_timer = 17;
+	attr.ah_attr.sl = 3;
+	attr.ah_attr.static_rate = IBV_RATE_40_GBPS;
+	attr.ah_attr.grh.traffic_class = 106;
+	attr.ah_attr.grh.flow_label = 0x54321;
+	return attr;
+}
+
+static struct ibv_qp_attr distinct_rts(void)
+{
+	struct ibv_qp_attr attr = world_rts(5);
+
+	attr.timeout = 19;
+	attr.retry_cnt = 6;
+	attr.rnr_retry = 2;
+	attr.max_rd_atomic = 2;
+	return attr;
+}
+
+static void query(struct ibv_qp *qp, struct ibv_qp_attr *ret, struct ibv_qp_init_attr *ret_init)
+{
+	memset(ret, 0, sizeof(*ret));
+	memset(ret_init, 0, sizeof(*ret_init));
+	assert_int_equal(ibv_query_qp(qp, ret, IBV_QP_STATE, ret_init), 0);
+}
+
+/* As conn/ has it made: the program's attributes, and what the path changes of them. */
+static void connect_next(struct mesh_held *h, const struct ibv_qp_attr *program_rtr, struct ibv_qp_attr rts, uint32_t next_qpn)
+{
+	const struct mesh_conn conn = {.mc = world.mc, .qp = h->qp, .rtr = *program_rtr, .rtr_mask = RTR_MASK};
+	const struct mesh_conn_path path = {.pd = world.spd, .port = 1, .gid = world.rail_gid, .gid_type = MV_GID_TYPE_ROCE_V2};
+	const struct mv_move_action action = {.peer = {.gid = world.rail_gid, .qpn = next_qpn}, .mtu_bytes = 512};
+	struct ibv_qp_attr rtr;
+
+	assert_int_equal(mesh_conn_path_attr(&conn, &path, &action, &rtr), 0);
+	assert_int_equal(mesh_live_connect(h, &rtr, RTR_MASK, &rts, RTS_MASK), 0);
+}
+
+static struct mesh_held *open_guarded(struct end *e, const struct shape *shape)
+{
+	struct mesh_held *h;
+
+	end_open(e, &world, &moved, shape);
+	guarded_rtr(e, &guarded_ops, distinct_rtr(e->qp->qp_num), &h);
+	guarded_rts(e, h, distinct_rts());
+	return h;
+}
+
+static void close_guarded(struct end *e, struct mesh_held *h)
+{
+	mesh_held_destroy(h);
+	end_close(e);
+}
+
+#define ROW(name, member) {name, offsetof(struct ibv_qp_attr, member), sizeof(((struct ibv_qp_attr *)NULL)->member)}
+
+static const struct {
+	const char *name; /* as in docs/parity.md */
+	size_t offset, size;
+} attributes[] = {
+	ROW("traffic class", ah_attr.grh.traffic_class),
+	ROW("flow label", ah_attr.grh.flow_label),
+	ROW("service level", ah_attr.sl),
+	ROW("static rate", ah_attr.static_rate),
+	ROW("path MTU", path_mtu),
+	ROW("P_Key index", pkey_index),
+	ROW("access flags", qp_access_flags),
+	ROW("min_rnr_timer", min_rnr_timer),
+	ROW("timeout", timeout),
+	ROW("retry_cnt", retry_cnt),
+	ROW("rnr_retry", rnr_retry),
+	ROW("max_rd_atomic", max_rd_atomic),
+	ROW("max_dest_rd_atomic", max_dest_rd_atomic),
+};
+
+static void test_attributes(void **state)
+{
+	struct ibv_qp_init_attr init, next_init;
+	struct ibv_qp_attr first, next, rtr;
+	const struct shape shape = {.access = IBV_ACCESS_REMOTE_READ};
+	struct mesh_shadow_attr made = {.port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ};
+	struct mesh_held *h;
+	struct end e;
+	uint32_t qpn;
+
+	(void)state;
+	h = open_guarded(&e, &shape);
+	assert_int_equal(mesh_live_prepare(h, world.spd, &made, &qpn), 0);
+	rtr = distinct_rtr(e.qp->qp_num);
+	connect_next(h, &rtr, distinct_rts(), qpn);
+	query(e.qp, &first, &init);
+	query(h->next.qp, &next, &next_init);
+	assert_int_equal(first.ah_attr.grh.traffic_class, 106); /* what is compared was set */
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+		if (memcmp((char *)&first + attributes[i].offset, (char *)&next + attributes[i].offset, attributes[i].size))
+			fail_msg("%s: another one", attributes[i].name);
+	close_guarded(&e, h);
+}
+
+/* Of each kind as many at least, and the same kind of completions. */
+static void test_capabilities(void **state)
+{
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = 100, .max_recv_wr = 50, .max_send_sge = 3, .max_recv_sge = 2, .max_inline_data = 200};
+	struct ibv_qp_init_attr init, next_init;
+	struct ibv_qp_attr first, next;
+	struct mesh_held *h;
+	struct end e;
+
+	(void)state;
+	for (int sig_all = 0; sig_all < 2; sig_all++) {
+		h = open_guarded(&e, &(struct shape){.cap = &cap, .sig_all = sig_all});
+		guarded_prepare(h);
+		query(e.qp, &first, &init);
+		query(h->next.qp, &next, &next_init);
+		assert_true(init.cap.max_inline_data >= 200);
+		assert_true(next_init.cap.max_inline_data >= init.cap.max_inline_data);
+		assert_true(next_init.cap.max_send_wr >= init.cap.max_send_wr);
+		assert_true(next_init.cap.max_recv_wr >= init.cap.max_recv_wr);
+		assert_true(next_init.cap.max_send_sge >= init.cap.max_send_sge);
+		assert_true(next_init.cap.max_recv_sge >= init.cap.max_recv_sge);
+		assert_int_equal(next_init.sq_sig_all, sig_all);
+		close_guarded(&e, h);
+	}
+}
+
+/* ---- what it was made with ----------------------------------------------------------------------------------- */
+
+static struct ibv_qp_init_attr_ex init_of(const struct end *e)
+{
+	return (struct ibv_qp_init_attr_ex){
+		.send_cq = e->cq,
+		.recv_cq = e->cq,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = world.pd,
+	};
+}
+
+static void to_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+}
+
+/* Neither at work nor when it is connected. */
+static void assert_stays(struct ibv_qp *qp, const char *why)
+{
+	struct mesh_held *h;
+
+	assert_non_null(qp);
+	to_init(qp);
+	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, GUARDED_MTU, &h), -EBUSY);
+	assert_non_null(strstr(mesh_held_why_busy(world.mc, qp), why));
+	assert_int_equal(mesh_recvlog_begin(world.mc, qp), 0);
+	assert_int_equal(mesh_held_new(world.mc, qp, &guarded_ops, NULL, &h), -EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void assert_goes(struct ibv_qp *qp)
+{
+	struct mesh_held *h;
+
+	assert_non_null(qp);
+	to_init(qp);
+	assert_int_equal(mesh_live_guard(world.mc, qp, &guarded_ops, NULL, GUARDED_MTU, &h), 0);
+	mesh_held_destroy(h);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* The device of the simulator takes that flag; what others it would refuse. */
+static void test_creation_flags(void **state)
+{
+	struct ibv_qp_init_attr_ex attr;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &moved, &(struct shape){0});
+	attr = init_of(&e);
+	assert_goes(ibv_create_qp_ex(world.context, &attr));
+	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	assert_goes(ibv_create_qp_ex(world.context, &attr));
+	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	assert_stays(ibv_create_qp_ex(world.context, &attr), "creation flags");
+	end_close(&e);
+}
+
+/* mlx5dv_create_qp() does what libmlx5's own function does: libibverbs, and so we, see nothing of it. */
+static void test_made_past_libibverbs(void **state)
+{
+	struct ibv_qp_init_attr_ex attr;
+	struct ibv_qp *qp;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &moved, &(struct shape){0});
+	attr = init_of(&e);
+	qp = world.mc->create_qp_ex(world.context, &attr);
+	assert_stays(qp, "mlx5dv_create_qp");
+	/* At the address of one that could go, or could not. */
+	for (int i = 0; i < 4; i++) {
+		assert_goes(ibv_create_qp(world.pd, &(struct ibv_qp_init_attr){
+							    .send_cq = e.cq, .recv_cq = e.cq, .cap = attr.cap, .qp_type = IBV_QPT_RC}));
+		assert_stays(world.mc->create_qp_ex(world.context, &attr), "mlx5dv_create_qp");
+	}
+	end_close(&e);
+}
+
+/* Nobody is worse off than without meshverbs. */
+static void test_made_without_memory(void **state)
+{
+	struct ibv_qp_init_attr_ex attr;
+	struct ibv_qp *qp;
+	unsigned int n;
+	struct end e;
+
+	(void)state;
+	end_open(&e, &world, &moved, &(struct shape){0});
+	attr = init_of(&e);
+	for (n = 1; !world.mc->data.made_unknown; n++) {
+		assert_true(n < 1000);
+		fault_arm(FAULT_ALLOC, n, ENOMEM);
+		qp = ibv_create_qp_ex(world.context, &attr);
+		fault_disarm();
+		if (!qp)
+			continue; /* libmlx5's own */
+		if (world.mc->data.made_unknown)
+			assert_stays(qp, "no memory");
+		else
+			assert_goes(qp);
+	}
+	assert_goes(ibv_create_qp_ex(world.context, &attr));
+	end_close(&e);
+}
+
+static int setup(void **state)
+{
+	world_setup(state);
+	mesh_root.config.survive = true;
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
+		T(test_attributes),
+		T(test_capabilities),
+		T(test_creation_flags),
+		T(test_made_past_libibverbs),
+		T(test_made_without_memory),
+	};
+
+	fault_one_thread(true); /* NICs have threads of ours */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
